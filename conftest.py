@@ -1,0 +1,102 @@
+"""Strict settings for tests, docstring examples and documents: warnings are errors (see
+pyproject.toml), seeds are fixed, and no test leaves a knob turned for the next one."""
+
+import doctest
+import io
+import random
+import re
+import sys
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+FENCE = re.compile(r"^\s*(```|~~~).*$", re.MULTILINE)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--full", action="store_true", help="also run the tests marked 'full'")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--full"):
+        return
+    skip = pytest.mark.skip(reason="exhaustive; run with --full")
+    for item in items:
+        if "full" in item.keywords:
+            item.add_marker(skip)
+
+
+class Knobs:
+    """The values of every knob as the run began, and a way back to them."""
+
+    saved: ClassVar[dict] = {}
+
+    @classmethod
+    def save(cls):
+        knobs = sys.modules.get("weft.base.knobs")
+        if knobs is not None and not cls.saved:
+            cls.saved = dict(knobs.config.values)
+
+    @classmethod
+    def restore(cls):
+        if cls.saved:
+            config = sys.modules["weft.base.knobs"].config
+            for name, value in config.values.items():
+                if value != cls.saved.get(name, value):
+                    config.update(name, cls.saved[name])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    random.seed(0)
+    np.random.seed(0)
+    Knobs.save()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item):
+    Knobs.restore()
+
+
+def pytest_collect_file(file_path, parent):
+    if file_path.suffix == ".md":
+        return Document.from_parent(parent, path=file_path)
+
+
+class Document(pytest.File):
+    """A Markdown page whose `>>>` examples run in order, sharing their names."""
+
+    def collect(self):
+        text = FENCE.sub("", self.path.read_text(encoding="utf-8"))
+        test = doctest.DocTestParser().get_doctest(text, {}, self.path.name, str(self.path), 0)
+        if test.examples:
+            yield Page.from_parent(self, name=self.path.name, test=test)
+
+
+class Page(pytest.Item):
+    """The examples of one page."""
+
+    def __init__(self, *, test, **kwargs):
+        super().__init__(**kwargs)
+        self.test = test
+
+    def runtest(self):
+        flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+        report = io.StringIO()
+        runner = doctest.DocTestRunner(verbose=False, optionflags=flags)
+        runner.run(self.test, out=report.write, clear_globs=False)
+        if runner.failures:
+            raise PageFailure(report.getvalue())
+
+    def repr_failure(self, excinfo):
+        if isinstance(excinfo.value, PageFailure):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self):
+        return self.path, 0, self.name
+
+
+class PageFailure(Exception):
+    """What the examples of a page printed instead of what they should have."""

@@ -1,0 +1,102 @@
+"""List helpers are checked, and caches let go of what they should."""
+
+import gc
+
+import pytest
+
+from weft.base import functional as fn
+
+
+def test_maps_and_zips_check_lengths():
+    assert fn.safe_map(lambda a, b: a + b, [1, 2], (3, 4)) == [4, 6]
+    assert fn.safe_map(str, iter([1])) == ["1"]
+    assert fn.safe_zip([1], (x for x in [2])) == [(1, 2)]
+    assert fn.safe_zip() == []
+    with pytest.raises(ValueError, match="lengths 2, 1"):
+        fn.safe_map(max, [1, 2], [1])
+    with pytest.raises(ValueError, match="lengths 1, 2"):
+        fn.safe_zip([1], [1, 2])
+
+
+def test_splitting_and_merging():
+    assert fn.unzip2([]) == ([], [])
+    assert fn.unzip3([(1, 2, 3), (4, 5, 6)]) == ([1, 4], [2, 5], [3, 6])
+    assert fn.split_list(range(4), [0, 3]) == [[], [0, 1, 2], [3]]
+    assert fn.split_list_checked([1, 2], [1, 1]) == [[1], [2]]
+    with pytest.raises(ValueError, match="do not make up 2"):
+        fn.split_list_checked([1, 2], [1])
+    with pytest.raises(ValueError, match="cannot cut"):
+        fn.split_list([1], [2])
+    flags = [True, False, False, True]
+    off, on = fn.partition_list(flags, "abcd")
+    assert (off, on) == (["b", "c"], ["a", "d"])
+    assert fn.merge_lists(flags, off, on) == list("abcd")
+    with pytest.raises(ValueError, match="2 false and 2 true"):
+        fn.merge_lists(flags, on, off[:1])
+    with pytest.raises(ValueError, match="lengths 4, 1"):
+        fn.partition_list(flags, [1])
+    assert fn.unique_by_id([off, on, off]) == [off, on]
+
+
+class Key:
+    """Something that can be referenced weakly and is not equal to its twin."""
+
+
+def test_weak_cache_keeps_nothing_alive():
+    calls = []
+
+    @fn.weakref_lru_cache
+    def f(key, x, *, scale=1):
+        calls.append(x)
+        return x * scale
+
+    key, twin = Key(), Key()
+    assert [f(key, 2), f(key, 2), f(key, 2, scale=3), f(twin, 2)] == [2, 2, 6, 2]
+    assert calls == [2, 2, 2]
+    assert f.cache_len() == 3
+    assert isinstance(f(key, 2.0), float), "arguments of different type are kept apart"
+    del key
+    gc.collect()
+    assert f.cache_len() == 1
+    fn.clear_all_caches()
+    assert f.cache_len() == 0
+    del twin
+    gc.collect()
+    assert f.cache_len() == 0
+
+
+def test_weak_cache_is_bounded_and_knows_its_context():
+    context = ["a"]
+    f = fn.weakref_lru_cache(
+        lambda key, n: "x" * n, max_bytes=100, size_of=len, context=lambda: context[0]
+    )
+    key = Key()
+    for n in range(40, 44):
+        f(key, n)
+    assert f.cache_len() == 2
+    f(key, 43)
+    assert f.hits == 1
+    context[0] = "b"
+    f(key, 43)
+    assert f.hits == 1
+
+
+def test_lru_is_cleared_with_the_others():
+    calls = []
+
+    @fn.lru(maxsize=2)
+    def f(x):
+        calls.append(x)
+        return x
+
+    f(1), f(1)
+    fn.clear_all_caches()
+    f(1)
+    assert calls == [1, 1]
+
+
+def test_by_id():
+    a, b = [], []
+    assert fn.ById(a) == fn.ById(a) != fn.ById(b)
+    assert len({fn.ById(a), fn.ById(a), fn.ById(b)}) == 2
+    assert fn.is_hashable(()) and not fn.is_hashable(([],))

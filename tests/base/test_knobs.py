@@ -1,0 +1,213 @@
+"""Knobs: scopes, threads, the interned key, names, environment, and the page about them."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tools import knobs_doc
+from weft.base import knobs
+from weft.base.knobs import config
+
+
+@pytest.fixture(autouse=True)
+def _restored():
+    before = {k: k.value for k in knobs.registry()}
+    yield
+    for knob, value in before.items():
+        if knob.value != value:
+            knob.set_global(value)
+
+
+def in_thread(f):
+    out = []
+    thread = threading.Thread(target=lambda: out.append(f()))
+    thread.start()
+    thread.join()
+    return out[0]
+
+
+def test_scopes_nest_and_end():
+    assert knobs.enable_x64.value is False
+    with knobs.enable_x64(True):
+        assert config.jax_enable_x64 and config.x64_enabled and knobs.thread.enable_x64
+        with knobs.enable_x64(False):
+            assert not config.enable_x64
+        assert config.weft_enable_x64
+    assert not config.enable_x64
+    with pytest.raises(KeyError), knobs.enable_x64():
+        raise KeyError
+    assert not config.enable_x64
+
+
+def test_a_setting_may_be_entered_again_and_decorates():
+    setting = knobs.debug_nans(True)
+    with setting, setting:
+        assert knobs.debug_nans.value
+    assert not knobs.debug_nans.value
+
+    @setting
+    def f():
+        "Doc."
+        return knobs.debug_nans.value
+
+    assert f() and f.__doc__ == "Doc." and not knobs.debug_nans.value
+
+
+def test_a_scope_is_of_one_thread_and_an_update_of_all():
+    with knobs.enable_x64(True):
+        assert in_thread(lambda: knobs.enable_x64.value) is False
+        ready, go, seen = threading.Event(), threading.Event(), []
+
+        def work():
+            seen.append(knobs.enable_x64.value)
+            with knobs.debug_nans(True):
+                ready.set()
+                go.wait()
+                seen.append((knobs.enable_x64.value, knobs.debug_nans.value))
+                seen.append(knobs.context_key())
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        ready.wait()
+        config.update("jax_enable_x64", True)
+        config.update("jax_debug_nans", False)
+        go.set()
+        thread.join()
+        assert seen[:2] == [False, (True, True)]
+        with knobs.debug_nans(True):
+            assert seen[2] is knobs.context_key()
+    assert knobs.enable_x64.value, "an update inside a scope holds after it"
+
+
+def test_equal_values_give_the_same_key():
+    base = knobs.context_key()
+    with knobs.enable_x64(True):
+        inside = knobs.context_key()
+        assert inside is not base and "enable_x64=True" in repr(inside)
+        assert in_thread(knobs.context_key) is base
+
+        def other():
+            with knobs.enable_x64(True):
+                return knobs.context_key()
+
+        assert in_thread(other) is inside
+    assert knobs.context_key() is base
+    with knobs.log_compiles(True):
+        assert knobs.context_key() is base
+    config.update("jax_enable_x64", True)
+    assert knobs.context_key() is inside
+    config.update("jax_enable_x64", False)
+    assert knobs.context_key() is base
+
+
+def test_names():
+    for name in ("jax_numpy_rank_promotion", "weft_numpy_rank_promotion", "numpy_rank_promotion"):
+        config.update(name, "raise")
+        assert getattr(config, name) == "raise"
+        config.update(name, "allow")
+    with pytest.raises(AttributeError, match="did you mean enable_x64"):
+        config.update("jax_enable_x46", True)
+    with pytest.raises(AttributeError, match="no option 'jax_zzzzzz'"):
+        config.jax_zzzzzz
+    with pytest.raises(AttributeError, match="write config"):
+        config.jax_enable_x64 = True
+    assert config.values["jax_enable_x64"] is False
+    assert config.values["weft_backend"] in ("interpret", "native")
+    assert "jax_debug_nans" in dir(config)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "text"),
+    [
+        ("numpy_rank_promotion", "no", ValueError, "'allow', 'warn', 'raise'; got 'no'"),
+        ("numpy_rank_promotion", 3, ValueError, "got 3 of type int"),
+        ("enable_x64", "perhaps", ValueError, "True or False"),
+        ("enable_x64", [], TypeError, "type list"),
+        ("random_seed_offset", "one", ValueError, "an integer"),
+        ("default_device", 3, ValueError, "a device, a platform's name, None"),
+        ("compilation_cache_dir", 3, ValueError, "a string, None"),
+        ("debug", 8, ValueError, "0, 1, 2, 3, 4, 5, 6, 7"),
+    ],
+)
+def test_wrong_values(name, value, error, text):
+    before = config.read(name)
+    with pytest.raises(error, match=text):
+        config.update(name, value)
+    with pytest.raises(error, match=text):
+        knobs.find(name)(value)
+    assert config.read(name) == before
+
+
+def test_values_that_are_understood():
+    config.update("jax_enable_x64", "yes")
+    assert config.enable_x64 is True
+    config.update("jax_enable_x64", 0)
+    assert config.enable_x64 is False
+    config.update("jax_persistent_cache_min_compile_time_secs", 2)
+    assert config.persistent_cache_min_compile_time_secs == 2.0
+    with knobs.default_matmul_precision(None), knobs.default_device("cpu"):
+        pass
+    with pytest.raises(TypeError, match="needs a value"):
+        knobs.default_matmul_precision()
+    with pytest.raises(TypeError, match=r"enable_x64\.value"):
+        bool(knobs.enable_x64)
+
+
+def test_one_knob_may_cover_others():
+    with knobs.transfer_guard("disallow"):
+        assert knobs.transfer_guard_host_to_device.value == "disallow"
+        with knobs.transfer_guard_device_to_host("allow"):
+            assert knobs.transfer_guard_device_to_host.value == "allow"
+    assert knobs.transfer_guard_host_to_device.value is None
+    config.update("jax_transfer_guard", "log")
+    assert config.jax_transfer_guard_device_to_device == "log"
+
+
+def test_updates_are_told_and_may_be_refused():
+    def refuse(value):
+        raise RuntimeError("too late")
+
+    knobs.num_cpu_devices.on_update.append(refuse)
+    try:
+        with pytest.raises(RuntimeError, match="too late"):
+            config.update("jax_num_cpu_devices", 4)
+        assert config.jax_num_cpu_devices == -1
+    finally:
+        knobs.num_cpu_devices.on_update.remove(refuse)
+
+
+def test_user_context_is_in_the_key():
+    context = knobs.make_user_context("train")
+    base = knobs.context_key()
+    with context("test"):
+        assert context.value == "test" and knobs.context_key() is not base
+    assert context.value == "train" and knobs.context_key() is base
+    assert in_thread(lambda: context.value) == "train"
+    with pytest.raises(TypeError, match="unhashable"):
+        context([])
+
+
+def run(code, **env):
+    environment = {**os.environ, **env}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_environment():
+    code = "from weft.base.knobs import config as c; print(c.enable_x64, c.debug, c.num_threads)"
+    assert run(code, JAX_ENABLE_X64="1", WEFT_DEBUG="3").stdout == "True 3 None\n"
+    result = run(code, JAX_ENABLE_X64="1", WEFT_ENABLE_X64="off", WEFT_NUM_THREADS="2")
+    assert result.stdout == "False 0 2\n"
+    failed = run(code, JAX_ENABLE_X64="perhaps")
+    assert "JAX_ENABLE_X64: enable_x64 takes True or False; got 'perhaps'" in failed.stderr
+    assert "WEFT_DEBUG: debug takes 0" in run(code, WEFT_DEBUG="9").stderr
+
+
+def test_page_is_current():
+    assert knobs_doc.PAGE.read_text(encoding="utf-8") == knobs_doc.render(), (
+        "run python tools/knobs_doc.py"
+    )

@@ -1,0 +1,80 @@
+"""Importing weft is cheap and leaves the process as it was."""
+
+import json
+import statistics
+import subprocess
+import sys
+
+import pytest
+
+# The budget is 100 ms beyond NumPy on an idle machine. Processor time is measured, which other
+# processes disturb little; the slack is for their effect on caches and clock.
+BUDGET_S, SLACK, RUNS = 0.100, 1.25, 5
+
+PROBE = """
+import sys, time, json, threading, warnings
+import numpy
+def native_threads():
+    try:
+        import os
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return threading.active_count()
+native, before = native_threads(), set(sys.modules)
+start = time.process_time()
+import weft
+seconds = time.process_time() - start
+print(json.dumps({
+    "seconds": seconds,
+    "threads": threading.active_count(),
+    "new native threads": native_threads() - native,
+    "modules": sorted(set(sys.modules) - before),
+}))
+"""
+
+# Loaded when first needed, or not at all.
+LATE = {
+    "asyncio",
+    "concurrent.futures",
+    "ctypes.util",
+    "email",
+    "http",
+    "importlib.metadata",
+    "llvmlite",
+    "multiprocessing",
+    "pydoc",
+    "scipy",
+    "scipy_openblas32",
+    "ssl",
+    "unittest",
+    "urllib.request",
+    "xml",
+}
+
+
+def probe() -> dict:
+    command = [sys.executable, "-W", "error", "-c", PROBE]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def probes() -> list[dict]:
+    probe()  # writes the byte code of a fresh clone
+    return [probe() for _ in range(RUNS)]
+
+
+def test_import_is_cheap(probes: list[dict]) -> None:
+    median = statistics.median(result["seconds"] for result in probes)
+    assert median <= BUDGET_S * SLACK, f"import weft takes {median * 1000:.0f} ms beyond NumPy"
+
+
+def test_import_starts_no_thread(probes: list[dict]) -> None:
+    assert probes[0]["threads"] == 1
+    assert probes[0]["new native threads"] == 0
+
+
+def test_import_loads_nothing_heavy(probes: list[dict]) -> None:
+    assert LATE.isdisjoint(probes[0]["modules"])
+    assert not any(name.split(".")[0] in ("jax", "torch") for name in probes[0]["modules"])

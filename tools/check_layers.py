@@ -1,0 +1,261 @@
+"""Which room of weft may import which, and a check that the source keeps to it.
+
+Run `python tools/check_layers.py` to list every import that points the wrong way.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Rooms that every room may import, beyond what its own line names.
+OPEN = "base tree dtypes"
+
+# A room, and the rooms it may import.
+LOWER = {
+    "base": "",
+    "tree": "base",
+    "dtypes": "base",
+    "core": "",
+    "kernel": "",
+    "prims": "core kernel",
+    "transforms": "core prims",
+    "control": "core kernel prims transforms",
+    "compiler": "core kernel",
+    "backends": "kernel",
+    "runtime": "core kernel compiler backends",
+    "api": "core transforms control runtime",
+}
+
+# Rooms by topic, lowest first: each may import every room before it, here and in LOWER.
+TOPICS = "lax numpy random scipy ops image nn parallel".split()
+
+# Public side rooms may import all of the above and, without cycles, each other.
+SIDE = (
+    "ad_checkpoint checkpoint_policies custom_batching custom_derivatives debug distributed dlpack "
+    "errors experimental export extend flatten_util interpreters profiler sharding stages "
+    "test_util testing tree_util typing version"
+).split()
+
+# Libraries written as a user would write them: on public rooms only, not imported by weft.
+CLIENTS = "linen optim train".split()
+PUBLIC = "tree dtypes lax numpy random scipy ops image nn".split()
+
+ROOM_NAMES = {f"weft.{room}" for room in [*LOWER, *TOPICS, *SIDE, *CLIENTS]}
+FOREIGN = "jax jaxlib torch numba tensorflow scipy flax optax".split()
+HOOKS, FILLER, MOST_HOOKS = "weft.core.hooks", "weft", 3
+
+
+def allowed_rooms() -> dict[str, set[str]]:
+    """For every room, the rooms it may import; the room "" is weft/__init__.py."""
+    opened = set(OPEN.split())
+    table = {room: set(names.split()) for room, names in LOWER.items()}
+    for room in table.keys() - opened:
+        table[room] |= opened
+    below = set(table)
+    for room in TOPICS:
+        table[room] = set(below)
+        below.add(room)
+    for room in SIDE:
+        table[room] = below | set(SIDE)
+    table[""] = below | set(SIDE)
+    for room in CLIENTS:
+        table[room] = {"", *PUBLIC, *SIDE, *CLIENTS}
+    return table
+
+
+@dataclass
+class Import:
+    """One import statement of one of our own modules."""
+
+    line: int
+    target: str
+    deferred: bool
+    only_types: bool
+
+
+@dataclass
+class Module:
+    """A source file: its dotted name, what it imports, and where it breaks a rule by itself."""
+
+    name: str
+    path: Path
+    imports: list[Import] = field(default_factory=list)
+    faults: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def room(self) -> str:
+        return (self.name.split(".") + [""])[1]
+
+
+class Reader(ast.NodeVisitor):
+    """Collects the imports of one file, knowing which stand inside a function."""
+
+    def __init__(self, module: Module, modules: dict[str, Path]):
+        self.module, self.modules = module, modules
+        self.depth = 0
+        self.types = False
+        self.hook_names: set[str] = set()
+
+    def fault(self, node: ast.AST, text: str) -> None:
+        self.module.faults.append((getattr(node, "lineno", 0), text))
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self.depth += 1
+        self.generic_visit(node)
+        self.depth -= 1
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_If(self, node: ast.If) -> None:
+        guard = ast.unparse(node.test)
+        before, self.types = self.types, self.types or guard.endswith("TYPE_CHECKING")
+        for child in node.body:
+            self.visit(child)
+        self.types = before
+        for child in node.orelse:
+            self.visit(child)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self.add(node, alias.name)
+            if alias.name == HOOKS:
+                self.hook_names.add(alias.asname or HOOKS)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        source = self.resolve(node)
+        for alias in node.names:
+            whole = f"{source}.{alias.name}"
+            self.add(node, whole)
+            if whole == HOOKS:
+                self.hook_names.add(alias.asname or alias.name)
+            if source == HOOKS and alias.name.startswith("set_") and self.module.name != FILLER:
+                self.fault(node, f"only weft/__init__.py fills hooks, not {alias.name}")
+
+    def visit_Call(self, node: ast.Call) -> None:
+        function = ast.unparse(node.func)
+        if function.rpartition(".")[2] in ("import_module", "__import__"):
+            argument = node.args[0] if node.args else None
+            if not isinstance(argument, ast.Constant) or not isinstance(argument.value, str):
+                self.fault(node, "imports a module by a computed name")
+            else:
+                self.add(node, argument.value)
+        owner, _, name = function.rpartition(".")
+        if owner in self.hook_names and name.startswith("set_") and self.module.name != FILLER:
+            self.fault(node, f"only weft/__init__.py fills hooks, not {function}")
+        self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if isinstance(node.ctx, ast.Store) and ast.unparse(node.value) in self.hook_names:
+            self.fault(node, f"assigns a hook: {ast.unparse(node)}")
+        self.generic_visit(node)
+
+    def resolve(self, node: ast.ImportFrom) -> str:
+        if not node.level:
+            return node.module or ""
+        parts = self.module.name.split(".")
+        if self.module.path.name != "__init__.py":
+            parts = parts[:-1]
+        parts = parts[: len(parts) - node.level + 1]
+        return ".".join([*parts, node.module] if node.module else parts)
+
+    def add(self, node: ast.AST, target: str) -> None:
+        top = target.partition(".")[0]
+        if top in FOREIGN:
+            self.fault(node, f"imports {target}, which weft does without")
+        if top == "weft":
+            # A name that is no module belongs to the package that holds it.
+            while target not in self.modules and "." in target and target not in ROOM_NAMES:
+                target = target.rpartition(".")[0]
+            line = getattr(node, "lineno", 0)
+            self.module.imports.append(Import(line, target, self.depth > 0, self.types))
+
+
+def module_name(path: Path, root: Path) -> str:
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def read_modules(root: Path = ROOT) -> list[Module]:
+    """Every module under weft/ with its imports."""
+    paths = {module_name(path, root): path for path in sorted((root / "weft").rglob("*.py"))}
+    modules = []
+    for name, path in paths.items():
+        module = Module(name, path)
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        Reader(module, paths).visit(tree)
+        if name == HOOKS:
+            check_hooks(module, tree)
+        modules.append(module)
+    return modules
+
+
+def check_hooks(module: Module, tree: ast.Module) -> None:
+    setters = [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("set_")
+    ]
+    if len(setters) > MOST_HOOKS:
+        module.faults.append((1, f"more than {MOST_HOOKS} hooks: {', '.join(setters)}"))
+
+
+def import_faults(module: Module, table: dict[str, set[str]]) -> Iterator[tuple[int, str]]:
+    if module.room not in table:
+        yield 1, f"room {module.room!r} has no line in tools/check_layers.py"
+        return
+    allowed = table[module.room]
+    for item in module.imports:
+        room = (item.target.split(".") + [""])[1]
+        if item.deferred:
+            yield item.line, f"imports {item.target} inside a function"
+        if room != module.room and room not in allowed:
+            yield item.line, f"{module.room or 'weft'} may not import {item.target}"
+
+
+def find_cycle(graph: dict[str, set[str]]) -> list[str] | None:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return None
+
+
+def cycle_faults(modules: list[Module]) -> Iterator[str]:
+    files: dict[str, dict[str, set[str]]] = {}
+    rooms: dict[str, set[str]] = {}
+    for module in modules:
+        graph = files.setdefault(module.room, {})
+        edges = graph.setdefault(module.name, set())
+        for item in module.imports:
+            room = (item.target.split(".") + [""])[1]
+            if room != module.room:
+                rooms.setdefault(module.room, set()).add(room)
+            elif not item.only_types:
+                edges.add(item.target)
+    for graph in files.values():
+        if cycle := find_cycle(graph):
+            yield "files import each other: " + " -> ".join(cycle)
+    if cycle := find_cycle(rooms):
+        yield "rooms import each other: " + " -> ".join(room or "weft" for room in cycle)
+
+
+def violations(root: Path = ROOT) -> list[str]:
+    """Everything in weft/ that breaks the layering, as `file:line: what`."""
+    modules, table = read_modules(root), allowed_rooms()
+    found = []
+    for module in modules:
+        place = module.path.relative_to(root)
+        faults = [*module.faults, *import_faults(module, table)]
+        found += [f"{place}:{line}: {text}" for line, text in sorted(faults)]
+    return found + list(cycle_faults(modules))
+
+
+if __name__ == "__main__":
+    faults = violations()
+    print("\n".join(faults) or "every import points the right way")
+    sys.exit(bool(faults))

@@ -1,0 +1,76 @@
+"""Make the recorded answers of JAX anew (needs the ``oracle`` extra).
+
+``python tools/record_oracle.py [--family lax_unary]`` writes ``tests/oracle/data``.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.oracle import harness
+from tests.oracle.table import FAMILIES, Case
+
+# What JAX leaves open or its CPU backend lacks binds nobody: such modes are not recorded.
+OPEN = ("NotImplementedError", "JaxRuntimeError", "XlaRuntimeError", "AssertionError", "KeyError")
+
+
+def record_case(runner: harness.Runner, case: Case, verbose: bool) -> dict | None:
+    """All modes of one case, or nothing where the case itself is not as declared."""
+    modes = {}
+    for mode in harness.expand_modes(case):
+        outcome = runner.run(case, mode)
+        if outcome.error and mode == "value" and not case.error:
+            print(f"  {case.id}: unexpected {outcome.error}: {outcome.message[:300]}")
+            return None
+        if mode == "value" and case.error is True and not outcome.error:
+            print(f"  {case.id}: should be an error, returned {harness.brief(outcome)[:200]}")
+            return None
+        if outcome.error in OPEN and case.error is not True:
+            if mode == "value":
+                print(f"  {case.id}: left out, {outcome.error} {outcome.message[:200]}")
+                return None
+            if verbose:
+                print(f"  {case.id} [{mode}]: left out, {outcome.error} {outcome.message[:200]}")
+            continue
+        if outcome.error and mode != "value" and verbose:
+            print(f"  {case.id} [{mode}]: {outcome.error} {outcome.message[:200]}")
+        modes[mode] = outcome
+        if outcome.error and mode == "value":
+            break
+    return {"crc": case.crc(), "modes": modes}
+
+
+def record_family(runner: harness.Runner, name: str, verbose: bool) -> int:
+    start = time.perf_counter()
+    cases, outcomes = FAMILIES[name].cases(), {}
+    for number, case in enumerate(cases):
+        if number % 200 == 199:
+            runner.J.clear_caches()
+        entry = record_case(runner, case, verbose)
+        if entry is not None:
+            outcomes[case.id] = entry
+    size = harness.store(name, outcomes)
+    seconds = time.perf_counter() - start
+    print(
+        f"{name}: {len(outcomes)} of {len(cases)} cases, {size / 1024:.0f} kB, {seconds:.0f} s",
+        flush=True,
+    )
+    return len(cases) - len(outcomes)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--family", action="append", help="a family's name or prefix")
+    parser.add_argument("--verbose", action="store_true", help="also print the modes left out")
+    options = parser.parse_args()
+    harness.environment()
+    runner = harness.Runner("jax")
+    names = harness.select(options.family)
+    return 1 if sum(record_family(runner, name, options.verbose) for name in names) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

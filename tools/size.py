@@ -1,0 +1,127 @@
+"""How large weft is: code lines by room against the budgets, and what is longer than it should be.
+
+A code line holds at least one token that is neither a comment nor part of a docstring.
+Run `python tools/size.py` for the report.
+"""
+
+import ast
+import io
+import sys
+import tokenize
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+BUDGETS = {
+    "core": 2_000,
+    "kernel": 2_000,
+    "prims": 6_000,
+    "transforms": 1_500,
+    "control": 2_500,
+    "compiler": 6_000,
+    "backends/cpu": 2_500,
+    "runtime": 2_500,
+    "api": 2_000,
+    "numpy": 6_000,
+    "linen": 3_000,
+    "optim": 2_500,
+}
+FILE_SOFT, FILE_HARD = 600, 1_000
+FUNCTION_SOFT = 80
+TOKENS_SOFT = 11
+
+LAYOUT = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENCODING,
+    tokenize.ENDMARKER,
+}
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass
+class Size:
+    """The size of one file."""
+
+    path: str
+    room: str
+    code: int
+    tokens: int
+    long_functions: list[str]
+
+
+def docstring_lines(tree: ast.Module) -> set[int]:
+    lines: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            text = node.body[0]
+            lines.update(range(text.lineno, (text.end_lineno or text.lineno) + 1))
+    return lines
+
+
+def measure(path: Path, root: Path = ROOT) -> Size:
+    """Count the code lines and tokens of one file."""
+    source = path.read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    skipped = docstring_lines(tree)
+    code: set[int] = set()
+    tokens = 0
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type in LAYOUT or token.start[0] in skipped:
+            continue
+        code.update(range(token.start[0], token.end[0] + 1))
+        tokens += 1
+    long_functions = [
+        f"{node.name} ({lines} lines)"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if (lines := len(code & set(range(node.lineno, (node.end_lineno or 0) + 1))))
+        > FUNCTION_SOFT
+    ]
+    parts = path.relative_to(root / "weft").parts
+    room = parts[0].removesuffix(".py")
+    if room == "backends" and len(parts) > 2:
+        room = f"backends/{parts[1]}"
+    return Size(str(path.relative_to(root)), room, len(code), tokens, long_functions)
+
+
+def measure_all(root: Path = ROOT) -> list[Size]:
+    """The size of every file of the package."""
+    return [measure(path, root) for path in sorted((root / "weft").rglob("*.py"))]
+
+
+def too_long(sizes: list[Size]) -> list[str]:
+    """The files beyond the hard limit."""
+    return [f"{size.path}: {size.code} code lines" for size in sizes if size.code > FILE_HARD]
+
+
+def report(sizes: list[Size]) -> str:
+    """The table by room, then what deserves a second look."""
+    lines = [f"{'room':<24}{'files':>6}{'code':>8}{'budget':>8}{'tokens/line':>13}"]
+    for room in sorted({size.room for size in sizes}):
+        lines.append(row(room, [size for size in sizes if size.room == room], BUDGETS.get(room)))
+    lines.append(row("all", sizes, None))
+    for size in sizes:
+        if size.code > FILE_SOFT:
+            lines.append(f"long file: {size.path} ({size.code} code lines)")
+        if size.code > 20 and size.tokens > TOKENS_SOFT * size.code:
+            lines.append(f"dense file: {size.path} ({size.tokens / size.code:.1f} tokens a line)")
+        lines += [f"long function: {size.path}: {name}" for name in size.long_functions]
+    return "\n".join(lines)
+
+
+def row(name: str, sizes: list[Size], budget: int | None) -> str:
+    code = sum(size.code for size in sizes)
+    tokens = sum(size.tokens for size in sizes) / max(code, 1)
+    over = "  over budget" if budget and code > budget else ""
+    return f"{name:<24}{len(sizes):>6}{code:>8,}{budget or '':>8}{tokens:>13.1f}{over}"
+
+
+if __name__ == "__main__":
+    measured = measure_all()
+    print(report(measured))
+    sys.exit(bool(too_long(measured)))

@@ -1,0 +1,1 @@
+"""What every other room stands on: knobs, errors, source lines, small helpers, text layout."""

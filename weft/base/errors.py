@@ -1,0 +1,189 @@
+"""The error classes users catch, with texts that name the value, the line and what to write.
+
+Tracers are known here only by what they offer: `aval`, and optionally `_origin_msg()`, a
+sentence saying which function is traced and which argument the value comes from.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.base import source
+
+
+def located(message: str, fix: str = "") -> str:
+    """`message` with the user's line behind it and advice below.
+
+    >>> print(located("add got shapes (3,) and (4,)", "Make the shapes equal."))
+    add got shapes (3,) and (4,) — <doctest ...located[0]>:1
+    Make the shapes equal.
+    """
+    here = source.current()
+    if here.code is not None:
+        message = f"{message} — {source.display_name(here.file)}:{here.line()}"
+        if here.function != "<module>":
+            message = f"{message}, in {here.function}"
+    return f"{message}\n{fix}" if fix else message
+
+
+def _describe(tracer: Any) -> str:
+    """What a tracer stands for: its class and its abstract value."""
+    aval = getattr(tracer, "aval", None)
+    kind = type(tracer).__name__
+    if aval is None:
+        return f"{kind} {tracer!r}"
+    short = getattr(aval, "str_short", None)
+    return f"a traced array of type {short() if callable(short) else aval} ({kind})"
+
+
+def _origin(tracer: Any) -> str:
+    """Which function was traced and where the value comes from, as the tracer tells it."""
+    origin = getattr(tracer, "_origin_msg", None)
+    text = origin() if callable(origin) else ""
+    return text.strip()
+
+
+def _compose(problem: str, tracer: Any, advice: str) -> str:
+    parts = [located(problem), _origin(tracer), advice.strip("\n")]
+    return "\n".join(part for part in parts if part)
+
+
+class JAXTypeError(TypeError):
+    """Wrong kind of value for what a transformation can do; base of most errors here."""
+
+    def __init__(self, message: str):
+        super().__init__(message)
+
+
+class JAXIndexError(IndexError):
+    """An index that cannot be used while tracing."""
+
+    def __init__(self, message: str):
+        super().__init__(message)
+
+
+class ConcretizationTypeError(JAXTypeError):
+    """A value was needed in Python where only its shape and dtype are known.
+
+    Arguments that must be known while tracing are named static:
+
+    `jit(f, static_argnames="n")`
+    """
+
+    _ADVICE = """\
+While a function is traced its arguments have a shape and a dtype but no value. Either keep the
+computation on arrays (lax.cond, lax.fori_loop, jnp.where), or pass the value as static:
+    f = jit(f, static_argnames="n")      # n is then an ordinary Python value
+    y = f(x, n=3)"""
+
+    def __init__(self, tracer: Any, context: str = ""):
+        problem = f"A concrete value is needed, but this is {_describe(tracer)}"
+        if context:
+            problem = f"{context.strip().rstrip('.')}: {problem[0].lower()}{problem[1:]}"
+        super().__init__(_compose(problem, tracer, self._ADVICE))
+
+
+class NonConcreteBooleanIndexError(JAXIndexError):
+    """Indexing by a traced mask: the size of the result would depend on values."""
+
+    _ADVICE = """\
+The result's size would depend on the mask's values. Keep the shape and choose elementwise:
+    y = jnp.where(mask, x, 0)                         # instead of x[mask]
+    x = x.at[...].set(jnp.where(mask, new, x))        # instead of x[mask] = new
+or say how many elements there are at most: jnp.nonzero(mask, size=n, fill_value=0)."""
+
+    def __init__(self, tracer: Any):
+        problem = f"A boolean index must be concrete, but this is {_describe(tracer)}"
+        super().__init__(_compose(problem, tracer, self._ADVICE))
+
+
+class TracerArrayConversionError(JAXTypeError):
+    """A traced array was handed to NumPy, which needs its values."""
+
+    _ADVICE = """\
+NumPy computes with values, and a traced array has none yet. Use the traced counterpart:
+    y = jnp.sin(x)                       # instead of np.sin(x)
+    y = jnp.asarray(table)[i]            # instead of table[i] with a NumPy table
+To call NumPy code on the values at run time, use pure_callback."""
+
+    def __init__(self, tracer: Any):
+        problem = f"NumPy asked for the values of {_describe(tracer)}"
+        super().__init__(_compose(problem, tracer, self._ADVICE))
+
+
+class TracerIntegerConversionError(JAXTypeError):
+    """A traced array was used as a Python integer: an index of a list, a size, a range."""
+
+    _ADVICE = """\
+Lists, `range` and sizes need a Python integer, and a traced array has no value yet. Write
+    y = jnp.asarray(items)[i]            # instead of items[i] with a list or a NumPy array
+    f = jit(f, static_argnames="i")      # or make i an ordinary integer
+and lax.fori_loop instead of a loop over range(i)."""
+
+    def __init__(self, tracer: Any):
+        problem = f"A Python integer is needed, but this is {_describe(tracer)}"
+        super().__init__(_compose(problem, tracer, self._ADVICE))
+
+
+class TracerBoolConversionError(ConcretizationTypeError):
+    """A traced array decided an `if`, a `while`, `and`, `or`, `not` or `assert`."""
+
+    _ADVICE = """\
+Python decides `if`, `while`, `and`, `or` at once, and a traced array has no value yet. Write
+    y = jnp.where(x > 0, x, -x)                                  # both sides are cheap
+    y = lax.cond(x > 0, lambda x: x, lambda x: -x, x)            # only one side runs
+with & | ~ for `and`, `or`, `not`, and lax.while_loop for `while`; or pass what decides as a
+static argument: jit(f, static_argnames="flag")."""
+
+    def __init__(self, tracer: Any):
+        problem = f"Python asked for the truth value of {_describe(tracer)}"
+        JAXTypeError.__init__(self, _compose(problem, tracer, self._ADVICE))
+
+
+class UnexpectedTracerError(JAXTypeError):
+    """A traced value was used after its trace had ended: it escaped through a side effect."""
+
+    def __init__(self, msg: str):
+        super().__init__(msg)
+
+
+def leaked_tracer(tracer: Any, created: source.SourceInfo | None = None) -> UnexpectedTracerError:
+    """The error for a tracer that is used outside the function whose trace made it."""
+    lines = [located(f"A traced value escaped from its function: {_describe(tracer)}")]
+    if created is not None and created.code is not None:
+        lines.append(f"It was computed at {source.summarize(created)}.")
+    lines.append(_origin(tracer))
+    lines.append(
+        "Traced values live only while their function is traced. Return them instead of storing\n"
+        "them in a global, an attribute or a list:\n"
+        "    def f(x):\n"
+        "        return y, extra                  # instead of saved.append(extra); return y\n"
+        "`with checking_leaks():` shows a leak where it happens."
+    )
+    return UnexpectedTracerError("\n".join(line for line in lines if line))
+
+
+class KeyReuseError(JAXTypeError):
+    """A random key was used twice, so that two draws would be the same."""
+
+    def __init__(self, message: str):
+        super().__init__(message)
+
+
+class JaxRuntimeError(RuntimeError):
+    """A compiled program failed while running."""
+
+
+class JaxprTypeError(TypeError):
+    """A Jaxpr does not obey its typing rules."""
+
+
+class InconclusiveDimensionOperation(Exception):
+    """A comparison of symbolic sizes that has no single answer."""
+
+
+for _name, _class in list(globals().items()):
+    # Users see where they import it from, in tracebacks too.
+    if isinstance(_class, type) and issubclass(_class, Exception):
+        _class.__module__ = "weft.errors"
+del _name, _class

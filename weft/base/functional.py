@@ -1,0 +1,324 @@
+"""Small helpers over lists, and the caches that `clear_caches` empties."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+U = TypeVar("U")
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MISSING = object()
+
+
+def _lengths_differ(what: str, args: Sequence[Sequence[Any]]) -> ValueError:
+    lengths = ", ".join(str(len(a)) for a in args)
+    return ValueError(f"{what} needs sequences of one length, got lengths {lengths}")
+
+
+def safe_map(f: Callable[..., T], *args: Iterable[Any]) -> list[T]:
+    """`list(map(f, *args))`, but sequences of different length are an error.
+
+    >>> safe_map(max, [1, 5], [4, 2])
+    [4, 5]
+    """
+    if len(args) == 1:
+        return list(map(f, args[0]))
+    lists = [a if isinstance(a, (list, tuple)) else list(a) for a in args]
+    n = len(lists[0])
+    for a in lists:
+        if len(a) != n:
+            raise _lengths_differ("map", lists)
+    return list(map(f, *lists))
+
+
+def safe_zip(*args: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """`list(zip(*args))`, but sequences of different length are an error.
+
+    >>> safe_zip([1, 2], "ab")
+    [(1, 'a'), (2, 'b')]
+    """
+    lists = [a if isinstance(a, (list, tuple)) else list(a) for a in args]
+    if lists:
+        n = len(lists[0])
+        for a in lists:
+            if len(a) != n:
+                raise _lengths_differ("zip", lists)
+    return list(zip(*lists, strict=True))
+
+
+def unzip2(pairs: Iterable[tuple[T, U]]) -> tuple[list[T], list[U]]:
+    """The firsts and the seconds of pairs; two empty lists for no pairs."""
+    xs: list[T] = []
+    ys: list[U] = []
+    for x, y in pairs:
+        xs.append(x)
+        ys.append(y)
+    return xs, ys
+
+
+def unzip3(triples: Iterable[tuple[Any, Any, Any]]) -> tuple[list[Any], list[Any], list[Any]]:
+    """The firsts, seconds and thirds of triples."""
+    xs: list[Any] = []
+    ys: list[Any] = []
+    zs: list[Any] = []
+    for x, y, z in triples:
+        xs.append(x)
+        ys.append(y)
+        zs.append(z)
+    return xs, ys, zs
+
+
+def split_list(xs: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
+    """Cut `xs` into pieces of the given sizes and a last piece with what is left.
+
+    >>> split_list([1, 2, 3, 4], [1, 2])
+    [[1], [2, 3], [4]]
+    """
+    out: list[list[T]] = []
+    start = 0
+    for n in sizes:
+        if n < 0 or start + n > len(xs):
+            raise ValueError(f"cannot cut pieces of sizes {list(sizes)} from {len(xs)} elements")
+        out.append(list(xs[start : start + n]))
+        start += n
+    out.append(list(xs[start:]))
+    return out
+
+
+def split_list_checked(xs: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
+    """Cut `xs` into pieces of the given sizes, which must use it up."""
+    if sum(sizes) != len(xs):
+        raise ValueError(f"pieces of sizes {list(sizes)} do not make up {len(xs)} elements")
+    return split_list(xs, sizes)[:-1]
+
+
+def partition_list(bs: Sequence[bool], xs: Sequence[T]) -> tuple[list[T], list[T]]:
+    """Those of `xs` whose flag is false, and those whose flag is true.
+
+    >>> partition_list([True, False, True], "abc")
+    (['b'], ['a', 'c'])
+    """
+    if len(bs) != len(xs):
+        raise _lengths_differ("partition_list", (bs, xs))
+    off: list[T] = []
+    on: list[T] = []
+    for b, x in zip(bs, xs, strict=True):
+        (on if b else off).append(x)
+    return off, on
+
+
+def merge_lists(bs: Sequence[bool], xs: Iterable[Any], ys: Iterable[Any]) -> list[Any]:
+    """The reverse of `partition_list`: from `xs` where false, from `ys` where true.
+
+    >>> merge_lists([True, False, True], ["b"], ["a", "c"])
+    ['a', 'b', 'c']
+    """
+    xs, ys = list(xs), list(ys)
+    n_true = sum(map(bool, bs))
+    if len(xs) != len(bs) - n_true or len(ys) != n_true:
+        raise ValueError(
+            f"merge_lists got {len(xs)} and {len(ys)} elements for "
+            f"{len(bs) - n_true} false and {n_true} true flags"
+        )
+    it_x, it_y = iter(xs), iter(ys)
+    return [next(it_y) if b else next(it_x) for b in bs]
+
+
+def subs_list(subs: Sequence[int | None], src: Sequence[T], base: Sequence[T]) -> list[T]:
+    """`src[i]` where `subs` names an index, and the element of `base` where it is None.
+
+    >>> subs_list([None, 1], ["x", "y"], ["a", "b"])
+    ['a', 'y']
+    """
+    if len(subs) != len(base):
+        raise _lengths_differ("subs_list", (subs, base))
+    return [b if i is None else src[i] for i, b in zip(subs, base, strict=True)]
+
+
+def concatenate(xss: Iterable[Iterable[T]]) -> list[T]:
+    """One list from many."""
+    return list(itertools.chain.from_iterable(xss))
+
+
+def unique_by_id(xs: Iterable[T]) -> list[T]:
+    """`xs` without the repeats of an object, in order."""
+    return list({id(x): x for x in xs}.values())
+
+
+class ById:
+    """A hashable stand-in for any object, equal only to a stand-in for that very object."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __hash__(self) -> int:
+        return hash(id(self.value))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ById) and self.value is other.value
+
+
+def is_hashable(x: object) -> bool:
+    """Whether `hash(x)` works."""
+    try:
+        hash(x)
+    except TypeError:
+        return False
+    return True
+
+
+# ---------------------------------------------------------------------------- caches
+
+_caches: list[weakref.ref[Any]] = []
+
+
+def register_cache(cache: Any) -> None:
+    """Have `cache.cache_clear()` called by `clear_all_caches`; the cache is held weakly."""
+    _caches.append(weakref.ref(cache))
+
+
+def clear_all_caches() -> None:
+    """Empty every cache that was made here or registered."""
+    alive = [(r, cache) for r in _caches if (cache := r()) is not None]
+    _caches[:] = [r for r, _ in alive]
+    for _, cache in alive:
+        cache.cache_clear()
+
+
+def lru(maxsize: int | None = 4096) -> Callable[[F], F]:
+    """Cache a function of hashable arguments, keeping the `maxsize` results used last.
+
+    Arguments that compare equal but differ in type (1, 1.0, True) are kept apart.
+
+    >>> @lru()
+    ... def square(x):
+    ...     return x * x
+    >>> square(3), square(3.0)
+    (9, 9.0)
+    """
+
+    def decorate(f: F) -> F:
+        cached: Any = functools.lru_cache(maxsize=maxsize, typed=True)(f)
+        register_cache(cached)
+        return cached
+
+    return decorate
+
+
+class WeakLru:
+    """A cache whose entries die with their first argument, which is held weakly.
+
+    The first argument is told apart by identity, so it need not be hashable. `size_of` gives
+    the bytes of a result; without it every result counts as one.
+    """
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        max_total: int,
+        size_of: Callable[[Any], int] | None = None,
+        context: Callable[[], Hashable] | None = None,
+    ):
+        functools.update_wrapper(self, f)
+        self._f = f
+        self._max_total = max_total
+        self._size_of = size_of
+        self._context = context
+        self._lock = threading.RLock()
+        self.cache_clear()
+        register_cache(self)
+
+    def cache_clear(self) -> None:
+        """Forget every result."""
+        with self._lock:
+            self._refs: dict[int, weakref.ref[Any]] = {}
+            self._keys: dict[int, set[tuple[Any, ...]]] = {}
+            self._entries: OrderedDict[tuple[Any, ...], tuple[Any, int]] = OrderedDict()
+            self._total = 0
+            self.hits = self.misses = 0
+
+    def cache_len(self) -> int:
+        """How many results are held."""
+        return len(self._entries)
+
+    def __call__(self, first: Any, *args: Any, **kwargs: Any) -> Any:
+        context = None if self._context is None else self._context()
+        types = tuple(map(type, args))
+        key = (id(first), context, args, types, tuple(kwargs.items()) if kwargs else None)
+        entry = self._entries.get(key)
+        if entry is not None:
+            try:
+                self._entries.move_to_end(key)
+            except KeyError:
+                pass  # another thread evicted it; the result itself is still good
+            self.hits += 1
+            return entry[0]
+        self.misses += 1
+        result = self._f(first, *args, **kwargs)
+        self._insert(first, key, result)
+        return result
+
+    def _insert(self, first: Any, key: tuple[Any, ...], result: Any) -> None:
+        size = 1 if self._size_of is None else self._size_of(result)
+        ident = id(first)
+        with self._lock:
+            if ident not in self._refs:
+                self._refs[ident] = weakref.ref(first, lambda ref: self._drop(ident, ref))
+                self._keys[ident] = set()
+            if key in self._entries:
+                self._total -= self._entries[key][1]
+            self._keys[ident].add(key)
+            self._entries[key] = (result, size)
+            self._total += size
+            while self._total > self._max_total and len(self._entries) > 1:
+                old, (_, old_size) = self._entries.popitem(last=False)
+                self._total -= old_size
+                keys = self._keys.get(old[0])
+                if keys is not None:
+                    keys.discard(old)
+
+    def _drop(self, ident: int, ref: weakref.ref[Any]) -> None:
+        with self._lock:
+            if self._refs.get(ident) is not ref:
+                return  # the cache was cleared since, or the id belongs to a new object
+            del self._refs[ident]
+            for key in self._keys.pop(ident):
+                entry = self._entries.pop(key, None)
+                if entry is not None:
+                    self._total -= entry[1]
+
+
+def weakref_lru_cache(
+    f: Callable[..., Any] | None = None,
+    *,
+    maxsize: int = 4096,
+    max_bytes: int | None = None,
+    size_of: Callable[[Any], int] | None = None,
+    context: Callable[[], Hashable] | None = None,
+) -> Any:
+    """Cache a function whose first argument is held weakly and the others must be hashable.
+
+    `context` is called at each call and its value belongs to the key. With `max_bytes` and
+    `size_of` the bound is in bytes.
+
+    >>> class Model:
+    ...     layers = 3
+    >>> @weakref_lru_cache
+    ... def depth(model, scale):
+    ...     return model.layers * scale
+    >>> depth(Model(), 2)
+    6
+    """
+    bound = maxsize if max_bytes is None else max_bytes
+    if f is None:
+        return lambda g: WeakLru(g, bound, size_of, context)
+    return WeakLru(f, bound, size_of, context)

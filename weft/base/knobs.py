@@ -1,0 +1,716 @@
+"""Every knob of weft, declared once: its name, environment variables, values, default and use.
+
+A knob has a global value, set by `config.update` or the environment, and may be overridden for a
+scope of one thread by `with knob(value):`. Hot code reads `thread.<name>`; the values of knobs
+that shape what a trace gives are summed up in one interned object, `context_key()`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+_TRUE = ("1", "true", "t", "yes", "y", "on")
+_FALSE = ("0", "false", "f", "no", "n", "off", "")
+
+
+class ContextKey:
+    """One set of values of the knobs in the key. Equal sets are the same object."""
+
+    __slots__ = ("values", "__weakref__")
+
+    def __init__(self, values: tuple[Any, ...]):
+        self.values = values
+
+    def __repr__(self) -> str:
+        given = ", ".join(
+            f"{k.name}={v!r}" for k, v in zip(_in_key, self.values, strict=False) if v != k.default
+        )
+        return f"ContextKey({given})"
+
+
+_registry: dict[str, Knob] = {}
+_in_key: list[Knob] = []
+_globals: dict[str, Any] = {}
+_lock = threading.RLock()
+_keys: weakref.WeakValueDictionary[tuple[Any, ...], ContextKey] = weakref.WeakValueDictionary()
+_threads: weakref.WeakSet[_Overrides] = weakref.WeakSet()
+
+
+# Keys made last stay alive, so that entering and leaving a scope in a loop makes none anew.
+_recent_keys: deque[ContextKey] = deque(maxlen=64)
+
+
+def _intern(values: dict[str, Any]) -> ContextKey:
+    picked = tuple([values[knob.name] for knob in _in_key])
+    with _lock:
+        key = _keys.get(picked)
+        if key is None:
+            key = _keys[picked] = ContextKey(picked)
+            _recent_keys.append(key)
+        return key
+
+
+class _Overrides:
+    """How often each knob is overridden in one thread, with that thread's values."""
+
+    __slots__ = ("depth", "saved", "values", "__weakref__")
+
+    def __init__(self, values: dict[str, Any]):
+        self.depth: dict[str, int] = {}
+        self.saved: dict[int, list[list[Any]]] = {}
+        self.values = values
+
+
+class _Thread(threading.local):
+    """The values that hold in the current thread, one plain attribute a knob."""
+
+    context_key: ContextKey
+    overrides: _Overrides
+
+    def __init__(self) -> None:
+        # Runs once in every thread that looks, before the look.
+        values = self.__dict__
+        with _lock:
+            values.update(_globals)
+            values["context_key"] = _intern(values)
+            self.overrides = _Overrides(values)
+            _threads.add(self.overrides)
+
+    if TYPE_CHECKING:  # a real __getattr__ would make every read three times slower
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+def context_key() -> ContextKey:
+    """The interned values of this thread's knobs that belong to cache keys."""
+    return thread.context_key
+
+
+class Knob:
+    """A setting: read `.value`, set for a scope by calling it, globally by `config.update`.
+
+    >>> with numpy_rank_promotion("raise"):
+    ...     numpy_rank_promotion.value
+    'raise'
+    """
+
+    __slots__ = ("name", "kind", "choices", "default", "doc", "in_key", "optional", "covers",
+                 "accepts", "effect", "env", "on_update")  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        kind: type,
+        default: Any,
+        doc: str,
+        *,
+        choices: tuple[str, ...] | range | None = None,
+        in_key: bool = False,
+        covers: tuple[Knob, ...] = (),
+        accepts: tuple[Callable[[Any], bool], str] | None = None,
+        effect: bool = True,
+        env: tuple[str, ...] | None = None,
+    ):
+        if name in _registry:
+            raise ValueError(f"a knob called {name!r} exists already")
+        self.name = name
+        self.kind = kind
+        self.choices = choices
+        self.default = default
+        self.doc = doc
+        self.in_key = in_key
+        self.optional = default is None
+        self.covers = covers
+        self.accepts = accepts
+        self.effect = effect
+        self.env = (f"WEFT_{name.upper()}", f"JAX_{name.upper()}") if env is None else env
+        self.on_update: list[Callable[[Any], None]] = []
+        with _lock:
+            _registry[name] = self
+            if in_key:
+                _in_key.append(self)
+            _globals[name] = self._from_environment()
+            for other in _threads:
+                other.values[name] = _globals[name]
+                if in_key:
+                    other.values["context_key"] = _intern(other.values)
+
+    @property
+    def value(self) -> Any:
+        """The value that holds in this thread."""
+        return getattr(thread, self.name)
+
+    def allowed(self) -> str:
+        """The values it takes, as text."""
+        if self.choices is not None:
+            text = ", ".join(repr(c) for c in self.choices)
+        elif self.accepts is not None:
+            text = self.accepts[1]
+        else:
+            text = {bool: "True, False", int: "an integer", float: "a number",
+                    str: "a string"}.get(self.kind, self.kind.__name__)  # fmt: skip
+        return f"{text}, None" if self.optional else text
+
+    def check(self, value: Any) -> Any:
+        """`value` as this knob keeps it, or an error that names what is allowed."""
+        if value is None and self.optional:
+            return None
+        if self.kind is bool:
+            return self._check_bool(value)
+        if self.kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if isinstance(value, str) and self.kind is str:
+            value = str.__str__(value)  # members of str enumerations become plain strings
+        wrong_kind = self.kind is not object and not isinstance(value, self.kind)
+        if self.accepts is not None:
+            wrong_kind = not self.accepts[0](value)
+        if wrong_kind or (self.choices is not None and value not in self.choices):
+            raise ValueError(
+                f"{self.name} takes {self.allowed()}; got {value!r} of type {type(value).__name__}"
+            )
+        return value
+
+    def _check_bool(self, value: Any) -> bool:
+        if isinstance(value, str):
+            word = value.lower()
+            if word in _TRUE or word in _FALSE:
+                return word in _TRUE
+            raise ValueError(f"{self.name} takes True or False; got {value!r}")
+        if value is None or isinstance(value, (bool, int)) or type(value).__name__ == "bool":
+            return bool(value)
+        raise TypeError(
+            f"{self.name} takes True or False; got {value!r} of type {type(value).__name__}"
+        )
+
+    def parse(self, text: str) -> Any:
+        """The value that a text from the environment means."""
+        if self.optional and text in ("", "None", "none"):
+            return None
+        if self.kind in (int, float):
+            try:
+                return self.check(self.kind(text))
+            except ValueError:
+                raise ValueError(f"{self.name} takes {self.allowed()}; got {text!r}") from None
+        return self.check(text)
+
+    def _from_environment(self) -> Any:
+        for variable in self.env:
+            text = os.environ.get(variable)
+            if text is not None:
+                try:
+                    return self.parse(text)
+                except ValueError as error:
+                    raise ValueError(f"environment variable {variable}: {error}") from None
+        return self.default
+
+    def set_global(self, value: Any) -> None:
+        """Set the value for every thread that does not override it."""
+        value = self.check(value)
+        for hook in self.on_update:
+            hook(value)
+        with _lock:
+            _globals[self.name] = value
+            for other in list(_threads):
+                if not other.depth.get(self.name):
+                    other.values[self.name] = value
+                    if self.in_key:
+                        other.values["context_key"] = _intern(other.values)
+        for knob in self.covers:
+            knob.set_global(value)
+
+    _NO_VALUE = object()
+
+    def __call__(self, new_val: Any = _NO_VALUE) -> Setting:
+        """A context manager (or decorator) under which the knob has another value here."""
+        if new_val is Knob._NO_VALUE:
+            if self.kind is not bool:
+                raise TypeError(f"{self.name}(value) needs a value: {self.allowed()}")
+            new_val = True
+        value = self.check(new_val)
+        return Setting(((self, value), *((knob, value) for knob in self.covers)))
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"a knob has no truth value of its own: write {self.name}.value")
+
+    def __repr__(self) -> str:
+        return f"<knob {self.name}={self.value!r}>"
+
+
+class Setting:
+    """Knobs with other values for a scope of this thread; may be entered again and nested."""
+
+    __slots__ = ("_changes", "_in_key")
+
+    def __init__(self, changes: tuple[tuple[Knob, Any], ...]):
+        self._changes = changes
+        self._in_key = any(knob.in_key for knob, _ in changes)
+
+    def __enter__(self) -> None:
+        mine = thread.overrides
+        values, depth = mine.values, mine.depth
+        with _lock:  # a global update from another thread writes into the same values
+            old = [values[knob.name] for knob, _ in self._changes]
+            mine.saved.setdefault(id(self), []).append(old)
+            for knob, value in self._changes:
+                depth[knob.name] = depth.get(knob.name, 0) + 1
+                values[knob.name] = value
+            if self._in_key:
+                values["context_key"] = _intern(values)
+
+    def __exit__(self, *_: Any) -> None:
+        mine = thread.overrides
+        values, depth = mine.values, mine.depth
+        with _lock:
+            stack = mine.saved[id(self)]
+            for (knob, _value), old in zip(self._changes, stack.pop(), strict=True):
+                depth[knob.name] -= 1
+                # The outermost scope gives way to the global value, which may be another now.
+                values[knob.name] = old if depth[knob.name] else _globals[knob.name]
+            if not stack:
+                del mine.saved[id(self)]
+            if self._in_key:
+                values["context_key"] = _intern(values)
+
+    def __call__(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(fun)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with Setting(self._changes):
+                return fun(*args, **kwargs)
+
+        return wrapped
+
+
+def scope(**values: Any) -> Setting:
+    """Several knobs at once for a scope.
+
+    >>> with scope(enable_x64=True, debug_nans=True):
+    ...     enable_x64.value and debug_nans.value
+    True
+    """
+    changes = [(find(name), value) for name, value in values.items()]
+    return Setting(tuple((knob, knob.check(value)) for knob, value in changes))
+
+
+def find(name: str) -> Knob:
+    """The knob of this name, with or without a `jax_` or `weft_` before it."""
+    knob = _registry.get(name)
+    if knob is None:
+        for prefix in ("jax_", "weft_"):
+            if name.startswith(prefix):
+                knob = _registry.get(name[len(prefix) :])
+    if knob is None:
+        import difflib  # only for this message
+
+        bare = name.removeprefix("jax_").removeprefix("weft_")
+        close = difflib.get_close_matches(bare, _registry, n=3)
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise AttributeError(f"there is no option {name!r}{hint}")
+    return knob
+
+
+def registry() -> Iterator[Knob]:
+    """Every knob, in the order of declaration."""
+    return iter(list(_registry.values()))
+
+
+class UserContext:
+    """A value of the user's own that belongs to every cache key: `with context(value):`."""
+
+    __slots__ = ("_knob",)
+    _count = 0
+
+    def __init__(self, default_value: Any = None):
+        UserContext._count += 1
+        name = f"user_context_{UserContext._count}"
+        self._knob = Knob(name, object, default_value, "", in_key=True, env=())
+
+    @property
+    def value(self) -> Any:
+        """The value that holds here."""
+        return self._knob.value
+
+    def __call__(self, value: Any) -> Setting:
+        hash(value)  # it will be part of keys: fail where it is set
+        return self._knob(value)
+
+
+def make_user_context(default_value: Any = None) -> UserContext:
+    """A new context value; functions are traced again where it differs.
+
+    >>> phase = make_user_context("train")
+    >>> with phase("test"):
+    ...     phase.value
+    'test'
+    """
+    return UserContext(default_value)
+
+
+class Config:
+    """All knobs by name: `config.update("jax_enable_x64", True)`, `config.jax_enable_x64`."""
+
+    __slots__ = ()
+
+    def update(self, name: str, val: Any) -> None:
+        """Set an option for the whole process."""
+        find(name).set_global(val)
+
+    def read(self, name: str) -> Any:
+        """The value of an option here."""
+        return find(name).value
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Every option under its `jax_` name (`weft_` for our own), with its value here."""
+        return {_public_name(k): k.value for k in registry() if k.doc}
+
+    @property
+    def x64_enabled(self) -> bool:
+        """Whether 64-bit types are kept."""
+        return bool(thread.enable_x64)
+
+    def __getattr__(self, name: str) -> Any:
+        return find(name).value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        find(name)
+        raise AttributeError(f"write config.update({name!r}, {value!r})")
+
+    def __dir__(self) -> list[str]:
+        return sorted([*object.__dir__(self), *self.values])
+
+
+def _public_name(knob: Knob) -> str:
+    if knob.name in _BARE_NAMES:
+        return knob.name
+    ours = not any(variable.startswith("JAX_") for variable in knob.env)
+    return f"{'weft' if ours else 'jax'}_{knob.name}"
+
+
+# Options that JAX itself spells without `jax_`.
+_BARE_NAMES = frozenset(
+    ["check_vma", "eager_constant_folding", "jax2tf_associative_scan_reductions",
+     "jax2tf_default_native_serialization", "mock_num_gpu_processes"]
+)  # fmt: skip
+
+config = Config()
+
+
+def _flag(name: str, default: bool, doc: str, **options: Any) -> Knob:
+    return Knob(name, bool, default, doc, **options)
+
+
+def _choice(name: str, choices: str, default: str | None, doc: str, **options: Any) -> Knob:
+    return Knob(name, str, default, doc, choices=tuple(choices.split()), **options)
+
+
+def _int(name: str, default: int | None, doc: str, **options: Any) -> Knob:
+    return Knob(name, int, default, doc, **options)
+
+
+def _text(name: str, default: str | None, doc: str, **options: Any) -> Knob:
+    return Knob(name, str, default, doc, **options)
+
+
+# ------------------------------------------------------------------ what programs mean
+# fmt: off
+
+enable_x64 = _flag(
+    "enable_x64", False, "Keep 64-bit integers and floats; otherwise they become 32-bit.",
+    in_key=True,
+)
+explicit_x64_dtypes = _choice(
+    "explicit_x64_dtypes", "warn error allow", "warn",
+    "What happens when a 64-bit dtype is asked for while `enable_x64` is off.", in_key=True,
+)
+numpy_dtype_promotion = _choice(
+    "numpy_dtype_promotion", "standard strict", "standard",
+    "`strict` makes operations between arrays of different dtypes an error.", in_key=True,
+)
+numpy_rank_promotion = _choice(
+    "numpy_rank_promotion", "allow warn raise", "allow",
+    "Whether arrays of lower rank may be broadcast without saying so.", in_key=True,
+)
+default_matmul_precision = _choice(
+    "default_matmul_precision",
+    "default high highest bfloat16 tensorfloat32 float32 ANY_F8_ANY_F8_F32 "
+    "ANY_F8_ANY_F8_F32_FAST_ACCUM ANY_F8_ANY_F8_ANY ANY_F8_ANY_F8_ANY_FAST_ACCUM F16_F16_F16 "
+    "F16_F16_F32 BF16_BF16_BF16 BF16_BF16_F32 BF16_BF16_F32_X3 BF16_BF16_F32_X6 "
+    "BF16_BF16_F32_X9 TF32_TF32_F32 TF32_TF32_F32_X3 F32_F32_F32 F64_F64_F64",
+    None, "Precision of products of matrices and convolutions that name none.", in_key=True,
+)
+default_device = Knob(
+    "default_device", object, None,
+    "Where new arrays live and functions without sharded arguments run: a device or a platform.",
+    in_key=True, accepts=(
+        lambda d: isinstance(d, str) or hasattr(d, "platform"), "a device, a platform's name"
+    ),
+)
+default_prng_impl = _choice(
+    "default_prng_impl", "threefry2x32 threefry4x32 rbg unsafe_rbg philox2x32 philox4x32",
+    "threefry2x32", "The generator behind keys made without naming one.", in_key=True,
+)
+threefry_partitionable = _flag(
+    "threefry_partitionable", True,
+    "Lay random bits out so that every element depends on its own position alone.", in_key=True,
+)
+random_seed_offset = _int(
+    "random_seed_offset", 0, "Added to every seed that keys are made from.", in_key=True
+)
+enable_custom_prng = _flag(
+    "enable_custom_prng", False, "Let `random.PRNGKey` give typed keys.", in_key=True
+)
+legacy_prng_key = _choice(
+    "legacy_prng_key", "allow warn error", "allow",
+    "What happens when a raw uint32 array is used as a random key.", in_key=True,
+)
+high_dynamic_range_gumbel = _flag(
+    "high_dynamic_range_gumbel", False,
+    "Draw Gumbel noise with more precision in its tail.", in_key=True,
+)
+softmax_custom_jvp = _flag(
+    "softmax_custom_jvp", False, "Differentiate `nn.softmax` by a rule of its own.", in_key=True
+)
+allow_f16_reductions = _flag(
+    "allow_f16_reductions", True, "Whether `reduce_sum` may accumulate in 16 bits.", in_key=True
+)
+auto_pcast = _flag(
+    "auto_pcast", True, "Match how values vary over mesh axes without being told.", in_key=True
+)
+remove_size_one_mesh_axis_from_type = _flag(
+    "remove_size_one_mesh_axis_from_type", False,
+    "Leave mesh axes of size 1 out of the types of arrays.", in_key=True,
+)
+check_vma = _flag(
+    "check_vma", False, "Track which mesh axes values vary over (set by `shard_map`).",
+    in_key=True, env=(),
+)
+mutable_array_checks = _flag(
+    "mutable_array_checks", True, "Check that references are not aliased.", in_key=True
+)
+disable_bwd_checks = _flag(
+    "disable_bwd_checks", False, "Do not check what a custom backward rule returns.", in_key=True
+)
+use_direct_linearize = _flag(
+    "use_direct_linearize", True, "Linearise without a forward derivative in between.",
+    in_key=True, effect=False,
+)
+disable_jit = _flag(
+    "disable_jit", False, "Run functions under `jit` and loops as ordinary Python.", in_key=True
+)
+eager_constant_folding = _flag(
+    "eager_constant_folding", False, "Evaluate operations on constants while staging.",
+    in_key=True, effect=False,
+)
+embedded_constants_max_bytes = _int(
+    "embedded_constants_max_bytes", 32,
+    "Constants above this size become arguments of a compiled program.", in_key=True,
+)
+captured_constants_warn_bytes = _int(
+    "captured_constants_warn_bytes", 2_000_000_000,
+    "Warn where a function closes over more bytes of arrays than this; -1 never warns.",
+)
+captured_constants_report_frames = _int(
+    "captured_constants_report_frames", 0, "How many lines that warning names for each array."
+)
+
+# ------------------------------------------------------------------ finding mistakes
+
+debug_nans = _flag("debug_nans", False, "Raise where an operation gives a NaN.", in_key=True)
+debug_infs = _flag("debug_infs", False, "Raise where an operation gives an infinity.", in_key=True)
+debug_key_reuse = _flag(
+    "debug_key_reuse", False, "Raise where a random key is used twice.", in_key=True
+)
+check_tracer_leaks = _flag(
+    "check_tracer_leaks", False, "Raise where a traced value outlives its trace.", in_key=True
+)
+check_static_indices = _flag(
+    "check_static_indices", False, "Check the bounds of indices known while tracing.", in_key=True
+)
+enable_checks = _flag(
+    "enable_checks", False, "Check the typing of every Jaxpr that is made.", in_key=True
+)
+error_checking_behavior_nan = _choice(
+    "error_checking_behavior_nan", "ignore raise", "ignore",
+    "Whether NaN is an error under `debug` checks.", in_key=True,
+)
+error_checking_behavior_divide = _choice(
+    "error_checking_behavior_divide", "ignore raise", "ignore",
+    "Whether division by zero is an error under `debug` checks.", in_key=True,
+)
+error_checking_behavior_oob = _choice(
+    "error_checking_behavior_oob", "ignore raise", "ignore",
+    "Whether an index out of bounds is an error under `debug` checks.", in_key=True,
+)
+no_tracing = _flag("no_tracing", False, "Raise where a function would be traced anew.")
+no_execution = _flag("no_execution", False, "Raise where anything would be computed.", in_key=True)
+thread_guard = _flag(
+    "thread_guard", False, "Raise where another thread runs a program of several processes."
+)
+array_garbage_collection_guard = _choice(
+    "array_garbage_collection_guard", "allow log fatal", None,
+    "What happens when an array is freed by the garbage collector.",
+)
+_LEVELS = "allow log disallow log_explicit disallow_explicit"
+transfer_guard_host_to_device = _choice(
+    "transfer_guard_host_to_device", _LEVELS, None, "Watch copies from the host to a device."
+)
+transfer_guard_device_to_device = _choice(
+    "transfer_guard_device_to_device", _LEVELS, None, "Watch copies between devices."
+)
+transfer_guard_device_to_host = _choice(
+    "transfer_guard_device_to_host", _LEVELS, None, "Watch copies from a device to the host."
+)
+transfer_guard = _choice(
+    "transfer_guard", _LEVELS, None, "Watch copies in all three directions.",
+    covers=(transfer_guard_host_to_device, transfer_guard_device_to_device,
+            transfer_guard_device_to_host),
+)
+log_compiles = _flag("log_compiles", False, "Log every function that is traced and compiled.")
+explain_cache_misses = _flag(
+    "explain_cache_misses", False, "Log why a compiled function had to be traced again."
+)
+log_checkpoint_residuals = _flag(
+    "log_checkpoint_residuals", False, "Log what `checkpoint` keeps for the backward pass."
+)
+logging_level = _choice(
+    "logging_level", "NOTSET DEBUG INFO WARNING ERROR CRITICAL", "NOTSET",
+    "Level of weft's loggers.",
+)
+debug_log_modules = _text("debug_log_modules", "", "Modules to log at level DEBUG.")
+pprint_use_color = _flag("pprint_use_color", True, "Colours in printed Jaxprs on a terminal.")
+tracer_error_num_traceback_frames = _int(
+    "tracer_error_num_traceback_frames", 5, "How many lines an error about a leaked value names."
+)
+traceback_filtering = _choice(
+    "traceback_filtering", "off tracebackhide remove_frames quiet_remove_frames auto", "auto",
+    "How weft's own frames are hidden from tracebacks; `off` shows them.",
+)
+traceback = _choice(
+    "traceback", "filtered full", "filtered", "`full` shows weft's own frames in tracebacks.",
+    env=("WEFT_TRACEBACK",),
+)
+
+# ------------------------------------------------------------------ where and how things run
+
+backend = _choice(
+    "backend", "interpret native", "interpret",
+    "How staged programs run: by the primitives' NumPy reference, or as native code.",
+    in_key=True, env=("WEFT_BACKEND",),
+)
+debug = _int(
+    "debug", 0, "How much to print about compilation, from 0 (nothing) to 7 (all).",
+    choices=range(8), env=("WEFT_DEBUG",),
+)
+dump = _text("dump", None, "A folder that every stage of compilation is written to.",
+             env=("WEFT_DUMP",))
+verify = _int(
+    "verify", 0, "Verify programs: 0 at the end, 1 after each pass, 2 also each kernel.",
+    choices=range(3), env=("WEFT_VERIFY",),
+)
+cache = _text("cache", None, "The folder of the disk cache; `off` for none.", env=("WEFT_CACHE",))
+num_threads = _int(
+    "num_threads", None, "Threads that compiled programs may use; all allowed cores by default.",
+    env=("WEFT_NUM_THREADS",),
+)
+num_cpu_devices = _int("num_cpu_devices", -1, "How many devices the host shows; -1 for one.")
+platforms = _text(
+    "platforms", None, "Platforms to use, by name and comma; the first is the default."
+)
+platform_name = _text("platform_name", "", "Older form of `platforms`.")
+cuda_visible_devices = _text(
+    "cuda_visible_devices", "all", "CUDA devices to use: `all`, or numbers by comma."
+)
+cpu_collectives_implementation = _choice(
+    "cpu_collectives_implementation", "gloo mpi megascale", "gloo",
+    "What carries collectives between processes on CPUs.",
+)
+distributed_debug = _flag("distributed_debug", False, "Log what processes tell each other.")
+enable_compilation_cache = _flag(
+    "enable_compilation_cache", True, "Use the disk cache of compiled programs."
+)
+compilation_cache_dir = _text(
+    "compilation_cache_dir", None, "The folder of the disk cache, like `cache`."
+)
+compilation_cache_max_size = _int(
+    "compilation_cache_max_size", -1, "Most bytes the disk cache may hold; -1 for weft's own cap."
+)
+compilation_cache_check_contents = _flag(
+    "compilation_cache_check_contents", False, "Compile also on a hit and compare."
+)
+persistent_cache_min_compile_time_secs = Knob(
+    "persistent_cache_min_compile_time_secs", float, 1.0,
+    "Programs that compiled faster are not written to the disk cache.",
+)
+persistent_cache_min_entry_size_bytes = _int(
+    "persistent_cache_min_entry_size_bytes", 0,
+    "Programs smaller than this are not written to the disk cache.",
+)
+raise_persistent_cache_errors = _flag(
+    "raise_persistent_cache_errors", False, "Raise, not warn, where the disk cache fails."
+)
+dump_ir_to = _text("dump_ir_to", "", "A folder for programs as text, like `dump`.")
+dump_ir_modes = _text("dump_ir_modes", "stablehlo", "Which forms `dump_ir_to` writes.")
+export_calling_convention_version = _int(
+    "export_calling_convention_version", 10, "Calling convention of exported programs."
+)
+
+# ------------------------------------------------------------------ accepted, without effect
+
+# Options of JAX's other parts (XLA, TPU, Pallas, jax2tf) that programs set; nothing here
+# depends on them.
+_WITHOUT_EFFECT: dict[type, dict[str, Any]] = {
+    bool: {
+        "bcoo_cusparse_lowering": False, "check_proxy_envs": True,
+        "compilation_cache_expect_pgle": False,
+        "compilation_cache_include_metadata_in_key": False, "compiler_enable_remat_pass": True,
+        "cpu_enable_async_dispatch": True, "custom_vjp3": False,
+        "debug_leaked_clients_on_clear_backends": False, "disable_most_optimizations": False,
+        "disable_vmap_shmap_error": False, "disallow_mesh_context_manager": False,
+        "enable_pgle": False, "enable_preemption_service": True, "enable_recoverability": False,
+        "experimental_unsafe_xla_runtime_errors": False,
+        "export_ignore_forward_compatibility": False, "force_dcn_cross_host_transfers": False,
+        "include_debug_info_in_dumps": True, "include_full_tracebacks_in_locations": True,
+        "jax2tf_associative_scan_reductions": False, "jax2tf_default_native_serialization": True,
+        "mosaic_allow_hlo": False, "pallas_enable_debug_checks": False,
+        "pallas_poison_buffers": False, "pallas_use_mosaic_gpu": True,
+        "pallas_verbose_errors": False, "ragged_dot_use_gpu_pallas_triton_lowering": False,
+        "ragged_dot_use_ragged_dot_instruction": True, "refs_to_pins": False, "remat3": False,
+        "remove_custom_partitioning_ptr_from_cache_key": False, "scan3": False,
+        "share_binary_between_hosts": False, "sort_devices_by_process_index": True,
+        "threefry_gpu_kernel_lowering": False, "use_emit_pipeline_primitive": False,
+        "use_shardy_partitioner": True, "use_simplified_jaxpr_constants": False,
+    },
+    int: {
+        "compiler_detailed_logging_min_ops": 10, "cpu_get_global_topology_timeout_minutes": 5,
+        "cpu_get_local_topology_timeout_minutes": 2, "cross_host_transfer_timeout_seconds": None,
+        "cross_host_transfer_transfer_size": None, "mock_num_gpu_processes": 0,
+        "pgle_aggregation_percentile": 90, "pgle_profiling_runs": 3, "serialization_version": 0,
+        "share_binary_between_hosts_timeout_ms": 1200000, "traceback_in_locations_limit": 100,
+        "xla_profile_version": 0,
+    },
+    float: {"exec_time_optimization_effort": 0.0, "memory_fitting_effort": 0.0},
+    str: {
+        "backend_target": "", "cross_host_transfer_socket_address": "",
+        "cross_host_transport_addresses": "", "hlo_source_file_canonicalization_regex": None,
+        "memory_fitting_level": "O2", "mock_gpu_topology": "", "oneapi_visible_devices": "all",
+        "optimization_level": "UNKNOWN",
+        "persistent_cache_enable_xla_caches": "xla_gpu_per_fusion_autotune_cache_dir",
+        "pjrt_client_create_options": None, "rocm_visible_devices": "all",
+        "send_traceback_to_runtime": "off", "source_url_schema": None, "use_magma": "auto",
+        "xla_backend": "",
+    },
+}
+for _kind, _options in _WITHOUT_EFFECT.items():
+    for _name, _default in _options.items():
+        Knob(_name, _kind, _default, "Accepted; nothing in weft depends on it.", effect=False)
+jax2tf_associative_scan_reductions = _registry["jax2tf_associative_scan_reductions"]
+
+# fmt: on
+# Made last: from here on a new knob is also told to every thread that is running.
+thread = _Thread()

@@ -1,0 +1,145 @@
+"""Where in the user's code something happened: cheap to note, resolved to text only when asked."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from types import CodeType, FrameType
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+# Frames of these belong to no user: the import machinery, and helpers that call through.
+_excluded: list[str] = ["<frozen ", "<weft ", _PACKAGE]
+_STDLIB = os.path.dirname(os.__file__)
+_CALL_THROUGH = tuple(os.path.join(_STDLIB, name) for name in ("functools.py", "contextlib.py"))
+
+# Whether a file's frames are internal, by co_filename: one dict look-up a frame.
+_internal: dict[str, bool] = {}
+
+
+def register_exclusion(path: str) -> None:
+    """Hide the frames of files whose name starts with `path` from source lines."""
+    _excluded.append(path)
+    _internal.clear()
+
+
+def is_internal(filename: str) -> bool:
+    """Whether frames of this file are hidden from the user."""
+    known = _internal.get(filename)
+    if known is None:
+        known = filename in _CALL_THROUGH or filename.startswith(tuple(_excluded))
+        _internal[filename] = known
+    return known
+
+
+class SourceInfo:
+    """A place in a program (code object and instruction) and the name stack there."""
+
+    __slots__ = ("code", "lasti", "name_stack")
+
+    def __init__(self, code: CodeType | None, lasti: int, name_stack: object = None):
+        self.code = code
+        self.lasti = lasti
+        self.name_stack = name_stack
+
+    @property
+    def file(self) -> str:
+        """The file's name, as Python has it."""
+        return "" if self.code is None else self.code.co_filename
+
+    @property
+    def function(self) -> str:
+        """The qualified name of the function."""
+        return "" if self.code is None else self.code.co_qualname
+
+    def line(self) -> int:
+        """The line number, or 0 where none is known."""
+        if self.code is None:
+            return 0
+        for start, end, line in self.code.co_lines():
+            if start <= self.lasti < end and line is not None:
+                return line
+        return self.code.co_firstlineno
+
+    def replace(self, *, name_stack: object) -> SourceInfo:
+        """The same place under another name stack."""
+        return SourceInfo(self.code, self.lasti, name_stack)
+
+    def __repr__(self) -> str:
+        return f"SourceInfo({summarize(self)})"
+
+
+UNKNOWN = SourceInfo(None, 0)
+
+
+def current(name_stack: object = None) -> SourceInfo:
+    """The innermost frame that is the user's, not weft's."""
+    frame: FrameType | None = sys._getframe(1)
+    known = _internal
+    while frame is not None:
+        code = frame.f_code
+        internal = known.get(code.co_filename)
+        if internal is None:
+            internal = is_internal(code.co_filename)
+        if not internal:
+            return SourceInfo(code, frame.f_lasti, name_stack)
+        frame = frame.f_back
+    return UNKNOWN if name_stack is None else SourceInfo(None, 0, name_stack)
+
+
+def frames(limit: int | None = None) -> list[SourceInfo]:
+    """The user's frames, innermost first."""
+    found: list[SourceInfo] = []
+    for frame in _walk(sys._getframe(1)):
+        if not is_internal(frame.f_code.co_filename):
+            found.append(SourceInfo(frame.f_code, frame.f_lasti))
+            if limit is not None and len(found) >= limit:
+                break
+    return found
+
+
+def _walk(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+_IPYTHON_CELL = re.compile(r"<ipython-input-(\d+)-[0-9a-f]+>$")
+_IPYKERNEL_FILE = re.compile(r"ipykernel_\d+[/\\]\d+\.py$")
+
+
+def display_name(filename: str) -> str:
+    """A file's name as a person knows it: its last part, or the notebook cell.
+
+    >>> display_name("src/model.py"), display_name("<ipython-input-3-0a1b2c>")
+    ('model.py', 'In [3]')
+    """
+    cell = _IPYTHON_CELL.match(filename)
+    if cell:
+        return f"In [{cell.group(1)}]"
+    if _IPYKERNEL_FILE.search(filename):
+        return _kernel_cell(filename)
+    if filename.startswith("<"):
+        return filename
+    return os.path.basename(filename)
+
+
+def _kernel_cell(filename: str) -> str:
+    """The number of a notebook cell, which ipykernel keeps in IPython's compiler cache."""
+    main = sys.modules.get("__main__")
+    shell_of = getattr(main, "get_ipython", None)
+    shell = shell_of() if callable(shell_of) else None
+    numbers = getattr(getattr(shell, "compile", None), "_filename_map", None) or {}
+    number = numbers.get(filename)
+    return f"In [{number}]" if number is not None else "notebook cell"
+
+
+def summarize(info: SourceInfo | None) -> str:
+    """A place as text, like "model.py:17 (forward)"."""
+    if info is None or info.code is None:
+        return "<unknown>"
+    where = f"{display_name(info.file)}:{info.line()}"
+    name = info.function
+    return where if name == "<module>" else f"{where} ({name})"

@@ -1,0 +1,77 @@
+"""Tracebacks that show the user's code: weft's own frames are taken out where it is entered."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TypeVar, cast
+
+from weft.base import knobs
+from weft.base.source import is_internal
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def api_boundary(fun: F) -> F:
+    """Decorate a public function so that errors leaving it show only the user's frames.
+
+    `WEFT_TRACEBACK=full`, or the option `jax_traceback_filtering` set to `off`, shows all.
+    KeyboardInterrupt and the like pass untouched.
+    """
+
+    @functools.wraps(fun)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return fun(*args, **kwargs)
+        except Exception as error:
+            shorten(error)
+            # A bare raise keeps the traceback as it is now: this frame is not added again.
+            raise
+
+    return cast(F, wrapped)
+
+
+def shorten(error: BaseException) -> None:
+    """Take weft's frames out of an error and the errors it came from, unless all are wanted."""
+    mode = knobs.thread.traceback_filtering
+    if mode == "off" or knobs.thread.traceback == "full":
+        return
+    if mode == "tracebackhide":
+        _mark_hidden(error.__traceback__)
+        return
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        e = pending.pop()
+        if e is None or id(e) in seen:
+            continue
+        seen.add(id(e))
+        e.__traceback__ = filtered(e.__traceback__)
+        pending += [e.__cause__, e.__context__]
+
+
+def filtered(tb: TracebackType | None) -> TracebackType | None:
+    """A traceback without weft's frames; the same object where it has none."""
+    entries: list[TracebackType] = []
+    hidden = False
+    while tb is not None:
+        if is_internal(tb.tb_frame.f_code.co_filename):
+            hidden = True
+        else:
+            entries.append(tb)
+        tb = tb.tb_next
+    if not hidden:
+        return entries[0] if entries else None
+    out: TracebackType | None = None
+    for entry in reversed(entries):
+        out = TracebackType(out, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return out
+
+
+def _mark_hidden(tb: TracebackType | None) -> None:
+    """Mark weft's frames for printers that honour `__tracebackhide__`."""
+    while tb is not None:
+        if is_internal(tb.tb_frame.f_code.co_filename):
+            tb.tb_frame.f_locals["__tracebackhide__"] = True
+        tb = tb.tb_next
