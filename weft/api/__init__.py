@@ -1,0 +1,1 @@
+"""The public transformations: argument handling, trees and user errors."""

@@ -1,0 +1,191 @@
+"""Handling of user functions and arguments: static arguments, trees, names for messages."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.debug_info import DebugInfo
+from weft.core.trace import typeof
+from weft.tree.functions import tree_flatten, tree_leaves_with_path, tree_unflatten
+from weft.tree.keys import keystr
+
+
+def check_callable(fun: Any) -> None:
+    """Raise TypeError unless ``fun`` can be called and is no generator function."""
+    if not callable(fun):
+        raise TypeError(f"expected a callable, got {fun!r} of type {type(fun).__name__}")
+    if inspect.isgeneratorfunction(fun):
+        raise TypeError(f"expected a function, got the generator function {fun.__name__}")
+
+
+def signature(fun: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(fun)
+    except (ValueError, TypeError):
+        return None
+
+
+def as_tuple(x: Any) -> tuple[Any, ...]:
+    """None, one item or a sequence of items, as a tuple."""
+    if x is None:
+        return ()
+    if isinstance(x, (int, str)):
+        return (x,)
+    return tuple(x)
+
+
+def resolve_names(
+    fun: Callable[..., Any], argnums: Any, argnames: Any
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Positions and names of marked arguments, each completed from the other by the signature."""
+    nums, names = as_tuple(argnums), as_tuple(argnames)
+    sig = signature(fun)
+    if sig is None:
+        return tuple(nums), tuple(names)
+    positional = [
+        p.name
+        for p in sig.parameters.values()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    if argnums is not None and argnames is None:
+        names = tuple(positional[n] for n in nums if -len(positional) <= n < len(positional))
+    elif argnames is not None and argnums is None:
+        nums = tuple(positional.index(n) for n in names if n in positional)
+    return tuple(nums), tuple(names)
+
+
+def normalize_positions(nums: Sequence[int], count: int) -> tuple[int, ...]:
+    """Non-negative positions among ``count`` arguments; those out of range are left out."""
+    fixed = (n + count if n < 0 else n for n in nums)
+    return tuple(sorted({n for n in fixed if 0 <= n < count}))
+
+
+class Hashed:
+    """A static argument: compared by equality and type, hashed by its own hash."""
+
+    __slots__ = ("value", "_hash")
+
+    def __init__(self, value: Any, name: str) -> None:
+        self.value = value
+        try:
+            self._hash = hash(value)
+        except TypeError as error:
+            raise ValueError(
+                f"static argument {name} must be hashable, got {value!r} of type"
+                f" {type(value).__name__} ({error}); pass a tuple instead of a list, a frozen"
+                " dataclass instead of a plain one, or do not mark the argument as static"
+            ) from None
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            type(other) is Hashed
+            and type(other.value) is type(self.value)
+            and bool(other.value == self.value)
+        )
+
+
+def split_argnums(
+    fun: Callable[..., Any], argnums: int | Sequence[int], args: Sequence[Any], what: str
+) -> tuple[Callable[..., Any], list[Any], list[int]]:
+    """A function of the chosen arguments alone, those arguments, and their positions."""
+    nums = [argnums] if isinstance(argnums, int) else list(argnums)
+    count = len(args)
+    positions = []
+    for n in nums:
+        position = n + count if n < 0 else n
+        if not 0 <= position < count:
+            raise TypeError(
+                f"{what} was asked for argnums={argnums}, but the call has {count} positional"
+                " arguments"
+            )
+        positions.append(position)
+    fixed = list(args)
+
+    def of_chosen(*chosen: Any, **kwargs: Any) -> Any:
+        full = list(fixed)
+        for p, x in zip(positions, chosen, strict=True):
+            full[p] = x
+        return fun(*full, **kwargs)
+
+    return of_chosen, [args[p] for p in positions], positions
+
+
+def debug_info(what: str, fun: Callable[..., Any], args: Any, kwargs: Any) -> DebugInfo:
+    """Names of a function and its arguments, worked out only if a message wants them."""
+    structure = tree_flatten((args, kwargs))[1]
+
+    def names() -> tuple[str, ...]:
+        dummies = tree_unflatten(structure, range(structure.num_leaves))
+        return argument_names(fun, *dummies)
+
+    return DebugInfo(what, fun, names)
+
+
+def argument_names(fun: Callable[..., Any], args: Any, kwargs: Any) -> tuple[str, ...]:
+    """The names of all leaves among the arguments, in the user's words: ``params['w'][0]``."""
+    sig = signature(fun)
+    names: list[str] = []
+    bound: dict[str, Any] = {}
+    if sig is not None:
+        try:
+            bound = dict(sig.bind_partial(*args, **kwargs).arguments)
+        except TypeError:
+            bound = {}
+    if not bound:
+        bound = {f"args[{i}]": x for i, x in enumerate(args)} | dict(kwargs)
+    for name, value in bound.items():
+        names.extend(f"{name}{keystr(path)}" for path, _ in tree_leaves_with_path(value))
+    return tuple(names)
+
+
+def check_array_leaves(leaves: Sequence[Any], fun: Any, names: Callable[[], Any]) -> None:
+    """Raise TypeError naming the first argument that is not an array."""
+    for i, x in enumerate(leaves):
+        try:
+            typeof(x)
+        except TypeError:
+            given = names()
+            where = given[i] if given and i < len(given) else f"argument {i}"
+            raise TypeError(
+                f"argument {where} of {getattr(fun, '__name__', fun)} is {x!r} of type"
+                f" {type(x).__name__}, which is not an array; mark it with static_argnums or"
+                " static_argnames if it is a Python value to specialise on"
+            ) from None
+
+
+def flat_function(
+    fun: Callable[..., Any], in_tree: Any, with_kwargs: bool = True
+) -> tuple[Callable[..., list[Any]], list[Any]]:
+    """A function of flat arguments and results, and a list that receives the result's tree."""
+    out_trees: list[Any] = []
+
+    def flat(*leaves: Any) -> list[Any]:
+        if with_kwargs:
+            args, kwargs = tree_unflatten(in_tree, leaves)
+            result = fun(*args, **kwargs)
+        else:
+            result = fun(*tree_unflatten(in_tree, leaves))
+        outs, out_tree = tree_flatten(result)
+        out_trees.append(out_tree)
+        return outs
+
+    return flat, out_trees
+
+
+def check_results(outs: Sequence[Any], fun: Any, what: str) -> None:
+    """Raise TypeError if a function under a transformation returned something not an array."""
+    for x in outs:
+        try:
+            typeof(x)
+        except TypeError:
+            name = DebugInfo(what, fun).func_src_info
+            raise TypeError(
+                f"function {name}, traced for {what}, returned {x!r} of type"
+                f" {type(x).__name__}; functions under transformations return arrays, numbers and"
+                " containers of them"
+            ) from None

@@ -1,0 +1,445 @@
+"""The public face of differentiation: grad, jvp, vjp, linearize, linear_transpose."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.api.arguments import (
+    argument_names,
+    check_array_leaves,
+    check_callable,
+    check_results,
+    debug_info,
+    split_argnums,
+)
+from weft.base.traceback import api_boundary
+from weft.core.ad import UndefPrimal, Zero, instantiate
+from weft.core.debug_info import DebugInfo
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.shape_dtype import abstractify
+from weft.core.staging import stage
+from weft.core.trace import Tracer, typeof
+from weft.transforms.jvp import jvp as jvp_flat
+from weft.transforms.linearize import Linearized
+from weft.transforms.linearize import linearize as linearize_flat
+from weft.transforms.transpose import backward_pass
+from weft.tree.compare import equality_errors_treedef
+from weft.tree.functions import tree_flatten, tree_unflatten
+from weft.tree.partial import Partial
+
+
+def flatten_arguments(fun: Any, args: Any) -> tuple[list[Any], Any]:
+    """Leaves and tree of positional arguments; TypeError names a leaf that is not an array."""
+    leaves, tree = tree_flatten(tuple(args))
+    check_array_leaves(leaves, fun, lambda: argument_names(fun, args, {}))
+    return leaves, tree
+
+
+def flat_with_aux(
+    fun: Callable[..., Any], in_tree: Any, has_aux: bool, what: str
+) -> tuple[Callable[..., list[Any]], dict[str, Any]]:
+    """A function of flat arguments returning flat results, then flat auxiliary results."""
+    found: dict[str, Any] = {}
+
+    def flat(*leaves: Any) -> list[Any]:
+        result = fun(*tree_unflatten(in_tree, leaves))
+        if not has_aux:
+            outs, found["out_tree"] = tree_flatten(result)
+            check_results(outs, fun, what)
+            found["n"] = len(outs)
+            return outs
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TypeError(
+                f"with has_aux=True the function must return a pair (output, aux), got"
+                f" {type(result).__name__}"
+            )
+        outs, found["out_tree"] = tree_flatten(result[0])
+        check_results(outs, fun, what)
+        found["aux"], found["aux_tree"] = tree_flatten(result[1])
+        found["n"] = len(outs)
+        return [*outs, *(x for x in found["aux"] if isinstance(x, Tracer))]
+
+    return flat, found
+
+
+def rebuild_aux(found: dict[str, Any], values: Sequence[Any]) -> Any:
+    """Auxiliary results with traced leaves replaced by their values; others as returned."""
+    given = iter(values)
+    leaves = [next(given) if isinstance(x, Tracer) else x for x in found["aux"]]
+    return tree_unflatten(found["aux_tree"], leaves)
+
+
+
+
+@api_boundary
+def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+    """Results of ``fun`` and their derivative along ``tangents``, by forward mode.
+
+    >>> import weft
+    >>> y, t = weft.jvp(lambda x: x * x, (3.0,), (1.0,))
+    >>> float(y), float(t)
+    (9.0, 6.0)
+    """
+    check_callable(fun)
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise TypeError(
+            "jvp takes primals and tangents as tuples or lists of arguments, got"
+            f" {type(primals).__name__} and {type(tangents).__name__}; write jvp(f, (x,), (dx,))"
+        )
+    leaves, in_tree = flatten_arguments(fun, primals)
+    tangent_leaves, tangent_tree = tree_flatten(tuple(tangents))
+    if in_tree != tangent_tree:
+        raise TypeError(
+            "jvp needs primals and tangents of the same tree structure, got"
+            f" {in_tree} and {tangent_tree}"
+        )
+    for p, t in zip(leaves, tangent_leaves, strict=True):
+        _check_tangent(p, t)
+    flat, found = flat_with_aux(fun, in_tree, has_aux, "jvp")
+    symbolic = [_symbolic_tangent(p, t) for p, t in zip(leaves, tangent_leaves, strict=True)]
+    outs, out_tangents = jvp_flat(flat, leaves, symbolic)
+    n = found["n"]
+    primal_out = tree_unflatten(found["out_tree"], outs[:n])
+    tangent_out = tree_unflatten(found["out_tree"], map(instantiate, out_tangents[:n]))
+    if has_aux:
+        return primal_out, tangent_out, rebuild_aux(found, outs[n:])
+    return primal_out, tangent_out
+
+
+def _check_tangent(p: Any, t: Any) -> None:
+    primal, tangent = typeof(p), typeof(t)
+    expected = primal.to_tangent_aval()
+    if expected.dtype != tangent.dtype:
+        raise TypeError(
+            f"a primal of dtype {primal.dtype} takes a tangent of dtype"
+            f" {_dtype_name(expected.dtype)}, got {tangent.dtype}"
+        )
+    if primal.shape != tangent.shape:
+        raise ValueError(
+            f"a primal of shape {primal.shape} takes a tangent of that shape, got {tangent.shape}"
+        )
+
+
+def _dtype_name(dtype: Any) -> str:
+    return "float0" if dtype == dtypes.float0 else str(dtype)
+
+
+def _symbolic_tangent(p: Any, t: Any) -> Any:
+    aval = typeof(p).to_tangent_aval()
+    return Zero(aval) if aval.dtype == dtypes.float0 else t
+
+
+class _LinearFunction:
+    """What a linearised function needs besides its residuals; part of the tree structure."""
+
+    def __init__(self, linear: Linearized, in_tree: Any, out_tree: Any, name: str) -> None:
+        self.jaxpr = linear.program.jaxpr
+        self.linear = linear
+        self.in_tree = in_tree
+        self.out_tree = out_tree
+        self.name = name
+
+    def bind(self, residuals: Sequence[Any]) -> Linearized:
+        program = ClosedJaxpr(self.jaxpr, residuals)
+        old = self.linear
+        return Linearized(program, old.in_avals, old.out_avals, old.nonzero_outs)
+
+
+class _Push(_LinearFunction):
+    @api_boundary
+    def __call__(self, residuals: Any, *tangents: Any) -> Any:
+        leaves, tree = tree_flatten(tuple(tangents))
+        if tree != self.in_tree:
+            raise TypeError(
+                "a linearized function takes tangents of the structure of the primals"
+                f" {self.in_tree}, got {tree}"
+            )
+        for expected, t in zip(self.linear.in_avals, leaves, strict=True):
+            got = typeof(t)
+            if got.shape != expected.shape or got.dtype != expected.dtype:
+                raise ValueError(
+                    "a linearized function takes tangents of the type of the primals:"
+                    f" expected {expected.str_short()}, got {got.str_short()}"
+                )
+        return tree_unflatten(self.out_tree, self.bind(residuals).push(leaves))
+
+
+class _Pull(_LinearFunction):
+    @api_boundary
+    def __call__(self, residuals: Any, *cotangents: Any) -> Any:
+        if len(cotangents) != 1:
+            raise TypeError(
+                f"the function returned by vjp takes one argument, the cotangent of the output of"
+                f" {self.name}, got {len(cotangents)}"
+            )
+        leaves, tree = tree_flatten(cotangents[0])
+        if tree != self.out_tree:
+            raise ValueError(_structure_message(self.name, self.out_tree, tree))
+        for expected, ct in zip(self.linear.out_avals, leaves, strict=True):
+            got = typeof(ct)
+            if got.shape != expected.shape or got.dtype != expected.dtype:
+                raise ValueError(
+                    f"the cotangent given to a vjp function has type {got.str_short()}, but the"
+                    f" output of {self.name} asks for {expected.str_short()}"
+                )
+        cts = self.bind(residuals).pull(leaves)
+        return tree_unflatten(self.in_tree, map(instantiate, cts))
+
+
+def _structure_message(name: str, expected: Any, got: Any) -> str:
+    details = "".join(
+        f"\n  at {path or 'the top'}: {one} in the output, {two} in the cotangent, so {why}"
+        for path, one, two, why in _readable(equality_errors_treedef(expected, got))
+    )
+    return (
+        f"the cotangent given to a vjp function must have the tree structure of the output of"
+        f" {name}: expected {expected}, got {got}{details}"
+    )
+
+
+def _readable(differences: Any) -> Any:
+    for path, one, two, why in differences:
+        yield "".join(map(str, path)), one, two, why
+
+
+def _linear_function(kind: Any, linear: Linearized, in_tree: Any, out_tree: Any, fun: Any) -> Any:
+    name = DebugInfo("vjp", fun).func_src_info
+    return Partial(kind(linear, in_tree, out_tree, name), list(linear.program.consts))
+
+
+def _linearize(fun: Any, primals: Any, has_aux: bool, what: str) -> tuple[Any, Any, Any, Any]:
+    """Results and linear map of a tree function at its primals."""
+    check_callable(fun)
+    leaves, in_tree = flatten_arguments(fun, primals)
+    flat, found = flat_with_aux(fun, in_tree, has_aux, what)
+    outs, linear = linearize_flat(flat, leaves)
+    n = found["n"]
+    aux = None
+    if has_aux:
+        aux = rebuild_aux(found, outs[n:])
+        linear = _drop_outputs(linear, n)
+    return outs[:n], linear, (in_tree, found["out_tree"]), aux
+
+
+def _drop_outputs(linear: Linearized, n: int) -> Linearized:
+    """The linear map of the first ``n`` outputs alone."""
+    kept = sum(linear.nonzero_outs[:n])
+    jaxpr = linear.program.jaxpr
+    smaller = jaxpr.replace(outvars=jaxpr.outvars[:kept])
+    program = ClosedJaxpr(smaller, linear.program.consts)
+    return Linearized(program, linear.in_avals, linear.out_avals[:n], linear.nonzero_outs[:n])
+
+
+@api_boundary
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> Any:
+    """Results of ``fun`` and a function that pulls cotangents of the output back to the inputs.
+
+    >>> import weft
+    >>> y, pull = weft.vjp(lambda x: x * x, 3.0)
+    >>> float(pull(1.0)[0])
+    6.0
+    """
+    if reduce_axes:
+        raise ValueError("reduce_axes is not supported; use psum on the gradients")
+    outs, linear, (in_tree, out_tree), aux = _linearize(fun, primals, has_aux, "vjp")
+    result = tree_unflatten(out_tree, outs)
+    pull = _linear_function(_Pull, linear, in_tree, out_tree, fun)
+    return (result, pull, aux) if has_aux else (result, pull)
+
+
+@api_boundary
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Results of ``fun`` and its linear map from input tangents to output tangents.
+
+    >>> import weft
+    >>> y, push = weft.linearize(lambda x: x * x, 3.0)
+    >>> float(push(2.0))
+    12.0
+    """
+    outs, linear, (in_tree, out_tree), aux = _linearize(fun, primals, has_aux, "linearize")
+    result = tree_unflatten(out_tree, outs)
+    push = _linear_function(_Push, linear, in_tree, out_tree, fun)
+    return (result, push, aux) if has_aux else (result, push)
+
+
+@api_boundary
+def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = ()) -> Any:
+    """The transpose of a linear function, whose inputs have the types of ``primals``.
+
+    >>> import weft
+    >>> float(weft.linear_transpose(lambda x: 3.0 * x, 1.0)(2.0)[0])
+    6.0
+    """
+    check_callable(fun)
+    leaves, in_tree = tree_flatten(tuple(primals))
+    avals = [abstractify(x) for x in leaves]
+    flat, found = flat_with_aux(fun, in_tree, False, "linear_transpose")
+    closed = stage(flat, avals, debug_info("linear_transpose", fun, primals, {}))
+    for aval in [*avals, *closed.out_avals]:
+        if not dtypes.issubdtype(aval.dtype, np.inexact) and aval.dtype != dtypes.float0:
+            raise TypeError(
+                "linear_transpose takes functions of real or complex inputs and outputs, got"
+                f" {aval.str_short()}"
+            )
+    out_tree = found["out_tree"]
+
+    @api_boundary
+    def transposed(cotangent: Any) -> Any:
+        cts, tree = tree_flatten(cotangent)
+        if tree != out_tree:
+            raise TypeError(
+                f"the transposed function takes a cotangent of structure {out_tree}, got {tree}"
+            )
+        for aval, ct in zip(closed.out_avals, cts, strict=True):
+            if typeof(ct).shape != aval.shape or typeof(ct).dtype != aval.dtype:
+                raise TypeError(
+                    f"the transposed function takes {aval.str_short()}, got"
+                    f" {typeof(ct).str_short()}"
+                )
+        undefined = [UndefPrimal(a) for a in avals]
+        outs = backward_pass(closed.jaxpr, closed.consts, undefined, cts)
+        return tree_unflatten(in_tree, map(instantiate, outs))
+
+    return transposed
+
+
+# --- gradients --------------------------------------------------------------------------------------
+
+
+def _check_inputs(what: str, holomorphic: bool, allow_int: bool, x: Any) -> None:
+    dtype = typeof(x).dtype
+    if holomorphic and not dtypes.issubdtype(dtype, np.complexfloating):
+        raise TypeError(
+            f"{what} with holomorphic=True takes complex inputs, got {dtype}; convert the input"
+        )
+    if dtypes.issubdtype(dtype, dtypes.extended):
+        if not allow_int:
+            raise TypeError(f"{what} takes real or complex inputs, got {dtype}")
+    elif not dtypes.issubdtype(dtype, np.inexact):
+        if not allow_int:
+            raise TypeError(
+                f"{what} takes real or complex inputs, got {dtype}; convert the input to a"
+                " floating dtype, choose other arguments with argnums, or pass allow_int=True"
+            )
+
+
+def _check_output(what: str, holomorphic: bool, x: Any) -> None:
+    dtype = typeof(x).dtype
+    if holomorphic:
+        if not dtypes.issubdtype(dtype, np.complexfloating):
+            raise TypeError(f"{what} with holomorphic=True takes complex outputs, got {dtype}")
+    elif dtypes.issubdtype(dtype, np.complexfloating):
+        raise TypeError(
+            f"{what} takes functions of real output, got {dtype}; pass holomorphic=True for a"
+            " holomorphic function, or take the real part or the absolute value"
+        )
+    elif not dtypes.issubdtype(dtype, np.floating):
+        raise TypeError(
+            f"{what} takes functions of real output, got {dtype}; use vjp for functions of"
+            " integer output"
+        )
+
+
+def value_and_grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[..., Any]:
+    """A function that returns the value of ``fun`` and its gradient.
+
+    >>> import weft
+    >>> v, g = weft.value_and_grad(lambda x: x ** 2)(3.0)
+    >>> float(v), float(g)
+    (9.0, 6.0)
+    """
+    check_callable(fun)
+
+    @functools.wraps(fun, updated=())
+    @api_boundary
+    def value_and_grad_of(*args: Any, **kwargs: Any) -> Any:
+        of_chosen, chosen, _ = split_argnums(fun, argnums, args, "grad")
+        for x in tree_flatten(chosen)[0]:
+            _check_inputs("grad", holomorphic, allow_int, x)
+
+        @functools.wraps(fun, updated=())
+        def with_kwargs(*xs: Any) -> Any:
+            return of_chosen(*xs, **kwargs)
+
+        outs, linear, (in_tree, out_tree), aux = _linearize(
+            with_kwargs, chosen, has_aux, "grad"
+        )
+        value = tree_unflatten(out_tree, outs)
+        _check_scalar_output(value, outs)
+        _check_output("grad", holomorphic, value)
+        one = typeof(value).dtype.type(1)
+        grads = tree_unflatten(in_tree, map(instantiate, linear.pull([one])))
+        result = grads[0] if isinstance(argnums, int) else grads
+        return ((value, aux), result) if has_aux else (value, result)
+
+    return value_and_grad_of
+
+
+def _check_scalar_output(value: Any, outs: Sequence[Any]) -> None:
+    if len(outs) != 1 or outs[0] is not value:
+        raise TypeError(
+            f"grad takes functions of scalar output, got a {type(value).__name__}; use has_aux=True"
+            " to return more than the scalar, or jacrev"
+        )
+    shape = np.shape(value)
+    if shape:
+        raise TypeError(
+            f"grad takes functions of scalar output, got shape {shape}; reduce it, for example"
+            " with .sum(), or use jacrev"
+        )
+
+
+def grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[..., Any]:
+    """A function that computes the gradient of ``fun``, by reverse mode.
+
+    >>> import weft
+    >>> float(weft.grad(lambda x: x ** 3)(2.0))
+    12.0
+    """
+    both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
+
+    @functools.wraps(fun, updated=())
+    @api_boundary
+    def grad_of(*args: Any, **kwargs: Any) -> Any:
+        value, gradient = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return grad_of
+
+
+def fwd_and_bwd(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int],
+    has_aux: bool = False,
+    jitted: bool = True,
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """A pair ``(fwd, bwd)``: results with a pullback, and the pullback applied."""
+
+    def fwd(*args: Any, **kwargs: Any) -> Any:
+        of_chosen, chosen, _ = split_argnums(fun, argnums, args, "fwd_and_bwd")
+        return vjp(functools.partial(of_chosen, **kwargs), *chosen, has_aux=has_aux)
+
+    def bwd(pull: Any, cotangent: Any) -> Any:
+        grads = pull(cotangent)
+        return grads[0] if isinstance(argnums, int) else grads
+
+    return fwd, bwd

@@ -1,0 +1,143 @@
+"""The public face of batching: vmap."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.api.arguments import argument_names, check_array_leaves, check_callable, check_results
+from weft.base.traceback import api_boundary
+from weft.core.batching import AxisData, match_axis
+from weft.core.trace import typeof
+from weft.transforms.vmap import batch
+from weft.tree.compare import flatten_axes
+from weft.tree.functions import tree_flatten, tree_leaves, tree_unflatten
+
+
+def vmap(
+    fun: Callable[..., Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Any = None,
+    sum_match: bool = False,
+) -> Callable[..., Any]:
+    """A function that applies ``fun`` to every element along an axis of its arguments.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.vmap(jnp.dot)(jnp.ones((3, 4)), jnp.ones((3, 4)))
+    Array([4., 4., 4.], dtype=float32)
+    """
+    check_callable(fun)
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if not (in_axes is None or type(in_axes) in (int, tuple) or _is_tree_of_axes(in_axes)):
+        raise TypeError(
+            "vmap in_axes must be an int, None, or a tuple with an entry for each positional"
+            f" argument, got {in_axes!r}"
+        )
+    for kind, spec in (("in_axes", in_axes), ("out_axes", out_axes)):
+        if not all(type(x) is int or _is_int(x) for x in tree_leaves(spec)):
+            raise TypeError(
+                f"vmap {kind} must hold integers and None (or containers of them), got {spec!r}"
+            )
+
+    @functools.wraps(fun, updated=())
+    @api_boundary
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            raise ValueError(
+                f"vmap in_axes has {len(in_axes)} entries but the call has {len(args)} positional"
+                " arguments; give one entry for each"
+            )
+        leaves, in_tree = tree_flatten((args, kwargs))
+        names = functools.partial(argument_names, fun, args, kwargs)
+        check_array_leaves(leaves, fun, names)
+        dims = flatten_axes("vmap in_axes", in_tree, (in_axes, 0), tupled_args=True)
+        dims = [_normalize(x, d) for x, d in zip(leaves, dims, strict=True)]
+        size = _mapped_size(leaves, dims, axis_size, names)
+        axis = AxisData(axis_name, size, spmd_axis_name)
+        trees: list[Any] = []
+
+        def flat(*xs: Any) -> list[Any]:
+            given, keywords = tree_unflatten(in_tree, xs)
+            outs, tree = tree_flatten(fun(*given, **keywords))
+            check_results(outs, fun, "vmap")
+            trees.append(tree)
+            return outs
+
+        outs, out_dims = batch(flat, axis, leaves, dims)
+        wanted = flatten_axes("vmap out_axes", trees[0], out_axes)
+        return tree_unflatten(
+            trees[0],
+            [_place(size, x, d, w) for x, d, w in zip(outs, out_dims, wanted, strict=True)],
+        )
+
+    return mapped
+
+
+def _is_int(x: Any) -> bool:
+    return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
+
+
+def _is_tree_of_axes(axes: Any) -> bool:
+    return not isinstance(axes, (str, float)) and all(_is_int(x) for x in tree_leaves(axes))
+
+
+def _normalize(x: Any, dim: int | None) -> int | None:
+    if dim is None:
+        return None
+    shape = typeof(x).shape
+    if not -len(shape) <= dim < len(shape):
+        raise ValueError(
+            f"vmap was asked to map axis {dim} of an argument of shape {shape}, which has only"
+            f" {len(shape)} axes"
+        )
+    return int(dim) % len(shape)
+
+
+def _mapped_size(leaves: Any, dims: Any, given: int | None, names: Any) -> int:
+    sizes = {
+        i: typeof(x).shape[d]
+        for i, (x, d) in enumerate(zip(leaves, dims, strict=True))
+        if d is not None
+    }
+    if not sizes:
+        if given is None:
+            raise ValueError(
+                "vmap needs at least one argument to map over: an entry of in_axes that is not"
+                " None, or axis_size"
+            )
+        return given
+    distinct = set(sizes.values()) | ({given} if given is not None else set())
+    if len(distinct) > 1:
+        labels = names()
+        lines = [
+            f"\n  axis {dims[i]} of argument {labels[i]} of type"
+            f" {typeof(leaves[i]).str_short()} has size {n}"
+            for i, n in sizes.items()
+        ]
+        if given is not None:
+            lines.append(f"\n  axis_size is {given}")
+        raise ValueError("vmap got mapped axes of different sizes:" + "".join(lines))
+    return distinct.pop()
+
+
+def _place(size: int, x: Any, dim: int | None, wanted: int | None) -> Any:
+    """A result with its mapped axis where ``out_axes`` wants it."""
+    if wanted is None:
+        if dim is not None:
+            raise ValueError(
+                "vmap out_axes is None for a result that depends on the mapped axis; give an axis"
+            )
+        return x
+    ndim = typeof(x).ndim + (dim is None)
+    if not -ndim <= wanted < ndim:
+        raise ValueError(
+            f"vmap out_axes is {wanted} for a result that has {ndim} axes with the mapped one"
+        )
+    return match_axis(size, dim, int(wanted) % ndim, x)

@@ -1,0 +1,314 @@
+"""The public face of compilation: ``jit``, its cache, and the stages of one call."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from weft.api.arguments import (
+    Hashed,
+    argument_names,
+    check_array_leaves,
+    check_callable,
+    normalize_positions,
+    resolve_names,
+    signature,
+)
+from weft.api.staging import stage_call
+from weft.api.stages import Traced
+from weft.base import knobs
+from weft.base.functional import register_cache
+from weft.base.traceback import api_boundary
+from weft.control.jit import jit_p
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.shape_dtype import abstractify
+from weft.core.sharding import UNSPECIFIED
+from weft.core.trace import Tracer, state, typeof
+from weft.tree.functions import tree_flatten, tree_unflatten
+
+# Entries of one function's cache; a function called with more distinct types starts anew.
+CACHE_LIMIT = 4096
+
+
+class Staged:
+    """A staged call: program, hoisted tracers, parameters of the equation, tree of the result."""
+
+    __slots__ = ("closed", "hoisted", "params", "out_tree")
+
+    def __init__(self, closed: ClosedJaxpr, hoisted: Any, params: Any, out_tree: Any) -> None:
+        self.closed = closed
+        self.hoisted = hoisted
+        self.params = params
+        self.out_tree = out_tree
+
+
+def hoist_tracers(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
+    """The program with tracers among its constants as leading inputs, and those tracers."""
+    if not any(isinstance(c, Tracer) for c in closed.consts):
+        return closed, []
+    jaxpr = closed.jaxpr
+    traced = [isinstance(c, Tracer) for c in closed.consts]
+    hoisted_vars = [v for v, t in zip(jaxpr.constvars, traced, strict=True) if t]
+    hoisted = [c for c, t in zip(closed.consts, traced, strict=True) if t]
+    kept = [i for i, t in enumerate(traced) if not t]
+    smaller = jaxpr.replace(
+        constvars=[jaxpr.constvars[i] for i in kept],
+        invars=[*hoisted_vars, *jaxpr.invars],
+        debug_info=None,
+    )
+    return ClosedJaxpr(smaller, [closed.consts[i] for i in kept]), hoisted
+
+
+class JitFunction:
+    """A function that is staged once for each type of its arguments."""
+
+    def __init__(self, fun: Callable[..., Any], options: dict[str, Any]) -> None:
+        functools.update_wrapper(self, fun, updated=())
+        self._fun = fun
+        self._options = options
+        nums, names = options["static_argnums"], options["static_argnames"]
+        self._static_nums, self._static_names = resolve_names(fun, nums, names)
+        donate = options["donate_argnums"], options["donate_argnames"]
+        self._donate_nums, self._donate_names = resolve_names(fun, *donate)
+        self._cache: dict[Any, Staged] = {}
+        self._hits = self._misses = 0
+        _functions.add(self)
+
+    # --- calling ----------------------------------------------------------------------------------
+
+    @api_boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if knobs.thread.disable_jit:
+            return self._fun(*args, **kwargs)
+        leaves, staged = self._stage(args, kwargs)
+        outs = jit_p.bind(*staged.hoisted, *leaves, **staged.params)
+        if any(staged.params["donated_invars"]) and state.trace.__class__.__name__ == "EvalTrace":
+            _delete_donated(staged, leaves, outs)
+        return tree_unflatten(staged.out_tree, outs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<weft.jit of {self._fun!r}>"
+
+    def _split_static(self, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
+        """Dynamic arguments, dynamic keywords, and the key of the static ones."""
+        positions = set(normalize_positions(self._static_nums, len(args)))
+        dynamic = tuple(x for i, x in enumerate(args) if i not in positions)
+        static = tuple((i, Hashed(args[i], f"{i}")) for i in sorted(positions))
+        keywords, static_kw = kwargs, ()
+        if self._static_names and kwargs:
+            keywords = {k: v for k, v in kwargs.items() if k not in self._static_names}
+            static_kw = tuple(
+                (k, Hashed(v, repr(k)))
+                for k, v in sorted(kwargs.items())
+                if k in self._static_names
+            )
+        return dynamic, keywords, (static, static_kw)
+
+    def _stage(self, args: Any, kwargs: Any, abstract: Any = typeof) -> tuple[list[Any], Staged]:
+        if self._static_nums or self._static_names:
+            dynamic, keywords, static = self._split_static(args, kwargs)
+        else:
+            dynamic, keywords, static = args, kwargs, None
+        leaves, in_tree = tree_flatten((dynamic, keywords))
+        try:
+            avals = tuple([abstract(x) for x in leaves])
+        except TypeError:
+            names = functools.partial(argument_names, self._fun, args, kwargs)
+            check_array_leaves(leaves, self._fun, names)
+            raise
+        key = (in_tree, avals, static, knobs.context_key(), state.axis_env)
+        staged = self._cache.get(key)
+        if staged is not None:
+            self._hits += 1
+            return leaves, staged
+        self._misses += 1
+        staged = self._trace(args, kwargs, dynamic, keywords, static, in_tree, avals)
+        if not staged.hoisted:
+            if len(self._cache) >= CACHE_LIMIT:
+                self._cache.clear()
+            self._cache[key] = staged
+        return leaves, staged
+
+    def _trace(
+        self,
+        args: Any,
+        kwargs: Any,
+        dynamic: Any,
+        keywords: Any,
+        static: Any,
+        in_tree: Any,
+        avals: Any,
+    ) -> Staged:
+        fun = self._fun if static is None else _with_static(self._fun, len(args), static)
+        closed, out_tree = stage_call(fun, dynamic, keywords, avals, in_tree, "jit")
+        closed, hoisted = hoist_tracers(closed)
+        donated = (False,) * len(hoisted) + self._donated(args, dynamic, keywords, static)
+        n_in, n_out = len(closed.in_avals), len(closed.out_avals)
+        params = {
+            "jaxpr": closed,
+            "in_shardings": (UNSPECIFIED,) * n_in,
+            "out_shardings": (UNSPECIFIED,) * n_out,
+            "in_layouts": (None,) * n_in,
+            "out_layouts": (None,) * n_out,
+            "donated_invars": donated,
+            "ctx_mesh": None,
+            "name": getattr(self._fun, "__name__", type(self._fun).__name__),
+            "keep_unused": self._options["keep_unused"],
+            "inline": self._options["inline"],
+            "compiler_options_kvs": tuple(sorted((self._options["compiler_options"] or {}).items())),
+        }
+        return Staged(closed, hoisted, params, out_tree)
+
+    def _donated(self, args: Any, dynamic: Any, keywords: Any, static: Any) -> tuple[bool, ...]:
+        if not (self._donate_nums or self._donate_names):
+            return (False,) * tree_flatten((dynamic, keywords))[1].num_leaves
+        donate = set(normalize_positions(self._donate_nums, len(args)))
+        fixed = {i for i, _ in static[0]} if static else set()
+        flags: list[bool] = []
+        for i, x in enumerate(args):
+            if i not in fixed:
+                flags.extend([i in donate] * tree_flatten(x)[1].num_leaves)
+        for name, x in sorted(keywords.items()):
+            flags.extend([name in self._donate_names] * tree_flatten(x)[1].num_leaves)
+        return tuple(flags)
+
+    # --- stages -----------------------------------------------------------------------------------
+
+    @api_boundary
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """Stage the function on arguments of these types, without running it."""
+        _, staged = self._stage(args, kwargs, abstractify)
+        dynamic, keywords, _ = self._split_static(args, kwargs)
+        return Traced(self._fun, staged, (dynamic, keywords), tree_flatten((dynamic, keywords))[1])
+
+    @api_boundary
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """Stage and lower the function for arguments of these types."""
+        return self.trace(*args, **kwargs).lower()
+
+    @api_boundary
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """The shapes and dtypes of the results."""
+        return self.trace(*args, **kwargs).out_info
+
+    def clear_cache(self) -> None:
+        """Forget everything staged so far."""
+        self._cache.clear()
+
+    def _cache_size(self) -> int:
+        return len(self._cache)
+
+    def cache_info(self) -> dict[str, int]:
+        """Hits, misses and entries of this function's cache."""
+        return {"hits": self._hits, "misses": self._misses, "entries": len(self._cache)}
+
+
+def _with_static(fun: Callable[..., Any], count: int, static: Any) -> Callable[..., Any]:
+    """``fun`` with its static arguments put back in their places."""
+    fixed = {i: h.value for i, h in static[0]}
+    named = {k: h.value for k, h in static[1]}
+
+    @functools.wraps(fun, updated=())
+    def with_static(*dynamic: Any, **keywords: Any) -> Any:
+        rest = iter(dynamic)
+        full = [fixed[i] if i in fixed else next(rest) for i in range(count)]
+        return fun(*full, **keywords, **named)
+
+    return with_static
+
+
+def _delete_donated(staged: Staged, leaves: Any, outs: Any) -> None:
+    """Mark donated arguments as deleted, as their memory may be reused."""
+    donated = staged.params["donated_invars"][len(staged.hoisted) :]
+    for x, d in zip(leaves, donated, strict=True):
+        if d and hasattr(x, "delete") and not any(x is o for o in outs):
+            x.delete()
+
+
+_functions: weakref.WeakSet[JitFunction] = weakref.WeakSet()
+
+
+class _AllCaches:
+    """All functions' caches as one, for ``weft.clear_caches``."""
+
+    def cache_clear(self) -> None:
+        for function in list(_functions):
+            function.clear_cache()
+
+
+_all_caches = _AllCaches()
+register_cache(_all_caches)
+
+
+def jit(
+    fun: Any = None,
+    /,
+    *,
+    in_shardings: Any = UNSPECIFIED,
+    out_shardings: Any = UNSPECIFIED,
+    static_argnums: Any = None,
+    static_argnames: Any = None,
+    donate_argnums: Any = None,
+    donate_argnames: Any = None,
+    keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
+    inline: bool = False,
+    compiler_options: dict[str, Any] | None = None,
+) -> Any:
+    """``fun`` staged and compiled at its first call with arguments of given types.
+
+    >>> import weft
+    >>> square = weft.jit(lambda x: x * x)
+    >>> float(square(3.0))
+    9.0
+    """
+    options = {
+        "in_shardings": in_shardings,
+        "out_shardings": out_shardings,
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+        "donate_argnums": donate_argnums,
+        "donate_argnames": donate_argnames,
+        "keep_unused": keep_unused,
+        "device": device,
+        "backend": backend,
+        "inline": inline,
+        "compiler_options": compiler_options,
+    }
+    if fun is None:
+        return lambda f: jit(f, **options)
+    check_callable(fun)
+    _check_marks(fun, static_argnums, static_argnames, donate_argnums)
+    return JitFunction(fun, options)
+
+
+def _check_marks(fun: Any, static_nums: Any, static_names: Any, donate_nums: Any) -> None:
+    sig = signature(fun)
+    if sig is None:
+        return
+    params = sig.parameters.values()
+    names = {p.name for p in params}
+    if any(p.kind == p.VAR_KEYWORD for p in params):
+        names = None  # type: ignore[assignment]
+    given = (static_names,) if isinstance(static_names, str) else tuple(static_names or ())
+    for name in given:
+        if names is not None and name not in names:
+            raise ValueError(
+                f"static_argnames={name!r} is not a parameter of {fun.__name__}{sig}"
+            )
+    positional = [p for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if any(p.kind == p.VAR_POSITIONAL for p in params):
+        return
+    for what, nums in (("static_argnums", static_nums), ("donate_argnums", donate_nums)):
+        for n in (nums,) if isinstance(nums, int) else tuple(nums or ()):
+            if not -len(positional) <= n < len(positional):
+                raise ValueError(
+                    f"jit got {what}={nums}, but {getattr(fun, '__name__', fun)}{sig} has"
+                    f" {len(positional)} positional parameters"
+                )

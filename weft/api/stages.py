@@ -1,0 +1,168 @@
+"""The stages of a jitted function: traced, lowered, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from weft.control.jit import jit_p
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.shape_dtype import struct_of
+from weft.core.trace import typeof
+from weft.tree.functions import tree_flatten, tree_unflatten
+
+
+class ArgInfo:
+    """What is known of one argument."""
+
+    __slots__ = ("_aval", "donated")
+
+    def __init__(self, _aval: Any, donated: bool) -> None:
+        self._aval = _aval
+        self.donated = donated
+
+    def __repr__(self) -> str:
+        return f"ArgInfo(_aval={self._aval!r}, donated={self.donated})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self._aval.dtype
+
+
+class _Stage:
+    def __init__(self, fun: Callable[..., Any], staged: Any, args: Any, in_tree: Any) -> None:
+        self._fun = fun
+        self._staged = staged
+        self._args = args
+        self._in_tree = in_tree
+
+    @property
+    def in_tree(self) -> Any:
+        return self._in_tree
+
+    @property
+    def out_tree(self) -> Any:
+        return self._staged.out_tree
+
+    @property
+    def fun_name(self) -> str:
+        return self._staged.params["name"]
+
+    @property
+    def in_avals(self) -> Any:
+        return tree_unflatten(self._in_tree, self._dynamic_avals())
+
+    @property
+    def out_avals(self) -> Any:
+        return tree_unflatten(self.out_tree, self._staged.closed.out_avals)
+
+    @property
+    def out_info(self) -> Any:
+        return tree_unflatten(self.out_tree, map(struct_of, self._staged.closed.out_avals))
+
+    @property
+    def args_info(self) -> Any:
+        donated = self._staged.params["donated_invars"][len(self._staged.hoisted) :]
+        infos = [ArgInfo(a, d) for a, d in zip(self._dynamic_avals(), donated, strict=True)]
+        return tree_unflatten(self._in_tree, infos)
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        donated = self._staged.params["donated_invars"][len(self._staged.hoisted) :]
+        return tuple(i for i, d in enumerate(donated) if d)
+
+    def _dynamic_avals(self) -> list[Any]:
+        return self._staged.closed.in_avals[len(self._staged.hoisted) :]
+
+
+class Traced(_Stage):
+    """A function staged for given argument types."""
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr:
+        return self._staged.closed
+
+    def lower(self, *, lowering_platforms: Any = None) -> Lowered:
+        """The program made ready for the backend."""
+        return Lowered(self._fun, self._staged, self._args, self._in_tree)
+
+
+class Lowered(_Stage):
+    """A staged function ready to be compiled."""
+
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
+        """The program as text."""
+        return self._staged.closed.pretty_print()
+
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        return self._staged.closed
+
+    def cost_analysis(self) -> dict[str, float]:
+        """Counts of the program: equations, bytes of inputs and outputs."""
+        return _costs(self._staged.closed)
+
+    def compile(self, compiler_options: Any = None, **_: Any) -> Compiled:
+        """The program as an executable."""
+        return Compiled(self._fun, self._staged, self._args, self._in_tree)
+
+
+class Compiled(_Stage):
+    """An executable for arguments of given types; other types raise TypeError."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, tree = tree_flatten((args, kwargs))
+        if tree != self._in_tree:
+            raise TypeError(
+                f"this executable was compiled for arguments of structure {self._in_tree}, got"
+                f" {tree}"
+            )
+        for i, (x, aval) in enumerate(zip(leaves, self._dynamic_avals(), strict=True)):
+            got = typeof(x)
+            if got.shape != aval.shape or got.dtype != aval.dtype:
+                raise TypeError(
+                    f"argument {i} was compiled with {aval.str_short()} and called with"
+                    f" {got.str_short()}; call the jitted function itself to compile for other"
+                    " types"
+                )
+        outs = jit_p.bind(*self._staged.hoisted, *leaves, **self._staged.params)
+        return tree_unflatten(self.out_tree, outs)
+
+    call = __call__
+
+    def as_text(self) -> str:
+        """The executable as text."""
+        return self._staged.closed.pretty_print()
+
+    def cost_analysis(self) -> dict[str, float]:
+        """Counts of the program: equations, bytes of inputs and outputs."""
+        return _costs(self._staged.closed)
+
+    def memory_analysis(self) -> Any:
+        """Bytes of arguments and results."""
+        return MemoryStats(
+            sum(map(_bytes, self._staged.closed.in_avals)),
+            sum(map(_bytes, self._staged.closed.out_avals)),
+        )
+
+    def runtime_executable(self) -> Any:
+        return self._staged.closed
+
+
+class MemoryStats(NamedTuple):
+    """Bytes that an executable reads and writes."""
+
+    argument_size_in_bytes: int
+    output_size_in_bytes: int
+
+
+def _bytes(aval: Any) -> int:
+    return aval.size * aval.dtype.itemsize if hasattr(aval, "dtype") else 0
+
+
+def _costs(closed: ClosedJaxpr) -> dict[str, float]:
+    moved = sum(map(_bytes, [*closed.in_avals, *closed.out_avals]))
+    return {"equations": float(len(closed.eqns)), "bytes accessed": float(moved)}

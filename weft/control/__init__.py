@@ -1,0 +1,1 @@
+"""Primitives that carry a program: jit, branches, loops, custom derivatives."""

@@ -1,0 +1,1 @@
+"""Tracing, abstract values, programs and primitives: what every transformation stands on."""

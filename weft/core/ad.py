@@ -1,0 +1,74 @@
+"""Values of differentiation: symbolic zeros and the marks of linear inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.avals import AbstractValue, ShapedArray
+from weft.core.registry import lookup
+from weft.core.trace import typeof
+
+
+class Zero:
+    """A tangent or cotangent known to be zero, of abstract value ``aval``."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: AbstractValue) -> None:
+        self.aval = aval
+
+    @staticmethod
+    def from_primal(x: Any) -> Zero:
+        return Zero(typeof(x).to_tangent_aval())
+
+    def __repr__(self) -> str:
+        return f"Zero({self.aval.str_short()})"
+
+
+class UndefPrimal:
+    """An input of a linear program that is not known: the one to transpose with respect to."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: AbstractValue) -> None:
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"UndefPrimal({self.aval.str_short()})"
+
+
+def is_undef(x: Any) -> bool:
+    return type(x) is UndefPrimal
+
+
+def zeros(aval: Any) -> Any:
+    """A materialised zero of an abstract value, bound as a broadcast so that it stays symbolic."""
+    if aval.dtype == dtypes.float0:
+        return np.zeros(aval.shape, dtypes.float0)
+    return filled(0, aval)
+
+
+def filled(value: Any, aval: ShapedArray) -> Any:
+    """An array of type ``aval`` with every element ``value``."""
+    scalar = np.asarray(value, aval.dtype)[()]
+    if not aval.shape:
+        return scalar
+    broadcast = lookup("broadcast_in_dim")
+    return broadcast.bind(scalar, shape=aval.shape, broadcast_dimensions=(), sharding=None)
+
+
+def instantiate(x: Any) -> Any:
+    """``x`` itself, or the materialised array if ``x`` is a symbolic zero."""
+    return zeros(x.aval) if type(x) is Zero else x
+
+
+def add_tangents(x: Any, y: Any) -> Any:
+    """The sum of two tangents or cotangents, symbolic zeros included."""
+    if type(x) is Zero:
+        return y
+    if type(y) is Zero:
+        return x
+    return lookup("add_any").bind(x, y)

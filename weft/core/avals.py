@@ -1,0 +1,168 @@
+"""Abstract values: what is known of a value while it is traced, interned so that equal means same."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+
+
+class AbstractValue:
+    """What is known of a value without computing it."""
+
+    __slots__ = ()
+
+    def to_tangent_aval(self) -> AbstractValue:
+        raise TypeError(f"{self} has no tangent type")
+
+    def to_cotangent_aval(self) -> AbstractValue:
+        return self.to_tangent_aval()
+
+    def strip_weak_type(self) -> AbstractValue:
+        return self
+
+    def str_short(self, short_dtypes: bool = False, **_: Any) -> str:
+        return str(self)
+
+    def at_least_vspace(self) -> AbstractValue:
+        return self.to_tangent_aval()
+
+
+class ShapedArray(AbstractValue):
+    """Shape, dtype and weak type of an array; one object for each distinct triple.
+
+    >>> ShapedArray((3,), np.float32) is ShapedArray((3,), np.dtype('float32'))
+    True
+    """
+
+    __slots__ = ("shape", "dtype", "weak_type", "_tangent", "__weakref__")
+
+    shape: tuple[int, ...]
+    dtype: Any
+    weak_type: bool
+    _tangent: ShapedArray | None
+
+    def __new__(
+        cls, shape: Any, dtype: Any, weak_type: bool = False, **unused: Any
+    ) -> ShapedArray:
+        try:
+            return _interned[shape, dtype, weak_type]
+        except (KeyError, TypeError):
+            pass
+        return _intern(tuple(int(n) for n in shape), _dtype_object(dtype), bool(weak_type))
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def sharding(self) -> None:
+        """The sharding carried by the type: none until explicit sharding is asked for."""
+        return None
+
+    @property
+    def vma(self) -> frozenset[Any]:
+        return frozenset()
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            type(other) is ShapedArray
+            and self.shape == other.shape
+            and self.dtype == other.dtype
+            and self.weak_type == other.weak_type
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype, self.weak_type))
+
+    def update(self, **changes: Any) -> ShapedArray:
+        shape = changes.get("shape", self.shape)
+        dtype = changes.get("dtype", self.dtype)
+        return ShapedArray(shape, dtype, changes.get("weak_type", self.weak_type))
+
+    def strip_weak_type(self) -> ShapedArray:
+        return ShapedArray(self.shape, self.dtype) if self.weak_type else self
+
+    def to_tangent_aval(self) -> ShapedArray:
+        tangent = self._tangent
+        if tangent is None:
+            dtype = dtypes.primal_to_tangent_dtype(self.dtype)
+            tangent = ShapedArray(self.shape, dtype, self.weak_type and dtype == self.dtype)
+            self._tangent = tangent
+        return tangent
+
+    def str_short(self, short_dtypes: bool = False, **_: Any) -> str:
+        name = dtypes.short_name(self.dtype) if short_dtypes else self.dtype.name
+        return f"{name}[{','.join(map(str, self.shape))}]"
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapedArray({self.str_short()}{weak})"
+
+    def __reduce__(self) -> Any:
+        return ShapedArray, (self.shape, self.dtype, self.weak_type)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+
+class AbstractToken(AbstractValue):
+    """Orders effects; carries no data."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is AbstractToken
+
+    def __hash__(self) -> int:
+        return hash(AbstractToken)
+
+    def to_tangent_aval(self) -> AbstractValue:
+        return self
+
+    def str_short(self, short_dtypes: bool = False, **_: Any) -> str:
+        return "Tok"
+
+    def __repr__(self) -> str:
+        return "AbstractToken()"
+
+
+abstract_token = AbstractToken()
+
+# A program uses few distinct types; the limit only bounds processes that make new shapes for ever.
+# Dropping the table is safe: equality falls back to comparing the fields.
+INTERN_LIMIT = 1 << 16
+_interned: dict[Any, ShapedArray] = {}
+
+
+def _dtype_object(dtype: Any) -> Any:
+    return dtype if isinstance(dtype, dtypes.ExtendedDType) else np.dtype(dtype)
+
+
+def _intern(shape: tuple[int, ...], dtype: Any, weak_type: bool) -> ShapedArray:
+    key = (shape, dtype, weak_type)
+    aval = _interned.get(key)
+    if aval is None:
+        if len(_interned) >= INTERN_LIMIT:
+            _interned.clear()
+        aval = object.__new__(ShapedArray)
+        aval.shape, aval.dtype, aval.weak_type = shape, dtype, weak_type
+        aval._tangent = None
+        aval = _interned.setdefault(key, aval)
+    return aval
+
+
+def same_type(a: AbstractValue, b: AbstractValue) -> bool:
+    """Whether two abstract values agree up to weak type."""
+    return a is b or a.strip_weak_type() == b.strip_weak_type()

@@ -1,0 +1,69 @@
+"""What batching rules share: the mapped axis, and moving a batch dimension where it is wanted.
+
+A batch dimension is an integer, or ``None`` for a value that does not depend on the mapped axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.core.registry import lookup
+
+not_mapped = None
+
+
+class AxisData(NamedTuple):
+    """A mapped axis: its name (None if it has none), its size, the mesh axes it is spread over."""
+
+    name: Any
+    size: int
+    spmd_name: Any = None
+
+
+def moveaxis(x: Any, source: int, destination: int) -> Any:
+    """``x`` with one axis moved, the others in order."""
+    ndim = np.ndim(x)
+    source, destination = source % ndim, destination % ndim
+    if source == destination:
+        return x
+    order = [i for i in range(ndim) if i != source]
+    order.insert(destination, source)
+    return lookup("transpose").bind(x, permutation=tuple(order))
+
+
+def broadcast_axis(x: Any, size: int, dim: int) -> Any:
+    """``x`` repeated along a new axis."""
+    shape = list(np.shape(x))
+    shape.insert(dim, size)
+    dims = tuple(i for i in range(len(shape)) if i != dim)
+    broadcast = lookup("broadcast_in_dim")
+    return broadcast.bind(x, shape=tuple(shape), broadcast_dimensions=dims, sharding=None)
+
+
+def expand_axis(x: Any, dim: int) -> Any:
+    """``x`` with a new axis of size 1."""
+    return broadcast_axis(x, 1, dim)
+
+
+def match_axis(size: int, source: int | None, destination: int | None, x: Any) -> Any:
+    """``x`` with its batch dimension moved from ``source`` to ``destination``, made if absent."""
+    if source == destination:
+        return x
+    if source is None:
+        assert destination is not None
+        return broadcast_axis(x, size, destination)
+    if destination is None:
+        raise ValueError("a mapped value was given where an unmapped one is wanted")
+    return moveaxis(x, source, destination)
+
+
+def at_front(x: Any, dim: int | None, size: int) -> Any:
+    """``x`` with its batch dimension in front, made if absent."""
+    return match_axis(size, dim, 0, x)
+
+
+def all_at_front(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> list[Any]:
+    return [at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True)]

@@ -1,0 +1,46 @@
+"""What is known of a traced function for the sake of messages: its name, arguments and results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class DebugInfo:
+    """Names of a function under a transformation; computed on demand, for messages only."""
+
+    __slots__ = ("traced_for", "function", "arg_names", "result_paths")
+
+    def __init__(
+        self,
+        traced_for: str,
+        function: Any = None,
+        arg_names: Any = None,
+        result_paths: Any = None,
+    ) -> None:
+        self.traced_for = traced_for
+        self.function = function
+        self.arg_names = arg_names
+        self.result_paths = result_paths
+
+    @property
+    def func_name(self) -> str:
+        return getattr(self.function, "__name__", None) or type(self.function).__name__
+
+    @property
+    def func_src_info(self) -> str:
+        code = getattr(self.function, "__code__", None)
+        if code is None:
+            return self.func_name
+        return f"{self.func_name} at {code.co_filename}:{code.co_firstlineno}"
+
+    def names(self) -> tuple[str, ...] | None:
+        """The argument names, a tuple or a function that computes one."""
+        if callable(self.arg_names):
+            self.arg_names = self.arg_names()
+        return self.arg_names
+
+    def __repr__(self) -> str:
+        return f"DebugInfo({self.traced_for} {self.func_src_info})"
+
+
+unknown = DebugInfo("unknown")

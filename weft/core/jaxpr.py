@@ -1,0 +1,273 @@
+"""The typed program: variables, equations, Jaxprs, and their evaluation by binding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core.effects import Effects, no_effects
+from weft.core.trace import state, typeof
+
+
+class Var:
+    """A variable; identity is its name, letters are given when printing."""
+
+    __slots__ = ("aval", "__weakref__")
+
+    def __init__(self, aval: Any) -> None:
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Var(id={id(self)}):{self.aval.str_short(short_dtypes=True)}"
+
+
+class DropVar(Var):
+    """A result that nobody reads."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "_"
+
+
+class Literal:
+    """A scalar written into the program."""
+
+    __slots__ = ("val", "aval")
+
+    def __init__(self, val: Any, aval: Any = None) -> None:
+        self.val = val
+        self.aval = typeof(val) if aval is None else aval
+
+    def __repr__(self) -> str:
+        return f"{np.asarray(self.val).item()}:{self.aval.str_short(short_dtypes=True)}"
+
+
+Atom = Var | Literal
+
+
+class JaxprEqn:
+    """One step: results, primitive, parameters, operands, effects, and the user's line."""
+
+    __slots__ = ("invars", "outvars", "primitive", "params", "effects", "source_info")
+
+    def __init__(
+        self,
+        invars: list[Atom],
+        outvars: list[Var],
+        primitive: Any,
+        params: dict[str, Any],
+        effects: Effects = no_effects,
+        source_info: Any = None,
+    ) -> None:
+        self.invars = invars
+        self.outvars = outvars
+        self.primitive = primitive
+        self.params = params
+        self.effects = effects
+        self.source_info = source_info
+
+    def replace(self, **changes: Any) -> JaxprEqn:
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return JaxprEqn(**(fields | changes))
+
+    def __repr__(self) -> str:
+        return _print(self)
+
+
+class Jaxpr:
+    """A program with its constants as variables."""
+
+    __slots__ = (
+        "constvars",
+        "invars",
+        "outvars",
+        "eqns",
+        "effects",
+        "debug_info",
+        "_memo",
+        "__weakref__",
+    )
+
+    def __init__(
+        self,
+        constvars: Sequence[Var],
+        invars: Sequence[Var],
+        outvars: Sequence[Atom],
+        eqns: Sequence[JaxprEqn],
+        effects: Effects = no_effects,
+        debug_info: Any = None,
+    ) -> None:
+        self.constvars = list(constvars)
+        self.invars = list(invars)
+        self.outvars = list(outvars)
+        self.eqns = list(eqns)
+        self.effects = effects
+        self.debug_info = debug_info
+        self._memo: dict[Any, Any] = {}
+
+    @property
+    def in_avals(self) -> list[Any]:
+        return [v.aval for v in self.invars]
+
+    @property
+    def out_avals(self) -> list[Any]:
+        return [v.aval for v in self.outvars]
+
+    def replace(self, **changes: Any) -> Jaxpr:
+        names = ("constvars", "invars", "outvars", "eqns", "effects", "debug_info")
+        fields = {name: getattr(self, name) for name in names}
+        return Jaxpr(**(fields | changes))
+
+    def pretty_print(self, **settings: Any) -> str:
+        return _print(self, **settings)
+
+    def __repr__(self) -> str:
+        return _print(self)
+
+
+class ClosedJaxpr:
+    """A Jaxpr together with the values of its constants."""
+
+    __slots__ = ("jaxpr", "consts", "_memo", "__weakref__")
+
+    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()) -> None:
+        if len(consts) != len(jaxpr.constvars):
+            raise ValueError(
+                f"a Jaxpr of {len(jaxpr.constvars)} constants was given {len(consts)} values"
+            )
+        self.jaxpr = jaxpr
+        self.consts = list(consts)
+        self._memo: dict[Any, Any] = {}
+
+    @property
+    def in_avals(self) -> list[Any]:
+        return [v.aval for v in self.jaxpr.invars]
+
+    @property
+    def out_avals(self) -> list[Any]:
+        return [v.aval for v in self.jaxpr.outvars]
+
+    @property
+    def literals(self) -> list[Any]:
+        return self.consts
+
+    @property
+    def eqns(self) -> list[JaxprEqn]:
+        return self.jaxpr.eqns
+
+    @property
+    def effects(self) -> Effects:
+        return self.jaxpr.effects
+
+    @property
+    def debug_info(self) -> Any:
+        return self.jaxpr.debug_info
+
+    def replace(self, *, jaxpr: Jaxpr | None = None, consts: Any = None) -> ClosedJaxpr:
+        return ClosedJaxpr(
+            self.jaxpr if jaxpr is None else jaxpr, self.consts if consts is None else consts
+        )
+
+    def map_jaxpr(self, f: Any) -> ClosedJaxpr:
+        return ClosedJaxpr(f(self.jaxpr), self.consts)
+
+    def pretty_print(self, **settings: Any) -> str:
+        return _print(self, **settings)
+
+    def __repr__(self) -> str:
+        return _print(self)
+
+
+def _print(thing: Any, **settings: Any) -> str:
+    return printer(thing, **settings)
+
+
+def _plain(thing: Any, **settings: Any) -> str:
+    return f"<{type(thing).__name__}>"
+
+
+printer: Any = _plain
+
+
+def set_printer(function: Any) -> None:
+    """Say how programs are printed (``core.printing`` does)."""
+    global printer
+    printer = function
+
+
+# --- looking at programs --------------------------------------------------------------------------
+
+
+def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:
+    """The Jaxprs that an equation carries in its parameters."""
+    for value in params.values():
+        yield from _jaxprs_in(value)
+
+
+def _jaxprs_in(value: Any) -> Iterator[Jaxpr]:
+    if type(value) is ClosedJaxpr:
+        yield value.jaxpr
+    elif type(value) is Jaxpr:
+        yield value
+    elif type(value) in (tuple, list):
+        for item in value:
+            yield from _jaxprs_in(item)
+
+
+def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
+    for eqn in jaxpr.eqns:
+        yield from jaxprs_in_params(eqn.params)
+
+
+def count_eqns(jaxpr: Jaxpr) -> int:
+    """Equations of a program and of all programs inside it."""
+    total, stack = 0, [jaxpr]
+    while stack:
+        current = stack.pop()
+        total += len(current.eqns)
+        stack.extend(subjaxprs(current))
+    return total
+
+
+def join_effects(effects: Iterable[Effects]) -> Effects:
+    joined = no_effects
+    for each in effects:
+        if each and not each <= joined:
+            joined = joined | each
+    return joined
+
+
+# --- evaluation by binding ------------------------------------------------------------------------
+
+
+def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
+    """Bind the equations one after the other; the current trace says what that means."""
+    env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+    previous = state.source
+    try:
+        for eqn in jaxpr.eqns:
+            values = [x.val if type(x) is Literal else env[x] for x in eqn.invars]
+            state.source = eqn.source_info
+            primitive = eqn.primitive
+            leading, params = primitive.get_bind_params(eqn.params)
+            out = primitive.bind(*leading, *values, **params)
+            if primitive.multiple_results:
+                env.update(zip(eqn.outvars, out, strict=True))
+            else:
+                env[eqn.outvars[0]] = out
+    finally:
+        state.source = previous
+    return [x.val if type(x) is Literal else env[x] for x in jaxpr.outvars]
+
+
+def jaxpr_as_fun(closed: ClosedJaxpr) -> Any:
+    """A function of flat arguments that binds the program's equations."""
+
+    def fun(*args: Any) -> list[Any]:
+        return eval_jaxpr(closed.jaxpr, closed.consts, *args)
+
+    return fun

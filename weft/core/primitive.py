@@ -1,0 +1,108 @@
+"""Primitives: one class holds all rules of one operation.
+
+The rules (None where a primitive has none, with the reason in ``holes``):
+
+``shape(*avals, **params)``
+    abstract evaluation: the abstract value of the result, a list of them for several results;
+``ref(*arrays, **params)``
+    the truth, on NumPy arrays; the result may have a wider dtype, it is rounded to the shape's;
+``jvp(primals, tangents, **params)``
+    results and their tangents. Most primitives leave it to this class and write ``d0``, ``d1``,
+    ...: ``dk(g, out, *primals, **params)`` is what tangent ``g`` of operand ``k`` contributes;
+``transpose(ct, *args, **params)``
+    cotangents of the operands that are ``UndefPrimal`` in ``args``, None for the others;
+``batch(axis, args, dims, **params)``
+    the result over a batch and its batched dimension(s); ``axis`` is an ``AxisData``;
+``lower`` or ``decompose``
+    what the compiler makes of it.
+
+Primitives that carry a Jaxpr may also say how they are evaluated (``evaluate``), staged
+(``stage``), partially evaluated (``partial_eval``) and pruned (``dce``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.core import hooks
+from weft.core.ad import Zero, add_tangents, instantiate
+from weft.core.effects import Effects, no_effects
+from weft.core.registry import primitives
+from weft.core.trace import Trace, eval_trace, state, typeof
+
+
+class Primitive:
+    """An operation with its rules; instances are made once, one for each final class."""
+
+    name = ""
+    multiple_results = False
+    effects: Effects = no_effects
+    holes: dict[str, str] = {}
+    linear = False  # jvp is the primitive itself, applied to the tangents of all operands
+
+    shape: Callable[..., Any]
+    ref: Any = None
+    transpose: Any = None
+    batch: Any = None
+    lower: Any = None
+    decompose: Any = None
+    stage: Any = None
+    partial_eval: Any = None
+    dce: Any = None
+    eqn_effects: Any = None  # (avals, params) -> effects, where they depend on parameters
+    axis_names: Any = None  # (params) -> names of mapped axes it speaks to
+
+    differentials: tuple[Any, ...] = ()
+
+    def __init__(self) -> None:
+        found = []
+        while (rule := getattr(self, f"d{len(found)}", None)) is not None:
+            found.append(rule)
+        self.differentials = tuple(found)
+        if self.name:
+            primitives.setdefault(self.name, self)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        """Apply the primitive: the thread's current trace says what that means."""
+        return state.trace.process_primitive(self, args, params)
+
+    def bind_with_trace(self, trace: Trace, args: Any, params: dict[str, Any]) -> Any:
+        return trace.process_primitive(self, args, params)
+
+    def get_bind_params(self, params: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Arguments and parameters with which a staged equation is bound again."""
+        return [], params
+
+    def evaluate(self, args: Any, params: dict[str, Any]) -> Any:
+        """Compute, with nothing traced."""
+        return hooks.evaluate(self, args, params)
+
+    def impl(self, *args: Any, **params: Any) -> Any:
+        return eval_trace.process_primitive(self, args, params)
+
+    def abstract_eval(self, *avals: Any, **params: Any) -> tuple[Any, Effects]:
+        """Abstract results and effects, whatever the primitive."""
+        effects = self.effects if self.eqn_effects is None else self.eqn_effects(avals, params)
+        return self.shape(*avals, **params), effects
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
+        if self.linear:
+            return self._linear_jvp(primals, tangents, params)
+        out = self.bind(*primals, **params)
+        total = None
+        for rule, tangent in zip(self.differentials, tangents, strict=False):
+            if type(tangent) is Zero or rule is None:
+                continue
+            term = rule(tangent, out, *primals, **params)
+            total = term if total is None else add_tangents(total, term)
+        if total is None:
+            total = Zero(typeof(out).to_tangent_aval())
+        return out, total
+
+    def _linear_jvp(self, primals: Any, tangents: Any, params: Any) -> tuple[Any, Any]:
+        out = self.bind(*primals, **params)
+        return out, self.bind(*map(instantiate, tangents), **params)

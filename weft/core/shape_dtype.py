@@ -1,0 +1,91 @@
+"""Types without values: what functions can be staged on."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from weft import dtypes
+from weft.core.avals import ShapedArray
+from weft.core.trace import typeof
+
+
+class ShapeDtypeStruct:
+    """The shape and dtype of an array that need not exist.
+
+    >>> import numpy as np
+    >>> ShapeDtypeStruct((2, 3), np.float32)
+    ShapeDtypeStruct(shape=(2, 3), dtype=float32)
+    """
+
+    __slots__ = ("shape", "dtype", "sharding", "weak_type", "is_ref")
+
+    def __init__(
+        self,
+        shape: Any,
+        dtype: Any,
+        *,
+        sharding: Any = None,
+        weak_type: bool = False,
+        manual_axis_type: Any = None,
+        is_ref: bool = False,
+    ) -> None:
+        if dtype is None:
+            raise ValueError("ShapeDtypeStruct needs a dtype")
+        self.shape = tuple(shape)
+        self.dtype = dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
+        self.sharding = sharding
+        self.weak_type = weak_type
+        self.is_ref = is_ref
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def update(self, **changes: Any) -> ShapeDtypeStruct:
+        shape = changes.pop("shape", self.shape)
+        dtype = changes.pop("dtype", self.dtype)
+        options = {"sharding": self.sharding, "weak_type": self.weak_type} | changes
+        return ShapeDtypeStruct(shape, dtype, **options)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and self._key() == other._key()
+
+    def _key(self) -> Any:
+        return (self.shape, self.dtype, self.sharding, self.weak_type, self.is_ref)
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        sharding = f", sharding={self.sharding}" if self.sharding is not None else ""
+        weak = f", weak_type={self.weak_type}" if self.weak_type else ""
+        name = getattr(self.dtype, "name", str(self.dtype))
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={name}{sharding}{weak})"
+
+
+def abstractify(x: Any) -> Any:
+    """The abstract value of an array, or of anything that has a shape and a dtype."""
+    if type(x) is ShapeDtypeStruct:
+        return ShapedArray(x.shape, x.dtype, x.weak_type)
+    try:
+        return typeof(x)
+    except TypeError:
+        if hasattr(x, "shape") and hasattr(x, "dtype"):
+            dtype = dtypes.canonicalize_dtype(x.dtype, allow_extended_dtype=True)
+            return ShapedArray(x.shape, dtype, getattr(x, "weak_type", False))
+        raise
+
+
+def struct_of(aval: Any) -> ShapeDtypeStruct:
+    """The public description of an abstract value."""
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)

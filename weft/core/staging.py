@@ -1,0 +1,187 @@
+"""Staging: running a function once on tracers and writing down what it binds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.base import source
+from weft.core import debug_info as debug
+from weft.core.effects import Effects, no_effects
+from weft.core.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
+from weft.core.trace import Trace, Tracer, escaped_tracer_error, state, typeof
+
+literal_types: set[type] = {bool, int, float, complex}
+
+
+class StagingTracer(Tracer):
+    """A value of the program being written: it is a variable of it."""
+
+    __slots__ = ("var",)
+
+    def __init__(self, trace: StagingTrace, var: Var) -> None:
+        self._trace = trace
+        self.var = var
+        self.aval = var.aval
+
+    def _origin_msg(self) -> str:
+        return self._trace.origin_message(self.var)
+
+
+class StagingTrace(Trace):
+    """Writes every primitive bound while it is current into a program."""
+
+    __slots__ = ("eqns", "invars", "const_vars", "constvars", "consts", "effects", "debug_info")
+
+    def __init__(self, debug_info: Any = None) -> None:
+        self.alive = True
+        self.eqns: list[JaxprEqn] = []
+        self.invars: list[Var] = []
+        self.const_vars: dict[int, Var] = {}
+        self.constvars: list[Var] = []
+        self.consts: list[Any] = []
+        self.effects: Effects = no_effects
+        self.debug_info = debug_info or debug.unknown
+
+    def new_arg(self, aval: Any) -> StagingTracer:
+        var = Var(aval)
+        self.invars.append(var)
+        return StagingTracer(self, var)
+
+    def atom(self, x: Any) -> Atom:
+        """The variable or literal that stands for ``x`` in this program."""
+        kind = type(x)
+        if kind is StagingTracer and x._trace is self:
+            return x.var
+        if kind in literal_types or isinstance(x, np.generic):
+            return Literal(x, typeof(x))
+        return self.constant(x)
+
+    def constant(self, x: Any) -> Var:
+        var = self.const_vars.get(id(x))
+        if var is None:
+            if isinstance(x, Tracer) and not x._trace.alive:
+                raise escaped_tracer_error(x)
+            var = Var(typeof(x))
+            self.const_vars[id(x)] = var
+            self.constvars.append(var)
+            self.consts.append(x)
+        return var
+
+    def lift(self, x: Any) -> StagingTracer:
+        """``x`` as a tracer of this trace."""
+        if type(x) is StagingTracer and x._trace is self:
+            return x
+        return StagingTracer(self, self.constant(x))
+
+    def process_primitive(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
+        if primitive.stage is not None:
+            return primitive.stage(self, args, params)
+        return self.emit(primitive, args, params)
+
+    def emit(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
+        """Write one equation and return tracers for its results."""
+        if not self.alive:
+            raise RuntimeError("this trace has ended: its program is already made")
+        atoms = [self.atom(x) for x in args]
+        result = primitive.shape(*[a.aval for a in atoms], **params)
+        rule = primitive.eqn_effects
+        effects = primitive.effects if rule is None else rule([a.aval for a in atoms], params)
+        if effects:
+            self.effects = self.effects | effects
+        info = state.source or source.current()
+        if primitive.multiple_results:
+            outvars = [Var(aval) for aval in result]
+            self.eqns.append(JaxprEqn(atoms, outvars, primitive, params, effects, info))
+            return [StagingTracer(self, var) for var in outvars]
+        var = Var(result)
+        self.eqns.append(JaxprEqn(atoms, [var], primitive, params, effects, info))
+        return StagingTracer(self, var)
+
+    def to_jaxpr(self, outs: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+        """The program that returns ``outs``, and the values of its constants."""
+        outvars = [self.atom(x) for x in outs]
+        drop_unread(self.eqns, outvars)
+        used = used_vars(self.eqns, outvars)
+        kept = [i for i, v in enumerate(self.constvars) if v in used]
+        constvars = [self.constvars[i] for i in kept]
+        consts = [self.consts[i] for i in kept]
+        jaxpr = Jaxpr(
+            constvars, self.invars, outvars, self.eqns, self.effects, self.debug_info
+        )
+        return jaxpr, consts
+
+    def origin_message(self, var: Var) -> str:
+        """Where a variable's value comes from, in the user's words."""
+        info = self.debug_info
+        where = f"\nThe function being traced is {info.func_src_info}, for {info.traced_for}."
+        if var in self.invars:
+            return where + f"\nThe value is {self._name_arg(self.invars.index(var))}."
+        producers = {v: eqn for eqn in self.eqns for v in eqn.outvars}
+        eqn = producers.get(var)
+        if eqn is None:
+            return where
+        line = source.summarize(eqn.source_info)
+        names = sorted({self._name_arg(i) for i in self._arguments_behind(var, producers)})
+        message = where + f"\nThe value was computed by {eqn.primitive} at {line}"
+        return message + (f", from {', '.join(names)}." if names else ".")
+
+    def _name_arg(self, i: int) -> str:
+        names = self.debug_info.names()
+        if names is not None and i < len(names):
+            return f"the argument {names[i]}"
+        return f"argument {i} of the traced function"
+
+    def _arguments_behind(self, var: Var, producers: dict[Var, JaxprEqn]) -> list[int]:
+        positions = {v: i for i, v in enumerate(self.invars)}
+        seen: set[Var] = set()
+        found: set[int] = set()
+        stack = [var]
+        while stack:
+            v = stack.pop()
+            if v in seen:
+                continue
+            seen.add(v)
+            if v in positions:
+                found.add(positions[v])
+            elif v in producers:
+                stack.extend(x for x in producers[v].invars if type(x) is not Literal)
+        return sorted(found)
+
+
+def used_vars(eqns: Sequence[JaxprEqn], outvars: Sequence[Atom]) -> set[Any]:
+    """The variables that are read by the equations or returned."""
+    used = {x for x in outvars if type(x) is not Literal}
+    for eqn in eqns:
+        for x in eqn.invars:
+            if type(x) is not Literal:
+                used.add(x)
+    return used
+
+
+def drop_unread(eqns: list[JaxprEqn], outvars: Sequence[Atom]) -> None:
+    """Replace results that nobody reads by ``DropVar``."""
+    used = used_vars(eqns, outvars)
+    for eqn in eqns:
+        for i, v in enumerate(eqn.outvars):
+            if v not in used:
+                eqn.outvars[i] = DropVar(v.aval)
+
+
+def stage(
+    fun: Callable[..., Sequence[Any]], in_avals: Sequence[Any], debug_info: Any = None
+) -> ClosedJaxpr:
+    """The program of a function of flat arguments that returns a flat sequence."""
+    trace = StagingTrace(debug_info)
+    args = [trace.new_arg(aval) for aval in in_avals]
+    previous, previous_source = state.trace, state.source
+    state.trace, state.source = trace, None
+    try:
+        outs = fun(*args)
+        jaxpr, consts = trace.to_jaxpr(outs)
+    finally:
+        state.trace, state.source = previous, previous_source
+        trace.alive = False
+    return ClosedJaxpr(jaxpr, consts)

@@ -1,0 +1,290 @@
+"""Traces and tracers: who sees a primitive when it is bound, and the per-thread state that says so.
+
+The current trace is a thread's state, not a property of the arguments. A transformation makes a
+trace that knows its parent, sets it current, and hands what it computes to the parent.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.base import errors, source
+from weft.core import hooks
+from weft.core.array import Array
+from weft.core.avals import AbstractValue, ShapedArray
+
+
+class Trace:
+    """An interpretation of bound primitives. Subclasses say what a bound primitive means."""
+
+    __slots__ = ("alive", "__weakref__")
+
+    def __init__(self) -> None:
+        self.alive = True
+
+    def process_primitive(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
+        raise TypeError(f"{type(self).__name__} does not say what a primitive means")
+
+    def invalidate(self) -> None:
+        """Say that the function being traced has returned: its tracers must not be used again."""
+        self.alive = False
+
+
+class EvalTrace(Trace):
+    """Nothing is traced: compute."""
+
+    __slots__ = ()
+
+    def process_primitive(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
+        for x in args:
+            if isinstance(x, Tracer):
+                raise escaped_tracer_error(x)
+        return primitive.evaluate(args, params)
+
+
+eval_trace = EvalTrace()
+
+
+class State(threading.local):
+    """The state of tracing in one thread."""
+
+    trace: Trace = eval_trace
+    axis_env: tuple[tuple[Any, int], ...] = ()
+    source: Any = None  # overrides the user's line while a staged equation is traced again
+    name_stack: tuple[str, ...] = ()
+
+
+state = State()
+
+
+@contextmanager
+def set_trace(trace: Trace) -> Iterator[None]:
+    """Make ``trace`` the current one for the extent of the block."""
+    previous = state.trace
+    state.trace = trace
+    try:
+        yield
+    finally:
+        state.trace = previous
+
+
+@contextmanager
+def extend_axis_env(pairs: Any) -> Iterator[None]:
+    """Bind axis names to their sizes for the extent of the block."""
+    previous = state.axis_env
+    state.axis_env = previous + tuple((name, size) for name, size in pairs if name is not None)
+    try:
+        yield
+    finally:
+        state.axis_env = previous
+
+
+def axis_size(name: Any) -> int:
+    """The size of a named axis that is in scope."""
+    for bound, size in reversed(state.axis_env):
+        if bound == name:
+            return size
+    known = ", ".join(repr(n) for n, _ in state.axis_env) or "none"
+    raise NameError(
+        f"unbound axis name {name!r} (bound here: {known}); give the axis its name with"
+        f" vmap(..., axis_name={name!r}) or shard_map around this call"
+    )
+
+
+def is_tracing() -> bool:
+    return state.trace is not eval_trace
+
+
+class Tracer(Array):
+    """A value that stands for one that is not known while a function is traced."""
+
+    __slots__ = ("_trace", "aval", "__weakref__")
+
+    _trace: Any
+    aval: Any
+
+    # What the tracer's value depends on, for error messages; staging says more.
+    def _origin_msg(self) -> str:
+        return ""
+
+    def _concrete(self) -> Any:
+        """The concrete value if this tracer merely wraps one, else None."""
+        return None
+
+    def _value_or(self, error: Callable[[], Exception]) -> Any:
+        value = self._concrete()
+        if value is None:
+            raise error()
+        return value
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise errors.TracerArrayConversionError(self)
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any:
+        raise errors.ConcretizationTypeError(
+            self, "a traced array has no memory to export through DLPack"
+        )
+
+    def tolist(self) -> Any:
+        raise errors.ConcretizationTypeError(self, "tolist() needs the values of the array")
+
+    def tobytes(self, order: str = "C") -> Any:
+        raise errors.ConcretizationTypeError(self, "tobytes() needs the values of the array")
+
+    def __bool__(self) -> bool:
+        check_scalar_conversion(self, "bool")
+        return bool(self._value_or(lambda: errors.TracerBoolConversionError(self)))
+
+    def __int__(self) -> int:
+        check_scalar_conversion(self, "int")
+        return int(self._value_or(lambda: _scalar_error(self, "int")))
+
+    def __float__(self) -> float:
+        check_scalar_conversion(self, "float")
+        return float(self._value_or(lambda: _scalar_error(self, "float")))
+
+    def __complex__(self) -> complex:
+        check_scalar_conversion(self, "complex")
+        return complex(self._value_or(lambda: _scalar_error(self, "complex")))
+
+    def __index__(self) -> int:
+        check_integer_conversion(self)
+        error = errors.TracerIntegerConversionError
+        return self._value_or(lambda: error(self)).__index__()
+
+    def item(self, *args: Any) -> Any:
+        error = errors.ConcretizationTypeError
+        value = self._value_or(lambda: error(self, "item() needs the value of the array"))
+        return np.asarray(value).item(*args)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.aval.shape:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(self.aval.shape[0]))  # type: ignore[index]
+
+    def __reduce__(self) -> Any:
+        raise errors.ConcretizationTypeError(self, "a traced array cannot be pickled")
+
+    def __copy__(self) -> Tracer:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Tracer:
+        return self
+
+    def block_until_ready(self) -> Tracer:
+        return self
+
+    def copy_to_host_async(self) -> None:
+        return None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}<{self.aval.str_short()}>"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+
+def _scalar_error(tracer: Tracer, name: str) -> Exception:
+    return errors.ConcretizationTypeError(tracer, f"{name}() needs the value of the array")
+
+
+def check_scalar_conversion(x: Array, name: str) -> None:
+    """Raise where NumPy would, before the question of the value comes up."""
+    if x.size != 1:
+        if name == "bool":
+            what = "empty" if x.size == 0 else "more than one element"
+            raise ValueError(
+                f"the truth value of an array with {what} is ambiguous (shape {x.shape});"
+                " use a.any() or a.all()"
+            )
+        raise TypeError(f"only arrays of one element can be converted to {name}, got {x.shape}")
+    if x.ndim and name != "bool":
+        raise TypeError(f"only 0-dimensional arrays can be converted to {name}, got {x.shape}")
+
+
+def check_integer_conversion(x: Array) -> None:
+    if x.ndim or not dtypes.issubdtype(x.dtype, np.integer):
+        raise TypeError(
+            "only integer scalar arrays can be converted to a scalar index,"
+            f" got {x.aval.str_short()}"
+        )
+
+
+def escaped_tracer_error(x: Tracer) -> Exception:
+    """The error for a tracer that is used after its function has returned."""
+    return errors.UnexpectedTracerError(
+        f"{x!r} was made while tracing a function that is no longer being traced."
+        f"{x._origin_msg()}\n"
+        "A function under a transformation let an intermediate value out by a side effect, for"
+        " example by storing it in a global, an attribute or a list. Return the value from the"
+        " function instead.\n"
+        f"Used at {source.summarize(source.current())}"
+    )
+
+
+# --- the abstract value of any input ------------------------------------------------------------
+
+_python_scalars = {bool: np.bool_, int: np.int32, float: np.float32, complex: np.complex64}
+aval_handlers: dict[type, Callable[[Any], AbstractValue]] = {}
+
+
+def typeof(x: Any) -> Any:
+    """The abstract value of ``x``.
+
+    >>> typeof(1.5)
+    ShapedArray(float32[], weak_type=True)
+    """
+    try:
+        return x.aval
+    except AttributeError:
+        pass
+    for kind in type(x).__mro__:
+        handler = aval_handlers.get(kind)
+        if handler is not None:
+            return handler(x)
+    raise TypeError(
+        f"{x!r} of type {type(x).__name__} is not a valid array type; arrays are made by"
+        " weft.numpy.array, and Python containers of arrays must be taken apart first"
+    )
+
+
+def _aval_of_ndarray(x: Any) -> AbstractValue:
+    return ShapedArray(x.shape, canonical_numeric(x.dtype, x))
+
+
+def canonical_numeric(dtype: np.dtype, x: Any = None) -> Any:
+    """The canonical dtype of NumPy data, or TypeError if it is not numeric."""
+    if dtype.kind in "OSUMm" or (dtype.kind == "V" and dtype.isbuiltin == 1):
+        if dtype != dtypes.float0:
+            raise TypeError(
+                f"{type(x).__name__} of dtype {dtype} is not a valid array type; weft arrays"
+                " hold numbers and booleans"
+            )
+    return dtypes.canonicalize_dtype(dtype)
+
+
+def _aval_of_scalar(x: Any) -> AbstractValue:
+    for kind in (bool, int, float, complex):
+        if isinstance(x, kind):
+            return ShapedArray((), dtypes.scalar_type_to_dtype(kind, x), kind is not bool)
+    raise TypeError(f"{type(x).__name__} is not a scalar")
+
+
+for _kind in _python_scalars:
+    aval_handlers[_kind] = _aval_of_scalar
+aval_handlers[np.ndarray] = _aval_of_ndarray
+aval_handlers[np.generic] = _aval_of_ndarray
+
+
+def box(value: np.ndarray, aval: Any) -> Array:
+    """A concrete array over NumPy data that nobody else will change."""
+    return hooks.box(value, aval)

@@ -1,0 +1,66 @@
+"""The verifier of programs: variables bound before use, types and effects as the rules say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.base import source
+from weft.base.errors import JaxprTypeError
+from weft.core.avals import same_type
+from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var, jaxprs_in_params
+
+
+def check_jaxpr(program: Jaxpr | ClosedJaxpr) -> None:
+    """Raise ``JaxprTypeError`` unless the program is well formed and well typed."""
+    jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
+    bound: set[Any] = set()
+    for v in [*jaxpr.constvars, *jaxpr.invars]:
+        _bind(bound, v, "an input")
+    for eqn in jaxpr.eqns:
+        for x in eqn.invars:
+            _read(bound, x, eqn)
+        for sub in jaxprs_in_params(eqn.params):
+            check_jaxpr(sub)
+        _check_types(eqn)
+        if not eqn.effects <= jaxpr.effects:
+            raise JaxprTypeError(
+                f"equation {eqn.primitive} has effects {set(eqn.effects)} that the program does"
+                f" not declare ({set(jaxpr.effects)})"
+            )
+        for v in eqn.outvars:
+            if type(v) is not DropVar:
+                _bind(bound, v, f"a result of {eqn.primitive}")
+    for x in jaxpr.outvars:
+        if type(x) is not Literal and x not in bound:
+            raise JaxprTypeError(f"returned variable {x!r} is not defined")
+
+
+def _bind(bound: set[Any], v: Var, role: str) -> None:
+    if v in bound:
+        raise JaxprTypeError(f"variable {v!r}, {role}, is defined twice")
+    bound.add(v)
+
+
+def _read(bound: set[Any], x: Any, eqn: JaxprEqn) -> None:
+    if type(x) is not Literal and x not in bound:
+        line = source.summarize(eqn.source_info)
+        raise JaxprTypeError(f"{eqn.primitive} reads {x!r} before it is defined ({line})")
+
+
+def _check_types(eqn: JaxprEqn) -> None:
+    avals = [x.aval for x in eqn.invars]
+    result, effects = eqn.primitive.abstract_eval(*avals, **eqn.params)
+    results = result if eqn.primitive.multiple_results else [result]
+    line = source.summarize(eqn.source_info)
+    if len(results) != len(eqn.outvars):
+        raise JaxprTypeError(
+            f"{eqn.primitive} has {len(results)} results but {len(eqn.outvars)} variables ({line})"
+        )
+    for v, aval in zip(eqn.outvars, results, strict=True):
+        if not same_type(v.aval, aval):
+            raise JaxprTypeError(
+                f"{eqn.primitive} gives {aval.str_short()} where the program says"
+                f" {v.aval.str_short()} ({line})"
+            )
+    if effects != eqn.effects:
+        raise JaxprTypeError(f"{eqn.primitive} has effects {set(effects)}, not {eqn.effects}")

@@ -1,0 +1,1 @@
+"""First-order primitives with all their rules, one family a file."""

@@ -1,0 +1,895 @@
+"""Elementwise arithmetic, comparison, logic and selection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.ad import Zero, add_tangents, is_undef
+from weft.core.avals import ShapedArray
+from weft.core.batching import AxisData, moveaxis
+from weft.core.primitive import Primitive
+from weft.core.registry import lookup
+from weft.core.trace import typeof
+from weft.prims.families import (
+    ANY,
+    BOOL,
+    COMPLEX,
+    EXTENDED,
+    FLOAT,
+    INT,
+    INTEGER,
+    NUMBER,
+    ORDERED,
+    Elementwise,
+    LinearUnary,
+    NonDifferentiable,
+    align_batched,
+    append_axes,
+    broadcast_shapes,
+    broadcast_to,
+    const,
+    kind_of,
+    transpose_unary,
+    unbroadcast,
+    widened,
+)
+
+
+def real_dtype(dtype: Any, *_: Any) -> Any:
+    """The dtype of a complex number's parts; any other dtype is its own."""
+    if kind_of(dtype) == COMPLEX:
+        return np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
+    return dtype
+
+
+def complex_dtype(dtype: Any, *_: Any, **__: Any) -> Any:
+    """The complex dtype whose parts have this dtype."""
+    if kind_of(dtype) == COMPLEX:
+        return dtype
+    return np.dtype(np.complex128 if dtype == np.float64 else np.complex64)
+
+
+def bool_dtype(*_: Any, **__: Any) -> Any:
+    return np.dtype(np.bool_)
+
+
+def _integers_wrap(function: Any) -> Any:
+    """A NumPy function without the checks of Python-integer overflow."""
+    return widened(function)
+
+
+# --- sums -------------------------------------------------------------------------------------------
+
+
+class AddAny(Elementwise):
+    """The sum of tangents; unlike ``add`` it takes any type that has tangents."""
+
+    name = "add_any"
+    accepts = ANY
+    ref = widened(np.add)
+    linear = True
+
+    def transpose(self, ct: Any, x: Any, y: Any) -> list[Any]:
+        return [ct, ct]
+
+
+class Add(Elementwise):
+    """Elementwise sum."""
+
+    name, accepts = "add", NUMBER
+    ref = _integers_wrap(np.add)
+
+    def jvp(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
+        (x, y), (dx, dy) = primals, tangents
+        out = add(x, y)
+        if type(dx) is Zero:
+            return out, broadcast_to(dy, np.shape(out))
+        if type(dy) is Zero:
+            return out, broadcast_to(dx, np.shape(out))
+        return out, broadcast_to(add(dx, dy), np.shape(out))
+
+    def transpose(self, ct: Any, x: Any, y: Any) -> list[Any]:
+        return [
+            unbroadcast(x.aval, ct) if is_undef(x) else None,
+            unbroadcast(y.aval, ct) if is_undef(y) else None,
+        ]
+
+
+class Sub(Elementwise):
+    """Elementwise difference."""
+
+    name, accepts = "sub", NUMBER
+    ref = _integers_wrap(np.subtract)
+
+    def jvp(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
+        (x, y), (dx, dy) = primals, tangents
+        out = sub(x, y)
+        if type(dx) is Zero:
+            return out, broadcast_to(neg(dy), np.shape(out))
+        if type(dy) is Zero:
+            return out, broadcast_to(dx, np.shape(out))
+        return out, broadcast_to(sub(dx, dy), np.shape(out))
+
+    def transpose(self, ct: Any, x: Any, y: Any) -> list[Any]:
+        return [
+            unbroadcast(x.aval, ct) if is_undef(x) else None,
+            unbroadcast(y.aval, neg(ct)) if is_undef(y) else None,
+        ]
+
+
+class Neg(Elementwise):
+    """Elementwise negation."""
+
+    name, accepts = "neg", NUMBER
+    ref = _integers_wrap(np.negative)
+    linear = True
+    transpose = transpose_unary(lambda self, ct, x: neg(ct))
+
+
+# --- products ---------------------------------------------------------------------------------------
+
+
+def _product_dtype(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
+    return x if out_dtype is None else np.dtype(out_dtype)
+
+
+class Mul(Elementwise):
+    """Elementwise product, in the operands' dtype or in ``out_dtype``."""
+
+    name, accepts, result = "mul", NUMBER, staticmethod(_product_dtype)
+
+    @staticmethod
+    def ref(x: np.ndarray, y: np.ndarray, *, out_dtype: Any = None) -> np.ndarray:
+        if out_dtype is not None:
+            x, y = x.astype(out_dtype), y.astype(out_dtype)
+        return widened(np.multiply).__func__(x, y)
+
+    def d0(self, g: Any, out: Any, x: Any, y: Any, *, out_dtype: Any = None) -> Any:
+        return mul(g, y, out_dtype)
+
+    def d1(self, g: Any, out: Any, x: Any, y: Any, *, out_dtype: Any = None) -> Any:
+        return mul(x, g, out_dtype)
+
+    def transpose(self, ct: Any, x: Any, y: Any, *, out_dtype: Any = None) -> list[Any]:
+        if is_undef(x):
+            return [unbroadcast(x.aval, _product_back(ct, y, x.aval)), None]
+        return [None, unbroadcast(y.aval, _product_back(x, ct, y.aval))]
+
+
+def _product_back(x: Any, y: Any, aval: Any) -> Any:
+    """The product of a cotangent and an operand, in the dtype of the other operand."""
+    same = typeof(x).dtype == typeof(y).dtype
+    product = mul(x, y) if same else mul(_as(x, y), _as(y, x))
+    return product if same else _as_dtype(product, aval.dtype)
+
+
+def _as(x: Any, y: Any) -> Any:
+    return _as_dtype(x, dtypes.promote_types(typeof(x).dtype, typeof(y).dtype))
+
+
+def _as_dtype(x: Any, dtype: Any) -> Any:
+    if typeof(x).dtype == dtype:
+        return x
+    convert = lookup("convert_element_type")
+    return convert.bind(x, new_dtype=dtype, weak_type=False, sharding=None)
+
+
+def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Division; for integers rounded towards zero, with -1 for a zero divisor."""
+    if not kind_of(x.dtype) & INTEGER:
+        return np.true_divide(x, y)
+    zero = y == 0
+    wide = x.dtype.itemsize < 8 and x.dtype.kind != "V"
+    a, b = (x.astype(np.int64), y.astype(np.int64)) if wide else (x, y)
+    safe = np.where(zero, np.ones((), b.dtype), b)
+    quotient = np.floor_divide(a, safe)
+    remainder = a - quotient * safe
+    quotient = quotient + ((remainder != 0) & (quotient < 0)).astype(quotient.dtype)
+    return np.where(zero, np.array(-1).astype(quotient.dtype), quotient).astype(x.dtype)
+
+
+class Div(Elementwise):
+    """Elementwise quotient; integers round towards zero."""
+
+    name, accepts = "div", NUMBER
+    ref = widened(_divide)
+
+    def d0(self, g: Any, out: Any, x: Any, y: Any) -> Any:
+        return div(g, y)
+
+    def d1(self, g: Any, out: Any, x: Any, y: Any) -> Any:
+        return mul(mul(neg(g), x), integer_pow(y, -2))
+
+    def transpose(self, ct: Any, x: Any, y: Any) -> list[Any]:
+        return [unbroadcast(x.aval, div(ct, y)), None]
+
+
+def _remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if kind_of(x.dtype) & INTEGER:
+        zero = y == 0
+        safe = np.where(zero, np.ones((), y.dtype), y)
+        return np.where(zero, x, np.fmod(x, safe)).astype(x.dtype)
+    return np.fmod(x, y)
+
+
+class Rem(Elementwise):
+    """Elementwise remainder, with the sign of the dividend."""
+
+    name, accepts = "rem", INTEGER | FLOAT
+    ref = widened(_remainder)
+    holes = {"transpose": "its derivative is written with linear operations"}
+
+    def d0(self, g: Any, out: Any, x: Any, y: Any) -> Any:
+        return broadcast_to(g, np.shape(out))
+
+    def d1(self, g: Any, out: Any, x: Any, y: Any) -> Any:
+        return mul(neg(g), mul(sign(div(x, y)), floor(abs_(div(x, y)))))
+
+
+def _high_product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    bits = x.dtype.itemsize * 8
+    product = x.astype(object) * y.astype(object)
+    wrapped = np.asarray(product >> bits, dtype=object)
+    return wrapped.astype(x.dtype)
+
+
+class MulHi(NonDifferentiable):
+    """The high half of the double-width integer product."""
+
+    name, accepts = "mulhi", INTEGER
+    ref = staticmethod(_high_product)
+
+
+class Square(Elementwise):
+    """Elementwise square."""
+
+    name, accepts = "square", NUMBER
+    ref = _integers_wrap(np.square)
+    holes = {"transpose": "not linear"}
+
+    def d0(self, g: Any, out: Any, x: Any) -> Any:
+        return mul(g, mul(const(x, 2), x))
+
+
+def _integer_power(x: np.ndarray, y: int) -> np.ndarray:
+    """x**y by repeated squaring, in the order of the binary digits of y."""
+    wide = widened(lambda a, b: a * b).__func__
+    if y == 0:
+        return np.ones_like(x)
+    result, base, n = None, x, abs(y)
+    while n:
+        if n & 1:
+            result = base if result is None else wide(result, base)
+        n >>= 1
+        if n:
+            base = wide(base, base)
+    assert result is not None
+    return np.ones((), x.dtype) / result if y < 0 else result
+
+
+class IntegerPow(Elementwise):
+    """Elementwise power with a static integer exponent."""
+
+    name, accepts = "integer_pow", NUMBER
+    holes = {"transpose": "not linear"}
+
+    def shape(self, x: Any, *, y: int) -> ShapedArray:
+        if y < 0 and kind_of(x.dtype) & (INTEGER | BOOL):
+            raise TypeError(
+                f"integer_pow cannot raise {x.str_short()} to the negative power {y}; convert to"
+                " a floating dtype first"
+            )
+        return super().shape(x, y=y)
+
+    @staticmethod
+    def ref(x: np.ndarray, *, y: int) -> np.ndarray:
+        if x.dtype.name.startswith(("bfloat16", "float16", "float8")):
+            return _integer_power(x.astype(np.float32), y)
+        return _integer_power(x, y)
+
+    def d0(self, g: Any, out: Any, x: Any, *, y: int) -> Any:
+        if y == 0:
+            return Zero.from_primal(x)
+        return mul(g, mul(const(x, y), integer_pow(x, y - 1)))
+
+
+# --- sign, order ------------------------------------------------------------------------------------
+
+
+def _sign(x: np.ndarray) -> np.ndarray:
+    if kind_of(x.dtype) == COMPLEX:
+        size = np.abs(x)
+        return np.where(size == 0, x, x / np.where(size == 0, 1, size))
+    return np.sign(x)
+
+
+class Sign(NonDifferentiable):
+    """-1, 0 or 1; x/|x| for complex numbers."""
+
+    name, accepts = "sign", NUMBER
+    ref = widened(_sign)
+
+
+class Abs(Elementwise):
+    """Absolute value, real for complex operands."""
+
+    name, accepts, result = "abs", INT | FLOAT | COMPLEX, staticmethod(real_dtype)
+    ref = widened(np.abs)
+    holes = {"transpose": "not linear"}
+
+    def d0(self, g: Any, out: Any, x: Any) -> Any:
+        if kind_of(typeof(x).dtype) == COMPLEX:
+            size = lookup("convert_element_type").bind(
+                out, new_dtype=typeof(x).dtype, weak_type=False, sharding=None
+            )
+            zero = eq(size, const(x, 0))
+            return real(mul(g, div(conj(x), select_n(zero, size, const(x, 1)))))
+        return select_n(ge(x, const(x, 0)), neg(g), g)
+
+
+class Floor(NonDifferentiable):
+    """Rounding down."""
+
+    name, accepts = "floor", FLOAT
+    ref = widened(np.floor)
+
+
+class Ceil(NonDifferentiable):
+    """Rounding up."""
+
+    name, accepts = "ceil", FLOAT
+    ref = widened(np.ceil)
+
+
+def _away_from_zero(x: np.ndarray) -> np.ndarray:
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(np.ones_like(x), x), whole)
+
+
+class Round(NonDifferentiable):
+    """Rounding to the nearest integer, ties away from zero or to even."""
+
+    name, accepts = "round", FLOAT
+
+    @staticmethod
+    def ref(x: np.ndarray, *, rounding_method: Any) -> np.ndarray:
+        rule = np.rint if int(rounding_method) == 1 else _away_from_zero
+        return widened(rule).__func__(x)
+
+
+class IsFinite(NonDifferentiable):
+    """Neither infinite nor NaN."""
+
+    name, accepts, result = "is_finite", FLOAT, staticmethod(bool_dtype)
+    ref = widened(np.isfinite)
+
+
+class NextAfter(Elementwise):
+    """The next representable number towards the second operand."""
+
+    name, accepts = "nextafter", FLOAT
+    ref = staticmethod(np.nextafter)
+    holes = {"jvp": "not differentiable", "transpose": "not linear"}
+
+    def jvp(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
+        raise NotImplementedError("nextafter has no derivative")
+
+
+def _half_at_ties(g: Any, out: Any, mine: Any, other: Any) -> Any:
+    """The share of a maximum's tangent: all to the larger operand, half each where equal."""
+    all_of_it = _choose(eq(mine, out), const(out, 1), const(out, 0))
+    return mul(g, div(all_of_it, _choose(eq(other, out), const(out, 2), const(out, 1))))
+
+
+def _choose(which: Any, on_true: Any, on_false: Any) -> Any:
+    """One of two scalars for each element of a boolean array."""
+    shape = np.shape(which)
+    on_true = broadcast_to(on_true, shape)
+    return select_n(which, broadcast_to(on_false, shape), on_true)
+
+
+def _lexicographic(pick: Any) -> Any:
+    """Maximum or minimum; complex numbers compare by real part, then imaginary part."""
+
+    def reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return pick(x, y)
+
+    return widened(reference)
+
+
+class Max(Elementwise):
+    """The larger of two; NaN if either is."""
+
+    name, accepts = "max", ANY
+    ref = _lexicographic(np.maximum)
+    holes = {"transpose": "not linear"}
+
+    def d0(self, g: Any, out: Any, x: Any, y: Any) -> Any:
+        return _half_at_ties(g, out, x, y)
+
+    def d1(self, g: Any, out: Any, x: Any, y: Any) -> Any:
+        return _half_at_ties(g, out, y, x)
+
+
+class Min(Elementwise):
+    """The smaller of two; NaN if either is."""
+
+    name, accepts = "min", ANY
+    ref = _lexicographic(np.minimum)
+    holes = {"transpose": "not linear"}
+
+    def d0(self, g: Any, out: Any, x: Any, y: Any) -> Any:
+        return _half_at_ties(g, out, x, y)
+
+    def d1(self, g: Any, out: Any, x: Any, y: Any) -> Any:
+        return _half_at_ties(g, out, y, x)
+
+
+class Comparison(NonDifferentiable):
+    """An elementwise comparison: booleans."""
+
+    accepts, result = ORDERED, staticmethod(bool_dtype)
+
+
+class Eq(Comparison):
+    """Equal."""
+
+    name, accepts = "eq", ANY | EXTENDED
+    ref = staticmethod(np.equal)
+
+
+class Ne(Comparison):
+    """Not equal."""
+
+    name, accepts = "ne", ANY | EXTENDED
+    ref = staticmethod(np.not_equal)
+
+
+class Ge(Comparison):
+    """Greater or equal."""
+
+    name = "ge"
+    ref = staticmethod(np.greater_equal)
+
+
+class Gt(Comparison):
+    """Greater."""
+
+    name = "gt"
+    ref = staticmethod(np.greater)
+
+
+class Le(Comparison):
+    """Less or equal."""
+
+    name = "le"
+    ref = staticmethod(np.less_equal)
+
+
+class Lt(Comparison):
+    """Less."""
+
+    name = "lt"
+    ref = staticmethod(np.less)
+
+
+def total_order_key(x: np.ndarray) -> np.ndarray:
+    """Integers in the total order -NaN < -inf < ... < -0 < 0 < ... < inf < NaN."""
+    if not kind_of(x.dtype) & FLOAT:
+        return x
+    bits = x.view(f"i{x.dtype.itemsize}")
+    flipped = bits ^ np.array(np.iinfo(bits.dtype).max, bits.dtype)
+    return np.where(bits < 0, flipped, bits)
+
+
+def _on_total_order(compare: Any) -> Any:
+    def reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        if kind_of(x.dtype) == COMPLEX:
+            real_same = compare(total_order_key(x.real.copy()), total_order_key(y.real.copy()))
+            return real_same & compare(
+                total_order_key(x.imag.copy()), total_order_key(y.imag.copy())
+            )
+        return compare(total_order_key(x), total_order_key(y))
+
+    return staticmethod(reference)
+
+
+class EqTo(Comparison):
+    """Equal in the total order: NaN equals itself, 0 and -0 differ."""
+
+    name, accepts = "eq_to", ANY
+    ref = _on_total_order(np.equal)
+
+
+class LeTo(Comparison):
+    """Less or equal in the total order."""
+
+    name = "le_to"
+    ref = _on_total_order(np.less_equal)
+
+
+class LtTo(Comparison):
+    """Less in the total order."""
+
+    name = "lt_to"
+    ref = _on_total_order(np.less)
+
+
+# --- bits -------------------------------------------------------------------------------------------
+
+
+class Not(NonDifferentiable):
+    """Bitwise or logical complement."""
+
+    name, accepts = "not", BOOL | INTEGER
+    ref = staticmethod(np.invert)
+
+
+class And(NonDifferentiable):
+    """Bitwise or logical conjunction."""
+
+    name, accepts = "and", BOOL | INTEGER
+    ref = staticmethod(np.bitwise_and)
+
+
+class Or(NonDifferentiable):
+    """Bitwise or logical disjunction."""
+
+    name, accepts = "or", BOOL | INTEGER
+    ref = staticmethod(np.bitwise_or)
+
+
+class Xor(NonDifferentiable):
+    """Bitwise or logical exclusive or."""
+
+    name, accepts = "xor", BOOL | INTEGER
+    ref = staticmethod(np.bitwise_xor)
+
+
+def _unsigned(x: np.ndarray) -> np.ndarray:
+    return x if x.dtype.kind in "uV" else x.view(f"u{x.dtype.itemsize}")
+
+
+class PopulationCount(NonDifferentiable):
+    """How many bits are set."""
+
+    name, accepts = "population_count", INTEGER
+
+    @staticmethod
+    def ref(x: np.ndarray) -> np.ndarray:
+        return np.bitwise_count(_unsigned(np.ascontiguousarray(x)))
+
+
+class Clz(NonDifferentiable):
+    """How many leading bits are zero."""
+
+    name, accepts = "clz", INTEGER
+
+    @staticmethod
+    def ref(x: np.ndarray) -> np.ndarray:
+        bits = x.dtype.itemsize * 8
+        y = _unsigned(np.ascontiguousarray(x)).copy()
+        for step in (1, 2, 4, 8, 16, 32):
+            if step < bits:
+                y |= y >> np.array(step, y.dtype)
+        return bits - np.bitwise_count(y).astype(np.int64)
+
+
+def _shift(x: np.ndarray, y: np.ndarray, by: Any, beyond: Any) -> np.ndarray:
+    """Shift with the result stated for amounts outside 0..bits-1."""
+    bits = x.dtype.itemsize * 8
+    amount = y.astype(np.int64) if y.dtype != np.uint64 else np.minimum(y, 64).astype(np.int64)
+    inside = (amount >= 0) & (amount < bits)
+    safe = np.where(inside, amount, 0).astype(x.dtype)
+    return np.where(inside, by(x, safe), beyond(x))
+
+
+class ShiftLeft(NonDifferentiable):
+    """Bits moved left; zero where the amount is not within the width."""
+
+    name, accepts = "shift_left", INTEGER
+
+    @staticmethod
+    def ref(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return _shift(x, y, np.left_shift, np.zeros_like)
+
+
+class ShiftRightLogical(NonDifferentiable):
+    """Bits moved right, zeros shifted in."""
+
+    name, accepts = "shift_right_logical", INTEGER
+
+    @staticmethod
+    def ref(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        u = _unsigned(np.ascontiguousarray(x))
+        return _shift(u, y, np.right_shift, np.zeros_like).astype(u.dtype).view(x.dtype)
+
+
+class ShiftRightArithmetic(NonDifferentiable):
+    """Bits moved right, copies of the sign shifted in."""
+
+    name, accepts = "shift_right_arithmetic", INTEGER
+
+    @staticmethod
+    def ref(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        if x.dtype.kind == "u":
+            signed = x.view(f"i{x.dtype.itemsize}")
+            return ShiftRightArithmetic.ref(signed, y).view(x.dtype)
+        return _shift(x, y, np.right_shift, lambda v: np.where(v < 0, -1, 0)).astype(x.dtype)
+
+
+# --- complex numbers --------------------------------------------------------------------------------
+
+
+class Real(Elementwise):
+    """The real part."""
+
+    name, accepts, result = "real", COMPLEX, staticmethod(real_dtype)
+    ref = staticmethod(np.real)
+    linear = True
+    transpose = transpose_unary(lambda self, ct, x: complex_(ct, const(ct, 0)))
+
+
+class Imag(Elementwise):
+    """The imaginary part."""
+
+    name, accepts, result = "imag", COMPLEX, staticmethod(real_dtype)
+    ref = staticmethod(np.imag)
+    linear = True
+    transpose = transpose_unary(lambda self, ct, x: complex_(const(ct, 0), neg(ct)))
+
+
+def _join_parts(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    out = np.empty(shape, complex_dtype(x.dtype))
+    out.real, out.imag = x, y
+    return out
+
+
+class Complex(Elementwise):
+    """A complex number of its parts."""
+
+    name, accepts, result = "complex", FLOAT, staticmethod(complex_dtype)
+    ref = staticmethod(_join_parts)
+    linear = True
+
+    def shape(self, x: Any, y: Any) -> ShapedArray:
+        if x.dtype not in (np.float32, np.float64):
+            raise TypeError(f"complex takes float32 or float64 parts, got {x.str_short()}")
+        return super().shape(x, y)
+
+    def transpose(self, ct: Any, x: Any, y: Any) -> list[Any]:
+        if type(ct) is Zero:
+            return [Zero(a.aval) if is_undef(a) else None for a in (x, y)]
+        return [
+            unbroadcast(x.aval, real(ct)) if is_undef(x) else None,
+            unbroadcast(y.aval, imag(neg(ct))) if is_undef(y) else None,
+        ]
+
+
+class Conj(Elementwise):
+    """Complex conjugate; a real operand becomes complex."""
+
+    name, accepts, result = "conj", FLOAT | COMPLEX, staticmethod(complex_dtype)
+    linear = True
+
+    @staticmethod
+    def ref(x: np.ndarray, *, input_dtype: Any) -> np.ndarray:
+        return np.conj(x).astype(complex_dtype(x.dtype))
+
+    def transpose(self, ct: Any, x: Any, *, input_dtype: Any) -> list[Any]:
+        if type(ct) is Zero:
+            return [Zero(x.aval)]
+        if kind_of(input_dtype) == COMPLEX:
+            return [self.bind(ct, input_dtype=typeof(ct).dtype)]
+        return [real(ct)]
+
+
+# --- selection --------------------------------------------------------------------------------------
+
+
+class SelectN(Primitive):
+    """One of several cases, chosen element by element."""
+
+    name = "select_n"
+
+    def shape(self, which: Any, *cases: Any) -> ShapedArray:
+        if not cases:
+            raise TypeError("select_n needs at least one case")
+        first = cases[0]
+        if any(c.shape != first.shape for c in cases):
+            shapes = ", ".join(str(c.shape) for c in cases)
+            raise TypeError(f"select_n cases must have the same shape, got {shapes}")
+        if any(c.dtype != first.dtype for c in cases):
+            kinds = ", ".join(c.str_short() for c in cases)
+            raise TypeError(f"select_n cases must have the same dtype, got {kinds}")
+        if which.shape and which.shape != first.shape:
+            raise TypeError(
+                f"select_n needs a predicate of shape () or {first.shape}, got {which.shape}"
+            )
+        if which.dtype != np.bool_ and which.dtype != np.int32:
+            raise TypeError(f"select_n needs a bool or int32 predicate, got {which.str_short()}")
+        if which.dtype == np.bool_ and len(cases) > 2:
+            raise TypeError(f"select_n with a boolean predicate takes 2 cases, got {len(cases)}")
+        weak = all(c.weak_type for c in cases)
+        return ShapedArray(first.shape, first.dtype, weak)
+
+    @staticmethod
+    def ref(which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
+        index = np.clip(which.astype(np.int64), 0, len(cases) - 1)
+        out = cases[0].copy()
+        for i, case in enumerate(cases[1:], 1):
+            out = np.where(index == i, case, out)
+        return out.astype(cases[0].dtype)
+
+    def jvp(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
+        which, *cases = primals
+        out = self.bind(which, *cases)
+        given = tangents[1:]
+        if all(type(t) is Zero for t in given):
+            return out, Zero.from_primal(out)
+        zero = const(out, 0)
+        filled = [broadcast_to(zero, np.shape(out)) if type(t) is Zero else t for t in given]
+        return out, self.bind(which, *filled)
+
+    def transpose(self, ct: Any, which: Any, *cases: Any) -> list[Any]:
+        if type(ct) is Zero:
+            return [None, *(Zero(c.aval) if is_undef(c) else None for c in cases)]
+        zero = broadcast_to(const(ct, 0), np.shape(ct))
+        grads = []
+        for i, case in enumerate(cases):
+            if not is_undef(case):
+                grads.append(None)
+                continue
+            grads.append(self.bind(which, *[ct if j == i else zero for j in range(len(cases))]))
+        return [None, *grads]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any) -> tuple[Any, int]:
+        which, *cases = args
+        which_dim, *case_dims = dims
+        if which_dim is None and not np.ndim(which):
+            aligned, dim = align_batched(axis, cases, case_dims)
+            shape = np.broadcast_shapes(*(np.shape(x) for x in aligned))
+            return self.bind(which, *(broadcast_to(x, shape) for x in aligned)), dim
+        rank = np.ndim(cases[0]) - (case_dims[0] is not None)
+        moved = []
+        for x, d in zip(args, dims, strict=True):
+            front = moveaxis(x, d, 0) if d is not None else _leading_one(x)
+            moved.append(append_axes(front, rank + 1 - np.ndim(front)))
+        shape = np.broadcast_shapes(*(np.shape(x) for x in moved))
+        return self.bind(*(broadcast_to(x, shape) for x in moved)), 0
+
+
+def _leading_one(x: Any) -> Any:
+    return lookup("broadcast_in_dim").bind(
+        x,
+        shape=(1, *np.shape(x)),
+        broadcast_dimensions=tuple(range(1, np.ndim(x) + 1)),
+        sharding=None,
+    )
+
+
+class Clamp(Primitive):
+    """Values held between a minimum and a maximum."""
+
+    name = "clamp"
+    holes = {"transpose": "not linear"}
+
+    def shape(self, low: Any, x: Any, high: Any) -> ShapedArray:
+        for bound in (low, high):
+            if bound.shape and bound.shape != x.shape:
+                raise TypeError(
+                    f"clamp needs bounds of shape () or {x.shape}, got {low.shape}, {high.shape}"
+                )
+            if bound.dtype != x.dtype:
+                raise TypeError(
+                    "clamp needs operands of the same dtype, got"
+                    f" {low.str_short()}, {x.str_short()}, {high.str_short()}"
+                )
+        if not kind_of(x.dtype) & ORDERED:
+            raise TypeError(f"clamp does not order dtype {x.dtype}")
+        return ShapedArray(x.shape, x.dtype, x.weak_type and low.weak_type and high.weak_type)
+
+    @staticmethod
+    def ref(low: np.ndarray, x: np.ndarray, high: np.ndarray) -> np.ndarray:
+        return np.minimum(np.maximum(x, low), high)
+
+    def d0(self, g: Any, out: Any, low: Any, x: Any, high: Any) -> Any:
+        inside = and_(gt(low, x), lt(low, high))
+        return select_n(
+            broadcast_to(inside, np.shape(x)),
+            broadcast_to(const(x, 0), np.shape(x)),
+            broadcast_to(g, np.shape(x)),
+        )
+
+    def d1(self, g: Any, out: Any, low: Any, x: Any, high: Any) -> Any:
+        inside = and_(gt(x, low), lt(x, high))
+        return select_n(inside, broadcast_to(const(x, 0), np.shape(x)), g)
+
+    def d2(self, g: Any, out: Any, low: Any, x: Any, high: Any) -> Any:
+        above = lt(high, x)
+        return select_n(
+            broadcast_to(above, np.shape(x)),
+            broadcast_to(const(x, 0), np.shape(x)),
+            broadcast_to(g, np.shape(x)),
+        )
+
+    def batch(self, axis: AxisData, args: Any, dims: Any) -> tuple[Any, int]:
+        aligned, dim = align_batched(axis, args, dims)
+        shape = broadcast_shapes("clamp", [np.shape(x) for x in aligned])
+        full = [x if not np.ndim(x) else broadcast_to(x, shape) for x in aligned]
+        return self.bind(full[0], broadcast_to(full[1], shape), full[2]), dim
+
+
+class StopGradient(LinearUnary):
+    """The identity, whose derivative is zero."""
+
+    name = "stop_gradient"
+    linear = False
+    holes = {"transpose": "its tangent is zero"}
+
+    def shape(self, x: Any) -> ShapedArray:
+        return x
+
+    @staticmethod
+    def ref(x: np.ndarray) -> np.ndarray:
+        return x
+
+    def jvp(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
+        out = self.bind(*primals)
+        return out, Zero.from_primal(primals[0])
+
+    def batch(self, axis: AxisData, args: Any, dims: Any) -> tuple[Any, Any]:
+        return self.bind(*args), dims[0]
+
+
+add_any_p = AddAny()
+add_p, sub_p, neg_p = Add(), Sub(), Neg()
+mul_p, div_p, rem_p, mulhi_p = Mul(), Div(), Rem(), MulHi()
+square_p, integer_pow_p = Square(), IntegerPow()
+sign_p, abs_p, floor_p, ceil_p, round_p = Sign(), Abs(), Floor(), Ceil(), Round()
+is_finite_p, nextafter_p, max_p, min_p = IsFinite(), NextAfter(), Max(), Min()
+eq_p, ne_p, ge_p, gt_p, le_p, lt_p = Eq(), Ne(), Ge(), Gt(), Le(), Lt()
+eq_to_p, le_to_p, lt_to_p = EqTo(), LeTo(), LtTo()
+not_p, and_p, or_p, xor_p = Not(), And(), Or(), Xor()
+population_count_p, clz_p = PopulationCount(), Clz()
+shift_left_p = ShiftLeft()
+shift_right_logical_p = ShiftRightLogical()
+shift_right_arithmetic_p = ShiftRightArithmetic()
+real_p, imag_p, complex_p, conj_p = Real(), Imag(), Complex(), Conj()
+select_n_p, clamp_p, stop_gradient_p = SelectN(), Clamp(), StopGradient()
+
+add, sub, neg, div, rem = add_p.bind, sub_p.bind, neg_p.bind, div_p.bind, rem_p.bind
+square, sign, abs_, floor = square_p.bind, sign_p.bind, abs_p.bind, floor_p.bind
+eq, ne, ge, gt, le, lt = eq_p.bind, ne_p.bind, ge_p.bind, gt_p.bind, le_p.bind, lt_p.bind
+and_, or_, not_ = and_p.bind, or_p.bind, not_p.bind
+real, imag, complex_ = real_p.bind, imag_p.bind, complex_p.bind
+maximum, minimum = max_p.bind, min_p.bind
+select_n = select_n_p.bind
+
+
+def mul(x: Any, y: Any, out_dtype: Any = None) -> Any:
+    return mul_p.bind(x, y, out_dtype=out_dtype)
+
+
+def integer_pow(x: Any, y: int) -> Any:
+    return integer_pow_p.bind(x, y=y)
+
+
+def conj(x: Any) -> Any:
+    return conj_p.bind(x, input_dtype=typeof(x).dtype)
+
+
+def sum_tangents(terms: Any) -> Any:
+    """The sum of a non-empty list of tangents."""
+    total, *rest = terms
+    for term in rest:
+        total = add_tangents(total, term)
+    return total
+
+
+def is_inexact(dtype: Any) -> bool:
+    return dtypes.issubdtype(dtype, np.inexact)

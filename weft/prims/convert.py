@@ -1,0 +1,213 @@
+"""Conversions between dtypes: by value, by bits, by precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.ad import Zero
+from weft.core.avals import ShapedArray
+from weft.core.batching import AxisData, moveaxis
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.prims.arithmetic import is_inexact
+from weft.prims.families import BOOL, COMPLEX, FLOAT, INTEGER, kind_of
+
+
+def convert_values(x: np.ndarray, dtype: Any) -> np.ndarray:
+    """The values of ``x`` in another dtype: floats truncate to integers, out of range saturates."""
+    have, want = kind_of(x.dtype), kind_of(dtype)
+    if have == COMPLEX and want != COMPLEX:
+        x = x.real
+        have = FLOAT
+    if want == BOOL:
+        return x != np.zeros((), x.dtype)
+    if have & FLOAT and want & INTEGER:
+        info = dtypes.iinfo(dtype)
+        wide = x.astype(np.float64)
+        low, high = float(info.min), float(info.max)
+        inside = np.clip(np.nan_to_num(np.trunc(wide), nan=0.0), low, high)
+        # float(2**63 - 1) is 2**63: the upper end is set by comparison, not by the cast
+        top = inside >= high
+        return np.where(top, info.max, np.where(top, 0, inside).astype(_storage(dtype))).astype(
+            dtype
+        )
+    if have & (INTEGER | BOOL) and dtypes.itemsize_bits(dtype) < 8:
+        return x.astype(np.int64).astype(dtype)
+    return x.astype(dtype)
+
+
+def _storage(dtype: Any) -> Any:
+    return np.uint64 if dtypes.issubdtype(dtype, np.unsignedinteger) else np.int64
+
+
+class ConvertElementType(Primitive):
+    """The same values in another dtype."""
+
+    name = "convert_element_type"
+
+    def shape(self, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any) -> ShapedArray:
+        return ShapedArray(x.shape, new_dtype, weak_type)
+
+    @staticmethod
+    def ref(x: np.ndarray, *, new_dtype: Any, weak_type: bool, sharding: Any) -> np.ndarray:
+        return convert_values(x, new_dtype)
+
+    def d0(self, g: Any, out: Any, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any) -> Any:
+        have, want = typeof(x).dtype, new_dtype
+        if is_inexact(have) and is_inexact(want):
+            return self.bind(g, new_dtype=want, weak_type=weak_type, sharding=sharding)
+        return Zero.from_primal(out)
+
+    def transpose(self, ct: Any, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any) -> Any:
+        aval = x.aval
+        return [
+            self.bind(ct, new_dtype=aval.dtype, weak_type=aval.weak_type, sharding=sharding)
+        ]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
+        return self.bind(*args, **params), dims[0]
+
+
+class BitcastConvertType(Primitive):
+    """The same bits read as another dtype."""
+
+    name = "bitcast_convert_type"
+    holes = {"transpose": "not linear"}
+
+    def shape(self, x: Any, *, new_dtype: Any) -> ShapedArray:
+        have, want = dtypes.itemsize_bits(x.dtype), dtypes.itemsize_bits(new_dtype)
+        if kind_of(x.dtype) == BOOL or kind_of(new_dtype) == BOOL:
+            if kind_of(x.dtype) != kind_of(new_dtype):
+                raise TypeError(
+                    "bitcast_convert_type cannot read bool as another dtype or back; use astype"
+                )
+        shape = x.shape
+        if have > want:
+            shape = (*shape, have // want)
+        elif have < want:
+            if not shape or shape[-1] != want // have:
+                raise ValueError(
+                    f"bitcast_convert_type from {x.str_short()} to {new_dtype} needs a last"
+                    f" dimension of size {want // have}, got shape {shape}"
+                )
+            shape = shape[:-1]
+        return ShapedArray(shape, new_dtype)
+
+    @staticmethod
+    def ref(x: np.ndarray, *, new_dtype: Any) -> np.ndarray:
+        have, want = x.dtype.itemsize, np.dtype(new_dtype).itemsize
+        data = np.ascontiguousarray(x)
+        if have > want:
+            return data.reshape(*x.shape, 1).view(new_dtype)
+        if have < want:
+            return data.view(new_dtype).reshape(x.shape[:-1])
+        return data.view(new_dtype).reshape(x.shape)
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
+        out = self.bind(*primals, **params)
+        return out, Zero.from_primal(out)
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
+        (x,), (dim,) = args, dims
+        if dim != 0:
+            x = moveaxis(x, dim, 0)
+        return self.bind(x, **params), 0
+
+
+def round_precision(x: np.ndarray, exponent_bits: int, mantissa_bits: int) -> np.ndarray:
+    """Values rounded to a float format with these numbers of bits, kept in their own dtype."""
+    info = dtypes.finfo(x.dtype)
+    size = x.dtype.itemsize
+    unsigned = np.dtype(f"u{size}")
+    own_mantissa, own_exponent = info.nmant, info.nexp
+    bits = np.ascontiguousarray(x).view(unsigned).copy()
+    one = unsigned.type(1)
+    sign_mask = one << unsigned.type(size * 8 - 1)
+    sign = bits & sign_mask
+    if mantissa_bits < own_mantissa:
+        drop = own_mantissa - mantissa_bits
+        last = (bits >> unsigned.type(drop)) & one
+        bits = bits + (((one << unsigned.type(drop - 1)) - one) + last)
+        bits &= ~((one << unsigned.type(drop)) - one)
+    if exponent_bits < own_exponent:
+        infinity = ((one << unsigned.type(own_exponent)) - one) << unsigned.type(own_mantissa)
+        exponent = bits & infinity
+        bias = (1 << (own_exponent - 1)) - 1
+        reduced = (1 << (exponent_bits - 1)) - 1
+        top = unsigned.type((bias + reduced) << own_mantissa)
+        bottom = unsigned.type((bias - reduced) << own_mantissa)
+        bits = np.where(exponent > top, sign | infinity, bits)
+        bits = np.where(exponent <= bottom, sign, bits)
+    out = bits.astype(unsigned).view(x.dtype).reshape(x.shape)
+    return np.where(np.isnan(x), x, out)
+
+
+class ReducePrecision(Primitive):
+    """Values rounded to a narrower float format, in the same dtype."""
+
+    name = "reduce_precision"
+    linear = True
+
+    def shape(self, x: Any, *, exponent_bits: int, mantissa_bits: int) -> ShapedArray:
+        if kind_of(x.dtype) != FLOAT:
+            raise TypeError(f"reduce_precision takes floating operands, got {x.str_short()}")
+        if exponent_bits < 1 or mantissa_bits < 0:
+            raise ValueError(
+                "reduce_precision needs exponent_bits >= 1 and mantissa_bits >= 0, got"
+                f" {exponent_bits} and {mantissa_bits}"
+            )
+        return x
+
+    @staticmethod
+    def ref(x: np.ndarray, *, exponent_bits: int, mantissa_bits: int) -> np.ndarray:
+        return round_precision(x, exponent_bits, mantissa_bits)
+
+    def transpose(self, ct: Any, x: Any, **params: Any) -> list[Any]:
+        return [self.bind(ct, **params)]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
+        return self.bind(*args, **params), dims[0]
+
+
+class Copy(Primitive):
+    """A copy: the same values in memory of their own."""
+
+    name = "copy"
+    linear = True
+
+    def shape(self, x: Any) -> ShapedArray:
+        return x
+
+    @staticmethod
+    def ref(x: np.ndarray) -> np.ndarray:
+        return x.copy()
+
+    def transpose(self, ct: Any, x: Any) -> list[Any]:
+        return [self.bind(ct)]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any) -> tuple[Any, Any]:
+        return self.bind(*args), dims[0]
+
+
+class CopyP(Copy):
+    """A copy that ``jnp.array`` makes of a traced value."""
+
+    name = "copy_p"
+
+
+convert_element_type_p = ConvertElementType()
+bitcast_convert_type_p = BitcastConvertType()
+reduce_precision_p = ReducePrecision()
+copy_p = Copy()
+copy_p_p = CopyP()
+
+
+def convert(x: Any, dtype: Any, weak_type: bool = False) -> Any:
+    """``x`` in another dtype; ``x`` itself if it has it already."""
+    aval = typeof(x)
+    if aval.dtype == dtype and aval.weak_type == weak_type:
+        return x
+    return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak_type, sharding=None)

@@ -1,0 +1,277 @@
+"""Families of primitives: rules that many operations share, and what rules are written with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.ad import Zero
+from weft.core.avals import ShapedArray
+from weft.core.batching import AxisData, at_front, broadcast_axis, moveaxis
+from weft.core.primitive import Primitive
+from weft.core.registry import lookup
+from weft.core.trace import typeof
+
+BOOL, UINT, INT, FLOAT, COMPLEX, EXTENDED = 1, 2, 4, 8, 16, 32
+INTEGER = UINT | INT
+NUMBER = INTEGER | FLOAT | COMPLEX
+ORDERED = BOOL | INTEGER | FLOAT
+ANY = BOOL | NUMBER
+
+_KIND_NAMES = {
+    BOOL: "bool",
+    UINT: "unsigned integer",
+    INT: "signed integer",
+    FLOAT: "floating",
+    COMPLEX: "complex",
+    EXTENDED: "key",
+}
+_kinds: dict[Any, int] = {}
+
+
+def kind_of(dtype: Any) -> int:
+    """Which of the kinds above a dtype is."""
+    kind = _kinds.get(dtype)
+    if kind is None:
+        kind = _kinds[dtype] = _classify(dtype)
+    return kind
+
+
+def _classify(dtype: Any) -> int:
+    if isinstance(dtype, dtypes.ExtendedDType):
+        return EXTENDED
+    for parent, kind in (
+        (np.bool_, BOOL),
+        (np.unsignedinteger, UINT),
+        (np.signedinteger, INT),
+        (np.floating, FLOAT),
+        (np.complexfloating, COMPLEX),
+    ):
+        if dtypes.issubdtype(dtype, parent):
+            return kind
+    return 0
+
+
+def describe_kinds(accepted: int) -> str:
+    return ", ".join(name for bit, name in _KIND_NAMES.items() if accepted & bit)
+
+
+# --- scalars in rules -----------------------------------------------------------------------------
+
+_scalars: dict[Any, Any] = {}
+
+
+def const(like: Any, value: Any) -> Any:
+    """The scalar ``value`` in the dtype (and weak type) of ``like``."""
+    aval = typeof(like)
+    if aval.weak_type:
+        return dtypes.scalar_type_of(aval.dtype)(value)
+    return scalar(aval.dtype, value)
+
+
+def scalar(dtype: Any, value: Any) -> Any:
+    """The NumPy scalar ``value`` of a dtype; the same object for the same number."""
+    key = (dtype, value, type(value))
+    found = _scalars.get(key)
+    if found is None:
+        found = np.asarray(value, dtype)[()]
+        if len(_scalars) < 4096:
+            _scalars[key] = found
+    return found
+
+
+# --- the families -----------------------------------------------------------------------------------
+
+
+def broadcast_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape of an elementwise result: equal ranks with sizes equal or 1; scalars go anywhere."""
+    ranked = [s for s in shapes if s]
+    if not ranked:
+        return ()
+    first = ranked[0]
+    if all(s == first for s in ranked):
+        return first
+    if len({len(s) for s in ranked}) != 1:
+        raise TypeError(
+            f"{name} got arrays of different rank: shapes {_list(shapes)}; lax functions broadcast"
+            f" sizes of 1 but not ranks: reshape one, or use weft.numpy"
+        )
+    result = []
+    for sizes in zip(*ranked, strict=True):
+        wide = {n for n in sizes if n != 1}
+        if len(wide) > 1:
+            raise TypeError(
+                f"{name} got incompatible shapes for broadcasting: {_list(shapes)};"
+                " sizes must be equal or 1"
+            )
+        result.append(wide.pop() if wide else 1)
+    return tuple(result)
+
+
+def _list(shapes: Sequence[tuple[int, ...]]) -> str:
+    return " and ".join(map(str, shapes))
+
+
+class Elementwise(Primitive):
+    """Result element i depends on operand elements i. Says dtypes; the rest follows.
+
+    ``accepts`` is the kinds of dtype taken (one for all operands, or a tuple with one for each);
+    ``result`` makes the result's dtype of the first operand's, where it differs.
+    """
+
+    accepts: Any = ANY
+    result: Any = None
+    same_dtypes = True
+
+    def shape(self, *avals: Any, **params: Any) -> ShapedArray:
+        first = avals[0]
+        dtype = first.dtype
+        accepts = self.accepts
+        if isinstance(accepts, tuple):
+            for aval, accepted in zip(avals, accepts, strict=True):
+                if not accepted & kind_of(aval.dtype):
+                    raise self._wrong_kind(aval, accepted)
+        elif not accepts & kind_of(dtype):
+            raise self._wrong_kind(first, accepts)
+        if len(avals) == 1:
+            shape, weak = first.shape, first.weak_type
+        else:
+            if self.same_dtypes:
+                for aval in avals:
+                    if aval.dtype != dtype:
+                        raise self._different_dtypes(avals)
+            shape = broadcast_shapes(self.name, [a.shape for a in avals])
+            weak = all(a.weak_type for a in avals)
+        if self.result is not None:
+            dtype = self.result(*(a.dtype for a in avals), **params)
+        return ShapedArray(shape, dtype, weak)
+
+    def _wrong_kind(self, aval: Any, accepted: int) -> TypeError:
+        return TypeError(
+            f"{self.name} does not accept dtype {aval.dtype}; it takes"
+            f" {describe_kinds(accepted)} operands: convert with astype"
+        )
+
+    def _different_dtypes(self, avals: Any) -> TypeError:
+        given = ", ".join(a.str_short() for a in avals)
+        return TypeError(
+            f"lax.{self.name} requires operands of the same dtype, got {given}; convert one with"
+            f" lax.convert_element_type, or use weft.numpy, which promotes"
+        )
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
+        args, dim = align_batched(axis, args, dims)
+        return self.bind(*args, **params), dim
+
+
+def align_batched(axis: AxisData, args: Any, dims: Any) -> tuple[list[Any], int]:
+    """Operands of one elementwise operation with their batch dimensions made to agree."""
+    shapes = {(np.shape(x), d) for x, d in zip(args, dims, strict=True) if d is not None}
+    unmapped_ranks = [np.ndim(x) for x, d in zip(args, dims, strict=True) if d is None]
+    if len(shapes) == 1 and not any(unmapped_ranks):
+        return list(args), next(iter(shapes))[1]
+    rank = max(
+        np.ndim(x) - (d is not None) for x, d in zip(args, dims, strict=True)
+    )
+    aligned = []
+    for x, d in zip(args, dims, strict=True):
+        if d is None:
+            ndim = np.ndim(x)
+            aligned.append(broadcast_axis(x, 1, 0) if ndim else x)
+        else:
+            front = moveaxis(x, d, 0)
+            aligned.append(append_axes(front, rank - (np.ndim(front) - 1)))
+    return aligned, 0
+
+
+def append_axes(x: Any, count: int) -> Any:
+    """``x`` with axes of size 1 added at the end."""
+    if not count:
+        return x
+    shape = np.shape(x)
+    return lookup("broadcast_in_dim").bind(
+        x,
+        shape=(*shape, *[1] * count),
+        broadcast_dimensions=tuple(range(len(shape))),
+        sharding=None,
+    )
+
+
+def unbroadcast(aval: Any, x: Any) -> Any:
+    """The cotangent of an operand of type ``aval`` that was broadcast to the shape of ``x``."""
+    shape = np.shape(x)
+    if shape == aval.shape:
+        return x
+    reduce_sum = lookup("reduce_sum")
+    if not aval.shape:
+        return reduce_sum.bind(x, axes=tuple(range(len(shape))), out_sharding=None)
+    axes = tuple(i for i, (n, m) in enumerate(zip(shape, aval.shape, strict=True)) if n != m)
+    summed = reduce_sum.bind(x, axes=axes, out_sharding=None)
+    return lookup("reshape").bind(
+        summed, new_sizes=aval.shape, dimensions=None, sharding=None
+    )
+
+
+def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
+    """``x`` (a scalar, or of equal rank with sizes of 1) at a larger shape."""
+    have = np.shape(x)
+    if have == shape:
+        return x
+    dims = tuple(range(len(shape))) if have else ()
+    return lookup("broadcast_in_dim").bind(
+        x, shape=shape, broadcast_dimensions=dims, sharding=None
+    )
+
+
+class NonDifferentiable(Elementwise):
+    """Elementwise and piecewise constant: the tangent is zero everywhere."""
+
+    holes = {"transpose": "piecewise constant, so never part of a linear program"}
+
+
+class LinearUnary(Primitive):
+    """Linear in its single operand: the tangent is the operation applied to the tangent."""
+
+    linear = True
+
+
+def transpose_unary(rule: Any) -> Any:
+    """A transpose rule for one linear operand, from a function of the cotangent alone."""
+
+    def transpose(self: Any, ct: Any, x: Any, **params: Any) -> list[Any]:
+        if type(ct) is Zero:
+            return [Zero(x.aval.to_cotangent_aval())]
+        return [rule(self, ct, x, **params)]
+
+    return transpose
+
+
+def batch_first(self: Any, axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
+    """Move every operand's batch dimension to the front and bind (for rank-polymorphic ops)."""
+    moved = [at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True)]
+    return self.bind(*moved, **params), 0
+
+
+# --- references in NumPy ----------------------------------------------------------------------------
+
+
+_NARROW = ("bfloat16", "float16", "float8_", "float6_", "float4_")
+
+
+def is_narrow(dtype: Any) -> bool:
+    """Whether arithmetic in this float type is done in float32 and rounded."""
+    return dtype.name.startswith(_NARROW)
+
+
+def widened(function: Any) -> Any:
+    """A NumPy function that computes narrow floats in float32; the caller rounds the result."""
+
+    def reference(*args: Any, **params: Any) -> Any:
+        if any(is_narrow(x.dtype) for x in args):
+            args = tuple(x.astype(np.float32) if is_narrow(x.dtype) else x for x in args)
+        return function(*args)
+
+    return staticmethod(reference)

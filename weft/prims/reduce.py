@@ -1,0 +1,344 @@
+"""Reductions along axes: sums, products, extrema, logic, and the positions of extrema."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.ad import Zero, filled
+from weft.core.avals import ShapedArray
+from weft.core.batching import AxisData
+from weft.core.primitive import Primitive
+from weft.core.registry import lookup
+from weft.core.trace import typeof
+from weft.prims.arithmetic import add_any_p, div, eq, mul
+from weft.prims.families import (
+    ANY,
+    BOOL,
+    COMPLEX,
+    FLOAT,
+    INTEGER,
+    NUMBER,
+    ORDERED,
+    const,
+    describe_kinds,
+    is_narrow,
+    kind_of,
+)
+
+Axes = tuple[int, ...]
+
+
+# --- what references share ------------------------------------------------------------------------
+
+
+def computable(x: np.ndarray) -> np.ndarray:
+    """``x`` in a dtype NumPy computes in: narrow floats in float32, narrow integers in bytes."""
+    if is_narrow(x.dtype):
+        return x.astype(np.float32)
+    if x.dtype.kind == "V" and kind_of(x.dtype) & INTEGER:
+        signed = dtypes.issubdtype(x.dtype, np.signedinteger)
+        return x.astype(np.int8 if signed else np.uint8)
+    return x
+
+
+def max_identity(dtype: Any) -> np.ndarray:
+    """The value below all others of a dtype."""
+    return _end_of_range(dtype, -1)
+
+
+def min_identity(dtype: Any) -> np.ndarray:
+    """The value above all others of a dtype."""
+    return _end_of_range(dtype, 1)
+
+
+def _end_of_range(dtype: Any, sign: int) -> np.ndarray:
+    kind = kind_of(dtype)
+    if kind == BOOL:
+        return np.array(sign > 0)
+    if kind & INTEGER:
+        limits: Any = dtypes.iinfo(dtype)
+    elif kind & (FLOAT | COMPLEX) and dtypes.supports_inf(dtype):
+        return np.array(sign * np.inf, dtype)
+    elif kind & FLOAT:
+        limits = dtypes.finfo(dtype)
+    else:
+        raise ValueError(f"dtype {dtype} has no order, so no largest or smallest value")
+    return np.array(limits.max if sign > 0 else limits.min, dtype)
+
+
+def _with_signed_zeros(x: np.ndarray, out: np.ndarray, axes: Axes, sign: bool) -> np.ndarray:
+    """An extremum in which a zero of the given sign bit wins over the other zero."""
+    if not kind_of(x.dtype) & FLOAT or not np.any(out == 0):
+        return out
+    wins = np.any((x == 0) & (np.signbit(x) == sign), axis=axes)
+    return np.where((out == 0) & wins, out.dtype.type(-0.0 if sign else 0.0), out)
+
+
+# --- the family -----------------------------------------------------------------------------------
+
+
+def reduced_shape(name: str, x: Any, axes: Axes) -> tuple[int, ...]:
+    """The shape left when ``axes`` are gone."""
+    shape = x.shape
+    ndim = len(shape)
+    for axis in axes:
+        if not 0 <= axis < ndim:
+            raise ValueError(
+                f"{name} axes {tuple(axes)} are out of bounds for {x.str_short()}: each must be"
+                f" at least 0 and below {ndim}"
+            )
+    if len(axes) != len(set(axes)):
+        raise ValueError(f"{name} axes {tuple(axes)} name an axis twice")
+    return tuple([n for i, n in enumerate(shape) if i not in axes])
+
+
+def batched_axes(axes: Axes, dim: int) -> tuple[Axes, int]:
+    """The axes of a reduction over a batch, and the result's batch dimension."""
+    moved = tuple([a + (a >= dim) for a in axes])
+    return moved, dim - sum(a < dim for a in moved)
+
+
+class Reduction(Primitive):
+    """One result for all elements along ``axes``; subclasses say kinds, reference, derivative."""
+
+    accepts = NUMBER
+    keeps_weak_type = True
+
+    def shape(self, x: Any, *, axes: Axes, **_: Any) -> ShapedArray:
+        if not self.accepts & kind_of(x.dtype):
+            raise TypeError(
+                f"{self.name} does not accept dtype {x.dtype}; it takes"
+                f" {describe_kinds(self.accepts)} operands: convert with astype"
+            )
+        weak = self.keeps_weak_type and x.weak_type
+        return ShapedArray(reduced_shape(self.name, x, axes), x.dtype, weak)
+
+    def batch(
+        self, axis: AxisData, args: Any, dims: Any, *, axes: Axes, **params: Any
+    ) -> tuple[Any, int]:
+        moved, out_dim = batched_axes(axes, dims[0])
+        return self.bind(args[0], axes=moved, **params), out_dim
+
+
+def reduce_sum(x: Any, axes: Axes) -> Any:
+    """Bind a sum along axes."""
+    return reduce_sum_p.bind(x, axes=axes, out_sharding=None)
+
+
+class ReduceSum(Reduction):
+    """The sum along axes; its transpose is a broadcast."""
+
+    name = "reduce_sum"
+    linear = True
+
+    @staticmethod
+    def ref(x: np.ndarray, *, axes: Axes, out_sharding: Any) -> np.ndarray:
+        wide = computable(x)
+        return np.add.reduce(wide, axis=axes, dtype=wide.dtype)
+
+    def transpose(self, ct: Any, x: Any, *, axes: Axes, out_sharding: Any) -> list[Any]:
+        shape = x.aval.shape
+        if np.shape(ct) == shape:
+            return [ct]
+        kept = tuple([i for i in range(len(shape)) if i not in axes])
+        broadcast = lookup("broadcast_in_dim")
+        return [broadcast.bind(ct, shape=shape, broadcast_dimensions=kept, sharding=None)]
+
+
+class ReduceProd(Reduction):
+    """The product along axes, differentiated as a tree of products so that zeros are no trouble."""
+
+    name = "reduce_prod"
+    holes = {"transpose": "not linear"}
+
+    @staticmethod
+    def ref(x: np.ndarray, *, axes: Axes) -> np.ndarray:
+        wide = computable(x)
+        return np.multiply.reduce(wide, axis=axes, dtype=wide.dtype)
+
+    def jvp(self, primals: Any, tangents: Any, *, axes: Axes) -> tuple[Any, Any]:
+        (x,), (g,) = primals, tangents
+        one, zero = const(x, 1), const(g, 0)
+        x, g = flatten_axes_first(x, axes), flatten_axes_first(g, axes)
+        while (n := np.shape(x)[0]) > 1:
+            half = (n + 1) // 2
+            x1, g1 = rows(x, 0, half), rows(g, 0, half)
+            x2, g2 = rows(x, half, n), rows(g, half, n)
+            if n % 2:
+                x2, g2 = pad_one_row(x2, one), pad_one_row(g2, zero)
+            x = mul(x1, x2)
+            g = add_any_p.bind(mul(g1, x2), mul(x1, g2))
+        if n == 0:
+            aval = typeof(x)
+            out = filled(one, ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type))
+            return out, Zero.from_primal(out)
+        squeeze = lookup("squeeze")
+        return squeeze.bind(x, dimensions=(0,)), squeeze.bind(g, dimensions=(0,))
+
+
+def flatten_axes_first(x: Any, axes: Axes) -> Any:
+    """``x`` with ``axes`` moved to the front and made one."""
+    shape = np.shape(x)
+    others = tuple([i for i in range(len(shape)) if i not in axes])
+    order: Any = (*axes, *others)
+    if order == tuple(range(len(shape))):
+        order = None
+    sizes = (prod([shape[i] for i in axes]), *[shape[i] for i in others])
+    if order is None and sizes == shape:
+        return x
+    return lookup("reshape").bind(x, new_sizes=sizes, dimensions=order, sharding=None)
+
+
+def rows(x: Any, start: int, limit: int) -> Any:
+    """Part of the first axis of ``x``."""
+    shape = np.shape(x)
+    return lookup("slice").bind(
+        x,
+        start_indices=(start, *[0] * (len(shape) - 1)),
+        limit_indices=(limit, *shape[1:]),
+        strides=(1,) * len(shape),
+    )
+
+
+def pad_one_row(x: Any, value: Any) -> Any:
+    """``x`` with one more row of ``value`` at the end of its first axis."""
+    config = ((0, 1, 0), *[(0, 0, 0)] * (np.ndim(x) - 1))
+    return lookup("pad").bind(x, value, padding_config=config)
+
+
+class Extremum(Reduction):
+    """The largest or smallest element; equal ones share the tangent equally."""
+
+    accepts = ANY
+
+    def d0(self, g: Any, out: Any, x: Any, *, axes: Axes) -> Any:
+        shape = tuple([1 if i in axes else n for i, n in enumerate(np.shape(x))])
+        if np.shape(out) != shape:
+            out = lookup("reshape").bind(out, new_sizes=shape, dimensions=None, sharding=None)
+        chosen = lookup("convert_element_type").bind(
+            eq(x, out), new_dtype=typeof(g).dtype, weak_type=False, sharding=None
+        )
+        counts = reduce_sum(chosen, axes)
+        return div(reduce_sum(mul(g, chosen), axes), counts)
+
+
+class ReduceMax(Extremum):
+    """The largest element along axes, NaN if there is one, the least value if there is none."""
+
+    name = "reduce_max"
+    holes = {"transpose": "not linear"}
+
+    @staticmethod
+    def ref(x: np.ndarray, *, axes: Axes) -> np.ndarray:
+        wide = computable(x)
+        out = np.maximum.reduce(wide, axis=axes, initial=max_identity(x.dtype).astype(wide.dtype))
+        return _with_signed_zeros(wide, out, axes, False)
+
+
+class ReduceMin(Extremum):
+    """The smallest element along axes, NaN if there is one, the greatest value if there is none."""
+
+    name = "reduce_min"
+    holes = {"transpose": "not linear"}
+
+    @staticmethod
+    def ref(x: np.ndarray, *, axes: Axes) -> np.ndarray:
+        wide = computable(x)
+        out = np.minimum.reduce(wide, axis=axes, initial=min_identity(x.dtype).astype(wide.dtype))
+        return _with_signed_zeros(wide, out, axes, True)
+
+
+class Logical(Reduction):
+    """Bits combined along axes."""
+
+    accepts = BOOL | INTEGER
+    keeps_weak_type = False
+
+
+class ReduceAnd(Logical):
+    """Bitwise or logical conjunction along axes."""
+
+    name = "reduce_and"
+    holes = {"transpose": "piecewise constant, so never part of a linear program"}
+
+    @staticmethod
+    def ref(x: np.ndarray, *, axes: Axes) -> np.ndarray:
+        return np.bitwise_and.reduce(computable(x), axis=axes)
+
+
+class ReduceOr(Logical):
+    """Bitwise or logical disjunction along axes."""
+
+    name = "reduce_or"
+    holes = {"transpose": "piecewise constant, so never part of a linear program"}
+
+    @staticmethod
+    def ref(x: np.ndarray, *, axes: Axes) -> np.ndarray:
+        return np.bitwise_or.reduce(computable(x), axis=axes)
+
+
+class ReduceXor(Logical):
+    """Bitwise or logical exclusive or along axes."""
+
+    name = "reduce_xor"
+    holes = {"transpose": "piecewise constant, so never part of a linear program"}
+
+    @staticmethod
+    def ref(x: np.ndarray, *, axes: Axes) -> np.ndarray:
+        return np.bitwise_xor.reduce(computable(x), axis=axes)
+
+
+class ArgExtremum(Primitive):
+    """The first position of an extremum along one axis; a NaN counts as the extremum."""
+
+    def shape(self, x: Any, *, axes: Axes, index_dtype: Any) -> ShapedArray:
+        (axis,) = axes
+        if not 0 <= axis < len(x.shape):
+            raise ValueError(f"{self.name} got axis {axis} for an operand of shape {x.shape}")
+        if x.shape[axis] < 1:
+            raise ValueError(
+                f"{self.name} of no elements: axis {axis} of an operand of shape {x.shape} is empty"
+            )
+        if not kind_of(np.dtype(index_dtype)) & INTEGER:
+            raise TypeError(f"{self.name} needs an integer index_dtype, got {index_dtype}")
+        if not kind_of(x.dtype) & ORDERED:
+            raise TypeError(f"{self.name} does not order dtype {x.dtype}")
+        return ShapedArray(x.shape[:axis] + x.shape[axis + 1 :], index_dtype)
+
+    def batch(
+        self, axis: AxisData, args: Any, dims: Any, *, axes: Axes, index_dtype: Any
+    ) -> tuple[Any, int]:
+        moved, out_dim = batched_axes(axes, dims[0])
+        return self.bind(args[0], axes=moved, index_dtype=index_dtype), out_dim
+
+
+class ArgMax(ArgExtremum):
+    """The first position of the largest element along an axis."""
+
+    name = "argmax"
+    holes = {"transpose": "piecewise constant, so never part of a linear program"}
+
+    @staticmethod
+    def ref(x: np.ndarray, *, axes: Axes, index_dtype: Any) -> np.ndarray:
+        return np.argmax(computable(x), axis=axes[0])
+
+
+class ArgMin(ArgExtremum):
+    """The first position of the smallest element along an axis."""
+
+    name = "argmin"
+    holes = {"transpose": "piecewise constant, so never part of a linear program"}
+
+    @staticmethod
+    def ref(x: np.ndarray, *, axes: Axes, index_dtype: Any) -> np.ndarray:
+        return np.argmin(computable(x), axis=axes[0])
+
+
+reduce_sum_p, reduce_prod_p = ReduceSum(), ReduceProd()
+reduce_max_p, reduce_min_p = ReduceMax(), ReduceMin()
+reduce_and_p, reduce_or_p, reduce_xor_p = ReduceAnd(), ReduceOr(), ReduceXor()
+argmax_p, argmin_p = ArgMax(), ArgMin()

@@ -1,0 +1,339 @@
+"""Elementwise transcendental functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.core.avals import ShapedArray
+from weft.core.registry import lookup
+from weft.core.trace import typeof
+from weft.prims.arithmetic import add, div, eq, integer_pow, mul, neg, select_n, square, sub
+from weft.prims.families import (
+    COMPLEX,
+    FLOAT,
+    INTEGER,
+    Elementwise,
+    broadcast_to,
+    const,
+    kind_of,
+    widened,
+)
+
+
+class Transcendental(Elementwise):
+    """An elementwise function of real or complex numbers, with an optional accuracy parameter."""
+
+    accepts = FLOAT | COMPLEX
+    holes = {"transpose": "not linear"}
+
+
+class Exp(Transcendental):
+    """e to the power x."""
+
+    name = "exp"
+    ref = widened(np.exp)
+
+    def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
+        return mul(g, out)
+
+
+class Exp2(Transcendental):
+    """2 to the power x."""
+
+    name = "exp2"
+    ref = widened(np.exp2)
+
+    def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
+        return mul(log(const(x, 2)), mul(g, out))
+
+
+class Log(Transcendental):
+    """Natural logarithm."""
+
+    name = "log"
+    ref = widened(np.log)
+
+    def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
+        return div(g, x)
+
+
+class Expm1(Transcendental):
+    """exp(x) - 1, accurate near zero."""
+
+    name = "expm1"
+    ref = widened(np.expm1)
+
+    def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
+        return mul(g, add(out, const(x, 1)))
+
+
+class Log1p(Transcendental):
+    """log(1 + x), accurate near zero."""
+
+    name = "log1p"
+    ref = widened(np.log1p)
+
+    def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
+        return div(g, add(x, const(x, 1)))
+
+
+class Tanh(Transcendental):
+    """Hyperbolic tangent."""
+
+    name = "tanh"
+    ref = widened(np.tanh)
+
+    def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
+        return mul(add(g, mul(g, out)), sub(const(x, 1), out))
+
+
+def _logistic(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+class Logistic(Transcendental):
+    """1 / (1 + exp(-x))."""
+
+    name = "logistic"
+    ref = widened(_logistic)
+
+    def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
+        return mul(g, mul(out, sub(const(x, 1), out)))
+
+
+class Sin(Transcendental):
+    """Sine."""
+
+    name = "sin"
+    ref = widened(np.sin)
+
+    def d0(self, g: Any, out: Any, x: Any, *, accuracy: Any) -> Any:
+        return mul(g, cos_p.bind(x, accuracy=accuracy))
+
+
+class Cos(Transcendental):
+    """Cosine."""
+
+    name = "cos"
+    ref = widened(np.cos)
+
+    def d0(self, g: Any, out: Any, x: Any, *, accuracy: Any) -> Any:
+        return neg(mul(g, sin_p.bind(x, accuracy=accuracy)))
+
+
+class Tan(Transcendental):
+    """Tangent."""
+
+    name = "tan"
+    ref = widened(np.tan)
+
+    def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
+        return mul(g, add(const(x, 1), square(out)))
+
+
+class Asin(Transcendental):
+    """Inverse sine."""
+
+    name = "asin"
+    ref = widened(np.arcsin)
+
+    def d0(self, g: Any, out: Any, x: Any) -> Any:
+        return mul(g, rsqrt(sub(const(x, 1), square(x))))
+
+
+class Acos(Transcendental):
+    """Inverse cosine."""
+
+    name = "acos"
+    ref = widened(np.arccos)
+
+    def d0(self, g: Any, out: Any, x: Any) -> Any:
+        return mul(g, neg(rsqrt(sub(const(x, 1), square(x)))))
+
+
+class Atan(Transcendental):
+    """Inverse tangent."""
+
+    name = "atan"
+    ref = widened(np.arctan)
+
+    def d0(self, g: Any, out: Any, x: Any) -> Any:
+        return div(g, add(const(x, 1), square(x)))
+
+
+def _atan2(y: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The angle; for complex operands -i log((x + iy) / sqrt(x² + y²))."""
+    if kind_of(y.dtype) == COMPLEX:
+        return -1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y))
+    return np.arctan2(y, x)
+
+
+class Atan2(Transcendental):
+    """The angle of the point (second, first operand)."""
+
+    name = "atan2"
+    ref = widened(_atan2)
+
+    def d0(self, g: Any, out: Any, x: Any, y: Any) -> Any:
+        return mul(g, div(y, add(square(x), square(y))))
+
+    def d1(self, g: Any, out: Any, x: Any, y: Any) -> Any:
+        return mul(g, div(neg(x), add(square(x), square(y))))
+
+
+class Sinh(Transcendental):
+    """Hyperbolic sine."""
+
+    name = "sinh"
+    ref = widened(np.sinh)
+
+    def d0(self, g: Any, out: Any, x: Any) -> Any:
+        return mul(g, cosh_p.bind(x))
+
+
+class Cosh(Transcendental):
+    """Hyperbolic cosine."""
+
+    name = "cosh"
+    ref = widened(np.cosh)
+
+    def d0(self, g: Any, out: Any, x: Any) -> Any:
+        return mul(g, sinh_p.bind(x))
+
+
+class Asinh(Transcendental):
+    """Inverse hyperbolic sine."""
+
+    name = "asinh"
+    ref = widened(np.arcsinh)
+
+    def d0(self, g: Any, out: Any, x: Any) -> Any:
+        return mul(g, rsqrt(add(square(x), const(x, 1))))
+
+
+class Acosh(Transcendental):
+    """Inverse hyperbolic cosine."""
+
+    name = "acosh"
+    ref = widened(np.arccosh)
+
+    def d0(self, g: Any, out: Any, x: Any) -> Any:
+        one = const(x, 1)
+        if kind_of(typeof(x).dtype) == COMPLEX:
+            return mul(g, mul(rsqrt(sub(x, one)), rsqrt(add(x, one))))
+        return mul(g, rsqrt(sub(square(x), one)))
+
+
+class Atanh(Transcendental):
+    """Inverse hyperbolic tangent."""
+
+    name = "atanh"
+    ref = widened(np.arctanh)
+
+    def d0(self, g: Any, out: Any, x: Any) -> Any:
+        one = const(x, 1)
+        return mul(integer_pow(add(one, x), -1), div(g, sub(one, x)))
+
+
+class Sqrt(Transcendental):
+    """Square root."""
+
+    name = "sqrt"
+    ref = widened(np.sqrt)
+
+    def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
+        return mul(g, div(const(x, 0.5), out))
+
+
+class Rsqrt(Transcendental):
+    """1 / sqrt(x)."""
+
+    name = "rsqrt"
+    ref = widened(lambda x: 1 / np.sqrt(x))
+
+    def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
+        return mul(g, mul(const(x, -0.5), div(out, x)))
+
+
+class Cbrt(Transcendental):
+    """Cube root."""
+
+    name, accepts = "cbrt", FLOAT
+    ref = widened(np.cbrt)
+
+    def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
+        return mul(g, mul(const(x, 1 / 3), integer_pow(out, -2)))
+
+
+def _power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if kind_of(x.dtype) == COMPLEX or kind_of(y.dtype) == COMPLEX:
+        zero = (x == 0) & (y == 0)
+        return np.where(zero, 1, np.power(x.astype(np.complex128), y))
+    return np.power(x, y)
+
+
+class Pow(Elementwise):
+    """x to the power y; the exponent may be an integer."""
+
+    name, accepts = "pow", (FLOAT | COMPLEX, INTEGER | FLOAT | COMPLEX)
+    same_dtypes = False
+    ref = widened(_power)
+    holes = {"transpose": "not linear"}
+
+    def shape(self, x: Any, y: Any) -> ShapedArray:
+        if not kind_of(y.dtype) & INTEGER and x.dtype != y.dtype:
+            raise TypeError(
+                "pow needs operands of the same dtype, or an integer exponent, got"
+                f" {x.str_short()} and {y.str_short()}"
+            )
+        return super().shape(x, y)
+
+    def d0(self, g: Any, out: Any, x: Any, y: Any) -> Any:
+        # y·x^(y-1), and 0 where y is 0 although x^(-1) may be infinite
+        if kind_of(typeof(y).dtype) & INTEGER:
+            shape = np.shape(out)
+            exponent = broadcast_to(y, shape)
+            zero = eq(exponent, broadcast_to(const(y, 0), shape))
+            one = broadcast_to(const(y, 1), shape)
+            safe = select_n(zero, exponent, one)
+            slope = mul(_to_dtype(exponent, x), pow_(x, sub(safe, const(y, 1))))
+            blank = broadcast_to(const(x, 0), shape)
+            return mul(g, select_n(zero, broadcast_to(slope, shape), blank))
+        return mul(g, mul(y, pow_(x, sub(y, const(y, 1)))))
+
+    def d1(self, g: Any, out: Any, x: Any, y: Any) -> Any:
+        # log(0) is replaced by 0: where x is 0 the power is 0 too
+        zero = eq(x, const(x, 0))
+        one = broadcast_to(const(x, 1), np.shape(x))
+        return mul(g, mul(log(select_n(zero, x, one)), out))
+
+
+def _to_dtype(x: Any, like: Any) -> Any:
+    convert = lookup("convert_element_type")
+    return convert.bind(x, new_dtype=typeof(like).dtype, weak_type=False, sharding=None)
+
+
+exp_p, exp2_p, log_p, expm1_p, log1p_p = Exp(), Exp2(), Log(), Expm1(), Log1p()
+tanh_p, logistic_p, sin_p, cos_p, tan_p = Tanh(), Logistic(), Sin(), Cos(), Tan()
+asin_p, acos_p, atan_p, atan2_p = Asin(), Acos(), Atan(), Atan2()
+sinh_p, cosh_p, asinh_p, acosh_p, atanh_p = Sinh(), Cosh(), Asinh(), Acosh(), Atanh()
+sqrt_p, rsqrt_p, cbrt_p, pow_p = Sqrt(), Rsqrt(), Cbrt(), Pow()
+pow_ = pow_p.bind
+
+
+def log(x: Any) -> Any:
+    return log_p.bind(x, accuracy=None)
+
+
+def exp(x: Any) -> Any:
+    return exp_p.bind(x, accuracy=None)
+
+
+def rsqrt(x: Any) -> Any:
+    return rsqrt_p.bind(x, accuracy=None)
+
+
+def sqrt(x: Any) -> Any:
+    return sqrt_p.bind(x, accuracy=None)

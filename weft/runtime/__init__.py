@@ -1,0 +1,1 @@
+"""Devices, concrete arrays and evaluation: where programs meet memory."""

@@ -1,0 +1,268 @@
+"""The concrete array: memory with a type, immutable, at a place.
+
+Its layout is fixed by ``__slots__`` and read off the slots' member descriptors by native code:
+``aval`` (interned), ``_pointer`` (address of the first element, None until asked for),
+``_owner`` (the object that keeps the memory alive), ``_view`` (a read-only NumPy view, None
+until asked for), ``_sharding`` (where it lives) and ``_committed``.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.array import Array
+from weft.core.avals import ShapedArray
+from weft.core.interpret import storage_dtype
+from weft.core.sharding import SingleDeviceSharding
+from weft.core.trace import check_integer_conversion, check_scalar_conversion
+from weft.runtime.devices import default_device
+
+
+class ArrayImpl(Array):
+    """An array in memory. Made by ``weft.numpy.array`` and by every operation."""
+
+    __slots__ = (
+        "aval",
+        "_pointer",
+        "_owner",
+        "_view",
+        "_sharding",
+        "_committed",
+        "__weakref__",
+    )
+
+    aval: ShapedArray
+    _pointer: int | None
+    _owner: Any
+    _view: np.ndarray | None
+    _sharding: Any
+    _committed: bool
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    @property
+    def _value(self) -> np.ndarray:
+        """The values as a read-only NumPy array."""
+        view = self._view
+        if view is None:
+            raise RuntimeError(
+                f"array has been deleted: {self.aval.str_short()} was donated to a computation or"
+                " freed with delete()"
+            )
+        return view
+
+    def __array__(self, dtype: Any = None, context: Any = None, copy: bool | None = None) -> Any:
+        value = self._value
+        if isinstance(self.aval.dtype, dtypes.ExtendedDType):
+            raise TypeError(
+                f"an array of dtype {self.aval.dtype} has no NumPy form; for random keys use"
+                " weft.random.key_data"
+            )
+        if dtype is not None and np.dtype(dtype) != value.dtype:
+            return value.astype(dtype)
+        return value.copy() if copy else value
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        raise AttributeError("filled by the NumPy room")
+
+    def unsafe_buffer_pointer(self) -> int:
+        """The address of the first element."""
+        if self._pointer is None:
+            self._pointer = self._value.__array_interface__["data"][0]
+        return self._pointer
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: Any = None,
+        copy: bool | None = None,
+    ) -> Any:
+        # NumPy refuses to export read-only memory to consumers of the old protocol
+        value = self._value
+        if copy or max_version is None or max_version[0] < 1:
+            value = value.copy()
+            return value.__dlpack__()
+        return value.__dlpack__(max_version=max_version)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def is_deleted(self) -> bool:
+        return self._view is None and self._pointer is None
+
+    def delete(self) -> None:
+        """Give the memory back now; later uses of the array raise RuntimeError."""
+        self._view = self._owner = self._pointer = None
+
+    # --- conversion -------------------------------------------------------------------------------
+
+    def item(self, *args: Any) -> Any:
+        """The value of an array of one element, or of the element at an index, as a scalar."""
+        return self._value.item(*args)
+
+    def tolist(self) -> Any:
+        """The values as nested lists of Python scalars."""
+        return self._value.tolist()
+
+    def tobytes(self, order: str = "C") -> bytes:
+        return self._value.tobytes(order)  # type: ignore[arg-type]
+
+    def __bool__(self) -> bool:
+        check_scalar_conversion(self, "bool")
+        return bool(self._value)
+
+    def __int__(self) -> int:
+        check_scalar_conversion(self, "int")
+        return int(self._value)
+
+    def __float__(self) -> float:
+        check_scalar_conversion(self, "float")
+        return float(self._value)
+
+    def __complex__(self) -> complex:
+        check_scalar_conversion(self, "complex")
+        return complex(self._value)
+
+    def __index__(self) -> int:
+        check_integer_conversion(self)
+        return int(self._value)
+
+    def __hex__(self) -> str:
+        return hex(self.__index__())
+
+    def __oct__(self) -> str:
+        return oct(self.__index__())
+
+    def __format__(self, spec: str) -> str:
+        return format(self._value[()] if self.ndim == 0 else self._value, spec)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.aval.shape:
+            raise TypeError("iteration over a 0-d array")
+        inner = ShapedArray(self.aval.shape[1:], self.aval.dtype, self.aval.weak_type)
+        value = self._value
+        return (box(value[i, ...], inner) for i in range(len(value)))
+
+    def __reduce__(self) -> Any:
+        return _unpickle, (np.asarray(self), self.aval.weak_type)
+
+    def __copy__(self) -> ArrayImpl:
+        return box(self._value.copy(), self.aval)
+
+    def __deepcopy__(self, memo: Any) -> ArrayImpl:
+        return box(self._value.copy(), self.aval)
+
+    def __repr__(self) -> str:
+        if isinstance(self.aval.dtype, dtypes.ExtendedDType):
+            return _repr_extended(self)
+        weak = ", weak_type=True" if self.aval.weak_type else ""
+        suffix = f", dtype={self.aval.dtype.name}{weak})"
+        if self.size == 0:
+            shape = "" if self.ndim == 1 else f", shape={self.shape}"
+            return f"Array([]{shape}{suffix}"
+        text = np.array2string(self._value, prefix="Array(", suffix=suffix, separator=", ")
+        last = len(text) - text.rfind("\n") - 1 + (6 if "\n" not in text else 0)
+        too_long = last + len(suffix) + 1 > np.get_printoptions()["linewidth"]
+        gap = "\n      " if too_long else " "
+        return f"Array({text},{gap}{suffix[2:]}"
+
+    def __str__(self) -> str:
+        if isinstance(self.aval.dtype, dtypes.ExtendedDType):
+            return _repr_extended(self)
+        return str(self._value)
+
+    # --- place ------------------------------------------------------------------------------------
+
+    @property
+    def sharding(self) -> Any:
+        sharding = self._sharding
+        if sharding is None:
+            sharding = self._sharding = SingleDeviceSharding(default_device())
+        return sharding
+
+    @property
+    def device(self) -> Any:
+        return next(iter(self.sharding.device_set))
+
+    def devices(self) -> set[Any]:
+        return set(self.sharding.device_set)
+
+    @property
+    def committed(self) -> bool:
+        return self._committed
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        return True
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return True
+
+    def addressable_data(self, index: int) -> ArrayImpl:
+        if index:
+            raise IndexError(f"this array has one shard, asked for shard {index}")
+        return self
+
+    def block_until_ready(self) -> ArrayImpl:
+        """The array, once its values are computed: at once, CPU calls are synchronous."""
+        self._value  # noqa: B018 -- raises if the array was deleted
+        return self
+
+    def is_ready(self) -> bool:
+        return True
+
+    def copy_to_host_async(self) -> None:
+        return None
+
+    def on_device_size_in_bytes(self) -> int:
+        return self._value.nbytes
+
+    def platform(self) -> str:
+        return "cpu"
+
+    @property
+    def traceback(self) -> None:
+        return None
+
+
+def _unpickle(value: np.ndarray, weak_type: bool) -> ArrayImpl:
+    return box(value, ShapedArray(value.shape, value.dtype, weak_type))
+
+
+def _repr_extended(x: ArrayImpl) -> str:
+    data = x._value.view(np.uint32)
+    return f"Array({x.shape}, dtype={x.aval.dtype}) overlaying:\n{data.reshape(*x.shape, -1)}"
+
+
+_new = object.__new__
+_live: weakref.WeakSet[ArrayImpl] | None = None
+
+
+def box(value: np.ndarray, aval: ShapedArray) -> ArrayImpl:
+    """An array over NumPy memory that nobody else will change."""
+    if not value.flags.c_contiguous:
+        value = np.ascontiguousarray(value).reshape(aval.shape)
+    if value.flags.writeable:
+        value = value.view()
+        value.flags.writeable = False
+    x = _new(ArrayImpl)
+    x.aval = aval
+    x._view = x._owner = value
+    x._pointer = x._sharding = None
+    x._committed = False
+    return x
+
+
+def from_numpy(value: np.ndarray, dtype: Any = None, weak_type: bool = False) -> ArrayImpl:
+    """An array with a copy of NumPy data."""
+    dtype = dtypes.canonicalize_dtype(value.dtype if dtype is None else dtype)
+    copied = np.array(value, dtype=storage_dtype(dtype), order="C", copy=True)
+    return box(copied, ShapedArray(copied.shape, dtype, weak_type))

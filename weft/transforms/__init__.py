@@ -1,0 +1,1 @@
+"""Transformations: interpreters of primitives and of programs, one file each."""

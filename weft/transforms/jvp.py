@@ -1,0 +1,144 @@
+"""Forward-mode differentiation: a trace that carries tangents beside primals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.ad import Zero, instantiate
+from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
+from weft.core.staging import stage
+from weft.core.trace import Trace, Tracer, escaped_tracer_error, state, typeof
+
+
+class JVPTracer(Tracer):
+    """A primal value with its tangent; both belong to the parent trace."""
+
+    __slots__ = ("primal", "tangent")
+
+    def __init__(self, trace: JVPTrace, primal: Any, tangent: Any) -> None:
+        self._trace = trace
+        self.primal = primal
+        self.tangent = tangent
+        self.aval = typeof(primal)
+
+    def _concrete(self) -> Any:
+        primal = self.primal
+        return primal._concrete() if isinstance(primal, Tracer) else primal
+
+    def _origin_msg(self) -> str:
+        primal = self.primal
+        return primal._origin_msg() if isinstance(primal, Tracer) else ""
+
+    def __repr__(self) -> str:
+        return f"JVPTracer<{self.aval.str_short()}>(primal={self.primal!r})"
+
+
+class JVPTrace(Trace):
+    """Applies each primitive's ``jvp`` rule; hands primals and tangents to the parent."""
+
+    __slots__ = ("parent",)
+
+    def __init__(self, parent: Trace) -> None:
+        self.alive = True
+        self.parent = parent
+
+    def split(self, x: Any) -> tuple[Any, Any]:
+        """Primal and tangent of ``x``."""
+        if type(x) is JVPTracer and x._trace is self:
+            return x.primal, x.tangent
+        return x, Zero.from_primal(x)
+
+    def process_primitive(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
+        primals, tangents, differentiated = [], [], False
+        for x in args:
+            if type(x) is JVPTracer and x._trace is self:
+                primals.append(x.primal)
+                tangents.append(x.tangent)
+                if type(x.tangent) is not Zero:
+                    differentiated = True
+            else:
+                primals.append(x)
+                tangents.append(None)
+        parent = self.parent
+        previous = state.trace
+        state.trace = parent
+        try:
+            if not differentiated:
+                return parent.process_primitive(primitive, primals, params)
+            for i, t in enumerate(tangents):
+                if t is None:
+                    tangents[i] = Zero.from_primal(primals[i])
+            out, tangent = primitive.jvp(primals, tangents, **params)
+        finally:
+            state.trace = previous
+        if primitive.multiple_results:
+            return [self.wrap(p, t) for p, t in zip(out, tangent, strict=True)]
+        return self.wrap(out, tangent)
+
+    def wrap(self, primal: Any, tangent: Any) -> Any:
+        return primal if type(tangent) is Zero else JVPTracer(self, primal, tangent)
+
+
+def jvp(
+    fun: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """Results and tangents of a function of flat arguments; tangents may be symbolic zeros."""
+    parent = state.trace
+    trace = JVPTrace(parent)
+    args = [trace.wrap(p, t) for p, t in zip(primals, tangents, strict=True)]
+    state.trace = trace
+    try:
+        outs = [trace.split(x) for x in fun(*args)]
+    finally:
+        state.trace = parent
+        trace.alive = False
+    for out, _ in outs:
+        if isinstance(out, Tracer) and not out._trace.alive:
+            raise escaped_tracer_error(out)
+    return [p for p, _ in outs], [t for _, t in outs]
+
+
+def jvp_jaxpr(
+    closed: ClosedJaxpr, nonzeros: Sequence[bool], instantiated: Sequence[bool] | bool
+) -> tuple[ClosedJaxpr, list[bool]]:
+    """The program of results and tangents, and which results have a tangent.
+
+    Its inputs are all primals, then the tangents of those marked in ``nonzeros``; its outputs all
+    results, then the tangents of those that have one or are marked in ``instantiated``.
+    """
+    if isinstance(instantiated, bool):
+        instantiated = [instantiated] * len(closed.out_avals)
+    key = ("jvp", tuple(nonzeros), tuple(instantiated))
+    found = closed._memo.get(key)
+    if found is None:
+        found = closed._memo[key] = _jvp_jaxpr(closed, nonzeros, instantiated)
+    return found
+
+
+def _jvp_jaxpr(
+    closed: ClosedJaxpr, nonzeros: Sequence[bool], instantiated: Sequence[bool]
+) -> tuple[ClosedJaxpr, list[bool]]:
+    has_tangent: list[bool] = []
+    fun = jaxpr_as_fun(closed)
+
+    def with_tangents(*args: Any) -> list[Any]:
+        primals = args[: len(nonzeros)]
+        given = iter(args[len(nonzeros) :])
+        tangents = [
+            next(given) if nonzero else Zero.from_primal(p)
+            for p, nonzero in zip(primals, nonzeros, strict=True)
+        ]
+        outs, out_tangents = jvp(fun, primals, tangents)
+        wanted = [
+            keep or type(t) is not Zero for keep, t in zip(instantiated, out_tangents, strict=True)
+        ]
+        has_tangent.extend(wanted)
+        kept = [instantiate(t) for t, w in zip(out_tangents, wanted, strict=True) if w]
+        return [*outs, *kept]
+
+    in_tangents = [
+        a.to_tangent_aval() for a, nz in zip(closed.in_avals, nonzeros, strict=True) if nz
+    ]
+    staged = stage(with_tangents, [*closed.in_avals, *in_tangents], closed.debug_info)
+    return staged, has_tangent

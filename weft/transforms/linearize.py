@@ -1,0 +1,76 @@
+"""Linearisation and reverse mode: jvp, partially evaluated on known primals, then transposed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.ad import UndefPrimal, Zero, instantiate
+from weft.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from weft.core.trace import state, typeof
+from weft.transforms.jvp import JVPTrace
+from weft.transforms.partial_eval import PartialEvalTrace, prune
+from weft.transforms.transpose import backward_pass
+
+
+class Linearized:
+    """A linear program from input tangents to output tangents; ``None`` marks zero tangents."""
+
+    __slots__ = ("program", "in_avals", "out_avals", "nonzero_outs")
+
+    def __init__(
+        self, program: ClosedJaxpr, in_avals: list[Any], out_avals: list[Any], nonzero: list[bool]
+    ) -> None:
+        self.program = program
+        self.in_avals = in_avals
+        self.out_avals = out_avals
+        self.nonzero_outs = nonzero
+
+    def push(self, tangents: Sequence[Any]) -> list[Any]:
+        """Output tangents of input tangents."""
+        outs = iter(eval_jaxpr(self.program.jaxpr, self.program.consts, *tangents))
+        return [
+            next(outs) if nonzero else instantiate(Zero(aval))
+            for aval, nonzero in zip(self.out_avals, self.nonzero_outs, strict=True)
+        ]
+
+    def pull(self, cotangents: Sequence[Any]) -> list[Any]:
+        """Input cotangents (symbolic zeros included) of output cotangents."""
+        wanted = [ct for ct, nz in zip(cotangents, self.nonzero_outs, strict=True) if nz]
+        unknown = [UndefPrimal(aval) for aval in self.in_avals]
+        return backward_pass(self.program.jaxpr, self.program.consts, unknown, wanted)
+
+
+def linearize(
+    fun: Callable[..., Sequence[Any]], primals: Sequence[Any], perturbed: Sequence[bool] | None = None
+) -> tuple[list[Any], Linearized]:
+    """Results of a function of flat arguments and its linear map at ``primals``.
+
+    ``perturbed`` says which arguments have a tangent: those are the inputs of the linear map.
+    """
+    parent = state.trace
+    partial = PartialEvalTrace(parent)
+    trace = JVPTrace(partial)
+    if perturbed is None:
+        perturbed = [True] * len(primals)
+    in_avals = []
+    args = []
+    for x, p in zip(primals, perturbed, strict=True):
+        if p:
+            aval = typeof(x).to_tangent_aval()
+            in_avals.append(aval)
+            args.append(trace.wrap(x, partial.new_arg(aval)))
+        else:
+            args.append(x)
+    state.trace = trace
+    try:
+        outs = [trace.split(x) for x in fun(*args)]
+        state.trace = partial
+        nonzero = [type(t) is not Zero for _, t in outs]
+        jaxpr, consts = partial.to_jaxpr([t for _, t in outs if type(t) is not Zero])
+    finally:
+        state.trace = parent
+        trace.alive = partial.alive = False
+    out_avals = [t.aval if type(t) is Zero else typeof(t) for _, t in outs]
+    program = prune(jaxpr, consts)
+    return [p for p, _ in outs], Linearized(program, in_avals, out_avals, nonzero)

@@ -1,0 +1,138 @@
+"""Partial evaluation: compute what is known, write down what is not.
+
+A value is unknown if it is a tracer of the trace itself. Known values that unknown equations read
+become constants of the program written down: the residuals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.base.functional import partition_list
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
+from weft.core.staging import StagingTrace, StagingTracer, stage
+from weft.core.trace import Trace, state
+from weft.transforms.dce import convert_constvars, dce_jaxpr, drop_unused_consts
+
+
+class PartialEvalTrace(StagingTrace):
+    """Stages primitives with an unknown operand; hands the others to the parent."""
+
+    __slots__ = ("parent",)
+
+    def __init__(self, parent: Trace, debug_info: Any = None) -> None:
+        super().__init__(debug_info)
+        self.parent = parent
+
+    def is_unknown(self, x: Any) -> bool:
+        return type(x) is StagingTracer and x._trace is self
+
+    def process_primitive(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
+        for x in args:
+            if type(x) is StagingTracer and x._trace is self:
+                break
+        else:
+            parent = self.parent
+            previous = state.trace
+            state.trace = parent
+            try:
+                return parent.process_primitive(primitive, args, params)
+            finally:
+                state.trace = previous
+        if primitive.partial_eval is not None:
+            previous = state.trace
+            state.trace = self
+            try:
+                return primitive.partial_eval(self, args, params)
+            finally:
+                state.trace = previous
+        if primitive.stage is not None:
+            return primitive.stage(self, args, params)
+        return self.emit(primitive, args, params)
+
+
+def run_partial(
+    fun: Callable[..., Sequence[Any]], args: Sequence[Any], unknown: Sequence[bool]
+) -> tuple[list[Any], list[bool], ClosedJaxpr]:
+    """Run a function of flat arguments of which some are unknown (given as abstract values).
+
+    Returns the outputs (those known as values, None for the others), which are unknown, and the
+    program of the unknown ones: residuals are its constants, unknown arguments its inputs.
+    """
+    parent = state.trace
+    trace = PartialEvalTrace(parent)
+    values = [trace.new_arg(x) if u else x for x, u in zip(args, unknown, strict=True)]
+    state.trace = trace
+    try:
+        outs = list(fun(*values))
+        out_unknown = [trace.is_unknown(x) for x in outs]
+        jaxpr, consts = trace.to_jaxpr([x for x, u in zip(outs, out_unknown, strict=True) if u])
+    finally:
+        state.trace = parent
+        trace.alive = False
+    known = [None if u else x for x, u in zip(outs, out_unknown, strict=True)]
+    return known, out_unknown, prune(jaxpr, consts)
+
+
+def prune(jaxpr: Jaxpr, consts: Sequence[Any]) -> ClosedJaxpr:
+    """Drop what no output needs; all inputs stay."""
+    smaller, _ = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), True)
+    return drop_unused_consts(ClosedJaxpr(smaller, consts))
+
+
+def partial_eval_jaxpr(
+    closed: ClosedJaxpr, unknown: Sequence[bool], instantiate: Sequence[bool] | bool
+) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool], list[Any]]:
+    """Split a program by which inputs are unknown.
+
+    Returns the known program (known inputs to known outputs and residuals), the unknown program
+    (residuals and unknown inputs to unknown outputs), which outputs are unknown, and the types of
+    the residuals. Outputs marked in ``instantiate`` count as unknown.
+    """
+    if isinstance(instantiate, bool):
+        instantiate = [instantiate] * len(closed.out_avals)
+    key = ("partial_eval", tuple(unknown), tuple(instantiate))
+    found = closed._memo.get(key)
+    if found is None:
+        found = closed._memo[key] = _partial_eval_jaxpr(closed, unknown, instantiate)
+    return found
+
+
+def _partial_eval_jaxpr(
+    closed: ClosedJaxpr, unknown: Sequence[bool], instantiate: Sequence[bool]
+) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool], list[Any]]:
+    kept: dict[str, Any] = {}
+    known_avals, unknown_avals = partition_list(unknown, closed.in_avals)
+
+    def known_part(*known_args: Any) -> list[Any]:
+        parent = state.trace
+        trace = PartialEvalTrace(parent)
+        given = iter(known_args)
+        args = [
+            trace.new_arg(aval) if u else next(given)
+            for aval, u in zip(closed.in_avals, unknown, strict=True)
+        ]
+        state.trace = trace
+        try:
+            outs = eval_jaxpr(closed.jaxpr, closed.consts, *args)
+            out_unknown = [
+                i or trace.is_unknown(x) for x, i in zip(outs, instantiate, strict=True)
+            ]
+            known_outs, unknown_outs = partition_list(out_unknown, outs)
+            jaxpr, consts = trace.to_jaxpr(unknown_outs)
+        finally:
+            state.trace = parent
+            trace.alive = False
+        residual_program = prune(jaxpr, consts)
+        # Constants that are no tracers stay constants; only what the known part computes flows on.
+        kept["unknown"] = residual_program
+        kept["out_unknown"] = out_unknown
+        return [*known_outs, *residual_program.consts]
+
+    known = stage(known_part, known_avals)
+    program: ClosedJaxpr = kept["unknown"]
+    residual_avals = [v.aval for v in program.jaxpr.constvars]
+    unknown_program = ClosedJaxpr(convert_constvars(program.jaxpr), ())
+    return known, unknown_program, kept["out_unknown"], residual_avals
+

@@ -1,0 +1,99 @@
+"""Transposition of linear programs: cotangents flow from the results back to the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.base import source
+from weft.core.ad import UndefPrimal, Zero, add_tangents, is_undef
+from weft.core.jaxpr import Jaxpr, JaxprEqn, Literal
+from weft.core.trace import state
+
+
+def backward_pass(
+    jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cotangents: Sequence[Any]
+) -> list[Any]:
+    """Cotangents of the arguments that are ``UndefPrimal``; ``None`` for the others.
+
+    Equations that depend on no linear input are evaluated forward first.
+    """
+    if all(type(ct) is Zero for ct in cotangents) and not jaxpr.effects:
+        return [Zero(x.aval.to_cotangent_aval()) if is_undef(x) else None for x in args]
+    linear: set[Any] = set()
+    env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    for v, x in zip(jaxpr.invars, args, strict=True):
+        if is_undef(x):
+            linear.add(v)
+        else:
+            env[v] = x
+    cts: dict[Any, Any] = {}
+    previous = state.source
+    try:
+        linear_eqns = _forward(jaxpr, env, linear)
+        for v, ct in zip(jaxpr.outvars, cotangents, strict=True):
+            _accumulate(cts, linear, v, ct)
+        for eqn in reversed(linear_eqns):
+            state.source = eqn.source_info
+            _transpose_eqn(eqn, env, linear, cts)
+    finally:
+        state.source = previous
+    out = []
+    for v, x in zip(jaxpr.invars, args, strict=True):
+        if not is_undef(x):
+            out.append(None)
+        else:
+            ct = cts.get(v)
+            out.append(Zero(v.aval.to_cotangent_aval()) if ct is None else ct)
+    return out
+
+
+def _forward(jaxpr: Jaxpr, env: dict[Any, Any], linear: set[Any]) -> list[JaxprEqn]:
+    """Evaluate the equations without linear operands; return the others."""
+    linear_eqns = []
+    for eqn in jaxpr.eqns:
+        if any(type(x) is not Literal and x in linear for x in eqn.invars):
+            linear.update(eqn.outvars)
+            linear_eqns.append(eqn)
+            continue
+        state.source = eqn.source_info
+        values = [x.val if type(x) is Literal else env[x] for x in eqn.invars]
+        leading, params = eqn.primitive.get_bind_params(eqn.params)
+        out = eqn.primitive.bind(*leading, *values, **params)
+        env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
+    return linear_eqns
+
+
+def _accumulate(cts: dict[Any, Any], linear: set[Any], v: Any, ct: Any) -> None:
+    if ct is None or type(ct) is Zero or type(v) is Literal or v not in linear:
+        return
+    old = cts.get(v)
+    cts[v] = ct if old is None else add_tangents(old, ct)
+
+
+def _transpose_eqn(
+    eqn: JaxprEqn, env: dict[Any, Any], linear: set[Any], cts: dict[Any, Any]
+) -> None:
+    primitive = eqn.primitive
+    found = [cts.pop(v, None) for v in eqn.outvars]
+    if all(ct is None for ct in found) and not eqn.effects:
+        return
+    incoming = [
+        Zero(v.aval.to_cotangent_aval()) if ct is None else ct
+        for v, ct in zip(eqn.outvars, found, strict=True)
+    ]
+    operands = [
+        x.val if type(x) is Literal else UndefPrimal(x.aval) if x in linear else env[x]
+        for x in eqn.invars
+    ]
+    if primitive.transpose is None:
+        raise NotImplementedError(
+            f"transposition of {primitive} is not defined: it is not linear, or has no reverse-mode"
+            f" rule ({source.summarize(eqn.source_info)})"
+        )
+    ct = incoming if primitive.multiple_results else incoming[0]
+    outgoing = primitive.transpose(ct, *operands, **eqn.params)
+    for x, operand, new in zip(eqn.invars, operands, outgoing, strict=True):
+        if is_undef(operand):
+            _accumulate(cts, linear, x, new)
+

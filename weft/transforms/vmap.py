@@ -1,0 +1,175 @@
+"""Batching: a trace that carries, beside a value, which of its axes is the mapped one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.avals import ShapedArray
+from weft.core.batching import AxisData, match_axis
+from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
+from weft.core.staging import stage
+from weft.core.trace import Trace, Tracer, state, typeof
+
+
+class BatchTracer(Tracer):
+    """A value of the parent trace of which one axis is mapped over."""
+
+    __slots__ = ("val", "batch_dim")
+
+    def __init__(self, trace: BatchTrace, val: Any, batch_dim: int) -> None:
+        self._trace = trace
+        self.val = val
+        self.batch_dim = batch_dim
+        self.aval = unbatched(typeof(val), batch_dim)
+
+    def _origin_msg(self) -> str:
+        val = self.val
+        return val._origin_msg() if isinstance(val, Tracer) else ""
+
+    def __repr__(self) -> str:
+        return f"BatchTracer<{self.aval.str_short()}>(batch_dim={self.batch_dim})"
+
+
+class BatchTrace(Trace):
+    """Applies each primitive's ``batch`` rule where an operand is mapped."""
+
+    __slots__ = ("parent", "axis")
+
+    def __init__(self, parent: Trace, axis: AxisData) -> None:
+        self.alive = True
+        self.parent = parent
+        self.axis = axis
+
+    def split(self, x: Any) -> tuple[Any, int | None]:
+        """The underlying value of ``x`` and its batch dimension."""
+        if type(x) is BatchTracer and x._trace is self:
+            return x.val, x.batch_dim
+        return x, None
+
+    def wrap(self, x: Any, dim: int | None) -> Any:
+        return x if dim is None else BatchTracer(self, x, dim)
+
+    def process_primitive(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
+        values, dims, mapped = [], [], False
+        for x in args:
+            if type(x) is BatchTracer and x._trace is self:
+                values.append(x.val)
+                dims.append(x.batch_dim)
+                mapped = True
+            else:
+                values.append(x)
+                dims.append(None)
+        if not mapped and primitive.axis_names is not None:
+            mapped = self.axis.name is not None and self.axis.name in primitive.axis_names(params)
+        parent = self.parent
+        previous = state.trace
+        state.trace = parent
+        try:
+            if not mapped:
+                return parent.process_primitive(primitive, values, params)
+            if primitive.batch is None:
+                raise NotImplementedError(
+                    f"batching rule for {primitive} is not defined, so vmap cannot go through it"
+                )
+            out, out_dims = primitive.batch(self.axis, values, dims, **params)
+        finally:
+            state.trace = previous
+        if primitive.multiple_results:
+            return [self.wrap(x, d) for x, d in zip(out, out_dims, strict=True)]
+        return self.wrap(out, out_dims)
+
+
+def unbatched(aval: Any, dim: int | None) -> Any:
+    """The type of one element of a batch."""
+    if dim is None:
+        return aval
+    shape = aval.shape
+    return ShapedArray(shape[:dim] + shape[dim + 1 :], aval.dtype, aval.weak_type)
+
+
+def batched(aval: Any, size: int, dim: int | None) -> Any:
+    """The type of a batch of values of type ``aval``."""
+    if dim is None:
+        return aval
+    shape = aval.shape
+    return ShapedArray((*shape[:dim], size, *shape[dim:]), aval.dtype, aval.weak_type)
+
+
+def batch(
+    fun: Callable[..., Sequence[Any]],
+    axis: AxisData,
+    args: Sequence[Any],
+    in_dims: Sequence[int | None],
+) -> tuple[list[Any], list[int | None]]:
+    """Results of a function of flat arguments over a batch, and their batch dimensions."""
+    parent = state.trace
+    trace = BatchTrace(parent, axis)
+    values = [trace.wrap(x, d) for x, d in zip(args, in_dims, strict=True)]
+    previous_env = state.axis_env
+    state.trace = trace
+    if axis.name is not None:
+        state.axis_env = (*previous_env, (axis.name, axis.size))
+    try:
+        outs = [trace.split(x) for x in fun(*values)]
+    finally:
+        state.trace = parent
+        state.axis_env = previous_env
+        trace.alive = False
+    return [x for x, _ in outs], [d for _, d in outs]
+
+
+def batch_to(
+    fun: Callable[..., Sequence[Any]],
+    axis: AxisData,
+    args: Sequence[Any],
+    in_dims: Sequence[int | None],
+    out_dims: Sequence[int | None],
+) -> list[Any]:
+    """``batch`` with the results' batch dimensions moved to where they are wanted."""
+    outs, dims = batch(fun, axis, args, in_dims)
+    return [
+        match_axis(axis.size, d, wanted, x)
+        for x, d, wanted in zip(outs, dims, out_dims, strict=True)
+    ]
+
+
+def batch_jaxpr(
+    closed: ClosedJaxpr,
+    axis: AxisData,
+    in_batched: Sequence[bool],
+    instantiate: Sequence[bool] | bool,
+) -> tuple[ClosedJaxpr, list[bool]]:
+    """The program over a batch (batch dimensions in front) and which outputs are batched."""
+    if isinstance(instantiate, bool):
+        instantiate = [instantiate] * len(closed.out_avals)
+    in_dims = [0 if b else None for b in in_batched]
+    key = ("batch", axis, tuple(in_batched), tuple(instantiate))
+    found = closed._memo.get(key)
+    if found is None:
+        found = closed._memo[key] = _batch_jaxpr(closed, axis, in_dims, instantiate)
+    return found
+
+
+def _batch_jaxpr(
+    closed: ClosedJaxpr,
+    axis: AxisData,
+    in_dims: Sequence[int | None],
+    instantiate: Sequence[bool],
+) -> tuple[ClosedJaxpr, list[bool]]:
+    out_batched: list[bool] = []
+    fun = jaxpr_as_fun(closed)
+
+    def over_batch(*args: Any) -> list[Any]:
+        outs, dims = batch(fun, axis, args, in_dims)
+        out_batched.extend(
+            i or d is not None for i, d in zip(instantiate, dims, strict=True)
+        )
+        return [
+            match_axis(axis.size, d, 0, x) if b else x
+            for x, d, b in zip(outs, dims, out_batched, strict=True)
+        ]
+
+    avals = [batched(a, axis.size, d) for a, d in zip(closed.in_avals, in_dims, strict=True)]
+    staged = stage(over_batch, avals, closed.debug_info)
+    return staged, out_batched
