@@ -1,0 +1,769 @@
+"""Elementwise functions: arithmetic, comparison, logic, transcendental functions, selection."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.trace import typeof
+from weft.prims import arithmetic, convert, transcendental
+from weft.prims.shape import broadcast_in_dim
+from weft.tree.functions import tree_map
+
+
+class RoundingMethod(enum.IntEnum):
+    """What ``round`` does with numbers halfway between two integers."""
+
+    AWAY_FROM_ZERO = 0
+    TO_NEAREST_EVEN = 1
+
+
+class AccuracyMode(enum.Enum):
+    """How exact a transcendental function is asked to be."""
+
+    HIGHEST = 1
+    DEFAULT = 2
+
+
+def neg(x: Any) -> Any:
+    """Elementwise negation.
+
+    >>> from weft import lax
+    >>> lax.neg(1.5).item()
+    -1.5
+    """
+    return arithmetic.neg_p.bind(x)
+
+
+def sign(x: Any) -> Any:
+    """Elementwise sign: -1, 0 or 1; ``x/|x|`` for complex numbers.
+
+    >>> from weft import lax
+    >>> lax.sign(-2.0).item()
+    -1.0
+    """
+    return arithmetic.sign_p.bind(x)
+
+
+def floor(x: Any) -> Any:
+    """Elementwise rounding down.
+
+    >>> from weft import lax
+    >>> lax.floor(1.5).item()
+    1.0
+    """
+    return arithmetic.floor_p.bind(x)
+
+
+def ceil(x: Any) -> Any:
+    """Elementwise rounding up.
+
+    >>> from weft import lax
+    >>> lax.ceil(1.5).item()
+    2.0
+    """
+    return arithmetic.ceil_p.bind(x)
+
+
+def is_finite(x: Any) -> Any:
+    """Elementwise test for numbers that are neither infinite nor NaN.
+
+    >>> from weft import lax
+    >>> lax.is_finite(1.0).item()
+    True
+    """
+    return arithmetic.is_finite_p.bind(x)
+
+
+def exp(x: Any, *, accuracy: Any = None) -> Any:
+    """Elementwise exponential.
+
+    >>> from weft import lax
+    >>> lax.exp(0.0).item()
+    1.0
+    """
+    return transcendental.exp_p.bind(x, accuracy=accuracy)
+
+
+def exp2(x: Any, *, accuracy: Any = None) -> Any:
+    """Elementwise power of two.
+
+    >>> from weft import lax
+    >>> lax.exp2(3.0).item()
+    8.0
+    """
+    return transcendental.exp2_p.bind(x, accuracy=accuracy)
+
+
+def log(x: Any, *, accuracy: Any = None) -> Any:
+    """Elementwise natural logarithm.
+
+    >>> from weft import lax
+    >>> lax.log(1.0).item()
+    0.0
+    """
+    return transcendental.log_p.bind(x, accuracy=accuracy)
+
+
+def expm1(x: Any, *, accuracy: Any = None) -> Any:
+    """Elementwise ``exp(x) - 1``, accurate near zero.
+
+    >>> from weft import lax
+    >>> lax.expm1(0.0).item()
+    0.0
+    """
+    return transcendental.expm1_p.bind(x, accuracy=accuracy)
+
+
+def log1p(x: Any, *, accuracy: Any = None) -> Any:
+    """Elementwise ``log(1 + x)``, accurate near zero.
+
+    >>> from weft import lax
+    >>> lax.log1p(0.0).item()
+    0.0
+    """
+    return transcendental.log1p_p.bind(x, accuracy=accuracy)
+
+
+def tanh(x: Any, *, accuracy: Any = None) -> Any:
+    """Elementwise hyperbolic tangent.
+
+    >>> from weft import lax
+    >>> lax.tanh(0.0).item()
+    0.0
+    """
+    return transcendental.tanh_p.bind(x, accuracy=accuracy)
+
+
+def logistic(x: Any, *, accuracy: Any = None) -> Any:
+    """Elementwise logistic function ``1 / (1 + exp(-x))``.
+
+    >>> from weft import lax
+    >>> lax.logistic(0.0).item()
+    0.5
+    """
+    return transcendental.logistic_p.bind(x, accuracy=accuracy)
+
+
+def sin(x: Any, *, accuracy: Any = None) -> Any:
+    """Elementwise sine.
+
+    >>> from weft import lax
+    >>> lax.sin(0.0).item()
+    0.0
+    """
+    return transcendental.sin_p.bind(x, accuracy=accuracy)
+
+
+def cos(x: Any, *, accuracy: Any = None) -> Any:
+    """Elementwise cosine.
+
+    >>> from weft import lax
+    >>> lax.cos(0.0).item()
+    1.0
+    """
+    return transcendental.cos_p.bind(x, accuracy=accuracy)
+
+
+def tan(x: Any, *, accuracy: Any = None) -> Any:
+    """Elementwise tangent.
+
+    >>> from weft import lax
+    >>> lax.tan(0.0).item()
+    0.0
+    """
+    return transcendental.tan_p.bind(x, accuracy=accuracy)
+
+
+def asin(x: Any) -> Any:
+    """Elementwise inverse sine.
+
+    >>> from weft import lax
+    >>> lax.asin(0.0).item()
+    0.0
+    """
+    return transcendental.asin_p.bind(x)
+
+
+def acos(x: Any) -> Any:
+    """Elementwise inverse cosine.
+
+    >>> from weft import lax
+    >>> lax.acos(1.0).item()
+    0.0
+    """
+    return transcendental.acos_p.bind(x)
+
+
+def atan(x: Any) -> Any:
+    """Elementwise inverse tangent.
+
+    >>> from weft import lax
+    >>> lax.atan(0.0).item()
+    0.0
+    """
+    return transcendental.atan_p.bind(x)
+
+
+def sinh(x: Any) -> Any:
+    """Elementwise hyperbolic sine.
+
+    >>> from weft import lax
+    >>> lax.sinh(0.0).item()
+    0.0
+    """
+    return transcendental.sinh_p.bind(x)
+
+
+def cosh(x: Any) -> Any:
+    """Elementwise hyperbolic cosine.
+
+    >>> from weft import lax
+    >>> lax.cosh(0.0).item()
+    1.0
+    """
+    return transcendental.cosh_p.bind(x)
+
+
+def asinh(x: Any) -> Any:
+    """Elementwise inverse hyperbolic sine.
+
+    >>> from weft import lax
+    >>> lax.asinh(0.0).item()
+    0.0
+    """
+    return transcendental.asinh_p.bind(x)
+
+
+def acosh(x: Any) -> Any:
+    """Elementwise inverse hyperbolic cosine.
+
+    >>> from weft import lax
+    >>> lax.acosh(1.0).item()
+    0.0
+    """
+    return transcendental.acosh_p.bind(x)
+
+
+def atanh(x: Any) -> Any:
+    """Elementwise inverse hyperbolic tangent.
+
+    >>> from weft import lax
+    >>> lax.atanh(0.0).item()
+    0.0
+    """
+    return transcendental.atanh_p.bind(x)
+
+
+def sqrt(x: Any, *, accuracy: Any = None) -> Any:
+    """Elementwise square root.
+
+    >>> from weft import lax
+    >>> lax.sqrt(4.0).item()
+    2.0
+    """
+    return transcendental.sqrt_p.bind(x, accuracy=accuracy)
+
+
+def rsqrt(x: Any, *, accuracy: Any = None) -> Any:
+    """Elementwise reciprocal square root.
+
+    >>> from weft import lax
+    >>> lax.rsqrt(4.0).item()
+    0.5
+    """
+    return transcendental.rsqrt_p.bind(x, accuracy=accuracy)
+
+
+def cbrt(x: Any, *, accuracy: Any = None) -> Any:
+    """Elementwise cube root.
+
+    >>> from weft import lax
+    >>> lax.cbrt(0.0).item()
+    0.0
+    """
+    return transcendental.cbrt_p.bind(x, accuracy=accuracy)
+
+
+def square(x: Any) -> Any:
+    """Elementwise square.
+
+    >>> from weft import lax
+    >>> lax.square(3.0).item()
+    9.0
+    """
+    return arithmetic.square_p.bind(x)
+
+
+def abs(x: Any) -> Any:
+    """Elementwise absolute value.
+
+    >>> from weft import lax
+    >>> lax.abs(-2.0).item()
+    2.0
+    """
+    return arithmetic.abs_p.bind(x)
+
+
+def real(x: Any) -> Any:
+    """Elementwise real part of complex numbers.
+
+    >>> from weft import lax
+    >>> lax.real(1 + 2j).item()
+    1.0
+    """
+    return arithmetic.real_p.bind(x)
+
+
+def imag(x: Any) -> Any:
+    """Elementwise imaginary part of complex numbers.
+
+    >>> from weft import lax
+    >>> lax.imag(1 + 2j).item()
+    2.0
+    """
+    return arithmetic.imag_p.bind(x)
+
+
+def bitwise_not(x: Any) -> Any:
+    """Elementwise complement of bits.
+
+    >>> from weft import lax
+    >>> lax.bitwise_not(5).item()
+    -6
+    """
+    return arithmetic.not_p.bind(x)
+
+
+def population_count(x: Any) -> Any:
+    """How many bits of each element are set.
+
+    >>> from weft import lax
+    >>> lax.population_count(7).item()
+    3
+    """
+    return arithmetic.population_count_p.bind(x)
+
+
+def clz(x: Any) -> Any:
+    """How many leading bits of each element are zero.
+
+    >>> from weft import lax
+    >>> lax.clz(1).item()
+    31
+    """
+    return arithmetic.clz_p.bind(x)
+
+
+def add(x: Any, y: Any) -> Any:
+    """Elementwise sum.
+
+    >>> from weft import lax
+    >>> lax.add(1.0, 2.0).item()
+    3.0
+    """
+    return arithmetic.add_p.bind(x, y)
+
+
+def sub(x: Any, y: Any) -> Any:
+    """Elementwise difference.
+
+    >>> from weft import lax
+    >>> lax.sub(3.0, 1.0).item()
+    2.0
+    """
+    return arithmetic.sub_p.bind(x, y)
+
+
+def div(x: Any, y: Any) -> Any:
+    """Elementwise quotient; integers round towards zero.
+
+    >>> from weft import lax
+    >>> lax.div(7, 2).item()
+    3
+    """
+    return arithmetic.div_p.bind(x, y)
+
+
+def rem(x: Any, y: Any) -> Any:
+    """Elementwise remainder, with the sign of the dividend.
+
+    >>> from weft import lax
+    >>> lax.rem(-7, 3).item()
+    -1
+    """
+    return arithmetic.rem_p.bind(x, y)
+
+
+def max(x: Any, y: Any) -> Any:
+    """Elementwise maximum; NaN if either operand is.
+
+    >>> from weft import lax
+    >>> lax.max(1.0, 2.0).item()
+    2.0
+    """
+    return arithmetic.max_p.bind(x, y)
+
+
+def min(x: Any, y: Any) -> Any:
+    """Elementwise minimum; NaN if either operand is.
+
+    >>> from weft import lax
+    >>> lax.min(1.0, 2.0).item()
+    1.0
+    """
+    return arithmetic.min_p.bind(x, y)
+
+
+def pow(x: Any, y: Any) -> Any:
+    """Elementwise power; the exponent may be of integer dtype.
+
+    >>> from weft import lax
+    >>> lax.pow(2.0, 3.0).item()
+    8.0
+    """
+    return transcendental.pow_p.bind(x, y)
+
+
+def atan2(x: Any, y: Any) -> Any:
+    """Elementwise angle of the point (y, x).
+
+    >>> from weft import lax
+    >>> lax.atan2(0.0, 1.0).item()
+    0.0
+    """
+    return transcendental.atan2_p.bind(x, y)
+
+
+def complex(x: Any, y: Any) -> Any:
+    """Complex numbers of real and imaginary parts.
+
+    >>> from weft import lax
+    >>> lax.complex(1.0, 2.0).item()
+    (1+2j)
+    """
+    return arithmetic.complex_p.bind(x, y)
+
+
+def nextafter(x1: Any, x2: Any) -> Any:
+    """The next representable number from x1 towards x2.
+
+    >>> from weft import lax
+    >>> lax.nextafter(1.0, 1.0).item()
+    1.0
+    """
+    return arithmetic.nextafter_p.bind(x1, x2)
+
+
+def eq(x: Any, y: Any) -> Any:
+    """Elementwise equality.
+
+    >>> from weft import lax
+    >>> lax.eq(1, 1).item()
+    True
+    """
+    return arithmetic.eq_p.bind(x, y)
+
+
+def ne(x: Any, y: Any) -> Any:
+    """Elementwise inequality.
+
+    >>> from weft import lax
+    >>> lax.ne(1, 1).item()
+    False
+    """
+    return arithmetic.ne_p.bind(x, y)
+
+
+def ge(x: Any, y: Any) -> Any:
+    """Elementwise greater-or-equal.
+
+    >>> from weft import lax
+    >>> lax.ge(1, 1).item()
+    True
+    """
+    return arithmetic.ge_p.bind(x, y)
+
+
+def gt(x: Any, y: Any) -> Any:
+    """Elementwise greater-than.
+
+    >>> from weft import lax
+    >>> lax.gt(1, 1).item()
+    False
+    """
+    return arithmetic.gt_p.bind(x, y)
+
+
+def le(x: Any, y: Any) -> Any:
+    """Elementwise less-or-equal.
+
+    >>> from weft import lax
+    >>> lax.le(1, 1).item()
+    True
+    """
+    return arithmetic.le_p.bind(x, y)
+
+
+def lt(x: Any, y: Any) -> Any:
+    """Elementwise less-than.
+
+    >>> from weft import lax
+    >>> lax.lt(1, 1).item()
+    False
+    """
+    return arithmetic.lt_p.bind(x, y)
+
+
+def bitwise_and(x: Any, y: Any) -> Any:
+    """Elementwise conjunction of bits.
+
+    >>> from weft import lax
+    >>> lax.bitwise_and(6, 3).item()
+    2
+    """
+    return arithmetic.and_p.bind(x, y)
+
+
+def bitwise_or(x: Any, y: Any) -> Any:
+    """Elementwise disjunction of bits.
+
+    >>> from weft import lax
+    >>> lax.bitwise_or(6, 3).item()
+    7
+    """
+    return arithmetic.or_p.bind(x, y)
+
+
+def bitwise_xor(x: Any, y: Any) -> Any:
+    """Elementwise exclusive or of bits.
+
+    >>> from weft import lax
+    >>> lax.bitwise_xor(6, 3).item()
+    5
+    """
+    return arithmetic.xor_p.bind(x, y)
+
+
+def shift_left(x: Any, y: Any) -> Any:
+    """Elementwise shift of bits to the left.
+
+    >>> from weft import lax
+    >>> lax.shift_left(1, 3).item()
+    8
+    """
+    return arithmetic.shift_left_p.bind(x, y)
+
+
+def shift_right_arithmetic(x: Any, y: Any) -> Any:
+    """Elementwise shift to the right that keeps the sign.
+
+    >>> from weft import lax
+    >>> lax.shift_right_arithmetic(-8, 1).item()
+    -4
+    """
+    return arithmetic.shift_right_arithmetic_p.bind(x, y)
+
+
+def shift_right_logical(x: Any, y: Any) -> Any:
+    """Elementwise shift to the right that brings in zeros.
+
+    >>> from weft import lax
+    >>> lax.shift_right_logical(8, 1).item()
+    4
+    """
+    return arithmetic.shift_right_logical_p.bind(x, y)
+
+
+def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
+    """Elementwise product, in the operands' dtype or in ``out_dtype``.
+
+    >>> from weft import lax
+    >>> lax.mul(2.0, 3.0).item()
+    6.0
+    """
+    return arithmetic.mul(x, y, out_dtype)
+
+
+def mulhi(x: Any, y: Any, /) -> Any:
+    """The high half of the double-width product of integers.
+
+    >>> from weft import lax
+    >>> lax.mulhi(1 << 30, 8).item()
+    2
+    """
+    return arithmetic.mulhi_p.bind(x, y)
+
+
+def integer_pow(x: Any, y: int) -> Any:
+    """Elementwise power with a fixed integer exponent.
+
+    >>> from weft import lax
+    >>> lax.integer_pow(2.0, 3).item()
+    8.0
+    """
+    return arithmetic.integer_pow(x, int(y))
+
+
+def reciprocal(x: Any) -> Any:
+    """Elementwise ``1 / x``.
+
+    >>> from weft import lax
+    >>> lax.reciprocal(4.0).item()
+    0.25
+    """
+    return arithmetic.integer_pow(x, -1)
+
+
+def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Any:
+    """Elementwise rounding to integers.
+
+    >>> from weft import lax
+    >>> lax.round(2.5).item()
+    3.0
+    """
+    return arithmetic.round_p.bind(x, rounding_method=RoundingMethod(rounding_method))
+
+
+def conj(x: Any) -> Any:
+    """Elementwise complex conjugate; real operands become complex.
+
+    >>> from weft import lax
+    >>> lax.conj(1 + 2j).item()
+    (1-2j)
+    """
+    return arithmetic.conj(x)
+
+
+def select_n(which: Any, *cases: Any) -> Any:
+    """Elements of one of several cases, chosen by a boolean or integer array.
+
+    >>> from weft import lax
+    >>> lax.select_n(True, 1.0, 2.0).item()
+    2.0
+    """
+    if not cases:
+        raise ValueError("select_n needs at least one case")
+    return arithmetic.select_n_p.bind(which, *cases)
+
+
+def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+    """Elements of ``on_true`` where ``pred`` holds, of ``on_false`` elsewhere.
+
+    >>> from weft import lax
+    >>> lax.select(True, 1.0, 2.0).item()
+    1.0
+    """
+    return arithmetic.select_n_p.bind(pred, on_false, on_true)
+
+
+def clamp(min: Any, x: Any, max: Any) -> Any:
+    """Elements held between ``min`` and ``max``.
+
+    >>> from weft import lax
+    >>> lax.clamp(0.0, 2.5, 1.0).item()
+    1.0
+    """
+    return arithmetic.clamp_p.bind(min, x, max)
+
+
+def stop_gradient(x: Any) -> Any:
+    """``x`` unchanged, with a derivative of zero; takes any tree of arrays.
+
+    >>> import weft
+    >>> weft.grad(lambda x: x * weft.lax.stop_gradient(x))(3.0).item()
+    3.0
+    """
+    return tree_map(_stop_gradient, x)
+
+
+def _stop_gradient(x: Any) -> Any:
+    dtype = typeof(x).dtype
+    if not dtypes.issubdtype(dtype, np.inexact):
+        return x
+    return arithmetic.stop_gradient_p.bind(x)
+
+
+def convert_element_type(operand: Any, new_dtype: Any) -> Any:
+    """Elements in another dtype.
+
+    >>> from weft import lax
+    >>> lax.convert_element_type(1.7, int).item()
+    1
+    """
+    dtype = dtypes.check_user_dtype(new_dtype, "lax.convert_element_type")
+    return convert.convert(operand, dtype)
+
+
+def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+    """Elements whose bits are read as another dtype.
+
+    >>> from weft import lax
+    >>> import numpy as np
+    >>> hex(lax.bitcast_convert_type(np.float32(1), np.uint32).item())
+    '0x3f800000'
+    """
+    dtype = dtypes.check_user_dtype(new_dtype, "lax.bitcast_convert_type")
+    return convert.bitcast_convert_type_p.bind(operand, new_dtype=dtype)
+
+
+def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+    """Elements rounded to a float format of so many exponent and mantissa bits.
+
+    >>> from weft import lax
+    >>> lax.reduce_precision(1.2345, 5, 3).item()
+    1.25
+    """
+    return convert.reduce_precision_p.bind(
+        operand, exponent_bits=int(exponent_bits), mantissa_bits=int(mantissa_bits)
+    )
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Any:
+    """An array of one value.
+
+    >>> from weft import lax
+    >>> lax.full((2,), 7.0)
+    Array([7., 7.], dtype=float32)
+    """
+    shape = (shape,) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
+    if np.shape(fill_value):
+        raise TypeError(f"full needs a scalar fill value, got shape {np.shape(fill_value)}")
+    weak = dtype is None and dtypes.is_weakly_typed(fill_value)
+    if dtype is None:
+        dtype = dtypes.dtype(fill_value)
+    else:
+        dtype = dtypes.check_user_dtype(dtype, "lax.full")
+    value = convert.convert(fill_value, dtype, weak)
+    return broadcast_in_dim(value, shape, ())
+
+
+def full_like(
+    x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None
+) -> Any:
+    """An array of one value, with the shape and dtype of another.
+
+    >>> from weft import lax
+    >>> import numpy as np
+    >>> lax.full_like(np.zeros(2, np.float32), 7)
+    Array([7., 7.], dtype=float32)
+    """
+    aval = typeof(x)
+    weak = dtype is None and aval.weak_type
+    dtype = aval.dtype if dtype is None else dtypes.check_user_dtype(dtype, "lax.full_like")
+    shape = aval.shape if shape is None else tuple(shape)
+    value = convert.convert(fill_value, dtype, weak)
+    return broadcast_in_dim(value, shape, ())
+
+
+def dtype(x: Any) -> Any:
+    """The dtype of an array or scalar.
+
+    >>> from weft import lax
+    >>> lax.dtype(1.0)
+    dtype('float32')
+    """
+    return dtypes.dtype(x)

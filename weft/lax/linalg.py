@@ -1,0 +1,404 @@
+"""``weft.lax.linalg``: decompositions and solves of stacks of matrices, thin over their primitives.
+
+Matrices are the last two axes; axes before them are a stack. What cannot be decomposed gives NaN.
+"""
+
+from __future__ import annotations
+
+import enum
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.core.array import Array
+from weft.core.trace import typeof
+from weft.lax.polar import qdwh
+from weft.prims.arithmetic import add
+from weft.prims.families import COMPLEX, kind_of
+from weft.prims.linalg.cholesky import cholesky_p, cholesky_update_p, symmetric_product_p
+from weft.prims.linalg.eigen import eig_p, eigh_p, hessenberg_p, schur_p, tridiagonal_p
+from weft.prims.linalg.lu import lu_p, lu_pivots_to_permutation_p
+from weft.prims.linalg.matrix import insert_axis, mT, symmetrize, tril
+from weft.prims.linalg.qr import householder_product_p, ormqr_p, qr_p
+from weft.prims.linalg.solve import triangular_solve_p, tridiagonal_solve_p
+from weft.prims.linalg.svd import SvdAlgorithm, svd_p
+from weft.prims.shape import squeeze_p
+
+__all__ = [
+    "EigImplementation",
+    "EighImplementation",
+    "SvdAlgorithm",
+    "cholesky",
+    "cholesky_p",
+    "cholesky_update",
+    "cholesky_update_p",
+    "eig",
+    "eig_p",
+    "eigh",
+    "eigh_p",
+    "hessenberg",
+    "hessenberg_p",
+    "householder_product",
+    "householder_product_p",
+    "lu",
+    "lu_p",
+    "lu_pivots_to_permutation",
+    "lu_pivots_to_permutation_p",
+    "ormqr",
+    "ormqr_p",
+    "qdwh",
+    "qr",
+    "qr_p",
+    "schur",
+    "schur_p",
+    "svd",
+    "svd_p",
+    "symmetric_product",
+    "symmetric_product_p",
+    "triangular_solve",
+    "triangular_solve_p",
+    "tridiagonal",
+    "tridiagonal_p",
+    "tridiagonal_solve",
+    "tridiagonal_solve_p",
+]
+
+
+class EigImplementation(enum.Enum):
+    """Which library finds eigenvalues of general matrices; LAPACK on CPUs."""
+
+    CUSOLVER = "cusolver"
+    MAGMA = "magma"
+    LAPACK = "lapack"
+
+
+class EighImplementation(enum.Enum):
+    """How eigenvalues of Hermitian matrices are found; QR on CPUs."""
+
+    QR = "qr"
+    JACOBI = "jacobi"
+    QDWH = "qdwh"
+
+
+def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
+    """The lower triangular L of A = L Lᴴ for Hermitian positive definite matrices A.
+
+    ``symmetrize_input`` takes (A + Aᴴ)/2; without it only the lower triangle is read.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> lax.linalg.cholesky(jnp.array([[4., 2.], [2., 5.]]))
+    Array([[2., 0.],
+           [1., 2.]], dtype=float32)
+    """
+    return tril(cholesky_p.bind(symmetrize(x) if symmetrize_input else x))
+
+
+def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
+    """The upper triangular factor of Rᵀ R + w wᵀ, from R and w, in O(n²).
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> lax.linalg.cholesky_update(3. * jnp.eye(2), jnp.array([4., 0.]))
+    Array([[5., 0.],
+           [0., 3.]], dtype=float32)
+    """
+    return cholesky_update_p.bind(r_matrix, w_vector)
+
+
+def eig(
+    x: Any,
+    *,
+    compute_left_eigenvectors: bool = True,
+    compute_right_eigenvectors: bool = True,
+    enable_eigvec_derivs: bool = False,
+    implementation: EigImplementation | None = None,
+    use_magma: bool | None = None,
+) -> list[Array]:
+    """Eigenvalues of general matrices, then left and right eigenvectors (columns) as asked for.
+
+    Eigenvectors have length 1 and a real largest component. Their derivatives hold only where
+    eigenvalues are distinct and no two components are largest; ``enable_eigvec_derivs`` asks
+    for them all the same.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> w, vl, vr = lax.linalg.eig(jnp.array([[0., 1.], [-1., 0.]]))
+    >>> w
+    Array([0.+1.j, 0.-1.j], dtype=complex64)
+    """
+    if use_magma is not None:
+        warnings.warn(
+            "use_magma is deprecated: write implementation=EigImplementation.MAGMA",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        implementation = EigImplementation.MAGMA if use_magma else EigImplementation.LAPACK
+    if implementation not in (None, EigImplementation.LAPACK):
+        raise ValueError(f"on CPUs eig takes EigImplementation.LAPACK, got {implementation}")
+    return eig_p.bind(
+        x,
+        compute_left_eigenvectors=compute_left_eigenvectors,
+        compute_right_eigenvectors=compute_right_eigenvectors,
+        enable_eigvec_derivs=enable_eigvec_derivs,
+        implementation=implementation,
+    )
+
+
+def eigh(
+    x: Any,
+    *,
+    lower: bool = True,
+    symmetrize_input: bool = True,
+    sort_eigenvalues: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+    implementation: EighImplementation | None = None,
+) -> tuple[Array, Array]:
+    """Eigenvectors (columns) and ascending eigenvalues of Hermitian matrices, in this order.
+
+    ``symmetrize_input`` takes (A + Aᴴ)/2; without it only the triangle that ``lower`` says is
+    read. ``subset_by_index=(start, stop)`` keeps these eigenvalues.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> v, w = lax.linalg.eigh(jnp.array([[2., 0.], [0., 1.]]))
+    >>> w
+    Array([1., 2.], dtype=float32)
+    """
+    if implementation not in (None, EighImplementation.QR):
+        raise NotImplementedError(f"on CPUs eigh takes EighImplementation.QR, got {implementation}")
+    v, w = eigh_p.bind(
+        symmetrize(x) if symmetrize_input else x,
+        lower=lower,
+        sort_eigenvalues=sort_eigenvalues,
+        subset_by_index=subset_by_index,
+        algorithm=implementation,
+    )
+    return v, w
+
+
+def hessenberg(a: Any) -> list[Array]:
+    """The upper Hessenberg form with its reflectors below it, and their scale factors.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> packed, taus = lax.linalg.hessenberg(jnp.eye(3))
+    >>> packed.shape, taus.shape
+    ((3, 3), (2,))
+    """
+    return hessenberg_p.bind(a)
+
+
+def householder_product(a: Any, taus: Any) -> Array:
+    """The product of the Householder reflectors below a's diagonal, scaled by ``taus``.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> lax.linalg.householder_product(jnp.ones((2, 2)), jnp.array([1., 0.]))
+    Array([[ 0., -1.],
+           [-1.,  0.]], dtype=float32)
+    """
+    return householder_product_p.bind(a, taus)
+
+
+def lu(x: Any) -> list[Array]:
+    """L and U of P A = L U in one matrix, the row swaps, and the permutation they make.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> packed, pivots, permutation = lax.linalg.lu(jnp.array([[1., 2.], [4., 4.]]))
+    >>> packed
+    Array([[4.  , 4.  ],
+           [0.25, 1.  ]], dtype=float32)
+    >>> permutation
+    Array([1, 0], dtype=int32)
+    """
+    return lu_p.bind(x)
+
+
+def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
+    """The permutation that a sequence of row swaps makes.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> lax.linalg.lu_pivots_to_permutation(jnp.array([2, 2], dtype=jnp.int32), 3)
+    Array([2, 0, 1], dtype=int32)
+    """
+    return lu_pivots_to_permutation_p.bind(pivots, permutation_size=permutation_size)
+
+
+def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Array:
+    """Q C (or C Q with ``left=False``) without making Q, from reflectors and their factors.
+
+    ``transpose`` takes Qᴴ. Reflectors come from ``weft.numpy.linalg.qr(x, mode="raw")``, whose
+    first result is to be transposed.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> lax.linalg.ormqr(jnp.ones((2, 1)), jnp.array([1.]), jnp.array([[3.], [5.]]))
+    Array([[-5.],
+           [-3.]], dtype=float32)
+    """
+    return ormqr_p.bind(a, taus, c, left=left, transpose=transpose)
+
+
+def qr(
+    x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None
+) -> tuple[Array, ...]:
+    """Q and R of A = Q R; with ``pivoting`` also the column order p of A[:, p] = Q R.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> q, r = lax.linalg.qr(jnp.array([[3.], [4.]]), full_matrices=False)
+    >>> r
+    Array([[-5.]], dtype=float32)
+    """
+    return tuple(qr_p.bind(x, pivoting=pivoting, full_matrices=full_matrices, use_magma=use_magma))
+
+
+def schur(
+    x: Any,
+    *,
+    compute_schur_vectors: bool = True,
+    sort_eig_vals: bool = False,
+    select_callable: Callable[..., Any] | None = None,
+) -> list[Array]:
+    """The Schur form T of A = Z T Zᴴ, then Z if asked for.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> t, z = lax.linalg.schur(jnp.array([[1., 2.], [0., 3.]]))
+    >>> t
+    Array([[1., 2.],
+           [0., 3.]], dtype=float32)
+    """
+    return schur_p.bind(
+        x,
+        compute_schur_vectors=compute_schur_vectors,
+        sort_eig_vals=sort_eig_vals,
+        select_callable=select_callable,
+    )
+
+
+def svd(
+    x: Any,
+    *,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+    algorithm: SvdAlgorithm | None = None,
+) -> Any:
+    """U, the descending singular values, and Vᴴ; the singular values alone without ``compute_uv``.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> lax.linalg.svd(jnp.array([[3., 0.], [0., 4.]]), compute_uv=False)
+    Array([4., 3.], dtype=float32)
+    """
+    s, *vectors = svd_p.bind(
+        x,
+        full_matrices=full_matrices,
+        compute_uv=compute_uv,
+        subset_by_index=subset_by_index,
+        algorithm=algorithm,
+    )
+    if not compute_uv:
+        return s
+    u, vh = vectors
+    return u, s, vh
+
+
+def symmetric_product(
+    a_matrix: Any,
+    c_matrix: Any,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    symmetrize_output: bool = False,
+) -> Array:
+    """alpha A Aᵀ + beta C for symmetric C; the lower triangle is what counts.
+
+    ``symmetrize_output`` writes the lower triangle into the upper one too.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> lax.linalg.symmetric_product(jnp.array([[1.], [2.]]), jnp.eye(2), beta=1.)
+    Array([[2., 2.],
+           [2., 5.]], dtype=float32)
+    """
+    result = symmetric_product_p.bind(a_matrix, c_matrix, alpha=alpha, beta=beta)
+    if not symmetrize_output:
+        return result
+    upper = mT(tril(result, -1))
+    return add(tril(result), upper)
+
+
+def triangular_solve(
+    a: Any,
+    b: Any,
+    *,
+    left_side: bool = False,
+    lower: bool = False,
+    transpose_a: bool = False,
+    conjugate_a: bool = False,
+    unit_diagonal: bool = False,
+) -> Array:
+    """X of op(A) X = B (``left_side``) or X op(A) = B, where one triangle of A is read.
+
+    op transposes and conjugates as the flags say; ``unit_diagonal`` takes ones on the diagonal.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> a = jnp.array([[2., 0.], [1., 4.]])
+    >>> lax.linalg.triangular_solve(a, jnp.array([2., 9.]), left_side=True, lower=True)
+    Array([1., 2.], dtype=float32)
+    """
+    conjugate_a = conjugate_a and kind_of(typeof(a).dtype) == COMPLEX
+    is_vector = np.ndim(b) == np.ndim(a) - 1
+    if is_vector:
+        b = insert_axis(b, -1 if left_side else -2)
+    out = triangular_solve_p.bind(
+        a,
+        b,
+        left_side=left_side,
+        lower=lower,
+        transpose_a=transpose_a,
+        conjugate_a=conjugate_a,
+        unit_diagonal=unit_diagonal,
+    )
+    if is_vector:
+        axis = np.ndim(out) - (1 if left_side else 2)
+        return squeeze_p.bind(out, dimensions=(axis,))
+    return out
+
+
+def tridiagonal(a: Any, *, lower: bool = True) -> list[Array]:
+    """Hermitian matrices made tridiagonal: packed form, diagonal, off-diagonal, scale factors.
+
+    The reflectors are in the triangle of the packed form that ``lower`` says.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> packed, d, e, taus = lax.linalg.tridiagonal(jnp.eye(3))
+    >>> d
+    Array([1., 1., 1.], dtype=float32)
+    """
+    return tridiagonal_p.bind(a, lower=lower)
+
+
+def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Array:
+    """X of A X = B for tridiagonal A with diagonals ``dl``, ``d``, ``du``, all of length n.
+
+    ``dl[0]`` and ``du[-1]`` are not read. ``perturb_singular`` moves pivots near zero away
+    from it, so that singular systems have a finite solution (for inverse iteration).
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> dl, d, du = jnp.array([0., 1.]), jnp.array([2., 2.]), jnp.array([1., 0.])
+    >>> lax.linalg.tridiagonal_solve(dl, d, du, jnp.array([[3.], [3.]]))
+    Array([[1.],
+           [1.]], dtype=float32)
+    """
+    return tridiagonal_solve_p.bind(dl, d, du, b, perturb_singular=perturb_singular)

@@ -1,0 +1,507 @@
+"""Loops of ``weft.lax``: arguments and user errors around the primitives ``while`` and ``scan``."""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft import dtypes
+from weft.api.arguments import argument_names, signature
+from weft.base import errors, knobs, source
+from weft.base.functional import merge_lists, partition_list, weakref_lru_cache
+from weft.control.initial_style import (
+    forwarded_inputs,
+    inputs_to_front,
+    keep_outputs,
+    leaf_paths,
+    separate_consts,
+    stage_tree_function,
+)
+from weft.control.scan import scan_p
+from weft.control.while_loop import while_p
+from weft.core.array import Array
+from weft.core.avals import ShapedArray, same_type
+from weft.core.debug_info import DebugInfo
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.trace import Tracer, box, is_tracing, typeof
+from weft.lax.slicing import index_in_dim
+from weft.prims.arithmetic import add, lt
+from weft.prims.convert import convert, convert_values
+from weft.prims.families import const
+from weft.prims.shape import broadcast_in_dim_p, concatenate_p
+from weft.transforms.dce import dce_closed
+from weft.tree.compare import equality_errors_treedef
+from weft.tree.functions import tree_flatten, tree_map, tree_unflatten, treedef_tuple
+from weft.tree.keys import keystr
+from weft.tree.treedef import PyTreeDef
+
+
+class Loop(NamedTuple):
+    """A loop as its user sees it, for messages."""
+
+    what: str
+    body: Callable[..., Any]
+    # For fori_loop the carry is (i, value), of which only the value is the user's; its name is
+    # that of the body's second parameter.
+    counted: bool = False
+
+    def carry_name(self) -> str:
+        sig = signature(self.body)
+        names = [] if sig is None else list(sig.parameters)
+        position = 1 if self.counted else 0
+        return names[position] if len(names) > position else ""
+
+    def component(self, path: Sequence[Any]) -> str:
+        inner = tuple(path)[1 if self.counted else 0 :]
+        name = self.carry_name()
+        return f"{name}{keystr(inner)}" if name else f"at {keystr(inner)}" if inner else ""
+
+    def place(self) -> str:
+        info = DebugInfo(self.what, self.body)
+        return f"{self.what} at {source.summarize(source.current())}, body {info.func_src_info}"
+
+
+def debug_info(what: str, fun: Callable[..., Any], in_tree: PyTreeDef) -> DebugInfo:
+    """Names for messages, from the structure of the positional arguments."""
+
+    def names() -> tuple[str, ...]:
+        dummies = tree_unflatten(in_tree, range(in_tree.num_leaves))
+        return argument_names(fun, dummies, {})
+
+    return DebugInfo(what, fun, names)
+
+
+def is_concrete(x: Any) -> bool:
+    """Whether the value of ``x`` can be looked at now."""
+    return not isinstance(x, Tracer) or x._concrete() is not None
+
+
+def as_result(x: Any) -> Any:
+    """A value that is handed through, as the array it would be had it been computed."""
+    if isinstance(x, Array) or is_tracing():
+        return x
+    aval = typeof(x)
+    return box(np.array(x, aval.dtype), aval)
+
+
+# --- the carry ----------------------------------------------------------------------------------
+
+
+def promote_weak(x: Any, given: Any, returned: Any) -> Any:
+    """An initial value of weak type at the dtype that the body returns for it."""
+    if not getattr(given, "weak_type", False) or same_type(given, returned):
+        return x
+    dtype = dtypes.result_type(given, returned)
+    if isinstance(x, (bool, int, float, complex, np.generic)):
+        return convert_values(np.asarray(x, given.dtype), dtype)[()]
+    return convert(x, dtype)
+
+
+def check_carry(
+    loop: Loop, in_tree: PyTreeDef, in_avals: Any, out_tree: PyTreeDef, out_avals: Any
+) -> None:
+    """Raise TypeError unless the carry that a body returns is like the one it takes."""
+    if in_tree != out_tree:
+        differences = [
+            f"the input carry {loop.component(path)} is a {one}, but the output carry there is a"
+            f" {two}: {why}"
+            for path, one, two, why in equality_errors_treedef(in_tree, out_tree)
+        ]
+        if not differences:
+            return  # equal but for data that a class keeps beside its children
+        raise TypeError(
+            f"{loop.what} needs a body that returns a carry of the same tree structure as it"
+            f" takes ({loop.place()}):\n{_listed(differences)}"
+        )
+    differences = [
+        f"the input carry {loop.component(path)} has type {given.str_short()}, but the output"
+        f" carry there has type {returned.str_short()}{_difference(given, returned)}"
+        for path, given, returned in zip(leaf_paths(in_tree), in_avals, out_avals, strict=True)
+        if not same_type(given, returned)
+    ]
+    if differences:
+        raise TypeError(
+            f"{loop.what} needs a body that returns a carry of the same types as it takes"
+            f" ({loop.place()}):\n{_listed(differences)}\nConvert in the body (x.astype,"
+            " x.reshape), or start from an initial value of the type that the body returns"
+        )
+
+
+def _listed(differences: Sequence[str]) -> str:
+    return "\n".join(f"  * {line}" for line in differences)
+
+
+def _difference(given: Any, returned: Any) -> str:
+    if not hasattr(given, "shape") or not hasattr(returned, "shape"):
+        return ""
+    parts = [
+        name for name in ("shape", "dtype") if getattr(given, name) != getattr(returned, name)
+    ]
+    return f" (the {' and the '.join(parts)} differ{'s' if len(parts) == 1 else ''})"
+
+
+# --- while --------------------------------------------------------------------------------------
+
+
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+    """Apply ``body_fun`` as long as ``cond_fun`` of the carry is true.
+
+    The carry keeps its tree structure, shapes and dtypes. Forward-mode derivatives only: for
+    reverse mode use ``scan``, or ``fori_loop`` with static bounds.
+
+    >>> from weft import lax
+    >>> lax.while_loop(lambda x: x < 100, lambda x: 2 * x, 3)
+    Array(192, dtype=int32, weak_type=True)
+    """
+    if not (callable(body_fun) and callable(cond_fun)):
+        raise TypeError(
+            f"lax.while_loop takes two functions and a value, got {type(cond_fun).__name__},"
+            f" {type(body_fun).__name__}"
+        )
+    if knobs.disable_jit.value:
+        try:
+            value = init_val
+            while cond_fun(value):
+                value = body_fun(value)
+            return value
+        except errors.ConcretizationTypeError:
+            pass  # the predicate is traced by something outside: stage the loop after all
+    return _while_loop(cond_fun, body_fun, init_val, Loop("while_loop", body_fun))
+
+
+def _while_loop(cond_fun: Any, body_fun: Any, init_val: Any, loop: Loop) -> Any:
+    init, init_tree = tree_flatten(init_val)
+    avals = [typeof(x) for x in init]
+    cond, body, out_tree = _while_programs(cond_fun, body_fun, init_tree, avals, loop)
+    if len(body.out_avals) == len(avals):
+        promoted = [promote_weak(*row) for row in zip(init, avals, body.out_avals, strict=True)]
+        if any(new is not old for new, old in zip(promoted, init, strict=True)):
+            init, avals = promoted, [typeof(x) for x in promoted]
+            cond, body, out_tree = _while_programs(cond_fun, body_fun, init_tree, avals, loop)
+    check_carry(loop, init_tree, avals, out_tree, body.out_avals)
+    cond, cond_consts = separate_consts(cond)
+    body, body_consts = separate_consts(body)
+
+    # A part of the carry that the body hands on and the predicate does not read is a constant of
+    # the body: it need not be batched because the predicate is.
+    count = len(body_consts)
+    changes = [count + i != f for i, f in enumerate(forwarded_inputs(body.jaxpr))]
+    smaller, kept = dce_closed(cond, [True], [True] * len(cond_consts) + changes)
+    fixed = [not k for k in kept[len(cond_consts) :]]
+    constants: list[Any] = []
+    if any(fixed):
+        cond = smaller
+        body = keep_outputs(body, [not f for f in fixed])
+        body = inputs_to_front(body, [False] * count + fixed)
+        init, constants = partition_list(fixed, init)
+        body_consts = [*constants, *body_consts]
+    outs = while_p.bind(
+        *cond_consts,
+        *body_consts,
+        *init,
+        cond_nconsts=len(cond_consts),
+        cond_jaxpr=cond,
+        body_nconsts=len(body_consts),
+        body_jaxpr=body,
+    )
+    outs = merge_lists(fixed, outs, [as_result(x) for x in constants])
+    return tree_unflatten(out_tree, outs)
+
+
+def _while_programs(
+    cond_fun: Any, body_fun: Any, init_tree: PyTreeDef, avals: Sequence[Any], loop: Loop
+) -> tuple[ClosedJaxpr, ClosedJaxpr, PyTreeDef]:
+    in_tree = treedef_tuple((init_tree,))
+    info = debug_info("while_cond", cond_fun, in_tree)
+    cond, cond_tree = stage_tree_function(cond_fun, in_tree, avals, info)
+    info = debug_info("while_body", body_fun, in_tree)
+    body, out_tree = stage_tree_function(body_fun, in_tree, avals, info)
+    if cond_tree.node_data() is not None:
+        raise TypeError(
+            f"cond_fun of {loop.what} must return a boolean scalar, but returned a container of"
+            f" structure {cond_tree} ({loop.place()})"
+        )
+    (predicate,) = cond.out_avals
+    if predicate.shape or predicate.dtype != np.bool_:
+        raise TypeError(
+            f"cond_fun of {loop.what} must return a boolean scalar, but returned"
+            f" {predicate.str_short()} ({loop.place()}); compare, or reduce with .any() or .all()"
+        )
+    return cond, body, out_tree
+
+
+# --- fori ---------------------------------------------------------------------------------------
+
+
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Any], Any],
+    init_val: Any,
+    *,
+    unroll: int | bool | None = None,
+) -> Any:
+    """Apply ``body_fun(i, value)`` for i from ``lower`` up to, not including, ``upper``.
+
+    With bounds known now it is a ``scan`` and can be differentiated in reverse; with traced
+    bounds it is a ``while_loop``.
+
+    >>> from weft import lax
+    >>> lax.fori_loop(1, 5, lambda i, x: x * i, 1.0)
+    Array(24., dtype=float32, weak_type=True)
+    """
+    if not callable(body_fun):
+        raise TypeError(f"lax.fori_loop takes a function body_fun, got {body_fun!r}")
+    dtype = _counter_dtype(typeof(lower), typeof(upper))
+    loop = Loop("fori_loop", body_fun, counted=True)
+    if is_concrete(lower) and is_concrete(upper):
+        first, last = int(lower), int(upper)
+        length = max(last - first, 0)
+        if knobs.disable_jit.value and length == 0:
+            return init_val
+        step = False if unroll is None else unroll
+        carry = (first, init_val)
+        (_, result), _ = _scan(_fori_scan_body(body_fun), carry, None, length, False, step, loop)
+        return result
+    if unroll is not None and unroll is not False and unroll != 1:
+        raise ValueError(
+            f"fori_loop can only unroll (got unroll={unroll}) with bounds that are known when it"
+            " is traced; pass Python integers, or mark the arguments they come from as static"
+        )
+    carry = (_with_dtype(lower, dtype), _with_dtype(upper, dtype), init_val)
+    body = _fori_while_body(body_fun)
+    if knobs.disable_jit.value:
+        return while_loop(_fori_condition, body, carry)[2]
+    return _while_loop(_fori_condition, body, carry, Loop("fori_loop", body_fun))[2]
+
+
+def _counter_dtype(lower: Any, upper: Any) -> Any:
+    if lower.dtype == upper.dtype:
+        return lower.dtype
+    signed = all(dtypes.issubdtype(a.dtype, np.signedinteger) for a in (lower, upper))
+    if signed and lower.weak_type != upper.weak_type:
+        return upper.dtype if lower.weak_type else lower.dtype
+    raise TypeError(
+        "fori_loop needs lower and upper of the same dtype, got"
+        f" {lower.str_short()} and {upper.str_short()}; convert one with astype"
+    )
+
+
+def _with_dtype(x: Any, dtype: Any) -> Any:
+    aval = typeof(x)
+    return x if aval.dtype == dtype else convert(x, dtype)
+
+
+def _fori_condition(carry: Any) -> Any:
+    i, upper, _ = carry
+    return lt(i, upper)
+
+
+def _increment(i: Any) -> Any:
+    return i + 1 if isinstance(i, int) else add(i, const(i, 1))
+
+
+@weakref_lru_cache
+def _fori_while_body(body_fun: Any) -> Callable[..., Any]:
+    body = weakref.ref(body_fun)
+
+    def body_of_while(carry: Any) -> Any:
+        i, upper, value = carry
+        return _increment(i), upper, body()(i, value)
+
+    return body_of_while
+
+
+@weakref_lru_cache
+def _fori_scan_body(body_fun: Any) -> Callable[..., Any]:
+    body = weakref.ref(body_fun)
+
+    def body_of_scan(carry: Any, _: Any) -> Any:
+        i, value = carry
+        return (_increment(i), body()(i, value)), None
+
+    return body_of_scan
+
+
+# --- scan ---------------------------------------------------------------------------------------
+
+
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    _split_transpose: bool = False,
+) -> tuple[Any, Any]:
+    """Run ``carry, y = f(carry, x)`` over the leading axis of ``xs``; stack the ``y``.
+
+    ``init``, ``xs`` and ``y`` may be trees of arrays. ``length`` is needed only without ``xs``.
+    ``reverse`` starts at the end; results stay in the order of ``xs``. ``unroll`` is how many
+    steps the compiled loop takes at once (True, or 0, for all).
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> lax.scan(lambda total, x: (total + x, total), 0.0, jnp.array([1., 2., 3.]))
+    (Array(6., dtype=float32), Array([0., 1., 3.], dtype=float32, weak_type=True))
+    """
+    if not callable(f):
+        raise TypeError(f"lax.scan takes a function f, got {f!r}")
+    return _scan(f, init, xs, length, reverse, unroll, Loop("scan", f))
+
+
+def _scan(
+    f: Any, init: Any, xs: Any, length: Any, reverse: bool, unroll: Any, loop: Loop
+) -> tuple[Any, Any]:
+    carry, carry_tree = tree_flatten(init)
+    scanned, xs_tree = tree_flatten(xs)
+    count = _scan_length(scanned, length)
+    unroll = _unroll_factor(unroll, count)
+    if knobs.disable_jit.value:
+        return _scan_in_python(f, init, scanned, xs_tree, count, reverse)
+    in_tree = treedef_tuple((carry_tree, xs_tree))
+    x_avals = [_element(typeof(x)) for x in scanned]
+    avals = [typeof(x) for x in carry]
+    body, out_carry_tree, ys_tree = _scan_program(f, in_tree, avals, x_avals, loop)
+    if out_carry_tree.num_leaves == len(carry):
+        rows = zip(carry, avals, body.out_avals[: len(carry)], strict=True)
+        promoted = [promote_weak(*row) for row in rows]
+        if any(new is not old for new, old in zip(promoted, carry, strict=True)):
+            carry, avals = promoted, [typeof(x) for x in promoted]
+            body, out_carry_tree, ys_tree = _scan_program(f, in_tree, avals, x_avals, loop)
+    out_avals = body.out_avals[: out_carry_tree.num_leaves]
+    check_carry(loop, carry_tree, avals, out_carry_tree, out_avals)
+    outs = _bind_scan(body, carry, scanned, count, reverse, unroll)
+    final = tree_unflatten(out_carry_tree, outs[: len(carry)])
+    return final, tree_unflatten(ys_tree, outs[len(carry) :])
+
+
+def _bind_scan(
+    body: ClosedJaxpr, carry: list[Any], xs: list[Any], length: int, reverse: bool, unroll: int
+) -> list[Any]:
+    """Bind the primitive, less what the body merely hands through."""
+    body, consts = separate_consts(body)
+    num_ys = len(body.out_avals) - len(carry)
+    sources = forwarded_inputs(body.jaxpr)
+    fixed = [len(consts) + i == s for i, s in enumerate(sources[: len(carry)])]
+    constants: list[Any] = []
+    if any(fixed):
+        # a part of the carry that never changes is a constant
+        body = keep_outputs(body, [not f for f in fixed] + [True] * num_ys)
+        moved = [False] * len(consts) + fixed + [False] * len(xs)
+        body = inputs_to_front(body, moved)
+        carry, constants = partition_list(fixed, carry)
+        consts = [*constants, *consts]
+    # outputs that are elements of xs need not be stacked again
+    first = len(consts) + len(carry)
+    passed = [s if s is not None and s >= first else None for s in sources[len(fixed) :]]
+    body = keep_outputs(body, [True] * len(carry) + [s is None for s in passed])
+    outs = scan_p.bind(
+        *consts,
+        *carry,
+        *xs,
+        jaxpr=body,
+        length=length,
+        reverse=reverse,
+        num_consts=len(consts),
+        num_carry=len(carry),
+        unroll=unroll,
+    )
+    computed = iter(outs[len(carry) :])
+    ys = [next(computed) if s is None else as_result(xs[s - first]) for s in passed]
+    final = merge_lists(fixed, outs[: len(carry)], [as_result(x) for x in constants])
+    return [*final, *ys]
+
+
+def _scan_program(
+    f: Any, in_tree: PyTreeDef, avals: Sequence[Any], x_avals: Sequence[Any], loop: Loop
+) -> tuple[ClosedJaxpr, PyTreeDef, PyTreeDef]:
+    info = debug_info(loop.what, f, in_tree)
+    body, out_tree = stage_tree_function(f, in_tree, [*avals, *x_avals], info)
+    data = out_tree.node_data()
+    children = out_tree.children()
+    if data is None or data[0] not in (tuple, list) or len(children) != 2:
+        raise TypeError(
+            f"the body of {loop.what} must return a pair (carry, y), but returned {out_tree}"
+            f" ({loop.place()}); return (carry, None) if there is nothing to stack"
+        )
+    return body, children[0], children[1]
+
+
+def _element(aval: Any) -> ShapedArray:
+    return ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type)
+
+
+def _scan_length(xs: Sequence[Any], length: Any) -> int:
+    shapes = [typeof(x).shape for x in xs]
+    for x, shape in zip(xs, shapes, strict=True):
+        if not shape:
+            raise ValueError(
+                f"scan got {x!r} among xs, which has no leading axis to scan over; values that"
+                " are the same in every step belong into the carry, or into the body's closure"
+            )
+    sizes = [shape[0] for shape in shapes]
+    if length is not None:
+        if not is_concrete(length):
+            raise errors.ConcretizationTypeError(
+                length,
+                "the length of scan must be known when it is traced; for a number of steps that"
+                " is computed use while_loop or fori_loop",
+            )
+        length = int(length)
+        if any(n != length for n in sizes):
+            raise ValueError(
+                f"scan got length={length}, which disagrees with leading axes of size {sizes}"
+            )
+        return length
+    if not sizes:
+        raise ValueError("scan got no xs to scan over and no length; give one of them")
+    if len(set(sizes)) > 1:
+        raise ValueError(f"scan got xs with different leading axis sizes: {sizes}")
+    return sizes[0]
+
+
+def _unroll_factor(unroll: Any, length: int) -> int:
+    if not is_concrete(unroll):
+        raise errors.ConcretizationTypeError(
+            unroll, "the unroll argument of a loop must be known when it is traced"
+        )
+    if isinstance(unroll, bool):
+        return max(length, 1) if unroll else 1
+    unroll = operator.index(unroll)
+    if unroll < 0:
+        raise ValueError(f"unroll must be a bool or a non-negative integer, got {unroll}")
+    return unroll
+
+
+def _scan_in_python(
+    f: Any, init: Any, xs: Sequence[Any], xs_tree: PyTreeDef, length: int, reverse: bool
+) -> tuple[Any, Any]:
+    if length == 0:
+        raise ValueError(
+            "a scan of length 0 does not work under disable_jit: the body does not run, so the"
+            " type of its outputs is not known"
+        )
+    carry, ys = init, []
+    for i in reversed(range(length)) if reverse else range(length):
+        x = tree_unflatten(xs_tree, [index_in_dim(x, i, keepdims=False) for x in xs])
+        carry, y = f(carry, x)
+        ys.append(y)
+    if reverse:
+        ys.reverse()
+    return carry, tree_map(lambda *parts: _stack(parts), *ys)
+
+
+def _stack(parts: Sequence[Any]) -> Any:
+    shape = (1, *np.shape(parts[0]))
+    dims = tuple(range(1, len(shape)))
+    rows = [
+        broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims, sharding=None)
+        for x in parts
+    ]
+    return concatenate_p.bind(*rows, dimension=0)

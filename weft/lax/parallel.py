@@ -1,0 +1,357 @@
+"""Collectives: functions that speak to the other members of a named axis.
+
+Axes get their names from ``vmap(..., axis_name=...)`` and from the functions that spread work
+over devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.trace import Tracer, typeof
+from weft.lax.elementwise import add, convert_element_type, div, mul
+from weft.lax.reductions import reduce_sum
+from weft.lax.shape import expand_dims, squeeze
+from weft.prims.collective import (
+    all_gather_p,
+    all_to_all_p,
+    as_names,
+    axes_size,
+    axis_index_p,
+    named_axes,
+    pbroadcast_p,
+    pmax_p,
+    pmin_p,
+    ppermute_p,
+    psum_p,
+    reduce_scatter_p,
+)
+from weft.prims.families import const
+from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
+
+Groups = Sequence[Sequence[int]] | None
+
+
+def _canonical_groups(groups: Groups) -> Any:
+    return None if groups is None else tuple(tuple(int(i) for i in g) for g in groups)
+
+
+def _checked_groups(name: str, axes: tuple[Any, ...], groups: Groups) -> Any:
+    """Groups that cover every member once, for axes that are all named."""
+    if groups is None:
+        return None
+    if len(named_axes(axes)) != len(axes):
+        raise ValueError(f"{name} takes axis_index_groups only with named axes, got axes {axes}")
+    members = [i for g in groups for i in g]
+    if sorted(members) != list(range(len(members))):
+        raise ValueError(
+            f"axis_index_groups of {name} must name every member exactly once, got {groups}"
+        )
+    return _canonical_groups(groups)
+
+
+def psum(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
+    """The sum over a named axis, for every member; trees leaf by leaf.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.vmap(lambda x: x / weft.lax.psum(x, "i"), axis_name="i")(jnp.array([1.0, 3.0]))
+    Array([0.25, 0.75], dtype=float32)
+    """
+    axes = as_names(axis_name)
+    if not axes:
+        return x
+    groups = _checked_groups("psum", axes, axis_index_groups)
+    leaves, tree = tree_flatten(x)
+    leaves = [
+        convert_element_type(leaf, np.int32) if typeof(leaf).dtype == np.bool_ else leaf
+        for leaf in leaves
+    ]
+    if any(isinstance(leaf, Tracer) for leaf in leaves):
+        outs = [psum_p.bind(leaf, axes=axes, axis_index_groups=groups) for leaf in leaves]
+    else:
+        size = axes_size(named_axes(axes)) if groups is None else len(groups[0])
+        outs = [_sum_of_equals(leaf, size, axes) for leaf in leaves]
+    return tree_unflatten(tree, outs)
+
+
+def _sum_of_equals(x: Any, size: int, axes: tuple[Any, ...]) -> Any:
+    if type(x) in (int, float, complex):
+        return type(x)(size) * x
+    places = [a % np.ndim(x) for a in axes if isinstance(a, int)]
+    return mul(const(x, size), reduce_sum(x, places) if places else x)
+
+
+def pmean(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
+    """The mean over a named axis, for every member.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.vmap(lambda x: x - weft.lax.pmean(x, "i"), axis_name="i")(jnp.array([1.0, 3.0]))
+    Array([-1.,  1.], dtype=float32)
+    """
+    total = psum(x, axis_name, axis_index_groups=axis_index_groups)
+    size = psum(1, axis_name, axis_index_groups=axis_index_groups)
+
+    def divide(leaf: Any) -> Any:
+        if type(leaf) in (int, float, complex):
+            return leaf / size
+        aval = typeof(leaf)
+        if not dtypes.issubdtype(aval.dtype, np.inexact):
+            leaf = convert_element_type(leaf, dtypes.result_type(aval.dtype, float))
+        return div(leaf, const(leaf, size))
+
+    return tree_map(divide, total)
+
+
+def pmax(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
+    """The greatest over a named axis, for every member.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.vmap(lambda x: weft.lax.pmax(x, "i"), axis_name="i")(jnp.array([1, 3]))
+    Array([3, 3], dtype=int32)
+    """
+    axes = as_names(axis_name)
+    groups = _checked_groups("pmax", axes, axis_index_groups)
+    return tree_map(lambda leaf: pmax_p.bind(leaf, axes=axes, axis_index_groups=groups), x)
+
+
+def pmin(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
+    """The least over a named axis, for every member.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.vmap(lambda x: weft.lax.pmin(x, "i"), axis_name="i")(jnp.array([1, 3]))
+    Array([1, 1], dtype=int32)
+    """
+    axes = as_names(axis_name)
+    groups = _checked_groups("pmin", axes, axis_index_groups)
+    return tree_map(lambda leaf: pmin_p.bind(leaf, axes=axes, axis_index_groups=groups), x)
+
+
+def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
+    """What the member at position ``source`` has, for every member.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.vmap(lambda x: weft.lax.pbroadcast(x, "i", 1), axis_name="i")(jnp.array([1, 3]))
+    Array([3, 3], dtype=int32)
+    """
+    return tree_map(lambda leaf: pbroadcast_p.bind(leaf, axis_name=axis_name, source=source), x)
+
+
+def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+    """Send from member to member by pairs (source, destination); zeros where none arrives.
+
+    >>> import weft, weft.numpy as jnp
+    >>> shift = lambda x: weft.lax.ppermute(x, "i", [(0, 1), (1, 2)])
+    >>> weft.vmap(shift, axis_name="i")(jnp.array([5, 6, 7]))
+    Array([0, 5, 6], dtype=int32)
+    """
+    pairs = tuple((int(s), int(t)) for s, t in perm)
+    names = as_names(axis_name)
+    return tree_map(lambda leaf: ppermute_p.bind(leaf, axis_name=names, perm=pairs), x)
+
+
+def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
+    """Member ``k`` gets what member ``perm[k]`` has.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.vmap(lambda x: weft.lax.pshuffle(x, "i", [1, 0]), axis_name="i")(jnp.array([5, 6]))
+    Array([6, 5], dtype=int32)
+    """
+    if sorted(perm) != list(range(len(perm))):
+        raise ValueError(f"pshuffle needs a permutation of 0..{len(perm) - 1}, got {list(perm)}")
+    return ppermute(x, axis_name, list(zip(perm, range(len(perm)), strict=True)))
+
+
+def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Groups = None) -> Any:
+    """Exchange a named axis with a positional axis of the same size.
+
+    >>> import weft, weft.numpy as jnp
+    >>> x = jnp.array([[1, 2], [3, 4]])
+    >>> weft.vmap(lambda row: weft.lax.pswapaxes(row, "i", 0), axis_name="i")(x)
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
+    return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
+
+
+def all_to_all(
+    x: Any,
+    axis_name: Any,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: Groups = None,
+    tiled: bool = False,
+) -> Any:
+    """Cut ``split_axis`` into one part for each member; join what arrives along ``concat_axis``.
+
+    Without ``tiled`` the split axis has the size of the named axis and disappears, and the joined
+    axis is new.
+
+    >>> import weft, weft.numpy as jnp
+    >>> x = jnp.array([[1, 2], [3, 4]])
+    >>> f = lambda row: weft.lax.all_to_all(row, "i", 0, 0, tiled=True)
+    >>> weft.vmap(f, axis_name="i")(x)
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
+    groups = _canonical_groups(axis_index_groups)
+
+    def one(leaf: Any) -> Any:
+        size = axes_size(as_names(axis_name)) if groups is None else len(groups[0])
+        return _all_to_all(leaf, axis_name, split_axis, concat_axis, groups, tiled, size)
+
+    return tree_map(one, x)
+
+
+def _all_to_all(
+    x: Any, axis_name: Any, split: int, concat: int, groups: Any, tiled: bool, size: int
+) -> Any:
+    n = np.shape(x)[split]
+    if n % size if tiled else n != size:
+        must = "be divisible by" if tiled else "equal"
+        raise ValueError(
+            f"all_to_all cuts axis {split} of shape {np.shape(x)} over the {size} members of"
+            f" {axis_name!r}: its size {n} must {must} {size}"
+        )
+    if not tiled and split != concat:
+        # concat counts positions in the result, where the split axis is gone and a new one made
+        concat += split < concat
+        x = expand_dims(x, (concat,))
+        split += concat <= split
+    out = all_to_all_p.bind(
+        x,
+        axis_name=axis_name,
+        split_axis=split,
+        concat_axis=concat,
+        axis_index_groups=groups,
+        tiled=tiled,
+    )
+    return out if tiled or split == concat else squeeze(out, (split,))
+
+
+def all_gather(
+    x: Any,
+    axis_name: Any,
+    *,
+    axis_index_groups: Groups = None,
+    axis: int = 0,
+    tiled: bool = False,
+    to: str = "varying",
+) -> Any:
+    """What all members have, stacked along a new ``axis``, or joined along it if ``tiled``.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.vmap(lambda x: weft.lax.all_gather(x, "i"), axis_name="i")(jnp.array([5, 6]))
+    Array([[5, 6],
+           [5, 6]], dtype=int32)
+    """
+    if to not in ("varying", "reduced", "invarying"):
+        raise ValueError(f"all_gather takes to='varying', 'reduced' or 'invarying', got {to!r}")
+    names = as_names(axis_name)
+    if not names:
+        return x
+    groups = _canonical_groups(axis_index_groups)
+    size = axes_size(names) if groups is None else len(groups[0])
+
+    def one(leaf: Any) -> Any:
+        rank = np.ndim(leaf) + (not tiled)
+        return all_gather_p.bind(
+            leaf,
+            all_gather_dimension=_position(axis, rank),
+            axis_name=names,
+            axis_index_groups=groups,
+            axis_size=size,
+            tiled=tiled,
+        )
+
+    return tree_map(one, x)
+
+
+def psum_scatter(
+    x: Any,
+    axis_name: Any,
+    *,
+    scatter_dimension: int = 0,
+    axis_index_groups: Groups = None,
+    tiled: bool = False,
+) -> Any:
+    """The sum over a named axis, of which each member gets its part along a dimension.
+
+    >>> import weft, weft.numpy as jnp
+    >>> x = jnp.array([[1, 2], [3, 4]])
+    >>> weft.vmap(lambda row: weft.lax.psum_scatter(row, "i"), axis_name="i")(x)
+    Array([4, 6], dtype=int32)
+    """
+    names = as_names(axis_name)
+    groups = _canonical_groups(axis_index_groups)
+    size = axes_size(names) if groups is None else len(groups[0])
+
+    def one(leaf: Any) -> Any:
+        return reduce_scatter_p.bind(
+            leaf,
+            axis_name=names,
+            scatter_dimension=_position(scatter_dimension, np.ndim(leaf)),
+            axis_index_groups=groups,
+            axis_size=size,
+            tiled=tiled,
+        )
+
+    return tree_map(one, x)
+
+
+def axis_index(axis_name: Any) -> Any:
+    """The position of this member on a named axis; row-major over several.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.vmap(lambda x: weft.lax.axis_index("i") * x, axis_name="i")(jnp.array([5, 6]))
+    Array([0, 6], dtype=int32)
+    """
+    if not isinstance(axis_name, (tuple, list)):
+        return axis_index_p.bind(axis_name=axis_name)
+    index: Any = np.int32(0)
+    inner = 1
+    for name in reversed(axis_name):
+        index = add(index, mul(axis_index(name), np.int32(inner)))
+        inner *= axis_size(name)
+    return index
+
+
+def axis_size(axis_name: Any) -> int:
+    """The number of members of a named axis, or of several together.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.vmap(lambda x: x * weft.lax.axis_size("i"), axis_name="i")(jnp.array([5, 6]))
+    Array([10, 12], dtype=int32)
+    """
+    return axes_size(as_names(axis_name))
+
+
+_CASTS = ("varying", "reduced", "unreduced", "invarying")
+
+
+def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
+    """Say how a value varies over mesh axes; only a function under ``shard_map`` can.
+
+    >>> pcast(1.0, (), to="varying")
+    1.0
+    """
+    if isinstance(axis_name, (set, frozenset)):
+        raise TypeError(f"pcast takes an axis name or a tuple of them, got {axis_name}")
+    if not axis_name:
+        return x
+    if to not in _CASTS:
+        raise ValueError(f"pcast takes to= one of {', '.join(_CASTS)}, got {to!r}")
+    raise ValueError(
+        f"pcast to {to!r} over {axis_name!r} should be called under shard_map; no mesh axis of that"
+        " name is bound here"
+    )
+
+
+def _position(axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis {axis} is out of bounds for an array of rank {rank}")
+    return axis % rank

@@ -1,0 +1,201 @@
+"""Products of arrays in ``weft.lax``: arguments and defaults around ``prims.dot``."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.base.functional import lru
+from weft.core.array import Array
+from weft.prims.dot import DimensionNumbers, dot_general_p
+from weft.prims.precision import PrecisionLike, canonicalize_precision
+from weft.prims.ragged_dot import RaggedDotDimensionNumbers, ragged_dot_general_p
+
+DotDimensionNumbers = tuple[tuple[Any, Any], tuple[Any, Any]]
+
+
+def _axes(dims: Any) -> tuple[int, ...]:
+    """One axis or a sequence of axes as a tuple."""
+    try:
+        return (operator.index(dims),)
+    except TypeError:
+        return tuple(operator.index(d) for d in dims)
+
+
+def _canonical(dimension_numbers: DotDimensionNumbers) -> DimensionNumbers:
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
+    contract = _axes(lhs_contract), _axes(rhs_contract)
+    return contract, (_axes(lhs_batch), _axes(rhs_batch))
+
+
+_cached_canonical = lru()(_canonical)
+
+
+def dot(
+    lhs: Any,
+    rhs: Any,
+    *,
+    dimension_numbers: DotDimensionNumbers | None = None,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """The product of vectors and matrices, or any product that ``dimension_numbers`` describe.
+
+    ``dimension_numbers`` is ``((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))``;
+    the result has the batch dimensions, then what is left of ``lhs``, then of ``rhs``.
+    ``preferred_element_type`` is the dtype to sum in and to return.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> lax.dot(jnp.array([[1., 2.], [3., 4.]]), jnp.array([1., 10.]))
+    Array([21., 43.], dtype=float32)
+    """
+    if dimension_numbers is None:
+        left, right = np.shape(lhs), np.shape(rhs)
+        plain = 1 <= len(left) <= 2 and 1 <= len(right) <= 2
+        if not plain or left[-1] != right[0]:
+            raise ValueError(
+                "lax.dot without dimension_numbers multiplies vectors and matrices whose inner"
+                f" sizes agree, got shapes {left} and {right}; give dimension_numbers, or use"
+                " weft.numpy.matmul"
+            )
+        dimension_numbers = (((len(left) - 1,), (0,)), ((), ()))
+    try:
+        numbers = _cached_canonical(dimension_numbers)
+    except TypeError:  # lists have no hash
+        numbers = _canonical(dimension_numbers)
+    if preferred_element_type is not None:
+        preferred_element_type = dtypes.check_user_dtype(preferred_element_type, "dot")
+    return dot_general_p.bind(
+        lhs,
+        rhs,
+        dimension_numbers=numbers,
+        precision=canonicalize_precision(precision),
+        preferred_element_type=preferred_element_type,
+        out_sharding=out_sharding,
+    )
+
+
+def dot_general(
+    lhs: Any,
+    rhs: Any,
+    dimension_numbers: DotDimensionNumbers,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """The product over given contracting dimensions, elementwise over given batch dimensions.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> x = jnp.arange(12.).reshape(2, 3, 2)
+    >>> lax.dot_general(x, x, (((1,), (1,)), ((0,), (0,)))).shape
+    (2, 2, 2)
+    """
+    return dot(
+        lhs,
+        rhs,
+        dimension_numbers=dimension_numbers,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+        out_sharding=out_sharding,
+    )
+
+
+def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Array:
+    """Matrix products over the last two axes; the axes before them are batches of equal sizes.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> lax.batch_matmul(jnp.ones((5, 2, 3)), jnp.ones((5, 3, 4))).shape
+    (5, 2, 4)
+    """
+    ndim = np.ndim(lhs)
+    if ndim < 2 or ndim != np.ndim(rhs):
+        raise ValueError(
+            "batch_matmul takes arrays of the same rank, at least 2, got shapes"
+            f" {np.shape(lhs)} and {np.shape(rhs)}"
+        )
+    batch = tuple(range(ndim - 2))
+    return dot_general(lhs, rhs, (((ndim - 1,), (ndim - 2,)), (batch, batch)), precision)
+
+
+_ROWS_IN_GROUPS = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
+
+
+def ragged_dot(
+    lhs: Any,
+    rhs: Any,
+    group_sizes: Any,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+    group_offset: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """Rows of ``lhs`` times the matrix of their group: the first ``group_sizes[0]`` rows times
+    ``rhs[0]``, the next ``group_sizes[1]`` times ``rhs[1]``; rows beyond the groups give zeros.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> x, w = jnp.ones((3, 1)), jnp.array([[[2.]], [[7.]]])
+    >>> lax.ragged_dot(x, w, jnp.array([1, 2]))
+    Array([[2.],
+           [7.],
+           [7.]], dtype=float32)
+    """
+    return ragged_dot_general(
+        lhs,
+        rhs,
+        group_sizes,
+        _ROWS_IN_GROUPS,
+        precision,
+        preferred_element_type,
+        group_offset,
+        out_sharding,
+    )
+
+
+def ragged_dot_general(
+    lhs: Any,
+    rhs: Any,
+    group_sizes: Any,
+    ragged_dot_dimension_numbers: RaggedDotDimensionNumbers,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+    group_offset: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """A product along one dimension of ``lhs`` that is cut into groups of given sizes.
+
+    A free dimension in groups meets a matrix of ``rhs`` for each; a contracting one gives a result
+    for each, in front; a batch one is a plain product. Sizes may differ along the batch.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> dims = lax.RaggedDotDimensionNumbers((((1,), (0,)), ((), ())), (1,), ())
+    >>> x = jnp.ones((2, 5))
+    >>> lax.ragged_dot_general(x, jnp.ones((5, 3)), jnp.array([4, 1]), dims).shape
+    (2, 2, 3)
+    """
+    if group_offset is not None:
+        raise ValueError(
+            "ragged_dot computes all groups: group_offset must be None; slice rhs and group_sizes"
+            " instead"
+        )
+    if preferred_element_type is not None:
+        preferred_element_type = dtypes.check_user_dtype(preferred_element_type, "ragged_dot")
+    return ragged_dot_general_p.bind(
+        lhs,
+        rhs,
+        group_sizes,
+        ragged_dot_dimension_numbers=ragged_dot_dimension_numbers,
+        precision=canonicalize_precision(precision),
+        preferred_element_type=preferred_element_type,
+        group_offset=None,
+        out_sharding=out_sharding,
+    )

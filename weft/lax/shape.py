@@ -1,0 +1,305 @@
+"""Functions that move data: broadcasting, reshaping, permuting, joining, padding, counting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.prims import shape as prims
+from weft.tree.functions import tree_flatten, tree_unflatten
+
+
+def canonical_shape(shape: Any) -> tuple[int, ...]:
+    """A shape as a tuple of Python integers; a clear TypeError for anything else."""
+    if isinstance(shape, (int, np.integer)):
+        shape = (shape,)
+    try:
+        return tuple(n.__index__() for n in shape)
+    except (TypeError, AttributeError):
+        raise TypeError(
+            f"shapes must be sequences of integers, got {shape!r}; sizes cannot be traced values:"
+            " mark the argument that holds them with static_argnums"
+        ) from None
+
+
+def canonical_axis(axis: int, ndim: int) -> int:
+    """An axis counted from the front."""
+    axis = axis.__index__()
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"axis {axis} is out of bounds for an array of {ndim} dimensions")
+    return axis % ndim
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """The shape that results from broadcasting shapes against each other.
+
+    >>> from weft import lax
+    >>> lax.broadcast_shapes((3, 1), (4,))
+    (3, 4)
+    """
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        given = ", ".join(str(tuple(s)) for s in shapes)
+        raise ValueError(f"incompatible shapes for broadcasting: {given}") from None
+
+
+def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Any:
+    """``operand`` repeated along new leading dimensions.
+
+    >>> from weft import lax
+    >>> lax.broadcast(1.0, (2,))
+    Array([1., 1.], dtype=float32, weak_type=True)
+    """
+    sizes = canonical_shape(sizes)
+    if not sizes and not isinstance(operand, (int, float, complex)):
+        return operand
+    ndim = np.ndim(operand)
+    dims = tuple(range(len(sizes), len(sizes) + ndim))
+    return prims.broadcast_in_dim(operand, sizes + np.shape(operand), dims)
+
+
+def broadcast_in_dim(
+    operand: Any, shape: Any, broadcast_dimensions: Sequence[int], *, out_sharding: Any = None
+) -> Any:
+    """``operand`` at a larger shape, its dimension i placed at ``broadcast_dimensions[i]``.
+
+    >>> from weft import lax
+    >>> import numpy as np
+    >>> lax.broadcast_in_dim(np.ones(2, np.float32), (2, 3), (0,)).shape
+    (2, 3)
+    """
+    shape = canonical_shape(shape)
+    dims = tuple(d.__index__() for d in broadcast_dimensions)
+    if np.shape(operand) == shape and dims == tuple(range(len(shape))) and hasattr(operand, "aval"):
+        return operand
+    return prims.broadcast_in_dim(operand, shape, dims)
+
+
+def broadcast_to_rank(x: Any, rank: int) -> Any:
+    """``x`` with leading dimensions of size 1 up to a rank."""
+    ndim = np.ndim(x)
+    return prims.expand_dims(x, tuple(range(rank - ndim))) if rank > ndim else x
+
+
+def broadcast_like(arr: Any, like_arr: Any) -> Any:
+    """``arr`` broadcast to the shape of another array."""
+    shape = np.shape(like_arr)
+    ndim = np.ndim(arr)
+    dims = tuple(range(len(shape) - ndim, len(shape)))
+    return broadcast_in_dim(arr, shape, dims)
+
+
+def broadcasted_iota(
+    dtype: Any, shape: Any, dimension: int, *, out_sharding: Any = None
+) -> Any:
+    """Numbers 0, 1, 2, ... along one dimension of a shape.
+
+    >>> from weft import lax
+    >>> lax.broadcasted_iota(int, (2, 2), 1)
+    Array([[0, 1],
+           [0, 1]], dtype=int32)
+    """
+    shape = canonical_shape(shape)
+    dtype = dtypes.check_user_dtype(dtype, "lax.iota")
+    return prims.iota(dtype, shape, canonical_axis(dimension, len(shape)))
+
+
+def iota(dtype: Any, size: int) -> Any:
+    """Numbers 0, 1, ... size - 1.
+
+    >>> from weft import lax
+    >>> lax.iota(int, 3)
+    Array([0, 1, 2], dtype=int32)
+    """
+    return broadcasted_iota(dtype, (size,), 0)
+
+
+def reshape(
+    operand: Any, new_sizes: Any, dimensions: Any = None, *, out_sharding: Any = None
+) -> Any:
+    """``operand`` with its elements, in row-major order, at another shape.
+
+    >>> from weft import lax
+    >>> import numpy as np
+    >>> lax.reshape(np.arange(6), (2, 3)).shape
+    (2, 3)
+    """
+    new_sizes = canonical_shape(new_sizes)
+    ndim = np.ndim(operand)
+    if dimensions is not None:
+        dimensions = tuple(d.__index__() for d in dimensions)
+        if dimensions == tuple(range(ndim)):
+            dimensions = None
+    if np.shape(operand) == new_sizes and dimensions is None and hasattr(operand, "aval"):
+        return operand
+    return prims.reshape_p.bind(
+        operand, new_sizes=new_sizes, dimensions=dimensions, sharding=None
+    )
+
+
+def transpose(operand: Any, permutation: Any) -> Any:
+    """``operand`` with its dimensions permuted.
+
+    >>> from weft import lax
+    >>> import numpy as np
+    >>> lax.transpose(np.ones((2, 3)), (1, 0)).shape
+    (3, 2)
+    """
+    permutation = tuple(d.__index__() for d in permutation)
+    if permutation == tuple(range(np.ndim(operand))) and hasattr(operand, "aval"):
+        return operand
+    return prims.transpose_p.bind(operand, permutation=permutation)
+
+
+def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
+    """``array`` without some of its dimensions of size 1.
+
+    >>> from weft import lax
+    >>> import numpy as np
+    >>> lax.squeeze(np.ones((1, 3)), (0,)).shape
+    (3,)
+    """
+    ndim = np.ndim(array)
+    dims = tuple(sorted(canonical_axis(d, ndim) for d in dimensions))
+    if len(set(dims)) != len(dims):
+        raise ValueError(f"squeeze needs distinct dimensions, got {tuple(dimensions)}")
+    if not dims and hasattr(array, "aval"):
+        return array
+    return prims.squeeze_p.bind(array, dimensions=dims)
+
+
+def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
+    """``array`` with dimensions of size 1 at the given places of the result.
+
+    >>> from weft import lax
+    >>> import numpy as np
+    >>> lax.expand_dims(np.ones(3), (0,)).shape
+    (1, 3)
+    """
+    dims = tuple(dimensions)
+    ndim = np.ndim(array) + len(dims)
+    places = sorted(canonical_axis(d, ndim) for d in dims)
+    if len(set(places)) != len(places):
+        raise ValueError(f"repeated axis in expand_dims: {dims}")
+    return prims.expand_dims(array, tuple(places))
+
+
+def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
+    """``operand`` with a range of its dimensions made one.
+
+    >>> from weft import lax
+    >>> import numpy as np
+    >>> lax.collapse(np.ones((2, 3, 4)), 1).shape
+    (2, 12)
+    """
+    shape = np.shape(operand)
+    low, high, _ = slice(start_dimension, stop_dimension).indices(len(shape))
+    if high < low:
+        raise ValueError(f"collapse got dimensions {start_dimension} to {stop_dimension}")
+    merged = (*shape[:low], prod(shape[low:high]), *shape[high:])
+    return reshape(operand, merged)
+
+
+def rev(operand: Any, dimensions: Sequence[int]) -> Any:
+    """``operand`` read backwards along some dimensions.
+
+    >>> from weft import lax
+    >>> lax.rev(lax.iota(int, 3), (0,))
+    Array([2, 1, 0], dtype=int32)
+    """
+    return prims.rev_p.bind(operand, dimensions=tuple(d.__index__() for d in dimensions))
+
+
+def concatenate(operands: Any, dimension: int) -> Any:
+    """Arrays joined along a dimension.
+
+    >>> from weft import lax
+    >>> lax.concatenate([lax.iota(int, 2), lax.iota(int, 1)], 0)
+    Array([0, 1, 0], dtype=int32)
+    """
+    if not len(operands):
+        raise ValueError("concatenate needs at least one operand")
+    if len(operands) == 1 and hasattr(operands[0], "aval"):
+        return operands[0]
+    return prims.concatenate_p.bind(*operands, dimension=dimension.__index__())
+
+
+def stack(operands: Any, axis: int = 0) -> Any:
+    """Arrays of one shape joined along a new dimension.
+
+    >>> from weft import lax
+    >>> lax.stack([lax.iota(int, 2), lax.iota(int, 2)]).shape
+    (2, 2)
+    """
+    operands = list(operands)
+    if not operands:
+        raise ValueError("stack needs at least one operand")
+    return prims.stack_p.bind(*operands, axis=canonical_axis(axis, np.ndim(operands[0]) + 1))
+
+
+def unstack(x: Any, axis: int = 0) -> list[Any]:
+    """The slices of an array along a dimension.
+
+    >>> from weft import lax
+    >>> len(lax.unstack(lax.iota(int, 3)))
+    3
+    """
+    return prims.unstack_p.bind(x, axis=canonical_axis(axis, np.ndim(x)))
+
+
+def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
+    """An array cut into pieces of given sizes along a dimension.
+
+    >>> from weft import lax
+    >>> [x.shape for x in lax.split(lax.iota(int, 3), (1, 2))]
+    [(1,), (2,)]
+    """
+    axis = canonical_axis(axis, np.ndim(operand))
+    return prims.split_p.bind(operand, sizes=canonical_shape(sizes), axis=axis)
+
+
+def pad(operand: Any, padding_value: Any, padding_config: Any) -> Any:
+    """``operand`` with (low, high, interior) padding in every dimension; negative padding crops.
+
+    >>> from weft import lax
+    >>> lax.pad(lax.iota(int, 2), 9, [(1, 1, 0)])
+    Array([9, 0, 1, 9], dtype=int32)
+    """
+    config = tuple(tuple(n.__index__() for n in entry) for entry in padding_config)
+    if any(len(entry) != 3 for entry in config):
+        raise ValueError(
+            f"pad needs (low, high, interior) for every dimension, got {padding_config}"
+        )
+    return prims.pad_p.bind(operand, padding_value, padding_config=config)
+
+
+def tile(operand: Any, reps: Sequence[int]) -> Any:
+    """``operand`` repeated along each of its dimensions.
+
+    >>> from weft import lax
+    >>> lax.tile(lax.iota(int, 2), (2,))
+    Array([0, 1, 0, 1], dtype=int32)
+    """
+    return prims.tile_p.bind(operand, reps=canonical_shape(reps))
+
+
+def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
+    """An array whose values are not to be relied on."""
+    dtype = dtypes.check_user_dtype(dtype, "lax.empty")
+    return prims.empty_p.bind(shape=canonical_shape(shape), dtype=dtype, out_sharding=None)
+
+
+def shape_as_value(shape: Any) -> Any:
+    """A shape as an array of integers."""
+    return np.asarray(shape, np.int32)
+
+
+def optimization_barrier(operand: Any, /) -> Any:
+    """A tree of arrays unchanged; nothing is moved or merged across by the compiler."""
+    leaves, tree = tree_flatten(operand)
+    return tree_unflatten(tree, prims.optimization_barrier_p.bind(*leaves))

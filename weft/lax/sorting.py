@@ -1,0 +1,132 @@
+"""Sorting and searching for largest elements in ``weft.lax``."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core.array import Array
+from weft.core.trace import typeof
+from weft.prims.sort import approx_top_k_p, sort_p, top_k_p
+
+
+def _axis(axis: int, ndim: int) -> int:
+    axis = operator.index(axis)
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"axis {axis} is out of bounds for an array of {ndim} dimensions")
+    return axis % ndim
+
+
+def sort(
+    operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1
+) -> Any:
+    """Sort an array, or several alike by the first ``num_keys`` of them.
+
+    Zeros of both signs are equal, NaNs go last, complex numbers go by real part, then imaginary.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> lax.sort((jnp.array([3, 1, 2]), jnp.array([10., 20., 30.])))
+    (Array([1, 2, 3], dtype=int32), Array([20., 30., 10.], dtype=float32))
+    """
+    if isinstance(operand, Sequence):
+        if not operand:
+            raise TypeError("sort needs at least one operand")
+        if not 1 <= num_keys <= len(operand):
+            raise ValueError(
+                f"sort got num_keys={num_keys} for {len(operand)} operands: it must be between 1"
+                " and their number"
+            )
+        axis = _axis(dimension, len(typeof(operand[0]).shape))
+        return tuple(
+            sort_p.bind(*operand, dimension=axis, is_stable=is_stable, num_keys=num_keys)
+        )
+    if num_keys != 1:
+        raise ValueError(f"sort of a single operand has one key, got num_keys={num_keys}")
+    axis = _axis(dimension, np.ndim(operand))
+    (out,) = sort_p.bind(operand, dimension=axis, is_stable=is_stable, num_keys=1)
+    return out
+
+
+def sort_key_val(
+    keys: Any, values: Any, dimension: int = -1, is_stable: bool = True
+) -> tuple[Array, Array]:
+    """Sort keys, and values along with them.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> lax.sort_key_val(jnp.array([2, 1]), jnp.array([5., 6.]))
+    (Array([1, 2], dtype=int32), Array([6., 5.], dtype=float32))
+    """
+    axis = _axis(dimension, np.ndim(keys))
+    k, v = sort_p.bind(keys, values, dimension=axis, is_stable=is_stable, num_keys=1)
+    return k, v
+
+
+def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Array, Array]:
+    """The ``k`` largest elements along an axis, in descending order, and their indices.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> lax.top_k(jnp.array([9., 3., 10., 4.]), 2)
+    [Array([10.,  9.], dtype=float32), Array([2, 0], dtype=int32)]
+    """
+    k = operator.index(k)
+    if k < 0:
+        raise ValueError(f"top_k needs k of at least 0, got {k}")
+    return top_k_p.bind(operand, k=k, axis=_axis(axis, np.ndim(operand)))
+
+
+def approx_max_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Array, Array]:
+    """Largest elements along a dimension and their indices, by a search that may miss some.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> lax.approx_max_k(jnp.array([9., 3., 10.]), 1)
+    [Array([10.], dtype=float32), Array([2], dtype=int32)]
+    """
+    return approx_top_k_p.bind(
+        operand,
+        k=k,
+        reduction_dimension=reduction_dimension,
+        recall_target=recall_target,
+        is_max_k=True,
+        reduction_input_size_override=reduction_input_size_override,
+        aggregate_to_topk=aggregate_to_topk,
+    )
+
+
+def approx_min_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Array, Array]:
+    """Smallest elements along a dimension and their indices, by a search that may miss some.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> lax.approx_min_k(jnp.array([9., 3., 10.]), 1)
+    [Array([3.], dtype=float32), Array([1], dtype=int32)]
+    """
+    return approx_top_k_p.bind(
+        operand,
+        k=k,
+        reduction_dimension=reduction_dimension,
+        recall_target=recall_target,
+        is_max_k=False,
+        reduction_input_size_override=reduction_input_size_override,
+        aggregate_to_topk=aggregate_to_topk,
+    )

@@ -1,0 +1,137 @@
+"""Reductions over sliding windows in ``weft.lax``, and the arithmetic of padding."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft import tree
+from weft.control.reductions import reduce_window_p
+from weft.core.trace import typeof
+from weft.lax.reductions import flatten_operands, monoid_of, reduction_jaxpr
+from weft.prims import window as prims
+
+
+class PaddingType(enum.Enum):
+    """Named ways of padding the axes that a window slides over."""
+
+    VALID = 1
+    SAME = 2
+    SAME_LOWER = 3
+
+
+def padtype_to_pads(
+    in_shape: Sequence[int],
+    window_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str | PaddingType,
+) -> list[tuple[int, int]]:
+    """The padding before and after each axis that a named way of padding stands for.
+
+    'VALID' is none; 'SAME' pads so that there is a window for every stride of the input, the odd
+    element at the end; 'SAME_LOWER' has the odd element in front.
+
+    >>> from weft import lax
+    >>> lax.padtype_to_pads((10,), (3,), (2,), 'SAME')
+    [(0, 1)]
+    """
+    if isinstance(padding, str):
+        try:
+            padding = PaddingType[padding.upper()]
+        except KeyError:
+            raise RuntimeError(
+                f"unknown padding {padding!r}: use 'VALID', 'SAME' or 'SAME_LOWER', or give pairs"
+            ) from None
+    if padding == PaddingType.VALID:
+        return [(0, 0)] * len(in_shape)
+    if padding not in (PaddingType.SAME, PaddingType.SAME_LOWER):
+        raise TypeError(f"padding must be a name or a PaddingType, got {padding!r}")
+    pads = []
+    for size, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
+        count = -(-size // stride)
+        total = max((count - 1) * stride + window - size, 0)
+        small = total // 2
+        large = total - small
+        pads.append((small, large) if padding == PaddingType.SAME else (large, small))
+    return [(int(low), int(high)) for low, high in pads]
+
+
+def reduce_window_shape_tuple(
+    operand_shape: Sequence[int],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> tuple[int, ...]:
+    """The shape of a reduction over windows.
+
+    >>> from weft import lax
+    >>> lax.reduce_window_shape_tuple((10, 5), (3, 2), (2, 1), ((0, 0), (1, 1)))
+    (4, 6)
+    """
+    return prims.reduce_window_shape(
+        operand_shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
+    )
+
+
+_REDUCERS = {
+    "add": prims.reduce_window_sum_p,
+    "max": prims.reduce_window_max_p,
+    "min": prims.reduce_window_min_p,
+}
+
+
+def reduce_window(
+    operand: Any,
+    init_value: Any,
+    computation: Callable[[Any, Any], Any],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Any:
+    """Reduce every window of arrays by an associative function whose identity is given.
+
+    ``base_dilation`` puts gaps between the elements of the operand, ``window_dilation`` between
+    those of the window.
+
+    >>> from weft import lax
+    >>> import weft.numpy as jnp
+    >>> lax.reduce_window(jnp.arange(5.), 0., lax.add, (2,))
+    Array([1., 3., 5., 7.], dtype=float32)
+    """
+    flat, inits, structure = flatten_operands("reduce_window", operand, init_value)
+    ones = (1,) * len(window_dimensions)
+    window = {
+        "window_dimensions": tuple(window_dimensions),
+        "window_strides": ones if window_strides is None else tuple(window_strides),
+        "base_dilation": ones if base_dilation is None else tuple(base_dilation),
+        "window_dilation": ones if window_dilation is None else tuple(window_dilation),
+    }
+    pads = _pads(typeof(flat[0]), padding, window)
+    monoid = monoid_of(computation, inits)
+    if monoid in _REDUCERS:
+        out = _REDUCERS[monoid].bind(flat[0], padding=pads, **window)
+        return tree.unflatten(structure, [out])
+    closed = reduction_jaxpr(computation, tuple(map(typeof, inits)), structure)
+    outs = reduce_window_p.bind(
+        *flat, *inits, jaxpr=closed.jaxpr, consts=tuple(closed.consts), padding=pads, **window
+    )
+    return tree.unflatten(structure, outs)
+
+
+def _pads(aval: Any, padding: Any, window: dict[str, Any]) -> tuple[tuple[int, int], ...]:
+    """The padding of each axis, from its name or as given."""
+    prims.check_window("reduce_window", aval, *window.values())
+    if isinstance(padding, str):
+        sizes = prims.dilate_shape(window["window_dimensions"], window["window_dilation"])
+        return tuple(padtype_to_pads(aval.shape, sizes, window["window_strides"], padding))
+    pads = tuple((low, high) for low, high in padding)
+    if len(pads) != len(aval.shape):
+        raise ValueError(
+            f"reduce_window needs a pair of paddings for each of {len(aval.shape)} axes, got {pads}"
+        )
+    return pads

@@ -1,0 +1,379 @@
+"""``weft.numpy.fft``: discrete Fourier transforms with NumPy's names and conventions."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes, lax
+from weft.core.array import Array
+from weft.lax.fft import FftType
+from weft.lax.shape import canonical_axis
+from weft.numpy.creation import arange, array, asarray
+from weft.numpy.promotion import check_arraylike
+from weft.prims.families import scalar
+
+__all__ = [
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]
+
+Sizes = Sequence[int] | None
+
+
+def _scale(norm: str | None, inverse: bool, count: int, dtype: Any) -> Any:
+    """What the transform is multiplied by; None for 1. Inverse ones divide by ``count`` already."""
+    if norm in (None, "backward"):
+        return None
+    if norm == "ortho":
+        factor = count**0.5
+    elif norm == "forward":
+        factor = float(count)
+    else:
+        raise ValueError(f"norm must be 'backward', 'ortho' or 'forward', got {norm!r}")
+    return scalar(dtype, factor if inverse else 1 / factor)
+
+
+def _axes_and_sizes(name: str, x: Any, s: Sizes, axes: Sizes) -> tuple[tuple[int, ...], Any]:
+    """The axes to transform and the sizes asked for, checked."""
+    if s is not None:
+        s = tuple(map(operator.index, s))
+        if any(n <= 0 for n in s):
+            raise ValueError(f"{name} needs positive sizes, got {s}")
+        if axes is not None and len(s) != len(axes):
+            raise ValueError(f"{name} got {len(s)} sizes for {len(axes)} axes")
+    if axes is None:
+        first = 0 if s is None else x.ndim - len(s)
+        axes = range(first, x.ndim)
+    found = tuple(canonical_axis(axis, x.ndim) for axis in axes)
+    if len(set(found)) != len(found):
+        raise ValueError(f"{name} takes each axis once, got axes {tuple(axes)}")
+    return found, s
+
+
+def _resize(x: Any, sizes: Sequence[int]) -> Any:
+    """The last axes cut or padded with zeros to these sizes."""
+    lead = x.ndim - len(sizes)
+    whole = (*x.shape[:lead], *sizes)
+    kept = tuple(map(min, whole, x.shape))
+    if kept != x.shape:
+        x = lax.slice(x, (0,) * x.ndim, kept)
+    if kept == whole:
+        return x
+    config = [(0, n - k, 0) for n, k in zip(whole, kept)]
+    return lax.pad(x, scalar(x.dtype, 0), config)
+
+
+def _transform(name: str, kind: FftType, a: Any, s: Sizes, axes: Sizes, norm: Any) -> Array:
+    check_arraylike(f"jnp.fft.{name}", a)
+    x = asarray(a)
+    found, sizes = _axes_and_sizes(name, x, s, axes)
+    others = tuple(i for i in range(x.ndim) if i not in found)
+    order = (*others, *found)
+    moved = order != tuple(range(x.ndim))
+    if moved:
+        x = x.transpose(*order)
+    own = x.shape[len(others) :]
+    if sizes is not None:
+        half = kind == FftType.IRFFT
+        x = _resize(x, (*sizes[:-1], sizes[-1] // 2 + 1) if half else sizes)
+    elif kind == FftType.IRFFT and own:
+        sizes = (*own[:-1], max(0, 2 * (own[-1] - 1)))
+    else:
+        sizes = own
+    result = _by_three(x, kind, tuple(sizes))
+    inverse = name.startswith("i")
+    scale = _scale(norm, inverse, int(np.prod(sizes, dtype=object)), result.dtype)
+    if scale is not None:
+        result = result * scale
+    return result.transpose(*np.argsort(order).tolist()) if moved else result
+
+
+def _by_three(x: Any, kind: FftType, sizes: tuple[int, ...]) -> Any:
+    """The transform of the last axes, at most three at a time."""
+    if len(sizes) <= 3:
+        return lax.fft(x, kind, sizes)
+    count = 2 if len(sizes) == 4 else 3
+    lead = x.ndim - len(sizes)
+    split = x.ndim - count
+    forth = (*range(lead), *range(split, x.ndim), *range(lead, split))
+    back = tuple(np.argsort(forth).tolist())
+    last, first = sizes[-count:], sizes[:-count]
+    if kind in (FftType.FFT, FftType.RFFT):
+        x = lax.fft(x, kind, last)
+        return _by_three(x.transpose(*forth), FftType.FFT, first).transpose(*back)
+    x = _by_three(x.transpose(*forth), FftType.IFFT, first).transpose(*back)
+    return lax.fft(x, kind, last)
+
+
+def _transform_1d(name: str, kind: FftType, a: Any, n: Any, axis: Any, norm: Any) -> Array:
+    if isinstance(axis, (list, tuple)):
+        raise ValueError(f"{name} takes one axis, got {axis}: use {name}n")
+    sizes = None if n is None else [n]
+    return _transform(name, kind, a, sizes, None if axis is None else [axis], norm)
+
+
+def _transform_2d(name: str, kind: FftType, a: Any, s: Sizes, axes: Any, norm: Any) -> Array:
+    if len(axes) != 2:
+        raise ValueError(f"{name} takes two axes, got {axes}")
+    return _transform(name, kind, a, s, axes, norm)
+
+
+# --- one axis -------------------------------------------------------------------------------------
+
+
+def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The transform along an axis, cut or padded with zeros to ``n`` values.
+
+    ``norm`` is where to divide: "backward" (by n in the inverse, the default), "forward", or
+    "ortho" (by the square root of n in both).
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fft.fft(jnp.array([1., 2., 3., 4.]))
+    Array([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], dtype=complex64)
+    """
+    return _transform_1d("fft", FftType.FFT, a, n, axis, norm)
+
+
+def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The inverse of ``fft``.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fft.ifft(jnp.array([4., 0., 0., 0.]))
+    Array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
+    """
+    return _transform_1d("ifft", FftType.IFFT, a, n, axis, norm)
+
+
+def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The transform of real values: the first n // 2 + 1 frequencies, which hold all.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fft.rfft(jnp.array([1., 2., 3., 4.]))
+    Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
+    """
+    return _transform_1d("rfft", FftType.RFFT, a, n, axis, norm)
+
+
+def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The inverse of ``rfft``; ``n`` is the size of the result, 2 (m - 1) if not given.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fft.irfft(jnp.array([10., -2. + 2.j, -2.]))
+    Array([1., 2., 3., 4.], dtype=float32)
+    """
+    return _transform_1d("irfft", FftType.IRFFT, a, n, axis, norm)
+
+
+def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The real transform of values with Hermitian symmetry, of which half are given.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fft.hfft(jnp.array([1., 2., 3.]))
+    Array([ 8., -2.,  0., -2.], dtype=float32)
+    """
+    check_arraylike("jnp.fft.hfft", a)
+    if isinstance(axis, (list, tuple)):
+        raise ValueError(f"hfft takes one axis, got {axis}")
+    x = asarray(a).conj()
+    size = 2 * (x.shape[axis] - 1) if n is None else n
+    return _transform_1d("hfft", FftType.IRFFT, x, n, axis, norm) * size
+
+
+def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The inverse of ``hfft``.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fft.ihfft(jnp.array([8., -2., 0., -2.]))
+    Array([1.-0.j, 2.-0.j, 3.-0.j], dtype=complex64)
+    """
+    check_arraylike("jnp.fft.ihfft", a)
+    if isinstance(axis, (list, tuple)):
+        raise ValueError(f"ihfft takes one axis, got {axis}")
+    x = asarray(a)
+    size = x.shape[axis] if n is None else n
+    return _transform_1d("ihfft", FftType.RFFT, x, n, axis, norm).conj() * (1 / size)
+
+
+# --- two axes, any axes ---------------------------------------------------------------------------
+
+
+def fft2(a: Any, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
+    """The transform along two axes.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fft.fft2(jnp.ones((2, 2)))
+    Array([[4.+0.j, 0.+0.j],
+           [0.+0.j, 0.+0.j]], dtype=complex64)
+    """
+    return _transform_2d("fft2", FftType.FFT, a, s, axes, norm)
+
+
+def ifft2(
+    a: Any, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+) -> Array:
+    """The inverse of ``fft2``.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fft.ifft2(jnp.array([[4., 0.], [0., 0.]]))
+    Array([[1.+0.j, 1.+0.j],
+           [1.+0.j, 1.+0.j]], dtype=complex64)
+    """
+    return _transform_2d("ifft2", FftType.IFFT, a, s, axes, norm)
+
+
+def rfft2(
+    a: Any, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+) -> Array:
+    """The transform of real values along two axes, the last of which is halved.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fft.rfft2(jnp.ones((2, 4))).shape
+    (2, 3)
+    """
+    return _transform_2d("rfft2", FftType.RFFT, a, s, axes, norm)
+
+
+def irfft2(
+    a: Any, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+) -> Array:
+    """The inverse of ``rfft2``.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fft.irfft2(jnp.fft.rfft2(jnp.ones((2, 4))))
+    Array([[1., 1., 1., 1.],
+           [1., 1., 1., 1.]], dtype=float32)
+    """
+    return _transform_2d("irfft2", FftType.IRFFT, a, s, axes, norm)
+
+
+def fftn(a: Any, s: Sizes = None, axes: Sizes = None, norm: str | None = None) -> Array:
+    """The transform along any axes, by default all.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fft.fftn(jnp.ones((2, 1, 2)))[0]
+    Array([[4.+0.j, 0.+0.j]], dtype=complex64)
+    """
+    return _transform("fftn", FftType.FFT, a, s, axes, norm)
+
+
+def ifftn(a: Any, s: Sizes = None, axes: Sizes = None, norm: str | None = None) -> Array:
+    """The inverse of ``fftn``.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fft.ifftn(jnp.fft.fftn(jnp.ones((1, 2)))).real
+    Array([[1., 1.]], dtype=float32)
+    """
+    return _transform("ifftn", FftType.IFFT, a, s, axes, norm)
+
+
+def rfftn(a: Any, s: Sizes = None, axes: Sizes = None, norm: str | None = None) -> Array:
+    """The transform of real values along any axes, the last of which is halved.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fft.rfftn(jnp.ones((2, 3, 4))).shape
+    (2, 3, 3)
+    """
+    return _transform("rfftn", FftType.RFFT, a, s, axes, norm)
+
+
+def irfftn(a: Any, s: Sizes = None, axes: Sizes = None, norm: str | None = None) -> Array:
+    """The inverse of ``rfftn``.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fft.irfftn(jnp.ones((2, 3, 3))).shape
+    (2, 3, 4)
+    """
+    return _transform("irfftn", FftType.IRFFT, a, s, axes, norm)
+
+
+# --- frequencies ----------------------------------------------------------------------------------
+
+
+def _check_scalars(name: str, n: Any, d: Any) -> None:
+    for what, x in (("n", n), ("d", d)):
+        if isinstance(x, (list, tuple)):
+            raise ValueError(f"{name} takes a single number as {what}, got {x}")
+
+
+def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
+    """The frequencies of ``fft`` of n samples that are ``d`` apart.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fft.fftfreq(4)
+    Array([ 0.  ,  0.25, -0.5 , -0.25], dtype=float32)
+    """
+    _check_scalars("fftfreq", n, d)
+    wanted = dtypes.default_float_dtype() if dtype is None else np.dtype(dtype)
+    real = dtypes.finfo(dtypes.to_inexact_dtype(wanted)).dtype
+    i = arange(n, dtype=real)
+    k = (i + n // 2) % n - n // 2
+    return (k / array(d * n, dtype=real)).astype(wanted)
+
+
+def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
+    """The frequencies of ``rfft`` of n samples that are ``d`` apart.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fft.rfftfreq(4)
+    Array([0.  , 0.25, 0.5 ], dtype=float32)
+    """
+    _check_scalars("rfftfreq", n, d)
+    wanted = dtypes.default_float_dtype() if dtype is None else np.dtype(dtype)
+    return arange(n // 2 + 1, dtype=wanted) / array(d * n, dtype=wanted)
+
+
+def _shifted(name: str, x: Any, axes: Any, sign: int) -> Array:
+    check_arraylike(f"jnp.fft.{name}", x)
+    x = asarray(x)
+    if axes is None:
+        axes = range(x.ndim)
+    elif isinstance(axes, int):
+        axes = (axes,)
+    for axis in axes:
+        axis = canonical_axis(axis, x.ndim)
+        size = x.shape[axis]
+        split = (-sign * (size // 2)) % size if size else 0
+        if split:
+            parts = [lax.slice_in_dim(x, *ends, axis=axis) for ends in ((split, size), (0, split))]
+            x = lax.concatenate(parts, axis)
+    return x
+
+
+def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Array:
+    """The zero frequency moved to the middle.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fft.fftshift(jnp.fft.fftfreq(4))
+    Array([-0.5 , -0.25,  0.  ,  0.25], dtype=float32)
+    """
+    return _shifted("fftshift", x, axes, 1)
+
+
+def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Array:
+    """The inverse of ``fftshift``.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fft.ifftshift(jnp.array([-1, 0, 1]))
+    Array([ 0,  1, -1], dtype=int32)
+    """
+    return _shifted("ifftshift", x, axes, -1)

@@ -1,0 +1,679 @@
+"""NumPy's functions about indices and selection: take, put, choose, select, nonzero and kin."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes, lax
+from weft.base import errors
+from weft.core.ad import filled
+from weft.core.array import Array
+from weft.core.avals import ShapedArray
+from weft.core.trace import Tracer, box, typeof
+from weft.numpy.index_plan import index_dtype
+from weft.numpy.indexing import getitem, update_index
+from weft.numpy.promotion import check_arraylike, convert_operand
+from weft.prims.convert import convert
+from weft.prims.families import const, scalar
+from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
+
+Mode = str | GatherScatterMode | None
+
+
+# --- taking and putting ---------------------------------------------------------------------------
+
+
+def take(
+    a: Any,
+    indices: Any,
+    axis: int | None = None,
+    out: None = None,
+    mode: str | None = None,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    fill_value: Any = None,
+) -> Array:
+    """Elements of an array at indices along an axis, or of the flattened array.
+
+    ``mode`` is "fill" (the default: out of bounds gives ``fill_value``, by default NaN or the
+    extreme integer), "clip" or "wrap".
+
+    >>> import weft.numpy as jnp
+    >>> jnp.take(jnp.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), jnp.array([2, 0]), axis=1)
+    Array([[3., 1.],
+           [6., 4.]], dtype=float32)
+    """
+    _refuse_out("take", out)
+    a, indices = _array("take", a), _array("take", indices)
+    if axis is None:
+        a, axis = _flat(a), 0
+    axis = _axis(axis, a.ndim)
+    size = a.shape[axis]
+    gather_mode = "fill" if mode is None else mode
+    if gather_mode == "fill":
+        indices = lax.select(
+            lax.lt(indices, const(indices, 0)), lax.add(indices, const(indices, size)), indices
+        )
+    elif gather_mode == "wrap":
+        indices, gather_mode = indices % size, "promise_in_bounds"
+    elif gather_mode == "raise":
+        raise NotImplementedError(
+            "take cannot raise for indices out of bounds; use mode='fill', 'clip' or 'wrap'"
+        )
+    elif gather_mode != "clip":
+        raise ValueError(f"Invalid mode {mode!r} for take: it is 'fill', 'clip' or 'wrap'")
+    if not size:
+        if indices.size:
+            raise IndexError("take cannot select from an axis of size 0")
+        return a
+    if not indices.size:
+        shape = a.shape[:axis] + indices.shape + a.shape[axis + 1 :]
+        return _full(shape, 0, a.dtype)
+    after = range(axis + indices.ndim, a.ndim + indices.ndim - 1)
+    numbers = GatherDimensionNumbers((*range(axis), *after), (axis,), (axis,))
+    return lax.gather(
+        a,
+        lax.expand_dims(indices, (indices.ndim,)),
+        numbers,
+        (*a.shape[:axis], 1, *a.shape[axis + 1 :]),
+        mode=gather_mode,
+        unique_indices=unique_indices,
+        indices_are_sorted=indices_are_sorted,
+        fill_value=fill_value,
+    )
+
+
+def take_along_axis(
+    arr: Any,
+    indices: Any,
+    axis: int | None = -1,
+    mode: Mode = None,
+    fill_value: Any = None,
+    *,
+    wrap_negative_indices: bool | None = None,
+) -> Array:
+    """For each position of the other axes, the elements at that position's own indices.
+
+    >>> import weft.numpy as jnp
+    >>> x = jnp.array([[5, 3, 4], [2, 7, 6]])
+    >>> jnp.take_along_axis(x, jnp.array([[1], [0]]), axis=1)
+    Array([[3],
+           [2]], dtype=int32)
+    """
+    a, indices = _array("take_along_axis", arr), _array("take_along_axis", indices)
+    if not dtypes.issubdtype(indices.dtype, np.integer):
+        raise TypeError(
+            f"take_along_axis needs indices of an integer dtype, got {indices.aval.str_short()}"
+        )
+    if axis is None:
+        if indices.ndim != 1:
+            raise ValueError(
+                f"take_along_axis with axis=None needs a vector of indices, got {indices.shape}"
+            )
+        a, axis = _flat(a), 0
+    if a.ndim != indices.ndim:
+        raise ValueError(
+            "take_along_axis needs an array and indices with as many axes, got shapes "
+            f"{a.shape} and {indices.shape}"
+        )
+    axis = _axis(axis, a.ndim)
+    size = a.shape[axis]
+    others = (*a.shape[:axis], 1, *a.shape[axis + 1 :])
+    out_shape = _broadcast_shapes(indices.shape, others)
+    if not size:
+        return _full(out_shape, 0, a.dtype)
+    if wrap_negative_indices is None:
+        wrap_negative_indices = mode != "promise_in_bounds"
+    indices = convert(indices, _wide_enough(indices.dtype, size, wrap_negative_indices))
+    if wrap_negative_indices and dtypes.issubdtype(indices.dtype, np.signedinteger):
+        negative = lax.lt(indices, const(indices, 0))
+        indices = lax.select(negative, lax.add(indices, const(indices, size)), indices)
+    if mode in ("one_hot", GatherScatterMode.ONE_HOT):
+        return _one_hot_take(a, indices, axis)
+    return _gather_along(a, indices, axis, out_shape, "fill" if mode is None else mode, fill_value)
+
+
+def _gather_along(
+    a: Array, indices: Array, axis: int, out_shape: tuple[int, ...], mode: Any, fill_value: Any
+) -> Array:
+    offset_dims, batching, indices_batching = [], [], []
+    squeezed, sizes, index_shape = [], [], []
+    position = 0  # of the axis that is indexed, after squeezing
+    for d, (n, m) in enumerate(zip(a.shape, indices.shape)):
+        if d == axis:
+            position = len(sizes)
+            sizes.append(1)
+        elif m == 1:
+            # One index for the whole axis: take all of it.
+            offset_dims.append(d)
+            sizes.append(n)
+            continue
+        elif n == 1:
+            squeezed.append(d)
+        else:
+            batching.append(len(sizes))
+            indices_batching.append(len(index_shape))
+            sizes.append(min(n, 1))
+        index_shape.append(out_shape[d])
+    numbers = GatherDimensionNumbers(
+        tuple(offset_dims), (position,), (position,), tuple(batching), tuple(indices_batching)
+    )
+    vectors = lax.reshape(indices, (*index_shape, 1))
+    if squeezed:
+        a = lax.squeeze(a, squeezed)
+    return lax.gather(a, vectors, numbers, sizes, mode=mode, fill_value=fill_value)
+
+
+def _one_hot_take(a: Array, indices: Array, axis: int) -> Array:
+    """The same by a product with one-hot vectors, for hardware that is slow at gathers."""
+    last = a.ndim
+    positions = lax.broadcasted_iota(indices.dtype, (*indices.shape, a.shape[axis]), last)
+    hot = lax.eq(lax.expand_dims(indices, (last,)), positions)
+    moved = [d for d in range(last) if d != axis]
+    rows = lax.expand_dims(lax.transpose(a, (*moved, axis)), (axis,))
+    shape = _broadcast_shapes(hot.shape, rows.shape)
+    every = tuple(range(last + 1))
+    picked = lax.select(
+        lax.broadcast_in_dim(hot, shape, every),
+        lax.broadcast_in_dim(rows, shape, every),
+        _full(shape, 0, a.dtype),
+    )
+    return lax.reduce_sum(picked, (last,))
+
+
+def put_along_axis(
+    arr: Any,
+    indices: Any,
+    values: Any,
+    axis: int | None,
+    inplace: bool = True,
+    *,
+    mode: str | None = None,
+) -> Array:
+    """A copy with values put at indices along an axis; ``inplace=False`` must be given.
+
+    >>> import weft.numpy as jnp
+    >>> x = jnp.array([[10, 30, 20], [60, 40, 50]])
+    >>> jnp.put_along_axis(x, jnp.array([[1], [0]]), 99, axis=1, inplace=False)
+    Array([[10, 99, 20],
+           [99, 40, 50]], dtype=int32)
+    """
+    _refuse_in_place("put_along_axis", inplace)
+    a, indices = _array("put_along_axis", arr), _array("put_along_axis", indices)
+    shape = a.shape
+    if axis is None:
+        a, axis = _flat(a), 0
+    if a.ndim != indices.ndim:
+        raise ValueError(
+            "put_along_axis needs an array and indices with as many axes, got shapes "
+            f"{a.shape} and {indices.shape}"
+        )
+    if _broadcast_shapes(np.shape(values), indices.shape) != indices.shape:
+        raise ValueError(
+            "put_along_axis needs values that can be broadcast to the indices, got shapes "
+            f"{np.shape(values)} and {indices.shape}"
+        )
+    values = _to_shape(values, indices.shape)
+    index = [_steps(a.shape, d) for d in range(a.ndim)]
+    index[_axis(axis, a.ndim)] = indices
+    out = update_index(a, tuple(index), values, lax.scatter, mode=mode)
+    return lax.reshape(out, shape) if out.shape != shape else out
+
+
+def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Array:
+    """A copy with values put at indices into the flattened array; ``inplace=False`` must be given.
+
+    ``mode`` is "clip" or "wrap"; without one, indices count from the end where negative, and
+    those out of bounds are clipped.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.put(jnp.zeros(5), jnp.array([0, 2]), jnp.array([10.0, 20.0]), inplace=False)
+    Array([10.,  0., 20.,  0.,  0.], dtype=float32)
+    """
+    _refuse_in_place("put", inplace)
+    a, ind = _array("put", a), _flat(_array("put", ind))
+    v = _flat(v if _is_scalar(v) else _array("put", v))
+    if not (a.size and ind.size and v.size):
+        return a
+    if mode == "clip":
+        ind = _clip(ind, a.size - 1)
+    elif mode == "wrap":
+        ind = ind % a.size
+    elif mode == "raise":
+        raise NotImplementedError(
+            "put cannot raise for indices out of bounds; use mode=None, 'clip' or 'wrap'"
+        )
+    elif mode is not None:
+        raise ValueError(f"mode must be None, 'clip' or 'wrap', got {mode!r}")
+    values = _tiled(v, ind.size)
+    return update_index(
+        a,
+        unravel_index(ind, a.shape),
+        values,
+        lax.scatter,
+        mode="drop" if mode is None else "promise_in_bounds",
+    )
+
+
+def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Array:
+    """A copy with values put, in turn, where the mask holds; ``inplace=False`` must be given.
+
+    >>> import weft.numpy as jnp
+    >>> x = jnp.arange(5)
+    >>> jnp.place(x, x > 1, jnp.array([-1, -2]), inplace=False)
+    Array([ 0,  1, -1, -2, -1], dtype=int32)
+    """
+    a, mask, vals = _array("place", arr), _array("place", mask), _flat(_array("place", vals))
+    _refuse_in_place("place", inplace)
+    if a.size != mask.size:
+        raise ValueError(
+            f"place needs a mask with as many elements as the array, got {mask.shape} and {a.shape}"
+        )
+    if not vals.size:
+        raise ValueError("place cannot take values from an empty array")
+    if not a.size:
+        return a
+    where = nonzero(_flat(mask), size=mask.size, fill_value=mask.size)[0]
+    out = update_index(_flat(a), where, _tiled(vals, mask.size), lax.scatter, mode="drop")
+    return lax.reshape(out, a.shape)
+
+
+# --- choosing -------------------------------------------------------------------------------------
+
+
+def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Array:
+    """For each element, the one at its place in the choice that it numbers.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.choose(jnp.array([1, 0]), [jnp.array([1, 2]), jnp.array([3, 4])])
+    Array([3, 2], dtype=int32)
+    """
+    _refuse_out("choose", out)
+    a = _array("choose", a)
+    arrays = [_array("choose", c) for c in choices]
+    if not dtypes.issubdtype(a.dtype, np.integer):
+        raise ValueError(f"choose needs an integer array, got {a.aval.str_short()}")
+    count = len(arrays)
+    if mode == "raise":
+        known = np.asarray(_known(a, "choose checks its indices unless mode is 'wrap' or 'clip'"))
+        if ((known < 0) | (known >= count)).any():
+            raise ValueError(f"choose got an index outside of its {count} choices")
+    elif mode == "wrap":
+        a = a % count
+    elif mode == "clip":
+        a = _clip(a, count - 1)
+    else:
+        raise ValueError(f"mode must be 'raise', 'wrap' or 'clip', got {mode!r}")
+    shape = _broadcast_shapes(a.shape, *(c.shape for c in arrays))
+    dtype, _ = dtypes.lattice_result_type(*arrays)
+    rows = [lax.expand_dims(_to_shape(convert(c, dtype), shape), (0,)) for c in arrays]
+    table = lax.concatenate(rows, 0)
+    steps = [_steps(shape, d) for d in range(len(shape))]
+    return getitem(table, (_to_shape(a, shape), *steps))
+
+
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
+    """At each place, the choice of the first condition that holds there, else the default.
+
+    >>> import weft.numpy as jnp
+    >>> x = jnp.arange(4)
+    >>> jnp.select([x < 1, x < 3], [-x - 1, 10 * x], 7)
+    Array([-1, 10, 20,  7], dtype=int32)
+    """
+    if len(condlist) != len(choicelist):
+        raise ValueError(
+            f"select needs as many conditions as choices, got {len(condlist)} and {len(choicelist)}"
+        )
+    if not len(condlist):
+        raise ValueError("select needs at least one condition")
+    conditions = [_array("select", c) for c in condlist]
+    choices = [c if _is_scalar(c) else _array("select", c) for c in (default, *choicelist)]
+    dtype, weak_type = dtypes.lattice_result_type(*choices)
+    shape = _broadcast_shapes(*(c.shape for c in conditions))
+    never = _full(shape, False, np.dtype(np.bool_))
+    holds = [_to_shape(convert(c, np.dtype(np.bool_)), shape) for c in conditions]
+    first = lax.argmax(lax.stack([never, *holds]), 0, dtypes.default_int_dtype())
+    shape = _broadcast_shapes(shape, *(np.shape(c) for c in choices))
+    cases = [_to_shape(convert_operand(c, dtype, weak_type), shape) for c in choices]
+    return lax.select_n(_to_shape(first, shape), *cases)
+
+
+def compress(
+    condition: Any,
+    a: Any,
+    axis: int | None = None,
+    *,
+    size: int | None = None,
+    fill_value: Any = 0,
+    out: None = None,
+) -> Array:
+    """The parts of an array along an axis where a condition holds.
+
+    With ``size`` the result has that many, filled up with ``fill_value``, and may be traced.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.compress(jnp.array([True, False, True]), jnp.arange(6).reshape(2, 3), axis=1)
+    Array([[0, 2],
+           [3, 5]], dtype=int32)
+    """
+    _refuse_out("compress", out)
+    mask, a = _array("compress", condition), _array("compress", a)
+    if mask.ndim != 1:
+        raise ValueError(f"compress needs a condition with one axis, got shape {mask.shape}")
+    if axis is None:
+        a, axis = _flat(a), 0
+    axis = _axis(axis, a.ndim)
+    length = min(mask.size, a.shape[axis])
+    mask = convert(mask, np.dtype(np.bool_))
+    before = (slice(None),) * axis
+    if size is None:
+        known = np.asarray(_known(mask, "compress needs the condition, or size="))
+        if known[length:].any():
+            raise ValueError("compress got a condition that holds beyond the end of the axis")
+        return getitem(a, (*before, np.nonzero(known)[0]))
+    if not 0 <= size <= a.shape[axis]:
+        raise ValueError(
+            f"compress needs a size between 0 and the {a.shape[axis]} elements of the axis, "
+            f"got {size}"
+        )
+    where = nonzero(getitem(mask, slice(0, length)), size=size, fill_value=a.shape[axis])[0]
+    return take(a, where, axis, mode="fill", fill_value=np.asarray(fill_value).item())
+
+
+def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Array:
+    """The elements of an array where a condition holds, in order.
+
+    >>> import weft.numpy as jnp
+    >>> x = jnp.arange(5)
+    >>> jnp.extract(x % 2 == 0, x)
+    Array([0, 2, 4], dtype=int32)
+    """
+    mask, a = _flat(_array("extract", condition)), _flat(_array("extract", arr))
+    return compress(mask, a, size=size, fill_value=fill_value)
+
+
+# --- positions ------------------------------------------------------------------------------------
+
+
+def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
+    """The positions of the elements that are not zero, one vector for each axis.
+
+    With ``size`` there are that many, filled up with ``fill_value`` (0), and ``a`` may be traced.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.nonzero(jnp.array([0, 5, 0, 7]), size=3, fill_value=-1)
+    (Array([ 1,  3, -1], dtype=int32),)
+    """
+    a = _array("nonzero", a)
+    if not a.ndim:
+        raise ValueError("nonzero needs an array with an axis, got a scalar; use atleast_1d first")
+    dtype = dtypes.default_int_dtype()
+    if size is None:
+        known = np.asarray(_known(a, "nonzero needs the values of the array, or size="))
+        return tuple(_boxed(x.astype(dtype)) for x in np.nonzero(known))
+    size = operator.index(size)
+    fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * a.ndim
+    if len(fills) != a.ndim or any(np.shape(f) != () for f in fills):
+        raise ValueError(f"fill_value must be a scalar or {a.ndim} scalars, got {fill_value!r}")
+    if not a.size or not size:
+        return tuple(_full((size,), 0, dtype) for _ in a.shape)
+    mask = a if a.dtype == np.bool_ else lax.ne(a, const(a, 0))
+    counts = lax.cumsum(convert(_flat(mask), dtype))
+    # The k-th element that holds comes after all whose count is at most k: a histogram of the
+    # counts, summed up, numbers them.
+    below = update_index(
+        _full((size,), 0, dtype), lax.max(scalar(dtype, 0), counts), 1, lax.scatter_add
+    )
+    flat = lax.cumsum(below)
+    strides = [math.prod(a.shape[d + 1 :]) for d in range(a.ndim)]
+    found = [flat // scalar(dtype, step) % scalar(dtype, n) for step, n in zip(strides, a.shape)]
+    if fill_value is None:
+        return tuple(found)
+    beyond = lax.ge(lax.iota(dtype, size), _total(mask, dtype))
+    return tuple(
+        lax.select(beyond, _to_shape(convert_operand(f, dtype, False), (size,)), x)
+        for f, x in zip(fills, found)
+    )
+
+
+def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The positions, in the flattened array, of the elements that are not zero.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.flatnonzero(jnp.array([[0, 5], [0, 7]]))
+    Array([1, 3], dtype=int32)
+    """
+    return nonzero(_flat(_array("flatnonzero", a)), size=size, fill_value=fill_value)[0]
+
+
+def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The positions of the elements that are not zero, one row each.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.argwhere(jnp.array([[0, 5], [7, 0]]))
+    Array([[0, 1],
+           [1, 0]], dtype=int32)
+    """
+    a = _array("argwhere", a)
+    if not a.ndim:
+        rows = nonzero(lax.expand_dims(a, (0,)), size=size, fill_value=fill_value)[0].size
+        return _full((rows, 0), 0, dtypes.default_int_dtype())
+    columns = nonzero(a, size=size, fill_value=fill_value)
+    return lax.concatenate([lax.expand_dims(x, (1,)) for x in columns], 1)
+
+
+def ix_(*args: Any) -> tuple[Array, ...]:
+    """Vectors of indices arranged so that together they select a grid.
+
+    >>> import weft.numpy as jnp
+    >>> x = jnp.arange(12).reshape(3, 4)
+    >>> x[jnp.ix_(jnp.array([0, 2]), jnp.array([1, 3]))]
+    Array([[ 1,  3],
+           [ 9, 11]], dtype=int32)
+    """
+    arranged = []
+    for k, arg in enumerate(args):
+        a = _array("ix_", arg)
+        if a.ndim != 1:
+            raise ValueError(f"ix_ needs vectors, got shape {a.shape}")
+        if a.dtype == np.bool_:
+            a = nonzero(a)[0]
+        shape = (1,) * k + (a.size,) + (1,) * (len(args) - k - 1)
+        if not a.size:
+            arranged.append(_full(shape, 0, dtypes.default_int_dtype()))
+        else:
+            arranged.append(lax.broadcast_in_dim(a, shape, (k,)))
+    return tuple(arranged)
+
+
+def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
+    """Positions in an array of some shape of indices into the flattened array, clipped.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.unravel_index(jnp.array([5, 11]), (3, 4))
+    (Array([1, 2], dtype=int32), Array([1, 3], dtype=int32))
+    """
+    rest = _array("unravel_index", indices)
+    sizes = [shape] if np.ndim(shape) == 0 else list(shape)
+    if any(np.ndim(n) for n in sizes):
+        raise ValueError(f"unravel_index needs a shape: a number or a sequence, got {shape!r}")
+    found: list[Any] = [0] * len(sizes)
+    for axis in reversed(range(len(sizes))):
+        rest, found[axis] = divmod(rest, sizes[axis])
+    above = lax.gt(rest, const(rest, 0))
+    below = None
+    if not dtypes.issubdtype(rest.dtype, np.unsignedinteger):
+        below = lax.lt(rest, const(rest, -1))
+    clipped = []
+    for size, x in zip(sizes, found):
+        if below is not None:
+            x = lax.select(below, _full(x.shape, 0, x.dtype), x)
+        clipped.append(lax.select(above, _full(x.shape, size - 1, x.dtype), x))
+    return tuple(clipped)
+
+
+def ravel_multi_index(
+    multi_index: Sequence[Any],
+    dims: Sequence[int],
+    mode: str = "raise",
+    order: str = "C",
+    *,
+    dtype: Any = None,
+) -> Array:
+    """Indices into the flattened array of positions in an array of shape ``dims``.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.ravel_multi_index((jnp.array([1, 2]), jnp.array([1, 3])), (3, 4))
+    Array([ 5, 11], dtype=int32)
+    """
+    sizes = tuple(operator.index(n) for n in dims)
+    if len(multi_index) != len(sizes):
+        raise ValueError(
+            "ravel_multi_index needs one array of positions for each size, got "
+            f"{len(multi_index)} and {len(sizes)}"
+        )
+    positions = [_array("ravel_multi_index", i) for i in multi_index]
+    if any(not dtypes.issubdtype(i.dtype, np.integer) for i in positions):
+        raise TypeError("ravel_multi_index needs positions of integer dtypes")
+    if dtype is None:
+        dtype = dtypes.result_type(int, *positions)
+    else:
+        dtype = dtypes.check_user_dtype(dtype, "ravel_multi_index")
+    if not dtypes.issubdtype(dtype, np.integer) or math.prod(sizes) - 1 > dtypes.iinfo(dtype).max:
+        raise ValueError(
+            f"dtype {dtype} cannot hold the indices of an array of shape {sizes}; pass another "
+            "integer dtype"
+        )
+    positions = [_bounded(i, n, mode) for i, n in zip(positions, sizes)]
+    if order not in ("C", "F"):
+        raise ValueError(f"order must be 'C' or 'F', got {order!r}")
+    total = _boxed(np.zeros((), dtype))
+    for k, x in enumerate(positions):
+        step = math.prod(sizes[k + 1 :] if order == "C" else sizes[:k])
+        total = total + convert(x, dtype) * scalar(dtype, step)
+    return total
+
+
+def _bounded(x: Array, size: int, mode: str) -> Array:
+    if mode == "clip":
+        return _clip(x, size - 1)
+    if mode == "wrap":
+        return x % size
+    if mode == "raise":
+        reason = "ravel_multi_index checks its positions unless mode is 'wrap' or 'clip'"
+        known = np.asarray(_known(x, reason))
+        if ((known < 0) | (known >= size)).any():
+            raise ValueError(f"a position is out of bounds for an axis of size {size}")
+    elif mode != "ignore":
+        raise ValueError(f"mode must be 'raise', 'wrap', 'clip' or 'ignore', got {mode!r}")
+    return x
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+def _array(name: str, x: Any) -> Any:
+    """``x`` as an array; sequences are refused, as by all functions of this room."""
+    check_arraylike(name, x)
+    if isinstance(x, Array):
+        return x
+    if hasattr(x, "__jax_array__"):
+        return x.__jax_array__()
+    aval = typeof(x)
+    return box(np.array(x, aval.dtype), aval)
+
+
+def _boxed(value: np.ndarray) -> Array:
+    return box(value, typeof(value))
+
+
+def _known(x: Array, reason: str) -> Any:
+    if not isinstance(x, Tracer):
+        return x
+    value = x._concrete()
+    if value is None:
+        raise errors.ConcretizationTypeError(x, reason)
+    return value
+
+
+def _flat(x: Any) -> Any:
+    return x if np.ndim(x) == 1 else lax.reshape(x, (np.size(x),))
+
+
+def _axis(axis: Any, ndim: int) -> int:
+    position = operator.index(axis)
+    if not -ndim <= position < ndim:
+        raise ValueError(f"axis {axis} is out of bounds for an array with {ndim} axes")
+    return position % ndim
+
+
+def _steps(shape: tuple[int, ...], axis: int) -> Any:
+    """0, 1, 2, ... along one axis, of size 1 along the others."""
+    spread = tuple(n if d == axis else 1 for d, n in enumerate(shape))
+    return lax.broadcast_in_dim(lax.iota(index_dtype(shape), shape[axis]), spread, (axis,))
+
+
+def _tiled(x: Any, size: int) -> Any:
+    """A vector repeated, or cut, to a size."""
+    if x.size < size:
+        x = lax.tile(x, (-(-size // x.size),))
+    return x if x.size == size else lax.slice(x, (0,), (size,))
+
+
+def _is_scalar(x: Any) -> bool:
+    return dtypes.is_python_scalar(x) or isinstance(x, np.generic)
+
+
+def _full(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
+    return filled(value, ShapedArray(shape, dtype))
+
+
+def _to_shape(x: Any, shape: tuple[int, ...]) -> Any:
+    have = np.shape(x)
+    if have == shape:
+        return x
+    return lax.broadcast_in_dim(x, shape, tuple(range(len(shape) - len(have), len(shape))))
+
+
+def _broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        given = " and ".join(map(str, shapes))
+        raise ValueError(f"shapes cannot be broadcast together: {given}") from None
+
+
+def _wide_enough(dtype: Any, size: int, wrap: bool) -> Any:
+    """A dtype for indices along an axis: signed if they wrap, wide enough for the size."""
+    limits = dtypes.iinfo(dtype)
+    if wrap and not limits.min:
+        return index_dtype((size,))
+    return dtype if limits.max >= size else index_dtype((size,))
+
+
+def _total(mask: Any, dtype: Any) -> Any:
+    return lax.reduce_sum(convert(mask, dtype), tuple(range(mask.ndim)))
+
+
+def _clip(x: Any, limit: int) -> Any:
+    return lax.min(const(x, limit), lax.max(const(x, 0), x))
+
+
+def _refuse_out(name: str, out: Any) -> None:
+    if out is not None:
+        raise NotImplementedError(
+            f"{name} has no argument 'out', because arrays do not change; use the result"
+        )
+
+
+def _refuse_in_place(name: str, inplace: bool) -> None:
+    if inplace:
+        raise ValueError(
+            f"{name} cannot change an array in place, because arrays do not change: pass "
+            "inplace=False and use the result"
+        )

@@ -1,0 +1,684 @@
+"""``weft.numpy.linalg``: linear algebra with NumPy's names and conventions.
+
+What a matrix cannot give (an inverse, a factor) is NaN or infinite in the result; values never
+raise. Norms are in ``norms``, products in ``contraction``, determinants in ``determinant``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft import dtypes, lax
+from weft.api.batching import vmap
+from weft.api.jit import jit
+from weft.control.custom_jvp import custom_jvp
+from weft.core.array import Array
+from weft.lax import linear_solve
+from weft.numpy import contraction
+from weft.numpy.creation import asarray
+from weft.numpy.determinant import det, slogdet
+from weft.numpy.norms import matrix_norm, norm, vector_norm
+from weft.numpy.promotion import check_arraylike, promote_dtypes_inexact
+from weft.prims.linalg.matrix import eye, mH, symmetrize
+from weft.prims.linalg.matrix import matmul as exact_matmul
+from weft.prims.linalg.qr import geqrf_p, take_columns
+
+__all__ = [
+    "cholesky",
+    "cond",
+    "cross",
+    "det",
+    "diagonal",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "inv",
+    "lstsq",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "matrix_transpose",
+    "multi_dot",
+    "norm",
+    "outer",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "svd",
+    "svdvals",
+    "tensordot",
+    "tensorinv",
+    "tensorsolve",
+    "trace",
+    "vecdot",
+    "vector_norm",
+]
+
+
+class EighResult(NamedTuple):
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class EigResult(NamedTuple):
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class QRResult(NamedTuple):
+    Q: Array
+    R: Array
+
+
+class SVDResult(NamedTuple):
+    U: Array
+    S: Array
+    Vh: Array
+
+
+def _inexact(name: str, *args: Any) -> list[Any]:
+    """The arguments as arrays of one inexact dtype."""
+    check_arraylike(f"jnp.linalg.{name}", *args)
+    return promote_dtypes_inexact(*map(asarray, args))
+
+
+def _where(mask: Any, x: Any, y: Any) -> Any:
+    """``x`` where the mask holds, else ``y``: arrays of the mask's shape, or numbers."""
+    dtype = x.dtype if isinstance(x, Array) else y.dtype
+    cases = [v if isinstance(v, Array) else lax.full(mask.shape, v, dtype) for v in (x, y)]
+    return lax.select(mask, *cases)
+
+
+# --- decompositions -------------------------------------------------------------------------------
+
+
+@partial(jit, static_argnames=("upper", "symmetrize_input"))
+def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
+    """The lower triangular L of A = L Lᴴ, or with ``upper`` its adjoint; NaN if not positive.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.cholesky(jnp.array([[4., 2.], [2., 5.]]))
+    Array([[2., 0.],
+           [1., 2.]], dtype=float32)
+    """
+    (a,) = _inexact("cholesky", a)
+    factor = lax.linalg.cholesky(a, symmetrize_input=symmetrize_input)
+    return mH(factor) if upper else factor
+
+
+@partial(jit, static_argnames=("full_matrices", "compute_uv", "hermitian", "subset_by_index"))
+def svd(
+    a: Any,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    hermitian: bool = False,
+    subset_by_index: tuple[int, int] | None = None,
+) -> Any:
+    """U, the descending singular values S and Vᴴ; S alone without ``compute_uv``.
+
+    ``hermitian`` says that the matrices are, which is quicker.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.svd(jnp.array([[0., 2.], [1., 0.]]), compute_uv=False)
+    Array([2., 1.], dtype=float32)
+    """
+    (a,) = _inexact("svd", a)
+    if hermitian:
+        return _hermitian_svd(a, compute_uv, subset_by_index)
+    result = lax.linalg.svd(
+        a, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index
+    )
+    return SVDResult(*result) if compute_uv else result
+
+
+def _hermitian_svd(a: Any, compute_uv: bool, subset_by_index: Any) -> Any:
+    """Singular values are the sizes of eigenvalues; the signs go to V."""
+    v, w = lax.linalg.eigh(a, subset_by_index=subset_by_index)
+    s = lax.abs(w)
+    last = s.ndim - 1
+    if not compute_uv:
+        return lax.rev(lax.sort(s, dimension=last), (last,))
+    places = lax.broadcasted_iota(np.uint32, s.shape, last)
+    ordered = lax.sort((s, places, lax.sign(w)), dimension=last, num_keys=1)
+    s, places, sign = (lax.rev(x, (last,)) for x in ordered)
+    u = take_columns(v, places)
+    vh = mH(u * sign[..., None, :].astype(u.dtype))
+    return SVDResult(u, s, vh)
+
+
+def svdvals(x: Any, /) -> Array:
+    """The descending singular values.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.svdvals(jnp.array([[3., 0.], [0., 4.]]))
+    Array([4., 3.], dtype=float32)
+    """
+    return svd(x, compute_uv=False)
+
+
+@partial(jit, static_argnames=("mode",))
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """Q and R of A = Q R.
+
+    ``mode`` is "reduced", "complete" (square Q), "r" (R alone) or "raw" (LAPACK's packed form,
+    transposed, and the factors of its reflectors).
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.qr(jnp.array([[3.], [4.]]), mode="r")
+    Array([[-5.]], dtype=float32)
+    """
+    (a,) = _inexact("qr", a)
+    if mode == "raw":
+        packed, taus = geqrf_p.bind(a)
+        return QRResult(packed.mT, taus)
+    if mode not in ("reduced", "complete", "r", "full"):
+        raise ValueError(f"qr takes mode 'reduced', 'complete', 'r' or 'raw', got {mode!r}")
+    q, r = lax.linalg.qr(a, full_matrices=mode == "complete")
+    return r if mode == "r" else QRResult(q, r)
+
+
+def eig(a: Any) -> EigResult:
+    """Eigenvalues and right eigenvectors (columns) of general matrices, always complex.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.eig(jnp.array([[0., 1.], [-1., 0.]])).eigenvalues
+    Array([0.+1.j, 0.-1.j], dtype=complex64)
+    """
+    (a,) = _inexact("eig", a)
+    w, v = lax.linalg.eig(a, compute_left_eigenvectors=False)
+    return EigResult(w, v)
+
+
+@jit
+def eigvals(a: Any) -> Array:
+    """Eigenvalues of general matrices, always complex.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.eigvals(jnp.array([[2., 1.], [0., 3.]]))
+    Array([2.+0.j, 3.+0.j], dtype=complex64)
+    """
+    (a,) = _inexact("eigvals", a)
+    (w,) = lax.linalg.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)
+    return w
+
+
+@partial(jit, static_argnames=("UPLO", "symmetrize_input"))
+def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
+    """Ascending eigenvalues and eigenvectors (columns) of Hermitian matrices.
+
+    ``UPLO`` ("L" or "U") is the triangle that is read if ``symmetrize_input`` is false.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.eigh(jnp.array([[2., 1.], [1., 2.]])).eigenvalues.round(4)
+    Array([1., 3.], dtype=float32)
+    """
+    if UPLO not in (None, "L", "U"):
+        raise ValueError(f"eigh takes UPLO 'L' or 'U', got {UPLO!r}")
+    (a,) = _inexact("eigh", a)
+    v, w = lax.linalg.eigh(a, lower=UPLO != "U", symmetrize_input=symmetrize_input)
+    return EighResult(w, v)
+
+
+@partial(jit, static_argnames=("UPLO", "symmetrize_input"))
+def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
+    """Ascending eigenvalues of Hermitian matrices.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.eigvalsh(jnp.array([[2., 1.], [1., 2.]])).round(4)
+    Array([1., 3.], dtype=float32)
+    """
+    return eigh(a, UPLO, symmetrize_input=symmetrize_input).eigenvalues
+
+
+# --- solves ---------------------------------------------------------------------------------------
+
+
+@jit
+def solve(a: Any, b: Any) -> Array:
+    """X of A X = B, where b is a vector (m,) or matrices (..., m, k).
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.solve(jnp.array([[2., 0.], [0., 4.]]), jnp.array([2., 2.]))
+    Array([1. , 0.5], dtype=float32)
+    """
+    a, b = _inexact("solve", a, b)
+    if a.ndim < 2:
+        raise ValueError(f"solve needs a matrix on the left, got shape {a.shape}")
+    if 1 < b.ndim == a.ndim - 1 and b.shape[-2] != a.shape[-1] == b.shape[-1]:
+        raise ValueError(
+            f"solve with a of shape {a.shape} takes b as matrices (..., m, k), got {b.shape}: for"
+            " a stack of vectors write solve(a, b[..., None]).squeeze(-1)"
+        )
+    rank = min(b.ndim, 2)
+    stack = lax.broadcast_shapes(a.shape[:-2], b.shape[: b.ndim - rank])
+    # A stack on one side only stays there: vmap sees the other side as shared.
+    fun = linear_solve.solve
+    for depth in range(1, len(stack) + 1):
+        fun = vmap(fun, (_mapped(a, 2, depth), _mapped(b, rank, depth)))
+    return fun(_stretch(a, stack, 2), _stretch(b, stack, rank))
+
+
+def _mapped(x: Any, rank: int, depth: int) -> int | None:
+    """0 if ``x`` has a ``depth``-th axis before its last ``rank`` ones."""
+    return 0 if x.ndim - rank >= depth else None
+
+
+def _stretch(x: Any, stack: tuple[int, ...], rank: int) -> Any:
+    """``x`` with the axes of the stack that it has at their full sizes."""
+    own = x.ndim - rank
+    return linear_solve.broadcast_stack(x, stack[len(stack) - own :], rank)
+
+
+@jit
+def inv(a: Any) -> Array:
+    """The inverses of square matrices.
+
+    To solve a system, ``solve`` is quicker and more exact.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.inv(jnp.array([[2., 0.], [0., 4.]]))
+    Array([[0.5 , 0.  ],
+           [0.  , 0.25]], dtype=float32)
+    """
+    (a,) = _inexact("inv", a)
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise ValueError(f"inv needs square matrices of shape (..., n, n), got {a.shape}")
+    unit = eye(a.dtype, a.shape[-1])
+    return solve(a, lax.broadcast(unit, a.shape[:-2]))
+
+
+def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Array:
+    """The Moore-Penrose pseudo-inverses.
+
+    Singular values up to ``rtol`` times the largest count as zero; the default is
+    ``10 * max(m, n) * eps``. ``rcond`` is an older name of ``rtol``.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.pinv(jnp.array([[2., 0.], [0., 0.]]))
+    Array([[0.5, 0. ],
+           [0. , 0. ]], dtype=float32)
+    """
+    if rcond is not None:
+        if rtol is not None:
+            raise ValueError("pinv takes rtol or its older name rcond, not both")
+        rtol = rcond
+    check_arraylike("jnp.linalg.pinv", a)
+    return _pinv(a, rtol, hermitian)
+
+
+@partial(custom_jvp, nondiff_argnums=(1, 2))
+@partial(jit, static_argnames=("hermitian",))
+def _pinv(a: Any, rtol: Any = None, hermitian: bool = False) -> Array:
+    (a,) = _inexact("pinv", a)
+    m, n = a.shape[-2:]
+    if m == 0 or n == 0:
+        return lax.full((*a.shape[:-2], n, m), 0, a.dtype)
+    if rtol is None:
+        rtol = 10.0 * max(m, n) * float(dtypes.finfo(a.dtype).eps)
+    u, s, vh = svd(a.conj(), full_matrices=False, hermitian=hermitian)
+    rtol = asarray(rtol, dtype=s.dtype)
+    cutoff = lax.expand_dims(rtol[..., None], range(s.ndim - rtol.ndim - 1)) * s[..., :1]
+    safe = _where(s > cutoff, s, np.inf).astype(u.dtype)
+    return exact_matmul(vh.mT, u.mT / safe[..., None])
+
+
+@_pinv.defjvp
+def _pinv_jvp(rtol: Any, hermitian: bool, primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """P' = -P A' P + P Pᴴ A'ᴴ (I - A P) + (I - P A) A'ᴴ Pᴴ P (Golub and Pereyra 1973)."""
+    (a,), (a_dot,) = primals, tangents
+    p = pinv(a, rtol=rtol, hermitian=hermitian)
+    if hermitian:
+        a, a_dot = symmetrize(a), symmetrize(a_dot)
+    adjoint, p_adjoint = mH(a_dot), mH(p)
+    if a.shape[-2] >= a.shape[-1]:
+        left = p @ p_adjoint @ adjoint
+        right = adjoint @ p_adjoint @ p
+        return p, -(p @ a_dot) @ p + left - left @ a @ p + right - p @ a @ right
+    left = p @ (p_adjoint @ adjoint)
+    right = adjoint @ (p_adjoint @ p)
+    return p, -p @ (a_dot @ p) + left - left @ (a @ p) + right - p @ (a @ right)
+
+
+def lstsq(
+    a: Any, b: Any, rcond: float | None = None, *, numpy_resid: bool = False
+) -> tuple[Array, Array, Array, Array]:
+    """The x that makes the length of a x - b least; also residuals, rank, singular values.
+
+    Singular values below ``rcond`` times the largest count as zero. ``numpy_resid`` gives
+    empty residuals where NumPy does, and then cannot be traced.
+
+    >>> import weft.numpy as jnp
+    >>> x, *_ = jnp.linalg.lstsq(jnp.array([[1.], [1.]]), jnp.array([1., 3.]))
+    >>> x.round(4)
+    Array([2.], dtype=float32)
+    """
+    check_arraylike("jnp.linalg.lstsq", a, b)
+    return (_lstsq if numpy_resid else _staged_lstsq)(a, b, rcond, numpy_resid=numpy_resid)
+
+
+def _lstsq(a: Any, b: Any, rcond: Any, *, numpy_resid: bool) -> tuple[Array, Array, Array, Array]:
+    a, b = _inexact("lstsq", a, b)
+    if a.ndim != 2:
+        raise TypeError(f"lstsq needs a of shape (m, n), got {a.shape}")
+    if b.ndim not in (1, 2):
+        raise TypeError(f"lstsq needs b of shape (m,) or (m, k), got {b.shape}")
+    if a.shape[0] != b.shape[0]:
+        raise ValueError(f"lstsq needs equally many rows, got shapes {a.shape} and {b.shape}")
+    is_vector = b.ndim == 1
+    b = b[:, None] if is_vector else b
+    m, n = a.shape
+    if a.size == 0:
+        s, rank = lax.full((0,), 0, a.dtype), asarray(0, dtype=int)
+        x = lax.full((n, b.shape[1]), 0, a.dtype)
+    else:
+        eps = float(dtypes.finfo(a.dtype).eps)
+        u, s, vh = svd(a, full_matrices=False)
+        if rcond is None:
+            rcond = asarray(eps * max(m, n), dtype=s.dtype)
+        else:
+            rcond = asarray(rcond, dtype=s.dtype)
+            rcond = _where(rcond < 0, eps, rcond)
+        mask = (s > 0) & (s >= rcond * s[0])
+        rank = mask.sum()
+        safe = _where(mask, s, 1).astype(a.dtype)
+        inverse = _where(mask, 1 / safe, 0)[:, None]
+        x = exact_matmul(mH(vh), inverse * exact_matmul(mH(u), b))
+    if numpy_resid and (int(rank) < n or m <= n):
+        residuals = asarray([])
+    else:
+        residuals = norm(b - exact_matmul(a, x), axis=0) ** 2
+    return x.ravel() if is_vector else x, residuals, rank, s
+
+
+_staged_lstsq = jit(_lstsq, static_argnames=("numpy_resid",))
+
+
+def tensorinv(a: Any, ind: int = 2) -> Array:
+    """The inverse of ``tensordot(a, ·, ind)``; the first ``ind`` axes hold as much as the rest.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.tensorinv(2. * jnp.eye(4).reshape(2, 2, 4)).shape
+    (4, 2, 2)
+    """
+    check_arraylike("jnp.linalg.tensorinv", a)
+    a = asarray(a)
+    ind = operator.index(ind)
+    if ind <= 0:
+        raise ValueError(f"tensorinv needs a positive ind, got {ind}")
+    first, rest = a.shape[:ind], a.shape[ind:]
+    if math.prod(first) != math.prod(rest):
+        raise ValueError(
+            f"tensorinv of shape {a.shape} with ind={ind} needs equal products of sizes, got"
+            f" {first} and {rest}"
+        )
+    flat = a.reshape(math.prod(first), math.prod(rest))
+    return inv(flat).reshape(*rest, *first)
+
+
+def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Array:
+    """The x of ``tensordot(a, x, x.ndim) = b``; ``axes`` of a are moved to the end first.
+
+    >>> import weft.numpy as jnp
+    >>> a = jnp.eye(4).reshape(2, 2, 4)
+    >>> jnp.linalg.tensorsolve(a, jnp.ones((2, 2)))
+    Array([1., 1., 1., 1.], dtype=float32)
+    """
+    check_arraylike("jnp.linalg.tensorsolve", a, b)
+    a, b = asarray(a), asarray(b)
+    if axes is not None:
+        moved = [axis % a.ndim for axis in axes]
+        kept = [i for i in range(a.ndim) if i not in moved]
+        a = a.transpose(*kept, *moved)
+    shape = a.shape[b.ndim :]
+    if a.shape[: b.ndim] != b.shape or math.prod(shape) != b.size:
+        raise ValueError(
+            f"tensorsolve needs a of shape b.shape + x.shape with equal products, got {a.shape}"
+            f" and {b.shape}"
+        )
+    return solve(a.reshape(b.size, b.size), b.ravel()).reshape(shape)
+
+
+# --- numbers that describe a matrix ---------------------------------------------------------------
+
+
+@partial(jit, static_argnames=("n",))
+def matrix_power(a: Any, n: int) -> Array:
+    """Square matrices to an integer power, by repeated squaring; inverted first if n < 0.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.matrix_power(jnp.array([[1, 1], [0, 1]]), 5)
+    Array([[1, 5],
+           [0, 1]], dtype=int32)
+    """
+    check_arraylike("jnp.linalg.matrix_power", a)
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise TypeError(f"matrix_power needs square matrices of shape (..., n, n), got {a.shape}")
+    try:
+        n = operator.index(n)
+    except TypeError:
+        raise TypeError(f"matrix_power needs an integer exponent, got {n!r}") from None
+    if n == 0:
+        return lax.broadcast(eye(a.dtype, a.shape[-1]), a.shape[:-2])
+    base = inv(a) if n < 0 else a
+    n = abs(n)
+    if n == 3:
+        return (base @ base) @ base
+    result = None
+    while n:
+        if n & 1:
+            result = base if result is None else result @ base
+        n >>= 1
+        base = base @ base if n else base
+    return result
+
+
+@partial(jit, static_argnames=("hermitian",))
+def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Array:
+    """How many singular values are above ``rtol`` (an absolute bound; ``tol`` is its older name).
+
+    The default bound is the largest singular value times ``max(m, n) * eps``.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.matrix_rank(jnp.ones((3, 3)))
+    Array(1, dtype=int32)
+    """
+    if tol is not None:
+        if rtol is not None:
+            raise ValueError("matrix_rank takes rtol or its older name tol, not both")
+        rtol = tol
+    (M,) = _inexact("matrix_rank", M)
+    if M.ndim < 2:
+        return (M != 0).any().astype(np.int32)
+    s = svd(M, full_matrices=False, compute_uv=False, hermitian=hermitian)
+    if rtol is None:
+        rtol = s.max(-1) * max(M.shape[-2:]) * float(dtypes.finfo(s.dtype).eps)
+    rtol = asarray(rtol)
+    return (s > rtol[..., None]).sum(-1)
+
+
+@partial(jit, static_argnames=("p",))
+def cond(x: Any, p: Any = None) -> Array:
+    """The condition number ``norm(x, p) * norm(inv(x), p)``, by default in the 2-norm.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.cond(jnp.array([[4., 0.], [0., 2.]]))
+    Array(2., dtype=float32)
+    """
+    (x,) = _inexact("cond", x)
+    if x.ndim < 2:
+        raise ValueError(f"cond needs matrices of shape (..., m, n), got {x.shape}")
+    if p in (None, 2, -2):
+        s = svd(x, compute_uv=False)
+        first, last = s[..., 0], s[..., -1]
+        return last / first if p == -2 else first / last
+    if x.shape[-1] != x.shape[-2]:
+        raise ValueError(f"cond with p={p} needs square matrices, got shape {x.shape}")
+    r = norm(x, ord=p, axis=(-2, -1)) * norm(inv(x), ord=p, axis=(-2, -1))
+    # A singular matrix gives NaN where the number is infinite; NaNs of x itself stay.
+    nan_in_x = (x != x).any((-2, -1))
+    return _where((r != r) & ~nan_in_x, np.inf, r)
+
+
+# --- products and axes ----------------------------------------------------------------------------
+
+
+def matmul(
+    x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None
+) -> Array:
+    """The matrix product, as ``weft.numpy.matmul``.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.matmul(jnp.array([[1, 2]]), jnp.array([[3], [4]]))
+    Array([[11]], dtype=int32)
+    """
+    return contraction.matmul(
+        x1, x2, precision=precision, preferred_element_type=preferred_element_type
+    )
+
+
+def tensordot(
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    axes: Any = 2,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """Sums of products over given axes, as ``weft.numpy.tensordot``.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.tensordot(jnp.ones((2, 3)), jnp.ones((3, 4)), axes=1).shape
+    (2, 4)
+    """
+    return contraction.tensordot(
+        x1,
+        x2,
+        axes=axes,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+        out_sharding=out_sharding,
+    )
+
+
+def vecdot(
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    axis: int = -1,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
+    """Inner products along an axis, the first factor conjugated, as ``weft.numpy.vecdot``.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.vecdot(jnp.array([1, 2]), jnp.array([3, 4]))
+    Array(11, dtype=int32)
+    """
+    return contraction.vecdot(
+        x1, x2, axis=axis, precision=precision, preferred_element_type=preferred_element_type
+    )
+
+
+def outer(x1: Any, x2: Any, /) -> Array:
+    """The products of all pairs of two vectors' elements.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.outer(jnp.array([1, 2]), jnp.array([3, 4]))
+    Array([[3, 4],
+           [6, 8]], dtype=int32)
+    """
+    check_arraylike("jnp.linalg.outer", x1, x2)
+    x1, x2 = asarray(x1), asarray(x2)
+    if x1.ndim != 1 or x2.ndim != 1:
+        raise ValueError(f"outer needs two vectors, got shapes {x1.shape} and {x2.shape}")
+    return x1[:, None] * x2[None, :]
+
+
+def matrix_transpose(x: Any, /) -> Array:
+    """The last two axes swapped.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.matrix_transpose(jnp.array([[1, 2]]))
+    Array([[1],
+           [2]], dtype=int32)
+    """
+    check_arraylike("jnp.linalg.matrix_transpose", x)
+    return asarray(x).mT
+
+
+def diagonal(x: Any, /, *, offset: int = 0) -> Array:
+    """The diagonals of matrices, ``offset`` to the right of the main one.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.diagonal(jnp.array([[1, 2], [3, 4]]))
+    Array([1, 4], dtype=int32)
+    """
+    check_arraylike("jnp.linalg.diagonal", x)
+    return asarray(x).diagonal(offset=offset, axis1=-2, axis2=-1)
+
+
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
+    """The sums of the diagonals of matrices.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.trace(jnp.array([[1, 2], [3, 4]]))
+    Array(5, dtype=int32)
+    """
+    check_arraylike("jnp.linalg.trace", x)
+    return asarray(x).trace(offset=offset, axis1=-2, axis2=-1, dtype=dtype)
+
+
+def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
+    """The product of two or more matrices in the order that costs least.
+
+    The first and the last may be vectors.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.multi_dot([jnp.ones((2, 3)), jnp.ones((3, 4)), jnp.ones(4)])
+    Array([12., 12.], dtype=float32)
+    """
+    check_arraylike("jnp.linalg.multi_dot", *arrays)
+    factors = [asarray(x) for x in arrays]
+    shapes = [x.shape for x in factors]
+    if len(factors) < 2:
+        raise ValueError(f"multi_dot needs two or more arrays, got {len(factors)}")
+    ranks = [len(shape) for shape in shapes]
+    if any(r != 2 for r in ranks[1:-1]) or not {ranks[0], ranks[-1]} <= {1, 2}:
+        raise ValueError(f"multi_dot needs matrices (vectors at the ends), got shapes {shapes}")
+    if any(a[-1] != b[0] for a, b in itertools.pairwise(shapes)):
+        raise ValueError(f"multi_dot needs inner sizes that agree, got shapes {shapes}")
+    names = list(range(len(factors) + 1))
+    operands: list[Any] = []
+    for i, x in enumerate(factors):
+        start = 1 if i == 0 and x.ndim == 1 else 0
+        operands += [x, names[i : i + 2][start : start + x.ndim]]
+    return contraction.einsum(*operands, optimize="auto", precision=precision)
+
+
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
+    """The cross products of vectors of length 3 along an axis.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))
+    Array([0, 0, 1], dtype=int32)
+    """
+    check_arraylike("jnp.linalg.cross", x1, x2)
+    x1, x2 = asarray(x1), asarray(x2)
+    if x1.shape[axis] != 3 or x2.shape[axis] != 3:
+        raise ValueError(
+            f"cross needs vectors of length 3 along axis {axis}, got shapes {x1.shape} and"
+            f" {x2.shape}"
+        )
+    return contraction.cross(x1, x2, axis=axis)

@@ -1,0 +1,119 @@
+"""Norms of vectors and matrices."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes, lax
+from weft.api.jit import jit
+from weft.core.array import Array
+from weft.lax.shape import canonical_axis
+from weft.numpy.creation import asarray
+from weft.numpy.promotion import check_arraylike, promote_dtypes_inexact
+from weft.prims.families import COMPLEX, kind_of
+
+
+def _length(x: Any, axis: Any, keepdims: bool) -> Any:
+    """The square root of the sum of squared sizes."""
+    is_complex = kind_of(x.dtype) == COMPLEX
+    squares = lax.real(x * x.conj()) if is_complex else x * x
+    return lax.sqrt(squares.sum(axis=axis, keepdims=keepdims))
+
+
+@partial(jit, static_argnames=("ord", "axis", "keepdims"))
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
+    """The norm of all of ``x``, of vectors along one axis, or of matrices in two.
+
+    For vectors ``ord`` is a number, inf, -inf or 0 (how many are not zero); for matrices "fro",
+    "nuc" (the sum of the singular values), 1, -1, inf, -inf, 2 or -2.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.norm(jnp.array([3., 4.]))
+    Array(5., dtype=float32)
+    >>> jnp.linalg.norm(jnp.array([[3., 4.], [6., 8.]]), axis=1)
+    Array([ 5., 10.], dtype=float32)
+    """
+    check_arraylike("jnp.linalg.norm", x)
+    (x,) = promote_dtypes_inexact(asarray(x))
+    if axis is None and ord is None:
+        return _length(x, None, keepdims)
+    if axis is None:
+        axes = tuple(range(x.ndim))
+    else:
+        given = axis if isinstance(axis, tuple) else (axis,)
+        axes = tuple(canonical_axis(a, x.ndim) for a in given)
+    if len(axes) == 1:
+        return vector_norm(x, axis=axes, keepdims=keepdims, ord=2 if ord is None else ord)
+    if len(axes) == 2:
+        return _matrix_norm(x, ord, axes, keepdims)
+    raise ValueError(
+        f"norm takes one axis for vectors or two for matrices, got axis={axis} for shape {x.shape}"
+    )
+
+
+def _matrix_norm(x: Any, ord: Any, axes: tuple[int, int], keepdims: bool) -> Any:
+    row, column = axes
+    if ord in (None, "f", "fro"):
+        return _length(x, axes, keepdims)
+    if ord in (1, -1):
+        return _sums(x, row, column, ord, keepdims)
+    if ord in (np.inf, -np.inf):
+        return _sums(x, column, row, ord, keepdims)
+    if ord not in ("nuc", 2, -2):
+        raise ValueError(f"{ord!r} is not a matrix norm; write 'fro', 'nuc', ±1, ±2 or ±inf")
+    others = [i for i in range(x.ndim) if i not in axes]
+    s = lax.linalg.svd(x.transpose(*others, row, column), compute_uv=False)
+    result = s.sum(-1) if ord == "nuc" else _extreme(s, -1, ord, False)
+    return lax.expand_dims(result, sorted(axes)) if keepdims else result
+
+
+def _sums(x: Any, summed: int, kept: int, ord: Any, keepdims: bool) -> Any:
+    """The largest or smallest sum of sizes along an axis."""
+    if not keepdims and kept > summed:
+        kept -= 1
+    return _extreme(lax.abs(x).sum(summed, keepdims=keepdims), kept, ord, keepdims)
+
+
+def _extreme(x: Any, axis: Any, ord: Any, keepdims: bool) -> Any:
+    if ord > 0:
+        return x.max(axis=axis, keepdims=keepdims, initial=0)
+    return x.min(axis=axis, keepdims=keepdims)
+
+
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
+    """Norms of matrices in the last two axes; ``ord`` as for ``norm``.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.matrix_norm(jnp.array([[3., 0.], [0., 4.]]))
+    Array(5., dtype=float32)
+    """
+    return norm(x, ord=ord, keepdims=keepdims, axis=(-2, -1))
+
+
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Array:
+    """Norms of vectors along the given axes, or of all elements; ``ord`` as for ``norm``.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.vector_norm(jnp.array([1., -2., 3.]), ord=1)
+    Array(6., dtype=float32)
+    """
+    check_arraylike("jnp.linalg.vector_norm", x)
+    (x,) = promote_dtypes_inexact(asarray(x))
+    if isinstance(ord, str):
+        raise ValueError(f"{ord!r} is not a vector norm; write a number, jnp.inf or -jnp.inf")
+    if ord is None or ord == 2:
+        return _length(x, axis, keepdims)
+    if ord in (np.inf, -np.inf):
+        return _extreme(lax.abs(x), axis, ord, keepdims)
+    if ord == 0:
+        real = dtypes.finfo(x.dtype).dtype
+        return (x != 0).sum(axis=axis, keepdims=keepdims, dtype=real)
+    size = lax.abs(x)
+    if ord == 1:
+        return size.sum(axis=axis, keepdims=keepdims)
+    power = np.asarray(ord, size.dtype)[()]
+    total = (size**power).sum(axis=axis, keepdims=keepdims)
+    return lax.pow(total, (1 / power).astype(size.dtype))

@@ -1,0 +1,94 @@
+"""Scalar types, constants and questions about dtypes, under NumPy's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from weft import dtypes
+from weft.core.array import Array
+from weft.numpy.creation import asarray
+
+ndarray = Array
+
+e, euler_gamma, inf, nan, newaxis, pi = np.e, np.euler_gamma, np.inf, np.nan, None, np.pi
+
+generic, number, integer, signedinteger = np.generic, np.number, np.integer, np.signedinteger
+unsignedinteger, inexact, floating = np.unsignedinteger, np.inexact, np.floating
+complexfloating, flexible, character, object_ = (
+    np.complexfloating,
+    np.flexible,
+    np.character,
+    np.object_,
+)
+ComplexWarning = np.exceptions.ComplexWarning
+dtype = np.dtype
+
+
+class _ScalarMeta(type):
+    """Scalar types that make arrays when called and compare as dtypes."""
+
+    dtype: np.dtype
+
+    def __hash__(cls) -> int:
+        return hash(cls.dtype.type)
+
+    def __eq__(cls, other: Any) -> bool:
+        return cls is other or cls.dtype.type == other or (
+            isinstance(other, np.dtype) and cls.dtype == other
+        )
+
+    def __ne__(cls, other: Any) -> bool:
+        return not cls == other
+
+    def __call__(cls, x: Any = 0) -> Any:  # type: ignore[override]
+        return asarray(x, dtype=cls.dtype)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.dtype.type)
+
+
+def _scalar_type(scalar: Any) -> Any:
+    found = np.dtype(scalar)
+    return _ScalarMeta(scalar.__name__, (object,), {"dtype": found, "__module__": "weft.numpy"})
+
+
+bool_ = bool = _scalar_type(np.bool_)
+int8, int16, int32, int64 = map(_scalar_type, (np.int8, np.int16, np.int32, np.int64))
+uint8, uint16, uint32, uint64 = map(_scalar_type, (np.uint8, np.uint16, np.uint32, np.uint64))
+float16, float32, float64 = map(_scalar_type, (np.float16, np.float32, np.float64))
+complex64, complex128 = map(_scalar_type, (np.complex64, np.complex128))
+single, double, csingle, cdouble = float32, float64, complex64, complex128
+bfloat16 = _scalar_type(ml_dtypes.bfloat16)
+int1, uint1 = map(_scalar_type, (ml_dtypes.int1, ml_dtypes.uint1))
+int2, int4, uint2, uint4 = map(
+    _scalar_type, (ml_dtypes.int2, ml_dtypes.int4, ml_dtypes.uint2, ml_dtypes.uint4)
+)
+float8_e3m4 = _scalar_type(ml_dtypes.float8_e3m4)
+float8_e4m3 = _scalar_type(ml_dtypes.float8_e4m3)
+float8_e4m3b11fnuz = _scalar_type(ml_dtypes.float8_e4m3b11fnuz)
+float8_e4m3fn = _scalar_type(ml_dtypes.float8_e4m3fn)
+float8_e4m3fnuz = _scalar_type(ml_dtypes.float8_e4m3fnuz)
+float8_e5m2 = _scalar_type(ml_dtypes.float8_e5m2)
+float8_e5m2fnuz = _scalar_type(ml_dtypes.float8_e5m2fnuz)
+float8_e8m0fnu = _scalar_type(ml_dtypes.float8_e8m0fnu)
+float4_e2m1fn = _scalar_type(ml_dtypes.float4_e2m1fn)
+float6_e2m3fn = _scalar_type(ml_dtypes.float6_e2m3fn)
+float6_e3m2fn = _scalar_type(ml_dtypes.float6_e3m2fn)
+
+
+int_, uint, float_, complex_ = int64, uint64, float64, complex128
+finfo, iinfo = dtypes.finfo, dtypes.iinfo
+issubdtype, isdtype, promote_types = dtypes.issubdtype, dtypes.isdtype, dtypes.promote_types
+
+
+def result_type(*args: Any) -> Any:
+    """The dtype that arguments are promoted to together.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.result_type(jnp.int32, 1.0)
+    dtype('float32')
+    """
+    return dtypes.result_type(*args)

@@ -1,0 +1,466 @@
+"""Convolution: one primitive with strides, padding, dilations and groups in any layout. The
+reference gathers windows of the padded input and multiplies them by the kernel as matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.base.functional import lru
+from weft.core.ad import Zero, is_undef
+from weft.core.avals import ShapedArray
+from weft.core.batching import AxisData
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.prims.convert import convert
+from weft.prims.dot import contract, inverse, working_dtype
+from weft.prims.families import COMPLEX, FLOAT, INT, INTEGER, kind_of, scalar
+from weft.prims.shape import full, reshape, reshape_p, rev_p
+
+Dims = tuple[int, ...]
+Pads = tuple[tuple[int, int], ...]
+
+
+class ConvDimensionNumbers(NamedTuple):
+    """Where the dimensions of a convolution are.
+
+    ``lhs_spec`` and ``out_spec`` are (batch, feature, spatial dimensions...), ``rhs_spec`` is
+    (output feature, input feature, spatial dimensions...).
+    """
+
+    lhs_spec: Sequence[int]
+    rhs_spec: Sequence[int]
+    out_spec: Sequence[int]
+
+
+# --- shapes ---------------------------------------------------------------------------------------
+
+
+def dilated(sizes: Sequence[int], dilation: Sequence[int]) -> list[int]:
+    """Sizes after ``dilation - 1`` holes are put between neighbours."""
+    return [max(0, 1 + d * (n - 1)) for n, d in zip(sizes, dilation, strict=True)]
+
+
+def window_counts(
+    sizes: Sequence[int], window: Sequence[int], strides: Sequence[int], padding: Pads
+) -> list[int]:
+    """How many windows fit into each padded size."""
+    padded = [n + low + high for n, (low, high) in zip(sizes, padding, strict=True)]
+    if any(n < 0 for n in padded):
+        raise ValueError(
+            "negative padding is larger than the dimension it is taken from: padding"
+            f" {padding} for spatial sizes {tuple(sizes)}"
+        )
+    return [max(0, (n - w) // s + 1) for n, w, s in zip(padded, window, strides, strict=True)]
+
+
+def _check_groups(lhs: Dims, rhs: Dims, numbers: Any, features: int, batches: int) -> None:
+    """Raise ValueError unless features and batch divide into the groups."""
+
+    def error(problem: str) -> ValueError:
+        return ValueError(
+            f"conv_general_dilated: {problem}. Got lhs of shape {lhs}, rhs of shape {rhs},"
+            f" feature_group_count={features}, batch_group_count={batches} and {numbers}"
+        )
+
+    in_features, out_features = lhs[numbers.lhs_spec[1]], rhs[numbers.rhs_spec[0]]
+    if features < 1 or batches < 1:
+        raise error("group counts must be positive")
+    if features > 1 and batches > 1:
+        raise error("only one of feature_group_count and batch_group_count may be above 1")
+    if in_features % features:
+        raise error(f"feature_group_count does not divide the {in_features} features of lhs")
+    if in_features // features != rhs[numbers.rhs_spec[1]]:
+        raise error(
+            f"lhs has {in_features // features} features in each group but rhs takes"
+            f" {rhs[numbers.rhs_spec[1]]}"
+        )
+    if out_features % features or out_features % batches:
+        raise error(f"the group count does not divide the {out_features} output features of rhs")
+    if lhs[numbers.lhs_spec[0]] % batches:
+        raise error(f"batch_group_count does not divide the batch of {lhs[numbers.lhs_spec[0]]}")
+
+
+@lru()
+def conv_shape(
+    lhs: Dims,
+    rhs: Dims,
+    window_strides: Dims,
+    padding: Pads,
+    lhs_dilation: Dims,
+    rhs_dilation: Dims,
+    dimension_numbers: ConvDimensionNumbers,
+    feature_group_count: int,
+    batch_group_count: int,
+) -> Dims:
+    """The shape of a convolution."""
+    if len(lhs) != len(rhs):
+        raise ValueError(
+            f"conv_general_dilated needs lhs and rhs of equal rank, got shapes {lhs} and {rhs}"
+        )
+    spatial = len(lhs) - 2
+    counts = {"window_strides": window_strides, "lhs_dilation": lhs_dilation}
+    counts["rhs_dilation"] = rhs_dilation
+    for name, values in counts.items():
+        if len(values) != spatial:
+            raise ValueError(
+                f"conv_general_dilated needs one number in {name} for each of {spatial} spatial"
+                f" dimensions, got {values} for lhs of shape {lhs}"
+            )
+        if any(n < 1 for n in values):
+            error = ValueError if name == "window_strides" else TypeError
+            raise error(f"conv_general_dilated needs positive {name}, got {values}")
+    if len(padding) != spatial:
+        raise TypeError(
+            f"conv_general_dilated needs one pair in padding for each of {spatial} spatial"
+            f" dimensions, got {padding} for lhs of shape {lhs}"
+        )
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+    _check_groups(lhs, rhs, dimension_numbers, feature_group_count, batch_group_count)
+    space = window_counts(
+        dilated([lhs[i] for i in lhs_spec[2:]], lhs_dilation),
+        dilated([rhs[i] for i in rhs_spec[2:]], rhs_dilation),
+        window_strides,
+        padding,
+    )
+    out = (lhs[lhs_spec[0]] // batch_group_count, rhs[rhs_spec[0]], *space)
+    return tuple(out[i] for i in inverse(out_spec))
+
+
+def _check_preferred(dtype: Any, preferred: Any) -> None:
+    have, want = kind_of(dtype), kind_of(preferred)
+    if not (have & INTEGER and want == FLOAT):
+        for kind in (INTEGER, FLOAT, COMPLEX):
+            if have & kind and not want & kind:
+                raise TypeError(
+                    f"conv_general_dilated cannot sum {dtype} in preferred_element_type"
+                    f" {preferred}: integers sum in integers or floats, floats in floats, complex"
+                    " numbers in complex numbers"
+                )
+        if have == INT and want != INT:
+            raise TypeError(
+                f"conv_general_dilated: preferred_element_type {preferred} must be signed, as the"
+                f" operands' {dtype} is"
+            )
+    if preferred.itemsize < dtype.itemsize:
+        raise TypeError(
+            f"conv_general_dilated: preferred_element_type {preferred} is narrower than {dtype};"
+            " convert the result instead"
+        )
+
+
+# --- the reference --------------------------------------------------------------------------------
+
+# The windows of a large input overlap: they are gathered for a part of the batch at a time.
+_WINDOW_ELEMENTS = 1 << 24
+
+
+def _padded(x: np.ndarray, padding: Pads, dilation: Dims) -> np.ndarray:
+    """``x`` (batch, features, space...) with holes and borders of zeros; borders may cut off."""
+    if not any(map(any, padding)) and all(d == 1 for d in dilation):
+        return x
+    sizes = dilated(x.shape[2:], dilation)
+    shape = [n + low + high for n, (low, high) in zip(sizes, padding, strict=True)]
+    source, target = [slice(None)] * 2, [slice(None)] * 2
+    for n, size, (low, _), step in zip(x.shape[2:], shape, padding, dilation, strict=True):
+        first = max(0, -(low // step))  # the first element at a position that is not negative
+        last = max(first, min(n, (size - low + step - 1) // step))
+        source.append(slice(first, last))
+        start = low + first * step
+        end = start + (last - first - 1) * step + 1
+        target.append(slice(start, end, step) if last > first else slice(0, 0))
+    out = np.zeros((*x.shape[:2], *shape), x.dtype)
+    out[tuple(target)] = x[tuple(source)]
+    return out
+
+
+def _convolve(
+    lhs: np.ndarray, rhs: np.ndarray, counts: Sequence[int], strides: Dims, dilation: Dims
+) -> np.ndarray:
+    """(group, batch, features, space...) by (group, outputs, features, window...)."""
+    steps = lhs.strides[3:]
+    window = rhs.shape[3:]
+    windows = np.lib.stride_tricks.as_strided(
+        lhs,
+        shape=(*lhs.shape[:3], *counts, *window),
+        strides=(
+            *lhs.strides[:3],
+            *(b * s for b, s in zip(steps, strides, strict=True)),
+            *(b * d for b, d in zip(steps, dilation, strict=True)),
+        ),
+        writeable=False,
+    )
+    space = len(window)
+    summed = (2, *range(3 + space, 3 + 2 * space))
+    numbers = ((summed, (2, *range(3, 3 + space))), ((0,), (0,)))
+    each = windows.size // max(1, lhs.shape[1])
+    part = max(1, _WINDOW_ELEMENTS // max(1, each))
+    parts = [
+        contract(windows[:, i : i + part], rhs, numbers)
+        for i in range(0, max(1, lhs.shape[1]), part)
+    ]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+
+def convolve(
+    lhs: np.ndarray,
+    rhs: np.ndarray,
+    *,
+    window_strides: Dims,
+    padding: Pads,
+    lhs_dilation: Dims,
+    rhs_dilation: Dims,
+    dimension_numbers: ConvDimensionNumbers,
+    feature_group_count: int,
+    batch_group_count: int,
+) -> np.ndarray:
+    """The convolution of two NumPy arrays of one dtype."""
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+    x = _padded(lhs.transpose(tuple(lhs_spec)), padding, lhs_dilation)
+    w = rhs.transpose(tuple(rhs_spec))
+    counts = window_counts(
+        x.shape[2:], dilated(w.shape[2:], rhs_dilation), window_strides, ((0, 0),) * (x.ndim - 2)
+    )
+    groups = feature_group_count * batch_group_count
+    batch, features = x.shape[0] // batch_group_count, x.shape[1] // feature_group_count
+    outputs = w.shape[0] // groups
+    space, window = x.shape[2:], w.shape[2:]
+    if batch_group_count > 1:
+        x = x.reshape((groups, batch, features, *space))
+    else:
+        x = x.reshape((batch, groups, features, *space)).swapaxes(0, 1)
+    w = w.reshape((groups, outputs, w.shape[1], *window))
+    out = _convolve(x, w, counts, window_strides, rhs_dilation)
+    out = np.moveaxis(out, (0, -1), (1, 2)).reshape((batch, groups * outputs, *counts))
+    return out.transpose(inverse(out_spec))
+
+
+# --- the primitive --------------------------------------------------------------------------------
+
+
+def _merge_axis(source: int, target: int, x: Any) -> Any:
+    """``x`` with one axis folded into another, which is numbered as if the first were gone."""
+    shape = list(np.shape(x))
+    order = [i for i in range(len(shape)) if i != source]
+    order.insert(target, source)
+    size = shape.pop(source)
+    shape[target] *= size
+    if order == list(range(len(order))):
+        return reshape(x, tuple(shape))
+    return reshape_p.bind(x, new_sizes=tuple(shape), dimensions=tuple(order), sharding=None)
+
+
+def _split_axis(axis: int, size: int, x: Any) -> Any:
+    """``x`` with an axis split in two, the first of which has the given size."""
+    shape = np.shape(x)
+    return reshape(x, (*shape[:axis], size, shape[axis] // size, *shape[axis + 1 :]))
+
+
+def _swap_features(spec: Sequence[int]) -> Dims:
+    return (spec[1], spec[0], *spec[2:])
+
+
+def _cast(x: Any, dtype: Any) -> Any:
+    return x if typeof(x).dtype == dtype else convert(x, dtype)
+
+
+def _sizes(shape: Dims, axes: Sequence[int]) -> list[int]:
+    return [shape[i] for i in axes]
+
+
+class ConvGeneralDilated(Primitive):
+    """Windows of lhs times the kernel rhs, summed over the window and the input features."""
+
+    name = "conv_general_dilated"
+
+    def shape(
+        self,
+        lhs: Any,
+        rhs: Any,
+        *,
+        precision: Any,
+        preferred_element_type: Any,
+        out_sharding: Any,
+        **params: Any,
+    ) -> ShapedArray:
+        shape = conv_shape(lhs.shape, rhs.shape, **params)
+        dtype = lhs.dtype
+        if dtype != rhs.dtype:
+            raise TypeError(
+                "conv_general_dilated needs operands of the same dtype, got"
+                f" {lhs.str_short()} and {rhs.str_short()}; convert one with"
+                " lax.convert_element_type"
+            )
+        if preferred_element_type is not None:
+            _check_preferred(dtype, preferred_element_type)
+            dtype = preferred_element_type
+        return ShapedArray(shape, dtype, lhs.weak_type and rhs.weak_type)
+
+    @staticmethod
+    def ref(
+        lhs: np.ndarray,
+        rhs: np.ndarray,
+        *,
+        precision: Any,
+        preferred_element_type: Any,
+        out_sharding: Any,
+        **params: Any,
+    ) -> np.ndarray:
+        work = working_dtype(preferred_element_type or lhs.dtype, (lhs.dtype,))
+        return convolve(lhs.astype(work, copy=False), rhs.astype(work, copy=False), **params)
+
+    def d0(self, g: Any, out: Any, lhs: Any, rhs: Any, **params: Any) -> Any:
+        return self.bind(g, rhs, **params)
+
+    def d1(self, g: Any, out: Any, lhs: Any, rhs: Any, **params: Any) -> Any:
+        return self.bind(lhs, g, **params)
+
+    # Without space, and with m the batch, j the input and k the output features, a convolution is
+    # [m,j] [j,k] -> [m,k]; its transposes are [m,k] [k,j] -> [m,j] and [j,m] [m,k] -> [j,k].
+    # In g feature groups it is [m,gj] [j,gk] -> [m,gk]: lhs's transpose has feature groups again
+    # once the groups of the kernel have moved to its other side, and rhs's has batch groups,
+    # [gj,m] [m,gk] -> [j,gk]. In g batch groups it is [gm,j] [j,gk] -> [m,gk]: both transposes
+    # have feature groups.
+
+    def transpose(self, ct: Any, lhs: Any, rhs: Any, **params: Any) -> list[Any]:
+        if is_undef(lhs):
+            return [self._lhs_cotangent(ct, lhs.aval, rhs, **params), None]
+        return [None, self._rhs_cotangent(ct, lhs, rhs.aval, **params)]
+
+    def _lhs_cotangent(
+        self,
+        ct: Any,
+        lhs: Any,
+        rhs: Any,
+        *,
+        window_strides: Dims,
+        padding: Pads,
+        lhs_dilation: Dims,
+        rhs_dilation: Dims,
+        dimension_numbers: Any,
+        feature_group_count: int,
+        batch_group_count: int,
+        **params: Any,
+    ) -> Any:
+        lhs_spec, rhs_spec, out_spec = dimension_numbers
+        window = dilated(_sizes(np.shape(rhs), rhs_spec[2:]), rhs_dilation)
+        groups = max(feature_group_count, batch_group_count)
+        if groups > 1:
+            rhs = _merge_axis(rhs_spec[0], rhs_spec[1], _split_axis(rhs_spec[0], groups, rhs))
+        ins = dilated(_sizes(lhs.shape, lhs_spec[2:]), lhs_dilation)
+        outs = dilated(_sizes(np.shape(ct), out_spec[2:]), window_strides)
+        before = [w - 1 - low for w, (low, _) in zip(window, padding, strict=True)]
+        sizes = zip(ins, window, outs, before, strict=True)
+        pads = tuple((b, n + w - 1 - o - b) for n, w, o, b in sizes)
+        kernel = rev_p.bind(rhs, dimensions=tuple(rhs_spec[2:]))
+        out = self.bind(
+            ct,
+            _cast(kernel, typeof(ct).dtype),
+            window_strides=lhs_dilation,
+            padding=pads,
+            lhs_dilation=window_strides,
+            rhs_dilation=rhs_dilation,
+            dimension_numbers=ConvDimensionNumbers(out_spec, _swap_features(rhs_spec), lhs_spec),
+            feature_group_count=groups,
+            batch_group_count=1,
+            **params,
+        )
+        out = _cast(out, lhs.dtype)
+        if batch_group_count > 1:
+            split = _split_axis(lhs_spec[1], batch_group_count, out)
+            out = _merge_axis(lhs_spec[1], lhs_spec[0], split)
+        return out
+
+    def _rhs_cotangent(
+        self,
+        ct: Any,
+        lhs: Any,
+        rhs: Any,
+        *,
+        window_strides: Dims,
+        padding: Pads,
+        lhs_dilation: Dims,
+        rhs_dilation: Dims,
+        dimension_numbers: Any,
+        feature_group_count: int,
+        batch_group_count: int,
+        **params: Any,
+    ) -> Any:
+        if not prod(np.shape(ct)):
+            return Zero(rhs)  # the kernel of the transpose would have no spatial extent
+        lhs_spec, rhs_spec, out_spec = dimension_numbers
+        window = dilated(_sizes(rhs.shape, rhs_spec[2:]), rhs_dilation)
+        ins = dilated(_sizes(np.shape(lhs), lhs_spec[2:]), lhs_dilation)
+        outs = dilated(_sizes(np.shape(ct), out_spec[2:]), window_strides)
+        sizes = zip(ins, window, outs, padding, strict=True)
+        pads = tuple((low, o - n + w - low - 1) for n, w, o, (low, _) in sizes)
+        numbers = ConvDimensionNumbers(*map(_swap_features, (lhs_spec, out_spec, rhs_spec)))
+        out = self.bind(
+            _cast(lhs, typeof(ct).dtype),
+            ct,
+            window_strides=rhs_dilation,
+            padding=pads,
+            lhs_dilation=lhs_dilation,
+            rhs_dilation=window_strides,
+            dimension_numbers=numbers,
+            feature_group_count=batch_group_count,
+            batch_group_count=feature_group_count,
+            **params,
+        )
+        return _cast(out, rhs.dtype)
+
+    # The batch goes where the operand that has it has room: into the batch of lhs or the output
+    # features of rhs, inside the groups; where both have it, it multiplies the groups.
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
+        (lhs, rhs), (lhs_dim, rhs_dim) = args, dims
+        lhs_spec, rhs_spec, out_spec = params["dimension_numbers"]
+        size = axis.size
+        features, batches = params["feature_group_count"], params["batch_group_count"]
+        if not size:
+            return self._batch_of_none(lhs, rhs, dims, params), 0
+        if lhs_dim is not None and rhs_dim is not None:
+            if batches > 1:
+                lhs = _merge_axis(lhs_dim, lhs_spec[0], lhs)
+                params["batch_group_count"] = batches * size
+            else:
+                lhs = _merge_axis(lhs_dim, lhs_spec[1], lhs)
+                params["feature_group_count"] = features * size
+            out = self.bind(lhs, _merge_axis(rhs_dim, rhs_spec[0], rhs), **params)
+            return _split_axis(out_spec[1], size, out), out_spec[1]
+        if lhs_dim is not None:
+            lhs = _merge_within_groups(lhs, lhs_dim, lhs_spec[0], batches)
+            out = self.bind(lhs, rhs, **params)
+            return _split_axis(out_spec[0], size, out), out_spec[0]
+        groups = max(features, batches)
+        rhs = _merge_within_groups(rhs, rhs_dim, rhs_spec[0], groups)
+        out, axis_of_groups = self.bind(lhs, rhs, **params), out_spec[1]
+        if groups == 1:
+            return _split_axis(axis_of_groups, size, out), axis_of_groups
+        out = _split_axis(axis_of_groups, groups, out)
+        out = _split_axis(axis_of_groups + 1, size, out)
+        return _merge_axis(axis_of_groups, axis_of_groups + 1, out), axis_of_groups
+
+    def _batch_of_none(self, lhs: Any, rhs: Any, dims: Any, params: Any) -> Any:
+        avals = []
+        for x, dim in zip((lhs, rhs), dims, strict=True):
+            aval = typeof(x)
+            shape = aval.shape if dim is None else aval.shape[:dim] + aval.shape[dim + 1 :]
+            avals.append(ShapedArray(shape, aval.dtype))
+        out = self.shape(*avals, **params)
+        return full((0, *out.shape), scalar(out.dtype, 0))
+
+
+def _merge_within_groups(x: Any, dim: int, axis: int, groups: int) -> Any:
+    """``x`` with its batch dimension folded into an axis, inside that axis's groups."""
+    if groups == 1:
+        return _merge_axis(dim, axis, x)
+    split = _split_axis(axis + (dim <= axis), groups, x)
+    merged = _merge_axis(dim + (axis < dim), axis + 1, split)
+    return _merge_axis(axis, axis, merged)
+
+
+conv_general_dilated_p = ConvGeneralDilated()

@@ -1,0 +1,622 @@
+"""Gather and the scatters: reading and writing windows of an array at computed places.
+
+Their dimension numbers are in ``index_dims``, their meaning on NumPy arrays in
+``index_reference``.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.ad import Zero, filled, instantiate, is_undef, zeros
+from weft.core.avals import ShapedArray
+from weft.core.batching import at_front, moveaxis
+from weft.core.interpret import run
+from weft.core.jaxpr import Jaxpr, JaxprEqn, Var
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.prims.arithmetic import (
+    add,
+    add_p,
+    div,
+    eq,
+    max_p,
+    min_p,
+    mul,
+    mul_p,
+    neg,
+    select_n,
+    sub_p,
+)
+from weft.prims.families import scalar
+from weft.prims.index_dims import (
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    ScatterDimensionNumbers,
+    Shape,
+    gather_numbers,
+    gather_shape,
+    scatter_numbers,
+    scatter_shape,
+    window_sizes,
+)
+from weft.prims.index_reference import gather_reference, scatter_reference
+from weft.prims.shape import iota, reshape
+
+CLIP = GatherScatterMode.CLIP
+FILL_OR_DROP = GatherScatterMode.FILL_OR_DROP
+PROMISE_IN_BOUNDS = GatherScatterMode.PROMISE_IN_BOUNDS
+
+
+# --- gather ---------------------------------------------------------------------------------------
+
+
+class Gather(Primitive):
+    """One window of the operand for each index vector."""
+
+    name = "gather"
+
+    def shape(
+        self, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Shape, **_: Any
+    ) -> Any:
+        _check_indices(self.name, indices)
+        out = gather_shape(x.shape, indices.shape, dimension_numbers, slice_sizes)
+        return ShapedArray(out, x.dtype, x.weak_type)
+
+    def ref(
+        self,
+        x: Any,
+        indices: Any,
+        *,
+        dimension_numbers: Any,
+        slice_sizes: Shape,
+        mode: GatherScatterMode,
+        fill_value: Any,
+        **_: Any,
+    ) -> Any:
+        return gather_reference(x, indices, dimension_numbers, slice_sizes, mode, fill_value)
+
+    def d0(self, g: Any, out: Any, x: Any, indices: Any, **params: Any) -> Any:
+        fill = 0 if params["mode"] is FILL_OR_DROP else None
+        return self.bind(g, indices, **(params | {"fill_value": fill}))
+
+    def transpose(
+        self,
+        ct: Any,
+        x: Any,
+        indices: Any,
+        *,
+        dimension_numbers: Any,
+        slice_sizes: Shape,
+        unique_indices: bool,
+        indices_are_sorted: bool,
+        mode: GatherScatterMode,
+        fill_value: Any,
+    ) -> Any:
+        target = filled(0, ShapedArray(x.aval.shape, typeof(ct).dtype))
+        out = scatter_add(
+            target,
+            indices,
+            ct,
+            scatter_numbers(dimension_numbers),
+            backward=True,
+            unique_indices=unique_indices,
+            indices_are_sorted=indices_are_sorted,
+            mode=mode,
+        )
+        return [out, None]
+
+    def batch(
+        self,
+        axis: Any,
+        args: Any,
+        dims: Any,
+        *,
+        dimension_numbers: GatherDimensionNumbers,
+        slice_sizes: Shape,
+        **params: Any,
+    ) -> Any:
+        (x, indices), (x_dim, indices_dim) = args, dims
+        offset, collapsed, index_map, batching, indices_batching = dimension_numbers
+        if x_dim is not None:
+            x = moveaxis(x, x_dim, 0)
+            collapsed, index_map, batching = map(_shift, (collapsed, index_map, batching))
+        if indices_dim is not None:
+            indices = moveaxis(indices, indices_dim, 0)
+            indices_batching = _shift(indices_batching)
+        offset = _shift(offset)
+        if x_dim is None:
+            # The same elements may be read again by another member of the batch.
+            params |= {"unique_indices": False, "indices_are_sorted": False}
+        elif indices_dim is None:
+            slice_sizes = (typeof(x).shape[0], *slice_sizes)
+            offset = (0, *offset)
+        else:
+            slice_sizes = (min(typeof(x).shape[0], 1), *slice_sizes)
+            batching, indices_batching = (0, *batching), (0, *indices_batching)
+        numbers = GatherDimensionNumbers(offset, collapsed, index_map, batching, indices_batching)
+        out = self.bind(x, indices, dimension_numbers=numbers, slice_sizes=slice_sizes, **params)
+        return out, 0
+
+
+def gather(
+    operand: Any,
+    start_indices: Any,
+    dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: Shape,
+    *,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    mode: str | GatherScatterMode | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """Bind a gather; without a mode the indices are taken to be in bounds."""
+    parsed = PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
+    if parsed is GatherScatterMode.ONE_HOT:
+        raise ValueError(
+            "gather has no mode 'one_hot': take_along_axis does, or write the product of the "
+            "operand with a one-hot matrix"
+        )
+    if parsed is not FILL_OR_DROP:
+        fill_value = None
+    elif fill_value is None:
+        fill_value = default_fill_value(typeof(operand).dtype)
+    return gather_p.bind(
+        operand,
+        start_indices,
+        dimension_numbers=dimension_numbers,
+        slice_sizes=tuple(slice_sizes),
+        unique_indices=bool(unique_indices),
+        indices_are_sorted=bool(indices_are_sorted),
+        mode=parsed,
+        fill_value=fill_value,
+    )
+
+
+def default_fill_value(dtype: Any) -> Any:
+    """What an out-of-bounds gather returns: the value that looks least like data."""
+    if dtypes.issubdtype(dtype, dtypes.prng_key):
+        return np.iinfo(np.uint32).max
+    if dtypes.issubdtype(dtype, np.inexact):
+        return np.nan
+    if dtypes.issubdtype(dtype, np.signedinteger):
+        return int(dtypes.iinfo(dtype).min)
+    if dtypes.issubdtype(dtype, np.unsignedinteger):
+        return int(dtypes.iinfo(dtype).max)
+    if dtype == np.bool_:
+        return True
+    raise ValueError(f"gather has no default fill value for dtype {dtype}; give fill_value")
+
+
+# --- scatters -------------------------------------------------------------------------------------
+
+
+class ScatterFamily(Primitive):
+    """What all scatters share: shape, reference, batching.
+
+    ``combine`` joins old values and updates in NumPy, ``operator`` is the primitive that does.
+    """
+
+    combine: Any = None
+    operator: Any = None
+
+    def shape(self, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **_: Any) -> Any:
+        _check_indices(self.name, indices)
+        check_same_dtype(self.name, x, updates)
+        scatter_shape(x.shape, indices.shape, updates.shape, dimension_numbers)
+        return ShapedArray(x.shape, x.dtype, x.weak_type)
+
+    def ref(
+        self,
+        x: Any,
+        indices: Any,
+        updates: Any,
+        *,
+        dimension_numbers: Any,
+        mode: GatherScatterMode,
+        update_jaxpr: Any,
+        update_consts: Any,
+        **_: Any,
+    ) -> Any:
+        combine = self.combine
+        if combine is None and update_jaxpr is not None:
+            combine = _elementwise(update_jaxpr, update_consts)
+        return scatter_reference(x, indices, updates, dimension_numbers, mode, combine)
+
+    def batch(
+        self,
+        axis: Any,
+        args: Any,
+        dims: Any,
+        *,
+        dimension_numbers: ScatterDimensionNumbers,
+        **params: Any,
+    ) -> Any:
+        (x, indices, updates), (x_dim, indices_dim, updates_dim) = args, dims
+        x = at_front(x, x_dim, axis.size)
+        updates = at_front(updates, updates_dim, axis.size)
+        window, inserted, index_map, batching, indices_batching = dimension_numbers
+        window, inserted, index_map, batching = map(_shift, (window, inserted, index_map, batching))
+        if indices_dim is None:
+            window = (0, *window)
+        else:
+            indices = moveaxis(indices, indices_dim, 0)
+            batching, indices_batching = (0, *batching), (0, *_shift(indices_batching))
+        numbers = ScatterDimensionNumbers(window, inserted, index_map, batching, indices_batching)
+        return self.bind(x, indices, updates, dimension_numbers=numbers, **params), 0
+
+
+class LinearScatter(ScatterFamily):
+    """A scatter that is linear in operand and updates together."""
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        x, indices, updates = primals
+        out = self.bind(x, indices, updates, **params)
+        if type(tangents[0]) is Zero and type(tangents[2]) is Zero:
+            return out, Zero.from_primal(out)
+        dx, dupdates = instantiate(tangents[0]), instantiate(tangents[2])
+        return out, self.bind(dx, indices, dupdates, **params)
+
+    def transpose(
+        self,
+        ct: Any,
+        x: Any,
+        indices: Any,
+        updates: Any,
+        *,
+        dimension_numbers: Any,
+        mode: Any,
+        **_: Any,
+    ) -> Any:
+        ct_updates = None
+        if is_undef(updates):
+            ct_updates = self.cotangent(
+                _windows(ct, indices, updates.aval, dimension_numbers, mode)
+            )
+        return [ct if is_undef(x) else None, None, ct_updates]
+
+    def cotangent(self, ct: Any) -> Any:
+        """The cotangent of the updates, given the windows of the result's."""
+        raise TypeError(f"{self.name} does not say how it is transposed")
+
+
+class ScatterAdd(LinearScatter):
+    """Adds updates to windows."""
+
+    name = "scatter-add"
+    combine, operator = np.add, add_p
+
+    def cotangent(self, ct: Any) -> Any:
+        return ct
+
+
+class ScatterSub(LinearScatter):
+    """Subtracts updates from windows."""
+
+    name = "scatter-sub"
+    combine, operator = np.subtract, sub_p
+
+    def cotangent(self, ct: Any) -> Any:
+        return neg(ct)
+
+
+class ScatterMul(ScatterFamily):
+    """Multiplies windows by updates."""
+
+    name = "scatter-mul"
+    combine, operator = np.multiply, mul_p
+
+    def d0(self, g: Any, out: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
+        return self.bind(g, indices, updates, **params)
+
+    def d1(self, g: Any, out: Any, *primals: Any, **params: Any) -> Any:
+        return Zero.from_primal(out)
+
+    def d2(
+        self,
+        g: Any,
+        out: Any,
+        x: Any,
+        indices: Any,
+        updates: Any,
+        *,
+        dimension_numbers: Any,
+        indices_are_sorted: bool,
+        unique_indices: bool,
+        mode: Any,
+        **_: Any,
+    ) -> Any:
+        _require_unique(self.name, unique_indices)
+        spread = scatter_add(
+            zeros(typeof(x)),
+            indices,
+            g,
+            dimension_numbers,
+            indices_are_sorted=indices_are_sorted,
+            unique_indices=unique_indices,
+            mode=mode,
+        )
+        return mul(x, spread)
+
+    def transpose(self, ct: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
+        ct_x = ct_updates = None
+        if is_undef(x):
+            own = _binary_jaxpr(self.operator, typeof(ct).dtype, False, True)
+            ct_x = self.bind(ct, indices, updates, **(params | {"update_jaxpr": own}))
+        if is_undef(updates):
+            _require_unique(self.name, params["unique_indices"])
+            product = mul(ct, x)
+            numbers, mode = params["dimension_numbers"], params["mode"]
+            ct_updates = _windows(product, indices, updates.aval, numbers, mode)
+        return [ct_x, None, ct_updates]
+
+
+class ScatterExtremum(ScatterFamily):
+    """The smaller or the larger of windows and updates."""
+
+    holes = {"transpose": "not linear; its jvp is made of gathers and scatter-adds"}
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        x, indices, updates = primals
+        out = self.bind(x, indices, updates, **params)
+        if type(tangents[0]) is Zero and type(tangents[2]) is Zero:
+            return out, Zero.from_primal(out)
+        dx, dupdates = instantiate(tangents[0]), instantiate(tangents[2])
+        numbers = params["dimension_numbers"]
+        at = _Windows(indices, typeof(updates), numbers)
+        keep, take = _extremum_weights(at, x, out, updates)
+        change = add(mul(at.read(dx), keep), mul(dupdates, take))
+        del params["update_jaxpr"], params["update_consts"]
+        return out, scatter_add(dx, indices, change, **params)
+
+
+class ScatterMin(ScatterExtremum):
+    """The smaller of windows and updates."""
+
+    name = "scatter-min"
+    combine, operator = np.minimum, min_p
+
+
+class ScatterMax(ScatterExtremum):
+    """The larger of windows and updates."""
+
+    name = "scatter-max"
+    combine, operator = np.maximum, max_p
+
+
+class Scatter(ScatterFamily):
+    """Overwrites windows with updates, or applies ``update_jaxpr`` to old values and updates."""
+
+    name = "scatter"
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        if params["update_jaxpr"] is not None:
+            raise NotImplementedError(
+                "scatter_apply (x.at[...].apply) has no derivative; write "
+                "x.at[idx].set(f(x[idx])) where the indices do not repeat"
+            )
+        x, indices, updates = primals
+        if type(tangents[0]) is Zero and type(tangents[2]) is Zero:
+            out = self.bind(x, indices, updates, **params)
+            return out, Zero.from_primal(out)
+        dx, dupdates = instantiate(tangents[0]), instantiate(tangents[2])
+        if params["unique_indices"]:
+            out = self.bind(x, indices, updates, **params)
+            return out, self.bind(dx, indices, dupdates, **params)
+        return self._overlapping_jvp(x, indices, updates, dx, dupdates, params)
+
+    def _overlapping_jvp(
+        self, x: Any, indices: Any, updates: Any, dx: Any, dupdates: Any, params: Any
+    ) -> Any:
+        # Which of several updates of one element stays is not specified, but tangents must
+        # follow the same choice: number the updates from 1, scatter the numbers, and see
+        # which ones stayed. Those are then added to an operand with a hole at their place.
+        numbers = params["dimension_numbers"]
+        ids = _update_ids(typeof(updates), numbers)
+        id_type = ShapedArray(typeof(x).shape, typeof(ids).dtype)
+        scattered = self.bind(filled(0, id_type), indices, ids, **params)
+        stayed = _Windows(indices, typeof(updates), numbers).read(scattered)
+        holed = _where(eq(scattered, filled(0, id_type)), x)
+        chosen = _where(eq(ids, stayed), updates)
+        holed_tangent = _where(eq(scattered, filled(0, id_type)), dx)
+        chosen_tangent = _where(eq(ids, stayed), dupdates)
+        del params["update_jaxpr"], params["update_consts"]
+        out = scatter_add(holed, indices, chosen, **params)
+        return out, scatter_add(holed_tangent, indices, chosen_tangent, **params)
+
+    def transpose(self, ct: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
+        _require_unique(self.name, params["unique_indices"])
+        type_ = updates.aval if is_undef(updates) else typeof(updates)
+        ct_x = ct_updates = None
+        if is_undef(x):
+            nothing = filled(0, ShapedArray(type_.shape, typeof(ct).dtype))
+            ct_x = self.bind(ct, indices, nothing, **params)
+        if is_undef(updates):
+            numbers, mode = params["dimension_numbers"], params["mode"]
+            ct_updates = _windows(ct, indices, type_, numbers, mode)
+        return [ct_x, None, ct_updates]
+
+
+gather_p = Gather()
+scatter_p = Scatter()
+scatter_add_p = ScatterAdd()
+scatter_sub_p = ScatterSub()
+scatter_mul_p = ScatterMul()
+scatter_min_p = ScatterMin()
+scatter_max_p = ScatterMax()
+
+
+def scatter(
+    operand: Any,
+    scatter_indices: Any,
+    updates: Any,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    primitive: ScatterFamily = scatter_p,
+    update_jaxpr: Jaxpr | None = None,
+    update_consts: Any = (),
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Any:
+    """Bind a scatter; without a mode, updates that are out of bounds are dropped."""
+    return primitive.bind(
+        operand,
+        scatter_indices,
+        updates,
+        dimension_numbers=dimension_numbers,
+        indices_are_sorted=indices_are_sorted,
+        unique_indices=unique_indices,
+        mode=GatherScatterMode.from_any(mode),
+        update_jaxpr=update_jaxpr,
+        update_consts=update_consts,
+    )
+
+
+def scatter_add(
+    operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: Any, **options: Any
+) -> Any:
+    """Bind a scatter that adds."""
+    return combining_scatter(
+        scatter_add_p, operand, scatter_indices, updates, dimension_numbers, **options
+    )
+
+
+def combining_scatter(
+    primitive: ScatterFamily,
+    operand: Any,
+    scatter_indices: Any,
+    updates: Any,
+    dimension_numbers: ScatterDimensionNumbers,
+    backward: bool = False,
+    **options: Any,
+) -> Any:
+    """Bind a scatter that combines; its parameters hold the program of its operator."""
+    aval = typeof(operand)
+    return scatter(
+        operand,
+        scatter_indices,
+        updates,
+        dimension_numbers,
+        primitive=primitive,
+        update_jaxpr=_binary_jaxpr(primitive.operator, aval.dtype, aval.weak_type, backward),
+        **options,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _binary_jaxpr(operator: Primitive, dtype: Any, weak_type: bool, backward: bool) -> Jaxpr:
+    """The program of one binary primitive on scalars.
+
+    One object for each set of arguments, because printing shows shared programs as shared:
+    transposed scatters have one of their own.
+    """
+    aval = ShapedArray((), dtype, weak_type)
+    x, y, out = Var(aval), Var(aval), Var(operator.shape(aval, aval))
+    return Jaxpr((), (x, y), (out,), (JaxprEqn([x, y], [out], operator, {}),))
+
+
+# --- what the rules share -------------------------------------------------------------------------
+
+
+class _Windows:
+    """The windows that a scatter writes, as something to read or to count in."""
+
+    def __init__(self, indices: Any, updates: Any, numbers: ScatterDimensionNumbers) -> None:
+        self.indices = indices
+        self.updates = updates
+        self.numbers = numbers
+
+    def read(self, x: Any) -> Any:
+        """The windows of ``x``, arranged like the updates."""
+        sizes = window_sizes(len(typeof(x).shape), self.updates.shape, self.numbers)
+        return gather(x, self.indices, gather_numbers(self.numbers), sizes)
+
+    def totals(self, target: Any, amounts: Any) -> Any:
+        """For each element of the updates, the sum of the amounts that meet at its place."""
+        return self.read(scatter_add(target, self.indices, amounts, self.numbers))
+
+
+def _windows(x: Any, indices: Any, updates: Any, numbers: Any, mode: Any) -> Any:
+    """The windows of ``x`` that updates of this type are written to; zero where dropped."""
+    sizes = window_sizes(len(typeof(x).shape), updates.shape, numbers)
+    return gather(x, indices, gather_numbers(numbers), sizes, mode=mode, fill_value=0)
+
+
+def _extremum_weights(at: _Windows, x: Any, out: Any, updates: Any) -> tuple[Any, Any]:
+    """Weights of the operand's and the updates' tangents in a scatter-min or scatter-max.
+
+    All that reach the extremum share its tangent equally. The first weight is what is to be
+    added to the operand's tangent, so it is the share less one, spread over the updates that
+    meet there.
+    """
+    type_ = typeof(updates)
+    one = scalar(type_.dtype, 1)
+    old, new = at.read(x), at.read(out)
+    won, held = eq(updates, new), eq(old, new)
+    winners = at.totals(zeros(typeof(x)), _where(won, filled(1, type_)))
+    rivals = at.totals(zeros(typeof(x)), filled(1, type_))
+    share = _select(held, div(one, add(winners, one)), div(one, winners))
+    take = _where(won, share)
+    kept = _where(held, div(one, add(winners, one)))
+    return div(add(scalar(type_.dtype, -1), kept), rivals), take
+
+
+def _update_ids(updates: Any, numbers: ScatterDimensionNumbers) -> Any:
+    """The number, from 1, of the index vector that each element of the updates belongs to."""
+    shape = tuple(
+        1 if axis in numbers.update_window_dims else n for axis, n in enumerate(updates.shape)
+    )
+    count = int(np.prod(shape, dtype=np.int64))
+    dtype = np.dtype(np.uint32 if count < 2**32 else np.uint64)
+    ids = reshape(iota(dtype, (count,)), shape)
+    return add(ids, filled(1, ShapedArray(updates.shape, dtype)))
+
+
+def _elementwise(jaxpr: Jaxpr, consts: Any) -> Any:
+    """A function of two vectors that applies a program of scalars to each pair of elements."""
+
+    def combine(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+        values = [np.asarray(c) for c in consts]
+        results = [run(jaxpr, values, [np.asarray(x), np.asarray(y)])[0] for x, y in zip(old, new)]
+        return np.array(results, old.dtype)
+
+    return combine
+
+
+def _select(which: Any, on_true: Any, on_false: Any) -> Any:
+    return select_n(which, on_false, on_true)
+
+
+def _where(which: Any, x: Any) -> Any:
+    """``x`` where the predicate holds, else 0."""
+    return _select(which, x, zeros(typeof(x)))
+
+
+def _shift(dims: Any) -> Shape:
+    return tuple(d + 1 for d in dims)
+
+
+def _check_indices(name: str, indices: Any) -> None:
+    if not dtypes.issubdtype(indices.dtype, np.integer):
+        raise ValueError(f"{name} needs indices of an integer dtype, got {indices.str_short()}")
+
+
+def check_same_dtype(name: str, x: Any, updates: Any) -> None:
+    if x.dtype != updates.dtype:
+        raise TypeError(
+            f"{name} needs updates of the operand's dtype, got operand {x.str_short()} and "
+            f"updates {updates.str_short()}: convert one with lax.convert_element_type"
+        )
+
+
+def _require_unique(name: str, unique_indices: bool) -> None:
+    if not unique_indices:
+        raise NotImplementedError(
+            f"the derivative of {name} with respect to its updates needs indices that do not "
+            "repeat: pass unique_indices=True"
+        )

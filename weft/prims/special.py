@@ -1,0 +1,243 @@
+"""Special functions as primitives: error, gamma, zeta, Bessel and incomplete functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.trace import typeof
+from weft.prims import incomplete_reference, special_reference
+from weft.prims.arithmetic import (
+    abs_,
+    add,
+    div,
+    gt,
+    integer_pow,
+    mul,
+    neg,
+    select_n,
+    sign,
+    square,
+    sub,
+)
+from weft.prims.families import FLOAT, Elementwise, broadcast_to, const
+from weft.prims.transcendental import exp, log, log1p_p
+
+
+class Special(Elementwise):
+    """An elementwise function of real numbers, computed in float64 and rounded."""
+
+    accepts = FLOAT
+    holes = {"transpose": "not linear"}
+
+
+def _bell(g: Any, x: Any) -> Any:
+    return mul(g, exp(neg(square(x))))
+
+
+class Erf(Special):
+    """The error function."""
+
+    name = "erf"
+    ref = staticmethod(special_reference.erf)
+
+    def d0(self, g: Any, out: Any, x: Any) -> Any:
+        return mul(const(x, 2 / math.sqrt(math.pi)), _bell(g, x))
+
+
+class Erfc(Special):
+    """The complement of the error function."""
+
+    name = "erfc"
+    ref = staticmethod(special_reference.erfc)
+
+    def d0(self, g: Any, out: Any, x: Any) -> Any:
+        return mul(const(x, -2 / math.sqrt(math.pi)), _bell(g, x))
+
+
+class ErfInv(Special):
+    """The inverse of the error function."""
+
+    name = "erf_inv"
+    ref = staticmethod(special_reference.erf_inv)
+
+    def d0(self, g: Any, out: Any, x: Any) -> Any:
+        return mul(const(x, math.sqrt(math.pi) / 2), mul(g, exp(square(out))))
+
+
+class Lgamma(Special):
+    """The logarithm of the absolute value of the gamma function."""
+
+    name = "lgamma"
+    ref = staticmethod(special_reference.lgamma)
+
+    def d0(self, g: Any, out: Any, x: Any) -> Any:
+        return mul(g, digamma(x))
+
+
+class Digamma(Special):
+    """The derivative of lgamma."""
+
+    name = "digamma"
+    ref = staticmethod(special_reference.digamma)
+
+    def d0(self, g: Any, out: Any, x: Any) -> Any:
+        return mul(g, polygamma(const(x, 1), x))
+
+
+class Polygamma(Special):
+    """Derivative of order m of digamma, at x."""
+
+    name = "polygamma"
+    ref = staticmethod(special_reference.polygamma)
+
+    def d0(self, g: Any, out: Any, m: Any, x: Any) -> Any:
+        raise ValueError(
+            "polygamma has no derivative by its order m: wrap m in lax.stop_gradient, or"
+            " differentiate by x alone"
+        )
+
+    def d1(self, g: Any, out: Any, m: Any, x: Any) -> Any:
+        return mul(g, polygamma(add(m, const(m, 1)), x))
+
+
+class Zeta(Special):
+    """The Hurwitz zeta function: the sum of (q + k)^-x over k >= 0."""
+
+    name = "zeta"
+    ref = staticmethod(special_reference.zeta)
+
+    def d0(self, g: Any, out: Any, x: Any, q: Any) -> Any:
+        raise NotImplementedError(
+            "zeta has no derivative by its exponent: wrap it in lax.stop_gradient, or"
+            " differentiate by q alone"
+        )
+
+    def d1(self, g: Any, out: Any, x: Any, q: Any) -> Any:
+        return mul(g, mul(neg(x), self.bind(add(x, const(x, 1)), q)))
+
+
+def _gamma_density(g: Any, a: Any, x: Any) -> Any:
+    """g times the density of Gamma(a, 1) at x, which is the derivative of igamma by x."""
+    one = broadcast_to(const(a, 1), np.shape(a))
+    exponent = add(neg(x), mul(sub(a, one), log(x)))
+    return mul(g, exp(sub(exponent, lgamma(a))))
+
+
+class Igamma(Special):
+    """The regularized lower incomplete gamma function."""
+
+    name = "igamma"
+    ref = staticmethod(incomplete_reference.igamma)
+
+    def d0(self, g: Any, out: Any, a: Any, x: Any) -> Any:
+        return mul(g, igamma_grad_a_p.bind(a, x))
+
+    def d1(self, g: Any, out: Any, a: Any, x: Any) -> Any:
+        return _gamma_density(g, a, x)
+
+
+class Igammac(Special):
+    """The regularized upper incomplete gamma function."""
+
+    name = "igammac"
+    ref = staticmethod(incomplete_reference.igammac)
+
+    def d0(self, g: Any, out: Any, a: Any, x: Any) -> Any:
+        return neg(mul(g, igamma_grad_a_p.bind(a, x)))
+
+    def d1(self, g: Any, out: Any, a: Any, x: Any) -> Any:
+        return neg(_gamma_density(g, a, x))
+
+
+class IgammaGradA(Special):
+    """The derivative of igamma by its first operand."""
+
+    name = "igamma_grad_a"
+    ref = staticmethod(incomplete_reference.igamma_grad_a)
+
+    def d0(self, g: Any, out: Any, a: Any, x: Any) -> Any:
+        raise NotImplementedError(
+            "igamma has no second derivative by its first operand: wrap it in lax.stop_gradient"
+        )
+
+    def d1(self, g: Any, out: Any, a: Any, x: Any) -> Any:
+        return mul(_gamma_density(g, a, x), sub(log(x), digamma(a)))
+
+
+class RandomGammaGrad(Special):
+    """The derivative by a of a sample x of Gamma(a, 1), its quantile held fixed."""
+
+    name = "random_gamma_grad"
+    ref = staticmethod(incomplete_reference.random_gamma_grad)
+
+    def d0(self, g: Any, out: Any, a: Any, x: Any) -> Any:
+        raise NotImplementedError(
+            "samples of a gamma distribution have no second derivative by its shape: wrap it in"
+            " lax.stop_gradient"
+        )
+
+    def d1(self, g: Any, out: Any, a: Any, x: Any) -> Any:
+        # out = -F_a / f; with f_a / f = log x - digamma(a) and f_x / f = (a - 1) / x - 1:
+        growth = sub(div(sub(a, const(a, 1)), x), const(x, 1))
+        return mul(g, neg(add(sub(log(x), digamma(a)), mul(out, growth))))
+
+
+class RegularizedIncompleteBeta(Special):
+    """The regularized incomplete beta function I_x(a, b)."""
+
+    name = "regularized_incomplete_beta"
+    ref = staticmethod(incomplete_reference.regularized_incomplete_beta)
+
+    def d0(self, g: Any, out: Any, a: Any, b: Any, x: Any) -> Any:
+        raise ValueError(
+            "betainc has no derivative by a and b: wrap them in lax.stop_gradient, or"
+            " differentiate by x alone"
+        )
+
+    d1 = d0
+
+    def d2(self, g: Any, out: Any, a: Any, b: Any, x: Any) -> Any:
+        log_beta = sub(add(lgamma(a), lgamma(b)), lgamma(add(a, b)))
+        right = mul(sub(b, const(b, 1)), log1p_p.bind(neg(x), accuracy=None))
+        left = mul(sub(a, const(a, 1)), log(x))
+        return mul(exp(sub(add(right, left), log_beta)), g)
+
+
+class BesselI0e(Special):
+    """The modified Bessel function of order 0, times exp(-|x|)."""
+
+    name = "bessel_i0e"
+    ref = staticmethod(special_reference.bessel_i0e)
+
+    def d0(self, g: Any, out: Any, x: Any) -> Any:
+        return mul(g, sub(bessel_i1e_p.bind(x), mul(sign(x), out)))
+
+
+class BesselI1e(Special):
+    """The modified Bessel function of order 1, times exp(-|x|)."""
+
+    name = "bessel_i1e"
+    ref = staticmethod(special_reference.bessel_i1e)
+
+    def d0(self, g: Any, out: Any, x: Any) -> Any:
+        # At 0 the slope is 1/2, but its formula 0/0.
+        shape = np.shape(x)
+        eps = float(dtypes.finfo(typeof(x).dtype).eps)
+        away = gt(abs_(x), const(x, eps))
+        safe = select_n(away, broadcast_to(const(x, eps), shape), x)
+        slope = sub(bessel_i0e_p.bind(safe), mul(out, add(sign(safe), integer_pow(safe, -1))))
+        return mul(g, select_n(away, broadcast_to(const(x, 0.5), shape), slope))
+
+
+erf_p, erfc_p, erf_inv_p = Erf(), Erfc(), ErfInv()
+lgamma_p, digamma_p, polygamma_p, zeta_p = Lgamma(), Digamma(), Polygamma(), Zeta()
+igamma_p, igammac_p, igamma_grad_a_p = Igamma(), Igammac(), IgammaGradA()
+random_gamma_grad_p = RandomGammaGrad()
+regularized_incomplete_beta_p = RegularizedIncompleteBeta()
+bessel_i0e_p, bessel_i1e_p = BesselI0e(), BesselI1e()
+
+lgamma, digamma, polygamma = lgamma_p.bind, digamma_p.bind, polygamma_p.bind

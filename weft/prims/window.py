@@ -1,0 +1,512 @@
+"""Reductions over sliding windows, and the selections that differentiate their extrema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from weft.core.ad import Zero
+from weft.core.avals import ShapedArray
+from weft.core.batching import AxisData, at_front
+from weft.core.primitive import Primitive
+from weft.core.registry import lookup
+from weft.core.trace import typeof
+from weft.prims.arithmetic import add, eq, ge_p, le_p, select_n
+from weft.prims.families import ANY, NUMBER, const, describe_kinds, kind_of
+from weft.prims.reduce import argmax_p, argmin_p, computable, max_identity, min_identity
+from weft.prims.shape import concatenate_p, expand_dims, full, pad_p
+
+Shape = tuple[int, ...]
+Padding = tuple[tuple[int, int], ...]
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+def dilated(size: int, dilation: int) -> int:
+    """The extent of ``size`` elements with ``dilation - 1`` gaps between neighbours."""
+    return max(1 + dilation * (size - 1), 0)
+
+
+def dilate_shape(shape: Sequence[int], dilation: Sequence[int]) -> Shape:
+    """A shape with each axis dilated."""
+    if any(d <= 0 for d in dilation):
+        raise TypeError(f"dilations must be positive, got {tuple(dilation)}")
+    return tuple([dilated(n, d) for n, d in zip(shape, dilation, strict=True)])
+
+
+def window_count(size: int, window: int, stride: int) -> int:
+    """How many windows fit along an axis."""
+    return max((size - window) // stride + 1, 0)
+
+
+def reduce_window_shape(
+    shape: Sequence[int],
+    window: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Shape:
+    """The number of windows along every axis."""
+    if base_dilation is not None:
+        shape = dilate_shape(shape, base_dilation)
+    if window_dilation is not None:
+        window = dilate_shape(window, window_dilation)
+    padded = [n + low + high for n, (low, high) in zip(shape, padding, strict=True)]
+    return tuple(
+        [window_count(n, w, s) for n, w, s in zip(padded, window, strides, strict=True)]
+    )
+
+
+def check_window(name: str, x: Any, window: Shape, strides: Shape, *dilations: Shape) -> None:
+    """Raise if the parameters of a window do not fit an operand or each other."""
+    if len(window) != len(x.shape):
+        raise TypeError(
+            f"{name} needs one window dimension for each axis of the operand, got"
+            f" window_dimensions {window} for shape {x.shape}"
+        )
+    labels = ("window_dimensions", "window_strides", "base_dilation", "window_dilation")
+    for label, values in zip(labels, (window, strides, *dilations), strict=False):
+        if len(values) != len(window):
+            raise TypeError(
+                f"{name} got {label} {values} for window_dimensions {window}: the lengths differ"
+            )
+        if any(v <= 0 for v in values):
+            raise TypeError(f"{name} needs positive {label}, got {values}")
+
+
+# --- references -----------------------------------------------------------------------------------
+
+
+def padded(x: np.ndarray, fill: Any, padding: Padding, base_dilation: Shape) -> np.ndarray:
+    """``x`` dilated and padded with ``fill``; negative padding cuts off."""
+    if all(d == 1 for d in base_dilation) and all(p == (0, 0) for p in padding):
+        return x
+    shape = dilate_shape(x.shape, base_dilation)
+    wide = [(max(low, 0), max(high, 0)) for low, high in padding]
+    sizes = [n + low + high for n, (low, high) in zip(shape, wide, strict=True)]
+    out = np.full(sizes, fill, x.dtype)
+    inner = tuple(
+        slice(low, low + n, d) for n, (low, _), d in zip(shape, wide, base_dilation, strict=True)
+    )
+    out[inner] = x
+    return out[
+        tuple(
+            slice(max(-low, 0), max(n - max(-high, 0), 0))
+            for n, (low, high) in zip(sizes, padding, strict=True)
+        )
+    ]
+
+
+def windows_along(x: np.ndarray, axis: int, window: int, stride: int, dilation: int) -> np.ndarray:
+    """A view of the windows along one axis, their elements in a new last axis."""
+    extent = dilated(window, dilation)
+    if x.shape[axis] < extent:
+        shape = (*x.shape[:axis], 0, *x.shape[axis + 1 :], window)
+        return np.empty(shape, x.dtype)
+    view = sliding_window_view(x, extent, axis)[..., ::dilation]
+    return view[(slice(None),) * axis + (slice(None, None, stride),)]
+
+
+def all_windows(
+    x: np.ndarray,
+    fill: Any,
+    window_dimensions: Shape,
+    window_strides: Shape,
+    padding: Padding,
+    base_dilation: Shape,
+    window_dilation: Shape,
+) -> np.ndarray:
+    """The elements of every window, in a new last axis."""
+    view = padded(x, fill, padding, base_dilation)
+    rank = x.ndim
+    for axis in range(rank):
+        view = windows_along(
+            view, axis, window_dimensions[axis], window_strides[axis], window_dilation[axis]
+        )
+    return view.reshape(*view.shape[:rank], prod(window_dimensions))
+
+
+def _reduce_axis_by_axis(reduce: Any, x: np.ndarray, params: Any) -> np.ndarray:
+    strides, dilations = params["window_strides"], params["window_dilation"]
+    for axis, window in enumerate(params["window_dimensions"]):
+        view = windows_along(x, axis, window, strides[axis], dilations[axis])
+        x = view[..., 0] if window == 1 else reduce(view)
+    return x
+
+
+# --- sums and extrema -----------------------------------------------------------------------------
+
+
+class WindowReduction(Primitive):
+    """One result for every window; subclasses say kinds, identity and reduction."""
+
+    accepts = ANY
+    identity: Any
+    reduce: Any
+
+    def shape(
+        self,
+        x: Any,
+        *,
+        window_dimensions: Shape,
+        window_strides: Shape,
+        padding: Padding,
+        base_dilation: Shape,
+        window_dilation: Shape,
+    ) -> ShapedArray:
+        if not self.accepts & kind_of(x.dtype):
+            raise TypeError(
+                f"{self.name} does not accept dtype {x.dtype}; it takes"
+                f" {describe_kinds(self.accepts)} operands: convert with astype"
+            )
+        window = (window_dimensions, window_strides, base_dilation, window_dilation)
+        check_window("reduce_window", x, *window)
+        sizes = reduce_window_shape(
+            x.shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
+        )
+        return ShapedArray(sizes, x.dtype, x.weak_type)
+
+    def ref(self, x: np.ndarray, **params: Any) -> np.ndarray:
+        wide = computable(x)
+        fill = self.identity(x.dtype).astype(wide.dtype)
+        whole = padded(wide, fill, params["padding"], params["base_dilation"])
+        return _reduce_axis_by_axis(self.reduce, whole, params)
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
+        (x,), (dim,) = args, dims
+        return self.bind(x, **insert_axis(params, dim)), dim
+
+
+def insert_axis(params: dict[str, Any], dim: int) -> dict[str, Any]:
+    """The parameters of a window with a trivial axis at ``dim``."""
+    wider = {}
+    for name, value in params.items():
+        if isinstance(value, tuple):
+            trivial: Any = (0, 0) if name == "padding" else 1
+            value = (*value[:dim], trivial, *value[dim:])
+        wider[name] = value
+    return wider
+
+
+class ReduceWindowSum(WindowReduction):
+    """The sum of every window."""
+
+    name, accepts = "reduce_window_sum", NUMBER
+    linear = True
+
+    @staticmethod
+    def identity(dtype: Any) -> np.ndarray:
+        return np.zeros((), dtype)
+
+    @staticmethod
+    def reduce(view: np.ndarray) -> np.ndarray:
+        return np.add.reduce(view, axis=-1, dtype=view.dtype)
+
+    def transpose(
+        self,
+        ct: Any,
+        x: Any,
+        *,
+        window_dimensions: Shape,
+        window_strides: Shape,
+        padding: Padding,
+        base_dilation: Shape,
+        window_dilation: Shape,
+    ) -> list[Any]:
+        extents = dilate_shape(window_dimensions, window_dilation)
+        operand = dilate_shape(x.aval.shape, base_dilation)
+        outs = dilate_shape(np.shape(ct), window_strides)
+        config = []
+        for i, (low, _) in enumerate(padding):
+            before = extents[i] - low - 1
+            after = operand[i] + extents[i] - 1 - outs[i] - before
+            config.append((before, after, window_strides[i] - 1))
+        spread = pad_p.bind(ct, const(ct, 0), padding_config=tuple(config))
+        total = self.bind(
+            spread,
+            window_dimensions=window_dimensions,
+            window_strides=base_dilation,
+            padding=((0, 0),) * len(config),
+            base_dilation=(1,) * len(config),
+            window_dilation=window_dilation,
+        )
+        return [total]
+
+
+class ReduceWindowMax(WindowReduction):
+    """The largest element of every window."""
+
+    name = "reduce_window_max"
+    holes = {"transpose": "not linear"}
+    identity = staticmethod(max_identity)
+
+    @staticmethod
+    def reduce(view: np.ndarray) -> np.ndarray:
+        return np.maximum.reduce(view, axis=-1)
+
+    def d0(self, g: Any, out: Any, x: Any, **params: Any) -> Any:
+        return select_and_gather_add_p.bind(g, x, select_prim=ge_p, **params)
+
+
+class ReduceWindowMin(WindowReduction):
+    """The smallest element of every window."""
+
+    name = "reduce_window_min"
+    holes = {"transpose": "not linear"}
+    identity = staticmethod(min_identity)
+
+    @staticmethod
+    def reduce(view: np.ndarray) -> np.ndarray:
+        return np.minimum.reduce(view, axis=-1)
+
+    def d0(self, g: Any, out: Any, x: Any, **params: Any) -> Any:
+        return select_and_gather_add_p.bind(g, x, select_prim=le_p, **params)
+
+
+# --- selections -----------------------------------------------------------------------------------
+
+
+def _identity_of(select_prim: Any, dtype: Any) -> np.ndarray:
+    return (max_identity if select_prim is ge_p else min_identity)(dtype)
+
+
+def _chosen(select_prim: Any, x: np.ndarray, **window: Any) -> np.ndarray:
+    """For every window the position, within it, of its first extremum."""
+    wide = computable(x)
+    fill = _identity_of(select_prim, x.dtype).astype(wide.dtype)
+    elements = all_windows(wide, fill, **window)
+    return (np.argmax if select_prim is ge_p else np.argmin)(elements, axis=-1)
+
+
+class SelectAndGatherAdd(Primitive):
+    """For every window of the second operand, the first operand where the extremum is."""
+
+    name = "select_and_gather_add"
+
+    def shape(self, g: Any, x: Any, *, select_prim: Any, **window: Any) -> ShapedArray:
+        if g.shape != x.shape:
+            raise TypeError(
+                f"{self.name} needs operands of equal shapes, got {g.shape} and {x.shape}"
+            )
+        check_window(
+            self.name,
+            x,
+            window["window_dimensions"],
+            window["window_strides"],
+            window["base_dilation"],
+            window["window_dilation"],
+        )
+        sizes = reduce_window_shape(
+            x.shape,
+            window["window_dimensions"],
+            window["window_strides"],
+            window["padding"],
+            window["base_dilation"],
+            window["window_dilation"],
+        )
+        return ShapedArray(sizes, g.dtype, g.weak_type and x.weak_type)
+
+    @staticmethod
+    def ref(g: np.ndarray, x: np.ndarray, *, select_prim: Any, **window: Any) -> np.ndarray:
+        chosen = _chosen(select_prim, x, **window)
+        elements = all_windows(g, np.zeros((), g.dtype), **window)
+        return np.take_along_axis(elements, chosen[..., None], axis=-1)[..., 0]
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
+        return _jvp_in_first(self, primals, tangents, params)
+
+    def transpose(
+        self,
+        ct: Any,
+        g: Any,
+        x: Any,
+        *,
+        select_prim: Any,
+        window_dimensions: Shape,
+        window_strides: Shape,
+        padding: Padding,
+        base_dilation: Shape,
+        window_dilation: Shape,
+    ) -> list[Any]:
+        dilates_base = any(d != 1 for d in base_dilation)
+        if dilates_base:
+            gaps = tuple((0, 0, d - 1) for d in base_dilation)
+            fill = _identity_of(select_prim, typeof(x).dtype)[()]
+            x = pad_p.bind(x, fill, padding_config=gaps)
+        if any(d != 1 for d in window_dilation):
+            window = (window_dimensions, window_strides, padding, window_dilation)
+            out = _scatter_by_offsets(ct, x, select_prim, *window)
+        else:
+            out = select_and_scatter_add_p.bind(
+                ct,
+                x,
+                select_prim=select_prim,
+                window_dimensions=window_dimensions,
+                window_strides=window_strides,
+                padding=padding,
+            )
+        if dilates_base:
+            out = _strided(out, (0,) * np.ndim(out), np.shape(out), base_dilation)
+        return [out, None]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
+        moved = [at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True)]
+        return self.bind(*moved, **insert_axis(params, 0)), 0
+
+
+def _jvp_in_first(primitive: Any, primals: Any, tangents: Any, params: Any) -> tuple[Any, Any]:
+    """The tangent of a selection: linear in the first operand, piecewise constant in the second."""
+    out = primitive.bind(*primals, **params)
+    if type(tangents[0]) is Zero:
+        return out, Zero.from_primal(out)
+    return out, primitive.bind(tangents[0], primals[1], **params)
+
+
+def _strided(x: Any, starts: Shape, limits: Shape, strides: Shape) -> Any:
+    return lookup("slice").bind(x, start_indices=starts, limit_indices=limits, strides=strides)
+
+
+def window_offsets(window: Shape, dilation: Shape) -> list[Shape]:
+    """Where the elements of a window are, relative to its start, in row-major order."""
+    return [
+        tuple([i * d for i, d in zip(index, dilation, strict=True)])
+        for index in product(*map(range, window))
+    ]
+
+
+def stack_windows(
+    x: Any,
+    fill: Any,
+    window_dimensions: Shape,
+    window_strides: Shape,
+    padding: Padding,
+    base_dilation: Shape,
+    window_dilation: Shape,
+) -> Any:
+    """The elements of every window in a new first axis, by slices that are differentiable."""
+    gaps = [d - 1 for d in base_dilation]
+    config = tuple([(*pair, gap) for pair, gap in zip(padding, gaps, strict=True)])
+    wide = pad_p.bind(x, fill, padding_config=config)
+    extents = dilate_shape(window_dimensions, window_dilation)
+    counts = [
+        window_count(n, w, s)
+        for n, w, s in zip(np.shape(wide), extents, window_strides, strict=True)
+    ]
+    if 0 in counts:
+        return full((prod(window_dimensions), *counts), const(fill, 0))
+    parts = []
+    for offset in window_offsets(window_dimensions, window_dilation):
+        limits = tuple(
+            [o + 1 + (n - 1) * s for o, n, s in zip(offset, counts, window_strides, strict=True)]
+        )
+        parts.append(expand_dims(_strided(wide, offset, limits, window_strides), (0,)))
+    return concatenate_p.bind(*parts, dimension=0)
+
+
+def _scatter_by_offsets(
+    ct: Any,
+    x: Any,
+    select_prim: Any,
+    window: Shape,
+    strides: Shape,
+    padding: Padding,
+    dilation: Shape,
+) -> Any:
+    """The scatter of window cotangents onto window extrema, one window offset at a time."""
+    counts, rank = np.shape(ct), np.ndim(ct)
+    if 0 in counts:
+        return full(np.shape(x), const(ct, 0))
+    fill = _identity_of(select_prim, typeof(x).dtype)[()]
+    ones = (1,) * rank
+    stacked = stack_windows(x, fill, window, strides, padding, ones, dilation)
+    find = argmax_p if select_prim is ge_p else argmin_p
+    chosen = find.bind(stacked, axes=(0,), index_dtype=np.dtype(np.int32))
+    reach = [1 + (n - 1) * s for n, s in zip(counts, strides, strict=True)]
+    zeros = full(counts, const(ct, 0))
+    total: Any = None
+    for i, offset in enumerate(window_offsets(window, dilation)):
+        mine = select_n(eq(chosen, const(chosen, i)), zeros, ct)
+        places = tuple(
+            (o - low, n + low - o - r, s - 1)
+            for o, n, (low, _), r, s in zip(
+                offset, np.shape(x), padding, reach, strides, strict=True
+            )
+        )
+        placed = pad_p.bind(mine, const(ct, 0), padding_config=places)
+        total = placed if total is None else add(total, placed)
+    return total
+
+
+class SelectAndScatterAdd(Primitive):
+    """The first operand, one element for each window, added where the second has its extrema."""
+
+    name = "select_and_scatter_add"
+
+    def shape(self, source: Any, x: Any, *, select_prim: Any, **window: Any) -> ShapedArray:
+        check_window(self.name, x, window["window_dimensions"], window["window_strides"])
+        return ShapedArray(x.shape, source.dtype, source.weak_type and x.weak_type)
+
+    @staticmethod
+    def ref(
+        source: np.ndarray,
+        x: np.ndarray,
+        *,
+        select_prim: Any,
+        window_dimensions: Shape,
+        window_strides: Shape,
+        padding: Padding,
+    ) -> np.ndarray:
+        ones = (1,) * x.ndim
+        chosen = _chosen(
+            select_prim,
+            x,
+            window_dimensions=window_dimensions,
+            window_strides=window_strides,
+            padding=padding,
+            base_dilation=ones,
+            window_dilation=ones,
+        )
+        places = window_places(chosen, window_dimensions, window_strides, padding)
+        inside = np.ones(chosen.shape, bool)
+        for place, n in zip(places, x.shape, strict=True):
+            inside &= (place >= 0) & (place < n)
+        wide = computable(source)
+        out = np.zeros(x.shape, wide.dtype)
+        np.add.at(out, tuple(place[inside] for place in places), wide[inside])
+        return out
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
+        return _jvp_in_first(self, primals, tangents, params)
+
+    def transpose(self, ct: Any, source: Any, x: Any, **params: Any) -> list[Any]:
+        ones = (1,) * np.ndim(x)
+        params |= {"base_dilation": ones, "window_dilation": ones}
+        return [select_and_gather_add_p.bind(ct, x, **params), None]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
+        moved = [at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True)]
+        return self.bind(*moved, **insert_axis(params, 0)), 0
+
+
+def window_places(
+    chosen: np.ndarray, window: Shape, strides: Shape, padding: Padding
+) -> list[np.ndarray]:
+    """The operand's index along each axis of the chosen element of every window."""
+    offsets = np.unravel_index(chosen, window)
+    starts = np.indices(chosen.shape)
+    return [
+        start * stride + offset - low
+        for start, stride, offset, (low, _) in zip(starts, strides, offsets, padding, strict=True)
+    ]
+
+
+reduce_window_sum_p = ReduceWindowSum()
+reduce_window_max_p, reduce_window_min_p = ReduceWindowMax(), ReduceWindowMin()
+select_and_gather_add_p, select_and_scatter_add_p = SelectAndGatherAdd(), SelectAndScatterAdd()
