@@ -194,6 +194,11 @@ from weft.lax.special import lgamma as lgamma
 from weft.lax.special import polygamma as polygamma
 from weft.lax.special import random_gamma_grad as random_gamma_grad
 from weft.lax.special import zeta as zeta
+from weft.lax.transfer import after_all as after_all
+from weft.lax.transfer import create_token as create_token
+from weft.lax.transfer import dce_sink as dce_sink
+from weft.lax.transfer import stage as stage
+from weft.lax.transfer import with_sharding_constraint as with_sharding_constraint
 from weft.lax.windows import padtype_to_pads as padtype_to_pads
 from weft.lax.windows import reduce_window as reduce_window
 from weft.lax.windows import reduce_window_shape_tuple as reduce_window_shape_tuple
@@ -340,6 +345,12 @@ from weft.prims.transcendental import sinh_p as sinh_p
 from weft.prims.transcendental import sqrt_p as sqrt_p
 from weft.prims.transcendental import tan_p as tan_p
 from weft.prims.transcendental import tanh_p as tanh_p
+from weft.prims.transfer import after_all_p as after_all_p
+from weft.prims.transfer import create_token_p as create_token_p
+from weft.prims.transfer import dce_sink_p as dce_sink_p
+from weft.prims.transfer import device_put_p as device_put_p
+from weft.prims.transfer import sharding_constraint_p as sharding_constraint_p
+from weft.prims.transfer import stage_p as stage_p
 from weft.prims.window import reduce_window_max_p as reduce_window_max_p
 from weft.prims.window import reduce_window_min_p as reduce_window_min_p
 from weft.prims.window import reduce_window_sum_p as reduce_window_sum_p

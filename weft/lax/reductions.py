@@ -154,9 +154,7 @@ def reduce(
     closed = reduction_jaxpr(computation, tuple(map(typeof, flat_inits)), structure)
     ndim = np.ndim(flat[0])
     dims = tuple([d + ndim if d < 0 else d for d in dimensions])
-    out = reduce_p.bind(
-        *flat, *flat_inits, computation=computation, jaxpr=closed, dimensions=dims
-    )
+    out = reduce_p.bind(*flat, *flat_inits, computation=computation, jaxpr=closed, dimensions=dims)
     return tree.unflatten(structure, out)
 
 
@@ -227,7 +225,7 @@ def _stage_reduction(computation: Any, avals: tuple[Any, ...], structure: Any) -
 
     closed = stage(flat, [*avals, *avals])
     for given, made in zip(avals, closed.out_avals, strict=True):
-        if made.shape or made.dtype != given.dtype:
+        if made.shape != given.shape or made.dtype != given.dtype:
             raise TypeError(
                 f"the function of a reduction over {given.str_short()} returned"
                 f" {made.str_short()}: it must return what it is given"

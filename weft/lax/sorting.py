@@ -20,9 +20,7 @@ def _axis(axis: int, ndim: int) -> int:
     return axis % ndim
 
 
-def sort(
-    operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1
-) -> Any:
+def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
     """Sort an array, or several alike by the first ``num_keys`` of them.
 
     Zeros of both signs are equal, NaNs go last, complex numbers go by real part, then imaginary.
@@ -41,9 +39,7 @@ def sort(
                 " and their number"
             )
         axis = _axis(dimension, len(typeof(operand[0]).shape))
-        return tuple(
-            sort_p.bind(*operand, dimension=axis, is_stable=is_stable, num_keys=num_keys)
-        )
+        return tuple(sort_p.bind(*operand, dimension=axis, is_stable=is_stable, num_keys=num_keys))
     if num_keys != 1:
         raise ValueError(f"sort of a single operand has one key, got num_keys={num_keys}")
     axis = _axis(dimension, np.ndim(operand))

@@ -91,7 +91,7 @@ def _transform(name: str, kind: FftType, a: Any, s: Sizes, axes: Sizes, norm: An
     order = (*others, *found)
     moved = order != tuple(range(x.ndim))
     if moved:
-        x = x.transpose(*order)
+        x = lax.transpose(x, order)
     own = x.shape[len(others) :]
     if sizes is not None:
         half = kind == FftType.IRFFT
@@ -105,7 +105,7 @@ def _transform(name: str, kind: FftType, a: Any, s: Sizes, axes: Sizes, norm: An
     scale = _scale(norm, inverse, int(np.prod(sizes, dtype=object)), result.dtype)
     if scale is not None:
         result = result * scale
-    return result.transpose(*np.argsort(order).tolist()) if moved else result
+    return lax.transpose(result, _inverse(order)) if moved else result
 
 
 def _by_three(x: Any, kind: FftType, sizes: tuple[int, ...]) -> Any:
@@ -116,13 +116,19 @@ def _by_three(x: Any, kind: FftType, sizes: tuple[int, ...]) -> Any:
     lead = x.ndim - len(sizes)
     split = x.ndim - count
     forth = (*range(lead), *range(split, x.ndim), *range(lead, split))
-    back = tuple(np.argsort(forth).tolist())
+    back = _inverse(forth)
     last, first = sizes[-count:], sizes[:-count]
     if kind in (FftType.FFT, FftType.RFFT):
         x = lax.fft(x, kind, last)
-        return _by_three(x.transpose(*forth), FftType.FFT, first).transpose(*back)
-    x = _by_three(x.transpose(*forth), FftType.IFFT, first).transpose(*back)
-    return lax.fft(x, kind, last)
+        rest = _by_three(lax.transpose(x, forth), FftType.FFT, first)
+        return lax.transpose(rest, back)
+    x = _by_three(lax.transpose(x, forth), FftType.IFFT, first)
+    return lax.fft(lax.transpose(x, back), kind, last)
+
+
+def _inverse(order: Sequence[int]) -> tuple[int, ...]:
+    """The permutation that undoes another."""
+    return tuple(np.argsort(order).tolist())
 
 
 def _transform_1d(name: str, kind: FftType, a: Any, n: Any, axis: Any, norm: Any) -> Array:

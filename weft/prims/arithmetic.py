@@ -326,7 +326,8 @@ class Abs(Elementwise):
                 out, new_dtype=typeof(x).dtype, weak_type=False, sharding=None
             )
             zero = eq(size, const(x, 0))
-            return real(mul(g, div(conj(x), select_n(zero, size, const(x, 1)))))
+            one = broadcast_to(const(x, 1), np.shape(x))
+            return real(mul(g, div(conj(x), select_n(zero, size, one))))
         return select_n(ge(x, const(x, 0)), neg(g), g)
 
 

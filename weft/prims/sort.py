@@ -255,9 +255,7 @@ class ApproxTopK(Primitive):
     ) -> tuple[np.ndarray, np.ndarray]:
         dimension = reduction_dimension % x.ndim
         aval = ShapedArray(x.shape, x.dtype)
-        out, _ = self.shape(
-            aval, reduction_dimension=dimension, is_max_k=is_max_k, **params
-        )
+        out, _ = self.shape(aval, reduction_dimension=dimension, is_max_k=is_max_k, **params)
         (key,) = sort_keys(x)
         order = np.argsort(~key if is_max_k else key, axis=dimension, kind="stable")
         return _first_in_order(x, order, min(out.shape[dimension], x.shape[dimension]), dimension)

@@ -59,9 +59,7 @@ def reduce_window_shape(
     if window_dilation is not None:
         window = dilate_shape(window, window_dilation)
     padded = [n + low + high for n, (low, high) in zip(shape, padding, strict=True)]
-    return tuple(
-        [window_count(n, w, s) for n, w, s in zip(padded, window, strides, strict=True)]
-    )
+    return tuple([window_count(n, w, s) for n, w, s in zip(padded, window, strides, strict=True)])
 
 
 def check_window(name: str, x: Any, window: Shape, strides: Shape, *dilations: Shape) -> None:

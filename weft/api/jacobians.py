@@ -1,0 +1,209 @@
+"""Jacobians and Hessians: derivatives along every element, batched."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.api.arguments import check_callable, split_argnums
+from weft.api.autodiff import jvp, vjp
+from weft.api.batching import vmap
+from weft.base.traceback import api_boundary
+from weft.core.avals import ShapedArray
+from weft.core.registry import lookup
+from weft.core.trace import box, typeof
+from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
+
+
+def jacfwd(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """The Jacobian of ``fun``, column by column, by forward mode.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.jacfwd(lambda x: x * x)(jnp.array([1.0, 2.0]))
+    Array([[2., 0.],
+           [0., 4.]], dtype=float32)
+    """
+    check_callable(fun)
+
+    @functools.wraps(fun, updated=())
+    @api_boundary
+    def jacobian_of(*args: Any, **kwargs: Any) -> Any:
+        of_chosen, chosen, _ = split_argnums(
+            functools.partial(fun, **kwargs), argnums, args, "jacfwd"
+        )
+        chosen = tuple(chosen)
+        for x in tree_flatten(chosen)[0]:
+            _check_forward_input(x, holomorphic)
+
+        def push(tangents: Any) -> Any:
+            if has_aux:
+                y, t, aux = jvp(of_chosen, chosen, tangents, has_aux=True)
+                return y, t, aux
+            y, t = jvp(of_chosen, chosen, tangents)
+            return y, t, None
+
+        y, columns, aux = vmap(push, out_axes=(None, -1, None))(standard_basis(chosen))
+        for leaf in tree_flatten(y)[0]:
+            _check_output("jacfwd", leaf, holomorphic)
+        example = chosen[0] if isinstance(argnums, int) else chosen
+        result = tree_map(lambda c: _unravel(example, -1, c), columns)
+        return (result, aux) if has_aux else result
+
+    return jacobian_of
+
+
+def jacrev(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """The Jacobian of ``fun``, row by row, by reverse mode.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.jacrev(lambda x: x * x)(jnp.array([1.0, 2.0]))
+    Array([[2., 0.],
+           [0., 4.]], dtype=float32)
+    """
+    check_callable(fun)
+
+    @functools.wraps(fun, updated=())
+    @api_boundary
+    def jacobian_of(*args: Any, **kwargs: Any) -> Any:
+        of_chosen, chosen, _ = split_argnums(
+            functools.partial(fun, **kwargs), argnums, args, "jacrev"
+        )
+        for x in tree_flatten(chosen)[0]:
+            _check_reverse_input(x, holomorphic, allow_int)
+        aux = None
+        if has_aux:
+            y, pull, aux = vjp(of_chosen, *chosen, has_aux=True)
+        else:
+            y, pull = vjp(of_chosen, *chosen)
+        for leaf in tree_flatten(y)[0]:
+            _check_output("jacrev", leaf, holomorphic)
+        rows = vmap(pull)(standard_basis(y))
+        rows = rows[0] if isinstance(argnums, int) else rows
+        leaves, row_tree = tree_flatten(rows)
+        # outer structure of the output, inner structure of the arguments
+        per_leaf = [_unravel(y, 0, leaf) for leaf in leaves]
+        out_tree = tree_flatten(y)[1]
+        columns = [tree_flatten(p)[0] for p in per_leaf]
+        nested = [
+            tree_unflatten(row_tree, [c[i] for c in columns]) for i in range(out_tree.num_leaves)
+        ]
+        result = tree_unflatten(out_tree, nested)
+        return (result, aux) if has_aux else result
+
+    return jacobian_of
+
+
+jacobian = jacrev
+
+
+def hessian(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """The second derivatives of ``fun``: forward mode over reverse mode.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.hessian(lambda x: jnp.sum(x ** 3))(jnp.array([1.0, 2.0]))
+    Array([[ 6.,  0.],
+           [ 0., 12.]], dtype=float32)
+    """
+    inner = jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic)
+    return jacfwd(inner, argnums, has_aux=has_aux, holomorphic=holomorphic)
+
+
+def standard_basis(tree: Any) -> Any:
+    """The unit tangents of a tree of arrays, stacked along a leading axis."""
+    leaves, structure = tree_flatten(tree)
+    avals = [typeof(x) for x in leaves]
+    total = sum(a.size for a in avals)
+    basis, offset = [], 0
+    for aval in avals:
+        dtype = aval.dtype
+        if not dtypes.issubdtype(dtype, np.inexact):
+            basis.append(np.zeros((total, *aval.shape), dtypes.float0))
+            offset += aval.size
+            continue
+        eye = np.zeros((total, aval.size), dtype)
+        eye[np.arange(aval.size) + offset, np.arange(aval.size)] = 1
+        basis.append(box(eye.reshape(total, *aval.shape), ShapedArray((total, *aval.shape), dtype)))
+        offset += aval.size
+    return tree_unflatten(structure, basis)
+
+
+def _unravel(example: Any, axis: int, x: Any) -> Any:
+    """One axis of ``x`` split into the shapes of the leaves of ``example``."""
+    leaves, structure = tree_flatten(example)
+    axis = axis % np.ndim(x)
+    shapes = [np.shape(leaf) for leaf in leaves]
+    sizes = tuple(prod(s) for s in shapes)
+    parts = [x] if len(sizes) == 1 else lookup("split").bind(x, sizes=sizes, axis=axis)
+    rest = np.shape(x)
+    reshape = lookup("reshape")
+    return tree_unflatten(
+        structure,
+        [
+            reshape.bind(
+                part,
+                new_sizes=(*rest[:axis], *shape, *rest[axis + 1 :]),
+                dimensions=None,
+                sharding=None,
+            )
+            for part, shape in zip(parts, shapes, strict=True)
+        ],
+    )
+
+
+def _check_forward_input(x: Any, holomorphic: bool) -> None:
+    dtype = typeof(x).dtype
+    if holomorphic:
+        if not dtypes.issubdtype(dtype, np.complexfloating):
+            raise TypeError(f"jacfwd with holomorphic=True takes complex inputs, got {dtype}")
+    elif not dtypes.issubdtype(dtype, np.floating):
+        raise TypeError(
+            f"jacfwd takes real inputs, got {dtype}; convert the input to a floating dtype, pass"
+            " holomorphic=True for a holomorphic function, or use jvp"
+        )
+
+
+def _check_reverse_input(x: Any, holomorphic: bool, allow_int: bool) -> None:
+    dtype = typeof(x).dtype
+    if holomorphic and not dtypes.issubdtype(dtype, np.complexfloating):
+        raise TypeError(f"jacrev with holomorphic=True takes complex inputs, got {dtype}")
+    if not dtypes.issubdtype(dtype, np.inexact) and not allow_int:
+        raise TypeError(
+            f"jacrev takes real or complex inputs, got {dtype}; convert the input to a floating"
+            " dtype, or pass allow_int=True"
+        )
+
+
+def _check_output(what: str, x: Any, holomorphic: bool) -> None:
+    dtype = typeof(x).dtype
+    if holomorphic:
+        if not dtypes.issubdtype(dtype, np.complexfloating):
+            raise TypeError(f"{what} with holomorphic=True takes complex outputs, got {dtype}")
+    elif what == "jacrev" and dtypes.issubdtype(dtype, np.complexfloating):
+        raise TypeError(
+            f"jacrev takes functions of real output, got {dtype}; pass holomorphic=True for a"
+            " holomorphic function"
+        )
+    elif what == "jacrev" and not dtypes.issubdtype(dtype, np.floating):
+        raise TypeError(f"jacrev takes functions of real output, got {dtype}")
+

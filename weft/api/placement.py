@@ -1,0 +1,145 @@
+"""Where arrays are: device_put, device_get, waiting for results, scopes of evaluation."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from weft.base import knobs
+from weft.base.traceback import api_boundary
+from weft.core.array import Array
+from weft.core.registry import lookup
+from weft.core.trace import Tracer, eval_trace, state, typeof
+from weft.tree.compare import broadcast_prefix
+from weft.tree.functions import tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+
+@api_boundary
+def device_put(
+    x: Any,
+    device: Any = None,
+    *,
+    src: Any = None,
+    donate: Any = False,
+    may_alias: Any = None,
+) -> Any:
+    """A tree of arrays, placed on a device or by a sharding.
+
+    >>> import weft
+    >>> weft.device_put([1.0, 2.0])
+    [Array(1., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True)]
+    """
+    leaves, tree = tree_flatten(x)
+    if device is None or not isinstance(device, (tuple, list, dict)):
+        places = [device] * len(leaves)
+    else:
+        places = broadcast_prefix(device, x, is_leaf=lambda d: d is None)
+    for leaf in leaves:
+        typeof(leaf)
+    put = lookup("device_put")
+    outs = put.bind(
+        *leaves,
+        devices=tuple(places),
+        srcs=(src,) * len(leaves),
+        copy_semantics=("reuse",) * len(leaves),
+    )
+    return tree_unflatten(tree, outs)
+
+
+@api_boundary
+def device_get(x: Any) -> Any:
+    """A tree of arrays as NumPy arrays.
+
+    >>> import weft
+    >>> weft.device_get(weft.numpy.ones(2))
+    array([1., 1.], dtype=float32)
+    """
+
+    def get(leaf: Any) -> Any:
+        if isinstance(leaf, Tracer):
+            return np.asarray(leaf)
+        if isinstance(leaf, Array):
+            return np.asarray(leaf)
+        return leaf if not hasattr(leaf, "__array__") else np.asarray(leaf)
+
+    return tree_map(get, x)
+
+
+def block_until_ready(x: Any) -> Any:
+    """A tree of arrays, once all of it is computed."""
+    for leaf in tree_leaves(x):
+        if hasattr(leaf, "block_until_ready"):
+            leaf.block_until_ready()
+    return x
+
+
+def copy_to_host_async(x: Any) -> Any:
+    """A tree of arrays, its values on the way to the host: they are there already."""
+    return x
+
+
+def effects_barrier() -> None:
+    """Wait until all side effects have happened: CPU calls are synchronous."""
+
+
+@contextmanager
+def ensure_compile_time_eval() -> Iterator[None]:
+    """Compute in this block although a function is being traced; operands must be concrete.
+
+    >>> import weft, weft.numpy as jnp
+    >>> @weft.jit
+    ... def f(x):
+    ...     with weft.ensure_compile_time_eval():
+    ...         n = int(jnp.arange(4).shape[0])
+    ...     return x * n
+    >>> float(f(2.0))
+    8.0
+    """
+    previous = state.trace
+    state.trace = eval_trace
+    try:
+        yield
+    finally:
+        state.trace = previous
+
+
+@contextmanager
+def named_scope(name: str) -> Iterator[None]:
+    """Give what is traced in this block a name, for reading programs and profiles."""
+    if not isinstance(name, str):
+        raise TypeError(f"named_scope takes a string, got {name!r}")
+    previous = state.name_stack
+    state.name_stack = (*previous, name)
+    try:
+        yield
+    finally:
+        state.name_stack = previous
+
+
+def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+    """``fun`` traced under a name."""
+    label = name or getattr(fun, "__name__", "named_call")
+
+    @functools.wraps(fun, updated=())
+    def named(*args: Any, **kwargs: Any) -> Any:
+        with named_scope(label):
+            return fun(*args, **kwargs)
+
+    return named
+
+
+def disable_jit(disable: bool = True) -> Any:
+    """A scope in which jitted functions and loops run as ordinary Python.
+
+    >>> import weft
+    >>> with weft.disable_jit():
+    ...     y = weft.jit(lambda x: x if x > 0 else -x)(-2.0)
+    >>> float(y)
+    2.0
+    """
+    return knobs.disable_jit(disable)
+

@@ -1,0 +1,156 @@
+"""Policies for ``checkpoint``: which values the forward pass keeps for the backward pass.
+
+A policy is called with a primitive, the abstract values of its operands and its parameters, and
+says whether its results may be kept. Any function of that form is a policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.control.remat import Offloadable, Recompute, Saveable, name_p
+
+Policy = Callable[..., Any]
+
+
+def everything_saveable(*_: Any, **__: Any) -> bool:
+    """Keep everything, as if there were no checkpoint."""
+    return True
+
+
+def nothing_saveable(*_: Any, **__: Any) -> bool:
+    """Compute everything again; this is what checkpoint does without a policy."""
+    return False
+
+
+class DotsSaveable:
+    """Keep matrix products and convolutions, which are dear to compute."""
+
+    def __init__(self, only_if_no_batch_dims: bool) -> None:
+        self.only_if_no_batch_dims = only_if_no_batch_dims
+
+    def __call__(self, prim: Any, *args: Any, **params: Any) -> bool:
+        if not self.only_if_no_batch_dims:
+            return prim.name in ("dot_general", "conv_general_dilated", "scaled_matmul_wrapper")
+        if prim.name == "dot_general":
+            _, (lhs_batch, rhs_batch) = params["dimension_numbers"]
+            return not lhs_batch and not rhs_batch
+        return prim.name == "scaled_matmul_wrapper" and args[0].shape[0] == 1
+
+    def __repr__(self) -> str:
+        return f"DotsSaveable(only_if_no_batch_dims={self.only_if_no_batch_dims})"
+
+    def __eq__(self, other: object) -> bool:
+        return repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+checkpoint_dots = dots_saveable = DotsSaveable(False)
+dots_with_no_batch_dims_saveable = DotsSaveable(True)
+checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
+
+
+def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
+    """Like ``dots_with_no_batch_dims_saveable``, keeping the products in another memory."""
+
+    def policy(prim: Any, *args: Any, **params: Any) -> Any:
+        if dots_with_no_batch_dims_saveable(prim, *args, **params):
+            return Offloadable(src=offload_src, dst=offload_dst)
+        return Recompute
+
+    return policy
+
+
+class SaveOnlyTheseNames:
+    """Keep the values that ``checkpoint_name`` gave one of these names."""
+
+    def __init__(self, saveable_names: frozenset[str]) -> None:
+        self.saveable_names = saveable_names
+
+    def __call__(self, prim: Any, *_: Any, **params: Any) -> bool:
+        return prim is name_p and params["name"] in self.saveable_names
+
+    def __repr__(self) -> str:
+        return f"SaveOnlyTheseNames(saveable_names={self.saveable_names})"
+
+
+class SaveAnyNamesButThese:
+    """Keep the values that ``checkpoint_name`` gave a name other than these."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self.names = names
+
+    def __call__(self, prim: Any, *_: Any, **params: Any) -> bool:
+        return prim is name_p and params["name"] not in self.names
+
+    def __repr__(self) -> str:
+        return f"SaveAnyNamesButThese(names={self.names})"
+
+
+def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
+    """Keep only values named by ``checkpoint_name``, and of those only the given names.
+
+    >>> save_only_these_names("hidden")
+    SaveOnlyTheseNames(saveable_names=frozenset({'hidden'}))
+    """
+    return SaveOnlyTheseNames(frozenset(names_which_can_be_saved))
+
+
+def save_any_names_but_these(*names_not_to_save: str) -> Policy:
+    """Keep only values named by ``checkpoint_name``, except those of the given names."""
+    return SaveAnyNamesButThese(frozenset(names_not_to_save))
+
+
+def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
+    """Keep every value but those that ``checkpoint_name`` gave one of the names."""
+
+    def policy(prim: Any, *_: Any, **params: Any) -> bool:
+        return not (prim is name_p and params["name"] in names_not_to_save)
+
+    return policy
+
+
+def save_and_offload_only_these_names(
+    *,
+    names_which_can_be_saved: Any,
+    names_which_can_be_offloaded: Any,
+    offload_src: str,
+    offload_dst: str,
+) -> Policy:
+    """Keep values of the first names, and values of the second names in another memory."""
+    saved, offloaded = set(names_which_can_be_saved), set(names_which_can_be_offloaded)
+    both = saved & offloaded
+    if both:
+        raise ValueError(
+            f"names are either saved or offloaded, but {sorted(both)} stand in both"
+            " names_which_can_be_saved and names_which_can_be_offloaded"
+        )
+
+    def policy(prim: Any, *_: Any, **params: Any) -> Any:
+        name = params["name"] if prim is name_p else None
+        if name in saved:
+            return Saveable
+        if name in offloaded:
+            return Offloadable(src=offload_src, dst=offload_dst)
+        return Recompute
+
+    return policy
+
+
+def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
+    """Keep what either of two policies keeps."""
+
+    def policy(prim: Any, *args: Any, **params: Any) -> bool:
+        first = policy_1(prim, *args, **params)
+        second = policy_2(prim, *args, **params)
+        if not (isinstance(first, bool) and isinstance(second, bool)):
+            raise ValueError(
+                "save_from_both_policies joins policies that return a bool, but they returned"
+                f" {first} and {second}; write one policy function instead"
+            )
+        return first or second
+
+    return policy

@@ -1,0 +1,275 @@
+"""The ``cond`` primitive: one of several programs, chosen by an index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.base.functional import merge_lists, partition_list
+from weft.core.ad import Zero, is_undef, zeros
+from weft.core.batching import AxisData, at_front, moveaxis
+from weft.core.effects import Effects, observable
+from weft.core.interpret import run
+from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var, eval_jaxpr, join_effects
+from weft.core.primitive import Primitive
+from weft.core.registry import lookup
+from weft.core.staging import stage
+from weft.control.initial_style import keep_outputs, transposed_program
+from weft.control.jit import numpy_consts, used_axis_names
+from weft.prims.arithmetic import eq, select_n, stop_gradient_p
+from weft.prims.families import const
+from weft.prims.shape import broadcast_in_dim_p
+from weft.transforms.dce import dce_closed
+from weft.transforms.jvp import jvp_jaxpr
+from weft.transforms.partial_eval import partial_eval_jaxpr
+from weft.transforms.vmap import batch_jaxpr
+
+Branches = tuple[ClosedJaxpr, ...]
+
+
+class Cond(Primitive):
+    """Operands are an int32 index in range, then what every branch takes."""
+
+    name = "cond"
+    multiple_results = True
+
+    def shape(self, index: Any, *avals: Any, branches: Branches, **params: Any) -> list[Any]:
+        return branches[0].out_avals
+
+    def eqn_effects(self, avals: Any, params: Any) -> Effects:
+        return join_effects(b.effects for b in params["branches"])
+
+    def axis_names(self, params: Any) -> Any:
+        return set().union(*(used_axis_names(b.jaxpr) for b in params["branches"]))
+
+    @staticmethod
+    def ref(index: Any, *args: Any, branches: Branches, **params: Any) -> list[Any]:
+        chosen = branches[min(max(int(index), 0), len(branches) - 1)]
+        return run(chosen.jaxpr, numpy_consts(chosen), args)
+
+    def jvp(self, primals: Any, tangents: Any, *, branches: Branches, **params: Any) -> Any:
+        index, *ops = primals
+        nonzeros = [type(t) is not Zero for t in tangents[1:]]
+        out_nonzeros = _any(jvp_jaxpr(b, nonzeros, False)[1] for b in branches)
+        with_tangents = tuple(jvp_jaxpr(b, nonzeros, out_nonzeros)[0] for b in branches)
+        given = [t for t in tangents[1:] if type(t) is not Zero]
+        outs = self.bind(index, *ops, *given, branches=with_tangents, **params)
+        count = len(out_nonzeros)
+        primals_out, rest = outs[:count], iter(outs[count:])
+        tangents_out = [
+            next(rest) if nz else Zero.from_primal(p)
+            for p, nz in zip(primals_out, out_nonzeros, strict=True)
+        ]
+        return primals_out, tangents_out
+
+    def transpose(
+        self, cts: Any, index: Any, *ops: Any, branches: Branches, **params: Any
+    ) -> list[Any]:
+        linear = [is_undef(x) for x in ops]
+        nonzero = [type(ct) is not Zero for ct in cts]
+        wanted = _any(transposed_program(b, linear, nonzero, False)[1] for b in branches)
+        backward = tuple(transposed_program(b, linear, nonzero, wanted)[0] for b in branches)
+        known = [x for x in ops if not is_undef(x)]
+        given = [ct for ct in cts if type(ct) is not Zero]
+        outs = iter(self.bind(index, *known, *given, branches=backward, **params))
+        flags = iter(wanted)
+        result: list[Any] = [None]
+        for x in ops:
+            if not is_undef(x):
+                result.append(None)
+            else:
+                result.append(next(outs) if next(flags) else Zero(x.aval.to_cotangent_aval()))
+        return result
+
+    def batch(
+        self, axis: AxisData, args: Any, dims: Any, *, branches: Branches, **params: Any
+    ) -> tuple[list[Any], list[int | None]]:
+        index, index_dim = args[0], dims[0]
+        if index_dim is not None and "branches_platforms" in params:
+            # every element runs on the same platform: ask for it again, unbatched
+            index = lookup("platform_index").bind(platforms=params["branches_platforms"])
+            index_dim = None
+        if index_dim is not None:
+            return _select_branches(axis, args, dims, branches)
+        batched = [d is not None for d in dims[1:]]
+        ops = [x if d is None else moveaxis(x, d, 0) for x, d in zip(args[1:], dims[1:])]
+        out_batched = _any(batch_jaxpr(b, axis, batched, False)[1] for b in branches)
+        over_batch = tuple(batch_jaxpr(b, axis, batched, out_batched)[0] for b in branches)
+        outs = self.bind(index, *ops, branches=over_batch, **params)
+        return outs, [0 if b else None for b in out_batched]
+
+    def partial_eval(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
+        unknown = [trace.is_unknown(x) for x in args]
+        if unknown[0]:
+            return trace.emit(self, args, params)
+        branches = params["branches"]
+        known_ops, unknown_ops = partition_list(unknown[1:], args[1:])
+        split = _split_branches(branches, unknown[1:])
+        known_outs = self.bind(args[0], *known_ops, **dict(params, branches=split.known))
+        n_known = len(split.out_unknown) - sum(split.out_unknown)
+        residuals = [known_ops[i] for i in split.forwarded] + list(known_outs[n_known:])
+        rest = [args[0], *residuals, *unknown_ops]
+        unknown_outs = trace.emit(self, rest, dict(params, branches=split.unknown))
+        return merge_lists(split.out_unknown, known_outs[:n_known], unknown_outs)
+
+    def dce(self, used: list[bool], eqn: JaxprEqn) -> JaxprEqn | None:
+        if not any(used) and not observable(eqn.effects):
+            return None
+        branches = eqn.params["branches"]
+        used_ops = _any(dce_closed(b, used)[1] for b in branches)
+        smaller = tuple(dce_closed(b, used, used_ops)[0] for b in branches)
+        index, *ops = eqn.invars
+        return eqn.replace(
+            invars=[index, *(x for x, u in zip(ops, used_ops, strict=True) if u)],
+            outvars=[v for v, u in zip(eqn.outvars, used, strict=True) if u],
+            params=dict(eqn.params, branches=smaller),
+            effects=join_effects(b.effects for b in smaller),
+        )
+
+
+def _any(flags: Any) -> list[bool]:
+    """Flags that are true in any of several lists."""
+    return [any(column) for column in zip(*flags, strict=True)]
+
+
+def _select_branches(
+    axis: AxisData, args: Any, dims: Any, branches: Branches
+) -> tuple[list[Any], list[int | None]]:
+    """All branches over the whole batch, then each element's own result."""
+    index, *ops = (at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True))
+    branch_outs = []
+    for i, branch in enumerate(branches):
+        program, _ = batch_jaxpr(branch, axis, [True] * len(ops), True)
+        chosen = eq(index, const(index, i))
+        # Elements that take another branch must not put NaN into the derivatives of this one.
+        guarded = [_broadcast_select(chosen, stop_gradient_p.bind(x), x) for x in ops]
+        branch_outs.append(eval_jaxpr(program.jaxpr, program.consts, *guarded))
+    outs = [_broadcast_select(index, *cases) for cases in zip(*branch_outs, strict=True)]
+    return outs, [0] * len(outs)
+
+
+def _broadcast_select(which: Any, *cases: Any) -> Any:
+    shape = np.shape(cases[0])
+    if np.ndim(which) != len(shape):
+        dims = tuple(range(np.ndim(which)))
+        which = broadcast_in_dim_p.bind(
+            which, shape=shape, broadcast_dimensions=dims, sharding=None
+        )
+    return select_n(which, *cases)
+
+
+class _Split:
+    """Branches split in known and unknown parts of one signature.
+
+    Residuals are known operands (at positions ``forwarded`` among them), then results of the
+    known branches; a branch fills those of another with zeros.
+    """
+
+    __slots__ = ("known", "unknown", "out_unknown", "forwarded")
+
+    def __init__(self, known: Any, unknown: Any, out_unknown: Any, forwarded: Any) -> None:
+        self.known: Branches = known
+        self.unknown: Branches = unknown
+        self.out_unknown: list[bool] = out_unknown
+        self.forwarded: list[int] = forwarded
+
+
+def _split_branches(branches: Branches, unknown: Sequence[bool]) -> _Split:
+    key = ("split_cond", tuple(map(id, branches)), tuple(unknown))
+    found = branches[0]._memo.get(key)
+    if found is None:
+        # the key holds addresses, so the branches must live as long as the entry
+        found = branches[0]._memo[key] = (_split(branches, unknown), branches[1:])
+    return found[0]
+
+
+def _split(branches: Branches, unknown: Sequence[bool]) -> _Split:
+    out_unknown = _any(partial_eval_jaxpr(b, unknown, False)[2] for b in branches)
+    parts = [partial_eval_jaxpr(b, unknown, out_unknown) for b in branches]
+    n_known = len(out_unknown) - sum(out_unknown)
+    sources = [_residual_sources(known, n_known) for known, *_ in parts]
+    forwarded = sorted({i for source in sources for i in source if i is not None})
+    computed = [
+        [a for a, s in zip(avals, source, strict=True) if s is None]
+        for (*_, avals), source in zip(parts, sources, strict=True)
+    ]
+    merged, places = _merge_types(computed)
+    known_parts, unknown_parts = [], []
+    for (known, rest, _, avals), source, place in zip(parts, sources, places, strict=True):
+        keep = [True] * n_known + [s is None for s in source]
+        known_parts.append(_fill_outputs(keep_outputs(known, keep), n_known, merged, place))
+        slots = _residual_slots(source, forwarded, place)
+        in_avals = [known.in_avals[i] for i in forwarded] + merged
+        unknown_parts.append(_widen_inputs(rest, len(avals), slots, in_avals))
+    return _Split(tuple(known_parts), tuple(unknown_parts), out_unknown, forwarded)
+
+
+def _residual_sources(known: ClosedJaxpr, n_known: int) -> list[int | None]:
+    """For each residual, which operand it is, or None if the known branch computes it."""
+    place: dict[Any, int] = {v: i for i, v in enumerate(known.jaxpr.invars)}
+    residuals = known.jaxpr.outvars[n_known:]
+    return [None if type(v) is Literal else place.pop(v, None) for v in residuals]
+
+
+def _merge_types(
+    branch_avals: Sequence[Sequence[Any]],
+) -> tuple[list[Any], list[list[int]]]:
+    """Types that hold any branch's residuals, and where each branch finds its own.
+
+    The k-th residual of some type shares its place with the k-th of that type elsewhere.
+    """
+    places: dict[tuple[Any, int], int] = {}
+    merged: list[Any] = []
+    found = []
+    for avals in branch_avals:
+        seen: dict[Any, int] = {}
+        mine = []
+        for aval in avals:
+            k = seen[aval] = seen.get(aval, -1) + 1
+            if (aval, k) not in places:
+                places[aval, k] = len(merged)
+                merged.append(aval)
+            mine.append(places[aval, k])
+        found.append(mine)
+    return merged, found
+
+
+def _fill_outputs(
+    known: ClosedJaxpr, n_known: int, merged: Sequence[Any], place: Sequence[int]
+) -> ClosedJaxpr:
+    """The known branch with an output for every merged residual, zeros where it has none."""
+    if list(place) == list(range(len(merged))):
+        return known
+
+    def filled(*args: Any) -> list[Any]:
+        outs = eval_jaxpr(known.jaxpr, known.consts, *args)
+        own = dict(zip(place, outs[n_known:], strict=True))
+        return outs[:n_known] + [own[i] if i in own else zeros(a) for i, a in enumerate(merged)]
+
+    return stage(filled, known.in_avals, known.debug_info)
+
+
+def _residual_slots(
+    source: Sequence[int | None], forwarded: Sequence[int], place: Sequence[int]
+) -> list[int]:
+    """Where each residual of a branch is among the residuals of all."""
+    computed = iter(place)
+    position = {i: k for k, i in enumerate(forwarded)}
+    return [len(forwarded) + next(computed) if s is None else position[s] for s in source]
+
+
+def _widen_inputs(
+    rest: ClosedJaxpr, count: int, slots: Sequence[int], avals: Sequence[Any]
+) -> ClosedJaxpr:
+    """The unknown branch, taking the residuals of all in the place of its own ``count``."""
+    jaxpr = rest.jaxpr
+    leading: list[Var] = [Var(aval) for aval in avals]
+    for slot, v in zip(slots, jaxpr.invars[:count], strict=True):
+        leading[slot] = v
+    wide = jaxpr.replace(invars=[*leading, *jaxpr.invars[count:]], debug_info=None)
+    return ClosedJaxpr(wide, rest.consts)
+
+
+cond_p = Cond()

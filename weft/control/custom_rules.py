@@ -1,0 +1,219 @@
+"""What functions with derivative rules of their own share: arguments, symbolic zeros, messages."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.ad import Zero, zeros
+from weft.core.batching import AxisData, match_axis
+from weft.core.trace import typeof
+from weft.transforms.vmap import batched, unbatched
+from weft.tree.functions import tree_map, tree_unflatten
+
+
+class SymbolicZero:
+    """A tangent or cotangent known to be zero, as rules with ``symbolic_zeros=True`` see it."""
+
+    def __init__(self, aval: Any) -> None:
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return "SymbolicZero"
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "aval":
+            raise AttributeError(name)
+        return getattr(self.aval, name)
+
+    @staticmethod
+    def from_primal_value(val: Any) -> SymbolicZero:
+        return SymbolicZero(typeof(val).to_tangent_aval())
+
+
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+    """Zero tangents for a tree of values.
+
+    >>> zero_from_primal(1.5, symbolic_zeros=True)
+    SymbolicZero
+    """
+    make = SymbolicZero if symbolic_zeros else zeros
+    return tree_map(lambda x: make(typeof(x).to_tangent_aval()), val)
+
+
+def to_rule(x: Any) -> Any:
+    """A tangent as a rule sees it."""
+    return SymbolicZero(x.aval) if type(x) is Zero else x
+
+
+def from_rule(x: Any) -> Any:
+    """A tangent that a rule returned."""
+    return Zero(x.aval) if type(x) is SymbolicZero else x
+
+
+class AnyAxis:
+    """Stands for the axis names of a Python function, which may speak to any of them."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+any_axis = AnyAxis()
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+def name_of(fun: Any) -> str:
+    """The name of a function for messages and printed programs."""
+    return getattr(fun, "__name__", None) or type(fun).__name__
+
+
+def named(flat: Any, fun: Any) -> Any:
+    """``flat``, printed under the name of ``fun``."""
+    flat.__name__ = name_of(fun)
+    return flat
+
+
+class Signature:
+    """Makes positional arguments of those of a call, by the signature of the function."""
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        self.fun = fun
+        self.signature: inspect.Signature | None = None
+        if not isinstance(fun, functools.partial):
+            try:
+                self.signature = inspect.signature(fun)
+            except (TypeError, ValueError):
+                pass
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        parameters = [] if self.signature is None else list(self.signature.parameters.values())
+        self.positional = [p.name for p in parameters if p.kind in kinds]
+        # With so many positional arguments and no others, nothing is left to resolve.
+        self.complete = len(parameters) if len(self.positional) == len(parameters) else -1
+
+    def resolve(self, what: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The arguments of a call, all of them positional, defaults filled in."""
+        if not kwargs and len(args) == self.complete:
+            return args
+        try:
+            if self.signature is None:
+                if kwargs:
+                    raise TypeError(f"its signature is not known, keywords given: {list(kwargs)}")
+                return args
+            bound = self.signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            keyword_only = [k for k in bound.kwargs if k in kwargs]
+            if keyword_only:
+                raise TypeError(f"keyword-only arguments have no position: {keyword_only}")
+        except TypeError as error:
+            raise TypeError(
+                f"the arguments of the {what} function {name_of(self.fun)} must have positions:"
+                f" {error}"
+            ) from None
+        return bound.args
+
+    def positions(self, names: Sequence[str]) -> list[int]:
+        """Positions of the parameters of the given names."""
+        given = (names,) if isinstance(names, str) else names
+        for name in given:
+            if name not in self.positional:
+                raise ValueError(
+                    f"nondiff_argnames names {name!r}, but {name_of(self.fun)} has the positional"
+                    f" parameters {', '.join(self.positional) or 'none'}"
+                )
+        return [self.positional.index(name) for name in given]
+
+
+def static_positions(signature: Signature, argnums: Any, argnames: Any) -> tuple[int, ...]:
+    """The positions that ``nondiff_argnums`` and ``nondiff_argnames`` speak of."""
+    nums = {argnums} if isinstance(argnums, int) else set(argnums)
+    if argnames:
+        nums.update(signature.positions(argnames))
+    return tuple(sorted(nums))
+
+
+def with_static(fun: Callable[..., Any], static: tuple[int, ...], args: Sequence[Any]) -> Any:
+    """``fun`` as a function of the other arguments, those at ``static`` held fixed."""
+
+    def of_rest(*rest: Any) -> Any:
+        given = iter(rest)
+        return fun(*(args[i] if i in static else next(given) for i in range(len(args))))
+
+    return of_rest
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+def types_in(tree: Any, avals: Sequence[Any]) -> str:
+    """The container with types in place of leaves."""
+    return str(tree_unflatten(tree, [_Bare(a.str_short()) for a in avals]))
+
+
+class _Bare(str):
+    """Text that containers print without quotation marks."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def same_types(avals: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether two lists of abstract values agree up to weak types."""
+    return len(avals) == len(others) and all(
+        a is b or a.strip_weak_type() == b.strip_weak_type()
+        for a, b in zip(avals, others, strict=True)
+    )
+
+
+def check_same_output(rule: str, fun: str, found: Any, expected: Any) -> None:
+    """Raise TypeError unless what the rule gives as the result is what the function gives."""
+    (tree, avals), (expected_tree, expected_avals) = found, expected
+    if tree != expected_tree:
+        raise TypeError(
+            f"{rule} must return as the first of its pair what {fun} returns, but the containers"
+            f" (pytree structures) differ: the rule has {types_in(tree, avals)}, the function"
+            f" {types_in(expected_tree, expected_avals)}"
+        )
+    if not same_types(avals, expected_avals):
+        raise TypeError(
+            f"{rule} must return as the first of its pair what {fun} returns, but the shapes/dtypes"
+            f" differ: the rule has {types_in(tree, avals)}, the function"
+            f" {types_in(expected_tree, expected_avals)}"
+        )
+
+
+# --- batching -------------------------------------------------------------------------------------
+
+
+class OutputDims:
+    """Batch dimensions of results, decided by whichever of function and rule runs first."""
+
+    def __init__(self, axis: AxisData, keep_unmapped: bool) -> None:
+        self.axis = axis
+        self.keep_unmapped = keep_unmapped
+        self.dims: list[int | None] | None = None
+
+    def settle(self, outs: Sequence[Any], dims: Sequence[int | None]) -> list[Any]:
+        """``outs`` with their batch dimensions as decided."""
+        if self.dims is None:
+            self.dims = [d if d is not None or self.keep_unmapped else 0 for d in dims]
+        return [self.move(x, d, wanted) for x, d, wanted in zip(outs, dims, self.dims, strict=True)]
+
+    def move(self, x: Any, dim: int | None, wanted: int | None) -> Any:
+        if type(x) is SymbolicZero:
+            return SymbolicZero(batched(x.aval, self.axis.size, wanted))
+        return match_axis(self.axis.size, dim, wanted, x)
+
+
+def unbatch_zeros(values: Sequence[Any], dims: Sequence[int | None]) -> tuple[list[Any], list[Any]]:
+    """Values and dimensions for a batched call; symbolic zeros become those of one element."""
+    out: list[Any] = []
+    out_dims: list[int | None] = []
+    for x, d in zip(values, dims, strict=True):
+        symbolic = type(x) is SymbolicZero
+        out.append(SymbolicZero(unbatched(x.aval, d)) if symbolic else x)
+        out_dims.append(None if symbolic else d)
+    return out, out_dims

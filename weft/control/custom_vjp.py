@@ -1,0 +1,516 @@
+"""Functions with a reverse-mode rule of their own: the ``custom_vjp`` decorator and primitives."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft import dtypes
+from weft.base.errors import UnexpectedTracerError
+from weft.base.traceback import api_boundary
+from weft.control.custom_jvp import call_function, stage_call
+from weft.control.custom_rules import (
+    OutputDims,
+    Signature,
+    SymbolicZero,
+    any_axis,
+    check_same_output,
+    from_rule,
+    name_of,
+    named,
+    static_positions,
+    to_rule,
+    unbatch_zeros,
+    with_static,
+)
+from weft.control.jit import used_axis_names
+from weft.control.remat_opt import cheap_primal
+from weft.core.ad import Zero, instantiate, zeros
+from weft.core.avals import ShapedArray, same_type
+from weft.core.batching import AxisData, match_axis
+from weft.core.debug_info import DebugInfo
+from weft.core.effects import observable
+from weft.core.interpret import run
+from weft.core.jaxpr import ClosedJaxpr, JaxprEqn
+from weft.core.primitive import Primitive
+from weft.core.registry import lookup
+from weft.core.trace import Tracer, typeof
+from weft.prims.arithmetic import mul
+from weft.prims.families import const
+from weft.transforms.dce import dce_closed
+from weft.transforms.vmap import batch, batched
+from weft.tree.functions import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from weft.tree.functions import tree_flatten_with_path, treedef_children
+from weft.tree.keys import keystr
+
+
+class CustomVJPException(Exception):
+    """A custom_vjp function was differentiated by something it closes over."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a custom_vjp function was differentiated with respect to a closed-over value, of"
+            " which its rule knows nothing; pass the value to the function as an argument and let"
+            " the bwd rule return a cotangent for it"
+        )
+
+
+class CustomVJPCall(Primitive):
+    """A call of a function whose reverse-mode derivative is given by two rules.
+
+    Bound with functions of flat values: ``fun(*args)``; ``fwd(args, perturbed)`` that returns
+    results, residuals and a context; ``bwd(context, residuals, cotangents)`` that returns the
+    cotangents of all arguments. Staged with ``call_jaxpr`` in place of ``fun``; its first
+    ``num_consts`` inputs are what the function closes over.
+    """
+
+    name = "custom_vjp_call"
+    multiple_results = True
+    holes = {"transpose": "reverse mode goes through custom_lin, which jvp binds"}
+
+    def shape(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
+        return call_jaxpr.out_avals
+
+    def eqn_effects(self, avals: Any, params: Any) -> Any:
+        return params["call_jaxpr"].effects
+
+    def evaluate(self, args: Any, params: dict[str, Any]) -> list[Any]:
+        return list(params["fun"](*args))
+
+    @staticmethod
+    def ref(*args: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
+        return run(call_jaxpr.jaxpr, (), args)
+
+    def stage(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
+        staged, consts = stage_call(params["fun"], args)
+        new_params = {
+            "call_jaxpr": staged,
+            "fwd_jaxpr_thunk": params["fwd"],
+            "bwd": params["bwd"],
+            "num_consts": len(consts),
+            "out_trees": params["out_trees"],
+            "symbolic_zeros": params["symbolic_zeros"],
+        }
+        return trace.emit(self, [*consts, *args], new_params)
+
+    def get_bind_params(self, params: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        closed, skipped = params["call_jaxpr"], params["num_consts"]
+        fwd_rule, bwd_rule = params["fwd_jaxpr_thunk"], params["bwd"]
+        fwd, bwd = fwd_rule, bwd_rule
+        if skipped:
+            const_cts = [Zero(a.to_cotangent_aval()) for a in closed.in_avals[:skipped]]
+
+            def fwd(args: Any, perturbed: Any) -> Any:
+                if any(perturbed[:skipped]):
+                    raise CustomVJPException
+                return fwd_rule(args[skipped:], perturbed[skipped:])
+
+            def bwd(context: Any, residuals: Any, cts: Any) -> list[Any]:
+                return [*const_cts, *bwd_rule(context, residuals, cts)]
+
+        return [], {
+            "fun": call_function(closed),
+            "fwd": named(fwd, fwd_rule) if skipped else fwd,
+            "bwd": named(bwd, bwd_rule) if skipped else bwd,
+            "out_trees": params["out_trees"],
+            "symbolic_zeros": params["symbolic_zeros"],
+        }
+
+    def jvp(
+        self,
+        primals: Any,
+        tangents: Any,
+        *,
+        fun: Any,
+        fwd: Any,
+        bwd: Any,
+        out_trees: Any,
+        symbolic_zeros: bool,
+    ) -> tuple[list[Any], list[Any]]:
+        in_zeros = [type(t) is Zero for t in tangents]
+        outs, residuals, context = fwd(primals, [not z for z in in_zeros])
+        out_avals = [typeof(x).to_tangent_aval() for x in outs]
+        given = [t for t in tangents if type(t) is not Zero]
+        out_tangents = custom_lin_p.bind(
+            *residuals,
+            *given,
+            num_res=len(residuals),
+            bwd=named(functools.partial(bwd, context), bwd),
+            out_avals=out_avals,
+            symbolic_zeros=symbolic_zeros,
+            in_zeros=in_zeros,
+        )
+        return outs, [
+            Zero(a) if a.dtype == dtypes.float0 else t
+            for t, a in zip(out_tangents, out_avals, strict=True)
+        ]
+
+    def batch(
+        self, axis: AxisData, args: Any, dims: Any, *, fun: Any, fwd: Any, bwd: Any, **params: Any
+    ) -> tuple[list[Any], list[int | None]]:
+        call = _BatchedCall(axis, dims, fun, fwd, bwd)
+        call.run.debug_info = getattr(fun, "debug_info", None)  # type: ignore[attr-defined]
+        outs = self.bind(
+            *args, fun=call.run, fwd=named(call.fwd, fwd), bwd=named(call.bwd, bwd), **params
+        )
+        return outs, call.decided.dims or []
+
+    def axis_names(self, params: Any) -> Any:
+        closed = params.get("call_jaxpr")
+        return any_axis if closed is None else used_axis_names(closed.jaxpr)
+
+    def dce(self, used: list[bool], eqn: JaxprEqn) -> JaxprEqn | None:
+        if not any(used) and not observable(eqn.effects):
+            return None
+        if all(used):
+            return eqn
+        params = eqn.params
+        fwd_rule, bwd_rule = params["fwd_jaxpr_thunk"], params["bwd"]
+        out_avals = params["call_jaxpr"].out_avals
+        empty = SymbolicZero if params["symbolic_zeros"] else zeros
+
+        def fwd(args: Any, perturbed: Any) -> Any:
+            outs, residuals, context = fwd_rule(args, perturbed)
+            return [x for x, u in zip(outs, used, strict=True) if u], residuals, context
+
+        def bwd(context: Any, residuals: Any, cts: Any) -> list[Any]:
+            given = iter(cts)
+            full = [
+                next(given) if u else empty(a.to_cotangent_aval())
+                for a, u in zip(out_avals, used, strict=True)
+            ]
+            return bwd_rule(context, residuals, full)
+
+        smaller, _ = dce_closed(params["call_jaxpr"], used, True)
+        rules = {"fwd_jaxpr_thunk": named(fwd, fwd_rule), "bwd": named(bwd, bwd_rule)}
+        return eqn.replace(
+            outvars=[v for v, u in zip(eqn.outvars, used, strict=True) if u],
+            params=dict(params, call_jaxpr=smaller, **rules),
+            effects=smaller.effects,
+        )
+
+
+class _BatchedCall:
+    """The function and rules of a call, over a batch."""
+
+    def __init__(self, axis: AxisData, dims: Any, fun: Any, fwd: Any, bwd: Any) -> None:
+        self.axis, self.dims = axis, dims
+        decided = self.decided = OutputDims(axis, all(d is None for d in dims))
+
+        def batched_fun(*values: Any) -> list[Any]:
+            return decided.settle(*batch(fun, axis, values, dims))
+
+        def batched_fwd(values: Any, perturbed: Any) -> Any:
+            kept: list[Any] = []
+
+            def flat(*args: Any) -> list[Any]:
+                outs, residuals, context = fwd(args, perturbed)
+                kept.extend((len(outs), context))
+                return [*outs, *residuals]
+
+            results, result_dims = batch(flat, axis, values, dims)
+            count, context = kept
+            outs = decided.settle(results[:count], result_dims[:count])
+            return outs, results[count:], (context, result_dims[count:])
+
+        def batched_bwd(context: Any, residuals: Any, cts: Any) -> list[Any]:
+            inner, residual_dims = context
+            given, given_dims = unbatch_zeros([*residuals, *cts], [*residual_dims, *decided.dims])
+            count = len(residuals)
+
+            def flat(*args: Any) -> list[Any]:
+                return bwd(inner, args[:count], args[count:])
+
+            outs, out_dims = batch(flat, axis, given, given_dims)
+            return [self._cotangent(*each) for each in zip(outs, out_dims, dims, strict=True)]
+
+        self.run, self.fwd, self.bwd = batched_fun, batched_fwd, batched_bwd
+
+    def _cotangent(self, ct: Any, dim: int | None, wanted: int | None) -> Any:
+        """The cotangent of an operand over a batch; the sum over it if the operand has none."""
+        size = self.axis.size
+        if type(ct) in (Zero, SymbolicZero):
+            return Zero(batched(ct.aval, size, wanted))
+        if wanted is not None:
+            return match_axis(size, dim, wanted, ct)
+        if dim is not None:
+            return lookup("reduce_sum").bind(ct, axes=(dim,), out_sharding=None)
+        return mul(ct, const(ct, size))
+
+
+class CustomLin(Primitive):
+    """The linear map of a custom_vjp function: it can only be transposed, by the bwd rule."""
+
+    name = "custom_lin"
+    multiple_results = True
+    holes = {
+        "ref": "a custom_vjp function has no forward-mode derivative to compute",
+        "jvp": "it stands in a linear program that is transposed, not differentiated",
+        "batch": "a custom_vjp function has no forward-mode derivative to batch",
+    }
+
+    def shape(self, *avals: Any, out_avals: Any, **params: Any) -> list[Any]:
+        return list(out_avals)
+
+    def evaluate(self, args: Any, params: dict[str, Any]) -> Any:
+        raise forward_mode_error(params["bwd"])
+
+    @staticmethod
+    def ref(*args: Any, bwd: Any, **params: Any) -> Any:
+        raise forward_mode_error(bwd)
+
+    def jvp(self, primals: Any, tangents: Any, *, bwd: Any, **params: Any) -> Any:
+        raise forward_mode_error(bwd)
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, *, bwd: Any, **params: Any) -> Any:
+        raise forward_mode_error(bwd)
+
+    def transpose(
+        self,
+        cts: Any,
+        *args: Any,
+        num_res: int,
+        bwd: Any,
+        out_avals: Any,
+        symbolic_zeros: bool,
+        in_zeros: Any,
+    ) -> list[Any]:
+        given = list(map(to_rule if symbolic_zeros else instantiate, cts))
+        found = bwd(args[:num_res], given)
+        wanted = [from_rule(ct) for ct, z in zip(found, in_zeros, strict=True) if not z]
+        return [None] * num_res + wanted
+
+
+def forward_mode_error(bwd: Any) -> TypeError:
+    return TypeError(
+        "can't apply forward-mode autodiff (jvp) to a custom_vjp function (its bwd rule is"
+        f" {name_of(bwd)}); define it with custom_jvp, which serves both modes, or use reverse"
+        " mode: grad, vjp, jacrev"
+    )
+
+
+custom_vjp_call_p = CustomVJPCall()
+custom_lin_p = CustomLin()
+
+
+# --- the decorator --------------------------------------------------------------------------------
+
+
+class CustomVJPPrimal(NamedTuple):
+    """What a fwd rule with ``symbolic_zeros=True`` is given for each leaf of its arguments."""
+
+    value: Any
+    perturbed: bool
+
+
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
+    """The values in a tree of ``CustomVJPPrimal``."""
+
+    def value(leaf: Any) -> Any:
+        if type(leaf) is not CustomVJPPrimal:
+            raise TypeError(f"expected leaves of type CustomVJPPrimal, got {type(leaf).__name__}")
+        return leaf.value
+
+    return tree_map(value, tree, is_leaf=lambda x: type(x) is CustomVJPPrimal)
+
+
+class custom_vjp:  # noqa: N801 - a decorator, spelled as users write it
+    """A function whose reverse-mode derivative is given by two rules, set with ``defvjp``.
+
+    >>> import weft, weft.numpy as jnp
+    >>> @weft.custom_vjp
+    ... def clipped(x):
+    ...     return x
+    >>> def fwd(x):
+    ...     return x, None
+    >>> def bwd(residuals, ct):
+    ...     return (jnp.clip(ct, -1.0, 1.0),)
+    >>> clipped.defvjp(fwd, bwd)
+    >>> float(weft.grad(lambda x: 10.0 * clipped(x))(3.0))
+    1.0
+    """
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        nondiff_argnums: Sequence[int] = (),
+        nondiff_argnames: Sequence[str] = (),
+    ) -> None:
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self.fwd: Callable[..., Any] | None = None
+        self.bwd: Callable[..., Any] | None = None
+        self.symbolic_zeros = False
+        self.optimize_remat = False
+        self._signature = Signature(fun)
+        self.nondiff_argnums = static_positions(self._signature, nondiff_argnums, nondiff_argnames)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__wrapped__":
+            raise AttributeError(name)
+        return getattr(self.__wrapped__, name)
+
+    def defvjp(
+        self,
+        fwd: Callable[..., Any],
+        bwd: Callable[..., Any],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
+    ) -> None:
+        """Set the rules.
+
+        ``fwd(*args)`` gives the result and residuals; ``bwd(residuals, cotangent)`` gives a tuple
+        of cotangents, one for each argument, None for zero. Arguments named by
+        ``nondiff_argnums`` come first in ``bwd``, each on its own, and get no cotangent.
+        """
+        if symbolic_zeros and optimize_remat:
+            raise NotImplementedError(
+                "optimize_remat=True cannot be combined with symbolic_zeros=True; choose one"
+            )
+        self.fwd, self.bwd = fwd, bwd
+        self.symbolic_zeros = symbolic_zeros
+        self.optimize_remat = optimize_remat
+
+    @api_boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        fun, fwd, bwd, static = self.fun, self.fwd, self.bwd, self.nondiff_argnums
+        if fwd is None or bwd is None:
+            raise AttributeError(
+                f"no VJP rule is defined for the custom_vjp function {name_of(fun)}; define one"
+                f" with {name_of(fun)}.defvjp(fwd, bwd)"
+            )
+        args = self._signature.resolve("custom_vjp", args, kwargs)
+        if static:
+            for i in static:
+                _check_no_tracer(fun, i, args[i])
+            bwd = functools.partial(bwd, *(args[i] for i in static))
+            partial_fun, fwd = with_static(fun, static, args), with_static(fwd, static, args)
+            args = tuple(x for i, x in enumerate(args) if i not in static)
+        else:
+            partial_fun = fun
+        if self.optimize_remat:
+            fwd = cheap_primal(partial_fun, fwd, fun)
+        leaves, in_tree = tree_flatten(args)
+        call = _FlatCall(self, partial_fun, fwd, bwd, in_tree, [typeof(x) for x in leaves])
+        outs = custom_vjp_call_p.bind(
+            *leaves,
+            fun=call,
+            fwd=named(functools.partial(call.forward), self.fwd),
+            bwd=named(functools.partial(call.backward), self.bwd),
+            out_trees=lambda: call.out_tree,
+            symbolic_zeros=self.symbolic_zeros,
+        )
+        return tree_unflatten(call.out_tree, outs)
+
+
+def _check_no_tracer(fun: Any, position: int, value: Any) -> None:
+    if any(isinstance(leaf, Tracer) for leaf in tree_leaves(value)):
+        raise UnexpectedTracerError(
+            f"argument {position} of the custom_vjp function {name_of(fun)} is named by"
+            " nondiff_argnums, but a traced array was passed there; nondiff_argnums is for"
+            " arguments that are no arrays, for example functions: pass the array as an ordinary"
+            " argument and let the bwd rule return None for it"
+        )
+
+
+class _FlatCall:
+    """One call: the function and its rules over flat values, with checks of what they return."""
+
+    def __init__(
+        self, owner: custom_vjp, fun: Any, fwd: Any, bwd: Any, in_tree: Any, in_avals: Any
+    ) -> None:
+        self.owner = owner
+        self.fun, self.fwd, self.bwd = fun, fwd, bwd
+        self.in_tree, self.in_avals = in_tree, in_avals
+        self.out_tree: Any = None
+        self.out_avals: list[Any] | None = None
+
+    @property
+    def debug_info(self) -> DebugInfo:
+        return DebugInfo("custom_vjp", self.owner.fun)
+
+    def __call__(self, *flat: Any) -> list[Any]:
+        outs, self.out_tree = tree_flatten(self.fun(*tree_unflatten(self.in_tree, flat)))
+        self.out_avals = [typeof(x) for x in outs]
+        return outs
+
+    def forward(self, flat: Any, perturbed: Any) -> tuple[list[Any], list[Any], Any]:
+        fun = name_of(self.owner.fun)
+        rule = f"the VJP fwd rule {name_of(self.owner.fwd)} of {fun}"
+        if self.owner.symbolic_zeros:
+            flat = [CustomVJPPrimal(x, p) for x, p in zip(flat, perturbed, strict=True)]
+        pair = self.fwd(*tree_unflatten(self.in_tree, flat))
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise TypeError(
+                f"{rule} must return a pair (list or tuple of length two) of the result and the"
+                f" residuals for the bwd rule, but got {pair}"
+            )
+        outs, out_tree = tree_flatten(pair[0])
+        residuals, res_tree = tree_flatten(pair[1])
+        avals = [typeof(x) for x in outs]
+        if self.out_avals is not None:
+            check_same_output(rule, fun, (out_tree, avals), (self.out_tree, self.out_avals))
+        self.out_tree = out_tree
+        return outs, residuals, (out_tree, res_tree)
+
+    def backward(self, context: Any, residuals: Any, cts: Any) -> list[Any]:
+        out_tree, res_tree = context
+        found = self.bwd(tree_unflatten(res_tree, residuals), tree_unflatten(out_tree, cts))
+        rule = f"the VJP bwd rule {name_of(self.owner.bwd)} of {name_of(self.owner.fun)}"
+        flat = _flatten_cotangents(rule, found, self.in_tree)
+        return [
+            _checked_cotangent(rule, self.in_tree, i, aval, ct)
+            for i, (aval, ct) in enumerate(zip(self.in_avals, flat, strict=True))
+        ]
+
+
+def _flatten_cotangents(rule: str, found: Any, in_tree: Any) -> list[Any]:
+    """The cotangents that a bwd rule returned, one for each leaf, None where it said so."""
+    if isinstance(found, list) and len(found) == len(treedef_children(in_tree)):
+        found = tuple(found)
+    marks = tree_unflatten(in_tree, [object()] * in_tree.num_leaves)
+    flat: list[Any] = []
+
+    def take(ct: Any, mark: Any) -> None:
+        count = len(tree_leaves(mark))
+        flat.extend([ct] * count)
+
+    try:
+        if not isinstance(found, tuple):
+            raise ValueError
+        tree_map(take, found, marks, is_leaf=lambda x: x is None)
+    except ValueError:
+        raise TypeError(
+            f"{rule} must return a tuple with one cotangent for each argument, in containers"
+            " (pytrees) like those of the arguments, but it returned the structure"
+            f" {tree_flatten(found)[1]} for arguments of structure {in_tree}; return None for an"
+            " argument whose cotangent is zero"
+        ) from None
+    return flat
+
+
+def _checked_cotangent(rule: str, in_tree: Any, i: int, aval: Any, ct: Any) -> Any:
+    expected = aval.to_cotangent_aval()
+    if ct is None or getattr(expected, "dtype", None) == dtypes.float0:
+        return Zero(expected)
+    found = ct.aval if type(ct) is SymbolicZero else typeof(ct)
+    if not _acceptable(expected, found, type(ct) is SymbolicZero):
+        marks = tree_unflatten(in_tree, range(in_tree.num_leaves))
+        path = keystr(tree_flatten_with_path(marks)[0][i][0])
+        raise ValueError(
+            f"{rule} must return cotangents of the types of the arguments, but at output{path} it"
+            f" returned {found.str_short()} for an argument of type {aval.str_short()}"
+        )
+    return Zero(found) if type(ct) is SymbolicZero else ct
+
+
+def _acceptable(expected: Any, found: Any, exactly: bool) -> bool:
+    if same_type(expected, found):
+        return True
+    if exactly or type(expected) is not ShapedArray or type(found) is not ShapedArray:
+        return False
+    # Rules often compute in another precision than their arguments have; that is let through.
+    return expected.shape == found.shape and dtypes.issubdtype(expected.dtype, np.inexact)

@@ -1,0 +1,253 @@
+"""Staging of user functions on trees, and the rearrangements of programs that control flow needs.
+
+What a staged function closes over (tracers of outer traces, arrays) are the constants of its
+program; ``separate_consts`` turns them into leading inputs, to be passed as operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.base import knobs
+from weft.base.functional import weakref_lru_cache
+from weft.core.ad import UndefPrimal, Zero, instantiate
+from weft.core.debug_info import DebugInfo
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
+from weft.core.staging import stage
+from weft.core.trace import Tracer, state, typeof
+from weft.transforms.dce import close, convert_constvars
+from weft.transforms.transpose import backward_pass
+from weft.tree.functions import tree_flatten, tree_leaves_with_path, tree_unflatten
+from weft.tree.keys import keystr
+from weft.tree.treedef import PyTreeDef
+
+Flags = Sequence[bool]
+
+
+def _context() -> Any:
+    return knobs.context_key(), state.axis_env
+
+
+@weakref_lru_cache(context=_context)
+def _trace_cell(fun: Any, in_tree: PyTreeDef, in_avals: tuple[Any, ...]) -> list[Any]:
+    return []
+
+
+def stage_tree_function(
+    fun: Callable[..., Any],
+    in_tree: PyTreeDef,
+    in_avals: Sequence[Any],
+    debug: DebugInfo | None = None,
+) -> tuple[ClosedJaxpr, PyTreeDef]:
+    """The program of a function of positional trees, and the structure of its result.
+
+    ``in_tree`` is the structure of the tuple of arguments. A function is traced once for the same
+    types while it lives, unless it closes over tracers.
+    """
+    try:
+        cell = _trace_cell(fun, in_tree, tuple(in_avals))
+    except TypeError:  # neither weak references to it nor a hash: nothing to remember it by
+        return _stage(fun, in_tree, in_avals, debug)
+    if not cell:
+        staged = _stage(fun, in_tree, in_avals, debug)
+        if any(isinstance(c, Tracer) for c in staged[0].consts):
+            return staged
+        cell.append(staged)
+    return cell[0]
+
+
+def _stage(
+    fun: Callable[..., Any], in_tree: PyTreeDef, in_avals: Sequence[Any], debug: DebugInfo | None
+) -> tuple[ClosedJaxpr, PyTreeDef]:
+    out_trees: list[PyTreeDef] = []
+
+    def flat(*leaves: Any) -> list[Any]:
+        result = fun(*tree_unflatten(in_tree, leaves))
+        outs, out_tree = tree_flatten(result)
+        _check_results(outs, out_tree, fun, debug)
+        out_trees.append(out_tree)
+        return outs
+
+    return stage(flat, in_avals, debug), out_trees[0]
+
+
+def _check_results(outs: list[Any], out_tree: PyTreeDef, fun: Any, debug: Any) -> None:
+    for i, x in enumerate(outs):
+        try:
+            typeof(x)
+        except TypeError:
+            info = debug or DebugInfo("staging", fun)
+            path = leaf_paths(out_tree)[i]
+            where = f" at output{keystr(path)}" if path else ""
+            raise TypeError(
+                f"function {info.func_src_info}, traced for {info.traced_for}, returned {x!r} of"
+                f" type {type(x).__name__}{where}; functions under transformations return arrays,"
+                " numbers and containers of them"
+            ) from None
+
+
+def leaf_paths(structure: PyTreeDef) -> list[tuple[Any, ...]]:
+    """The path of every leaf of a structure; empty paths where a class cannot be rebuilt."""
+    try:
+        dummies = tree_unflatten(structure, range(structure.num_leaves))
+        return [path for path, _ in tree_leaves_with_path(dummies)]
+    except Exception:  # the user's class refused placeholders; messages do without the path
+        return [()] * structure.num_leaves
+
+
+def separate_consts(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
+    """The program with its constants as leading inputs, and the constants."""
+    return close(convert_constvars(closed.jaxpr)), closed.consts
+
+
+def merge_branch_consts(
+    programs: Sequence[ClosedJaxpr],
+) -> tuple[list[ClosedJaxpr], list[Any]]:
+    """Programs that all take the constants of any of them as leading inputs, and the constants."""
+    place: dict[int, int] = {}
+    consts: list[Any] = []
+    avals: list[Any] = []
+    for closed in programs:
+        for c, v in zip(closed.consts, closed.jaxpr.constvars, strict=True):
+            if id(c) not in place:
+                place[id(c)] = len(consts)
+                consts.append(c)
+                avals.append(v.aval)
+    widened = [
+        _take_consts(p.jaxpr, tuple(place[id(c)] for c in p.consts), tuple(avals))
+        for p in programs
+    ]
+    return widened, consts
+
+
+def _take_consts(
+    jaxpr: Jaxpr, positions: tuple[int, ...], avals: tuple[Any, ...]
+) -> ClosedJaxpr:
+    if positions == tuple(range(len(avals))):
+        return close(convert_constvars(jaxpr))
+    key = ("take_consts", positions, avals)
+    found = jaxpr._memo.get(key)
+    if found is None:
+        leading = [Var(aval) for aval in avals]
+        for i, v in zip(positions, jaxpr.constvars, strict=True):
+            leading[i] = v
+        wide = jaxpr.replace(constvars=[], invars=[*leading, *jaxpr.invars], debug_info=None)
+        found = jaxpr._memo[key] = close(wide)
+    return found
+
+
+def forwarded_inputs(jaxpr: Jaxpr) -> list[int | None]:
+    """For each output, which input it merely hands on, or None."""
+    place: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
+    return [None if type(v) is Literal else place.get(v) for v in jaxpr.outvars]
+
+
+def rearrange(
+    closed: ClosedJaxpr, inputs: Sequence[int] | None, outputs: Sequence[int] | None = None
+) -> ClosedJaxpr:
+    """The program with its inputs and outputs in the order given by old positions.
+
+    Outputs may be left out; inputs must all be there. None keeps them as they are.
+    """
+    jaxpr = closed.jaxpr
+    ins = tuple(range(len(jaxpr.invars)) if inputs is None else inputs)
+    outs = tuple(range(len(jaxpr.outvars)) if outputs is None else outputs)
+    if ins == tuple(range(len(jaxpr.invars))) and outs == tuple(range(len(jaxpr.outvars))):
+        return closed
+    key = ("rearrange", ins, outs)
+    found = closed._memo.get(key)
+    if found is None:
+        same_inputs = ins == tuple(range(len(jaxpr.invars)))
+        changed = jaxpr.replace(
+            invars=[jaxpr.invars[i] for i in ins],
+            outvars=[jaxpr.outvars[i] for i in outs],
+            debug_info=jaxpr.debug_info if same_inputs else None,
+        )
+        found = closed._memo[key] = ClosedJaxpr(changed, closed.consts)
+    return found
+
+
+def keep_outputs(closed: ClosedJaxpr, keep: Flags) -> ClosedJaxpr:
+    """The program without the outputs that are not marked."""
+    return rearrange(closed, None, [i for i, k in enumerate(keep) if k])
+
+
+def inputs_to_front(closed: ClosedJaxpr, move: Flags) -> ClosedJaxpr:
+    """The program with the marked inputs first."""
+    order = [i for i, m in enumerate(move) if m] + [i for i, m in enumerate(move) if not m]
+    return rearrange(closed, order)
+
+
+def interleave(
+    closed: ClosedJaxpr,
+    primals_in: Sequence[int],
+    tangents_in: Sequence[int],
+    primals_out: Sequence[int],
+    tangents_out: Sequence[int],
+) -> ClosedJaxpr:
+    """A program of primals then tangents, with each group of tangents behind its primals.
+
+    The numbers are the sizes of the groups: [a, b, da, db] becomes [a, da, b, db].
+    """
+    return rearrange(
+        closed,
+        _interleaved(primals_in, tangents_in),
+        _interleaved(primals_out, tangents_out),
+    )
+
+
+def _interleaved(firsts: Sequence[int], seconds: Sequence[int]) -> list[int]:
+    order: list[int] = []
+    first, second = 0, sum(firsts)
+    for n, m in zip(firsts, seconds, strict=True):
+        order += [*range(first, first + n), *range(second, second + m)]
+        first, second = first + n, second + m
+    return order
+
+
+def transposed_program(
+    closed: ClosedJaxpr, linear: Flags, nonzero: Flags, instantiated: Flags | bool
+) -> tuple[ClosedJaxpr, list[bool]]:
+    """The transposed program: known inputs and nonzero cotangents to cotangents of the linear.
+
+    Says also which linear inputs have a cotangent; those marked in ``instantiated`` have one.
+    """
+    if isinstance(instantiated, bool):
+        instantiated = [instantiated] * sum(linear)
+    key = ("transposed", tuple(linear), tuple(nonzero), tuple(instantiated))
+    found = closed._memo.get(key)
+    if found is None:
+        found = closed._memo[key] = _transposed(closed, linear, nonzero, instantiated)
+    return found
+
+
+def _transposed(
+    closed: ClosedJaxpr, linear: Flags, nonzero: Flags, instantiated: Flags
+) -> tuple[ClosedJaxpr, list[bool]]:
+    wanted: list[bool] = []
+    known_avals = [a for a, lin in zip(closed.in_avals, linear, strict=True) if not lin]
+    ct_avals = [
+        a.to_cotangent_aval() for a, nz in zip(closed.out_avals, nonzero, strict=True) if nz
+    ]
+
+    def backward(*args: Any) -> list[Any]:
+        known = iter(args[: len(known_avals)])
+        given = iter(args[len(known_avals) :])
+        primals = [
+            UndefPrimal(a) if lin else next(known)
+            for a, lin in zip(closed.in_avals, linear, strict=True)
+        ]
+        cts = [
+            next(given) if nz else Zero(a.to_cotangent_aval())
+            for a, nz in zip(closed.out_avals, nonzero, strict=True)
+        ]
+        outs = backward_pass(closed.jaxpr, closed.consts, primals, cts)
+        found = [ct for ct, lin in zip(outs, linear, strict=True) if lin]
+        wanted.extend(
+            inst or type(ct) is not Zero for ct, inst in zip(found, instantiated, strict=True)
+        )
+        return [instantiate(ct) for ct, w in zip(found, wanted, strict=True) if w]
+
+    return stage(backward, [*known_avals, *ct_avals], closed.debug_info), wanted
+

@@ -1,0 +1,50 @@
+"""The ``platform_index`` primitive: which of several lists of platforms names the one in use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.base import knobs
+from weft.core.avals import ShapedArray
+from weft.core.primitive import Primitive
+
+Platforms = tuple[tuple[str, ...] | None, ...]
+
+
+def current_platform() -> str:
+    """The platform that computations run on by default."""
+    device = knobs.default_device.value
+    named = device if isinstance(device, str) else getattr(device, "platform", None)
+    named = named or (knobs.platforms.value or "").split(",")[0] or "cpu"
+    return "cuda" if named == "gpu" else named
+
+
+class PlatformIndex(Primitive):
+    """The position of the first entry that names the platform; None names every platform."""
+
+    name = "platform_index"
+    holes = {
+        "jvp": "has no operands",
+        "transpose": "has no operands",
+        "batch": "has no operands",
+    }
+
+    def shape(self, *, platforms: Platforms) -> ShapedArray:
+        return ShapedArray((), np.int32)
+
+    @staticmethod
+    def ref(*, platforms: Platforms) -> np.ndarray:
+        platform = current_platform()
+        for i, names in enumerate(platforms):
+            if names is None or platform in names:
+                return np.int32(i)
+        known = ", ".join(name for names in platforms if names for name in names)
+        raise ValueError(
+            f"platform_dependent has no branch for platform {platform!r} (it has: {known}); give"
+            " one for it, or a default"
+        )
+
+
+platform_index_p = PlatformIndex()

@@ -1,0 +1,456 @@
+"""Reductions by a function: the primitives ``reduce``, ``reduce_window``, ``select_and_scatter``.
+
+Their functions are staged for scalars; on arrays they are evaluated over a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.control.jit import numpy_consts
+from weft.core.ad import Zero, instantiate
+from weft.core.avals import ShapedArray
+from weft.core.batching import AxisData, at_front
+from weft.core.interpret import run
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxpr_as_fun
+from weft.core.primitive import Primitive
+from weft.core.staging import stage
+from weft.prims.reduce import flatten_axes_first, pad_one_row, rows
+from weft.prims.shape import concatenate_p, full, squeeze
+from weft.prims.window import (
+    Padding,
+    Shape,
+    all_windows,
+    check_window,
+    insert_axis,
+    reduce_window_shape,
+    stack_windows,
+    window_places,
+)
+from weft.transforms.jvp import jvp, jvp_jaxpr
+from weft.transforms.vmap import batch, batch_jaxpr, batch_to
+
+# --- evaluation on NumPy arrays -------------------------------------------------------------------
+
+
+def apply_elementwise(closed: ClosedJaxpr, args: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The program of scalars applied to every element of equally shaped arrays."""
+    shape = args[0].shape
+    size = prod(shape)
+    wide, _ = batch_jaxpr(closed, AxisData(None, size), [True] * len(args), True)
+    flat = [x.reshape(size) for x in args]
+    return [x.reshape(shape) for x in run(wide.jaxpr, numpy_consts(wide), flat)]
+
+
+def reduce_first_axis(
+    closed: ClosedJaxpr, xs: Sequence[np.ndarray], inits: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """Arrays reduced along their first axis: neighbours combined until one is left."""
+    xs = list(xs)
+    rest = xs[0].shape[1:]
+    starts = [np.broadcast_to(i, rest) for i in inits]
+    while (n := xs[0].shape[0]) > 1:
+        even = n // 2 * 2
+        pairs = [x[0:even:2] for x in xs] + [x[1:even:2] for x in xs]
+        combined = apply_elementwise(closed, pairs)
+        xs = [np.concatenate([new, x[even:]]) for new, x in zip(combined, xs, strict=True)]
+    if n == 0:
+        return [s.copy() for s in starts]
+    return apply_elementwise(closed, [*starts, *[x[0] for x in xs]])
+
+
+def closed_of(jaxpr: Jaxpr, consts: Sequence[Any]) -> ClosedJaxpr:
+    """The program with its constants, one object for each."""
+    key = ("closed", tuple(map(id, consts)))
+    found = jaxpr._memo.get(key)
+    if found is None:
+        found = jaxpr._memo[key] = ClosedJaxpr(jaxpr, consts)
+    return found
+
+
+# --- reduce ---------------------------------------------------------------------------------------
+
+
+def over_axes(function: Callable[..., Any], sizes: Shape) -> Callable[..., Any]:
+    """A function of scalars as one of arrays of these sizes."""
+    for size in reversed(sizes):
+        function = _over_axis(function, size)
+    return function
+
+
+def _over_axis(function: Callable[..., Any], size: int) -> Callable[..., Any]:
+    def mapped(*args: Any) -> list[Any]:
+        count = len(args) // 2
+        return batch_to(function, AxisData(None, size), args, [0] * len(args), [0] * count)
+
+    return mapped
+
+
+def reduce_tree(closed: ClosedJaxpr, xs: Sequence[Any], inits: Sequence[Any]) -> list[Any]:
+    """Reduce the first axis by combining halves, the odd one out with the identity."""
+    scalar = jaxpr_as_fun(closed)
+    xs = list(xs)
+    while (n := np.shape(xs[0])[0]) > 1:
+        half = (n + 1) // 2
+        first = [rows(x, 0, half) for x in xs]
+        second = [rows(x, half, n) for x in xs]
+        if n % 2:
+            second = [pad_one_row(x, i) for x, i in zip(second, inits, strict=True)]
+        xs = over_axes(scalar, np.shape(first[0]))(*first, *second)
+    if n == 0:
+        return [full(np.shape(x)[1:], i) for x, i in zip(xs, inits, strict=True)]
+    return [squeeze(x, (0,)) for x in xs]
+
+
+def reduce_from(closed: ClosedJaxpr, xs: Sequence[Any], inits: Sequence[Any]) -> list[Any]:
+    """Reduce the first axis and combine with start values that need not be the identity."""
+    scalar = jaxpr_as_fun(closed)
+    xs = list(xs)
+    rest = np.shape(xs[0])[1:]
+    starts = [full(rest, i) for i in inits]
+    while (n := np.shape(xs[0])[0]) > 1:
+        half = n // 2
+        first = [rows(x, 0, half) for x in xs]
+        second = [rows(x, half, 2 * half) for x in xs]
+        combined = over_axes(scalar, np.shape(first[0]))(*first, *second)
+        if n % 2:
+            last = [rows(x, n - 1, n) for x in xs]
+            combined = [
+                concatenate_p.bind(c, x, dimension=0) for c, x in zip(combined, last, strict=True)
+            ]
+        xs = combined
+    if n == 0:
+        return starts
+    return over_axes(scalar, rest)(*starts, *[squeeze(x, (0,)) for x in xs])
+
+
+class Reduce(Primitive):
+    """Arrays reduced along dimensions by an associative function of pairs."""
+
+    name = "reduce"
+    multiple_results = True
+    holes = {"transpose": "not linear; its tangent is a tree of the function's own operations"}
+
+    def shape(
+        self, *avals: Any, computation: Any, jaxpr: ClosedJaxpr, dimensions: Shape
+    ) -> list[ShapedArray]:
+        count = len(avals) // 2
+        operands, inits = avals[:count], avals[count:]
+        if any(a.shape for a in inits):
+            shapes = [a.shape for a in inits]
+            raise ValueError(f"reduce needs scalar initial values, got shapes {shapes}")
+        if any(x.dtype != i.dtype for x, i in zip(operands, inits, strict=True)):
+            given = ", ".join(a.str_short() for a in avals)
+            raise TypeError(f"reduce needs initial values of the operands' dtypes, got {given}")
+        first = operands[0].shape
+        if any(x.shape != first for x in operands):
+            shapes = [x.shape for x in operands]
+            raise TypeError(f"reduce needs operands of equal shapes, got {shapes}")
+        if any(not 0 <= d < len(first) for d in dimensions):
+            raise IndexError(f"reduce dimensions {dimensions} are out of bounds for shape {first}")
+        kept = tuple([n for i, n in enumerate(first) if i not in dimensions])
+        return [
+            ShapedArray(kept, x.dtype, x.weak_type and i.weak_type)
+            for x, i in zip(operands, inits, strict=True)
+        ]
+
+    @staticmethod
+    def ref(
+        *args: np.ndarray, computation: Any, jaxpr: ClosedJaxpr, dimensions: Shape
+    ) -> list[np.ndarray]:
+        count = len(args) // 2
+        kept = [i for i in range(args[0].ndim) if i not in dimensions]
+        shape = [args[0].shape[i] for i in kept]
+        length = prod(args[0].shape[i] for i in dimensions)
+        flat = [x.transpose(*dimensions, *kept).reshape(length, *shape) for x in args[:count]]
+        return reduce_first_axis(jaxpr, flat, args[count:])
+
+    def jvp(
+        self, primals: Any, tangents: Any, *, computation: Any, jaxpr: Any, dimensions: Shape
+    ) -> tuple[list[Any], list[Any]]:
+        count = len(primals) // 2
+        moved = [flatten_axes_first(x, dimensions) for x in primals[:count]]
+        moving = [
+            t if type(t) is Zero else flatten_axes_first(t, dimensions) for t in tangents[:count]
+        ]
+        moving = [
+            Zero.from_primal(x) if type(t) is Zero else t
+            for x, t in zip(moved, moving, strict=True)
+        ]
+        inits = primals[count:]
+        if all(type(t) is Zero for t in tangents[count:]):
+            return jvp(lambda *xs: reduce_tree(jaxpr, xs, inits), moved, moving)
+        return jvp(
+            lambda *xs: reduce_from(jaxpr, xs[:count], xs[count:]),
+            [*moved, *inits],
+            [*moving, *tangents[count:]],
+        )
+
+    def batch(
+        self,
+        axis: AxisData,
+        args: Any,
+        dims: Any,
+        *,
+        computation: Any,
+        jaxpr: ClosedJaxpr,
+        dimensions: Shape,
+    ) -> tuple[list[Any], list[int | None]]:
+        count = len(args) // 2
+        if any(d is not None for d in dims[count:]):
+
+            def reduced(*xs: Any) -> list[Any]:
+                flat = [flatten_axes_first(x, dimensions) for x in xs[:count]]
+                return reduce_from(jaxpr, flat, xs[count:])
+
+            return batch(reduced, axis, args, dims)
+        moved = [at_front(x, d, axis.size) for x, d in zip(args[:count], dims[:count], strict=True)]
+        outs = self.bind(
+            *moved,
+            *args[count:],
+            computation=computation,
+            jaxpr=jaxpr,
+            dimensions=tuple([d + 1 for d in dimensions]),
+        )
+        return outs, [0] * count
+
+
+# --- reduce_window --------------------------------------------------------------------------------
+
+
+class ReduceWindow(Primitive):
+    """The windows of arrays, each reduced by an associative function of pairs."""
+
+    name = "reduce_window"
+    multiple_results = True
+    holes = {"transpose": "the function need not be linear; sums have reduce_window_sum"}
+
+    def shape(
+        self,
+        *avals: Any,
+        jaxpr: Jaxpr,
+        consts: Any,
+        window_dimensions: Shape,
+        window_strides: Shape,
+        padding: Padding,
+        base_dilation: Shape,
+        window_dilation: Shape,
+    ) -> list[ShapedArray]:
+        count = len(avals) // 2
+        operands, inits = avals[:count], avals[count:]
+        if any(x.dtype != i.dtype for x, i in zip(operands, inits, strict=True)):
+            given = ", ".join(a.str_short() for a in avals)
+            raise TypeError(
+                f"reduce_window needs initial values of the operands' dtypes, got {given}"
+            )
+        if any(i.shape for i in inits):
+            shapes = [i.shape for i in inits]
+            raise TypeError(f"reduce_window needs scalar initial values, got shapes {shapes}")
+        first = operands[0]
+        if any(x.shape != first.shape for x in operands):
+            shapes = [x.shape for x in operands]
+            raise TypeError(f"reduce_window needs operands of equal shapes, got {shapes}")
+        window = (window_dimensions, window_strides, base_dilation, window_dilation)
+        check_window("reduce_window", first, *window)
+        sizes = reduce_window_shape(
+            first.shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
+        )
+        return [ShapedArray(sizes, x.dtype) for x in operands]
+
+    @staticmethod
+    def ref(*args: np.ndarray, jaxpr: Jaxpr, consts: Any, **window: Any) -> list[np.ndarray]:
+        count = len(args) // 2
+        operands, inits = args[:count], args[count:]
+        elements = [
+            np.moveaxis(all_windows(x, i, **window), -1, 0)
+            for x, i in zip(operands, inits, strict=True)
+        ]
+        return reduce_first_axis(closed_of(jaxpr, consts), elements, inits)
+
+    def jvp(
+        self, primals: Any, tangents: Any, *, jaxpr: Jaxpr, consts: Any, **window: Any
+    ) -> tuple[list[Any], list[Any]]:
+        count = len(primals) // 2
+        moving = [
+            type(x) is not Zero or type(i) is not Zero
+            for x, i in zip(tangents[:count], tangents[count:], strict=True)
+        ]
+        with_tangents, moving = pair_jvp_jaxpr(closed_of(jaxpr, consts), moving)
+        given = [instantiate(t) for t, m in zip(tangents[:count], moving, strict=True) if m]
+        starts = [instantiate(t) for t, m in zip(tangents[count:], moving, strict=True) if m]
+        outs = self.bind(
+            *primals[:count],
+            *given,
+            *primals[count:],
+            *starts,
+            jaxpr=with_tangents.jaxpr,
+            consts=tuple(with_tangents.consts),
+            **window,
+        )
+        out_tangents = iter(outs[count:])
+        outs = outs[:count]
+        return outs, [
+            next(out_tangents) if m else Zero.from_primal(x)
+            for x, m in zip(outs, moving, strict=True)
+        ]
+
+    def batch(
+        self, axis: AxisData, args: Any, dims: Any, *, jaxpr: Jaxpr, consts: Any, **window: Any
+    ) -> tuple[list[Any], list[int | None]]:
+        count = len(args) // 2
+        operands = [
+            at_front(x, d, axis.size) for x, d in zip(args[:count], dims[:count], strict=True)
+        ]
+        if any(d is not None for d in dims[count:]):
+            closed = closed_of(jaxpr, consts)
+            return batch(lambda *xs: reduce_windows(closed, xs, window), axis, args, dims)
+        params = insert_axis(window, 0)
+        outs = self.bind(*operands, *args[count:], jaxpr=jaxpr, consts=consts, **params)
+        return outs, [0] * count
+
+    def partial_eval(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
+        """Operation by operation, so that values do not wait for the tangents beside them."""
+        window = dict(params)
+        closed = closed_of(window.pop("jaxpr"), window.pop("consts"))
+        return reduce_windows(closed, args, window)
+
+
+def reduce_windows(closed: ClosedJaxpr, args: Sequence[Any], window: dict[str, Any]) -> list[Any]:
+    """The reduction of windows by the function's own operations on slices of the operands."""
+    count = len(args) // 2
+    operands, inits = args[:count], args[count:]
+    elements = [stack_windows(x, init, **window) for x, init in zip(operands, inits, strict=True)]
+    return reduce_from(closed, elements, inits)
+
+
+def pair_jvp_jaxpr(closed: ClosedJaxpr, moving: list[bool]) -> tuple[ClosedJaxpr, list[bool]]:
+    """A combining program that carries tangents too, and which of its values have one.
+
+    Its inputs are the left values and their tangents, then the right ones; a value has a tangent
+    as soon as a combination may give it one.
+    """
+    key = ("pair_jvp", tuple(moving))
+    found = closed._memo.get(key)
+    if found is not None:
+        return found
+    while True:
+        made, out_moving = jvp_jaxpr(closed, [*moving, *moving], moving)
+        if out_moving == moving:
+            break
+        moving = [a or b for a, b in zip(moving, out_moving, strict=True)]
+    count, extra = len(moving), sum(moving)
+    function = jaxpr_as_fun(made)
+
+    def combine(*args: Any) -> list[Any]:
+        left, right = args[: count + extra], args[count + extra :]
+        return function(*left[:count], *right[:count], *left[count:], *right[count:])
+
+    side = closed.in_avals[:count]
+    side = [*side, *[a.to_tangent_aval() for a, m in zip(side, moving, strict=True) if m]]
+    found = closed._memo[key] = (stage(combine, [*side, *side]), moving)
+    return found
+
+
+# --- select_and_scatter ---------------------------------------------------------------------------
+
+
+class SelectAndScatter(Primitive):
+    """One source element for each window, combined into the place of the element it selects."""
+
+    name = "select_and_scatter"
+    holes = {
+        "jvp": "its functions are arbitrary; max-pooling has select_and_scatter_add",
+        "transpose": "not linear",
+    }
+
+    def shape(
+        self,
+        x: Any,
+        source: Any,
+        init: Any,
+        *,
+        select_jaxpr: Jaxpr,
+        select_consts: Any,
+        scatter_jaxpr: Jaxpr,
+        scatter_consts: Any,
+        window_dimensions: Shape,
+        window_strides: Shape,
+        padding: Padding,
+    ) -> ShapedArray:
+        check_window(self.name, x, window_dimensions, window_strides)
+        expected = reduce_window_shape(x.shape, window_dimensions, window_strides, padding)
+        if source.shape != expected:
+            raise TypeError(
+                f"{self.name} needs one source element for each window: shape {expected}, got"
+                f" {source.shape}"
+            )
+        return ShapedArray(x.shape, x.dtype, x.weak_type and source.weak_type and init.weak_type)
+
+    @staticmethod
+    def ref(
+        x: np.ndarray,
+        source: np.ndarray,
+        init: np.ndarray,
+        *,
+        select_jaxpr: Jaxpr,
+        select_consts: Any,
+        scatter_jaxpr: Jaxpr,
+        scatter_consts: Any,
+        window_dimensions: Shape,
+        window_strides: Shape,
+        padding: Padding,
+    ) -> np.ndarray:
+        select = closed_of(select_jaxpr, select_consts)
+        chosen = select_in_windows(select, x, window_dimensions, window_strides, padding)
+        places = window_places(np.maximum(chosen, 0), window_dimensions, window_strides, padding)
+        inside = chosen >= 0
+        flat = np.ravel_multi_index([p[inside] for p in places], x.shape)
+        scatter = closed_of(scatter_jaxpr, scatter_consts)
+        out = np.full(x.size, init, x.dtype)
+        scatter_in_order(scatter, out, flat, source[inside])
+        return out.reshape(x.shape)
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
+        x, source = [at_front(a, d, axis.size) for a, d in zip(args[:2], dims[:2], strict=True)]
+        if dims[2] is not None:
+            raise ValueError("select_and_scatter cannot be mapped over its initial value")
+        names = ("window_dimensions", "window_strides", "padding")
+        wider = insert_axis({k: params[k] for k in names}, 0)
+        return self.bind(x, source, args[2], **(params | wider)), 0
+
+
+def select_in_windows(
+    select: ClosedJaxpr, x: np.ndarray, window: Shape, strides: Shape, padding: Padding
+) -> np.ndarray:
+    """For every window the position of the element that ``select`` keeps, -1 for all padding."""
+    ones = (1,) * x.ndim
+    params = (window, strides, padding, ones, ones)
+    values = np.moveaxis(all_windows(x, np.zeros((), x.dtype), *params), -1, 0)
+    present = np.moveaxis(all_windows(np.ones(x.shape, bool), np.array(False), *params), -1, 0)
+    kept = np.zeros(values.shape[1:], x.dtype)
+    chosen = np.full(values.shape[1:], -1)
+    for i, (value, here) in enumerate(zip(values, present, strict=True)):
+        (keep,) = apply_elementwise(select, [kept, np.ascontiguousarray(value)])
+        take = here & ((chosen < 0) | ~keep)
+        kept, chosen = np.where(take, value, kept), np.where(take, i, chosen)
+    return chosen
+
+
+def scatter_in_order(
+    scatter: ClosedJaxpr, out: np.ndarray, places: np.ndarray, values: np.ndarray
+) -> None:
+    """Combine values into ``out``, in order where several go to one place."""
+    order = np.argsort(places, kind="stable")
+    places, values = places[order], values[order]
+    starts = np.searchsorted(places, places)
+    turn = np.arange(len(places)) - starts
+    for t in range(turn.max(initial=-1) + 1):
+        now = turn == t
+        (out[places[now]],) = apply_elementwise(scatter, [out[places[now]], values[now]])
+
+
+reduce_p, reduce_window_p, select_and_scatter_p = Reduce(), ReduceWindow(), SelectAndScatter()

@@ -1,0 +1,432 @@
+"""The ``remat2`` primitive: a call whose intermediate values are computed again when needed.
+
+What may be kept for the backward pass is a policy's choice: a function of a primitive, the types
+of its operands and its parameters. Inputs of the call are always kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft import dtypes
+from weft.base import knobs, source
+from weft.base.functional import ById, merge_lists, partition_list
+from weft.control.jit import jit_p, jit_params, transpose_jaxpr, used_axis_names
+from weft.core.ad import Zero, is_undef
+from weft.core.avals import ShapedArray
+from weft.core.batching import AxisData, at_front
+from weft.core.effects import observable
+from weft.core.interpret import run
+from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
+from weft.core.primitive import Primitive
+from weft.core.registry import lookup
+from weft.transforms.dce import close, convert_constvars, dce_jaxpr
+from weft.transforms.jvp import jvp_jaxpr
+from weft.transforms.partial_eval import partial_eval_jaxpr
+from weft.transforms.vmap import batch_jaxpr
+
+# --- what a policy may answer ---------------------------------------------------------------------
+
+
+class SaveableType:
+    """Keep the value."""
+
+    def __repr__(self) -> str:
+        return "Saveable"
+
+
+class RecomputeType:
+    """Compute the value again."""
+
+    def __repr__(self) -> str:
+        return "Recompute"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+class Offloadable(NamedTuple):
+    """Keep the value in another memory; where there is one memory, keep it."""
+
+    src: str
+    dst: str
+
+
+Saveable, Recompute = SaveableType(), RecomputeType()
+Policy = Callable[..., Any]
+
+
+def may_save(policy: Policy | None, eqn: JaxprEqn) -> bool:
+    """Whether the results of an equation may be kept for the backward pass."""
+    if policy is None:
+        return False
+    answer = policy(eqn.primitive, *(x.aval for x in eqn.invars), **eqn.params)
+    if isinstance(answer, (bool, np.bool_, SaveableType, RecomputeType, Offloadable)):
+        return bool(answer)
+    raise TypeError(
+        "a checkpoint policy must return a bool, Saveable, Recompute or Offloadable, but for"
+        f" {eqn.primitive} it returned {answer!r} of type {type(answer).__name__}"
+    )
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+class Name(Primitive):
+    """The identity, with a name that policies refer to."""
+
+    name = "name"
+    holes = {"transpose": "its jvp hands tangents on without a name"}
+
+    def shape(self, x: Any, *, name: str) -> Any:
+        return x
+
+    @staticmethod
+    def ref(x: Any, *, name: str) -> Any:
+        return x
+
+    def jvp(self, primals: Any, tangents: Any, *, name: str) -> tuple[Any, Any]:
+        return self.bind(*primals, name=name), tangents[0]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, *, name: str) -> tuple[Any, Any]:
+        return self.bind(*args, name=name), dims[0]
+
+
+name_p = Name()
+
+
+# --- the primitive --------------------------------------------------------------------------------
+
+
+class Remat(Primitive):
+    """A call of a program that keeps only what its policy allows.
+
+    ``differentiated`` marks the equation of a backward pass, the one that computes again;
+    ``prevent_cse`` (one flag, or one for each operand) keeps the compiler from undoing that.
+    """
+
+    name = "remat2"
+    multiple_results = True
+
+    def shape(self, *avals: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
+        return jaxpr.out_avals
+
+    def eqn_effects(self, avals: Any, params: Any) -> Any:
+        return params["jaxpr"].effects
+
+    @staticmethod
+    def ref(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
+        return run(jaxpr, (), args)
+
+    def axis_names(self, params: Any) -> Any:
+        return used_axis_names(params["jaxpr"])
+
+    def jvp(
+        self, primals: Any, tangents: Any, *, jaxpr: Jaxpr, prevent_cse: Any, **params: Any
+    ) -> tuple[list[Any], list[Any]]:
+        nonzero = [type(t) is not Zero for t in tangents]
+        closed, out_nonzero = jvp_jaxpr(close(jaxpr), nonzero, False)
+        given = [t for t in tangents if type(t) is not Zero]
+        program, operands, cse = _open(closed, [*primals, *given], prevent_cse, len(given))
+        results = self.bind(*operands, jaxpr=program, prevent_cse=cse, **params)
+        outs, rest = results[: len(out_nonzero)], iter(results[len(out_nonzero) :])
+        return outs, [
+            next(rest) if nz else Zero(aval.to_tangent_aval())
+            for aval, nz in zip(jaxpr.out_avals, out_nonzero, strict=True)
+        ]
+
+    def transpose(
+        self, cts: Any, *args: Any, jaxpr: Jaxpr, prevent_cse: Any, **params: Any
+    ) -> list[Any]:
+        linear = [is_undef(x) for x in args]
+        nonzero = [type(ct) is not Zero for ct in cts]
+        closed, out_nonzero = transpose_jaxpr(close(jaxpr), linear, nonzero)
+        known = [x for x in args if not is_undef(x)]
+        given = [ct for ct in cts if type(ct) is not Zero]
+        if isinstance(prevent_cse, tuple):
+            prevent_cse = tuple(partition_list(linear, prevent_cse)[0])
+        program, operands, cse = _open(closed, [*known, *given], prevent_cse, len(given))
+        found = iter(self.bind(*operands, jaxpr=program, prevent_cse=cse, **params))
+        nonzeros = iter(out_nonzero)
+        result = []
+        for x in args:
+            if not is_undef(x):
+                result.append(None)
+            elif next(nonzeros):
+                result.append(next(found))
+            else:
+                result.append(Zero(x.aval.to_cotangent_aval()))
+        return result
+
+    def batch(
+        self, axis: AxisData, args: Any, dims: Any, *, jaxpr: Jaxpr, prevent_cse: Any, **params: Any
+    ) -> tuple[list[Any], list[int | None]]:
+        in_batched = [d is not None for d in dims]
+        closed, out_batched = batch_jaxpr(close(jaxpr), axis, in_batched, False)
+        moved = [
+            x if d is None else at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True)
+        ]
+        program, operands, cse = _open(closed, moved, prevent_cse, 0)
+        outs = self.bind(*operands, jaxpr=program, prevent_cse=cse, **params)
+        return outs, [0 if b else None for b in out_batched]
+
+    def partial_eval(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
+        jaxpr, prevent_cse, policy = params["jaxpr"], params["prevent_cse"], params["policy"]
+        unknown = tuple(trace.is_unknown(x) for x in args)
+        key = ("remat", unknown, ById(policy))
+        split = jaxpr._memo.get(key)
+        if split is None:
+            split = jaxpr._memo[key] = _split(jaxpr, unknown, policy)
+        known_args, _ = partition_list(unknown, args)
+        inputs = [*split.consts, *known_args]
+        results = eval_jaxpr(split.known, (), *inputs)
+        outs, saved = results[: split.num_outs], results[split.num_outs :]
+        flags = prevent_cse if isinstance(prevent_cse, tuple) else [True] * len(args)
+        operands = [
+            *((x, True) for x in (*saved, *split.consts)),
+            *zip(args, flags, strict=True),
+        ]
+        read = [x for x, used in zip(operands, split.used, strict=True) if used]
+        if knobs.log_checkpoint_residuals.value:
+            _log_residuals(split, len(saved), args, unknown)
+        new_params = dict(
+            params,
+            jaxpr=split.unknown,
+            differentiated=True,
+            prevent_cse=tuple(f for _, f in read)
+            if isinstance(prevent_cse, tuple)
+            else prevent_cse,
+        )
+        unknown_outs = trace.emit(self, [x for x, _ in read], new_params)
+        return merge_lists(split.out_unknown, outs, unknown_outs)
+
+    def dce(self, used: list[bool], eqn: JaxprEqn) -> JaxprEqn | None:
+        if not any(used) and not observable(eqn.effects):
+            return None
+        smaller, used_in = dce_jaxpr(eqn.params["jaxpr"], used)
+        params = dict(eqn.params, jaxpr=smaller)
+        if isinstance(params["prevent_cse"], tuple):
+            params["prevent_cse"] = _chosen(params["prevent_cse"], used_in)
+        return eqn.replace(
+            invars=list(_chosen(eqn.invars, used_in)),
+            outvars=list(_chosen(eqn.outvars, used)),
+            params=params,
+            effects=smaller.effects,
+        )
+
+
+def _chosen(xs: Sequence[Any], flags: Sequence[bool]) -> tuple[Any, ...]:
+    return tuple(x for x, f in zip(xs, flags, strict=True) if f)
+
+
+def _open(
+    closed: ClosedJaxpr, args: list[Any], prevent_cse: Any, added: int
+) -> tuple[Jaxpr, list[Any], Any]:
+    """A program without constants, its operands, and ``prevent_cse`` for ``added`` new ones."""
+    if isinstance(prevent_cse, tuple):
+        prevent_cse = (False,) * len(closed.consts) + prevent_cse + (True,) * added
+    return convert_constvars(closed.jaxpr), [*closed.consts, *args], prevent_cse
+
+
+remat_p = Remat()
+
+
+# --- what is kept and what is computed again ------------------------------------------------------
+
+
+class Split(NamedTuple):
+    """A differentiated program in two parts.
+
+    ``known`` computes the known results and the values to keep from ``consts`` and the known
+    inputs; ``unknown`` computes the rest from those of [kept values, consts, all inputs] that are
+    marked in ``used``.
+    """
+
+    known: Jaxpr
+    num_outs: int
+    consts: list[Any]
+    unknown: Jaxpr
+    used: list[bool]
+    out_unknown: list[bool]
+
+
+def _split(jaxpr: Jaxpr, unknown: Sequence[bool], policy: Policy | None) -> Split:
+    known, rest, out_unknown, residual_avals = partial_eval_jaxpr(close(jaxpr), unknown, False)
+    forward = convert_constvars(known.jaxpr)
+    count = len(forward.outvars) - len(residual_avals)
+    residuals = forward.outvars[count:]
+    eqns, saved, again = recompute(forward.eqns, residuals, policy)
+    kept_forward = forward.replace(eqns=eqns, outvars=[*forward.outvars[:count], *saved])
+    kept_forward, _ = dce_jaxpr(_guarded(kept_forward, saved), [True] * (count + len(saved)), True)
+    backward = rest.jaxpr
+    n_res, n_const = len(residuals), len(known.consts)
+    stand_in = dict(zip(backward.invars[:n_res], residuals, strict=True))
+    backward_eqns = [
+        eqn.replace(invars=[_substituted(x, stand_in) for x in eqn.invars])
+        for eqn in backward.eqns
+    ]
+    in_consts, in_known = forward.invars[:n_const], forward.invars[n_const:]
+    inputs = merge_lists(unknown, in_known, backward.invars[n_res:])
+    whole = backward.replace(
+        invars=[*saved, *in_consts, *inputs],
+        eqns=[*again, *backward_eqns],
+        outvars=[_substituted(x, stand_in) for x in backward.outvars],
+        debug_info=None,
+    )
+    pruned, used = dce_jaxpr(whole, [True] * len(whole.outvars))
+    return Split(kept_forward, count, known.consts, pruned, used, out_unknown)
+
+
+def _substituted(x: Any, stand_in: dict[Any, Any]) -> Any:
+    return x if type(x) is Literal else stand_in.get(x, x)
+
+
+def recompute(
+    eqns: Sequence[JaxprEqn], wanted: Sequence[Any], policy: Policy | None
+) -> tuple[list[JaxprEqn], list[Var], list[JaxprEqn]]:
+    """How to have the variables ``wanted`` in the backward pass.
+
+    Returns the equations of the forward pass (calls may have more results than before), the
+    variables to keep, and the equations to compute again; inputs need not be kept.
+    """
+    needed = {x for x in wanted if type(x) is not Literal}
+    forward: list[JaxprEqn] = []
+    saved: list[Var] = []
+    again: list[JaxprEqn] = []
+    for eqn in reversed(eqns):
+        found = [v for v in eqn.outvars if v in needed]
+        if not found:
+            forward.append(eqn)
+            continue
+        if observable(eqn.effects) or may_save(policy, eqn):
+            saved.extend(reversed(found))
+        elif eqn.primitive is jit_p and policy is not None:
+            eqn, kept, second = _split_call(eqn, needed, policy)
+            saved.extend(reversed(kept))
+            if second is not None:
+                again.append(second)
+                needed.update(x for x in second.invars if type(x) is not Literal)
+        else:
+            again.append(eqn)
+            needed.update(x for x in eqn.invars if type(x) is not Literal)
+        forward.append(eqn)
+    for each in (forward, saved, again):
+        each.reverse()
+    return forward, saved, again
+
+
+def _split_call(
+    eqn: JaxprEqn, needed: set[Any], policy: Policy
+) -> tuple[JaxprEqn, list[Var], JaxprEqn | None]:
+    """A call that hands out what the policy keeps, these results, and the call to do again."""
+    closed = eqn.params["jaxpr"]
+    inner = closed.jaxpr
+    wanted = [v in needed for v in eqn.outvars]
+    asked = [x for x, w in zip(inner.outvars, wanted, strict=True) if w]
+    inner_eqns, kept, again = recompute(inner.eqns, asked, policy)
+    handed_out = {x: v for x, v in zip(inner.outvars, eqn.outvars, strict=True)}
+    saved = []
+    extra: list[tuple[Var, Var]] = []
+    for x in kept:
+        outer = handed_out.get(x)
+        if outer is None or type(outer) is DropVar:
+            outer = Var(x.aval)
+            extra.append((x, outer))
+        saved.append(outer)
+    bigger = inner.replace(
+        eqns=inner_eqns, outvars=[*inner.outvars, *(x for x, _ in extra)], debug_info=None
+    )
+    program = ClosedJaxpr(bigger, closed.consts)
+    first = eqn.replace(
+        outvars=[*eqn.outvars, *(v for _, v in extra)],
+        params=jit_params(program, eqn.params, eqn.params["donated_invars"]),
+    )
+    keeping = set(saved)
+    rest = [v in needed and v not in keeping for v in eqn.outvars]
+    if not any(rest):
+        return first, saved, None
+    second = inner.replace(
+        invars=[*kept, *inner.invars],
+        eqns=again,
+        outvars=[x for x, r in zip(inner.outvars, rest, strict=True) if r],
+        debug_info=None,
+    )
+    pruned, used = dce_jaxpr(_fresh(second), [True] * len(second.outvars))
+    operands = [x for x, u in zip([*saved, *eqn.invars], used, strict=True) if u]
+    call = eqn.replace(
+        invars=operands,
+        outvars=[v for v, r in zip(eqn.outvars, rest, strict=True) if r],
+        params=jit_params(ClosedJaxpr(pruned, closed.consts), eqn.params),
+    )
+    return first, saved, call
+
+
+def _fresh(jaxpr: Jaxpr) -> Jaxpr:
+    """The same program with variables of its own."""
+    names: dict[Any, Any] = {v: Var(v.aval) for v in (*jaxpr.constvars, *jaxpr.invars)}
+    eqns = []
+    for eqn in jaxpr.eqns:
+        invars = [_substituted(x, names) for x in eqn.invars]
+        outvars = [v if type(v) is DropVar else Var(v.aval) for v in eqn.outvars]
+        names.update(zip(eqn.outvars, outvars, strict=True))
+        eqns.append(eqn.replace(invars=invars, outvars=outvars))
+    return jaxpr.replace(
+        constvars=[names[v] for v in jaxpr.constvars],
+        invars=[names[v] for v in jaxpr.invars],
+        outvars=[_substituted(x, names) for x in jaxpr.outvars],
+        eqns=eqns,
+    )
+
+
+def _guarded(jaxpr: Jaxpr, saved: Sequence[Var]) -> Jaxpr:
+    """The forward program, its kept values rounded where it reads them itself.
+
+    The forward and the backward pass must see the same bits although a compiler may hold a value
+    in more precision than its dtype has.
+    """
+    read = {x for eqn in jaxpr.eqns for x in eqn.invars if type(x) is not Literal}
+    guarded = {v for v in saved if v in read and _is_inexact(v.aval)}
+    if not guarded:
+        return jaxpr
+    reduce_precision = lookup("reduce_precision")
+    eqns: list[JaxprEqn] = []
+    for eqn in jaxpr.eqns:
+        renamed = {v: Var(v.aval) for v in eqn.outvars if v in guarded}
+        if not renamed:
+            eqns.append(eqn)
+            continue
+        eqns.append(eqn.replace(outvars=[renamed.get(v, v) for v in eqn.outvars]))
+        for v, raw in renamed.items():
+            info = dtypes.finfo(v.aval.dtype)
+            params = {"exponent_bits": info.nexp, "mantissa_bits": info.nmant}
+            eqns.append(
+                JaxprEqn([raw], [v], reduce_precision, params, source_info=eqn.source_info)
+            )
+    return jaxpr.replace(eqns=eqns)
+
+
+def _is_inexact(aval: Any) -> bool:
+    return type(aval) is ShapedArray and dtypes.issubdtype(aval.dtype, np.inexact)
+
+
+def _log_residuals(split: Split, num_saved: int, args: Any, unknown: Sequence[bool]) -> None:
+    import logging
+
+    inputs = [
+        f"  {x.aval.str_short()}"
+        for x, u, used in zip(args, unknown, split.used[-len(args) :], strict=True)
+        if used and not u and hasattr(x, "aval")
+    ]
+    makers = {v: eqn for eqn in split.known.eqns for v in eqn.outvars}
+    values = [
+        f"  {v.aval.str_short()} from {makers[v].primitive}"
+        f" at {source.summarize(makers[v].source_info)}"
+        for v in split.known.outvars[split.num_outs :]
+        if v in makers
+    ]
+    lines = ["checkpoint keeps these inputs:", *inputs] if inputs else []
+    lines += ["checkpoint keeps these intermediates:", *values] if values else []
+    logging.getLogger("weft.ad_checkpoint").warning("\n".join(lines))

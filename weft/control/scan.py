@@ -1,0 +1,436 @@
+"""The ``scan`` primitive: a body run over the leading axis of arrays, with a carry.
+
+Operands are constants (the same in every step), the carry, and the arrays scanned over. Results
+are the final carry and the stacked outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.base.functional import merge_lists, partition_list, split_list
+from weft.core.ad import UndefPrimal, Zero, instantiate, is_undef, zeros
+from weft.core.avals import ShapedArray
+from weft.core.batching import AxisData, match_axis, moveaxis
+from weft.core.effects import Effects, observable
+from weft.core.interpret import run, storage_dtype
+from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, eval_jaxpr
+from weft.core.primitive import Primitive
+from weft.core.staging import stage
+from weft.control.initial_style import forwarded_inputs, interleave, keep_outputs, rearrange
+from weft.control.jit import numpy_consts, used_axis_names
+from weft.transforms.dce import dce_closed
+from weft.transforms.jvp import jvp_jaxpr
+from weft.transforms.partial_eval import partial_eval_jaxpr
+from weft.transforms.transpose import backward_pass
+from weft.transforms.vmap import batch_jaxpr
+
+
+def stacked(aval: Any, length: int) -> ShapedArray:
+    """The type of ``length`` values of a type."""
+    return ShapedArray((length, *aval.shape), aval.dtype, aval.weak_type)
+
+
+class Scan(Primitive):
+    """A loop of a known number of steps."""
+
+    name = "scan"
+    multiple_results = True
+
+    def shape(
+        self, *avals: Any, jaxpr: ClosedJaxpr, length: int, num_carry: int, **params: Any
+    ) -> list[Any]:
+        if len(avals) != len(jaxpr.jaxpr.invars):
+            raise ValueError(
+                f"scan was given {len(avals)} operands for a body of {len(jaxpr.jaxpr.invars)}"
+            )
+        outs = jaxpr.out_avals
+        return outs[:num_carry] + [stacked(a, length) for a in outs[num_carry:]]
+
+    def eqn_effects(self, avals: Any, params: Any) -> Effects:
+        return params["jaxpr"].effects
+
+    def axis_names(self, params: Any) -> Any:
+        return used_axis_names(params["jaxpr"].jaxpr)
+
+    @staticmethod
+    def ref(
+        *args: Any,
+        jaxpr: ClosedJaxpr,
+        length: int,
+        reverse: bool,
+        num_consts: int,
+        num_carry: int,
+        unroll: int,
+    ) -> list[Any]:
+        consts, carry, xs = split_list(args, [num_consts, num_carry])
+        values = numpy_consts(jaxpr)
+        y_avals = jaxpr.out_avals[num_carry:]
+        ys = [np.empty((length, *a.shape), storage_dtype(a.dtype)) for a in y_avals]
+        for i in reversed(range(length)) if reverse else range(length):
+            outs = run(jaxpr.jaxpr, values, [*consts, *carry, *(x[i, ...] for x in xs)])
+            carry = outs[:num_carry]
+            for y, out in zip(ys, outs[num_carry:], strict=True):
+                y[i] = out
+        return [*carry, *ys]
+
+    def jvp(
+        self,
+        primals: Any,
+        tangents: Any,
+        *,
+        jaxpr: ClosedJaxpr,
+        num_consts: int,
+        num_carry: int,
+        **params: Any,
+    ) -> tuple[list[Any], list[Any]]:
+        num_xs = len(primals) - num_consts - num_carry
+        num_ys = len(jaxpr.out_avals) - num_carry
+        nonzero = [type(t) is not Zero for t in tangents]
+        consts_nz, carry_nz, xs_nz = split_list(nonzero, [num_consts, num_carry])
+        while True:
+            program, out_nz = jvp_jaxpr(
+                jaxpr, consts_nz + carry_nz + xs_nz, carry_nz + [False] * num_ys
+            )
+            if out_nz[:num_carry] == carry_nz:
+                break
+            carry_nz = _either(carry_nz, out_nz[:num_carry])
+        nonzero = consts_nz + carry_nz + xs_nz
+        given = [instantiate(t) if nz else t for t, nz in zip(tangents, nonzero, strict=True)]
+        consts, init, xs = split_list(primals, [num_consts, num_carry])
+        consts_dot, init_dot, xs_dot = (
+            [t for t in group if type(t) is not Zero]
+            for group in split_list(given, [num_consts, num_carry])
+        )
+        body = interleave(
+            program,
+            [num_consts, num_carry, num_xs],
+            [len(consts_dot), len(init_dot), len(xs_dot)],
+            [num_carry, num_ys],
+            [len(init_dot), sum(out_nz) - len(init_dot)],
+        )
+        outs = self.bind(
+            *consts,
+            *consts_dot,
+            *init,
+            *init_dot,
+            *xs,
+            *xs_dot,
+            jaxpr=body,
+            num_consts=num_consts + len(consts_dot),
+            num_carry=num_carry + len(init_dot),
+            **params,
+        )
+        carry, carry_dot, ys, ys_dot = split_list(outs, [num_carry, len(init_dot), num_ys])
+        results = carry + ys
+        rest = iter(carry_dot + ys_dot)
+        return results, [
+            next(rest) if nz else Zero.from_primal(p) for p, nz in zip(results, out_nz, strict=True)
+        ]
+
+    def transpose(self, cts: Any, *args: Any, **params: Any) -> list[Any]:
+        num_consts, num_carry = params["num_consts"], params["num_carry"]
+        linear = [is_undef(x) for x in args]
+        carry = linear_carry(params["jaxpr"], linear, num_consts, num_carry)
+        if all(carry):
+            return _transpose_linear(self, cts, args, params)
+        # Part of the loop is not linear (a counter, say): run that first, keep its residuals.
+        split = split_scan(self, args, linear, params)
+        unknown_cts = [ct for ct, u in zip(cts, split.out_unknown, strict=True) if u]
+        outs = _transpose_linear(self, unknown_cts, split.args, split.params)
+        return [outs[_position(split.args, x)] if is_undef(x) else None for x in args]
+
+    def batch(
+        self,
+        axis: AxisData,
+        args: Any,
+        dims: Any,
+        *,
+        jaxpr: ClosedJaxpr,
+        num_consts: int,
+        num_carry: int,
+        **params: Any,
+    ) -> tuple[list[Any], list[int | None]]:
+        num_ys = len(jaxpr.out_avals) - num_carry
+        batched = [d is not None for d in dims]
+        consts_b, carry_b, xs_b = split_list(batched, [num_consts, num_carry])
+        while True:
+            program, out_b = batch_jaxpr(
+                jaxpr, axis, consts_b + carry_b + xs_b, carry_b + [False] * num_ys
+            )
+            if out_b[:num_carry] == carry_b:
+                break
+            carry_b = _either(carry_b, out_b[:num_carry])
+        consts, init, xs = split_list(list(zip(args, dims, strict=True)), [num_consts, num_carry])
+        outs = self.bind(
+            *(x if d is None else moveaxis(x, d, 0) for x, d in consts),
+            *(
+                match_axis(axis.size, d, 0, x) if b else x
+                for (x, d), b in zip(init, carry_b, strict=True)
+            ),
+            *(x if d is None else moveaxis(x, d, 1) for x, d in xs),
+            jaxpr=program,
+            num_consts=num_consts,
+            num_carry=num_carry,
+            **params,
+        )
+        ys_b = out_b[num_carry:]
+        return outs, [0 if b else None for b in carry_b] + [1 if b else None for b in ys_b]
+
+    def partial_eval(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
+        split = split_scan(self, args, [trace.is_unknown(x) for x in args], params)
+        unknown_outs = trace.emit(self, split.args, split.params)
+        return merge_lists(split.out_unknown, split.known_outs, unknown_outs)
+
+    def dce(self, used: list[bool], eqn: JaxprEqn) -> JaxprEqn | None:
+        if not any(used) and not observable(eqn.effects):
+            return None
+        params = eqn.params
+        jaxpr, num_consts, num_carry = params["jaxpr"], params["num_consts"], params["num_carry"]
+        num_xs = len(eqn.invars) - num_consts - num_carry
+        carry, ys = split_list(used, [num_carry])
+        while True:
+            keep = [False] * num_consts + carry + [False] * num_xs
+            body, read = dce_closed(jaxpr, carry + ys, keep)
+            carry_read = read[num_consts : num_consts + num_carry]
+            if carry_read == carry:
+                break
+            carry = _either(carry, carry_read)
+        return eqn.replace(
+            invars=[x for x, r in zip(eqn.invars, read, strict=True) if r],
+            outvars=[v for v, u in zip(eqn.outvars, carry + ys, strict=True) if u],
+            params=dict(
+                params, jaxpr=body, num_consts=sum(read[:num_consts]), num_carry=sum(carry)
+            ),
+            effects=body.effects,
+        )
+
+
+def _either(a: Sequence[bool], b: Sequence[bool]) -> list[bool]:
+    return [x or y for x, y in zip(a, b, strict=True)]
+
+
+def _position(items: Sequence[Any], item: Any) -> int:
+    return next(i for i, x in enumerate(items) if x is item)
+
+
+# --- partial evaluation -------------------------------------------------------------------------
+
+
+class SplitScan(NamedTuple):
+    """A scan of which the known part has run: what is left, and what came out."""
+
+    known_outs: list[Any]
+    out_unknown: list[bool]
+    args: list[Any]
+    params: dict[str, Any]
+
+
+def split_scan(
+    primitive: Scan, args: Sequence[Any], unknown: Sequence[bool], params: dict[str, Any]
+) -> SplitScan:
+    """Run the known part of a scan; residuals become operands of the scan that is left.
+
+    Residuals that are the same in every step stay unstacked, as constants; arrays scanned over
+    that the unknown part reads are handed on as they are; the others are stacked.
+    """
+    jaxpr, num_consts, num_carry = params["jaxpr"], params["num_consts"], params["num_carry"]
+    num_ys = len(jaxpr.out_avals) - num_carry
+    consts_u, carry_u, xs_u = split_list(unknown, [num_consts, num_carry])
+    while True:
+        known, rest, out_unknown, residual_avals = partial_eval_jaxpr(
+            jaxpr, consts_u + carry_u + xs_u, carry_u + [False] * num_ys
+        )
+        if out_unknown[:num_carry] == carry_u:
+            break
+        carry_u = _either(carry_u, out_unknown[:num_carry])
+    num_residuals = len(residual_avals)
+    groups = split_list(args, [num_consts, num_carry])
+    (known_consts, consts), (known_init, init), (known_xs, xs) = (
+        partition_list(u, group) for u, group in zip((consts_u, carry_u, xs_u), groups)
+    )
+    loop = _run_known(
+        primitive, known, known_consts, known_init, known_xs, num_residuals, params
+    )
+    invariant = [i for i in range(num_residuals) if i in loop.invariant]
+    varying = [i for i in range(num_residuals) if i not in loop.invariant]
+    given = range(num_residuals, num_residuals + len(consts) + len(init) + len(xs))
+    left = dict(
+        params,
+        jaxpr=rearrange(rest, [*invariant, *given, *varying]),
+        num_consts=len(invariant) + len(consts),
+        num_carry=len(init),
+    )
+    hoisted = [loop.invariant[i] for i in invariant]
+    scanned = [loop.varying[i] for i in varying]
+    operands = [*hoisted, *consts, *init, *xs, *scanned]
+    return SplitScan(loop.outs, out_unknown, operands, left)
+
+
+class _KnownLoop(NamedTuple):
+    """Results of the known part, and its residuals by their number."""
+
+    outs: list[Any]
+    invariant: dict[int, Any]
+    varying: dict[int, Any]
+
+
+def _run_known(
+    primitive: Scan,
+    known: ClosedJaxpr,
+    consts: list[Any],
+    init: list[Any],
+    xs: list[Any],
+    num_residuals: int,
+    params: dict[str, Any],
+) -> _KnownLoop:
+    num_outs = len(known.out_avals) - num_residuals
+    varies = [False] * len(consts) + [True] * (len(init) + len(xs))
+    hoisted, loop, out_varies, _ = partial_eval_jaxpr(
+        known, varies, [True] * num_outs + [False] * num_residuals
+    )
+    once = eval_jaxpr(hoisted.jaxpr, hoisted.consts, *consts)
+    residual_varies = out_varies[num_outs:]
+    count = num_residuals - sum(residual_varies)
+    still = [i for i, v in enumerate(residual_varies) if not v]
+    moving = [i for i, v in enumerate(residual_varies) if v]
+    invariant = dict(zip(still, once[:count], strict=True))
+    loop_consts = once[count:]
+    first_x = len(loop_consts) + len(init)
+    sources = forwarded_inputs(loop.jaxpr)[num_outs:]
+    passed = [s is not None and s >= first_x for s in sources]
+    body = keep_outputs(loop, [True] * num_outs + [not p for p in passed])
+    outs: list[Any] = []
+    if body.out_avals or body.effects:
+        left = dict(params, jaxpr=body, num_consts=len(loop_consts), num_carry=len(init))
+        outs = primitive.bind(*loop_consts, *init, *xs, **left)
+    computed = iter(outs[num_outs:])
+    varying = {
+        i: xs[s - first_x] if p and s is not None else next(computed)
+        for i, s, p in zip(moving, sources, passed, strict=True)
+    }
+    return _KnownLoop(list(outs[:num_outs]), invariant, varying)
+
+
+# --- transposition ------------------------------------------------------------------------------
+
+
+def linear_carry(
+    jaxpr: ClosedJaxpr, linear: Sequence[bool], num_consts: int, num_carry: int
+) -> list[bool]:
+    """Which parts of the carry depend on linear operands."""
+    consts, carry, xs = split_list(linear, [num_consts, num_carry])
+    while True:
+        marked = consts + carry + xs
+        depends: set[Any] = {
+            v for v, m in zip(jaxpr.jaxpr.invars, marked, strict=True) if m
+        }
+        for eqn in jaxpr.eqns:
+            if any(x in depends for x in eqn.invars):
+                depends.update(eqn.outvars)
+        after = _either(carry, [v in depends for v in jaxpr.jaxpr.outvars[:num_carry]])
+        if after == carry:
+            return carry
+        carry = after
+
+
+def _transpose_linear(
+    primitive: Scan, cts: Sequence[Any], args: Sequence[Any], params: dict[str, Any]
+) -> list[Any]:
+    """Transpose a scan whose carry is all linear, by a scan in the other direction.
+
+    The cotangents of linear constants are summed up in its carry.
+    """
+    jaxpr, num_consts, num_carry = params["jaxpr"], params["num_consts"], params["num_carry"]
+    length = params["length"]
+    linear = [is_undef(x) for x in args]
+    linear[num_consts : num_consts + num_carry] = [True] * num_carry
+    ys_nonzero = [type(ct) is not Zero for ct in cts[num_carry:]]
+    body = _transposed_body(jaxpr, linear, num_consts, num_carry, ys_nonzero)
+    consts_lin, _, xs_lin = split_list(linear, [num_consts, num_carry])
+    known_consts, consts = partition_list(consts_lin, args[:num_consts])
+    known_xs, _ = partition_list(xs_lin, args[num_consts + num_carry :])
+    outs = primitive.bind(
+        *known_consts,
+        *(zeros(x.aval.to_cotangent_aval()) for x in consts),
+        *(instantiate(ct) for ct in cts[:num_carry]),
+        *(ct for ct in cts[num_carry:] if type(ct) is not Zero),
+        *known_xs,
+        jaxpr=body,
+        length=length,
+        reverse=not params["reverse"],
+        num_consts=len(known_consts),
+        num_carry=len(consts) + num_carry,
+        unroll=params["unroll"],
+    )
+    found = iter(outs)
+    result = [next(found) if lin else None for lin in linear]
+    return [ct if is_undef(x) else None for ct, x in zip(result, args, strict=True)]
+
+
+def _transposed_body(
+    jaxpr: ClosedJaxpr,
+    linear: Sequence[bool],
+    num_consts: int,
+    num_carry: int,
+    ys_nonzero: Sequence[bool],
+) -> ClosedJaxpr:
+    key = ("transposed_scan", tuple(linear), num_consts, num_carry, tuple(ys_nonzero))
+    found = jaxpr._memo.get(key)
+    if found is None:
+        found = jaxpr._memo[key] = _make_transposed_body(
+            jaxpr, linear, num_consts, num_carry, ys_nonzero
+        )
+    return found
+
+
+def _make_transposed_body(
+    jaxpr: ClosedJaxpr,
+    linear: Sequence[bool],
+    num_consts: int,
+    num_carry: int,
+    ys_nonzero: Sequence[bool],
+) -> ClosedJaxpr:
+    """[known consts | sums, carry cts | ys cts, known xs] -> [sums, carry cts | xs cts]."""
+    in_avals, out_avals = jaxpr.in_avals, jaxpr.out_avals
+    consts_lin, _, xs_lin = split_list(linear, [num_consts, num_carry])
+    known_consts, consts = partition_list(consts_lin, in_avals[:num_consts])
+    known_xs, _ = partition_list(xs_lin, in_avals[num_consts + num_carry :])
+    y_avals = [a.to_cotangent_aval() for a in out_avals[num_carry:]]
+    # A linear constant is also made an output: its cotangent there is the sum so far, to which
+    # the backward pass adds in the order in which cotangents arise.
+    _, const_vars = partition_list(consts_lin, jaxpr.jaxpr.invars[:num_consts])
+    summing = jaxpr.jaxpr.replace(outvars=[*jaxpr.jaxpr.outvars, *const_vars])
+
+    def backward(*args: Any) -> list[Any]:
+        sizes = [len(known_consts), len(consts), num_carry, sum(ys_nonzero)]
+        const_values, sums, carry_cts, given, x_values = split_list(args, sizes)
+        known = iter(const_values + x_values)
+        primals = [
+            UndefPrimal(a) if lin else next(known)
+            for a, lin in zip(in_avals, linear, strict=True)
+        ]
+        ys = iter(given)
+        ys_cts = [
+            next(ys) if nz else Zero(a) for a, nz in zip(y_avals, ys_nonzero, strict=True)
+        ]
+        outs = backward_pass(summing, jaxpr.consts, primals, [*carry_cts, *ys_cts, *sums])
+        return [instantiate(ct) for ct, lin in zip(outs, linear, strict=True) if lin]
+
+    return stage(
+        backward,
+        [
+            *known_consts,
+            *(a.to_cotangent_aval() for a in consts),
+            *(a.to_cotangent_aval() for a in out_avals[:num_carry]),
+            *(a for a, nz in zip(y_avals, ys_nonzero, strict=True) if nz),
+            *known_xs,
+        ],
+        jaxpr.debug_info,
+    )
+
+
+scan_p = Scan()

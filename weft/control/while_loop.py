@@ -1,0 +1,279 @@
+"""The ``while`` primitive: a body repeated as long as a predicate of the carry holds.
+
+Operands are constants of the predicate, constants of the body, and the carry. The predicate may
+have axes of a batch, which then lead in every part of the carry: the loop runs while any element
+goes on, and elements that are done keep their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.base import source
+from weft.base.functional import merge_lists, partition_list, split_list
+from weft.core.ad import Zero, instantiate
+from weft.core.batching import AxisData, match_axis
+from weft.core.effects import Effects, observable
+from weft.core.interpret import run
+from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Var, jaxpr_as_fun
+from weft.core.primitive import Primitive
+from weft.core.staging import stage
+from weft.control.initial_style import interleave, keep_outputs
+from weft.control.jit import numpy_consts, used_axis_names
+from weft.transforms.dce import dce_closed
+from weft.transforms.jvp import jvp_jaxpr
+from weft.transforms.partial_eval import partial_eval_jaxpr
+from weft.transforms.vmap import batch_jaxpr, batch_to, batched
+
+Dims = Sequence[int | None]
+
+
+class While(Primitive):
+    """A loop whose number of steps is not known before it runs."""
+
+    name = "while"
+    multiple_results = True
+
+    def shape(self, *avals: Any, body_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
+        return body_jaxpr.out_avals
+
+    def eqn_effects(self, avals: Any, params: Any) -> Effects:
+        return params["cond_jaxpr"].effects | params["body_jaxpr"].effects
+
+    def axis_names(self, params: Any) -> Any:
+        cond, body = params["cond_jaxpr"], params["body_jaxpr"]
+        return used_axis_names(cond.jaxpr) | used_axis_names(body.jaxpr)
+
+    @staticmethod
+    def ref(
+        *args: Any,
+        cond_nconsts: int,
+        cond_jaxpr: ClosedJaxpr,
+        body_nconsts: int,
+        body_jaxpr: ClosedJaxpr,
+    ) -> list[Any]:
+        cond_consts, body_consts, carry = split_list(args, [cond_nconsts, body_nconsts])
+        cond, body = cond_jaxpr.jaxpr, body_jaxpr.jaxpr
+        cond_values, body_values = numpy_consts(cond_jaxpr), numpy_consts(body_jaxpr)
+        while True:
+            (going,) = run(cond, cond_values, [*cond_consts, *carry])
+            if not going.any():
+                return carry
+            after = run(body, body_values, [*body_consts, *carry])
+            if not going.all():
+                after = [_where(going, new, old) for new, old in zip(after, carry, strict=True)]
+            carry = after
+
+    def jvp(
+        self,
+        primals: Any,
+        tangents: Any,
+        *,
+        cond_nconsts: int,
+        cond_jaxpr: ClosedJaxpr,
+        body_nconsts: int,
+        body_jaxpr: ClosedJaxpr,
+    ) -> tuple[list[Any], list[Any]]:
+        sizes = [cond_nconsts, body_nconsts]
+        cond_consts, body_consts, init = split_list(primals, sizes)
+        _, consts_dot, init_dot = split_list(tangents, sizes)
+        consts_nz = [type(t) is not Zero for t in consts_dot]
+        carry_nz = [type(t) is not Zero for t in init_dot]
+        while True:
+            program, out_nz = jvp_jaxpr(body_jaxpr, consts_nz + carry_nz, carry_nz)
+            if out_nz == carry_nz:
+                break
+            carry_nz = _either(carry_nz, out_nz)
+        consts_dot = [t for t in consts_dot if type(t) is not Zero]
+        init_dot = [instantiate(t) for t, nz in zip(init_dot, carry_nz, strict=True) if nz]
+        count = len(init)
+        body = interleave(
+            program,
+            [body_nconsts, count],
+            [len(consts_dot), len(init_dot)],
+            [count],
+            [len(init_dot)],
+        )
+        tangent_avals = [
+            v.aval.to_tangent_aval()
+            for v, nz in zip(body_jaxpr.jaxpr.outvars, carry_nz, strict=True)
+            if nz
+        ]
+        outs = self.bind(
+            *cond_consts,
+            *body_consts,
+            *consts_dot,
+            *init,
+            *init_dot,
+            cond_nconsts=cond_nconsts,
+            cond_jaxpr=_ignore_more(cond_jaxpr, tangent_avals),
+            body_nconsts=body_nconsts + len(consts_dot),
+            body_jaxpr=body,
+        )
+        rest = iter(outs[count:])
+        tangents_out = [
+            next(rest) if nz else Zero.from_primal(p)
+            for p, nz in zip(outs[:count], carry_nz, strict=True)
+        ]
+        return outs[:count], tangents_out
+
+    def transpose(self, cts: Any, *args: Any, **params: Any) -> list[Any]:
+        raise ValueError(
+            "reverse-mode differentiation does not work through lax.while_loop, nor through"
+            " lax.fori_loop with bounds that are traced: the number of steps, and so the memory"
+            " for their intermediate values, is not known beforehand. Use lax.scan, or fori_loop"
+            " with bounds that are Python integers; forward mode (jvp, jacfwd) works as it is."
+            f" ({source.summarize(source.current())})"
+        )
+
+    def batch(
+        self,
+        axis: AxisData,
+        args: Any,
+        dims: Any,
+        *,
+        cond_nconsts: int,
+        cond_jaxpr: ClosedJaxpr,
+        body_nconsts: int,
+        body_jaxpr: ClosedJaxpr,
+    ) -> tuple[list[Any], list[int | None]]:
+        sizes = [cond_nconsts, body_nconsts]
+        cond_dims, body_dims, init_dims = split_list(dims, sizes)
+        carry = [d is not None for d in init_dims]
+        body_batched = [d is not None for d in body_dims]
+        while True:
+            _, out = batch_jaxpr(body_jaxpr, axis, body_batched + carry, carry)
+            if out == carry:
+                break
+            carry = _either(carry, out)
+        cond_batched = [d is not None for d in cond_dims]
+        _, (predicate_batched,) = batch_jaxpr(cond_jaxpr, axis, cond_batched + carry, False)
+        carry_dims: list[int | None]
+        if predicate_batched:
+            carry_dims = [0] * len(carry)
+            predicate_dim: int | None = 0
+        else:
+            # the axes of the predicate, if it has some, must lead in the carry too
+            rank = len(cond_jaxpr.out_avals[0].shape)
+            carry_dims = [rank if b else None for b in carry]
+            predicate_dim = None
+        body = _batch_at(body_jaxpr, axis, [*body_dims, *carry_dims], carry_dims)
+        cond = _batch_at(cond_jaxpr, axis, [*cond_dims, *carry_dims], [predicate_dim])
+        count = cond_nconsts + body_nconsts
+        init = [
+            match_axis(axis.size, d, wanted, x)
+            for x, d, wanted in zip(args[count:], init_dims, carry_dims, strict=True)
+        ]
+        outs = self.bind(
+            *args[:count],
+            *init,
+            cond_nconsts=cond_nconsts,
+            cond_jaxpr=cond,
+            body_nconsts=body_nconsts,
+            body_jaxpr=body,
+        )
+        return outs, carry_dims
+
+    def partial_eval(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
+        """Run the known part; write down the whole loop again for what is unknown.
+
+        Residuals cannot be kept, since the number of steps is not known; this serves ``linearize``
+        and leaves the error of reverse mode to ``transpose``.
+        """
+        sizes = [params["cond_nconsts"], params["body_nconsts"]]
+        unknown = [trace.is_unknown(x) for x in args]
+        cond_unknown, body_unknown, carry = split_list(unknown, sizes)
+        body_jaxpr, cond_jaxpr = params["body_jaxpr"], params["cond_jaxpr"]
+        while True:
+            known, _, out, _ = partial_eval_jaxpr(body_jaxpr, body_unknown + carry, carry)
+            if out == carry:
+                break
+            carry = _either(carry, out)
+        cond_known, _, (predicate_unknown,), _ = partial_eval_jaxpr(
+            cond_jaxpr, cond_unknown + carry, False
+        )
+        if predicate_unknown or all(carry):
+            return trace.emit(self, args, params)
+        kept = len(carry) - sum(carry)
+        known_args, _ = partition_list([*cond_unknown, *body_unknown, *carry], args)
+        known_outs = self.bind(
+            *known_args,
+            cond_nconsts=len(cond_unknown) - sum(cond_unknown),
+            cond_jaxpr=cond_known,
+            body_nconsts=len(body_unknown) - sum(body_unknown),
+            body_jaxpr=keep_outputs(known, [i < kept for i in range(len(known.out_avals))]),
+        )
+        outs = trace.emit(self, args, params)
+        return merge_lists(carry, known_outs, [x for x, u in zip(outs, carry, strict=True) if u])
+
+    def dce(self, used: list[bool], eqn: JaxprEqn) -> JaxprEqn | None:
+        if not any(used) and not observable(eqn.effects):
+            return None
+        params = eqn.params
+        sizes = [params["cond_nconsts"], params["body_nconsts"]]
+        cond, cond_used = dce_closed(params["cond_jaxpr"], [True])
+        carry = _either(used, cond_used[sizes[0] :])
+        while True:
+            keep_body = [False] * sizes[1] + carry
+            body, body_used = dce_closed(params["body_jaxpr"], carry, keep_body)
+            if body_used[sizes[1] :] == carry:
+                break
+            carry = _either(carry, body_used[sizes[1] :])
+        cond, cond_used = dce_closed(
+            params["cond_jaxpr"], [True], [False] * sizes[0] + carry
+        )
+        read = [*cond_used[: sizes[0]], *body_used[: sizes[1]], *carry]
+        return eqn.replace(
+            invars=[x for x, r in zip(eqn.invars, read, strict=True) if r],
+            outvars=[v for v, c in zip(eqn.outvars, carry, strict=True) if c],
+            params=dict(
+                cond_nconsts=sum(cond_used[: sizes[0]]),
+                cond_jaxpr=cond,
+                body_nconsts=sum(body_used[: sizes[1]]),
+                body_jaxpr=body,
+            ),
+            effects=cond.effects | body.effects,
+        )
+
+
+def _either(a: Sequence[bool], b: Sequence[bool]) -> list[bool]:
+    return [x or y for x, y in zip(a, b, strict=True)]
+
+
+def _where(going: Any, new: Any, old: Any) -> Any:
+    spread = going.reshape(going.shape + (1,) * (new.ndim - going.ndim))
+    return np.where(spread, new, old)
+
+
+def _ignore_more(closed: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:
+    """The program with more inputs that it does not read."""
+    if not avals:
+        return closed
+    key = ("ignore_more", tuple(avals))
+    found = closed._memo.get(key)
+    if found is None:
+        invars = [*closed.jaxpr.invars, *(Var(aval) for aval in avals)]
+        wide = closed.jaxpr.replace(invars=invars, debug_info=None)
+        found = closed._memo[key] = ClosedJaxpr(wide, closed.consts)
+    return found
+
+
+def _batch_at(
+    closed: ClosedJaxpr, axis: AxisData, in_dims: Dims, out_dims: Dims
+) -> ClosedJaxpr:
+    """The program over a batch, its batch dimensions where they are said to be."""
+    key = ("batch_at", axis, tuple(in_dims), tuple(out_dims))
+    found = closed._memo.get(key)
+    if found is None:
+        fun = jaxpr_as_fun(closed)
+        avals = [batched(a, axis.size, d) for a, d in zip(closed.in_avals, in_dims, strict=True)]
+        found = closed._memo[key] = stage(
+            lambda *args: batch_to(fun, axis, args, in_dims, out_dims), avals, closed.debug_info
+        )
+    return found
+
+
+while_p = While()

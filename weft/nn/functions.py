@@ -1,0 +1,380 @@
+"""Activations, normalisations and encodings of neural networks.
+
+At kinks the derivative is the one JAX takes: 0 for relu at 0 and for relu6 at 0 and 6.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft import dtypes, lax
+from weft.control.custom_jvp import custom_jvp
+from weft.core.array import Array
+from weft.scipy.exponentials import Axis, logsumexp
+from weft.scipy.operands import arraylike, inexact
+
+
+def identity(x: Any) -> Array:
+    """The argument itself, as an array.
+
+    >>> from weft import nn
+    >>> nn.identity(2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    return arraylike("identity", x)
+
+
+@custom_jvp
+def relu(x: Any) -> Array:
+    """max(x, 0); its derivative at 0 is 0.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.nn.relu(jnp.array([-1.0, 0.0, 2.0]))
+    Array([0., 0., 2.], dtype=float32)
+    >>> weft.grad(weft.nn.relu)(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return jnp.maximum(x, 0)
+
+
+relu.defjvps(lambda g, out, x: lax.select(x > 0, g, lax.full_like(g, 0)))
+
+
+@custom_jvp
+def relu6(x: Any) -> Array:
+    """min(max(x, 0), 6); its derivative at 0 and at 6 is 0.
+
+    >>> import weft.numpy as jnp
+    >>> from weft import nn
+    >>> nn.relu6(jnp.array([-1.0, 3.0, 8.0]))
+    Array([0., 3., 6.], dtype=float32)
+    """
+    return jnp.minimum(jnp.maximum(x, 0), 6.0)
+
+
+relu6.defjvps(lambda g, out, x: lax.select((x > 0) & (x < 6), g, lax.full_like(g, 0)))
+
+
+def squareplus(x: Any, b: Any = 4) -> Array:
+    """(x + sqrt(x² + b)) / 2, a smooth relu (arXiv:2112.11687).
+
+    >>> from weft import nn
+    >>> float(nn.squareplus(0.0))
+    1.0
+    """
+    x, b = arraylike("squareplus", x), arraylike("squareplus", b)
+    return (x + jnp.sqrt(jnp.square(x) + b)) / 2
+
+
+def softplus(x: Any) -> Array:
+    """log(1 + exp(x)).
+
+    >>> from weft import nn
+    >>> float(nn.softplus(1000.0))
+    1000.0
+    """
+    return jnp.logaddexp(x, 0)
+
+
+def sparse_plus(x: Any) -> Array:
+    """0 below -1, x above 1, and (x + 1)² / 4 between.
+
+    >>> import weft.numpy as jnp
+    >>> from weft import nn
+    >>> nn.sparse_plus(jnp.array([-2.0, 0.0, 2.0]))
+    Array([0.  , 0.25, 2.  ], dtype=float32)
+    """
+    x = arraylike("sparse_plus", x)
+    return jnp.where(x <= -1.0, 0.0, jnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
+
+
+def soft_sign(x: Any) -> Array:
+    """x / (1 + |x|).
+
+    >>> from weft import nn
+    >>> float(nn.soft_sign(-1.0))
+    -0.5
+    """
+    x = arraylike("soft_sign", x)
+    return x / (jnp.abs(x) + 1)
+
+
+def sigmoid(x: Any) -> Array:
+    """1 / (1 + exp(-x)).
+
+    >>> from weft import nn
+    >>> float(nn.sigmoid(0.0))
+    0.5
+    """
+    return lax.logistic(x)
+
+
+def sparse_sigmoid(x: Any) -> Array:
+    """0 below -1, 1 above 1, and (x + 1) / 2 between: the derivative of sparse_plus.
+
+    >>> from weft import nn
+    >>> float(nn.sparse_sigmoid(0.5))
+    0.75
+    """
+    return 0.5 * jnp.clip(x + 1.0, 0.0, 2.0)
+
+
+def silu(x: Any) -> Array:
+    """x · sigmoid(x), also called swish.
+
+    >>> from weft import nn
+    >>> float(nn.silu(0.0))
+    0.0
+    """
+    x = arraylike("silu", x)
+    return x * sigmoid(x)
+
+
+swish = silu
+
+
+def mish(x: Any) -> Array:
+    """x · tanh(softplus(x)) (arXiv:1908.08681).
+
+    >>> from weft import nn
+    >>> float(nn.mish(0.0))
+    0.0
+    """
+    x = arraylike("mish", x)
+    return x * jnp.tanh(softplus(x))
+
+
+def log_sigmoid(x: Any) -> Array:
+    """log(sigmoid(x)), without its underflow.
+
+    >>> from weft import nn
+    >>> float(nn.log_sigmoid(-1000.0))
+    -1000.0
+    """
+    return -softplus(-arraylike("log_sigmoid", x))
+
+
+def elu(x: Any, alpha: Any = 1.0) -> Array:
+    """x where positive, alpha (exp(x) - 1) elsewhere.
+
+    >>> from weft import nn
+    >>> float(nn.elu(-1000.0))
+    -1.0
+    """
+    x = arraylike("elu", x)
+    positive = x > 0
+    # The inner where keeps the exponential of large x out of the derivative.
+    return jnp.where(positive, x, alpha * jnp.expm1(jnp.where(positive, 0.0, x)))
+
+
+def celu(x: Any, alpha: Any = 1.0) -> Array:
+    """max(x, 0) + alpha (exp(min(x, 0) / alpha) - 1) (arXiv:1704.07483).
+
+    >>> from weft import nn
+    >>> float(nn.celu(-1000.0, 2.0))
+    -2.0
+    """
+    return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
+
+
+def selu(x: Any) -> Array:
+    """A scaled elu that keeps mean 0 and variance 1 through layers (arXiv:1706.02515).
+
+    >>> from weft import nn
+    >>> round(float(nn.selu(1.0)), 4)
+    1.0507
+    """
+    return 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717)
+
+
+def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Array:
+    """x where positive or 0, negative_slope · x elsewhere.
+
+    >>> from weft import nn
+    >>> float(nn.leaky_relu(-1.0, 0.5))
+    -0.5
+    """
+    x = arraylike("leaky_relu", x)
+    return jnp.where(x >= 0, x, negative_slope * x)
+
+
+def hard_tanh(x: Any) -> Array:
+    """x held between -1 and 1.
+
+    >>> from weft import nn
+    >>> float(nn.hard_tanh(3.0))
+    1.0
+    """
+    x = arraylike("hard_tanh", x)
+    return jnp.where(x > 1, 1, jnp.where(x < -1, -1, x))
+
+
+def hard_sigmoid(x: Any) -> Array:
+    """relu6(x + 3) / 6.
+
+    >>> from weft import nn
+    >>> float(nn.hard_sigmoid(0.0))
+    0.5
+    """
+    return relu6(x + 3.0) / 6.0
+
+
+def hard_silu(x: Any) -> Array:
+    """x · hard_sigmoid(x), also called hard_swish.
+
+    >>> from weft import nn
+    >>> float(nn.hard_silu(3.0))
+    3.0
+    """
+    x = arraylike("hard_silu", x)
+    return x * hard_sigmoid(x)
+
+
+hard_swish = hard_silu
+
+
+def gelu(x: Any, approximate: bool = True) -> Array:
+    """x times the normal distribution function at x; by a tanh if ``approximate``.
+
+    >>> from weft import nn
+    >>> round(float(nn.gelu(1.0, approximate=False)), 4)
+    0.8413
+    """
+    (x,) = inexact("gelu", x)
+    kind = x.dtype.type
+    if approximate:
+        inner = kind(math.sqrt(2 / math.pi)) * (x + 0.044715 * (x**3))
+        return x * (0.5 * (1.0 + jnp.tanh(inner)))
+    return 0.5 * x * lax.erfc(-x * kind(math.sqrt(0.5)))
+
+
+def glu(x: Any, axis: int = -1) -> Array:
+    """The first half of x along an axis, gated by the sigmoid of the second.
+
+    >>> import weft.numpy as jnp
+    >>> from weft import nn
+    >>> nn.glu(jnp.array([4.0, 0.0]))
+    Array([2.], dtype=float32)
+    """
+    x = arraylike("glu", x)
+    if x.shape[axis] % 2:
+        raise AssertionError(
+            f"glu needs an even size along axis {axis}, got shape {x.shape}: pad the axis or pass"
+            " another"
+        )
+    first, second = jnp.split(x, 2, axis)
+    return first * sigmoid(second)
+
+
+@custom_jvp
+def log1mexp(x: Any) -> Array:
+    """log(1 - exp(-x)) for x > 0, accurate at both ends.
+
+    >>> from weft import nn
+    >>> round(float(nn.log1mexp(1e-6)), 4)
+    -13.8155
+    """
+    # Two forms, each on the side of log 2 where it keeps its digits (Mächler, Rmpfr note, 2012).
+    x = arraylike("log1mexp", x)
+    return jnp.where(x < math.log(2.0), jnp.log(-jnp.expm1(-x)), jnp.log1p(-jnp.exp(-x)))
+
+
+log1mexp.defjvps(lambda g, out, x: g / jnp.expm1(x))
+
+
+def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = False) -> Array:
+    """log(mean(exp(x))) over some axes, without overflow.
+
+    >>> import weft.numpy as jnp
+    >>> from weft import nn
+    >>> nn.logmeanexp(jnp.array([1000.0, 1000.0]))
+    Array(1000., dtype=float32)
+    """
+    total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
+    if where is None:
+        size = np.size(x) if axis is None else _count(np.shape(x), axis)
+        count = jnp.asarray(size, total.dtype)
+    else:
+        chosen = jnp.broadcast_to(where, np.shape(x))
+        count = jnp.sum(chosen, axis=axis, keepdims=keepdims, dtype=total.dtype)
+    return total - jnp.log(count)
+
+
+def _count(shape: tuple[int, ...], axis: int | tuple[int, ...]) -> int:
+    axes = (axis,) if isinstance(axis, int) else axis
+    return math.prod(shape[i] for i in axes)
+
+
+def standardize(
+    x: Any,
+    axis: Axis = -1,
+    mean: Any = None,
+    variance: Any = None,
+    epsilon: Any = 1e-5,
+    where: Any = None,
+    *,
+    algorithm: str = "fast",
+) -> Array:
+    """(x - mean) / sqrt(variance + epsilon), both taken along ``axis`` unless given.
+
+    ``algorithm`` is how the variance is computed: "fast", mean(x²) - mean(x)², or "stable",
+    mean((x - mean)²).
+
+    >>> import weft.numpy as jnp
+    >>> from weft import nn
+    >>> nn.standardize(jnp.array([1.0, 3.0]), epsilon=0.0)
+    Array([-1.,  1.], dtype=float32)
+    """
+    if algorithm not in ("fast", "stable"):
+        raise ValueError(f"standardize got algorithm={algorithm!r}: pass 'fast' or 'stable'")
+    x = arraylike("standardize", x)
+    if mean is None:
+        mean = jnp.mean(x, axis, keepdims=True, where=where)
+    if variance is None:
+        if algorithm == "stable":
+            variance = jnp.mean(jnp.square(x - mean), axis, keepdims=True, where=where)
+        else:
+            second = jnp.mean(jnp.square(x), axis, keepdims=True, where=where)
+            # Rounding can make the difference of near-equal numbers negative.
+            variance = jnp.clip(second - jnp.square(mean), 0)
+    return jnp.subtract(x, mean) * lax.rsqrt(variance + epsilon)
+
+
+def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> Array:
+    """Rows of zeros with a 1 at each index; an index out of range gives a row of zeros.
+
+    ``axis`` is where the new dimension goes, or the name of a mapped axis of size
+    ``num_classes``.
+
+    >>> import weft.numpy as jnp
+    >>> from weft import nn
+    >>> nn.one_hot(jnp.array([0, 2, 5]), 3)
+    Array([[1., 0., 0.],
+           [0., 0., 1.],
+           [0., 0., 0.]], dtype=float32)
+    """
+    size = operator.index(num_classes)
+    x = jnp.asarray(x)
+    dtype = dtypes.default_float_dtype() if dtype is None else dtype
+    try:
+        place = operator.index(axis)
+    except TypeError:
+        if size != lax.axis_size(axis):
+            raise ValueError(
+                f"one_hot over the mapped axis {axis!r} of size {lax.axis_size(axis)} needs"
+                f" num_classes of that size, got {size}"
+            ) from None
+        return jnp.asarray(x == lax.axis_index(axis), dtype=dtype)
+    rank = x.ndim + 1
+    if not -rank <= place < rank:
+        raise ValueError(f"one_hot got axis={place} for a result of rank {rank}")
+    place %= rank
+    shape = [1] * rank
+    shape[place] = size
+    classes = lax.broadcasted_iota(x.dtype, tuple(shape), place)
+    return (lax.expand_dims(x, (place,)) == classes).astype(dtype)

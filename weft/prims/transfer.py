@@ -1,0 +1,155 @@
+"""Placement and ordering: device_put, sharding constraints, tokens, sinks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.core.ad import Zero, instantiate
+from weft.core.avals import AbstractToken, abstract_token
+from weft.core.batching import AxisData
+from weft.core.effects import Effect
+from weft.core.primitive import Primitive
+
+
+class DevicePut(Primitive):
+    """Arrays placed on devices."""
+
+    name = "device_put"
+    multiple_results = True
+
+    def shape(self, *xs: Any, devices: Any, srcs: Any, copy_semantics: Any) -> list[Any]:
+        return list(xs)
+
+    @staticmethod
+    def ref(*xs: np.ndarray, devices: Any, srcs: Any, copy_semantics: Any) -> list[np.ndarray]:
+        return list(xs)
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
+        return self.bind(*primals, **params), list(tangents)
+
+    def transpose(self, cts: Any, *xs: Any, **params: Any) -> list[Any]:
+        return list(cts)
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
+        return self.bind(*args, **params), list(dims)
+
+
+class ShardingConstraint(Primitive):
+    """An array whose sharding is prescribed."""
+
+    name = "sharding_constraint"
+    linear = True
+
+    def shape(self, x: Any, **params: Any) -> Any:
+        return x
+
+    @staticmethod
+    def ref(x: np.ndarray, **params: Any) -> np.ndarray:
+        return x
+
+    def transpose(self, ct: Any, x: Any, **params: Any) -> list[Any]:
+        return [self.bind(ct, **params)]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
+        return self.bind(*args, **params), dims[0]
+
+
+class CreateToken(Primitive):
+    """A new token, to order effects by."""
+
+    name = "create_token"
+    holes = {"jvp": "no operands", "transpose": "no operands", "batch": "no operands"}
+
+    def shape(self) -> Any:
+        return abstract_token
+
+    @staticmethod
+    def ref() -> Token:
+        return token
+
+
+class AfterAll(Primitive):
+    """A token that comes after others."""
+
+    name = "after_all"
+    holes = {"transpose": "tokens carry no data", "batch": "tokens carry no data"}
+
+    def shape(self, *tokens: Any) -> Any:
+        if any(type(t) is not AbstractToken for t in tokens):
+            raise TypeError(f"after_all takes tokens, got {tokens}")
+        return abstract_token
+
+    @staticmethod
+    def ref(*tokens: Any) -> Token:
+        return token
+
+
+class Token:
+    """The value of a token: there is one."""
+
+    aval = abstract_token
+
+    def __repr__(self) -> str:
+        return "Token"
+
+    def block_until_ready(self) -> None:
+        return None
+
+
+token = Token()
+
+
+class SinkEffect(Effect):
+    """Keeps a value from being pruned away."""
+
+
+class DceSink(Primitive):
+    """Keeps a value alive although nothing reads it."""
+
+    name = "dce_sink"
+    multiple_results = True
+    effects = frozenset({SinkEffect()})
+
+    def shape(self, *xs: Any, **params: Any) -> list[Any]:
+        return []
+
+    @staticmethod
+    def ref(*xs: Any, **params: Any) -> list[Any]:
+        return []
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
+        return self.bind(*primals, **params), []
+
+    def transpose(self, cts: Any, *xs: Any, **params: Any) -> list[Any]:
+        return [Zero(x.aval) for x in xs]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
+        return self.bind(*args, **params), []
+
+
+class Stage(Primitive):
+    """The identity, written down while a function is staged."""
+
+    name = "stage"
+    linear = True
+
+    def shape(self, x: Any) -> Any:
+        return x
+
+    @staticmethod
+    def ref(x: np.ndarray) -> np.ndarray:
+        return x
+
+    def transpose(self, ct: Any, x: Any) -> list[Any]:
+        return [instantiate(ct)]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any) -> tuple[Any, Any]:
+        return self.bind(*args), dims[0]
+
+
+device_put_p, sharding_constraint_p = DevicePut(), ShardingConstraint()
+create_token_p, after_all_p = CreateToken(), AfterAll()
+dce_sink_p = DceSink()
+stage_p = Stage()

@@ -1,0 +1,122 @@
+"""Sums of exponentials, shared by ``scipy.special`` and ``nn``: logsumexp, softmax, log_softmax."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft import dtypes, lax
+from weft.base import knobs
+from weft.control.custom_jvp import custom_jvp
+from weft.core.array import Array
+from weft.scipy.operands import inexact
+
+Axis = int | tuple[int, ...] | None
+
+
+def logsumexp(
+    a: Any,
+    axis: Axis = None,
+    b: Any = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: Any = None,
+) -> Any:
+    """log(sum(b exp(a))) over some axes, without overflow.
+
+    With ``return_sign`` the logarithm of the sum's absolute value and its sign; without, a
+    negative sum gives NaN. Elements where ``where`` is False are left out.
+
+    >>> import weft.numpy as jnp
+    >>> from weft.scipy.special import logsumexp
+    >>> logsumexp(jnp.array([-1000.0, 1000.0]))
+    Array(1000., dtype=float32)
+    """
+    if where is not None:
+        a = jnp.where(where, a, 0)
+    if b is None:
+        (a,) = inexact("logsumexp", a)
+    else:
+        a, b = inexact("logsumexp", a, b)
+        a = jnp.where(b != 0, a, -np.inf)
+    top = jnp.max(jnp.real(a), axis=axis, keepdims=True, where=where, initial=-np.inf)
+    # Any finite shift serves; that of an infinite maximum would make NaN of inf - inf.
+    top = lax.stop_gradient(jnp.where(jnp.isfinite(top), top, 0))
+    terms = jnp.exp(a - top)
+    if b is not None:
+        terms = terms * b
+    total = jnp.sum(terms, axis=axis, keepdims=keepdims, where=where)
+    sign = jnp.sign(total)
+    is_complex = dtypes.issubdtype(total.dtype, np.complexfloating)
+    if return_sign or not is_complex:
+        total = jnp.abs(total)
+    if not keepdims:
+        top = jnp.squeeze(top, axis) if axis is not None else jnp.reshape(top, ())
+    out = jnp.log(total) + top.astype(total.dtype)
+    if return_sign:
+        return out, sign
+    if b is not None and not is_complex:
+        out = jnp.where(sign < 0, np.nan, out)
+    return out
+
+
+def _exponentials(x: Any, axis: Axis, where: Any, initial: Any, top: Any) -> tuple[Any, Any]:
+    """exp(x - top), and its sum, over the elements that count."""
+    chosen = x if where is None else jnp.where(where, x, initial)
+    terms = jnp.exp(chosen - top)
+    return terms, jnp.sum(terms, axis, where=where, keepdims=True)
+
+
+def _softmax(x: Any, axis: Axis, where: Any, initial: Any, top: Any) -> Any:
+    terms, total = _exponentials(x, axis, where, initial, top)
+    result = terms / total
+    return result if where is None else jnp.where(where, result, 0)
+
+
+def _largest(x: Any, axis: Axis, where: Any, initial: Any) -> Any:
+    return jnp.max(x, axis, where=where, initial=initial, keepdims=True)
+
+
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
+def _softmax_with_rule(x: Any, axis: Axis, where: Any, initial: Any) -> Any:
+    return _softmax(x, axis, where, initial, _largest(x, axis, where, initial))
+
+
+@_softmax_with_rule.defjvp
+def _softmax_jvp(axis: Axis, primals: Any, tangents: Any) -> Any:
+    (x, where, initial), (dx, _, _) = primals, tangents
+    y = _softmax_with_rule(x, axis, where, initial)
+    return y, y * (dx - (y * dx).sum(axis, where=where, keepdims=True))
+
+
+def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
+    """exp(x) scaled to sum to 1 along an axis; 0 where ``where`` is False.
+
+    >>> import weft.numpy as jnp
+    >>> from weft import nn
+    >>> nn.softmax(jnp.array([0.0, 0.0]))
+    Array([0.5, 0.5], dtype=float32)
+    """
+    if knobs.softmax_custom_jvp.value:
+        return _softmax_with_rule(x, axis, where, -np.inf)
+    top = lax.stop_gradient(_largest(x, axis, where, -np.inf))
+    return _softmax(x, axis, where, -np.inf, top)
+
+
+def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
+    """The logarithm of softmax, without its underflow; -inf where ``where`` is False.
+
+    >>> import weft.numpy as jnp
+    >>> from weft import nn
+    >>> nn.log_softmax(jnp.array([0.0, 1000.0]))
+    Array([-1000.,     0.], dtype=float32)
+    """
+    x = jnp.asarray(x)
+    top = lax.stop_gradient(_largest(x, axis, where, -np.inf))
+    shifted = (x if where is None else jnp.where(where, x, -np.inf)) - top
+    total = jnp.sum(jnp.exp(shifted), axis, where=where, keepdims=True)
+    result = shifted - jnp.log(total)
+    return result if where is None else jnp.where(where, result, -np.inf)

@@ -1,0 +1,54 @@
+"""Evaluation of Chebyshev series and polynomials on arrays, as short as the dtype allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft import dtypes
+
+
+def chebyshev(x: Any, low: float, high: float, coefficients: Sequence[float]) -> Any:
+    """A Chebyshev series (last term first) over [low, high], by Clenshaw's recurrence.
+
+    Terms that cannot change a result of x's dtype are left out. Outside of the interval, where
+    the value is not used, x is held to it.
+    """
+    kind = x.dtype.type
+    least = float(dtypes.finfo(x.dtype).eps) / 16 * max(map(abs, coefficients))
+    start = next(i for i, c in enumerate(coefficients) if abs(c) > least)
+    held = jnp.clip(x, kind(low), kind(high))
+    t = (held - kind((low + high) / 2)) * kind(2 / (high - low))
+    twice = t + t
+    *leading, constant = coefficients[start:]
+    b1, b2 = jnp.full_like(t, leading[0]) if leading else jnp.zeros_like(t), jnp.zeros_like(t)
+    for c in leading[1:]:
+        b1, b2 = twice * b1 - b2 + kind(c), b1
+    return t * b1 - b2 + kind(constant)
+
+
+def horner(x: Any, coefficients: Sequence[float]) -> Any:
+    """A polynomial, highest power first."""
+    kind = x.dtype.type
+    total = jnp.full_like(x, coefficients[0])
+    for c in coefficients[1:]:
+        total = total * x + kind(c)
+    return total
+
+
+def in_single(fun: Any) -> Any:
+    """Makes a function of float32 and float64 arrays take float16 and bfloat16, rounding once."""
+
+    def wide(*operands: Any) -> Any:
+        dtype = operands[0].dtype
+        if dtype.itemsize >= 4:
+            return fun(*operands)
+        out = fun(*(x.astype(np.float32) for x in operands))
+        if isinstance(out, tuple):
+            return tuple(y.astype(dtype) for y in out)
+        return out.astype(dtype)
+
+    return wide

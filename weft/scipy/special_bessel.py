@@ -1,0 +1,149 @@
+"""Bessel functions and spherical harmonics of ``scipy.special``."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft import lax
+from weft.core.array import Array
+from weft.scipy.operands import arraylike, inexact, real
+
+
+def i0e(x: Any) -> Array:
+    """The modified Bessel function of order 0, times exp(-|x|).
+
+    >>> from weft.scipy.special import i0e
+    >>> float(i0e(0.0))
+    1.0
+    """
+    (x,) = inexact("i0e", x)
+    return lax.bessel_i0e(x)
+
+
+def i0(x: Any) -> Array:
+    """The modified Bessel function of order 0.
+
+    >>> from weft.scipy.special import i0
+    >>> round(float(i0(1.0)), 4)
+    1.2661
+    """
+    (x,) = inexact("i0", x)
+    return lax.mul(lax.exp(lax.abs(x)), lax.bessel_i0e(x))
+
+
+def i1e(x: Any) -> Array:
+    """The modified Bessel function of order 1, times exp(-|x|).
+
+    >>> from weft.scipy.special import i1e
+    >>> float(i1e(0.0))
+    0.0
+    """
+    (x,) = inexact("i1e", x)
+    return lax.bessel_i1e(x)
+
+
+def i1(x: Any) -> Array:
+    """The modified Bessel function of order 1.
+
+    >>> from weft.scipy.special import i1
+    >>> round(float(i1(1.0)), 4)
+    0.5652
+    """
+    (x,) = inexact("i1", x)
+    return lax.mul(lax.exp(lax.abs(x)), lax.bessel_i1e(x))
+
+
+def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:
+    """Bessel functions of the first kind of orders 0 to ``v``, stacked in front.
+
+    By Miller's recurrence downwards from order ``n_iter``, which must be well above both v and
+    the largest |z|.
+
+    >>> from weft.scipy.special import bessel_jn
+    >>> [round(float(j), 4) for j in bessel_jn(1.0, v=2)]
+    [0.7652, 0.4401, 0.1149]
+    """
+    (z,) = real("bessel_jn", z)
+    v, n_iter = operator.index(v), operator.index(n_iter)
+    at_zero = z == 0
+    safe = jnp.where(at_zero, 1, z)
+    big = 1e10
+
+    def step(carry: Any, k: Any) -> Any:
+        above, value, total, kept = carry
+        above, value = value, 2 * (k + 1) / safe * value - above
+        total = total + jnp.where(k % 2 == 0, 2 * value, 0)
+        orders = jnp.arange(v + 1, dtype=z.dtype).reshape((-1,) + (1,) * z.ndim)
+        kept = jnp.where(orders == k, value, kept)
+        # The recurrence grows without bound: all that was kept is scaled along.
+        scale = jnp.where(jnp.abs(value) > big, z.dtype.type(1 / big), z.dtype.type(1))
+        return (above * scale, value * scale, total * scale, kept * scale), None
+
+    zero = jnp.zeros_like(z)
+    start = (zero, jnp.full_like(z, 1e-16), zero, jnp.zeros((v + 1, *z.shape), z.dtype))
+    steps = jnp.arange(n_iter + 1, dtype=z.dtype)
+    (_, last, total, kept), _ = lax.scan(step, start, steps, reverse=True)
+    # 1 = J_0 + 2 J_2 + 2 J_4 + ... (DLMF 10.12.4).
+    values = kept / (total - last)
+    first = (jnp.arange(v + 1) == 0).reshape((-1,) + (1,) * z.ndim)
+    return jnp.where(at_zero, first.astype(z.dtype), values)
+
+
+def sph_harm_y(
+    n: Any, m: Any, theta: Any, phi: Any, diff_n: int | None = None, n_max: int | None = None
+) -> Array:
+    """The spherical harmonic of degree n and order m at polar angle theta and azimuth phi.
+
+    ``n_max`` is the largest degree, needed if n is not known while tracing. ``diff_n``, SciPy's
+    request for derivatives, is not taken: differentiate instead.
+
+    >>> import weft.numpy as jnp
+    >>> from weft.scipy.special import sph_harm_y
+    >>> y = sph_harm_y(jnp.array([1]), jnp.array([0]), jnp.array([0.0]), jnp.array([0.0]))
+    >>> round(float(y[0].real), 4)
+    0.4886
+    """
+    if diff_n is not None:
+        raise NotImplementedError(
+            "sph_harm_y takes no diff_n: differentiate by theta and phi with weft.jacfwd"
+        )
+    if n_max is None:
+        n_max = int(np.max(np.asarray(n)))
+    n, m = jnp.asarray(n), jnp.asarray(m)
+    theta, phi = inexact("sph_harm_y", jnp.atleast_1d(arraylike("sph_harm_y", theta)), phi)
+    value = _legendre(n, jnp.abs(m), theta, operator.index(n_max))
+    angle = jnp.abs(m) * phi
+    out = lax.complex(*jnp.broadcast_arrays(value * jnp.cos(angle), value * jnp.sin(angle)))
+    mirrored = jnp.where(m % 2 == 0, 1, -1) * jnp.conj(out)
+    return jnp.where(m < 0, mirrored, out)
+
+
+def _legendre(n: Any, m: Any, theta: Any, n_max: int) -> Any:
+    """Normalised associated Legendre functions, by recurrence in the degree (DLMF 14.10.3)."""
+    x, sine = jnp.cos(theta), jnp.sin(theta)
+    shape = np.broadcast_shapes(n.shape, m.shape, theta.shape)
+    order = jnp.broadcast_to(m, shape).astype(theta.dtype)
+    zero = jnp.zeros(shape, theta.dtype)
+
+    def step(degree: Any, state: Any) -> Any:
+        diagonal, before, value, out = state
+        d = degree.astype(theta.dtype)
+        grown = -jnp.sqrt((2 * d + 1) / (2 * jnp.maximum(d, 1))) * sine * diagonal
+        diagonal = jnp.where((degree > 0) & (d <= order), grown, diagonal)
+        above = d > order
+        square = jnp.where(above, d * d - order * order, 1)
+        front = jnp.sqrt((4 * d * d - 1) / square)
+        back = jnp.where(above & (d - 1 > order), (d - 1) ** 2 - order * order, 0)
+        # The root's derivative at 0 is infinite; d and order carry none.
+        back = jnp.sqrt(back / jnp.maximum(4 * (d - 1) ** 2 - 1, 1))
+        risen = front * (x * value - back * before)
+        new = jnp.where(d == order, diagonal, jnp.where(above, risen, 0))
+        return diagonal, value, new, jnp.where(degree == n, new, out)
+
+    start = (jnp.full(shape, 0.5 / math.sqrt(math.pi), theta.dtype), zero, zero, zero)
+    return lax.fori_loop(0, n_max + 1, step, start)[3]
