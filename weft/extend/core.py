@@ -1,0 +1,188 @@
+"""Primitives of third parties, and the data types of programs.
+
+>>> import numpy as np
+>>> import weft
+>>> from weft.extend.core import Primitive
+>>> triple_p = Primitive("triple")
+>>> _ = triple_p.def_impl(lambda x: x + x + x)
+>>> _ = triple_p.def_abstract_eval(lambda x: x)
+>>> _ = triple_p.def_jvp(lambda p, t: (triple_p.bind(*p), triple_p.bind(*t)))
+>>> _ = triple_p.def_transpose(lambda ct, x: [triple_p.bind(ct)])
+>>> _ = triple_p.def_batching(lambda args, dims: (triple_p.bind(*args), dims[0]))
+>>> float(weft.grad(lambda x: triple_p.bind(x) * x)(2.0))
+12.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.core.array import Array
+from weft.core.avals import AbstractToken as Token
+from weft.core.batching import AxisData
+from weft.core.interpret import run
+from weft.core.jaxpr import ClosedJaxpr as ClosedJaxpr
+from weft.core.jaxpr import DropVar as DropVar
+from weft.core.jaxpr import Jaxpr as Jaxpr
+from weft.core.jaxpr import JaxprEqn as JaxprEqn
+from weft.core.jaxpr import Literal as Literal
+from weft.core.jaxpr import Var as Var
+from weft.core.jaxpr import eval_jaxpr as eval_jaxpr
+from weft.core.jaxpr import jaxpr_as_fun as jaxpr_as_fun
+from weft.core.primitive import Primitive as _Primitive
+from weft.core.registry import primitives as _registry
+from weft.core.staging import stage
+from weft.core.trace import box, typeof
+from weft.core.verify import check_jaxpr as check_jaxpr
+from weft.control.jit import numpy_consts
+
+array_types = {np.ndarray, np.generic, Array}
+__all__ = [
+    "ClosedJaxpr",
+    "DropVar",
+    "Jaxpr",
+    "JaxprEqn",
+    "Literal",
+    "Primitive",
+    "Token",
+    "Var",
+    "array_types",
+    "check_jaxpr",
+    "eval_jaxpr",
+    "jaxpr_as_fun",
+    "primitives",
+]
+
+
+class Primitive(_Primitive):
+    """A primitive whose rules are given one by one.
+
+    ``def_impl`` says how it is computed on arrays, or ``def_lowering`` gives it as a function of
+    other primitives; ``def_abstract_eval`` gives the types of its results.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._impl: Callable[..., Any] | None = None
+        self._lowering: Callable[..., Any] | None = None
+        self._abstract: Callable[..., Any] | None = None
+        self._jvp: Callable[..., Any] | None = None
+        self._effectful = False
+        self.differentials = ()
+
+    # --- giving rules -----------------------------------------------------------------------------
+
+    def def_impl(self, impl: Callable[..., Any]) -> Callable[..., Any]:
+        """How the primitive is computed, on concrete arrays."""
+        self._impl = impl
+        return impl
+
+    def def_lowering(self, lowering: Callable[..., Any]) -> Callable[..., Any]:
+        """The primitive as a function of other primitives."""
+        self._lowering = lowering
+        return lowering
+
+    def def_abstract_eval(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Types of the results from types of the operands."""
+        self._abstract = rule
+        self._effectful = False
+        return rule
+
+    def def_effectful_abstract_eval(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Types of the results, and effects."""
+        self._abstract = rule
+        self._effectful = True
+        self.eqn_effects = lambda avals, params: frozenset(rule(*avals, **params)[1])
+        return rule
+
+    def def_jvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """``rule(primals, tangents, **params) -> (results, tangents of results)``."""
+        self._jvp = rule
+        return rule
+
+    def def_transpose(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """``rule(cotangents, *operands, **params) -> cotangents of operands``."""
+        self.transpose = rule
+        return rule
+
+    def def_batching(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """``rule(operands, batch_dims, **params) -> (results, their batch_dims)``."""
+
+        def batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
+            return rule(args, dims, **params)
+
+        self.batch = batch
+        return rule
+
+    def def_bind_with_trace(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        self.bind_with_trace = rule  # type: ignore[method-assign]
+        return rule
+
+    # --- the rules, as the interpreters ask for them ----------------------------------------------
+
+    def _missing(self, what: str, how: str) -> NotImplementedError:
+        return NotImplementedError(
+            f"{what} of primitive {self.name!r} is not defined; give it with"
+            f" {self.name}_p.{how}(...)"
+        )
+
+    def shape(self, *avals: Any, **params: Any) -> Any:
+        if self._abstract is None:
+            raise self._missing("abstract evaluation", "def_abstract_eval")
+        result = self._abstract(*avals, **params)
+        return result[0] if self._effectful else result
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        if self._jvp is None:
+            raise self._missing("differentiation", "def_jvp")
+        return self._jvp(primals, tangents, **params)
+
+    def evaluate(self, args: Any, params: dict[str, Any]) -> Any:
+        function = self._impl or self._lowering
+        if function is None:
+            raise self._missing("evaluation", "def_impl")
+        return function(*args, **params)
+
+    def ref(self, *values: Any, **params: Any) -> Any:  # type: ignore[override]
+        if self._lowering is not None:
+            return self._run_lowering(values, params)
+        if self._impl is None:
+            raise self._missing("evaluation", "def_impl")
+        boxed = [box(np.asarray(v), typeof(np.asarray(v))) for v in values]
+        result = self._impl(*boxed, **params)
+        if self.multiple_results:
+            return [np.asarray(x) for x in result]
+        return np.asarray(result)
+
+    def _run_lowering(self, values: Any, params: dict[str, Any]) -> Any:
+        lowering = self._lowering
+        assert lowering is not None
+
+        def flat(*args: Any) -> Any:
+            result = lowering(*args, **params)
+            return result if self.multiple_results else [result]
+
+        closed = stage(flat, [typeof(v) for v in values])
+        outs = run(closed.jaxpr, numpy_consts(closed), values)
+        return outs if self.multiple_results else outs[0]
+
+
+class _Primitives:
+    """All primitives by name: ``primitives.add_p``."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = _registry.get(name.removesuffix("_p"))
+        if found is None:
+            raise AttributeError(f"there is no primitive {name!r}")
+        return found
+
+    def __dir__(self) -> list[str]:
+        return sorted(f"{name}_p" for name in _registry)
+
+
+primitives = _Primitives()
+
+

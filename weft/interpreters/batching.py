@@ -1,0 +1,46 @@
+"""Batching rules of primitives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.core.batching import broadcast_axis
+from weft.core.batching import moveaxis as moveaxis
+from weft.core.batching import not_mapped as not_mapped
+from weft.interpreters.tables import RuleTable
+from weft.transforms.vmap import BatchTrace as BatchTrace
+from weft.transforms.vmap import BatchTracer as BatchTracer
+
+primitive_batchers = RuleTable("batch", lambda p, rule: p.def_batching(rule))
+
+
+def broadcast(x: Any, size: int, axis: int) -> Any:
+    """``x`` repeated along a new axis."""
+    return broadcast_axis(x, size, axis)
+
+
+def bdim_at_front(x: Any, dim: int | None, size: int) -> Any:
+    """``x`` with its batch dimension in front, made if absent."""
+    return broadcast(x, size, 0) if dim is None else moveaxis(x, dim, 0)
+
+
+def defvectorized(primitive: Any) -> None:
+    """Say that a primitive of one operand acts on each element alone."""
+
+    def batch(args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
+        return primitive.bind(*args, **params), dims[0]
+
+    primitive.def_batching(batch)
+
+
+def defbroadcasting(primitive: Any) -> None:
+    """Say that a primitive acts elementwise on operands that broadcast."""
+
+    def batch(args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
+        size = next(np.shape(x)[d] for x, d in zip(args, dims, strict=True) if d is not None)
+        moved = [bdim_at_front(x, d, size) for x, d in zip(args, dims, strict=True)]
+        return primitive.bind(*moved, **params), 0
+
+    primitive.def_batching(batch)
