@@ -18,7 +18,7 @@ from weft.api.arguments import (
     split_argnums,
 )
 from weft.base.traceback import api_boundary
-from weft.core.ad import UndefPrimal, Zero, instantiate
+from weft.core.ad import UndefPrimal, Zero, instantiate_array
 from weft.core.debug_info import DebugInfo
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_dtype import abstractify
@@ -105,7 +105,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     outs, out_tangents = jvp_flat(flat, leaves, symbolic)
     n = found["n"]
     primal_out = tree_unflatten(found["out_tree"], outs[:n])
-    tangent_out = tree_unflatten(found["out_tree"], map(instantiate, out_tangents[:n]))
+    tangent_out = tree_unflatten(found["out_tree"], map(instantiate_array, out_tangents[:n]))
     if has_aux:
         return primal_out, tangent_out, rebuild_aux(found, outs[n:])
     return primal_out, tangent_out
@@ -188,7 +188,7 @@ class _Pull(_LinearFunction):
                     f" output of {self.name} asks for {expected.str_short()}"
                 )
         cts = self.bind(residuals).pull(leaves)
-        return tree_unflatten(self.in_tree, map(instantiate, cts))
+        return tree_unflatten(self.in_tree, map(instantiate_array, cts))
 
 
 def _structure_message(name: str, expected: Any, got: Any) -> str:
@@ -303,7 +303,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
                 )
         undefined = [UndefPrimal(a) for a in avals]
         outs = backward_pass(closed.jaxpr, closed.consts, undefined, cts)
-        return tree_unflatten(in_tree, map(instantiate, outs))
+        return tree_unflatten(in_tree, map(instantiate_array, outs))
 
     return transposed
 
@@ -380,7 +380,7 @@ def value_and_grad(
         _check_scalar_output(value, outs)
         _check_output("grad", holomorphic, value)
         one = typeof(value).dtype.type(1)
-        grads = tree_unflatten(in_tree, map(instantiate, linear.pull([one])))
+        grads = tree_unflatten(in_tree, map(instantiate_array, linear.pull([one])))
         result = grads[0] if isinstance(argnums, int) else grads
         return ((value, aux), result) if has_aux else (value, result)
 

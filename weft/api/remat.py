@@ -59,7 +59,8 @@ def checkpoint(
     nums = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
     if not isinstance(nums, tuple) or not all(type(n) is int for n in nums):
         raise TypeError(
-            f"static_argnums of checkpoint must be an int or a tuple of ints, got {static_argnums!r}"
+            "static_argnums of checkpoint must be an int or a tuple of ints, got"
+            f" {static_argnums!r}"
         )
     names = as_tuple(static_argnames)
     if names:
@@ -81,10 +82,8 @@ def checkpoint(
             avals = [abstractify(x) for x in leaves]
             closed, out_tree = stage_tree_function(body, in_tree, avals, info)
         except ConcretizationTypeError as error:
-            error.args = (
-                f"{error.args[0]}\nUnder checkpoint, name the argument with static_argnums:"
-                " checkpoint(f, static_argnums=(1,))",
-            )
+            hint = "Under checkpoint, name it static: checkpoint(f, static_argnums=(1,))"
+            error.args = (f"{error.args[0]}\n{hint}",)
             raise
         program, consts = separate_consts(closed)
         cse: Any = prevent_cse

@@ -180,7 +180,7 @@ custom_jvp_call_p = CustomJVPCall()
 # --- the decorator --------------------------------------------------------------------------------
 
 
-class custom_jvp:  # noqa: N801 - a decorator, spelled as users write it
+class custom_jvp:
     """A function whose derivative is given by a rule, set with ``defjvp`` or ``defjvps``.
 
     >>> import weft, weft.numpy as jnp
@@ -212,9 +212,7 @@ class custom_jvp:  # noqa: N801 - a decorator, spelled as users write it
             raise AttributeError(name)
         return getattr(self.__wrapped__, name)
 
-    def defjvp(
-        self, jvp: Callable[..., Any], symbolic_zeros: bool = False
-    ) -> Callable[..., Any]:
+    def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
         """Set the rule: ``jvp(primals, tangents)`` gives the result and its tangent.
 
         Arguments named by ``nondiff_argnums`` come first, each on its own.

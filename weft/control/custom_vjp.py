@@ -42,8 +42,14 @@ from weft.prims.arithmetic import mul
 from weft.prims.families import const
 from weft.transforms.dce import dce_closed
 from weft.transforms.vmap import batch, batched
-from weft.tree.functions import tree_flatten, tree_leaves, tree_map, tree_unflatten
-from weft.tree.functions import tree_flatten_with_path, treedef_children
+from weft.tree.functions import (
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_leaves,
+    tree_map,
+    tree_unflatten,
+    treedef_children,
+)
 from weft.tree.keys import keystr
 
 
@@ -317,7 +323,7 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
     return tree_map(value, tree, is_leaf=lambda x: type(x) is CustomVJPPrimal)
 
 
-class custom_vjp:  # noqa: N801 - a decorator, spelled as users write it
+class custom_vjp:
     """A function whose reverse-mode derivative is given by two rules, set with ``defvjp``.
 
     >>> import weft, weft.numpy as jnp

@@ -265,8 +265,7 @@ def _split(jaxpr: Jaxpr, unknown: Sequence[bool], policy: Policy | None) -> Spli
     n_res, n_const = len(residuals), len(known.consts)
     stand_in = dict(zip(backward.invars[:n_res], residuals, strict=True))
     backward_eqns = [
-        eqn.replace(invars=[_substituted(x, stand_in) for x in eqn.invars])
-        for eqn in backward.eqns
+        eqn.replace(invars=[_substituted(x, stand_in) for x in eqn.invars]) for eqn in backward.eqns
     ]
     in_consts, in_known = forward.invars[:n_const], forward.invars[n_const:]
     inputs = merge_lists(unknown, in_known, backward.invars[n_res:])
@@ -299,6 +298,9 @@ def recompute(
     for eqn in reversed(eqns):
         found = [v for v in eqn.outvars if v in needed]
         if not found:
+            if _repeats(eqn) and not may_save(policy, eqn):
+                again.append(eqn)
+                needed.update(x for x in eqn.invars if type(x) is not Literal)
             forward.append(eqn)
             continue
         if observable(eqn.effects) or may_save(policy, eqn):
@@ -318,6 +320,11 @@ def recompute(
     return forward, saved, again
 
 
+def _repeats(eqn: JaxprEqn) -> bool:
+    """Whether an equation is there for an effect that recomputation repeats: debugging."""
+    return bool(eqn.effects) and all(getattr(e, "repeatable", False) for e in eqn.effects)
+
+
 def _split_call(
     eqn: JaxprEqn, needed: set[Any], policy: Policy
 ) -> tuple[JaxprEqn, list[Var], JaxprEqn | None]:
@@ -327,7 +334,7 @@ def _split_call(
     wanted = [v in needed for v in eqn.outvars]
     asked = [x for x, w in zip(inner.outvars, wanted, strict=True) if w]
     inner_eqns, kept, again = recompute(inner.eqns, asked, policy)
-    handed_out = {x: v for x, v in zip(inner.outvars, eqn.outvars, strict=True)}
+    handed_out = dict(zip(inner.outvars, eqn.outvars, strict=True))
     saved = []
     extra: list[tuple[Var, Var]] = []
     for x in kept:
@@ -402,9 +409,7 @@ def _guarded(jaxpr: Jaxpr, saved: Sequence[Var]) -> Jaxpr:
         for v, raw in renamed.items():
             info = dtypes.finfo(v.aval.dtype)
             params = {"exponent_bits": info.nexp, "mantissa_bits": info.nmant}
-            eqns.append(
-                JaxprEqn([raw], [v], reduce_precision, params, source_info=eqn.source_info)
-            )
+            eqns.append(JaxprEqn([raw], [v], reduce_precision, params, source_info=eqn.source_info))
     return jaxpr.replace(eqns=eqns)
 
 

@@ -150,7 +150,7 @@ def plain_jit_params(closed: ClosedJaxpr, name: str) -> dict[str, Any]:
 remat_opt_p = RematOpt()
 
 
-def cheap_primal(fun: Callable[..., Any], fwd: Callable[..., Any], owner: Any) -> Callable[..., Any]:
+def cheap_primal(fun: Any, fwd: Any, owner: Any) -> Callable[..., Any]:
     """``fwd`` as one equation, of which ``remat`` keeps only ``fun`` where it can."""
 
     def wrapped(*args: Any) -> tuple[Any, Any]:

@@ -353,10 +353,11 @@ def _transpose_linear(
     consts_lin, _, xs_lin = split_list(linear, [num_consts, num_carry])
     known_consts, consts = partition_list(consts_lin, args[:num_consts])
     known_xs, _ = partition_list(xs_lin, args[num_consts + num_carry :])
+    carry_cts = [instantiate(ct) for ct in cts[:num_carry]]
     outs = primitive.bind(
         *known_consts,
         *(zeros(x.aval.to_cotangent_aval()) for x in consts),
-        *(instantiate(ct) for ct in cts[:num_carry]),
+        *carry_cts,
         *(ct for ct in cts[num_carry:] if type(ct) is not Zero),
         *known_xs,
         jaxpr=body,

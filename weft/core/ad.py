@@ -9,7 +9,7 @@ import numpy as np
 from weft import dtypes
 from weft.core.avals import AbstractValue, ShapedArray
 from weft.core.registry import lookup
-from weft.core.trace import typeof
+from weft.core.trace import box, eval_trace, state, typeof
 
 
 class Zero:
@@ -63,6 +63,14 @@ def filled(value: Any, aval: ShapedArray) -> Any:
 def instantiate(x: Any) -> Any:
     """``x`` itself, or the materialised array if ``x`` is a symbolic zero."""
     return zeros(x.aval) if type(x) is Zero else x
+
+
+def instantiate_array(x: Any) -> Any:
+    """Like ``instantiate``, never a bare scalar: what is handed to the user is an array."""
+    value = zeros(x.aval) if type(x) is Zero else x
+    if isinstance(value, np.generic) and state.trace is eval_trace:
+        return box(np.asarray(value), typeof(value))
+    return value
 
 
 def add_tangents(x: Any, y: Any) -> Any:

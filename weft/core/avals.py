@@ -101,8 +101,14 @@ class ShapedArray(AbstractValue):
         return tangent
 
     def str_short(self, short_dtypes: bool = False, **_: Any) -> str:
-        name = dtypes.short_name(self.dtype) if short_dtypes else self.dtype.name
+        if short_dtypes or self.dtype == dtypes.float0:
+            name = dtypes.short_name(self.dtype)
+        else:
+            name = self.dtype.name
         return f"{name}[{','.join(map(str, self.shape))}]"
+
+    def __str__(self) -> str:
+        return f"{'~' if self.weak_type else ''}{self.str_short()}"
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""

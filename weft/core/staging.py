@@ -85,10 +85,15 @@ class StagingTrace(Trace):
         """Write one equation and return tracers for its results."""
         if not self.alive:
             raise RuntimeError("this trace has ended: its program is already made")
-        atoms = [self.atom(x) for x in args]
-        result = primitive.shape(*[a.aval for a in atoms], **params)
+        atoms: list[Atom] = []
+        avals: list[Any] = []
+        for x in args:
+            atom = x.var if type(x) is StagingTracer and x._trace is self else self.atom(x)
+            atoms.append(atom)
+            avals.append(atom.aval)
+        result = primitive.shape(*avals, **params)
         rule = primitive.eqn_effects
-        effects = primitive.effects if rule is None else rule([a.aval for a in atoms], params)
+        effects = primitive.effects if rule is None else rule(avals, params)
         if effects:
             self.effects = self.effects | effects
         info = state.source or source.current()

@@ -243,10 +243,12 @@ def typeof(x: Any) -> Any:
     >>> typeof(1.5)
     ShapedArray(float32[], weak_type=True)
     """
-    try:
-        return x.aval
-    except AttributeError:
-        pass
+    handler = aval_handlers.get(type(x))
+    if handler is not None:
+        return handler(x)
+    aval = getattr(x, "aval", None)
+    if aval is not None:
+        return aval
     for kind in type(x).__mro__:
         handler = aval_handlers.get(kind)
         if handler is not None:

@@ -27,6 +27,8 @@ from weft.lax.loops import fori_loop as fori_loop
 from weft.lax.loops import scan as scan
 from weft.lax.loops import while_loop as while_loop
 from weft.lax.slicing import slice_in_dim
+from weft.lax.solves import custom_linear_solve as custom_linear_solve
+from weft.lax.solves import custom_root as custom_root
 from weft.prims.arithmetic import add, clamp_p, ne, or_
 from weft.prims.convert import convert
 from weft.prims.families import BOOL, FLOAT, INTEGER, const, kind_of, scalar
@@ -406,8 +408,10 @@ def _prefixes(combine: Any, elems: list[Any], axis: int) -> list[Any]:
     odd = _prefixes(combine, pairs, axis)
     before = odd if size % 2 else _part(odd, axis, 0, -1)
     even = combine(before, _part(elems, axis, 2, None, 2))
-    first = _part(elems, axis, 0, 1)
-    even = [concatenate_p.bind(f, e, dimension=axis) for f, e in zip(first, even, strict=True)]
+    even = [
+        concatenate_p.bind(slice_in_dim(x, 0, 1, 1, axis), e, dimension=axis)
+        for x, e in zip(elems, even, strict=True)
+    ]
     return [_interleave(e, o, axis) for e, o in zip(even, odd, strict=True)]
 
 

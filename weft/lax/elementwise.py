@@ -10,6 +10,7 @@ import numpy as np
 from weft import dtypes
 from weft.core.trace import typeof
 from weft.prims import arithmetic, convert, transcendental
+from weft.prims.families import scalar
 from weft.prims.shape import broadcast_in_dim
 from weft.tree.functions import tree_map
 
@@ -737,8 +738,14 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
         dtype = dtypes.dtype(fill_value)
     else:
         dtype = dtypes.check_user_dtype(dtype, "lax.full")
-    value = convert.convert(fill_value, dtype, weak)
-    return broadcast_in_dim(value, shape, ())
+    return broadcast_in_dim(_scalar_of(fill_value, dtype, weak), shape, ())
+
+
+def _scalar_of(value: Any, dtype: Any, weak: bool) -> Any:
+    """A scalar in a dtype: converted at once unless it is an array."""
+    if isinstance(value, (bool, int, float, np.generic)) or type(value) is type(1j):
+        return dtypes.scalar_type_of(dtype)(value) if weak else scalar(dtype, value)
+    return convert.convert(value, dtype, weak)
 
 
 def full_like(
@@ -755,8 +762,7 @@ def full_like(
     weak = dtype is None and aval.weak_type
     dtype = aval.dtype if dtype is None else dtypes.check_user_dtype(dtype, "lax.full_like")
     shape = aval.shape if shape is None else tuple(shape)
-    value = convert.convert(fill_value, dtype, weak)
-    return broadcast_in_dim(value, shape, ())
+    return broadcast_in_dim(_scalar_of(fill_value, dtype, weak), shape, ())
 
 
 def dtype(x: Any) -> Any:

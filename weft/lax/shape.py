@@ -242,14 +242,14 @@ def stack(operands: Any, axis: int = 0) -> Any:
     return prims.stack_p.bind(*operands, axis=canonical_axis(axis, np.ndim(operands[0]) + 1))
 
 
-def unstack(x: Any, axis: int = 0) -> list[Any]:
+def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     """The slices of an array along a dimension.
 
     >>> from weft import lax
     >>> len(lax.unstack(lax.iota(int, 3)))
     3
     """
-    return prims.unstack_p.bind(x, axis=canonical_axis(axis, np.ndim(x)))
+    return tuple(prims.unstack_p.bind(x, axis=canonical_axis(axis, np.ndim(x))))
 
 
 def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:

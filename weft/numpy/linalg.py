@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft import dtypes, lax
-from weft.api.batching import vmap
 from weft.api.jit import jit
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
@@ -25,6 +24,7 @@ from weft.numpy.creation import asarray
 from weft.numpy.determinant import det, slogdet
 from weft.numpy.norms import matrix_norm, norm, vector_norm
 from weft.numpy.promotion import check_arraylike, promote_dtypes_inexact
+from weft.numpy.stacks import over_stacks
 from weft.prims.linalg.matrix import eye, mH, symmetrize
 from weft.prims.linalg.matrix import matmul as exact_matmul
 from weft.prims.linalg.qr import geqrf_p, take_columns
@@ -259,23 +259,7 @@ def solve(a: Any, b: Any) -> Array:
             " a stack of vectors write solve(a, b[..., None]).squeeze(-1)"
         )
     rank = min(b.ndim, 2)
-    stack = lax.broadcast_shapes(a.shape[:-2], b.shape[: b.ndim - rank])
-    # A stack on one side only stays there: vmap sees the other side as shared.
-    fun = linear_solve.solve
-    for depth in range(1, len(stack) + 1):
-        fun = vmap(fun, (_mapped(a, 2, depth), _mapped(b, rank, depth)))
-    return fun(_stretch(a, stack, 2), _stretch(b, stack, rank))
-
-
-def _mapped(x: Any, rank: int, depth: int) -> int | None:
-    """0 if ``x`` has a ``depth``-th axis before its last ``rank`` ones."""
-    return 0 if x.ndim - rank >= depth else None
-
-
-def _stretch(x: Any, stack: tuple[int, ...], rank: int) -> Any:
-    """``x`` with the axes of the stack that it has at their full sizes."""
-    own = x.ndim - rank
-    return linear_solve.broadcast_stack(x, stack[len(stack) - own :], rank)
+    return over_stacks(linear_solve.solve, (2, rank))(a, b)
 
 
 @jit

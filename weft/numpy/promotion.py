@@ -1,95 +1,183 @@
-"""Promotion of operands: dtypes by the lattice, ranks by leading dimensions of size 1."""
+"""Promotion of operands: dtypes by the lattice, ranks by leading dimensions of size 1.
+
+Scalars whose value is known are converted at once and become literals of a traced program.
+Functions that JAX wraps in a jit of their own convert them by an equation: those promote with
+``staged=True``, so that programs agree.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes
-from weft.base import knobs
+from weft.base import errors, knobs
 from weft.core.array import Array
-from weft.prims.convert import convert_element_type_p
-from weft.prims.families import scalar
+from weft.core.trace import Tracer, box, typeof
+from weft.prims.convert import convert_element_type_p, convert_values
+from weft.prims.families import COMPLEX, FLOAT, NUMBER, kind_of, scalar
 from weft.prims.shape import broadcast_in_dim
 
 _PYTHON_SCALARS = (bool, int, float, complex)
+_PLAIN = frozenset(_PYTHON_SCALARS)
+_DATA = (np.ndarray, np.generic)
+_INEXACT = FLOAT | COMPLEX
+
+
+# --- what is an array -----------------------------------------------------------------------------
 
 
 def check_arraylike(name: str, *args: Any, emit_warning: bool = False) -> None:
     """Raise TypeError unless all arguments are arrays or scalars."""
     for i, x in enumerate(args):
-        kind = type(x)
-        if isinstance(x, Array) or kind in _PYTHON_SCALARS:
+        if isinstance(x, Array) or type(x) in _PLAIN or isinstance(x, _DATA):
             continue
-        if isinstance(x, (np.ndarray, np.generic)) or hasattr(x, "__jax_array__"):
+        if hasattr(x, "__jax_array__") or isinstance(x, _PYTHON_SCALARS):
             continue
-        if isinstance(x, _PYTHON_SCALARS):
-            continue
-        hint = "; wrap it in jnp.array(...)" if isinstance(x, (list, tuple)) else ""
-        raise TypeError(
-            f"{name} requires ndarray or scalar arguments, got {kind.__name__} at position"
-            f" {i}{hint}"
-        )
+        message = f"{name} requires ndarray or scalar arguments, got {type(x)} at position {i}"
+        if isinstance(x, (list, tuple)):
+            message += "; wrap it in jnp.array(...)"
+        if not emit_warning:
+            raise TypeError(message)
+        warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 
-def convert_operand(x: Any, dtype: Any, weak: bool) -> Any:
-    """``x`` at a dtype and weak type; values outside of traces are converted at once."""
+def unwrapped(x: Any) -> Any:
+    """``x`` itself, or the array that an object stands for."""
+    if isinstance(x, Array) or type(x) in _PLAIN or isinstance(x, _DATA):
+        return x
+    method = getattr(x, "__jax_array__", None)
+    return x if method is None else method()
+
+
+def as_array(x: Any) -> Any:
+    """A scalar or NumPy array as an array, whose values are known even while tracing."""
+    if isinstance(x, Array):
+        return x
+    x = unwrapped(x)
+    if isinstance(x, Array):
+        return x
+    aval = typeof(x)
+    return box(np.array(x, aval.dtype), aval)
+
+
+def ensure_array(name: str, x: Any) -> Any:
+    """``x`` checked to be an array or scalar, as an array."""
+    if isinstance(x, Array):
+        return x
+    check_arraylike(name, x)
+    return as_array(x)
+
+
+def ensure_arrays(name: str, *args: Any) -> list[Any]:
+    """Arguments checked to be arrays or scalars, as arrays."""
+    check_arraylike(name, *args)
+    return [as_array(x) for x in args]
+
+
+def is_known(x: Any) -> bool:
+    """Whether the value of ``x`` can be looked at while tracing."""
+    return not isinstance(x, Tracer) or x._concrete() is not None
+
+
+def concrete(x: Any, why: str) -> Any:
+    """The value behind ``x``, or the error for a traced value where a static one is needed."""
+    if not isinstance(x, Tracer):
+        return x
+    value = x._concrete()
+    if value is None:
+        raise errors.ConcretizationTypeError(x, why)
+    return value
+
+
+# --- conversion -----------------------------------------------------------------------------------
+
+
+def convert_operand(x: Any, dtype: Any, weak: bool = False) -> Any:
+    """``x`` at a dtype and weak type; scalars of known value are converted at once."""
     if isinstance(x, Array):
         aval = x.aval
         if aval.dtype == dtype and aval.weak_type == weak:
             return x
-        return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak, sharding=None)
-    if isinstance(x, np.ndarray) and x.ndim:
-        return x if x.dtype == dtype else x.astype(dtype)
-    if hasattr(x, "__jax_array__"):
-        return convert_operand(x.__jax_array__(), dtype, weak)
-    if type(x) in _PYTHON_SCALARS:
+        if aval.shape or isinstance(x, Tracer) or isinstance(dtype, dtypes.ExtendedDType):
+            return _bind_conversion(x, dtype, weak)
+        return _known_scalar(np.asarray(x), dtype, weak)
+    if type(x) in _PLAIN:
         if weak:
-            return dtypes.scalar_type_of(dtype)(x) if not _has_kind(x, dtype) else x
+            kind = dtypes.scalar_type_of(dtype)
+            return x if type(x) is kind else kind(x)
+        if type(x) is complex and kind_of(dtype) != COMPLEX:
+            return _known_scalar(np.asarray(x), dtype, weak)
         return scalar(dtype, x)
-    value = np.asarray(x)
+    if isinstance(x, np.ndarray) and x.ndim:
+        if typeof(x).dtype == dtype:
+            return x
+        return _bind_conversion(x, dtype, weak)
+    x = unwrapped(x)
+    if isinstance(x, Array):
+        return convert_operand(x, dtype, weak)
+    return _known_scalar(np.asarray(x), dtype, weak)
+
+
+def _bind_conversion(x: Any, dtype: Any, weak: bool) -> Any:
+    return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak, sharding=None)
+
+
+def _known_scalar(value: np.ndarray, dtype: Any, weak: bool) -> Any:
     if weak:
         return dtypes.scalar_type_of(dtype)(value.item())
-    return value.astype(dtype)[()]
+    if value.dtype == dtype:
+        return value[()]
+    with np.errstate(all="ignore"):
+        return convert_values(value, dtype)[()]
 
 
-def _has_kind(x: Any, dtype: Any) -> bool:
-    return type(x) is dtypes.scalar_type_of(dtype)
+def convert_staged(x: Any, dtype: Any, weak: bool = False) -> Any:
+    """``x`` at a dtype and weak type, by an equation also for a scalar."""
+    x = unwrapped(x)
+    aval = typeof(x)
+    if aval.dtype == dtype and aval.weak_type == weak:
+        return x
+    return _bind_conversion(x, dtype, weak)
 
 
-def promote_dtypes(*args: Any) -> list[Any]:
+# --- dtypes ---------------------------------------------------------------------------------------
+
+
+def _promoted(args: Sequence[Any], settle: Callable[[Any], Any] | None, staged: bool) -> list[Any]:
+    dtype, weak = dtypes.lattice_result_type(*args)
+    if settle is not None:
+        dtype = settle(dtype)
+    convert = convert_staged if staged else convert_operand
+    return [convert(x, dtype, weak) for x in args]
+
+
+def promote_dtypes(*args: Any, staged: bool = False) -> list[Any]:
     """Arguments converted to the dtype that the promotion lattice gives them together."""
-    if len(args) == 2:
-        x, y = args
-        if isinstance(x, Array) and isinstance(y, Array) and not x.aval.weak_type:
-            if x.aval.dtype == y.aval.dtype and not y.aval.weak_type:
-                return [x, y]
-    dtype, weak = dtypes.lattice_result_type(*args)
-    return [convert_operand(x, dtype, weak) for x in args]
+    if len(args) == 1:
+        return list(args)
+    return _promoted(args, None, staged)
 
 
-def promote_dtypes_inexact(*args: Any) -> list[Any]:
+def promote_dtypes_inexact(*args: Any, staged: bool = False) -> list[Any]:
     """Like ``promote_dtypes``, to an inexact dtype."""
-    dtype, weak = dtypes.lattice_result_type(*args)
-    inexact = dtypes.to_inexact_dtype(dtype)
-    return [convert_operand(x, inexact, weak) for x in args]
+    return _promoted(args, dtypes.to_inexact_dtype, staged)
 
 
-def promote_dtypes_numeric(*args: Any) -> list[Any]:
+def promote_dtypes_numeric(*args: Any, staged: bool = False) -> list[Any]:
     """Like ``promote_dtypes``, with booleans as integers."""
-    dtype, weak = dtypes.lattice_result_type(*args)
-    numeric = dtypes.to_numeric_dtype(dtype)
-    return [convert_operand(x, numeric, weak) for x in args]
+    return _promoted(args, dtypes.to_numeric_dtype, staged)
 
 
 def promote_dtypes_complex(*args: Any) -> list[Any]:
     """Like ``promote_dtypes``, to a complex dtype."""
-    dtype, weak = dtypes.lattice_result_type(*args)
-    wide = dtypes.to_complex_dtype(dtype)
-    return [convert_operand(x, wide, weak) for x in args]
+    return _promoted(args, dtypes.to_complex_dtype, False)
+
+
+# --- ranks ----------------------------------------------------------------------------------------
 
 
 def promote_shapes(name: str, *args: Any) -> list[Any]:
@@ -97,59 +185,104 @@ def promote_shapes(name: str, *args: Any) -> list[Any]:
     if len(args) < 2:
         return list(args)
     shapes = [np.shape(x) for x in args]
-    if all(len(shapes[0]) == len(s) for s in shapes[1:]):
-        return list(args)
     ranks = {len(s) for s in shapes if s}
     if len(ranks) < 2:
         return list(args)
     if knobs.thread.numpy_rank_promotion != "allow":
-        _rank_promotion(name, shapes)
+        report_rank_promotion(name, shapes)
     rank = max(ranks)
     return [_raise_rank(x, s, rank) for x, s in zip(args, shapes, strict=True)]
 
 
 def _raise_rank(x: Any, shape: tuple[int, ...], rank: int) -> Any:
-    if not shape or len(shape) == rank:
+    if len(shape) == rank:
         return x
     lead = rank - len(shape)
     return broadcast_in_dim(x, (1,) * lead + shape, tuple(range(lead, rank)))
 
 
-def _rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
+def report_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
+    """Warn or raise, as the knob says, where ranks are promoted."""
     given = " ".join(map(str, shapes))
+    mode = knobs.thread.numpy_rank_promotion
     message = (
         f"operands of {name} have different ranks (shapes {given}) and numpy_rank_promotion is"
-        f" '{knobs.thread.numpy_rank_promotion}'; reshape them to equal ranks"
+        f" '{mode}'; reshape them to equal ranks"
     )
-    if knobs.thread.numpy_rank_promotion == "raise":
+    if mode == "raise":
         raise ValueError(message)
     warnings.warn(message, stacklevel=4)
 
 
-def promote_args(name: str, *args: Any) -> list[Any]:
-    """Arguments checked, of one dtype and of equal rank."""
+# --- both -----------------------------------------------------------------------------------------
+
+
+def _checked(
+    name: str, args: Sequence[Any], settle: Callable[[Any], Any] | None, staged: bool
+) -> list[Any]:
     check_arraylike(name, *args)
-    return _checked_shapes(name, promote_dtypes(*args))
-
-
-def promote_args_numeric(name: str, *args: Any) -> list[Any]:
-    check_arraylike(name, *args)
-    return _checked_shapes(name, promote_dtypes_numeric(*args))
-
-
-def promote_args_inexact(name: str, *args: Any) -> list[Any]:
-    """Arguments checked, of one inexact dtype and of equal rank."""
-    check_arraylike(name, *args)
-    return _checked_shapes(name, promote_dtypes_inexact(*args))
-
-
-def _checked_shapes(name: str, args: list[Any]) -> list[Any]:
-    if len(args) < 2:
+    args = [unwrapped(x) for x in args]
+    kinds = {typeof(x).dtype for x in args}
+    for dtype in kinds:
+        if dtype == dtypes.float0:
+            raise TypeError(
+                f"{name} got an array of dtype float0, the tangent of integers, which has no"
+                " values; make zeros of it with np.zeros_like(x, dtype=float)"
+            )
+        if isinstance(dtype, dtypes.ExtendedDType) and len(kinds) > 1:
+            raise TypeError(f"{name} does not accept dtypes {', '.join(map(str, kinds))}")
+    if settle is None and len(args) < 2:
         return args
-    return promote_shapes(name, *args)
+    return promote_shapes(name, *_promoted(args, settle, staged))
 
 
-def ensure_array(name: str, x: Any) -> Any:
-    """``x`` checked to be an array or scalar; its own value otherwise."""
-    check_arraylike(name, x)
-    return x.__jax_array__() if hasattr(x, "__jax_array__") else x
+def promote_pair(name: str, x: Any, y: Any) -> Any:
+    """Two operands checked, of one dtype and of equal rank. The usual cases come first."""
+    try:
+        ax = x.aval
+    except AttributeError:
+        ax = None
+    kind = type(y)
+    if ax is not None and not ax.weak_type:
+        dtype = ax.dtype
+        if kind is float:
+            if kind_of(dtype) & _INEXACT:
+                return x, scalar(dtype, y)
+        elif kind is int:
+            if kind_of(dtype) & NUMBER:
+                return x, scalar(dtype, y)
+        else:
+            try:
+                ay = y.aval
+            except AttributeError:
+                return _checked(name, (x, y), None, False)
+            if ay.dtype is dtype and not ay.weak_type:
+                if len(ax.shape) == len(ay.shape):
+                    return x, y
+                return promote_shapes(name, x, y)
+        return _checked(name, (x, y), None, False)
+    return _checked(name, (x, y), None, False)
+
+
+def promote_args(name: str, *args: Any, staged: bool = False) -> list[Any]:
+    """Arguments checked, of one dtype and of equal rank."""
+    return _checked(name, args, None, staged)
+
+
+def promote_args_numeric(name: str, *args: Any, staged: bool = False) -> list[Any]:
+    """Arguments checked, of one dtype that is not bool, and of equal rank."""
+    return _checked(name, args, dtypes.to_numeric_dtype, staged)
+
+
+def promote_args_inexact(name: str, *args: Any, staged: bool = False) -> list[Any]:
+    """Arguments checked, of one inexact dtype and of equal rank."""
+    if len(args) == 1:
+        (x,) = args
+        if isinstance(x, Array) and kind_of(x.aval.dtype) & _INEXACT:
+            return [x]
+    return _checked(name, args, dtypes.to_inexact_dtype, staged)
+
+
+def promote_args_complex(name: str, *args: Any) -> list[Any]:
+    """Arguments checked, of one complex dtype and of equal rank."""
+    return _checked(name, args, dtypes.to_complex_dtype, False)

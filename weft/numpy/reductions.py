@@ -78,7 +78,7 @@ def _reduce(
             raise ValueError(
                 f"{name} over a mask needs an initial value: it has no result for no elements"
             )
-        if any(aval.shape[i] == 0 for i in axes):
+        if 0 in [aval.shape[i] for i in axes]:
             raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
     weak = aval.weak_type and dtype is None and result_dtype == aval.dtype
     x = convert_operand(a, computation, weak and computation == aval.dtype)

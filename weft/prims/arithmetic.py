@@ -392,11 +392,18 @@ def _choose(which: Any, on_true: Any, on_false: Any) -> Any:
     return select_n(which, broadcast_to(on_false, shape), on_true)
 
 
-def _lexicographic(pick: Any) -> Any:
-    """Maximum or minimum; complex numbers compare by real part, then imaginary part."""
+def _extreme(pick: Any, zeros: Any) -> Any:
+    """Maximum or minimum with -0 below 0; complex numbers by real, then imaginary part."""
 
     def reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return pick(x, y)
+        out = pick(x, y)
+        if x.dtype.kind != "f":
+            return out
+        both = (x == 0) & (y == 0)
+        if not both.any():
+            return out
+        negative = zeros(np.signbit(x), np.signbit(y))
+        return np.where(both, np.where(negative, np.copysign(out, -1), np.abs(out)), out)
 
     return widened(reference)
 
@@ -405,7 +412,7 @@ class Max(Elementwise):
     """The larger of two; NaN if either is."""
 
     name, accepts = "max", ANY
-    ref = _lexicographic(np.maximum)
+    ref = _extreme(np.maximum, np.logical_and)
     holes = {"transpose": "not linear"}
 
     def d0(self, g: Any, out: Any, x: Any, y: Any) -> Any:
@@ -419,7 +426,7 @@ class Min(Elementwise):
     """The smaller of two; NaN if either is."""
 
     name, accepts = "min", ANY
-    ref = _lexicographic(np.minimum)
+    ref = _extreme(np.minimum, np.logical_or)
     holes = {"transpose": "not linear"}
 
     def d0(self, g: Any, out: Any, x: Any, y: Any) -> Any:
@@ -561,7 +568,7 @@ class PopulationCount(NonDifferentiable):
 
     @staticmethod
     def ref(x: np.ndarray) -> np.ndarray:
-        return np.bitwise_count(_unsigned(np.ascontiguousarray(x)))
+        return np.bitwise_count(_unsigned(np.asarray(x, order="C")))
 
 
 class Clz(NonDifferentiable):
@@ -572,7 +579,7 @@ class Clz(NonDifferentiable):
     @staticmethod
     def ref(x: np.ndarray) -> np.ndarray:
         bits = x.dtype.itemsize * 8
-        y = _unsigned(np.ascontiguousarray(x)).copy()
+        y = _unsigned(np.asarray(x, order="C")).copy()
         for step in (1, 2, 4, 8, 16, 32):
             if step < bits:
                 y |= y >> np.array(step, y.dtype)
@@ -605,7 +612,7 @@ class ShiftRightLogical(NonDifferentiable):
 
     @staticmethod
     def ref(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        u = _unsigned(np.ascontiguousarray(x))
+        u = _unsigned(np.asarray(x, order="C"))
         return _shift(u, y, np.right_shift, np.zeros_like).astype(u.dtype).view(x.dtype)
 
 

@@ -321,9 +321,7 @@ class AllGather(Collective):
             sizes.insert(all_gather_dimension, axis_size)
         return ShapedArray(sizes, x.dtype)
 
-    def transpose(
-        self, ct: Any, x: Any, *, all_gather_dimension: int, **params: Any
-    ) -> list[Any]:
+    def transpose(self, ct: Any, x: Any, *, all_gather_dimension: int, **params: Any) -> list[Any]:
         return [reduce_scatter_p.bind(ct, scatter_dimension=all_gather_dimension, **params)]
 
     def batch(
@@ -347,9 +345,7 @@ class AllGather(Collective):
                 elif not tiled:
                     d += 1
             params = {"axis_index_groups": axis_index_groups, "axis_size": axis_size}
-            out = self.bind(
-                x, all_gather_dimension=dim, axis_name=axis_name, tiled=tiled, **params
-            )
+            out = self.bind(x, all_gather_dimension=dim, axis_name=axis_name, tiled=tiled, **params)
             return out, d
         no_groups(self, axis_index_groups)
         y = broadcast_axis(x, axis.size, dim) if d is None else moveaxis(x, d, dim)

@@ -99,7 +99,7 @@ class BitcastConvertType(Primitive):
     @staticmethod
     def ref(x: np.ndarray, *, new_dtype: Any) -> np.ndarray:
         have, want = x.dtype.itemsize, np.dtype(new_dtype).itemsize
-        data = np.ascontiguousarray(x)
+        data = np.asarray(x, order="C")
         if have > want:
             return data.reshape(*x.shape, 1).view(new_dtype)
         if have < want:
@@ -123,7 +123,7 @@ def round_precision(x: np.ndarray, exponent_bits: int, mantissa_bits: int) -> np
     size = x.dtype.itemsize
     unsigned = np.dtype(f"u{size}")
     own_mantissa, own_exponent = info.nmant, info.nexp
-    bits = np.ascontiguousarray(x).view(unsigned).copy()
+    bits = np.asarray(x, order="C").view(unsigned).copy()
     one = unsigned.type(1)
     sign_mask = one << unsigned.type(size * 8 - 1)
     sign = bits & sign_mask

@@ -301,7 +301,8 @@ class Pow(Elementwise):
             slope = mul(_to_dtype(exponent, x), pow_(x, sub(safe, const(y, 1))))
             blank = broadcast_to(const(x, 0), shape)
             return mul(g, select_n(zero, broadcast_to(slope, shape), blank))
-        return mul(g, mul(y, pow_(x, sub(y, const(y, 1)))))
+        one = broadcast_to(const(y, 1), np.shape(y))
+        return mul(g, mul(y, pow_(x, sub(y, one))))
 
     def d1(self, g: Any, out: Any, x: Any, y: Any) -> Any:
         # log(0) is replaced by 0: where x is 0 the power is 0 too

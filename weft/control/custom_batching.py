@@ -1,0 +1,215 @@
+"""Functions with a batching rule of their own: the ``custom_vmap`` decorator and primitive."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.base.traceback import api_boundary
+from weft.control.custom_rules import Signature, name_of
+from weft.control.initial_style import separate_consts, stage_tree_function
+from weft.control.jit import used_axis_names
+from weft.core.ad import Zero, instantiate
+from weft.core.batching import AxisData, at_front
+from weft.core.debug_info import DebugInfo
+from weft.core.interpret import run
+from weft.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.transforms.dce import close, convert_constvars
+from weft.transforms.jvp import jvp, jvp_jaxpr
+from weft.tree.functions import tree_flatten, tree_structure, tree_unflatten
+
+
+class CustomVmapCall(Primitive):
+    """A call of a function that says itself what a batch of calls is.
+
+    ``rule(axis_size, batched, args)`` takes flat operands with batch dimensions in front, and
+    returns the results over the batch and which of them are batched.
+    """
+
+    name = "custom_vmap_call"
+    multiple_results = True
+    holes = {"transpose": "reverse mode differentiates the function itself"}
+
+    def shape(self, *avals: Any, call: ClosedJaxpr, **params: Any) -> list[Any]:
+        return call.out_avals
+
+    def eqn_effects(self, avals: Any, params: Any) -> Any:
+        return params["call"].effects
+
+    def axis_names(self, params: Any) -> Any:
+        return used_axis_names(params["call"].jaxpr)
+
+    @staticmethod
+    def ref(*args: Any, call: ClosedJaxpr, **params: Any) -> list[Any]:
+        return run(call.jaxpr, (), args)
+
+    def batch(
+        self, axis: AxisData, args: Any, dims: Any, *, call: ClosedJaxpr, rule: Any, **params: Any
+    ) -> tuple[list[Any], list[int | None]]:
+        moved = [
+            x if d is None else at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True)
+        ]
+        outs, out_batched = rule(axis.size, [d is not None for d in dims], moved)
+        return outs, [0 if b else None for b in out_batched]
+
+    def jvp(
+        self, primals: Any, tangents: Any, *, call: ClosedJaxpr, rule: Any, **params: Any
+    ) -> tuple[list[Any], list[Any]]:
+        nonzero = [type(t) is not Zero for t in tangents]
+        closed, out_nonzero = jvp_jaxpr(call, nonzero, False)
+        given = [t for t in tangents if type(t) is not Zero]
+        operands = [*closed.consts, *primals, *given]
+        results = self.bind(
+            *operands,
+            call=close(convert_constvars(closed.jaxpr)),
+            rule=JvpRule(rule, nonzero, out_nonzero, len(closed.consts)),
+            in_tree=tree_structure(operands),
+            out_tree=tree_structure(closed.out_avals, is_leaf=lambda x: type(x) is not list),
+        )
+        outs, rest = results[: len(out_nonzero)], iter(results[len(out_nonzero) :])
+        return outs, [
+            next(rest) if nz else Zero.from_primal(x)
+            for x, nz in zip(outs, out_nonzero, strict=True)
+        ]
+
+    def partial_eval(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
+        call = params["call"]
+        return eval_jaxpr(call.jaxpr, call.consts, *args)
+
+
+class JvpRule:
+    """The batching rule of a function's derivative: the derivative of its batching rule."""
+
+    def __init__(
+        self, rule: Any, nonzero: Sequence[bool], out_nonzero: Sequence[bool], skipped: int
+    ) -> None:
+        self.rule = rule
+        self.nonzero, self.out_nonzero = nonzero, out_nonzero
+        self.skipped = skipped
+
+    def __call__(
+        self, axis_size: int, batched: Sequence[bool], args: Sequence[Any]
+    ) -> tuple[list[Any], list[bool]]:
+        args, batched = args[self.skipped :], batched[self.skipped :]
+        count = len(self.nonzero)
+        primals, given = list(args[:count]), iter(zip(args[count:], batched[count:], strict=True))
+        flags = list(batched[:count])
+        tangents: list[Any] = []
+        for i, nz in enumerate(self.nonzero):
+            if not nz:
+                tangents.append(Zero.from_primal(primals[i]))
+                continue
+            t, t_batched = next(given)
+            if t_batched and not flags[i]:
+                primals[i], flags[i] = at_front(primals[i], None, axis_size), True
+            elif flags[i] and not t_batched:
+                t = at_front(t, None, axis_size)
+            tangents.append(t)
+        kept: list[bool] = []
+
+        def over_batch(*values: Any) -> list[Any]:
+            outs, out_batched = self.rule(axis_size, flags, list(values))
+            kept.extend(out_batched)
+            return outs
+
+        outs, out_tangents = jvp(over_batch, primals, tangents)
+        flagged = zip(out_tangents, kept, self.out_nonzero, strict=True)
+        wanted = [(instantiate(t), b) for t, b, nz in flagged if nz]
+        return [*outs, *(t for t, _ in wanted)], [*kept, *(b for _, b in wanted)]
+
+
+custom_vmap_p = CustomVmapCall()
+
+
+class UserRule:
+    """A user's batching rule, over flat operands, with checks of what it returns."""
+
+    def __init__(self, rule: Callable[..., Any], in_tree: Any, out_tree: Any, skipped: int) -> None:
+        self.rule = rule
+        self.in_tree, self.out_tree = in_tree, out_tree
+        self.skipped = skipped
+
+    def __repr__(self) -> str:
+        return repr(self.rule)
+
+    def __call__(
+        self, axis_size: int, batched: Sequence[bool], args: Sequence[Any]
+    ) -> tuple[list[Any], list[bool]]:
+        flags = list(tree_unflatten(self.in_tree, batched[self.skipped :]))
+        given = tree_unflatten(self.in_tree, args[self.skipped :])
+        pair = self.rule(axis_size, flags, *given)
+        name = name_of(self.rule)
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(
+                f"the vmap rule {name} must return a pair of the results and which of them are"
+                f" batched, but got {pair!r}"
+            )
+        outs, tree = tree_flatten(pair[0])
+        out_batched, batched_tree = tree_flatten(pair[1])
+        if tree != batched_tree:
+            raise ValueError(
+                f"the vmap rule {name} must return results and flags of one structure, but got"
+                f" {tree} and {batched_tree}"
+            )
+        if tree != self.out_tree:
+            raise ValueError(
+                f"the vmap rule {name} must return results of the structure that the function"
+                f" returns, {self.out_tree}, but got {tree}"
+            )
+        return outs, out_batched
+
+
+class custom_vmap:
+    """A function whose batched version is given by a rule, set with ``def_vmap``.
+
+    >>> import weft, weft.numpy as jnp
+    >>> @custom_vmap
+    ... def f(x):
+    ...     return x + 1
+    >>> @f.def_vmap
+    ... def rule(axis_size, in_batched, xs):
+    ...     return xs + 10, in_batched[0]
+    >>> f(jnp.zeros(2)), weft.vmap(f)(jnp.zeros(2))
+    (Array([1., 1.], dtype=float32), Array([10., 10.], dtype=float32))
+    """
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self.vmap_rule: Callable[..., Any] | None = None
+        self._signature = Signature(fun)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__wrapped__":
+            raise AttributeError(name)
+        return getattr(self.__wrapped__, name)
+
+    def def_vmap(self, vmap_rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Set the rule: ``rule(axis_size, in_batched, *args)`` gives results and batched flags."""
+        self.vmap_rule = vmap_rule
+        return vmap_rule
+
+    @api_boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        args = self._signature.resolve("custom_vmap", args, kwargs)
+        if self.vmap_rule is None:
+            raise AttributeError(
+                f"no batching rule is defined for the custom_vmap function {name_of(self.fun)};"
+                f" define one with @{name_of(self.fun)}.def_vmap"
+            )
+        leaves, in_tree = tree_flatten(args)
+        info = DebugInfo("custom_vmap", self.fun)
+        closed, out_tree = stage_tree_function(self.fun, in_tree, [typeof(x) for x in leaves], info)
+        call, consts = separate_consts(closed)
+        outs = custom_vmap_p.bind(
+            *consts,
+            *leaves,
+            call=call,
+            rule=UserRule(self.vmap_rule, in_tree, out_tree, len(consts)),
+            in_tree=tree_structure((consts, args)),
+            out_tree=out_tree,
+        )
+        return tree_unflatten(out_tree, outs)

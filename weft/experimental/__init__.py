@@ -1,0 +1,3 @@
+"""What may still change."""
+
+from weft.api.callbacks import io_callback as io_callback

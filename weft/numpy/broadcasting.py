@@ -1,0 +1,106 @@
+"""Broadcasting arrays to shapes and to each other, and the three-way ``where`` built on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes, lax
+from weft.core.array import Array
+from weft.core.trace import typeof
+from weft.lax.shape import canonical_shape
+from weft.numpy.promotion import (
+    as_array,
+    check_arraylike,
+    convert_staged,
+    ensure_array,
+    ensure_arrays,
+    unwrapped,
+)
+from weft.prims.arithmetic import select_n_p
+from weft.prims.families import const, scalar
+from weft.prims.shape import broadcast_in_dim
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """The shape that shapes broadcast to together.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.broadcast_shapes((3, 1), (4,))
+    (3, 4)
+    """
+    if not shapes:
+        return ()
+    return lax.broadcast_shapes(*((s,) if np.ndim(s) == 0 else tuple(s) for s in shapes))
+
+
+def expand_to(x: Any, shape: tuple[int, ...]) -> Any:
+    """``x`` broadcast to a shape that it is known to fit."""
+    have = np.shape(x)
+    if have == shape:
+        return x
+    return broadcast_in_dim(x, shape, tuple(range(len(shape) - len(have), len(shape))))
+
+
+def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Array:
+    """``array`` repeated to fill a shape.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.broadcast_to(jnp.arange(2), (2, 2))
+    Array([[0, 1],
+           [0, 1]], dtype=int32)
+    """
+    x = ensure_array("broadcast_to", array)
+    sizes = canonical_shape(shape)
+    have = x.shape
+    lead = len(sizes) - len(have)
+    fits = lead >= 0
+    for n, m in zip(have, sizes[max(lead, 0) :], strict=False):
+        fits = fits and n in (1, m)
+    if not fits:
+        raise ValueError(
+            f"incompatible shapes for broadcasting: {have} and requested shape {sizes}"
+        )
+    return expand_to(x, sizes)
+
+
+def broadcast_arrays(*args: Any) -> list[Array]:
+    """Arrays repeated to their common shape.
+
+    >>> import weft.numpy as jnp
+    >>> [x.shape for x in jnp.broadcast_arrays(jnp.ones((2, 1)), jnp.ones(3))]
+    [(2, 3), (2, 3)]
+    """
+    arrays = ensure_arrays("broadcast_arrays", *args)
+    common = broadcast_shapes(*(x.shape for x in arrays))
+    return [expand_to(x, common) for x in arrays]
+
+
+def filled(shape: tuple[int, ...], value: Any) -> Any:
+    """An array of one scalar; the scalar itself for the empty shape."""
+    return broadcast_in_dim(value, shape, ()) if shape else as_array(value)
+
+
+def full_of(x: Any, value: Any) -> Any:
+    """An array of one value with the shape, dtype and weak type of ``x``."""
+    return filled(np.shape(x), const(x, value))
+
+
+def choose_where(condition: Any, x: Any, y: Any) -> Any:
+    """``x`` where the condition holds, ``y`` elsewhere; dtypes are promoted, shapes broadcast."""
+    check_arraylike("where", condition, x, y)
+    condition, x, y = unwrapped(condition), unwrapped(x), unwrapped(y)
+    kind = typeof(condition).dtype
+    if kind != np.bool_:
+        condition = lax.ne(condition, scalar(kind, 0))
+    dtype, weak = dtypes.lattice_result_type(x, y)
+    x, y = convert_staged(x, dtype, weak), convert_staged(y, dtype, weak)
+    shapes = [np.shape(condition), np.shape(x), np.shape(y)]
+    common = lax.broadcast_shapes(*shapes)
+    if shapes[0]:
+        condition = expand_to(condition, common)
+    x, y = expand_to(x, common), expand_to(y, common)
+    if 0 in common:
+        return as_array(x)
+    return select_n_p.bind(condition, y, x)

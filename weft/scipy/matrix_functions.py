@@ -1,0 +1,387 @@
+"""Functions of matrices: exponential, square root, any analytic function, polar factors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft import dtypes, lax
+from weft.api.autodiff import jvp
+from weft.api.jit import jit
+from weft.core.array import Array
+from weft.numpy.promotion import promote_dtypes_complex, promote_dtypes_inexact
+from weft.numpy.stacks import over_stacks
+from weft.prims.linalg.matrix import eye, matmul, mH
+from weft.scipy.matrix_solves import solve_triangular
+
+# Numerators of the diagonal Padé approximants of exp, and up to which 1-norm each is exact to
+# working precision (Higham, "The scaling and squaring method for the matrix exponential
+# revisited", 2005; the bounds for float32 after Al-Mohy and Higham).
+_PADE = {
+    3: (120.0, 60.0, 12.0, 1.0),
+    5: (30240.0, 15120.0, 3360.0, 420.0, 30.0, 1.0),
+    7: (17297280.0, 8648640.0, 1995840.0, 277200.0, 25200.0, 1512.0, 56.0, 1.0),
+    9: (
+        17643225600.0, 8821612800.0, 2075673600.0, 302702400.0, 30270240.0, 2162160.0,
+        110880.0, 3960.0, 90.0, 1.0,
+    ),
+    13: (
+        64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0,
+        129060195264000.0, 10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0,
+        40840800.0, 960960.0, 16380.0, 182.0, 1.0,
+    ),
+}  # fmt: skip
+_SINGLE = ((3, 5, 7), (0.4258730016922831, 1.880152677804762), 3.925724783138660)
+_DOUBLE = (
+    (3, 5, 7, 9, 13),
+    (1.495585217958292e-02, 2.539398330063230e-01, 9.504178996162932e-01, 2.097847961257068),
+    5.371920351148152,
+)
+
+
+def _square(name: str, a: Any) -> Array:
+    (a,) = promote_dtypes_inexact(jnp.asarray(a))
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise ValueError(f"{name} needs square matrices of shape (..., n, n), got {a.shape}")
+    return a
+
+
+def _pade(degree: int, a: Array) -> tuple[Array, Array]:
+    """Odd and even part of the numerator at ``a``."""
+    b = _PADE[degree]
+    unit = eye(a.dtype, a.shape[-1])
+    a2 = matmul(a, a)
+    if degree < 13:
+        powers = [unit, a2]
+        while len(powers) <= degree // 2:
+            powers.append(matmul(powers[-1], a2))
+        odd = sum(c * p for c, p in zip(b[3::2], powers[1:], strict=True)) + b[1] * unit
+        even = sum(c * p for c, p in zip(b[2::2], powers[1:], strict=True)) + b[0] * unit
+        return matmul(a, odd), even
+    a4 = matmul(a2, a2)
+    a6 = matmul(a4, a2)
+    high = matmul(a6, b[13] * a6 + b[11] * a4 + b[9] * a2)
+    odd = matmul(a, high + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * unit)
+    high = matmul(a6, b[12] * a6 + b[10] * a4 + b[8] * a2)
+    return odd, high + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * unit
+
+
+@partial(jit, static_argnames=("upper_triangular", "max_squarings"))
+def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
+    """The exponentials of square matrices, by scaling, a Padé approximant, and squaring.
+
+    NaN where more than ``max_squarings`` would be needed.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.expm(jnp.zeros((2, 2)))
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    a = _square("expm", A)
+    fun = partial(_expm, upper_triangular=upper_triangular, max_squarings=max_squarings)
+    return over_stacks(fun, (2,))(a)
+
+
+def _expm(a: Array, upper_triangular: bool, max_squarings: int) -> Array:
+    if not a.size:
+        return a
+    double = a.dtype in (np.dtype(np.float64), np.dtype(np.complex128))
+    degrees, bounds, largest = _DOUBLE if double else _SINGLE
+    size = jnp.abs(a).sum(0).max()
+    count = jnp.maximum(0, jnp.floor(jnp.log2(size / largest)))
+    scaled = a / (2**count).astype(a.dtype)
+    which = sum((size >= bound).astype(np.int32) for bound in bounds)
+    odd, even = lax.switch(which, [partial(_pade, degree) for degree in degrees], scaled)
+    top, bottom = even + odd, even - odd
+    if upper_triangular:
+        root = solve_triangular(bottom, top)
+    else:
+        root = jnp.linalg.solve(bottom, top)
+
+    def step(x: Array, i: Array) -> tuple[Array, None]:
+        return lax.cond(i < count, lambda x: matmul(x, x), lambda x: x, x), None
+
+    steps = jnp.arange(max_squarings, dtype=count.dtype)
+    power, _ = lax.scan(step, root, steps)
+    return jnp.where(count > max_squarings, jnp.full_like(a, np.nan), power)
+
+
+def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: bool = True) -> Any:
+    """The exponential of A and its derivative in direction E; the derivative alone if asked for.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> _, change = linalg.expm_frechet(jnp.zeros((2, 2)), jnp.eye(2))
+    >>> change
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    a, e = promote_dtypes_inexact(_square("expm_frechet", A), _square("expm_frechet", E))
+    if a.shape != e.shape:
+        raise ValueError(f"expm_frechet needs A and E of one shape, got {a.shape} and {e.shape}")
+    value, change = jvp(expm, (a,), (e,))
+    return (value, change) if compute_expm else change
+
+
+# --- through the Schur form -----------------------------------------------------------------------
+
+
+def complex_schur(a: Array) -> tuple[Array, Array]:
+    """The triangular form T and the unitary Z of a = Z T Zᴴ, complex."""
+    form, vectors = lax.linalg.schur(a.astype(dtypes.to_complex_dtype(a.dtype)))
+    return form, vectors
+
+
+@jit
+def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Array, Array]:
+    """The real Schur form made complex: T triangular where it had blocks of two.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> T, Z = linalg.rsf2csf(jnp.array([[0., 1.], [-1., 0.]]), jnp.eye(2))
+    >>> abs(T[1, 0]) < 1e-6
+    Array(True, dtype=bool)
+    """
+    t, z = promote_dtypes_complex(_square("rsf2csf", T), _square("rsf2csf", Z))
+    if t.shape[-1] != z.shape[-1]:
+        raise ValueError(f"rsf2csf needs T and Z of one size, got {t.shape} and {z.shape}")
+    return over_stacks(_triangularize, (2, 2))(t, z)
+
+
+def _triangularize(t: Array, z: Array) -> tuple[Array, Array]:
+    n = t.shape[0]
+    eps = float(dtypes.finfo(t.dtype).eps)
+
+    def step(i: Any, state: Any) -> Any:
+        t, z = state
+        m = n - i
+        # Rotate rows and columns m - 1 and m so that an eigenvalue of the block comes first.
+        block = lax.dynamic_slice(t, (m - 1, m - 1), (2, 2))
+        shifted = jnp.linalg.eigvals(block)[0] - block[1, 1]
+        low = block[1, 0]
+        length = jnp.sqrt(jnp.abs(shifted) ** 2 + jnp.abs(low) ** 2).astype(t.dtype)
+        is_block = jnp.abs(low) > eps * (jnp.abs(block[0, 0]) + jnp.abs(block[1, 1]))
+        safe = jnp.where(is_block, length, 1)
+        c = jnp.where(is_block, shifted / safe, 1)
+        s = jnp.where(is_block, low / safe, 0)
+        turn = jnp.stack([jnp.stack([c.conj(), s]), jnp.stack([-s, c])])
+        rows = lax.dynamic_slice(t, (m - 1, 0), (2, n))
+        t = lax.dynamic_update_slice(t, matmul(turn, rows), (m - 1, 0))
+        columns = lax.dynamic_slice(t, (0, m - 1), (n, 2))
+        t = lax.dynamic_update_slice(t, matmul(columns, mH(turn)), (0, m - 1))
+        columns = lax.dynamic_slice(z, (0, m - 1), (n, 2))
+        z = lax.dynamic_update_slice(z, matmul(columns, mH(turn)), (0, m - 1))
+        return t.at[m, m - 1].set(0), z
+
+    if n < 2:
+        return t, z
+    return lax.fori_loop(1, n, step, (t, z))
+
+
+def sqrtm(A: Any, blocksize: int = 1) -> Array:
+    """The principal square root, complex: the R of A = R R with eigenvalues of real part >= 0.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.sqrtm(jnp.array([[4., 0.], [0., 9.]])).real
+    Array([[2., 0.],
+           [0., 3.]], dtype=float32)
+    """
+    if blocksize > 1:
+        raise NotImplementedError(f"sqrtm works with blocksize=1, got {blocksize}")
+    return _sqrtm(_square("sqrtm", A))
+
+
+@jit
+def _sqrtm(a: Array) -> Array:
+    if a.ndim > 2:
+        return over_stacks(_sqrtm, (2,))(a)
+    form, z = complex_schur(a)
+    return matmul(matmul(z, _triangular_root(form)), mH(z))
+
+
+def _triangular_root(t: Array) -> Array:
+    """The square root of an upper triangular matrix, column by column (Björck and Hammarling)."""
+    n = t.shape[0]
+    roots = jnp.sqrt(jnp.diagonal(t))
+    at = jnp.arange(n)
+    tiny = float(dtypes.finfo(t.dtype).tiny)
+
+    def column(j: Any, u: Array) -> Array:
+        inside = at < j
+        sums = jnp.where(inside, roots + roots[j], 1)
+        # Two zero roots: the entry is zero if a root exists, and overflows if none does.
+        sums = jnp.where(sums == 0, tiny, sums)
+        block = jnp.where(inside[:, None] & (at > at[:, None]), u, 0) + jnp.diag(sums)
+        wanted = jnp.where(inside, t[:, j], 0)
+        x = lax.linalg.triangular_solve(block, wanted, left_side=True)
+        return u.at[:, j].set(jnp.where(inside, x, u[:, j]))
+
+    return lax.fori_loop(1, n, column, jnp.diag(roots)) if n else t
+
+
+def funm(A: Any, func: Callable[[Array], Array], disp: bool = True) -> Any:
+    """A function of a square matrix, given as a function of its eigenvalues, by Parlett's method.
+
+    With ``disp=False`` also an estimate of the error. Eigenvalues that (nearly) coincide make
+    the result inexact.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.funm(jnp.array([[1., 0.], [0., 2.]]), lambda x: x * x).real
+    Array([[1., 0.],
+           [0., 4.]], dtype=float32)
+    """
+    a = jnp.asarray(A)
+    if a.ndim != 2 or a.shape[0] != a.shape[1]:
+        raise ValueError(f"funm needs a square matrix, got shape {a.shape}")
+    t, z = complex_schur(_square("funm", a))
+    start = jnp.diag(func(jnp.diagonal(t))).astype(t.dtype)
+    f, least = _parlett(start, t)
+    result = matmul(matmul(z, f), mH(z))
+    if disp:
+        return result
+    eps = float(dtypes.finfo(t.dtype).eps)
+    least = jnp.where(least == 0, eps, least)
+    spread = jnp.abs(jnp.triu(t, 1)).sum(0).max()
+    error = jnp.minimum(1, jnp.maximum(eps, eps / least * spread))
+    return result, jnp.where(jnp.isinf(result).any(), np.inf, error)
+
+
+@jit
+def _parlett(f: Array, t: Array) -> tuple[Array, Array]:
+    """Superdiagonals of F from F T = T F, and the least distance of two eigenvalues."""
+    n = t.shape[0]
+    at = jnp.arange(n)
+
+    def entry(i: Any, state: Any) -> Any:
+        p, f, least = state
+        j = i + p
+        between = (at > i) & (at < j)
+        total = t[i, j] * (f[j, j] - f[i, i])
+        total = total + jnp.where(between, t[i] * f[:, j] - f[i] * t[:, j], 0).sum()
+        gap = t[j, j] - t[i, i]
+        value = jnp.where(gap == 0, total, total / jnp.where(gap == 0, 1, gap))
+        return p, f.at[i, j].set(value), jnp.minimum(least, jnp.abs(gap))
+
+    def diagonal(p: Any, state: Any) -> Any:
+        _, f, least = lax.fori_loop(0, n - p, entry, (p, *state))
+        return f, least
+
+    return lax.fori_loop(1, n, diagonal, (f, jnp.abs(t[0, 0])))
+
+
+# --- equations and factors ------------------------------------------------------------------------
+
+
+@partial(jit, static_argnames=("method",))
+def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float = 1e-8) -> Array:
+    """The X of A X + X B = C; NaN where an eigenvalue of A is within ``tol`` of one of -B.
+
+    ``method`` is "schur" or "eigen".
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> eye = jnp.eye(2)
+    >>> linalg.solve_sylvester(eye, 3 * eye, 8 * eye).round(4)
+    Array([[2., 0.],
+           [0., 2.]], dtype=float32)
+    """
+    a, b, c = promote_dtypes_inexact(*map(jnp.asarray, (A, B, C)))
+    if c.ndim < 2 or a.shape[-2:] != (c.shape[-2],) * 2 or b.shape[-2:] != (c.shape[-1],) * 2:
+        raise ValueError(
+            "solve_sylvester needs A of shape (m, m), B of shape (n, n) and C of shape (m, n), got"
+            f" {a.shape}, {b.shape} and {c.shape}"
+        )
+    if method not in ("schur", "eigen"):
+        raise ValueError(f"method must be 'schur' or 'eigen', got {method!r}")
+    return over_stacks(partial(_sylvester, method=method, tol=tol), (2, 2, 2))(a, b, c)
+
+
+def _sylvester(a: Array, b: Array, c: Array, method: str, tol: Any) -> Array:
+    wide = dtypes.to_complex_dtype(c.dtype)
+    if method == "eigen":
+        left, u = jnp.linalg.eig(a)
+        right, v = jnp.linalg.eig(b)
+        inner = jnp.linalg.solve(u, matmul(c.astype(wide), v)) / (left[:, None] + right)
+        x = matmul(matmul(u, inner), jnp.linalg.inv(v))
+    else:
+        r, u = complex_schur(a)
+        s, v = complex_schur(mH(b))
+        left, right = jnp.diagonal(r), jnp.diagonal(s).conj()
+        inner = _triangular_sylvester(r, mH(s), matmul(matmul(mH(u), c.astype(wide)), v))
+        x = matmul(matmul(u, inner), mH(v))
+    x = x if c.dtype == wide else x.real
+    singular = (jnp.abs(left[:, None] + right) < tol).any()
+    return jnp.where(singular, jnp.full_like(x, np.nan), x)
+
+
+def _triangular_sylvester(r: Array, s: Array, f: Array) -> Array:
+    """Y of R Y + Y S = F for upper R and lower S, from the last column to the first."""
+    m, n = f.shape
+    at = jnp.arange(n)
+    unit = eye(r.dtype, m)
+
+    def column(i: Any, y: Array) -> Array:
+        j = n - 1 - i
+        known = jnp.where(at > j, s[:, j], 0)
+        wanted = f[:, j] - (y * known).sum(-1)
+        x = lax.linalg.triangular_solve(r + s[j, j] * unit, wanted, left_side=True)
+        return y.at[:, j].set(x)
+
+    return lax.fori_loop(0, n, column, jnp.zeros_like(f))
+
+
+@partial(jit, static_argnames=("side", "method", "eps", "max_iterations"))
+def polar(
+    a: Any,
+    side: str = "right",
+    *,
+    method: str = "qdwh",
+    eps: float | None = None,
+    max_iterations: int | None = None,
+) -> tuple[Array, Array]:
+    """U and P of the polar decomposition a = U P, or of a = P U with ``side="left"``.
+
+    ``method`` is "qdwh" (iterated, for tall matrices on the right and wide ones on the left) or
+    "svd".
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> u, p = linalg.polar(jnp.array([[0., 2.], [3., 0.]]), method="svd")
+    >>> p.round(4)
+    Array([[3., 0.],
+           [0., 2.]], dtype=float32)
+    """
+    (a,) = promote_dtypes_inexact(jnp.asarray(a))
+    if a.ndim < 2:
+        raise ValueError(f"polar needs matrices of shape (..., m, n), got {a.shape}")
+    if side not in ("right", "left"):
+        raise ValueError(f"side must be 'right' or 'left', got {side!r}")
+    if method not in ("qdwh", "svd"):
+        raise ValueError(f"method must be 'qdwh' or 'svd', got {method!r}")
+    tall = a.shape[-2] >= a.shape[-1]
+    if method == "qdwh" and tall != (side == "right"):
+        raise NotImplementedError(
+            f"polar by qdwh takes tall matrices with side='right' and wide ones with side='left',"
+            f" got shape {a.shape} and side={side!r}: use method='svd'"
+        )
+    fun = partial(_polar, side=side, method=method, eps=eps, max_iterations=max_iterations)
+    return over_stacks(fun, (2,))(a)
+
+
+def _polar(a: Array, side: str, method: str, eps: Any, max_iterations: Any) -> tuple[Array, Array]:
+    if method == "qdwh":
+        given = a if side == "right" else mH(a)
+        u, p, *_ = lax.linalg.qdwh(given, eps=eps, max_iterations=max_iterations)
+        return (u, p) if side == "right" else (mH(u), mH(p))
+    u, s, vh = lax.linalg.svd(a, full_matrices=False)
+    s = s.astype(u.dtype)
+    if side == "right":
+        return matmul(u, vh), matmul(mH(vh) * s, vh)
+    return matmul(u, vh), matmul(u * s, mH(u))

@@ -1,0 +1,519 @@
+"""Decompositions and solves with SciPy's names and conventions.
+
+Arguments that tell SciPy it may overwrite or need not check its input are taken and not read.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft import lax
+from weft.api.batching import vmap
+from weft.api.jit import jit
+from weft.core.array import Array
+from weft.lax import linear_solve
+from weft.lax.solves import custom_linear_solve
+from weft.numpy.promotion import promote_dtypes, promote_dtypes_inexact
+from weft.numpy.stacks import over_stacks
+from weft.prims.linalg.matrix import eye, matmul, mH, symmetrize
+from weft.prims.linalg.qr import geqp3_p, geqrf_p
+
+
+def _inexact(*args: Any) -> list[Any]:
+    return promote_dtypes_inexact(*map(jnp.asarray, args))
+
+
+def _right_rank(name: str, a: Array, b: Array) -> int:
+    """1 if b is a vector (or, as was once the rule, a stack of vectors), 2 if matrices."""
+    if b.ndim == 1:
+        return 1
+    if a.ndim == b.ndim + 1 and a.shape[-1] == b.shape[-1]:
+        warnings.warn(
+            f"{name} with a stack of vectors as b of shape {b.shape} will mean matrices: write"
+            f" {name}(a, b[..., None]).squeeze(-1)",
+            FutureWarning,
+            stacklevel=4,
+        )
+        return 1
+    return 2
+
+
+# --- Cholesky -------------------------------------------------------------------------------------
+
+
+def cholesky(
+    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Array:
+    """The upper triangular U of A = Uᴴ U, or with ``lower`` the L of A = L Lᴴ.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.cholesky(jnp.array([[4., 2.], [2., 5.]]))
+    Array([[2., 1.],
+           [0., 2.]], dtype=float32)
+    """
+    return _cholesky(a, lower)
+
+
+@partial(jit, static_argnums=(1,))
+def _cholesky(a: Any, lower: bool) -> Array:
+    (a,) = _inexact(a)
+    factor = lax.linalg.cholesky(a if lower else mH(a), symmetrize_input=False)
+    return factor if lower else mH(factor)
+
+
+def cho_factor(
+    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Array, bool]:
+    """The Cholesky factor for ``cho_solve``, and which triangle it is.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.cho_factor(jnp.array([[4.]]))
+    (Array([[2.]], dtype=float32), False)
+    """
+    return cholesky(a, lower=lower), lower
+
+
+def cho_solve(
+    c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True
+) -> Array:
+    """X of A X = B from the Cholesky factor of A.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.cho_solve(linalg.cho_factor(jnp.array([[4.]])), jnp.array([8.]))
+    Array([2.], dtype=float32)
+    """
+    factor, lower = c_and_lower
+    return _cho_solve(factor, b, bool(lower))
+
+
+@partial(jit, static_argnums=(2,))
+def _cho_solve(factor: Any, b: Any, lower: bool) -> Array:
+    factor, b = _inexact(factor, b)
+
+    def fun(factor: Array, b: Array) -> Array:
+        side = partial(lax.linalg.triangular_solve, factor, left_side=True, lower=lower)
+        x = side(b, transpose_a=not lower, conjugate_a=not lower)
+        return side(x, transpose_a=lower, conjugate_a=lower)
+
+    return over_stacks(fun, (2, _right_rank("cho_solve", factor, b)))(factor, b)
+
+
+# --- LU -------------------------------------------------------------------------------------------
+
+
+@jit
+def _lu_factor(a: Any) -> tuple[Array, Array]:
+    (a,) = _inexact(a)
+    packed, pivots, _ = lax.linalg.lu(a)
+    return packed, pivots
+
+
+def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
+    """L and U in one matrix, and the row swaps, for ``lu_solve``.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.lu_factor(jnp.array([[0., 1.], [2., 0.]]))[1]
+    Array([1, 1], dtype=int32)
+    """
+    return _lu_factor(a)
+
+
+def lu_solve(
+    lu_and_piv: tuple[Any, Any],
+    b: Any,
+    trans: int = 0,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Array:
+    """X of A X = B, Aᵀ X = B or Aᴴ X = B (``trans`` 0, 1, 2) from ``lu_factor(A)``.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.lu_solve(linalg.lu_factor(jnp.array([[0., 1.], [2., 0.]])), jnp.array([3., 8.]))
+    Array([4., 3.], dtype=float32)
+    """
+    packed, pivots = lu_and_piv
+    return _lu_solve(packed, pivots, b, trans)
+
+
+@partial(jit, static_argnums=(3,))
+def _lu_solve(packed: Any, pivots: Any, b: Any, trans: int) -> Array:
+    packed, b = _inexact(packed, b)
+    permutation = lax.linalg.lu_pivots_to_permutation(pivots, packed.shape[-2])
+    fun = partial(linear_solve.lu_solve, trans=trans)
+    return over_stacks(fun, (2, 1, _right_rank("lu_solve", packed, b)))(packed, permutation, b)
+
+
+def lu(
+    a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Array, ...]:
+    """P, L and U of A = P L U; with ``permute_l`` the product P L, and U.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> p, l, u = linalg.lu(jnp.array([[0., 1.], [2., 0.]]))
+    >>> u
+    Array([[2., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    return _lu(a, permute_l)
+
+
+@partial(jit, static_argnums=(1,))
+def _lu(a: Any, permute_l: bool) -> tuple[Array, ...]:
+    (a,) = _inexact(a)
+    packed, _, permutation = lax.linalg.lu(a)
+    m, n = a.shape[-2:]
+    k = min(m, n)
+    places = jnp.arange(m, dtype=permutation.dtype)
+    p = (permutation[..., None, :] == places[:, None]).astype(a.real.dtype)
+    lower = jnp.tril(packed, -1)[..., :k] + eye(a.dtype, m, k)
+    upper = jnp.triu(packed)[..., :k, :]
+    return (matmul(p.astype(a.dtype), lower), upper) if permute_l else (p, lower, upper)
+
+
+# --- QR -------------------------------------------------------------------------------------------
+
+
+def qr(
+    a: Any,
+    overwrite_a: bool = False,
+    lwork: Any = None,
+    mode: str = "full",
+    pivoting: bool = False,
+    check_finite: bool = True,
+) -> tuple[Array, ...]:
+    """Q and R of A = Q R; with ``pivoting`` also the column order p of A[:, p] = Q R.
+
+    ``mode`` is "full" (square Q), "economic" or "r" (without Q).
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.qr(jnp.array([[3.], [4.]]), mode="economic")[1]
+    Array([[-5.]], dtype=float32)
+    """
+    if mode not in ("full", "economic", "r"):
+        raise ValueError(f"mode must be 'full', 'economic' or 'r', got {mode!r}")
+    return _qr(a, mode, pivoting)
+
+
+@partial(jit, static_argnums=(1, 2))
+def _qr(a: Any, mode: str, pivoting: bool) -> tuple[Array, ...]:
+    (a,) = _inexact(a)
+    results = lax.linalg.qr(a, pivoting=pivoting, full_matrices=mode != "economic")
+    return results[1:] if mode == "r" else results
+
+
+def qr_multiply(
+    a: Any,
+    c: Any,
+    mode: str = "right",
+    pivoting: bool = False,
+    conjugate: bool = False,
+    overwrite_a: bool = False,
+    overwrite_c: bool = False,
+) -> tuple[Array, ...]:
+    """C Q (or Q C with ``mode="left"``) and R of A = Q R, without making Q.
+
+    ``conjugate`` takes Q's conjugate; ``pivoting`` adds the column order.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.qr_multiply(jnp.array([[3.], [4.]]), jnp.array([3., 4.]))[0].round(4)
+    Array([-5.], dtype=float32)
+    """
+    if mode not in ("right", "left"):
+        raise ValueError(f"mode must be 'right' or 'left', got {mode!r}")
+    return _qr_multiply(a, c, mode, pivoting, conjugate)
+
+
+@partial(jit, static_argnums=(2, 3, 4))
+def _qr_multiply(a: Any, c: Any, mode: str, pivoting: bool, conjugate: bool) -> tuple[Array, ...]:
+    a, c = _inexact(a, c)
+    is_vector = c.ndim == 1
+    if is_vector:
+        c = c[:, None] if mode == "left" else c[None, :]
+    m, n = a.shape[-2:]
+    k = min(m, n)
+    have, want = (c.shape[-2], k) if mode == "left" else (c.shape[-1], m)
+    if have != want:
+        raise ValueError(
+            f"qr_multiply with mode={mode!r} and a of shape {a.shape} needs c with {want}"
+            f" {'rows' if mode == 'left' else 'columns'}, got shape {c.shape}"
+        )
+    stack = jnp.broadcast_shapes(a.shape[:-2], c.shape[:-2])
+    a, c = (linear_solve.broadcast_stack(x, stack, 2) for x in (a, c))
+    order: tuple[Array, ...] = ()
+    if pivoting:
+        free = jnp.zeros((*stack, n), np.int32)
+        packed, places, taus = geqp3_p.bind(a, free, use_magma=None)
+        order = (places - 1,)
+    else:
+        packed, taus = geqrf_p.bind(a)
+    if mode == "left" and m > n:
+        zeros = jnp.zeros((*stack, m - k, c.shape[-1]), c.dtype)
+        c = jnp.concatenate([c, zeros], axis=-2)
+    # The conjugate of Q times C is the transpose of Cᵀ Qᴴ.
+    left = mode == "left"
+    if conjugate:
+        product = lax.linalg.ormqr(packed, taus, c.mT, left=not left, transpose=True).mT
+    else:
+        product = lax.linalg.ormqr(packed, taus, c, left=left)
+    if mode == "right":
+        product = product[..., :k]
+    return product.ravel() if is_vector else product, jnp.triu(packed[..., :k, :]), *order
+
+
+# --- eigenvalues and the like ---------------------------------------------------------------------
+
+
+def svd(
+    a: Any,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str = "gesdd",
+) -> Any:
+    """U, the descending singular values and Vᴴ; the values alone without ``compute_uv``.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.svd(jnp.array([[3., 0.], [0., 4.]]), compute_uv=False)
+    Array([4., 3.], dtype=float32)
+    """
+    (a,) = _inexact(a)
+    return lax.linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
+
+
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+    """The determinants of square matrices.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.det(jnp.array([[2., 1.], [1., 3.]]))
+    Array(5., dtype=float32)
+    """
+    return jnp.linalg.det(a)
+
+
+def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+    """The inverses of square matrices.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.inv(jnp.array([[2.]]))
+    Array([[0.5]], dtype=float32)
+    """
+    return jnp.linalg.inv(a)
+
+
+def eigh(
+    a: Any,
+    b: Any = None,
+    lower: bool = True,
+    eigvals_only: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    turbo: bool = True,
+    eigvals: tuple[int, int] | None = None,
+    type: int = 1,
+    check_finite: bool = True,
+) -> Any:
+    """Ascending eigenvalues and eigenvectors of Hermitian matrices, also generalised.
+
+    With positive definite ``b``: A v = w B v (``type`` 1), A B v = w v (2), B A v = w v (3).
+    ``eigvals=(first, last)`` keeps these, both included.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.eigh(jnp.array([[2., 0.], [0., 1.]]), eigvals_only=True)
+    Array([1., 2.], dtype=float32)
+    """
+    if type not in (1, 2, 3):
+        raise ValueError(f"type must be 1, 2 or 3, got {type}")
+    subset = None if eigvals is None else (eigvals[0], eigvals[1] + 1)
+    w, v = _eigh(a, b, lower, subset, type)
+    return w if eigvals_only else (w, v)
+
+
+@partial(jit, static_argnums=(2, 3, 4))
+def _eigh(a: Any, b: Any, lower: bool, subset: Any, kind: int) -> tuple[Array, Array]:
+    if b is None:
+        (a,) = _inexact(a)
+        v, w = lax.linalg.eigh(a, lower=lower, subset_by_index=subset)
+        return w, v
+    a, b = _inexact(a, b)
+    a = symmetrize(a)
+    factor = lax.linalg.cholesky(b)
+    side = partial(lax.linalg.triangular_solve, factor, lower=True, conjugate_a=True)
+    if kind == 1:
+        half = lax.linalg.triangular_solve(factor, a, left_side=True, lower=True)
+        inner = side(half, transpose_a=True)
+    else:
+        inner = matmul(matmul(mH(factor), a), factor)
+    v, w = lax.linalg.eigh(inner, subset_by_index=subset)
+    if kind == 3:
+        return w, matmul(factor, v)
+    return w, side(v, left_side=True, transpose_a=True)
+
+
+def schur(a: Any, output: str = "real") -> tuple[Array, Array]:
+    """T and Z of the Schur form A = Z T Zᴴ; ``output="complex"`` makes T triangular.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.schur(jnp.array([[1., 2.], [0., 3.]]))[0]
+    Array([[1., 2.],
+           [0., 3.]], dtype=float32)
+    """
+    if output not in ("real", "complex"):
+        raise ValueError(f"output must be 'real' or 'complex', got {output!r}")
+    (a,) = _inexact(a)
+    if output == "complex":
+        a = a.astype(np.result_type(a.dtype, np.complex64))
+    form, vectors = lax.linalg.schur(a)
+    return form, vectors
+
+
+def hessenberg(
+    a: Any, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Any:
+    """The upper Hessenberg form H of A = Q H Qᴴ, with ``calc_q`` also Q.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.hessenberg(jnp.array([[1., 2.], [3., 4.]]))
+    Array([[1., 2.],
+           [3., 4.]], dtype=float32)
+    """
+    return _hessenberg(a, calc_q)
+
+
+@partial(jit, static_argnums=(1,))
+def _hessenberg(a: Any, calc_q: bool) -> Any:
+    (a,) = _inexact(a)
+    n = a.shape[-1]
+    if n == 0:
+        return (a, a) if calc_q else a
+    packed, taus = lax.linalg.hessenberg(a)
+    form = jnp.triu(packed, -1)
+    if not calc_q:
+        return form
+    inner = lax.linalg.householder_product(packed[..., 1:, :-1], taus)
+    q = jnp.zeros_like(a).at[..., 0, 0].set(1).at[..., 1:, 1:].set(inner)
+    return form, q
+
+
+# --- solves ---------------------------------------------------------------------------------------
+
+
+def solve(
+    a: Any,
+    b: Any,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    debug: bool = False,
+    check_finite: bool = True,
+    assume_a: str = "gen",
+) -> Array:
+    """X of A X = B; ``assume_a="pos"`` uses Cholesky, reading the triangle that ``lower`` says.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.solve(jnp.array([[2., 0.], [0., 4.]]), jnp.array([2., 2.]))
+    Array([1. , 0.5], dtype=float32)
+    """
+    if assume_a not in ("gen", "sym", "her", "pos"):
+        raise ValueError(f"assume_a must be 'gen', 'sym', 'her' or 'pos', got {assume_a!r}")
+    if assume_a != "pos":
+        return jnp.linalg.solve(a, b)
+    return _solve_positive(a, b, lower)
+
+
+@partial(jit, static_argnums=(2,))
+def _solve_positive(a: Any, b: Any, lower: bool) -> Array:
+    a, b = _inexact(a, b)
+    linear_solve.check_solve_shapes(a, b)
+    factors = cho_factor(lax.stop_gradient(a), lower=lower)
+    solve_one = partial(
+        custom_linear_solve,
+        partial(linear_solve.matvec, a),
+        solve=lambda _, x: cho_solve(factors, x),
+        symmetric=True,
+    )
+    if a.ndim == b.ndim + 1:
+        return solve_one(b)
+    return vmap(solve_one, b.ndim - 1, b.ndim - 1)(b)
+
+
+def solve_triangular(
+    a: Any,
+    b: Any,
+    trans: int | str = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    debug: Any = None,
+    check_finite: bool = True,
+) -> Array:
+    """X of A X = B for triangular A; ``trans`` 1 or "T" transposes A, 2 or "C" takes its adjoint.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.solve_triangular(jnp.array([[2., 1.], [0., 4.]]), jnp.array([4., 8.]))
+    Array([1., 2.], dtype=float32)
+    """
+    kinds = {0: 0, "N": 0, 1: 1, "T": 1, 2: 2, "C": 2}
+    if trans not in kinds:
+        raise ValueError(f"trans must be 0, 1, 2, 'N', 'T' or 'C', got {trans!r}")
+    return _solve_triangular(a, b, kinds[trans], lower, unit_diagonal)
+
+
+@partial(jit, static_argnums=(2, 3, 4))
+def _solve_triangular(a: Any, b: Any, trans: int, lower: bool, unit_diagonal: bool) -> Array:
+    a, b = _inexact(a, b)
+    fun = partial(
+        lax.linalg.triangular_solve,
+        left_side=True,
+        lower=lower,
+        transpose_a=trans > 0,
+        conjugate_a=trans == 2,
+        unit_diagonal=unit_diagonal,
+    )
+    return over_stacks(fun, (2, _right_rank("solve_triangular", a, b)))(a, b)
+
+
+def block_diag(*arrs: Any) -> Array:
+    """A matrix with the given blocks along its diagonal.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.block_diag(jnp.array([[1, 2]]), 3)
+    Array([[1, 2, 0],
+           [0, 0, 3]], dtype=int32)
+    """
+    blocks = promote_dtypes(*map(jnp.asarray, arrs)) if arrs else [jnp.zeros((1, 0))]
+    for i, block in enumerate(blocks):
+        if block.ndim > 2:
+            raise ValueError(f"block_diag takes matrices, got shape {block.shape} at position {i}")
+    blocks = [jnp.atleast_2d(block) for block in blocks]
+    width = sum(block.shape[1] for block in blocks)
+    rows, start = [], 0
+    for block in blocks:
+        size = block.shape[1]
+        zero = np.zeros((), block.dtype)[()]
+        config = ((0, 0, 0), (start, width - size - start, 0))
+        rows.append(lax.pad(block, zero, config))
+        start += size
+    return jnp.concatenate(rows, axis=0)

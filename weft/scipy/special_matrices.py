@@ -1,0 +1,337 @@
+"""Matrices with a name: Toeplitz, Hankel, Hilbert, Pascal and their kin."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft import dtypes
+from weft.core.array import Array
+from weft.numpy.promotion import check_arraylike, promote_dtypes, promote_dtypes_inexact
+
+
+def _vectors(name: str, x: Any) -> Array:
+    """``x`` as a stack of vectors."""
+    check_arraylike(name, x)
+    x = jnp.asarray(x)
+    return x if x.ndim else x[None]
+
+
+def _paired(*stacks: Array) -> list[Array]:
+    """Stacks of vectors of one dtype whose axes before the last are broadcast."""
+    lead = jnp.broadcast_shapes(*(x.shape[:-1] for x in stacks))
+    return [jnp.broadcast_to(x, (*lead, x.shape[-1])) for x in promote_dtypes(*stacks)]
+
+
+def toeplitz(c: Any, r: Any = None) -> Array:
+    """Matrices constant along diagonals, from their first column c and first row r.
+
+    Without ``r`` the row is the conjugate of the column; ``r[0]`` is not read.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.toeplitz(jnp.array([1, 2, 3]), jnp.array([1, 4]))
+    Array([[1, 4],
+           [2, 1],
+           [3, 2]], dtype=int32)
+    """
+    column = _vectors("toeplitz", c)
+    row = column.conj() if r is None else _vectors("toeplitz", r)
+    column, row = _paired(column, row)
+    m, n = column.shape[-1], row.shape[-1]
+    if m == 0 or n == 0:
+        return jnp.zeros((*column.shape[:-1], m, n), column.dtype)
+    values = jnp.concatenate([column[..., ::-1], row[..., 1:]], axis=-1)
+    places = np.arange(m - 1, -1, -1)[:, None] + np.arange(n)
+    return values[..., places]
+
+
+def hankel(c: Any, r: Any = None) -> Array:
+    """Matrices constant along anti-diagonals, from their first column c and last row r.
+
+    Without ``r`` the row is zero; ``r[0]`` is not read.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.hankel(jnp.array([1, 2, 3]))
+    Array([[1, 2, 3],
+           [2, 3, 0],
+           [3, 0, 0]], dtype=int32)
+    """
+    check_arraylike("hankel", c)
+    column = jnp.asarray(c)
+    row = jnp.zeros_like(column) if r is None else jnp.asarray(r)
+    if not column.ndim or not row.ndim:
+        raise ValueError(
+            f"hankel takes vectors, got shapes {column.shape} and {row.shape}: use atleast_1d"
+        )
+    column, row = _paired(column, row)
+    m, n = column.shape[-1], row.shape[-1]
+    if m == 0 or n == 0:
+        return jnp.zeros((*column.shape[:-1], m, n), column.dtype)
+    values = jnp.concatenate([column, row[..., 1:]], axis=-1)
+    return values[..., np.arange(m)[:, None] + np.arange(n)]
+
+
+def circulant(c: Any) -> Array:
+    """Square matrices whose columns are the vector c turned round.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.circulant(jnp.array([1, 2, 3]))
+    Array([[1, 3, 2],
+           [2, 1, 3],
+           [3, 2, 1]], dtype=int32)
+    """
+    column = _vectors("circulant", c)
+    at = np.arange(column.shape[-1])
+    return column[..., (at[:, None] - at) % max(at.size, 1)]
+
+
+def leslie(f: Any, s: Any) -> Array:
+    """Leslie matrices: fecundities f in the first row, survival s below the diagonal.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.leslie(jnp.array([1., 2.]), jnp.array([0.5]))
+    Array([[1. , 2. ],
+           [0.5, 0. ]], dtype=float32)
+    """
+    first, below = _vectors("leslie", f), _vectors("leslie", s)
+    n = first.shape[-1]
+    if n < 2 or below.shape[-1] != n - 1:
+        raise ValueError(
+            f"leslie needs f of length n >= 2 and s of length n - 1, got shapes {first.shape} and"
+            f" {below.shape}"
+        )
+    first, below = _paired(first, below)
+    out = jnp.zeros((*first.shape[:-1], n, n), first.dtype).at[..., 0, :].set(first)
+    return out.at[..., np.arange(1, n), np.arange(n - 1)].set(below)
+
+
+def companion(a: Any) -> Array:
+    """Companion matrices of polynomials with coefficients a, highest power first.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.companion(jnp.array([1., -10., 31.]))
+    Array([[ 10., -31.],
+           [  1.,   0.]], dtype=float32)
+    """
+    (a,) = promote_dtypes_inexact(_vectors("companion", a))
+    n = a.shape[-1] - 1
+    if n < 1:
+        raise ValueError(f"companion needs two coefficients or more, got shape {a.shape}")
+    out = jnp.zeros((*a.shape[:-1], n, n), a.dtype).at[..., 0, :].set(-a[..., 1:] / a[..., :1])
+    return out.at[..., np.arange(1, n), np.arange(n - 1)].set(1)
+
+
+def fiedler(a: Any) -> Array:
+    """Matrices of the distances |a_i - a_j|.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.fiedler(jnp.array([1, 4]))
+    Array([[0, 3],
+           [3, 0]], dtype=int32)
+    """
+    a = _vectors("fiedler", a)
+    return jnp.abs(a[..., :, None] - a[..., None, :])
+
+
+def fiedler_companion(a: Any) -> Array:
+    """Pentadiagonal companion matrices of polynomials with coefficients a, highest power first.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.fiedler_companion(jnp.array([1., -16., 86.]))
+    Array([[ 16., -86.],
+           [  1.,   0.]], dtype=float32)
+    """
+    (a,) = promote_dtypes_inexact(_vectors("fiedler_companion", a))
+    n = a.shape[-1] - 1
+    if n < 0:
+        raise ValueError(f"fiedler_companion needs coefficients, got shape {a.shape}")
+    out = jnp.zeros((*a.shape[:-1], n, n), a.dtype)
+    if n == 0:
+        return out
+    a = a / a[..., :1]
+    if n == 1:
+        return out.at[..., 0, 0].set(-a[..., 1])
+    even, odd = np.arange(0, n, 2), np.arange(1, n, 2)
+    out = out.at[..., 0, 0].set(-a[..., 1]).at[..., 1, 0].set(1)
+    right = even[even + 1 < n]
+    out = out.at[..., right, right + 1].set(-a[..., right + 2])
+    far = even[even + 2 < n]
+    out = out.at[..., far, far + 2].set(1)
+    left = even[even >= 2]
+    out = out.at[..., left, left - 1].set(-a[..., left + 1])
+    back = odd[odd >= 3]
+    return out.at[..., back, back - 2].set(1)
+
+
+def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
+    """The matrix whose product with a vector of length n is its convolution with a.
+
+    >>> import weft.numpy as jnp
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.convolution_matrix(jnp.array([1, 2]), 2)
+    Array([[1, 0],
+           [2, 1],
+           [0, 2]], dtype=int32)
+    """
+    n = operator.index(n)
+    check_arraylike("convolution_matrix", a)
+    a = jnp.asarray(a)
+    if n <= 0:
+        raise ValueError(f"convolution_matrix needs a positive n, got {n}")
+    if not a.ndim or not a.shape[-1]:
+        raise ValueError(f"convolution_matrix needs a vector with elements, got shape {a.shape}")
+    if mode not in ("full", "valid", "same"):
+        raise ValueError(f"mode must be 'full', 'valid' or 'same', got {mode!r}")
+    m = a.shape[-1]
+    zeros = jnp.zeros((*a.shape[:-1], n - 1), a.dtype)
+    column = jnp.concatenate([a, zeros], axis=-1)
+    row = jnp.concatenate([a[..., :1], zeros], axis=-1)
+    whole = toeplitz(column, row)
+    cut = {"full": 0, "same": min(n, m) - 1, "valid": 2 * (min(n, m) - 1)}[mode]
+    start = cut // 2
+    return whole[..., start : m + n - 1 - (cut - start), :]
+
+
+def hilbert(n: int) -> Array:
+    """The matrix of 1 / (i + j + 1).
+
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.hilbert(2)
+    Array([[1.        , 0.5       ],
+           [0.5       , 0.33333334]], dtype=float32)
+    """
+    i = jnp.arange(n, dtype=dtypes.default_float_dtype())
+    return 1 / (i[:, None] + i + 1)
+
+
+def _integers(rows: list[list[int]]) -> Array:
+    """Exact integers as floats of the default dtype."""
+    return jnp.asarray(np.array(rows, dtype=np.float64).astype(dtypes.default_float_dtype()))
+
+
+def invhilbert(n: int) -> Array:
+    """The inverse of the Hilbert matrix.
+
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.invhilbert(2)
+    Array([[ 4., -6.],
+           [-6., 12.]], dtype=float32)
+    """
+
+    def entry(i: int, j: int) -> int:
+        size = math.comb(n + i, n - j - 1) * math.comb(n + j, n - i - 1)
+        return (-1) ** (i + j) * (i + j + 1) * size * math.comb(i + j, i) ** 2
+
+    return _integers([[entry(i, j) for j in range(n)] for i in range(n)])
+
+
+def _pascal_kind(kind: str | None) -> str:
+    kind = "symmetric" if kind is None else kind
+    if kind not in ("symmetric", "lower", "upper"):
+        raise ValueError(f"kind must be 'symmetric', 'lower' or 'upper', got {kind!r}")
+    return kind
+
+
+def pascal(n: int, kind: str | None = None) -> Array:
+    """Pascal's triangle as a matrix: "symmetric" (the default), "lower" or "upper".
+
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.pascal(3)
+    Array([[1., 1., 1.],
+           [1., 2., 3.],
+           [1., 3., 6.]], dtype=float32)
+    """
+    kind = _pascal_kind(kind)
+    if kind == "symmetric":
+        rows = [[math.comb(i + j, i) for j in range(n)] for i in range(n)]
+    else:
+        rows = [[math.comb(i, j) for j in range(n)] for i in range(n)]
+    out = _integers(rows).astype(np.float32)
+    return out.T if kind == "upper" else out
+
+
+def invpascal(n: int, kind: str | None = None) -> Array:
+    """The inverse of Pascal's matrix of the same kind.
+
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.invpascal(2)
+    Array([[ 2., -1.],
+           [-1.,  1.]], dtype=float32)
+    """
+    kind = _pascal_kind(kind)
+    lower = [[(-1) ** (i + j) * math.comb(i, j) for j in range(n)] for i in range(n)]
+    if kind == "symmetric":
+        rows = [
+            [sum(lower[k][i] * lower[k][j] for k in range(n)) for j in range(n)] for i in range(n)
+        ]
+        return _integers(rows)
+    out = _integers(lower)
+    return out.T if kind == "upper" else out
+
+
+def helmert(n: int, full: bool = False) -> Array:
+    """The Helmert matrix: orthonormal rows, each a contrast; ``full`` adds the mean in front.
+
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.helmert(2).round(4)
+    Array([[ 0.7071, -0.7071]], dtype=float32)
+    """
+    if n < 1:
+        raise ValueError(f"helmert needs a positive n, got {n}")
+    dtype = dtypes.default_float_dtype()
+    k = jnp.arange(1, n, dtype=dtype)[:, None]
+    j = jnp.arange(n, dtype=dtype)
+    length = jnp.sqrt(k * (k + 1))
+    rows = jnp.where(j < k, 1 / length, jnp.where(j == k, -k / length, 0.0))
+    if not full:
+        return rows
+    mean = jnp.full((1, n), 1 / math.sqrt(n), dtype=dtype)
+    return jnp.concatenate([mean, rows], axis=0)
+
+
+def hadamard(n: int, dtype: Any = int) -> Array:
+    """The Hadamard matrix of size n, a power of two.
+
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.hadamard(2)
+    Array([[ 1,  1],
+           [ 1, -1]], dtype=int32)
+    """
+    if n < 1 or n & (n - 1):
+        raise ValueError(f"hadamard needs a power of two, got {n}")
+    out = np.ones((1, 1), np.int8)
+    while len(out) < n:
+        out = np.block([[out, out], [out, -out]])
+    return jnp.asarray(out).astype(dtype)
+
+
+def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
+    """The matrix of the discrete Fourier transform, over √n ("sqrtn") or n ("n") if asked for.
+
+    >>> import weft.scipy.linalg as linalg
+    >>> linalg.dft(2).real
+    Array([[ 1.,  1.],
+           [ 1., -1.]], dtype=float32)
+    """
+    if scale not in (None, "sqrtn", "n"):
+        raise ValueError(f"scale must be None, 'sqrtn' or 'n', got {scale!r}")
+    wanted = np.dtype(dtypes.default_complex_dtype() if dtype is None else dtype)
+    if wanted.kind != "c":
+        raise ValueError(f"dft needs a complex dtype, got {wanted}")
+    at = np.arange(n)
+    # Angles reduced exactly, so that large products of indices lose nothing.
+    values = np.exp(-2j * np.pi * (np.outer(at, at) % max(n, 1)) / max(n, 1))
+    if scale is not None:
+        values = values / (math.sqrt(n) if scale == "sqrtn" else n)
+    return jnp.asarray(values.astype(wanted))
