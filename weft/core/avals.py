@@ -1,4 +1,4 @@
-"""Abstract values: what is known of a value while it is traced, interned so that equal means same."""
+"""Abstract values: what is known of a value while it is traced; interned, equal means same."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ class ShapedArray(AbstractValue):
     weak_type: bool
     _tangent: ShapedArray | None
 
-    def __new__(
-        cls, shape: Any, dtype: Any, weak_type: bool = False, **unused: Any
-    ) -> ShapedArray:
+    def __new__(cls, shape: Any, dtype: Any, weak_type: bool = False, **unused: Any) -> ShapedArray:
         try:
             return _interned[shape, dtype, weak_type]
         except (KeyError, TypeError):

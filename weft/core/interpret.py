@@ -14,7 +14,7 @@ from weft.core.jaxpr import Jaxpr, Literal
 def storage_dtype(dtype: Any) -> np.dtype:
     """The NumPy dtype that holds elements of ``dtype``; opaque bytes for extended ones."""
     if isinstance(dtype, dtypes.ExtendedDType):
-        return np.dtype((np.void, dtype.itemsize))
+        return dtype.storage
     return dtype
 
 

@@ -245,7 +245,7 @@ def join_effects(effects: Iterable[Effects]) -> Effects:
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     """Bind the equations one after the other; the current trace says what that means."""
-    env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     previous = state.source
     try:

@@ -56,7 +56,7 @@ class Primitive:
     differentials: tuple[Any, ...] = ()
 
     def __init__(self) -> None:
-        found = []
+        found: list[Any] = []
         while (rule := getattr(self, f"d{len(found)}", None)) is not None:
             found.append(rule)
         self.differentials = tuple(found)

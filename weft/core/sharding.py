@@ -186,9 +186,7 @@ class NamedSharding(Sharding):
         return tuple(sizes)
 
     def __eq__(self, other: object) -> bool:
-        return (
-            type(other) is NamedSharding and self.mesh == other.mesh and self.spec == other.spec
-        )
+        return type(other) is NamedSharding and self.mesh == other.mesh and self.spec == other.spec
 
     def __hash__(self) -> int:
         return hash((self.mesh, tuple(self.spec)))

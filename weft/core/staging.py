@@ -113,9 +113,7 @@ class StagingTrace(Trace):
         kept = [i for i, v in enumerate(self.constvars) if v in used]
         constvars = [self.constvars[i] for i in kept]
         consts = [self.consts[i] for i in kept]
-        jaxpr = Jaxpr(
-            constvars, self.invars, outvars, self.eqns, self.effects, self.debug_info
-        )
+        jaxpr = Jaxpr(constvars, self.invars, outvars, self.eqns, self.effects, self.debug_info)
         return jaxpr, consts
 
     def origin_message(self, var: Var) -> str:
@@ -158,7 +156,7 @@ class StagingTrace(Trace):
 
 def used_vars(eqns: Sequence[JaxprEqn], outvars: Sequence[Atom]) -> set[Any]:
     """The variables that are read by the equations or returned."""
-    used = {x for x in outvars if type(x) is not Literal}
+    used: set[Any] = {x for x in outvars if type(x) is not Literal}
     for eqn in eqns:
         for x in eqn.invars:
             if type(x) is not Literal:

@@ -231,7 +231,7 @@ def escaped_tracer_error(x: Tracer) -> Exception:
     )
 
 
-# --- the abstract value of any input ------------------------------------------------------------
+# --- the abstract value of any input --------------------------------------------------------------
 
 _python_scalars = {bool: np.bool_, int: np.int32, float: np.float32, complex: np.complex64}
 aval_handlers: dict[type, Callable[[Any], AbstractValue]] = {}
