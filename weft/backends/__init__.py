@@ -1,0 +1,1 @@
+"""Backends: what turns kernels into machine code and runs them."""

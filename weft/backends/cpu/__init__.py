@@ -1,0 +1,1 @@
+"""The CPU: LLVM text, machine code, libraries, threads."""

@@ -1,0 +1,67 @@
+"""Scalar values of the kernel IR: a closed set of operations, hash-consed, with checked types.
+
+A value is what one element of a kernel computes; the tile pass decides over which elements, and a
+backend renders each operation for a whole vector of them. Signedness is in the dtype: ``lt`` of
+two ``uint32`` values is an unsigned comparison.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+BOOL = np.dtype(np.bool_)
+F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+I32, I64 = np.dtype(np.int32), np.dtype(np.int64)
+U32, U64 = np.dtype(np.uint32), np.dtype(np.uint64)
+
+# Operations by the types of their operands and result.
+SAME = frozenset("add sub mul div rem min max and or xor shl lshr ashr copysign pow2i".split())
+UNARY = frozenset("neg abs not sqrt floor ceil rint trunc popcount clz".split())
+COMPARE = frozenset("eq ne lt le gt ge".split())
+OTHER = frozenset("const load index fma select cast bitcast mulhi isnan".split())
+OPS = SAME | UNARY | COMPARE | OTHER
+
+FLOAT_ONLY = frozenset("sqrt floor ceil rint trunc copysign fma isnan".split())
+INTEGER_ONLY = frozenset("shl lshr ashr popcount clz mulhi".split())
+
+
+class Value:
+    """One operation on scalars; equal operations are one object within a builder."""
+
+    __slots__ = ("args", "attr", "dtype", "number", "op")
+
+    def __init__(
+        self, op: str, args: tuple[Value, ...], dtype: np.dtype, attr: Any, number: int
+    ) -> None:
+        self.op = op
+        self.args = args
+        self.dtype = dtype
+        self.attr = attr
+        self.number = number  # position in the builder: operands come before their users
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"%{a.number}" for a in self.args)
+        attr = "" if self.attr is None else f" [{self.attr}]"
+        return f"%{self.number}:{self.dtype.name} = {self.op}({inputs}){attr}"
+
+
+def walk(roots: Any) -> list[Value]:
+    """The values that ``roots`` depend on and the roots themselves, operands first."""
+    seen: dict[int, Value] = {}
+    stack = list(roots)
+    while stack:
+        value = stack.pop()
+        if value.number not in seen:
+            seen[value.number] = value
+            stack.extend(value.args)
+    return [seen[number] for number in sorted(seen)]
+
+
+def is_float(dtype: np.dtype) -> bool:
+    return dtype.kind == "f" or dtype.name == "bfloat16"
+
+
+def is_integer(dtype: np.dtype) -> bool:
+    return dtype.kind in "iu"
