@@ -1,9 +1,18 @@
 """weft: NumPy functions that can be differentiated, batched, compiled and run in parallel."""
 
+from weft import ad_checkpoint as ad_checkpoint
+from weft import checkpoint_policies as checkpoint_policies
+from weft import custom_batching as custom_batching
+from weft import custom_derivatives as custom_derivatives
+from weft import debug as debug
 from weft import dtypes as dtypes
 from weft import errors as errors
+from weft import experimental as experimental
 from weft import lax as lax
 from weft import numpy as numpy
+from weft import random as random
+from weft import sharding as sharding
+from weft import stages as stages
 from weft import tree as tree
 from weft import tree_util as tree_util
 from weft import typing as typing
@@ -15,6 +24,8 @@ from weft.api.autodiff import linearize as linearize
 from weft.api.autodiff import value_and_grad as value_and_grad
 from weft.api.autodiff import vjp as vjp
 from weft.api.batching import vmap as vmap
+from weft.api.callbacks import effects_barrier as effects_barrier
+from weft.api.callbacks import pure_callback as pure_callback
 from weft.api.jacobians import hessian as hessian
 from weft.api.jacobians import jacfwd as jacfwd
 from weft.api.jacobians import jacobian as jacobian
@@ -25,15 +36,18 @@ from weft.api.placement import copy_to_host_async as copy_to_host_async
 from weft.api.placement import device_get as device_get
 from weft.api.placement import device_put as device_put
 from weft.api.placement import disable_jit as disable_jit
-from weft.api.placement import effects_barrier as effects_barrier
 from weft.api.placement import ensure_compile_time_eval as ensure_compile_time_eval
 from weft.api.placement import named_call as named_call
 from weft.api.placement import named_scope as named_scope
+from weft.api.remat import checkpoint as checkpoint
+from weft.api.remat import remat as remat
 from weft.api.staging import eval_shape as eval_shape
 from weft.api.staging import make_jaxpr as make_jaxpr
 from weft.base import knobs as _knobs
 from weft.base.functional import clear_all_caches as clear_caches
 from weft.base.knobs import config as config
+from weft.base.knobs import make_user_context as make_user_context
+from weft.base.traceback import expose as _expose
 from weft.core import hooks as _hooks
 from weft.core import printing as _printing
 from weft.core.array import Array as Array
@@ -41,6 +55,10 @@ from weft.core.shape_dtype import ShapeDtypeStruct as ShapeDtypeStruct
 from weft.core.sharding import NamedSharding as NamedSharding
 from weft.core.sharding import PartitionSpec as P
 from weft.core.trace import typeof as typeof
+from weft.custom_derivatives import closure_convert as closure_convert
+from weft.custom_derivatives import custom_gradient as custom_gradient
+from weft.custom_derivatives import custom_jvp as custom_jvp
+from weft.custom_derivatives import custom_vjp as custom_vjp
 from weft.dtypes import float0 as float0
 from weft.numpy.operators import methods as _methods
 from weft.runtime.array import box as _box
@@ -58,7 +76,43 @@ from weft.runtime.evaluate import evaluate as _evaluate
 _hooks.set_evaluate(_evaluate)
 _hooks.set_box(_box)
 _hooks.set_operators(_methods())
+_expose(lax, lax.linalg, numpy, numpy.linalg, numpy.fft, random)
 
+host_count, host_id, host_ids = process_count, process_index, process_indices
+
+allow_f16_reductions = _knobs.allow_f16_reductions
+array_garbage_collection_guard = _knobs.array_garbage_collection_guard
+auto_pcast = _knobs.auto_pcast
+check_tracer_leaks = _knobs.check_tracer_leaks
+debug_infs = _knobs.debug_infs
+debug_key_reuse = _knobs.debug_key_reuse
+debug_nans = _knobs.debug_nans
+default_device = _knobs.default_device
+default_matmul_precision = _knobs.default_matmul_precision
+default_prng_impl = _knobs.default_prng_impl
+enable_checks = _knobs.enable_checks
+enable_custom_prng = _knobs.enable_custom_prng
 enable_x64 = _knobs.enable_x64
+explain_cache_misses = _knobs.explain_cache_misses
+legacy_prng_key = _knobs.legacy_prng_key
+log_compiles = _knobs.log_compiles
+no_execution = _knobs.no_execution
+no_tracing = _knobs.no_tracing
+numpy_dtype_promotion = _knobs.numpy_dtype_promotion
+numpy_rank_promotion = _knobs.numpy_rank_promotion
+remove_size_one_mesh_axis_from_type = _knobs.remove_size_one_mesh_axis_from_type
+softmax_custom_jvp = _knobs.softmax_custom_jvp
+thread_guard = _knobs.thread_guard
+threefry_partitionable = _knobs.threefry_partitionable
+transfer_guard_device_to_device = _knobs.transfer_guard_device_to_device
+transfer_guard_device_to_host = _knobs.transfer_guard_device_to_host
+transfer_guard_host_to_device = _knobs.transfer_guard_host_to_device
+transfer_guard = _knobs.transfer_guard
+
+
+def checking_leaks():
+    """A scope in which leaked tracers are looked for when a function returns."""
+    return _knobs.check_tracer_leaks(True)
+
 
 __version__ = "0.1.0"

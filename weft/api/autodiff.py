@@ -74,8 +74,6 @@ def rebuild_aux(found: dict[str, Any], values: Sequence[Any]) -> Any:
     return tree_unflatten(found["aux_tree"], leaves)
 
 
-
-
 @api_boundary
 def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
     """Results of ``fun`` and their derivative along ``tangents``, by forward mode.
@@ -236,7 +234,9 @@ def _drop_outputs(linear: Linearized, n: int) -> Linearized:
 
 
 @api_boundary
-def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> Any:
+def vjp(
+    fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()
+) -> Any:
     """Results of ``fun`` and a function that pulls cotangents of the output back to the inputs.
 
     >>> import weft
@@ -308,7 +308,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     return transposed
 
 
-# --- gradients --------------------------------------------------------------------------------------
+# --- gradients ------------------------------------------------------------------------------------
 
 
 def _check_inputs(what: str, holomorphic: bool, allow_int: bool, x: Any) -> None:
@@ -373,13 +373,13 @@ def value_and_grad(
         def with_kwargs(*xs: Any) -> Any:
             return of_chosen(*xs, **kwargs)
 
-        outs, linear, (in_tree, out_tree), aux = _linearize(
-            with_kwargs, chosen, has_aux, "grad"
-        )
+        outs, linear, (in_tree, out_tree), aux = _linearize(with_kwargs, chosen, has_aux, "grad")
         value = tree_unflatten(out_tree, outs)
         _check_scalar_output(value, outs)
         _check_output("grad", holomorphic, value)
-        one = typeof(value).dtype.type(1)
+        aval = typeof(value)
+        weak = aval.weak_type
+        one = dtypes.scalar_type_of(aval.dtype)(1) if weak else aval.dtype.type(1)
         grads = tree_unflatten(in_tree, map(instantiate_array, linear.pull([one])))
         result = grads[0] if isinstance(argnums, int) else grads
         return ((value, aux), result) if has_aux else (value, result)

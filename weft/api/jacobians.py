@@ -206,4 +206,3 @@ def _check_output(what: str, x: Any, holomorphic: bool) -> None:
         )
     elif what == "jacrev" and not dtypes.issubdtype(dtype, np.floating):
         raise TypeError(f"jacrev takes functions of real output, got {dtype}")
-

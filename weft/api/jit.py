@@ -16,8 +16,8 @@ from weft.api.arguments import (
     resolve_names,
     signature,
 )
-from weft.api.staging import stage_call
 from weft.api.stages import Traced
+from weft.api.staging import stage_call
 from weft.base import knobs
 from weft.base.functional import register_cache
 from weft.base.traceback import api_boundary
@@ -160,7 +160,9 @@ class JitFunction:
             "name": getattr(self._fun, "__name__", type(self._fun).__name__),
             "keep_unused": self._options["keep_unused"],
             "inline": self._options["inline"],
-            "compiler_options_kvs": tuple(sorted((self._options["compiler_options"] or {}).items())),
+            "compiler_options_kvs": tuple(
+                sorted((self._options["compiler_options"] or {}).items())
+            ),
         }
         return Staged(closed, hoisted, params, out_tree)
 
@@ -299,9 +301,7 @@ def _check_marks(fun: Any, static_nums: Any, static_names: Any, donate_nums: Any
     given = (static_names,) if isinstance(static_names, str) else tuple(static_names or ())
     for name in given:
         if names is not None and name not in names:
-            raise ValueError(
-                f"static_argnames={name!r} is not a parameter of {fun.__name__}{sig}"
-            )
+            raise ValueError(f"static_argnames={name!r} is not a parameter of {fun.__name__}{sig}")
     positional = [p for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if any(p.kind == p.VAR_POSITIONAL for p in params):
         return

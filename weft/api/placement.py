@@ -142,4 +142,3 @@ def disable_jit(disable: bool = True) -> Any:
     2.0
     """
     return knobs.disable_jit(disable)
-

@@ -62,9 +62,7 @@ def make_jaxpr(
         leaves, in_tree = tree_flatten((dynamic, kwargs))
         avals = [abstractify(x) for x in leaves]
         with extend_axis_env(axis_env or ()):
-            closed, out_tree = stage_call(
-                of_dynamic, dynamic, kwargs, avals, in_tree, "make_jaxpr"
-            )
+            closed, out_tree = stage_call(of_dynamic, dynamic, kwargs, avals, in_tree, "make_jaxpr")
         if return_shape:
             return closed, tree_unflatten(out_tree, map(struct_of, closed.out_avals))
         return closed

@@ -6,6 +6,7 @@ sentence saying which function is traced and which argument the value comes from
 
 from __future__ import annotations
 
+from types import TracebackType
 from typing import Any
 
 from weft.base import source
@@ -18,12 +19,54 @@ def located(message: str, fix: str = "") -> str:
     add got shapes (3,) and (4,) — <doctest ...located[0]>:1
     Make the shapes equal.
     """
-    here = source.current()
-    if here.code is not None:
-        message = f"{message} — {source.display_name(here.file)}:{here.line()}"
-        if here.function != "<module>":
-            message = f"{message}, in {here.function}"
+    message += _place(source.current())
     return f"{message}\n{fix}" if fix else message
+
+
+def _place(info: source.SourceInfo) -> str:
+    if info.code is None:
+        return ""
+    text = f" — {source.display_name(info.file)}:{info.line()}"
+    return text if info.function == "<module>" else f"{text}, in {info.function}"
+
+
+# Errors whose text may be completed; those that weft defines say the line themselves.
+_COMPLETED = frozenset(
+    {TypeError, ValueError, NameError, IndexError, OverflowError, RuntimeError, AttributeError}
+)
+
+
+def locate(error: BaseException, info: source.SourceInfo | None = None) -> None:
+    """Put the user's line behind the first line of an error that weft raised, once.
+
+    Errors raised in the user's own code, or already located, stay as they are.
+    """
+    args = error.args
+    if type(error) not in _COMPLETED or len(args) != 1 or type(args[0]) is not str:
+        return
+    if "_weft_located" in error.__dict__:
+        return
+    user, ours = _last_frames(error.__traceback__)
+    if not ours:
+        return
+    place = _place(info or user or source.current())
+    first, newline, rest = args[0].partition("\n")
+    if place and place not in first:
+        colon = ":" if newline and first.endswith(":") else ""
+        error.args = (first.removesuffix(colon) + place + colon + newline + rest,)
+    error.__dict__["_weft_located"] = True
+
+
+def _last_frames(tb: TracebackType | None) -> tuple[source.SourceInfo | None, bool]:
+    """The innermost frame of the user in a traceback, and whether weft's code lies inside it."""
+    user, ours = None, False
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        ours = source.is_internal(code.co_filename)
+        if not ours:
+            user = source.SourceInfo(code, tb.tb_lasti)
+        tb = tb.tb_next
+    return user, ours
 
 
 def _describe(tracer: Any) -> str:

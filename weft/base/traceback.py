@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import TracebackType
+from types import FunctionType, ModuleType, TracebackType
 from typing import Any, TypeVar, cast
 
 from weft.base import knobs
+from weft.base.errors import locate
 from weft.base.source import is_internal
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def api_boundary(fun: F) -> F:
-    """Decorate a public function so that errors leaving it show only the user's frames.
+    """Decorate a public function so that errors leaving it name and show the user's code only.
 
     `WEFT_TRACEBACK=full`, or the option `jax_traceback_filtering` set to `off`, shows all.
     KeyboardInterrupt and the like pass untouched.
@@ -25,11 +26,33 @@ def api_boundary(fun: F) -> F:
         try:
             return fun(*args, **kwargs)
         except Exception as error:
+            locate(error)
             shorten(error)
             # A bare raise keeps the traceback as it is now: this frame is not added again.
             raise
 
     return cast(F, wrapped)
+
+
+def expose(*modules: ModuleType) -> None:
+    """Give the functions of public modules their boundary and the name they are imported by."""
+    for module in modules:
+        namespace = vars(module)
+        for name, function in list(namespace.items()):
+            if type(function) is FunctionType and not name.startswith("_"):
+                namespace[name] = bounded(function, module.__name__)
+
+
+def bounded(function: FunctionType, module: str) -> Any:
+    """One function behind a boundary, unless it is behind one already."""
+    if function.__code__ is _boundary_code or not function.__module__.startswith("weft"):
+        return function
+    wrapped = api_boundary(function)
+    wrapped.__module__ = module
+    return wrapped
+
+
+_boundary_code = api_boundary(lambda: None).__code__
 
 
 def shorten(error: BaseException) -> None:

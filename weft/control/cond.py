@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from weft.base.functional import merge_lists, partition_list
+from weft.control.initial_style import keep_outputs, must_not_repeat, transposed_program
+from weft.control.jit import numpy_consts, used_axis_names
 from weft.core.ad import Zero, is_undef, zeros
 from weft.core.batching import AxisData, at_front, moveaxis
 from weft.core.effects import Effects, observable
@@ -16,8 +18,6 @@ from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var, eval_jaxpr, joi
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.staging import stage
-from weft.control.initial_style import keep_outputs, transposed_program
-from weft.control.jit import numpy_consts, used_axis_names
 from weft.prims.arithmetic import eq, select_n, stop_gradient_p
 from weft.prims.families import const
 from weft.prims.shape import broadcast_in_dim_p
@@ -35,27 +35,55 @@ class Cond(Primitive):
     name = "cond"
     multiple_results = True
 
-    def shape(self, index: Any, *avals: Any, branches: Branches, **params: Any) -> list[Any]:
+    def shape(
+        self,
+        index: Any,
+        *avals: Any,
+        branches: Branches,
+        **params: Any,
+    ) -> list[Any]:
         return branches[0].out_avals
 
-    def eqn_effects(self, avals: Any, params: Any) -> Effects:
+    def eqn_effects(
+        self,
+        avals: Any,
+        params: Any,
+    ) -> Effects:
         return join_effects(b.effects for b in params["branches"])
 
     def axis_names(self, params: Any) -> Any:
         return set().union(*(used_axis_names(b.jaxpr) for b in params["branches"]))
 
     @staticmethod
-    def ref(index: Any, *args: Any, branches: Branches, **params: Any) -> list[Any]:
+    def ref(
+        index: Any,
+        *args: Any,
+        branches: Branches,
+        **params: Any,
+    ) -> list[Any]:
         chosen = branches[min(max(int(index), 0), len(branches) - 1)]
         return run(chosen.jaxpr, numpy_consts(chosen), args)
 
-    def jvp(self, primals: Any, tangents: Any, *, branches: Branches, **params: Any) -> Any:
+    def jvp(
+        self,
+        primals: Any,
+        tangents: Any,
+        *,
+        branches: Branches,
+        **params: Any,
+    ) -> Any:
         index, *ops = primals
         nonzeros = [type(t) is not Zero for t in tangents[1:]]
         out_nonzeros = _any(jvp_jaxpr(b, nonzeros, False)[1] for b in branches)
         with_tangents = tuple(jvp_jaxpr(b, nonzeros, out_nonzeros)[0] for b in branches)
         given = [t for t in tangents[1:] if type(t) is not Zero]
-        outs = self.bind(index, *ops, *given, branches=with_tangents, **params)
+        outs = self.bind(
+            index,
+            *ops,
+            *given,
+            branches=with_tangents,
+            **params,
+        )
         count = len(out_nonzeros)
         primals_out, rest = outs[:count], iter(outs[count:])
         tangents_out = [
@@ -65,7 +93,12 @@ class Cond(Primitive):
         return primals_out, tangents_out
 
     def transpose(
-        self, cts: Any, index: Any, *ops: Any, branches: Branches, **params: Any
+        self,
+        cts: Any,
+        index: Any,
+        *ops: Any,
+        branches: Branches,
+        **params: Any,
     ) -> list[Any]:
         linear = [is_undef(x) for x in ops]
         nonzero = [type(ct) is not Zero for ct in cts]
@@ -84,7 +117,13 @@ class Cond(Primitive):
         return result
 
     def batch(
-        self, axis: AxisData, args: Any, dims: Any, *, branches: Branches, **params: Any
+        self,
+        axis: AxisData,
+        args: Any,
+        dims: Any,
+        *,
+        branches: Branches,
+        **params: Any,
     ) -> tuple[list[Any], list[int | None]]:
         index, index_dim = args[0], dims[0]
         if index_dim is not None and "branches_platforms" in params:
@@ -97,10 +136,20 @@ class Cond(Primitive):
         ops = [x if d is None else moveaxis(x, d, 0) for x, d in zip(args[1:], dims[1:])]
         out_batched = _any(batch_jaxpr(b, axis, batched, False)[1] for b in branches)
         over_batch = tuple(batch_jaxpr(b, axis, batched, out_batched)[0] for b in branches)
-        outs = self.bind(index, *ops, branches=over_batch, **params)
+        outs = self.bind(
+            index,
+            *ops,
+            branches=over_batch,
+            **params,
+        )
         return outs, [0 if b else None for b in out_batched]
 
-    def partial_eval(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
+    def partial_eval(
+        self,
+        trace: Any,
+        args: Any,
+        params: dict[str, Any],
+    ) -> list[Any]:
         unknown = [trace.is_unknown(x) for x in args]
         if unknown[0]:
             return trace.emit(self, args, params)
@@ -114,7 +163,11 @@ class Cond(Primitive):
         unknown_outs = trace.emit(self, rest, dict(params, branches=split.unknown))
         return merge_lists(split.out_unknown, known_outs[:n_known], unknown_outs)
 
-    def dce(self, used: list[bool], eqn: JaxprEqn) -> JaxprEqn | None:
+    def dce(
+        self,
+        used: list[bool],
+        eqn: JaxprEqn,
+    ) -> JaxprEqn | None:
         if not any(used) and not observable(eqn.effects):
             return None
         branches = eqn.params["branches"]
@@ -135,9 +188,17 @@ def _any(flags: Any) -> list[bool]:
 
 
 def _select_branches(
-    axis: AxisData, args: Any, dims: Any, branches: Branches
+    axis: AxisData,
+    args: Any,
+    dims: Any,
+    branches: Branches,
 ) -> tuple[list[Any], list[int | None]]:
     """All branches over the whole batch, then each element's own result."""
+    if any(must_not_repeat(b.effects) for b in branches):
+        raise NotImplementedError(
+            "vmap over the predicate of cond runs all branches, so they must not have effects like"
+            " io_callback's; use pure_callback, or lax.map in the place of vmap"
+        )
     index, *ops = (at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True))
     branch_outs = []
     for i, branch in enumerate(branches):
@@ -169,14 +230,23 @@ class _Split:
 
     __slots__ = ("known", "unknown", "out_unknown", "forwarded")
 
-    def __init__(self, known: Any, unknown: Any, out_unknown: Any, forwarded: Any) -> None:
+    def __init__(
+        self,
+        known: Any,
+        unknown: Any,
+        out_unknown: Any,
+        forwarded: Any,
+    ) -> None:
         self.known: Branches = known
         self.unknown: Branches = unknown
         self.out_unknown: list[bool] = out_unknown
         self.forwarded: list[int] = forwarded
 
 
-def _split_branches(branches: Branches, unknown: Sequence[bool]) -> _Split:
+def _split_branches(
+    branches: Branches,
+    unknown: Sequence[bool],
+) -> _Split:
     key = ("split_cond", tuple(map(id, branches)), tuple(unknown))
     found = branches[0]._memo.get(key)
     if found is None:
@@ -185,7 +255,10 @@ def _split_branches(branches: Branches, unknown: Sequence[bool]) -> _Split:
     return found[0]
 
 
-def _split(branches: Branches, unknown: Sequence[bool]) -> _Split:
+def _split(
+    branches: Branches,
+    unknown: Sequence[bool],
+) -> _Split:
     out_unknown = _any(partial_eval_jaxpr(b, unknown, False)[2] for b in branches)
     parts = [partial_eval_jaxpr(b, unknown, out_unknown) for b in branches]
     n_known = len(out_unknown) - sum(out_unknown)
@@ -206,7 +279,10 @@ def _split(branches: Branches, unknown: Sequence[bool]) -> _Split:
     return _Split(tuple(known_parts), tuple(unknown_parts), out_unknown, forwarded)
 
 
-def _residual_sources(known: ClosedJaxpr, n_known: int) -> list[int | None]:
+def _residual_sources(
+    known: ClosedJaxpr,
+    n_known: int,
+) -> list[int | None]:
     """For each residual, which operand it is, or None if the known branch computes it."""
     place: dict[Any, int] = {v: i for i, v in enumerate(known.jaxpr.invars)}
     residuals = known.jaxpr.outvars[n_known:]
@@ -237,7 +313,10 @@ def _merge_types(
 
 
 def _fill_outputs(
-    known: ClosedJaxpr, n_known: int, merged: Sequence[Any], place: Sequence[int]
+    known: ClosedJaxpr,
+    n_known: int,
+    merged: Sequence[Any],
+    place: Sequence[int],
 ) -> ClosedJaxpr:
     """The known branch with an output for every merged residual, zeros where it has none."""
     if list(place) == list(range(len(merged))):
@@ -252,7 +331,9 @@ def _fill_outputs(
 
 
 def _residual_slots(
-    source: Sequence[int | None], forwarded: Sequence[int], place: Sequence[int]
+    source: Sequence[int | None],
+    forwarded: Sequence[int],
+    place: Sequence[int],
 ) -> list[int]:
     """Where each residual of a branch is among the residuals of all."""
     computed = iter(place)
@@ -261,7 +342,10 @@ def _residual_slots(
 
 
 def _widen_inputs(
-    rest: ClosedJaxpr, count: int, slots: Sequence[int], avals: Sequence[Any]
+    rest: ClosedJaxpr,
+    count: int,
+    slots: Sequence[int],
+    avals: Sequence[Any],
 ) -> ClosedJaxpr:
     """The unknown branch, taking the residuals of all in the place of its own ``count``."""
     jaxpr = rest.jaxpr

@@ -17,6 +17,7 @@ from weft.control.custom_rules import (
     from_rule,
     name_of,
     named,
+    run_plainly,
     same_types,
     static_positions,
     to_rule,
@@ -57,7 +58,7 @@ class CustomJVPCall(Primitive):
         return params["call_jaxpr"].effects
 
     def evaluate(self, args: Any, params: dict[str, Any]) -> list[Any]:
-        return list(params["fun"](*args))
+        return run_plainly(params["fun"], args)
 
     @staticmethod
     def ref(*args: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:

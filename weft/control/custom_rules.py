@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.base.errors import UnexpectedTracerError
 from weft.core.ad import Zero, zeros
 from weft.core.batching import AxisData, match_axis
 from weft.core.trace import typeof
@@ -61,6 +62,19 @@ class AnyAxis:
 
 
 any_axis = AnyAxis()
+
+
+def run_plainly(fun: Callable[..., Any], args: Sequence[Any]) -> list[Any]:
+    """Results of a function with nothing traced; says what is wrong if it meets a tracer."""
+    try:
+        return list(fun(*args))
+    except UnexpectedTracerError as error:
+        hint = (
+            "If a function with a custom rule closes over a value that is being differentiated or"
+            " mapped, pass it as an argument instead."
+        )
+        text = str(error)
+        raise UnexpectedTracerError(text if hint in text else f"{text}\n{hint}") from None
 
 
 # --- arguments ------------------------------------------------------------------------------------

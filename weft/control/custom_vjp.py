@@ -21,6 +21,7 @@ from weft.control.custom_rules import (
     from_rule,
     name_of,
     named,
+    run_plainly,
     static_positions,
     to_rule,
     unbatch_zeros,
@@ -84,7 +85,7 @@ class CustomVJPCall(Primitive):
         return params["call_jaxpr"].effects
 
     def evaluate(self, args: Any, params: dict[str, Any]) -> list[Any]:
-        return list(params["fun"](*args))
+        return run_plainly(params["fun"], args)
 
     @staticmethod
     def ref(*args: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:

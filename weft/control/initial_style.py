@@ -13,6 +13,7 @@ from weft.base import knobs
 from weft.base.functional import weakref_lru_cache
 from weft.core.ad import UndefPrimal, Zero, instantiate
 from weft.core.debug_info import DebugInfo
+from weft.core.effects import Effects, NamedAxisEffect
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from weft.core.staging import stage
 from weft.core.trace import Tracer, state, typeof
@@ -115,15 +116,12 @@ def merge_branch_consts(
                 consts.append(c)
                 avals.append(v.aval)
     widened = [
-        _take_consts(p.jaxpr, tuple(place[id(c)] for c in p.consts), tuple(avals))
-        for p in programs
+        _take_consts(p.jaxpr, tuple(place[id(c)] for c in p.consts), tuple(avals)) for p in programs
     ]
     return widened, consts
 
 
-def _take_consts(
-    jaxpr: Jaxpr, positions: tuple[int, ...], avals: tuple[Any, ...]
-) -> ClosedJaxpr:
+def _take_consts(jaxpr: Jaxpr, positions: tuple[int, ...], avals: tuple[Any, ...]) -> ClosedJaxpr:
     if positions == tuple(range(len(avals))):
         return close(convert_constvars(jaxpr))
     key = ("take_consts", positions, avals)
@@ -135,6 +133,14 @@ def _take_consts(
         wide = jaxpr.replace(constvars=[], invars=[*leading, *jaxpr.invars], debug_info=None)
         found = jaxpr._memo[key] = close(wide)
     return found
+
+
+def must_not_repeat(effects: Effects) -> bool:
+    """Whether there are effects that happen exactly as often as the user's program says."""
+    return any(
+        not getattr(effect, "repeatable", False) and type(effect) is not NamedAxisEffect
+        for effect in effects
+    )
 
 
 def forwarded_inputs(jaxpr: Jaxpr) -> list[int | None]:
@@ -250,4 +256,3 @@ def _transposed(
         return [instantiate(ct) for ct, w in zip(found, wanted, strict=True) if w]
 
     return stage(backward, [*known_avals, *ct_avals], closed.debug_info), wanted
-

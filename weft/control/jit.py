@@ -59,6 +59,9 @@ class Jit(Primitive):
     def eqn_effects(self, avals: Any, params: Any) -> Any:
         return params["jaxpr"].effects
 
+    def callee(self, params: dict[str, Any]) -> ClosedJaxpr:
+        return params["jaxpr"]
+
     @staticmethod
     def ref(*args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
         return run(jaxpr.jaxpr, numpy_consts(jaxpr), args)
@@ -147,11 +150,11 @@ def forward_residuals(
 ) -> list[Any]:
     """Residuals that are inputs or results of the known program, as those very values."""
     jaxpr = known.jaxpr
-    place = {v: x for v, x in zip(jaxpr.outvars[:n_out], outs, strict=True) if type(v) is not DropVar}
+    place = {
+        v: x for v, x in zip(jaxpr.outvars[:n_out], outs, strict=True) if type(v) is not DropVar
+    }
     place.update(zip(jaxpr.invars, args, strict=True))
-    return [
-        place.get(v, r) for v, r in zip(jaxpr.outvars[n_out:], residuals, strict=True)
-    ]
+    return [place.get(v, r) for v, r in zip(jaxpr.outvars[n_out:], residuals, strict=True)]
 
 
 def used_axis_names(jaxpr: Any) -> set[Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from weft.base import knobs
@@ -41,7 +39,7 @@ class PlatformIndex(Primitive):
             if names is None or platform in names:
                 return np.int32(i)
         known = ", ".join(name for names in platforms if names for name in names)
-        raise ValueError(
+        raise NotImplementedError(
             f"platform_dependent has no branch for platform {platform!r} (it has: {known}); give"
             " one for it, or a default"
         )

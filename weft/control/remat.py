@@ -271,12 +271,30 @@ def _split(jaxpr: Jaxpr, unknown: Sequence[bool], policy: Policy | None) -> Spli
     inputs = merge_lists(unknown, in_known, backward.invars[n_res:])
     whole = backward.replace(
         invars=[*saved, *in_consts, *inputs],
-        eqns=[*again, *backward_eqns],
+        eqns=_interleaved(again, backward_eqns),
         outvars=[_substituted(x, stand_in) for x in backward.outvars],
         debug_info=None,
     )
     pruned, used = dce_jaxpr(whole, [True] * len(whole.outvars))
     return Split(kept_forward, count, known.consts, pruned, used, out_unknown)
+
+
+def _interleaved(first: Sequence[JaxprEqn], second: Sequence[JaxprEqn]) -> list[JaxprEqn]:
+    """Both lists in their order, those of the second as soon as the first has what they read.
+
+    So values that are computed again are used while they are fresh.
+    """
+    missing = {v for eqn in first for v in eqn.outvars}
+    waiting = list(reversed(second))
+    out: list[JaxprEqn] = []
+    for eqn in first:
+        while waiting and missing.isdisjoint(
+            x for x in waiting[-1].invars if type(x) is not Literal
+        ):
+            out.append(waiting.pop())
+        out.append(eqn)
+        missing.difference_update(eqn.outvars)
+    return [*out, *reversed(waiting)]
 
 
 def _substituted(x: Any, stand_in: dict[Any, Any]) -> Any:

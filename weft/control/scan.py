@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.base.functional import merge_lists, partition_list, split_list
+from weft.control.initial_style import forwarded_inputs, interleave, keep_outputs, rearrange
+from weft.control.jit import numpy_consts, used_axis_names
 from weft.core.ad import UndefPrimal, Zero, instantiate, is_undef, zeros
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis, moveaxis
@@ -20,8 +22,6 @@ from weft.core.interpret import run, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.staging import stage
-from weft.control.initial_style import forwarded_inputs, interleave, keep_outputs, rearrange
-from weft.control.jit import numpy_consts, used_axis_names
 from weft.transforms.dce import dce_closed
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial_eval import partial_eval_jaxpr
@@ -217,7 +217,7 @@ def _position(items: Sequence[Any], item: Any) -> int:
     return next(i for i, x in enumerate(items) if x is item)
 
 
-# --- partial evaluation -------------------------------------------------------------------------
+# --- partial evaluation ---------------------------------------------------------------------------
 
 
 class SplitScan(NamedTuple):
@@ -252,9 +252,7 @@ def split_scan(
     (known_consts, consts), (known_init, init), (known_xs, xs) = (
         partition_list(u, group) for u, group in zip((consts_u, carry_u, xs_u), groups)
     )
-    loop = _run_known(
-        primitive, known, known_consts, known_init, known_xs, num_residuals, params
-    )
+    loop = _run_known(primitive, known, known_consts, known_init, known_xs, num_residuals, params)
     invariant = [i for i in range(num_residuals) if i in loop.invariant]
     varying = [i for i in range(num_residuals) if i not in loop.invariant]
     given = range(num_residuals, num_residuals + len(consts) + len(init) + len(xs))
@@ -288,17 +286,8 @@ def _run_known(
     params: dict[str, Any],
 ) -> _KnownLoop:
     num_outs = len(known.out_avals) - num_residuals
-    varies = [False] * len(consts) + [True] * (len(init) + len(xs))
-    hoisted, loop, out_varies, _ = partial_eval_jaxpr(
-        known, varies, [True] * num_outs + [False] * num_residuals
-    )
-    once = eval_jaxpr(hoisted.jaxpr, hoisted.consts, *consts)
-    residual_varies = out_varies[num_outs:]
-    count = num_residuals - sum(residual_varies)
-    still = [i for i, v in enumerate(residual_varies) if not v]
-    moving = [i for i, v in enumerate(residual_varies) if v]
-    invariant = dict(zip(still, once[:count], strict=True))
-    loop_consts = once[count:]
+    loop, loop_consts, invariant = _hoist(known, consts, num_outs)
+    moving = [i for i in range(num_residuals) if i not in invariant]
     first_x = len(loop_consts) + len(init)
     sources = forwarded_inputs(loop.jaxpr)[num_outs:]
     passed = [s is not None and s >= first_x for s in sources]
@@ -315,7 +304,32 @@ def _run_known(
     return _KnownLoop(list(outs[:num_outs]), invariant, varying)
 
 
-# --- transposition ------------------------------------------------------------------------------
+def _hoist(
+    known: ClosedJaxpr, consts: list[Any], num_outs: int
+) -> tuple[ClosedJaxpr, list[Any], dict[int, Any]]:
+    """Compute once what is the same in every step.
+
+    Returns the body that is left, its constants, and the residuals that do not vary, which it no
+    longer returns, by their number.
+    """
+    count = len(consts)
+    num_residuals = len(known.out_avals) - num_outs
+    if observable(known.effects):
+        # effects happen in every step, so equations stay where they are
+        sources = forwarded_inputs(known.jaxpr)[num_outs:]
+        fixed = {i: consts[s] for i, s in enumerate(sources) if s is not None and s < count}
+        keep = [True] * num_outs + [i not in fixed for i in range(num_residuals)]
+        return keep_outputs(known, keep), consts, fixed
+    varies = [False] * count + [True] * (len(known.in_avals) - count)
+    once, loop, out_varies, _ = partial_eval_jaxpr(
+        known, varies, [True] * num_outs + [False] * num_residuals
+    )
+    values = eval_jaxpr(once.jaxpr, once.consts, *consts)
+    still = [i for i, v in enumerate(out_varies[num_outs:]) if not v]
+    return loop, values[len(still) :], dict(zip(still, values[: len(still)], strict=True))
+
+
+# --- transposition --------------------------------------------------------------------------------
 
 
 def linear_carry(
@@ -325,9 +339,7 @@ def linear_carry(
     consts, carry, xs = split_list(linear, [num_consts, num_carry])
     while True:
         marked = consts + carry + xs
-        depends: set[Any] = {
-            v for v, m in zip(jaxpr.jaxpr.invars, marked, strict=True) if m
-        }
+        depends: set[Any] = {v for v, m in zip(jaxpr.jaxpr.invars, marked, strict=True) if m}
         for eqn in jaxpr.eqns:
             if any(x in depends for x in eqn.invars):
                 depends.update(eqn.outvars)
@@ -411,13 +423,10 @@ def _make_transposed_body(
         const_values, sums, carry_cts, given, x_values = split_list(args, sizes)
         known = iter(const_values + x_values)
         primals = [
-            UndefPrimal(a) if lin else next(known)
-            for a, lin in zip(in_avals, linear, strict=True)
+            UndefPrimal(a) if lin else next(known) for a, lin in zip(in_avals, linear, strict=True)
         ]
         ys = iter(given)
-        ys_cts = [
-            next(ys) if nz else Zero(a) for a, nz in zip(y_avals, ys_nonzero, strict=True)
-        ]
+        ys_cts = [next(ys) if nz else Zero(a) for a, nz in zip(y_avals, ys_nonzero, strict=True)]
         outs = backward_pass(summing, jaxpr.consts, primals, [*carry_cts, *ys_cts, *sums])
         return [instantiate(ct) for ct, lin in zip(outs, linear, strict=True) if lin]
 

@@ -1,4 +1,4 @@
-"""The ``custom_linear_solve`` primitive: a linear solve whose derivatives come from its operator."""
+"""The ``custom_linear_solve`` primitive: a solve whose derivatives come from its operator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ class _LinearSolveTuple(NamedTuple):
 LinearSolveTuple = _LinearSolveTuple  # the underscore is in the text of programs
 
 
-def split_args(args: Sequence[Any], lengths: Any) -> tuple[_LinearSolveTuple, list[Any]]:
+def split_args(
+    args: Sequence[Any],
+    lengths: Any,
+) -> tuple[_LinearSolveTuple, list[Any]]:
     """The constants of each function, and the right-hand side."""
     *consts, b = split_list(args, list(lengths))
     return _LinearSolveTuple(*consts), b
@@ -45,11 +48,20 @@ class CustomLinearSolve(Primitive):
     name = "custom_linear_solve"
     multiple_results = True
 
-    def shape(self, *avals: Any, const_lengths: Any, jaxprs: Any) -> list[Any]:
+    def shape(
+        self,
+        *avals: Any,
+        const_lengths: Any,
+        jaxprs: Any,
+    ) -> list[Any]:
         b = list(avals[sum(const_lengths) :])
         return b + jaxprs.solve.out_avals[len(b) :]
 
-    def eqn_effects(self, avals: Any, params: Any) -> Effects:
+    def eqn_effects(
+        self,
+        avals: Any,
+        params: Any,
+    ) -> Effects:
         return params["jaxprs"].solve.effects
 
     def axis_names(self, params: Any) -> Any:
@@ -57,11 +69,22 @@ class CustomLinearSolve(Primitive):
         return set().union(*(used_axis_names(p.jaxpr) for p in programs))
 
     @staticmethod
-    def ref(*args: Any, const_lengths: Any, jaxprs: Any) -> list[Any]:
+    def ref(
+        *args: Any,
+        const_lengths: Any,
+        jaxprs: Any,
+    ) -> list[Any]:
         consts, b = split_args(args, const_lengths)
         return run(jaxprs.solve.jaxpr, numpy_consts(jaxprs.solve), [*consts.solve, *b])
 
-    def jvp(self, primals: Any, tangents: Any, *, const_lengths: Any, jaxprs: Any) -> Any:
+    def jvp(
+        self,
+        primals: Any,
+        tangents: Any,
+        *,
+        const_lengths: Any,
+        jaxprs: Any,
+    ) -> Any:
         """From A x = b follows dx = solve(db - dA x)."""
         params = {"const_lengths": const_lengths, "jaxprs": jaxprs}
         x = self.bind(*primals, **params)
@@ -83,7 +106,13 @@ class CustomLinearSolve(Primitive):
         dx = self.bind(*operands, *map(instantiate, rhs), **params)
         return x, [*dx[:count], *(Zero.from_primal(leaf) for leaf in x[count:])]
 
-    def transpose(self, cts: Any, *args: Any, const_lengths: Any, jaxprs: Any) -> list[Any]:
+    def transpose(
+        self,
+        cts: Any,
+        *args: Any,
+        const_lengths: Any,
+        jaxprs: Any,
+    ) -> list[Any]:
         if jaxprs.transpose_solve is None:
             raise TypeError(
                 "reverse-mode differentiation of custom_linear_solve needs transpose_solve; give"
@@ -106,24 +135,36 @@ class CustomLinearSolve(Primitive):
         return [*known, *(ct if is_undef(x) else None for ct, x in zip(outs, b))]
 
     def batch(
-        self, axis: AxisData, args: Any, dims: Any, *, const_lengths: Any, jaxprs: Any
+        self,
+        axis: AxisData,
+        args: Any,
+        dims: Any,
+        *,
+        const_lengths: Any,
+        jaxprs: Any,
     ) -> tuple[list[Any], list[int | None]]:
         flags, b = split_args([d is not None for d in dims], const_lengths)
         programs, x, b = _batch_programs(axis, jaxprs, flags, b)
         count = sum(const_lengths)
-        consts = [
-            x if d is None else moveaxis(x, d, 0) for x, d in zip(args[:count], dims[:count])
-        ]
+        consts = [x if d is None else moveaxis(x, d, 0) for x, d in zip(args[:count], dims[:count])]
         rhs = [
             match_axis(axis.size, d, 0, value) if now else value
             for value, d, now in zip(args[count:], dims[count:], b, strict=True)
         ]
-        outs = self.bind(*consts, *rhs, const_lengths=const_lengths, jaxprs=programs)
+        outs = self.bind(
+            *consts,
+            *rhs,
+            const_lengths=const_lengths,
+            jaxprs=programs,
+        )
         return outs, [0 if each else None for each in x]
 
 
 def _batch_programs(
-    axis: AxisData, jaxprs: Any, consts: Any, b: list[bool]
+    axis: AxisData,
+    jaxprs: Any,
+    consts: Any,
+    b: list[bool],
 ) -> tuple[_LinearSolveTuple, list[bool], list[bool]]:
     """All four programs over a batch, and which parts of x and of b are then batched.
 
@@ -132,7 +173,11 @@ def _batch_programs(
     count = len(b)
     x = [False] * len(jaxprs.solve.out_avals)
 
-    def program(which: str, inputs: list[bool], outputs: list[bool]) -> Any:
+    def program(
+        which: str,
+        inputs: list[bool],
+        outputs: list[bool],
+    ) -> Any:
         closed: ClosedJaxpr | None = getattr(jaxprs, which)
         if closed is None:
             return None, outputs
@@ -151,7 +196,10 @@ def _batch_programs(
         x, b = x_after, b_after
 
 
-def _either(a: Sequence[bool], b: Sequence[bool]) -> list[bool]:
+def _either(
+    a: Sequence[bool],
+    b: Sequence[bool],
+) -> list[bool]:
     return [p or q for p, q in zip(a, b, strict=True)]
 
 

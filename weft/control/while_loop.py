@@ -14,6 +14,8 @@ import numpy as np
 
 from weft.base import source
 from weft.base.functional import merge_lists, partition_list, split_list
+from weft.control.initial_style import interleave, keep_outputs, must_not_repeat
+from weft.control.jit import numpy_consts, used_axis_names
 from weft.core.ad import Zero, instantiate
 from weft.core.batching import AxisData, match_axis
 from weft.core.effects import Effects, observable
@@ -21,8 +23,7 @@ from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Var, jaxpr_as_fun
 from weft.core.primitive import Primitive
 from weft.core.staging import stage
-from weft.control.initial_style import interleave, keep_outputs
-from weft.control.jit import numpy_consts, used_axis_names
+from weft.core.trace import state
 from weft.transforms.dce import dce_closed
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial_eval import partial_eval_jaxpr
@@ -126,7 +127,7 @@ class While(Primitive):
             " lax.fori_loop with bounds that are traced: the number of steps, and so the memory"
             " for their intermediate values, is not known beforehand. Use lax.scan, or fori_loop"
             " with bounds that are Python integers; forward mode (jvp, jacfwd) works as it is."
-            f" ({source.summarize(source.current())})"
+            f" ({source.summarize(state.source or source.current())})"
         )
 
     def batch(
@@ -153,6 +154,11 @@ class While(Primitive):
         _, (predicate_batched,) = batch_jaxpr(cond_jaxpr, axis, cond_batched + carry, False)
         carry_dims: list[int | None]
         if predicate_batched:
+            if must_not_repeat(cond_jaxpr.effects | body_jaxpr.effects):
+                raise NotImplementedError(
+                    "vmap over the predicate of while_loop runs the body for elements that are"
+                    " done too, so it must not have effects like io_callback's; use lax.map"
+                )
             carry_dims = [0] * len(carry)
             predicate_dim: int | None = 0
         else:
@@ -222,19 +228,17 @@ class While(Primitive):
             if body_used[sizes[1] :] == carry:
                 break
             carry = _either(carry, body_used[sizes[1] :])
-        cond, cond_used = dce_closed(
-            params["cond_jaxpr"], [True], [False] * sizes[0] + carry
-        )
+        cond, cond_used = dce_closed(params["cond_jaxpr"], [True], [False] * sizes[0] + carry)
         read = [*cond_used[: sizes[0]], *body_used[: sizes[1]], *carry]
         return eqn.replace(
             invars=[x for x, r in zip(eqn.invars, read, strict=True) if r],
             outvars=[v for v, c in zip(eqn.outvars, carry, strict=True) if c],
-            params=dict(
-                cond_nconsts=sum(cond_used[: sizes[0]]),
-                cond_jaxpr=cond,
-                body_nconsts=sum(body_used[: sizes[1]]),
-                body_jaxpr=body,
-            ),
+            params={
+                "cond_nconsts": sum(cond_used[: sizes[0]]),
+                "cond_jaxpr": cond,
+                "body_nconsts": sum(body_used[: sizes[1]]),
+                "body_jaxpr": body,
+            },
             effects=cond.effects | body.effects,
         )
 
@@ -261,9 +265,7 @@ def _ignore_more(closed: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:
     return found
 
 
-def _batch_at(
-    closed: ClosedJaxpr, axis: AxisData, in_dims: Dims, out_dims: Dims
-) -> ClosedJaxpr:
+def _batch_at(closed: ClosedJaxpr, axis: AxisData, in_dims: Dims, out_dims: Dims) -> ClosedJaxpr:
     """The program over a batch, its batch dimensions where they are said to be."""
     key = ("batch_at", axis, tuple(in_dims), tuple(out_dims))
     found = closed._memo.get(key)

@@ -68,8 +68,9 @@ def instantiate(x: Any) -> Any:
 def instantiate_array(x: Any) -> Any:
     """Like ``instantiate``, never a bare scalar: what is handed to the user is an array."""
     value = zeros(x.aval) if type(x) is Zero else x
-    if isinstance(value, np.generic) and state.trace is eval_trace:
-        return box(np.asarray(value), typeof(value))
+    if isinstance(value, (np.generic, int, float, complex)) and state.trace is eval_trace:
+        aval = typeof(value)
+        return box(np.asarray(value, aval.dtype), aval)
     return value
 
 

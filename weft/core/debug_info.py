@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.base.source import display_name
+
 
 class DebugInfo:
     """Names of a function under a transformation; computed on demand, for messages only."""
@@ -28,10 +30,13 @@ class DebugInfo:
 
     @property
     def func_src_info(self) -> str:
-        code = getattr(self.function, "__code__", None)
+        function = self.function
+        while hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        code = getattr(function, "__code__", None)
         if code is None:
             return self.func_name
-        return f"{self.func_name} at {code.co_filename}:{code.co_firstlineno}"
+        return f"{self.func_name} at {display_name(code.co_filename)}:{code.co_firstlineno}"
 
     def names(self) -> tuple[str, ...] | None:
         """The argument names, a tuple or a function that computes one."""

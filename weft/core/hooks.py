@@ -8,8 +8,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any
 
+from weft.base.traceback import bounded
 from weft.core.array import Array
 
 
@@ -36,4 +38,8 @@ def set_box(function: Callable[..., Any]) -> None:
 def set_operators(methods: Mapping[str, Any]) -> None:
     """Attach operators, methods and properties to the abstract array."""
     for name, method in methods.items():
+        if type(method) is FunctionType:
+            method = bounded(method, Array.__module__)
+        elif type(method) is property and type(method.fget) is FunctionType:
+            method = property(bounded(method.fget, Array.__module__))
         setattr(Array, name, method)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes
+from weft.base import knobs, source
 from weft.core.jaxpr import Jaxpr, Literal
 
 
@@ -45,19 +47,72 @@ def has_data(aval: Any) -> bool:
     return hasattr(aval, "dtype")
 
 
+class _Search(threading.local):
+    """Whether programs are run to find the equation that gives a NaN or an infinity."""
+
+    on = False
+
+
+_search = _Search()
+
+
+def forbidden(values: Sequence[Any]) -> str:
+    """What the knobs ``debug_nans`` and ``debug_infs`` forbid and an array holds, or nothing."""
+    for value in values:
+        dtype = getattr(value, "dtype", None)
+        if not isinstance(dtype, np.dtype) or not dtypes.issubdtype(dtype, np.inexact):
+            continue
+        if knobs.thread.debug_nans and np.isnan(value).any():
+            return "nan"
+        if knobs.thread.debug_infs and np.isinf(value).any():
+            return "inf"
+    return ""
+
+
+def check_floats(primitive: Any, avals: Any, values: Any, params: Any, result: Any, info: Any):
+    """Raise FloatingPointError if a result holds what the knobs forbid.
+
+    Programs inside the primitive run once more, equation by equation, to name the one that did it.
+    """
+    results = result if primitive.multiple_results else [result]
+    found = forbidden(results)
+    if not found:
+        return
+    if not _search.on:
+        _search.on = True
+        try:
+            run_primitive(primitive, avals, values, params)
+        finally:
+            _search.on = False
+    operands = ", ".join(f"{v.dtype}[{','.join(map(str, np.shape(v)))}]" for v in values)
+    raise FloatingPointError(
+        f"invalid value ({found}) encountered in {primitive} — {source.summarize(info)}\n"
+        f"Its operands are ({operands}); {_holding(values)}."
+    )
+
+
+def _holding(values: Sequence[Any]) -> str:
+    bad = [f"operand {i} holds {found}" for i, v in enumerate(values) if (found := forbidden([v]))]
+    return f"{', '.join(bad)} already" if bad else "none of them holds such a value"
+
+
 def run(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
     """Outputs of a program on NumPy arrays."""
+    searching = _search.on
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     for eqn in jaxpr.eqns:
         values = [literal_value(x) if type(x) is Literal else env[x] for x in eqn.invars]
         primitive = eqn.primitive
+        avals: Any
         if primitive.multiple_results:
             avals = [v.aval for v in eqn.outvars]
-            env.update(
-                zip(eqn.outvars, run_primitive(primitive, avals, values, eqn.params), strict=True)
-            )
+            result = run_primitive(primitive, avals, values, eqn.params)
+            env.update(zip(eqn.outvars, result, strict=True))
         else:
-            aval = eqn.outvars[0].aval
-            env[eqn.outvars[0]] = run_primitive(primitive, aval, values, eqn.params)
+            avals = eqn.outvars[0].aval
+            result = run_primitive(primitive, avals, values, eqn.params)
+            env[eqn.outvars[0]] = result
+        if searching:
+            check_floats(primitive, avals, values, eqn.params, result, eqn.source_info)
     return [literal_value(x) if type(x) is Literal else env[x] for x in jaxpr.outvars]

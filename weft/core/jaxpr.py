@@ -212,7 +212,7 @@ def _jaxprs_in(value: Any) -> Iterator[Jaxpr]:
         yield value.jaxpr
     elif type(value) is Jaxpr:
         yield value
-    elif type(value) in (tuple, list):
+    elif isinstance(value, (tuple, list)):
         for item in value:
             yield from _jaxprs_in(item)
 

@@ -45,6 +45,7 @@ class Primitive:
     ref: Any = None
     transpose: Any = None
     batch: Any = None
+    form: str | None = None  # what the compiler may do with it: map, move, reduce, iota
     lower: Any = None
     decompose: Any = None
     stage: Any = None
@@ -76,6 +77,10 @@ class Primitive:
     def get_bind_params(self, params: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Arguments and parameters with which a staged equation is bound again."""
         return [], params
+
+    def callee(self, params: dict[str, Any]) -> Any:
+        """The closed program that the primitive merely calls, or None."""
+        return None
 
     def evaluate(self, args: Any, params: dict[str, Any]) -> Any:
         """Compute, with nothing traced."""

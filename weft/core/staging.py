@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.base import source
+from weft.base import errors, source
 from weft.core import debug_info as debug
 from weft.core.effects import Effects, no_effects
 from weft.core.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
@@ -21,7 +21,7 @@ class StagingTracer(Tracer):
 
     __slots__ = ("var",)
 
-    def __init__(self, trace: StagingTrace, var: Var) -> None:
+    def __init__(self, trace: StagingTrace, var: Atom) -> None:
         self._trace = trace
         self.var = var
         self.aval = var.aval
@@ -57,6 +57,8 @@ class StagingTrace(Trace):
             return x.var
         if kind in literal_types or isinstance(x, np.generic):
             return Literal(x, typeof(x))
+        if kind is np.ndarray and not x.ndim:
+            return Literal(x[()], typeof(x))
         return self.constant(x)
 
     def constant(self, x: Any) -> Var:
@@ -76,6 +78,10 @@ class StagingTrace(Trace):
             return x
         return StagingTracer(self, self.constant(x))
 
+    def literal(self, value: Any, aval: Any) -> StagingTracer:
+        """A tracer that stands for a scalar written into the program."""
+        return StagingTracer(self, Literal(value, aval))
+
     def process_primitive(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
         if primitive.stage is not None:
             return primitive.stage(self, args, params)
@@ -91,7 +97,11 @@ class StagingTrace(Trace):
             atom = x.var if type(x) is StagingTracer and x._trace is self else self.atom(x)
             atoms.append(atom)
             avals.append(atom.aval)
-        result = primitive.shape(*avals, **params)
+        try:
+            result = primitive.shape(*avals, **params)
+        except Exception as error:
+            errors.locate(error, state.source)
+            raise
         rule = primitive.eqn_effects
         effects = primitive.effects if rule is None else rule(avals, params)
         if effects:
@@ -116,7 +126,7 @@ class StagingTrace(Trace):
         jaxpr = Jaxpr(constvars, self.invars, outvars, self.eqns, self.effects, self.debug_info)
         return jaxpr, consts
 
-    def origin_message(self, var: Var) -> str:
+    def origin_message(self, var: Atom) -> str:
         """Where a variable's value comes from, in the user's words."""
         info = self.debug_info
         where = f"\nThe function being traced is {info.func_src_info}, for {info.traced_for}."

@@ -15,6 +15,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import errors, source
+from weft.base.traceback import api_boundary
 from weft.core import hooks
 from weft.core.array import Array
 from weft.core.avals import AbstractValue, ShapedArray
@@ -123,51 +124,63 @@ class Tracer(Array):
             raise error()
         return value
 
+    @api_boundary
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise errors.TracerArrayConversionError(self)
 
+    @api_boundary
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any:
         raise errors.ConcretizationTypeError(
             self, "a traced array has no memory to export through DLPack"
         )
 
+    @api_boundary
     def tolist(self) -> Any:
         raise errors.ConcretizationTypeError(self, "tolist() needs the values of the array")
 
+    @api_boundary
     def tobytes(self, order: str = "C") -> Any:
         raise errors.ConcretizationTypeError(self, "tobytes() needs the values of the array")
 
+    @api_boundary
     def __bool__(self) -> bool:
         check_scalar_conversion(self, "bool")
         return bool(self._value_or(lambda: errors.TracerBoolConversionError(self)))
 
+    @api_boundary
     def __int__(self) -> int:
         check_scalar_conversion(self, "int")
         return int(self._value_or(lambda: _scalar_error(self, "int")))
 
+    @api_boundary
     def __float__(self) -> float:
         check_scalar_conversion(self, "float")
         return float(self._value_or(lambda: _scalar_error(self, "float")))
 
+    @api_boundary
     def __complex__(self) -> complex:
         check_scalar_conversion(self, "complex")
         return complex(self._value_or(lambda: _scalar_error(self, "complex")))
 
+    @api_boundary
     def __index__(self) -> int:
         check_integer_conversion(self)
         error = errors.TracerIntegerConversionError
         return self._value_or(lambda: error(self)).__index__()
 
+    @api_boundary
     def item(self, *args: Any) -> Any:
         error = errors.ConcretizationTypeError
         value = self._value_or(lambda: error(self, "item() needs the value of the array"))
         return np.asarray(value).item(*args)
 
+    @api_boundary
     def __iter__(self) -> Iterator[Any]:
         if not self.aval.shape:
             raise TypeError("iteration over a 0-d array")
         return (self[i] for i in range(self.aval.shape[0]))  # type: ignore[index]
 
+    @api_boundary
     def __reduce__(self) -> Any:
         raise errors.ConcretizationTypeError(self, "a traced array cannot be pickled")
 

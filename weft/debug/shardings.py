@@ -32,9 +32,8 @@ def visualize_sharding(
 ) -> None:
     """Print which device holds which part of an array of one or two dimensions.
 
-    >>> import weft
-    >>> device = weft.devices()[0]
-    >>> visualize_sharding((4, 4), weft.sharding.SingleDeviceSharding(device))
+    >>> import weft.numpy as jnp
+    >>> visualize_sharding((4, 4), jnp.zeros(4).sharding)
     +---------+
     |  CPU 0  |
     +---------+

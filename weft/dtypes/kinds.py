@@ -67,6 +67,11 @@ class ExtendedDType(abc.ABC):
     def itemsize(self) -> int:
         return math.prod(self.physical_shape) * self.physical_dtype.itemsize
 
+    @property
+    def storage(self) -> DType:
+        """The NumPy dtype that holds one element: opaque bytes, whose meaning is the subclass's."""
+        return np.dtype((np.void, self.itemsize))
+
 
 AnyDType: TypeAlias = DType | ExtendedDType
 

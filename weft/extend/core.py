@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.control.jit import numpy_consts
 from weft.core.array import Array
 from weft.core.avals import AbstractToken as Token
 from weft.core.batching import AxisData
@@ -37,7 +38,6 @@ from weft.core.registry import primitives as _registry
 from weft.core.staging import stage
 from weft.core.trace import box, typeof
 from weft.core.verify import check_jaxpr as check_jaxpr
-from weft.control.jit import numpy_consts
 
 array_types = {np.ndarray, np.generic, Array}
 __all__ = [
@@ -184,5 +184,3 @@ class _Primitives:
 
 
 primitives = _Primitives()
-
-

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.core.ad import UndefPrimal as UndefinedPrimal
 from weft.core.ad import Zero as Zero
 from weft.core.ad import add_tangents as add_tangents
 from weft.core.ad import instantiate as instantiate_zeros
 from weft.core.ad import is_undef as is_undefined_primal
-from weft.core.ad import zeros as zeros_like_aval
 from weft.interpreters.tables import RuleTable
 from weft.transforms.jvp import JVPTrace as JVPTrace
 from weft.transforms.jvp import JVPTracer as JVPTracer
@@ -23,10 +21,7 @@ def defjvp(primitive: Any, *rules: Any) -> None:
     """Give a primitive one rule for each operand: ``rule(tangent, *operands, **params)``."""
     defjvp2(
         primitive,
-        *(
-            None if rule is None else _without_result(rule)
-            for rule in rules
-        ),
+        *(None if rule is None else _without_result(rule) for rule in rules),
     )
 
 

@@ -28,6 +28,18 @@ class Affine:
                 return factor
         return 0
 
+    def scaled(self, factor: int, offset: int) -> Affine:
+        """``factor * self + offset``."""
+        terms = tuple((a, c * factor) for a, c in self.terms if c * factor)
+        return Affine(self.const * factor + offset, terms)
+
+    def plus(self, other: Affine) -> Affine:
+        """The sum of two indices."""
+        terms = dict(self.terms)
+        for axis, c in other.terms:
+            terms[axis] = terms.get(axis, 0) + c
+        return affine(self.const + other.const, terms)
+
     def __str__(self) -> str:
         parts = [f"{c}*{a}" if c != 1 else a for a, c in self.terms]
         if self.const or not parts:
@@ -76,6 +88,7 @@ class Loop:
     axis: str
     extent: int
     body: list[Any] = field(default_factory=list)
+    carries: tuple[int, ...] = ()  # reductions inside that go on from iteration to iteration
 
 
 @dataclass

@@ -6,12 +6,15 @@ from weft.control.reductions import reduce_window_p as reduce_window_p
 from weft.control.reductions import select_and_scatter_p as select_and_scatter_p
 from weft.control.scan import scan_p as scan_p
 from weft.control.while_loop import while_p as while_p
+from weft.lax import linalg as linalg
 from weft.lax.control_flow import associative_scan as associative_scan
 from weft.lax.control_flow import cond as cond
 from weft.lax.control_flow import map as map
 from weft.lax.control_flow import platform_dependent as platform_dependent
 from weft.lax.control_flow import switch as switch
-from weft.lax.convolutions import ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers
+from weft.lax.convolutions import (
+    ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
+)
 from weft.lax.convolutions import conv as conv
 from weft.lax.convolutions import conv_dimension_numbers as conv_dimension_numbers
 from weft.lax.convolutions import conv_general_dilated as conv_general_dilated
@@ -97,6 +100,8 @@ from weft.lax.elementwise import sub as sub
 from weft.lax.elementwise import tan as tan
 from weft.lax.elementwise import tanh as tanh
 from weft.lax.fft import fft as fft
+from weft.lax.generators import rng_bit_generator as rng_bit_generator
+from weft.lax.generators import rng_uniform as rng_uniform
 from weft.lax.loops import fori_loop as fori_loop
 from weft.lax.loops import scan as scan
 from weft.lax.loops import while_loop as while_loop
@@ -245,6 +250,9 @@ from weft.prims.arithmetic import square_p as square_p
 from weft.prims.arithmetic import stop_gradient_p as stop_gradient_p
 from weft.prims.arithmetic import sub_p as sub_p
 from weft.prims.arithmetic import xor_p as xor_p
+from weft.prims.bit_generator import RandomAlgorithm as RandomAlgorithm
+from weft.prims.bit_generator import rng_bit_generator_p as rng_bit_generator_p
+from weft.prims.bit_generator import rng_uniform_p as rng_uniform_p
 from weft.prims.collective import all_gather_p as all_gather_p
 from weft.prims.collective import all_to_all_p as all_to_all_p
 from weft.prims.collective import axis_index_p as axis_index_p
@@ -356,4 +364,3 @@ from weft.prims.window import reduce_window_min_p as reduce_window_min_p
 from weft.prims.window import reduce_window_sum_p as reduce_window_sum_p
 from weft.prims.window import select_and_gather_add_p as select_and_gather_add_p
 from weft.prims.window import select_and_scatter_add_p as select_and_scatter_add_p
-from weft.lax import linalg as linalg

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.base import knobs, source
+from weft.base.traceback import api_boundary
 from weft.control.cond import cond_p
 from weft.control.initial_style import (
     forwarded_inputs,
@@ -44,9 +45,10 @@ INT32 = np.dtype(np.int32)
 _absent = object()
 
 
-# --- choices ------------------------------------------------------------------------------------
+# --- choices --------------------------------------------------------------------------------------
 
 
+@api_boundary
 def cond(
     pred: Any,
     true_fun: Callable[..., Any],
@@ -84,6 +86,7 @@ def _cond_of_five(pred: Any, x: Any, true_fun: Any, y: Any, false_fun: Any) -> A
     return cond(pred, lambda x, _: true_fun(x), lambda _, y: false_fun(y), x, y)
 
 
+@api_boundary
 def switch(
     index: Any,
     branches: Sequence[Callable[..., Any]],
@@ -116,6 +119,7 @@ def switch(
     return _switch(index, branches, operands, None)
 
 
+@api_boundary
 def platform_dependent(
     *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
 ) -> Any:
@@ -123,7 +127,7 @@ def platform_dependent(
 
     >>> from weft import lax
     >>> lax.platform_dependent(2.0, cpu=lambda x: x + 1, default=lambda x: x - 1)
-    Array(3., dtype=float32, weak_type=True)
+    3.0
     """
     found: list[tuple[list[str], Callable[..., Any]]] = []
     for name, branch in per_platform.items():
@@ -174,8 +178,7 @@ def _type_of(what: str, role: str, x: Any) -> Any:
         return typeof(x)
     except TypeError:
         raise TypeError(
-            f"{role} of {what} must be a number or a boolean, got {x!r} of type"
-            f" {type(x).__name__}"
+            f"{role} of {what} must be a number or a boolean, got {x!r} of type {type(x).__name__}"
         ) from None
 
 
@@ -278,9 +281,10 @@ def _at(path: Sequence[Any]) -> str:
     return f" at output{keystr(path)}" if path else ""
 
 
-# --- maps ---------------------------------------------------------------------------------------
+# --- maps -----------------------------------------------------------------------------------------
 
 
+@api_boundary
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """``f`` of every element along the leading axis of ``xs``, one after the other, stacked.
 
@@ -316,9 +320,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     if covered == length:
         return tree_map(_merge_leading, ys)
     tail = _map_at_once(f, tree_unflatten(tree, rest))
-    return tree_map(
-        lambda y, t: concatenate_p.bind(_merge_leading(y), t, dimension=0), ys, tail
-    )
+    return tree_map(lambda y, t: concatenate_p.bind(_merge_leading(y), t, dimension=0), ys, tail)
 
 
 def _map_at_once(f: Callable[[Any], Any], xs: Any) -> Any:
@@ -353,6 +355,7 @@ def _merge_leading(x: Any) -> Any:
     return _reshape(x, (shape[0] * shape[1], *shape[2:]))
 
 
+@api_boundary
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
 ) -> Any:

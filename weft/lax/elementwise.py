@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import enum
 from typing import Any
 
@@ -743,7 +744,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
 
 def _scalar_of(value: Any, dtype: Any, weak: bool) -> Any:
     """A scalar in a dtype: converted at once unless it is an array."""
-    if isinstance(value, (bool, int, float, np.generic)) or type(value) is type(1j):
+    if isinstance(value, (bool, int, float, builtins.complex, np.generic)):
         return dtypes.scalar_type_of(dtype)(value) if weak else scalar(dtype, value)
     return convert.convert(value, dtype, weak)
 

@@ -13,6 +13,7 @@ from weft import dtypes
 from weft.api.arguments import argument_names, signature
 from weft.base import errors, knobs, source
 from weft.base.functional import merge_lists, partition_list, weakref_lru_cache
+from weft.base.traceback import api_boundary
 from weft.control.initial_style import (
     forwarded_inputs,
     inputs_to_front,
@@ -88,7 +89,7 @@ def as_result(x: Any) -> Any:
     return box(np.array(x, aval.dtype), aval)
 
 
-# --- the carry ----------------------------------------------------------------------------------
+# --- the carry ------------------------------------------------------------------------------------
 
 
 def promote_weak(x: Any, given: Any, returned: Any) -> Any:
@@ -138,16 +139,17 @@ def _listed(differences: Sequence[str]) -> str:
 def _difference(given: Any, returned: Any) -> str:
     if not hasattr(given, "shape") or not hasattr(returned, "shape"):
         return ""
-    parts = [
-        name for name in ("shape", "dtype") if getattr(given, name) != getattr(returned, name)
-    ]
+    parts = [name for name in ("shape", "dtype") if getattr(given, name) != getattr(returned, name)]
     return f" (the {' and the '.join(parts)} differ{'s' if len(parts) == 1 else ''})"
 
 
-# --- while --------------------------------------------------------------------------------------
+# --- while ----------------------------------------------------------------------------------------
 
 
-def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+@api_boundary
+def while_loop(
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
+) -> Any:
     """Apply ``body_fun`` as long as ``cond_fun`` of the carry is true.
 
     The carry keeps its tree structure, shapes and dtypes. Forward-mode derivatives only: for
@@ -234,9 +236,10 @@ def _while_programs(
     return cond, body, out_tree
 
 
-# --- fori ---------------------------------------------------------------------------------------
+# --- fori -----------------------------------------------------------------------------------------
 
 
+@api_boundary
 def fori_loop(
     lower: Any,
     upper: Any,
@@ -327,9 +330,10 @@ def _fori_scan_body(body_fun: Any) -> Callable[..., Any]:
     return body_of_scan
 
 
-# --- scan ---------------------------------------------------------------------------------------
+# --- scan -----------------------------------------------------------------------------------------
 
 
+@api_boundary
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,

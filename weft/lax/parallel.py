@@ -137,7 +137,9 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
     >>> weft.vmap(lambda x: weft.lax.pbroadcast(x, "i", 1), axis_name="i")(jnp.array([1, 3]))
     Array([3, 3], dtype=int32)
     """
-    return tree_map(lambda leaf: pbroadcast_p.bind(leaf, axis_name=axis_name, source=source), x)
+    return tree_map(
+        lambda leaf: _checked(pbroadcast_p, leaf, axis_name=axis_name, source=source), x
+    )
 
 
 def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
@@ -150,7 +152,7 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """
     pairs = tuple((int(s), int(t)) for s, t in perm)
     names = as_names(axis_name)
-    return tree_map(lambda leaf: ppermute_p.bind(leaf, axis_name=names, perm=pairs), x)
+    return tree_map(lambda leaf: _checked(ppermute_p, leaf, axis_name=names, perm=pairs), x)
 
 
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
@@ -291,7 +293,8 @@ def psum_scatter(
     size = axes_size(names) if groups is None else len(groups[0])
 
     def one(leaf: Any) -> Any:
-        return reduce_scatter_p.bind(
+        return _checked(
+            reduce_scatter_p,
             leaf,
             axis_name=names,
             scatter_dimension=_position(scatter_dimension, np.ndim(leaf)),
@@ -349,6 +352,12 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
         f"pcast to {to!r} over {axis_name!r} should be called under shard_map; no mesh axis of that"
         " name is bound here"
     )
+
+
+def _checked(primitive: Any, x: Any, **params: Any) -> Any:
+    """Bind a primitive, checked first: batching turns it into something else."""
+    primitive.shape(typeof(x), **params)
+    return primitive.bind(x, **params)
 
 
 def _position(axis: int, rank: int) -> int:

@@ -195,6 +195,7 @@ def _identity(monoid: str, dtype: Any) -> Any:
 
 def monoid_of(computation: Any, inits: Sequence[Any]) -> str | None:
     """The name of the ``lax`` function that ``computation`` is, if ``inits`` is its identity."""
+    computation = getattr(computation, "__wrapped__", computation)
     name = getattr(computation, "__name__", "")
     if name not in _REDUCERS or computation is not getattr(elementwise, name) or len(inits) != 1:
         return None

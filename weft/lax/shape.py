@@ -94,9 +94,7 @@ def broadcast_like(arr: Any, like_arr: Any) -> Any:
     return broadcast_in_dim(arr, shape, dims)
 
 
-def broadcasted_iota(
-    dtype: Any, shape: Any, dimension: int, *, out_sharding: Any = None
-) -> Any:
+def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: Any = None) -> Any:
     """Numbers 0, 1, 2, ... along one dimension of a shape.
 
     >>> from weft import lax
@@ -137,9 +135,7 @@ def reshape(
             dimensions = None
     if np.shape(operand) == new_sizes and dimensions is None and hasattr(operand, "aval"):
         return operand
-    return prims.reshape_p.bind(
-        operand, new_sizes=new_sizes, dimensions=dimensions, sharding=None
-    )
+    return prims.reshape_p.bind(operand, new_sizes=new_sizes, dimensions=dimensions, sharding=None)
 
 
 def transpose(operand: Any, permutation: Any) -> Any:

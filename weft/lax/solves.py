@@ -43,7 +43,7 @@ def _check_tree(
         )
 
 
-# --- roots --------------------------------------------------------------------------------------
+# --- roots ----------------------------------------------------------------------------------------
 
 
 class _Root(NamedTuple):
@@ -123,9 +123,7 @@ def _root_jvp(
     count = len(programs.f.out_avals)
     solution = list(outs[:count])
     f = jaxpr_as_fun(programs.f)
-    moved = [
-        Zero(typeof(t)) if typeof(t).dtype == dtypes.float0 else t for t in consts_dot.f
-    ]
+    moved = [Zero(typeof(t)) if typeof(t).dtype == dtypes.float0 else t for t in consts_dot.f]
     _, rhs = jvp(lambda *params: f(*params, *solution), consts.f, moved)
     solve = jaxpr_as_fun(programs.l_and_s)
     solution_dot = solve(*consts.l_and_s, *solution, *map(instantiate, rhs))
@@ -133,7 +131,7 @@ def _root_jvp(
     return list(outs), [*map(neg, solution_dot), *aux_dot]
 
 
-# --- linear solves ------------------------------------------------------------------------------
+# --- linear solves --------------------------------------------------------------------------------
 
 
 @api_boundary

@@ -104,7 +104,8 @@ def _quantised(x: Any, config: BlockScaleConfig) -> Array:
             f"scaled_dot_general in mode {config.mode!r} needs a contracted size that is a"
             f" multiple of {config.block_size}, got {size}: pad it"
         )
-    blocks = x.astype(np.float32).reshape(*x.shape[:-1], -1, config.block_size)
+    sizes = (*x.shape[:-1], size // config.block_size, config.block_size)
+    blocks = jnp.reshape(x.astype(np.float32), sizes)
     largest = np.float32(dtypes.finfo(config.data_type).max)
     if config.mode == "nvfp4":
         blocks = blocks / config.global_scale
@@ -119,7 +120,7 @@ def _quantised(x: Any, config: BlockScaleConfig) -> Array:
     rounded = inside.astype(config.data_type).astype(np.float32) * scale
     if config.mode == "nvfp4":
         rounded = rounded * config.global_scale
-    return rounded.reshape(x.shape)
+    return jnp.reshape(rounded, x.shape)
 
 
 def _matrices(x: Any, contract: Any, batch: Any) -> tuple[Any, list[int]]:

@@ -15,7 +15,8 @@ from weft.core.trace import typeof
 from weft.lax.shape import canonical_axis
 from weft.numpy.manipulation import moveaxis, ravel
 from weft.numpy.promotion import check_arraylike, convert_operand, promote_dtypes
-from weft.numpy.ufuncs import conjugate, lax_array, multiply
+from weft.numpy.ufuncs import lax_array, multiply
+from weft.numpy.unary import conjugate
 
 
 def _operands(name: str, a: Any, b: Any, preferred: Any) -> tuple[Any, Any, Any, bool]:
@@ -301,7 +302,7 @@ def tensordot(
     return _weak(out, weak)
 
 
-# --- einsum -----------------------------------------------------------------------------------------
+# --- einsum ---------------------------------------------------------------------------------------
 
 
 def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> Any:

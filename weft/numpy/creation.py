@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import operator
 import warnings
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes, lax
+from weft.api.batching import vmap
+from weft.api.placement import device_put
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
 from weft.core.shape_dtype import ShapeDtypeStruct
-from weft.core.trace import Tracer, box, canonical_numeric, typeof
+from weft.core.trace import Tracer, canonical_numeric, typeof
 from weft.lax.shape import canonical_shape
-from weft.numpy.promotion import convert_operand
-from weft.prims.convert import copy_p
-from weft.prims.families import scalar
+from weft.numpy.broadcasting import broadcast_to, filled
+from weft.numpy.promotion import (
+    as_array,
+    check_arraylike,
+    concrete,
+    constant,
+    convert_operand,
+    ensure_array,
+)
+from weft.prims.convert import convert_values, copy_p
+from weft.prims.families import COMPLEX, FLOAT, kind_of, scalar
 from weft.tree.functions import tree_leaves
+
+_PYTHON_SCALARS = (bool, int, float, complex)
 
 
 def array(
@@ -36,13 +49,29 @@ def array(
     >>> jnp.array([1, 2, 3])
     Array([1, 2, 3], dtype=int32)
     """
-    if order is not None and order not in ("K", "C", "A"):
-        raise ValueError(f"arrays are laid out in row-major order; order={order!r} is not supported")
+    if args:
+        copy, order, ndmin = _positional(args, copy, order, ndmin)
+    if order is not None and order != "K":
+        raise NotImplementedError(f"arrays are laid out in row-major order; got order={order!r}")
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "array")
     result = _from_object(object, wanted, copy)
     if ndmin > result.ndim:
         result = lax.broadcast_to_rank(result, ndmin)
-    return result
+    return placed(result, device, out_sharding)
+
+
+def _positional(args: tuple[Any, ...], copy: Any, order: Any, ndmin: Any) -> tuple[Any, ...]:
+    """Options of ``array`` that were given by position."""
+    if len(args) > 3:
+        raise TypeError(f"array takes at most 5 positional arguments, got {len(args) + 2}")
+    warnings.warn(
+        "give copy, order and ndmin to array by keyword", DeprecationWarning, stacklevel=3
+    )
+    given = [copy, order, ndmin]
+    for i, name in enumerate(("copy", "order", "ndmin")):
+        if i < len(args) and given[i] != (True, "K", 0)[i]:
+            raise TypeError(f"array got the argument {name} twice")
+    return (*args, *given[len(args) :])
 
 
 def asarray(
@@ -60,131 +89,129 @@ def asarray(
     >>> jnp.asarray([1.0, 2.0])
     Array([1., 2.], dtype=float32)
     """
+    if order is not None and order != "K":
+        raise NotImplementedError(f"arrays are laid out in row-major order; got order={order!r}")
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "asarray")
-    if copy is False and not isinstance(a, Array):
-        if isinstance(a, (np.ndarray, bool, int, float, complex, list, tuple)):
-            raise ValueError("asarray cannot make an array of this object without a copy")
-    return _from_object(a, wanted, bool(copy))
+    return placed(_from_object(a, wanted, bool(copy)), device, out_sharding)
+
+
+def placed(x: Any, device: Any, out_sharding: Any) -> Any:
+    """An array put on a device or laid out by a sharding, if one is given."""
+    if device is None and out_sharding is None:
+        return x
+    if device is not None and out_sharding is not None:
+        raise ValueError(
+            f"give device or out_sharding, not both: got {device!r} and {out_sharding!r}"
+        )
+    return device_put(x, out_sharding if device is None else device)
 
 
 def _from_object(x: Any, dtype: Any, copy: bool) -> Array:
     if isinstance(x, Array):
         return _from_array(x, dtype, copy)
-    for protocol in ("__jax_array__", "__weft_array__"):
-        if hasattr(x, protocol):
-            return _from_array(getattr(x, protocol)(), dtype, copy)
-    kind = type(x)
-    if kind in (bool, int, float, complex):
-        return _from_scalar(x, dtype)
     if isinstance(x, (np.ndarray, np.generic)):
         return _from_numpy(np.asarray(x), dtype)
-    if x is None:
-        raise TypeError("None is not a valid value for array; arrays hold numbers and booleans")
+    if isinstance(x, _PYTHON_SCALARS):
+        return _from_scalar(x, dtype)
     if isinstance(x, (list, tuple)):
         return _from_sequence(x, dtype)
+    if hasattr(x, "__jax_array__"):
+        return _from_array(x.__jax_array__(), dtype, copy)
+    if x is None:
+        raise ValueError("None is not a valid value for array; arrays hold numbers and booleans")
     if hasattr(x, "__array__") or hasattr(x, "__array_interface__"):
         return _from_numpy(np.asarray(x), dtype)
     try:
         view = memoryview(x)
     except TypeError:
-        raise TypeError(
-            f"cannot make an array of {x!r} of type {type(x).__name__}; arrays are made of"
-            " numbers, nested lists of numbers, and array-like objects"
-        ) from None
+        raise _not_data(x) from None
     return _from_numpy(np.asarray(view), dtype)
 
 
+def _not_data(x: Any) -> TypeError:
+    return TypeError(
+        f"cannot make an array of {x!r} of type {type(x).__name__}; arrays are made of numbers,"
+        " nested lists of numbers, and array-like objects"
+    )
+
+
 def _from_array(x: Any, dtype: Any, copy: bool) -> Array:
-    aval = x.aval
-    if dtype is not None and (dtype != aval.dtype or aval.weak_type):
-        return convert_operand(x, dtype, False)
     if copy:
-        return copy_p.bind(x)
-    return x
+        x = copy_p.bind(x)
+    if dtype is None:
+        return x
+    return as_array(convert_operand(x, dtype))
 
 
 def _from_scalar(x: Any, dtype: Any) -> Array:
     aval = typeof(x)
-    weak = aval.weak_type and dtype is None
-    dtype = aval.dtype if dtype is None else dtype
-    return _boxed(np.asarray(x, dtype), ShapedArray((), dtype, weak))
-
-
-def _boxed(value: np.ndarray, aval: ShapedArray) -> Any:
-    """A concrete array, made even while tracing: its values are known."""
-    return box(value, aval)
+    if dtype is None:
+        return constant(np.asarray(x, aval.dtype), aval)
+    if type(x) is complex and kind_of(dtype) != COMPLEX:
+        raise TypeError(f"cannot make an array of dtype {dtype} of the complex number {x}")
+    return constant(np.asarray(x, dtype), ShapedArray((), dtype))
 
 
 def _from_numpy(x: np.ndarray, dtype: Any) -> Array:
-    if dtype is None:
-        dtype = canonical_numeric(x.dtype, x)
+    own = canonical_numeric(x.dtype, x)
     if isinstance(dtype, dtypes.ExtendedDType):
         raise TypeError(f"an array of dtype {dtype} is made with weft.random.wrap_key_data")
-    if dtypes.issubdtype(x.dtype, np.complexfloating) and not dtypes.issubdtype(
-        dtype, np.complexfloating
-    ):
-        x = x.real
-    value = np.array(x, dtype=dtype, order="C", copy=True)
-    return _boxed(value, ShapedArray(value.shape, dtype))
+    if dtype is None or dtype == x.dtype:
+        value = np.array(x, dtype=own if dtype is None else dtype, order="C", copy=True)
+    else:
+        with np.errstate(all="ignore"):
+            value = np.array(convert_values(x, dtype), order="C", copy=True)
+    return constant(value, ShapedArray(value.shape, value.dtype))
+
+
+def _is_leaf(x: Any) -> bool:
+    return not isinstance(x, (list, tuple))
 
 
 def _from_sequence(x: Any, dtype: Any) -> Array:
-    leaves = tree_leaves(x, is_leaf=lambda v: v is None)
-    if any(v is None for v in leaves):
-        raise TypeError("None is not a valid value for array; arrays hold numbers and booleans")
-    if not any(isinstance(v, Array) or hasattr(v, "__jax_array__") for v in leaves):
-        return _from_plain_sequence(x, leaves, dtype)
-    if dtype is None:
-        dtype, weak = dtypes.lattice_result_type(*leaves)
-    else:
-        weak = False
-    parts = [_from_object(v, None, False) for v in x]
-    shapes = {p.shape for p in parts}
-    if len(shapes) > 1:
-        raise ValueError(
-            f"cannot make an array of parts of different shapes: {sorted(shapes)}"
-        )
-    return lax.concatenate(
-        [lax.expand_dims(convert_operand(p, dtype, weak), (0,)) for p in parts], 0
-    )
-
-
-def _from_plain_sequence(x: Any, leaves: Any, dtype: Any) -> Array:
-    weak = False
-    if dtype is None:
-        if not leaves:
-            dtype, weak = dtypes.default_float_dtype(), False
-        else:
-            dtype, weak = dtypes.lattice_result_type(*leaves)
-            weak = False
-    try:
-        value = np.asarray(x)
-    except ValueError:
-        raise ValueError(f"cannot make an array of nested sequences of different lengths: {x!r}") from None
-    if value.dtype == object:
-        bad = next((v for v in leaves if not isinstance(v, (bool, int, float, complex))), x)
-        if isinstance(bad, int):
-            raise OverflowError(f"Python int too large to convert to {dtype}: {bad}")
-        raise TypeError(
-            f"cannot make an array of {bad!r} of type {type(bad).__name__}; arrays hold numbers"
-            " and booleans"
-        )
-    if value.dtype.kind in "SU":
-        raise TypeError(f"arrays hold numbers and booleans, not strings: {x!r}")
-    return _boxed(_checked_cast(value, dtype), ShapedArray(value.shape, dtype, weak))
-
-
-def _checked_cast(value: np.ndarray, dtype: Any) -> np.ndarray:
-    if value.dtype.kind in "iu" and value.size and dtypes.issubdtype(dtype, np.integer):
-        info = dtypes.iinfo(dtype)
-        low, high = value.min(), value.max()
-        if low < info.min or high > info.max:
-            raise OverflowError(
-                f"Python int too large to convert to {dtype}: {low if low < info.min else high}"
+    leaves = tree_leaves(x, is_leaf=_is_leaf)
+    for leaf in leaves:
+        if leaf is None:
+            raise ValueError(
+                "None is not a valid value for array; arrays hold numbers and booleans"
             )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return np.array(value, dtype=dtype, order="C", copy=True)
+    wanted = dtype
+    if dtype is None:
+        wanted = dtypes.default_float_dtype() if not leaves else _common_dtype(leaves)
+    for leaf in leaves:
+        if isinstance(leaf, Array) or hasattr(leaf, "__jax_array__"):
+            return _joined(x, wanted)
+    try:
+        value = np.array(x, dtype=wanted, order="C")
+    except ValueError:
+        raise ValueError(
+            f"cannot make an array of nested sequences of different lengths: {x!r}"
+        ) from None
+    return constant(value, ShapedArray(value.shape, wanted))
+
+
+def _common_dtype(leaves: Any) -> Any:
+    try:
+        return dtypes.lattice_result_type(*leaves)[0]
+    except TypeError:
+        for leaf in leaves:
+            if isinstance(leaf, (str, bytes, set, dict)) or not hasattr(leaf, "__array__"):
+                if not isinstance(leaf, (*_PYTHON_SCALARS, np.ndarray, np.generic)):
+                    raise _not_data(leaf) from None
+        return dtypes.lattice_result_type(*map(np.asarray, leaves))[0]
+
+
+def _joined(x: Any, dtype: Any) -> Any:
+    """An array of a sequence with arrays in it: its parts joined along a new leading axis."""
+    parts = [_from_object(v, dtype, False) for v in x]
+    shapes = sorted({p.shape for p in parts})
+    if len(shapes) > 1:
+        raise ValueError(f"cannot make an array of parts of different shapes: {shapes}")
+    rows = [lax.expand_dims(p, (0,)) for p in parts]
+    # many parts are joined by levels, so that no equation has too many operands
+    while len(rows) > 16:
+        rows = [lax.concatenate(rows[i : i + 16], 0) for i in range(0, len(rows), 16)]
+    return lax.concatenate(rows, 0)
 
 
 def copy(a: Any, order: str | None = None) -> Array:
@@ -194,6 +221,7 @@ def copy(a: Any, order: str | None = None) -> Array:
     >>> jnp.copy(jnp.ones(2))
     Array([1., 1.], dtype=float32)
     """
+    check_arraylike("copy", a)
     return array(a, copy=True, order=order)
 
 
@@ -204,35 +232,43 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     >>> jnp.astype(jnp.array([1.7]), int)
     Array([1], dtype=int32)
     """
-    if not isinstance(x, Array):
-        x = asarray(x)
-    wanted = (
-        dtypes.default_float_dtype()
-        if dtype is None
-        else dtypes.check_user_dtype(dtype, "astype")
-    )
+    x = ensure_array("astype", x)
+    if dtype is None:
+        wanted: Any = dtypes.default_float_dtype()
+    else:
+        wanted = dtypes.check_user_dtype(dtype, "astype")
     if isinstance(wanted, dtypes.ExtendedDType) or isinstance(x.dtype, dtypes.ExtendedDType):
-        if wanted == x.dtype:
-            return x
-        raise ValueError(f"cannot convert an array of dtype {x.dtype} to {wanted}")
-    if dtypes.issubdtype(x.dtype, np.complexfloating):
-        if dtypes.issubdtype(wanted, np.bool_):
-            return lax.ne(x, lax.full_like(x, 0))
-        if not dtypes.issubdtype(wanted, np.complexfloating):
-            warnings.warn(
-                "casting complex numbers to real discards the imaginary part; use jnp.real first",
-                np.exceptions.ComplexWarning,
-                stacklevel=2,
-            )
-            x = lax.real(x)
-    result = convert_operand(x, wanted, False)
-    return copy_p.bind(result) if copy and result is x else result
+        if wanted != x.dtype:
+            raise ValueError(f"cannot convert an array of dtype {x.dtype} to {wanted}")
+    elif kind_of(x.dtype) == COMPLEX and kind_of(wanted) != COMPLEX:
+        x = _without_imaginary(x, wanted)
+    result = convert_operand(x, wanted)
+    return placed(copy_p.bind(result) if copy else as_array(result), device, None)
 
 
-def _fill_dtype(dtype: Any, name: str) -> Any:
-    return (
-        dtypes.default_float_dtype() if dtype is None else dtypes.check_user_dtype(dtype, name)
+def _without_imaginary(x: Any, dtype: Any) -> Any:
+    if dtype == np.bool_:
+        return lax.ne(x, scalar(x.dtype, 0))
+    warnings.warn(
+        "casting complex numbers to real discards the imaginary part; use jnp.real first",
+        DeprecationWarning,
+        stacklevel=3,
     )
+    return x
+
+
+# --- of one value ---------------------------------------------------------------------------------
+
+
+def _fill_dtype(dtype: Any, shape: Any, name: str) -> Any:
+    if isinstance(shape, Generator):
+        raise TypeError(f"{name} needs a shape with a length or an integer, got a generator")
+    if isinstance(dtype, int) and isinstance(shape, int):
+        raise TypeError(
+            f"cannot use {dtype} as a dtype; for a shape of two sizes write"
+            f" {name}(({shape}, {dtype}))"
+        )
+    return dtypes.check_user_dtype(float if dtype is None else dtype, name)
 
 
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
@@ -242,7 +278,8 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     >>> jnp.zeros(2)
     Array([0., 0.], dtype=float32)
     """
-    return lax.full(canonical_shape(shape), 0, _fill_dtype(dtype, "zeros"))
+    wanted = _fill_dtype(dtype, shape, "zeros")
+    return placed(filled(canonical_shape(shape), scalar(wanted, 0)), device, out_sharding)
 
 
 def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
@@ -252,7 +289,8 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any
     >>> jnp.ones(2)
     Array([1., 1.], dtype=float32)
     """
-    return lax.full(canonical_shape(shape), 1, _fill_dtype(dtype, "ones"))
+    wanted = _fill_dtype(dtype, shape, "ones")
+    return placed(filled(canonical_shape(shape), scalar(wanted, 1)), device, out_sharding)
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
@@ -262,7 +300,7 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     >>> jnp.empty(2).shape
     (2,)
     """
-    return zeros(shape, dtype)
+    return zeros(shape, dtype, device=device, out_sharding=out_sharding)
 
 
 def full(
@@ -277,32 +315,33 @@ def full(
 
     >>> import weft.numpy as jnp
     >>> jnp.full(2, 7.0)
-    Array([7., 7.], dtype=float32)
+    Array([7., 7.], dtype=float32, weak_type=True)
     """
-    shape = canonical_shape(shape)
-    weak = dtype is None and dtypes.is_weakly_typed(fill_value)
-    if dtype is None:
+    check_arraylike("full", fill_value)
+    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "full")
+    if np.ndim(fill_value):
+        value = asarray(fill_value, wanted)
+        return placed(broadcast_to(value, shape), device, out_sharding)
+    weak = wanted is None and dtypes.is_weakly_typed(fill_value)
+    if wanted is None:
         wanted = dtypes.dtype(fill_value)
-    else:
-        wanted = dtypes.check_user_dtype(dtype, "full")
     value = convert_operand(fill_value, wanted, weak)
-    have = np.shape(value)
-    dims = tuple(range(len(shape) - len(have), len(shape)))
-    return lax.broadcast_in_dim(value, shape, dims)
+    return placed(filled(canonical_shape(shape), value), device, out_sharding)
 
 
 def _like(a: Any, dtype: Any, shape: Any, name: str) -> tuple[Any, tuple[int, ...], bool]:
+    """Dtype, shape and weak type of a new array that is like another."""
     if isinstance(a, ShapeDtypeStruct):
-        base_dtype, base_shape, weak = a.dtype, a.shape, a.weak_type
+        own, sizes, weak = a.dtype, a.shape, a.weak_type
     elif hasattr(a, "shape") and hasattr(a, "dtype"):
-        base_dtype = dtypes.canonicalize_dtype(a.dtype, allow_extended_dtype=True)
-        base_shape, weak = tuple(a.shape), getattr(a, "weak_type", False)
+        own = a.dtype if isinstance(a, Array) else dtypes.canonicalize_dtype(a.dtype, True)
+        sizes, weak = tuple(a.shape), getattr(a, "weak_type", False)
     else:
-        x = asarray(a)
-        base_dtype, base_shape, weak = x.dtype, x.shape, x.weak_type
+        aval = ensure_array(name, a).aval
+        own, sizes, weak = aval.dtype, aval.shape, aval.weak_type
     if dtype is not None:
-        base_dtype, weak = dtypes.check_user_dtype(dtype, name), False
-    return base_dtype, base_shape if shape is None else canonical_shape(shape), weak
+        own, weak = dtypes.check_user_dtype(dtype, name), False
+    return own, sizes if shape is None else canonical_shape(shape), weak
 
 
 def full_like(
@@ -321,9 +360,12 @@ def full_like(
     Array([7., 7.], dtype=float32)
     """
     wanted, sizes, weak = _like(a, dtype, shape, "full_like")
-    value = convert_operand(fill_value, wanted, weak and not np.shape(fill_value))
-    have = np.shape(value)
-    return lax.broadcast_in_dim(value, sizes, tuple(range(len(sizes) - len(have), len(sizes))))
+    check_arraylike("full_like", fill_value)
+    if np.ndim(fill_value):
+        value = broadcast_to(asarray(fill_value, wanted), sizes)
+    else:
+        value = filled(sizes, convert_operand(fill_value, wanted, weak))
+    return placed(value, device, out_sharding)
 
 
 def zeros_like(
@@ -335,7 +377,7 @@ def zeros_like(
     >>> jnp.zeros_like(jnp.ones(2))
     Array([0., 0.], dtype=float32)
     """
-    return full_like(a, 0, dtype, shape)
+    return full_like(a, 0, dtype, shape, device=device, out_sharding=out_sharding)
 
 
 def ones_like(
@@ -347,7 +389,7 @@ def ones_like(
     >>> jnp.ones_like(jnp.zeros(2))
     Array([1., 1.], dtype=float32)
     """
-    return full_like(a, 1, dtype, shape)
+    return full_like(a, 1, dtype, shape, device=device, out_sharding=out_sharding)
 
 
 def empty_like(
@@ -359,7 +401,10 @@ def empty_like(
     >>> jnp.empty_like(jnp.ones(2)).shape
     (2,)
     """
-    return full_like(prototype, 0, dtype, shape)
+    return full_like(prototype, 0, dtype, shape, device=device)
+
+
+# --- of ranges and functions ----------------------------------------------------------------------
 
 
 def arange(
@@ -377,42 +422,131 @@ def arange(
     >>> jnp.arange(3)
     Array([0, 1, 2], dtype=int32)
     """
-    for x in (start, stop, step):
-        if isinstance(x, Tracer):
-            raise _traced_size(x)
-    given = [_scalar_value(x) for x in (start, stop, step) if x is not None]
-    if dtype is None:
-        dtype = dtypes.result_type(*(x for x in (start, stop, step) if x is not None))
-    else:
-        dtype = dtypes.check_user_dtype(dtype, "arange")
-    if stop is None and step is None:
-        size = max(0, int(np.ceil(given[0])))
-        return lax.iota(dtype, size)
-    first = 0 if stop is None else given[0]
-    last = given[0] if stop is None else given[1]
-    stride = 1 if step is None else _scalar_value(step)
-    if stride == 0:
-        raise ZeroDivisionError("arange needs a step that is not zero")
-    count = lax.iota(dtype, max(0, int(np.ceil((last - first) / stride))))
-    if stride != 1:
-        count = lax.mul(scalar(dtype, stride), count)
-    return count if first == 0 else lax.add(scalar(dtype, first), count)
+    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "arange")
+    given = [_bound(name, x) for name, x in (("start", start), ("stop", stop), ("step", step))]
+    if given[0] is None:
+        raise TypeError("arange needs at least one number")
+    if wanted is None:
+        wanted = dtypes.result_type(*(x for x in given if x is not None))
+    first, last, stride = given
+    if last is None:
+        first, last = 0, first
+    return placed(_range(first, last, stride, wanted), device, out_sharding)
 
 
-def _scalar_value(x: Any) -> Any:
-    if isinstance(x, (bool, int, float, complex)):
+def _range(first: Any, last: Any, stride: Any, dtype: Any) -> Any:
+    if stride is not None:
+        working = dtype
+        if kind_of(dtype) == FLOAT and dtype.itemsize < 4:
+            working = np.dtype(np.float32)
+        size = max(0, int(np.ceil((last - first) / stride)))
+        steps = lax.mul(convert_operand(stride, working), lax.iota(working, size))
+        return convert_operand(lax.add(convert_operand(first, working), steps), dtype)
+    if first == 0:
+        return lax.iota(dtype, max(0, int(np.ceil(last))))
+    size = max(0, int(np.ceil(last - first)))
+    return lax.add(convert_operand(first, dtype), lax.iota(dtype, size))
+
+
+def _bound(name: str, x: Any) -> Any:
+    """A number that bounds a range, known and real."""
+    if x is None or type(x) in (int, float):
         return x
-    value = np.asarray(x)
-    if value.ndim:
-        raise TypeError(f"arange takes scalars, got an array of shape {value.shape}")
-    return value.item()
+    check_arraylike("arange", x)
+    value = concrete(x, f"arange needs a concrete {name}; sizes cannot depend on traced values")
+    if np.ndim(value):
+        raise ValueError(f"arange takes scalars, got {name} of shape {np.shape(value)}")
+    if isinstance(value, Array):
+        value = np.asarray(value)[()]
+    if np.iscomplexobj(value):
+        raise ValueError(f"arange takes real numbers, got {name}={value}")
+    return value
 
 
-def _traced_size(x: Tracer) -> Exception:
-    try:
-        operator.index(x)
-    except Exception as error:
-        return error
-    return TypeError("arange needs concrete values")
+def fromfunction(
+    function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
+) -> Any:
+    """An array of a function's values at the indices of a shape.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fromfunction(lambda i, j: i + 10 * j, (2, 2), dtype=int)
+    Array([[ 0, 10],
+           [ 1, 11]], dtype=int32)
+    """
+    sizes = canonical_shape(shape)
+    for i in range(len(sizes)):
+        mapped = [0 if i == j else None for j in range(len(sizes))]
+        function = vmap(function, in_axes=tuple(mapped[::-1]))
+    return function(*(arange(n, dtype=dtype) for n in sizes), **kwargs)
 
 
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
+    """An array of the bytes of an object.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.frombuffer(b"\x01\x02", dtype="uint8")
+    Array([1, 2], dtype=uint8)
+    """
+    return asarray(np.frombuffer(buffer, dtype=dtype, count=count, offset=offset))
+
+
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Array:
+    """An array of the numbers in a text.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fromstring("1 2", sep=" ")
+    Array([1., 2.], dtype=float32)
+    """
+    return asarray(np.fromstring(string, dtype=dtype, count=count, sep=sep))
+
+
+def fromfile(*args: Any, **kwargs: Any) -> Array:
+    """An array of the data in a file, read when called: not a part of traced programs.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fromfile("/dev/null").shape
+    (0,)
+    """
+    return asarray(np.fromfile(*args, **kwargs))
+
+
+def fromiter(*args: Any, **kwargs: Any) -> Array:
+    """An array of what an iterator yields when called: not a part of traced programs.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fromiter(range(3), int)
+    Array([0, 1, 2], dtype=int32)
+    """
+    return asarray(np.fromiter(*args, **kwargs))
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+    """An array of the memory that another library exports.
+
+    >>> import numpy as np, weft.numpy as jnp
+    >>> jnp.from_dlpack(np.ones(2, np.float32))
+    Array([1., 1.], dtype=float32)
+    """
+    if isinstance(x, Tracer):
+        raise TypeError("a traced array has no memory to share through DLPack")
+    return placed(_from_numpy(np.from_dlpack(x), None), device, None)
+
+
+def load(file: Any, *args: Any, **kwargs: Any) -> Any:
+    """An array, or a group of them, read from a file of ``save`` or ``savez``.
+
+    >>> import io, weft.numpy as jnp
+    >>> file = io.BytesIO()
+    >>> jnp.save(file, jnp.arange(2)); _ = file.seek(0)
+    >>> jnp.load(file)
+    Array([0, 1], dtype=int32)
+    """
+    found = np.load(file, *args, **kwargs)
+    if not isinstance(found, np.ndarray):
+        return found
+    if found.dtype == np.dtype("V2"):
+        found = found.view("bfloat16")
+    return asarray(found)
+
+
+save, savez = np.save, np.savez

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft import lax
+from weft.base.traceback import api_boundary
 from weft.core.ad import filled
 from weft.core.array import Array
 from weft.core.trace import typeof
@@ -60,6 +61,7 @@ def _updating(
 ) -> Callable[..., Array]:
     """A method that scatters values; with ``finish``, into ones that are then combined with x."""
 
+    @api_boundary
     def method(
         self: IndexUpdateRef,
         values: Any,
@@ -101,6 +103,7 @@ class IndexUpdateRef:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.array!r}, {self.index!r})"
 
+    @api_boundary
     def get(
         self,
         *,
@@ -122,6 +125,7 @@ class IndexUpdateRef:
             wrap_negative_indices=wrap_negative_indices,
         )
 
+    @api_boundary
     def apply(
         self,
         func: Callable[[Any], Any],

@@ -1,7 +1,8 @@
-"""Changing shapes: reshaping, permuting, joining, splitting, repeating, broadcasting."""
+"""Changing shapes: reshaping, permuting, joining, splitting, tiling, flipping."""
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 from math import prod
@@ -12,9 +13,35 @@ import numpy as np
 from weft import lax
 from weft.core.array import Array
 from weft.lax.shape import canonical_axis, canonical_shape
-from weft.numpy.creation import asarray
-from weft.numpy.promotion import check_arraylike, promote_dtypes
-from weft.numpy.ufuncs import lax_array
+from weft.numpy.creation import array, asarray
+from weft.numpy.promotion import (
+    as_array,
+    check_arraylike,
+    concrete,
+    ensure_array,
+    ensure_arrays,
+    promote_dtypes,
+)
+
+_ARRAYS = (Array, np.ndarray)
+
+
+def axis_tuple(axis: Any) -> tuple[int, ...]:
+    """One axis or several as a tuple of integers."""
+    if isinstance(axis, (tuple, list)):
+        return tuple(operator.index(i) for i in axis)
+    try:
+        return (operator.index(axis),)
+    except TypeError:
+        return tuple(operator.index(i) for i in axis)
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+def _described(name: str, a: Any) -> Any:
+    check_arraylike(name, a, emit_warning=True)
+    return a.__jax_array__() if hasattr(a, "__jax_array__") else a
 
 
 def shape(a: Any) -> tuple[int, ...]:
@@ -24,7 +51,7 @@ def shape(a: Any) -> tuple[int, ...]:
     >>> jnp.shape(jnp.ones((2, 3)))
     (2, 3)
     """
-    return np.shape(a)
+    return a.shape if hasattr(a, "shape") else np.shape(_described("shape", a))
 
 
 def ndim(a: Any) -> int:
@@ -34,7 +61,7 @@ def ndim(a: Any) -> int:
     >>> jnp.ndim(jnp.ones((2, 3)))
     2
     """
-    return np.ndim(a)
+    return a.ndim if hasattr(a, "ndim") else np.ndim(_described("ndim", a))
 
 
 def size(a: Any, axis: Any = None) -> int:
@@ -44,28 +71,37 @@ def size(a: Any, axis: Any = None) -> int:
     >>> jnp.size(jnp.ones((2, 3)))
     6
     """
-    sizes = np.shape(a)
+    sizes = shape(a)
     if axis is None:
         return prod(sizes)
-    axes = axis if isinstance(axis, Sequence) else (axis,)
-    return prod(sizes[canonical_axis(i, len(sizes))] for i in axes)
+    places = [canonical_axis(i, len(sizes)) for i in axis_tuple(axis)]
+    if len(set(places)) != len(places):
+        raise ValueError(f"duplicate value in axis: {axis}")
+    return prod(sizes[i] for i in places)
 
 
-def _resolve_sizes(have: tuple[int, ...], wanted: Any) -> tuple[int, ...]:
-    """A shape with one -1 replaced by the size that fits."""
+# --- reshaping ------------------------------------------------------------------------------------
+
+
+def resolve_sizes(have: tuple[int, ...], wanted: Any) -> tuple[int, ...]:
+    """A shape for as many elements, with one -1 replaced by the size that fits."""
     sizes = canonical_shape(wanted)
-    unknown = [i for i, n in enumerate(sizes) if n == -1]
-    if not unknown:
-        return sizes
-    if len(unknown) > 1:
-        raise ValueError(f"reshape can infer one size only, got {sizes}")
-    rest = prod(n for n in sizes if n != -1)
     total = prod(have)
-    if rest == 0 or total % rest:
-        raise TypeError(
-            f"cannot reshape an array of shape {have} ({total} elements) into {sizes}"
-        )
-    return tuple(total // rest if n == -1 else n for n in sizes)
+    unknown = sizes.count(-1)
+    if unknown > 1:
+        raise TypeError(f"reshape can infer one size only, got {sizes}")
+    rest = prod(n for n in sizes if n != -1)
+    if unknown:
+        if rest and total % rest == 0:
+            return tuple(total // rest if n == -1 else n for n in sizes)
+        if rest == 0 and total == 0:
+            return tuple(0 if n == -1 else n for n in sizes)
+    elif rest == total:
+        return sizes
+    raise TypeError(
+        f"cannot reshape an array of shape {have} ({total} elements) into {sizes}"
+        f" ({rest} elements)"
+    )
 
 
 def reshape(
@@ -77,13 +113,12 @@ def reshape(
     >>> jnp.reshape(jnp.arange(6), (2, -1)).shape
     (2, 3)
     """
-    check_arraylike("reshape", a)
-    sizes = _resolve_sizes(np.shape(a), shape)
+    x = ensure_array("reshape", a)
+    sizes = resolve_sizes(x.shape, shape)
     if order == "C":
-        return lax_array(lax.reshape(a, sizes))
+        return lax.reshape(x, sizes)
     if order == "F":
-        n = np.ndim(a)
-        flipped = lax.reshape(lax.transpose(a, range(n)[::-1]), sizes[::-1])
+        flipped = lax.reshape(x, sizes[::-1], range(x.ndim)[::-1])
         return lax.transpose(flipped, range(len(sizes))[::-1])
     if order == "A":
         raise NotImplementedError("order='A' is not supported; write order='C' or order='F'")
@@ -97,10 +132,36 @@ def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Array:
     >>> jnp.ravel(jnp.ones((2, 3))).shape
     (6,)
     """
-    check_arraylike("ravel", a)
+    x = ensure_array("ravel", a)
     if order == "K":
         raise NotImplementedError("order='K' is not supported; write order='C' or order='F'")
-    return reshape(a, (prod(np.shape(a)),), order)
+    return reshape(x, (x.size,), order)
+
+
+def expand_dims(a: Any, axis: Any) -> Array:
+    """``a`` with axes of size 1 added.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.expand_dims(jnp.ones(3), 0).shape
+    (1, 3)
+    """
+    return lax.expand_dims(ensure_array("expand_dims", a), axis_tuple(axis))
+
+
+def squeeze(a: Any, axis: Any = None) -> Array:
+    """``a`` without its axes of size 1, or some of them.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.squeeze(jnp.ones((1, 3))).shape
+    (3,)
+    """
+    x = ensure_array("squeeze", a)
+    if axis is None:
+        return lax.squeeze(x, tuple(i for i, n in enumerate(x.shape) if n == 1))
+    return lax.squeeze(x, axis_tuple(axis))
+
+
+# --- permuting ------------------------------------------------------------------------------------
 
 
 def transpose(a: Any, axes: Any = None) -> Array:
@@ -110,10 +171,11 @@ def transpose(a: Any, axes: Any = None) -> Array:
     >>> jnp.transpose(jnp.ones((2, 3))).shape
     (3, 2)
     """
-    check_arraylike("transpose", a)
-    n = np.ndim(a)
-    order = range(n)[::-1] if axes is None else [canonical_axis(i, n) for i in axes]
-    return lax_array(lax.transpose(a, order))
+    x = ensure_array("transpose", a)
+    n = x.ndim
+    if axes is None:
+        return lax.transpose(x, range(n)[::-1])
+    return lax.transpose(x, [canonical_axis(i, n) for i in axes])
 
 
 def permute_dims(a: Any, /, axes: tuple[int, ...]) -> Array:
@@ -133,11 +195,11 @@ def matrix_transpose(x: Any, /) -> Array:
     >>> jnp.matrix_transpose(jnp.ones((4, 2, 3))).shape
     (4, 3, 2)
     """
-    check_arraylike("matrix_transpose", x)
-    n = np.ndim(x)
+    x = ensure_array("matrix_transpose", x)
+    n = x.ndim
     if n < 2:
-        raise ValueError(f"matrix_transpose needs at least two dimensions, got {n}")
-    return lax_array(lax.transpose(x, (*range(n - 2), n - 1, n - 2)))
+        raise ValueError(f"matrix_transpose needs at least two dimensions, got shape {x.shape}")
+    return lax.transpose(x, (*range(n - 2), n - 1, n - 2))
 
 
 def swapaxes(a: Any, axis1: int, axis2: int) -> Array:
@@ -147,10 +209,10 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Array:
     >>> jnp.swapaxes(jnp.ones((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
     """
-    check_arraylike("swapaxes", a)
-    order = np.arange(np.ndim(a))
+    x = ensure_array("swapaxes", a)
+    order = list(range(x.ndim))
     order[axis1], order[axis2] = order[axis2], order[axis1]
-    return lax_array(lax.transpose(a, [int(i) for i in order]))
+    return lax.transpose(x, order)
 
 
 def moveaxis(a: Any, source: Any, destination: Any) -> Array:
@@ -160,20 +222,17 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Array:
     >>> jnp.moveaxis(jnp.ones((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
-    check_arraylike("moveaxis", a)
-    n = np.ndim(a)
-    sources = (source,) if isinstance(source, (int, np.integer)) else tuple(source)
-    places = (destination,) if isinstance(destination, (int, np.integer)) else tuple(destination)
-    sources = tuple(canonical_axis(i, n) for i in sources)
-    places = tuple(canonical_axis(i, n) for i in places)
+    x = ensure_array("moveaxis", a)
+    sources = [canonical_axis(i, x.ndim) for i in axis_tuple(source)]
+    places = [canonical_axis(i, x.ndim) for i in axis_tuple(destination)]
     if len(sources) != len(places):
         raise ValueError(
             f"moveaxis needs as many sources as destinations, got {source} and {destination}"
         )
-    order = [i for i in range(n) if i not in sources]
+    order = [i for i in range(x.ndim) if i not in sources]
     for place, i in sorted(zip(places, sources, strict=True)):
         order.insert(place, i)
-    return lax_array(lax.transpose(a, order))
+    return lax.transpose(x, order)
 
 
 def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
@@ -183,94 +242,81 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
     >>> jnp.rollaxis(jnp.ones((2, 3, 4)), 2).shape
     (4, 2, 3)
     """
-    n = np.ndim(a)
+    x = ensure_array("rollaxis", a)
+    n = x.ndim
     axis = canonical_axis(axis, n)
     start = operator.index(start)
     if not -n <= start <= n:
         raise ValueError(f"start must lie between {-n} and {n}, got {start}")
     start = start + n if start < 0 else start
-    return moveaxis(a, axis, start - 1 if start > axis else start)
+    return moveaxis(x, axis, start - 1 if start > axis else start)
 
 
-def expand_dims(a: Any, axis: Any) -> Array:
-    """``a`` with axes of size 1 added.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.expand_dims(jnp.ones(3), 0).shape
-    (1, 3)
-    """
-    check_arraylike("expand_dims", a)
-    return lax.expand_dims(a, axis if isinstance(axis, (tuple, list)) else (axis,))
-
-
-def squeeze(a: Any, axis: Any = None) -> Array:
-    """``a`` without its axes of size 1, or some of them.
+def flip(m: Any, axis: Any = None) -> Array:
+    """An array read backwards along some axes.
 
     >>> import weft.numpy as jnp
-    >>> jnp.squeeze(jnp.ones((1, 3))).shape
-    (3,)
+    >>> jnp.flip(jnp.arange(3))
+    Array([2, 1, 0], dtype=int32)
     """
-    check_arraylike("squeeze", a)
-    if axis is None:
-        axis = tuple(i for i, n in enumerate(np.shape(a)) if n == 1)
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    return lax_array(lax.squeeze(a, axes))
+    x = ensure_array("flip", m)
+    axes = range(x.ndim) if axis is None else axis_tuple(axis)
+    return lax.rev(x, [canonical_axis(i, x.ndim) for i in axes])
 
 
-def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
-    """The shape that shapes broadcast to together.
+def fliplr(m: Any) -> Array:
+    """A matrix with its columns reversed.
 
     >>> import weft.numpy as jnp
-    >>> jnp.broadcast_shapes((3, 1), (4,))
-    (3, 4)
+    >>> jnp.fliplr(jnp.array([[1, 2]]))
+    Array([[2, 1]], dtype=int32)
     """
-    return lax.broadcast_shapes(*((s,) if isinstance(s, int) else s for s in shapes))
+    return flip(m, 1)
 
 
-def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Array:
-    """``array`` repeated to fill a shape.
+def flipud(m: Any) -> Array:
+    """An array with its rows reversed.
 
     >>> import weft.numpy as jnp
-    >>> jnp.broadcast_to(jnp.arange(2), (2, 2))
-    Array([[0, 1],
-           [0, 1]], dtype=int32)
+    >>> jnp.flipud(jnp.arange(2))
+    Array([1, 0], dtype=int32)
     """
-    check_arraylike("broadcast_to", array)
-    sizes = canonical_shape(shape)
-    have = np.shape(array)
-    if have == sizes:
-        return lax_array(array)
-    lead = len(sizes) - len(have)
-    fits = lead >= 0 and all(
-        n in (1, m) for n, m in zip(have, sizes[lead:], strict=True)
-    )
-    if not fits:
-        raise ValueError(f"incompatible shapes for broadcasting: {have} and requested shape {sizes}")
-    return lax.broadcast_in_dim(array, sizes, tuple(range(lead, len(sizes))))
+    return flip(m, 0)
 
 
-def broadcast_arrays(*args: Any) -> list[Array]:
-    """Arrays repeated to their common shape.
+def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
+    """An array turned by right angles in the plane of two axes.
 
     >>> import weft.numpy as jnp
-    >>> [x.shape for x in jnp.broadcast_arrays(jnp.ones((2, 1)), jnp.ones(3))]
-    [(2, 3), (2, 3)]
+    >>> jnp.rot90(jnp.array([[1, 2], [3, 4]]))
+    Array([[2, 4],
+           [1, 3]], dtype=int32)
     """
-    check_arraylike("broadcast_arrays", *args)
-    common = lax.broadcast_shapes(*(np.shape(x) for x in args))
-    return [broadcast_to(x, common) for x in args]
+    x = ensure_array("rot90", m)
+    if x.ndim < 2:
+        raise ValueError(f"rot90 needs an array of at least two dimensions, got shape {x.shape}")
+    first, second = (canonical_axis(i, x.ndim) for i in axes)
+    if first == second:
+        raise ValueError(f"rot90 needs two different axes, got {axes}")
+    turns = operator.index(k) % 4
+    if turns == 0:
+        return x
+    if turns == 2:
+        return flip(flip(x, first), second)
+    order = list(range(x.ndim))
+    order[first], order[second] = second, first
+    if turns == 1:
+        return lax.transpose(flip(x, second), order)
+    return flip(lax.transpose(x, order), second)
 
 
-def _promoted_arrays(name: str, arrays: Any, dtype: Any = None) -> list[Any]:
-    if isinstance(arrays, Array):
-        arrays = list(arrays)
-    arrays = list(arrays)
-    if not arrays:
-        raise ValueError(f"{name} needs at least one array")
-    check_arraylike(name, *arrays)
-    if dtype is not None:
-        return [asarray(x, dtype) for x in arrays]
-    return promote_dtypes(*arrays)
+# --- joining --------------------------------------------------------------------------------------
+
+
+def _same_dtypes(arrays: Sequence[Any], dtype: Any) -> list[Any]:
+    if dtype is None:
+        return [as_array(x) for x in promote_dtypes(*arrays)]
+    return [asarray(x, dtype) for x in arrays]
 
 
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
@@ -280,12 +326,32 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     >>> jnp.concatenate([jnp.arange(2), jnp.arange(1)])
     Array([0, 1, 0], dtype=int32)
     """
-    parts = _promoted_arrays("concatenate", arrays, dtype)
+    if isinstance(arrays, _ARRAYS):
+        return _concatenate_rows(asarray(arrays, dtype), axis)
+    parts = ensure_arrays("concatenate", *arrays)
+    if not parts:
+        raise ValueError("concatenate needs at least one array")
     if axis is None:
-        return concatenate([ravel(x) for x in parts], 0)
-    if np.ndim(parts[0]) == 0:
+        return concatenate([ravel(x) for x in parts], 0, dtype)
+    if parts[0].ndim == 0:
         raise ValueError("zero-dimensional arrays cannot be concatenated; use jnp.stack")
-    return lax_array(lax.concatenate(parts, canonical_axis(axis, np.ndim(parts[0]))))
+    place = canonical_axis(axis, parts[0].ndim)
+    return lax.concatenate(_same_dtypes(parts, dtype), place)
+
+
+def _concatenate_rows(x: Any, axis: int | None) -> Any:
+    """The slices of one array along its first axis, joined along another: a reshape."""
+    if x.ndim == 0 or x.shape[0] == 0:
+        raise ValueError("concatenate needs at least one array")
+    if axis is None:
+        return lax.reshape(x, (x.size,))
+    if x.ndim == 1:
+        raise ValueError("zero-dimensional arrays cannot be concatenated; use jnp.stack")
+    place = canonical_axis(axis, x.ndim - 1)
+    sizes = x.shape
+    merged = (*sizes[1 : place + 1], sizes[0] * sizes[place + 1], *sizes[place + 2 :])
+    order = (*range(1, place + 1), 0, *range(place + 1, x.ndim))
+    return lax.reshape(x, merged, order)
 
 
 def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
@@ -306,14 +372,19 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
     Array([[0, 1],
            [0, 1]], dtype=int32)
     """
+    if not len(arrays):
+        raise ValueError("stack needs at least one array")
     if out is not None:
-        raise NotImplementedError("the out argument of stack is not supported: arrays are immutable")
-    parts = _promoted_arrays("stack", arrays, dtype)
-    if len({np.shape(x) for x in parts}) > 1:
-        raise ValueError(
-            f"stack needs arrays of one shape, got {', '.join(str(np.shape(x)) for x in parts)}"
-        )
-    return lax.stack(parts, axis)
+        raise NotImplementedError("stack has no out argument: arrays are immutable")
+    if isinstance(arrays, _ARRAYS):
+        x = as_array(arrays)
+        place = canonical_axis(axis, x.ndim)
+        return concatenate(expand_dims(x, place + 1), place, dtype)
+    parts = ensure_arrays("stack", *arrays)
+    shapes = [x.shape for x in parts]
+    if len(set(shapes)) > 1:
+        raise ValueError(f"stack needs arrays of one shape, got {', '.join(map(str, shapes))}")
+    return lax.stack(_same_dtypes(parts, dtype), canonical_axis(axis, parts[0].ndim + 1))
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
@@ -323,8 +394,8 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
     >>> len(jnp.unstack(jnp.arange(3)))
     3
     """
-    check_arraylike("unstack", x)
-    if np.ndim(x) == 0:
+    x = ensure_array("unstack", x)
+    if x.ndim == 0:
         raise ValueError("unstack needs an array of at least one dimension")
     return tuple(lax.unstack(x, axis))
 
@@ -336,7 +407,7 @@ def atleast_1d(*arys: Any) -> Any:
     >>> jnp.atleast_1d(1.0).shape
     (1,)
     """
-    return _at_least("atleast_1d", arys, lambda x: x if x.ndim else reshape(x, (1,)))
+    return _at_least("atleast_1d", arys, lambda x: array(x, copy=False, ndmin=1))
 
 
 def atleast_2d(*arys: Any) -> Any:
@@ -346,11 +417,7 @@ def atleast_2d(*arys: Any) -> Any:
     >>> jnp.atleast_2d(jnp.ones(3)).shape
     (1, 3)
     """
-
-    def lift(x: Any) -> Any:
-        return x if x.ndim >= 2 else expand_dims(x, (0,) if x.ndim == 1 else (0, 1))
-
-    return _at_least("atleast_2d", arys, lift)
+    return _at_least("atleast_2d", arys, lambda x: array(x, copy=False, ndmin=2))
 
 
 def atleast_3d(*arys: Any) -> Any:
@@ -363,15 +430,19 @@ def atleast_3d(*arys: Any) -> Any:
     places = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}
 
     def lift(x: Any) -> Any:
-        return x if x.ndim >= 3 else expand_dims(x, places[x.ndim])
+        return x if x.ndim >= 3 else lax.expand_dims(x, places[x.ndim])
 
     return _at_least("atleast_3d", arys, lift)
 
 
 def _at_least(name: str, arrays: Any, lift: Any) -> Any:
-    check_arraylike(name, *arrays)
-    lifted = [lift(asarray(x)) for x in arrays]
+    lifted = [lift(x) for x in ensure_arrays(name, *arrays)]
     return lifted[0] if len(lifted) == 1 else lifted
+
+
+def _parts(name: str, tup: Any) -> list[Any]:
+    """The arrays of a sequence, or the slices of one array."""
+    return list(asarray(tup)) if isinstance(tup, _ARRAYS) else ensure_arrays(name, *tup)
 
 
 def vstack(tup: Any, dtype: Any = None) -> Array:
@@ -381,7 +452,7 @@ def vstack(tup: Any, dtype: Any = None) -> Array:
     >>> jnp.vstack([jnp.arange(2), jnp.arange(2)]).shape
     (2, 2)
     """
-    return concatenate([atleast_2d(x) for x in tup], 0, dtype)
+    return concatenate([atleast_2d(x) for x in _parts("vstack", tup)], 0, dtype)
 
 
 def hstack(tup: Any, dtype: Any = None) -> Array:
@@ -391,8 +462,8 @@ def hstack(tup: Any, dtype: Any = None) -> Array:
     >>> jnp.hstack([jnp.arange(2), jnp.arange(2)]).shape
     (4,)
     """
-    parts = [atleast_1d(x) for x in tup]
-    return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype)
+    parts = [atleast_1d(x) for x in _parts("hstack", tup)]
+    return concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype)
 
 
 def dstack(tup: Any, dtype: Any = None) -> Array:
@@ -402,7 +473,7 @@ def dstack(tup: Any, dtype: Any = None) -> Array:
     >>> jnp.dstack([jnp.arange(2), jnp.arange(2)]).shape
     (1, 2, 2)
     """
-    return concatenate([atleast_3d(x) for x in tup], 2, dtype)
+    return concatenate([atleast_3d(x) for x in _parts("dstack", tup)], 2, dtype)
 
 
 def column_stack(tup: Any) -> Array:
@@ -412,8 +483,50 @@ def column_stack(tup: Any) -> Array:
     >>> jnp.column_stack([jnp.arange(3), jnp.arange(3)]).shape
     (3, 2)
     """
-    parts = [asarray(x) for x in tup]
-    return concatenate([x if x.ndim >= 2 else atleast_2d(x).T for x in parts], 1)
+    parts = _parts("column_stack", tup)
+    columns = [x if x.ndim >= 2 else transpose(atleast_2d(x)) for x in parts]
+    return concatenate(columns, 1)
+
+
+def block(arrays: Any) -> Array:
+    """An array put together from nested lists of blocks.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.block([[jnp.ones((1, 1)), jnp.zeros((1, 2))], [jnp.zeros((1, 3))]]).shape
+    (2, 3)
+    """
+    return _block(arrays)[0]
+
+
+def _block(blocks: Any) -> tuple[Any, int]:
+    """The array of a nested list, and the axis from the end that its parent joins along."""
+    if isinstance(blocks, tuple):
+        raise ValueError(f"block takes nested lists, not tuples: {blocks}")
+    if not isinstance(blocks, list):
+        return asarray(blocks), 1
+    if not blocks:
+        raise ValueError("block does not take empty lists")
+    parts, depths = zip(*(_block(b) for b in blocks), strict=True)
+    if len(set(depths)) > 1:
+        raise ValueError("block needs lists nested to one depth")
+    rank = max(depths[0], *(x.ndim for x in parts))
+    lifted = [lax.broadcast(x, (1,) * (rank - x.ndim)) if x.ndim < rank else x for x in parts]
+    return concatenate(lifted, -depths[0]), depths[0] + 1
+
+
+def append(arr: Any, values: Any, axis: int | None = None) -> Array:
+    """An array with values joined to its end.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.append(jnp.arange(2), 7)
+    Array([0, 1, 7], dtype=int32)
+    """
+    if axis is None:
+        return concatenate([ravel(arr), ravel(values)], 0)
+    return concatenate([arr, values], axis)
+
+
+# --- splitting and repeating ----------------------------------------------------------------------
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
@@ -437,28 +550,22 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array
 
 
 def _split(name: str, ary: Any, places: Any, axis: int) -> list[Array]:
-    check_arraylike(name, ary)
-    axis = canonical_axis(axis, np.ndim(ary))
-    total = np.shape(ary)[axis]
-    if isinstance(places, (int, np.integer)):
-        parts = int(places)
-        if parts < 1:
-            raise ValueError(f"{name} needs at least one section, got {parts}")
-        each, extra = divmod(total, parts)
-        if extra and name != "array_split":
-            raise ValueError(f"array of size {total} cannot be split into {parts} equal parts")
-        ends = np.cumsum([each + 1] * extra + [each] * (parts - extra))[:-1]
-    else:
-        ends = np.asarray([operator.index(i) for i in np.asarray(places)])
-        ends = np.clip(np.where(ends < 0, ends + total, ends), 0, total).astype(int)
-    bounds = [0, *(int(i) for i in ends), total]
-    if bounds == sorted(bounds):
-        return lax.split(ary, np.diff(bounds), axis)
-    x = lax_array(ary)
-    return [
-        lax.slice_in_dim(x, low, max(low, high), axis=axis)
-        for low, high in zip(bounds[:-1], bounds[1:], strict=True)
-    ]
+    x = ensure_array(name, ary)
+    axis = canonical_axis(concrete(axis, f"{name} needs a concrete axis"), x.ndim)
+    total = x.shape[axis]
+    if np.ndim(places):
+        why = f"{name} needs concrete places to split at"
+        ends = [operator.index(concrete(i, why)) for i in concrete(places, why)]
+        bounds = [0, *ends, total]
+        sizes = [high - low for low, high in itertools.pairwise(bounds)]
+        return list(lax.split(x, sizes, axis))
+    parts = int(concrete(places, f"{name} needs a concrete number of sections"))
+    each, extra = divmod(total, parts)
+    if extra and name != "array_split":
+        raise ValueError(
+            f"{name} cannot cut an axis of size {total} into {parts} equal parts; use array_split"
+        )
+    return list(lax.split(x, [each + 1] * extra + [each] * (parts - extra), axis))
 
 
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
@@ -468,8 +575,8 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     >>> len(jnp.hsplit(jnp.ones((2, 4)), 2))
     2
     """
-    a = asarray(ary)
-    return _split("hsplit", a, indices_or_sections, 0 if a.ndim == 1 else 1)
+    x = ensure_array("hsplit", ary)
+    return _split("hsplit", x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
@@ -499,42 +606,27 @@ def tile(A: Any, reps: Any) -> Array:
     >>> jnp.tile(jnp.arange(2), 2)
     Array([0, 1, 0, 1], dtype=int32)
     """
-    check_arraylike("tile", A)
+    x = ensure_array("tile", A)
     counts = canonical_shape(reps)
-    n = max(np.ndim(A), len(counts))
-    x = lax.broadcast_to_rank(lax_array(A), n)
-    return lax.tile(x, (1,) * (n - len(counts)) + counts)
+    counts = (1,) * (x.ndim - len(counts)) + counts
+    if len(counts) > x.ndim:
+        x = lax.expand_dims(x, range(len(counts) - x.ndim))
+    return lax.tile(x, counts)
 
 
-def flip(m: Any, axis: Any = None) -> Array:
-    """An array read backwards along some axes.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.flip(jnp.arange(3))
-    Array([2, 1, 0], dtype=int32)
-    """
-    check_arraylike("flip", m)
-    n = np.ndim(m)
-    axes = range(n) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
-    return lax.rev(m, [canonical_axis(i, n) for i in axes])
-
-
-def fliplr(m: Any) -> Array:
-    """A matrix with its columns reversed.
+def resize(a: Any, new_shape: Any) -> Array:
+    """An array of another shape, filled with the elements of ``a`` over and over.
 
     >>> import weft.numpy as jnp
-    >>> jnp.fliplr(jnp.array([[1, 2]]))
-    Array([[2, 1]], dtype=int32)
+    >>> jnp.resize(jnp.arange(2), (3,))
+    Array([0, 1, 0], dtype=int32)
     """
-    return flip(m, 1)
-
-
-def flipud(m: Any) -> Array:
-    """An array with its rows reversed.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.flipud(jnp.arange(2))
-    Array([1, 0], dtype=int32)
-    """
-    return flip(m, 0)
-
+    x = ravel(ensure_array("resize", a))
+    sizes = axis_tuple(new_shape)
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"resize needs sizes that are not negative, got {sizes}")
+    total = prod(sizes)
+    if x.size == 0 or total == 0:
+        return lax.full(sizes, 0, x.dtype)
+    repeated = tile(x, -(-total // x.size))
+    return reshape(lax.slice_in_dim(repeated, 0, total), sizes)

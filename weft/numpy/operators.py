@@ -8,7 +8,7 @@ import numpy as np
 
 from weft import lax
 from weft.core.array import Array
-from weft.numpy import creation, indexing, ufuncs
+from weft.numpy import creation, indexing, ufuncs, unary
 from weft.numpy.index_update import IndexUpdateHelper
 
 _OPERANDS = (Array, bool, int, float, complex, np.ndarray, np.generic)
@@ -82,18 +82,18 @@ def methods() -> dict[str, Any]:
         table[f"__r{name}__"] = _reflected(f"__r{name}__", function)
     for name, function in COMPARE.items():
         table[f"__{name}__"] = _binary(f"__{name}__", function)
-    table["__neg__"] = _unary(ufuncs.negative)
-    table["__pos__"] = _unary(ufuncs.positive)
-    table["__abs__"] = _unary(ufuncs.absolute)
-    table["__invert__"] = _unary(ufuncs.invert)
+    table["__neg__"] = _unary(unary.negative)
+    table["__pos__"] = _unary(unary.positive)
+    table["__abs__"] = _unary(unary.absolute)
+    table["__invert__"] = _unary(unary.invert)
     table["__getitem__"] = indexing.getitem
     table["__setitem__"] = _setitem
     table["at"] = property(IndexUpdateHelper)
     table["astype"] = creation.astype
     table["copy"] = creation.copy
-    table["conj"] = table["conjugate"] = ufuncs.conjugate
-    table["real"] = property(ufuncs.real)
-    table["imag"] = property(ufuncs.imag)
+    table["conj"] = table["conjugate"] = unary.conjugate
+    table["real"] = property(unary.real)
+    table["imag"] = property(unary.imag)
     table["reshape"] = _reshape
     return table
 

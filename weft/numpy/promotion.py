@@ -16,7 +16,9 @@ import numpy as np
 from weft import dtypes
 from weft.base import errors, knobs
 from weft.core.array import Array
-from weft.core.trace import Tracer, box, typeof
+from weft.core.jaxpr import Literal
+from weft.core.staging import StagingTrace
+from weft.core.trace import Tracer, box, state, typeof
 from weft.prims.convert import convert_element_type_p, convert_values
 from weft.prims.families import COMPLEX, FLOAT, NUMBER, kind_of, scalar
 from weft.prims.shape import broadcast_in_dim
@@ -54,14 +56,24 @@ def unwrapped(x: Any) -> Any:
 
 
 def as_array(x: Any) -> Any:
-    """A scalar or NumPy array as an array, whose values are known even while tracing."""
+    """A scalar or NumPy array as an array."""
     if isinstance(x, Array):
         return x
     x = unwrapped(x)
     if isinstance(x, Array):
         return x
     aval = typeof(x)
-    return box(np.array(x, aval.dtype), aval)
+    return constant(np.array(x, aval.dtype), aval)
+
+
+def constant(value: np.ndarray, aval: Any) -> Any:
+    """An array of data that nobody else will change; while staging, a constant of the program."""
+    trace = state.trace
+    if not isinstance(trace, StagingTrace):
+        return box(value, aval)
+    if value.ndim:
+        return trace.lift(box(value, aval))
+    return trace.literal(value.item() if aval.weak_type else value[()], aval)
 
 
 def ensure_array(name: str, x: Any) -> Any:
@@ -102,9 +114,14 @@ def convert_operand(x: Any, dtype: Any, weak: bool = False) -> Any:
         aval = x.aval
         if aval.dtype == dtype and aval.weak_type == weak:
             return x
-        if aval.shape or isinstance(x, Tracer) or isinstance(dtype, dtypes.ExtendedDType):
+        if aval.shape or isinstance(dtype, dtypes.ExtendedDType):
             return _bind_conversion(x, dtype, weak)
-        return _known_scalar(np.asarray(x), dtype, weak)
+        if not isinstance(x, Tracer):
+            return _known_scalar(np.asarray(x), dtype, weak)
+        written = getattr(x, "var", None)
+        if type(written) is Literal:
+            return _known_scalar(np.asarray(written.val, aval.dtype), dtype, weak)
+        return _bind_conversion(x, dtype, weak)
     if type(x) in _PLAIN:
         if weak:
             kind = dtypes.scalar_type_of(dtype)

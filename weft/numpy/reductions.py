@@ -1,25 +1,56 @@
-"""Reductions with NumPy's names: sums, extremes, means, variances, truth, cumulation."""
+"""Reductions with NumPy's names: sums, extremes, means, variances, truth, running sums."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from math import prod as _prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from weft import dtypes, lax
 from weft.core.array import Array
-from weft.core.trace import typeof
+from weft.core.trace import axis_size, typeof
 from weft.lax.shape import canonical_axis
+from weft.numpy.broadcasting import broadcast_to, choose_where, expand_to, filled
 from weft.numpy.creation import asarray
-from weft.numpy.manipulation import broadcast_to, ravel
-from weft.numpy.promotion import check_arraylike, convert_operand, promote_dtypes_inexact
-from weft.numpy.ufuncs import isnan, lax_array, maximum, minimum, not_equal
-from weft.prims.families import COMPLEX, FLOAT, const, kind_of, scalar
+from weft.numpy.manipulation import ravel
+from weft.numpy.promotion import (
+    as_array,
+    concrete,
+    convert_operand,
+    convert_staged,
+    ensure_array,
+    ensure_arrays,
+    promote_args,
+    promote_dtypes_inexact,
+)
+from weft.numpy.ufuncs import equal, isclose, multiply, true_divide
+from weft.numpy.unary import isnan
+from weft.prims.families import BOOL, COMPLEX, FLOAT, INTEGER, UINT, const, kind_of, scalar
+
+_BOOL, _FLOAT32 = np.dtype(np.bool_), np.dtype(np.float32)
+_INEXACT = FLOAT | COMPLEX
+
+Axis = Any
 
 
-def canonical_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+# --- axes and dtypes ------------------------------------------------------------------------------
+
+
+def static_axes(name: str, axis: Axis) -> Any:
+    """An axis argument as None, an integer or a tuple; traced values are refused."""
+    if axis is None or type(axis) is int:
+        return axis
+    axis = concrete(axis, f"{name} needs a concrete axis")
+    try:
+        return operator.index(axis)
+    except TypeError:
+        return tuple(i if isinstance(i, str) else operator.index(i) for i in axis)
+
+
+def canonical_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
     """The axes to reduce, counted from the front; all of them for None."""
     if axis is None:
         return tuple(range(ndim))
@@ -30,92 +61,195 @@ def canonical_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return fixed
 
 
-def _no_out(name: str, out: Any) -> None:
+def split_names(axis: Axis) -> tuple[Any, tuple[str, ...]]:
+    """Positional axes, and the names of mapped axes among them."""
+    if isinstance(axis, str):
+        return (), (axis,)
+    if isinstance(axis, tuple):
+        names = tuple(a for a in axis if isinstance(a, str))
+        if names:
+            return tuple(a for a in axis if not isinstance(a, str)), names
+    return axis, ()
+
+
+def refuse_out(name: str, out: Any) -> None:
+    """Raise if an array to write to was given."""
     if out is not None:
-        raise NotImplementedError(
-            f"the out argument of {name} is not supported: arrays are immutable"
-        )
+        raise NotImplementedError(f"{name} has no out argument: arrays are immutable")
 
 
-def _keep(result: Any, axes: tuple[int, ...], shape: tuple[int, ...], keepdims: bool) -> Any:
-    """A reduction's result, with its reduced axes at size 1 if asked for."""
-    return lax.expand_dims(result, sorted(axes)) if keepdims and axes else result
+def check_where(name: str, where: Any) -> Any:
+    """A mask as an array, checked to be boolean."""
+    if where is None:
+        return None
+    where = ensure_array(name, where)
+    if where.dtype != np.bool_:
+        raise ValueError(f"{name} needs a boolean array for where, got dtype {where.dtype}")
+    return where
 
 
-def _masked(x: Any, where: Any, fill: Any) -> Any:
-    """``x`` with ``fill`` where the mask does not hold."""
-    shape = np.broadcast_shapes(np.shape(x), np.shape(where))
-    mask = broadcast_to(where, shape)
-    return lax.select(mask, broadcast_to(x, shape), lax.full(shape, fill, typeof(x).dtype))
+def _wide(dtype: Any) -> Any:
+    """The dtype that sums of 16-bit floats are computed in."""
+    return _FLOAT32 if dtype.name in ("float16", "bfloat16") else dtype
+
+
+def promote_integer_dtype(dtype: Any) -> Any:
+    """At least the default width for bools and integers."""
+    kind = kind_of(dtype)
+    if kind == BOOL:
+        return dtypes.default_int_dtype()
+    if not kind & INTEGER:
+        return dtype
+    wide = dtypes.default_uint_dtype() if kind == UINT else dtypes.default_int_dtype()
+    return wide if dtypes.itemsize_bits(dtype) < dtypes.itemsize_bits(wide) else dtype
+
+
+# --- the general reduction ------------------------------------------------------------------------
+
+
+class Reduction(NamedTuple):
+    """What tells one reduction from another."""
+
+    name: str
+    reduce: Callable[..., Any]
+    combine: Callable[..., Any]
+    identity: Any
+    has_identity: bool = True
+    bool_reduce: Callable[..., Any] | None = None
+    bool_combine: Callable[..., Any] | None = None
+    prepare: Callable[[Any], Any] | None = None
+    widen: bool = False
+    across: Callable[..., Any] | None = None  # over named axes
+
+
+def _as_numeric(x: Any) -> Any:
+    if x.aval.dtype != np.bool_:
+        return x
+    return convert_operand(x, np.dtype(np.int32))
+
+
+def as_bool(x: Any) -> Any:
+    """Truth of elements; of complex numbers, that of their real part."""
+    if kind_of(x.aval.dtype) == COMPLEX:
+        x = lax.real(x)
+    return as_array(convert_operand(x, _BOOL))
+
+
+def _require_integer(x: Any) -> Any:
+    if not kind_of(x.aval.dtype) & (BOOL | INTEGER):
+        raise ValueError(f"this reduction needs integers, got dtype {x.aval.dtype}")
+    return x
+
+
+_SUM = Reduction(
+    "sum",
+    lax.reduce_sum,
+    lax.add,
+    0,
+    bool_reduce=lax.reduce_or,
+    bool_combine=lax.bitwise_or,
+    prepare=_as_numeric,
+    widen=True,
+    across=lax.psum,
+)
+_PROD = Reduction(
+    "prod",
+    lax.reduce_prod,
+    lax.mul,
+    1,
+    bool_reduce=lax.reduce_and,
+    bool_combine=lax.bitwise_and,
+    prepare=_as_numeric,
+    widen=True,
+)
+_MAX = Reduction("max", lax.reduce_max, lax.max, -np.inf, has_identity=False, across=lax.pmax)
+_MIN = Reduction("min", lax.reduce_min, lax.min, np.inf, has_identity=False, across=lax.pmin)
+_ALL = Reduction("all", lax.reduce_and, lax.bitwise_and, True, prepare=as_bool)
+_ANY = Reduction("any", lax.reduce_or, lax.bitwise_or, False, prepare=as_bool)
+_XOR = Reduction("logical_xor", lax.reduce_xor, lax.bitwise_xor, False, prepare=as_bool)
+_BIT_AND = Reduction("bitwise_and", lax.reduce_and, lax.bitwise_and, -1, prepare=_require_integer)
+_BIT_OR = Reduction("bitwise_or", lax.reduce_or, lax.bitwise_or, 0, prepare=_require_integer)
+_BIT_XOR = Reduction("bitwise_xor", lax.reduce_xor, lax.bitwise_xor, 0, prepare=_require_integer)
+
+
+def _identity(rule: Reduction, dtype: Any) -> Any:
+    """The value that masked elements are replaced by."""
+    value, kind = rule.identity, kind_of(dtype)
+    if kind == BOOL:
+        return np.bool_(value > 0 or value is True or rule is _BIT_AND)
+    if kind & INTEGER:
+        if value in (np.inf, -np.inf):
+            info = dtypes.iinfo(dtype)
+            return scalar(dtype, info.min if value < 0 else info.max)
+        return np.array(value).astype(dtype)[()]
+    if value in (np.inf, -np.inf) and kind == FLOAT and not dtypes.supports_inf(dtype):
+        info = dtypes.finfo(dtype)
+        return scalar(dtype, float(info.min if value < 0 else info.max))
+    return scalar(dtype, value)
 
 
 def _reduce(
-    name: str,
+    rule: Reduction,
     a: Any,
-    axis: Any,
-    *,
+    axis: Axis,
+    dtype: Any,
     out: Any,
     keepdims: bool,
     initial: Any,
     where: Any,
-    identity: Any,
-    reduce: Callable[..., Any],
-    combine: Callable[..., Any],
-    dtype: Any = None,
     promote_integers: bool = False,
-    widen: bool = False,
 ) -> Array:
-    check_arraylike(name, a)
-    _no_out(name, out)
-    aval = typeof(a)
-    result_dtype = _result_dtype(aval, dtype, promote_integers, name)
-    computation = result_dtype
-    if widen and result_dtype.name in ("float16", "bfloat16"):
-        computation = np.dtype(np.float32)
-    axes = canonical_axes(axis, aval.ndim)
-    if identity is None and initial is None:
-        if where is not None:
-            raise ValueError(
-                f"{name} over a mask needs an initial value: it has no result for no elements"
-            )
-        if 0 in [aval.shape[i] for i in axes]:
-            raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
-    weak = aval.weak_type and dtype is None and result_dtype == aval.dtype
-    x = convert_operand(a, computation, weak and computation == aval.dtype)
-    start = scalar(computation, 0)
-    if identity is not None or initial is not None:
-        fill = identity if identity is not None else initial
-        start = fill(computation) if callable(fill) else convert_operand(fill, computation, False)
-    if where is not None:
-        x = _masked(x, where, start)
-        axes = canonical_axes(axis, np.ndim(x))
-    result = reduce(lax_array(x), axes)
-    if initial is not None:
-        result = combine(convert_operand(initial, computation, False), result)
-    result = _keep(result, axes, np.shape(x), keepdims)
-    return convert_operand(result, result_dtype, weak)
-
-
-def _result_dtype(aval: Any, dtype: Any, promote_integers: bool, name: str) -> Any:
+    name = rule.name
+    refuse_out(name, out)
+    x = ensure_array(name, a)
+    where = check_where(name, where)
+    if initial is None and not rule.has_identity and where is not None:
+        raise ValueError(
+            f"{name} over a mask needs an initial value: it has no result for no elements"
+        )
+    if rule.prepare is not None:
+        x = rule.prepare(x)
+    positional, names = split_names(static_axes(name, axis))
+    axes = canonical_axes(positional, x.ndim)
+    if initial is None and not rule.has_identity:
+        for i in axes:
+            if x.shape[i] == 0:
+                raise ValueError(
+                    f"zero-size array to reduction operation {name} which has no identity"
+                )
     if dtype is not None:
-        return dtypes.check_user_dtype(dtype, name)
-    if not promote_integers:
-        return aval.dtype
-    own = aval.dtype
-    if own == np.bool_:
-        return dtypes.default_int_dtype()
-    if dtypes.issubdtype(own, np.unsignedinteger):
-        wide = dtypes.canonicalize_dtype(np.uint64)
-        return wide if own.itemsize < wide.itemsize else own
-    if dtypes.issubdtype(own, np.integer):
-        wide = dtypes.default_int_dtype()
-        return wide if own.itemsize < wide.itemsize else own
-    return own
+        result_dtype = working = dtypes.check_user_dtype(dtype, name)
+    else:
+        result_dtype = promote_integer_dtype(x.dtype) if promote_integers else x.dtype
+        working = _wide(result_dtype) if rule.widen else result_dtype
+    x = convert_operand(x, working)
+    by_bool = working == np.bool_ and rule.bool_reduce is not None
+    reduce = rule.bool_reduce if by_bool else rule.reduce
+    if where is not None:
+        x = choose_where(where, x, _identity(rule, working))
+    result = reduce(x, axes)  # type: ignore[misc]
+    if names:
+        result = _across(rule, result, names)
+    if initial is not None:
+        start = convert_operand(initial, working)
+        if np.shape(start):
+            raise ValueError(f"{name} needs a scalar initial value, got {np.shape(start)}")
+        combine = rule.bool_combine if by_bool else rule.combine
+        result = combine(start, result)  # type: ignore[misc]
+    if keepdims:
+        result = lax.expand_dims(result, axes)
+    return as_array(convert_operand(result, result_dtype))
+
+
+def _across(rule: Reduction, x: Any, names: Sequence[str]) -> Any:
+    if rule.across is None:
+        raise NotImplementedError(f"{rule.name} does not reduce over named axes")
+    return rule.across(x, tuple(names))
 
 
 def sum(
     a: Any,
-    axis: Any = None,
+    axis: Axis = None,
     dtype: Any = None,
     out: None = None,
     keepdims: bool = False,
@@ -129,26 +263,12 @@ def sum(
     >>> jnp.sum(jnp.ones((2, 3)), axis=0)
     Array([2., 2., 2.], dtype=float32)
     """
-    return _reduce(
-        "sum",
-        a,
-        axis,
-        out=out,
-        keepdims=keepdims,
-        initial=initial,
-        where=where,
-        identity=0,
-        reduce=lambda x, axes: lax.reduce_sum(x, axes),
-        combine=lax.add,
-        dtype=dtype,
-        promote_integers=promote_integers,
-        widen=True,
-    )
+    return _reduce(_SUM, a, axis, dtype, out, keepdims, initial, where, promote_integers)
 
 
 def prod(
     a: Any,
-    axis: Any = None,
+    axis: Axis = None,
     dtype: Any = None,
     out: None = None,
     keepdims: bool = False,
@@ -162,26 +282,12 @@ def prod(
     >>> jnp.prod(jnp.array([1, 2, 3])).item()
     6
     """
-    return _reduce(
-        "prod",
-        a,
-        axis,
-        out=out,
-        keepdims=keepdims,
-        initial=initial,
-        where=where,
-        identity=1,
-        reduce=lambda x, axes: lax.reduce_prod(x, axes),
-        combine=lax.mul,
-        dtype=dtype,
-        promote_integers=promote_integers,
-        widen=True,
-    )
+    return _reduce(_PROD, a, axis, dtype, out, keepdims, initial, where, promote_integers)
 
 
 def max(
     a: Any,
-    axis: Any = None,
+    axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = None,
@@ -193,23 +299,12 @@ def max(
     >>> jnp.max(jnp.array([1, 3, 2])).item()
     3
     """
-    return _reduce(
-        "max",
-        a,
-        axis,
-        out=out,
-        keepdims=keepdims,
-        initial=initial,
-        where=where,
-        identity=None,
-        reduce=lambda x, axes: lax.reduce_max(x, axes),
-        combine=lax.max,
-    )
+    return _reduce(_MAX, a, axis, None, out, keepdims, initial, where)
 
 
 def min(
     a: Any,
-    axis: Any = None,
+    axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = None,
@@ -221,30 +316,14 @@ def min(
     >>> jnp.min(jnp.array([1, 3, 2])).item()
     1
     """
-    return _reduce(
-        "min",
-        a,
-        axis,
-        out=out,
-        keepdims=keepdims,
-        initial=initial,
-        where=where,
-        identity=None,
-        reduce=lambda x, axes: lax.reduce_min(x, axes),
-        combine=lax.min,
-    )
+    return _reduce(_MIN, a, axis, None, out, keepdims, initial, where)
 
 
 amax, amin = max, min
 
 
-def _truth(a: Any) -> Any:
-    x = lax_array(a)
-    return x if x.dtype == np.bool_ else lax.convert_element_type(x, np.bool_)
-
-
 def all(
-    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
+    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
 ) -> Array:
     """Whether all elements are true.
 
@@ -252,23 +331,11 @@ def all(
     >>> jnp.all(jnp.array([True, False])).item()
     False
     """
-    check_arraylike("all", a)
-    return _reduce(
-        "all",
-        _truth(a),
-        axis,
-        out=out,
-        keepdims=keepdims,
-        initial=None,
-        where=where,
-        identity=True,
-        reduce=lambda x, axes: lax.reduce_and(x, axes),
-        combine=lax.bitwise_and,
-    )
+    return _reduce(_ALL, a, axis, None, out, keepdims, None, where)
 
 
 def any(
-    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
+    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
 ) -> Array:
     """Whether any element is true.
 
@@ -276,56 +343,74 @@ def any(
     >>> jnp.any(jnp.array([True, False])).item()
     True
     """
-    check_arraylike("any", a)
-    return _reduce(
-        "any",
-        _truth(a),
-        axis,
-        out=out,
-        keepdims=keepdims,
-        initial=None,
-        where=where,
-        identity=False,
-        reduce=lambda x, axes: lax.reduce_or(x, axes),
-        combine=lax.bitwise_or,
-    )
+    return _reduce(_ANY, a, axis, None, out, keepdims, None, where)
 
 
-def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+def _ufunc_reduction(rule: Reduction) -> Callable[..., Array]:
+    """A reduction with the arguments of a ufunc's ``reduce``."""
+
+    def reduce(
+        a: Any,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Array:
+        return _reduce(rule, a, axis, dtype, out, keepdims, initial, where)
+
+    reduce.__name__ = reduce.__qualname__ = f"reduce_{rule.name}"
+    return reduce
+
+
+reduce_max, reduce_min = _ufunc_reduction(_MAX), _ufunc_reduction(_MIN)
+reduce_logical_and, reduce_logical_or = _ufunc_reduction(_ALL), _ufunc_reduction(_ANY)
+reduce_logical_xor = _ufunc_reduction(_XOR)
+reduce_bitwise_and, reduce_bitwise_or = _ufunc_reduction(_BIT_AND), _ufunc_reduction(_BIT_OR)
+reduce_bitwise_xor = _ufunc_reduction(_BIT_XOR)
+
+
+def count_nonzero(a: Any, axis: Axis = None, keepdims: bool = False) -> Array:
     """How many elements are not zero.
 
     >>> import weft.numpy as jnp
     >>> jnp.count_nonzero(jnp.array([0, 1, 2])).item()
     2
     """
-    check_arraylike("count_nonzero", a)
-    nonzero = not_equal(a, const(lax_array(a), 0))
+    x = ensure_array("count_nonzero", a)
+    nonzero = lax.ne(x, const(x, 0))
     return sum(nonzero, axis=axis, dtype=dtypes.default_int_dtype(), keepdims=keepdims)
 
 
-def _mean_dtype(a: Any, dtype: Any, name: str) -> tuple[Any, Any]:
-    """Dtypes of the result and of the computation of a mean."""
-    if dtype is None:
-        result = dtypes.to_inexact_dtype(dtypes.dtype(a))
-    else:
-        result = dtypes.check_user_dtype(dtype, name)
-    computation = result
-    if result.name in ("float16", "bfloat16"):
-        computation = np.dtype(np.float32)
-    return result, computation
+def ptp(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
+    """The largest element less the smallest.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.ptp(jnp.array([1, 4])).item()
+    3
+    """
+    x = ensure_array("ptp", a)
+    refuse_out("ptp", out)
+    return lax.sub(max(x, axis, keepdims=keepdims), min(x, axis, keepdims=keepdims))
 
 
-def _count(a: Any, axes: tuple[int, ...], where: Any, keepdims: bool, dtype: Any) -> Any:
+# --- means and variances --------------------------------------------------------------------------
+
+
+def _count(x: Any, axis: Axis, where: Any, keepdims: bool, dtype: Any) -> Any:
     """How many elements each result is made of."""
-    if where is None:
-        return scalar(dtype, _prod(np.shape(a)[i] for i in axes))
-    mask = broadcast_to(where, np.broadcast_shapes(np.shape(a), np.shape(where)))
-    return sum(mask, axis=axes, dtype=dtype, keepdims=keepdims)
+    if where is not None:
+        return sum(broadcast_to(where, x.shape), axis, dtype=dtype, keepdims=keepdims)
+    positional, names = split_names(static_axes("mean", axis))
+    axes = canonical_axes(positional, x.ndim)
+    mapped = _prod(axis_size(name) for name in names)
+    return scalar(dtype, _prod(x.shape[i] for i in axes) * mapped)
 
 
 def mean(
     a: Any,
-    axis: Any = None,
+    axis: Axis = None,
     dtype: Any = None,
     out: None = None,
     keepdims: bool = False,
@@ -338,18 +423,21 @@ def mean(
     >>> jnp.mean(jnp.array([1.0, 3.0])).item()
     2.0
     """
-    check_arraylike("mean", a)
-    _no_out("mean", out)
-    result, computation = _mean_dtype(a, dtype, "mean")
-    axes = canonical_axes(axis, np.ndim(a))
-    count = _count(a, axes, where, keepdims, computation)
-    total = sum(a, axis=axes, dtype=computation, keepdims=keepdims, where=where)
-    weak = typeof(a).weak_type and dtype is None and typeof(a).dtype == result
-    return convert_operand(lax.div(total, count), result, weak)
+    x = ensure_array("mean", a)
+    where = check_where("mean", where)
+    refuse_out("mean", out)
+    if dtype is None:
+        result = dtypes.to_inexact_dtype(x.dtype)
+        working = _wide(result)
+    else:
+        result = working = dtypes.check_user_dtype(dtype, "mean")
+    count = _count(x, axis, where, keepdims, working)
+    total = sum(x, axis, dtype=working, keepdims=keepdims, where=where)
+    return as_array(convert_operand(lax.div(total, count), result))
 
 
 def average(
-    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
+    a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, keepdims: bool = False
 ) -> Any:
     """Weighted mean.
 
@@ -357,34 +445,43 @@ def average(
     >>> jnp.average(jnp.array([1.0, 3.0]), weights=jnp.array([3.0, 1.0])).item()
     1.5
     """
-    check_arraylike("average", a)
     if weights is None:
-        result = mean(a, axis=axis, keepdims=keepdims)
-        axes = canonical_axes(axis, np.ndim(a))
-        count = _prod(np.shape(a)[i] for i in axes)
-        weight_sum = lax.full(result.shape, scalar(result.dtype, count))
-        return (result, weight_sum) if returned else result
-    check_arraylike("average", weights)
-    a, weights = promote_dtypes_inexact(a, weights)
-    a, weights = lax_array(a), lax_array(weights)
-    if a.shape != weights.shape:
-        if axis is None or isinstance(axis, tuple):
-            raise ValueError("average needs an integer axis when weights and a differ in shape")
-        if weights.ndim != 1 or weights.shape[0] != a.shape[axis]:
-            raise ValueError(
-                f"average needs weights of shape {a.shape} or ({a.shape[axis]},), got"
-                f" {weights.shape}"
-            )
-        place = canonical_axis(axis, a.ndim)
-        weights = lax.broadcast_in_dim(weights, a.shape, (place,))
-    weight_sum = sum(weights, axis=axis, keepdims=keepdims)
-    result = lax.div(sum(lax.mul(a, weights), axis=axis, keepdims=keepdims), weight_sum)
-    return (result, weight_sum) if returned else result
+        (x,) = promote_dtypes_inexact(ensure_array("average", a))
+        result = mean(x, axis=axis, keepdims=keepdims)
+        axes = canonical_axes(static_axes("average", axis), np.ndim(x))
+        count = _prod(np.shape(x)[i] for i in axes)
+        total: Any = filled((), scalar(result.dtype, count))
+    else:
+        x, weights = promote_dtypes_inexact(*ensure_arrays("average", a, weights))
+        weights = _spread_weights(as_array(x), as_array(weights), axis)
+        total = sum(weights, axis=axis, keepdims=keepdims)
+        result = true_divide(sum(multiply(x, weights), axis=axis, keepdims=keepdims), total)
+    if not returned:
+        return result
+    return result, expand_to(total, result.shape)
+
+
+def _spread_weights(x: Any, weights: Any, axis: Axis) -> Any:
+    """Weights given along some axes only, at a rank where they broadcast."""
+    if x.shape == weights.shape:
+        return weights
+    if axis is None:
+        raise ValueError(
+            f"average needs an axis when weights, of shape {weights.shape}, and the array, of"
+            f" shape {x.shape}, differ"
+        )
+    axes = canonical_axes(static_axes("average", axis), x.ndim)
+    if weights.shape != tuple(x.shape[i] for i in axes):
+        raise ValueError(
+            f"average needs weights of shape {x.shape} or of its axes {axes}, got {weights.shape}"
+        )
+    sizes = tuple(n if i in axes else 1 for i, n in enumerate(x.shape))
+    return lax.reshape(weights, sizes, tuple(int(i) for i in np.argsort(axes)))
 
 
 def var(
     a: Any,
-    axis: Any = None,
+    axis: Axis = None,
     dtype: Any = None,
     out: None = None,
     ddof: int = 0,
@@ -400,58 +497,60 @@ def var(
     >>> jnp.var(jnp.array([1.0, 3.0])).item()
     1.0
     """
-    check_arraylike("var", a)
-    _no_out("var", out)
-    if correction is not None:
-        if ddof:
-            raise ValueError("give ddof or correction to var, not both")
-        ddof = correction
-    if dtype is not None and not dtypes.issubdtype(dtype, np.inexact):
-        raise ValueError(f"var needs an inexact dtype, got {dtype}")
-    result, computation = _var_dtypes(a, dtype)
-    x = convert_operand(lax_array(a), computation, False)
-    axes = canonical_axes(axis, np.ndim(a))
-    center = _mean_kept(x, axes, where) if mean is None else convert_operand(mean, computation, False)
-    centered = lax.sub(x, _raise_rank(center, x.ndim))
-    if kind_of(computation) == COMPLEX:
-        squares = lax.add(lax.square(lax.real(centered)), lax.square(lax.imag(centered)))
-    else:
-        squares = lax.square(centered)
-    real_dtype = typeof(squares).dtype
-    count = _count(a, axes, where, keepdims, real_dtype)
-    normalizer = lax.sub(count, convert_operand(ddof, real_dtype, False))
-    total = sum(squares, axis=axes, keepdims=keepdims, where=where)
-    ratio = lax.div(total, normalizer)
-    enough = lax.gt(normalizer, const(normalizer, 0))
-    safe = lax.select(
-        broadcast_to(enough, np.shape(ratio)), ratio, lax.full_like(ratio, np.nan)
-    )
-    return convert_operand(safe, result, False)
+    x = ensure_array("var", a)
+    where = check_where("var", where)
+    refuse_out("var", out)
+    correction = _one_correction("var", ddof, correction)
+    working, result_dtype = variance_dtypes(x.dtype, dtype)
+    x = convert_operand(x, working)
+    center = _center(x, axis, where, mean, working)
+    centered = lax.sub(x, center)
+    squares = squared_size(centered)
+    real = typeof(squares).dtype
+    count = _count(x, axis, where, keepdims, real)
+    normalizer = lax.sub(count, convert_staged(correction, real))
+    total = sum(squares, axis, dtype=real, keepdims=keepdims, where=where)
+    ratio = convert_operand(lax.div(total, normalizer), result_dtype)
+    return choose_where(lax.gt(normalizer, scalar(real, 0)), ratio, np.nan)
 
 
-def _mean_kept(x: Any, axes: tuple[int, ...], where: Any) -> Any:
-    total = sum(x, axis=axes, keepdims=True, where=where)
-    return lax.div(total, _count(x, axes, where, True, typeof(x).dtype))
+def _one_correction(name: str, ddof: Any, correction: Any) -> Any:
+    if correction is None:
+        return ddof
+    if not isinstance(ddof, int) or ddof != 0:
+        raise ValueError(f"give ddof or correction to {name}, not both")
+    return correction
 
 
-def _raise_rank(x: Any, ndim: int) -> Any:
-    return lax.broadcast_to_rank(lax_array(x), ndim) if np.ndim(x) else x
+def _center(x: Any, axis: Axis, where: Any, given: Any, dtype: Any) -> Any:
+    if given is not None:
+        return convert_operand(ensure_array("var", given), dtype)
+    return mean(x, axis, dtype=dtype, keepdims=True, where=where)
 
 
-def _var_dtypes(a: Any, dtype: Any) -> tuple[Any, Any]:
-    own = dtypes.to_inexact_dtype(dtypes.dtype(a))
-    result = own if dtype is None else dtypes.check_user_dtype(dtype, "var")
-    computation = dtypes.promote_types(own, result)
-    if computation.name in ("float16", "bfloat16"):
-        computation = np.dtype(np.float32)
-    if kind_of(result) == COMPLEX:
-        result = np.dtype(np.float64 if result == np.complex128 else np.float32)
-    return result, computation
+def squared_size(x: Any) -> Any:
+    """``|x|**2``, real for complex numbers."""
+    if kind_of(typeof(x).dtype) == COMPLEX:
+        return lax.real(lax.mul(x, lax.conj(x)))
+    return lax.square(x)
+
+
+def variance_dtypes(own: Any, dtype: Any) -> tuple[Any, Any]:
+    """Dtypes that a variance is computed in and returned in."""
+    if dtype is not None:
+        result = dtypes.check_user_dtype(dtype, "var")
+        if kind_of(own) == COMPLEX and kind_of(result) != COMPLEX:
+            raise ValueError("var of complex numbers needs a complex dtype, or none")
+        return _wide(result), result
+    if not kind_of(own) & _INEXACT:
+        result = dtypes.to_inexact_dtype(own)
+        return _wide(result), result
+    return _wide(own), dtypes.to_floating_dtype(own)
 
 
 def std(
     a: Any,
-    axis: Any = None,
+    axis: Axis = None,
     dtype: Any = None,
     out: None = None,
     ddof: int = 0,
@@ -467,51 +566,31 @@ def std(
     >>> jnp.std(jnp.array([1.0, 3.0])).item()
     1.0
     """
-    if dtype is not None and not dtypes.issubdtype(dtype, np.inexact):
+    refuse_out("std", out)
+    if dtype is not None and not dtypes.issubdtype(dtypes.check_user_dtype(dtype), np.inexact):
         raise ValueError(f"std needs an inexact dtype, got {dtype}")
-    return lax.sqrt(
-        var(
-            a,
-            axis=axis,
-            dtype=dtype,
-            out=out,
-            ddof=ddof,
-            keepdims=keepdims,
-            where=where,
-            mean=mean,
-            correction=correction,
-        )
-    )
+    correction = _one_correction("std", ddof, correction)
+    options = {"keepdims": keepdims, "where": where, "mean": mean, "correction": correction}
+    return lax.sqrt(var(a, axis=axis, dtype=dtype, **options))
 
 
-def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:
-    """The largest element less the smallest.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.ptp(jnp.array([1, 4])).item()
-    3
-    """
-    check_arraylike("ptp", a)
-    _no_out("ptp", out)
-    return lax.sub(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
+# --- positions ------------------------------------------------------------------------------------
 
 
-def _arg_extreme(name: str, a: Any, axis: Any, out: Any, keepdims: Any, rule: Any) -> Array:
-    check_arraylike(name, a)
-    _no_out(name, out)
-    x = lax_array(a)
+def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any, rule: Any) -> Array:
+    x = ensure_array(name, a)
+    refuse_out(name, out)
     ndim = x.ndim
     if axis is None:
-        flat = ravel(x)
-        if flat.shape[0] == 0:
-            raise ValueError(f"attempt to get {name} of an empty sequence")
-        result = rule(flat, 0, dtypes.default_int_dtype())
-        return lax.expand_dims(result, range(ndim)) if keepdims else result
-    place = canonical_axis(axis, ndim)
+        x, places = ravel(x), tuple(range(ndim))
+        place = 0
+    else:
+        place = canonical_axis(concrete(axis, f"{name} needs a concrete axis"), ndim)
+        places = (place,)
     if x.shape[place] == 0:
         raise ValueError(f"attempt to get {name} of an empty sequence")
     result = rule(x, place, dtypes.default_int_dtype())
-    return lax.expand_dims(result, (place,)) if keepdims else result
+    return lax.expand_dims(result, places) if keepdims else result
 
 
 def argmax(a: Any, axis: int | None = None, out: None = None, keepdims: Any = None) -> Array:
@@ -521,7 +600,7 @@ def argmax(a: Any, axis: int | None = None, out: None = None, keepdims: Any = No
     >>> jnp.argmax(jnp.array([1, 3, 2])).item()
     1
     """
-    return _arg_extreme("argmax", a, axis, out, keepdims, lax.argmax)
+    return _position("argmax", a, axis, out, keepdims, lax.argmax)
 
 
 def argmin(a: Any, axis: int | None = None, out: None = None, keepdims: Any = None) -> Array:
@@ -531,23 +610,31 @@ def argmin(a: Any, axis: int | None = None, out: None = None, keepdims: Any = No
     >>> jnp.argmin(jnp.array([1, 3, 2])).item()
     0
     """
-    return _arg_extreme("argmin", a, axis, out, keepdims, lax.argmin)
+    return _position("argmin", a, axis, out, keepdims, lax.argmin)
 
 
-def _cumulate(name: str, a: Any, axis: Any, dtype: Any, out: Any, rule: Any) -> Array:
-    check_arraylike(name, a)
-    _no_out(name, out)
-    x = lax_array(a)
-    if axis is None:
-        x, axis = ravel(x), 0
-    axis = canonical_axis(axis, x.ndim)
+# --- running sums and products --------------------------------------------------------------------
+
+
+def cumulate(
+    name: str, a: Any, axis: Any, dtype: Any, out: Any, rule: Any, promote: bool = False
+) -> Array:
+    """Running results of a binary function along an axis."""
+    x = ensure_array(name, a)
+    refuse_out(name, out)
+    if axis is None or x.ndim == 0:
+        x = lax.reshape(x, (x.size,))
+    place = canonical_axis(0 if axis is None else axis, x.ndim)
     if dtype is None:
-        wanted = dtypes.default_int_dtype() if x.dtype == np.bool_ else x.dtype
+        widened = promote or x.dtype == np.bool_
+        result = working = promote_integer_dtype(x.dtype) if widened else x.dtype
     else:
-        wanted = dtypes.check_user_dtype(dtype, name)
-    if wanted == np.bool_:
-        raise ValueError(f"{name} needs a numeric dtype, got bool")
-    return rule(convert_operand(x, wanted, x.weak_type and wanted == x.dtype), axis)
+        result = working = dtypes.check_user_dtype(dtype, name)
+        if result == np.bool_:
+            if x.dtype != np.bool_:
+                x = lax.ne(x, const(x, 0))
+            working = promote_integer_dtype(result)
+    return as_array(convert_operand(rule(convert_operand(x, working), place), result))
 
 
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
@@ -557,7 +644,7 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Arr
     >>> jnp.cumsum(jnp.array([1, 2, 3]))
     Array([1, 3, 6], dtype=int32)
     """
-    return _cumulate("cumsum", a, axis, dtype, out, lax.cumsum)
+    return cumulate("cumsum", a, axis, dtype, out, lax.cumsum)
 
 
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
@@ -567,54 +654,90 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Ar
     >>> jnp.cumprod(jnp.array([1, 2, 3]))
     Array([1, 2, 6], dtype=int32)
     """
-    return _cumulate("cumprod", a, axis, dtype, out, lax.cumprod)
+    return cumulate("cumprod", a, axis, dtype, out, lax.cumprod)
 
 
-def _without_nan(name: str, a: Any, fill: Any) -> Any:
-    check_arraylike(name, a)
-    x = lax_array(a)
-    if not kind_of(x.dtype) & (FLOAT | COMPLEX):
-        return x, None
-    missing = isnan(x)
-    return lax.select(missing, lax.full_like(x, fill), x), missing
-
-
-def nansum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
+def cumulative_sum(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Array:
-    """Sum of the elements that are numbers.
+    """Running sums along an axis, from zero on if asked for.
 
     >>> import weft.numpy as jnp
-    >>> jnp.nansum(jnp.array([1.0, jnp.nan])).item()
-    1.0
+    >>> jnp.cumulative_sum(jnp.array([1, 2, 3]), include_initial=True)
+    Array([0, 1, 3, 6], dtype=int32)
     """
-    x, _ = _without_nan("nansum", a, 0)
-    return sum(x, axis, dtype, out, keepdims, initial, where)
+    return _cumulative("cumulative_sum", x, axis, dtype, include_initial, lax.cumsum, 0)
 
 
-def nanprod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
+def cumulative_prod(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Array:
-    """Product of the elements that are numbers.
+    """Running products along an axis, from one on if asked for.
 
     >>> import weft.numpy as jnp
-    >>> jnp.nanprod(jnp.array([2.0, jnp.nan])).item()
-    2.0
+    >>> jnp.cumulative_prod(jnp.array([1, 2, 3]), include_initial=True)
+    Array([1, 1, 2, 6], dtype=int32)
     """
-    x, _ = _without_nan("nanprod", a, 1)
-    return prod(x, axis, dtype, out, keepdims, initial, where)
+    return _cumulative("cumulative_prod", x, axis, dtype, include_initial, lax.cumprod, 1)
+
+
+def _cumulative(
+    name: str, x: Any, axis: Any, dtype: Any, include_initial: bool, rule: Any, start: int
+) -> Array:
+    x = ensure_array(name, x)
+    if x.ndim == 0:
+        raise ValueError(f"{name} needs an array of at least one dimension")
+    if axis is None and x.ndim > 1:
+        raise ValueError(f"{name} needs an axis for an array of {x.ndim} dimensions")
+    place = canonical_axis(0 if axis is None else axis, x.ndim)
+    out = cumulate(name, x, place, dtype, None, rule, promote=rule is lax.cumsum)
+    if not include_initial:
+        return out
+    sizes = (*x.shape[:place], 1, *x.shape[place + 1 :])
+    return lax.concatenate([filled(sizes, scalar(out.dtype, start)), out], place)
+
+
+def allclose(
+    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Array:
+    """Whether all elements are equal within a tolerance.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.allclose(jnp.ones(2), 1.0).item()
+    True
+    """
+    return all(isclose(a, b, rtol, atol, equal_nan))
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
+    """Whether two arrays have one shape and equal elements.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.array_equal(jnp.ones(2), jnp.ones(3)).item()
+    False
+    """
+    x, y = asarray(a1), asarray(a2)
+    if x.shape != y.shape:
+        return as_array(np.False_)
+    same = equal(x, y)
+    if equal_nan:
+        same = lax.bitwise_or(same, lax.bitwise_and(isnan(x), isnan(y)))
+    return all(same)
+
+
+def array_equiv(a1: Any, a2: Any) -> Array:
+    """Whether two arrays broadcast to each other and have equal elements.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.array_equiv(jnp.ones((2, 2)), jnp.ones(2)).item()
+    True
+    """
+    x, y = asarray(a1), asarray(a2)
+    try:
+        np.broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        return as_array(np.False_)
+    return all(equal(x, y))
 
 
 def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Array:
@@ -624,12 +747,14 @@ def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Array:
     >>> jnp.clip(jnp.array([-1.0, 2.0]), 0.0, 1.0)
     Array([0., 1.], dtype=float32)
     """
-    check_arraylike("clip", arr)
-    result = asarray(arr)
-    if kind_of(result.dtype) == COMPLEX:
-        raise ValueError("clip does not order complex numbers; clip the parts")
+    if arr is None:
+        raise ValueError("clip needs an array")
+    result = ensure_array("clip", arr)
+    for x in (result, min, max):
+        if x is not None and kind_of(dtypes.dtype(x)) == COMPLEX:
+            raise ValueError("clip does not order complex numbers; clip their parts")
     if min is not None:
-        result = maximum(min, result)
+        result = lax.max(*promote_args("maximum", min, result, staged=True))
     if max is not None:
-        result = minimum(max, result)
+        result = lax.min(*promote_args("minimum", max, result, staged=True))
     return result

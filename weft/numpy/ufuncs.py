@@ -1,668 +1,99 @@
-"""Elementwise functions with NumPy's names: operands are promoted, then handed to lax."""
+"""Elementwise functions of two arrays with NumPy's names: operands are promoted, then bound.
+
+These are the plain functions that operators call; ``ufunc_objects`` makes NumPy's ufuncs of some.
+"""
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes, lax
+from weft.control.custom_jvp import custom_jvp
+from weft.core.array import Array
 from weft.core.trace import typeof
+from weft.numpy.broadcasting import choose_where, expand_to, full_of
 from weft.numpy.promotion import (
+    as_array,
     check_arraylike,
     convert_operand,
+    convert_staged,
+    ensure_arrays,
+    is_known,
     promote_args,
     promote_args_inexact,
     promote_args_numeric,
-    promote_dtypes_inexact,
+    promote_dtypes,
+    promote_pair,
+    promote_shapes,
+    unwrapped,
 )
-from weft.prims.families import COMPLEX, FLOAT, INTEGER, const, kind_of
-
-
-def exp(x: Any, /) -> Any:
-    """e to the power x.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.exp(0.0).item()
-    1.0
-    """
-    return lax.exp(*promote_args_inexact("exp", x))
-
-
-def exp2(x: Any, /) -> Any:
-    """2 to the power x.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.exp2(3.0).item()
-    8.0
-    """
-    return lax.exp2(*promote_args_inexact("exp2", x))
-
-
-def log(x: Any, /) -> Any:
-    """Natural logarithm.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.log(1.0).item()
-    0.0
-    """
-    return lax.log(*promote_args_inexact("log", x))
-
-
-def expm1(x: Any, /) -> Any:
-    """``exp(x) - 1``, accurate near zero.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.expm1(0.0).item()
-    0.0
-    """
-    return lax.expm1(*promote_args_inexact("expm1", x))
-
-
-def log1p(x: Any, /) -> Any:
-    """``log(1 + x)``, accurate near zero.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.log1p(0.0).item()
-    0.0
-    """
-    return lax.log1p(*promote_args_inexact("log1p", x))
-
-
-def sin(x: Any, /) -> Any:
-    """Sine.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.sin(0.0).item()
-    0.0
-    """
-    return lax.sin(*promote_args_inexact("sin", x))
-
-
-def cos(x: Any, /) -> Any:
-    """Cosine.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.cos(0.0).item()
-    1.0
-    """
-    return lax.cos(*promote_args_inexact("cos", x))
-
-
-def tan(x: Any, /) -> Any:
-    """Tangent.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.tan(0.0).item()
-    0.0
-    """
-    return lax.tan(*promote_args_inexact("tan", x))
-
-
-def arcsin(x: Any, /) -> Any:
-    """Inverse sine.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.arcsin(0.0).item()
-    0.0
-    """
-    return lax.asin(*promote_args_inexact("arcsin", x))
-
-
-def arccos(x: Any, /) -> Any:
-    """Inverse cosine.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.arccos(1.0).item()
-    0.0
-    """
-    return lax.acos(*promote_args_inexact("arccos", x))
-
-
-def arctan(x: Any, /) -> Any:
-    """Inverse tangent.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.arctan(0.0).item()
-    0.0
-    """
-    return lax.atan(*promote_args_inexact("arctan", x))
-
-
-def sinh(x: Any, /) -> Any:
-    """Hyperbolic sine.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.sinh(0.0).item()
-    0.0
-    """
-    return lax.sinh(*promote_args_inexact("sinh", x))
-
-
-def cosh(x: Any, /) -> Any:
-    """Hyperbolic cosine.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.cosh(0.0).item()
-    1.0
-    """
-    return lax.cosh(*promote_args_inexact("cosh", x))
-
-
-def tanh(x: Any, /) -> Any:
-    """Hyperbolic tangent.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.tanh(0.0).item()
-    0.0
-    """
-    return lax.tanh(*promote_args_inexact("tanh", x))
-
-
-def arcsinh(x: Any, /) -> Any:
-    """Inverse hyperbolic sine.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.arcsinh(0.0).item()
-    0.0
-    """
-    return lax.asinh(*promote_args_inexact("arcsinh", x))
-
-
-def arctanh(x: Any, /) -> Any:
-    """Inverse hyperbolic tangent.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.arctanh(0.0).item()
-    0.0
-    """
-    return lax.atanh(*promote_args_inexact("arctanh", x))
-
-
-def arccosh(x: Any, /) -> Any:
-    """Inverse hyperbolic cosine.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.arccosh(1.0).item()
-    0.0
-    """
-    return lax.acosh(*promote_args_inexact("arccosh", x))
-
-
-def sqrt(x: Any, /) -> Any:
-    """Square root.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.sqrt(4.0).item()
-    2.0
-    """
-    return lax.sqrt(*promote_args_inexact("sqrt", x))
-
-
-def cbrt(x: Any, /) -> Any:
-    """Cube root.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.cbrt(0.0).item()
-    0.0
-    """
-    return lax.cbrt(*promote_args_inexact("cbrt", x))
-
-
-asin = arcsin
-
-acos = arccos
-
-atan = arctan
-
-asinh = arcsinh
-
-acosh = arccosh
-
-atanh = arctanh
-
-
-def add(x: Any, y: Any, /) -> Any:
-    """Sum of two arrays; of booleans, their disjunction.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.add(1, 2).item()
-    3
-    """
-    x, y = promote_args("add", x, y)
-    return lax.bitwise_or(x, y) if _is_bool(x) else lax.add(x, y)
-
-
-def multiply(x: Any, y: Any, /) -> Any:
-    """Product of two arrays; of booleans, their conjunction.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.multiply(2, 3).item()
-    6
-    """
-    x, y = promote_args("multiply", x, y)
-    return lax.bitwise_and(x, y) if _is_bool(x) else lax.mul(x, y)
-
-
-def subtract(x: Any, y: Any, /) -> Any:
-    """Difference of two arrays.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.subtract(3, 1).item()
-    2
-    """
-    return lax.sub(*promote_args("subtract", x, y))
+from weft.numpy.unary import absolute, frexp, isfinite, isnan, isposinf, signbit
+from weft.prims.arithmetic import (
+    add_p,
+    and_p,
+    eq_p,
+    max_p,
+    min_p,
+    mul_p,
+    ne_p,
+    or_p,
+    sub_p,
+    xor_p,
+)
+from weft.prims.families import BOOL, COMPLEX, FLOAT, INTEGER, UINT, const, kind_of, scalar
+
+_INEXACT = FLOAT | COMPLEX
+_BOOL = np.dtype(np.bool_)
+
+
+def _kind(x: Any) -> int:
+    return kind_of(typeof(x).dtype)
 
 
 def _is_bool(x: Any) -> bool:
     return typeof(x).dtype == np.bool_
 
 
-def equal(x: Any, y: Any, /) -> Any:
-    """Whether elements are equal.
+# --- arithmetic -----------------------------------------------------------------------------------
+
+
+def add(x: Any, y: Any, /) -> Array:
+    """Sum of two arrays; of booleans, their disjunction.
 
     >>> import weft.numpy as jnp
-    >>> jnp.equal(1, 1).item()
-    True
-    """
-    return lax.eq(*promote_args("equal", x, y))
-
-
-def not_equal(x: Any, y: Any, /) -> Any:
-    """Whether elements differ.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.not_equal(1, 1).item()
-    False
-    """
-    return lax.ne(*promote_args("not_equal", x, y))
-
-
-def arctan2(x: Any, y: Any, /) -> Any:
-    """Angle of the point (x2, x1).
-
-    >>> import weft.numpy as jnp
-    >>> jnp.arctan2(0.0, 1.0).item()
-    0.0
-    """
-    return lax.atan2(*promote_args_inexact("arctan2", x, y))
-
-
-def maximum(x: Any, y: Any, /) -> Any:
-    """The larger of two; NaN if either is.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.maximum(1, 2).item()
-    2
-    """
-    return lax.max(*promote_args("maximum", x, y))
-
-
-def minimum(x: Any, y: Any, /) -> Any:
-    """The smaller of two; NaN if either is.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.minimum(1, 2).item()
-    1
-    """
-    return lax.min(*promote_args("minimum", x, y))
-
-
-def nextafter(x: Any, y: Any, /) -> Any:
-    """The next number after the first towards the second.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.nextafter(1.0, 1.0).item()
-    1.0
-    """
-    return lax.nextafter(*promote_args_inexact("nextafter", x, y))
-
-
-def bitwise_and(x: Any, y: Any, /) -> Any:
-    """Conjunction of bits.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.bitwise_and(6, 3).item()
-    2
-    """
-    return lax.bitwise_and(*promote_args("bitwise_and", x, y))
-
-
-def bitwise_or(x: Any, y: Any, /) -> Any:
-    """Disjunction of bits.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.bitwise_or(6, 3).item()
-    7
-    """
-    return lax.bitwise_or(*promote_args("bitwise_or", x, y))
-
-
-def bitwise_xor(x: Any, y: Any, /) -> Any:
-    """Exclusive or of bits.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.bitwise_xor(6, 3).item()
-    5
-    """
-    return lax.bitwise_xor(*promote_args("bitwise_xor", x, y))
-
-
-def left_shift(x: Any, y: Any, /) -> Any:
-    """Bits shifted to the left.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.left_shift(1, 3).item()
-    8
-    """
-    return lax.shift_left(*promote_args_numeric("left_shift", x, y))
-
-
-atan2 = arctan2
-bitwise_left_shift = left_shift
-
-
-def greater(x: Any, y: Any, /) -> Any:
-    """Whether the first is greater; complex numbers by real, then imaginary part.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.greater(2, 1).item()
-    True
-    """
-    return _compare(lax.gt, *promote_args("greater", x, y))
-
-
-def greater_equal(x: Any, y: Any, /) -> Any:
-    """Whether the first is greater or equal.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.greater_equal(1, 1).item()
-    True
-    """
-    return _compare(lax.ge, *promote_args("greater_equal", x, y))
-
-
-def less(x: Any, y: Any, /) -> Any:
-    """Whether the first is less.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.less(1, 2).item()
-    True
-    """
-    return _compare(lax.lt, *promote_args("less", x, y))
-
-
-def less_equal(x: Any, y: Any, /) -> Any:
-    """Whether the first is less or equal.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.less_equal(1, 1).item()
-    True
-    """
-    return _compare(lax.le, *promote_args("less_equal", x, y))
-
-
-def _compare(compare: Any, x: Any, y: Any) -> Any:
-    if kind_of(typeof(x).dtype) != COMPLEX:
-        return compare(x, y)
-    strict = lax.gt if compare in (lax.gt, lax.ge) else lax.lt
-    same = lax.eq(lax.real(x), lax.real(y))
-    return lax.select(
-        *_same_shape(same, compare(lax.imag(x), lax.imag(y)), strict(lax.real(x), lax.real(y)))
-    )
-
-
-def _same_shape(*xs: Any) -> list[Any]:
-    shape = np.broadcast_shapes(*(np.shape(x) for x in xs))
-    return [_expand(x, shape) for x in xs]
-
-
-def _expand(x: Any, shape: tuple[int, ...]) -> Any:
-    have = np.shape(x)
-    if have == shape:
-        return x
-    return lax.broadcast_in_dim(x, shape, tuple(range(len(shape) - len(have), len(shape))))
-
-
-def positive(x: Any, /) -> Any:
-    """``x`` itself.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.positive(2.0).item()
-    2.0
-    """
-    (x,) = promote_args("positive", x)
-    return lax_array(x)
-
-
-def lax_array(x: Any) -> Any:
-    """``x`` as an array: scalars and NumPy arrays become ours."""
-    if hasattr(x, "aval"):
-        return x
-    aval = typeof(x)
-    return lax.broadcast_in_dim(x, aval.shape, tuple(range(aval.ndim)))
-
-
-def negative(x: Any, /) -> Any:
-    """Negation.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.negative(2.0).item()
-    -2.0
-    """
-    return lax.neg(*promote_args("negative", x))
-
-
-def sign(x: Any, /) -> Any:
-    """-1, 0 or 1; ``x / |x|`` for complex numbers.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.sign(-2.0).item()
-    -1.0
-    """
-    return lax.sign(*promote_args_numeric("sign", x))
-
-
-def _rounding(name: str, x: Any, rule: Any) -> Any:
-    check_arraylike(name, x)
-    if kind_of(dtypes.dtype(x)) & (FLOAT | COMPLEX):
-        return rule(*promote_args_inexact(name, x))
-    return lax_array(x)
-
-
-def floor(x: Any, /) -> Any:
-    """Rounding down; integers stay as they are.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.floor(1.5).item()
-    1.0
-    """
-    return _rounding("floor", x, lax.floor)
-
-
-def ceil(x: Any, /) -> Any:
-    """Rounding up; integers stay as they are.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.ceil(1.5).item()
-    2.0
-    """
-    return _rounding("ceil", x, lax.ceil)
-
-
-def trunc(x: Any) -> Any:
-    """Rounding towards zero; integers stay as they are.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.trunc(-1.5).item()
-    -1.0
-    """
-
-    def towards_zero(v: Any) -> Any:
-        zero = lax.full_like(v, 0)
-        return lax.select(lax.lt(v, zero), lax.ceil(v), lax.floor(v))
-
-    return _rounding("trunc", x, towards_zero)
-
-
-def rint(x: Any, /) -> Any:
-    """Rounding to the nearest integer, ties to even.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.rint(2.5).item()
-    2.0
-    """
-    check_arraylike("rint", x)
-    dtype = dtypes.dtype(x)
-    if not kind_of(dtype) & (FLOAT | COMPLEX):
-        (x,) = promote_args_inexact("rint", x)
-        return lax_array(x)
-    if kind_of(dtype) == COMPLEX:
-        return lax.complex(rint(lax.real(x)), rint(lax.imag(x)))
-    return lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
-
-
-def absolute(x: Any, /) -> Any:
-    """Absolute value; real for complex numbers.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.absolute(-2.0).item()
-    2.0
-    """
-    check_arraylike("absolute", x)
-    kind = kind_of(dtypes.dtype(x))
-    if kind & (FLOAT | COMPLEX) or dtypes.issubdtype(dtypes.dtype(x), np.signedinteger):
-        return lax.abs(x)
-    return lax_array(x)
-
-
-abs = absolute
-
-
-def fabs(x: Any, /) -> Any:
-    """Absolute value as a floating number.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.fabs(-2).item()
-    2.0
-    """
-    (x,) = promote_args_inexact("fabs", x)
-    if kind_of(typeof(x).dtype) == COMPLEX:
-        raise TypeError("fabs does not accept complex numbers; use jnp.abs")
-    return lax.abs(x)
-
-
-def square(x: Any, /) -> Any:
-    """Square.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.square(3.0).item()
-    9.0
-    """
-    return lax.square(*promote_args_numeric("square", x))
-
-
-def reciprocal(x: Any, /) -> Any:
-    """``1 / x``.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.reciprocal(4.0).item()
-    0.25
-    """
-    return lax.integer_pow(*promote_args_inexact("reciprocal", x), -1)
-
-
-def invert(x: Any, /) -> Any:
-    """Complement of bits; of booleans, their negation.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.invert(5).item()
-    -6
-    """
-    return lax.bitwise_not(*promote_args("invert", x))
-
-
-bitwise_invert = bitwise_not = invert
-
-
-def bitwise_count(x: Any, /) -> Any:
-    """How many bits of the absolute value are set.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.bitwise_count(-7).item()
+    >>> jnp.add(1, 2).item()
     3
     """
-    (x,) = promote_args_numeric("bitwise_count", x)
-    return lax.convert_element_type(lax.population_count(absolute(x)), np.uint8)
+    x, y = promote_pair("add", x, y)
+    return or_p.bind(x, y) if _is_bool(x) else add_p.bind(x, y)
 
 
-def right_shift(x1: Any, x2: Any, /) -> Any:
-    """Bits shifted to the right; negative numbers keep their sign.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.right_shift(-8, 1).item()
-    -4
-    """
-    x1, x2 = promote_args_numeric("right_shift", x1, x2)
-    if dtypes.issubdtype(typeof(x1).dtype, np.unsignedinteger):
-        return lax.shift_right_logical(x1, x2)
-    return lax.shift_right_arithmetic(x1, x2)
-
-
-bitwise_right_shift = right_shift
-
-
-def _truth(name: str, *args: Any) -> list[Any]:
-    check_arraylike(name, *args)
-    as_bool = [x if dtypes.dtype(x) == np.bool_ else not_equal(x, _zero_of(x)) for x in args]
-    return promote_args(name, *as_bool)
-
-
-def _zero_of(x: Any) -> Any:
-    return const(x, 0) if hasattr(x, "aval") else dtypes.dtype(x).type(0)
-
-
-def logical_and(x: Any, y: Any, /) -> Any:
-    """Whether both are true.
+def subtract(x: Any, y: Any, /) -> Array:
+    """Difference of two arrays.
 
     >>> import weft.numpy as jnp
-    >>> jnp.logical_and(True, 2).item()
-    True
+    >>> jnp.subtract(3, 1).item()
+    2
     """
-    return lax.bitwise_and(*_truth("logical_and", x, y))
+    x, y = promote_pair("subtract", x, y)
+    return sub_p.bind(x, y)
 
 
-def logical_or(x: Any, y: Any, /) -> Any:
-    """Whether either is true.
+def multiply(x: Any, y: Any, /) -> Array:
+    """Product of two arrays; of booleans, their conjunction.
 
     >>> import weft.numpy as jnp
-    >>> jnp.logical_or(False, 0).item()
-    False
+    >>> jnp.multiply(2, 3).item()
+    6
     """
-    return lax.bitwise_or(*_truth("logical_or", x, y))
+    x, y = promote_pair("multiply", x, y)
+    return and_p.bind(x, y) if _is_bool(x) else mul_p.bind(x, y)
 
 
-def logical_xor(x: Any, y: Any, /) -> Any:
-    """Whether exactly one is true.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.logical_xor(True, True).item()
-    False
-    """
-    return lax.bitwise_xor(*_truth("logical_xor", x, y))
-
-
-def logical_not(x: Any, /) -> Any:
-    """Whether it is false.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.logical_not(0).item()
-    True
-    """
-    return lax.bitwise_not(*_truth("logical_not", x))
-
-
-def true_divide(x1: Any, x2: Any, /) -> Any:
+def true_divide(x1: Any, x2: Any, /) -> Array:
     """Quotient, of integers too.
 
     >>> import weft.numpy as jnp
@@ -675,80 +106,81 @@ def true_divide(x1: Any, x2: Any, /) -> Any:
 divide = true_divide
 
 
-def floor_divide(x1: Any, x2: Any, /) -> Any:
+def floor_divide(x1: Any, x2: Any, /) -> Array:
     """Quotient rounded down.
 
     >>> import weft.numpy as jnp
     >>> jnp.floor_divide(-7, 2).item()
     -4
     """
-    x1, x2 = promote_args_numeric("floor_divide", x1, x2)
-    dtype = typeof(x1).dtype
-    if dtypes.issubdtype(dtype, np.unsignedinteger):
+    x1, x2 = promote_args_numeric("floor_divide", x1, x2, staged=True)
+    kind = _kind(x1)
+    if kind == UINT:
         return lax.div(x1, x2)
-    if dtypes.issubdtype(dtype, np.integer):
+    if kind & INTEGER:
         quotient = lax.div(x1, x2)
         different = lax.ne(lax.sign(x1), lax.sign(x2))
         inexact = lax.ne(lax.rem(x1, x2), const(x1, 0))
-        lower = lax.sub(quotient, const(quotient, 1))
-        return lax.select(*_same_shape(lax.bitwise_and(different, inexact), lower, quotient))
-    if kind_of(dtype) == COMPLEX:
+        below = lax.bitwise_and(different, inexact)
+        return choose_where(below, lax.sub(quotient, const(quotient, 1)), quotient)
+    if kind == COMPLEX:
         raise TypeError("floor_divide does not support complex-valued inputs")
     return _float_divmod(x1, x2)[0]
 
 
 def _float_divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
     # as Python's float divmod: the quotient is rounded, the remainder takes the divisor's sign
-    remainder = lax.rem(x1, x2)
-    quotient = lax.div(lax.sub(x1, remainder), x2)
-    zero = const(remainder, 0)
+    rest = lax.rem(x1, x2)
+    exact = choose_where(lax.eq(x2, const(x2, 0)), x1, lax.sub(x1, rest))
+    quotient = lax.div(exact, x2)
     off = lax.bitwise_and(
-        lax.ne(remainder, zero), lax.ne(lax.sign(x2), lax.sign(remainder))
+        lax.ne(rest, const(rest, 0)), lax.ne(lax.sign(x2), lax.sign(rest))
     )
-    shape = np.shape(off)
-    remainder = lax.select(off, _expand(lax.add(remainder, x2), shape), _expand(remainder, shape))
-    lower = lax.sub(quotient, const(quotient, 1))
-    quotient = lax.select(off, _expand(lower, shape), _expand(quotient, shape))
-    return lax.round(quotient), remainder
+    rest = lax.select(off, lax.add(rest, x2), rest)
+    quotient = lax.select(off, lax.sub(quotient, const(quotient, 1)), quotient)
+    return lax.round(quotient), rest
 
 
-def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
+def divmod(x1: Any, x2: Any, /) -> tuple[Array, Array]:
     """Quotient rounded down, and remainder.
 
     >>> import weft.numpy as jnp
     >>> [x.item() for x in jnp.divmod(7, 2)]
     [3, 1]
     """
-    x1, x2 = promote_args_numeric("divmod", x1, x2)
-    if dtypes.issubdtype(typeof(x1).dtype, np.integer):
+    x1, x2 = promote_args_numeric("divmod", x1, x2, staged=True)
+    if _kind(x1) & INTEGER:
         return floor_divide(x1, x2), remainder(x1, x2)
     return _float_divmod(x1, x2)
 
 
-def remainder(x1: Any, x2: Any, /) -> Any:
+def remainder(x1: Any, x2: Any, /) -> Array:
     """Remainder with the sign of the divisor.
 
     >>> import weft.numpy as jnp
     >>> jnp.remainder(-7, 3).item()
     2
     """
-    x1, x2 = promote_args_numeric("remainder", x1, x2)
-    zero = const(x1, 0)
-    if dtypes.issubdtype(typeof(x2).dtype, np.integer):
-        divisor_zero = lax.eq(x2, const(x2, 0))
-        x2 = lax.select(divisor_zero, lax.full_like(x2, 1), lax_array(x2))
-    trunc_mod = lax.rem(x1, x2)
-    nonzero = lax.ne(trunc_mod, zero)
-    different = lax.ne(lax.lt(trunc_mod, zero), lax.lt(x2, const(x2, 0)))
+    x1, x2 = promote_args_numeric("remainder", x1, x2, staged=True)
+    zero = scalar(typeof(x1).dtype, 0)
+    if _kind(x2) & INTEGER:
+        x2 = _nonzero_divisor(x2)
+    rest = lax.rem(x1, x2)
+    nonzero = lax.ne(rest, zero)
+    different = lax.ne(lax.lt(rest, zero), lax.lt(x2, zero))
     off = lax.bitwise_and(different, nonzero)
-    shape = np.shape(off)
-    return lax.select(off, _expand(lax.add(trunc_mod, x2), shape), _expand(trunc_mod, shape))
+    return lax.select(off, lax.add(rest, x2), rest)
+
+
+def _nonzero_divisor(x: Any) -> Any:
+    """Integers with 1 in place of 0, so that a remainder is defined."""
+    return choose_where(lax.eq(x, const(x, 0)), full_of(x, 1), x)
 
 
 mod = remainder
 
 
-def fmod(x1: Any, x2: Any, /) -> Any:
+def fmod(x1: Any, x2: Any, /) -> Array:
     """Remainder with the sign of the dividend.
 
     >>> import weft.numpy as jnp
@@ -757,16 +189,14 @@ def fmod(x1: Any, x2: Any, /) -> Any:
     """
     check_arraylike("fmod", x1, x2)
     if dtypes.issubdtype(dtypes.result_type(x1, x2), np.integer):
-        x2 = _where_zero(x2)
-    return lax.rem(*promote_args_numeric("fmod", x1, x2))
+        x2 = _nonzero_divisor(unwrapped(x2))
+    return lax.rem(*promote_args_numeric("fmod", x1, x2, staged=True))
 
 
-def _where_zero(x: Any) -> Any:
-    x = lax_array(x)
-    return lax.select(lax.eq(x, const(x, 0)), lax.full_like(x, 1), x)
+# --- powers ---------------------------------------------------------------------------------------
 
 
-def power(x1: Any, x2: Any, /) -> Any:
+def power(x1: Any, x2: Any, /) -> Array:
     """``x1`` to the power ``x2``.
 
     >>> import weft.numpy as jnp
@@ -774,61 +204,46 @@ def power(x1: Any, x2: Any, /) -> Any:
     8.0
     """
     check_arraylike("power", x1, x2)
-    if isinstance(x2, (int, np.integer)) and not isinstance(x2, bool):
-        return _static_power(x1, int(x2))
-    dtype = dtypes.result_type(x1, x2)
-    if dtypes.issubdtype(dtype, np.integer) or dtype == np.bool_:
-        return _integer_power(*promote_args_numeric("power", x1, x2))
-    if kind_of(dtypes.dtype(x2)) & INTEGER and kind_of(dtypes.dtype(x1)) & (FLOAT | COMPLEX):
-        base, exponent = promote_args_shapes(x1, x2)
-        return lax.pow(base, exponent)
-    return lax.pow(*promote_args_inexact("power", x1, x2))
-
-
-def promote_args_shapes(x1: Any, x2: Any) -> tuple[Any, Any]:
-    """Base and integer exponent, each with its own dtype, at equal rank."""
-    ndim = max(np.ndim(x1), np.ndim(x2))
-    lift = lambda x: lax.broadcast_to_rank(x, ndim) if np.ndim(x) else x  # noqa: E731
-    return lift(x1), lift(x2)
-
-
-def _static_power(x: Any, n: int) -> Any:
-    (x,) = promote_args_numeric("power", x)
-    if n < 0 and not kind_of(typeof(x).dtype) & (FLOAT | COMPLEX):
-        raise ValueError(
-            f"integers cannot be raised to the negative power {n}; convert the base to a floating"
-            " dtype"
-        )
-    return lax.integer_pow(x, n)
-
-
-def _integer_power(x: Any, y: Any) -> Any:
-    """x**y for integers by squaring; 0 for negative exponents, but for a base of 1 or -1."""
-    bits = 6 if typeof(y).dtype.itemsize > 4 else 5
-    shape = np.broadcast_shapes(np.shape(x), np.shape(y))
-    x, y = _expand(x, shape), _expand(y, shape)
-    zero, one = lax.full_like(x, 0), lax.full_like(x, 1)
-    negative_exponent = lax.lt(y, zero)
-    result, base = one, x
-    for i in range(bits + 1):
-        bit = lax.bitwise_and(lax.shift_right_logical(y, const(y, i)), one)
-        result = lax.select(lax.eq(bit, one), lax.mul(result, base), result)
-        base = lax.mul(base, base)
-    if typeof(y).dtype.kind == "u":
-        return result
-    odd = lax.eq(lax.bitwise_and(y, one), one)
-    minus = lax.neg(one)
-    of_minus_one = lax.select(odd, minus, one)
-    inverse = lax.select(
-        lax.eq(x, one), one, lax.select(lax.eq(x, minus), of_minus_one, zero)
-    )
-    return lax.select(negative_exponent, inverse, result)
+    x1, x2 = unwrapped(x1), unwrapped(x2)
+    if type(x2) is int:
+        return lax.integer_pow(*promote_args_numeric("power", x1), x2)
+    if type(x2) is not float and not np.ndim(x2) and is_known(x2):
+        try:
+            exponent = operator.index(x2)
+        except TypeError:
+            pass
+        else:
+            return lax.integer_pow(*promote_args_numeric("power", x1), exponent)
+    return _power(x1, x2)
 
 
 pow = power
 
 
-def float_power(x: Any, y: Any, /) -> Any:
+def _power(x1: Any, x2: Any) -> Any:
+    x1, x2 = promote_shapes("power", x1, x2)
+    base, exponent = promote_args_numeric("power", x1, x2)
+    if _kind(base) & (INTEGER | BOOL):
+        return _integer_power(base, exponent)
+    if _kind(x1) & _INEXACT and _kind(x2) & INTEGER:
+        return lax.pow(x1, x2)
+    return lax.pow(base, exponent)
+
+
+def _integer_power(x: Any, y: Any) -> Any:
+    """``x**y`` for integers, by squaring; exponents have at most six bits that matter."""
+    dtype = typeof(y).dtype
+    zero, one = scalar(dtype, 0), scalar(dtype, 1)
+    vanishes = lax.bitwise_and(lax.eq(x, zero), lax.ne(y, zero))
+    result = choose_where(vanishes, zero, one)
+    for _ in range(6):
+        result = choose_where(lax.bitwise_and(y, one), lax.mul(result, x), result)
+        x = lax.mul(x, x)
+        y = lax.shift_right_logical(y, one)
+    return result
+
+
+def float_power(x: Any, y: Any, /) -> Array:
     """Power, computed in floating numbers.
 
     >>> import weft.numpy as jnp
@@ -838,324 +253,488 @@ def float_power(x: Any, y: Any, /) -> Any:
     return lax.pow(*promote_args_inexact("float_power", x, y))
 
 
-def log2(x: Any, /) -> Any:
-    """Logarithm to base 2.
+# --- comparison -----------------------------------------------------------------------------------
+
+
+def equal(x: Any, y: Any, /) -> Array:
+    """Whether elements are equal.
 
     >>> import weft.numpy as jnp
-    >>> jnp.log2(8.0).item()
-    3.0
+    >>> jnp.equal(1, 1).item()
+    True
     """
-    return _log_base("log2", x, 2)
+    x, y = promote_pair("equal", x, y)
+    return eq_p.bind(x, y)
 
 
-def log10(x: Any, /) -> Any:
-    """Logarithm to base 10.
+def not_equal(x: Any, y: Any, /) -> Array:
+    """Whether elements differ.
 
     >>> import weft.numpy as jnp
-    >>> jnp.log10(1.0).item()
+    >>> jnp.not_equal(1, 1).item()
+    False
+    """
+    x, y = promote_pair("not_equal", x, y)
+    return ne_p.bind(x, y)
+
+
+def greater(x: Any, y: Any, /) -> Array:
+    """Whether the first is greater; complex numbers by real, then imaginary part.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.greater(2, 1).item()
+    True
+    """
+    return _compare(lax.gt, *promote_pair("greater", x, y))
+
+
+def greater_equal(x: Any, y: Any, /) -> Array:
+    """Whether the first is greater or equal.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.greater_equal(1, 1).item()
+    True
+    """
+    return _compare(lax.ge, *promote_pair("greater_equal", x, y))
+
+
+def less(x: Any, y: Any, /) -> Array:
+    """Whether the first is less.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.less(1, 2).item()
+    True
+    """
+    return _compare(lax.lt, *promote_pair("less", x, y))
+
+
+def less_equal(x: Any, y: Any, /) -> Array:
+    """Whether the first is less or equal.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.less_equal(1, 1).item()
+    True
+    """
+    return _compare(lax.le, *promote_pair("less_equal", x, y))
+
+
+def _compare(compare: Any, x: Any, y: Any) -> Any:
+    if _kind(x) != COMPLEX:
+        return compare(x, y)
+    same = lax.eq(lax.real(x), lax.real(y))
+    by_imaginary = compare(lax.imag(x), lax.imag(y))
+    return lax.select(same, by_imaginary, compare(lax.real(x), lax.real(y)))
+
+
+def maximum(x: Any, y: Any, /) -> Array:
+    """The larger of two; NaN if either is.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.maximum(1, 2).item()
+    2
+    """
+    x, y = promote_pair("maximum", x, y)
+    return max_p.bind(x, y)
+
+
+def minimum(x: Any, y: Any, /) -> Array:
+    """The smaller of two; NaN if either is.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.minimum(1, 2).item()
+    1
+    """
+    x, y = promote_pair("minimum", x, y)
+    return min_p.bind(x, y)
+
+
+def fmax(x1: Any, x2: Any) -> Array:
+    """The larger of two; of a number and NaN, the number.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fmax(1.0, jnp.nan).item()
+    1.0
+    """
+    first = _compare(lax.gt, *promote_args("greater", x1, x2, staged=True))
+    return choose_where(lax.bitwise_or(first, _nan_mask(x2, first)), x1, x2)
+
+
+def fmin(x1: Any, x2: Any) -> Array:
+    """The smaller of two; of a number and NaN, the number.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.fmin(1.0, jnp.nan).item()
+    1.0
+    """
+    first = _compare(lax.lt, *promote_args("less", x1, x2, staged=True))
+    return choose_where(lax.bitwise_or(first, _nan_mask(x2, first)), x1, x2)
+
+
+def _nan_mask(x: Any, like: Any) -> Any:
+    mask = isnan(x)
+    return promote_shapes("fmax", convert_staged(mask, _BOOL), like)[0]
+
+
+def isclose(
+    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Array:
+    """Whether elements are equal within ``atol + rtol * |b|``.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.isclose(1.0, 1.0 + 1e-7).item()
+    True
+    """
+    if isinstance(dtypes.dtype(a), dtypes.ExtendedDType):
+        return lax.eq(*promote_args("isclose", a, b))
+    a, b = promote_args_inexact("isclose", a, b, staged=True)
+    dtype = dtypes.to_floating_dtype(typeof(a).dtype)
+    rtol, atol = convert_operand(rtol, dtype), convert_operand(atol, dtype)
+    both_nan = lax.bitwise_and(isnan(a), isnan(b))
+    finite = isfinite(b)
+    distance = lax.abs(lax.sub(a, b))
+    in_range = lax.le(distance, lax.add(atol, lax.mul(rtol, lax.abs(b))))
+    close = lax.bitwise_or(lax.eq(a, b), lax.bitwise_and(finite, in_range))
+    return lax.bitwise_or(close, both_nan) if equal_nan else close
+
+
+# --- bits and truth -------------------------------------------------------------------------------
+
+
+def bitwise_and(x: Any, y: Any, /) -> Array:
+    """Conjunction of bits.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.bitwise_and(6, 3).item()
+    2
+    """
+    x, y = promote_pair("bitwise_and", x, y)
+    return and_p.bind(x, y)
+
+
+def bitwise_or(x: Any, y: Any, /) -> Array:
+    """Disjunction of bits.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.bitwise_or(6, 3).item()
+    7
+    """
+    x, y = promote_pair("bitwise_or", x, y)
+    return or_p.bind(x, y)
+
+
+def bitwise_xor(x: Any, y: Any, /) -> Array:
+    """Exclusive or of bits.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.bitwise_xor(6, 3).item()
+    5
+    """
+    x, y = promote_pair("bitwise_xor", x, y)
+    return xor_p.bind(x, y)
+
+
+def left_shift(x: Any, y: Any, /) -> Array:
+    """Bits shifted to the left.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.left_shift(1, 3).item()
+    8
+    """
+    return lax.shift_left(*promote_args_numeric("left_shift", x, y))
+
+
+bitwise_left_shift = left_shift
+
+
+def right_shift(x1: Any, x2: Any, /) -> Array:
+    """Bits shifted to the right; negative numbers keep their sign.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.right_shift(-8, 1).item()
+    -4
+    """
+    x1, x2 = promote_args_numeric("right_shift", x1, x2)
+    if _kind(x1) == UINT:
+        return lax.shift_right_logical(x1, x2)
+    return lax.shift_right_arithmetic(x1, x2)
+
+
+bitwise_right_shift = right_shift
+
+
+def _truths(name: str, x: Any, y: Any) -> list[Any]:
+    return [v if _is_bool(v) else lax.ne(v, const(v, 0)) for v in promote_pair(name, x, y)]
+
+
+def logical_and(x: Any, y: Any, /) -> Array:
+    """Whether both are true.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.logical_and(True, 2).item()
+    True
+    """
+    return lax.bitwise_and(*_truths("logical_and", x, y))
+
+
+def logical_or(x: Any, y: Any, /) -> Array:
+    """Whether either is true.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.logical_or(False, 0).item()
+    False
+    """
+    return lax.bitwise_or(*_truths("logical_or", x, y))
+
+
+def logical_xor(x: Any, y: Any, /) -> Array:
+    """Whether exactly one is true.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.logical_xor(True, True).item()
+    False
+    """
+    return lax.bitwise_xor(*_truths("logical_xor", x, y))
+
+
+# --- geometry and floating numbers ----------------------------------------------------------------
+
+
+def arctan2(x1: Any, x2: Any, /) -> Array:
+    """Angle of the point (x2, x1).
+
+    >>> import weft.numpy as jnp
+    >>> jnp.arctan2(0.0, 1.0).item()
     0.0
     """
-    return _log_base("log10", x, 10)
+    return lax.atan2(*promote_args_inexact("arctan2", x1, x2))
 
 
-def _log_base(name: str, x: Any, base: int) -> Any:
-    (x,) = promote_args_inexact(name, x)
-    if kind_of(typeof(x).dtype) == COMPLEX:
-        parts = np.dtype(np.float64 if typeof(x).dtype == np.complex128 else np.float32)
-        scale = parts.type(1 / np.log(base))
-        logarithm = lax.log(x)
-        return lax.complex(
-            lax.mul(lax.real(logarithm), scale), lax.mul(lax.imag(logarithm), scale)
-        )
-    return lax.div(lax.log(x), lax.log(const(x, base)))
+atan2 = arctan2
 
 
-def logaddexp(x: Any, y: Any, /) -> Any:
-    """``log(exp(x) + exp(y))`` without overflow.
+def nextafter(x: Any, y: Any, /) -> Array:
+    """The next number after the first towards the second.
 
     >>> import weft.numpy as jnp
-    >>> round(jnp.logaddexp(0.0, 0.0).item(), 4)
-    0.6931
+    >>> jnp.nextafter(1.0, 1.0).item()
+    1.0
     """
-    return _logaddexp(*promote_args_inexact("logaddexp", x, y), lax.exp, lax.log1p)
+    return lax.nextafter(*promote_args_inexact("nextafter", x, y))
 
 
-def logaddexp2(x: Any, y: Any, /) -> Any:
-    """``log2(2**x + 2**y)`` without overflow.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.logaddexp2(1.0, 1.0).item()
-    2.0
-    """
-    x, y = promote_args_inexact("logaddexp2", x, y)
-    return _logaddexp(x, y, lax.exp2, lambda v: lax.div(lax.log1p(v), lax.log(const(v, 2))))
-
-
-def _logaddexp(x: Any, y: Any, exp_: Any, log1p_: Any) -> Any:
-    if kind_of(typeof(x).dtype) == COMPLEX:
-        first = _compare(lax.gt, x, y)
-        shape = np.shape(first)
-        high = lax.select(first, _expand(x, shape), _expand(y, shape))
-        low = lax.select(first, _expand(y, shape), _expand(x, shape))
-        return lax.add(high, log1p_(exp_(lax.sub(low, high))))
-    high = lax.max(x, y)
-    delta = lax.sub(x, y)
-    both = lax.add(x, y)  # NaN, or the infinity that both are
-    soft = lax.add(high, log1p_(exp_(lax.neg(lax.abs(delta)))))
-    return lax.select(lax.ne(delta, delta), both, soft)
-
-
-def heaviside(x1: Any, x2: Any, /) -> Any:
+def heaviside(x1: Any, x2: Any, /) -> Array:
     """0 where x1 is negative, 1 where positive, x2 where zero.
 
     >>> import weft.numpy as jnp
     >>> jnp.heaviside(0.0, 0.5).item()
     0.5
     """
-    x1, x2 = promote_args_inexact("heaviside", x1, x2)
-    x1, x2 = _same_shape(x1, x2)
-    zero, one = lax.full_like(x1, 0), lax.full_like(x1, 1)
-    step = lax.select(lax.lt(x1, zero), zero, lax.select(lax.gt(x1, zero), one, lax_array(x2)))
-    return lax.select(lax.ne(x1, x1), lax_array(x1), step)
+    x1, x2 = promote_args_inexact("heaviside", x1, x2, staged=True)
+    zero, one = const(x1, 0), const(x1, 1)
+    below, above = lax.lt(x1, zero), lax.gt(x1, zero)
+    at_zero = choose_where(isnan(x1), x1, x2)
+    return choose_where(below, zero, choose_where(above, one, at_zero))
 
 
-def hypot(x1: Any, x2: Any, /) -> Any:
+def hypot(x1: Any, x2: Any, /) -> Array:
     """Length of the hypotenuse, without overflow.
 
     >>> import weft.numpy as jnp
     >>> jnp.hypot(3.0, 4.0).item()
     5.0
     """
-    x1, x2 = promote_args_inexact("hypot", x1, x2)
-    if kind_of(typeof(x1).dtype) == COMPLEX:
-        raise TypeError("hypot does not accept complex numbers")
+    x1, x2 = promote_args_inexact("hypot", x1, x2, staged=True)
+    if _kind(x1) == COMPLEX:
+        raise ValueError("hypot does not accept complex numbers; take their absolute values first")
     x1, x2 = lax.abs(x1), lax.abs(x2)
-    infinite = lax.bitwise_or(_is_infinite(x1), _is_infinite(x2))
+    infinite = lax.bitwise_or(isposinf(x1), isposinf(x2))
     large, small = lax.max(x1, x2), lax.min(x1, x2)
-    zero, one = lax.full_like(large, 0), lax.full_like(large, 1)
-    safe = lax.select(lax.eq(large, zero), one, large)
-    ratio = lax.div(small, safe)
-    length = lax.mul(large, lax.sqrt(lax.add(one, lax.square(ratio))))
-    length = lax.select(lax.eq(large, zero), large, length)
-    return lax.select(infinite, lax.full_like(length, np.inf), length)
+    zero, one = const(large, 0), const(large, 1)
+    vanishes = lax.eq(large, zero)
+    safe = choose_where(lax.eq(large, zero), full_of(large, 1), large)
+    length = lax.mul(large, lax.sqrt(lax.add(one, lax.square(lax.div(small, safe)))))
+    length = choose_where(vanishes, large, length)
+    return choose_where(infinite, const(length, np.inf), length)
 
 
-def _is_infinite(x: Any) -> Any:
-    return lax.eq(lax.abs(x), const(x, np.inf))
-
-
-def copysign(x1: Any, x2: Any, /) -> Any:
+def copysign(x1: Any, x2: Any, /) -> Array:
     """The first number with the sign of the second.
 
     >>> import weft.numpy as jnp
     >>> jnp.copysign(2.0, -0.0).item()
     -2.0
     """
-    x1, x2 = promote_args_inexact("copysign", x1, x2)
-    if kind_of(typeof(x1).dtype) == COMPLEX:
+    x1, x2 = promote_args_inexact("copysign", x1, x2, staged=True)
+    if _kind(x1) == COMPLEX:
         raise TypeError("copysign does not accept complex numbers")
-    x1, x2 = _same_shape(lax.abs(x1), signbit(x2))
-    return lax.select(x2, lax.neg(x1), x1)
+    return choose_where(signbit(x2), lax.neg(lax.abs(x1)), lax.abs(x1))
 
 
-def signbit(x: Any, /) -> Any:
-    """Whether the sign bit is set.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.signbit(-0.0).item()
-    True
-    """
-    (x,) = promote_args("signbit", x)
-    dtype = typeof(x).dtype
-    if dtypes.issubdtype(dtype, np.integer):
-        return lax.lt(x, const(x, 0))
-    if dtype == np.bool_:
-        return lax.full_like(x, False, dtype=np.bool_)
-    if kind_of(dtype) != FLOAT:
-        raise ValueError(f"signbit does not accept dtype {dtype}")
-    bits = np.dtype(f"i{dtype.itemsize}")
-    as_int = lax.bitcast_convert_type(x, bits)
-    return lax.lt(as_int, bits.type(0))
-
-
-def isfinite(x: Any, /) -> Any:
-    """Whether neither infinite nor NaN.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.isfinite(jnp.inf).item()
-    False
-    """
-    check_arraylike("isfinite", x)
-    kind = kind_of(dtypes.dtype(x))
-    if kind == FLOAT:
-        return lax.is_finite(x)
-    if kind == COMPLEX:
-        return lax.bitwise_and(lax.is_finite(lax.real(x)), lax.is_finite(lax.imag(x)))
-    return lax.full_like(x, True, dtype=np.bool_)
-
-
-def isinf(x: Any, /) -> Any:
-    """Whether infinite.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.isinf(jnp.inf).item()
-    True
-    """
-    check_arraylike("isinf", x)
-    kind = kind_of(dtypes.dtype(x))
-    if kind == FLOAT:
-        return _is_infinite(x)
-    if kind == COMPLEX:
-        return lax.bitwise_or(_is_infinite(lax.real(x)), _is_infinite(lax.imag(x)))
-    return lax.full_like(x, False, dtype=np.bool_)
-
-
-def isposinf(x: Any, /, out: None = None) -> Any:
-    """Whether plus infinity.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.isposinf(-jnp.inf).item()
-    False
-    """
-    return _is_signed_infinity("isposinf", x, np.inf, out)
-
-
-def isneginf(x: Any, /, out: None = None) -> Any:
-    """Whether minus infinity.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.isneginf(-jnp.inf).item()
-    True
-    """
-    return _is_signed_infinity("isneginf", x, -np.inf, out)
-
-
-def _is_signed_infinity(name: str, x: Any, value: float, out: None) -> Any:
-    check_arraylike(name, x)
-    if out is not None:
-        raise NotImplementedError(f"the out argument of {name} is not supported: arrays are immutable")
-    kind = kind_of(dtypes.dtype(x))
-    if kind == FLOAT:
-        return lax.eq(x, const(x, value))
-    if kind == COMPLEX:
-        raise ValueError(f"{name} is not defined for complex numbers")
-    return lax.full_like(x, False, dtype=np.bool_)
-
-
-def isnan(x: Any, /) -> Any:
-    """Whether not a number.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.isnan(jnp.nan).item()
-    True
-    """
-    check_arraylike("isnan", x)
-    return lax.ne(x, x)
-
-
-def deg2rad(x: Any, /) -> Any:
-    """Degrees as radians.
-
-    >>> import weft.numpy as jnp
-    >>> round(jnp.deg2rad(180.0).item(), 5)
-    3.14159
-    """
-    (x,) = promote_args_inexact("deg2rad", x)
-    return lax.mul(x, const(x, np.pi / 180))
-
-
-def rad2deg(x: Any, /) -> Any:
-    """Radians as degrees.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.rad2deg(0.0).item()
-    0.0
-    """
-    (x,) = promote_args_inexact("rad2deg", x)
-    return lax.mul(x, const(x, 180 / np.pi))
-
-
-radians, degrees = deg2rad, rad2deg
-
-
-def conjugate(x: Any, /) -> Any:
-    """Complex conjugate; real numbers stay as they are.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.conjugate(1 + 2j).item()
-    (1-2j)
-    """
-    check_arraylike("conjugate", x)
-    return lax.conj(x) if kind_of(dtypes.dtype(x)) == COMPLEX else lax_array(x)
-
-
-conj = conjugate
-
-
-def real(val: Any, /) -> Any:
-    """The real part.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.real(1 + 2j).item()
-    1.0
-    """
-    check_arraylike("real", val)
-    return lax.real(val) if kind_of(dtypes.dtype(val)) == COMPLEX else lax_array(val)
-
-
-def imag(val: Any, /) -> Any:
-    """The imaginary part, zero for real numbers.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.imag(1 + 2j).item()
-    2.0
-    """
-    check_arraylike("imag", val)
-    return lax.imag(val) if kind_of(dtypes.dtype(val)) == COMPLEX else lax.full_like(val, 0)
-
-
-def angle(z: Any, deg: bool = False) -> Any:
-    """The angle of complex numbers, in radians or degrees.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.angle(1.0).item()
-    0.0
-    """
-    (z,) = promote_dtypes_inexact(z)
-    result = lax.atan2(imag(z), real(z))
-    return rad2deg(result) if deg else result
-
-
-def sinc(x: Any, /) -> Any:
-    """``sin(pi x) / (pi x)``, 1 at 0.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.sinc(0.0).item()
-    1.0
-    """
-    (x,) = promote_args_inexact("sinc", x)
-    zero = lax.eq(x, const(x, 0))
-    scaled = lax.mul(const(x, np.pi), x)
-    safe = lax.select(zero, lax.full_like(x, 1), scaled)
-    # 1 - (pi x)^2 / 6 carries the right derivatives through zero
-    near = lax.sub(const(x, 1), lax.div(lax.square(scaled), const(x, 6)))
-    return lax.select(zero, near, lax.div(lax.sin(safe), safe))
-
-
-def ldexp(x1: Any, x2: Any, /) -> Any:
+def ldexp(x1: Any, x2: Any, /) -> Array:
     """``x1 * 2**x2``.
 
     >>> import weft.numpy as jnp
     >>> jnp.ldexp(3.0, 2).item()
     12.0
     """
-    check_arraylike("ldexp", x1, x2)
-    if not dtypes.issubdtype(dtypes.dtype(x2), np.integer):
-        raise ValueError(f"ldexp needs an integer exponent, got {dtypes.dtype(x2)}")
+    x1, x2 = ensure_arrays("ldexp", x1, x2)
+    if _kind(x1) == COMPLEX or _kind(x2) & _INEXACT:
+        raise ValueError(
+            f"ldexp needs real numbers and integer exponents, got {x1.dtype} and {x2.dtype}"
+        )
     (x1,) = promote_args_inexact("ldexp", x1)
     dtype = typeof(x1).dtype
-    x1, x2 = promote_args_shapes(x1, x2)
-    # two factors of half the exponent each, so that neither leaves the range
-    half = right_shift(x2, 1)
-    factor = lambda n: lax.exp2(convert_operand(lax_array(n), dtype, False))  # noqa: E731
-    return lax.mul(lax.mul(x1, factor(half)), factor(subtract(x2, half)))
+    mantissa, own = frexp(x1)
+    exponent = add(convert_operand(own, dtype), convert_operand(x2, dtype))
+    # half of a positive exponent's last factor goes to the mantissa, so that neither overflows
+    positive = lax.gt(exponent, scalar(dtype, 0))
+    mantissa = choose_where(positive, lax.mul(mantissa, const(mantissa, 2)), mantissa)
+    exponent = choose_where(positive, lax.sub(exponent, const(exponent, 1)), exponent)
+    scaled = multiply(mantissa, lax.pow(scalar(dtype, 2), exponent))
+    plain = lax.bitwise_or(
+        lax.eq(lax.abs(x1), scalar(dtype, np.inf)), lax.eq(x1, scalar(dtype, 0))
+    )
+    return choose_where(plain, x1, scaled)
+
+
+# --- logarithms of sums ---------------------------------------------------------------------------
+
+
+def _wrapped(x: Any, half: float) -> Any:
+    """Numbers moved by whole periods to lie between ``-half`` and ``half``."""
+    period, bound = const(x, 2 * half), const(x, half)
+    moved = lax.rem(lax.add(x, bound), period)
+    moved = lax.select(lax.lt(moved, const(x, 0)), lax.add(moved, period), moved)
+    return lax.sub(moved, bound)
+
+
+def _without_infinity(x: Any) -> Any:
+    return lax.select(isposinf(lax.real(x) if _kind(x) == COMPLEX else x), full_of(x, 0), x)
+
+
+@custom_jvp
+def _logaddexp(x1: Any, x2: Any, /) -> Any:
+    high = lax.max(x1, x2)
+    if _kind(x1) == COMPLEX:
+        delta = lax.sub(lax.add(x1, x2), lax.mul(high, const(high, 2)))
+        out = lax.add(high, lax.log1p(lax.exp(delta)))
+        return lax.complex(lax.real(out), _wrapped(lax.imag(out), np.pi))
+    delta = lax.sub(x1, x2)
+    unordered = lax.ne(delta, delta)  # NaN, or infinities of one sign: their sum is the result
+    both = lax.add(x1, x2)
+    soft = lax.add(high, lax.log1p(lax.exp(lax.neg(lax.abs(delta)))))
+    return lax.select(unordered, both, soft)
+
+
+@_logaddexp.defjvp
+def _logaddexp_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    (x1, x2), (t1, t2) = primals, tangents
+    out = _logaddexp(x1, x2)
+    share = lambda x: lax.exp(lax.sub(_without_infinity(x), _without_infinity(out)))
+    return out, lax.add(lax.mul(t1, share(x1)), lax.mul(t2, share(x2)))
+
+
+@custom_jvp
+def _logaddexp2(x1: Any, x2: Any, /) -> Any:
+    high = lax.max(x1, x2)
+    scale = const(high, 1 / np.log(2))
+    if _kind(x1) == COMPLEX:
+        delta = lax.sub(lax.add(x1, x2), lax.mul(high, const(high, 2)))
+        out = lax.add(high, lax.mul(scale, lax.log1p(lax.exp2(delta))))
+        return lax.complex(lax.real(out), _wrapped(lax.imag(out), np.pi / np.log(2)))
+    delta = lax.sub(x1, x2)
+    unordered = lax.ne(delta, delta)
+    both = lax.add(x1, x2)
+    tail = lax.log1p(lax.exp2(lax.neg(lax.abs(delta))))
+    return lax.select(unordered, both, lax.add(high, lax.mul(scale, tail)))
+
+
+@_logaddexp2.defjvp
+def _logaddexp2_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    (x1, x2), (t1, t2) = primals, tangents
+    out = _logaddexp2(x1, x2)
+    share = lambda x: lax.exp2(lax.sub(_without_infinity(x), _without_infinity(out)))
+    return out, lax.add(lax.mul(t1, share(x1)), lax.mul(t2, share(x2)))
+
+
+def _same_shapes(x: Any, y: Any) -> tuple[Any, Any]:
+    shape = lax.broadcast_shapes(np.shape(x), np.shape(y))
+    return expand_to(x, shape), expand_to(y, shape)
+
+
+def logaddexp(x1: Any, x2: Any, /) -> Array:
+    """``log(exp(x1) + exp(x2))`` without overflow.
+
+    >>> import weft.numpy as jnp
+    >>> f"{jnp.logaddexp(0.0, 0.0):.4f}"
+    '0.6931'
+    """
+    return _logaddexp(*_same_shapes(*promote_args_inexact("logaddexp", x1, x2)))
+
+
+def logaddexp2(x1: Any, x2: Any, /) -> Array:
+    """``log2(2**x1 + 2**x2)`` without overflow.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.logaddexp2(1.0, 1.0).item()
+    2.0
+    """
+    return _logaddexp2(*_same_shapes(*promote_args_inexact("logaddexp2", x1, x2)))
+
+
+# --- divisors -------------------------------------------------------------------------------------
+
+
+def _gcd_step(pair: tuple[Any, Any]) -> tuple[Any, Any]:
+    x, y = pair
+    zero = scalar(typeof(y).dtype, 0)
+    large = choose_where(lax.ne(y, zero), y, x)
+    small = choose_where(lax.ne(y, zero), lax.rem(x, y), zero)
+    return (
+        choose_where(lax.lt(large, small), small, large),
+        choose_where(lax.lt(large, small), large, small),
+    )
+
+
+def _gcd_unfinished(pair: tuple[Any, Any]) -> Any:
+    y = pair[1]
+    return lax.reduce_or(lax.ne(y, scalar(typeof(y).dtype, 0)), tuple(range(np.ndim(y))))
+
+
+def _integers(name: str, x1: Any, x2: Any) -> list[Any]:
+    check_arraylike(name, x1, x2)
+    x1, x2 = promote_dtypes(unwrapped(x1), unwrapped(x2), staged=True)
+    if not _kind(x1) & INTEGER:
+        raise ValueError(f"{name} needs integers, got {typeof(x1).dtype}")
+    return [x1, x2]
+
+
+def gcd(x1: Any, x2: Any) -> Array:
+    """Greatest common divisor.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.gcd(12, 18).item()
+    6
+    """
+    x1, x2 = _same_shapes(*_integers("gcd", x1, x2))
+    out, _ = lax.while_loop(_gcd_unfinished, _gcd_step, (absolute(x1), absolute(x2)))
+    return out
+
+
+def lcm(x1: Any, x2: Any) -> Array:
+    """Least common multiple.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.lcm(4, 6).item()
+    12
+    """
+    x1, x2 = (absolute(x) for x in _integers("lcm", x1, x2))
+    divisor = gcd(x1, x2)
+    none = lax.eq(divisor, const(divisor, 0))
+    multiple = multiply(x1, floor_divide(x2, divisor))
+    return choose_where(none, const(divisor, 0), multiple)
+
+
+def lax_array(x: Any) -> Any:
+    """``x`` as an array: scalars and NumPy arrays become ours."""
+    return as_array(x)

@@ -24,7 +24,6 @@ from weft.prims.families import COMPLEX, FLOAT, INT, INTEGER, const, kind_of, sc
 
 _INEXACT = FLOAT | COMPLEX
 _SIGNED = {16: np.int16, 32: np.int32, 64: np.int64}
-_HUGE = np.inf
 
 
 def _kind(x: Any) -> int:
@@ -551,7 +550,7 @@ def isfinite(x: Any, /) -> Array:
 
 
 def _is_infinite(x: Any) -> Any:
-    return lax.eq(lax.abs(x), scalar(typeof(x).dtype, _HUGE))
+    return lax.eq(lax.abs(x), scalar(typeof(x).dtype, np.inf))
 
 
 def isinf(x: Any, /) -> Array:
@@ -577,7 +576,7 @@ def isposinf(x: Any, /, out: None = None) -> Array:
     >>> jnp.isposinf(-jnp.inf).item()
     False
     """
-    return _is_signed_infinity("isposinf", x, _HUGE, out)
+    return _is_signed_infinity("isposinf", x, np.inf, out)
 
 
 def isneginf(x: Any, /, out: None = None) -> Array:
@@ -587,7 +586,7 @@ def isneginf(x: Any, /, out: None = None) -> Array:
     >>> jnp.isneginf(-jnp.inf).item()
     True
     """
-    return _is_signed_infinity("isneginf", x, -_HUGE, out)
+    return _is_signed_infinity("isneginf", x, -np.inf, out)
 
 
 def _is_signed_infinity(name: str, x: Any, value: float, out: None) -> Array:

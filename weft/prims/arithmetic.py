@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from weft.prims.families import (
     broadcast_to,
     const,
     kind_of,
+    lowered,
     transpose_unary,
     unbroadcast,
     widened,
@@ -56,12 +58,20 @@ def bool_dtype(*_: Any, **__: Any) -> Any:
     return np.dtype(np.bool_)
 
 
+def _negated(x: Any) -> Any:
+    return lookup("neg").bind(x)
+
+
+def _joined(x: Any, y: Any) -> Any:
+    return lookup("complex").bind(x, y)
+
+
 def _integers_wrap(function: Any) -> Any:
     """A NumPy function without the checks of Python-integer overflow."""
     return widened(function)
 
 
-# --- sums -------------------------------------------------------------------------------------------
+# --- sums -----------------------------------------------------------------------------------------
 
 
 class AddAny(Elementwise):
@@ -70,6 +80,7 @@ class AddAny(Elementwise):
     name = "add_any"
     accepts = ANY
     ref = widened(np.add)
+    lower = lowered("add")
     linear = True
 
     def transpose(self, ct: Any, x: Any, y: Any) -> list[Any]:
@@ -81,6 +92,7 @@ class Add(Elementwise):
 
     name, accepts = "add", NUMBER
     ref = _integers_wrap(np.add)
+    lower = lowered("add")
 
     def jvp(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
         (x, y), (dx, dy) = primals, tangents
@@ -103,6 +115,7 @@ class Sub(Elementwise):
 
     name, accepts = "sub", NUMBER
     ref = _integers_wrap(np.subtract)
+    lower = lowered("sub")
 
     def jvp(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
         (x, y), (dx, dy) = primals, tangents
@@ -125,11 +138,12 @@ class Neg(Elementwise):
 
     name, accepts = "neg", NUMBER
     ref = _integers_wrap(np.negative)
+    lower = lowered("neg")
     linear = True
-    transpose = transpose_unary(lambda self, ct, x: neg(ct))
+    transpose = transpose_unary(lambda self, ct, x: _negated(ct))
 
 
-# --- products ---------------------------------------------------------------------------------------
+# --- products -------------------------------------------------------------------------------------
 
 
 def _product_dtype(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
@@ -157,6 +171,11 @@ class Mul(Elementwise):
         if is_undef(x):
             return [unbroadcast(x.aval, _product_back(ct, y, x.aval)), None]
         return [None, unbroadcast(y.aval, _product_back(x, ct, y.aval))]
+
+    def lower(self, k: Any, x: Any, y: Any, *, out_dtype: Any = None) -> Any:
+        if out_dtype is not None:
+            x, y = k.cast(x, out_dtype), k.cast(y, out_dtype)
+        return k.mul(x, y)
 
 
 def _product_back(x: Any, y: Any, aval: Any) -> Any:
@@ -206,6 +225,24 @@ class Div(Elementwise):
     def transpose(self, ct: Any, x: Any, y: Any) -> list[Any]:
         return [unbroadcast(x.aval, div(ct, y)), None]
 
+    def lower(self, k: Any, x: Any, y: Any) -> Any:
+        if x.dtype.kind == "f":
+            return k.div(x, y)
+        safe, zero, overflow = _safe_divisor(k, x, y)
+        quotient = k.select(overflow, k.neg(x), k.div(x, safe))
+        return k.select(zero, k.not_(k.like(x, 0)), quotient)
+
+
+def _safe_divisor(k: Any, x: Any, y: Any) -> tuple[Any, Any, Any]:
+    """A divisor that traps nowhere; where it was zero; where the quotient overflows."""
+    zero = k.eq(y, k.like(y, 0))
+    if x.dtype.kind == "u":
+        overflow = k.const(False, np.bool_)
+    else:
+        lowest = k.like(x, np.iinfo(x.dtype).min)
+        overflow = k.and_(k.eq(x, lowest), k.eq(y, k.like(y, -1)))
+    return k.select(k.or_(zero, overflow), k.like(y, 1), y), zero, overflow
+
 
 def _remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if kind_of(x.dtype) & INTEGER:
@@ -227,6 +264,13 @@ class Rem(Elementwise):
 
     def d1(self, g: Any, out: Any, x: Any, y: Any) -> Any:
         return mul(neg(g), mul(sign(div(x, y)), floor(abs_(div(x, y)))))
+
+    def lower(self, k: Any, x: Any, y: Any) -> Any:
+        if x.dtype.kind == "f":
+            return k.rem(x, y)
+        safe, zero, overflow = _safe_divisor(k, x, y)
+        rest = k.select(overflow, k.like(x, 0), k.rem(x, safe))
+        return k.select(zero, x, rest)
 
 
 def _high_product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -252,6 +296,9 @@ class Square(Elementwise):
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, mul(const(x, 2), x))
+
+    def lower(self, k: Any, x: Any) -> Any:
+        return k.mul(x, x)
 
 
 def _integer_power(x: np.ndarray, y: int) -> np.ndarray:
@@ -295,8 +342,20 @@ class IntegerPow(Elementwise):
             return Zero.from_primal(x)
         return mul(g, mul(const(x, y), integer_pow(x, y - 1)))
 
+    def lower(self, k: Any, x: Any, *, y: int) -> Any:
+        if y == 0:
+            return k.like(x, 1)
+        result, base, n = None, x, abs(y)
+        while n:
+            if n & 1:
+                result = base if result is None else k.mul(result, base)
+            n >>= 1
+            if n:
+                base = k.mul(base, base)
+        return k.div(k.like(x, 1), result) if y < 0 else result
 
-# --- sign, order ------------------------------------------------------------------------------------
+
+# --- sign, order ----------------------------------------------------------------------------------
 
 
 def _sign(x: np.ndarray) -> np.ndarray:
@@ -312,12 +371,20 @@ class Sign(NonDifferentiable):
     name, accepts = "sign", NUMBER
     ref = widened(_sign)
 
+    def lower(self, k: Any, x: Any) -> Any:
+        zero = k.like(x, 0)
+        positive = k.select(k.gt(x, zero), k.like(x, 1), x)
+        if x.dtype.kind == "u":
+            return positive
+        return k.select(k.lt(x, zero), k.like(x, -1), positive)
+
 
 class Abs(Elementwise):
     """Absolute value, real for complex operands."""
 
     name, accepts, result = "abs", INT | FLOAT | COMPLEX, staticmethod(real_dtype)
     ref = widened(np.abs)
+    lower = lowered("abs")
     holes = {"transpose": "not linear"}
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
@@ -336,6 +403,7 @@ class Floor(NonDifferentiable):
 
     name, accepts = "floor", FLOAT
     ref = widened(np.floor)
+    lower = lowered("floor")
 
 
 class Ceil(NonDifferentiable):
@@ -343,6 +411,7 @@ class Ceil(NonDifferentiable):
 
     name, accepts = "ceil", FLOAT
     ref = widened(np.ceil)
+    lower = lowered("ceil")
 
 
 def _away_from_zero(x: np.ndarray) -> np.ndarray:
@@ -360,12 +429,22 @@ class Round(NonDifferentiable):
         rule = np.rint if int(rounding_method) == 1 else _away_from_zero
         return widened(rule).__func__(x)
 
+    def lower(self, k: Any, x: Any, *, rounding_method: Any) -> Any:
+        if int(rounding_method) == 1:
+            return k.rint(x)
+        whole = k.trunc(x)
+        far = k.ge(k.abs(k.sub(x, whole)), k.like(x, 0.5))
+        return k.select(far, k.add(whole, k.copysign(k.like(x, 1), x)), whole)
+
 
 class IsFinite(NonDifferentiable):
     """Neither infinite nor NaN."""
 
     name, accepts, result = "is_finite", FLOAT, staticmethod(bool_dtype)
     ref = widened(np.isfinite)
+
+    def lower(self, k: Any, x: Any) -> Any:
+        return k.lt(k.abs(x), k.like(x, np.inf))
 
 
 class NextAfter(Elementwise):
@@ -413,6 +492,7 @@ class Max(Elementwise):
 
     name, accepts = "max", ANY
     ref = _extreme(np.maximum, np.logical_and)
+    lower = lowered("max")
     holes = {"transpose": "not linear"}
 
     def d0(self, g: Any, out: Any, x: Any, y: Any) -> Any:
@@ -427,6 +507,7 @@ class Min(Elementwise):
 
     name, accepts = "min", ANY
     ref = _extreme(np.minimum, np.logical_or)
+    lower = lowered("min")
     holes = {"transpose": "not linear"}
 
     def d0(self, g: Any, out: Any, x: Any, y: Any) -> Any:
@@ -446,14 +527,16 @@ class Eq(Comparison):
     """Equal."""
 
     name, accepts = "eq", ANY | EXTENDED
-    ref = staticmethod(np.equal)
+    ref = staticmethod(operator.eq)  # unlike np.equal, knows the opaque elements of keys
+    lower = lowered("eq")
 
 
 class Ne(Comparison):
     """Not equal."""
 
     name, accepts = "ne", ANY | EXTENDED
-    ref = staticmethod(np.not_equal)
+    ref = staticmethod(operator.ne)
+    lower = lowered("ne")
 
 
 class Ge(Comparison):
@@ -461,6 +544,7 @@ class Ge(Comparison):
 
     name = "ge"
     ref = staticmethod(np.greater_equal)
+    lower = lowered("ge")
 
 
 class Gt(Comparison):
@@ -468,6 +552,7 @@ class Gt(Comparison):
 
     name = "gt"
     ref = staticmethod(np.greater)
+    lower = lowered("gt")
 
 
 class Le(Comparison):
@@ -475,6 +560,7 @@ class Le(Comparison):
 
     name = "le"
     ref = staticmethod(np.less_equal)
+    lower = lowered("le")
 
 
 class Lt(Comparison):
@@ -482,6 +568,7 @@ class Lt(Comparison):
 
     name = "lt"
     ref = staticmethod(np.less)
+    lower = lowered("lt")
 
 
 def total_order_key(x: np.ndarray) -> np.ndarray:
@@ -526,7 +613,7 @@ class LtTo(Comparison):
     ref = _on_total_order(np.less)
 
 
-# --- bits -------------------------------------------------------------------------------------------
+# --- bits -----------------------------------------------------------------------------------------
 
 
 class Not(NonDifferentiable):
@@ -534,6 +621,7 @@ class Not(NonDifferentiable):
 
     name, accepts = "not", BOOL | INTEGER
     ref = staticmethod(np.invert)
+    lower = lowered("not_")
 
 
 class And(NonDifferentiable):
@@ -541,6 +629,7 @@ class And(NonDifferentiable):
 
     name, accepts = "and", BOOL | INTEGER
     ref = staticmethod(np.bitwise_and)
+    lower = lowered("and_")
 
 
 class Or(NonDifferentiable):
@@ -548,6 +637,7 @@ class Or(NonDifferentiable):
 
     name, accepts = "or", BOOL | INTEGER
     ref = staticmethod(np.bitwise_or)
+    lower = lowered("or_")
 
 
 class Xor(NonDifferentiable):
@@ -555,6 +645,7 @@ class Xor(NonDifferentiable):
 
     name, accepts = "xor", BOOL | INTEGER
     ref = staticmethod(np.bitwise_xor)
+    lower = lowered("xor")
 
 
 def _unsigned(x: np.ndarray) -> np.ndarray:
@@ -568,7 +659,9 @@ class PopulationCount(NonDifferentiable):
 
     @staticmethod
     def ref(x: np.ndarray) -> np.ndarray:
-        return np.bitwise_count(_unsigned(np.asarray(x, order="C")))
+        return np.bitwise_count(_unsigned(np.asarray(x, order="C"))).astype(x.dtype)
+
+    lower = lowered("popcount")
 
 
 class Clz(NonDifferentiable):
@@ -585,6 +678,8 @@ class Clz(NonDifferentiable):
                 y |= y >> np.array(step, y.dtype)
         return bits - np.bitwise_count(y).astype(np.int64)
 
+    lower = lowered("clz")
+
 
 def _shift(x: np.ndarray, y: np.ndarray, by: Any, beyond: Any) -> np.ndarray:
     """Shift with the result stated for amounts outside 0..bits-1."""
@@ -593,6 +688,13 @@ def _shift(x: np.ndarray, y: np.ndarray, by: Any, beyond: Any) -> np.ndarray:
     inside = (amount >= 0) & (amount < bits)
     safe = np.where(inside, amount, 0).astype(x.dtype)
     return np.where(inside, by(x, safe), beyond(x))
+
+
+def _shift_amount(k: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Whether an amount lies within the width, and the amount made safe."""
+    unsigned = k.bitcast(y, f"u{y.dtype.itemsize}")
+    inside = k.lt(unsigned, k.like(unsigned, 8 * x.dtype.itemsize))
+    return inside, k.select(inside, y, k.like(y, 0))
 
 
 class ShiftLeft(NonDifferentiable):
@@ -604,6 +706,10 @@ class ShiftLeft(NonDifferentiable):
     def ref(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return _shift(x, y, np.left_shift, np.zeros_like)
 
+    def lower(self, k: Any, x: Any, y: Any) -> Any:
+        inside, amount = _shift_amount(k, x, y)
+        return k.select(inside, k.shl(x, amount), k.like(x, 0))
+
 
 class ShiftRightLogical(NonDifferentiable):
     """Bits moved right, zeros shifted in."""
@@ -614,6 +720,10 @@ class ShiftRightLogical(NonDifferentiable):
     def ref(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         u = _unsigned(np.asarray(x, order="C"))
         return _shift(u, y, np.right_shift, np.zeros_like).astype(u.dtype).view(x.dtype)
+
+    def lower(self, k: Any, x: Any, y: Any) -> Any:
+        inside, amount = _shift_amount(k, x, y)
+        return k.select(inside, k.lshr(x, amount), k.like(x, 0))
 
 
 class ShiftRightArithmetic(NonDifferentiable):
@@ -628,8 +738,12 @@ class ShiftRightArithmetic(NonDifferentiable):
             return ShiftRightArithmetic.ref(signed, y).view(x.dtype)
         return _shift(x, y, np.right_shift, lambda v: np.where(v < 0, -1, 0)).astype(x.dtype)
 
+    def lower(self, k: Any, x: Any, y: Any) -> Any:
+        inside, amount = _shift_amount(k, x, y)
+        return k.select(inside, k.ashr(x, amount), k.ashr(x, k.like(x, 8 * x.dtype.itemsize - 1)))
 
-# --- complex numbers --------------------------------------------------------------------------------
+
+# --- complex numbers ------------------------------------------------------------------------------
 
 
 class Real(Elementwise):
@@ -638,7 +752,7 @@ class Real(Elementwise):
     name, accepts, result = "real", COMPLEX, staticmethod(real_dtype)
     ref = staticmethod(np.real)
     linear = True
-    transpose = transpose_unary(lambda self, ct, x: complex_(ct, const(ct, 0)))
+    transpose = transpose_unary(lambda self, ct, x: _joined(ct, const(ct, 0)))
 
 
 class Imag(Elementwise):
@@ -647,7 +761,7 @@ class Imag(Elementwise):
     name, accepts, result = "imag", COMPLEX, staticmethod(real_dtype)
     ref = staticmethod(np.imag)
     linear = True
-    transpose = transpose_unary(lambda self, ct, x: complex_(const(ct, 0), neg(ct)))
+    transpose = transpose_unary(lambda self, ct, x: _joined(const(ct, 0), _negated(ct)))
 
 
 def _join_parts(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -696,13 +810,21 @@ class Conj(Elementwise):
         return [real(ct)]
 
 
-# --- selection --------------------------------------------------------------------------------------
+# --- selection ------------------------------------------------------------------------------------
 
 
 class SelectN(Primitive):
     """One of several cases, chosen element by element."""
 
-    name = "select_n"
+    name, form = "select_n", "map"
+
+    def lower(self, k: Any, which: Any, *cases: Any) -> Any:
+        if which.dtype == np.bool_:
+            return k.select(which, cases[-1], cases[0])
+        result = cases[0]
+        for i, case in enumerate(cases[1:], 1):
+            result = k.select(k.ge(which, k.like(which, i)), case, result)
+        return result
 
     def shape(self, which: Any, *cases: Any) -> ShapedArray:
         if not cases:
@@ -747,7 +869,7 @@ class SelectN(Primitive):
         if type(ct) is Zero:
             return [None, *(Zero(c.aval) if is_undef(c) else None for c in cases)]
         zero = broadcast_to(const(ct, 0), np.shape(ct))
-        grads = []
+        grads: list[Any] = []
         for i, case in enumerate(cases):
             if not is_undef(case):
                 grads.append(None)
@@ -783,7 +905,11 @@ def _leading_one(x: Any) -> Any:
 class Clamp(Primitive):
     """Values held between a minimum and a maximum."""
 
-    name = "clamp"
+    name, form = "clamp", "map"
+
+    def lower(self, k: Any, low: Any, x: Any, high: Any) -> Any:
+        return k.min(k.max(x, low), high)
+
     holes = {"transpose": "not linear"}
 
     def shape(self, low: Any, x: Any, high: Any) -> ShapedArray:
@@ -835,8 +961,12 @@ class Clamp(Primitive):
 class StopGradient(LinearUnary):
     """The identity, whose derivative is zero."""
 
-    name = "stop_gradient"
+    name, form = "stop_gradient", "map"
     linear = False
+
+    def lower(self, k: Any, x: Any) -> Any:
+        return x
+
     holes = {"transpose": "its tangent is zero"}
 
     def shape(self, x: Any) -> ShapedArray:

@@ -46,7 +46,10 @@ def _storage(dtype: Any) -> Any:
 class ConvertElementType(Primitive):
     """The same values in another dtype."""
 
-    name = "convert_element_type"
+    name, form = "convert_element_type", "map"
+
+    def lower(self, k: Any, x: Any, *, new_dtype: Any, **_: Any) -> Any:
+        return k.cast(x, new_dtype)
 
     def shape(self, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any) -> ShapedArray:
         return ShapedArray(x.shape, new_dtype, weak_type)
@@ -55,7 +58,9 @@ class ConvertElementType(Primitive):
     def ref(x: np.ndarray, *, new_dtype: Any, weak_type: bool, sharding: Any) -> np.ndarray:
         return convert_values(x, new_dtype)
 
-    def d0(self, g: Any, out: Any, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any) -> Any:
+    def d0(
+        self, g: Any, out: Any, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any
+    ) -> Any:
         have, want = typeof(x).dtype, new_dtype
         if is_inexact(have) and is_inexact(want):
             return self.bind(g, new_dtype=want, weak_type=weak_type, sharding=sharding)
@@ -63,9 +68,7 @@ class ConvertElementType(Primitive):
 
     def transpose(self, ct: Any, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any) -> Any:
         aval = x.aval
-        return [
-            self.bind(ct, new_dtype=aval.dtype, weak_type=aval.weak_type, sharding=sharding)
-        ]
+        return [self.bind(ct, new_dtype=aval.dtype, weak_type=aval.weak_type, sharding=sharding)]
 
     def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
         return self.bind(*args, **params), dims[0]
@@ -175,8 +178,11 @@ class ReducePrecision(Primitive):
 class Copy(Primitive):
     """A copy: the same values in memory of their own."""
 
-    name = "copy"
+    name, form = "copy", "map"
     linear = True
+
+    def lower(self, k: Any, x: Any) -> Any:
+        return x
 
     def shape(self, x: Any) -> ShapedArray:
         return x

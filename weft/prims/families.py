@@ -83,11 +83,11 @@ def scalar(dtype: Any, value: Any) -> Any:
     return found
 
 
-# --- the families -----------------------------------------------------------------------------------
+# --- the families ---------------------------------------------------------------------------------
 
 
 def broadcast_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape of an elementwise result: equal ranks with sizes equal or 1; scalars go anywhere."""
+    """The shape of an elementwise result: equal ranks, sizes equal or 1; scalars go anywhere."""
     ranked = [s for s in shapes if s]
     if not ranked:
         return ()
@@ -125,6 +125,11 @@ class Elementwise(Primitive):
     accepts: Any = ANY
     result: Any = None
     same_dtypes = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        if self.lower is not None:
+            self.form = "map"
 
     def shape(self, *avals: Any, **params: Any) -> ShapedArray:
         first = avals[0]
@@ -173,9 +178,7 @@ def align_batched(axis: AxisData, args: Any, dims: Any) -> tuple[list[Any], int]
     unmapped_ranks = [np.ndim(x) for x, d in zip(args, dims, strict=True) if d is None]
     if len(shapes) == 1 and not any(unmapped_ranks):
         return list(args), next(iter(shapes))[1]
-    rank = max(
-        np.ndim(x) - (d is not None) for x, d in zip(args, dims, strict=True)
-    )
+    rank = max(np.ndim(x) - (d is not None) for x, d in zip(args, dims, strict=True))
     aligned = []
     for x, d in zip(args, dims, strict=True):
         if d is None:
@@ -210,9 +213,7 @@ def unbroadcast(aval: Any, x: Any) -> Any:
         return reduce_sum.bind(x, axes=tuple(range(len(shape))), out_sharding=None)
     axes = tuple(i for i, (n, m) in enumerate(zip(shape, aval.shape, strict=True)) if n != m)
     summed = reduce_sum.bind(x, axes=axes, out_sharding=None)
-    return lookup("reshape").bind(
-        summed, new_sizes=aval.shape, dimensions=None, sharding=None
-    )
+    return lookup("reshape").bind(summed, new_sizes=aval.shape, dimensions=None, sharding=None)
 
 
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
@@ -221,9 +222,7 @@ def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
     if have == shape:
         return x
     dims = tuple(range(len(shape))) if have else ()
-    return lookup("broadcast_in_dim").bind(
-        x, shape=shape, broadcast_dimensions=dims, sharding=None
-    )
+    return lookup("broadcast_in_dim").bind(x, shape=shape, broadcast_dimensions=dims, sharding=None)
 
 
 class NonDifferentiable(Elementwise):
@@ -255,7 +254,16 @@ def batch_first(self: Any, axis: AxisData, args: Any, dims: Any, **params: Any) 
     return self.bind(*moved, **params), 0
 
 
-# --- references in NumPy ----------------------------------------------------------------------------
+def lowered(name: str) -> Any:
+    """A lowering that is one operation of the kernel builder."""
+
+    def lower(self: Any, k: Any, *operands: Any, **params: Any) -> Any:
+        return getattr(k, name)(*operands)
+
+    return lower
+
+
+# --- references in NumPy --------------------------------------------------------------------------
 
 
 _NARROW = ("bfloat16", "float16", "float8_", "float6_", "float4_")

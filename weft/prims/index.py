@@ -367,7 +367,7 @@ class ScatterExtremum(ScatterFamily):
             return out, Zero.from_primal(out)
         dx, dupdates = instantiate(tangents[0]), instantiate(tangents[2])
         numbers = params["dimension_numbers"]
-        at = _Windows(indices, typeof(updates), numbers)
+        at = _Windows(indices, typeof(updates), numbers, params["mode"])
         keep, take = _extremum_weights(at, x, out, updates)
         change = add(mul(at.read(dx), keep), mul(dupdates, take))
         del params["update_jaxpr"], params["update_consts"]
@@ -526,10 +526,13 @@ def _binary_jaxpr(operator: Primitive, dtype: Any, weak_type: bool, backward: bo
 class _Windows:
     """The windows that a scatter writes, as something to read or to count in."""
 
-    def __init__(self, indices: Any, updates: Any, numbers: ScatterDimensionNumbers) -> None:
+    def __init__(
+        self, indices: Any, updates: Any, numbers: ScatterDimensionNumbers, mode: Any = None
+    ) -> None:
         self.indices = indices
         self.updates = updates
         self.numbers = numbers
+        self.mode = mode
 
     def read(self, x: Any) -> Any:
         """The windows of ``x``, arranged like the updates."""
@@ -538,7 +541,8 @@ class _Windows:
 
     def totals(self, target: Any, amounts: Any) -> Any:
         """For each element of the updates, the sum of the amounts that meet at its place."""
-        return self.read(scatter_add(target, self.indices, amounts, self.numbers))
+        sums = scatter_add(target, self.indices, amounts, self.numbers, mode=self.mode)
+        return self.read(sums)
 
 
 def _windows(x: Any, indices: Any, updates: Any, numbers: Any, mode: Any) -> Any:

@@ -105,6 +105,8 @@ def batched_axes(axes: Axes, dim: int) -> tuple[Axes, int]:
 class Reduction(Primitive):
     """One result for all elements along ``axes``; subclasses say kinds, reference, derivative."""
 
+    combines = ""
+
     accepts = NUMBER
     keeps_weak_type = True
 
@@ -123,6 +125,10 @@ class Reduction(Primitive):
         moved, out_dim = batched_axes(axes, dims[0])
         return self.bind(args[0], axes=moved, **params), out_dim
 
+    def reduction(self, *, axes: Axes, **_: Any) -> tuple[str, Axes]:
+        """How the compiler combines elements, and along which axes."""
+        return self.combines, axes
+
 
 def reduce_sum(x: Any, axes: Axes) -> Any:
     """Bind a sum along axes."""
@@ -132,7 +138,7 @@ def reduce_sum(x: Any, axes: Axes) -> Any:
 class ReduceSum(Reduction):
     """The sum along axes; its transpose is a broadcast."""
 
-    name = "reduce_sum"
+    name, form, combines = "reduce_sum", "reduce", "add"
     linear = True
 
     @staticmethod
@@ -152,7 +158,7 @@ class ReduceSum(Reduction):
 class ReduceProd(Reduction):
     """The product along axes, differentiated as a tree of products so that zeros are no trouble."""
 
-    name = "reduce_prod"
+    name, form, combines = "reduce_prod", "reduce", "mul"
     holes = {"transpose": "not linear"}
 
     @staticmethod
@@ -229,7 +235,7 @@ class Extremum(Reduction):
 class ReduceMax(Extremum):
     """The largest element along axes, NaN if there is one, the least value if there is none."""
 
-    name = "reduce_max"
+    name, form, combines = "reduce_max", "reduce", "max"
     holes = {"transpose": "not linear"}
 
     @staticmethod
@@ -242,7 +248,7 @@ class ReduceMax(Extremum):
 class ReduceMin(Extremum):
     """The smallest element along axes, NaN if there is one, the greatest value if there is none."""
 
-    name = "reduce_min"
+    name, form, combines = "reduce_min", "reduce", "min"
     holes = {"transpose": "not linear"}
 
     @staticmethod
@@ -262,7 +268,7 @@ class Logical(Reduction):
 class ReduceAnd(Logical):
     """Bitwise or logical conjunction along axes."""
 
-    name = "reduce_and"
+    name, form, combines = "reduce_and", "reduce", "and"
     holes = {"transpose": "piecewise constant, so never part of a linear program"}
 
     @staticmethod
@@ -273,7 +279,7 @@ class ReduceAnd(Logical):
 class ReduceOr(Logical):
     """Bitwise or logical disjunction along axes."""
 
-    name = "reduce_or"
+    name, form, combines = "reduce_or", "reduce", "or"
     holes = {"transpose": "piecewise constant, so never part of a linear program"}
 
     @staticmethod
@@ -284,7 +290,7 @@ class ReduceOr(Logical):
 class ReduceXor(Logical):
     """Bitwise or logical exclusive or along axes."""
 
-    name = "reduce_xor"
+    name, form, combines = "reduce_xor", "reduce", "xor"
     holes = {"transpose": "piecewise constant, so never part of a linear program"}
 
     @staticmethod

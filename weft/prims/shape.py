@@ -15,6 +15,7 @@ from weft.core.batching import AxisData, at_front, moveaxis
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
+from weft.kernel.kernel import Affine
 from weft.prims.arithmetic import select_n, sub
 from weft.prims.families import const
 
@@ -23,11 +24,10 @@ class BroadcastInDim(Primitive):
     """An array at a larger shape; operand dimension i becomes ``broadcast_dimensions[i]``."""
 
     name = "broadcast_in_dim"
+    form = "move"
     linear = True
 
-    def shape(
-        self, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any
-    ) -> ShapedArray:
+    def shape(self, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any) -> ShapedArray:
         dims = broadcast_dimensions
         if len(dims) != len(x.shape):
             raise TypeError(
@@ -64,9 +64,7 @@ class BroadcastInDim(Primitive):
         out = lookup("reduce_sum").bind(ct, axes=axes, out_sharding=None) if axes else ct
         if size_one:
             kept = tuple(i for i, d in enumerate(dims) if d not in size_one)
-            out = self.bind(
-                out, shape=x.aval.shape, broadcast_dimensions=kept, sharding=None
-            )
+            out = self.bind(out, shape=x.aval.shape, broadcast_dimensions=kept, sharding=None)
         return [out]
 
     def batch(
@@ -88,11 +86,46 @@ class BroadcastInDim(Primitive):
         )
         return out, 0
 
+    def pull(
+        self, index: Any, x: Any, out: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any
+    ) -> Any:
+        return tuple(
+            index[d] if n != 1 or shape[d] == 1 else ORIGIN
+            for n, d in zip(x.shape, broadcast_dimensions, strict=True)
+        )
+
+
+ORIGIN = Affine()
+
+
+def reshaped_index(index: Any, out: Any, shape: Any) -> Any:
+    """The index before a reshape, if it is affine in the index after it; else None."""
+    result, i, j = [], 0, 0
+    while j < len(shape):
+        if shape[j] == 1:
+            result.append(ORIGIN)
+            j += 1
+            continue
+        while i < len(out) and out[i] == 1:
+            i += 1
+        # dimensions of the result that together make this one
+        size, entry = 1, ORIGIN
+        while i < len(out) and size < shape[j]:
+            entry = entry.scaled(out[i], 0).plus(index[i])
+            size *= out[i]
+            i += 1
+        if size != shape[j]:
+            return None
+        result.append(entry)
+        j += 1
+    return tuple(result)
+
 
 class Reshape(Primitive):
     """The same elements in row-major order at another shape."""
 
     name = "reshape"
+    form = "move"
     linear = True
 
     def shape(self, x: Any, *, new_sizes: Any, dimensions: Any, sharding: Any) -> ShapedArray:
@@ -124,19 +157,32 @@ class Reshape(Primitive):
         return [transpose(out, tuple(int(i) for i in np.argsort(dimensions)))]
 
     def batch(
-        self, axis: AxisData, args: Any, dims: Any, *, new_sizes: Any, dimensions: Any, sharding: Any
+        self,
+        axis: AxisData,
+        args: Any,
+        dims: Any,
+        *,
+        new_sizes: Any,
+        dimensions: Any,
+        sharding: Any,
     ) -> tuple[Any, int]:
         x = moveaxis(args[0], dims[0], 0)
         order = None if dimensions is None else (0, *(d + 1 for d in dimensions))
-        return self.bind(
-            x, new_sizes=(axis.size, *new_sizes), dimensions=order, sharding=None
-        ), 0
+        return self.bind(x, new_sizes=(axis.size, *new_sizes), dimensions=order, sharding=None), 0
+
+    def pull(
+        self, index: Any, x: Any, out: Any, *, new_sizes: Any, dimensions: Any, sharding: Any
+    ) -> Any:
+        if dimensions is not None:
+            return None
+        return reshaped_index(index, out.shape, x.shape)
 
 
 class Squeeze(Primitive):
     """Dimensions of size 1 removed."""
 
     name = "squeeze"
+    form = "move"
     linear = True
 
     def shape(self, x: Any, *, dimensions: Any) -> ShapedArray:
@@ -163,11 +209,16 @@ class Squeeze(Primitive):
         x = moveaxis(args[0], dims[0], 0)
         return self.bind(x, dimensions=tuple(d + 1 for d in dimensions)), 0
 
+    def pull(self, index: Any, x: Any, out: Any, *, dimensions: Any) -> Any:
+        rest = iter(index)
+        return tuple(ORIGIN if i in dimensions else next(rest) for i in range(x.ndim))
+
 
 class Transpose(Primitive):
     """Dimensions permuted."""
 
     name = "transpose"
+    form = "move"
     linear = True
 
     def shape(self, x: Any, *, permutation: Any) -> ShapedArray:
@@ -191,11 +242,16 @@ class Transpose(Primitive):
         order = (dim, *(d if d < dim else d + 1 for d in permutation))
         return self.bind(args[0], permutation=order), 0
 
+    def pull(self, index: Any, x: Any, out: Any, *, permutation: Any) -> Any:
+        place = {d: entry for d, entry in zip(permutation, index, strict=True)}
+        return tuple(place[d] for d in range(x.ndim))
+
 
 class Rev(Primitive):
     """Dimensions read backwards."""
 
     name = "rev"
+    form = "move"
     linear = True
 
     def shape(self, x: Any, *, dimensions: Any) -> ShapedArray:
@@ -217,6 +273,12 @@ class Rev(Primitive):
         return self.bind(
             args[0], dimensions=tuple(d if d < dim else d + 1 for d in dimensions)
         ), dim
+
+    def pull(self, index: Any, x: Any, out: Any, *, dimensions: Any) -> Any:
+        return tuple(
+            entry.scaled(-1, n - 1) if d in dimensions else entry
+            for d, (entry, n) in enumerate(zip(index, x.shape, strict=True))
+        )
 
 
 class Concatenate(Primitive):
@@ -432,20 +494,20 @@ class Pad(Primitive):
                 t_value = sub(_sum_all(ct), _sum_all(inner))
         return [t_x, t_value]
 
-    def batch(self, axis: AxisData, args: Any, dims: Any, *, padding_config: Any) -> tuple[Any, int]:
+    def batch(
+        self, axis: AxisData, args: Any, dims: Any, *, padding_config: Any
+    ) -> tuple[Any, int]:
         (x, value), (dim, value_dim) = args, dims
         if value_dim is None:
-            config = list(padding_config)
-            config.insert(dim, (0, 0, 0))
-            return self.bind(x, value, padding_config=tuple(config)), dim
+            mapped = list(padding_config)
+            mapped.insert(dim, (0, 0, 0))
+            return self.bind(x, value, padding_config=tuple(mapped)), dim
         # one padding value for each element of the batch: pad with zeros, then select
         x = at_front(x, dim, axis.size)
         value = at_front(value, value_dim, axis.size)
         config = ((0, 0, 0), *padding_config)
         padded = self.bind(x, const(x, 0), padding_config=config)
-        mask = self.bind(
-            filled_bool(np.shape(x)), np.bool_(False), padding_config=config
-        )
+        mask = self.bind(filled_bool(np.shape(x)), np.bool_(False), padding_config=config)
         wide = broadcast_in_dim(value, np.shape(padded), (0,))
         return select_n(mask, wide, padded), 0
 
@@ -493,6 +555,7 @@ class Iota(Primitive):
     """Counting along a dimension."""
 
     name = "iota"
+    form = "iota"
     holes = {"transpose": "no operands", "batch": "no operands"}
 
     def shape(self, *, dtype: Any, shape: Any, dimension: int, sharding: Any) -> ShapedArray:
@@ -597,4 +660,3 @@ def iota(dtype: Any, shape: tuple[int, ...], dimension: int = 0) -> Any:
 def full(shape: tuple[int, ...], value: Any) -> Any:
     """A scalar at every place of a shape."""
     return broadcast_in_dim(value, shape, ()) if shape else value
-

@@ -33,7 +33,14 @@ from weft.prims.shape import broadcast_in_dim, concatenate_p, pad_p
 class Slice(Primitive):
     """A strided box at static bounds."""
 
-    name = "slice"
+    name, form = "slice", "move"
+
+    def pull(self, index: Any, x: Any, out: Any, **params: Any) -> Any:
+        strides = params["strides"] or (1,) * x.ndim
+        return tuple(
+            entry.scaled(stride, start)
+            for entry, start, stride in zip(index, params["start_indices"], strides, strict=True)
+        )
 
     def shape(self, x: Any, *, start_indices: Shape, limit_indices: Shape, strides: Any) -> Any:
         out = slice_shape(x.shape, start_indices, limit_indices, strides)

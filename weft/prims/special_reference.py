@@ -153,7 +153,8 @@ def stirling_correction(x: Array) -> Array:
 
 def lgamma1p(x: Array) -> Array:
     """lgamma(1 + x) for |x| <= 1/2, accurate near 0."""
-    return x * (x - 1.0) * polynomial(2.0 * x, tables.LGAMMA_NEAR_ONE)
+    # The sum makes lgamma(1) +0 rather than -0.
+    return x * (x - 1.0) * polynomial(2.0 * x, tables.LGAMMA_NEAR_ONE) + 0.0
 
 
 def _lgamma_near_two(x: Array) -> Array:

@@ -127,7 +127,7 @@ threefry2x32_p = Threefry2x32()
 iota_2x32_shape_p = Iota2x32Shape()
 
 
-# --- keys -------------------------------------------------------------------------------------------
+# --- keys -----------------------------------------------------------------------------------------
 
 
 def seed(seeds: np.ndarray) -> np.ndarray:
@@ -193,4 +193,4 @@ def _bits_by_halves(words: np.ndarray, bit_width: int, shape: tuple[int, ...]) -
         bits = (high << np.uint64(32)) | low
     elif bit_width < 32:
         bits = np.ascontiguousarray(bits, "<u4").view(f"uint{bit_width}")[..., :size]
-    return bits.reshape(*words.shape[:-1], *shape)
+    return bits.reshape((*words.shape[:-1], *shape))

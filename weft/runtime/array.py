@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.base.traceback import api_boundary
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
 from weft.core.interpret import storage_dtype
@@ -56,6 +57,7 @@ class ArrayImpl(Array):
             )
         return view
 
+    @api_boundary
     def __array__(self, dtype: Any = None, context: Any = None, copy: bool | None = None) -> Any:
         value = self._value
         if isinstance(self.aval.dtype, dtypes.ExtendedDType):
@@ -103,33 +105,41 @@ class ArrayImpl(Array):
 
     # --- conversion -------------------------------------------------------------------------------
 
+    @api_boundary
     def item(self, *args: Any) -> Any:
         """The value of an array of one element, or of the element at an index, as a scalar."""
         return self._value.item(*args)
 
+    @api_boundary
     def tolist(self) -> Any:
         """The values as nested lists of Python scalars."""
         return self._value.tolist()
 
+    @api_boundary
     def tobytes(self, order: str = "C") -> bytes:
         return self._value.tobytes(order)  # type: ignore[arg-type]
 
+    @api_boundary
     def __bool__(self) -> bool:
         check_scalar_conversion(self, "bool")
         return bool(self._value)
 
+    @api_boundary
     def __int__(self) -> int:
         check_scalar_conversion(self, "int")
         return int(self._value)
 
+    @api_boundary
     def __float__(self) -> float:
         check_scalar_conversion(self, "float")
         return float(self._value)
 
+    @api_boundary
     def __complex__(self) -> complex:
         check_scalar_conversion(self, "complex")
         return complex(self._value)
 
+    @api_boundary
     def __index__(self) -> int:
         check_integer_conversion(self)
         return int(self._value)
@@ -143,6 +153,7 @@ class ArrayImpl(Array):
     def __format__(self, spec: str) -> str:
         return format(self._value[()] if self.ndim == 0 else self._value, spec)
 
+    @api_boundary
     def __iter__(self) -> Iterator[Any]:
         if not self.aval.shape:
             raise TypeError("iteration over a 0-d array")
@@ -150,7 +161,10 @@ class ArrayImpl(Array):
         value = self._value
         return (box(value[i, ...], inner) for i in range(len(value)))
 
+    @api_boundary
     def __reduce__(self) -> Any:
+        if isinstance(self.aval.dtype, dtypes.ExtendedDType):
+            return _unpickle_extended, (_elements(self), self.aval)
         return _unpickle, (np.asarray(self), self.aval.weak_type)
 
     def __copy__(self) -> ArrayImpl:
@@ -211,6 +225,7 @@ class ArrayImpl(Array):
             raise IndexError(f"this array has one shard, asked for shard {index}")
         return self
 
+    @api_boundary
     def block_until_ready(self) -> ArrayImpl:
         """The array, once its values are computed: at once, CPU calls are synchronous."""
         self._value  # noqa: B018 -- raises if the array was deleted
@@ -237,9 +252,20 @@ def _unpickle(value: np.ndarray, weak_type: bool) -> ArrayImpl:
     return box(value, ShapedArray(value.shape, value.dtype, weak_type))
 
 
+def _unpickle_extended(elements: np.ndarray, aval: ShapedArray) -> ArrayImpl:
+    storage = storage_dtype(aval.dtype)
+    return box(np.frombuffer(elements.tobytes(), storage).reshape(aval.shape), aval)
+
+
 def _repr_extended(x: ArrayImpl) -> str:
-    data = x._value.view(np.uint32)
-    return f"Array({x.shape}, dtype={x.aval.dtype}) overlaying:\n{data.reshape(*x.shape, -1)}"
+    return f"Array({x.shape}, dtype={x.aval.dtype}) overlaying:\n{_elements(x)}"
+
+
+def _elements(x: ArrayImpl) -> np.ndarray:
+    """Elements of an extended dtype as the small arrays that they are."""
+    dtype = x.aval.dtype
+    flat = np.frombuffer(x._value.tobytes(), dtype.physical_dtype)
+    return flat.reshape(*x.shape, *dtype.physical_shape)
 
 
 _new = object.__new__

@@ -89,7 +89,7 @@ def _softmax_with_rule(x: Any, axis: Axis, where: Any, initial: Any) -> Any:
 def _softmax_jvp(axis: Axis, primals: Any, tangents: Any) -> Any:
     (x, where, initial), (dx, _, _) = primals, tangents
     y = _softmax_with_rule(x, axis, where, initial)
-    return y, y * (dx - (y * dx).sum(axis, where=where, keepdims=True))
+    return y, y * (dx - jnp.sum(y * dx, axis, where=where, keepdims=True))
 
 
 def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:

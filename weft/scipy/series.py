@@ -43,6 +43,8 @@ def in_single(fun: Any) -> Any:
     """Makes a function of float32 and float64 arrays take float16 and bfloat16, rounding once."""
 
     def wide(*operands: Any) -> Any:
+        # A rule of differentiation may be given the plain number that the user passed.
+        operands = tuple(jnp.asarray(x) for x in operands)
         dtype = operands[0].dtype
         if dtype.itemsize >= 4:
             return fun(*operands)

@@ -78,7 +78,7 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:
         above, value, total, kept = carry
         above, value = value, 2 * (k + 1) / safe * value - above
         total = total + jnp.where(k % 2 == 0, 2 * value, 0)
-        orders = jnp.arange(v + 1, dtype=z.dtype).reshape((-1,) + (1,) * z.ndim)
+        orders = lax.broadcasted_iota(z.dtype, (v + 1,) + (1,) * z.ndim, 0)
         kept = jnp.where(orders == k, value, kept)
         # The recurrence grows without bound: all that was kept is scaled along.
         scale = jnp.where(jnp.abs(value) > big, z.dtype.type(1 / big), z.dtype.type(1))
@@ -90,7 +90,7 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:
     (_, last, total, kept), _ = lax.scan(step, start, steps, reverse=True)
     # 1 = J_0 + 2 J_2 + 2 J_4 + ... (DLMF 10.12.4).
     values = kept / (total - last)
-    first = (jnp.arange(v + 1) == 0).reshape((-1,) + (1,) * z.ndim)
+    first = lax.broadcasted_iota(z.dtype, (v + 1,) + (1,) * z.ndim, 0) == 0
     return jnp.where(at_zero, first.astype(z.dtype), values)
 
 

@@ -68,11 +68,11 @@ def _erfcx(x: Any) -> Any:
     return jnp.where(x < 0, 2 * jnp.exp(jnp.square(x)) - right, right)
 
 
-_erfcx.defjvps(lambda g, out, x: g * (2 * x * out - x.dtype.type(_TWO_OVER_SQRT_PI)))
+_erfcx.defjvps(lambda g, out, x: g * (2 * x * out - out.dtype.type(_TWO_OVER_SQRT_PI)))
 
 
 @functools.cache
-def _weideman(terms: int = 32) -> tuple[float, list[float]]:
+def _weideman(terms: int) -> tuple[float, list[float]]:
     """Scale and coefficients of Weideman's series of w(z) (SIAM J. Numer. Anal. 31, 1994)."""
     size, scale = 4 * terms, math.sqrt(terms / math.sqrt(2))
     angle = np.pi * np.arange(-size + 1, size) / size
@@ -84,7 +84,7 @@ def _weideman(terms: int = 32) -> tuple[float, list[float]]:
 
 def _wofz_up(z: Any) -> Any:
     """w(z) for Im z >= 0."""
-    scale, coefficients = _weideman()
+    scale, coefficients = _weideman(40 if z.dtype == np.complex128 else 24)
     turned = 1j * z
     below = scale - turned
     series = horner((scale + turned) / below, coefficients)
@@ -93,6 +93,7 @@ def _wofz_up(z: Any) -> Any:
 
 @custom_jvp
 def _wofz(z: Any) -> Any:
+    z = jnp.asarray(z)
     above = jnp.imag(z) >= 0
     up = _wofz_up(jnp.where(above, z, -z))
     return jnp.where(above, up, 2 * jnp.exp(-z * z) - up)
@@ -105,8 +106,8 @@ def wofz(z: Any) -> Array:
     """The Faddeeva function exp(-z²) erfc(-iz).
 
     >>> from weft.scipy.special import wofz
-    >>> complex(wofz(0j)).real
-    1.0
+    >>> round(complex(wofz(1j)).real, 4)
+    0.4276
     """
     inexact("wofz", z)
     (z,) = promote_dtypes_complex(z)
@@ -280,7 +281,7 @@ def _owens_inner(h: Any, a: Any) -> Any:
 
 @custom_jvp
 def _owens_t(h: Any, a: Any) -> Any:
-    h, size = jnp.abs(h), jnp.abs(a)
+    a, h, size = jnp.asarray(a), jnp.abs(h), jnp.abs(a)
     wide = size > 1
     inner_a = jnp.where(wide, 1 / jnp.where(wide, size, 1), size)
     inner_h = jnp.where(wide, jnp.where(h == 0, 0, size * h), h)
@@ -298,11 +299,11 @@ def _owens_t(h: Any, a: Any) -> Any:
 @_owens_t.defjvp
 def _owens_t_jvp(primals: Any, tangents: Any) -> Any:
     (h, a), (dh, da) = primals, tangents
-    root = h.dtype.type(math.sqrt(0.5))
+    out = _owens_t(h, a)
+    root = out.dtype.type(math.sqrt(0.5))
     by_h = -jnp.exp(-0.5 * h * h) * lax.erf(a * h * root) / (2 * math.sqrt(2 * math.pi))
     spread = 1 + a * a
     by_a = jnp.exp(-0.5 * spread * h * h) / (2 * math.pi * spread)
-    out = _owens_t(h, a)
     return out, (by_h * dh + by_a * da).astype(out.dtype)
 
 

@@ -22,6 +22,7 @@ def _sum_series(ratio: Any, like: Any, weight: Any = None) -> Any:
     With ``weight`` the sum of t_k h_k, h_0 = 0 and h_(k+1) = h_k + weight(k): the derivative of a
     series whose terms' logarithms have slopes h_k.
     """
+    like = jnp.asarray(like)
     eps = float(dtypes.finfo(like.dtype).eps)
 
     def unfinished(state: Any) -> Any:
@@ -55,7 +56,7 @@ def _hyp1f1_series(a: Any, b: Any, x: Any) -> Any:
 
 
 def _hyp1f1_large(a: Any, b: Any, x: Any) -> Any:
-    """For large positive x (DLMF 13.7.1)."""
+    """exp(-x) 1F1(a; b; x) for large positive x (DLMF 13.7.1)."""
     one = jnp.ones_like(x)
 
     def step(k: Any, state: Any) -> Any:
@@ -66,19 +67,24 @@ def _hyp1f1_large(a: Any, b: Any, x: Any) -> Any:
         return term, total + term
 
     total = lax.fori_loop(0, 60, lambda k, s: step(k.astype(x.dtype), s), (one, one))[1]
-    return gamma(b) / gamma(a) * jnp.exp(x) * x ** (a - b) * total
+    return gamma(b) / gamma(a) * x ** (a - b) * total
 
 
 @custom_jvp
 def _hyp1f1(a: Any, b: Any, x: Any) -> Any:
+    a, b, x = jnp.asarray(a), jnp.asarray(b), jnp.asarray(x)
     # Kummer's transformation makes all terms of one sign where x is negative.
     flip = (x < 0) & ~_is_minus_integer(a)
     top, point = jnp.where(flip, b - a, a), jnp.where(flip, -x, x)
-    large = (point > 100) & ~_is_minus_integer(top)
+    # Below the limit the series needs few terms, and does not overflow in float32.
+    limit = 100 if x.dtype == np.float64 else 40
+    large = (point > limit) & ~_is_minus_integer(top)
     near = _hyp1f1_series(top, b, jnp.where(large, 1, point))
-    far = _hyp1f1_large(jnp.where(large, top, 1), b, jnp.where(large, point, 100))
-    value = jnp.where(large, far, near)
-    value = jnp.where(flip, jnp.exp(x) * value, value)
+    far = _hyp1f1_large(jnp.where(large, top, 1), b, jnp.where(large, point, limit))
+    # Half the exponential at a time: it overflows before the product does.
+    half = jnp.exp(jnp.where(flip, 0, 0.5 * point))
+    grown = half * far * half
+    value = jnp.where(large, grown, jnp.exp(jnp.where(flip, x, 0)) * near)
     value = jnp.where((a == b) & (a != 0), jnp.exp(x), value)
     return jnp.where(a == 0, 1, jnp.where(b == 0, np.inf, value))
 
@@ -160,8 +166,8 @@ def _logarithmic_part(a: Any, b: Any, m: Any, s: Any) -> Any:
         total = total + term * bracket(k)
         return k + 1, term * (a + m + k) * (b + m + k) / (k + 1) / (k + m + 1) * s, total
 
-    start = step((jnp.zeros_like(s), 1 / gamma(m + 1), jnp.zeros_like(s)))
-    start = (start[0], start[1], start[2])
+    # The first term is added here, so that a zero total does not look finished.
+    start = step((s.dtype.type(0), 1 / gamma(m + 1), jnp.zeros_like(s)))
     total = lax.while_loop(unfinished, step, start)[2]
     sign = jnp.where(m % 2 == 0, 1, -1)
     return -sign * s**m * gamma(a + b + m) / (gamma(a) * gamma(b)) * total
@@ -185,6 +191,7 @@ def _hyp2f1_inside(a: Any, b: Any, c: Any, x: Any) -> Any:
 
 @custom_jvp
 def _hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
+    a, b, c, x = (jnp.asarray(v) for v in (a, b, c, x))
     ends = _is_minus_integer(a) | _is_minus_integer(b)
     polynomial = _hyp2f1_series(a, b, c, jnp.where(ends, x, 0.5))
     # Pfaff's transformation takes the negative axis to [0, 1).

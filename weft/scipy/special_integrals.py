@@ -24,9 +24,9 @@ _EULER = 0.5772156649015329
 @custom_jvp
 @in_single
 def _exp1(x: Any) -> Any:
-    near = x * chebyshev(x, 0, 2, tables.EIN) - _EULER - jnp.log(x)
-    far = jnp.exp(-x) / x * chebyshev(1 / (x + 3), 0, 0.2, tables.EXP1_FAR)
-    value = jnp.where(x <= 2, near, far)
+    near = x * chebyshev(x, 0, 1, tables.EIN) - _EULER - jnp.log(x)
+    far = jnp.exp(-x) / x * chebyshev(1 / (x + 3), 0, 0.25, tables.EXP1_FAR)
+    value = jnp.where(x <= 1, near, far)
     return jnp.where(x == np.inf, 0, value)
 
 
@@ -63,6 +63,7 @@ def _expi(x: Any) -> Any:
     # Half the exponential at a time: it overflows before the quotient does.
     half = jnp.exp(0.5 * size)
     far = half / size * ratio * half
+    far = jnp.where(size == np.inf, np.inf, far)
     value = jnp.where(size == 0, -np.inf, jnp.where(size < 4, near, far))
     return jnp.where(x < 0, -_exp1(size), value)
 
@@ -268,8 +269,8 @@ def spence(x: Any) -> Array:
     """The integral of log(t) / (1 - t) from 1 to x, the dilogarithm of 1 - x.
 
     >>> from weft.scipy.special import spence
-    >>> float(spence(1.0))
-    0.0
+    >>> round(float(spence(0.0)), 4)
+    1.6449
     """
     x = jnp.asarray(x)
     if x.dtype not in (np.float32, np.float64):

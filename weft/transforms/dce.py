@@ -42,9 +42,7 @@ def _dce(
                 continue
             eqn = smaller
         elif not all(used):
-            outvars_ = [
-                v if u else DropVar(v.aval) for v, u in zip(eqn.outvars, used, strict=True)
-            ]
+            outvars_ = [v if u else DropVar(v.aval) for v, u in zip(eqn.outvars, used, strict=True)]
             eqn = eqn.replace(outvars=outvars_)
         kept.append(eqn)
         live.update(x for x in eqn.invars if type(x) is not Literal)

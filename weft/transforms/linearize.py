@@ -42,7 +42,9 @@ class Linearized:
 
 
 def linearize(
-    fun: Callable[..., Sequence[Any]], primals: Sequence[Any], perturbed: Sequence[bool] | None = None
+    fun: Callable[..., Sequence[Any]],
+    primals: Sequence[Any],
+    perturbed: Sequence[bool] | None = None,
 ) -> tuple[list[Any], Linearized]:
     """Results of a function of flat arguments and its linear map at ``primals``.
 

@@ -103,7 +103,7 @@ def _partial_eval_jaxpr(
     closed: ClosedJaxpr, unknown: Sequence[bool], instantiate: Sequence[bool]
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool], list[Any]]:
     kept: dict[str, Any] = {}
-    known_avals, unknown_avals = partition_list(unknown, closed.in_avals)
+    known_avals, _ = partition_list(unknown, closed.in_avals)
 
     def known_part(*known_args: Any) -> list[Any]:
         parent = state.trace
@@ -116,9 +116,7 @@ def _partial_eval_jaxpr(
         state.trace = trace
         try:
             outs = eval_jaxpr(closed.jaxpr, closed.consts, *args)
-            out_unknown = [
-                i or trace.is_unknown(x) for x, i in zip(outs, instantiate, strict=True)
-            ]
+            out_unknown = [i or trace.is_unknown(x) for x, i in zip(outs, instantiate, strict=True)]
             known_outs, unknown_outs = partition_list(out_unknown, outs)
             jaxpr, consts = trace.to_jaxpr(unknown_outs)
         finally:
@@ -135,4 +133,3 @@ def _partial_eval_jaxpr(
     residual_avals = [v.aval for v in program.jaxpr.constvars]
     unknown_program = ClosedJaxpr(convert_constvars(program.jaxpr), ())
     return known, unknown_program, kept["out_unknown"], residual_avals
-

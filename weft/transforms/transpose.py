@@ -31,14 +31,14 @@ def backward_pass(
     previous = state.source
     try:
         linear_eqns = _forward(jaxpr, env, linear)
-        for v, ct in zip(jaxpr.outvars, cotangents, strict=True):
-            _accumulate(cts, linear, v, ct)
+        for atom, ct in zip(jaxpr.outvars, cotangents, strict=True):
+            _accumulate(cts, linear, atom, ct)
         for eqn in reversed(linear_eqns):
             state.source = eqn.source_info
             _transpose_eqn(eqn, env, linear, cts)
     finally:
         state.source = previous
-    out = []
+    out: list[Any] = []
     for v, x in zip(jaxpr.invars, args, strict=True):
         if not is_undef(x):
             out.append(None)
@@ -96,4 +96,3 @@ def _transpose_eqn(
     for x, operand, new in zip(eqn.invars, operands, outgoing, strict=True):
         if is_undef(operand):
             _accumulate(cts, linear, x, new)
-

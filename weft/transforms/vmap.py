@@ -51,7 +51,9 @@ class BatchTrace(Trace):
         return x if dim is None else BatchTracer(self, x, dim)
 
     def process_primitive(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
-        values, dims, mapped = [], [], False
+        values: list[Any] = []
+        dims: list[int | None] = []
+        mapped = False
         for x in args:
             if type(x) is BatchTracer and x._trace is self:
                 values.append(x.val)
@@ -162,9 +164,7 @@ def _batch_jaxpr(
 
     def over_batch(*args: Any) -> list[Any]:
         outs, dims = batch(fun, axis, args, in_dims)
-        out_batched.extend(
-            i or d is not None for i, d in zip(instantiate, dims, strict=True)
-        )
+        out_batched.extend(i or d is not None for i, d in zip(instantiate, dims, strict=True))
         return [
             match_axis(axis.size, d, 0, x) if b else x
             for x, d, b in zip(outs, dims, out_batched, strict=True)

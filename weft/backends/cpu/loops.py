@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.render import Function, scalar_type
-from weft.kernel.kernel import Kernel, Loop, Reduce, Store
+from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import Value, is_float, walk
-
-_HORIZONTAL = {"add": "add", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
 
 
 def render(kernel: Kernel, width: int) -> str:
     """The LLVM text of a kernel, with vectors of ``width`` lanes."""
     f = Function(kernel, width)
+    f.reduces = {s.symbol: s for s in statements(kernel.body) if isinstance(s, Reduce)}
     for i in range(len(kernel.buffers)):
         f.line(f"%p{i} = getelementptr ptr, ptr %buffers, i64 {i}")
         f.line(f"%b{i} = load ptr, ptr %p{i}, align 8")
@@ -48,45 +47,50 @@ def loop(f: Function, s: Loop, low: str, high: str) -> None:
 
 
 def outer_loop(f: Function, s: Loop, low: str, high: str) -> None:
-    """A scalar loop around other loops."""
+    """A scalar loop around other loops; its carried reductions go through it."""
     outside = f.known
-    _open(f, s.axis, low, high, "o")
-    f.known = dict(outside)
-    block(f, s.body)
-    _close(f, s.axis, "1", high)
-    f.known = outside
-
-
-def _open(f: Function, axis: str, low: str, high: str, kind: str) -> None:
-    """Start a loop ``for axis in low .. high``, entered only if there is an iteration."""
     f.count += 1
-    tag = f"{kind}{f.count}"
-    f.tags[axis] = tag
+    tag = f"o{f.count}"
+    starts = {symbol: f.start_of(symbol) for symbol in s.carries}
     f.line(f"br label %{tag}pre")
     f.label(f"{tag}pre")
     enter = f.emit(f"icmp slt i64 {low}, {high}")
     f.line(f"br i1 {enter}, label %{tag}head, label %{tag}exit")
     f.label(f"{tag}head")
-    index = f"%{tag}i"
-    f.line(f"{index} = phi i64 [ {low}, %{tag}pre ], [ {index}n, %{tag}latch ]")
-    f.axes[axis] = index
-
-
-def _close(f: Function, axis: str, step: str, high: str) -> None:
-    tag = f.tags[axis]
+    f.line(f"%{tag}i = phi i64 [ {low}, %{tag}pre ], [ %{tag}n, %{tag}latch ]")
+    for symbol in s.carries:
+        kind = scalar_type(f.reduces[symbol].dtype)
+        f.line(
+            f"%{tag}a{symbol} = phi {kind} [ {starts[symbol]}, %{tag}pre ],"
+            f" [ %{tag}u{symbol}, %{tag}latch ]"
+        )
+        f.carried[symbol] = f"%{tag}a{symbol}"
+    f.axes[s.axis] = f"%{tag}i"
+    f.known = dict(outside)
+    block(f, s.body)
     f.line(f"br label %{tag}latch")
     f.label(f"{tag}latch")
-    f.line(f"%{tag}in = add i64 %{tag}i, {step}")
-    again = f.emit(f"icmp slt i64 %{tag}in, {high}")
+    for symbol in s.carries:
+        kind = scalar_type(f.reduces[symbol].dtype)
+        f.line(f"%{tag}u{symbol} = freeze {kind} {f.accumulators[symbol]}")
+    f.line(f"%{tag}n = add i64 %{tag}i, 1")
+    again = f.emit(f"icmp slt i64 %{tag}n, {high}")
     f.line(f"br i1 {again}, label %{tag}head, label %{tag}exit")
     f.label(f"{tag}exit")
+    for symbol in s.carries:
+        kind = scalar_type(f.reduces[symbol].dtype)
+        f.accumulators[symbol] = f.emit(
+            f"phi {kind} [ {starts[symbol]}, %{tag}pre ], [ %{tag}u{symbol}, %{tag}latch ]"
+        )
+        f.carried.pop(symbol, None)
+    f.known = outside
 
 
 def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
     """Vectors while a whole one fits, then single elements (or one overlapping vector)."""
     reduces = [r for r in s.body if isinstance(r, Reduce)]
     roots = [r.value for r in s.body]
-    starts = {r.symbol: f.constant_scalar(r.dtype, r.initial) for r in reduces}
+    starts = {r.symbol: f.start_of(r.symbol) for r in reduces}
     if f.width > 1:
         span = f.emit(f"sub i64 {high}, {low}")
         whole = f.emit(f"and i64 {span}, {-f.width}")
@@ -139,7 +143,7 @@ def _run(
             updates[statement.symbol] = f.value(statement.value)
     for r in reduces:
         combined = combine(f, r.op, r.dtype, f"%{tag}a{r.symbol}", updates[r.symbol])
-        f.line(f"%{tag}u{r.symbol} = {_same(f, r.dtype, combined)}")
+        f.line(f"%{tag}u{r.symbol} = freeze {f.type_of(r.dtype)} {combined}")
     f.line(f"%{tag}n = add i64 %{tag}i, {lanes}")
     again = f.emit(f"icmp slt i64 %{tag}n, {high}")
     f.line(f"br i1 {again}, label %{tag}head, label %{tag}exit")
@@ -157,14 +161,6 @@ def _run(
     f.lanes, f.vector_axis = 1, None
     f.known = outside
     return finals
-
-
-def _same(f: Function, dtype: np.dtype, name: str) -> str:
-    """A copy of a value under another name, which LLVM folds away."""
-    kind = f.type_of(dtype)
-    one = "i1" if f.lanes == 1 else f"<{f.lanes} x i1>"
-    truth = "true" if f.lanes == 1 else "splat (i1 true)"
-    return f"select {one} {truth}, {kind} {name}, {kind} {name}"
 
 
 def combine(f: Function, op: str, dtype: np.dtype, x: str, y: str) -> str:

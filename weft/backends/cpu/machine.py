@@ -53,6 +53,7 @@ def compile_text(text: str, name: str) -> int:
         symbol = f"weft_{key[:24]}"
         llvm = state["llvm"]
         module = llvm.parse_assembly(text.replace(f"@{name}(", f"@{symbol}("))
+        module.verify()
         blob = state["machine"].emit_object(module)
         state["engine"].add_object_file(llvm.ObjectFileRef.from_data(blob))
         state["engine"].finalize_object()

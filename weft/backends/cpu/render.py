@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.kernel.kernel import Affine, Kernel, Store
+from weft.kernel.kernel import Affine, Kernel, Reduce, Store
 from weft.kernel.nodes import BOOL, F32, F64, Value, is_float, walk
 
 _INT = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
@@ -29,7 +29,13 @@ _BINARY_INT = {
 _FLOAT_COMPARE = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 _SIGNED = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
 _UNSIGNED = {"eq": "eq", "ne": "ne", "lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge"}
-_INTRINSIC = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "rint": "roundeven", "trunc": "trunc"}
+_INTRINSIC = {
+    "sqrt": "sqrt",
+    "floor": "floor",
+    "ceil": "ceil",
+    "rint": "roundeven",
+    "trunc": "trunc",
+}
 
 
 def scalar_type(dtype: np.dtype) -> str:
@@ -66,7 +72,8 @@ class Function:
         self.lanes = 1
         self.accumulators: dict[int, str] = {}
         self.known: dict[Any, str] = {}
-        self.tags: dict[str, str] = {}
+        self.reduces: dict[int, Reduce] = {}
+        self.carried: dict[int, str] = {}
 
     # --- text -------------------------------------------------------------------------------------
 
@@ -111,6 +118,12 @@ class Function:
 
     def constant_scalar(self, dtype: np.dtype, number: Any) -> str:
         return _literal(dtype, np.asarray(number, dtype).tobytes())
+
+    def start_of(self, symbol: int) -> str:
+        """What a reduction starts from: its value so far, or its initial one."""
+        reduce = self.reduces[symbol]
+        found = self.carried.get(symbol)
+        return self.constant_scalar(reduce.dtype, reduce.initial) if found is None else found
 
     def splat(self, dtype: np.dtype, name: str) -> str:
         if self.lanes == 1:
@@ -204,9 +217,7 @@ class Function:
             return self.comparison(v, kind, args)
         if op == "select":
             condition = self.type_of(BOOL)
-            return self.emit(
-                f"select {condition} {args[0]}, {kind} {args[1]}, {kind} {args[2]}"
-            )
+            return self.emit(f"select {condition} {args[0]}, {kind} {args[1]}, {kind} {args[2]}")
         if op == "cast":
             return self.cast(v.args[0].dtype, dtype, args[0])
         if op == "bitcast":
@@ -329,5 +340,3 @@ def _literal(dtype: np.dtype, bits: bytes) -> str:
     if dtype.name == "bfloat16":
         return f"0xR{int(value.view(np.uint16)):04X}"
     return str(int(value))
-
-

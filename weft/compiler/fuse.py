@@ -1,0 +1,464 @@
+"""Fusion: which values of a flat program are written to memory, and by which kernel.
+
+Values are pulled. A kernel has a domain, the shape of what it writes, and asks for the value of a
+variable at an index that is affine in its axes. Elementwise and movement equations pass the
+question on to their operands at the same or another index; a reduction over the trailing axes of
+the domain becomes a loop inside the kernel; everything else is loaded from memory. So producers,
+consumers, siblings and row reductions fall together without patterns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.core.jaxpr import Jaxpr, JaxprEqn, Literal
+from weft.kernel.build import Builder
+from weft.kernel.kernel import Affine, Buffer, Kernel, Loop, Reduce, Store, affine
+from weft.kernel.nodes import F32, Value
+
+Index = tuple[Affine, ...]
+
+_INTEGERS = "int8 int16 int32 int64 uint8 uint16 uint32 uint64"
+_SUPPORTED = frozenset(f"bool {_INTEGERS} float16 bfloat16 float32 float64".split())
+_NARROW = frozenset(["float16", "bfloat16"])
+
+
+def supported(aval: Any) -> bool:
+    """Whether kernels can hold values of this type."""
+    dtype = getattr(aval, "dtype", None)
+    return isinstance(dtype, np.dtype) and dtype.name in _SUPPORTED
+
+
+def fusible(eqn: JaxprEqn) -> bool:
+    """Whether an equation can be pulled through."""
+    if eqn.primitive.form is None or eqn.effects:
+        return False
+    return all(supported(x.aval) for x in [*eqn.invars, *eqn.outvars])
+
+
+@dataclass
+class Step:
+    """One step of a plan: a kernel with its variables, or an equation left to a library."""
+
+    kernel: Kernel | None = None
+    buffers: list[Any] = field(default_factory=list)
+    eqn: JaxprEqn | None = None
+    writes: list[Any] = field(default_factory=list)
+
+
+@dataclass
+class Domain:
+    """What a kernel runs over: rows, and the columns that its reductions go along."""
+
+    rows: tuple[int, ...]
+    columns: Any  # extents, or the root itself for a reduction that has a kernel of its own
+
+
+class Fusion:
+    """Decides what is materialised and builds the kernels of a program."""
+
+    def __init__(self, jaxpr: Jaxpr) -> None:
+        self.jaxpr = jaxpr
+        self.producer: dict[Any, JaxprEqn] = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
+        self.given = {*jaxpr.constvars, *jaxpr.invars}
+        self.users: dict[Any, list[JaxprEqn]] = {}
+        for eqn in jaxpr.eqns:
+            for x in eqn.invars:
+                if type(x) is not Literal:
+                    self.users.setdefault(x, []).append(eqn)
+        self.results = [x for x in jaxpr.outvars if type(x) is not Literal]
+        self.materialised = self._roots()
+
+    def _roots(self) -> set[Any]:
+        """Results, and operands of what cannot be fused."""
+        roots = {x for x in self.results if x not in self.given}
+        for eqn in self.jaxpr.eqns:
+            if not fusible(eqn):
+                roots.update(x for x in eqn.invars if type(x) is not Literal)
+                roots.update(eqn.outvars)
+            elif eqn.primitive.form == "reduce" and not self._absorbable(eqn):
+                roots.add(eqn.outvars[0])
+        return roots - self.given
+
+    def _absorbable(self, eqn: JaxprEqn) -> bool:
+        """Whether a reduction goes along trailing axes, so that a kernel over rows can hold it."""
+        _, axes = eqn.primitive.reduction(**eqn.params)
+        shape = eqn.invars[0].aval.shape
+        kept = len(shape) - len(axes)
+        return kept > 0 and sorted(axes) == list(range(kept, len(shape)))
+
+    # --- the plan ---------------------------------------------------------------------------------
+
+    def plan(self) -> list[Step]:
+        """Steps in an order in which everything is computed before it is read."""
+        while True:
+            self.missing: set[Any] = set()
+            steps = self._steps()
+            if not self.missing:
+                return steps
+            self.materialised |= self.missing
+
+    def _steps(self) -> list[Step]:
+        steps: list[Step] = []
+        pending: list[tuple[Domain, list[Any]]] = []
+        for eqn in self.jaxpr.eqns:
+            if not fusible(eqn):
+                self._flush(pending, steps)
+                steps.append(Step(eqn=eqn, writes=list(eqn.outvars)))
+                continue
+            (out,) = eqn.outvars
+            if out in self.materialised:
+                self._add(pending, steps, out)
+        self._flush(pending, steps)
+        return steps
+
+    def _add(self, pending: list[Any], steps: list[Step], out: Any) -> None:
+        """Put a root into a waiting kernel of the same domain that it does not depend on."""
+        domain = self.domain(out)
+        depends = self._reads(out)
+        for i, (other, roots) in enumerate(pending):
+            if other == domain and not any(self._blocked(depends, p) for p in pending[i:]):
+                roots.append(out)
+                return
+        pending.append((domain, [out]))
+
+    @staticmethod
+    def _blocked(depends: set[Any], group: tuple[Domain, list[Any]]) -> bool:
+        return any(root in depends for root in group[1])
+
+    def _flush(self, pending: list[Any], steps: list[Step]) -> None:
+        for domain, roots in pending:
+            steps.append(KernelBuilder(self, domain, roots, len(steps)).build())
+        pending.clear()
+
+    def _reads(self, out: Any) -> set[Any]:
+        """The materialised variables that a root is computed from, at any distance within a run."""
+        seen: set[Any] = set()
+        found: set[Any] = set()
+        stack = [x for x in self.producer[out].invars if type(x) is not Literal]
+        while stack:
+            v = stack.pop()
+            if v in seen:
+                continue
+            seen.add(v)
+            if v in self.materialised:
+                found.add(v)
+            eqn = self.producer.get(v)
+            if eqn is not None and fusible(eqn):
+                stack.extend(x for x in eqn.invars if type(x) is not Literal)
+        return found
+
+    def domain(self, out: Any) -> Domain:
+        """The rows and columns of the kernel that writes a variable."""
+        eqn = self.producer[out]
+        shape = out.aval.shape
+        if eqn.primitive.form == "reduce":
+            operand = eqn.invars[0].aval.shape
+            return Domain(shape, operand[len(shape) :] if self._absorbable(eqn) else ("own", out))
+        columns = self._row_reductions(out, shape)
+        if columns is None:
+            return Domain(shape, ())
+        kept = len(shape) - len(columns)
+        if columns and shape[kept:] == columns:
+            return Domain(shape[:kept], columns)
+        return Domain(shape, columns)
+
+    def _row_reductions(self, out: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+        """The extents along which reductions behind a variable go, if they all agree."""
+        found: set[tuple[int, ...]] = set()
+        seen: set[Any] = set()
+        stack = [out]
+        while stack:
+            v = stack.pop()
+            if v in seen or (v is not out and v in self.materialised) or v in self.given:
+                continue
+            seen.add(v)
+            eqn = self.producer[v]
+            if eqn.primitive.form == "reduce":
+                found.add(eqn.invars[0].aval.shape[len(v.aval.shape) :])
+            stack.extend(x for x in eqn.invars if type(x) is not Literal)
+        return found.pop() if len(found) == 1 else None
+
+
+class KernelBuilder:
+    """Builds the kernel of some roots over one domain."""
+
+    def __init__(self, fusion: Fusion, domain: Domain, roots: list[Any], number: int) -> None:
+        self.fusion = fusion
+        self.domain = domain
+        self.roots = roots
+        self.name = f"k{number}"
+        self.k = Builder()
+        self.buffers: list[Any] = []
+        self.places: dict[Any, int] = {}
+        self.values: dict[Any, Value] = {}
+        self.row_axes = [f"p{i}" for i in range(len(domain.rows))]
+        self.own = domain.columns[:1] == ("own",)
+        columns = () if self.own else domain.columns
+        self.column_axes = [f"r{i}" for i in range(len(columns))]
+        self.columns = columns
+        self.stages: list[tuple[int, Reduce]] = []
+        self.symbols: dict[Any, tuple[int, int]] = {}
+        self.depth: dict[int, int] = {}
+
+    def build(self) -> Step:
+        if self.own:
+            return self._own_reduction(self.roots[0])
+        stores: list[tuple[Any, Store]] = []
+        for root in self.roots:
+            axes = self._axes_of(root)
+            index = tuple(affine(0, {a: 1}) for a in axes)
+            eqn = self.fusion.producer[root]
+            value = self._compute(root, eqn, index)
+            place = self._buffer(root)
+            stores.append((root, Store(place, linear(index, root.aval.shape), value)))
+        body = self._schedule(stores)
+        return self._finish(body, list(self.roots))
+
+    def _axes_of(self, root: Any) -> list[str]:
+        rows, columns = self.domain.rows, self.columns
+        shape = root.aval.shape
+        if shape == (*rows, *columns):
+            return [*self.row_axes, *self.column_axes]
+        return self.row_axes
+
+    def _buffer(self, v: Any) -> int:
+        place = self.places.get(v)
+        if place is None:
+            place = self.places[v] = len(self.buffers)
+            self.buffers.append(v)
+        return place
+
+    # --- pulling ----------------------------------------------------------------------------------
+
+    def pull(self, x: Any, index: Index) -> Value:
+        """The value of a variable at an index."""
+        if type(x) is Literal:
+            return self.k.const(np.asarray(x.val, x.aval.dtype), x.aval.dtype)
+        key = (x, index)
+        found = self.values.get(key)
+        if found is None:
+            found = self.values[key] = self._pull(x, index)
+        return found
+
+    def _pull(self, x: Any, index: Index) -> Value:
+        fusion = self.fusion
+        if x in self.roots and x not in fusion.given:
+            # a sibling of the same kernel: computed, not read back
+            eqn = fusion.producer[x]
+            if eqn.primitive.form != "reduce" or self._is_row_index(index):
+                return self._compute(x, eqn, index)
+        if x in fusion.given or x in fusion.materialised:
+            return self._load(x, index)
+        return self._compute(x, fusion.producer[x], index)
+
+    def _load(self, x: Any, index: Index) -> Value:
+        return self.k.load(self._buffer(x), x.aval.dtype, linear(index, x.aval.shape))
+
+    def _compute(self, x: Any, eqn: JaxprEqn, index: Index) -> Value:
+        form = eqn.primitive.form
+        if form == "map":
+            return self._map(x, eqn, index)
+        if form == "move":
+            pulled = eqn.primitive.pull(index, eqn.invars[0].aval, x.aval, **eqn.params)
+            if pulled is None:
+                self.fusion.missing.add(eqn.invars[0])
+                return self._load(x, index)
+            return self.pull(eqn.invars[0], pulled)
+        if form == "iota":
+            return self._iota(x, eqn, index)
+        return self._reduction(x, eqn, index)
+
+    def _map(self, x: Any, eqn: JaxprEqn, index: Index) -> Value:
+        operands = []
+        shape = x.aval.shape
+        for operand in eqn.invars:
+            value = self.pull(operand, broadcast_index(index, operand.aval.shape, shape))
+            if value.dtype.name in _NARROW:
+                value = self.k.cast(value, F32)
+            operands.append(value)
+        result = eqn.primitive.lower(self.k, *operands, **eqn.params)
+        return self.k.cast(result, x.aval.dtype)
+
+    def _iota(self, x: Any, eqn: JaxprEqn, index: Index) -> Value:
+        entry = index[eqn.params["dimension"]]
+        total = self.k.const(entry.const, np.int64)
+        for axis, factor in entry.terms:
+            scaled = self.k.mul(self.k.index(axis), self.k.const(factor, np.int64))
+            total = self.k.add(total, scaled)
+        if x.aval.dtype.name in _NARROW:
+            return self.k.cast(self.k.cast(total, F32), x.aval.dtype)
+        return self.k.cast(total, x.aval.dtype)
+
+    def _is_row_index(self, index: Index) -> bool:
+        return index == tuple(affine(0, {a: 1}) for a in self.row_axes)
+
+    def _reduction(self, x: Any, eqn: JaxprEqn, index: Index) -> Value:
+        operand = eqn.invars[0]
+        op, axes = eqn.primitive.reduction(**eqn.params)
+        kept = len(operand.aval.shape) - len(axes)
+        fits = operand.aval.shape[kept:] == self.columns and self._is_row_index(index)
+        if not fits or sorted(axes) != list(range(kept, len(operand.aval.shape))):
+            self.fusion.missing.add(x)
+            return self._load(x, index)
+        known = self.symbols.get(x)
+        dtype = accumulator(x.aval.dtype)
+        if known is None:
+            columns = tuple(affine(0, {a: 1}) for a in self.column_axes)
+            value = self.pull(operand, (*index, *columns))
+            value = self.k.cast(value, dtype)
+            symbol = len(self.symbols)
+            depth = self._stage_of(value)
+            self.symbols[x] = (symbol, depth)
+            self.stages.append((depth, Reduce(symbol, op, value, dtype, identity(op, dtype))))
+            known = (symbol, depth)
+        acc = self.k.make("acc", (), dtype, known[0])
+        self.depth[acc.number] = known[1] + 1
+        return self.k.cast(acc, x.aval.dtype)
+
+    def _stage_of(self, value: Value) -> int:
+        """After how many reductions a value can be computed."""
+        found = self.depth.get(value.number)
+        if found is not None:
+            return found
+        stack = [value]
+        while stack:
+            v = stack[-1]
+            waiting = [a for a in v.args if a.number not in self.depth]
+            if waiting:
+                stack.extend(waiting)
+                continue
+            stack.pop()
+            if v.number not in self.depth:
+                self.depth[v.number] = max((self.depth[a.number] for a in v.args), default=0)
+        return self.depth[value.number]
+
+    # --- loops ------------------------------------------------------------------------------------
+
+    def _schedule(self, stores: list[tuple[Any, Store]]) -> list[Any]:
+        """Reductions by depth, then the stores that need them; each depth is one pass of a row."""
+        columns = set(self.column_axes)
+        full = [s for root, s in stores if self._axes_of(root) != self.row_axes or not columns]
+        scalars = [s for root, s in stores if self._axes_of(root) == self.row_axes and columns]
+        if not self.stages:
+            return self._nest([s for _, s in stores], [*self.row_axes, *self.column_axes])
+        last = max(depth for depth, _ in self.stages)
+        body: list[Any] = []
+        for depth in range(last + 2):
+            inner: list[Any] = [r for d, r in self.stages if d == depth]
+            inner += [s for s in full if self._stage_of(s.value) == depth]
+            if inner:
+                body += self._nest(inner, self.column_axes)
+        body += scalars
+        return body
+
+    def _nest(self, statements: list[Any], axes: Sequence[str]) -> list[Any]:
+        body = statements
+        carries = tuple(s.symbol for s in statements if isinstance(s, Reduce))
+        for axis in reversed(axes):
+            body = [Loop(axis, self._extent(axis), body, carries)]
+        return body
+
+    def _extent(self, axis: str) -> int:
+        i = int(axis[1:])
+        return self.domain.rows[i] if axis[0] == "p" else self.columns[i]
+
+    def _finish(self, body: list[Any], writes: list[Any]) -> Step:
+        buffers = [
+            Buffer(v.aval.dtype, prod(v.aval.shape), "out" if v in writes else "in")
+            for v in self.buffers
+        ]
+        rows = self.stages and self.row_axes
+        if rows:
+            for axis in reversed(self.row_axes[1:]):
+                body = [Loop(axis, self._extent(axis), body)]
+            grid = (self.row_axes[0], self.domain.rows[0])
+        elif body and isinstance(body[0], Loop) and len(body) == 1:
+            grid = (body[0].axis, body[0].extent)
+            body = body[0].body
+        else:
+            grid = None
+        kernel = Kernel(self.name, buffers, grid, body)
+        return Step(kernel, list(self.buffers), None, writes)
+
+    def _own_reduction(self, root: Any) -> Step:
+        """A reduction over axes that are not all trailing: a serial nest around each result."""
+        eqn = self.fusion.producer[root]
+        operand = eqn.invars[0]
+        op, axes = eqn.primitive.reduction(**eqn.params)
+        shape = operand.aval.shape
+        kept = [i for i in range(len(shape)) if i not in axes]
+        names = {i: f"p{kept.index(i)}" if i in kept else f"r{i}" for i in range(len(shape))}
+        index = tuple(affine(0, {names[i]: 1}) for i in range(len(shape)))
+        dtype = accumulator(root.aval.dtype)
+        value = self.k.cast(self.pull(operand, index), dtype)
+        reduce = Reduce(0, op, value, dtype, identity(op, dtype))
+        result = self.k.cast(self.k.make("acc", (), dtype, 0), root.aval.dtype)
+        place = self._buffer(root)
+        out_index = tuple(affine(0, {f"p{i}": 1}) for i in range(len(kept)))
+        store = Store(place, linear(out_index, root.aval.shape), result)
+        buffers = [
+            Buffer(v.aval.dtype, prod(v.aval.shape), "out" if v is root else "in")
+            for v in self.buffers
+        ]
+        inner: list[Any] = [reduce]
+        serial = [i for i in range(len(shape)) if i in axes]
+        for i in reversed(serial):
+            inner = [Loop(f"r{i}", shape[i], inner, (0,))]
+        body: list[Any] = [*inner, store]
+        for i in reversed(range(1, len(kept))):
+            body = [Loop(f"p{i}", shape[kept[i]], body)]
+        grid = ("p0", shape[kept[0]]) if kept else None
+        return Step(Kernel(self.name, buffers, grid, body), list(self.buffers), None, [root])
+
+
+def accumulator(dtype: np.dtype) -> np.dtype:
+    """The dtype in which a reduction is carried."""
+    return F32 if dtype.name in _NARROW else dtype
+
+
+def identity(op: str, dtype: np.dtype) -> Any:
+    """The value that leaves every other unchanged."""
+    if op == "add" or op in ("or", "xor"):
+        return 0
+    if op == "mul":
+        return 1
+    if op == "and":
+        return True if dtype == np.bool_ else -1 if dtype.kind == "i" else np.iinfo(dtype).max
+    if dtype == np.bool_:
+        return op == "min"
+    if dtype.kind == "f":
+        return np.inf if op == "min" else -np.inf
+    info = np.iinfo(dtype)
+    return info.max if op == "min" else info.min
+
+
+def linear(index: Index, shape: tuple[int, ...]) -> Affine:
+    """The element offset of an index into a row-major array."""
+    const, stride = 0, 1
+    terms: dict[str, int] = {}
+    for entry, size in zip(reversed(index), reversed(shape), strict=True):
+        const += entry.const * stride
+        for axis, factor in entry.terms:
+            terms[axis] = terms.get(axis, 0) + factor * stride
+        stride *= size
+    return affine(const, terms)
+
+
+ZERO = Affine()
+
+
+def broadcast_index(index: Index, have: tuple[int, ...], want: tuple[int, ...]) -> Index:
+    """The index into an operand that is broadcast to the shape the index is for."""
+    if not have:
+        return ()
+    if have == want:
+        return index
+    return tuple(
+        ZERO if n == 1 and m != 1 else entry for entry, n, m in zip(index, have, want, strict=True)
+    )

@@ -1,0 +1,51 @@
+"""Calls replaced by what they call, so that fusion sees one flat program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, Var
+
+
+def inline(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program without calls: equations of ``jit`` and its kin replaced by their bodies."""
+    if not any(eqn.primitive.callee(eqn.params) is not None for eqn in closed.eqns):
+        return closed
+    constvars = list(closed.jaxpr.constvars)
+    consts = list(closed.consts)
+    eqns: list[Any] = []
+    env: dict[Any, Any] = {}
+    _inline(closed.jaxpr, env, eqns, constvars, consts)
+    outvars = [x if type(x) is Literal else env.get(x, x) for x in closed.jaxpr.outvars]
+    jaxpr = closed.jaxpr
+    flat = Jaxpr(constvars, jaxpr.invars, outvars, eqns, jaxpr.effects, jaxpr.debug_info)
+    return ClosedJaxpr(flat, consts)
+
+
+def _inline(
+    jaxpr: Jaxpr, env: dict[Any, Any], eqns: list[Any], constvars: list[Any], consts: list[Any]
+) -> None:
+    for eqn in jaxpr.eqns:
+        invars = [x if type(x) is Literal else env.get(x, x) for x in eqn.invars]
+        callee = eqn.primitive.callee(eqn.params)
+        if callee is None:
+            outvars = [v if type(v) is DropVar else _renamed(env, v) for v in eqn.outvars]
+            eqns.append(eqn.replace(invars=invars, outvars=outvars))
+            continue
+        inner_env: dict[Any, Any] = dict(zip(callee.jaxpr.invars, invars, strict=True))
+        for v, c in zip(callee.jaxpr.constvars, callee.consts, strict=True):
+            fresh = Var(v.aval)
+            inner_env[v] = fresh
+            constvars.append(fresh)
+            consts.append(c)
+        _inline(callee.jaxpr, inner_env, eqns, constvars, consts)
+        for v, x in zip(eqn.outvars, callee.jaxpr.outvars, strict=True):
+            if type(v) is not DropVar:
+                env[v] = x if type(x) is Literal else inner_env.get(x, x)
+
+
+def _renamed(env: dict[Any, Any], v: Var) -> Var:
+    """A fresh name: a program inlined twice defines its variables once each."""
+    fresh = Var(v.aval)
+    env[v] = fresh
+    return fresh

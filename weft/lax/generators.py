@@ -1,0 +1,48 @@
+"""Random bits below keys: the generators under lax's names. ``weft.random`` is what most want."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.array import Array
+from weft.lax.shape import canonical_shape
+from weft.prims.bit_generator import RandomAlgorithm, rng_bit_generator_p, rng_uniform_p
+
+
+def rng_bit_generator(
+    key: Any,
+    shape: Any,
+    dtype: Any = np.uint32,
+    algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT,
+    *,
+    out_sharding: Any = None,
+) -> tuple[Array, Array]:
+    """The next key and an array of random unsigned integers.
+
+    >>> from weft import lax
+    >>> import numpy as np
+    >>> key, bits = lax.rng_bit_generator(np.array([1, 2, 3, 4], np.uint32), (3,))
+    >>> key
+    Array([1, 2, 4, 4], dtype=uint32)
+    """
+    key, bits = rng_bit_generator_p.bind(
+        key,
+        shape=canonical_shape(shape),
+        dtype=dtypes.check_user_dtype(dtype, "rng_bit_generator"),
+        algorithm=algorithm,
+        out_sharding=out_sharding,
+    )
+    return key, bits
+
+
+def rng_uniform(a: Any, b: Any, shape: Any) -> Array:
+    """Numbers uniform in ``[a, b)``, other ones at every call: no key is asked for.
+
+    >>> from weft import lax
+    >>> lax.rng_uniform(0.0, 1.0, (3,)).shape
+    (3,)
+    """
+    return rng_uniform_p.bind(a, b, shape=canonical_shape(shape))

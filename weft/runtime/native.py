@@ -1,0 +1,100 @@
+"""Native execution: a staged program as kernels and library calls over planned memory."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu.loops import render
+from weft.backends.cpu.machine import compile_text, vector_bits
+from weft.compiler.fuse import Fusion, Step
+from weft.compiler.passes.collapse import collapse
+from weft.compiler.passes.cse import cse
+from weft.compiler.passes.inline import inline
+from weft.core.interpret import literal_value, run_primitive, storage_dtype
+from weft.core.jaxpr import ClosedJaxpr, Literal
+from weft.kernel.kernel import Kernel
+from weft.runtime.memory import empty
+
+_signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+
+def lanes(kernel: Kernel) -> int:
+    """Vector lanes for a kernel: two registers of its widest type."""
+    widest = max(b.dtype.itemsize for b in kernel.buffers)
+    return max(1, 2 * vector_bits() // (8 * max(4, widest)))
+
+
+class Executable:
+    """A program ready to run on NumPy arrays."""
+
+    def __init__(self, closed: ClosedJaxpr) -> None:
+        flat = cse(inline(closed))
+        self.jaxpr = flat.jaxpr
+        self.consts = [
+            _numpy(c, v.aval) for c, v in zip(flat.consts, flat.jaxpr.constvars, strict=True)
+        ]
+        self.steps = Fusion(flat.jaxpr).plan()
+        self.calls = [self._compile(step) for step in self.steps]
+
+    def _compile(self, step: Step) -> Any:
+        if step.kernel is None:
+            return None
+        step.kernel = collapse(step.kernel)
+        text = render(step.kernel, lanes(step.kernel))
+        return _signature(compile_text(text, step.kernel.name))
+
+    def __call__(self, args: Any) -> list[Any]:
+        env: dict[Any, Any] = dict(zip(self.jaxpr.constvars, self.consts, strict=True))
+        env.update(zip(self.jaxpr.invars, args, strict=True))
+        for step, call in zip(self.steps, self.calls, strict=True):
+            if call is None:
+                self._library(step, env)
+            else:
+                self._launch(step, call, env)
+        return [literal_value(x) if type(x) is Literal else env[x] for x in self.jaxpr.outvars]
+
+    def _launch(self, step: Step, call: Any, env: dict[Any, Any]) -> None:
+        for v in step.writes:
+            env[v] = empty(v.aval.shape, v.aval.dtype)
+        arrays = [_contiguous(env, v) for v in step.buffers]
+        pointers = (ctypes.c_void_p * len(arrays))(
+            *[a.__array_interface__["data"][0] for a in arrays]
+        )
+        kernel = step.kernel
+        assert kernel is not None
+        call(pointers, 0, 1 if kernel.grid is None else kernel.grid[1])
+
+    def _library(self, step: Step, env: dict[Any, Any]) -> None:
+        eqn = step.eqn
+        assert eqn is not None
+        values = [literal_value(x) if type(x) is Literal else env[x] for x in eqn.invars]
+        if eqn.primitive.multiple_results:
+            avals = [v.aval for v in eqn.outvars]
+            outs = run_primitive(eqn.primitive, avals, values, eqn.params)
+            env.update(zip(eqn.outvars, outs, strict=True))
+        else:
+            out = eqn.outvars[0]
+            env[out] = run_primitive(eqn.primitive, out.aval, values, eqn.params)
+
+
+def _contiguous(env: dict[Any, Any], v: Any) -> Any:
+    value = env[v]
+    if not value.flags.c_contiguous:
+        value = env[v] = np.ascontiguousarray(value).reshape(value.shape)
+    return value
+
+
+def _numpy(c: Any, aval: Any) -> Any:
+    value = getattr(c, "_value", None)
+    return np.asarray(c, storage_dtype(aval.dtype)) if value is None else value
+
+
+def compile_program(closed: ClosedJaxpr) -> Executable:
+    """The executable of a program, made once."""
+    found = closed._memo.get("executable")
+    if found is None:
+        found = closed._memo["executable"] = Executable(closed)
+    return found
