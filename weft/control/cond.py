@@ -156,7 +156,9 @@ class Cond(Primitive):
         branches = params["branches"]
         known_ops, unknown_ops = partition_list(unknown[1:], args[1:])
         split = _split_branches(branches, unknown[1:])
-        known_outs = self.bind(args[0], *known_ops, **dict(params, branches=split.known))
+        known_outs: list[Any] = []
+        if split.known[0].out_avals or any(b.effects for b in split.known):
+            known_outs = self.bind(args[0], *known_ops, **dict(params, branches=split.known))
         n_known = len(split.out_unknown) - sum(split.out_unknown)
         residuals = [known_ops[i] for i in split.forwarded] + list(known_outs[n_known:])
         rest = [args[0], *residuals, *unknown_ops]

@@ -248,33 +248,30 @@ def _check_branches(
 ) -> None:
     """Raise TypeError unless branch ``i`` returns what branch 0 does."""
     (first, tree), (other, other_tree) = staged[0], staged[i]
-    places = "".join(
-        f"  {names[k]} is {DebugInfo(what, functions[k]).func_src_info}\n" for k in (0, i)
-    )
-    where = source.summarize(source.current())
     if tree != other_tree:
         differences = [
             f"  * {names[0]} returns a {one}{_at(path)}, {names[i]} a {two}: {why}"
             for path, one, two, why in equality_errors_treedef(tree, other_tree)
         ]
-        if differences:
-            raise TypeError(
-                f"the branches of {what} must return the same tree structure, but they differ"
-                f" ({where}):\n{places}" + "\n".join(differences)
-            )
+        rule = "must return the same tree structure"
+    elif all(map(same_type, first.out_avals, other.out_avals)):
         return
-    rows = zip(leaf_paths(tree), first.out_avals, other.out_avals, strict=True)
-    differences = [
-        f"  * {names[0]} returns {one.str_short()}{_at(path)}, {names[i]} {two.str_short()}"
-        for path, one, two in rows
-        if not same_type(one, two)
-    ]
-    if differences:
-        raise TypeError(
-            f"the branches of {what} must return the same types, but they differ ({where}):\n"
-            f"{places}" + "\n".join(differences) + "\nConvert in one of them, with x.astype or"
-            " x.reshape"
-        )
+    else:
+        rows = zip(leaf_paths(tree), first.out_avals, other.out_avals, strict=True)
+        differences = [
+            f"  * {names[0]} returns {one.str_short()}{_at(path)}, {names[i]} {two.str_short()}"
+            for path, one, two in rows
+            if not same_type(one, two)
+        ]
+        rule = "must return the same types (convert with x.astype or x.reshape in one of them)"
+    if not differences:
+        return  # equal but for data that a class keeps beside its children
+    places = [f"  {names[k]} is {DebugInfo(what, functions[k]).func_src_info}" for k in (0, i)]
+    where = source.summarize(source.current())
+    raise TypeError(
+        f"the branches of {what} {rule}, but they differ ({where}):\n"
+        + "\n".join([*places, *differences])
+    )
 
 
 def _at(path: Sequence[Any]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.core.trace import typeof
-from weft.prims import arithmetic, convert, transcendental
+from weft.prims import arithmetic, bits, convert, transcendental
 from weft.prims.families import scalar
 from weft.prims.shape import broadcast_in_dim
 from weft.tree.functions import tree_map
@@ -337,7 +337,7 @@ def bitwise_not(x: Any) -> Any:
     >>> lax.bitwise_not(5).item()
     -6
     """
-    return arithmetic.not_p.bind(x)
+    return bits.not_p.bind(x)
 
 
 def population_count(x: Any) -> Any:
@@ -347,7 +347,7 @@ def population_count(x: Any) -> Any:
     >>> lax.population_count(7).item()
     3
     """
-    return arithmetic.population_count_p.bind(x)
+    return bits.population_count_p.bind(x)
 
 
 def clz(x: Any) -> Any:
@@ -357,7 +357,7 @@ def clz(x: Any) -> Any:
     >>> lax.clz(1).item()
     31
     """
-    return arithmetic.clz_p.bind(x)
+    return bits.clz_p.bind(x)
 
 
 def add(x: Any, y: Any) -> Any:
@@ -527,7 +527,7 @@ def bitwise_and(x: Any, y: Any) -> Any:
     >>> lax.bitwise_and(6, 3).item()
     2
     """
-    return arithmetic.and_p.bind(x, y)
+    return bits.and_p.bind(x, y)
 
 
 def bitwise_or(x: Any, y: Any) -> Any:
@@ -537,7 +537,7 @@ def bitwise_or(x: Any, y: Any) -> Any:
     >>> lax.bitwise_or(6, 3).item()
     7
     """
-    return arithmetic.or_p.bind(x, y)
+    return bits.or_p.bind(x, y)
 
 
 def bitwise_xor(x: Any, y: Any) -> Any:
@@ -547,7 +547,7 @@ def bitwise_xor(x: Any, y: Any) -> Any:
     >>> lax.bitwise_xor(6, 3).item()
     5
     """
-    return arithmetic.xor_p.bind(x, y)
+    return bits.xor_p.bind(x, y)
 
 
 def shift_left(x: Any, y: Any) -> Any:
@@ -557,7 +557,7 @@ def shift_left(x: Any, y: Any) -> Any:
     >>> lax.shift_left(1, 3).item()
     8
     """
-    return arithmetic.shift_left_p.bind(x, y)
+    return bits.shift_left_p.bind(x, y)
 
 
 def shift_right_arithmetic(x: Any, y: Any) -> Any:
@@ -567,7 +567,7 @@ def shift_right_arithmetic(x: Any, y: Any) -> Any:
     >>> lax.shift_right_arithmetic(-8, 1).item()
     -4
     """
-    return arithmetic.shift_right_arithmetic_p.bind(x, y)
+    return bits.shift_right_arithmetic_p.bind(x, y)
 
 
 def shift_right_logical(x: Any, y: Any) -> Any:
@@ -577,7 +577,7 @@ def shift_right_logical(x: Any, y: Any) -> Any:
     >>> lax.shift_right_logical(8, 1).item()
     4
     """
-    return arithmetic.shift_right_logical_p.bind(x, y)
+    return bits.shift_right_logical_p.bind(x, y)
 
 
 def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:

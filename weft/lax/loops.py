@@ -118,18 +118,19 @@ def check_carry(
             f"{loop.what} needs a body that returns a carry of the same tree structure as it"
             f" takes ({loop.place()}):\n{_listed(differences)}"
         )
+    if all(map(same_type, in_avals, out_avals)):
+        return
     differences = [
         f"the input carry {loop.component(path)} has type {given.str_short()}, but the output"
         f" carry there has type {returned.str_short()}{_difference(given, returned)}"
         for path, given, returned in zip(leaf_paths(in_tree), in_avals, out_avals, strict=True)
         if not same_type(given, returned)
     ]
-    if differences:
-        raise TypeError(
-            f"{loop.what} needs a body that returns a carry of the same types as it takes"
-            f" ({loop.place()}):\n{_listed(differences)}\nConvert in the body (x.astype,"
-            " x.reshape), or start from an initial value of the type that the body returns"
-        )
+    raise TypeError(
+        f"{loop.what} needs a body that returns a carry of the same types as it takes"
+        f" ({loop.place()}):\n{_listed(differences)}\nConvert in the body (x.astype, x.reshape),"
+        " or start from an initial value of the type that the body returns"
+    )
 
 
 def _listed(differences: Sequence[str]) -> str:

@@ -14,6 +14,9 @@ from weft.core.batching import AxisData, moveaxis
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
+from weft.prims.bits import and_p as and_p
+from weft.prims.bits import not_p as not_p
+from weft.prims.bits import or_p as or_p
 from weft.prims.families import (
     ANY,
     BOOL,
@@ -571,178 +574,6 @@ class Lt(Comparison):
     lower = lowered("lt")
 
 
-def total_order_key(x: np.ndarray) -> np.ndarray:
-    """Integers in the total order -NaN < -inf < ... < -0 < 0 < ... < inf < NaN."""
-    if not kind_of(x.dtype) & FLOAT:
-        return x
-    bits = x.view(f"i{x.dtype.itemsize}")
-    flipped = bits ^ np.array(np.iinfo(bits.dtype).max, bits.dtype)
-    return np.where(bits < 0, flipped, bits)
-
-
-def _on_total_order(compare: Any) -> Any:
-    def reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        if kind_of(x.dtype) == COMPLEX:
-            real_same = compare(total_order_key(x.real.copy()), total_order_key(y.real.copy()))
-            return real_same & compare(
-                total_order_key(x.imag.copy()), total_order_key(y.imag.copy())
-            )
-        return compare(total_order_key(x), total_order_key(y))
-
-    return staticmethod(reference)
-
-
-class EqTo(Comparison):
-    """Equal in the total order: NaN equals itself, 0 and -0 differ."""
-
-    name, accepts = "eq_to", ANY
-    ref = _on_total_order(np.equal)
-
-
-class LeTo(Comparison):
-    """Less or equal in the total order."""
-
-    name = "le_to"
-    ref = _on_total_order(np.less_equal)
-
-
-class LtTo(Comparison):
-    """Less in the total order."""
-
-    name = "lt_to"
-    ref = _on_total_order(np.less)
-
-
-# --- bits -----------------------------------------------------------------------------------------
-
-
-class Not(NonDifferentiable):
-    """Bitwise or logical complement."""
-
-    name, accepts = "not", BOOL | INTEGER
-    ref = staticmethod(np.invert)
-    lower = lowered("not_")
-
-
-class And(NonDifferentiable):
-    """Bitwise or logical conjunction."""
-
-    name, accepts = "and", BOOL | INTEGER
-    ref = staticmethod(np.bitwise_and)
-    lower = lowered("and_")
-
-
-class Or(NonDifferentiable):
-    """Bitwise or logical disjunction."""
-
-    name, accepts = "or", BOOL | INTEGER
-    ref = staticmethod(np.bitwise_or)
-    lower = lowered("or_")
-
-
-class Xor(NonDifferentiable):
-    """Bitwise or logical exclusive or."""
-
-    name, accepts = "xor", BOOL | INTEGER
-    ref = staticmethod(np.bitwise_xor)
-    lower = lowered("xor")
-
-
-def _unsigned(x: np.ndarray) -> np.ndarray:
-    return x if x.dtype.kind in "uV" else x.view(f"u{x.dtype.itemsize}")
-
-
-class PopulationCount(NonDifferentiable):
-    """How many bits are set."""
-
-    name, accepts = "population_count", INTEGER
-
-    @staticmethod
-    def ref(x: np.ndarray) -> np.ndarray:
-        return np.bitwise_count(_unsigned(np.asarray(x, order="C"))).astype(x.dtype)
-
-    lower = lowered("popcount")
-
-
-class Clz(NonDifferentiable):
-    """How many leading bits are zero."""
-
-    name, accepts = "clz", INTEGER
-
-    @staticmethod
-    def ref(x: np.ndarray) -> np.ndarray:
-        bits = x.dtype.itemsize * 8
-        y = _unsigned(np.asarray(x, order="C")).copy()
-        for step in (1, 2, 4, 8, 16, 32):
-            if step < bits:
-                y |= y >> np.array(step, y.dtype)
-        return bits - np.bitwise_count(y).astype(np.int64)
-
-    lower = lowered("clz")
-
-
-def _shift(x: np.ndarray, y: np.ndarray, by: Any, beyond: Any) -> np.ndarray:
-    """Shift with the result stated for amounts outside 0..bits-1."""
-    bits = x.dtype.itemsize * 8
-    amount = y.astype(np.int64) if y.dtype != np.uint64 else np.minimum(y, 64).astype(np.int64)
-    inside = (amount >= 0) & (amount < bits)
-    safe = np.where(inside, amount, 0).astype(x.dtype)
-    return np.where(inside, by(x, safe), beyond(x))
-
-
-def _shift_amount(k: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    """Whether an amount lies within the width, and the amount made safe."""
-    unsigned = k.bitcast(y, f"u{y.dtype.itemsize}")
-    inside = k.lt(unsigned, k.like(unsigned, 8 * x.dtype.itemsize))
-    return inside, k.select(inside, y, k.like(y, 0))
-
-
-class ShiftLeft(NonDifferentiable):
-    """Bits moved left; zero where the amount is not within the width."""
-
-    name, accepts = "shift_left", INTEGER
-
-    @staticmethod
-    def ref(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return _shift(x, y, np.left_shift, np.zeros_like)
-
-    def lower(self, k: Any, x: Any, y: Any) -> Any:
-        inside, amount = _shift_amount(k, x, y)
-        return k.select(inside, k.shl(x, amount), k.like(x, 0))
-
-
-class ShiftRightLogical(NonDifferentiable):
-    """Bits moved right, zeros shifted in."""
-
-    name, accepts = "shift_right_logical", INTEGER
-
-    @staticmethod
-    def ref(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        u = _unsigned(np.asarray(x, order="C"))
-        return _shift(u, y, np.right_shift, np.zeros_like).astype(u.dtype).view(x.dtype)
-
-    def lower(self, k: Any, x: Any, y: Any) -> Any:
-        inside, amount = _shift_amount(k, x, y)
-        return k.select(inside, k.lshr(x, amount), k.like(x, 0))
-
-
-class ShiftRightArithmetic(NonDifferentiable):
-    """Bits moved right, copies of the sign shifted in."""
-
-    name, accepts = "shift_right_arithmetic", INTEGER
-
-    @staticmethod
-    def ref(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        if x.dtype.kind == "u":
-            signed = x.view(f"i{x.dtype.itemsize}")
-            return ShiftRightArithmetic.ref(signed, y).view(x.dtype)
-        return _shift(x, y, np.right_shift, lambda v: np.where(v < 0, -1, 0)).astype(x.dtype)
-
-    def lower(self, k: Any, x: Any, y: Any) -> Any:
-        inside, amount = _shift_amount(k, x, y)
-        return k.select(inside, k.ashr(x, amount), k.ashr(x, k.like(x, 8 * x.dtype.itemsize - 1)))
-
-
 # --- complex numbers ------------------------------------------------------------------------------
 
 
@@ -991,12 +822,6 @@ square_p, integer_pow_p = Square(), IntegerPow()
 sign_p, abs_p, floor_p, ceil_p, round_p = Sign(), Abs(), Floor(), Ceil(), Round()
 is_finite_p, nextafter_p, max_p, min_p = IsFinite(), NextAfter(), Max(), Min()
 eq_p, ne_p, ge_p, gt_p, le_p, lt_p = Eq(), Ne(), Ge(), Gt(), Le(), Lt()
-eq_to_p, le_to_p, lt_to_p = EqTo(), LeTo(), LtTo()
-not_p, and_p, or_p, xor_p = Not(), And(), Or(), Xor()
-population_count_p, clz_p = PopulationCount(), Clz()
-shift_left_p = ShiftLeft()
-shift_right_logical_p = ShiftRightLogical()
-shift_right_arithmetic_p = ShiftRightArithmetic()
 real_p, imag_p, complex_p, conj_p = Real(), Imag(), Complex(), Conj()
 select_n_p, clamp_p, stop_gradient_p = SelectN(), Clamp(), StopGradient()
 

@@ -98,9 +98,7 @@ class CounterGenerator(NamedTuple):
         out = self._hash(apart(words, 0), [data.astype(UINT32)], self.n_counter - 1)
         return np.stack(out[: self.n_key], -1)
 
-    def random_bits(
-        self, words: np.ndarray, bit_width: int, shape: tuple[int, ...]
-    ) -> np.ndarray:
+    def random_bits(self, words: np.ndarray, bit_width: int, shape: tuple[int, ...]) -> np.ndarray:
         out = self._hash(apart(words, len(shape)), list(counters(shape)), 0)
         if bit_width == 64:
             if self.hash is threefry4x32:
