@@ -17,6 +17,10 @@ from weft.core.trace import typeof
 from weft.prims.bits import and_p as and_p
 from weft.prims.bits import not_p as not_p
 from weft.prims.bits import or_p as or_p
+from weft.prims.bits import shift_left_p as shift_left_p
+from weft.prims.bits import shift_right_arithmetic_p as shift_right_arithmetic_p
+from weft.prims.bits import shift_right_logical_p as shift_right_logical_p
+from weft.prims.bits import xor_p as xor_p
 from weft.prims.families import (
     ANY,
     BOOL,
