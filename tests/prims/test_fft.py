@@ -30,7 +30,7 @@ def cases():
 
 
 @pytest.mark.parametrize("x64", [False, True])
-@pytest.mark.parametrize("kind,shape,lengths", cases(), ids=str)
+@pytest.mark.parametrize("kind,shape,lengths", list(cases()), ids=str)
 def test_fft(kind, shape, lengths, x64):
     with weft.enable_x64(x64):
         dtype = np.dtype(np.float64 if x64 else np.float32)
@@ -49,7 +49,7 @@ def test_fft(kind, shape, lengths, x64):
         np.testing.assert_allclose(np.take(batched(stacked), 1, 1), 2 * want, rtol=tol, atol=tol)
 
 
-@pytest.mark.parametrize("kind,shape,lengths", cases(), ids=str)
+@pytest.mark.parametrize("kind,shape,lengths", list(cases()), ids=str)
 def test_transpose(kind, shape, lengths):
     with weft.enable_x64(True):
         dtype = np.float64 if kind == FftType.RFFT else np.complex128

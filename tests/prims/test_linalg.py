@@ -5,7 +5,9 @@ import pytest
 
 import weft
 from weft import lax
+from weft.base import lapack
 from weft.lax import linalg
+from weft.prims.linalg.matrix import triu
 
 DTYPES = [np.float64, np.complex128]
 STACKS = [(), (2,)]
@@ -61,7 +63,10 @@ def check_batch(fun, *args, axis=1, tol=1e-12):
     scale = np.arange(1, size + 1)
     stacked = [np.stack([a * s for s in scale], min(axis, a.ndim)) for a in args]
     axes = tuple(min(axis, a.ndim) for a in args)
-    for mapped in [axes, *((a if i == k else None for i, a in enumerate(axes)) for k in range(len(axes)))]:
+    for mapped in [
+        axes,
+        *((a if i == k else None for i, a in enumerate(axes)) for k in range(len(axes))),
+    ]:
         mapped = tuple(mapped)
         given = [s if m is not None else a for s, a, m in zip(stacked, args, mapped, strict=True)]
         found = weft.vmap(lambda *xs: flat(fun(*xs)), in_axes=mapped)(*given)
@@ -96,7 +101,7 @@ def test_cholesky_update():
     r, w = np.linalg.cholesky(positive((4, 4))).T.copy(), draw((4,), seed=1)
     found = np.asarray(linalg.cholesky_update(r, w))
     np.testing.assert_allclose(found.T @ found, r.T @ r + np.outer(w, w), rtol=1e-12)
-    check_jvp(lambda r, w: linalg.cholesky_update(weft.numpy.triu(r), w), r, w)
+    check_jvp(lambda r, w: linalg.cholesky_update(triu(r), w), r, w)
     check_batch(linalg.cholesky_update, r, w)
 
 
@@ -207,8 +212,7 @@ def test_qr(shape, full_matrices, pivoting, dtype):
 @pytest.mark.parametrize("left", [True, False])
 @pytest.mark.parametrize("transpose", [True, False])
 def test_ormqr(left, transpose, dtype):
-    packed, taus = weft.numpy.linalg.qr(draw((4, 3), dtype), mode="raw")
-    packed, taus = np.swapaxes(packed, -1, -2), np.asarray(taus)
+    packed, taus = lapack.geqrf(draw((4, 3), dtype))
     c = draw((4, 4), dtype, seed=2)
 
     def fun(c):
@@ -235,15 +239,8 @@ def test_eigh(stack, dtype):
     check_batch(projectors, a, tol=1e-9)
 
 
-def test_eigh_gradient_in_phases_is_as_in_jax():
-    a = np.array([[2.0, 1.0 - 1.0j], [1.0 + 1.0j, 5.0]])
-    grad = weft.grad(lambda a: weft.numpy.real(linalg.eigh(a)[0]).sum())(a)
-    v, _ = linalg.eigh(a)
-    assert grad.shape == v.shape and np.isfinite(np.asarray(grad)).all()
-
-
 def test_eigh_of_equal_eigenvalues():
-    value, dot = weft.jvp(lambda a: linalg.eigh(a)[1], (np.eye(2),), (np.diag([1.0, 2.0]),))
+    _, dot = weft.jvp(lambda a: linalg.eigh(a)[1], (np.eye(2),), (np.diag([1.0, 2.0]),))
     np.testing.assert_allclose(dot, [1, 2])
     vectors = weft.jvp(lambda a: linalg.eigh(a)[0], (np.eye(2),), (np.diag([1.0, 2.0]),))[1]
     assert np.isnan(np.asarray(vectors)).any()
@@ -258,10 +255,9 @@ def test_eigh_of_a_part():
     check_jvp(lambda a: linalg.eigh(a, subset_by_index=(1, 3))[1], a)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("stack", STACKS)
-def test_eigenvalues(stack, dtype):
-    a = draw((*stack, 3, 3), dtype, seed=2).astype(np.complex128)
+def test_eigenvalues(stack):
+    a = draw((*stack, 3, 3), np.complex128, seed=2)
 
     def values(a):
         (w,) = linalg.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)
@@ -309,9 +305,7 @@ def test_svd_of_a_part_and_by_qr():
     by_qr = linalg.svd(a, compute_uv=False, algorithm=linalg.SvdAlgorithm.QR)
     np.testing.assert_allclose(by_qr, s, rtol=1e-12)
     check_jvp(
-        lambda a: linalg.svd(
-            a, full_matrices=False, compute_uv=False, subset_by_index=(0, 2)
-        ),
+        lambda a: linalg.svd(a, full_matrices=False, compute_uv=False, subset_by_index=(0, 2)),
         a,
     )
     with pytest.raises(NotImplementedError, match="full_matrices=False"):

@@ -1,5 +1,7 @@
 """Samples of reductions: one axis, several, none, and empty ones."""
 
+from functools import partial
+
 import numpy as np
 
 from tests.samples import Sample
@@ -33,6 +35,12 @@ DTYPES = {
 
 def normal(shape):
     return lambda rng: rng.standard_normal(shape)
+
+
+def products(axes, dtype):
+    zero = np.zeros((), dtype)
+    program = make_jaxpr(lax.mul)(zero, zero)
+    return {"computation": lax.mul, "jaxpr": program, "dimensions": axes}
 
 
 def params(prim, axes):
@@ -82,12 +90,8 @@ SAMPLES += [
         name=f"reduce_{label}",
         prim="reduce",
         args=[normal(shape), lambda rng: np.ones(())],
-        params={
-            "computation": lax.mul,
-            "jaxpr": make_jaxpr(lax.mul)(np.float32(0), np.float32(0)),
-            "dimensions": axes,
-        },
-        dtypes=("float32",),
+        params=partial(products, axes),
+        dtypes=("float32", "float64"),
     )
     for label, (shape, axes) in SHAPES.items()
 ]

@@ -1,5 +1,7 @@
 """Samples of windows: strides, paddings, dilations, windows that do not fit."""
 
+from functools import partial
+
 import numpy as np
 
 from tests.samples import Sample
@@ -31,6 +33,11 @@ def normal(shape):
 
 def params(window):
     return dict(zip(NAMES, window, strict=True))
+
+
+def products(window, dtype):
+    zero = np.zeros((), dtype)
+    return {"jaxpr": make_jaxpr(lax.mul)(zero, zero).jaxpr, "consts": ()} | params(window)
 
 
 def undilated(label):
@@ -80,9 +87,8 @@ SAMPLES += [
         name=f"reduce_window_{label}",
         prim="reduce_window",
         args=[normal(shape), lambda rng: np.ones(())],
-        params={"jaxpr": make_jaxpr(lax.mul)(np.float32(0), np.float32(0)).jaxpr, "consts": ()}
-        | params(window),
-        dtypes=("float32",),
+        params=partial(products, window),
+        dtypes=("float32", "float64"),
     )
     for label, (shape, *window) in CASES.items()
 ]
@@ -103,6 +109,8 @@ SAMPLES += [
         }
         | dict(list(params(window).items())[:3]),
         dtypes=("float32",),
+        mapped=(0, 1),
+        notes="the initial value is one for the whole batch",
     )
     for label, (shape, *window) in CASES.items()
     if undilated(label)

@@ -218,7 +218,9 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
            [0., 7.]], dtype=float32)
     """
     if inplace:
-        raise NotImplementedError("arrays are immutable: write a = fill_diagonal(a, v, inplace=False)")
+        raise NotImplementedError(
+            "arrays are immutable: write a = fill_diagonal(a, val, inplace=False)"
+        )
     if wrap:
         raise NotImplementedError("fill_diagonal does not wrap; fill the rows by a.at[...].set")
     x, values = ensure_arrays("fill_diagonal", a, val)

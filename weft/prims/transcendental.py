@@ -9,6 +9,7 @@ import numpy as np
 from weft.core.avals import ShapedArray
 from weft.core.registry import lookup
 from weft.core.trace import typeof
+from weft.prims import complex_reference
 from weft.prims.arithmetic import add, div, eq, integer_pow, mul, neg, select_n, square, sub
 from weft.prims.families import (
     COMPLEX,
@@ -87,10 +88,6 @@ class Tanh(Transcendental):
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(add(g, mul(g, out)), sub(const(x, 1), out))
-
-
-def _logistic(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
 
 
 class Logistic(Transcendental):

@@ -1,0 +1,1 @@
+"""Differential tests: weft against the recorded answers of JAX."""

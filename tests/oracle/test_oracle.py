@@ -1,0 +1,56 @@
+"""Every recorded answer of JAX, in chunks; ``run.py --case ID`` looks at one alone."""
+
+import pytest
+
+from . import harness
+from .table import FAMILIES, Case
+
+CHUNK = 100
+LIMIT = 6_000
+
+
+def chunks() -> list[tuple[str, int, int]]:
+    """Family, chunk and number of chunks; sized by the record, so that nothing is generated."""
+    out = []
+    for name in harness.families():
+        count = max(1, -(-len(harness.Record(name).meta) // CHUNK))
+        out.extend((name, part, count) for part in range(count))
+    return out
+
+
+@pytest.fixture(scope="session")
+def checker() -> harness.Checker:
+    return harness.Checker("weft")
+
+
+@pytest.fixture(scope="session")
+def tables() -> dict[str, list[Case]]:
+    return {}
+
+
+@pytest.mark.parametrize(("name", "part", "count"), chunks())
+def test_agrees_with_the_record(checker, tables, name: str, part: int, count: int) -> None:
+    if name not in tables:
+        tables[name] = FAMILIES[name].cases()
+    cases = tables[name][part::count]
+    failures = [f for case in cases for f in checker.check(case)]
+    if failures:
+        failed = len({f.case.id for f in failures})
+        absent = sorted({f.missing for f in failures if f.missing})
+        shown = "\n".join(str(f) for f in failures if not f.missing)
+        text = f"{failed} of {len(cases)} cases disagree\n{shown[:LIMIT]}"
+        pytest.fail(text + f"\nmissing public names: {absent}" * bool(absent), pytrace=False)
+
+
+def test_there_are_enough_cases() -> None:
+    total = sum(len(harness.Record(name).meta) for name in harness.families())
+    assert total >= 10_000
+
+
+def test_records_are_small() -> None:
+    size = sum(path.stat().st_size for path in harness.DATA.glob("*.npz"))
+    assert size <= 12 * 2**20
+
+
+def test_every_family_has_a_record_and_no_record_is_orphaned() -> None:
+    assert {p.stem for p in harness.DATA.glob("*.npz")} == set(harness.families())

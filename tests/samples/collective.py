@@ -1,0 +1,58 @@
+"""Samples of collectives: what the members of a mapped axis say to each other."""
+
+from functools import partial
+
+from tests.samples import Sample, normal
+from weft import lax
+
+AXIS = ("i", 3)
+DTYPES = ("float32", "float64", "bfloat16", "complex64", "int32", "uint8")
+REAL = ("float32", "float64", "int32")
+
+
+def sample(prim, label, shape, fun, dtypes=DTYPES, linear=((0,),), **options):
+    args = [normal(AXIS[1], *shape)]
+    name = f"{prim}_{label}"
+    return Sample(name, prim, args, fun=fun, dtypes=dtypes, axis=AXIS, linear=linear, **options)
+
+
+def with_position(x):
+    return x * lax.convert_element_type(lax.axis_index("i") + 1, lax.dtype(x))
+
+
+SAMPLES = [
+    sample("psum", "matrix", (2, 3), lambda x: lax.psum(x, "i")),
+    sample("psum", "scalar", (), lambda x: lax.psum(x, "i")),
+    sample("pmax", "matrix", (2, 3), lambda x: lax.pmax(x, "i"), REAL, ()),
+    sample("pmin", "matrix", (2, 3), lambda x: lax.pmin(x, "i"), REAL, ()),
+    sample("ppermute", "ring", (2,), lambda x: lax.ppermute(x, "i", [(0, 1), (1, 2), (2, 0)])),
+    sample("ppermute", "partial", (2,), lambda x: lax.ppermute(x, "i", [(0, 2), (1, 0)])),
+    sample("pbroadcast", "one", (2, 3), lambda x: lax.pbroadcast(x, "i", 1)),
+    sample("axis_index", "weight", (2, 3), with_position),
+]
+SAMPLES += [
+    sample("all_gather", f"axis_{axis}{'_tiled' if tiled else ''}", (2, 3),
+           partial(lax.all_gather, axis_name="i", axis=axis, tiled=tiled))
+    for axis in (0, 1)
+    for tiled in (False, True)
+]  # fmt: skip
+SAMPLES += [
+    sample("reduce_scatter", label, shape,
+           partial(lax.psum_scatter, axis_name="i", scatter_dimension=axis, tiled=tiled))
+    for label, shape, axis, tiled in (
+        ("first", (3, 2), 0, False),
+        ("last", (2, 3), 1, False),
+        ("tiled", (2, 6), 1, True),
+    )
+]  # fmt: skip
+SAMPLES += [
+    sample("all_to_all", label, shape,
+           partial(lax.all_to_all, axis_name="i", split_axis=a, concat_axis=b, tiled=tiled))
+    for label, shape, a, b, tiled in (
+        ("same", (3, 2), 0, 0, False),
+        ("crossed", (3, 2), 0, 1, False),
+        ("back", (2, 3), 1, 0, False),
+        ("tiled", (6, 2), 0, 1, True),
+        ("tiled_same", (6, 2), 0, 0, True),
+    )
+]  # fmt: skip
