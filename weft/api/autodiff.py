@@ -311,8 +311,12 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
 # --- gradients ------------------------------------------------------------------------------------
 
 
-def _check_inputs(what: str, holomorphic: bool, allow_int: bool, x: Any) -> None:
-    dtype = typeof(x).dtype
+def _check_inputs(what: str, holomorphic: bool, allow_int: bool, x: Any, name: str = "") -> None:
+    dtype: Any = typeof(x).dtype
+    if name:
+        dtype_of = f"{dtype} for the argument {name}"
+    else:
+        dtype_of = str(dtype)
     if holomorphic and not dtypes.issubdtype(dtype, np.complexfloating):
         raise TypeError(
             f"{what} with holomorphic=True takes complex inputs, got {dtype}; convert the input"

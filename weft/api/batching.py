@@ -11,6 +11,7 @@ import numpy as np
 from weft.api.arguments import argument_names, check_array_leaves, check_callable, check_results
 from weft.base.traceback import api_boundary
 from weft.core.batching import AxisData, match_axis
+from weft.core.debug_info import DebugInfo
 from weft.core.trace import typeof
 from weft.transforms.vmap import batch
 from weft.tree.compare import flatten_axes
@@ -58,7 +59,7 @@ def vmap(
         names = functools.partial(argument_names, fun, args, kwargs)
         check_array_leaves(leaves, fun, names)
         dims = flatten_axes("vmap in_axes", in_tree, (in_axes, 0), tupled_args=True)
-        dims = [_normalize(x, d) for x, d in zip(leaves, dims, strict=True)]
+        dims = [_normalize(i, x, d, names) for i, (x, d) in enumerate(zip(leaves, dims, strict=True))]
         size = _mapped_size(leaves, dims, axis_size, names)
         axis = AxisData(axis_name, size, spmd_axis_name)
         trees: list[Any] = []
@@ -70,7 +71,7 @@ def vmap(
             trees.append(tree)
             return outs
 
-        outs, out_dims = batch(flat, axis, leaves, dims)
+        outs, out_dims = batch(flat, axis, leaves, dims, DebugInfo("vmap", fun, names))
         wanted = flatten_axes("vmap out_axes", trees[0], out_axes)
         return tree_unflatten(
             trees[0],
@@ -88,14 +89,14 @@ def _is_tree_of_axes(axes: Any) -> bool:
     return not isinstance(axes, (str, float)) and all(_is_int(x) for x in tree_leaves(axes))
 
 
-def _normalize(x: Any, dim: int | None) -> int | None:
+def _normalize(i: int, x: Any, dim: int | None, names: Any) -> int | None:
     if dim is None:
         return None
     shape = typeof(x).shape
     if not -len(shape) <= dim < len(shape):
         raise ValueError(
-            f"vmap was asked to map axis {dim} of an argument of shape {shape}, which has only"
-            f" {len(shape)} axes"
+            f"vmap was asked to map axis {dim} of the argument {names()[i]} of shape {shape}, which"
+            f" has only {len(shape)} axes; in_axes=None leaves an argument unmapped"
         )
     return int(dim) % len(shape)
 
@@ -123,6 +124,7 @@ def _mapped_size(leaves: Any, dims: Any, given: int | None, names: Any) -> int:
         ]
         if given is not None:
             lines.append(f"\n  axis_size is {given}")
+        lines.append("\nMake the sizes equal, or leave an argument unmapped by in_axes=None.")
         raise ValueError("vmap got mapped axes of different sizes:" + "".join(lines))
     return distinct.pop()
 

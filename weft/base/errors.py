@@ -6,6 +6,7 @@ sentence saying which function is traced and which argument the value comes from
 
 from __future__ import annotations
 
+import re
 from types import TracebackType
 from typing import Any
 
@@ -19,21 +20,35 @@ def located(message: str, fix: str = "") -> str:
     add got shapes (3,) and (4,) — <doctest ...located[0]>:1
     Make the shapes equal.
     """
-    message += _place(source.current())
+    here = source.current()
+    if here.code is not None:
+        message = f"{message} — {_line_of(here)}{_function_of(here)}"
     return f"{message}\n{fix}" if fix else message
 
 
-def _place(info: source.SourceInfo) -> str:
-    if info.code is None:
-        return ""
-    text = f" — {source.display_name(info.file)}:{info.line()}"
-    return text if info.function == "<module>" else f"{text}, in {info.function}"
+def _line_of(info: source.SourceInfo) -> str:
+    return f"{source.display_name(info.file)}:{info.line()}"
 
 
-# Errors whose text may be completed; those that weft defines say the line themselves.
+def _function_of(info: source.SourceInfo) -> str:
+    name = source.short_name(info.function)
+    return "" if name == "<module>" else f", in {name}"
+
+
+# Python's own classes whose text may be completed; of weft's, those that do not do it themselves.
 _COMPLETED = frozenset(
-    {TypeError, ValueError, NameError, IndexError, OverflowError, RuntimeError, AttributeError}
-)
+    {TypeError, ValueError, NameError, IndexError, OverflowError, RuntimeError, AttributeError,
+     NotImplementedError}
+)  # fmt: skip
+
+
+def _completed(error: BaseException) -> bool:
+    kind = type(error)
+    if kind in _COMPLETED:
+        return True
+    return kind.__module__.startswith("weft.") and not isinstance(
+        error, (JAXTypeError, JAXIndexError)
+    )
 
 
 def locate(error: BaseException, info: source.SourceInfo | None = None) -> None:
@@ -42,18 +57,19 @@ def locate(error: BaseException, info: source.SourceInfo | None = None) -> None:
     Errors raised in the user's own code, or already located, stay as they are.
     """
     args = error.args
-    if type(error) not in _COMPLETED or len(args) != 1 or type(args[0]) is not str:
+    if "_weft_located" in error.__dict__ or not _completed(error):
         return
-    if "_weft_located" in error.__dict__:
+    if len(args) != 1 or type(args[0]) is not str:
         return
     user, ours = _last_frames(error.__traceback__)
     if not ours:
         return
-    place = _place(info or user or source.current())
+    info = info or user or source.current()
     first, newline, rest = args[0].partition("\n")
-    if place and place not in first:
+    if info.code is not None and not re.search(re.escape(_line_of(info)) + r"\b", first):
         colon = ":" if newline and first.endswith(":") else ""
-        error.args = (first.removesuffix(colon) + place + colon + newline + rest,)
+        first = f"{first.removesuffix(colon)} — {_line_of(info)}{_function_of(info)}{colon}"
+        error.args = (first + newline + rest,)
     error.__dict__["_weft_located"] = True
 
 
@@ -190,11 +206,9 @@ class UnexpectedTracerError(JAXTypeError):
         super().__init__(msg)
 
 
-def leaked_tracer(tracer: Any, created: source.SourceInfo | None = None) -> UnexpectedTracerError:
+def leaked_tracer(tracer: Any) -> UnexpectedTracerError:
     """The error for a tracer that is used outside the function whose trace made it."""
     lines = [located(f"A traced value escaped from its function: {_describe(tracer)}")]
-    if created is not None and created.code is not None:
-        lines.append(f"It was computed at {source.summarize(created)}.")
     lines.append(_origin(tracer))
     lines.append(
         "Traced values live only while their function is traced. Return them instead of storing\n"

@@ -136,10 +136,19 @@ def _kernel_cell(filename: str) -> str:
     return f"In [{number}]" if number is not None else "notebook cell"
 
 
+def short_name(function: str) -> str:
+    """A qualified name without the functions it is defined in.
+
+    >>> short_name("train.<locals>.Model.forward")
+    'Model.forward'
+    """
+    return function.rpartition("<locals>.")[2]
+
+
 def summarize(info: SourceInfo | None) -> str:
     """A place as text, like "model.py:17 (forward)"."""
     if info is None or info.code is None:
         return "<unknown>"
     where = f"{display_name(info.file)}:{info.line()}"
-    name = info.function
+    name = short_name(info.function)
     return where if name == "<module>" else f"{where} ({name})"

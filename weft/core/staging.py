@@ -129,7 +129,8 @@ class StagingTrace(Trace):
     def origin_message(self, var: Atom) -> str:
         """Where a variable's value comes from, in the user's words."""
         info = self.debug_info
-        where = f"\nThe function being traced is {info.func_src_info}, for {info.traced_for}."
+        verb = "is being" if self.alive else "was"
+        where = f"\nThe function that {verb} traced for {info.traced_for} is {info.func_src_info}."
         if var in self.invars:
             return where + f"\nThe value is {self._name_arg(self.invars.index(var))}."
         producers = {v: eqn for eqn in self.eqns for v in eqn.outvars}
@@ -137,7 +138,7 @@ class StagingTrace(Trace):
         if eqn is None:
             return where
         line = source.summarize(eqn.source_info)
-        names = sorted({self._name_arg(i) for i in self._arguments_behind(var, producers)})
+        names = [self._name_arg(i) for i in self._arguments_behind(var, producers)]
         message = where + f"\nThe value was computed by {eqn.primitive} at {line}"
         return message + (f", from {', '.join(names)}." if names else ".")
 

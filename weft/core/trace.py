@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.base import errors, source
+from weft.base import errors
 from weft.base.traceback import api_boundary
 from weft.core import hooks
 from weft.core.array import Array
@@ -234,14 +234,7 @@ def check_integer_conversion(x: Array) -> None:
 
 def escaped_tracer_error(x: Tracer) -> Exception:
     """The error for a tracer that is used after its function has returned."""
-    return errors.UnexpectedTracerError(
-        f"{x!r} was made while tracing a function that is no longer being traced."
-        f"{x._origin_msg()}\n"
-        "A function under a transformation let an intermediate value out by a side effect, for"
-        " example by storing it in a global, an attribute or a list. Return the value from the"
-        " function instead.\n"
-        f"Used at {source.summarize(source.current())}"
-    )
+    return errors.leaked_tracer(x)
 
 
 # --- the abstract value of any input --------------------------------------------------------------

@@ -28,7 +28,9 @@ class JVPTracer(Tracer):
 
     def _origin_msg(self) -> str:
         primal = self.primal
-        return primal._origin_msg() if isinstance(primal, Tracer) else ""
+        inner = primal._origin_msg() if isinstance(primal, Tracer) else ""
+        verb = "is being" if self._trace.alive else "was"
+        return inner or f"The value {verb} differentiated (by grad, jvp, vjp, linearize, ...)."
 
     def __repr__(self) -> str:
         return f"JVPTracer<{self.aval.str_short()}>(primal={self.primal!r})"

@@ -24,8 +24,7 @@ class BatchTracer(Tracer):
         self.aval = unbatched(typeof(val), batch_dim)
 
     def _origin_msg(self) -> str:
-        val = self.val
-        return val._origin_msg() if isinstance(val, Tracer) else ""
+        return self._trace.origin_message(self)
 
     def __repr__(self) -> str:
         return f"BatchTracer<{self.aval.str_short()}>(batch_dim={self.batch_dim})"
@@ -34,12 +33,14 @@ class BatchTracer(Tracer):
 class BatchTrace(Trace):
     """Applies each primitive's ``batch`` rule where an operand is mapped."""
 
-    __slots__ = ("parent", "axis")
+    __slots__ = ("parent", "axis", "debug_info", "args")
 
-    def __init__(self, parent: Trace, axis: AxisData) -> None:
+    def __init__(self, parent: Trace, axis: AxisData, debug_info: Any = None) -> None:
         self.alive = True
         self.parent = parent
         self.axis = axis
+        self.debug_info = debug_info
+        self.args: list[Any] = []
 
     def split(self, x: Any) -> tuple[Any, int | None]:
         """The underlying value of ``x`` and its batch dimension."""
@@ -82,6 +83,24 @@ class BatchTrace(Trace):
         return self.wrap(out, out_dims)
 
 
+    def origin_message(self, x: BatchTracer) -> str:
+        """Which function is mapped and which argument ``x`` is, as far as that is known."""
+        inner = x.val._origin_msg() if isinstance(x.val, Tracer) else ""
+        info = self.debug_info
+        if info is None:
+            return inner
+        verb = "is being" if self.alive else "was"
+        text = f"\nThe function that {verb} mapped by vmap is {info.func_src_info}."
+        names = info.names() or ()
+        mapped = [n for n, a in zip(names, self.args, strict=False) if type(a) is BatchTracer]
+        own = [n for n, a in zip(names, self.args, strict=False) if a is x]
+        if own:
+            text += f"\nThe value is the argument {own[0]}."
+        elif mapped:
+            text += f"\nThe value depends on the mapped arguments ({', '.join(mapped)})."
+        return inner + text
+
+
 def unbatched(aval: Any, dim: int | None) -> Any:
     """The type of one element of a batch."""
     if dim is None:
@@ -103,11 +122,13 @@ def batch(
     axis: AxisData,
     args: Sequence[Any],
     in_dims: Sequence[int | None],
+    debug_info: Any = None,
 ) -> tuple[list[Any], list[int | None]]:
     """Results of a function of flat arguments over a batch, and their batch dimensions."""
     parent = state.trace
-    trace = BatchTrace(parent, axis)
+    trace = BatchTrace(parent, axis, debug_info)
     values = [trace.wrap(x, d) for x, d in zip(args, in_dims, strict=True)]
+    trace.args = values
     previous_env = state.axis_env
     state.trace = trace
     if axis.name is not None:
