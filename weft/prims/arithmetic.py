@@ -14,6 +14,7 @@ from weft.core.batching import AxisData, moveaxis
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
+from weft.prims import complex_reference
 from weft.prims.bits import and_p as and_p
 from weft.prims.bits import not_p as not_p
 from weft.prims.bits import or_p as or_p
@@ -298,7 +299,7 @@ class Square(Elementwise):
     """Elementwise square."""
 
     name, accepts = "square", NUMBER
-    ref = _integers_wrap(np.square)
+    ref = widened(complex_reference.square)
     holes = {"transpose": "not linear"}
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
