@@ -1,5 +1,7 @@
 """weft: NumPy functions that can be differentiated, batched, compiled and run in parallel."""
 
+import sys as _sys
+
 from weft import ad_checkpoint as ad_checkpoint
 from weft import checkpoint_policies as checkpoint_policies
 from weft import custom_batching as custom_batching
@@ -113,6 +115,9 @@ transfer_guard = _knobs.transfer_guard
 def checking_leaks():
     """A scope in which leaked tracers are looked for when a function returns."""
     return _knobs.check_tracer_leaks(True)
+
+
+_expose(_sys.modules[__name__])
 
 
 __version__ = "0.1.0"

@@ -143,6 +143,14 @@ def argument_names(fun: Callable[..., Any], args: Any, kwargs: Any) -> tuple[str
     return tuple(names)
 
 
+def chosen_names(fun: Any, args: Sequence[Any], positions: Sequence[int]) -> list[str]:
+    """The names of the leaves of the arguments at ``positions``."""
+    names: list[str] = []
+    for p in positions:
+        names.extend(argument_names(fun, [x if i == p else None for i, x in enumerate(args)], {}))
+    return names
+
+
 def check_array_leaves(leaves: Sequence[Any], fun: Any, names: Callable[[], Any]) -> None:
     """Raise TypeError naming the first argument that is not an array."""
     for i, x in enumerate(leaves):

@@ -14,6 +14,7 @@ from weft.api.arguments import (
     check_array_leaves,
     check_callable,
     check_results,
+    chosen_names,
     debug_info,
     split_argnums,
 )
@@ -96,8 +97,8 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
             "jvp needs primals and tangents of the same tree structure, got"
             f" {in_tree} and {tangent_tree}"
         )
-    for p, t in zip(leaves, tangent_leaves, strict=True):
-        _check_tangent(p, t)
+    for i, (p, t) in enumerate(zip(leaves, tangent_leaves, strict=True)):
+        _check_tangent(p, t, lambda i=i: argument_names(fun, primals, {})[i])
     flat, found = flat_with_aux(fun, in_tree, has_aux, "jvp")
     symbolic = [_symbolic_tangent(p, t) for p, t in zip(leaves, tangent_leaves, strict=True)]
     outs, out_tangents = jvp_flat(flat, leaves, symbolic)
@@ -109,17 +110,18 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     return primal_out, tangent_out
 
 
-def _check_tangent(p: Any, t: Any) -> None:
+def _check_tangent(p: Any, t: Any, name: Callable[[], str]) -> None:
     primal, tangent = typeof(p), typeof(t)
     expected = primal.to_tangent_aval()
     if expected.dtype != tangent.dtype:
         raise TypeError(
-            f"a primal of dtype {primal.dtype} takes a tangent of dtype"
+            f"jvp needs for the argument {name()} of dtype {primal.dtype} a tangent of dtype"
             f" {_dtype_name(expected.dtype)}, got {tangent.dtype}"
         )
     if primal.shape != tangent.shape:
         raise ValueError(
-            f"a primal of shape {primal.shape} takes a tangent of that shape, got {tangent.shape}"
+            f"jvp needs for the argument {name()} of shape {primal.shape} a tangent of that shape,"
+            f" got {tangent.shape}"
         )
 
 
@@ -311,24 +313,24 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
 # --- gradients ------------------------------------------------------------------------------------
 
 
-def _check_inputs(what: str, holomorphic: bool, allow_int: bool, x: Any, name: str = "") -> None:
-    dtype: Any = typeof(x).dtype
-    if name:
-        dtype_of = f"{dtype} for the argument {name}"
-    else:
-        dtype_of = str(dtype)
+def _check_inputs(what: str, holomorphic: bool, allow_int: bool, x: Any, name: Any) -> None:
+    dtype = typeof(x).dtype
     if holomorphic and not dtypes.issubdtype(dtype, np.complexfloating):
         raise TypeError(
-            f"{what} with holomorphic=True takes complex inputs, got {dtype}; convert the input"
+            f"{what} with holomorphic=True takes complex inputs, got {dtype} for the argument"
+            f" {name()}; convert it"
         )
     if dtypes.issubdtype(dtype, dtypes.extended):
         if not allow_int:
-            raise TypeError(f"{what} takes real or complex inputs, got {dtype}")
+            raise TypeError(
+                f"{what} takes real or complex inputs, got {dtype} for the argument {name()}"
+            )
     elif not dtypes.issubdtype(dtype, np.inexact):
         if not allow_int:
             raise TypeError(
-                f"{what} takes real or complex inputs, got {dtype}; convert the input to a"
-                " floating dtype, choose other arguments with argnums, or pass allow_int=True"
+                f"{what} takes real or complex inputs, got {dtype} for the argument {name()};"
+                " convert it to a floating dtype, choose other arguments with argnums, or pass"
+                " allow_int=True"
             )
 
 
@@ -369,9 +371,13 @@ def value_and_grad(
     @functools.wraps(fun, updated=())
     @api_boundary
     def value_and_grad_of(*args: Any, **kwargs: Any) -> Any:
-        of_chosen, chosen, _ = split_argnums(fun, argnums, args, "grad")
-        for x in tree_flatten(chosen)[0]:
-            _check_inputs("grad", holomorphic, allow_int, x)
+        of_chosen, chosen, positions = split_argnums(fun, argnums, args, "grad")
+        leaves = tree_flatten(chosen)[0]
+        names = functools.partial(chosen_names, fun, args, positions)
+        check_array_leaves(leaves, fun, names)
+        for i, x in enumerate(leaves):
+            name = lambda i=i: names()[i]  # noqa: E731
+            _check_inputs("grad", holomorphic, allow_int, x, name)
 
         @functools.wraps(fun, updated=())
         def with_kwargs(*xs: Any) -> Any:

@@ -83,16 +83,44 @@ class JitFunction:
         if knobs.thread.disable_jit:
             return self._fun(*args, **kwargs)
         leaves, staged = self._stage(args, kwargs)
-        outs = jit_p.bind(*staged.hoisted, *leaves, **staged.params)
+        try:
+            outs = jit_p.bind(*staged.hoisted, *leaves, **staged.params)
+        except RuntimeError:
+            self._check_deleted(leaves, args, kwargs)
+            raise
         if any(staged.params["donated_invars"]) and state.trace.__class__.__name__ == "EvalTrace":
             _delete_donated(staged, leaves, outs)
         return tree_unflatten(staged.out_tree, outs)
+
+    def _check_deleted(self, leaves: Any, args: Any, kwargs: Any) -> None:
+        for i, x in enumerate(leaves):
+            if getattr(x, "is_deleted", bool)():
+                raise ValueError(
+                    f"the argument {self._names(args, kwargs)[i]} of {self._name},"
+                    f" {typeof(x).str_short()}, has been deleted: it was donated to an earlier call"
+                    " (donate_argnums) or freed with delete(); use the result of that call, or pass"
+                    " a copy"
+                ) from None
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:
         return f"<weft.jit of {self._fun!r}>"
+
+    @property
+    def _name(self) -> str:
+        return getattr(self._fun, "__name__", type(self._fun).__name__)
+
+    def _names(self, args: Any, kwargs: Any) -> tuple[str, ...]:
+        """The names of the leaves of the dynamic arguments, in the user's words."""
+        return argument_names(self._fun, *self._without_static(args, kwargs))
+
+    def _without_static(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Arguments with None, which has no leaves, for the static ones."""
+        static = set(normalize_positions(self._static_nums, len(args)))
+        given = [None if i in static else x for i, x in enumerate(args)]
+        return given, {k: None if k in self._static_names else x for k, x in kwargs.items()}
 
     def _split_static(self, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
         """Dynamic arguments, dynamic keywords, and the key of the static ones."""
@@ -118,7 +146,7 @@ class JitFunction:
         try:
             avals = tuple([abstract(x) for x in leaves])
         except TypeError:
-            names = functools.partial(argument_names, self._fun, args, kwargs)
+            names = functools.partial(self._names, args, kwargs)
             check_array_leaves(leaves, self._fun, names)
             raise
         key = (in_tree, avals, static, knobs.context_key(), state.axis_env)
@@ -145,7 +173,8 @@ class JitFunction:
         avals: Any,
     ) -> Staged:
         fun = self._fun if static is None else _with_static(self._fun, len(args), static)
-        closed, out_tree = stage_call(fun, dynamic, keywords, avals, in_tree, "jit")
+        given, named = self._without_static(args, kwargs)
+        closed, out_tree = stage_call(fun, given, named, avals, in_tree, "jit")
         closed, hoisted = hoist_tracers(closed)
         donated = (False,) * len(hoisted) + self._donated(args, dynamic, keywords, static)
         n_in, n_out = len(closed.in_avals), len(closed.out_avals)
@@ -157,7 +186,7 @@ class JitFunction:
             "out_layouts": (None,) * n_out,
             "donated_invars": donated,
             "ctx_mesh": None,
-            "name": getattr(self._fun, "__name__", type(self._fun).__name__),
+            "name": self._name,
             "keep_unused": self._options["keep_unused"],
             "inline": self._options["inline"],
             "compiler_options_kvs": tuple(

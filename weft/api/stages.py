@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from weft.base.traceback import api_boundary
 from weft.control.jit import jit_p
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_dtype import struct_of
@@ -113,6 +114,7 @@ class Lowered(_Stage):
 class Compiled(_Stage):
     """An executable for arguments of given types; other types raise TypeError."""
 
+    @api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = tree_flatten((args, kwargs))
         if tree != self._in_tree:
@@ -124,7 +126,8 @@ class Compiled(_Stage):
             got = typeof(x)
             if got.shape != aval.shape or got.dtype != aval.dtype:
                 raise TypeError(
-                    f"argument {i} was compiled with {aval.str_short()} and called with"
+                    f"argument {self._staged.closed.debug_info.names()[i]} of {self.fun_name}"
+                    f" was compiled with {aval.str_short()} and called with"
                     f" {got.str_short()}; call the jitted function itself to compile for other"
                     " types"
                 )

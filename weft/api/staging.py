@@ -18,7 +18,10 @@ from weft.tree.functions import tree_flatten, tree_unflatten
 def stage_call(
     fun: Callable[..., Any], args: Any, kwargs: Any, avals: Any, in_tree: Any, what: str
 ) -> tuple[ClosedJaxpr, Any]:
-    """The program of ``fun`` on arguments of these types, and the tree of its result."""
+    """The program of ``fun`` on arguments of these types, and the tree of its result.
+
+    ``args`` and ``kwargs`` only give names to the arguments; static ones among them are None.
+    """
     trees: list[Any] = []
 
     def flat(*leaves: Any) -> list[Any]:
@@ -62,7 +65,8 @@ def make_jaxpr(
         leaves, in_tree = tree_flatten((dynamic, kwargs))
         avals = [abstractify(x) for x in leaves]
         with extend_axis_env(axis_env or ()):
-            closed, out_tree = stage_call(of_dynamic, dynamic, kwargs, avals, in_tree, "make_jaxpr")
+            given = [None if i in positions else x for i, x in enumerate(args)]
+            closed, out_tree = stage_call(of_dynamic, given, kwargs, avals, in_tree, "make_jaxpr")
         if return_shape:
             return closed, tree_unflatten(out_tree, map(struct_of, closed.out_avals))
         return closed

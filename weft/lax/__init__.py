@@ -12,9 +12,7 @@ from weft.lax.control_flow import cond as cond
 from weft.lax.control_flow import map as map
 from weft.lax.control_flow import platform_dependent as platform_dependent
 from weft.lax.control_flow import switch as switch
-from weft.lax.convolutions import (
-    ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
-)
+from weft.lax.convolutions import ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers
 from weft.lax.convolutions import conv as conv
 from weft.lax.convolutions import conv_dimension_numbers as conv_dimension_numbers
 from weft.lax.convolutions import conv_general_dilated as conv_general_dilated

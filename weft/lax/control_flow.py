@@ -254,7 +254,7 @@ def _check_branches(
             for path, one, two, why in equality_errors_treedef(tree, other_tree)
         ]
         rule = "must return the same tree structure"
-    elif all(map(same_type, first.out_avals, other.out_avals)):
+    elif all(same_type(a, b) for a, b in zip(first.out_avals, other.out_avals, strict=True)):
         return
     else:
         rows = zip(leaf_paths(tree), first.out_avals, other.out_avals, strict=True)

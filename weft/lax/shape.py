@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.core.trace import Tracer
 from weft.prims import shape as prims
 from weft.tree.functions import tree_flatten, tree_unflatten
 
@@ -20,9 +21,14 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
     try:
         return tuple(n.__index__() for n in shape)
     except (TypeError, AttributeError):
+        sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        traced = next((n for n in sizes if isinstance(n, Tracer)), None)
+        if traced is None:
+            raise TypeError(f"shapes must be sequences of integers, got {shape!r}") from None
         raise TypeError(
-            f"shapes must be sequences of integers, got {shape!r}; sizes cannot be traced values:"
-            " mark the argument that holds them with static_argnums"
+            f"shapes must be sequences of known integers, got {shape!r}: the size of an array"
+            f" cannot depend on a traced value; mark the argument that says it as static,"
+            f' jit(f, static_argnames="n"){traced._origin_msg()}'
         ) from None
 
 

@@ -537,7 +537,7 @@ def _require_static_slices(entries: list[Entry]) -> None:
                 raise IndexError(
                     f"the bounds of a slice must be known while tracing, got {index} at position "
                     f"{position}: write lax.dynamic_slice(x, starts, sizes) for a slice of known "
-                    "size, or mark the bound's argument as static in jit"
+                    f"size, or mark the bound's argument as static in jit{bound._origin_msg()}"
                 )
             if bound is not None:
                 operator.index(bound)

@@ -173,6 +173,7 @@ class ArrayImpl(Array):
     def __deepcopy__(self, memo: Any) -> ArrayImpl:
         return box(self._value.copy(), self.aval)
 
+    @api_boundary
     def __repr__(self) -> str:
         if isinstance(self.aval.dtype, dtypes.ExtendedDType):
             return _repr_extended(self)
@@ -187,6 +188,7 @@ class ArrayImpl(Array):
         gap = "\n      " if too_long else " "
         return f"Array({text},{gap}{suffix[2:]}"
 
+    @api_boundary
     def __str__(self) -> str:
         if isinstance(self.aval.dtype, dtypes.ExtendedDType):
             return _repr_extended(self)

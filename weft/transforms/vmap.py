@@ -139,6 +139,7 @@ def batch(
         state.trace = parent
         state.axis_env = previous_env
         trace.alive = False
+        trace.args = []  # else trace and tracers would keep each other, and the arrays, alive
     return [x for x, _ in outs], [d for _, d in outs]
 
 
