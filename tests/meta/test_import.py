@@ -1,6 +1,7 @@
 """Importing weft is cheap and leaves the process as it was."""
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -52,17 +53,21 @@ LATE = {
 }
 
 
-def probe() -> dict:
+def probe(cache: str) -> dict:
     command = [sys.executable, "-W", "error", "-c", PROBE]
-    done = subprocess.run(command, capture_output=True, text=True)
+    # byte code is written and read, whatever the environment of the test says
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = cache
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
-def probes() -> list[dict]:
-    probe()  # writes the byte code of a fresh clone
-    return [probe() for _ in range(RUNS)]
+def probes(tmp_path_factory) -> list[dict]:
+    cache = str(tmp_path_factory.mktemp("bytecode"))
+    probe(cache)  # writes the byte code of a fresh clone
+    return [probe(cache) for _ in range(RUNS)]
 
 
 def test_import_is_cheap(probes: list[dict]) -> None:

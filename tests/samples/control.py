@@ -31,7 +31,7 @@ def sample(prim, label, args, fun, dtypes=REAL, **options):
 
 @weft.jit
 def product(x, y):
-    return {"both": jnp.sin(x) * y, "sum": (x + 2).sum()}
+    return {"both": jnp.sin(x) * y, "sum": jnp.sum(x + 2)}
 
 
 def nested(x):
@@ -45,7 +45,7 @@ SAMPLES = [
     sample("jit", "closure", [normal(3)], nested, INEXACT),
     sample("jit", "linear", [normal(3)], weft.jit(lambda x: 3 * x), INEXACT, linear=((0,),)),
     sample("remat2", "chain", [normal(2, 3)], checkpoint(lambda x: jnp.sin(jnp.sin(x)) * x)),
-    sample("remat2", "two", [normal(3), normal(3)], checkpoint(lambda x, y: jnp.tanh(x * y) @ y)),
+    sample("remat2", "two", [normal(3), normal(3)], checkpoint(lambda x, y: jnp.matmul(jnp.tanh(x * y), y))),
 ]
 
 # --- branches -------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def counted(n, x):
 
 
 def until_large(x, y):
-    return lax.while_loop(lambda c: c.sum() < 20, lambda c: c * 1.5 + y * y + 1, x * x)
+    return lax.while_loop(lambda c: jnp.sum(c) < 20, lambda c: c * 1.5 + y * y + 1, x * x)
 
 
 FORWARD_ONLY = "a loop of unknown length keeps no values for a backward pass, as in JAX"
@@ -131,7 +131,7 @@ SAMPLES += [
            linear=((0, 1), (0,), (1,))),
     sample("scan", "fori", [normal(2), normal(3, 2)], folded),
     sample("scan", "no_steps", [normal(3), normal(0, 3)], backwards),
-    sample("scan", "map", [normal(4, 2)], lambda x: lax.map(lambda r: jnp.sin(r) * r.sum(), x)),
+    sample("scan", "map", [normal(4, 2)], lambda x: lax.map(lambda r: jnp.sin(r) * jnp.sum(r), x)),
 ]  # fmt: skip
 
 # --- rules of the user's --------------------------------------------------------------------------
@@ -211,12 +211,12 @@ SAMPLES += [
 
 
 def solve(a, b):
-    a = a * 0.1 + 2 * jnp.eye(3, dtype=a.dtype)
+    a = a * 0.1 + 2 * np.eye(3, dtype=a.dtype)
     return lax.custom_linear_solve(
-        lambda x: a @ x,
+        lambda x: jnp.matmul(a, x),
         b,
         solve=lambda _, b: jnp.linalg.solve(a, b),
-        transpose_solve=lambda _, b: jnp.linalg.solve(a.T, b),
+        transpose_solve=lambda _, b: jnp.linalg.solve(lax.transpose(a, (1, 0)), b),
     )
 
 

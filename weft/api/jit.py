@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from weft.api.arguments import (
     resolve_names,
     signature,
 )
+from weft.api.reports import explain_miss, report_trace
 from weft.api.stages import Traced
 from weft.api.staging import stage_call
 from weft.base import knobs
@@ -155,7 +157,13 @@ class JitFunction:
             self._hits += 1
             return leaves, staged
         self._misses += 1
+        names = functools.partial(self._names, args, kwargs)
+        if knobs.thread.explain_cache_misses:
+            explain_miss(self._fun, key, self._cache, names)
+        started = time.perf_counter()
         staged = self._trace(args, kwargs, dynamic, keywords, static, in_tree, avals)
+        if knobs.thread.log_compiles:
+            report_trace(self._fun, key, names, time.perf_counter() - started)
         if not staged.hoisted:
             if len(self._cache) >= CACHE_LIMIT:
                 self._cache.clear()

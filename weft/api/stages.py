@@ -126,13 +126,18 @@ class Compiled(_Stage):
             got = typeof(x)
             if got.shape != aval.shape or got.dtype != aval.dtype:
                 raise TypeError(
-                    f"argument {self._staged.closed.debug_info.names()[i]} of {self.fun_name}"
+                    f"argument {self._argument_name(i)} of {self.fun_name}"
                     f" was compiled with {aval.str_short()} and called with"
                     f" {got.str_short()}; call the jitted function itself to compile for other"
                     " types"
                 )
         outs = jit_p.bind(*self._staged.hoisted, *leaves, **self._staged.params)
         return tree_unflatten(self.out_tree, outs)
+
+    def _argument_name(self, i: int) -> str:
+        info = self._staged.closed.debug_info
+        names = None if info is None else info.names()
+        return names[i] if names and i < len(names) else str(i)
 
     call = __call__
 

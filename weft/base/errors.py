@@ -7,6 +7,7 @@ sentence saying which function is traced and which argument the value comes from
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -88,7 +89,7 @@ def _last_frames(tb: TracebackType | None) -> tuple[source.SourceInfo | None, bo
 def _describe(tracer: Any) -> str:
     """What a tracer stands for: its class and its abstract value."""
     aval = getattr(tracer, "aval", None)
-    kind = type(tracer).__name__
+    kind = getattr(tracer, "display", type(tracer).__name__)
     if aval is None:
         return f"{kind} {tracer!r}"
     short = getattr(aval, "str_short", None)
@@ -206,18 +207,28 @@ class UnexpectedTracerError(JAXTypeError):
         super().__init__(msg)
 
 
+_LEAK_ADVICE = """\
+Traced values live only while their function is traced. Return them instead of storing
+them in a global, an attribute or a list:
+    def f(x):
+        return y, extra                  # instead of saved.append(extra); return y"""
+
+
 def leaked_tracer(tracer: Any) -> UnexpectedTracerError:
     """The error for a tracer that is used outside the function whose trace made it."""
     lines = [located(f"A traced value escaped from its function: {_describe(tracer)}")]
     lines.append(_origin(tracer))
-    lines.append(
-        "Traced values live only while their function is traced. Return them instead of storing\n"
-        "them in a global, an attribute or a list:\n"
-        "    def f(x):\n"
-        "        return y, extra                  # instead of saved.append(extra); return y\n"
-        "`with checking_leaks():` shows a leak where it happens."
-    )
+    lines.append(f"{_LEAK_ADVICE}\n`with checking_leaks():` shows a leak where it happens.")
     return UnexpectedTracerError("\n".join(line for line in lines if line))
+
+
+def still_alive(tracers: Sequence[Any]) -> Exception:
+    """The error for tracers that are still alive after their function has returned."""
+    lines = [located(f"A function let {len(tracers)} traced value(s) escape")]
+    for tracer in tracers[:5]:
+        lines.append(f"* {_describe(tracer)}")
+        lines += [f"  {line}" for line in _origin(tracer).splitlines()]
+    return Exception("\n".join([*lines, _LEAK_ADVICE]))
 
 
 class KeyReuseError(JAXTypeError):

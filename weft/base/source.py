@@ -74,9 +74,12 @@ class SourceInfo:
 UNKNOWN = SourceInfo(None, 0)
 
 
-def current(name_stack: object = None) -> SourceInfo:
-    """The innermost frame that is the user's, not weft's."""
-    frame: FrameType | None = sys._getframe(1)
+def current(name_stack: object = None, skip: int = 1) -> SourceInfo:
+    """The innermost frame that is the user's, not weft's.
+
+    The first ``skip`` callers are known to be weft's; to look at a frame is to build it.
+    """
+    frame: FrameType | None = sys._getframe(skip)
     known = _internal
     while frame is not None:
         code = frame.f_code

@@ -10,9 +10,8 @@ consumers, siblings and row reductions fall together without patterns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,18 +40,16 @@ def fusible(eqn: JaxprEqn) -> bool:
     return all(supported(x.aval) for x in [*eqn.invars, *eqn.outvars])
 
 
-@dataclass
-class Step:
+class Step(NamedTuple):
     """One step of a plan: a kernel with its variables, or an equation left to a library."""
 
-    kernel: Kernel | None = None
-    buffers: list[Any] = field(default_factory=list)
-    eqn: JaxprEqn | None = None
-    writes: list[Any] = field(default_factory=list)
+    kernel: Kernel | None
+    buffers: list[Any]
+    eqn: JaxprEqn | None
+    writes: list[Any]
 
 
-@dataclass
-class Domain:
+class Domain(NamedTuple):
     """What a kernel runs over: rows, and the columns that its reductions go along."""
 
     rows: tuple[int, ...]
@@ -109,7 +106,7 @@ class Fusion:
         for eqn in self.jaxpr.eqns:
             if not fusible(eqn):
                 self._flush(pending, steps)
-                steps.append(Step(eqn=eqn, writes=list(eqn.outvars)))
+                steps.append(Step(None, [], eqn, list(eqn.outvars)))
                 continue
             (out,) = eqn.outvars
             if out in self.materialised:

@@ -21,12 +21,9 @@ class Array:
 
     aval: Any
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        if cls is Array:
-            raise TypeError(
-                "weft.Array cannot be instantiated directly; write weft.numpy.array(...)"
-            )
-        return object.__new__(cls)
+    # Not __new__: that would be a Python call for every tracer made.
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError("weft.Array cannot be instantiated directly; write weft.numpy.array(...)")
 
     @property
     def shape(self) -> tuple[int, ...]:

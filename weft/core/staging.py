@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.base import errors, source
+from weft.base import errors, knobs, source
 from weft.core import debug_info as debug
 from weft.core.effects import Effects, no_effects
 from weft.core.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
-from weft.core.trace import Trace, Tracer, escaped_tracer_error, state, typeof
+from weft.core.trace import Trace, Tracer, check_leaks, escaped_tracer_error, state, typeof
 
 literal_types: set[type] = {bool, int, float, complex}
 
@@ -20,6 +20,7 @@ class StagingTracer(Tracer):
     """A value of the program being written: it is a variable of it."""
 
     __slots__ = ("var",)
+    display = "JitTracer"
 
     def __init__(self, trace: StagingTrace, var: Atom) -> None:
         self._trace = trace
@@ -106,7 +107,7 @@ class StagingTrace(Trace):
         effects = primitive.effects if rule is None else rule(avals, params)
         if effects:
             self.effects = self.effects | effects
-        info = state.source or source.current()
+        info = state.source or source.current(None, 3)
         if primitive.multiple_results:
             outvars = [Var(aval) for aval in result]
             self.eqns.append(JaxprEqn(atoms, outvars, primitive, params, effects, info))
@@ -198,4 +199,7 @@ def stage(
     finally:
         state.trace, state.source = previous, previous_source
         trace.alive = False
+    if knobs.thread.check_tracer_leaks and debug_info is not None:
+        del args, outs
+        check_leaks(trace)
     return ClosedJaxpr(jaxpr, consts)

@@ -6,6 +6,7 @@ trace that knows its parent, sets it current, and hands what it computes to the 
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -109,6 +110,7 @@ class Tracer(Array):
 
     _trace: Any
     aval: Any
+    display = "Tracer"  # the name it is printed by
 
     # What the tracer's value depends on, for error messages; staging says more.
     def _origin_msg(self) -> str:
@@ -197,7 +199,12 @@ class Tracer(Array):
         return None
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}<{self.aval.str_short()}>"
+        return f"{self.display}({self._type()})"
+
+    def _type(self) -> str:
+        """The abstract value in a few characters, a tilde for a weak type."""
+        weak = getattr(self.aval, "weak_type", False)
+        return f"{'~' if weak else ''}{self.aval.str_short()}"
 
     def __str__(self) -> str:
         return repr(self)
@@ -230,6 +237,14 @@ def check_integer_conversion(x: Array) -> None:
             "only integer scalar arrays can be converted to a scalar index,"
             f" got {x.aval.str_short()}"
         )
+
+
+def check_leaks(trace: Trace) -> None:
+    """Raise if tracers of an ended trace are still alive; asked for by a knob, for it is slow."""
+    gc.collect()
+    leaked = [x for x in gc.get_referrers(trace) if isinstance(x, Tracer)]
+    if leaked:
+        raise errors.still_alive(leaked)
 
 
 def escaped_tracer_error(x: Tracer) -> Exception:

@@ -7,22 +7,20 @@ Extents are numbers here; a backend is free to run the grid axis in any order an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from weft.kernel.nodes import Value
 
 
-@dataclass(frozen=True)
-class Affine:
+class Affine(NamedTuple):
     """``const + sum(coefficient * axis)``, in elements."""
 
     const: int = 0
     terms: tuple[tuple[str, int], ...] = ()
 
-    def coefficient(self, axis: str) -> int:
+    def coefficient(self, axis: str | None) -> int:
         for name, factor in self.terms:
             if name == axis:
                 return factor
@@ -52,8 +50,7 @@ def affine(const: int, terms: dict[str, int]) -> Affine:
     return Affine(const, tuple(sorted((a, c) for a, c in terms.items() if c)))
 
 
-@dataclass(frozen=True)
-class Buffer:
+class Buffer(NamedTuple):
     """Memory that a kernel reads or writes."""
 
     dtype: np.dtype
@@ -61,8 +58,7 @@ class Buffer:
     role: str  # "in", "out" or "row": scratch of one iteration of the grid
 
 
-@dataclass
-class Store:
+class Store(NamedTuple):
     """One element written."""
 
     buffer: int
@@ -70,8 +66,7 @@ class Store:
     value: Value
 
 
-@dataclass
-class Reduce:
+class Reduce(NamedTuple):
     """A value combined over the iterations of a loop; read afterwards as ``acc`` of its symbol."""
 
     symbol: int
@@ -81,18 +76,16 @@ class Reduce:
     initial: Any
 
 
-@dataclass
-class Loop:
+class Loop(NamedTuple):
     """Iterations of an axis: inner loops, stores and reductions."""
 
     axis: str
     extent: int
-    body: list[Any] = field(default_factory=list)
+    body: list[Any]
     carries: tuple[int, ...] = ()  # reductions inside that go on from iteration to iteration
 
 
-@dataclass
-class Kernel:
+class Kernel(NamedTuple):
     """A grid of independent iterations over one axis, or a single one where ``grid`` is None."""
 
     name: str

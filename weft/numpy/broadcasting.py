@@ -10,6 +10,7 @@ from weft import dtypes, lax
 from weft.core.array import Array
 from weft.core.trace import typeof
 from weft.lax.shape import canonical_shape
+from weft.numpy.index_functions import nonzero
 from weft.numpy.promotion import (
     as_array,
     check_arraylike,
@@ -104,3 +105,28 @@ def choose_where(condition: Any, x: Any, y: Any) -> Any:
     if 0 in common:
         return as_array(x)
     return select_n_p.bind(condition, y, x)
+
+
+def where(
+    condition: Any,
+    x: Any = None,
+    y: Any = None,
+    /,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """``x`` where a condition holds, ``y`` elsewhere; of the condition alone, where it holds.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.where(jnp.array([True, False]), 1.0, jnp.zeros(2))
+    Array([1., 0.], dtype=float32)
+    """
+    if x is None and y is None:
+        check_arraylike("where", condition)
+        return nonzero(condition, size=size, fill_value=fill_value)
+    if size is not None or fill_value is not None:
+        raise ValueError("where with x and y takes neither size nor fill_value")
+    if x is None or y is None:
+        raise ValueError(f"where needs both x and y, or neither; got {x} and {y}")
+    return choose_where(condition, x, y)

@@ -256,7 +256,9 @@ def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: Any =
     return _nan_position("nanargmin", a, axis, out, keepdims, argmin, np.inf)
 
 
-def _nan_cumulate(name: str, a: Any, axis: Any, dtype: Any, out: Any, rule: Any, fill: int) -> Array:
+def _nan_cumulate(
+    name: str, a: Any, axis: Any, dtype: Any, out: Any, rule: Any, fill: int
+) -> Array:
     x = ensure_array(name, a)
     if axis is None or x.ndim == 0:
         x = lax.reshape(x, (x.size,))

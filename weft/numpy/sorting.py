@@ -26,8 +26,8 @@ from weft.numpy.promotion import (
 )
 from weft.numpy.reductions import sum
 from weft.numpy.ufuncs import floor_divide
-from weft.prims.arithmetic import eq_to_p, le_to_p, lt_to_p
 from weft.prims.families import COMPLEX, FLOAT, UINT, const, kind_of, scalar
+from weft.prims.order import eq_to_p, le_to_p, lt_to_p
 
 
 def _refuse_options(name: str, kind: Any, order: Any) -> None:

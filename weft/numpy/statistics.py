@@ -34,7 +34,6 @@ from weft.numpy.promotion import (
     check_arraylike,
     concrete,
     convert_operand,
-    convert_staged,
     ensure_array,
     ensure_arrays,
     promote_args_inexact,
@@ -624,7 +623,7 @@ def histogramdd(
     Array([[3.]], dtype=float32)
     """
     x, weights = _samples(sample, weights)
-    count, dims = x.shape
+    dims = x.shape[1]
     if range is not None and len(range) != dims:
         raise ValueError(f"histogramdd needs {dims} ranges for samples {x.shape}, got {range!r}")
     bins = list(bins) if isinstance(bins, (list, tuple)) or np.ndim(bins) else [bins] * dims

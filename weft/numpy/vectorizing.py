@@ -118,7 +118,7 @@ def vectorize(
         if not isinstance(item, (str, int)):
             raise TypeError(f"vectorize excludes arguments by position or name, got {excluded!r}")
         if isinstance(item, int) and item < 0:
-            raise ValueError(f"vectorize excludes positions that are not negative, got {excluded!r}")
+            raise ValueError(f"vectorize cannot exclude negative positions, got {excluded!r}")
 
     @functools.wraps(pyfunc)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -134,7 +134,7 @@ def _call_vectorized(
     function, moving, named = _bind_static(pyfunc, excluded, args, kwargs)
     if named:
         inner = function
-        function = lambda *a: inner(*a, **named)  # noqa: E731
+        function = lambda *a: inner(*a, **named)
     inputs: list[CoreDims] = [()] * len(moving)
     outputs = None
     if signature is not None:

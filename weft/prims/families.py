@@ -77,10 +77,25 @@ def scalar(dtype: Any, value: Any) -> Any:
     key = (dtype, value, type(value))
     found = _scalars.get(key)
     if found is None:
-        found = np.asarray(value, dtype)[()]
+        try:
+            found = np.asarray(value, dtype)[()]
+        except OverflowError:
+            return _wrapped(dtype, value)
         if len(_scalars) < 4096:
             _scalars[key] = found
     return found
+
+
+def _wrapped(dtype: Any, value: int) -> Any:
+    """A Python integer too large for ``dtype``: it is a default integer first, then wraps."""
+    default = dtypes.canonicalize_dtype(np.int64)
+    try:
+        return np.asarray(value, default).astype(dtype)[()]
+    except OverflowError:
+        raise OverflowError(
+            f"Python int {value} does not fit into {default}; use a float, or enable_x64 for"
+            " integers of 64 bits"
+        ) from None
 
 
 # --- the families ---------------------------------------------------------------------------------
@@ -141,6 +156,8 @@ class Elementwise(Primitive):
                     raise self._wrong_kind(aval, accepted)
         elif not accepts & kind_of(dtype):
             raise self._wrong_kind(first, accepts)
+        if self.result is None and avals.count(first) == len(avals):
+            return first  # the usual case: types are interned, so this compares by identity
         if len(avals) == 1:
             shape, weak = first.shape, first.weak_type
         else:

@@ -22,6 +22,7 @@ from weft.core.interpret import storage_dtype
 from weft.core.sharding import SingleDeviceSharding
 from weft.core.trace import check_integer_conversion, check_scalar_conversion
 from weft.runtime.devices import default_device
+from weft.runtime.export import install
 
 
 class ArrayImpl(Array):
@@ -71,6 +72,9 @@ class ArrayImpl(Array):
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         raise AttributeError("filled by the NumPy room")
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return memoryview(self._value)
 
     def unsafe_buffer_pointer(self) -> int:
         """The address of the first element."""
@@ -294,3 +298,6 @@ def from_numpy(value: np.ndarray, dtype: Any = None, weak_type: bool = False) ->
     dtype = dtypes.canonicalize_dtype(value.dtype if dtype is None else dtype)
     copied = np.array(value, dtype=storage_dtype(dtype), order="C", copy=True)
     return box(copied, ShapedArray(copied.shape, dtype, weak_type))
+
+
+install(ArrayImpl)

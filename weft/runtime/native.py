@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
 
 from weft.backends.cpu.loops import render
-from weft.backends.cpu.machine import compile_text, vector_bits
+from weft.backends.cpu.machine import compile_text, function, vector_bits
 from weft.compiler.fuse import Fusion, Step
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.cse import cse
@@ -17,8 +16,6 @@ from weft.core.interpret import literal_value, run_primitive, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, Literal
 from weft.kernel.kernel import Kernel
 from weft.runtime.memory import empty
-
-_signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
 def lanes(kernel: Kernel) -> int:
@@ -36,15 +33,15 @@ class Executable:
         self.consts = [
             _numpy(c, v.aval) for c, v in zip(flat.consts, flat.jaxpr.constvars, strict=True)
         ]
-        self.steps = Fusion(flat.jaxpr).plan()
+        steps = Fusion(flat.jaxpr).plan()
+        self.steps = [s._replace(kernel=collapse(s.kernel)) if s.kernel else s for s in steps]
         self.calls = [self._compile(step) for step in self.steps]
 
     def _compile(self, step: Step) -> Any:
         if step.kernel is None:
             return None
-        step.kernel = collapse(step.kernel)
         text = render(step.kernel, lanes(step.kernel))
-        return _signature(compile_text(text, step.kernel.name))
+        return function(compile_text(text, step.kernel.name))
 
     def __call__(self, args: Any) -> list[Any]:
         env: dict[Any, Any] = dict(zip(self.jaxpr.constvars, self.consts, strict=True))
@@ -60,12 +57,10 @@ class Executable:
         for v in step.writes:
             env[v] = empty(v.aval.shape, v.aval.dtype)
         arrays = [_contiguous(env, v) for v in step.buffers]
-        pointers = (ctypes.c_void_p * len(arrays))(
-            *[a.__array_interface__["data"][0] for a in arrays]
-        )
+        addresses = [a.__array_interface__["data"][0] for a in arrays]
         kernel = step.kernel
         assert kernel is not None
-        call(pointers, 0, 1 if kernel.grid is None else kernel.grid[1])
+        call(addresses, 0, 1 if kernel.grid is None else kernel.grid[1])
 
     def _library(self, step: Step, env: dict[Any, Any]) -> None:
         eqn = step.eqn

@@ -22,6 +22,10 @@ class JVPTracer(Tracer):
         self.tangent = tangent
         self.aval = typeof(primal)
 
+    @property
+    def display(self) -> str:  # type: ignore[override]
+        return "GradTracer" if self._trace.linear else "JVPTracer"
+
     def _concrete(self) -> Any:
         primal = self.primal
         return primal._concrete() if isinstance(primal, Tracer) else primal
@@ -33,17 +37,21 @@ class JVPTracer(Tracer):
         return inner or f"The value {verb} differentiated (by grad, jvp, vjp, linearize, ...)."
 
     def __repr__(self) -> str:
-        return f"JVPTracer<{self.aval.str_short()}>(primal={self.primal!r})"
+        if self._trace.linear:
+            tangent = typeof(self.tangent).str_short(short_dtypes=True)
+            return f"{self.display}(primal={self.primal!r}, typeof(tangent)={tangent})"
+        return f"{self.display}(primal={self.primal!r}, tangent={self.tangent!r})"
 
 
 class JVPTrace(Trace):
     """Applies each primitive's ``jvp`` rule; hands primals and tangents to the parent."""
 
-    __slots__ = ("parent",)
+    __slots__ = ("parent", "linear")
 
-    def __init__(self, parent: Trace) -> None:
+    def __init__(self, parent: Trace, linear: bool = False) -> None:
         self.alive = True
         self.parent = parent
+        self.linear = linear  # whether tangents are unknown: the trace of grad and linearize
 
     def split(self, x: Any) -> tuple[Any, Any]:
         """Primal and tangent of ``x``."""

@@ -52,7 +52,7 @@ def linearize(
     """
     parent = state.trace
     partial = PartialEvalTrace(parent)
-    trace = JVPTrace(partial)
+    trace = JVPTrace(partial, linear=True)
     if perturbed is None:
         perturbed = [True] * len(primals)
     in_avals = []

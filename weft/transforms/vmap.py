@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.base import knobs
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis
 from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from weft.core.staging import stage
-from weft.core.trace import Trace, Tracer, state, typeof
+from weft.core.trace import Trace, Tracer, check_leaks, state, typeof
 
 
 class BatchTracer(Tracer):
     """A value of the parent trace of which one axis is mapped over."""
 
     __slots__ = ("val", "batch_dim")
+    display = "VmapTracer"
 
     def __init__(self, trace: BatchTrace, val: Any, batch_dim: int) -> None:
         self._trace = trace
@@ -27,7 +29,8 @@ class BatchTracer(Tracer):
         return self._trace.origin_message(self)
 
     def __repr__(self) -> str:
-        return f"BatchTracer<{self.aval.str_short()}>(batch_dim={self.batch_dim})"
+        batched = typeof(self.val).str_short()
+        return f"{self.display}(aval={self._type()}, batched={batched})"
 
 
 class BatchTrace(Trace):
@@ -140,6 +143,9 @@ def batch(
         state.axis_env = previous_env
         trace.alive = False
         trace.args = []  # else trace and tracers would keep each other, and the arrays, alive
+    if knobs.thread.check_tracer_leaks:
+        del values
+        check_leaks(trace)
     return [x for x, _ in outs], [d for _, d in outs]
 
 

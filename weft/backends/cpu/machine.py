@@ -6,8 +6,8 @@ of their text, so equal kernels compile once.
 
 from __future__ import annotations
 
-import hashlib
 import threading
+from collections.abc import Callable
 from typing import Any
 
 _lock = threading.Lock()
@@ -44,6 +44,8 @@ def vector_bits() -> int:
 
 def compile_text(text: str, name: str) -> int:
     """The address of a function given as LLVM text; ``@NAME`` in it stands for the symbol."""
+    import hashlib
+
     key = hashlib.sha256(text.encode()).hexdigest()
     with _lock:
         found = _functions.get(key)
@@ -60,3 +62,15 @@ def compile_text(text: str, name: str) -> int:
         address = state["engine"].get_function_address(symbol)
         _functions[key] = address
         return address
+
+
+def function(address: int) -> Callable[[list[int], int, int], None]:
+    """A kernel at an address as a Python function of buffer addresses, start and stop."""
+    import ctypes
+
+    native = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(address)
+
+    def call(addresses: list[int], start: int, stop: int) -> None:
+        native((ctypes.c_void_p * len(addresses))(*addresses), start, stop)
+
+    return call

@@ -1,0 +1,142 @@
+"""The concrete array: conversion, export, ownership, immutability."""
+
+import copy
+import gc
+import pickle
+import weakref
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+
+
+def test_numpy_view_is_read_only_and_shares_memory():
+    x = jnp.arange(6.0)
+    view = np.asarray(x)
+    assert not view.flags.writeable
+    assert view.ctypes.data == x.unsafe_buffer_pointer()
+
+
+def test_numpy_input_is_copied():
+    source = np.arange(3, dtype=np.float32)
+    x = jnp.asarray(source)
+    source[0] = 9
+    assert x[0] == 0
+
+
+def test_a_function_never_returns_the_callers_memory():
+    source = np.arange(3, dtype=np.float32)
+    for function in (weft.jit(lambda x: x), lambda x: weft.lax.reshape(x, (3, 1))):
+        out = function(source)
+        source[0] += 1
+        assert np.asarray(out).ravel()[0] == source[0] - 1
+
+
+def test_item_assignment_says_what_to_write():
+    with pytest.raises(TypeError, match=r"x\.at\[index\]\.set"):
+        jnp.zeros(3)[0] = 1.0
+
+
+def test_buffer_protocol():
+    x = jnp.arange(6, dtype=jnp.int32).reshape(2, 3)
+    view = memoryview(x)
+    assert (view.shape, view.readonly) == ((2, 3), True)
+    assert bytes(x) == np.arange(6, dtype=np.int32).tobytes()
+    del x
+    gc.collect()
+    assert view[1, 2] == 5
+
+
+def test_dlpack_both_ways():
+    x = jnp.arange(4.0)
+    assert np.array_equal(np.from_dlpack(x), np.arange(4, dtype=np.float32))
+    y = jnp.from_dlpack(np.arange(4, dtype=np.int32))
+    assert isinstance(y, weft.Array) and y.dtype == jnp.int32
+
+
+def test_copies_and_pickles_keep_value_and_weak_type():
+    for x in (jnp.arange(3.0), jnp.asarray(2.0), jnp.ones(2, jnp.bfloat16)):
+        for y in (pickle.loads(pickle.dumps(x)), copy.copy(x), copy.deepcopy(x)):
+            assert y.aval is x.aval
+            assert np.array_equal(np.asarray(x), np.asarray(y))
+
+
+def test_weak_references_and_lifetime():
+    x = jnp.ones(3)
+    reference = weakref.ref(x)
+    del x
+    gc.collect()
+    assert reference() is None
+
+
+def test_deleted_arrays_say_so():
+    x = jnp.ones(3)
+    x.delete()
+    assert x.is_deleted()
+    with pytest.raises(RuntimeError, match="deleted"):
+        x + 1
+
+
+def test_donated_arguments_are_deleted():
+    f = weft.jit(lambda x: x + 1, donate_argnums=0)
+    x = jnp.ones(3)
+    f(x)
+    assert x.is_deleted()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (jnp.array([1.0, 2.0]), "Array([1., 2.], dtype=float32)"),
+        (jnp.array(1), "Array(1, dtype=int32, weak_type=True)"),
+        (jnp.zeros((0, 3)), "Array([], shape=(0, 3), dtype=float32)"),
+        (jnp.array(True), "Array(True, dtype=bool)"),
+        (jnp.array([[1, 2], [3, 4]]), "Array([[1, 2],\n       [3, 4]], dtype=int32)"),
+    ],
+)
+def test_repr(value, text):
+    assert repr(value) == text
+
+
+def test_scalars_convert():
+    x = jnp.asarray(3)
+    assert (int(x), float(x), complex(x), bool(x), [0, 1, 2, 3][x]) == (3, 3.0, 3 + 0j, True, 3)
+    assert f"{jnp.asarray(1.5):.2f}" == "1.50"
+    with pytest.raises(TypeError):
+        float(jnp.ones(2))
+    with pytest.raises(ValueError):
+        bool(jnp.ones(2))
+
+
+def test_arrays_are_unhashable_and_tracers_are_arrays():
+    with pytest.raises(TypeError):
+        hash(jnp.ones(2))
+    seen = []
+    weft.jit(lambda x: seen.append(isinstance(x, weft.Array)) or x)(1.0)
+    assert seen == [True]
+
+
+def test_place():
+    x = jnp.ones(3)
+    (device,) = weft.devices()[:1]
+    assert x.devices() == {device}
+    assert x.sharding.device_set == {device}
+    assert weft.device_put(x, device).device == device
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint2", "bfloat16", "float8_e4m3fn", "complex64"])
+def test_small_and_unusual_dtypes(dtype):
+    kind = getattr(ml_dtypes, dtype, None) or np.dtype(dtype)
+    x = jnp.asarray([0, 1], kind)
+    assert x.dtype == np.dtype(kind)
+    assert np.asarray(x).tolist() == [0, 1]
+
+
+def test_iteration_gives_arrays():
+    rows = list(jnp.arange(4).reshape(2, 2))
+    assert [r.tolist() for r in rows] == [[0, 1], [2, 3]]
+    with pytest.raises(TypeError):
+        iter(jnp.asarray(1))

@@ -1,0 +1,301 @@
+"""Polynomials by their coefficients, the highest power first."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes, lax
+from weft.core.array import Array
+from weft.lax.shape import broadcast_shapes
+from weft.numpy import linalg
+from weft.numpy.broadcasting import choose_where, filled
+from weft.numpy.calculus import convolve
+from weft.numpy.contraction import dot, outer
+from weft.numpy.creation import arange, array, asarray, full, ones, zeros
+from weft.numpy.indexing import getitem, update_index
+from weft.numpy.manipulation import atleast_1d, concatenate, transpose
+from weft.numpy.matrices import diag, vander
+from weft.numpy.promotion import (
+    as_array,
+    check_arraylike,
+    concrete,
+    convert_operand,
+    ensure_array,
+    ensure_arrays,
+    promote_dtypes,
+    promote_dtypes_inexact,
+)
+from weft.numpy.rearranging import roll, trim_zeros
+from weft.numpy.reductions import all, argmin, prod, sum
+from weft.numpy.ufuncs import add, equal, less, maximum, multiply, subtract, true_divide
+from weft.numpy.unary import absolute, negative, sqrt
+from weft.prims.families import scalar
+
+
+def _inexact(name: str, *args: Any) -> list[Any]:
+    return [as_array(x) for x in promote_dtypes_inexact(*ensure_arrays(name, *args))]
+
+
+def roots(p: Any, *, strip_zeros: bool = True) -> Array:
+    """Roots of a polynomial; with ``strip_zeros=False`` for traced ones, padded with NaN.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.sort(jnp.roots(jnp.array([1.0, -3.0, 2.0])).real).round()
+    Array([1., 2.], dtype=float32)
+    """
+    (p,) = _inexact("roots", p)
+    p = atleast_1d(p)
+    if p.ndim != 1:
+        raise ValueError(f"roots takes a vector of coefficients, got shape {p.shape}")
+    if p.size < 2:
+        return filled((0,), scalar(dtypes.to_complex_dtype(p.dtype), 0))
+    zero = equal(p, 0)
+    leading = choose_where(all(zero), p.shape[0], argmin(zero))
+    if strip_zeros:
+        count = int(concrete(leading, "roots of a traced polynomial needs strip_zeros=False"))
+        return _companion_roots(getitem(p, slice(count, None)))
+    p = choose_where(equal(p.shape[0], leading), 1.0, p)
+    found = _companion_roots(roll(p, negative(leading)))
+    found = lax.sort_key_val(equal(found, 0), found)[1]
+    valid = less(arange(found.size), subtract(found.size, leading))
+    return choose_where(valid, found, complex(np.nan, np.nan))
+
+
+def _companion_roots(p: Any) -> Any:
+    """Eigenvalues of the companion matrix."""
+    if p.size < 2:
+        return filled((0,), scalar(dtypes.to_complex_dtype(p.dtype), 0))
+    matrix = diag(ones(p.size - 2, p.dtype), -1)
+    first = true_divide(negative(getitem(p, slice(1, None))), getitem(p, 0))
+    return linalg.eigvals(update_index(matrix, (0, slice(None)), first, lax.scatter))
+
+
+def polyfit(
+    x: Any,
+    y: Any,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: Any = None,
+    cov: bool | str = False,
+) -> Any:
+    """Coefficients of the polynomial that fits points best, by least squares.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.polyfit(jnp.array([0.0, 1.0, 2.0]), jnp.array([1.0, 3.0, 5.0]), 1).round(3)
+    Array([2., 1.], dtype=float32)
+    """
+    x, y = ensure_arrays("polyfit", x, y)
+    order = int(concrete(deg, "polyfit needs a concrete degree")) + 1
+    _check_fit(x, y, order)
+    if rcond is None:
+        rcond = x.shape[0] * float(dtypes.finfo(x.dtype).eps)
+    rcond = float(concrete(rcond, "polyfit needs a concrete rcond"))
+    left, right = vander(x, order), y
+    if w is not None:
+        (weights,) = _inexact("polyfit", w)
+        if weights.ndim != 1 or weights.shape != y.shape[:1]:
+            raise TypeError(f"polyfit needs weights of shape {y.shape[:1]}, got {weights.shape}")
+        column = lax.expand_dims(weights, (1,))
+        left = multiply(left, column)
+        right = multiply(right, column if right.ndim == 2 else weights)
+    scale = sqrt(sum(multiply(left, left), axis=0))
+    row = lax.expand_dims(scale, (0,))
+    left = true_divide(left, row)
+    fit, residuals, rank, singular = linalg.lstsq(left, right, rcond)
+    if fit.ndim > 1:
+        fit = transpose(true_divide(transpose(fit), row))
+    else:
+        fit = true_divide(fit, scale)
+    if full:
+        return fit, residuals, rank, singular, asarray(rcond)
+    if cov:
+        return fit, _fit_covariance(left, scale, residuals, x.shape[0], order, y.ndim, cov)
+    return fit
+
+
+def _check_fit(x: Any, y: Any, order: int) -> None:
+    if order < 1:
+        raise ValueError("polyfit needs a degree that is not negative")
+    if x.ndim != 1 or x.size == 0:
+        raise TypeError(f"polyfit takes a vector x that is not empty, got shape {x.shape}")
+    if y.ndim not in (1, 2):
+        raise TypeError(f"polyfit takes y of one or two dimensions, got shape {y.shape}")
+    if x.shape[0] != y.shape[0]:
+        raise TypeError(f"polyfit needs as many x as y, got {x.shape} and {y.shape}")
+
+
+def _fit_covariance(
+    left: Any, scale: Any, residuals: Any, count: int, order: int, ndim: int, cov: Any
+) -> Any:
+    base = linalg.inv(dot(transpose(left), left))
+    base = true_divide(base, outer(scale, scale))
+    if cov == "unscaled":
+        factor: Any = array(1.0)
+    elif count <= order:
+        raise ValueError("polyfit needs more points than coefficients to scale the covariance")
+    else:
+        factor = true_divide(residuals, count - order)
+    factor = atleast_1d(factor)
+    if ndim == 1:
+        return multiply(base, lax.expand_dims(factor, (0,)))
+    return multiply(lax.expand_dims(base, (2,)), lax.expand_dims(factor, (0, 1)))
+
+
+def poly(seq_of_zeros: Any) -> Array:
+    """Coefficients of the polynomial with given roots, or the characteristic one of a matrix.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.poly(jnp.array([1.0, 2.0]))
+    Array([ 1., -3.,  2.], dtype=float32)
+    """
+    (zeros_,) = _inexact("poly", seq_of_zeros)
+    zeros_ = atleast_1d(zeros_)
+    if zeros_.ndim == 2 and zeros_.shape[0] == zeros_.shape[1] != 0:
+        zeros_ = linalg.eigvals(zeros_)
+    if zeros_.ndim != 1:
+        raise ValueError(f"poly takes a vector or a square matrix, got shape {zeros_.shape}")
+    dtype = zeros_.dtype
+    if not zeros_.shape[0]:
+        return ones((), dtype)
+    out = ones((1,), dtype)
+    for k in range(zeros_.shape[0]):
+        factor = array([1, negative(getitem(zeros_, k))], dtype=dtype)
+        out = convolve(out, factor, mode="full")
+    return out
+
+
+def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
+    """Values of a polynomial, by Horner's scheme.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.polyval(jnp.array([1, 0, 2]), 3).item()
+    11
+    """
+    check_arraylike("polyval", p, x)
+    p, x = (as_array(v) for v in promote_dtypes(p, x, staged=True))
+    shape = broadcast_shapes(p.shape[1:], x.shape)
+    start = filled(shape, scalar(x.dtype, 0))
+
+    def step(total: Any, coefficient: Any) -> tuple[Any, None]:
+        return add(multiply(total, x), coefficient), None
+
+    out, _ = lax.scan(step, start, p, unroll=unroll)
+    return out
+
+
+def polyadd(a1: Any, a2: Any) -> Array:
+    """Sum of two polynomials.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.polyadd(jnp.array([1, 2]), jnp.array([3]))
+    Array([1, 5], dtype=int32)
+    """
+    x, y = (as_array(v) for v in promote_dtypes(*ensure_arrays("polyadd", a1, a2)))
+    if y.shape[0] > x.shape[0]:
+        x, y = y, x
+    return update_index(x, slice(-y.shape[0], None), y, lax.scatter_add)
+
+
+def polysub(a1: Any, a2: Any) -> Array:
+    """Difference of two polynomials.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.polysub(jnp.array([1, 2]), jnp.array([3]))
+    Array([ 1, -1], dtype=int32)
+    """
+    x, y = promote_dtypes(*ensure_arrays("polysub", a1, a2))
+    return polyadd(x, negative(y))
+
+
+def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
+    """Product of two polynomials.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.polymul(jnp.array([1, 2]), jnp.array([1, 3]))
+    Array([1., 5., 6.], dtype=float32)
+    """
+    x, y = _inexact("polymul", a1, a2)
+    if trim_leading_zeros and (x.shape[0] > 1 or y.shape[0] > 1):
+        x, y = trim_zeros(x, "f"), trim_zeros(y, "f")
+    x = x if x.shape[0] else zeros(1, y.dtype)
+    y = y if y.shape[0] else zeros(1, x.dtype)
+    return convolve(x, y, mode="full")
+
+
+def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
+    """Quotient and remainder of two polynomials.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.polydiv(jnp.array([1.0, 5.0, 6.0]), jnp.array([1.0, 2.0]))[0]
+    Array([1., 3.], dtype=float32)
+    """
+    u, v = _inexact("polydiv", u, v)
+    steps = u.shape[0] - v.shape[0] + 1
+    scale = true_divide(1.0, getitem(v, 0))
+    quotient = zeros(steps if steps > 1 else 1, u.dtype)
+    for k in range(steps):
+        factor = multiply(scale, getitem(u, k))
+        quotient = update_index(quotient, k, factor, lax.scatter)
+        part = slice(k, k + v.shape[0])
+        u = update_index(u, part, multiply(negative(factor), v), lax.scatter_add)
+    if trim_leading_zeros:
+        u = _without_leading(u, np.sqrt(float(dtypes.finfo(u.dtype).eps)))
+    return quotient, u
+
+
+def _without_leading(x: Any, tolerance: float) -> Any:
+    """A polynomial without leading coefficients that are zero within a tolerance."""
+    small = less(absolute(x), tolerance)
+    known = np.asarray(concrete(small, "polydiv needs values to trim zeros"))
+    if known.all():
+        return zeros(0, x.dtype)
+    return getitem(x, slice(int(np.argmin(known)), None))
+
+
+def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
+    """Integral of a polynomial, m times over, with given constants.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.polyint(jnp.array([2.0, 1.0]))
+    Array([1., 1., 0.], dtype=float32)
+    """
+    times = operator.index(concrete(m, "polyint needs a concrete order"))
+    if times < 0:
+        raise ValueError(f"polyint needs an order that is not negative, got {times}")
+    p, constants = _inexact("polyint", p, 0 if k is None else k)
+    constants = atleast_1d(constants)
+    if constants.shape[0] == 1:
+        constants = full((times,), getitem(constants, 0))
+    if constants.shape != (times,):
+        raise ValueError(f"polyint needs {times} constants or one, got shape {constants.shape}")
+    if times == 0:
+        return p
+    factors = prod(maximum(1, _falling(0, p.shape[0] + times, times, p.dtype)), 0)
+    return true_divide(concatenate((p, constants)), lax.rev(factors, (0,)))
+
+
+def _falling(start: int, stop: int, times: int, dtype: Any) -> Any:
+    """Rows ``n, n - 1, ...`` for each exponent n."""
+    exponents = lax.expand_dims(arange(start, stop, dtype=dtype), (0,))
+    return subtract(exponents, lax.expand_dims(arange(times, dtype=dtype), (1,)))
+
+
+def polyder(p: Any, m: int = 1) -> Array:
+    """Derivative of a polynomial, m times over.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.polyder(jnp.array([1.0, 1.0, 0.0]))
+    Array([2., 1.], dtype=float32)
+    """
+    times = operator.index(concrete(m, "polyder needs a concrete order"))
+    (p,) = _inexact("polyder", p)
+    if times < 0:
+        raise ValueError(f"polyder needs an order that is not negative, got {times}")
+    if times == 0:
+        return p
+    factors = prod(_falling(times, p.shape[0], times, p.dtype), 0)
+    return multiply(getitem(p, slice(None, -times)), lax.rev(factors, (0,)))

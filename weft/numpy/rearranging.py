@@ -1,0 +1,323 @@
+"""Moving, repeating, inserting and removing elements, and packing bits."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes, lax
+from weft.core.array import Array
+from weft.lax.shape import canonical_axis
+from weft.numpy.broadcasting import broadcast_to, choose_where, filled
+from weft.numpy.creation import arange, array, asarray, full, ones, zeros_like
+from weft.numpy.index_functions import nonzero, take
+from weft.numpy.indexing import getitem, update_index
+from weft.numpy.manipulation import (
+    axis_tuple,
+    concatenate,
+    expand_dims,
+    moveaxis,
+    ravel,
+    reshape,
+    swapaxes,
+)
+from weft.numpy.padding import pad
+from weft.numpy.promotion import (
+    as_array,
+    check_arraylike,
+    concrete,
+    convert_operand,
+    ensure_array,
+    is_known,
+)
+from weft.numpy.reductions import clip, cumsum, sum
+from weft.numpy.sorting import argsort, sort
+from weft.numpy.ufuncs import add, greater, greater_equal, left_shift, less, remainder, subtract
+from weft.prims.families import const, scalar
+
+_INT32, _UINT8 = np.dtype(np.int32), np.dtype(np.uint8)
+
+
+def roll(a: Any, shift: Any, axis: Any = None) -> Array:
+    """Elements moved along an axis; those that fall off one end come in at the other.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.roll(jnp.arange(3), 1)
+    Array([2, 0, 1], dtype=int32)
+    """
+    x = ensure_array("roll", a)
+    if axis is None:
+        return reshape(roll(ravel(x), shift, 0), x.shape)
+    axes = [canonical_axis(i, x.ndim) for i in axis_tuple(axis)]
+    if not is_known(shift):
+        return _roll_traced(x, shift, axes)
+    shifts = axis_tuple(shift if np.ndim(shift) else operator.index(shift))
+    for place, count in zip(*np.broadcast_arrays(axes, shifts), strict=True):
+        size = x.shape[place]
+        if not size:
+            continue
+        start = int(-count % size)
+        place = int(place)
+        ends = [
+            lax.slice_in_dim(x, start, size, axis=place),
+            lax.slice_in_dim(x, 0, start, axis=place),
+        ]
+        x = lax.concatenate(ends, place)
+    return x
+
+
+def _roll_traced(x: Any, shift: Any, axes: list[int]) -> Any:
+    shape = lax.broadcast_shapes(np.shape(shift), (len(axes),))
+    if len(shape) != 1:
+        raise ValueError(f"roll takes scalars or vectors of shifts, got {np.shape(shift)}")
+    shifts = broadcast_to(shift, shape)
+    for count, place in zip(shifts, np.broadcast_to(axes, shape), strict=True):
+        place = int(place)
+        size = scalar(_INT32, x.shape[place])
+        positive = lax.max(size, scalar(_INT32, 1))
+        offset = remainder(convert_operand(count, _INT32), positive)
+        twice = lax.concatenate([x, x], place)
+        x = lax.dynamic_slice_in_dim(twice, lax.sub(size, offset), x.shape[place], axis=place)
+    return x
+
+
+def repeat(
+    a: Any,
+    repeats: Any,
+    axis: int | None = None,
+    *,
+    total_repeat_length: int | None = None,
+    out_sharding: Any = None,
+) -> Array:
+    """Elements repeated, each so many times; traced numbers need the total.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.repeat(jnp.array([1, 2]), jnp.array([1, 2]))
+    Array([1, 2, 2], dtype=int32)
+    """
+    check_arraylike("repeat", a, repeats)
+    x = asarray(a)
+    if axis is None:
+        x, axis = ravel(x), 0
+    place = canonical_axis(concrete(axis, "repeat needs a concrete axis"), x.ndim)
+    if total_repeat_length is None:
+        counts = concrete(
+            repeats, "repeat needs concrete numbers of repeats, or their total_repeat_length"
+        )
+        if np.ndim(counts) == 0:
+            return _repeat_evenly(x, operator.index(counts), place)
+        counts = np.broadcast_to(np.ravel(np.asarray(counts)), [x.shape[place]])
+        total = int(np.sum(counts))
+    else:
+        counts = broadcast_to(ravel(repeats), (x.shape[place],))
+        total = operator.index(total_repeat_length)
+    sizes = (*x.shape[:place], total, *x.shape[place + 1 :])
+    if total == 0:
+        return filled(sizes, scalar(x.dtype, 0))
+    if x.shape[place] == 0:
+        return x
+    return take(x, _sources(as_array(counts), total), axis=place)
+
+
+def _repeat_evenly(x: Any, count: int, axis: int) -> Any:
+    shape = (*x.shape[: axis + 1], count, *x.shape[axis + 1 :])
+    kept = [i for i in range(len(shape)) if i != axis + 1]
+    sizes = (*x.shape[:axis], x.shape[axis] * count, *x.shape[axis + 1 :])
+    return reshape(lax.broadcast_in_dim(x, shape, kept), sizes)
+
+
+def _sources(counts: Any, total: int) -> Any:
+    """For each place of the result, the element it comes from: how many blocks have begun."""
+    before = update_index(roll(counts, 1), 0, 0, lax.scatter)
+    starts = cumsum(before)
+    marks = update_index(filled((total,), np.int32(0)), starts, 1, lax.scatter_add)
+    return subtract(cumsum(marks), 1)
+
+
+# --- inserting and removing -----------------------------------------------------------------------
+
+
+def delete(
+    arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
+) -> Array:
+    """An array without the elements at some indices.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.delete(jnp.arange(4), 1)
+    Array([0, 2, 3], dtype=int32)
+    """
+    x = ensure_array("delete", arr)
+    if axis is None:
+        x, axis = ravel(x), 0
+    place = canonical_axis(axis, x.ndim)
+    lead = (slice(None),) * place
+    size = x.shape[place]
+    if isinstance(obj, slice):
+        return _delete_unique(x, getitem(arange(size), obj), place)
+    if is_known(obj) and np.ndim(obj) == 0:
+        try:
+            index = canonical_axis(operator.index(obj), size)
+        except TypeError:
+            pass
+        else:
+            parts = [slice(0, index), slice(index + 1, None)]
+            return concatenate([getitem(x, (*lead, p)) for p in parts], place)
+    check_arraylike("delete", x, obj)
+    if dtypes.issubdtype(dtypes.dtype(obj), np.integer) and assume_unique_indices:
+        return _delete_unique(x, asarray(obj), place)
+    gone = np.asarray(
+        concrete(obj, "delete needs concrete indices, or assume_unique_indices=True")
+    )
+    if gone.dtype == np.bool_:
+        if gone.shape != (size,):
+            raise ValueError(f"delete needs a mask of shape ({size},), got {gone.shape}")
+        kept = ~gone
+    elif gone.dtype.kind in "iu":
+        kept = np.ones(size, bool)
+        kept[gone] = False
+    else:
+        raise ValueError(f"delete needs integers or booleans, got dtype {gone.dtype}")
+    return getitem(x, (*lead, kept))
+
+
+def _delete_unique(x: Any, index: Any, axis: int) -> Any:
+    """Deletion at indices that are all different, which may be traced."""
+    index, size = ravel(index), x.shape[axis]
+    index = clip(choose_where(less(index, 0), add(index, size), index), 0, size)
+    steps = arange(index.size, dtype=index.dtype)
+    index = subtract(sort(index), steps)
+    kept = arange(size - index.size, dtype=index.dtype)
+    later = greater_equal(lax.expand_dims(kept, (0,)), lax.expand_dims(index, (1,)))
+    kept = add(kept, sum(later, 0, dtype=kept.dtype))
+    return getitem(x, (*(slice(None),) * axis, kept))
+
+
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
+    """An array with values put in before some indices.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.insert(jnp.arange(3), 1, 7)
+    Array([0, 7, 1, 2], dtype=int32)
+    """
+    check_arraylike("insert", arr, 0 if isinstance(obj, slice) else obj, values)
+    x = ensure_array("insert", arr)
+    if axis is None:
+        x, axis = ravel(x), 0
+    place = canonical_axis(concrete(axis, "insert needs a concrete axis"), x.ndim)
+    size = x.shape[place]
+    index = arange(*obj.indices(size)) if isinstance(obj, slice) else asarray(obj)
+    if index.ndim > 1:
+        raise ValueError(f"insert takes a scalar or vector of indices, got shape {index.shape}")
+    if not dtypes.issubdtype(index.dtype, np.integer):
+        if index.size:
+            raise ValueError(f"insert needs integer indices, got dtype {index.dtype}")
+        index = convert_operand(index, dtypes.default_int_dtype())
+    new = array(values, ndmin=x.ndim, dtype=x.dtype, copy=False)
+    if index.size == 1:
+        if index.ndim == 0:
+            new = moveaxis(new, 0, place)
+        index = full(new.shape[place], ravel(index)[0])
+    count = lax.broadcast_shapes(index.shape, (new.shape[place],))[0]
+    index = clip(choose_where(less(index, 0), add(index, size), index), 0, size)
+    order = arange(count, dtype=index.dtype)
+    new_places = update_index(index, argsort(index), order, lax.scatter_add)
+    old = update_index(ones(size + count, dtype=bool), new_places, False, lax.scatter)
+    (old_places,) = nonzero(old, size=size)
+    lead = (slice(None),) * place
+    out = zeros_like(x, shape=(*x.shape[:place], size + count, *x.shape[place + 1 :]))
+    out = update_index(out, (*lead, new_places), new, lax.scatter)
+    return update_index(out, (*lead, old_places), x, lax.scatter)
+
+
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Array:
+    """An array without the zeros at its front and back.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.trim_zeros(jnp.array([0, 1, 2, 0]))
+    Array([1, 2], dtype=int32)
+    """
+    x = ensure_array("trim_zeros", filt)
+    known = np.asarray(concrete(x, "trim_zeros needs the values of the array")) != 0
+    axes = range(x.ndim) if axis is None else [canonical_axis(i, x.ndim) for i in axis_tuple(axis)]
+    sides = trim.lower()
+    index = []
+    for i in range(x.ndim):
+        if i not in axes or not ("f" in sides or "b" in sides):
+            index.append(slice(None))
+            continue
+        used = np.flatnonzero(known.any(axis=tuple(j for j in range(x.ndim) if j != i)))
+        if not used.size:
+            index.append(slice(0, 0))
+            continue
+        start = int(used[0]) if "f" in sides else None
+        index.append(slice(start, int(used[-1]) + 1 if "b" in sides else None))
+    return getitem(x, tuple(index))
+
+
+# --- bits -----------------------------------------------------------------------------------------
+
+
+def _check_bit_order(bitorder: str) -> None:
+    if bitorder not in ("little", "big"):
+        raise ValueError(f"bitorder must be 'little' or 'big', got {bitorder!r}")
+
+
+def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
+    """Truth values packed into bytes.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.packbits(jnp.array([1, 0, 0, 0, 0, 0, 0, 1]))
+    Array([129], dtype=uint8)
+    """
+    x = ensure_array("packbits", a)
+    if not dtypes.issubdtype(x.dtype, np.integer) and x.dtype != np.bool_:
+        raise TypeError(f"packbits takes integers or booleans, got dtype {x.dtype}")
+    _check_bit_order(bitorder)
+    x = convert_operand(lax.ne(x, const(x, 0)), _UINT8)
+    places = arange(8, dtype=_UINT8)
+    if bitorder == "big":
+        places = lax.rev(places, (0,))
+    if axis is None:
+        x, axis = ravel(x), 0
+    x = swapaxes(x, axis, -1)
+    spare = -x.shape[-1] % 8
+    if spare:
+        x = lax.pad(x, np.uint8(0), [(0, 0, 0)] * (x.ndim - 1) + [(0, spare, 0)])
+    x = reshape(x, (*x.shape[:-1], x.shape[-1] // 8, 8))
+    places = expand_dims(places, tuple(range(x.ndim - 1)))
+    packed = as_array(convert_operand(sum(left_shift(x, places), -1), _UINT8))
+    return swapaxes(packed, axis, -1)
+
+
+def unpackbits(
+    a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+) -> Array:
+    """The bits of bytes, one an element.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.unpackbits(jnp.array([129], dtype="uint8"))
+    Array([1, 0, 0, 0, 0, 0, 0, 1], dtype=uint8)
+    """
+    x = ensure_array("unpackbits", a)
+    if x.dtype != np.uint8:
+        raise TypeError(f"unpackbits takes uint8, got dtype {x.dtype}")
+    _check_bit_order(bitorder)
+    masks = left_shift(as_array(1), arange(8, dtype=_UINT8))
+    if bitorder == "big":
+        masks = lax.rev(masks, (0,))
+    if axis is None:
+        x, axis = ravel(x), 0
+    x = swapaxes(x, axis, -1)
+    masks = expand_dims(masks, tuple(range(x.ndim)))
+    bits = convert_operand(
+        greater(lax.bitwise_and(lax.expand_dims(x, (x.ndim,)), masks), 0), _UINT8
+    )
+    bits = reshape(bits, (*bits.shape[:-2], -1))
+    if count is not None:
+        if count > bits.shape[-1]:
+            bits = pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, count - bits.shape[-1])])
+        else:
+            bits = getitem(bits, (..., slice(None, count)))
+    return swapaxes(bits, axis, -1)

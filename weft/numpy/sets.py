@@ -1,0 +1,493 @@
+"""Sets of elements: uniqueness, membership, union, intersection and difference."""
+
+from __future__ import annotations
+
+import operator
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft import dtypes, lax
+from weft.base import errors
+from weft.core.array import Array
+from weft.core.trace import Tracer
+from weft.lax.shape import canonical_axis
+from weft.numpy.broadcasting import choose_where, filled
+from weft.numpy.calculus import diff
+from weft.numpy.creation import arange, asarray, full_like, zeros
+from weft.numpy.index_functions import nonzero
+from weft.numpy.indexing import getitem, take_index, update_index
+from weft.numpy.manipulation import append, concatenate, moveaxis, ravel, reshape, transpose
+from weft.numpy.promotion import (
+    as_array,
+    concrete,
+    convert_operand,
+    ensure_array,
+    ensure_arrays,
+    promote_dtypes,
+)
+from weft.numpy.reductions import all, any, cumsum, max, min, sum
+from weft.numpy.sorting import lexsort, searchsorted, sort
+from weft.numpy.ufuncs import add, equal, less, not_equal, subtract
+from weft.numpy.unary import isnan
+from weft.prims.families import COMPLEX, FLOAT, const, kind_of, scalar
+
+_LATER, _EARLIER = slice(1, None), slice(None, -1)
+
+
+def _need_values(name: str, *arrays: Any) -> None:
+    """Raise for traced arrays where the size of a result depends on values."""
+    for x in arrays:
+        if isinstance(x, Tracer) and x._concrete() is None:
+            raise errors.ConcretizationTypeError(
+                x, f"the size of {name}'s result depends on values; give a static size="
+            )
+
+
+def _static_size(name: str, size: Any) -> int | None:
+    if size is None:
+        return None
+    return operator.index(concrete(size, f"{name} needs a concrete size"))
+
+
+# --- uniqueness -----------------------------------------------------------------------------------
+
+
+def _sorted_slices(x: Any, axis: int, equal_nan: bool) -> tuple[Any, Any, Any]:
+    """Slices in order, a mask of those that differ from the one before, and the permutation."""
+    rows = moveaxis(x, axis, 0)
+    if kind_of(rows.dtype) == COMPLEX:
+        rows = choose_where(isnan(rows), const(rows, np.nan), rows)
+    size, *rest = rows.shape
+    width = prod(rest)
+    if width == 0:
+        size, order = 1, zeros(1, int)
+    else:
+        keys = lax.rev(transpose(reshape(rows, (size, width))), (0,))
+        order = lexsort(keys)
+    rows = getitem(rows, order)
+    if not rows.size:
+        return rows, zeros(size, bool), order
+    later, earlier = getitem(rows, _LATER), getitem(rows, _EARLIER)
+    new = lax.ne(later, earlier)
+    if kind_of(rows.dtype) & (FLOAT | COMPLEX) and equal_nan:
+        both = lax.bitwise_and(isnan(later), isnan(earlier))
+        new = lax.bitwise_and(new, lax.bitwise_not(both))
+    new = any(new, tuple(range(1, rows.ndim)))
+    return rows, update_index(filled((size,), np.True_), _LATER, new, lax.scatter), order
+
+
+def _unique(
+    x: Any,
+    axis: int,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> tuple[Any, Any, Any, Any, Any]:
+    """Distinct slices, where they are, what was sorted, its mask and its permutation."""
+    if x.shape[axis] == 0 and size and fill_value is None:
+        raise ValueError("unique of an empty array with a size needs a fill_value")
+    rows, mask, order = _sorted_slices(x, axis, equal_nan)
+    place = mask if size is None else nonzero(mask, size=size)[0]
+    found = getitem(rows, place) if rows.size else rows
+    if size is not None and fill_value is not None:
+        fill = convert_operand(asarray(fill_value), found.dtype)
+        if found.shape[0]:
+            valid = less(arange(size), sum(mask))
+            valid = lax.expand_dims(valid, range(1, found.ndim))
+            found = choose_where(valid, found, fill)
+        else:
+            found = full_like(found, fill, shape=(size, *found.shape[1:]))
+    return moveaxis(found, 0, axis), place, rows, mask, order
+
+
+def _inverse(x: Any, axis: int, rows: Any, mask: Any, order: Any) -> Any:
+    """For each slice, the number of the distinct slice that it is."""
+    if not rows.size:
+        return zeros(x.shape[axis], int)
+    numbers = subtract(cumsum(mask), 1)
+    return update_index(zeros(mask.shape, int), order, numbers, lax.scatter)
+
+
+def _counts(x: Any, axis: int, rows: Any, mask: Any, size: int | None) -> Any:
+    """How often each distinct slice occurs."""
+    int_dtype = dtypes.default_int_dtype()
+    if not rows.size:
+        count = x.shape[axis]
+        return filled((1,) if count else (0,), scalar(int_dtype, count))
+    if size is None:
+        starts = append(nonzero(mask)[0], mask.size)
+    else:
+        starts = nonzero(mask, size=size + 1)[0]
+        tail = getitem(starts, _LATER)
+        tail = choose_where(tail, tail, mask.size)
+        starts = update_index(starts, _LATER, tail, lax.scatter)
+    return diff(starts)
+
+
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
+    sorted: bool = True,
+) -> Any:
+    """The distinct elements in order, or slices along an axis; of a static number with ``size``.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.unique(jnp.array([3, 1, 3]))
+    Array([1, 3], dtype=int32)
+    >>> jnp.unique(jnp.array([3, 1, 3]), size=3, fill_value=-1)
+    Array([ 1,  3, -1], dtype=int32)
+    """
+    x = ensure_array("unique", ar)
+    size = _static_size("unique", size)
+    if size is None:
+        _need_values("unique", x)
+    shape = x.shape
+    place = 0 if axis is None else canonical_axis(axis, x.ndim)
+    if axis is None:
+        x = ravel(x)
+    found, index, rows, mask, order = _unique(x, place, equal_nan, size, fill_value)
+    out = [found]
+    if return_index:
+        out.append(getitem(order, index) if rows.size else order)
+    if return_inverse:
+        inverse = _inverse(x, place, rows, mask, order)
+        out.append(reshape(inverse, shape) if axis is None else inverse)
+    if return_counts:
+        out.append(_counts(x, place, rows, mask, size))
+    return out[0] if len(out) == 1 else tuple(out)
+
+
+class UniqueAllResult(NamedTuple):
+    """Distinct values, where they first are, which each element is, how often each occurs."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCountsResult(NamedTuple):
+    """Distinct values, and how often each occurs."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverseResult(NamedTuple):
+    """Distinct values, and which of them each element is."""
+
+    values: Any
+    inverse_indices: Any
+
+
+def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAllResult:
+    """Distinct values with their indices, inverse and counts.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.unique_all(jnp.array([3, 1, 3])).counts
+    Array([1, 2], dtype=int32)
+    """
+    return UniqueAllResult(
+        *unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
+    )
+
+
+def unique_counts(
+    x: Any, /, *, size: int | None = None, fill_value: Any = None
+) -> UniqueCountsResult:
+    """Distinct values with their counts.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.unique_counts(jnp.array([3, 1, 3])).counts
+    Array([1, 2], dtype=int32)
+    """
+    options = {"equal_nan": False, "size": size, "fill_value": fill_value}
+    return UniqueCountsResult(*unique(x, return_counts=True, **options))
+
+
+def unique_inverse(
+    x: Any, /, *, size: int | None = None, fill_value: Any = None
+) -> UniqueInverseResult:
+    """Distinct values, and which of them each element is.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.unique_inverse(jnp.array([3, 1, 3])).inverse_indices
+    Array([1, 0, 1], dtype=int32)
+    """
+    options = {"equal_nan": False, "size": size, "fill_value": fill_value}
+    return UniqueInverseResult(*unique(x, return_inverse=True, **options))
+
+
+def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """Distinct values.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.unique_values(jnp.array([3, 1, 3]))
+    Array([1, 3], dtype=int32)
+    """
+    return unique(x, equal_nan=False, size=size, fill_value=fill_value)
+
+
+# --- membership -----------------------------------------------------------------------------------
+
+
+def isin(
+    element: Any,
+    test_elements: Any,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    method: str = "auto",
+) -> Array:
+    """Whether elements are among others.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.isin(jnp.array([1, 2, 3]), jnp.array([2]))
+    Array([False,  True, False], dtype=bool)
+    """
+    x, tests = ensure_arrays("isin", element, test_elements)
+    return reshape(_is_member(x, tests, invert, method, assume_unique), x.shape)
+
+
+def _is_member(
+    x: Any, tests: Any, invert: bool, method: str = "auto", assume_unique: bool = False
+) -> Any:
+    x, tests = (ravel(v) for v in promote_dtypes(x, tests))
+    if not x.size or not tests.size:
+        return filled(x.shape, np.bool_(invert))
+    compare = not_equal if invert else equal
+    if method in ("auto", "compare_all"):
+        pairs = compare(lax.expand_dims(x, (1,)), lax.expand_dims(tests, (0,)))
+        return (all if invert else any)(pairs, -1)
+    if method == "binary_search":
+        tests = lax.sort(tests)
+        return compare(x, getitem(tests, searchsorted(tests, x)))
+    if method == "sort":
+        return _is_member_by_sorting(x, tests, compare, assume_unique)
+    raise ValueError(
+        f"isin has no method {method!r}; it has 'auto', 'compare_all', 'binary_search' and 'sort'"
+    )
+
+
+def _is_member_by_sorting(x: Any, tests: Any, compare: Any, assume_unique: bool) -> Any:
+    back: Any = slice(None)
+    if not assume_unique:
+        x, back = unique(x, size=x.size, return_inverse=True, fill_value=max(tests))
+    joint = concatenate([x, tests])
+    values, places = lax.sort_key_val(joint, arange(joint.size))
+    marks = compare(getitem(values, _LATER), getitem(values, _EARLIER))
+    none = filled(x.shape, np.bool_(compare is not_equal))
+    found = update_index(none, getitem(places, _EARLIER), marks, lax.scatter, mode="drop")
+    return getitem(found, back)
+
+
+# --- operations on sets ---------------------------------------------------------------------------
+
+
+def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The distinct elements of either array.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.union1d(jnp.array([1, 2]), jnp.array([2, 3]))
+    Array([1, 2, 3], dtype=int32)
+    """
+    x, y = ensure_arrays("union1d", ar1, ar2)
+    size = _static_size("union1d", size)
+    if size is None:
+        _need_values("union1d", x, y)
+    return unique(concatenate((x, y), None), size=size, fill_value=fill_value)
+
+
+def setdiff1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Array:
+    """The distinct elements of the first array that are not in the second.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.setdiff1d(jnp.array([1, 2, 3]), jnp.array([2]))
+    Array([1, 3], dtype=int32)
+    """
+    x, y = (ravel(v) for v in ensure_arrays("setdiff1d", ar1, ar2))
+    size = _static_size("setdiff1d", size)
+    if size is None:
+        _need_values("setdiff1d", x)
+    fill = full_like(x, 0 if fill_value is None else fill_value, shape=())
+    if not x.size:
+        return full_like(x, fill, shape=size or 0)
+    if not assume_unique:
+        x = unique(x, size=size and x.size)
+    mask = _is_member(x, y, invert=True)
+    if size is None:
+        return getitem(x, mask)
+    if not assume_unique:
+        # places filled up with the smallest element are not elements of their own
+        count = subtract(x.size + 1, sum(equal(x, getitem(x, 0))))
+        mask = choose_where(less(arange(x.size), count), mask, False)
+    chosen = getitem(x, nonzero(mask, size=size))
+    return choose_where(less(arange(size), sum(mask)), chosen, fill)
+
+
+def _joined_distinct(x: Any, y: Any) -> tuple[Any, Any, tuple[Any, Any], tuple[Any, Any]]:
+    """Distinct elements of both arrays in front, how many, and of each their indices and number."""
+    parts, indices, counts = [], [], []
+    for v in (x, y):
+        found, place, _, mask, order = _unique(v, 0, size=v.size, fill_value=0)
+        parts.append(found)
+        indices.append(getitem(order, place))
+        counts.append(sum(mask))
+    out = zeros(x.size + y.size, dtypes.result_type(x, y))
+    out = lax.dynamic_update_slice(out, parts[0], (0,))
+    out = lax.dynamic_update_slice(out, parts[1], (counts[0],))
+    return out, add(*counts), tuple(indices), tuple(counts)
+
+
+def _filled_up(values: Any, count: Any, fill_value: Any) -> Any:
+    """The first values, and behind them a fill value or the smallest of them."""
+    valid = less(arange(values.shape[0]), count)
+    if fill_value is not None:
+        return choose_where(valid, values, fill_value)
+    if not values.shape[0]:
+        return values
+    values = choose_where(valid, values, max(values))
+    return choose_where(valid, values, min(values))
+
+
+def setxor1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Array:
+    """The distinct elements that are in one of two arrays only.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.setxor1d(jnp.array([1, 2]), jnp.array([2, 3]))
+    Array([1, 3], dtype=int32)
+    """
+    given = ensure_arrays("setxor1d", ar1, ar2)
+    x, y = (ravel(v) for v in promote_dtypes(*given))
+    size = _static_size("setxor1d", size)
+    if size is not None:
+        return _setxor_sized(x, y, assume_unique, size, fill_value)
+    _need_values("setxor1d", x, y)
+    if not assume_unique:
+        x, y = unique(x), unique(y)
+    joint = concatenate((x, y))
+    if not joint.size:
+        return joint
+    joint = sort(joint)
+    new = not_equal(getitem(joint, _LATER), getitem(joint, _EARLIER))
+    edge = filled((1,), np.True_)
+    flags = concatenate((edge, new, edge))
+    return getitem(joint, lax.bitwise_and(getitem(flags, _LATER), getitem(flags, _EARLIER)))
+
+
+def _setxor_sized(x: Any, y: Any, assume_unique: bool, size: int, fill_value: Any) -> Any:
+    if assume_unique:
+        joint = concatenate([x, y])
+        count: Any = as_array(joint.size)
+    else:
+        joint, count, _, _ = _joined_distinct(x, y)
+    if not joint.size:
+        return _filled_up(zeros(size, joint.dtype), as_array(0), fill_value)
+    valid = less(arange(joint.size + 1), add(count, 1))
+    beyond = lax.bitwise_not(getitem(valid, _LATER))
+    _, values = lax.sort((beyond, joint), num_keys=2)
+    new = not_equal(getitem(values, _LATER), getitem(values, _EARLIER))
+    edge = filled((1,), np.True_)
+    flags = concatenate((edge, new, filled((1,), np.False_)))
+    flags = lax.bitwise_and(valid, update_index(flags, count, True, lax.scatter))
+    single = lax.bitwise_and(getitem(flags, _LATER), getitem(flags, _EARLIER))
+    (places,) = nonzero(single, size=size, fill_value=joint.size)
+    found = take_index(values, places, mode="fill", fill_value=0)
+    return _filled_up(found, sum(single), fill_value)
+
+
+def intersect1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """The distinct elements of both arrays, and their indices if asked for.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.intersect1d(jnp.array([1, 2, 3]), jnp.array([3, 2]))
+    Array([2, 3], dtype=int32)
+    """
+    given = ensure_arrays("intersect1d", ar1, ar2)
+    x, y = (ravel(v) for v in promote_dtypes(*given))
+    size = _static_size("intersect1d", size)
+    if size is not None:
+        return _intersect_sized(x, y, assume_unique, return_indices, size, fill_value)
+    _need_values("intersect1d", x, y)
+    first = second = None
+    if not assume_unique:
+        x, first = unique(x, return_index=True)
+        y, second = unique(y, return_index=True)
+    joint = concatenate((x, y))
+    values, places = lax.sort_key_val(joint, lax.iota(np.int32, joint.size))
+    twice = equal(getitem(values, _LATER), getitem(values, _EARLIER))
+    common = getitem(getitem(values, _EARLIER), twice)
+    if not return_indices:
+        return common
+    in_x = getitem(getitem(places, _EARLIER), twice)
+    in_y = subtract(getitem(getitem(places, _LATER), twice), x.size)
+    if not assume_unique:
+        in_x, in_y = getitem(first, in_x), getitem(second, in_y)
+    return common, in_x, in_y
+
+
+def _intersect_sized(
+    x: Any, y: Any, assume_unique: bool, return_indices: bool, size: int, fill_value: Any
+) -> Any:
+    if assume_unique:
+        joint, valid = concatenate([x, y]), filled((x.size + y.size,), np.True_)
+        first_count: Any = x.size
+        values, places = lax.sort((joint, arange(joint.size)), num_keys=1)
+    else:
+        joint, count, indices, counts = _joined_distinct(x, y)
+        first_count = counts[0]
+        valid = less(arange(joint.size), count)
+        operands = (lax.bitwise_not(valid), joint, arange(joint.size))
+        _, values, places = lax.sort(operands, num_keys=2)
+    twice = equal(getitem(values, _LATER), getitem(values, _EARLIER))
+    twice = lax.bitwise_and(twice, getitem(valid, _LATER))
+    total = sum(twice)
+    if joint.size:
+        (at,) = nonzero(twice, size=size, fill_value=joint.size)
+        found = take_index(values, at, mode="fill", fill_value=0)
+    else:
+        at, found = arange(0), zeros(size, joint.dtype)
+    found = _filled_up(found, total, fill_value)
+    if not return_indices:
+        return found
+    in_x = take_index(places, at, mode="fill", fill_value=x.size)
+    in_y = take_index(places, add(at, 1), mode="fill", fill_value=y.size)
+    in_y = subtract(in_y, first_count)
+    inside = less(arange(in_x.shape[0]), total)
+    in_x = choose_where(inside, in_x, x.size)
+    in_y = choose_where(inside, in_y, y.size)
+    if not assume_unique:
+        in_x = take_index(indices[0], in_x, mode="fill", fill_value=x.size)
+        in_y = take_index(indices[1], in_y, mode="fill", fill_value=y.size)
+    return found, in_x, in_y
