@@ -11,6 +11,7 @@ from weft import dtypes as dtypes
 from weft import errors as errors
 from weft import experimental as experimental
 from weft import lax as lax
+from weft import nn as nn
 from weft import numpy as numpy
 from weft import random as random
 from weft import sharding as sharding

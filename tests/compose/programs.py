@@ -21,7 +21,7 @@ from weft.api.remat import checkpoint
 from weft.control.custom_jvp import custom_jvp
 from weft.control.custom_vjp import custom_vjp
 
-MAX_RANK, MAX_SIZE = 3, 24
+MAX_RANK, MAX_SIZE, MAX_VALUE = 3, 24, 5.0
 
 Make = Callable[["Growth"], Any]
 
@@ -78,7 +78,8 @@ class Growth:
 
     def add(self, name: str, fun: Callable[..., Any], *reads: int) -> None:
         value = fun(False, *(self.values[i] for i in reads))
-        if value.size > MAX_SIZE or value.ndim > MAX_RANK:
+        large = np.abs(np.asarray(value)).max(initial=0.0) > MAX_VALUE
+        if large or value.size > MAX_SIZE or value.ndim > MAX_RANK:
             return
         self.steps.append(Step(name, fun, reads))
         self.values.append(value)
@@ -127,6 +128,7 @@ def generate(seed: int, n_steps: int | None = None) -> tuple[Program, list[np.nd
 
 
 # --- elementwise ----------------------------------------------------------------------------------
+
 
 def where(which: Any, x: Any, y: Any) -> Any:
     return lax.select(*jnp.broadcast_arrays(which, x, y))

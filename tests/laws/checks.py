@@ -69,7 +69,7 @@ def stage(sample, fun, *args):
     return weft.make_jaxpr(fun, axis_env=axis_env(sample))(*args)
 
 
-# --- 1: shape --------------------------------------------------------------------------------------
+# --- 1: shape -------------------------------------------------------------------------------------
 
 
 def check_shape(sample, dtype):
@@ -128,7 +128,7 @@ def check_reference(eqn, aval, value):
     assert value.dtype == declared or wide_enough, f"{eqn}: reference of dtype {value.dtype}"
 
 
-# --- comparison ------------------------------------------------------------------------------------
+# --- comparison -----------------------------------------------------------------------------------
 
 
 def comparable(x):
@@ -154,7 +154,7 @@ def assert_close(got, want, ulps, message):
     np.testing.assert_allclose(got, want, rtol=ulps * eps, atol=bound, err_msg=message)
 
 
-# --- 3 and 4: derivatives --------------------------------------------------------------------------
+# --- 3 and 4: derivatives -------------------------------------------------------------------------
 
 
 def double(sample):
@@ -302,7 +302,7 @@ def check_transpose(sample, dtype, positions):
     assert abs(forward - backward) <= INNER_TOLERANCE * size_of(image, cotangents)
 
 
-# --- 5: batching -----------------------------------------------------------------------------------
+# --- 5: batching ----------------------------------------------------------------------------------
 
 BATCH = 2
 
@@ -347,7 +347,7 @@ def mapped_places(sample, args, lead):
     return found
 
 
-# --- 6: jit ----------------------------------------------------------------------------------------
+# --- 6: jit ---------------------------------------------------------------------------------------
 
 
 def check_jit(sample, dtype):
@@ -373,7 +373,7 @@ def check_jit(sample, dtype):
     assert len(runs) == 1, f"the function was run {len(runs)} times"
 
 
-# --- 8: programs verify ----------------------------------------------------------------------------
+# --- 8: programs verify ---------------------------------------------------------------------------
 
 
 def verify(sample, program):

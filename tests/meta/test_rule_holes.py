@@ -40,5 +40,3 @@ def test_nothing_left_out_is_there() -> None:
 
 def test_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == render(), "run: python tools/rules.py"
-
-

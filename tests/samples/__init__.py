@@ -39,8 +39,8 @@ class Sample:
     ``linear`` sets of operands in which the primitive is linear while the others are held fixed.
     ``axis`` is the name and size of a mapped axis around the call: operands then have a leading
     axis of that size. ``mapped`` are the operands that a batch may map (all), ``reverse`` says
-    whether there is a reverse mode. ``tol`` is in units of the dtype's rounding error, ``order`` the number of
-    derivatives that exist, ``notes`` the reason for what is unusual.
+    whether there is a reverse mode. ``tol`` is in units of the dtype's rounding error, ``order``
+    the number of derivatives that exist, ``notes`` the reason for what is unusual.
     """
 
     name: str

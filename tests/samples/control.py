@@ -45,7 +45,12 @@ SAMPLES = [
     sample("jit", "closure", [normal(3)], nested, INEXACT),
     sample("jit", "linear", [normal(3)], weft.jit(lambda x: 3 * x), INEXACT, linear=((0,),)),
     sample("remat2", "chain", [normal(2, 3)], checkpoint(lambda x: jnp.sin(jnp.sin(x)) * x)),
-    sample("remat2", "two", [normal(3), normal(3)], checkpoint(lambda x, y: jnp.matmul(jnp.tanh(x * y), y))),
+    sample(
+        "remat2",
+        "two",
+        [normal(3), normal(3)],
+        checkpoint(lambda x, y: jnp.matmul(jnp.tanh(x * y), y)),
+    ),
 ]
 
 # --- branches -------------------------------------------------------------------------------------

@@ -47,9 +47,7 @@ TWO = {
 EDGES = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 1e-30, 3e38]
 
 SAMPLES = [
-    Sample(
-        name=f"{prim}_{label}", prim=prim, args=[operand(*shape)], params=params, dtypes=dtypes
-    )
+    Sample(name=f"{prim}_{label}", prim=prim, args=[operand(*shape)], params=params, dtypes=dtypes)
     for prim, (operand, params, dtypes) in UNARY.items()
     for label, shape in {"matrix": (2, 3), "scalar": (), "empty": (0, 3)}.items()
 ]
@@ -105,9 +103,7 @@ SAMPLES += [
 ]
 NO_ORDER = "no derivative by the order is defined, as in JAX"
 SAMPLES += binary("polygamma", order, positive, wrt=(1,), tol=32, notes=NO_ORDER)
-SAMPLES += binary(
-    "zeta", lambda *s: between(2, 4, *s), positive, wrt=(1,), tol=32, notes=NO_ORDER
-)
+SAMPLES += binary("zeta", lambda *s: between(2, 4, *s), positive, wrt=(1,), tol=32, notes=NO_ORDER)
 SAMPLES += binary("igamma", positive, positive, wrt=(1,), tol=64)
 SAMPLES += binary("igammac", positive, positive, wrt=(1,), tol=64)
 SECOND = "no second derivative by the shape is defined, as in JAX"

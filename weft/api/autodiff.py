@@ -376,7 +376,7 @@ def value_and_grad(
         names = functools.partial(chosen_names, fun, args, positions)
         check_array_leaves(leaves, fun, names)
         for i, x in enumerate(leaves):
-            name = lambda i=i: names()[i]  # noqa: E731
+            name = lambda i=i: names()[i]
             _check_inputs("grad", holomorphic, allow_int, x, name)
 
         @functools.wraps(fun, updated=())

@@ -59,7 +59,9 @@ def vmap(
         names = functools.partial(argument_names, fun, args, kwargs)
         check_array_leaves(leaves, fun, names)
         dims = flatten_axes("vmap in_axes", in_tree, (in_axes, 0), tupled_args=True)
-        dims = [_normalize(i, x, d, names) for i, (x, d) in enumerate(zip(leaves, dims, strict=True))]
+        dims = [
+            _normalize(i, x, d, names) for i, (x, d) in enumerate(zip(leaves, dims, strict=True))
+        ]
         size = _mapped_size(leaves, dims, axis_size, names)
         axis = AxisData(axis_name, size, spmd_axis_name)
         trees: list[Any] = []

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from weft import dtypes
 from weft.base import knobs
 from weft.base.traceback import api_boundary
 from weft.core.array import Array
@@ -63,7 +64,8 @@ def device_get(x: Any) -> Any:
         if isinstance(leaf, Tracer):
             return np.asarray(leaf)
         if isinstance(leaf, Array):
-            return np.asarray(leaf)
+            extended = dtypes.issubdtype(leaf.dtype, dtypes.extended)
+            return leaf if extended else np.asarray(leaf)
         return leaf if not hasattr(leaf, "__array__") else np.asarray(leaf)
 
     return tree_map(get, x)

@@ -45,8 +45,7 @@ def explain_miss(fun: Any, key: Any, seen: Iterable[Any], names: Callable[[], An
     )
     _log(
         f"Cache miss of {DebugInfo('jit', fun).func_src_info}, called at"
-        f" {source.summarize(source.current())}:"
-        + "".join(f"\n  {reason}" for reason in reasons)
+        f" {source.summarize(source.current())}:" + "".join(f"\n  {reason}" for reason in reasons)
     )
 
 

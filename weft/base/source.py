@@ -92,6 +92,16 @@ def current(name_stack: object = None, skip: int = 1) -> SourceInfo:
     return UNKNOWN if name_stack is None else SourceInfo(None, 0, name_stack)
 
 
+def stack_level() -> int:
+    """The ``stacklevel`` that makes a warning of the caller point at the user's line."""
+    level = 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None and is_internal(frame.f_code.co_filename):
+        frame = frame.f_back
+        level += 1
+    return level
+
+
 def frames(limit: int | None = None) -> list[SourceInfo]:
     """The user's frames, innermost first."""
     found: list[SourceInfo] = []

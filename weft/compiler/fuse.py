@@ -35,7 +35,7 @@ def supported(aval: Any) -> bool:
 
 def fusible(eqn: JaxprEqn) -> bool:
     """Whether an equation can be pulled through."""
-    if eqn.primitive.form is None or eqn.effects:
+    if eqn.effects or not eqn.primitive.fuses(eqn.params):
         return False
     return all(supported(x.aval) for x in [*eqn.invars, *eqn.outvars])
 
@@ -98,6 +98,8 @@ class Fusion:
             steps = self._steps()
             if not self.missing:
                 return steps
+            if self.missing <= self.materialised:
+                raise AssertionError(f"fusion cannot place {self.missing}")
             self.materialised |= self.missing
 
     def _steps(self) -> list[Step]:
@@ -264,12 +266,20 @@ class KernelBuilder:
         if form == "move":
             pulled = eqn.primitive.pull(index, eqn.invars[0].aval, x.aval, **eqn.params)
             if pulled is None:
-                self.fusion.missing.add(eqn.invars[0])
-                return self._load(x, index)
+                return self._relabelled(eqn.invars[0], x, index)
             return self.pull(eqn.invars[0], pulled)
         if form == "iota":
             return self._iota(x, eqn, index)
         return self._reduction(x, eqn, index)
+
+    def _relabelled(self, operand: Any, x: Any, index: Index) -> Value:
+        """An element of a reshaped array: the same memory, counted by the new shape."""
+        if type(operand) is Literal:
+            return self.pull(operand, ())
+        if operand not in self.fusion.given and operand not in self.fusion.materialised:
+            self.fusion.missing.add(operand)
+        place = self._buffer(operand)
+        return self.k.load(place, operand.aval.dtype, linear(index, x.aval.shape))
 
     def _map(self, x: Any, eqn: JaxprEqn, index: Index) -> Value:
         operands = []
@@ -404,14 +414,22 @@ class KernelBuilder:
             for v in self.buffers
         ]
         inner: list[Any] = [reduce]
-        serial = [i for i in range(len(shape)) if i in axes]
-        for i in reversed(serial):
+        for i in reversed([i for i in range(len(shape)) if i in axes]):
             inner = [Loop(f"r{i}", shape[i], inner, (0,))]
         body: list[Any] = [*inner, store]
-        for i in reversed(range(1, len(kept))):
+        if not kept:
+            return Step(Kernel(self.name, buffers, None, body), list(self.buffers), None, [root])
+        # results that are neighbours in memory are computed side by side
+        last = len(kept) - 1
+        body = [Loop(f"p{last}", shape[kept[last]], body, (), kept[last] == len(shape) - 1)]
+        for i in reversed(range(last)):
             body = [Loop(f"p{i}", shape[kept[i]], body)]
-        grid = ("p0", shape[kept[0]]) if kept else None
-        return Step(Kernel(self.name, buffers, grid, body), list(self.buffers), None, [root])
+        if last == 0:
+            return Step(Kernel(self.name, buffers, None, body), list(self.buffers), None, [root])
+        grid = (body[0].axis, body[0].extent)
+        return Step(
+            Kernel(self.name, buffers, grid, body[0].body), list(self.buffers), None, [root]
+        )
 
 
 def accumulator(dtype: np.dtype) -> np.dtype:

@@ -245,6 +245,8 @@ class _BatchedCall:
             return match_axis(size, dim, wanted, ct)
         if dim is not None:
             return lookup("reduce_sum").bind(ct, axes=(dim,), out_sharding=None)
+        if all(d is None for d in self.decided.dims or ()):
+            return ct  # nothing is mapped: one call stands for the whole batch
         return mul(ct, const(ct, size))
 
 

@@ -82,6 +82,10 @@ class Primitive:
         """The closed program that the primitive merely calls, or None."""
         return None
 
+    def fuses(self, params: dict[str, Any]) -> bool:
+        """Whether the compiler may use the form, with these parameters."""
+        return self.form is not None
+
     def evaluate(self, args: Any, params: dict[str, Any]) -> Any:
         """Compute, with nothing traced."""
         return hooks.evaluate(self, args, params)

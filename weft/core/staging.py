@@ -19,16 +19,16 @@ literal_types: set[type] = {bool, int, float, complex}
 class StagingTracer(Tracer):
     """A value of the program being written: it is a variable of it."""
 
-    __slots__ = ("var",)
+    __slots__ = ("_var",)
     display = "JitTracer"
 
     def __init__(self, trace: StagingTrace, var: Atom) -> None:
         self._trace = trace
-        self.var = var
+        self._var = var
         self.aval = var.aval
 
     def _origin_msg(self) -> str:
-        return self._trace.origin_message(self.var)
+        return self._trace.origin_message(self._var)
 
 
 class StagingTrace(Trace):
@@ -55,7 +55,7 @@ class StagingTrace(Trace):
         """The variable or literal that stands for ``x`` in this program."""
         kind = type(x)
         if kind is StagingTracer and x._trace is self:
-            return x.var
+            return x._var
         if kind in literal_types or isinstance(x, np.generic):
             return Literal(x, typeof(x))
         if kind is np.ndarray and not x.ndim:
@@ -95,7 +95,7 @@ class StagingTrace(Trace):
         atoms: list[Atom] = []
         avals: list[Any] = []
         for x in args:
-            atom = x.var if type(x) is StagingTracer and x._trace is self else self.atom(x)
+            atom = x._var if type(x) is StagingTracer and x._trace is self else self.atom(x)
             atoms.append(atom)
             avals.append(atom.aval)
         try:
@@ -132,6 +132,8 @@ class StagingTrace(Trace):
         info = self.debug_info
         verb = "is being" if self.alive else "was"
         where = f"\nThe function that {verb} traced for {info.traced_for} is {info.func_src_info}."
+        if isinstance(var, Literal):
+            return where
         if var in self.invars:
             return where + f"\nThe value is {self._name_arg(self.invars.index(var))}."
         producers = {v: eqn for eqn in self.eqns for v in eqn.outvars}
@@ -151,18 +153,18 @@ class StagingTrace(Trace):
 
     def _arguments_behind(self, var: Var, producers: dict[Var, JaxprEqn]) -> list[int]:
         positions = {v: i for i, v in enumerate(self.invars)}
-        seen: set[Var] = set()
+        seen: set[Atom] = set()
         found: set[int] = set()
-        stack = [var]
+        stack: list[Atom] = [var]
         while stack:
             v = stack.pop()
-            if v in seen:
+            if isinstance(v, Literal) or v in seen:
                 continue
             seen.add(v)
             if v in positions:
                 found.add(positions[v])
             elif v in producers:
-                stack.extend(x for x in producers[v].invars if type(x) is not Literal)
+                stack.extend(producers[v].invars)
         return sorted(found)
 
 

@@ -219,6 +219,8 @@ def _scalar_error(tracer: Tracer, name: str) -> Exception:
 
 def check_scalar_conversion(x: Array, name: str) -> None:
     """Raise where NumPy would, before the question of the value comes up."""
+    if isinstance(x.dtype, dtypes.ExtendedDType):
+        raise TypeError(f"an array of dtype {x.dtype} cannot be converted to {name}")
     if x.size != 1:
         if name == "bool":
             what = "empty" if x.size == 0 else "more than one element"

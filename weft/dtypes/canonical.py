@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal, overload
@@ -118,16 +117,6 @@ def _is_extended_class(x: Any) -> bool:
     return isinstance(x, type) and issubclass(x, kinds.extended)
 
 
-def _user_stack_level() -> int:
-    """The ``stacklevel`` that makes a warning of the caller point at the user's line."""
-    level = 1
-    frame = sys._getframe(1)
-    while frame.f_back is not None and source.is_internal(frame.f_code.co_filename):
-        frame = frame.f_back
-        level += 1
-    return level
-
-
 def narrow_explicit_dtype(dtype: DType, where: str = "") -> DType:
     """``canonicalize_dtype`` for a dtype that was asked for: says so when it is narrowed."""
     if dtype not in _NARROWED or _knobs.enable_x64:
@@ -146,7 +135,7 @@ def narrow_explicit_dtype(dtype: DType, where: str = "") -> DType:
     warnings.warn(
         f"{asked} is narrowed to {narrowed}, because 64-bit dtypes are off. {advice}",
         UserWarning,
-        stacklevel=_user_stack_level(),
+        stacklevel=source.stack_level(),
     )
     return narrowed
 

@@ -83,6 +83,7 @@ class Loop(NamedTuple):
     extent: int
     body: list[Any]
     carries: tuple[int, ...] = ()  # reductions inside that go on from iteration to iteration
+    lanes: bool = False  # neighbouring iterations run side by side, loops inside one by one
 
 
 class Kernel(NamedTuple):
@@ -117,7 +118,7 @@ def _show(body: list[Any], lines: list[str], depth: int) -> None:
     pad = "    " * depth
     for s in body:
         if isinstance(s, Loop):
-            lines.append(f"{pad}for {s.axis} < {s.extent}:")
+            lines.append(f"{pad}for {s.axis} < {s.extent}{' in lanes' if s.lanes else ''}:")
             _show(s.body, lines, depth + 1)
         elif isinstance(s, Store):
             lines.append(f"{pad}b{s.buffer}[{s.index}] = {expression(s.value)}")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.base.source import stack_level
 from weft.core.array import Array
 from weft.core.trace import typeof
 from weft.lax.polar import qdwh
@@ -133,7 +134,7 @@ def eig(
         warnings.warn(
             "use_magma is deprecated: write implementation=EigImplementation.MAGMA",
             DeprecationWarning,
-            stacklevel=2,
+            stacklevel=stack_level(),
         )
         implementation = EigImplementation.MAGMA if use_magma else EigImplementation.LAPACK
     if implementation not in (None, EigImplementation.LAPACK):

@@ -139,7 +139,9 @@ def reshape(
         dimensions = tuple(d.__index__() for d in dimensions)
         if dimensions == tuple(range(ndim)):
             dimensions = None
-    if np.shape(operand) == new_sizes and dimensions is None and hasattr(operand, "aval"):
+    # As in JAX, a scalar is reshaped even to its own shape.
+    same = bool(new_sizes) and np.shape(operand) == new_sizes
+    if same and dimensions is None and hasattr(operand, "aval"):
         return operand
     return prims.reshape_p.bind(operand, new_sizes=new_sizes, dimensions=dimensions, sharding=None)
 

@@ -90,6 +90,8 @@ def full_of(x: Any, value: Any) -> Any:
 
 def choose_where(condition: Any, x: Any, y: Any) -> Any:
     """``x`` where the condition holds, ``y`` elsewhere; dtypes are promoted, shapes broadcast."""
+    if x is None or y is None:
+        raise TypeError(f"where needs both x and y, or neither; got {x} and {y}")
     check_arraylike("where", condition, x, y)
     condition, x, y = unwrapped(condition), unwrapped(x), unwrapped(y)
     kind = typeof(condition).dtype
@@ -127,6 +129,4 @@ def where(
         return nonzero(condition, size=size, fill_value=fill_value)
     if size is not None or fill_value is not None:
         raise ValueError("where with x and y takes neither size nor fill_value")
-    if x is None or y is None:
-        raise ValueError(f"where needs both x and y, or neither; got {x} and {y}")
     return choose_where(condition, x, y)

@@ -177,8 +177,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi)
     """Angles with jumps of more than half a period taken out.
 
     >>> import weft.numpy as jnp
-    >>> jnp.unwrap(jnp.array([0, 3, 1, 4]), period=4)
-    Array([0, 3, 5, 8], dtype=int32)
+    >>> jnp.unwrap(jnp.array([0, 1, 3, 0]), period=4)
+    Array([0, 1, 3, 4], dtype=int32)
     """
     check_arraylike("unwrap", p)
     p, period = (as_array(x) for x in promote_dtypes(p, period, staged=True))

@@ -11,6 +11,7 @@ import numpy as np
 from weft import dtypes, lax
 from weft.api.batching import vmap
 from weft.api.placement import device_put
+from weft.base.source import stack_level
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
 from weft.core.shape_dtype import ShapeDtypeStruct
@@ -64,7 +65,9 @@ def _positional(args: tuple[Any, ...], copy: Any, order: Any, ndmin: Any) -> tup
     if len(args) > 3:
         raise TypeError(f"array takes at most 5 positional arguments, got {len(args) + 2}")
     warnings.warn(
-        "give copy, order and ndmin to array by keyword", DeprecationWarning, stacklevel=3
+        "give copy, order and ndmin to array by keyword",
+        DeprecationWarning,
+        stacklevel=stack_level(),
     )
     given = [copy, order, ndmin]
     for i, name in enumerate(("copy", "order", "ndmin")):
@@ -143,8 +146,8 @@ def _from_array(x: Any, dtype: Any, copy: bool) -> Array:
 
 
 def _from_scalar(x: Any, dtype: Any) -> Array:
-    aval = typeof(x)
     if dtype is None:
+        aval = typeof(x)
         return constant(np.asarray(x, aval.dtype), aval)
     if type(x) is complex and kind_of(dtype) != COMPLEX:
         raise TypeError(f"cannot make an array of dtype {dtype} of the complex number {x}")
@@ -251,7 +254,7 @@ def _without_imaginary(x: Any, dtype: Any) -> Any:
     warnings.warn(
         "casting complex numbers to real discards the imaginary part; use jnp.real first",
         DeprecationWarning,
-        stacklevel=3,
+        stacklevel=stack_level(),
     )
     return x
 
@@ -270,6 +273,14 @@ def _fill_dtype(dtype: Any, shape: Any, name: str) -> Any:
     return dtypes.check_user_dtype(float if dtype is None else dtype, name)
 
 
+def _sizes(name: str, shape: Any) -> tuple[int, ...]:
+    sizes = canonical_shape(shape)
+    for n in sizes:
+        if n < 0:
+            raise TypeError(f"{name} needs sizes that are not negative, got shape {sizes}")
+    return sizes
+
+
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
     """An array of zeros.
 
@@ -278,7 +289,7 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     Array([0., 0.], dtype=float32)
     """
     wanted = _fill_dtype(dtype, shape, "zeros")
-    return placed(filled(canonical_shape(shape), scalar(wanted, 0)), device, out_sharding)
+    return placed(filled(_sizes("zeros", shape), scalar(wanted, 0)), device, out_sharding)
 
 
 def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
@@ -289,7 +300,7 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any
     Array([1., 1.], dtype=float32)
     """
     wanted = _fill_dtype(dtype, shape, "ones")
-    return placed(filled(canonical_shape(shape), scalar(wanted, 1)), device, out_sharding)
+    return placed(filled(_sizes("ones", shape), scalar(wanted, 1)), device, out_sharding)
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
@@ -325,7 +336,7 @@ def full(
     if wanted is None:
         wanted = dtypes.dtype(fill_value)
     value = convert_operand(fill_value, wanted, weak)
-    return placed(filled(canonical_shape(shape), value), device, out_sharding)
+    return placed(filled(_sizes("full", shape), value), device, out_sharding)
 
 
 def _like(a: Any, dtype: Any, shape: Any, name: str) -> tuple[Any, tuple[int, ...], bool]:
@@ -340,7 +351,7 @@ def _like(a: Any, dtype: Any, shape: Any, name: str) -> tuple[Any, tuple[int, ..
         own, sizes, weak = aval.dtype, aval.shape, aval.weak_type
     if dtype is not None:
         own, weak = dtypes.check_user_dtype(dtype, name), False
-    return own, sizes if shape is None else canonical_shape(shape), weak
+    return own, sizes if shape is None else _sizes(name, shape), weak
 
 
 def full_like(
@@ -528,7 +539,16 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """
     if isinstance(x, Tracer):
         raise TypeError("a traced array has no memory to share through DLPack")
-    return placed(_from_numpy(np.from_dlpack(x), None), device, None)
+    if isinstance(x, Array):
+        return placed(copy_p.bind(x) if copy else x, device, None)
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError(
+            f"from_dlpack takes arrays that export their memory, got {type(x).__name__}"
+        )
+    value = np.from_dlpack(x)
+    if copy or canonical_numeric(value.dtype, value) != value.dtype:
+        return placed(_from_numpy(value, None), device, None)
+    return placed(constant(value, ShapedArray(value.shape, value.dtype)), device, None)
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:

@@ -210,7 +210,7 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
 
     >>> import weft.numpy as jnp
     >>> jnp.fft.ihfft(jnp.array([8., -2., 0., -2.]))
-    Array([1.-0.j, 2.-0.j, 3.-0.j], dtype=complex64)
+    Array([1.+0.j, 2.+0.j, 3.+0.j], dtype=complex64)
     """
     check_arraylike("jnp.fft.ihfft", a)
     if isinstance(axis, (list, tuple)):

@@ -10,6 +10,7 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.base import errors, knobs
+from weft.base.source import stack_level
 from weft.core.ad import filled
 from weft.core.array import Array
 from weft.core.trace import Tracer, typeof
@@ -216,7 +217,7 @@ def _warn_of_lossy_update(values: Any, target: Any) -> None:
         f"put into an array of dtype {target.dtype} and loses information; this will be an "
         "error. Convert one of them first.",
         FutureWarning,
-        stacklevel=4,
+        stacklevel=stack_level(),
     )
 
 

@@ -19,7 +19,7 @@ from weft.api.jit import jit
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
 from weft.lax import linear_solve
-from weft.numpy import contraction
+from weft.numpy import contraction, einstein, matrices
 from weft.numpy.creation import asarray
 from weft.numpy.determinant import det, slogdet
 from weft.numpy.norms import matrix_norm, norm, vector_norm
@@ -610,7 +610,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Array:
     Array([1, 4], dtype=int32)
     """
     check_arraylike("jnp.linalg.diagonal", x)
-    return asarray(x).diagonal(offset=offset, axis1=-2, axis2=-1)
+    return matrices.diagonal(x, offset=offset, axis1=-2, axis2=-1)
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
@@ -621,7 +621,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
     Array(5, dtype=int32)
     """
     check_arraylike("jnp.linalg.trace", x)
-    return asarray(x).trace(offset=offset, axis1=-2, axis2=-1, dtype=dtype)
+    return matrices.trace(x, offset=offset, axis1=-2, axis2=-1, dtype=dtype)
 
 
 def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
@@ -648,7 +648,7 @@ def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
     for i, x in enumerate(factors):
         start = 1 if i == 0 and x.ndim == 1 else 0
         operands += [x, names[i : i + 2][start : start + x.ndim]]
-    return contraction.einsum(*operands, optimize="auto", precision=precision)
+    return einstein.einsum(*operands, optimize="auto", precision=precision)
 
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
@@ -665,4 +665,4 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
             f"cross needs vectors of length 3 along axis {axis}, got shapes {x1.shape} and"
             f" {x2.shape}"
         )
-    return contraction.cross(x1, x2, axis=axis)
+    return matrices.cross(x1, x2, axis=axis)

@@ -1,41 +1,103 @@
-"""Operators and methods of arrays: the table that is attached to ``weft.Array``."""
+"""Operators, methods and properties of arrays: the table that is attached to ``weft.Array``."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from weft import lax
+from weft import dtypes, lax
+from weft.api.placement import device_put
 from weft.core.array import Array
-from weft.numpy import creation, indexing, ufuncs, unary
+from weft.numpy import (
+    contraction,
+    creation,
+    index_functions,
+    indexing,
+    manipulation,
+    matrices,
+    rearranging,
+    reductions,
+    sorting,
+    ufuncs,
+    unary,
+)
 from weft.numpy.index_update import IndexUpdateHelper
+from weft.numpy.promotion import as_array, convert_operand, ensure_array
+from weft.prims.convert import copy_p
+from weft.prims.families import BOOL, COMPLEX, kind_of
 
-_OPERANDS = (Array, bool, int, float, complex, np.ndarray, np.generic)
+_OPERANDS = (Array, int, float, complex, np.ndarray, np.generic)
+_UINT8 = np.dtype(np.uint8)
 
 
-def _accepted(x: Any) -> bool:
-    return isinstance(x, _OPERANDS) or hasattr(x, "__jax_array__")
+# --- operators ------------------------------------------------------------------------------------
 
 
-def _binary(name: str, function: Any) -> Any:
+def _other_operand(other: Any, symbol: str, refused: tuple[type, ...], self: Any) -> Any:
+    """What an operand of an unknown type stands for; NotImplemented if for nothing."""
+    if hasattr(other, "__jax_array__"):
+        return other.__jax_array__()
+    if type(other) in refused:
+        raise TypeError(
+            f"unsupported operand types for {symbol}: {type(self).__name__} and"
+            f" {type(other).__name__}; make an array of it with jnp.array"
+        )
+    return NotImplemented
+
+
+def _binary(
+    name: str, symbol: str, function: Callable[..., Any], refused: tuple[type, ...]
+) -> tuple[Any, Any]:
+    """The method for an operator and the one for its reflection."""
+
     def operate(self: Any, other: Any) -> Any:
-        if not _accepted(other):
-            return NotImplemented
+        if not isinstance(other, _OPERANDS):
+            other = _other_operand(other, symbol, refused, self)
+            if other is NotImplemented:
+                return NotImplemented
         return function(self, other)
 
-    operate.__name__ = operate.__qualname__ = name
-    return operate
-
-
-def _reflected(name: str, function: Any) -> Any:
-    def operate(self: Any, other: Any) -> Any:
-        if not _accepted(other):
-            return NotImplemented
+    def reflected(self: Any, other: Any) -> Any:
+        if not isinstance(other, _OPERANDS):
+            other = _other_operand(other, symbol, refused, self)
+            if other is NotImplemented:
+                return NotImplemented
         return function(other, self)
 
-    operate.__name__ = operate.__qualname__ = name
-    return operate
+    operate.__name__ = operate.__qualname__ = f"__{name}__"
+    reflected.__name__ = reflected.__qualname__ = f"__r{name}__"
+    return operate, reflected
+
+
+_SEQUENCES = (tuple, list)
+_ARITHMETIC: dict[str, tuple[str, Callable[..., Any], tuple[type, ...]]] = {
+    "add": ("+", ufuncs.add, _SEQUENCES),
+    "sub": ("-", ufuncs.subtract, ()),
+    "mul": ("*", ufuncs.multiply, _SEQUENCES),
+    "truediv": ("/", ufuncs.true_divide, ()),
+    "floordiv": ("//", ufuncs.floor_divide, ()),
+    "mod": ("%", ufuncs.remainder, ()),
+    "divmod": ("divmod", ufuncs.divmod, ()),
+    "pow": ("**", ufuncs.power, ()),
+    "matmul": ("@", contraction.matmul, ()),
+    "and": ("&", ufuncs.bitwise_and, ()),
+    "or": ("|", ufuncs.bitwise_or, ()),
+    "xor": ("^", ufuncs.bitwise_xor, ()),
+    "lshift": ("<<", ufuncs.left_shift, ()),
+    "rshift": (">>", ufuncs.right_shift, ()),
+}
+_CONTAINERS = (dict, list, set, tuple)
+_COMPARISONS: dict[str, tuple[str, Callable[..., Any], tuple[type, ...]]] = {
+    "eq": ("==", ufuncs.equal, _CONTAINERS),
+    "ne": ("!=", ufuncs.not_equal, _CONTAINERS),
+    "lt": ("<", ufuncs.less, ()),
+    "le": ("<=", ufuncs.less_equal, ()),
+    "gt": (">", ufuncs.greater, ()),
+    "ge": (">=", ufuncs.greater_equal, ()),
+}
 
 
 def _setitem(self: Any, index: Any, value: Any) -> None:
@@ -45,59 +107,207 @@ def _setitem(self: Any, index: Any, value: Any) -> None:
     )
 
 
-def _unary(function: Any) -> Any:
-    return lambda self: function(self)
+def _round_number(self: Any, ndigits: int | None = None) -> Array:
+    out = unary.round(self, ndigits or 0)
+    return creation.astype(out, int) if ndigits is None else out
 
 
-BINARY = {
-    "add": ufuncs.add,
-    "sub": ufuncs.subtract,
-    "mul": ufuncs.multiply,
-    "truediv": ufuncs.true_divide,
-    "floordiv": ufuncs.floor_divide,
-    "mod": ufuncs.remainder,
-    "divmod": ufuncs.divmod,
-    "pow": ufuncs.power,
-    "and": ufuncs.bitwise_and,
-    "or": ufuncs.bitwise_or,
-    "xor": ufuncs.bitwise_xor,
-    "lshift": ufuncs.left_shift,
-    "rshift": ufuncs.right_shift,
+def _contains(self: Any, other: Any) -> Array:
+    if other is None or isinstance(other, str):
+        raise TypeError(f"an array cannot be searched for {other!r}")
+    query = ensure_array("in", other)
+    if self.ndim != 1 or query.ndim:
+        raise ValueError(
+            f"'in' looks for a scalar in a vector, got shapes {query.shape} and {self.shape}"
+        )
+    return reductions.any(ufuncs.equal(self, query))
+
+
+# --- methods whose arguments differ from the function's -------------------------------------------
+
+
+def _reshape(self: Any, *args: Any, order: str = "C", out_sharding: Any = None) -> Array:
+    """The elements at another shape; one size may be -1."""
+    return manipulation.reshape(self, args[0] if len(args) == 1 else args, order)
+
+
+def _transpose(self: Any, *args: Any) -> Array:
+    """The array with its axes permuted, reversed by default."""
+    if len(args) == 1:
+        axes = args[0] if args[0] is None else manipulation.axis_tuple(args[0])
+        return manipulation.transpose(self, axes)
+    return manipulation.transpose(self, args or None)
+
+
+def _astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> Array:
+    """The array in another dtype."""
+    return creation.astype(self, dtype, copy=copy, device=device)
+
+
+def _copy(self: Any) -> Array:
+    """A copy of the array."""
+    return copy_p.bind(self)
+
+
+def _compress(
+    self: Any,
+    condition: Any,
+    axis: int | None = None,
+    *,
+    out: None = None,
+    size: int | None = None,
+    fill_value: Any = 0,
+) -> Array:
+    """The slices along an axis at which a condition holds."""
+    return index_functions.compress(
+        condition, self, axis, size=size, fill_value=fill_value, out=out
+    )
+
+
+def _to_device(self: Any, device: Any, *, stream: Any = None) -> Array:
+    """The array on another device."""
+    if stream is not None:
+        raise NotImplementedError("to_device takes no stream: copies are synchronous")
+    return device_put(self, device)
+
+
+def _byteswap(self: Any) -> Array:
+    """The array with the bytes of its elements in the opposite order."""
+    if kind_of(self.dtype) == COMPLEX:
+        return lax.complex(_byteswap(lax.real(self)), _byteswap(lax.imag(self)))
+    if self.dtype.itemsize == 1:
+        return _copy(self)
+    swapped = lax.rev(lax.bitcast_convert_type(self, _UINT8), (self.ndim,))
+    return lax.bitcast_convert_type(swapped, self.dtype)
+
+
+def _view(self: Any, dtype: Any = None, type: None = None) -> Array:
+    """The bits of the array read as another dtype; the last axis changes with its width."""
+    if type is not None:
+        raise NotImplementedError("view takes no array class; it takes a dtype")
+    if dtype is None:
+        return self
+    wanted = dtypes.check_user_dtype(dtype, "view")
+    have, want = dtypes.itemsize_bits(self.dtype), dtypes.itemsize_bits(wanted)
+    if self.ndim == 0:
+        if have != want:
+            raise ValueError(f"view of a scalar keeps the width: {self.dtype} is not {wanted}")
+        return lax.squeeze(_view(lax.expand_dims(self, (0,)), wanted), (0,))
+    if self.shape[-1] * have % want:
+        raise ValueError(
+            f"view of shape {self.shape} and {self.dtype} as {wanted} needs a last axis that"
+            f" divides into elements of {want} bits"
+        )
+    if self.dtype == wanted:
+        return self
+    return _reinterpret(self, wanted, have, want)
+
+
+def _reinterpret(x: Any, dtype: Any, have: int, want: int) -> Any:
+    if kind_of(x.dtype) == BOOL:
+        return _view(convert_operand(x, _UINT8), dtype)
+    if kind_of(x.dtype) == COMPLEX:
+        parts = manipulation.stack([lax.real(x), lax.imag(x)], -1)
+        flat = lax.reshape(parts, (*x.shape[:-1], 2 * x.shape[-1]))
+        return _view(flat, dtype)
+    if kind_of(dtype) == BOOL:
+        return as_array(convert_operand(_view(x, _UINT8), dtype))
+    if kind_of(dtype) == COMPLEX:
+        parts = _view(x, dtypes.to_floating_dtype(dtype))
+        return lax.complex(parts[..., 0::2], parts[..., 1::2])
+    if have < want:
+        factor = want // have
+        grouped = lax.reshape(x, (*x.shape[:-1], x.shape[-1] // factor, factor))
+        return lax.bitcast_convert_type(grouped, dtype)
+    out = lax.bitcast_convert_type(x, dtype)
+    if have == want:
+        return out
+    return lax.reshape(out, (*out.shape[:-2], out.shape[-2] * out.shape[-1]))
+
+
+def _array_namespace(self: Any, *, api_version: str | None = None) -> Any:
+    """The module of functions for arrays: this room."""
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+        raise ValueError(f"version {api_version!r} of the array API is not supported")
+    return sys.modules[__package__]  # type: ignore[index]
+
+
+def _array_module(self: Any, types: Any) -> Any:
+    if all(issubclass(t, (Array, np.ndarray)) for t in types):
+        return sys.modules[__package__]  # type: ignore[index]
+    return NotImplemented
+
+
+_METHODS: dict[str, Callable[..., Any]] = {
+    "all": reductions.all,
+    "any": reductions.any,
+    "argmax": reductions.argmax,
+    "argmin": reductions.argmin,
+    "argpartition": sorting.argpartition,
+    "argsort": sorting.argsort,
+    "astype": _astype,
+    "byteswap": _byteswap,
+    "choose": index_functions.choose,
+    "clip": reductions.clip,
+    "compress": _compress,
+    "conj": unary.conjugate,
+    "conjugate": unary.conjugate,
+    "copy": _copy,
+    "cumprod": reductions.cumprod,
+    "cumsum": reductions.cumsum,
+    "diagonal": matrices.diagonal,
+    "dot": contraction.dot,
+    "flatten": manipulation.ravel,
+    "max": reductions.max,
+    "mean": reductions.mean,
+    "min": reductions.min,
+    "nonzero": index_functions.nonzero,
+    "prod": reductions.prod,
+    "ptp": reductions.ptp,
+    "ravel": manipulation.ravel,
+    "repeat": rearranging.repeat,
+    "reshape": _reshape,
+    "round": unary.round,
+    "searchsorted": sorting.searchsorted,
+    "sort": sorting.sort,
+    "squeeze": manipulation.squeeze,
+    "std": reductions.std,
+    "sum": reductions.sum,
+    "swapaxes": manipulation.swapaxes,
+    "take": index_functions.take,
+    "to_device": _to_device,
+    "trace": matrices.trace,
+    "transpose": _transpose,
+    "var": reductions.var,
+    "view": _view,
+    "__abs__": lambda self: unary.absolute(self),
+    "__neg__": lambda self: lax.neg(self),
+    "__pos__": lambda self: self,
+    "__invert__": lambda self: lax.bitwise_not(self),
+    "__round__": _round_number,
+    "__contains__": _contains,
+    "__getitem__": indexing.getitem,
+    "__setitem__": _setitem,
+    "__array_namespace__": _array_namespace,
+    "__array_module__": _array_module,
 }
-COMPARE = {
-    "eq": ufuncs.equal,
-    "ne": ufuncs.not_equal,
-    "lt": ufuncs.less,
-    "le": ufuncs.less_equal,
-    "gt": ufuncs.greater,
-    "ge": ufuncs.greater_equal,
+_PROPERTIES: dict[str, Callable[..., Any]] = {
+    "T": manipulation.transpose,
+    "mT": manipulation.matrix_transpose,
+    "real": unary.real,
+    "imag": unary.imag,
+    "flat": manipulation.ravel,
+    "at": IndexUpdateHelper,
 }
 
 
 def methods() -> dict[str, Any]:
     """Operators, methods and properties by name."""
-    table: dict[str, Any] = {}
-    for name, function in BINARY.items():
-        table[f"__{name}__"] = _binary(f"__{name}__", function)
-        table[f"__r{name}__"] = _reflected(f"__r{name}__", function)
-    for name, function in COMPARE.items():
-        table[f"__{name}__"] = _binary(f"__{name}__", function)
-    table["__neg__"] = _unary(unary.negative)
-    table["__pos__"] = _unary(unary.positive)
-    table["__abs__"] = _unary(unary.absolute)
-    table["__invert__"] = _unary(unary.invert)
-    table["__getitem__"] = indexing.getitem
-    table["__setitem__"] = _setitem
-    table["at"] = property(IndexUpdateHelper)
-    table["astype"] = creation.astype
-    table["copy"] = creation.copy
-    table["conj"] = table["conjugate"] = unary.conjugate
-    table["real"] = property(unary.real)
-    table["imag"] = property(unary.imag)
-    table["reshape"] = _reshape
+    table: dict[str, Any] = dict(_METHODS)
+    for name, (symbol, function, refused) in _ARITHMETIC.items():
+        table[f"__{name}__"], table[f"__r{name}__"] = _binary(name, symbol, function, refused)
+    for name, (symbol, function, refused) in _COMPARISONS.items():
+        table[f"__{name}__"], _ = _binary(name, symbol, function, refused)
+    for name, function in _PROPERTIES.items():
+        table[name] = property(function)
     return table
-
-
-def _reshape(self: Any, *args: Any, order: str = "C", out_sharding: Any = None) -> Any:
-    shape = args[0] if len(args) == 1 and not isinstance(args[0], int) else args
-    return lax.reshape(self, tuple(shape))

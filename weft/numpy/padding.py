@@ -13,7 +13,7 @@ from weft.numpy.broadcasting import broadcast_to
 from weft.numpy.creation import asarray, empty_like
 from weft.numpy.indexing import getitem
 from weft.numpy.manipulation import flip, reshape, squeeze
-from weft.numpy.promotion import concrete, convert_operand, ensure_array
+from weft.numpy.promotion import concrete, convert_operand, convert_staged, ensure_array
 from weft.numpy.ranges import linspace
 from weft.numpy.reductions import amax, amin, mean
 from weft.numpy.statistics import median
@@ -77,7 +77,7 @@ def pad(
 
 def _pad(x: Any, widths: Widths, mode: str, options: dict[str, Any]) -> Any:
     if mode == "constant":
-        return _pad_constant(x, widths, asarray(options.get("constant_values", 0)))
+        return _pad_constant(x, widths, options.get("constant_values", 0))
     if mode == "linear_ramp":
         ends = _pairs(options.get("end_values", 0), x.ndim, "end_values")
         return _pad_ramp(x, widths, ends)
@@ -135,7 +135,10 @@ def _repeated(x: Any, count: int, axis: int) -> Any:
 
 
 def _pad_constant(x: Any, widths: Widths, values: Any) -> Any:
-    values = convert_operand(values, x.dtype, dtypes.is_weakly_typed(x))
+    weak = dtypes.is_weakly_typed(x)
+    if isinstance(values, (list, tuple)):
+        values = asarray(values)
+    values = convert_staged(values, x.dtype, weak)
     config = [(low, high, 0) for low, high in widths]
     if np.ndim(values) == 0:
         return lax.pad(x, values, config)
@@ -238,7 +241,7 @@ def _pad_empty(x: Any, widths: Widths) -> Any:
 
 
 def _pad_by_function(x: Any, widths: Widths, function: Any, options: dict[str, Any]) -> Any:
-    padded = _pad_constant(x, widths, asarray(0))
+    padded = _pad_constant(x, widths, 0)
     for axis, pair in enumerate(widths):
         padded = apply_along_axis(function, axis, padded, pair, axis, options)
     return padded

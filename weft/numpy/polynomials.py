@@ -22,8 +22,6 @@ from weft.numpy.promotion import (
     as_array,
     check_arraylike,
     concrete,
-    convert_operand,
-    ensure_array,
     ensure_arrays,
     promote_dtypes,
     promote_dtypes_inexact,

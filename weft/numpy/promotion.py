@@ -15,10 +15,12 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import errors, knobs
+from weft.base.source import stack_level
 from weft.core.array import Array
 from weft.core.jaxpr import Literal
 from weft.core.staging import StagingTrace
 from weft.core.trace import Tracer, box, state, typeof
+from weft.lax.shape import broadcast_shapes
 from weft.prims.convert import convert_element_type_p, convert_values
 from weft.prims.families import COMPLEX, FLOAT, NUMBER, kind_of, scalar
 from weft.prims.shape import broadcast_in_dim
@@ -44,7 +46,7 @@ def check_arraylike(name: str, *args: Any, emit_warning: bool = False) -> None:
             message += "; wrap it in jnp.array(...)"
         if not emit_warning:
             raise TypeError(message)
-        warnings.warn(message, DeprecationWarning, stacklevel=3)
+        warnings.warn(message, DeprecationWarning, stacklevel=stack_level())
 
 
 def unwrapped(x: Any) -> Any:
@@ -118,7 +120,7 @@ def convert_operand(x: Any, dtype: Any, weak: bool = False) -> Any:
             return _bind_conversion(x, dtype, weak)
         if not isinstance(x, Tracer):
             return _known_scalar(np.asarray(x), dtype, weak)
-        written = getattr(x, "var", None)
+        written = getattr(x, "_var", None)
         if type(written) is Literal:
             return _known_scalar(np.asarray(written.val, aval.dtype), dtype, weak)
         return _bind_conversion(x, dtype, weak)
@@ -207,6 +209,7 @@ def promote_shapes(name: str, *args: Any) -> list[Any]:
         return list(args)
     if knobs.thread.numpy_rank_promotion != "allow":
         report_rank_promotion(name, shapes)
+    broadcast_shapes(*shapes)
     rank = max(ranks)
     return [_raise_rank(x, s, rank) for x, s in zip(args, shapes, strict=True)]
 
@@ -228,7 +231,7 @@ def report_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
     )
     if mode == "raise":
         raise ValueError(message)
-    warnings.warn(message, stacklevel=4)
+    warnings.warn(message, stacklevel=stack_level())
 
 
 # --- both -----------------------------------------------------------------------------------------

@@ -597,8 +597,8 @@ def histogram2d(
 
     >>> import weft.numpy as jnp
     >>> jnp.histogram2d(jnp.arange(4.0), jnp.arange(4.0), bins=2)[0]
-    Array([[2., 0.],
-           [0., 2.]], dtype=float32)
+    Array([[2, 0],
+           [0, 2]], dtype=int32)
     """
     x, y = ensure_arrays("histogram2d", x, y)
     count = len(bins) if np.ndim(bins) or isinstance(bins, (list, tuple)) else 1
@@ -620,7 +620,7 @@ def histogramdd(
 
     >>> import weft.numpy as jnp
     >>> jnp.histogramdd(jnp.ones((3, 2)), bins=1)[0]
-    Array([[3.]], dtype=float32)
+    Array([[3]], dtype=int32)
     """
     x, weights = _samples(sample, weights)
     dims = x.shape[1]

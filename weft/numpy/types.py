@@ -1,7 +1,8 @@
-"""Scalar types, constants and questions about dtypes, under NumPy's names."""
+"""Scalar types, constants, and questions about dtypes and objects, under NumPy's names."""
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 import ml_dtypes
@@ -32,6 +33,10 @@ class _ScalarMeta(type):
 
     dtype: np.dtype
 
+    @property
+    def __numpy_dtype__(cls) -> np.dtype:
+        return cls.dtype
+
     def __hash__(cls) -> int:
         return hash(cls.dtype.type)
 
@@ -43,7 +48,7 @@ class _ScalarMeta(type):
     def __ne__(cls, other: Any) -> bool:
         return not cls == other
 
-    def __call__(cls, x: Any = 0) -> Any:  # type: ignore[override]
+    def __call__(cls, x: Any) -> Any:  # type: ignore[override]
         return asarray(x, dtype=cls.dtype)
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -92,3 +97,50 @@ def result_type(*args: Any) -> Any:
     dtype('float32')
     """
     return dtypes.result_type(*args)
+
+
+can_cast = np.can_cast
+get_printoptions, set_printoptions = np.get_printoptions, np.set_printoptions
+printoptions, iterable = np.printoptions, np.iterable
+array_repr, array_str = np.array_repr, np.array_str
+
+
+def iscomplexobj(x: Any) -> builtins.bool:
+    """Whether an object is complex, or an array of complex numbers.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.iscomplexobj(jnp.array([1j]))
+    True
+    """
+    if isinstance(x, (complex, np.complexfloating)):
+        return True
+    if x is None or isinstance(x, (builtins.bool, int, float, str, np.generic)):
+        return False
+    kind = x.dtype if hasattr(x, "dtype") else asarray(x).dtype
+    return dtypes.issubdtype(kind, np.complexfloating)
+
+
+def isrealobj(x: Any) -> builtins.bool:
+    """Whether an object is neither complex nor an array of complex numbers.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.isrealobj(jnp.array([1j]))
+    False
+    """
+    return not iscomplexobj(x)
+
+
+def isscalar(element: Any) -> builtins.bool:
+    """Whether an object is a number or an array without dimensions.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.isscalar(jnp.float32(1)), jnp.isscalar(jnp.ones(1))
+    (True, False)
+    """
+    if np.isscalar(element):
+        return True
+    if isinstance(element, (np.ndarray, Array)):
+        return element.ndim == 0
+    if hasattr(element, "__jax_array__"):
+        return asarray(element).ndim == 0
+    return False

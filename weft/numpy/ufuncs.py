@@ -657,11 +657,6 @@ def _logaddexp2_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     return out, lax.add(lax.mul(t1, share(x1)), lax.mul(t2, share(x2)))
 
 
-def _same_shapes(x: Any, y: Any) -> tuple[Any, Any]:
-    shape = lax.broadcast_shapes(np.shape(x), np.shape(y))
-    return expand_to(x, shape), expand_to(y, shape)
-
-
 def logaddexp(x1: Any, x2: Any, /) -> Array:
     """``log(exp(x1) + exp(x2))`` without overflow.
 
@@ -669,7 +664,7 @@ def logaddexp(x1: Any, x2: Any, /) -> Array:
     >>> f"{jnp.logaddexp(0.0, 0.0):.4f}"
     '0.6931'
     """
-    return _logaddexp(*_same_shapes(*promote_args_inexact("logaddexp", x1, x2)))
+    return _logaddexp(*promote_args_inexact("logaddexp", x1, x2))
 
 
 def logaddexp2(x1: Any, x2: Any, /) -> Array:
@@ -679,10 +674,15 @@ def logaddexp2(x1: Any, x2: Any, /) -> Array:
     >>> jnp.logaddexp2(1.0, 1.0).item()
     2.0
     """
-    return _logaddexp2(*_same_shapes(*promote_args_inexact("logaddexp2", x1, x2)))
+    return _logaddexp2(*promote_args_inexact("logaddexp2", x1, x2))
 
 
 # --- divisors -------------------------------------------------------------------------------------
+
+
+def _same_shapes(x: Any, y: Any) -> tuple[Any, Any]:
+    shape = lax.broadcast_shapes(np.shape(x), np.shape(y))
+    return expand_to(x, shape), expand_to(y, shape)
 
 
 def _gcd_step(pair: tuple[Any, Any]) -> tuple[Any, Any]:

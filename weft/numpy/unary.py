@@ -9,7 +9,7 @@ import numpy as np
 from weft import dtypes, lax
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
-from weft.core.trace import typeof
+from weft.core.trace import Tracer, typeof
 from weft.numpy.broadcasting import choose_where, filled, full_of
 from weft.numpy.promotion import (
     as_array,
@@ -447,6 +447,8 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Array:
     if out is not None:
         raise NotImplementedError("round has no out argument: arrays are immutable")
     x = ensure_array("round", a)
+    if isinstance(decimals, Tracer):
+        raise ValueError("round needs a concrete number of decimals, got a traced value")
     places = decimals.__index__()
     dtype, kind = x.dtype, _kind(x)
     if kind & INTEGER:

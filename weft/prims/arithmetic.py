@@ -348,7 +348,9 @@ class IntegerPow(Elementwise):
     def d0(self, g: Any, out: Any, x: Any, *, y: int) -> Any:
         if y == 0:
             return Zero.from_primal(x)
-        return mul(g, mul(const(x, y), integer_pow(x, y - 1)))
+        if y == 1:
+            return g
+        return mul(g, mul(const(x, y), x if y == 2 else integer_pow(x, y - 1)))
 
     def lower(self, k: Any, x: Any, *, y: int) -> Any:
         if y == 0:
@@ -397,12 +399,13 @@ class Abs(Elementwise):
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         if kind_of(typeof(x).dtype) == COMPLEX:
+            mirrored = conj(x)
             size = lookup("convert_element_type").bind(
                 out, new_dtype=typeof(x).dtype, weak_type=False, sharding=None
             )
             zero = eq(size, const(x, 0))
             one = broadcast_to(const(x, 1), np.shape(x))
-            return real(mul(g, div(conj(x), select_n(zero, size, one))))
+            return real(mul(g, div(mirrored, select_n(zero, size, one))))
         return select_n(ge(x, const(x, 0)), neg(g), g)
 
 

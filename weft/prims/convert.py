@@ -13,7 +13,7 @@ from weft.core.batching import AxisData, moveaxis
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.prims.arithmetic import is_inexact
-from weft.prims.families import BOOL, COMPLEX, FLOAT, INTEGER, kind_of
+from weft.prims.families import BOOL, COMPLEX, EXTENDED, FLOAT, INTEGER, kind_of
 
 
 def convert_values(x: np.ndarray, dtype: Any) -> np.ndarray:
@@ -52,6 +52,8 @@ class ConvertElementType(Primitive):
         return k.cast(x, new_dtype)
 
     def shape(self, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any) -> ShapedArray:
+        if kind_of(x.dtype) == EXTENDED or kind_of(new_dtype) == EXTENDED:
+            raise ValueError(f"cannot convert an array of dtype {x.dtype} to {new_dtype}")
         return ShapedArray(x.shape, new_dtype, weak_type)
 
     @staticmethod

@@ -13,7 +13,7 @@ from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front, broadcast_axis, moveaxis
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
-from weft.core.trace import typeof
+from weft.core.trace import box, typeof
 
 BOOL, UINT, INT, FLOAT, COMPLEX, EXTENDED = 1, 2, 4, 8, 16, 32
 INTEGER = UINT | INT
@@ -78,12 +78,20 @@ def scalar(dtype: Any, value: Any) -> Any:
     found = _scalars.get(key)
     if found is None:
         try:
-            found = np.asarray(value, dtype)[()]
+            found = _element(dtype, value)
         except OverflowError:
             return _wrapped(dtype, value)
         if len(_scalars) < 4096:
             _scalars[key] = found
     return found
+
+
+def _element(dtype: Any, value: Any) -> Any:
+    if not isinstance(dtype, dtypes.ExtendedDType):
+        return np.asarray(value, dtype)[()]
+    # All the numbers that one element is made of are ``value``.
+    parts = np.full(dtype.physical_shape, value, dtype.physical_dtype).reshape(-1)
+    return box(parts.view(dtype.storage).reshape(()), ShapedArray((), dtype))
 
 
 def _wrapped(dtype: Any, value: int) -> Any:

@@ -537,7 +537,9 @@ class _Windows:
     def read(self, x: Any) -> Any:
         """The windows of ``x``, arranged like the updates."""
         sizes = window_sizes(len(typeof(x).shape), self.updates.shape, self.numbers)
-        return gather(x, self.indices, gather_numbers(self.numbers), sizes)
+        # Windows that are dropped may be read anywhere; those moved inside, where they are.
+        mode = CLIP if self.mode is CLIP else None
+        return gather(x, self.indices, gather_numbers(self.numbers), sizes, mode=mode)
 
     def totals(self, target: Any, amounts: Any) -> Any:
         """For each element of the updates, the sum of the amounts that meet at its place."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,7 +123,7 @@ def keys_of(words: np.ndarray, impl: PRNGImpl) -> np.ndarray:
     """Stored keys of given words."""
     storage = key_type(impl).storage
     ndim = words.ndim - len(impl.key_shape)
-    flat = np.ascontiguousarray(words, UINT32).reshape(*words.shape[:ndim], -1)
+    flat = np.ascontiguousarray(words, UINT32).reshape(*words.shape[:ndim], prod(impl.key_shape))
     return flat.view(storage).reshape(words.shape[:ndim])
 
 

@@ -173,9 +173,10 @@ class Reshape(Primitive):
     def pull(
         self, index: Any, x: Any, out: Any, *, new_sizes: Any, dimensions: Any, sharding: Any
     ) -> Any:
-        if dimensions is not None:
-            return None
         return reshaped_index(index, out.shape, x.shape)
+
+    def fuses(self, params: Any) -> bool:
+        return params["dimensions"] is None
 
 
 class Squeeze(Primitive):

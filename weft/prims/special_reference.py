@@ -123,24 +123,6 @@ def erfc(x: Array) -> Array:
     )
 
 
-def _erf_inv_tail(x: Array) -> Array:
-    size = np.abs(x)
-    w = np.sqrt(-np.log((1.0 - size) * (1.0 + size)))
-    middle = polynomial((w - 1.7046093304103172) / 0.7953906695896828, tables.ERF_INV_MIDDLE)
-    tail = polynomial((w - 4.26) / 1.76, tables.ERF_INV_TAIL)
-    value = w * np.where(w <= 2.5, middle, tail)
-    return np.copysign(np.where(size == 1.0, np.inf, value), x)
-
-
-@in_double
-def erf_inv(x: Array) -> Array:
-    def centre(v: Array) -> Array:
-        return v * polynomial((v * v - 0.28125) / 0.28125, tables.ERF_INV_CENTRE)
-
-    size = np.abs(x)
-    return piecewise([(size <= 0.75, centre), (size <= 1.0, _erf_inv_tail)], x)
-
-
 # The gamma family.
 
 

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
-from weft.core.array import Array
 from weft.core.trace import typeof
 from weft.lax.shape import canonical_shape
-from weft.numpy.promotion import promote_dtypes
 from weft.prims.families import const as const
+from weft.prims.families import scalar
 from weft.prims.random import random_bits_p
 
 _KINDS = {
@@ -102,14 +101,8 @@ def broadcast(x: Any, shape: tuple[int, ...]) -> Any:
     return lax.broadcast_in_dim(x, shape, tuple(range(first, len(shape))))
 
 
-def where(mask: Any, x: Any, y: Any) -> Any:
-    """``x`` where the mask holds, else ``y``; all broadcast against each other."""
-    x, y = promote_dtypes(x, y)
-    shape = lax.broadcast_shapes(*map(np.shape, (mask, x, y)))
-    mask = mask if not np.shape(mask) else broadcast(mask, shape)
-    return lax.select(mask, broadcast(x, shape), broadcast(y, shape))
-
-
-def converted(x: Any, dtype: Any) -> Array:
-    """``x`` as an array of a dtype."""
+def converted(x: Any, dtype: Any) -> Any:
+    """``x`` in a dtype; numbers of Python at once, also while something is traced."""
+    if isinstance(x, (bool, int, float, complex)):
+        return scalar(dtype, x)
     return lax.convert_element_type(x, dtype)

@@ -22,7 +22,6 @@ from weft.random.arguments import (
     const,
     placed,
     unpack,
-    where,
 )
 from weft.random.distributions import uniform
 from weft.random.keys import check_key, split_key
@@ -53,7 +52,7 @@ def geometric(
 def _geometric(key: Any, p: Any, shape: Any, dtype: Any) -> Any:
     (p,) = promote_dtypes_inexact(p)
     u = uniform(key, shape, p.dtype)
-    log_u = lax.log(where(u == 0, 1, u))
+    log_u = lax.log(jnp.where(u == 0, 1, u))
     log_failure = broadcast(lax.log1p(lax.neg(p)), shape)
     trials = lax.floor(lax.div(log_u, log_failure)) + 1
     return lax.convert_element_type(trials, dtype)
@@ -140,9 +139,11 @@ def _poisson_rejection(key: Any, lam: Any, shape: Any, dtype: Any, limit: Any) -
         t = -lam + k * log_lam - lax.lgamma(k + 1)
         inside = (u_shifted >= 0.07) & (v <= v_r)
         outside = (k < 0) | ((u_shifted < 0.013) & (v > u_shifted))
-        accept = inside | (~outside & (s <= t))
+        below = s <= t
+        accept = inside | (~outside & below)
         k_out = lax.select(accept, k, k_out)
-        return i + 1, k_out, accepted | accept, key
+        accepted = accepted | accept
+        return i + 1, k_out, accepted, key
 
     def goes_on(carry: Any) -> Any:
         return _any(~carry[2]) & (carry[0] < limit)
@@ -218,13 +219,14 @@ def _binomial_inversion(
         subkey, key = unpack(split_key(key))
         successes = lax.select(trials <= count, successes + 1, successes)
         u = uniform(subkey, shape, prob.dtype)
-        return i + 1, successes, trials + lax.ceil(lax.log(u) / log_failure), key
+        trials = trials + lax.ceil(lax.log(u) / log_failure)
+        return i + 1, successes, trials, key
 
     def goes_on(carry: Any) -> Any:
         return _any(carry[2] <= count) & (carry[0] < limit)
 
-    zero = lax.full_like(prob, 0, prob.dtype, shape)
-    successes = lax.while_loop(goes_on, step, (0, zero, zero, key))[1]
+    zeros = [lax.full_like(prob, 0, prob.dtype, shape) for _ in range(2)]
+    successes = lax.while_loop(goes_on, step, (0, *zeros, key))[1]
     return lax.convert_element_type(successes - 1, dtype)
 
 
@@ -278,9 +280,11 @@ def _btrs(key: Any, count: Any, prob: Any, shape: Any, dtype: Any, limit: Any) -
             - _stirling_tail(k)
             - _stirling_tail(count - k)
         )
-        accept = inside | (~outside & (v <= bound))
+        below = v <= bound
+        accept = inside | (~outside & below)
         k_out = lax.select(accept, k, k_out)
-        return i + 1, k_out, accepted | accept, key
+        accepted = accepted | accept
+        return i + 1, k_out, accepted, key
 
     def goes_on(carry: Any) -> Any:
         return _any(~carry[2]) & (carry[0] < limit)
@@ -314,7 +318,7 @@ def multinomial(
     # One outcome after the other, each among the trials and the probability that are left.
     p = jnp.moveaxis(p, -1, 0)
     left = lax.cumsum(p, 0, reverse=True)
-    ratios = p / where(left == 0, 1, left)
+    ratios = p / jnp.where(left == 0, 1, left)
     keys = split_key(key, ratios.shape[0])
     _, counts = lax.scan(step, n, (ratios, keys), unroll=unroll)
     counts = jnp.moveaxis(counts, 0, -1)

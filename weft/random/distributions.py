@@ -17,6 +17,7 @@ from weft.random.arguments import (
     check_dtype,
     check_shape,
     const,
+    converted,
     placed,
     random_bits,
     unpack,
@@ -63,8 +64,8 @@ def uniform(
 
 @jit(static_argnums=(3, 4))
 def _uniform(key: Any, minval: Any, maxval: Any, shape: Any, dtype: Any) -> Any:
-    minval = lax.broadcast_to_rank(lax.convert_element_type(minval, dtype), len(shape))
-    maxval = lax.broadcast_to_rank(lax.convert_element_type(maxval, dtype), len(shape))
+    bounds = [lax.convert_element_type(x, dtype) for x in (minval, maxval)]
+    minval, maxval = (lax.broadcast_to_rank(x, len(shape)) for x in bounds)
     info = dtypes.finfo(dtype)
     if info.bits not in _UNSIGNED:
         raise TypeError(f"uniform gives floats of 8, 16, 32 or 64 bits, not dtype {dtype}")
@@ -221,7 +222,7 @@ def bernoulli(
     if not dtypes.issubdtype(dtype, np.floating):
         raise TypeError(f"bernoulli takes a probability of floating dtype, got {dtype}")
     shape = broadcast_shape("bernoulli", shape, p)
-    p = lax.convert_element_type(p, dtype)
+    p = converted(p, dtype)
     return placed(_bernoulli(key, p, shape, mode), out_sharding)
 
 

@@ -141,9 +141,7 @@ def _f(key: Any, dfnum: Any, dfden: Any, shape: Any, dtype: Any) -> Any:
     key_below, key_above = unpack(split_key(key))
     above = chisquare(key_above, dfnum, shape, dtype)
     below = chisquare(key_below, dfden, shape, dtype)
-    return lax.div(
-        lax.div(above, broadcast(dfnum, shape)), lax.div(below, broadcast(dfden, shape))
-    )
+    return lax.div(above / dfnum, below / dfden)
 
 
 def t(

@@ -11,6 +11,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import knobs
+from weft.base.source import stack_level
 from weft.core.array import Array
 from weft.core.trace import typeof
 from weft.numpy.creation import asarray
@@ -104,9 +105,11 @@ def _complain_of_raw(name: str) -> None:
     if mode == "error":
         raise ValueError(f"{message}, or set legacy_prng_key='allow'")
     if mode == "warn":
-        warnings.warn(f"{message}, or set legacy_prng_key='allow'", UserWarning, stacklevel=5)
+        warnings.warn(
+            f"{message}, or set legacy_prng_key='allow'", UserWarning, stacklevel=stack_level()
+        )
     elif knobs.thread.enable_custom_prng:
-        warnings.warn(message, FutureWarning, stacklevel=5)
+        warnings.warn(message, FutureWarning, stacklevel=stack_level())
 
 
 def as_given(keys: Any, raw: bool) -> Any:
@@ -129,7 +132,10 @@ def _from_seed(name: str, seed: Any, spec: Any) -> Any:
             " for several"
         )
     # Through int64, so that Python integers of more than 32 bits are cut, not refused.
-    seeds = asarray(np.int64(seed) if isinstance(seed, int) else seed)
+    if isinstance(seed, int):
+        seeds = np.int64(seed).astype(dtypes.default_int_dtype())
+    else:
+        seeds = asarray(seed)
     if knobs.thread.random_seed_offset:
         seeds = seeds + knobs.thread.random_seed_offset
     return prims.random_seed_p.bind(seeds, impl=impl)

@@ -26,7 +26,6 @@ from weft.random.arguments import (
     placed,
     random_bits,
     unpack,
-    where,
 )
 from weft.random.distributions import _uniform, uniform
 from weft.random.keys import check_key, split_key
@@ -78,8 +77,8 @@ def _randint(key: Any, minval: Any, maxval: Any, shape: Any, dtype: Any) -> Any:
     )
     top = np.array(dtypes.iinfo(dtype).max, dtype)
     above = lax.gt(maxval, _clipped(jnp.asarray(top), maxval.dtype))
-    minval = lax.broadcast_to_rank(_clipped(minval, dtype), len(shape))
-    maxval = lax.broadcast_to_rank(_clipped(maxval, dtype), len(shape))
+    bounds = [_clipped(x, dtype) for x in (minval, maxval)]
+    minval, maxval = (lax.broadcast_to_rank(x, len(shape)) for x in bounds)
     nbits = dtypes.iinfo(dtype).bits
     high, low = (random_bits(k, nbits, shape) for k in unpack(split_key(key)))
     unsigned = np.dtype(f"uint{nbits}")
@@ -259,7 +258,7 @@ def _gumbel(key: Any, shape: Any, dtype: Any, mode: str) -> Any:
     if mode == "highest" and dtype == np.float32:
         return _gumbel_of_64_bits(key, shape)
     high, low = unpack(_uniform(key, 0.0, 1.0, (2, *shape), dtype))
-    x = where(high >= 0.5, high, high + 2.0**-info.nmant * low + info.tiny)
+    x = jnp.where(high >= 0.5, high, high + 2.0**-info.nmant * low + info.tiny)
     return lax.neg(lax.log(lax.neg(lax.log1p(lax.neg(x)))))
 
 
@@ -275,10 +274,10 @@ def _gumbel_of_64_bits(key: Any, shape: tuple[int, ...]) -> Any:
         inverted, lax.concatenate([lax.expand_dims(x, (0,)) for x in (carry, ones)], 0)
     )
     lower_half = lax.lt(bits[0], word(1 << 31))
-    x = _float_of_words(where(lower_half, bits, negated))
+    x = _float_of_words(jnp.where(lower_half, bits, negated))
     left = lax.neg(lax.log(lax.neg(lax.log1p(lax.neg(x)))))
     right = lax.neg(lax.log(lax.neg(lax.log(x))))
-    return where(lower_half, left, right)
+    return jnp.where(lower_half, left, right)
 
 
 def _float_of_words(bits: Any) -> Any:
@@ -286,14 +285,15 @@ def _float_of_words(bits: Any) -> Any:
     word = np.uint32
     high_zeros, low_zeros = unpack(lax.clz(bits))
     high, low = unpack(bits)
-    shifted = where(
+    leading = lax.shift_left(high, high_zeros)
+    following = jnp.where(
         lax.eq(high_zeros, word(32)),
         lax.shift_left(low, low_zeros),
         lax.shift_right_logical(low, lax.sub(word(32), high_zeros)),
     )
-    mantissa = lax.bitwise_or(lax.shift_left(high, high_zeros), shifted)
+    mantissa = lax.bitwise_or(leading, following)
     mantissa = lax.bitwise_and(lax.shift_right_logical(mantissa, word(8)), word((1 << 23) - 1))
-    zeros = where(lax.eq(high_zeros, word(32)), lax.add(word(32), low_zeros), high_zeros)
+    zeros = jnp.where(lax.eq(high_zeros, word(32)), lax.add(word(32), low_zeros), high_zeros)
     exponent = lax.shift_left(lax.sub(word(126), zeros), word(23))
     exponent = lax.bitwise_and(exponent, word((1 << 30) - (1 << 22)))
     return lax.bitcast_convert_type(lax.bitwise_or(exponent, mantissa), np.float32)

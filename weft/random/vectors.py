@@ -61,8 +61,9 @@ def _multivariate_normal(key: Any, mean: Any, cov: Any, shape: Any, dtype: Any, 
         shape = lax.broadcast_shapes(mean.shape[:-1], cov.shape[:-2])
     else:
         check_fits("multivariate_normal", shape, mean.shape[:-1], cov.shape[:-2])
+    factor = _factor(cov, method)
     samples = normal(key, shape + mean.shape[-1:], dtype)
-    return mean + jnp.einsum("...ij,...j->...i", _factor(cov, method), samples)
+    return mean + jnp.einsum("...ij,...j->...i", factor, samples)
 
 
 def _factor(cov: Any, method: str) -> Any:
@@ -102,7 +103,7 @@ def dirichlet(
 def _dirichlet(key: Any, alpha: Any, shape: Any, dtype: Any) -> Any:
     alpha = lax.convert_element_type(alpha, dtype)
     logs = loggamma(key, alpha, shape + np.shape(alpha)[-1:], dtype)
-    top = jnp.max(logs, axis=-1, keepdims=True)
+    top = jnp.max(logs, axis=-1, keepdims=True, initial=-np.inf)
     scaled = lax.exp(logs - lax.stop_gradient(top))
     return scaled / jnp.sum(scaled, axis=-1, keepdims=True)
 

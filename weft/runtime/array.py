@@ -70,9 +70,6 @@ class ArrayImpl(Array):
             return value.astype(dtype)
         return value.copy() if copy else value
 
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        raise AttributeError("filled by the NumPy room")
-
     def __buffer__(self, flags: int) -> memoryview:
         return memoryview(self._value)
 
@@ -112,12 +109,12 @@ class ArrayImpl(Array):
     @api_boundary
     def item(self, *args: Any) -> Any:
         """The value of an array of one element, or of the element at an index, as a scalar."""
-        return self._value.item(*args)
+        return self.__array__().item(*args)
 
     @api_boundary
     def tolist(self) -> Any:
         """The values as nested lists of Python scalars."""
-        return self._value.tolist()
+        return self.__array__().tolist()
 
     @api_boundary
     def tobytes(self, order: str = "C") -> bytes:
@@ -155,6 +152,8 @@ class ArrayImpl(Array):
         return oct(self.__index__())
 
     def __format__(self, spec: str) -> str:
+        if isinstance(self.aval.dtype, dtypes.ExtendedDType):
+            return format(repr(self), spec)
         return format(self._value[()] if self.ndim == 0 else self._value, spec)
 
     @api_boundary

@@ -313,7 +313,7 @@ def _sylvester(a: Array, b: Array, c: Array, method: str, tol: Any) -> Array:
     else:
         r, u = complex_schur(a)
         s, v = complex_schur(mH(b))
-        left, right = jnp.diagonal(r), jnp.diagonal(s).conj()
+        left, right = jnp.linalg.eigvals(a), jnp.linalg.eigvals(b)
         inner = _triangular_sylvester(r, mH(s), matmul(matmul(mH(u), c.astype(wide)), v))
         x = matmul(matmul(u, inner), mH(v))
     x = x if c.dtype == wide else x.real

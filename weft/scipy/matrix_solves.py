@@ -15,6 +15,7 @@ import weft.numpy as jnp
 from weft import lax
 from weft.api.batching import vmap
 from weft.api.jit import jit
+from weft.base.source import stack_level
 from weft.core.array import Array
 from weft.lax import linear_solve
 from weft.lax.solves import custom_linear_solve
@@ -37,7 +38,7 @@ def _right_rank(name: str, a: Array, b: Array) -> int:
             f"{name} with a stack of vectors as b of shape {b.shape} will mean matrices: write"
             f" {name}(a, b[..., None]).squeeze(-1)",
             FutureWarning,
-            stacklevel=4,
+            stacklevel=stack_level(),
         )
         return 1
     return 2

@@ -85,7 +85,6 @@ class BatchTrace(Trace):
             return [self.wrap(x, d) for x, d in zip(out, out_dims, strict=True)]
         return self.wrap(out, out_dims)
 
-
     def origin_message(self, x: BatchTracer) -> str:
         """Which function is mapped and which argument ``x`` is, as far as that is known."""
         inner = x.val._origin_msg() if isinstance(x.val, Tracer) else ""

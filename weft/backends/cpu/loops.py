@@ -36,17 +36,35 @@ def block(f: Function, body: list[Any]) -> None:
         elif isinstance(s, Store):
             f.store(s)
         else:
-            f.accumulators[s.symbol] = f.value(s.value)
+            value, so_far = f.value(s.value), f.carried.get(s.symbol)
+            if so_far is not None:
+                value = combine(f, s.op, s.dtype, so_far, value)
+            f.accumulators[s.symbol] = value
 
 
 def loop(f: Function, s: Loop, low: str, high: str) -> None:
-    if any(isinstance(inner, Loop) for inner in s.body):
+    if s.lanes:
+        lanes_loop(f, s, low, high)
+    elif f.in_lanes or any(isinstance(inner, Loop) for inner in s.body):
         outer_loop(f, s, low, high)
     else:
         inner_loop(f, s, low, high)
 
 
-def outer_loop(f: Function, s: Loop, low: str, high: str) -> None:
+def lanes_loop(f: Function, s: Loop, low: str, high: str) -> None:
+    """Iterations side by side, each running the loops inside; single ones for what is left."""
+    f.in_lanes = True
+    span = f.emit(f"sub i64 {high}, {low}")
+    whole = f.emit(f"and i64 {span}, {-f.width}")
+    middle = f.emit(f"add i64 {low}, {whole}")
+    plain = s._replace(lanes=False, carries=())
+    for lanes, first, last in ((f.width, low, middle), (1, middle, high)):
+        f.lanes, f.vector_axis = lanes, s.axis
+        outer_loop(f, plain, first, last, lanes)
+    f.lanes, f.vector_axis, f.in_lanes = 1, None, False
+
+
+def outer_loop(f: Function, s: Loop, low: str, high: str, step: int = 1) -> None:
     """A scalar loop around other loops; its carried reductions go through it."""
     outside = f.known
     f.count += 1
@@ -59,7 +77,7 @@ def outer_loop(f: Function, s: Loop, low: str, high: str) -> None:
     f.label(f"{tag}head")
     f.line(f"%{tag}i = phi i64 [ {low}, %{tag}pre ], [ %{tag}n, %{tag}latch ]")
     for symbol in s.carries:
-        kind = scalar_type(f.reduces[symbol].dtype)
+        kind = f.accumulator_type(symbol)
         f.line(
             f"%{tag}a{symbol} = phi {kind} [ {starts[symbol]}, %{tag}pre ],"
             f" [ %{tag}u{symbol}, %{tag}latch ]"
@@ -71,14 +89,14 @@ def outer_loop(f: Function, s: Loop, low: str, high: str) -> None:
     f.line(f"br label %{tag}latch")
     f.label(f"{tag}latch")
     for symbol in s.carries:
-        kind = scalar_type(f.reduces[symbol].dtype)
+        kind = f.accumulator_type(symbol)
         f.line(f"%{tag}u{symbol} = freeze {kind} {f.accumulators[symbol]}")
-    f.line(f"%{tag}n = add i64 %{tag}i, 1")
+    f.line(f"%{tag}n = add i64 %{tag}i, {step}")
     again = f.emit(f"icmp slt i64 %{tag}n, {high}")
     f.line(f"br i1 {again}, label %{tag}head, label %{tag}exit")
     f.label(f"{tag}exit")
     for symbol in s.carries:
-        kind = scalar_type(f.reduces[symbol].dtype)
+        kind = f.accumulator_type(symbol)
         f.accumulators[symbol] = f.emit(
             f"phi {kind} [ {starts[symbol]}, %{tag}pre ], [ %{tag}u{symbol}, %{tag}latch ]"
         )

@@ -74,6 +74,7 @@ class Function:
         self.known: dict[Any, str] = {}
         self.reduces: dict[int, Reduce] = {}
         self.carried: dict[int, str] = {}
+        self.in_lanes = False
 
     # --- text -------------------------------------------------------------------------------------
 
@@ -123,7 +124,15 @@ class Function:
         """What a reduction starts from: its value so far, or its initial one."""
         reduce = self.reduces[symbol]
         found = self.carried.get(symbol)
-        return self.constant_scalar(reduce.dtype, reduce.initial) if found is None else found
+        if found is not None:
+            return found
+        if self.in_lanes:
+            return self.constant(reduce.dtype, np.asarray(reduce.initial, reduce.dtype).tobytes())
+        return self.constant_scalar(reduce.dtype, reduce.initial)
+
+    def accumulator_type(self, symbol: int) -> str:
+        dtype = self.reduces[symbol].dtype
+        return self.type_of(dtype) if self.in_lanes else scalar_type(dtype)
 
     def splat(self, dtype: np.dtype, name: str) -> str:
         if self.lanes == 1:
@@ -211,7 +220,8 @@ class Function:
         if op == "index":
             return self.position(v.attr)
         if op == "acc":
-            return self.splat(dtype, self.accumulators[v.attr])
+            found = self.accumulators[v.attr]
+            return found if self.in_lanes else self.splat(dtype, found)
         kind = self.type_of(v.args[0].dtype if op in _SIGNED else dtype)
         if op in _SIGNED:
             return self.comparison(v, kind, args)

@@ -67,6 +67,8 @@ def _find(body: list[Any], indices: set[Affine], used: set[str]) -> tuple[Loop, 
 def _compatible(parent: Loop, child: Loop, indices: set[Affine], used: set[str]) -> bool:
     if parent.axis in used or child.axis in used or parent.carries != child.carries:
         return False
+    if parent.lanes:
+        return False
     n = child.extent
     return all(i.coefficient(parent.axis) == n * i.coefficient(child.axis) for i in indices)
 
@@ -79,9 +81,9 @@ def _replace(body: list[Any], parent: Loop, child: Loop) -> list[Any]:
     out = []
     for s in body:
         if s is parent:
-            out.append(Loop(child.axis, parent.extent * child.extent, child.body, child.carries))
+            out.append(child._replace(extent=parent.extent * child.extent))
         elif isinstance(s, Loop):
-            out.append(Loop(s.axis, s.extent, _replace(s.body, parent, child), s.carries))
+            out.append(s._replace(body=_replace(s.body, parent, child)))
         else:
             out.append(s)
     return out
@@ -111,7 +113,7 @@ class _Rewrite:
 
     def statement(self, s: Any) -> Any:
         if isinstance(s, Loop):
-            return Loop(s.axis, s.extent, [self.statement(x) for x in s.body], s.carries)
+            return s._replace(body=[self.statement(x) for x in s.body])
         if isinstance(s, Store):
             return Store(s.buffer, self.index(s.index), self.value(s.value))
         return Reduce(s.symbol, s.op, self.value(s.value), s.dtype, s.initial)

@@ -1,0 +1,287 @@
+"""Universal functions: elementwise functions that can also reduce, accumulate and scatter."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes, lax
+from weft.api.batching import vmap
+from weft.api.staging import eval_shape
+from weft.base.traceback import api_boundary
+from weft.core.array import Array
+from weft.lax.shape import canonical_axis
+from weft.numpy.broadcasting import broadcast_to, choose_where
+from weft.numpy.creation import ones
+from weft.numpy.index_functions import take
+from weft.numpy.indexing import getitem, take_index, update_index
+from weft.numpy.manipulation import append, moveaxis, ravel, reshape
+from weft.numpy.promotion import as_array, check_arraylike, convert_operand, ensure_array
+from weft.numpy.ufuncs import greater, less
+from weft.numpy.vectorizing import vectorize
+
+
+class ufunc:
+    """An elementwise function of scalars made one of arrays, with methods for binary ones.
+
+    >>> import weft.numpy as jnp
+    >>> halfway = jnp.frompyfunc(lambda x, y: (x + y) / 2, nin=2, nout=1)
+    >>> halfway(jnp.arange(2.0), 4.0)
+    Array([2. , 2.5], dtype=float32)
+    >>> jnp.add.reduce(jnp.arange(4)).item()
+    6
+    """
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        /,
+        nin: int,
+        nout: int,
+        *,
+        name: str | None = None,
+        nargs: int | None = None,
+        identity: Any = None,
+        call: Callable[..., Any] | None = None,
+        reduce: Callable[..., Any] | None = None,
+        accumulate: Callable[..., Any] | None = None,
+        at: Callable[..., Any] | None = None,
+        reduceat: Callable[..., Any] | None = None,
+    ) -> None:
+        self.__doc__ = func.__doc__
+        self.__name__ = name or func.__name__
+        self.nin, self.nout = operator.index(nin), operator.index(nout)
+        self.nargs = operator.index(nargs or nin)
+        self.identity = identity
+        self._func = func
+        self._call = vectorize(func) if call is None else call
+        self._reduce, self._accumulate = reduce, accumulate
+        self._at, self._reduceat = at, reduceat
+
+    def _key(self) -> Any:
+        return (self._func, self.__name__, self.identity, self.nin, self.nout, self.nargs)
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ufunc) and self._key() == other._key()
+
+    def __repr__(self) -> str:
+        return f"<jnp.ufunc '{self.__name__}'>"
+
+    @api_boundary
+    def __call__(self, *args: Any, out: None = None, where: None = None) -> Any:
+        if out is not None or where is not None:
+            raise NotImplementedError(
+                f"{self.__name__} has no arguments out and where: arrays are immutable; use"
+                " jnp.where on the result"
+            )
+        return self._call(*args)
+
+    def _need_binary(self, method: str) -> None:
+        if self.nin != 2 or self.nout != 1:
+            raise ValueError(
+                f"{method} is defined for functions of two arguments with one result;"
+                f" {self.__name__} has {self.nin} and {self.nout}"
+            )
+
+    def _refuse_out(self, method: str, out: Any) -> None:
+        if out is not None:
+            raise NotImplementedError(
+                f"{self.__name__}.{method} has no argument out: arrays are immutable"
+            )
+
+    def _result_dtype(self, *args: Any) -> Any:
+        units = [ones((), dtypes.dtype(x)) for x in args]
+        return eval_shape(self._func, *units).dtype
+
+    # --- reduce -----------------------------------------------------------------------------------
+
+    @api_boundary
+    def reduce(
+        self,
+        a: Any,
+        axis: int | None = 0,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Array:
+        """The function applied along an axis, from the first element to the last."""
+        check_arraylike(f"{self.__name__}.reduce", a)
+        self._need_binary("reduce")
+        self._refuse_out("reduce", out)
+        if where is not None:
+            where = ensure_array(f"{self.__name__}.reduce", where)
+            if self.identity is None and initial is None:
+                raise ValueError(
+                    f"{self.__name__}.reduce over a mask needs an initial value: it has no identity"
+                )
+            if where.dtype != np.bool_:
+                raise ValueError(f"where must be boolean, got dtype {where.dtype}")
+        options = {"keepdims": keepdims, "initial": initial, "where": where}
+        rule = self._reduce or self._reduce_by_loop
+        return rule(a, axis=axis, dtype=dtype, **options)
+
+    def _reduce_by_loop(
+        self, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any
+    ) -> Any:
+        x = as_array(a)
+        if isinstance(axis, tuple):
+            raise NotImplementedError(f"{self.__name__}.reduce takes one axis, got {axis}")
+        start = self.identity if initial is None else initial
+        wanted = self._result_dtype(x, x) if dtype is None else dtypes.check_user_dtype(dtype)
+        where = None if where is None else broadcast_to(where, x.shape)
+        kept = (1,) * x.ndim
+        if axis is None:
+            x, place = ravel(x), 0
+            where = None if where is None else ravel(where)
+        else:
+            place = canonical_axis(axis, x.ndim)
+            kept = (*x.shape[:place], 1, *x.shape[place + 1 :])
+        x = convert_operand(moveaxis(x, place, 0), wanted)
+        where = None if where is None else moveaxis(where, place, 0)
+        if x.shape[0] == 0 and start is None:
+            raise ValueError(
+                f"zero-size array to reduction operation {self.__name__} which has no identity"
+            )
+
+        def step(i: Any, total: Any) -> Any:
+            new = self(total, getitem(x, i))
+            return new if where is None else choose_where(getitem(where, i), new, total)
+
+        first = getitem(x, 0) if start is None else convert_operand(start, wanted)
+        total = broadcast_to(first, x.shape[1:])
+        out = lax.fori_loop(int(start is None), x.shape[0], step, total)
+        return reshape(out, kept) if keepdims else out
+
+    # --- accumulate -------------------------------------------------------------------------------
+
+    @api_boundary
+    def accumulate(self, a: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Array:
+        """All results on the way of ``reduce``."""
+        self._need_binary("accumulate")
+        self._refuse_out("accumulate", out)
+        rule = self._accumulate or self._accumulate_by_scan
+        return rule(a, axis=axis, dtype=dtype)
+
+    def _accumulate_by_scan(self, a: Any, axis: Any, dtype: Any) -> Any:
+        x = ensure_array(f"{self.__name__}.accumulate", a)
+        if axis is None or isinstance(axis, tuple):
+            raise ValueError(f"{self.__name__}.accumulate takes one axis, got {axis}")
+        wanted = self._result_dtype(x, x) if dtype is None else dtypes.check_user_dtype(dtype)
+        place = canonical_axis(axis, x.ndim)
+        x = convert_operand(x, wanted)
+        if x.size == 0:
+            return x
+        x = moveaxis(x, place, 0)
+
+        def step(total: Any, row: Any) -> tuple[Any, Any]:
+            new = convert_operand(self(total, row), wanted)
+            return new, new
+
+        first = lax.slice_in_dim(x, 0, 1)
+        _, rest = lax.scan(step, getitem(x, 0), lax.slice_in_dim(x, 1, None))
+        return moveaxis(lax.concatenate([first, rest], 0), 0, place)
+
+    # --- at ---------------------------------------------------------------------------------------
+
+    @api_boundary
+    def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Array:
+        """A copy of an array with the function applied at indices, once for each."""
+        if inplace:
+            raise NotImplementedError(
+                f"arrays are immutable: write a = {self.__name__}.at(a, indices, b, inplace=False)"
+            )
+        others = () if b is None else (b,)
+        rule = self._at or self._at_by_scan
+        return rule(a, indices, *others)
+
+    def _at_by_scan(self, a: Any, indices: Any, *others: Any) -> Any:
+        check_arraylike(f"{self.__name__}.at", a, *others)
+        dtype = self._result_dtype(a, *others)
+        x = as_array(convert_operand(as_array(a), dtype))
+        others = tuple(as_array(convert_operand(as_array(b), dtype)) for b in others)
+        index = indices if isinstance(indices, tuple) else (indices,)
+        shapes = [np.shape(i) for i in index if not isinstance(i, slice)]
+        shape = lax.broadcast_shapes(*shapes) if shapes else ()
+        if not shape:
+            return update_index(x, index, self(take_index(x, index), *others), lax.scatter)
+        count, lead = prod(shape), len(shape)
+        columns = []
+        for b in others:
+            rest = b.shape[lead:]
+            columns.append(reshape(broadcast_to(b, (*shape, *rest)), (count, *rest)))
+        flat = [i if isinstance(i, slice) else ravel(broadcast_to(i, shape)) for i in index]
+
+        def step(i: Any, total: Any) -> Any:
+            place = tuple(p if isinstance(p, slice) else getitem(p, i) for p in flat)
+            new = self(take_index(total, place), *(getitem(c, i) for c in columns))
+            return update_index(total, place, new, lax.scatter)
+
+        return lax.fori_loop(0, count, step, x)
+
+    # --- reduceat and outer -----------------------------------------------------------------------
+
+    @api_boundary
+    def reduceat(
+        self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None
+    ) -> Array:
+        """Reductions of the slices that begin at each of the indices."""
+        self._need_binary("reduceat")
+        self._refuse_out("reduceat", out)
+        rule = self._reduceat or self._reduceat_by_loop
+        return rule(a, indices, axis=axis, dtype=dtype)
+
+    def _reduceat_by_loop(self, a: Any, indices: Any, axis: Any, dtype: Any) -> Any:
+        name = f"{self.__name__}.reduceat"
+        x, starts = ensure_array(name, a), ensure_array(name, indices)
+        if x.ndim == 0 or starts.ndim != 1:
+            raise ValueError(
+                f"{name} takes an array of at least one dimension and a vector of indices, got"
+                f" shapes {x.shape} and {starts.shape}"
+            )
+        if axis is None or isinstance(axis, (tuple, list)):
+            raise ValueError(f"{name} takes one axis, got {axis}")
+        place = canonical_axis(axis, x.ndim)
+        if dtype is not None:
+            x = as_array(convert_operand(x, dtypes.check_user_dtype(dtype)))
+        total = take(x, starts, axis=place)
+        others = [i for i in range(total.ndim) if i != place]
+        bounds = lax.expand_dims(append(starts, x.shape[place]), others)
+        low = lax.slice_in_dim(bounds, 0, -1, axis=place)
+        high = lax.slice_in_dim(bounds, 1, None, axis=place)
+
+        def step(i: Any, total: Any) -> Any:
+            inside = lax.bitwise_and(greater(i, low), less(i, high))
+            row = take(x, lax.expand_dims(i, (0,)), axis=place)
+            return choose_where(inside, self(total, row), total)
+
+        return lax.fori_loop(0, x.shape[place], step, total)
+
+    @api_boundary
+    def outer(self, A: Any, B: Any, /) -> Array:
+        """The function of every element of one array with every element of another."""
+        self._need_binary("outer")
+        check_arraylike(f"{self.__name__}.outer", A, B)
+        x, y = ravel(A), ravel(B)
+        out = vmap(vmap(self, (None, 0)), (0, None))(x, y)
+        return reshape(out, (*np.shape(A), *np.shape(B)))
+
+
+def frompyfunc(
+    func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None
+) -> ufunc:
+    """A universal function made of a function of scalars.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.frompyfunc(lambda x, y: x * y, 2, 1)(jnp.arange(3), 2)
+    Array([0, 2, 4], dtype=int32)
+    """
+    return ufunc(func, nin, nout, identity=identity)

@@ -1,0 +1,6 @@
+"""Reductions over segments of an array."""
+
+from weft.ops.segments import segment_max as segment_max
+from weft.ops.segments import segment_min as segment_min
+from weft.ops.segments import segment_prod as segment_prod
+from weft.ops.segments import segment_sum as segment_sum
