@@ -43,13 +43,25 @@ def record_case(runner: harness.Runner, case: Case, verbose: bool) -> dict | Non
     return {"crc": case.crc(), "modes": modes}
 
 
-def record_family(runner: harness.Runner, name: str, verbose: bool) -> int:
+def stored(record: harness.Record, case: Case) -> dict | None:
+    """What an earlier run recorded for the same arguments."""
+    entry = record.entry(case)
+    if entry is None or entry["crc"] != case.crc():
+        return None
+    modes = {mode: record.outcome(row) for mode, row in entry.items() if mode != "crc"}
+    return {"crc": entry["crc"], "modes": modes}
+
+
+def record_family(runner: harness.Runner, name: str, options: argparse.Namespace) -> int:
     start = time.perf_counter()
     cases, outcomes = FAMILIES[name].cases(), {}
+    record = harness.Record(name)
     for number, case in enumerate(cases):
-        if number % 200 == 199:
+        if number % 600 == 599:
             runner.J.clear_caches()
-        entry = record_case(runner, case, verbose)
+        keep = options.missing or (options.case and not case.id.startswith(options.case))
+        entry = stored(record, case) if keep else None
+        entry = entry or record_case(runner, case, options.verbose)
         if entry is not None:
             outcomes[case.id] = entry
     size = harness.store(name, outcomes)
@@ -65,11 +77,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--family", action="append", help="a family's name or prefix")
     parser.add_argument("--verbose", action="store_true", help="also print the modes left out")
+    parser.add_argument("--missing", action="store_true", help="keep what is there and not stale")
+    parser.add_argument("--case", help="record anew only the cases whose name starts so")
     options = parser.parse_args()
     harness.environment()
     runner = harness.Runner("jax")
-    names = harness.select(options.family)
-    return 1 if sum(record_family(runner, name, options.verbose) for name in names) else 0
+    wanted = [options.case.partition("/")[0]] if options.case else options.family
+    names = harness.select(wanted)
+    return 1 if sum(record_family(runner, name, options) for name in names) else 0
 
 
 if __name__ == "__main__":

@@ -79,7 +79,9 @@ from weft.runtime.evaluate import evaluate as _evaluate
 _hooks.set_evaluate(_evaluate)
 _hooks.set_box(_box)
 _hooks.set_operators(_methods())
-_expose(lax, lax.linalg, numpy, numpy.linalg, numpy.fft, random)
+_expose(
+    lax, lax.linalg, numpy, numpy.linalg, numpy.fft, random, nn, nn.initializers, tree, tree_util
+)
 
 host_count, host_id, host_ids = process_count, process_index, process_indices
 

@@ -383,6 +383,22 @@ def solve(g: Growth) -> None:
         g.add("cholesky_solve", apply, i)
 
 
+WINDOWS: dict[str, Callable[..., Any]] = {
+    "pool": lambda x: lax.reduce_window(x, -np.inf, lax.max, (2,), (1,), ((0, 1),)),
+    "smooth": lambda x: 0.5 * lax.reduce_window(x, 0.0, lax.add, (2,), (2,), ((1, 1),)),
+    "conv": lambda x: lax.conv_general_dilated(
+        x[None, None], jnp.sin(x)[None, None, :1] * np.array([0.5, 0.3]), (1,), ((1, 1),)
+    )[0, 0],
+}
+
+
+def window(g: Growth) -> None:
+    i = g.pick()
+    name = g.rng.choice(list(WINDOWS))
+    fun = WINDOWS[name]
+    g.add(name, lambda plain, x: fun(jnp.asarray(jnp.reshape(x, -1))), i)
+
+
 # --- control --------------------------------------------------------------------------------------
 
 
@@ -425,6 +441,56 @@ def scan(g: Growth) -> None:
         return c + jnp.sum(means * means)
 
     g.add("scan", apply, i, j)
+
+
+def switch(g: Growth) -> None:
+    i = g.pick()
+    shape = g.values[i].shape
+    branches = [block(g, (g.values[i],), 1) for _ in range(3)]
+
+    def apply(plain: bool, x: Any) -> Any:
+        cases = [lambda x, b=b: fit(b(plain, x)[0], shape) for b in branches]
+        index = some_index(x, 3)
+        return cases[int(index)](x) if plain else lax.switch(index, cases, x)
+
+    g.add("switch", apply, i)
+
+
+def mapped(g: Growth) -> None:
+    i = g.pick(lambda x: x.ndim > 0)
+    if i is None:
+        return
+    body = block(g, (g.values[i][0],), 1)
+    over = g.rng.choice((lax.map, lambda f, xs: weft.vmap(f)(xs)))
+
+    def apply(plain: bool, xs: Any) -> Any:
+        row = lambda x: body(plain, x)[0]
+        return jnp.stack([row(x) for x in xs]) if plain else over(row, xs)
+
+    g.add("map", apply, i)
+
+
+def prefixes(g: Growth) -> None:
+    """An associative scan of affine maps."""
+    i = g.pick(lambda x: x.ndim > 0)
+    if i is None:
+        return
+
+    def compose(left: Any, right: Any) -> Any:
+        return left[0] * right[0], left[1] * right[0] + right[1]
+
+    def apply(plain: bool, x: Any) -> Any:
+        pairs = (jnp.tanh(x), jnp.cos(x))
+        if not plain:
+            return lax.associative_scan(compose, pairs)[1]
+        rows, total = [], None
+        for k in range(len(x)):
+            row = (pairs[0][k], pairs[1][k])
+            total = row if total is None else compose(total, row)
+            rows.append(total[1])
+        return jnp.stack(rows)
+
+    g.add("associative_scan", apply, i)
 
 
 def fori(g: Growth) -> None:
@@ -511,6 +577,18 @@ def with_vjp_rule(g: Growth) -> None:
 
 FLAT: list[Make] = [unary, unary, unary, binary, binary, binary, binary, reshape, transpose]
 FLAT += [broadcast, slice_, pad, concatenate, reverse, reduction, reduction, along, along]
-FLAT += [dynamic_slice, dynamic_update, gather, scatter, dot, dot, solve]
-OPERATIONS: list[Make] = [cond, cond, scan, scan, fori, while_, call, call, call]
+FLAT += [dynamic_slice, dynamic_update, gather, scatter, dot, dot, solve, window, window]
+OPERATIONS: list[Make] = [
+    cond,
+    switch,
+    scan,
+    scan,
+    fori,
+    while_,
+    mapped,
+    prefixes,
+    call,
+    call,
+    call,
+]
 OPERATIONS += [with_jvp_rule, with_vjp_rule]

@@ -104,7 +104,7 @@ def test_user_errors():
     assert weft.jvp(forward_only, (3.0,), (1.0,))[1] == 0.5
     with pytest.raises(TypeError, match="transpose_solve"):
         weft.grad(forward_only)(3.0)
-    with pytest.raises(TypeError, match=r"matvec.*same structure as b"):
+    with pytest.raises(ValueError, match=r"matvec.*same structure as b"):
         lax.custom_linear_solve(lambda x: (x, x), B, lambda m, b: b)
     with pytest.raises(ValueError, match=r"solve.*\(1, 3\).*\(3,\)"):
         lax.custom_linear_solve(lambda x: x, B, lambda m, b: b[None])

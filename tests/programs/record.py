@@ -1,4 +1,4 @@
-"""Records what JAX answers to the programs: `python -m tests.programs.record`, with JAX installed."""
+"""Records what JAX answers to the programs: run `python -m tests.programs.record` beside JAX."""
 
 import json
 import os

@@ -25,7 +25,7 @@ def test_program(name):
     agree(summary(weft, PROGRAMS[name](weft)), RECORDED[name])
 
 
-@pytest.mark.parametrize("name", ["meta_learning", "square_roots", "custom_rules", "named_axes"])
+@pytest.mark.parametrize("name", ["meta_learning", "clusters", "custom_rules", "named_axes"])
 def test_program_without_jit(name):
     with weft.disable_jit():
         agree(summary(weft, PROGRAMS[name](weft)), RECORDED[name])

@@ -74,6 +74,12 @@ class JitFunction:
         self._static_nums, self._static_names = resolve_names(fun, nums, names)
         donate = options["donate_argnums"], options["donate_argnames"]
         self._donate_nums, self._donate_names = resolve_names(fun, *donate)
+        both = {*self._static_names} & {*self._donate_names}
+        if both or {*self._static_nums} & {*self._donate_nums}:
+            raise ValueError(
+                f"jit got arguments that are both static and donated: {', '.join(sorted(both))};"
+                " only arrays can be donated"
+            )
         self._cache: dict[Any, Staged] = {}
         self._hits = self._misses = 0
         _functions.add(self)

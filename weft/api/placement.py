@@ -124,7 +124,7 @@ def named_scope(name: str) -> Iterator[None]:
 
 def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
     """``fun`` traced under a name."""
-    label = name or getattr(fun, "__name__", "named_call")
+    label = name or fun.__name__
 
     @functools.wraps(fun, updated=())
     def named(*args: Any, **kwargs: Any) -> Any:

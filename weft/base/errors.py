@@ -79,7 +79,7 @@ def _last_frames(tb: TracebackType | None) -> tuple[source.SourceInfo | None, bo
     user, ours = None, False
     while tb is not None:
         code = tb.tb_frame.f_code
-        ours = source.is_internal(code.co_filename)
+        ours = source.is_hidden(code.co_filename, ours)
         if not ours:
             user = source.SourceInfo(code, tb.tb_lasti)
         tb = tb.tb_next

@@ -34,6 +34,16 @@ def is_internal(filename: str) -> bool:
     return known
 
 
+_LIBRARIES = tuple(os.sep + name + os.sep for name in ("numpy", "opt_einsum", "ml_dtypes"))
+
+
+def is_hidden(filename: str, caller_hidden: bool) -> bool:
+    """Whether a frame is weft's, or that of a library which weft called."""
+    if is_internal(filename):
+        return True
+    return caller_hidden and any(name in filename for name in _LIBRARIES)
+
+
 class SourceInfo:
     """A place in a program (code object and instruction) and the name stack there."""
 

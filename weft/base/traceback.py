@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from weft.base import knobs
 from weft.base.errors import locate
-from weft.base.source import is_internal
+from weft.base.source import is_hidden, is_internal
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -77,14 +77,15 @@ def shorten(error: BaseException) -> None:
 def filtered(tb: TracebackType | None) -> TracebackType | None:
     """A traceback without weft's frames; the same object where it has none."""
     entries: list[TracebackType] = []
-    hidden = False
+    found = hidden = False
     while tb is not None:
-        if is_internal(tb.tb_frame.f_code.co_filename):
-            hidden = True
+        hidden = is_hidden(tb.tb_frame.f_code.co_filename, hidden)
+        if hidden:
+            found = True
         else:
             entries.append(tb)
         tb = tb.tb_next
-    if not hidden:
+    if not found:
         return entries[0] if entries else None
     out: TracebackType | None = None
     for entry in reversed(entries):

@@ -177,11 +177,6 @@ class Tracer(Array):
         return np.asarray(value).item(*args)
 
     @api_boundary
-    def __iter__(self) -> Iterator[Any]:
-        if not self.aval.shape:
-            raise TypeError("iteration over a 0-d array")
-        return (self[i] for i in range(self.aval.shape[0]))  # type: ignore[index]
-
     @api_boundary
     def __reduce__(self) -> Any:
         raise errors.ConcretizationTypeError(self, "a traced array cannot be pickled")

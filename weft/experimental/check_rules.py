@@ -6,6 +6,7 @@ the trace's parent and tells the trace what to look for.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -133,11 +134,9 @@ def _look_for_nan(trace: CheckTrace, primitive: Any, out: Any) -> None:
         return
     results = out if primitive.multiple_results else [out]
     inexact = [x for x in results if dtypes.issubdtype(typeof(x).dtype, np.inexact)]
-    for i, x in enumerate(inexact):
-        found = jnp.any(jnp.isnan(x))
-        any_nan = found if not i else jnp.logical_or(any_nan, found)
     if inexact:
-        trace.look_for(any_nan, not_a_number(primitive.name))
+        found = functools.reduce(jnp.logical_or, [jnp.any(jnp.isnan(x)) for x in inexact])
+        trace.look_for(found, not_a_number(primitive.name))
 
 
 @rule_for("div")

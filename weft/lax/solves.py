@@ -38,7 +38,8 @@ def _check_tree(
             )
         found = parts[0]
     if found != expected:
-        raise TypeError(
+        kind = ValueError if of == "b" else TypeError  # as JAX: linear solves, and roots
+        raise kind(
             f"{name} must return a tree of the same structure as {of}, got {found} and {expected}"
         )
 

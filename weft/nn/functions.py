@@ -15,6 +15,7 @@ import weft.numpy as jnp
 from weft import dtypes, lax
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
+from weft.numpy.promotion import concrete
 from weft.scipy.exponentials import Axis, logsumexp
 from weft.scipy.operands import arraylike, inexact
 
@@ -358,7 +359,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> A
            [0., 0., 1.],
            [0., 0., 0.]], dtype=float32)
     """
-    size = operator.index(num_classes)
+    size = operator.index(concrete(num_classes, "one_hot needs to know the number of classes"))
     x = jnp.asarray(x)
     dtype = dtypes.default_float_dtype() if dtype is None else dtype
     try:

@@ -85,7 +85,8 @@ def filled(shape: tuple[int, ...], value: Any) -> Any:
 
 def full_of(x: Any, value: Any) -> Any:
     """An array of one value with the shape, dtype and weak type of ``x``."""
-    return filled(np.shape(x), const(x, value))
+    shape, scalar_value = np.shape(x), const(x, value)
+    return broadcast_in_dim(scalar_value, shape, ()) if shape else scalar_value
 
 
 def choose_where(condition: Any, x: Any, y: Any) -> Any:

@@ -18,7 +18,7 @@ from weft.numpy.promotion import (
     as_array,
     check_arraylike,
     concrete,
-    convert_operand,
+    convert_staged,
     ensure_array,
     ensure_arrays,
     promote_dtypes,
@@ -97,7 +97,8 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
 
 
 def _as_dtype(x: Any, dtype: Any) -> Any:
-    return as_array(convert_operand(ensure_array("ediff1d", x), dtype))
+    check_arraylike("ediff1d", x)
+    return as_array(convert_staged(x, dtype))
 
 
 def gradient(
@@ -112,7 +113,7 @@ def gradient(
     if edge_order is not None and edge_order != 1:
         raise NotImplementedError("gradient has differences of first order at the ends only")
     check_arraylike("gradient", f, *varargs)
-    x, *spacing = promote_dtypes_inexact(f, *varargs)
+    x, *spacing = promote_dtypes_inexact(f, *varargs, staged=True)
     x = as_array(x)
     axes = range(x.ndim) if axis is None else axis_tuple(axis)
     places = [canonical_axis(i, x.ndim) for i in axes]
@@ -165,15 +166,17 @@ def _uneven_slopes(part: Any, h: Any, first: Any, last: Any, axis: int) -> tuple
     last = true_divide(last, subtract(at(-1, None), at(-2, -1)))
     left = subtract(at(1, -1), at(0, -2))
     right = subtract(at(2, None), at(1, -1))
-    both = add(left, right)
-    a = true_divide(negative(right), multiply(left, both))
+    a = true_divide(negative(right), multiply(left, add(left, right)))
     b = true_divide(subtract(right, left), multiply(left, right))
-    c = true_divide(left, multiply(right, both))
+    c = true_divide(left, multiply(right, add(left, right)))
     inner = add(multiply(a, part(0, -2)), multiply(b, part(1, -1)))
     return first, add(inner, multiply(c, part(2, None))), last
 
 
-def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Array:
+_TURN = 2 * np.pi
+
+
+def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = _TURN) -> Array:
     """Angles with jumps of more than half a period taken out.
 
     >>> import weft.numpy as jnp
@@ -181,7 +184,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi)
     Array([0, 1, 3, 4], dtype=int32)
     """
     check_arraylike("unwrap", p)
-    p, period = (as_array(x) for x in promote_dtypes(p, period, staged=True))
+    p, period = (as_array(x) for x in promote_dtypes(p, period, staged=period is not _TURN))
     if kind_of(p.dtype) == COMPLEX:
         raise ValueError("unwrap does not take complex numbers")
     if p.shape[axis] == 0:
@@ -192,9 +195,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi)
     interval = floor_divide(period, 2) if whole else true_divide(period, 2)
     step = diff(p, axis=axis)
     wrapped = subtract(remainder(add(step, interval), period), interval)
-    at_edge = lax.bitwise_and(
-        lax.eq(wrapped, negative(interval)), greater(step, 0)
-    )
+    at_edge = lax.eq(wrapped, negative(interval))
+    at_edge = lax.bitwise_and(at_edge, greater(step, 0))
     wrapped = choose_where(at_edge, interval, wrapped)
     small = less(absolute(step), discont)
     correction = choose_where(small, 0, subtract(wrapped, step))
@@ -225,8 +227,9 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     y = moveaxis(y, axis, -1)
     if widths.ndim == 0 or widths.shape[-1] == 1:
         width = widths if widths.ndim == 0 else getitem(widths, (..., 0))
+        total = sum(y, -1)
         ends = add(getitem(y, (..., 0)), getitem(y, (..., -1)))
-        return multiply(width, subtract(sum(y, -1), multiply(0.5, ends)))
+        return multiply(width, subtract(total, multiply(0.5, ends)))
     heights = add(getitem(y, (..., slice(1, None))), getitem(y, (..., slice(None, -1))))
     return multiply(0.5, sum(multiply(widths, heights), -1))
 
@@ -307,7 +310,8 @@ def convolve(
     a, v = _vectors("convolve", a, v, preferred_element_type)
     if a.shape[0] < v.shape[0]:
         a, v = v, a
-    return _slide(a, flip(v), mode, precision, preferred_element_type)
+    out = _slide(a, flip(v), mode, precision, preferred_element_type)
+    return getitem(out, (0, 0, slice(None)))
 
 
 def correlate(
@@ -327,9 +331,10 @@ def correlate(
     a, v = _vectors("correlate", a, v, preferred_element_type)
     v = conjugate(v)
     if a.shape[0] >= v.shape[0]:
-        return _slide(a, v, mode, precision, preferred_element_type)
+        out = _slide(a, v, mode, precision, preferred_element_type)
+        return getitem(out, (0, 0, slice(None)))
     out = _slide(v, a, mode, precision, preferred_element_type)
-    return getitem(out, slice(None, None, -1))
+    return getitem(out, (0, 0, slice(None, None, -1)))
 
 
 def _vectors(name: str, a: Any, v: Any, preferred: Any) -> list[Any]:
@@ -354,7 +359,7 @@ def _slide(x: Any, window: Any, mode: str, precision: Any, preferred: Any) -> An
         raise ValueError(f"mode must be 'full', 'same' or 'valid', got {mode!r}")
     if preferred is not None:
         preferred = dtypes.check_user_dtype(preferred, "convolve")
-    out = lax.conv_general_dilated(
+    return lax.conv_general_dilated(
         lax.expand_dims(x, (0, 1)),
         lax.expand_dims(window, (0, 1)),
         (1,),
@@ -362,4 +367,3 @@ def _slide(x: Any, window: Any, mode: str, precision: Any, preferred: Any) -> An
         precision=precision,
         preferred_element_type=preferred,
     )
-    return getitem(out, (0, 0, slice(None)))

@@ -15,7 +15,7 @@ from weft.base.source import stack_level
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
 from weft.core.shape_dtype import ShapeDtypeStruct
-from weft.core.trace import Tracer, canonical_numeric, typeof
+from weft.core.trace import Tracer, canonical_numeric
 from weft.lax.shape import canonical_shape
 from weft.numpy.broadcasting import broadcast_to, filled
 from weft.numpy.promotion import (
@@ -147,8 +147,7 @@ def _from_array(x: Any, dtype: Any, copy: bool) -> Array:
 
 def _from_scalar(x: Any, dtype: Any) -> Array:
     if dtype is None:
-        aval = typeof(x)
-        return constant(np.asarray(x, aval.dtype), aval)
+        return as_array(x)
     if type(x) is complex and kind_of(dtype) != COMPLEX:
         raise TypeError(f"cannot make an array of dtype {dtype} of the complex number {x}")
     return constant(np.asarray(x, dtype), ShapedArray((), dtype))
@@ -205,11 +204,10 @@ def _common_dtype(leaves: Any) -> Any:
 
 def _joined(x: Any, dtype: Any) -> Any:
     """An array of a sequence with arrays in it: its parts joined along a new leading axis."""
-    parts = [_from_object(v, dtype, False) for v in x]
-    shapes = sorted({p.shape for p in parts})
+    rows = [lax.expand_dims(_from_object(v, dtype, False), (0,)) for v in x]
+    shapes = sorted({row.shape[1:] for row in rows})
     if len(shapes) > 1:
-        raise ValueError(f"cannot make an array of parts of different shapes: {shapes}")
-    rows = [lax.expand_dims(p, (0,)) for p in parts]
+        raise TypeError(f"cannot make an array of parts of different shapes: {shapes}")
     # many parts are joined by levels, so that no equation has too many operands
     while len(rows) > 16:
         rows = [lax.concatenate(rows[i : i + 16], 0) for i in range(0, len(rows), 16)]

@@ -14,10 +14,15 @@ from weft.base import errors
 from weft.core.ad import filled
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
-from weft.core.trace import Tracer, box, typeof
+from weft.core.trace import Tracer, typeof
 from weft.numpy.index_plan import index_dtype
 from weft.numpy.indexing import getitem, update_index
-from weft.numpy.promotion import check_arraylike, convert_operand
+from weft.numpy.promotion import (
+    constant,
+    convert_operand,
+    convert_staged,
+    ensure_array,
+)
 from weft.prims.convert import convert
 from weft.prims.families import const, scalar
 from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
@@ -427,16 +432,16 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     # The k-th element that holds comes after all whose count is at most k: a histogram of the
     # counts, summed up, numbers them.
     below = update_index(
-        _full((size,), 0, dtype), lax.max(scalar(dtype, 0), counts), 1, lax.scatter_add
+        _full((size,), 0, dtype), lax.max(convert_staged(0, dtype), counts), 1, lax.scatter_add
     )
     flat = lax.cumsum(below)
     strides = [math.prod(a.shape[d + 1 :]) for d in range(a.ndim)]
-    found = [flat // scalar(dtype, step) % scalar(dtype, n) for step, n in zip(strides, a.shape)]
+    found = [flat // scalar(dtype, step) % n for step, n in zip(strides, a.shape)]
     if fill_value is None:
         return tuple(found)
     beyond = lax.ge(lax.iota(dtype, size), _total(mask, dtype))
     return tuple(
-        lax.select(beyond, _to_shape(convert_operand(f, dtype, False), (size,)), x)
+        lax.select(beyond, _to_shape(convert_staged(f, dtype), (size,)), x)
         for f, x in zip(fills, found)
     )
 
@@ -579,17 +584,11 @@ def _bounded(x: Array, size: int, mode: str) -> Array:
 
 def _array(name: str, x: Any) -> Any:
     """``x`` as an array; sequences are refused, as by all functions of this room."""
-    check_arraylike(name, x)
-    if isinstance(x, Array):
-        return x
-    if hasattr(x, "__jax_array__"):
-        return x.__jax_array__()
-    aval = typeof(x)
-    return box(np.array(x, aval.dtype), aval)
+    return ensure_array(name, x)
 
 
 def _boxed(value: np.ndarray) -> Array:
-    return box(value, typeof(value))
+    return constant(value, typeof(value))
 
 
 def _known(x: Array, reason: str) -> Any:
@@ -661,7 +660,9 @@ def _total(mask: Any, dtype: Any) -> Any:
 
 
 def _clip(x: Any, limit: int) -> Any:
-    return lax.min(const(x, limit), lax.max(const(x, 0), x))
+    dtype, weak = typeof(x).dtype, typeof(x).weak_type
+    low = lax.max(convert_staged(0, dtype, weak), x)
+    return lax.min(convert_staged(limit, dtype, weak), low)
 
 
 def _refuse_out(name: str, out: Any) -> None:

@@ -303,7 +303,13 @@ def _dynamic_starts(starts: list[Any], shape: Shape, wrap: bool) -> list[Any]:
         starts = [_as_dtype(s, dtype) if is_integer(s) else s for s in starts]
     if not wrap:
         return starts
-    return [wrap_negative(start, size) for start, size in zip(starts, shape)]
+    return [_wrap_start(start, size) for start, size in zip(starts, shape)]
+
+
+def _wrap_start(start: Any, size: int) -> Any:
+    if dtypes.issubdtype(typeof(start).dtype, np.unsignedinteger):
+        return start
+    return wrap_negative(start, size)
 
 
 def _as_dtype(x: Any, dtype: Any) -> Any:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft import lax
+from weft.api.batching import vmap
 from weft.core.array import Array
 from weft.lax.shape import canonical_axis, canonical_shape
 from weft.numpy.creation import array, asarray
@@ -440,9 +441,13 @@ def _at_least(name: str, arrays: Any, lift: Any) -> Any:
     return lifted[0] if len(lifted) == 1 else lifted
 
 
-def _parts(name: str, tup: Any) -> list[Any]:
-    """The arrays of a sequence, or the slices of one array."""
-    return list(asarray(tup)) if isinstance(tup, _ARRAYS) else ensure_arrays(name, *tup)
+def _lifted(name: str, tup: Any, lift: Callable[[Any], Any]) -> tuple[Any, int]:
+    """The arrays of a sequence, or the slices of one array, with their rank raised; that rank."""
+    if isinstance(tup, _ARRAYS):
+        x = vmap(lift)(as_array(tup))
+        return x, x.ndim - 1
+    parts = [lift(x) for x in ensure_arrays(name, *tup)]
+    return parts, parts[0].ndim if parts else 0
 
 
 def vstack(tup: Any, dtype: Any = None) -> Array:
@@ -452,7 +457,7 @@ def vstack(tup: Any, dtype: Any = None) -> Array:
     >>> jnp.vstack([jnp.arange(2), jnp.arange(2)]).shape
     (2, 2)
     """
-    return concatenate([atleast_2d(x) for x in _parts("vstack", tup)], 0, dtype)
+    return concatenate(_lifted("vstack", tup, atleast_2d)[0], 0, dtype)
 
 
 def hstack(tup: Any, dtype: Any = None) -> Array:
@@ -462,8 +467,8 @@ def hstack(tup: Any, dtype: Any = None) -> Array:
     >>> jnp.hstack([jnp.arange(2), jnp.arange(2)]).shape
     (4,)
     """
-    parts = [atleast_1d(x) for x in _parts("hstack", tup)]
-    return concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype)
+    parts, rank = _lifted("hstack", tup, atleast_1d)
+    return concatenate(parts, 0 if rank == 1 else 1, dtype)
 
 
 def dstack(tup: Any, dtype: Any = None) -> Array:
@@ -473,7 +478,7 @@ def dstack(tup: Any, dtype: Any = None) -> Array:
     >>> jnp.dstack([jnp.arange(2), jnp.arange(2)]).shape
     (1, 2, 2)
     """
-    return concatenate([atleast_3d(x) for x in _parts("dstack", tup)], 2, dtype)
+    return concatenate(_lifted("dstack", tup, atleast_3d)[0], 2, dtype)
 
 
 def column_stack(tup: Any) -> Array:
@@ -483,9 +488,11 @@ def column_stack(tup: Any) -> Array:
     >>> jnp.column_stack([jnp.arange(3), jnp.arange(3)]).shape
     (3, 2)
     """
-    parts = _parts("column_stack", tup)
-    columns = [x if x.ndim >= 2 else transpose(atleast_2d(x)) for x in parts]
-    return concatenate(columns, 1)
+
+    def column(x: Any) -> Any:
+        return x if x.ndim >= 2 else transpose(atleast_2d(x))
+
+    return concatenate(_lifted("column_stack", tup, column)[0], 1)
 
 
 def block(arrays: Any) -> Array:
@@ -629,4 +636,4 @@ def resize(a: Any, new_shape: Any) -> Array:
     if x.size == 0 or total == 0:
         return lax.full(sizes, 0, x.dtype)
     repeated = tile(x, -(-total // x.size))
-    return reshape(lax.slice_in_dim(repeated, 0, total), sizes)
+    return reshape(lax.slice(repeated, (0,), (total,)), sizes)

@@ -180,9 +180,10 @@ def diagflat(v: Any, k: int = 0) -> Array:
     """
     x = ravel(v)
     size = x.size + abs(k)
+    out = zeros(size * size, x.dtype)
     i = arange(x.size)
-    row, column = (i, i + k) if k >= 0 else (i - k, i)
-    out = update_index(zeros(size * size, x.dtype), row * size + column, x, lax.scatter)
+    place = i + k + i * size if k >= 0 else i + (i - k) * size
+    out = update_index(out, place, x, lax.scatter)
     return reshape(out, (size, size))
 
 
@@ -204,8 +205,9 @@ def trace(
     refuse_out("trace", out)
     if canonical_axis(axis1, x.ndim) == canonical_axis(axis2, x.ndim):
         raise ValueError(f"trace needs two different axes, got {axis1} and {axis2}")
-    mask = eye(x.shape[axis1], x.shape[axis2], k=offset, dtype=_BOOL)
+    rows, columns = x.shape[axis1], x.shape[axis2]
     x = moveaxis(x, (axis1, axis2), (-2, -1))
+    mask = eye(rows, columns, k=offset, dtype=_BOOL)
     return sum(choose_where(mask, x, full_of(x, 0)), axis=(-2, -1), dtype=dtype)
 
 
@@ -229,10 +231,11 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
     if x.ndim > 2 and len(set(x.shape)) > 1:
         raise ValueError(f"fill_diagonal needs dimensions of one size, got shape {x.shape}")
     size = min(x.shape)
+    diagonal_places = diag_indices(size, x.ndim)
     if values.ndim:
         flat = ravel(values)
         values = tile(flat, -(-size // flat.size))[:size] if flat.size != size else flat
-    return update_index(x, diag_indices(size, x.ndim), values, lax.scatter)
+    return update_index(x, diagonal_places, values, lax.scatter)
 
 
 # --- indices of diagonals and triangles -----------------------------------------------------------
@@ -400,7 +403,8 @@ def cross(
     if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
         raise ValueError(f"cross takes 2 or 3 components, got shapes {x.shape} and {y.shape}")
     if x.shape[-1] == y.shape[-1] == 2:
-        return _minor(x[..., 0], y[..., 1], x[..., 1], y[..., 0])
+        first = multiply(x[..., 0], y[..., 1])
+        return subtract(first, multiply(x[..., 1], y[..., 0]))
     x0, x1, x2 = _components(x)
     y0, y1, y2 = _components(y)
     rows = [_minor(x1, y2, x2, y1), _minor(x2, y0, x0, y2), _minor(x0, y1, x1, y0)]

@@ -11,7 +11,7 @@ from weft import dtypes, lax
 from weft.core.array import Array
 from weft.core.trace import typeof
 from weft.numpy.broadcasting import choose_where
-from weft.numpy.promotion import as_array, convert_operand, ensure_array
+from weft.numpy.promotion import as_array, convert_operand, convert_staged, ensure_array
 from weft.numpy.reductions import (
     all,
     argmax,
@@ -197,7 +197,7 @@ def nanvar(
         center = convert_operand(ensure_array("nanvar", mean), working)
     squares = squared_size(choose_where(_is_nan(x), 0, lax.sub(x, center)))
     count = sum(lax.bitwise_not(_is_nan(x)), axis=axis, keepdims=keepdims, where=where)
-    count = subtract(count, ddof)
+    count = subtract(count, convert_staged(ddof, count.dtype))
     too_few = lax.le(count, const(count, 0))
     total = sum(squares, axis, keepdims=keepdims, where=where)
     total = choose_where(too_few, np.nan, total)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -110,6 +110,12 @@ def _setitem(self: Any, index: Any, value: Any) -> None:
 def _round_number(self: Any, ndigits: int | None = None) -> Array:
     out = unary.round(self, ndigits or 0)
     return creation.astype(out, int) if ndigits is None else out
+
+
+def _iterate(self: Any) -> Iterator[Any]:
+    if not self.ndim:
+        raise TypeError("iteration over a 0-d array")
+    return (lax.index_in_dim(self, i, keepdims=False) for i in range(self.shape[0]))
 
 
 def _contains(self: Any, other: Any) -> Array:
@@ -286,6 +292,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "__invert__": lambda self: lax.bitwise_not(self),
     "__round__": _round_number,
     "__contains__": _contains,
+    "__iter__": _iterate,
     "__getitem__": indexing.getitem,
     "__setitem__": _setitem,
     "__array_namespace__": _array_namespace,

@@ -98,8 +98,9 @@ def _pad(x: Any, widths: Widths, mode: str, options: dict[str, Any]) -> Any:
             x = _pad_edge(x, axis, low, high)
         elif low or high:
             odd = options.get("reflect_type", "even") == "odd"
-            x = _mirror(x, axis, low, mode, odd, before=True)
-            x = _mirror(x, axis, high, mode, odd, before=False)
+            size = x.shape[axis]
+            x = _mirror(x, axis, size, low, mode, odd, before=True)
+            x = _mirror(x, axis, size, high, mode, odd, before=False)
     return x
 
 
@@ -176,9 +177,10 @@ def _pad_edge(x: Any, axis: int, low: int, high: int) -> Any:
     return lax.concatenate([first, x, last], axis)
 
 
-def _mirror(x: Any, axis: int, count: int, mode: str, odd: bool, *, before: bool) -> Any:
+def _mirror(
+    x: Any, axis: int, size: int, count: int, mode: str, odd: bool, *, before: bool
+) -> Any:
     """Padding by reflection on one side, in rounds of at most the size of the array."""
-    size = x.shape[axis]
     ends = (0, 1) if before else (-1, None)
     edge = lax.slice_in_dim(x, *ends, axis=axis)
     offset = 1 if mode == "reflect" and size > 1 else 0
@@ -202,12 +204,14 @@ def _mirror(x: Any, axis: int, count: int, mode: str, odd: bool, *, before: bool
 def _pad_ramp(x: Any, widths: Widths, ends: Widths) -> Any:
     weak = dtypes.is_weakly_typed(x)
     for axis, (low, high) in enumerate(widths):
-        first = squeeze(lax.slice_in_dim(x, 0, 1, axis=axis), axis)
-        last = squeeze(lax.slice_in_dim(x, -1, None, axis=axis), axis)
+        first = lax.slice_in_dim(x, 0, 1, axis=axis)
+        last = lax.slice_in_dim(x, -1, None, axis=axis)
         start, stop = ends[axis]
         options = {"endpoint": False, "dtype": x.dtype, "axis": axis}
-        before = convert_operand(linspace(start, first, low, **options), x.dtype, weak)
-        after = convert_operand(linspace(stop, last, high, **options), x.dtype, weak)
+        before = linspace(start, squeeze(first, axis), low, **options)
+        before = convert_operand(before, x.dtype, weak)
+        after = linspace(stop, squeeze(last, axis), high, **options)
+        after = convert_operand(after, x.dtype, weak)
         x = lax.concatenate([before, x, flip(after, axis)], axis)
     return x
 
@@ -222,12 +226,14 @@ def _pad_statistic(x: Any, widths: Widths, lengths: Widths | None, statistic: An
             before, after = (min(int(n), size) for n in lengths[axis])
             if not before or not after:
                 raise ValueError("stat_length of pad must not be 0")
-            first = statistic(lax.slice_in_dim(x, 0, before, axis=axis), axis=axis, keepdims=True)
-            last = statistic(lax.slice_in_dim(x, -after, None, axis=axis), axis=axis, keepdims=True)
+            head = lax.slice_in_dim(x, 0, before, axis=axis)
+            tail = lax.slice_in_dim(x, -after, None, axis=axis)
+            first = statistic(head, axis=axis, keepdims=True)
+            last = statistic(tail, axis=axis, keepdims=True)
         if dtypes.issubdtype(dtype, np.integer):
             first, last = round(first), round(last)
-        first = _repeated(convert_operand(first, dtype, weak), low, axis)
-        last = _repeated(convert_operand(last, dtype, weak), high, axis)
+        first, last = convert_operand(first, dtype, weak), convert_operand(last, dtype, weak)
+        first, last = _repeated(first, low, axis), _repeated(last, high, axis)
         x = lax.concatenate([first, x, last], axis)
     return x
 

@@ -50,12 +50,11 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Array:
         raise ValueError(f"roots takes a vector of coefficients, got shape {p.shape}")
     if p.size < 2:
         return filled((0,), scalar(dtypes.to_complex_dtype(p.dtype), 0))
-    zero = equal(p, 0)
-    leading = choose_where(all(zero), p.shape[0], argmin(zero))
+    leading = choose_where(all(equal(p, 0)), p.shape[0], argmin(equal(p, 0)))
     if strip_zeros:
         count = int(concrete(leading, "roots of a traced polynomial needs strip_zeros=False"))
         return _companion_roots(getitem(p, slice(count, None)))
-    p = choose_where(equal(p.shape[0], leading), 1.0, p)
+    p = choose_where(equal(leading, p.shape[0]), 1.0, p)
     found = _companion_roots(roll(p, negative(leading)))
     found = lax.sort_key_val(equal(found, 0), found)[1]
     valid = less(arange(found.size), subtract(found.size, leading))
@@ -273,7 +272,8 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
     if times == 0:
         return p
     factors = prod(maximum(1, _falling(0, p.shape[0] + times, times, p.dtype)), 0)
-    return true_divide(concatenate((p, constants)), lax.rev(factors, (0,)))
+    factors = lax.rev(factors, (0,))
+    return true_divide(concatenate((p, constants)), factors)
 
 
 def _falling(start: int, stop: int, times: int, dtype: Any) -> Any:

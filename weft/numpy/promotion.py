@@ -65,6 +65,8 @@ def as_array(x: Any) -> Any:
     if isinstance(x, Array):
         return x
     aval = typeof(x)
+    if type(x) in _PLAIN and isinstance(state.trace, StagingTrace):
+        return state.trace.literal(x, aval)
     return constant(np.array(x, aval.dtype), aval)
 
 

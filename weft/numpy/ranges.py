@@ -21,9 +21,10 @@ from weft.numpy.promotion import (
     convert_operand,
     convert_staged,
     ensure_arrays,
+    promote_args_inexact,
     promote_dtypes,
 )
-from weft.numpy.ufuncs import multiply, power, subtract, true_divide
+from weft.numpy.ufuncs import multiply, subtract, true_divide
 from weft.numpy.unary import log10, sign
 from weft.prims.families import scalar
 
@@ -123,7 +124,8 @@ def logspace(
     wanted, working = _working_dtypes(start, stop, dtype, "logspace")
     start, stop = convert_staged(start, working), convert_staged(stop, working)
     exponents = linspace(start, stop, num, endpoint=endpoint, axis=axis)
-    return as_array(convert_operand(power(base, exponents), wanted))
+    powers = lax.pow(*promote_args_inexact("power", base, exponents, staged=True))
+    return as_array(convert_operand(powers, wanted))
 
 
 def geomspace(

@@ -186,8 +186,8 @@ def _delete_unique(x: Any, index: Any, axis: int) -> Any:
     """Deletion at indices that are all different, which may be traced."""
     index, size = ravel(index), x.shape[axis]
     index = clip(choose_where(less(index, 0), add(index, size), index), 0, size)
-    steps = arange(index.size, dtype=index.dtype)
-    index = subtract(sort(index), steps)
+    index = sort(index)
+    index = subtract(index, arange(index.size, dtype=index.dtype))
     kept = arange(size - index.size, dtype=index.dtype)
     later = greater_equal(lax.expand_dims(kept, (0,)), lax.expand_dims(index, (1,)))
     kept = add(kept, sum(later, 0, dtype=kept.dtype))
@@ -220,13 +220,14 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
             new = moveaxis(new, 0, place)
         index = full(new.shape[place], ravel(index)[0])
     count = lax.broadcast_shapes(index.shape, (new.shape[place],))[0]
+    out = zeros_like(x, shape=(*x.shape[:place], size + count, *x.shape[place + 1 :]))
     index = clip(choose_where(less(index, 0), add(index, size), index), 0, size)
-    order = arange(count, dtype=index.dtype)
-    new_places = update_index(index, argsort(index), order, lax.scatter_add)
+    order = argsort(index)
+    steps = arange(count, dtype=index.dtype)
+    new_places = update_index(index, order, steps, lax.scatter_add)
     old = update_index(ones(size + count, dtype=bool), new_places, False, lax.scatter)
     (old_places,) = nonzero(old, size=size)
     lead = (slice(None),) * place
-    out = zeros_like(x, shape=(*x.shape[:place], size + count, *x.shape[place + 1 :]))
     out = update_index(out, (*lead, new_places), new, lax.scatter)
     return update_index(out, (*lead, old_places), x, lax.scatter)
 
@@ -310,10 +311,9 @@ def unpackbits(
     if axis is None:
         x, axis = ravel(x), 0
     x = swapaxes(x, axis, -1)
+    spread = lax.expand_dims(x, (x.ndim,))
     masks = expand_dims(masks, tuple(range(x.ndim)))
-    bits = convert_operand(
-        greater(lax.bitwise_and(lax.expand_dims(x, (x.ndim,)), masks), 0), _UINT8
-    )
+    bits = convert_operand(greater(lax.bitwise_and(spread, masks), 0), _UINT8)
     bits = reshape(bits, (*bits.shape[:-2], -1))
     if count is not None:
         if count > bits.shape[-1]:

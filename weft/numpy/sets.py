@@ -69,13 +69,14 @@ def _sorted_slices(x: Any, axis: int, equal_nan: bool) -> tuple[Any, Any, Any]:
     rows = getitem(rows, order)
     if not rows.size:
         return rows, zeros(size, bool), order
+    mask = filled((size,), np.True_)
     later, earlier = getitem(rows, _LATER), getitem(rows, _EARLIER)
     new = lax.ne(later, earlier)
     if kind_of(rows.dtype) & (FLOAT | COMPLEX) and equal_nan:
         both = lax.bitwise_and(isnan(later), isnan(earlier))
         new = lax.bitwise_and(new, lax.bitwise_not(both))
     new = any(new, tuple(range(1, rows.ndim)))
-    return rows, update_index(filled((size,), np.True_), _LATER, new, lax.scatter), order
+    return rows, update_index(mask, _LATER, new, lax.scatter), order
 
 
 def _unique(

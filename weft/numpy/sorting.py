@@ -262,28 +262,24 @@ def _search_by_halving(a: Any, v: Any, side: str, dtype: Any, unrolled: bool) ->
 def _ranks(x: Any) -> Any:
     """The place of each element of a vector when it is sorted."""
     places = lax.iota(np.int32 if x.size < 2**31 else np.int64, x.shape[0])
+    none = full_of(places, 0)
     order = lax.sort_key_val(x, places)[1]
-    return update_index(full_of(places, 0), order, places, lax.scatter)
+    return update_index(none, order, places, lax.scatter)
 
 
 def _search_by_sorting(a: Any, v: Any, side: str, dtype: Any) -> Any:
     flat = ravel(v)
     if side == "left":
-        joint = lax.slice_in_dim(_ranks(lax.concatenate([flat, a], 0)), 0, flat.size)
+        joint = getitem(_ranks(lax.concatenate([flat, a], 0)), slice(None, flat.size))
     else:
-        joint = lax.slice_in_dim(_ranks(lax.concatenate([a, flat], 0)), a.size, None)
+        joint = getitem(_ranks(lax.concatenate([a, flat], 0)), slice(a.size, None))
     places = lax.reshape(lax.sub(joint, _ranks(flat)), v.shape)
     return as_array(convert_operand(places, dtype))
 
 
 def _search_by_comparing(a: Any, v: Any, side: str, dtype: Any) -> Any:
     before = functools.partial(_ordered, strict=side == "left")
-    return sum(vmap(_broadcasting(before), in_axes=(0, None))(a, v), dtype=dtype, axis=0)
-
-
-def _broadcasting(function: Any) -> Any:
-    """A comparison of a scalar with an array of any shape."""
-    return lambda x, y: function(lax.broadcast(x, np.shape(y)), y)
+    return sum(vmap(before, in_axes=(0, None))(a, v), dtype=dtype, axis=0)
 
 
 def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Array:

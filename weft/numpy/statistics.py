@@ -25,7 +25,6 @@ from weft.numpy.manipulation import (
     ravel,
     reshape,
     squeeze,
-    stack,
     transpose,
 )
 from weft.numpy.matrices import diag
@@ -304,11 +303,12 @@ def _numbered(x: Any, q: Any, axis: int, keepdims: bool) -> tuple[Any, ...]:
     spread = lax.expand_dims(q, range(q.ndim, q.ndim + len(rest)))
     counts = lax.expand_dims(counts, range(q.ndim))
     low, high, low_weight, high_weight = _positions(spread, counts)
-    last = lax.sub(counts, const(counts, 1))
+    bounded = []
+    for index in (low, high):
+        last = lax.sub(counts, const(counts, 1))
+        bounded.append(lax.max(const(index, 0), lax.min(index, last)))
     int_dtype = dtypes.default_int_dtype()
-    low, high = (
-        convert_operand(lax.max(const(i, 0), lax.min(i, last)), int_dtype) for i in (low, high)
-    )
+    low, high = (convert_operand(i, int_dtype) for i in bounded)
     shape = (*q.shape, *rest)
     index = [lax.broadcasted_iota(int_dtype, shape, d + q.ndim) for d in range(len(rest))]
     if keepdims:
@@ -340,10 +340,11 @@ def _by_weight(
     x: Any, q: Any, axis: int, keepdims: bool, squash: bool, weights: Any
 ) -> Any:
     """The first element at which the weights summed up reach the fraction of their total."""
-    missing = lax.ne(x, x)
     weights = full_of(x, 1) if weights is None else weights
-    bad = lax.bitwise_or(lax.lt(weights, const(weights, 0)), lax.ne(weights, weights))
-    clean = lax.select(lax.bitwise_or(bad, missing), full_of(weights, 0), weights)
+    none = full_of(weights, 0)
+    bad = lax.bitwise_or(lax.lt(weights, none), lax.ne(weights, weights))
+    missing = lax.ne(x, x)
+    clean = lax.select(lax.bitwise_or(bad, missing), none, weights)
     running = cumsum(clean, axis=axis)
     total = lax.index_in_dim(running, -1, axis, keepdims=True)
     lead = tuple(range(q.ndim))
@@ -364,8 +365,8 @@ def _by_weight(
         empty = lax.eq(count, const(count, 0))
     else:
         empty = any(missing, axis=axis, keepdims=True)
-    none = lax.expand_dims(lax.bitwise_or(spoiled, empty), lead)
-    found = choose_where(none, const(found, np.nan), found)
+    undefined = lax.expand_dims(lax.bitwise_or(spoiled, empty), lead)
+    found = choose_where(undefined, const(found, np.nan), found)
     return found if keepdims else lax.squeeze(found, (axis + q.ndim,))
 
 
@@ -549,10 +550,10 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     limits = asarray([min(x), max(x)] if range is None else range, dtype)
     if limits.shape != (2,):
         raise ValueError(f"range must be None or a pair of numbers, got {range}")
-    empty = equal(ptp(limits), 0)
-    low, high = getitem(limits, 0), getitem(limits, 1)
-    low = choose_where(empty, subtract(low, 0.5), low)
-    high = choose_where(empty, add(high, 0.5), high)
+    flat = equal(ptp(limits), 0)
+    low = choose_where(flat, subtract(getitem(limits, 0), 0.5), getitem(limits, 0))
+    flat = equal(ptp(limits), 0)
+    high = choose_where(flat, add(getitem(limits, 1), 0.5), getitem(limits, 1))
     return linspace(low, high, count + 1, dtype=dtype)
 
 
@@ -605,7 +606,7 @@ def histogram2d(
     if count not in (1, 2):
         edges = asarray(bins)
         bins = [edges, edges]
-    counts, bounds = histogramdd(transpose(stack([x, y])), bins, range, weights, density)
+    counts, bounds = histogramdd(transpose(asarray([x, y])), bins, range, weights, density)
     return counts, bounds[0], bounds[1]
 
 

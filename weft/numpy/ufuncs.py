@@ -375,8 +375,11 @@ def _nan_mask(x: Any, like: Any) -> Any:
     return promote_shapes("fmax", convert_staged(mask, _BOOL), like)[0]
 
 
+_RTOL, _ATOL = 1e-05, 1e-08
+
+
 def isclose(
-    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+    a: Any, b: Any, rtol: Any = _RTOL, atol: Any = _ATOL, equal_nan: bool = False
 ) -> Array:
     """Whether elements are equal within ``atol + rtol * |b|``.
 
@@ -388,7 +391,8 @@ def isclose(
         return lax.eq(*promote_args("isclose", a, b))
     a, b = promote_args_inexact("isclose", a, b, staged=True)
     dtype = dtypes.to_floating_dtype(typeof(a).dtype)
-    rtol, atol = convert_operand(rtol, dtype), convert_operand(atol, dtype)
+    rtol = scalar(dtype, rtol) if rtol is _RTOL else convert_staged(rtol, dtype)
+    atol = scalar(dtype, atol) if atol is _ATOL else convert_staged(atol, dtype)
     both_nan = lax.bitwise_and(isnan(a), isnan(b))
     finite = isfinite(b)
     distance = lax.abs(lax.sub(a, b))
@@ -584,12 +588,15 @@ def ldexp(x1: Any, x2: Any, /) -> Array:
         )
     (x1,) = promote_args_inexact("ldexp", x1)
     dtype = typeof(x1).dtype
+    shift = convert_operand(x2, dtype)
     mantissa, own = frexp(x1)
-    exponent = add(convert_operand(own, dtype), convert_operand(x2, dtype))
-    # half of a positive exponent's last factor goes to the mantissa, so that neither overflows
-    positive = lax.gt(exponent, scalar(dtype, 0))
-    mantissa = choose_where(positive, lax.mul(mantissa, const(mantissa, 2)), mantissa)
-    exponent = choose_where(positive, lax.sub(exponent, const(exponent, 1)), exponent)
+    exponent = add(convert_operand(own, dtype), shift)
+    zero = scalar(dtype, 0)
+    # one factor of a positive power goes to the mantissa, so that the power does not overflow
+    positive = lax.gt(exponent, zero)
+    mantissa = choose_where(positive, lax.mul(mantissa, scalar(dtype, 2)), mantissa)
+    positive = lax.gt(exponent, zero)
+    exponent = choose_where(positive, lax.sub(exponent, scalar(dtype, 1)), exponent)
     scaled = multiply(mantissa, lax.pow(scalar(dtype, 2), exponent))
     plain = lax.bitwise_or(
         lax.eq(lax.abs(x1), scalar(dtype, np.inf)), lax.eq(x1, scalar(dtype, 0))

@@ -699,7 +699,7 @@ def imag(val: Any, /) -> Array:
     2.0
     """
     x = ensure_array("imag", val)
-    return lax.imag(x) if _kind(x) == COMPLEX else full_of(x, 0)
+    return lax.imag(x) if _kind(x) == COMPLEX else as_array(full_of(x, 0))
 
 
 def angle(z: Any, deg: bool = False) -> Array:
@@ -828,7 +828,8 @@ def _frexp(x: Any) -> tuple[Any, Any]:
     field = lax.bitwise_and(
         lax.shift_right_arithmetic(bits, scalar(word, info.nmant)), scalar(word, mask)
     )
-    exponent = lax.add(exponent, lax.sub(field, scalar(word, bias - 1)))
+    field = lax.add(lax.sub(field, scalar(word, bias)), scalar(word, 1))
+    exponent = lax.add(exponent, field)
     bits = lax.bitwise_and(bits, scalar(word, ~(mask << info.nmant)))
     bits = lax.bitwise_or(bits, scalar(word, (bias - 1) << info.nmant))
     mantissa = lax.bitcast_convert_type(bits, dtype)
@@ -843,9 +844,9 @@ def _normalized(x: Any, info: Any, word: Any) -> tuple[Any, Any]:
     """Bits of a number scaled out of the subnormal range, and the exponent that this took."""
     dtype = typeof(x).dtype
     small = lax.lt(lax.abs(x), scalar(dtype, float(info.tiny)))
-    scaled = lax.mul(x, scalar(dtype, float(1 << info.nmant)))
+    scaled = choose_where(small, lax.mul(x, scalar(dtype, float(1 << info.nmant))), x)
     shift = choose_where(small, scalar(word, -info.nmant), scalar(word, 0))
-    return lax.bitcast_convert_type(choose_where(small, scaled, x), word), shift
+    return lax.bitcast_convert_type(scaled, word), shift
 
 
 @_frexp.defjvp

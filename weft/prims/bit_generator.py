@@ -180,7 +180,7 @@ rng_bit_generator_p = RngBitGenerator()
 rng_uniform_p = RngUniform()
 
 
-# --- keys -------------------------------------------------------------------------------------------
+# --- keys -----------------------------------------------------------------------------------------
 
 
 def _first(words: np.ndarray, shape: tuple[int, ...], dtype: Any) -> np.ndarray:

@@ -9,6 +9,7 @@ within 2 ULP. Towards 1 that is less exact than the function itself, by the roun
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +70,7 @@ _LOG_P = (
 _SMALL = np.sqrt(2.0) - 1.0
 
 
-def fma(a: Array, b: Array | float, c: Array | float) -> Array:
+def fma(a: Array, b: Any, c: Any) -> Array:
     """``a * b + c`` of float32 arrays, rounded once: products of them are exact in float64."""
     return (a.astype(np.float64) * b + c).astype(np.float32)
 

@@ -103,11 +103,11 @@ def window_sizes(ndim: int, updates: Shape, dims: ScatterDimensionNumbers) -> Sh
 
 
 def slice_shape(shape: Shape, starts: Shape, limits: Shape, strides: Shape | None = None) -> Shape:
-    """The shape of ``slice``; raises TypeError where the bounds do not fit the operand."""
+    """The shape of ``slice``; raises where the bounds do not fit the operand."""
     given = {"start_indices": starts, "limit_indices": limits, "strides": strides}
     for name, values in given.items():
         if values is not None and len(values) != len(shape):
-            raise TypeError(
+            raise ValueError(
                 f"slice needs one entry of {name} for each axis of the operand, "
                 f"got {values} for an operand of shape {shape}"
             )

@@ -20,6 +20,12 @@ from weft.prims.arithmetic import select_n, sub
 from weft.prims.families import const
 
 
+def check_sizes(name: str, shape: Any) -> None:
+    """Raise TypeError for a shape with a negative size."""
+    if any(n < 0 for n in shape):
+        raise TypeError(f"{name} needs sizes that are not negative, got shape {tuple(shape)}")
+
+
 class BroadcastInDim(Primitive):
     """An array at a larger shape; operand dimension i becomes ``broadcast_dimensions[i]``."""
 
@@ -34,6 +40,7 @@ class BroadcastInDim(Primitive):
                 f"broadcast_in_dim needs one broadcast dimension for each of the"
                 f" {len(x.shape)} operand dimensions, got {dims}"
             )
+        check_sizes("broadcast_in_dim", shape)
         previous = -1
         for size, d in zip(x.shape, dims, strict=True):
             if not previous < d < len(shape):
@@ -132,7 +139,7 @@ class Reshape(Primitive):
         if any(n < 0 for n in new_sizes):
             raise TypeError(f"reshape sizes must not be negative, got {tuple(new_sizes)}")
         if prod(new_sizes) != prod(x.shape):
-            raise TypeError(
+            raise ValueError(
                 f"reshape cannot turn shape {x.shape} ({prod(x.shape)} elements) into"
                 f" {tuple(new_sizes)} ({prod(new_sizes)} elements)"
             )
@@ -257,9 +264,9 @@ class Rev(Primitive):
 
     def shape(self, x: Any, *, dimensions: Any) -> ShapedArray:
         if len(set(dimensions)) != len(dimensions):
-            raise ValueError(f"rev needs distinct dimensions, got {tuple(dimensions)}")
+            raise TypeError(f"rev needs distinct dimensions, got {tuple(dimensions)}")
         if any(not 0 <= d < len(x.shape) for d in dimensions):
-            raise ValueError(f"rev got dimensions {tuple(dimensions)} for shape {x.shape}")
+            raise TypeError(f"rev got dimensions {tuple(dimensions)} for shape {x.shape}")
         return x
 
     @staticmethod
@@ -564,6 +571,7 @@ class Iota(Primitive):
             raise TypeError(f"iota counts in numbers, got dtype {np.dtype(dtype)}")
         if not 0 <= dimension < len(shape):
             raise ValueError(f"iota got dimension {dimension} for shape {tuple(shape)}")
+        check_sizes("iota", shape)
         return ShapedArray(shape, dtype)
 
     @staticmethod

@@ -127,7 +127,7 @@ threefry2x32_p = Threefry2x32()
 iota_2x32_shape_p = Iota2x32Shape()
 
 
-# --- keys -----------------------------------------------------------------------------------------
+# --- keys ---------------------------------------------------------------------------------------
 
 
 def seed(seeds: np.ndarray) -> np.ndarray:
@@ -143,32 +143,37 @@ def apart(words: np.ndarray, ndim: int) -> list[np.ndarray]:
     return [words[..., i].reshape(shape) for i in range(words.shape[-1])]
 
 
+def pair(words: np.ndarray, ndim: int) -> tuple[np.ndarray, np.ndarray]:
+    first, second = apart(words, ndim)
+    return first, second
+
+
 def hash_flat(words: np.ndarray, count: np.ndarray) -> np.ndarray:
     """The hash of a vector of counters, taken in pairs from its two halves."""
     n = count.size
     padded = np.append(count, np.zeros(n % 2, UINT32))
     halves = padded.reshape(2, -1)
-    return np.concatenate(hash_words(*apart(words, 1), *halves), -1)[..., :n]
+    return np.concatenate(hash_words(*pair(words, 1), *halves), -1)[..., :n]
 
 
 def split(words: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """New keys, ``shape`` of them for each key."""
     if knobs.thread.threefry_partitionable:
-        return np.stack(hash_words(*apart(words, len(shape)), *counters(shape)), -1)
+        return np.stack(hash_words(*pair(words, len(shape)), *counters(shape)), -1)
     flat = hash_flat(words, np.arange(2 * prod(shape), dtype=UINT32))
     return flat.reshape(*words.shape[:-1], *shape, 2)
 
 
 def fold_in(words: np.ndarray, data: np.ndarray) -> np.ndarray:
     """New keys of keys and integers, which broadcast."""
-    return np.stack(hash_words(*apart(words, 0), UINT32.type(0), data.astype(UINT32)), -1)
+    return np.stack(hash_words(*pair(words, 0), UINT32.type(0), data.astype(UINT32)), -1)
 
 
 def random_bits(words: np.ndarray, bit_width: int, shape: tuple[int, ...]) -> np.ndarray:
     """Random integers of a width, an array of ``shape`` for each key."""
     if not knobs.thread.threefry_partitionable:
         return _bits_by_halves(words, bit_width, shape)
-    high, low = hash_words(*apart(words, len(shape)), *counters(shape))
+    high, low = hash_words(*pair(words, len(shape)), *counters(shape))
     if bit_width == 64:
         return (high.astype(np.uint64) << np.uint64(32)) | low
     high ^= low

@@ -87,9 +87,7 @@ def unpack(x: Any) -> list[Any]:
     """The slices of an array along its first axis."""
     n, *rest = np.shape(x)
     zeros, ones = [0] * len(rest), (1,) * (len(rest) + 1)
-    return [
-        lax.squeeze(lax.slice(x, (i, *zeros), (i + 1, *rest), ones), (0,)) for i in range(n)
-    ]
+    return [lax.squeeze(lax.slice(x, (i, *zeros), (i + 1, *rest), ones), (0,)) for i in range(n)]
 
 
 def broadcast(x: Any, shape: tuple[int, ...]) -> Any:

@@ -27,7 +27,6 @@ from weft.random.distributions import uniform
 from weft.random.keys import check_key, split_key
 
 
-
 def _isnan(x: Any) -> Any:
     return lax.ne(x, x)
 
@@ -58,7 +57,7 @@ def _geometric(key: Any, p: Any, shape: Any, dtype: Any) -> Any:
     return lax.convert_element_type(trials, dtype)
 
 
-# --- Poisson ----------------------------------------------------------------------------------------
+# --- Poisson --------------------------------------------------------------------------------------
 
 
 def poisson(
@@ -154,7 +153,7 @@ def _poisson_rejection(key: Any, lam: Any, shape: Any, dtype: Any, limit: Any) -
     return lax.convert_element_type(k, dtype)
 
 
-# --- binomial ---------------------------------------------------------------------------------------
+# --- binomial -------------------------------------------------------------------------------------
 
 
 def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
@@ -208,9 +207,7 @@ def _binomial(key: Any, count: Any, prob: Any, shape: Any, dtype: Any) -> Any:
 
 
 @jit(static_argnums=(3, 4, 5), inline=True)
-def _binomial_inversion(
-    key: Any, count: Any, prob: Any, shape: Any, dtype: Any, limit: Any
-) -> Any:
+def _binomial_inversion(key: Any, count: Any, prob: Any, shape: Any, dtype: Any, limit: Any) -> Any:
     """How many geometric waiting times fit into the trials."""
     log_failure = lax.log1p(lax.neg(prob))
 

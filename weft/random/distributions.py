@@ -24,6 +24,7 @@ from weft.random.arguments import (
 )
 from weft.random.keys import check_key, split_key
 
+ONE = np.float32(1)
 _UNSIGNED = {n: np.dtype(f"uint{n}") for n in (8, 16, 32, 64)}
 
 
@@ -32,7 +33,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = No
 
     >>> import weft
     >>> weft.random.bits(weft.random.key(0), (2,))
-    Array([4070199207, 4202968407], dtype=uint32)
+    Array([4070199207, 4202968722], dtype=uint32)
     """
     key, _ = check_key("bits", key)
     given = dtypes.default_uint_dtype() if dtype is None else dtype
@@ -82,7 +83,7 @@ def _uniform(key: Any, minval: Any, maxval: Any, shape: Any, dtype: Any) -> Any:
     return lax.max(minval, lax.reshape(scaled, shape))
 
 
-# --- normals ----------------------------------------------------------------------------------------
+# --- normals --------------------------------------------------------------------------------------
 
 
 def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
@@ -156,7 +157,7 @@ def _truncated_normal(key: Any, lower: Any, upper: Any, shape: Any, dtype: Any) 
 
 def lognormal(
     key: Any,
-    sigma: Any = np.float32(1),
+    sigma: Any = ONE,
     shape: Any = None,
     dtype: Any = None,
     *,
@@ -235,7 +236,7 @@ def _bernoulli(key: Any, p: Any, shape: Any, mode: str) -> Any:
     return low * 2.0 ** -dtypes.finfo(dtype).nmant < p - high
 
 
-# --- by the inverse of the distribution function ----------------------------------------------------
+# --- by the inverse of the distribution function --------------------------------------------------
 
 
 def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:

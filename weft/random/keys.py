@@ -66,7 +66,7 @@ def resolve_prng_impl(spec: Any) -> PRNGImpl:
     return generators[spec]
 
 
-# --- checks -----------------------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------
 
 _RAW = (Array, np.ndarray, np.generic, bool, int, float, complex, str)
 
@@ -119,7 +119,7 @@ def as_given(keys: Any, raw: bool) -> Any:
     return keys
 
 
-# --- making keys ------------------------------------------------------------------------------------
+# --- making keys ----------------------------------------------------------------------------------
 
 
 def _from_seed(name: str, seed: Any, spec: Any) -> Any:
@@ -220,7 +220,7 @@ def clone(key: Any) -> Array:
     return prims.random_clone_p.bind(key)
 
 
-# --- taking keys apart ------------------------------------------------------------------------------
+# --- taking keys apart ----------------------------------------------------------------------------
 
 
 def key_data(keys: Any) -> Array:

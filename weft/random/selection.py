@@ -44,7 +44,7 @@ def randint(
 
     >>> import weft
     >>> weft.random.randint(weft.random.key(0), (4,), 0, 10)
-    Array([5, 8, 9, 9], dtype=int32)
+    Array([9, 0, 2, 3], dtype=int32)
     """
     key, _ = check_key("randint", key)
     dtype = check_dtype("randint", dtype, np.integer, TypeError)
@@ -94,7 +94,7 @@ def _randint(key: Any, minval: Any, maxval: Any, shape: Any, dtype: Any) -> Any:
     return lax.add(minval, lax.convert_element_type(lax.rem(offset, span), dtype))
 
 
-# --- permutations and choices -----------------------------------------------------------------------
+# --- permutations and choices ---------------------------------------------------------------------
 
 
 def _concrete_int(x: Any, what: str) -> int:
@@ -119,7 +119,7 @@ def permutation(
 
     >>> import weft
     >>> weft.random.permutation(weft.random.key(0), 5)
-    Array([3, 2, 1, 4, 0], dtype=int32)
+    Array([0, 1, 4, 3, 2], dtype=int32)
     """
     key, _ = check_key("permutation", key)
     check_arraylike("permutation", x)
@@ -221,7 +221,7 @@ def _by_probability(
     return ind.astype(int)
 
 
-# --- categories -------------------------------------------------------------------------------------
+# --- categories -----------------------------------------------------------------------------------
 
 
 def gumbel(

@@ -1,5 +1,8 @@
 """``weft.scipy.linalg``: linear algebra with SciPy's names."""
 
+import sys as _sys
+
+from weft.base.traceback import expose as _expose
 from weft.scipy.matrix_functions import (
     expm,
     expm_frechet,
@@ -89,3 +92,5 @@ __all__ = [
     "svd",
     "toeplitz",
 ]
+
+_expose(_sys.modules[__name__])

@@ -1,7 +1,9 @@
 """Special functions: ``weft.scipy.special``."""
 
+import sys as _sys
 from typing import Any
 
+from weft.base.traceback import expose as _expose
 from weft.core.array import Array
 from weft.scipy import exponentials
 from weft.scipy.exponentials import logsumexp as logsumexp
@@ -77,3 +79,6 @@ def log_softmax(x: Any, /, *, axis: exponentials.Axis = None) -> Array:
     Array([-1000.,     0.], dtype=float32)
     """
     return exponentials.log_softmax(x, axis=axis)
+
+
+_expose(_sys.modules[__name__])

@@ -34,10 +34,10 @@ from weft.core.jaxpr import Var as Var
 from weft.core.jaxpr import eval_jaxpr as eval_jaxpr
 from weft.core.jaxpr import jaxpr_as_fun as jaxpr_as_fun
 from weft.core.primitive import Primitive as _Primitive
-from weft.core.registry import primitives as _registry
 from weft.core.staging import stage
 from weft.core.trace import box, typeof
 from weft.core.verify import check_jaxpr as check_jaxpr
+from weft.extend.core import primitives as primitives
 
 array_types = {np.ndarray, np.generic, Array}
 __all__ = [
@@ -168,19 +168,3 @@ class Primitive(_Primitive):
         closed = stage(flat, [typeof(v) for v in values])
         outs = run(closed.jaxpr, numpy_consts(closed), values)
         return outs if self.multiple_results else outs[0]
-
-
-class _Primitives:
-    """All primitives by name: ``primitives.add_p``."""
-
-    def __getattr__(self, name: str) -> Any:
-        found = _registry.get(name.removesuffix("_p"))
-        if found is None:
-            raise AttributeError(f"there is no primitive {name!r}")
-        return found
-
-    def __dir__(self) -> list[str]:
-        return sorted(f"{name}_p" for name in _registry)
-
-
-primitives = _Primitives()

@@ -1,0 +1,1 @@
+"""Suites: modules with a list ``ROWS``."""

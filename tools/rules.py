@@ -1,0 +1,130 @@
+"""Write docs/rules.md, the table of primitives and their rules: `python tools/rules.py`."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import weft  # noqa: F401  # fills the hooks that some modules need while they are loaded
+from weft.core.primitive import Primitive
+from weft.core.registry import primitives
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "rules.md"
+ROOMS = ("prims", "control")
+RULES = ("shape", "ref", "jvp", "transpose", "batch")
+EXTRA = ("partial_eval", "dce", "decompose")
+
+LEFT_OUT = {
+    "ragged_all_to_all": "moves ragged rows between accelerators; no CPU or vmap meaning in JAX",
+    "all_gather_invariant": "checks replication of shard_map's types on device meshes",
+    "pvary": "marks values of shard_map's types on device meshes",
+    "psum_invariant": "checks replication of shard_map's types on device meshes",
+    "reshard": "explicit sharding on device meshes",
+    "pallas_call": "kernels for TPU and GPU",
+    "run_state": "mutable references of Pallas kernels",
+    "xla_pmap": "replaced in JAX itself by jit over a mesh",
+}
+
+HEAD = """\
+# Rules
+
+Written by `tools/rules.py` from the primitives themselves; change them there.
+
+| word | meaning |
+|---|---|
+| own | the primitive's class says it |
+| family | a base class that primitives share says it |
+| linear | the tangent is the primitive itself, applied to tangents |
+| zero | the primitive is piecewise constant or has no operand to differentiate by |
+| – | absent, for the reason in the last column |
+
+The last columns are of primitives that carry a program: how they are split by partial evaluation
+and pruned, where that is not the general way; and of those that are functions of other primitives.
+"""
+
+
+def load() -> dict[str, Primitive]:
+    """Every primitive by name, those included that `import weft` does not need."""
+    for room in ROOMS:
+        package = importlib.import_module(f"weft.{room}")
+        for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            importlib.import_module(module.name)
+    return {name: p for name, p in sorted(primitives.items()) if ours(p)}
+
+
+def ours(primitive: Primitive) -> bool:
+    """Not one that a test or an example has defined."""
+    return type(primitive).__module__.startswith("weft.")
+
+
+def owner(primitive: Primitive, rule: str) -> type | None:
+    """The class that states a rule, or None."""
+    for kind in type(primitive).__mro__:
+        if kind.__dict__.get(rule) is not None:
+            return kind
+    return None
+
+
+def status(primitive: Primitive, rule: str) -> str:
+    """How a primitive comes by a rule; the empty string if it has neither rule nor reason."""
+    if rule in primitive.holes:
+        return "–"
+    kind = owner(primitive, rule)
+    if rule == "jvp" and kind is Primitive:
+        if primitive.linear:
+            return "linear"
+        kind = owner(primitive, "d0") or owner(primitive, "d1") or owner(primitive, "d2")
+        return "zero" if kind is None else _word(primitive, kind)
+    if kind is None or kind is Primitive:
+        return ""
+    return _word(primitive, kind)
+
+
+def _word(primitive: Primitive, kind: type) -> str:
+    return "own" if kind is type(primitive) else "family"
+
+
+def gaps() -> Iterator[tuple[str, str]]:
+    """Rules that are neither there nor accounted for."""
+    for name, primitive in load().items():
+        for rule in RULES:
+            if not status(primitive, rule):
+                yield name, rule
+
+
+def room_of(primitive: Primitive) -> str:
+    return type(primitive).__module__.split(".")[1]
+
+
+def _row(name: str, primitive: Primitive) -> str:
+    cells = [f"`{name}`", *(status(primitive, rule) or "**missing**" for rule in RULES)]
+    cells += [status(primitive, rule) for rule in EXTRA]
+    cells.append("; ".join(f"{rule}: {reason}" for rule, reason in primitive.holes.items()))
+    return f"| {' | '.join(cells)} |"
+
+
+def render() -> str:
+    """The page."""
+    rooms: dict[str, list[str]] = {}
+    for name, primitive in load().items():
+        rooms.setdefault(room_of(primitive), []).append(_row(name, primitive))
+    title = " | ".join(["primitive", *RULES, *EXTRA, "why not"])
+    lines = [HEAD]
+    for room, rows in sorted(rooms.items()):
+        lines += [f"## {room}", "", f"| {title} |", "|---" * (len(RULES) + len(EXTRA) + 2) + "|"]
+        lines += [*rows, ""]
+    lines += ["## Left out", "", "Primitives of JAX that weft does without.", ""]
+    lines += ["| primitive | why |", "|---|---|"]
+    lines += [f"| `{name}` | {reason} |" for name, reason in sorted(LEFT_OUT.items())]
+    return "\n".join(lines) + "\n"
+
+
+def main(*_: Any) -> None:
+    PAGE.write_text(render(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""Exponentials: exp, exp2, expm1 and what is made of them, for float32 and float64.
+
+e**x = 2**n * e**r with n the integer nearest to x / log(2): r = x - n log(2) by two fused steps,
+e**r by a polynomial, 2**n by bits. Coefficients are fits of tools/fit.py, highest power first.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from weft.kernel.build import Builder
+from weft.kernel.math_parts import (
+    at_least,
+    at_most,
+    keep_tiny,
+    nearest,
+    power_of_two,
+    scale,
+)
+from weft.kernel.nodes import F32, Value
+
+LOG2_E = 1.4426950408889634
+
+
+class Exponential(NamedTuple):
+    """Coefficients and bounds of one floating type."""
+
+    exp: tuple[float, ...]  # (e**r - 1 - r) / r**2 for |r| <= log(2) / 2
+    exp2: tuple[float, ...]  # (2**r - 1) / r for |r| <= 1/2
+    sinh: tuple[float, ...]  # (sinh(x) - x) / x**3 in x**2, up to 1
+    ln2: tuple[float, float]  # log(2): a number of the type, and the rest
+    exp_range: tuple[float, float]  # beyond: 0 and infinity
+    exp2_range: tuple[float, float]
+    expm1_low: float  # below: -1
+    tanh_low: float  # tanh is 1 beyond half of it
+    sinh_high: float  # beyond: infinity
+    tiny: float  # expm1(x) is x below
+    tiny_cubed: float  # tanh(x) is x below
+
+
+SINGLE = Exponential(
+    exp=(
+        0.0013818751322105527,
+        0.008369526825845242,
+        0.04166830703616142,
+        0.16666513681411743,
+        0.4999999403953552,
+    ),
+    exp2=(
+        0.0001547604042571038,
+        0.0013399753952398896,
+        0.009618004783987999,
+        0.05550329387187958,
+        0.24022650718688965,
+        0.6931471824645996,
+    ),
+    sinh=(
+        2.7866672098753043e-06,
+        0.00019842293113470078,
+        0.008333312347531319,
+        0.1666666716337204,
+    ),
+    ln2=(0.693147182464599609375, -1.904654299957767e-09),
+    exp_range=(-104.0, 89.0),
+    exp2_range=(-151.0, 129.0),
+    expm1_low=-18.0,
+    tanh_low=-18.2,
+    sinh_high=89.5,
+    tiny=2.0**-25,
+    tiny_cubed=2.0**-13,
+)
+
+DOUBLE = Exponential(
+    exp=(
+        2.099964240800837e-09,
+        2.5115173221521498e-08,
+        2.755700885674377e-07,
+        2.755722558277853e-06,
+        2.4801587611261277e-05,
+        0.00019841269905803186,
+        0.001388888888876108,
+        0.008333333333313299,
+        0.04166666666666684,
+        0.16666666666666688,
+        0.5,
+    ),
+    exp2=(
+        2.5741367310670847e-11,
+        4.456605306319184e-10,
+        7.0548886170789505e-09,
+        1.0178051702955062e-07,
+        1.3215486831902824e-06,
+        1.525273385491741e-05,
+        0.00015403530393342797,
+        0.0013333558146392027,
+        0.009618129107628494,
+        0.05550410866482169,
+        0.24022650695910072,
+        0.6931471805599453,
+    ),
+    sinh=(
+        6.320805536282522e-15,
+        7.493934418141395e-13,
+        1.6061644120133653e-10,
+        2.505208635764763e-08,
+        2.755731932376316e-06,
+        0.00019841269841031276,
+        0.008333333333333597,
+        0.16666666666666666,
+    ),
+    ln2=(0.6931471805599453, 2.3190468138462996e-17),
+    exp_range=(-746.0, 710.0),
+    exp2_range=(-1076.0, 1025.0),
+    expm1_low=-38.0,
+    tanh_low=-38.5,
+    sinh_high=710.6,
+    tiny=2.0**-54,
+    tiny_cubed=2.0**-28,
+)
+
+
+def facts(x: Value) -> Exponential:
+    """The coefficients and bounds for the type of ``x``."""
+    return SINGLE if x.dtype == F32 else DOUBLE
+
+
+def reduced(k: Builder, x: Value) -> tuple[Value, Value]:
+    """e**x = 2**n * (1 + p): p, and n in the low bits of an integer."""
+    table = facts(x)
+    n, bits = nearest(k, x, LOG2_E)
+    minus = k.neg(n)
+    r = k.fma(minus, k.like(x, table.ln2[0]), x)
+    r = k.fma(minus, k.like(x, table.ln2[1]), r)
+    return k.fma(k.horner(r, table.exp), k.mul(r, r), r), bits
+
+
+def exp(k: Builder, x: Value) -> Value:
+    """e**x."""
+    low, high = facts(x).exp_range
+    p, bits = reduced(k, at_least(k, at_most(k, x, high), low))
+    return scale(k, k.add(p, k.like(x, 1.0)), bits)
+
+
+def exp2(k: Builder, x: Value) -> Value:
+    """2**x."""
+    table = facts(x)
+    low, high = table.exp2_range
+    inside = at_least(k, at_most(k, x, high), low)
+    n, bits = nearest(k, inside)
+    r = k.sub(inside, n)
+    return scale(k, k.fma(k.horner(r, table.exp2), r, k.like(x, 1.0)), bits)
+
+
+def expm1(k: Builder, x: Value) -> Value:
+    """e**x - 1."""
+    table = facts(x)
+    p, bits = reduced(k, at_least(k, at_most(k, x, table.exp_range[1]), table.expm1_low))
+    half = power_of_two(k, bits, x, -1)  # half of 2**n, which may be too large for the type
+    y = k.fma(half, p, k.sub(half, k.like(x, 0.5)))
+    return keep_tiny(k, x, k.add(y, y), table.tiny)
+
+
+def logistic(k: Builder, x: Value) -> Value:
+    """1 / (1 + e**-x), by e**-abs(x) so that neither end overflows or loses denormals."""
+    one = k.like(x, 1.0)
+    p, bits = reduced(k, at_least(k, k.neg(k.abs(x)), facts(x).exp_range[0]))
+    e = scale(k, k.add(p, one), bits)
+    above = k.select(k.lt(x, k.like(x, 0.0)), e, one)
+    return k.div(above, k.add(e, one))
+
+
+def tanh(k: Builder, x: Value) -> Value:
+    """-t / (t + 2) with t = e**(-2 abs(x)) - 1."""
+    table = facts(x)
+    size = at_least(k, k.mul(k.abs(x), k.like(x, -2.0)), table.tanh_low)
+    p, bits = reduced(k, size)
+    power = power_of_two(k, bits, x)
+    t = k.fma(power, p, k.sub(power, k.like(x, 1.0)))
+    y = k.div(t, k.add(t, k.like(x, 2.0)))
+    return keep_tiny(k, x, k.copysign(y, x), table.tiny_cubed)
+
+
+def _quarter_exp(k: Builder, x: Value) -> Value:
+    """e**abs(x) / 4: no overflow before the functions made of it overflow."""
+    p, bits = reduced(k, at_most(k, k.abs(x), facts(x).sinh_high))
+    quarter = power_of_two(k, bits, x, -2)
+    return k.fma(quarter, p, quarter)
+
+
+def sinh(k: Builder, x: Value) -> Value:
+    """(e**x - e**-x) / 2, a polynomial below 1."""
+    e = _quarter_exp(k, x)
+    far = k.sub(e, k.div(k.like(x, 1.0 / 16), e))
+    z = k.mul(x, x)
+    near = k.fma(k.mul(z, x), k.horner(z, facts(x).sinh), x)
+    return k.select(k.lt(k.abs(x), k.like(x, 1.0)), near, k.copysign(k.add(far, far), x))
+
+
+def cosh(k: Builder, x: Value) -> Value:
+    """(e**x + e**-x) / 2."""
+    e = _quarter_exp(k, x)
+    y = k.add(e, k.div(k.like(x, 1.0 / 16), e))
+    return k.add(y, y)
