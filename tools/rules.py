@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import weft  # noqa: F401  # fills the hooks that some modules need while they are loaded
+import weft
 from weft.core.primitive import Primitive
 from weft.core.registry import primitives
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "rules.md"
-ROOMS = ("prims", "control")
 RULES = ("shape", "ref", "jvp", "transpose", "batch")
 EXTRA = ("partial_eval", "dce", "decompose")
 
@@ -48,10 +47,8 @@ and pruned, where that is not the general way; and of those that are functions o
 
 def load() -> dict[str, Primitive]:
     """Every primitive by name, those included that `import weft` does not need."""
-    for room in ROOMS:
-        package = importlib.import_module(f"weft.{room}")
-        for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-            importlib.import_module(module.name)
+    for module in pkgutil.walk_packages(weft.__path__, "weft."):
+        importlib.import_module(module.name)
     return {name: p for name, p in sorted(primitives.items()) if ours(p)}
 
 

@@ -136,7 +136,7 @@ def test_rng_uniform_needs_no_key():
     assert set(lax.rng_uniform(0, 2, (100,)).tolist()) == {0, 1}
 
 
-# --- arrays of keys ---------------------------------------------------------------------------------
+# --- arrays of keys -------------------------------------------------------------------------------
 
 
 def test_a_key_is_an_array():
@@ -215,7 +215,7 @@ def test_keys_in_programs():
     )
 
 
-# --- mistakes ---------------------------------------------------------------------------------------
+# --- mistakes -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_keys_in_programs():
         (
             lambda k: random.uniform(None),
             TypeError,
-            "takes a random key, got None of type NoneType",
+            "random key, got None of type NoneType",
         ),
         (lambda k: random.uniform([0, 1]), TypeError, r"make a key with weft.random.key\(seed\)"),
         (lambda k: random.split(3), TypeError, "split takes a random key, got 3"),

@@ -15,6 +15,7 @@ from weft.control.custom_vjp import custom_vjp
 from weft.control.linear_call import linear_call
 from weft.debug.printing import callback as debug_callback
 from weft.debug.printing import print as debug_print
+from weft.experimental.checkify import debug_check
 
 REAL = ("float32", "float64")
 INEXACT = (*REAL, "complex64")
@@ -259,7 +260,15 @@ SAMPLES += [
     sample("pure_callback", method, [normal(3)], lambda x, m=method: called(x, m))
     for method in ("sequential", "expand_dims", "broadcast_all")
 ]
+
+
+def checked(x):
+    debug_check(jnp.all(x < 100), "too large")
+    return 2 * x
+
+
 SAMPLES += [
+    sample("check", "debug", [normal(3)], checked),
     sample("io_callback", "plain", [normal(3)], told),
     sample("debug_print", "plain", [normal(3)], shown),
     sample("debug_callback", "plain", [normal(3)], watched),

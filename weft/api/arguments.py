@@ -41,6 +41,8 @@ def resolve_names(
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Positions and names of marked arguments, each completed from the other by the signature."""
     nums, names = as_tuple(argnums), as_tuple(argnames)
+    if argnums is None and argnames is None:
+        return (), ()
     sig = signature(fun)
     if sig is None:
         return tuple(nums), tuple(names)

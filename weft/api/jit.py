@@ -334,6 +334,8 @@ def jit(
 
 
 def _check_marks(fun: Any, static_nums: Any, static_names: Any, donate_nums: Any) -> None:
+    if all(mark is None for mark in (static_nums, static_names, donate_nums)):
+        return
     sig = signature(fun)
     if sig is None:
         return

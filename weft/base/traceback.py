@@ -44,14 +44,17 @@ def expose(*modules: ModuleType) -> None:
 
 
 def bounded(function: FunctionType, module: str) -> Any:
-    """One function behind a boundary, unless it is behind one already."""
+    """One function behind a boundary, unless it is behind one already; aliases stay the same."""
     if function.__code__ is _boundary_code or not function.__module__.startswith("weft"):
         return function
-    wrapped = api_boundary(function)
-    wrapped.__module__ = module
+    wrapped = _boundaries.get(function)
+    if wrapped is None:
+        wrapped = _boundaries[function] = api_boundary(function)
+        wrapped.__module__ = module
     return wrapped
 
 
+_boundaries: dict[FunctionType, Any] = {}
 _boundary_code = api_boundary(lambda: None).__code__
 
 

@@ -124,13 +124,16 @@ def facts(x: Value) -> Exponential:
     return SINGLE if x.dtype == F32 else DOUBLE
 
 
-def reduced(k: Builder, x: Value) -> tuple[Value, Value]:
-    """e**x = 2**n * (1 + p): p, and n in the low bits of an integer."""
+def reduced(k: Builder, x: Value, more: Value | None = None) -> tuple[Value, Value]:
+    """e**(x + more) = 2**n * (1 + p): p, and n in the low bits of an integer."""
     table = facts(x)
     n, bits = nearest(k, x, LOG2_E)
     minus = k.neg(n)
     r = k.fma(minus, k.like(x, table.ln2[0]), x)
-    r = k.fma(minus, k.like(x, table.ln2[1]), r)
+    if more is None:
+        r = k.fma(minus, k.like(x, table.ln2[1]), r)
+    else:
+        r = k.add(r, k.fma(minus, k.like(x, table.ln2[1]), more))
     return k.fma(k.horner(r, table.exp), k.mul(r, r), r), bits
 
 

@@ -33,6 +33,6 @@ from weft.nn.scaled import get_scaled_dot_general_config as get_scaled_dot_gener
 from weft.nn.scaled import scaled_dot_general as scaled_dot_general
 from weft.nn.scaled import scaled_matmul as scaled_matmul
 from weft.numpy import tanh as tanh
-from weft.scipy.exponentials import log_softmax as log_softmax
-from weft.scipy.exponentials import logsumexp as logsumexp
-from weft.scipy.exponentials import softmax as softmax
+from weft.numpy.exponentials import log_softmax as log_softmax
+from weft.numpy.exponentials import logsumexp as logsumexp
+from weft.numpy.exponentials import softmax as softmax

@@ -10,7 +10,7 @@ import numpy as np
 import weft.numpy as jnp
 from weft import dtypes, lax
 from weft.core.array import Array
-from weft.scipy.exponentials import logsumexp, softmax
+from weft.numpy.exponentials import logsumexp, softmax
 
 
 def dot_product_attention(

@@ -15,9 +15,9 @@ import weft.numpy as jnp
 from weft import dtypes, lax
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
+from weft.numpy.exponentials import Axis, logsumexp
+from weft.numpy.operands import arraylike, inexact
 from weft.numpy.promotion import concrete
-from weft.scipy.exponentials import Axis, logsumexp
-from weft.scipy.operands import arraylike, inexact
 
 
 def identity(x: Any) -> Array:

@@ -159,6 +159,8 @@ def _sum_names(x: Any, names: str, gone: list[str], dtype: Any) -> tuple[Any, st
 
 def _take_diagonals(x: Any, names: str, kept: str, dtype: Any) -> tuple[Any, str]:
     """Names that occur more than once made to occur once, or summed if nothing has them."""
+    if len(set(names)) == len(names):
+        return x, names
     for name, count in Counter(names).items():
         if count == 1:
             continue
@@ -192,6 +194,8 @@ def _alone(x: Any, step: Step, dtype: Any) -> tuple[Any, str]:
 
 def _without_ones(x: Any, names: str, other: Any, other_names: str) -> tuple[Any, str]:
     """An operand without dimensions of size 1 that broadcast against the other's."""
+    if 1 not in x.shape:
+        return x, names
     gone = []
     for i, name in enumerate(names):
         j = other_names.find(name)
@@ -209,9 +213,8 @@ def _pair(arrays: list[Any], step: Step, product: Any, dtype: Any) -> tuple[Any,
     (x, y), (left, right) = arrays, step.inputs
     x, left = _without_ones(x, left, y, right)
     y, right = _without_ones(y, right, x, left)
-    in_left, in_right = Counter(left), Counter(right)
-    only_left = [n for n in step.summed if in_left[n] == 1 and not in_right[n]]
-    only_right = [n for n in step.summed if in_right[n] == 1 and not in_left[n]]
+    only_left = [n for n in step.summed if n not in right and left.count(n) == 1]
+    only_right = [n for n in step.summed if n not in left and right.count(n) == 1]
     x, left = _sum_names(x, left, only_left, dtype)
     y, right = _sum_names(y, right, only_right, dtype)
     x, left = _take_diagonals(x, left, step.result + right, dtype)

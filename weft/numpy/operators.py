@@ -305,6 +305,7 @@ _PROPERTIES: dict[str, Callable[..., Any]] = {
     "imag": unary.imag,
     "flat": manipulation.ravel,
     "at": IndexUpdateHelper,
+    "__numpy_dtype__": lambda self: self.dtype,
 }
 
 

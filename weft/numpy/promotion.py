@@ -22,7 +22,7 @@ from weft.core.staging import StagingTrace
 from weft.core.trace import Tracer, box, state, typeof
 from weft.lax.shape import broadcast_shapes
 from weft.prims.convert import convert_element_type_p, convert_values
-from weft.prims.families import COMPLEX, FLOAT, NUMBER, kind_of, scalar
+from weft.prims.families import ANY, COMPLEX, FLOAT, NUMBER, kind_of, scalar
 from weft.prims.shape import broadcast_in_dim
 
 _PYTHON_SCALARS = (bool, int, float, complex)
@@ -260,30 +260,50 @@ def _checked(
 
 def promote_pair(name: str, x: Any, y: Any) -> Any:
     """Two operands checked, of one dtype and of equal rank. The usual cases come first."""
-    try:
-        ax = x.aval
-    except AttributeError:
-        ax = None
-    kind = type(y)
-    if ax is not None and not ax.weak_type:
+    ax, ay = getattr(x, "aval", None), getattr(y, "aval", None)
+    if ax is not None and ay is not None:
         dtype = ax.dtype
-        if kind is float:
-            if kind_of(dtype) & _INEXACT:
-                return x, scalar(dtype, y)
-        elif kind is int:
-            if kind_of(dtype) & NUMBER:
-                return x, scalar(dtype, y)
-        else:
-            try:
-                ay = y.aval
-            except AttributeError:
+        if ay.dtype is not dtype or ax.weak_type or ay.weak_type:
+            if not kind_of(dtype) & ANY or not kind_of(ay.dtype) & ANY:
                 return _checked(name, (x, y), None, False)
-            if ay.dtype is dtype and not ay.weak_type:
-                if len(ax.shape) == len(ay.shape):
-                    return x, y
-                return promote_shapes(name, x, y)
-        return _checked(name, (x, y), None, False)
+            dtype, weak = dtypes.promote_pair(dtype, ax.weak_type, ay.dtype, ay.weak_type)
+            x, y = convert_operand(x, dtype, weak), convert_operand(y, dtype, weak)
+        if len(ax.shape) == len(ay.shape) or not ax.shape or not ay.shape:
+            return x, y
+        return _pair_of_one_rank(name, x, y, ax.shape, ay.shape)
+    if ax is not None and not ax.weak_type and _fits(type(y), ax.dtype):
+        return x, scalar(ax.dtype, y)
+    if ay is not None and not ay.weak_type and _fits(type(x), ay.dtype):
+        return scalar(ay.dtype, x), y
     return _checked(name, (x, y), None, False)
+
+
+def _fits(kind: type, dtype: Any) -> bool:
+    """Whether a Python number takes the dtype of the array that it meets."""
+    if kind is float:
+        return bool(kind_of(dtype) & _INEXACT)
+    return kind is int and bool(kind_of(dtype) & NUMBER)
+
+
+def _pair_of_one_rank(
+    name: str, x: Any, y: Any, x_shape: tuple[int, ...], y_shape: tuple[int, ...]
+) -> tuple[Any, Any]:
+    if knobs.thread.numpy_rank_promotion != "allow":
+        report_rank_promotion(name, [x_shape, y_shape])
+    for n, m in zip(reversed(x_shape), reversed(y_shape), strict=False):
+        if n != m and n != 1 and m != 1:
+            broadcast_shapes(x_shape, y_shape)
+    rank = max(len(x_shape), len(y_shape))
+    return _raise_rank(x, x_shape, rank), _raise_rank(y, y_shape, rank)
+
+
+def promote_pair_inexact(name: str, x: Any, y: Any) -> Any:
+    """Two operands checked, of one inexact dtype and of equal rank."""
+    for v in (x, y):
+        aval = getattr(v, "aval", None)
+        if aval is not None and kind_of(aval.dtype) & _INEXACT:
+            return promote_pair(name, x, y)
+    return _checked(name, (x, y), dtypes.to_inexact_dtype, False)
 
 
 def promote_args(name: str, *args: Any, staged: bool = False) -> list[Any]:

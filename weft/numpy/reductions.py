@@ -32,6 +32,7 @@ from weft.prims.families import BOOL, COMPLEX, FLOAT, INTEGER, UINT, const, kind
 
 _BOOL, _FLOAT32 = np.dtype(np.bool_), np.dtype(np.float32)
 _INEXACT = FLOAT | COMPLEX
+_HALVES = frozenset((np.dtype(np.float16), np.dtype("bfloat16")))
 
 Axis = Any
 
@@ -90,7 +91,7 @@ def check_where(name: str, where: Any) -> Any:
 
 def _wide(dtype: Any) -> Any:
     """The dtype that sums of 16-bit floats are computed in."""
-    return _FLOAT32 if dtype.name in ("float16", "bfloat16") else dtype
+    return _FLOAT32 if dtype in _HALVES else dtype
 
 
 def promote_integer_dtype(dtype: Any) -> Any:
@@ -402,6 +403,8 @@ def _count(x: Any, axis: Axis, where: Any, keepdims: bool, dtype: Any) -> Any:
     """How many elements each result is made of."""
     if where is not None:
         return sum(broadcast_to(where, x.shape), axis, dtype=dtype, keepdims=keepdims)
+    if axis is None:
+        return scalar(dtype, x.size)
     positional, names = split_names(static_axes("mean", axis))
     axes = canonical_axes(positional, x.ndim)
     mapped = _prod(axis_size(name) for name in names)
@@ -545,7 +548,7 @@ def variance_dtypes(own: Any, dtype: Any) -> tuple[Any, Any]:
     if not kind_of(own) & _INEXACT:
         result = dtypes.to_inexact_dtype(own)
         return _wide(result), result
-    return _wide(own), dtypes.to_floating_dtype(own)
+    return _wide(own), own if kind_of(own) == FLOAT else dtypes.to_floating_dtype(own)
 
 
 def std(

@@ -27,6 +27,7 @@ from weft.numpy.promotion import (
     promote_args_numeric,
     promote_dtypes,
     promote_pair,
+    promote_pair_inexact,
     promote_shapes,
     unwrapped,
 )
@@ -34,6 +35,7 @@ from weft.numpy.unary import absolute, frexp, isfinite, isnan, isposinf, signbit
 from weft.prims.arithmetic import (
     add_p,
     and_p,
+    div_p,
     eq_p,
     max_p,
     min_p,
@@ -100,7 +102,7 @@ def true_divide(x1: Any, x2: Any, /) -> Array:
     >>> jnp.true_divide(1, 2).item()
     0.5
     """
-    return lax.div(*promote_args_inexact("true_divide", x1, x2))
+    return div_p.bind(*promote_pair_inexact("true_divide", x1, x2))
 
 
 divide = true_divide

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,15 @@ from weft.core.sharding import SingleDeviceSharding
 from weft.core.trace import check_integer_conversion, check_scalar_conversion
 from weft.runtime.devices import default_device
 from weft.runtime.export import install
+
+
+class Shard(NamedTuple):
+    """The part of an array that one device holds."""
+
+    device: Any
+    index: tuple[slice, ...]
+    replica_id: int
+    data: Any
 
 
 class ArrayImpl(Array):
@@ -229,6 +238,17 @@ class ArrayImpl(Array):
         if index:
             raise IndexError(f"this array has one shard, asked for shard {index}")
         return self
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        return [Shard(self.device, (slice(None),) * self.ndim, 0, self)]
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        return self.addressable_shards
+
+    def clone(self) -> ArrayImpl:
+        return box(self._value, self.aval)
 
     @api_boundary
     def block_until_ready(self) -> ArrayImpl:

@@ -5,8 +5,8 @@ from typing import Any
 
 from weft.base.traceback import expose as _expose
 from weft.core.array import Array
-from weft.scipy import exponentials
-from weft.scipy.exponentials import logsumexp as logsumexp
+from weft.numpy import exponentials
+from weft.numpy.exponentials import logsumexp as logsumexp
 from weft.scipy.special_bessel import bessel_jn as bessel_jn
 from weft.scipy.special_bessel import i0 as i0
 from weft.scipy.special_bessel import i0e as i0e

@@ -11,7 +11,7 @@ import numpy as np
 import weft.numpy as jnp
 from weft import lax
 from weft.core.array import Array
-from weft.scipy.operands import arraylike, inexact, real
+from weft.numpy.operands import arraylike, inexact, real
 
 
 def i0e(x: Any) -> Array:

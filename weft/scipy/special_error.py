@@ -12,10 +12,10 @@ import weft.numpy as jnp
 from weft import lax
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
+from weft.numpy.operands import inexact, is_complex, real
 from weft.numpy.promotion import promote_dtypes_complex
 from weft.prims.special_tables import ERFCX
 from weft.scipy import special_tables as tables
-from weft.scipy.operands import inexact, is_complex, real
 from weft.scipy.series import chebyshev, horner, in_single
 
 _TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)

@@ -12,8 +12,8 @@ import weft.numpy as jnp
 from weft import dtypes, lax
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
+from weft.numpy.operands import inexact, is_complex, real
 from weft.prims.special_tables import BERNOULLI
-from weft.scipy.operands import inexact, is_complex, real
 from weft.scipy.series import horner
 
 _HALF_LOG_TWO_PI = 0.9189385332046727

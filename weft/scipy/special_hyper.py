@@ -10,7 +10,7 @@ import weft.numpy as jnp
 from weft import dtypes, lax
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
-from weft.scipy.operands import real
+from weft.numpy.operands import real
 from weft.scipy.special_gamma import digamma, gamma
 
 _MOST_TERMS = 2000

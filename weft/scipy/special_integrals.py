@@ -11,8 +11,8 @@ import weft.numpy as jnp
 from weft import dtypes, lax
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
+from weft.numpy.operands import real
 from weft.scipy import special_tables as tables
-from weft.scipy.operands import real
 from weft.scipy.series import chebyshev, in_single
 
 _EULER = 0.5772156649015329

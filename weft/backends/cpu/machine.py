@@ -1,76 +1,314 @@
 """Machine code: LLVM text compiled to objects, objects loaded, addresses of functions.
 
-LLVM is imported at the first compile. One module holds one kernel; objects are kept by the hash
-of their text, so equal kernels compile once.
+One module holds one kernel. Equal texts compile once: objects are kept in memory up to a limit of
+bytes, and on disk. LLVM is loaded at the first text that neither knows.
 """
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
+import os
 import threading
-from collections.abc import Callable
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-_lock = threading.Lock()
-_state: dict[str, Any] = {}
-_functions: dict[str, int] = {}
+from weft.backends.cpu import disk, loader
+from weft.backends.cpu.cores import threads
+from weft.backends.cpu.processor import compiler_version, description
+from weft.backends.cpu.processor import vector_bits as vector_bits
+from weft.base.functional import lru, register_cache
+from weft.base.knobs import thread
+
+# The name of every kernel's function in its object: a kernel's own name would tell equal ones
+# apart.
+SYMBOL = "kernel"
+FORMAT = "1"
+LIMIT = 64 << 20
+_ATTRIBUTES = "attributes #0 = { nounwind }\n"
 
 
-def _start() -> dict[str, Any]:
-    """LLVM's native target, a target machine and an engine that holds loaded objects."""
-    if not _state:
+class Address(int):
+    """The address of a function; its code stays loaded while this object (not a copy) lives."""
+
+    region: Any
+
+    def __new__(cls, address: int, region: Any) -> Address:
+        self = super().__new__(cls, address)
+        self.region = region
+        return self
+
+
+class Loaded:
+    """Code by key: all that is in use, and the last used up to a limit of bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.size = 0
+        self.lock = threading.Lock()
+        self.recent: OrderedDict[bytes, Any] = OrderedDict()
+        self.alive: weakref.WeakValueDictionary[bytes, Any] = weakref.WeakValueDictionary()
+
+    def get(self, key: bytes) -> Any:
+        with self.lock:
+            region = self.alive.get(key)
+            if region is not None:
+                self._keep(key, region)
+            return region
+
+    def put(self, key: bytes, region: Any) -> None:
+        with self.lock:
+            self.alive[key] = region
+            self._keep(key, region)
+
+    def _keep(self, key: bytes, region: Any) -> None:
+        if key in self.recent:
+            self.recent.move_to_end(key)
+            return
+        self.recent[key] = region
+        self.size += region.size
+        while self.size > self.limit and len(self.recent) > 1:
+            _, dropped = self.recent.popitem(last=False)
+            self.size -= dropped.size
+
+    def cache_clear(self) -> None:
+        """Forget all code that nothing uses."""
+        with self.lock:
+            self.recent.clear()
+            self.size = 0
+
+
+_loaded = Loaded(LIMIT)
+register_cache(_loaded)
+_compiling = threading.RLock()
+
+
+class _Engine:
+    """Code loaded by LLVM itself, where our own loader does not know the machine."""
+
+    def __init__(self, blob: bytes, names: Iterable[str]) -> None:
+        state = _llvm()
+        llvm = state.llvm
+        self.size = len(blob)
+        self.engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), state.machine())
+        self.engine.add_object_file(llvm.ObjectFileRef.from_data(blob))
+        self.engine.finalize_object()
+        self.symbols = {name: self.engine.get_function_address(name) for name in names}
+
+
+class _Llvm:
+    """LLVM, started for this machine, with what each compiling thread needs of its own."""
+
+    def __init__(self) -> None:
         import llvmlite.binding as llvm
 
+        self.llvm = llvm
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        target = llvm.Target.from_default_triple()
-        cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+        self.target = llvm.Target.from_default_triple()
+        self.cpu = llvm.get_host_cpu_name()
+        self.features = llvm.get_host_cpu_features().flatten()
+        self.workers: list[tuple[Any, Any]] = []
+        self.emit = _unlocked_emit(llvm)
 
-        def machine() -> Any:
-            return target.create_target_machine(cpu=cpu, features=features, opt=2, jit=True)
+    def machine(self) -> Any:
+        # Our loader lays code and constants next to each other: the small model reaches them.
+        near = loader.supported()
+        return self.target.create_target_machine(
+            cpu=self.cpu,
+            features=self.features,
+            opt=2,
+            reloc="pic" if near else "default",
+            codemodel="small" if near else "jitdefault",
+            jit=not near,
+        )
 
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine())
-        _state.update(llvm=llvm, machine=machine(), engine=engine, cpu=cpu, features=features)
-    return _state
+    def worker(self, i: int) -> tuple[Any, Any]:
+        """A context and a target machine that one thread at a time uses."""
+        while len(self.workers) <= i:
+            self.workers.append((self.llvm.create_context(), self.machine()))
+        return self.workers[i]
+
+    def compile(self, text: str, i: int) -> bytes:
+        """The object of a module, made with the things of worker ``i``."""
+        context, machine = self.workers[i]
+        try:
+            module = self.llvm.parse_assembly(text, context)
+            with module:
+                module.verify()
+                return self.emit(machine, module)
+        except RuntimeError as error:
+            raise RuntimeError(f"internal error: LLVM refused a kernel: {error}\n{text}") from None
 
 
-def vector_bits() -> int:
-    """The width of the machine's vector registers."""
-    features = _start()["features"]
-    names = {f[1:] for f in features.split(",") if f.startswith("+")}
-    if "avx512f" in names:
-        return 512
-    return 256 if "avx2" in names else 128
+@lru(1)
+def _llvm() -> _Llvm:
+    return _Llvm()
 
 
-def compile_text(text: str, name: str) -> int:
-    """The address of a function given as LLVM text; ``@NAME`` in it stands for the symbol."""
-    import hashlib
+def _unlocked_emit(llvm: Any) -> Callable[[Any, Any], bytes]:
+    """Code generation without the binding's lock, which would let one thread compile at a time.
 
-    key = hashlib.sha256(text.encode()).hexdigest()
-    with _lock:
-        found = _functions.get(key)
-        if found is not None:
-            return found
-        state = _start()
-        symbol = f"weft_{key[:24]}"
-        llvm = state["llvm"]
-        module = llvm.parse_assembly(text.replace(f"@{name}(", f"@{symbol}("))
-        module.verify()
-        blob = state["machine"].emit_object(module)
-        state["engine"].add_object_file(llvm.ObjectFileRef.from_data(blob))
-        state["engine"].finalize_object()
-        address = state["engine"].get_function_address(symbol)
-        _functions[key] = address
-        return address
+    LLVM itself allows it: every thread has its own context and target machine.
+    """
+    try:
+        library = ctypes.CDLL(llvm.ffi.lib._name)
+        emit, free = library.LLVMPY_TargetMachineEmitToMemory, library.LLVMPY_DisposeMemoryBuffer
+        start, size = library.LLVMPY_GetBufferStart, library.LLVMPY_GetBufferSize
+        forget = library.LLVMPY_DisposeString
+    except (AttributeError, OSError):
+        return lambda machine, module: machine.emit_object(module)
+    pointer = ctypes.c_void_p
+    emit.restype, emit.argtypes = pointer, [pointer, pointer, ctypes.c_int, pointer]
+    start.restype, start.argtypes = pointer, [pointer]
+    size.restype, size.argtypes = ctypes.c_size_t, [pointer]
+    free.argtypes = forget.argtypes = [pointer]
+    free.restype = forget.restype = None
+
+    def run(machine: Any, module: Any) -> bytes:
+        message = ctypes.c_void_p()
+        handles = [ctypes.cast(x._ptr, pointer) for x in (machine, module)]
+        buffer = emit(*handles, 1, ctypes.byref(message))
+        if not buffer:
+            text = ctypes.string_at(message.value).decode() if message.value else "no object"
+            forget(message)
+            raise RuntimeError(text)
+        try:
+            return ctypes.string_at(start(buffer), size(buffer))
+        finally:
+            free(buffer)
+
+    return run
+
+
+def key_of(text: str) -> bytes:
+    """What an object depends on: the text, the compiler, the processor and how we load it."""
+    return hashlib.sha256(b"\0".join([_setting(), text.encode()])).digest()
+
+
+@lru(1)
+def _setting() -> bytes:
+    return "\n".join([FORMAT, compiler_version(), *description()]).encode()
+
+
+def load_modules(texts: Sequence[str], names: Iterable[str] = (SYMBOL,)) -> list[Any]:
+    """Code of each module, its functions by name in ``symbols``; what is missing is compiled."""
+    keys = [key_of(text) for text in texts]
+    found = {key: _loaded.get(key) for key in keys}
+    if None not in found.values():
+        return [found[key] for key in keys]
+    with _compiling:
+        missing = {}
+        for key, text in zip(keys, texts, strict=True):
+            found[key] = found[key] or _loaded.get(key)
+            if found[key] is None:
+                missing[key] = text
+        objects = {key: disk.load(key) for key in missing}
+        new = [key for key in missing if objects[key] is None]
+        objects.update(zip(new, _compile_all([missing[key] for key in new]), strict=True))
+        if thread.compilation_cache_check_contents:
+            _compare(missing, objects, set(new))
+        for key in missing:
+            blob = objects[key]
+            assert blob is not None
+            found[key] = loader.load(blob) if loader.supported() else _Engine(blob, names)
+            _loaded.put(key, found[key])
+    for key in new:
+        blob = objects[key]
+        assert blob is not None
+        disk.save(key, blob)
+    return [found[key] for key in keys]
+
+
+def _compare(missing: dict[bytes, str], objects: dict[bytes, Any], new: set[bytes]) -> None:
+    """Compile what came from the disk as well, and say where the two differ."""
+    old = [key for key in missing if key not in new]
+    for key, blob in zip(old, _compile_all([missing[key] for key in old]), strict=True):
+        if objects[key] != blob:
+            raise RuntimeError(f"the disk cache holds other code than LLVM makes of\n{missing[key]}")
+
+
+def _compile_all(texts: list[str]) -> list[bytes]:
+    """Objects of modules, made side by side on as many threads as may be used."""
+    if not texts:
+        return []
+    llvm = _llvm()
+    results: list[Any] = [None] * len(texts)
+    # Long ones first, so that none is begun last.
+    queue = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+
+    def work(worker: int) -> None:
+        while True:
+            try:
+                i = queue.pop()
+            except IndexError:
+                return
+            try:
+                results[i] = llvm.compile(texts[i], worker)
+            except BaseException as error:
+                results[i] = error
+
+    count = min(threads(), len(texts))
+    llvm.worker(count - 1)
+    helpers = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(1, count)]
+    for helper in helpers:
+        helper.start()
+    work(0)
+    for helper in helpers:
+        helper.join()
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results
+
+
+def _general(text: str, name: str) -> str:
+    """A kernel's text under the name that all of them have."""
+    text = text.replace(f"@{name}(", f"@{SYMBOL}(")
+    return text if "\nattributes #0" in text else text + _ATTRIBUTES
+
+
+def compile_many(kernels: Iterable[tuple[str, str]]) -> list[Address]:
+    """The addresses of functions given as (LLVM text, name); new ones compile side by side."""
+    regions = load_modules([_general(text, name) for text, name in kernels])
+    return [Address(region.symbols[SYMBOL], region) for region in regions]
+
+
+def compile_text(text: str, name: str) -> Address:
+    """The address of a function given as LLVM text in which it is called ``name``.
+
+    >>> text = "define void @one(ptr %buffers, i64 %start, i64 %stop) {\\n  ret void\\n}\\n"
+    >>> compile_text(text, "one") == compile_text(text.replace("one", "two"), "two")
+    True
+    """
+    return compile_many([(text, name)])[0]
 
 
 def function(address: int) -> Callable[[list[int], int, int], None]:
     """A kernel at an address as a Python function of buffer addresses, start and stop."""
-    import ctypes
-
-    native = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(address)
+    native = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(int(address))
 
     def call(addresses: list[int], start: int, stop: int) -> None:
         native((ctypes.c_void_p * len(addresses))(*addresses), start, stop)
 
+    call.address = address  # type: ignore[attr-defined]  # keeps the code loaded
     return call
+
+
+def _before_fork() -> None:
+    # A child made in the middle of a compile would find LLVM's locks held for ever.
+    _compiling.acquire()
+    _loaded.lock.acquire()
+
+
+def _after_fork() -> None:
+    _loaded.lock.release()
+    _compiling.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+    )

@@ -12,7 +12,7 @@ from weft import dtypes, lax
 from weft.base import knobs
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
-from weft.scipy.operands import inexact
+from weft.numpy.operands import inexact
 
 Axis = int | tuple[int, ...] | None
 

@@ -1,0 +1,153 @@
+"""The thread pool: a range of a kernel's grid run in chunks by several threads.
+
+Chunks are the caller's choice and do not depend on the number of threads, so neither do results.
+Threads start at the first run that wants them. A busy pool means that the caller does the work
+alone: nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import threading
+import time
+from typing import Any
+
+from weft.backends.cpu import loader
+from weft.backends.cpu.cores import threads, usable_cores
+from weft.backends.cpu.machine import load_modules
+from weft.backends.cpu.pool_text import SIZE, SPIN, pool_text
+from weft.backends.cpu.processor import architecture
+from weft.base.functional import lru
+
+# How long a thread that has nothing to do looks for work before it sleeps.
+PATIENCE = 30e-6
+_NAMES = ("weft_run", "weft_worker", "weft_relax")
+
+
+class Pool:
+    """Native workers of this process and the memory they share."""
+
+    def __init__(self) -> None:
+        self.symbols = _code().symbols
+        pointer, whole = ctypes.c_void_p, ctypes.c_int64
+        kind = ctypes.CFUNCTYPE(None, pointer, whole, pointer, pointer, whole, whole, whole)
+        self.call = kind(self.symbols["weft_run"])
+        # Never given back: workers look at it until the process ends.
+        self.state = loader.reserve(SIZE)
+        self.workers = 0
+        self.helpers = 0
+        self.lock = threading.Lock()
+        self.spins = self._spins()
+
+    def _spins(self) -> int:
+        """How many rests make up the patience of a waiting thread, by measuring one."""
+        relax = ctypes.CFUNCTYPE(None, ctypes.c_int64)(self.symbols["weft_relax"])
+        relax(1)
+        begin = time.perf_counter()
+        relax(200)
+        one = (time.perf_counter() - begin) / 200
+        return max(50, min(int(PATIENCE / max(one, 1e-9)), 20000))
+
+    def expect(self, helpers: int) -> None:
+        """Be ready for runs with so many helpers: start threads that are missing."""
+        with self.lock:
+            self.helpers = helpers
+            # More threads than cores: one that spins keeps another from working.
+            crowded = helpers >= usable_cores()
+            ctypes.c_int32.from_address(self.state + SPIN).value = 1 if crowded else self.spins
+            if self.workers >= helpers:
+                return
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            try:
+                while self.workers < helpers:
+                    self.workers += 1
+                    if not self._start():
+                        # Fewer do the work then; do not ask again at each run.
+                        self.workers = helpers
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+    def _start(self) -> bool:
+        create = ctypes.CDLL(None).pthread_create
+        create.argtypes = [ctypes.c_void_p] * 4
+        name = ctypes.c_void_p()
+        return not create(ctypes.byref(name), None, self.symbols["weft_worker"], self.state)
+
+
+@lru(1)
+def _code() -> Any:
+    text = pool_text(architecture())
+    assert text is not None
+    (region,) = load_modules([text], _NAMES)
+    _held.append(region)
+    return region
+
+
+# Workers stand in this code as long as the process lives, whatever caches are cleared.
+_held: list[Any] = []
+_pool: Pool | None = None
+_lock = threading.Lock()
+_Kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+
+
+@lru(1)
+def available() -> bool:
+    """Whether there is a pool for this machine; elsewhere all work is done by the caller."""
+    return loader.supported() and pool_text(architecture()) is not None
+
+
+def native() -> tuple[int, int]:
+    """The addresses of the native ``run`` and of the state of this process's pool.
+
+    ``void run(ptr state, i64 helpers, ptr kernel, ptr buffers, i64 start, i64 stop, i64 chunk)``,
+    where ``helpers`` is one less than the threads to use. The state is another one in a forked
+    child.
+    """
+    pool = _prepared(threads() - 1)
+    return pool.symbols["weft_run"], pool.state
+
+
+def _prepared(helpers: int) -> Pool:
+    """This process's pool, its threads started."""
+    global _pool
+    pool = _pool
+    if pool is None:
+        with _lock:
+            if _pool is None:
+                _pool = Pool()
+            pool = _pool
+    if helpers != pool.helpers:
+        pool.expect(helpers)
+    return pool
+
+
+def run(kernel: int, buffers: Any, start: int, stop: int, chunk: int) -> None:
+    """Run a kernel from ``start`` to ``stop`` of its grid, ``chunk`` iterations at a time.
+
+    ``buffers`` is the address of an array of pointers, or such a ctypes array.
+    """
+    if chunk < 1:
+        raise ValueError(f"a chunk holds at least one iteration; got {chunk}")
+    if available():
+        helpers = threads() - 1
+        pool = _pool
+        if pool is None or pool.helpers != helpers:
+            pool = _prepared(helpers)
+        pool.call(pool.state, helpers, kernel, buffers, start, stop, chunk)
+    else:
+        call = _Kernel(int(kernel))
+        for low in range(start, stop, chunk):
+            call(buffers, low, min(low + chunk, stop))
+
+
+def _forget() -> None:
+    """A forked child has none of its parent's threads: it makes a pool of its own."""
+    global _pool, _lock
+    _pool, _lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

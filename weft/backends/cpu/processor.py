@@ -1,0 +1,66 @@
+"""What this machine's processor is: told without LLVM, so that cached code loads without it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from weft.base.functional import lru
+
+_FIELDS = frozenset(
+    "vendor_id|cpu family|model|model name|flags|Features|CPU implementer|CPU architecture"
+    "|CPU variant|CPU part".split("|")
+)
+
+
+def architecture() -> str:
+    """The machine's architecture, as its system names it."""
+    if hasattr(os, "uname"):
+        return os.uname().machine
+    return os.environ.get("PROCESSOR_ARCHITECTURE", "")
+
+
+@lru(1)
+def description() -> tuple[str, ...]:
+    """What decides which code the processor runs: its architecture, model and features."""
+    found = {f"{sys.platform} {architecture()}"}
+    try:
+        # The first processors are enough; a machine of many takes long to list them all.
+        with open("/proc/cpuinfo") as file:
+            lines = file.read(65536).split("\n")[:-1]
+    except OSError:
+        lines = [f"model:{os.environ.get('PROCESSOR_IDENTIFIER', '')}"]
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name.strip() in _FIELDS:
+            found.add(f"{name.strip()}={value.strip()}")
+    return tuple(sorted(found))
+
+
+@lru(1)
+def compiler_version() -> str:
+    """The version of LLVM's binding, and which build of it lies there."""
+    import llvmlite  # its package alone; the library behind it is loaded at the first compile
+
+    folder = os.path.join(os.path.dirname(llvmlite.__file__), "binding")
+    built = [llvmlite.__version__]
+    try:
+        for entry in os.scandir(folder):
+            if entry.name.startswith(("libllvmlite", "llvmlite")):
+                built.append(f"{entry.name} {entry.stat().st_size} {entry.stat().st_mtime_ns}")
+    except OSError:
+        pass  # inside an archive: the version has to do
+    return " ".join(sorted(built))
+
+
+@lru(1)
+def vector_bits() -> int:
+    """The width of the machine's vector registers.
+
+    >>> vector_bits() in (128, 256, 512)
+    True
+    """
+    flags = {word for line in description() if "=" in line for word in line.split("=")[1].split()}
+    if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags:
+        return 512
+    return 256 if "avx2" in flags else 128

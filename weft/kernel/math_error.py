@@ -1,0 +1,114 @@
+"""The error function and its relatives, for float32 and float64.
+
+Coefficients are fits of tools/fit.py, highest power first.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from weft.kernel.build import Builder
+from weft.kernel.math_exponential import DOUBLE as EXP_DOUBLE
+from weft.kernel.math_exponential import SINGLE as EXP_SINGLE
+from weft.kernel.math_parts import (
+    at_most,
+    nearest,
+    power_of_two,
+)
+from weft.kernel.nodes import F32, Value
+
+
+class Error(NamedTuple):
+    """Coefficients and bounds of one floating type."""
+
+    near: tuple[float, ...]  # erf(x) / x - 1 in x**2, up to 1
+    far: tuple[float, ...]  # -log2(erfc(x)) in x - middle, from 1 to ``one``
+    middle: float
+    one: float  # beyond, erf is 1
+    exp2: tuple[float, ...]
+
+
+SINGLE = Error(
+    near=(
+        7.554564217571169e-05,
+        -0.0007929899729788303,
+        0.00518064247444272,
+        -0.0268507432192564,
+        0.11283542960882187,
+        -0.3761262595653534,
+        0.12837916612625122,
+    ),
+    far=(
+        -0.00026946645812131464,
+        0.0042586796917021275,
+        -0.03153202682733536,
+        0.14881105720996857,
+        0.9205744862556458,
+        1.6260939836502075,
+        0.000479984562844038,
+    ),
+    middle=0.0,
+    one=3.93,
+    exp2=EXP_SINGLE.exp2,
+)
+DOUBLE = Error(
+    near=(
+        5.918100104939479e-11,
+        -1.134988119332115e-09,
+        1.465387200510182e-08,
+        -1.6349441503183247e-07,
+        1.6460918989133176e-06,
+        -1.4925590233981023e-05,
+        0.00012055330904396167,
+        -0.0008548326975218201,
+        0.005223977624721587,
+        -0.026866170645067026,
+        0.11283791670954828,
+        -0.3761263890318375,
+        0.1283791670955126,
+    ),
+    far=(
+        -1.541814250610392e-12,
+        -1.2903804113321956e-11,
+        -3.762860057808307e-11,
+        -4.421453472401842e-11,
+        1.9310950294547473e-10,
+        1.1382009457798698e-10,
+        1.16929300061058e-09,
+        -1.3191510997499626e-09,
+        -1.7481036950372665e-08,
+        1.9597060414450895e-07,
+        -1.5423869782147644e-06,
+        1.0266076560636394e-05,
+        -6.215369207978196e-05,
+        0.00035445871326867816,
+        -0.0019524143463781193,
+        0.010693099524056074,
+        1.381227891644344,
+        9.094394186111582,
+        15.466214597195506,
+    ),
+    middle=3.0,
+    one=5.95,
+    exp2=EXP_DOUBLE.exp2,
+)
+
+
+def facts(x: Value) -> Error:
+    """The coefficients and bounds for the type of ``x``."""
+    return SINGLE if x.dtype == F32 else DOUBLE
+
+
+def erf(k: Builder, x: Value) -> Value:
+    """The error function: a polynomial up to 1, then 1 - 2**(a polynomial)."""
+    table = facts(x)
+    one, a = k.like(x, 1.0), k.abs(x)
+    near = k.fma(k.horner(k.mul(x, x), table.near), x, x)
+    inside = at_most(k, a, table.one)
+    if table.middle:
+        inside = k.sub(inside, k.like(x, table.middle))
+    t = k.neg(k.horner(inside, table.far))
+    n, bits = nearest(k, t)
+    r = k.sub(t, n)
+    rest = k.mul(k.fma(k.horner(r, table.exp2), r, one), power_of_two(k, bits, x))
+    return k.select(k.lt(a, one), near, k.copysign(k.sub(one, rest), x))

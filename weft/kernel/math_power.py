@@ -1,0 +1,224 @@
+"""Powers and roots: pow, integer_pow, rsqrt, cbrt, hypot, for float32 and float64.
+
+Coefficients are fits of tools/fit.py, highest power first.
+"""
+
+from __future__ import annotations
+
+import math
+
+from weft.kernel.build import Builder
+from weft.kernel.math_exponential import DOUBLE, LOG2_E, reduced
+from weft.kernel.math_parts import (
+    Pair,
+    at_least,
+    at_most,
+    exponent_value,
+    multiply,
+    nearest,
+    pair,
+    power_edges,
+    power_of_two,
+    quick_sum,
+    scale,
+    split,
+    split_bits,
+    two_product,
+    two_sum,
+    where,
+)
+from weft.kernel.nodes import F32, F64, Value
+
+# in float64, twelve bits beyond float32: (2 atanh(s) - 2 s) / s**3 in s**2, and 2**r
+LOG_MIDDLE = (
+    0.19441021474113176,
+    0.22186646209927566,
+    0.28571846568230425,
+    0.39999998203295783,
+    0.6666666666805057,
+)
+EXP2_MIDDLE = (
+    1.5257944471394344e-05,
+    0.00015469991231315165,
+    0.0013333770599784323,
+    0.009618025603756427,
+    0.05550410975262647,
+    0.24022651213559928,
+    0.6931471805353105,
+    0.9999999999595568,
+)
+# (2 atanh(s) - 2 s - 2/3 s**3) / s**5 in s**2, to 2**-67 of the whole
+ATANH = (
+    0.11348334156206359,
+    0.1174818427552111,
+    0.13332937320077728,
+    0.1538463684752934,
+    0.18181817842971326,
+    0.22222222224489843,
+    0.28571428571423024,
+    0.4,
+)
+TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
+# log(2): 32 bits, so that multiples are exact; then two parts of the rest
+LN2 = (0.6931471803691238, 1.9082149292705877e-10, 1.1612227229362532e-26)
+
+
+def pow(k: Builder, x: Value, y: Value) -> Value:
+    """x**y."""
+    size = _power_single(k, x, y) if x.dtype == F32 else _power_double(k, x, y)
+    return power_edges(k, x, y, size)
+
+
+def _power_single(k: Builder, x: Value, y: Value) -> Value:
+    """abs(x)**y as 2**(y log2 x) in float64: the logarithm needs more bits than float32 has."""
+    base, wide = k.cast(k.abs(x), F64), k.cast(y, F64)
+    bits, m = split_bits(k, base)
+    one = k.like(m, 1.0)
+    s = k.div(k.sub(m, one), k.add(m, one))
+    z = k.mul(s, s)
+    log = k.fma(k.mul(z, k.horner(z, LOG_MIDDLE)), s, k.add(s, s))
+    log = k.fma(log, k.like(m, LOG2_E), exponent_value(k, bits, m))
+    log = where(k, k.eq(base, k.like(m, 0.0)), -math.inf, log)
+    log = k.select(k.lt(base, k.like(m, math.inf)), log, base)
+    t = at_least(k, at_most(k, k.mul(wide, log), 200.0), -200.0)
+    n, low = nearest(k, t)
+    z = k.horner(k.sub(t, n), EXP2_MIDDLE)
+    return k.cast(k.mul(z, power_of_two(k, low, z)), F32)
+
+
+def _log_pair(k: Builder, x: Value) -> Pair:
+    """log(x) of a positive number to about 2**-67."""
+    e, m = split(k, x)
+    one = k.like(x, 1.0)
+    f = k.sub(m, one)
+    below = two_sum(k, f, k.like(x, 2.0))
+    inverse = k.div(one, below.high)
+    s_high = k.mul(f, inverse)
+    left = k.fma(k.neg(s_high), below.high, f)
+    s = Pair(s_high, k.mul(k.fma(k.neg(s_high), below.low, left), inverse))
+    square = multiply(k, s, s)
+    # 2 s + s**3 (2/3 + s**2 A): the last product needs no second part
+    third = pair(k, x, *TWO_THIRDS)
+    high, low = quick_sum(k, third.high, k.mul(square.high, k.horner(square.high, ATANH)))
+    cubic = multiply(k, multiply(k, s, square), Pair(high, k.add(low, third.low)))
+    twice = k.like(x, 2.0)
+    high, low = quick_sum(k, k.mul(s.high, twice), cubic.high)
+    low = k.add(low, k.fma(s.low, twice, cubic.low))
+    # e log(2): exact, then rounded with its error
+    small = two_product(k, e, k.like(x, LN2[1]))
+    small_low = k.fma(e, k.like(x, LN2[2]), small.low)
+    total, lost = two_sum(k, k.mul(e, k.like(x, LN2[0])), high)
+    part, rest = two_sum(k, small.high, lost)
+    return quick_sum(k, total, k.add(part, k.add(k.add(rest, small_low), low)))
+
+
+def _power_double(k: Builder, x: Value, y: Value) -> Value:
+    """abs(x)**y as e**(y log x), the logarithm and the product as pairs."""
+    base = k.abs(x)
+    log = _log_pair(k, base)
+    high = where(k, k.eq(base, k.like(x, 0.0)), -math.inf, log.high)
+    high = k.select(k.lt(base, k.like(x, math.inf)), high, base)
+    low, top = DOUBLE.exp_range
+    t = k.mul(high, y)
+    inside = at_least(k, at_most(k, t, top), low)
+    rest = k.fma(y, log.low, k.fma(log.high, y, k.neg(t)))
+    # outside (or where the product is infinite or NaN) the rest means nothing
+    rest = k.select(k.eq(inside, t), rest, k.like(x, 0.0))
+    p, bits = reduced(k, inside, rest)
+    return scale(k, k.add(p, k.like(x, 1.0)), bits)
+
+
+def integer_pow(k: Builder, x: Value, y: int) -> Value:
+    """x**y for a static integer, by squaring in the order of the binary digits of y."""
+    if y == 0:
+        return k.like(x, 1)
+    result: Value | None = None
+    base, n = x, abs(y)
+    while n:
+        if n & 1:
+            result = base if result is None else k.mul(result, base)
+        n >>= 1
+        if n:
+            base = k.mul(base, base)
+    assert result is not None
+    return k.div(k.like(x, 1), result) if y < 0 else result
+
+
+def rsqrt(k: Builder, x: Value) -> Value:
+    """1 / sqrt(x), and a step of Newton's method with the residual 1 - x y**2 exact enough."""
+    one = k.like(x, 1.0)
+    y = k.div(one, k.sqrt(x))
+    product, rest = two_product(k, x, y)
+    residual = k.fma(k.neg(rest), y, k.fma(k.neg(product), y, one))
+    better = k.fma(k.mul(y, k.like(x, 0.5)), residual, y)
+    return k.select(k.isnan(residual), y, better)  # 0 * inf at both ends
+
+
+# m**(-1/3) for sqrt(1/2) <= m < sqrt(2): the start of Newton's method
+CBRT = (
+    -0.10806540657741069,
+    0.7007455061073401,
+    -1.8981465215995974,
+    2.7922255497620596,
+    -2.485927500152725,
+    1.9991722234245386,
+)
+
+
+def cbrt(k: Builder, x: Value) -> Value:
+    """The cube root: x = 2**(3 q + r) m, then m**(-1/3) by Newton's method, without division."""
+    wide = x if x.dtype == F64 else k.cast(x, F64)  # float32 rounds once, at the end
+    a = k.abs(wide)
+    e, m = split(k, a)
+    third = k.fma(e, k.like(m, 1.0 / 3), k.like(m, -1.0 / 3))
+    q, bits = nearest(k, third)
+    r = k.fma(q, k.like(m, -3.0), e)  # 0, 1 or 2
+    one, two = k.ge(r, k.like(m, 1.0)), k.ge(r, k.like(m, 2.0))
+
+    def choose(values: tuple[float, float, float]) -> Value:
+        first, second, third = (k.like(m, v) for v in values)
+        return k.select(two, third, k.select(one, second, first))
+
+    y = k.mul(k.horner(m, CBRT), choose((1.0, 2.0 ** (-1 / 3), 2.0 ** (-2 / 3))))
+    m = k.mul(m, choose((1.0, 2.0, 4.0)))
+    steps = 1 if x.dtype == F32 else 2
+    for _ in range(steps):
+        residual = k.fma(k.neg(k.mul(m, y)), k.mul(y, y), k.like(m, 1.0))
+        y = k.fma(k.mul(y, k.like(m, 1.0 / 3)), residual, y)
+    root = k.mul(m, k.mul(y, y))
+    if x.dtype == F64:  # one step more on the root itself: c - (c**3 - m) y**2 / 3
+        square = two_product(k, root, root)
+        over = k.fma(square.low, root, k.fma(square.high, root, k.neg(m)))
+        root = k.fma(over, k.mul(k.mul(y, y), k.like(m, -1.0 / 3)), root)
+    root = k.mul(root, power_of_two(k, bits, root))
+    plain = k.and_(k.gt(a, k.like(m, 0.0)), k.lt(a, k.like(m, math.inf)))
+    out = k.select(plain, k.copysign(root, wide), wide)
+    return out if x.dtype == F64 else k.cast(out, F32)
+
+
+def hypot(k: Builder, x: Value, y: Value) -> Value:
+    """sqrt(x**2 + y**2) without overflow on the way; infinity beats NaN."""
+    a, b = k.abs(x), k.abs(y)
+    either = k.or_(k.eq(a, k.like(x, math.inf)), k.eq(b, k.like(x, math.inf)))
+    if x.dtype == F32:
+        wide = k.cast(a, F64)
+        other = k.cast(b, F64)
+        out = k.cast(k.sqrt(k.fma(wide, wide, k.mul(other, other))), F32)
+        return where(k, either, math.inf, out)
+    swap = k.gt(b, a)
+    high, low = k.select(swap, b, a), k.select(swap, a, b)
+    large, small = k.gt(high, k.like(x, 2.0**510)), k.lt(high, k.like(x, 2.0**-450))
+    one = k.like(x, 1.0)
+    down = k.select(large, k.like(x, 2.0**-600), k.select(small, k.like(x, 2.0**600), one))
+    up = k.select(large, k.like(x, 2.0**600), k.select(small, k.like(x, 2.0**-600), one))
+    high, low = k.mul(high, down), k.mul(low, down)
+    square, rest = two_product(k, high, high)
+    other, other_rest = two_product(k, low, low)
+    total, lost = quick_sum(k, square, other)
+    root = k.sqrt(total)
+    # the error of the sum and of the root: (total - root**2 + rest) / (2 root)
+    more = k.add(k.add(rest, other_rest), lost)
+    left = k.add(k.fma(k.neg(root), root, total), more)
+    positive = k.gt(root, k.like(x, 0.0))
+    step = k.div(left, k.select(positive, k.add(root, root), one))
+    return where(k, either, math.inf, k.mul(k.add(root, step), up))

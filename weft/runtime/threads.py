@@ -1,0 +1,51 @@
+"""How many threads compiled functions use: for the process, or for a scope of one thread."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from weft.backends.cpu.cores import threads
+from weft.base import knobs
+
+
+def set_num_threads(n: int | None) -> None:
+    """Let compiled functions use ``n`` threads; None for all cores this process may use.
+
+    Results do not depend on it.
+
+    >>> set_num_threads(2)
+    >>> get_num_threads()
+    2
+    >>> set_num_threads(None)
+    """
+    knobs.num_threads.set_global(_checked(n, "set_num_threads"))
+
+
+def num_threads(n: int | None) -> knobs.Setting:
+    """A context manager (or decorator) under which compiled functions use ``n`` threads.
+
+    >>> with num_threads(1):
+    ...     get_num_threads()
+    1
+    """
+    return knobs.num_threads(_checked(n, "num_threads"))
+
+
+def get_num_threads() -> int:
+    """The number of threads that compiled functions called here may use."""
+    return threads()
+
+
+def _checked(n: Any, name: str) -> int | None:
+    if n is None:
+        return None
+    try:
+        count = operator.index(n)
+    except TypeError:
+        raise TypeError(
+            f"{name} takes an integer or None; got {n!r} of type {type(n).__name__}"
+        ) from None
+    if count < 1:
+        raise ValueError(f"{name} takes at least 1 thread; got {count}. Write None for all cores")
+    return count
