@@ -62,7 +62,7 @@ class Store(NamedTuple):
     """One element written."""
 
     buffer: int
-    index: Affine
+    at: Affine
     value: Value
 
 
@@ -121,7 +121,7 @@ def _show(body: list[Any], lines: list[str], depth: int) -> None:
             lines.append(f"{pad}for {s.axis} < {s.extent}{' in lanes' if s.lanes else ''}:")
             _show(s.body, lines, depth + 1)
         elif isinstance(s, Store):
-            lines.append(f"{pad}b{s.buffer}[{s.index}] = {expression(s.value)}")
+            lines.append(f"{pad}b{s.buffer}[{s.at}] = {expression(s.value)}")
         else:
             lines.append(f"{pad}s{s.symbol} {s.op}= {expression(s.value)}")
 

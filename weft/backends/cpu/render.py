@@ -315,8 +315,8 @@ class Function:
     def store(self, s: Store) -> None:
         dtype = self.kernel.buffers[s.buffer].dtype
         name = self.value(s.value)
-        stride = s.index.coefficient(self.vector_axis) if self.lanes > 1 else 1
-        base = self.address(s.buffer, self.offset(s.index))
+        stride = s.at.coefficient(self.vector_axis) if self.lanes > 1 else 1
+        base = self.address(s.buffer, self.offset(s.at))
         kind = memory_type(dtype)
         if dtype == BOOL:
             wide = kind if self.lanes == 1 else f"<{self.lanes} x {kind}>"

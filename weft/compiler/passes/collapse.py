@@ -40,7 +40,7 @@ def _roots(kernel: Kernel) -> list[Value]:
 
 def _indices(kernel: Kernel) -> tuple[set[Affine], set[str]]:
     """All indices of a kernel, and the axes whose position is used as a value."""
-    indices = {s.index for s in statements(kernel.body) if isinstance(s, Store)}
+    indices = {s.at for s in statements(kernel.body) if isinstance(s, Store)}
     used: set[str] = set()
     for v in walk(_roots(kernel)):
         if v.op == "load":
@@ -115,5 +115,5 @@ class _Rewrite:
         if isinstance(s, Loop):
             return s._replace(body=[self.statement(x) for x in s.body])
         if isinstance(s, Store):
-            return Store(s.buffer, self.index(s.index), self.value(s.value))
+            return Store(s.buffer, self.index(s.at), self.value(s.value))
         return Reduce(s.symbol, s.op, self.value(s.value), s.dtype, s.initial)
