@@ -5,7 +5,6 @@ Run ``python tools/fit.py NAME`` to print the coefficients of one fit, highest p
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -6,6 +6,7 @@ Coefficients are fits of tools/fit.py, highest power first.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from weft.kernel.build import Builder
@@ -143,7 +144,7 @@ def _reduce_near(k: Builder, x: Value) -> tuple[Pair, Value]:
 
 
 def _window(k: Builder, start: Value) -> list[Value]:
-    """Four words of 2/pi, the first of them number ``start`` / 64, by halving: no table in memory."""
+    """Four words of 2/pi from number ``start`` / 64 on, by halving: no table in memory."""
     words = [k.const(w, U64) for w in BITS]
     for step in (8, 4, 2, 1):
         mask = k.const(64 * step, U64)
@@ -160,7 +161,7 @@ def _digits_of_window(k: Builder, start: Value) -> list[Value]:
     one = k.const(1, U64)
     aligned = [
         k.or_(k.shl(a, shift), k.lshr(k.lshr(b, one), back))
-        for a, b in zip(words, words[1:], strict=False)
+        for a, b in pairwise(words)
     ]
     mask = k.const((1 << DIGIT) - 1, U64)
     out = []
@@ -190,7 +191,7 @@ def _reduce_far(k: Builder, x: Value) -> tuple[Pair, Value]:
     mask = k.const((1 << DIGIT) - 1, U64)
     m0, m1 = k.and_(mantissa, mask), k.lshr(mantissa, k.const(DIGIT, U64))
     column = k.mul(m0, w[-1])
-    digits = []
+    digits: list[Value] = []
     for i in reversed(range(DIGITS - 1)):
         carry = k.lshr(column, k.const(DIGIT, U64))
         column = k.add(k.add(k.mul(m0, w[i]), k.mul(m1, w[i + 1])), carry)

@@ -10,11 +10,8 @@ from typing import NamedTuple
 from weft.kernel.build import Builder
 from weft.kernel.math_exponential import DOUBLE as EXP_DOUBLE
 from weft.kernel.math_exponential import SINGLE as EXP_SINGLE
-from weft.kernel.math_parts import (
-    at_most,
-    nearest,
-    power_of_two,
-)
+from weft.kernel.math_exponential import reduced
+from weft.kernel.math_parts import at_most, nearest, power_of_two, scale, two_product
 from weft.kernel.nodes import F32, Value
 
 
@@ -26,6 +23,9 @@ class Error(NamedTuple):
     middle: float
     one: float  # beyond, erf is 1
     exp2: tuple[float, ...]
+    scaled: tuple[float, ...]  # (1 + 2 x) e**(x**2) erfc(x) in (x - centre) / (x + centre)
+    centre: float
+    zero: float  # beyond, erfc is 0
 
 
 SINGLE = Error(
@@ -50,6 +50,20 @@ SINGLE = Error(
     middle=0.0,
     one=3.93,
     exp2=EXP_SINGLE.exp2,
+    scaled=(
+        -0.00023691559908911586,
+        -0.0012616560561582446,
+        0.001155524281784892,
+        0.008656653575599194,
+        -0.0080080796033144,
+        -0.054210763424634933,
+        0.16404898464679718,
+        -0.1660308539867401,
+        -0.09276377409696579,
+        1.2769783735275269,
+    ),
+    centre=2.0,
+    zero=10.1,
 )
 DOUBLE = Error(
     near=(
@@ -91,6 +105,31 @@ DOUBLE = Error(
     middle=3.0,
     one=5.95,
     exp2=EXP_DOUBLE.exp2,
+    scaled=(
+        8.861966989106385e-09,
+        7.12061037153603e-08,
+        -8.475338940568765e-08,
+        -5.841314789510523e-07,
+        3.0355297857792597e-07,
+        3.4527359792248616e-06,
+        -7.015132035514441e-07,
+        -2.009319918369186e-05,
+        4.93889321931302e-06,
+        0.00012509759667855274,
+        -0.00010515743762680578,
+        -0.0007798320073811851,
+        0.0018886900343672837,
+        0.00252939179173523,
+        -0.02377051489277034,
+        0.06830802734523264,
+        -0.11927366341636109,
+        0.12964515870273013,
+        -0.04756229435343411,
+        -0.13562110612458095,
+        1.2530080582697296,
+    ),
+    centre=3.0,
+    zero=27.3,
 )
 
 
@@ -112,3 +151,19 @@ def erf(k: Builder, x: Value) -> Value:
     r = k.sub(t, n)
     rest = k.mul(k.fma(k.horner(r, table.exp2), r, one), power_of_two(k, bits, x))
     return k.select(k.lt(a, one), near, k.copysign(k.sub(one, rest), x))
+
+
+def erfc(k: Builder, x: Value) -> Value:
+    """1 - erf(x), on the right by e**(-x**2) so that small values keep their bits."""
+    table = facts(x)
+    one, two, half = k.like(x, 1.0), k.like(x, 2.0), k.like(x, 0.5)
+    near = k.sub(one, k.fma(k.horner(k.mul(x, x), table.near), x, x))
+    a = at_most(k, k.abs(x), table.zero)
+    centre = k.like(x, table.centre)
+    t = k.div(k.sub(a, centre), k.add(a, centre))
+    ratio = k.div(k.horner(t, table.scaled), k.fma(a, two, one))
+    square, rest = two_product(k, a, a)
+    p, bits = reduced(k, k.neg(square), k.neg(rest))
+    far = scale(k, k.fma(p, ratio, ratio), bits)
+    far = k.select(k.lt(x, k.like(x, 0.0)), k.sub(two, far), far)
+    return k.select(k.lt(k.abs(x), half), near, far)

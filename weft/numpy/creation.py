@@ -192,13 +192,15 @@ def _from_sequence(x: Any, dtype: Any) -> Array:
 
 
 def _common_dtype(leaves: Any) -> Any:
+    for leaf in leaves:
+        if isinstance(leaf, (str, bytes, set, dict)):
+            raise _not_data(leaf)
     try:
         return dtypes.lattice_result_type(*leaves)[0]
     except TypeError:
         for leaf in leaves:
-            if isinstance(leaf, (str, bytes, set, dict)) or not hasattr(leaf, "__array__"):
-                if not isinstance(leaf, (*_PYTHON_SCALARS, np.ndarray, np.generic)):
-                    raise _not_data(leaf) from None
+            if not isinstance(leaf, _PYTHON_SCALARS) and not hasattr(leaf, "__array__"):
+                raise _not_data(leaf) from None
         return dtypes.lattice_result_type(*map(np.asarray, leaves))[0]
 
 

@@ -134,8 +134,7 @@ def _contract(step: Step, arrays: list[Any], product: Any, dtype: Any) -> Any:
         x, names = _pair(arrays, step, product, dtype)
     else:
         raise NotImplementedError(
-            "einsum contracts one or two operands at a time; the given path asks for"
-            f" {len(arrays)}"
+            f"einsum contracts one or two operands at a time; the given path asks for {len(arrays)}"
         )
     if names != step.result:
         x = lax.transpose(x, [names.index(n) for n in step.result])

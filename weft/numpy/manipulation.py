@@ -100,8 +100,7 @@ def resolve_sizes(have: tuple[int, ...], wanted: Any) -> tuple[int, ...]:
     elif rest == total:
         return sizes
     raise TypeError(
-        f"cannot reshape an array of shape {have} ({total} elements) into {sizes}"
-        f" ({rest} elements)"
+        f"cannot reshape an array of shape {have} ({total} elements) into {sizes} ({rest} elements)"
     )
 
 

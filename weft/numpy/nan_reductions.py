@@ -82,9 +82,7 @@ def nanmin(
     1.0
     """
     options = {"out": out, "initial": initial}
-    return _nan_reduce(
-        "nanmin", a, min, np.inf, initial is None, axis, keepdims, where, **options
-    )
+    return _nan_reduce("nanmin", a, min, np.inf, initial is None, axis, keepdims, where, **options)
 
 
 def nanmax(
@@ -102,9 +100,7 @@ def nanmax(
     1.0
     """
     options = {"out": out, "initial": initial}
-    return _nan_reduce(
-        "nanmax", a, max, -np.inf, initial is None, axis, keepdims, where, **options
-    )
+    return _nan_reduce("nanmax", a, max, -np.inf, initial is None, axis, keepdims, where, **options)
 
 
 def nansum(

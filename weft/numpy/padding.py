@@ -177,9 +177,7 @@ def _pad_edge(x: Any, axis: int, low: int, high: int) -> Any:
     return lax.concatenate([first, x, last], axis)
 
 
-def _mirror(
-    x: Any, axis: int, size: int, count: int, mode: str, odd: bool, *, before: bool
-) -> Any:
+def _mirror(x: Any, axis: int, size: int, count: int, mode: str, odd: bool, *, before: bool) -> Any:
     """Padding by reflection on one side, in rounds of at most the size of the array."""
     ends = (0, 1) if before else (-1, None)
     edge = lax.slice_in_dim(x, *ends, axis=axis)

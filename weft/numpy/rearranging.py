@@ -167,9 +167,7 @@ def delete(
     check_arraylike("delete", x, obj)
     if dtypes.issubdtype(dtypes.dtype(obj), np.integer) and assume_unique_indices:
         return _delete_unique(x, asarray(obj), place)
-    gone = np.asarray(
-        concrete(obj, "delete needs concrete indices, or assume_unique_indices=True")
-    )
+    gone = np.asarray(concrete(obj, "delete needs concrete indices, or assume_unique_indices=True"))
     if gone.dtype == np.bool_:
         if gone.shape != (size,):
             raise ValueError(f"delete needs a mask of shape ({size},), got {gone.shape}")

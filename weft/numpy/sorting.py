@@ -241,9 +241,7 @@ def _search_by_halving(a: Any, v: Any, side: str, dtype: Any, unrolled: bool) ->
     if not count:
         return filled(np.shape(v), scalar(dtype, 0))
     if np.ndim(v):
-        search = functools.partial(
-            _search_by_halving, side=side, dtype=dtype, unrolled=unrolled
-        )
+        search = functools.partial(_search_by_halving, side=side, dtype=dtype, unrolled=unrolled)
         return vmap(search, in_axes=(None, 0))(a, v)
     word = np.dtype(np.uint64 if dtype == np.int64 else np.uint32)
 

@@ -336,9 +336,7 @@ def _blended(
     return lax.select(nearer, low, high)
 
 
-def _by_weight(
-    x: Any, q: Any, axis: int, keepdims: bool, squash: bool, weights: Any
-) -> Any:
+def _by_weight(x: Any, q: Any, axis: int, keepdims: bool, squash: bool, weights: Any) -> Any:
     """The first element at which the weights summed up reach the fraction of their total."""
     weights = full_of(x, 1) if weights is None else weights
     none = full_of(weights, 0)

@@ -41,8 +41,10 @@ class _ScalarMeta(type):
         return hash(cls.dtype.type)
 
     def __eq__(cls, other: Any) -> bool:
-        return cls is other or cls.dtype.type == other or (
-            isinstance(other, np.dtype) and cls.dtype == other
+        return (
+            cls is other
+            or cls.dtype.type == other
+            or (isinstance(other, np.dtype) and cls.dtype == other)
         )
 
     def __ne__(cls, other: Any) -> bool:

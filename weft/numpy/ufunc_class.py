@@ -275,9 +275,7 @@ class ufunc:
         return reshape(out, (*np.shape(A), *np.shape(B)))
 
 
-def frompyfunc(
-    func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None
-) -> ufunc:
+def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
     """A universal function made of a function of scalars.
 
     >>> import weft.numpy as jnp

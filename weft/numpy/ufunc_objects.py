@@ -44,9 +44,7 @@ def _logsumexp(
     reductions.refuse_out("logaddexp.reduce", out)
     (x,) = promote_dtypes_inexact(ensure_array("logsumexp", a))
     axes = reductions.canonical_axes(axis, x.ndim)
-    high = reductions.max(
-        unary.real(x), axis=axes, keepdims=True, where=where, initial=-np.inf
-    )
+    high = reductions.max(unary.real(x), axis=axes, keepdims=True, where=where, initial=-np.inf)
     high = lax.stop_gradient(lax.select(lax.is_finite(high), high, full_of(high, 0)))
     shifted = lax.exp(lax.sub(x, convert_operand(high, x.dtype)))
     total = reductions.sum(shifted, axis=axes, keepdims=keepdims, where=where)

@@ -135,9 +135,7 @@ def _float_divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
     rest = lax.rem(x1, x2)
     exact = choose_where(lax.eq(x2, const(x2, 0)), x1, lax.sub(x1, rest))
     quotient = lax.div(exact, x2)
-    off = lax.bitwise_and(
-        lax.ne(rest, const(rest, 0)), lax.ne(lax.sign(x2), lax.sign(rest))
-    )
+    off = lax.bitwise_and(lax.ne(rest, const(rest, 0)), lax.ne(lax.sign(x2), lax.sign(rest)))
     rest = lax.select(off, lax.add(rest, x2), rest)
     quotient = lax.select(off, lax.sub(quotient, const(quotient, 1)), quotient)
     return lax.round(quotient), rest
@@ -380,9 +378,7 @@ def _nan_mask(x: Any, like: Any) -> Any:
 _RTOL, _ATOL = 1e-05, 1e-08
 
 
-def isclose(
-    a: Any, b: Any, rtol: Any = _RTOL, atol: Any = _ATOL, equal_nan: bool = False
-) -> Array:
+def isclose(a: Any, b: Any, rtol: Any = _RTOL, atol: Any = _ATOL, equal_nan: bool = False) -> Array:
     """Whether elements are equal within ``atol + rtol * |b|``.
 
     >>> import weft.numpy as jnp
@@ -600,9 +596,7 @@ def ldexp(x1: Any, x2: Any, /) -> Array:
     positive = lax.gt(exponent, zero)
     exponent = choose_where(positive, lax.sub(exponent, scalar(dtype, 1)), exponent)
     scaled = multiply(mantissa, lax.pow(scalar(dtype, 2), exponent))
-    plain = lax.bitwise_or(
-        lax.eq(lax.abs(x1), scalar(dtype, np.inf)), lax.eq(x1, scalar(dtype, 0))
-    )
+    plain = lax.bitwise_or(lax.eq(lax.abs(x1), scalar(dtype, np.inf)), lax.eq(x1, scalar(dtype, 0)))
     return choose_where(plain, x1, scaled)
 
 

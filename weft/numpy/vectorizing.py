@@ -85,9 +85,7 @@ def _checking(function: Callable[..., Any], sizes: _Sizes, outputs: list[CoreDim
             raise TypeError(f"{len(outputs)} results need a tuple, got {out!r} {sizes.context}")
         results = out if isinstance(out, tuple) else (out,)
         if len(results) != len(outputs):
-            raise TypeError(
-                f"expected {len(outputs)} results, got {len(results)} {sizes.context}"
-            )
+            raise TypeError(f"expected {len(outputs)} results, got {len(results)} {sizes.context}")
         found = sizes.copy()
         for x, names in zip(results, outputs, strict=True):
             if np.ndim(x) != len(names):

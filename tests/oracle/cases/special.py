@@ -57,7 +57,9 @@ def special(add: Adder) -> None:
                 key = f"{name}/{d}/{len(shape)}"
                 x = add.rng(key).f(shape, d, lo, hi)
                 tol = Tol(ulp, bool(ulp))
-                add(key, call(f"special.{name}"), [x], modes=ALL, tol=tol)
+                # JAX's reverse derivative of spence is NaN on half of the range.
+                modes = ("value", "jit", "jvp", "vmap") if name == "spence" else ALL
+                add(key, call(f"special.{name}"), [x], modes=modes, tol=tol)
         x = np.array([1, 2, 3], np.int32)
         add(f"{name}/int", call(f"special.{name}"), [x], tol=Tol(ulp, bool(ulp)), error="maybe")
     for name, (lo, hi, ulp) in BINARY.items():
@@ -213,7 +215,7 @@ def attention(add: Adder) -> None:
     add("attention/window", window, same, modes=DIFF)
 
 
-@family("nn_init", Tol(4))
+@family("nn_init", Tol(8))
 def initializers(add: Adder) -> None:
     """Initialisers draw the same numbers."""
     plain = ("glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "lecun_normal")

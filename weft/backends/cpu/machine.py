@@ -47,7 +47,7 @@ class Loaded:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.size = 0
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.recent: OrderedDict[bytes, Any] = OrderedDict()
         self.alive: weakref.WeakValueDictionary[bytes, Any] = weakref.WeakValueDictionary()
 
@@ -110,7 +110,7 @@ class _Llvm:
         self.target = llvm.Target.from_default_triple()
         self.cpu = llvm.get_host_cpu_name()
         self.features = llvm.get_host_cpu_features().flatten()
-        self.workers: list[tuple[Any, Any]] = []
+        self.machines: list[Any] = []
         self.emit = _unlocked_emit(llvm)
 
     def machine(self) -> Any:
@@ -125,20 +125,19 @@ class _Llvm:
             jit=not near,
         )
 
-    def worker(self, i: int) -> tuple[Any, Any]:
-        """A context and a target machine that one thread at a time uses."""
-        while len(self.workers) <= i:
-            self.workers.append((self.llvm.create_context(), self.machine()))
-        return self.workers[i]
+    def expect(self, count: int) -> None:
+        """Have a target machine for each of so many threads."""
+        while len(self.machines) < count:
+            self.machines.append(self.machine())
 
     def compile(self, text: str, i: int) -> bytes:
-        """The object of a module, made with the things of worker ``i``."""
-        context, machine = self.workers[i]
+        """The object of a module, made with target machine ``i``."""
         try:
-            module = self.llvm.parse_assembly(text, context)
-            with module:
-                module.verify()
-                return self.emit(machine, module)
+            # A context keeps every constant it has seen: one for each module keeps memory flat.
+            with self.llvm.create_context() as context:
+                with self.llvm.parse_assembly(text, context) as module:
+                    module.verify()
+                    return self.emit(self.machines[i], module)
         except RuntimeError as error:
             raise RuntimeError(f"internal error: LLVM refused a kernel: {error}\n{text}") from None
 
@@ -185,12 +184,13 @@ def _unlocked_emit(llvm: Any) -> Callable[[Any, Any], bytes]:
 
 def key_of(text: str) -> bytes:
     """What an object depends on: the text, the compiler, the processor and how we load it."""
-    return hashlib.sha256(b"\0".join([_setting(), text.encode()])).digest()
+    return hashlib.sha256(_setting() + text.encode()).digest()
 
 
 @lru(1)
 def _setting() -> bytes:
-    return "\n".join([FORMAT, compiler_version(), *description()]).encode()
+    words = [FORMAT, compiler_version(), *description()]
+    return hashlib.sha256("\n".join(words).encode()).digest()
 
 
 def load_modules(texts: Sequence[str], names: Iterable[str] = (SYMBOL,)) -> list[Any]:
@@ -227,7 +227,9 @@ def _compare(missing: dict[bytes, str], objects: dict[bytes, Any], new: set[byte
     old = [key for key in missing if key not in new]
     for key, blob in zip(old, _compile_all([missing[key] for key in old]), strict=True):
         if objects[key] != blob:
-            raise RuntimeError(f"the disk cache holds other code than LLVM makes of\n{missing[key]}")
+            raise RuntimeError(
+                f"the disk cache holds other code than LLVM makes of\n{missing[key]}"
+            )
 
 
 def _compile_all(texts: list[str]) -> list[bytes]:
@@ -251,13 +253,19 @@ def _compile_all(texts: list[str]) -> list[bytes]:
                 results[i] = error
 
     count = min(threads(), len(texts))
-    llvm.worker(count - 1)
+    llvm.expect(count)
     helpers = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(1, count)]
-    for helper in helpers:
-        helper.start()
-    work(0)
-    for helper in helpers:
-        helper.join()
+    try:
+        for helper in helpers:
+            helper.start()
+        work(0)
+        for helper in helpers:
+            helper.join()
+    except BaseException:
+        # An interrupt: the helpers finish what they are at, with machines that nobody else has.
+        queue.clear()
+        llvm.machines = []
+        raise
     for result in results:
         if isinstance(result, BaseException):
             raise result

@@ -92,7 +92,6 @@ _lock = threading.Lock()
 _Kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
-
 @lru(1)
 def available() -> bool:
     """Whether there is a pool for this machine; elsewhere all work is done by the caller."""

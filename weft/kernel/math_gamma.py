@@ -1,0 +1,112 @@
+"""The logarithm of the gamma function and its derivative; float32 is computed in float64.
+
+Stirling's series from 8 on; below, eight steps of the recurrence; left of 1/2, the reflection.
+"""
+
+from __future__ import annotations
+
+import math
+
+from weft.kernel.build import Builder
+from weft.kernel.math_circular import COS_DOUBLE, SIN_DOUBLE
+from weft.kernel.math_logarithm import log
+from weft.kernel.math_parts import where
+from weft.kernel.nodes import F32, F64, Value
+
+# Bernoulli numbers B(2j) / (2j (2j - 1)) and B(2j) / (2j), highest first
+STIRLING = (
+    43867 / 244188,
+    -3617 / 122400,
+    1 / 156,
+    -691 / 360360,
+    1 / 1188,
+    -1 / 1680,
+    1 / 1260,
+    -1 / 360,
+    1 / 12,
+)
+PSI = (
+    43867 / 14364,
+    -3617 / 8160,
+    1 / 12,
+    -691 / 32760,
+    1 / 132,
+    -1 / 240,
+    1 / 252,
+    -1 / 120,
+    1 / 12,
+)
+HALF_LOG_2_PI = 0.9189385332046728
+INVERSE_PI = 0.3183098861837907
+
+
+def _sin_cos_pi(k: Builder, x: Value) -> tuple[Value, Value]:
+    """sin(pi x) and cos(pi x) up to a common sign."""
+    f = k.sub(x, k.rint(x))
+    a = k.abs(f)
+    steep = k.gt(a, k.like(x, 0.25))
+    t = k.mul(k.select(steep, k.sub(k.like(x, 0.5), a), a), k.like(x, math.pi))
+    z = k.mul(t, t)
+    sine = k.fma(k.mul(z, t), k.horner(z, SIN_DOUBLE), t)
+    one = k.fma(z, k.like(x, -0.5), k.like(x, 1.0))
+    cosine = k.fma(k.mul(z, z), k.horner(z, COS_DOUBLE), one)
+    return k.copysign(k.select(steep, cosine, sine), f), k.select(steep, sine, cosine)
+
+
+def _shifted(k: Builder, x: Value) -> tuple[Value, Value, Value, Value]:
+    """Whether x is left of 1/2; a = x or 1 - x; whether a < 8; a or a + 8."""
+    left = k.lt(x, k.like(x, 0.5))
+    a = k.select(left, k.sub(k.like(x, 1.0), x), x)
+    near = k.lt(a, k.like(x, 8.0))
+    return left, a, near, k.select(near, k.add(a, k.like(x, 8.0)), a)
+
+
+def _lgamma(k: Builder, x: Value) -> Value:
+    left, a, near, w = _shifted(k, x)
+    inverse = k.div(k.like(x, 1.0), w)
+    series = k.mul(k.horner(k.mul(inverse, inverse), STIRLING), inverse)
+    # a (a + 1) ... (a + 7) in u = a (a + 7)
+    u = k.mul(a, k.add(a, k.like(x, 7.0)))
+    product = k.mul(k.horner(u, (1.0, 28.0, 252.0, 720.0)), u)
+    product = k.select(near, product, k.like(x, 1.0))
+    sine = k.mul(k.abs(_sin_cos_pi(k, x)[0]), k.like(x, INVERSE_PI))
+    steps = log(k, k.select(left, k.div(sine, product), product))
+    log_w = k.sub(log(k, w), k.like(x, 1.0))
+    tail = k.add(series, k.like(x, HALF_LOG_2_PI - 0.5))
+    total = k.fma(k.sub(w, k.like(x, 0.5)), log_w, tail)
+    total = k.select(left, k.neg(total), total)
+    total = k.sub(total, steps)
+    zero = k.or_(k.eq(x, k.like(x, 1.0)), k.eq(x, k.like(x, 2.0)))
+    total = where(k, zero, 0.0, total)
+    return where(k, k.eq(k.abs(x), k.like(x, math.inf)), math.inf, total)
+
+
+def _digamma(k: Builder, x: Value) -> Value:
+    left, a, near, w = _shifted(k, x)
+    inverse = k.div(k.like(x, 1.0), w)
+    square = k.mul(inverse, inverse)
+    tail = k.fma(k.horner(square, PSI), square, k.mul(inverse, k.like(x, 0.5)))
+    # 1 / a + ... + 1 / (a + 7) in u = a (a + 7)
+    seven = k.like(x, 7.0)
+    u = k.mul(a, k.add(a, seven))
+    above = k.mul(k.add(k.add(a, a), seven), k.horner(u, (4.0, 84.0, 504.0, 720.0)))
+    steps = k.div(above, k.mul(k.horner(u, (1.0, 28.0, 252.0, 720.0)), u))
+    zero = k.like(x, 0.0)
+    total = k.sub(log(k, w), k.add(tail, k.select(near, steps, zero)))
+    sine, cosine = _sin_cos_pi(k, x)
+    reflected = k.div(k.mul(cosine, k.like(x, math.pi)), sine)
+    total = k.sub(total, k.select(left, reflected, zero))
+    pole = k.and_(k.le(x, zero), k.eq(k.trunc(x), x))
+    return where(k, pole, math.nan, total)
+
+
+def lgamma(k: Builder, x: Value) -> Value:
+    """log(abs(gamma(x)))."""
+    y = _lgamma(k, k.cast(x, F64))
+    return k.cast(y, F32) if x.dtype == F32 else y
+
+
+def digamma(k: Builder, x: Value) -> Value:
+    """The derivative of lgamma."""
+    y = _digamma(k, k.cast(x, F64))
+    return k.cast(y, F32) if x.dtype == F32 else y

@@ -1,0 +1,205 @@
+"""What a kernel must be: checked before a backend sees it.
+
+A backend trusts its kernel, and LLVM ends the process over what it cannot compile; here a mistake
+of ours becomes an error that names the statement.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.kernel.kernel import Affine, Kernel, Loop, Reduce, Store, expression
+from weft.kernel.nodes import (
+    BOOL,
+    COMPARE,
+    FLOAT_ONLY,
+    I64,
+    INTEGER_ONLY,
+    SAME,
+    UNARY,
+    Value,
+    is_float,
+    is_integer,
+    walk,
+)
+
+ROLES = ("in", "out", "row")
+_BITS = frozenset(["and", "or", "xor"])
+_REDUCTIONS = _BITS | {"add", "mul", "min", "max"}
+
+
+class KernelError(RuntimeError):
+    """A kernel that is not well formed: a mistake in the compiler, not in the user's program."""
+
+
+def verify(kernel: Kernel) -> None:
+    """Raise `KernelError` where types, axes, bounds or the order of statements are wrong."""
+    _Check(kernel).run()
+
+
+class _Check:
+    """One kernel's verification: which axes are open and which reductions are complete."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.axes: dict[str, int] = {}
+        self.complete: dict[int, np.dtype] = {}
+        self.symbols: set[int] = set()
+
+    def fail(self, what: str) -> None:
+        raise KernelError(f"internal error: kernel {self.kernel.name}: {what}")
+
+    def run(self) -> None:
+        if not self.kernel.name.isidentifier():
+            self.fail(f"its name {self.kernel.name!r} is not one")
+        for i, b in enumerate(self.kernel.buffers):
+            if not isinstance(b.dtype, np.dtype) or not _known(b.dtype):
+                self.fail(f"buffer b{i} holds {b.dtype}, which no kernel can")
+            if b.role not in ROLES or b.size < 0:
+                self.fail(f"buffer b{i} has role {b.role!r} and {b.size} elements")
+        if self.kernel.grid is not None:
+            self.open(*self.kernel.grid)
+        self.block(self.kernel.body)
+
+    def open(self, axis: str, extent: int) -> None:
+        if axis in self.axes:
+            self.fail(f"axis {axis} runs inside itself")
+        if extent < 0:
+            self.fail(f"axis {axis} has extent {extent}")
+        self.axes[axis] = extent
+
+    def block(self, body: list[Any]) -> None:
+        """Statements in order; what one of them reduces is complete once it is over."""
+        pending: dict[int, np.dtype] = {}
+        for s in body:
+            if isinstance(s, Loop):
+                self.loop(s)
+            elif isinstance(s, Store):
+                self.store(s)
+            elif isinstance(s, Reduce):
+                self.reduce(s)
+                pending[s.symbol] = s.dtype
+            else:
+                self.fail(f"{type(s).__name__} is no statement")
+        self.complete.update(pending)
+
+    def loop(self, s: Loop) -> None:
+        self.open(s.axis, s.extent)
+        self.block(s.body)
+        del self.axes[s.axis]
+        for symbol in s.carries:
+            if symbol not in self.complete:
+                self.fail(f"the loop over {s.axis} carries s{symbol}, which nothing in it reduces")
+
+    def store(self, s: Store) -> None:
+        buffer = self.buffer(s.buffer)
+        if buffer.role == "in":
+            self.fail(f"it writes b{s.buffer}, which it may only read")
+        if s.value.dtype != buffer.dtype:
+            self.fail(f"b{s.buffer} of {buffer.dtype} is given {s.value.dtype}")
+        self.bounds(s.buffer, s.at)
+        self.value(s.value)
+
+    def reduce(self, s: Reduce) -> None:
+        if s.symbol in self.symbols:
+            self.fail(f"s{s.symbol} is reduced twice")
+        self.symbols.add(s.symbol)
+        if s.op not in _REDUCTIONS or (s.op in _BITS and is_float(s.dtype)):
+            self.fail(f"s{s.symbol} is reduced by {s.op} of {s.dtype}")
+        if s.value.dtype != s.dtype:
+            self.fail(f"s{s.symbol} of {s.dtype} combines {s.value.dtype}")
+        self.value(s.value)
+
+    def buffer(self, i: int) -> Any:
+        if not 0 <= i < len(self.kernel.buffers):
+            self.fail(f"b{i} is not among its {len(self.kernel.buffers)} buffers")
+        return self.kernel.buffers[i]
+
+    def bounds(self, i: int, index: Any) -> None:
+        """The range of an affine index lies in its buffer, unless a loop around it is empty."""
+        if not isinstance(index, Affine):
+            self.fail(f"b{i} is indexed by {index!r}")
+        low = high = index.const
+        for axis, factor in index.terms:
+            extent = self.axes.get(axis)
+            if extent is None:
+                self.fail(f"b{i}[{index}] uses {axis}, over which no loop runs")
+            else:
+                reach = factor * (extent - 1)
+                low, high = low + min(reach, 0), high + max(reach, 0)
+        size = self.buffer(i).size
+        if (low < 0 or high >= size) and all(self.axes.values()):
+            self.fail(f"b{i}[{index}] reaches from {low} to {high} of {size} elements")
+
+    def value(self, root: Value) -> None:
+        for v in walk([root]):
+            problem = self.leaf(v) if not v.args else operation_problem(v)
+            if problem:
+                self.fail(f"{problem}, in {expression(v, 2)}")
+
+    def leaf(self, v: Value) -> str | None:
+        """What is wrong with a value without operands."""
+        if v.op == "const":
+            sized = isinstance(v.attr, bytes) and len(v.attr) == v.dtype.itemsize
+            return None if sized else f"a constant of {v.dtype} is {v.attr!r}"
+        if v.op == "load":
+            buffer = self.buffer(v.attr[0])
+            self.bounds(*v.attr)
+            return None if buffer.dtype == v.dtype else f"{v.dtype} loaded from {buffer.dtype}"
+        if v.op == "index":
+            return None if v.attr in self.axes and v.dtype == I64 else f"no axis {v.attr} is open"
+        if v.op == "acc":
+            known = self.complete.get(v.attr)
+            return None if known == v.dtype else f"s{v.attr} of {v.dtype} is not complete here"
+        return f"{v.op} without operands"
+
+
+def _known(dtype: np.dtype) -> bool:
+    return is_float(dtype) or is_integer(dtype) or dtype == BOOL
+
+
+def operation_problem(v: Value) -> str | None:
+    """What is wrong with an operation, by the types of its operands and its result."""
+    op, kinds = v.op, [a.dtype for a in v.args]
+    first = kinds[0]
+    if not all(_known(k) for k in [*kinds, v.dtype]):
+        return f"{op} of {', '.join(k.name for k in kinds)}"
+    if op in FLOAT_ONLY and not is_float(first):
+        return f"{op} of {first}"
+    if op in INTEGER_ONLY and not is_integer(first):
+        return f"{op} of {first}"
+    if op in _BITS and is_float(first):
+        return f"{op} of {first}"
+    wanted = _signature(op, kinds, v.dtype)
+    if wanted is None:
+        return f"{op} is no operation"
+    if (kinds, v.dtype) != wanted:
+        given = ", ".join(k.name for k in kinds)
+        return f"{op} of {given} gives {v.dtype}"
+    return None
+
+
+def _signature(
+    op: str, kinds: list[np.dtype], result: np.dtype
+) -> tuple[list[np.dtype], np.dtype] | None:
+    """Operand types and the result type that an operation has, given its first operand."""
+    first = kinds[0]
+    if op in SAME or op == "mulhi":
+        return [first, first], first
+    if op in UNARY:
+        return [first], first
+    if op in COMPARE:
+        return [first, first], BOOL
+    if op == "isnan":
+        return [first], BOOL
+    if op == "fma":
+        return [first] * 3, first
+    if op == "select":
+        return [BOOL, result, result], result
+    if op == "cast":
+        return [first], result
+    if op == "bitcast":
+        return ([first], result) if first.itemsize == result.itemsize else ([], result)
+    return None
