@@ -7,12 +7,14 @@ from weft import checkpoint_policies as checkpoint_policies
 from weft import custom_batching as custom_batching
 from weft import custom_derivatives as custom_derivatives
 from weft import debug as debug
+from weft import dlpack as dlpack
 from weft import dtypes as dtypes
 from weft import errors as errors
 from weft import experimental as experimental
 from weft import lax as lax
 from weft import nn as nn
 from weft import numpy as numpy
+from weft import ops as ops
 from weft import random as random
 from weft import sharding as sharding
 from weft import stages as stages

@@ -78,21 +78,26 @@ class Alias:
 
 
 def params_text(params: dict[str, Any]) -> str:
-    parts = [f"{k}={value_text(params[k])}" for k in sorted(params) if params[k] is not None]
+    shown = {k: v for k, v in params.items() if v is not None and not is_function(v)}
+    parts = [f"{k}={value_text(shown[k])}" for k in sorted(shown)]
     return f"[{' '.join(parts)}]" if parts else ""
+
+
+def is_function(value: Any) -> bool:
+    """Rules carried along as functions have no text that two libraries could share."""
+    plain = isinstance(value, type) or hasattr(value, "jaxpr")
+    return type(value).__name__ == "WrappedFun" or (callable(value) and not plain)
 
 
 def value_text(value: Any) -> str:
     if hasattr(value, "eqns") or hasattr(value, "jaxpr"):
         return flat_text(value)
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, (tuple, list)) and not any(is_function(v) for v in value):
         return "(" + ",".join(value_text(v) for v in value) + ")"
     if isinstance(value, dict):
         return "{" + ",".join(f"{k}:{value_text(v)}" for k, v in sorted(value.items())) + "}"
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool | np.bool_):
         return str(int(value))
-    if callable(value) and not isinstance(value, type):
-        return "<function>"
     return str(value)
 
 

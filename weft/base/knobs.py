@@ -635,7 +635,8 @@ enable_compilation_cache = _flag(
     "enable_compilation_cache", True, "Use the disk cache of compiled programs."
 )
 compilation_cache_dir = _text(
-    "compilation_cache_dir", None, "The folder of the disk cache, like `cache`."
+    "compilation_cache_dir", None, "The folder of the disk cache, like `cache`.",
+    env=("WEFT_CACHE_DIR", "WEFT_COMPILATION_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR"),
 )
 compilation_cache_max_size = _int(
     "compilation_cache_max_size", -1, "Most bytes the disk cache may hold; -1 for weft's own cap."

@@ -40,6 +40,11 @@ def fusible(eqn: JaxprEqn) -> bool:
     return all(supported(x.aval) for x in [*eqn.invars, *eqn.outvars])
 
 
+def reduces(eqn: JaxprEqn) -> bool:
+    """Whether an equation combines elements: a reduction along some axis."""
+    return eqn.primitive.form == "reduce" and bool(eqn.primitive.reduction(**eqn.params)[1])
+
+
 class Step(NamedTuple):
     """One step of a plan: a kernel with its variables, or an equation left to a library."""
 
@@ -78,7 +83,7 @@ class Fusion:
             if not fusible(eqn):
                 roots.update(x for x in eqn.invars if type(x) is not Literal)
                 roots.update(eqn.outvars)
-            elif eqn.primitive.form == "reduce" and not self._absorbable(eqn):
+            elif reduces(eqn) and not self._absorbable(eqn):
                 roots.add(eqn.outvars[0])
         return roots - self.given
 
@@ -156,7 +161,7 @@ class Fusion:
         """The rows and columns of the kernel that writes a variable."""
         eqn = self.producer[out]
         shape = out.aval.shape
-        if eqn.primitive.form == "reduce":
+        if reduces(eqn):
             operand = eqn.invars[0].aval.shape
             return Domain(shape, operand[len(shape) :] if self._absorbable(eqn) else ("own", out))
         columns = self._row_reductions(out, shape)
@@ -178,7 +183,7 @@ class Fusion:
                 continue
             seen.add(v)
             eqn = self.producer[v]
-            if eqn.primitive.form == "reduce":
+            if reduces(eqn):
                 found.add(eqn.invars[0].aval.shape[len(v.aval.shape) :])
             stack.extend(x for x in eqn.invars if type(x) is not Literal)
         return found.pop() if len(found) == 1 else None
@@ -250,7 +255,7 @@ class KernelBuilder:
         if x in self.roots and x not in fusion.given:
             # a sibling of the same kernel: computed, not read back
             eqn = fusion.producer[x]
-            if eqn.primitive.form != "reduce" or self._is_row_index(index):
+            if not reduces(eqn) or self._is_row_index(index):
                 return self._compute(x, eqn, index)
         if x in fusion.given or x in fusion.materialised:
             return self._load(x, index)
@@ -270,6 +275,8 @@ class KernelBuilder:
             return self.pull(eqn.invars[0], pulled)
         if form == "iota":
             return self._iota(x, eqn, index)
+        if not reduces(eqn):
+            return self.pull(eqn.invars[0], index)
         return self._reduction(x, eqn, index)
 
     def _relabelled(self, operand: Any, x: Any, index: Index) -> Value:

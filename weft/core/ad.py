@@ -53,7 +53,10 @@ def zeros(aval: Any) -> Any:
 
 def filled(value: Any, aval: ShapedArray) -> Any:
     """An array of type ``aval`` with every element ``value``."""
-    scalar = np.asarray(value, aval.dtype)[()]
+    if aval.weak_type:
+        scalar = dtypes.scalar_type_of(aval.dtype)(value)
+    else:
+        scalar = np.asarray(value, aval.dtype)[()]
     if not aval.shape:
         return scalar
     broadcast = lookup("broadcast_in_dim")

@@ -47,6 +47,7 @@ class Primitive:
     batch: Any = None
     form: str | None = None  # what the compiler may do with it: map, move, reduce, iota
     lower: Any = None
+    costly = False  # whether computing an element again costs more than reading it from memory
     decompose: Any = None
     stage: Any = None
     partial_eval: Any = None

@@ -114,8 +114,8 @@ def _rarely(op: str, dtype: np.dtype, args: list[np.ndarray]) -> np.ndarray:
     if op in ("min", "max"):
         return _extreme(op, x, np.asarray(args[1]))
     if op in ("lshr", "ashr"):
-        kind = "u" if op == "lshr" else "i"
-        return (x.view(f"{kind}{x.dtype.itemsize}") >> np.asarray(args[1])).view(dtype)
+        kind = f"{'u' if op == 'lshr' else 'i'}{x.dtype.itemsize}"
+        return (x.view(kind) >> np.asarray(args[1]).view(kind)).view(dtype)
     if op == "popcount":
         return np.bitwise_count(x.view(f"u{x.dtype.itemsize}")).astype(dtype)
     if op == "clz":

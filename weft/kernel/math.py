@@ -9,6 +9,8 @@ from weft.kernel.math_circular import cos as cos
 from weft.kernel.math_circular import sin as sin
 from weft.kernel.math_circular import tan as tan
 from weft.kernel.math_error import erf as erf
+from weft.kernel.math_error import erf_inv as erf_inv
+from weft.kernel.math_error import erfc as erfc
 from weft.kernel.math_exponential import cosh as cosh
 from weft.kernel.math_exponential import exp as exp
 from weft.kernel.math_exponential import exp2 as exp2
@@ -16,6 +18,8 @@ from weft.kernel.math_exponential import expm1 as expm1
 from weft.kernel.math_exponential import logistic as logistic
 from weft.kernel.math_exponential import sinh as sinh
 from weft.kernel.math_exponential import tanh as tanh
+from weft.kernel.math_gamma import digamma as digamma
+from weft.kernel.math_gamma import lgamma as lgamma
 from weft.kernel.math_inverse import acos as acos
 from weft.kernel.math_inverse import asin as asin
 from weft.kernel.math_inverse import atan as atan

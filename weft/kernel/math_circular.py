@@ -159,10 +159,7 @@ def _digits_of_window(k: Builder, start: Value) -> list[Value]:
     shift = k.and_(start, k.const(63, U64))
     back = k.sub(k.const(63, U64), shift)
     one = k.const(1, U64)
-    aligned = [
-        k.or_(k.shl(a, shift), k.lshr(k.lshr(b, one), back))
-        for a, b in pairwise(words)
-    ]
+    aligned = [k.or_(k.shl(a, shift), k.lshr(k.lshr(b, one), back)) for a, b in pairwise(words)]
     mask = k.const((1 << DIGIT) - 1, U64)
     out = []
     for i in range(DIGITS):

@@ -5,14 +5,24 @@ Coefficients are fits of tools/fit.py, highest power first.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from weft.kernel.build import Builder
 from weft.kernel.math_exponential import DOUBLE as EXP_DOUBLE
 from weft.kernel.math_exponential import SINGLE as EXP_SINGLE
 from weft.kernel.math_exponential import reduced
+from weft.kernel.math_logarithm import log
 from weft.kernel.math_parts import at_most, nearest, power_of_two, scale, two_product
 from weft.kernel.nodes import F32, Value
+
+
+class Piece(NamedTuple):
+    """A polynomial in w - centre or, past the first piece, sqrt(w) - centre."""
+
+    start: float  # of w
+    centre: float
+    coefficients: tuple[float, ...]
 
 
 class Error(NamedTuple):
@@ -26,6 +36,7 @@ class Error(NamedTuple):
     scaled: tuple[float, ...]  # (1 + 2 x) e**(x**2) erfc(x) in (x - centre) / (x + centre)
     centre: float
     zero: float  # beyond, erfc is 0
+    inverse: tuple[Piece, ...]  # erf_inv(x) / x in pieces of w = -log(1 - x**2)
 
 
 SINGLE = Error(
@@ -64,6 +75,41 @@ SINGLE = Error(
     ),
     centre=2.0,
     zero=10.1,
+    inverse=(
+        Piece(
+            0.0,
+            2.5,
+            (
+                -2.7982558492567478e-09,
+                -1.004241578783649e-08,
+                6.704655675093818e-08,
+                4.839930625166744e-07,
+                -3.7024517496320186e-06,
+                -5.047590093454346e-06,
+                0.00021887860202696174,
+                -0.0012525959173217416,
+                -0.00417780177667737,
+                0.24664022028446198,
+                1.5014094114303589,
+            ),
+        ),
+        Piece(
+            5.0,
+            3.0,
+            (
+                9.965420758817345e-05,
+                -0.000295200472464785,
+                -3.093582563451491e-05,
+                0.0014655755367130041,
+                -0.003612044034525752,
+                0.005694973282516003,
+                -0.007634042762219906,
+                0.00944430474191904,
+                1.001674771308899,
+                2.832976818084717,
+            ),
+        ),
+    ),
 )
 DOUBLE = Error(
     near=(
@@ -130,6 +176,88 @@ DOUBLE = Error(
     ),
     centre=3.0,
     zero=27.3,
+    inverse=(
+        Piece(
+            0.0,
+            3.125,
+            (
+                3.3563796978331443e-21,
+                -1.0518514057958771e-21,
+                -3.565310916978614e-19,
+                1.1466026425580527e-18,
+                1.573659329875715e-17,
+                -1.3008742008346418e-16,
+                -4.256651028481721e-17,
+                6.595301238967811e-15,
+                -3.999218562940593e-14,
+                -8.117471517869518e-14,
+                2.6303671082545256e-12,
+                -1.2976935477956724e-11,
+                -5.4142432380726067e-11,
+                1.051218326539132e-09,
+                -4.112661886591723e-09,
+                -2.907038263428168e-08,
+                4.234788189593549e-07,
+                -1.3654691845944896e-06,
+                -1.3882523395707775e-05,
+                0.0001867342080243489,
+                -0.0007407025341539817,
+                -0.006033670871427775,
+                0.24015818242558826,
+                1.6536545626831027,
+            ),
+        ),
+        Piece(
+            6.25,
+            3.25,
+            (
+                -1.6199066417518964e-08,
+                6.904728128827318e-10,
+                1.3397834101846834e-07,
+                -2.7132074950442875e-07,
+                -3.0312112811530385e-08,
+                1.498678903928387e-06,
+                -3.984045388665259e-06,
+                2.925753455253531e-06,
+                1.2464420203504353e-05,
+                -4.7318993764609065e-05,
+                6.82872519364974e-05,
+                2.4031259204714324e-05,
+                -0.0003550378312718648,
+                0.0009532893634700321,
+                -0.0016882755342179526,
+                0.0024914420969986027,
+                -0.003751208508264113,
+                0.005370914553571286,
+                1.0052589676941657,
+                3.0838856104922208,
+            ),
+        ),
+        Piece(
+            16.0,
+            5.0,
+            (
+                3.399171723509599e-11,
+                -2.829048560526707e-11,
+                -3.9928637344218094e-10,
+                1.5127151742727581e-09,
+                -3.5389007669398604e-09,
+                7.606982551137641e-09,
+                -1.519223997348629e-08,
+                2.9155688052557997e-08,
+                -6.758913977134188e-08,
+                2.2900107615740991e-07,
+                -9.9301971517682e-07,
+                4.5260635641582225e-06,
+                -1.9681772178322453e-05,
+                7.5995276910501e-05,
+                -0.00021503011972893245,
+                -0.00013871931833080113,
+                1.0103004648645435,
+                4.849906401408584,
+            ),
+        ),
+    ),
 )
 
 
@@ -167,3 +295,16 @@ def erfc(k: Builder, x: Value) -> Value:
     far = scale(k, k.fma(p, ratio, ratio), bits)
     far = k.select(k.lt(x, k.like(x, 0.0)), k.sub(two, far), far)
     return k.select(k.lt(k.abs(x), half), near, far)
+
+
+def erf_inv(k: Builder, x: Value) -> Value:
+    """The inverse of erf: x times a function of w = -log(1 - x**2), in pieces (M. Giles, 2010)."""
+    w = k.neg(log(k, k.fma(k.neg(x), x, k.like(x, 1.0))))
+    first, *others = facts(x).inverse
+    y = k.horner(k.sub(w, k.like(x, first.centre)), first.coefficients)
+    root = k.sqrt(w)
+    for start, centre, coefficients in others:
+        piece = k.horner(k.sub(root, k.like(x, centre)), coefficients)
+        y = k.select(k.lt(w, k.like(x, start)), y, piece)
+    end = k.eq(k.abs(x), k.like(x, 1.0))
+    return k.select(end, k.copysign(k.like(x, math.inf), x), k.mul(x, y))

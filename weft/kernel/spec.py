@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.kernel.kernel import Affine, Kernel, Loop, Reduce, Store, expression
+from weft.kernel.kernel import Affine, Kernel, Loop, Reduce, Store
 from weft.kernel.nodes import (
     BOOL,
     COMPARE,
@@ -137,7 +137,7 @@ class _Check:
         for v in walk([root]):
             problem = self.leaf(v) if not v.args else operation_problem(v)
             if problem:
-                self.fail(f"{problem}, in {expression(v, 2)}")
+                self.fail(f"{problem}, in {v!r}")
 
     def leaf(self, v: Value) -> str | None:
         """What is wrong with a value without operands."""

@@ -729,7 +729,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
 
     >>> from weft import lax
     >>> lax.full((2,), 7.0)
-    Array([7., 7.], dtype=float32)
+    Array([7., 7.], dtype=float32, weak_type=True)
     """
     shape = (shape,) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
     if np.shape(fill_value):

@@ -58,8 +58,10 @@ class _ScalarMeta(type):
 
 
 def _scalar_type(scalar: Any) -> Any:
-    found = np.dtype(scalar)
-    return _ScalarMeta(scalar.__name__, (object,), {"dtype": found, "__module__": "weft.numpy"})
+    name = scalar.__name__
+    doc = f"The dtype {name} as a type: names the dtype, and makes an array of it when called."
+    members = {"dtype": np.dtype(scalar), "__module__": "weft.numpy", "__doc__": doc}
+    return _ScalarMeta(name, (object,), members)
 
 
 bool_ = bool = _scalar_type(np.bool_)

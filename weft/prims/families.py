@@ -288,6 +288,15 @@ def lowered(name: str) -> Any:
     return lower
 
 
+def computed(function: Any) -> Any:
+    """A lowering that is a function of the kernel's mathematics, ``function(k, *operands)``."""
+
+    def lower(self: Any, k: Any, *operands: Any, **params: Any) -> Any:
+        return function(k, *operands)
+
+    return lower
+
+
 # --- references in NumPy --------------------------------------------------------------------------
 
 

@@ -6,7 +6,6 @@ large a; incomplete beta: Didonato's continued fraction. Edge cases answer as JA
 
 import functools
 from collections.abc import Callable
-from fractions import Fraction
 
 import numpy as np
 
@@ -116,6 +115,8 @@ def _temme_coefficients() -> list[list[float]]:
     """
     orders, terms = 14, 34
     size = terms + 2 * orders + 2
+    from fractions import Fraction
+
     mu = [Fraction(0), Fraction(1)]
     for n in range(2, size + 1):
         inner = sum((k * mu[k] * mu[n + 1 - k] for k in range(2, n)), Fraction(0))

@@ -9,6 +9,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.core.trace import typeof
+from weft.kernel import math as kernel_math
 from weft.prims import incomplete_reference, special_reference
 from weft.prims.arithmetic import (
     abs_,
@@ -24,7 +25,7 @@ from weft.prims.arithmetic import (
     sub,
 )
 from weft.prims.erf_inv_reference import erf_inv
-from weft.prims.families import FLOAT, Elementwise, broadcast_to, const
+from weft.prims.families import FLOAT, Elementwise, broadcast_to, computed, const
 from weft.prims.transcendental import exp, log, log1p_p
 
 
@@ -33,6 +34,7 @@ class Special(Elementwise):
 
     accepts = FLOAT
     holes = {"transpose": "not linear"}
+    costly = True
 
 
 def _bell(g: Any, x: Any) -> Any:
@@ -44,6 +46,7 @@ class Erf(Special):
 
     name = "erf"
     ref = staticmethod(special_reference.erf)
+    lower = computed(kernel_math.erf)
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(const(x, 2 / math.sqrt(math.pi)), _bell(g, x))

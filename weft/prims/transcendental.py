@@ -9,6 +9,7 @@ import numpy as np
 from weft.core.avals import ShapedArray
 from weft.core.registry import lookup
 from weft.core.trace import typeof
+from weft.kernel import math
 from weft.prims import complex_reference
 from weft.prims.arithmetic import add, div, eq, integer_pow, mul, neg, select_n, square, sub
 from weft.prims.families import (
@@ -17,8 +18,10 @@ from weft.prims.families import (
     INTEGER,
     Elementwise,
     broadcast_to,
+    computed,
     const,
     kind_of,
+    lowered,
     widened,
 )
 
@@ -28,6 +31,7 @@ class Transcendental(Elementwise):
 
     accepts = FLOAT | COMPLEX
     holes = {"transpose": "not linear"}
+    costly = True
 
 
 class Exp(Transcendental):
@@ -35,6 +39,7 @@ class Exp(Transcendental):
 
     name = "exp"
     ref = widened(np.exp)
+    lower = computed(math.exp)
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(g, out)
@@ -45,6 +50,7 @@ class Exp2(Transcendental):
 
     name = "exp2"
     ref = widened(complex_reference.exp2)
+    lower = computed(math.exp2)
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(log(const(x, 2)), mul(g, out))
@@ -55,6 +61,7 @@ class Log(Transcendental):
 
     name = "log"
     ref = widened(np.log)
+    lower = computed(math.log)
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return div(g, x)
@@ -65,6 +72,7 @@ class Expm1(Transcendental):
 
     name = "expm1"
     ref = widened(complex_reference.expm1)
+    lower = computed(math.expm1)
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(g, add(out, const(x, 1)))
@@ -75,6 +83,7 @@ class Log1p(Transcendental):
 
     name = "log1p"
     ref = widened(complex_reference.log1p)
+    lower = computed(math.log1p)
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return div(g, add(x, const(x, 1)))
@@ -85,6 +94,7 @@ class Tanh(Transcendental):
 
     name = "tanh"
     ref = widened(complex_reference.tanh)
+    lower = computed(math.tanh)
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(add(g, mul(g, out)), sub(const(x, 1), out))
@@ -95,6 +105,7 @@ class Logistic(Transcendental):
 
     name = "logistic"
     ref = widened(complex_reference.logistic)
+    lower = computed(math.logistic)
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(g, mul(out, sub(const(x, 1), out)))
@@ -105,6 +116,7 @@ class Sin(Transcendental):
 
     name = "sin"
     ref = widened(np.sin)
+    lower = computed(math.sin)
 
     def d0(self, g: Any, out: Any, x: Any, *, accuracy: Any) -> Any:
         return mul(g, cos_p.bind(x, accuracy=accuracy))
@@ -115,6 +127,7 @@ class Cos(Transcendental):
 
     name = "cos"
     ref = widened(np.cos)
+    lower = computed(math.cos)
 
     def d0(self, g: Any, out: Any, x: Any, *, accuracy: Any) -> Any:
         return neg(mul(g, sin_p.bind(x, accuracy=accuracy)))
@@ -125,6 +138,7 @@ class Tan(Transcendental):
 
     name = "tan"
     ref = widened(complex_reference.tan)
+    lower = computed(math.tan)
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(g, add(const(x, 1), square(out)))
@@ -135,6 +149,7 @@ class Asin(Transcendental):
 
     name = "asin"
     ref = widened(complex_reference.asin)
+    lower = computed(math.asin)
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, rsqrt(sub(const(x, 1), square(x))))
@@ -145,6 +160,7 @@ class Acos(Transcendental):
 
     name = "acos"
     ref = widened(complex_reference.acos)
+    lower = computed(math.acos)
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, neg(rsqrt(sub(const(x, 1), square(x)))))
@@ -155,6 +171,7 @@ class Atan(Transcendental):
 
     name = "atan"
     ref = widened(complex_reference.atan)
+    lower = computed(math.atan)
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return div(g, add(const(x, 1), square(x)))
@@ -172,6 +189,7 @@ class Atan2(Transcendental):
 
     name = "atan2"
     ref = widened(_atan2)
+    lower = computed(math.atan2)
 
     def d0(self, g: Any, out: Any, x: Any, y: Any) -> Any:
         return mul(g, div(y, add(square(x), square(y))))
@@ -185,6 +203,7 @@ class Sinh(Transcendental):
 
     name = "sinh"
     ref = widened(np.sinh)
+    lower = computed(math.sinh)
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, cosh_p.bind(x))
@@ -195,6 +214,7 @@ class Cosh(Transcendental):
 
     name = "cosh"
     ref = widened(np.cosh)
+    lower = computed(math.cosh)
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, sinh_p.bind(x))
@@ -205,6 +225,7 @@ class Asinh(Transcendental):
 
     name = "asinh"
     ref = widened(complex_reference.asinh)
+    lower = computed(math.asinh)
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, rsqrt(add(square(x), const(x, 1))))
@@ -215,6 +236,7 @@ class Acosh(Transcendental):
 
     name = "acosh"
     ref = widened(complex_reference.acosh)
+    lower = computed(math.acosh)
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         one = const(x, 1)
@@ -228,6 +250,7 @@ class Atanh(Transcendental):
 
     name = "atanh"
     ref = widened(complex_reference.atanh)
+    lower = computed(math.atanh)
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         one = const(x, 1)
@@ -239,6 +262,8 @@ class Sqrt(Transcendental):
 
     name = "sqrt"
     ref = widened(complex_reference.sqrt)
+    lower = lowered("sqrt")
+    costly = False
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(g, div(const(x, 0.5), out))
@@ -249,6 +274,7 @@ class Rsqrt(Transcendental):
 
     name = "rsqrt"
     ref = widened(complex_reference.rsqrt)
+    lower = computed(math.rsqrt)
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(g, mul(const(x, -0.5), div(out, x)))
@@ -259,6 +285,7 @@ class Cbrt(Transcendental):
 
     name, accepts = "cbrt", FLOAT
     ref = widened(np.cbrt)
+    lower = computed(math.cbrt)
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(g, mul(const(x, 1 / 3), integer_pow(out, -2)))
@@ -278,6 +305,7 @@ class Pow(Elementwise):
     same_dtypes = False
     ref = widened(_power)
     holes = {"transpose": "not linear"}
+    costly = True
 
     def shape(self, x: Any, y: Any) -> ShapedArray:
         if not kind_of(y.dtype) & INTEGER and x.dtype != y.dtype:
@@ -306,6 +334,13 @@ class Pow(Elementwise):
         zero = eq(x, const(x, 0))
         one = broadcast_to(const(x, 1), np.shape(x))
         return mul(g, mul(log(select_n(zero, x, one)), out))
+
+    def lower(self, k: Any, x: Any, y: Any) -> Any:
+        if y.dtype.kind == "f":
+            return math.pow(k, x, y)
+        # float64 holds an integer exponent that float32 would round
+        wide = math.pow(k, k.cast(x, np.float64), k.cast(y, np.float64))
+        return k.cast(wide, x.dtype)
 
 
 def _to_dtype(x: Any, like: Any) -> Any:

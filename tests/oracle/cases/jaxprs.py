@@ -538,7 +538,7 @@ NUMPY: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "tile": (lambda J, x: J.jnp.tile(x, 2), (F3,)),
     "repeat": (lambda J, x: J.jnp.repeat(x, 2), (F3,)),
     "pad": (lambda J, x: J.jnp.pad(x, 1), (M,)),
-    "diag": (lambda J, x: J.jnp.diag(x), (SPD,)),
+    "diag": (lambda J, x: J.jnp.diag(x), (F3,)),
     "trace": (lambda J, x: J.jnp.trace(x), (SPD,)),
     "tril": (lambda J, x: J.jnp.tril(x), (SPD,)),
     "triu": (lambda J, x: J.jnp.triu(x, 1), (SPD,)),

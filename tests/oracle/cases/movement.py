@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..table import ALL, BATCH, VALUE, Adder, call, dtype, family, is_inexact
+from ..table import ALL, BATCH, VALUE, Adder, Tol, call, dtype, family, is_inexact
 from ..table import shape_name as sn
 
 FEW = ("f32", "i32", "bool", "c64", "bf16")
@@ -239,4 +239,4 @@ def methods(add: Adder) -> None:
     for name, (s, fn) in table.items():
         x = add.rng(name).f(s, "f32")
         modes = ("value",) if name in plain or name.startswith(("repr", "str", "format")) else ALL
-        add(name, fn, [x], modes=modes)
+        add(name, fn, [x], modes=modes, tol=Tol(4) if name == "round" else None)

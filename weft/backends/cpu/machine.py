@@ -7,7 +7,6 @@ bytes, and on disk. LLVM is loaded at the first text that neither knows.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import threading
 import weakref
@@ -184,13 +183,14 @@ def _unlocked_emit(llvm: Any) -> Callable[[Any, Any], bytes]:
 
 def key_of(text: str) -> bytes:
     """What an object depends on: the text, the compiler, the processor and how we load it."""
-    return hashlib.sha256(_setting() + text.encode()).digest()
+    from hashlib import sha256  # it loads a library of its own, which an import need not pay for
+
+    return sha256(_setting() + text.encode()).digest()
 
 
 @lru(1)
 def _setting() -> bytes:
-    words = [FORMAT, compiler_version(), *description()]
-    return hashlib.sha256("\n".join(words).encode()).digest()
+    return "\n".join([FORMAT, compiler_version(), *description(), ""]).encode()
 
 
 def load_modules(texts: Sequence[str], names: Iterable[str] = (SYMBOL,)) -> list[Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import threading
 import time
 from typing import Any
@@ -52,6 +51,8 @@ class Pool:
 
     def expect(self, helpers: int) -> None:
         """Be ready for runs with so many helpers: start threads that are missing."""
+        import signal
+
         with self.lock:
             self.helpers = helpers
             # More threads than cores: one that spins keeps another from working.
@@ -59,6 +60,7 @@ class Pool:
             ctypes.c_int32.from_address(self.state + SPIN).value = 1 if crowded else self.spins
             if self.workers >= helpers:
                 return
+            # Signals are for Python's threads; a worker that got one would only delay it.
             blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             try:
                 while self.workers < helpers:

@@ -27,6 +27,12 @@ _WORK = """
 declare i64 @syscall(i64, ...)
 declare void $DECLARE
 
+define internal void @futex(ptr %word, i32 %operation, i32 %value) nounwind {
+  %ignored = call i64 (i64, ...) @syscall(
+      i64 $FUTEX, ptr %word, i32 %operation, i32 %value, ptr null, ptr null, i32 0)
+  ret void
+}
+
 define void @weft_relax(i64 %count) nounwind {
 entry:
   br label %again
@@ -95,7 +101,7 @@ rest:
   br label %look
 sleep:
   %more = atomicrmw add ptr %sleepers.at, i32 1 seq_cst
-  %slept = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %number.at, i32 $WAIT, i32 %last, ptr null, ptr null, i32 0)
+  call void @futex(ptr %number.at, i32 $WAIT, i32 %last)
   %less = atomicrmw sub ptr %sleepers.at, i32 1 seq_cst
   br label %wait
 enter:
@@ -129,7 +135,7 @@ tell:
   %asleep = icmp ne i32 %waiting, 0
   br i1 %asleep, label %wake, label %left
 wake:
-  %woken = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %pool, i32 $WAKE, i32 1, ptr null, ptr null, i32 0)
+  call void @futex(ptr %pool, i32 $WAKE, i32 1)
   br label %left
 left:
   br label %wait
@@ -137,7 +143,8 @@ left:
 """
 
 _RUN = """
-define void @weft_run(ptr %pool, i64 %helpers, ptr %kernel, ptr %buffers, i64 %start, i64 %stop, i64 %chunk) nounwind {
+define void @weft_run(ptr %pool, i64 %helpers, ptr %kernel, ptr %buffers,
+                      i64 %start, i64 %stop, i64 %chunk) nounwind {
 entry:
   %busy.at = getelementptr i8, ptr %pool, i64 $BUSY
   %low.at = getelementptr i8, ptr %pool, i64 0
@@ -192,7 +199,7 @@ post:
 wake:
   %number.at = getelementptr i8, ptr %pool, i64 4
   %count = trunc i64 %limit to i32
-  %woken = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %number.at, i32 $WAKE, i32 %count, ptr null, ptr null, i32 0)
+  call void @futex(ptr %number.at, i32 $WAKE, i32 %count)
   br label %help
 help:
   call void @work(ptr %pool)
@@ -217,7 +224,7 @@ sleep:
   %waiting.at = getelementptr i8, ptr %pool, i64 $WAITING
   store atomic i32 1, ptr %waiting.at seq_cst, align 4
   %value = trunc i64 %now to i32
-  %slept = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %low.at, i32 $WAIT, i32 %value, ptr null, ptr null, i32 0)
+  call void @futex(ptr %low.at, i32 $WAIT, i32 %value)
   store atomic i32 0, ptr %waiting.at seq_cst, align 4
   br label %look
 finish:

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from weft.kernel.kernel import Affine, Kernel, Reduce, Store
-from weft.kernel.nodes import BOOL, F32, F64, Value, is_float, walk
+from weft.kernel.nodes import BOOL, F32, F64, I32, Value, is_float, walk
 
+_BFLOAT = np.dtype("bfloat16")
+_I16 = np.dtype(np.int16)
 _INT = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
 _BINARY_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "rem": "frem"}
 _BINARY_INT = {
@@ -292,16 +294,14 @@ class Function:
             return self.emit(f"{test} {source} {x}, {zero}")
         if is_float(have):
             if is_float(want):
-                wider = want.itemsize > have.itemsize
-                if want.itemsize == have.itemsize:  # between float16 and bfloat16
-                    middle = self.cast(have, F32, x)
-                    return self.cast(F32, want, middle)
-                return self.emit(f"{'fpext' if wider else 'fptrunc'} {source} {x} to {target}")
+                return self.float_cast(have, want, x)
             rule = "fptoui" if want.kind == "u" else "fptosi"
             name = f"@llvm.{rule}.sat.{self.suffix(want)}.{self.suffix(have)}"
             self.declared[name] = f"declare {target} {name}({source})"
             return self.emit(f"call {target} {name}({source} {x})")
         if is_float(want):
+            if want.itemsize < 4:
+                return self.float_cast(F32, want, self.cast(have, F32, x))
             rule = "uitofp" if have.kind in "ub" else "sitofp"
             return self.emit(f"{rule} {source} {x} to {target}")
         if have != BOOL and have.itemsize == want.itemsize:
@@ -309,6 +309,70 @@ class Function:
         if have != BOOL and want.itemsize < have.itemsize:
             return self.emit(f"trunc {source} {x} to {target}")
         return self.emit(f"{'zext' if have.kind in 'ub' else 'sext'} {source} {x} to {target}")
+
+    def float_cast(self, have: np.dtype, want: np.dtype, x: str) -> str:
+        """Conversions between floats by instructions that every processor of a kind has."""
+        if have == want:
+            return x
+        if have.itemsize < 4 or want.itemsize < 4:
+            if have.name == "bfloat16":
+                return self.float_cast(F32, want, self.from_bfloat(x))
+            if have.name == "float16" and want != F32:
+                return self.float_cast(F32, want, self.float_cast(have, F32, x))
+            if want.name == "bfloat16":
+                return self.to_bfloat(self.float_cast(have, F32, x))
+            if have == F64:
+                return self.float_cast(F32, want, self.rounded_to_odd(x))
+        rule = "fpext" if want.itemsize > have.itemsize else "fptrunc"
+        return self.emit(f"{rule} {self.type_of(have)} {x} to {self.type_of(want)}")
+
+    def whole(self, number: int, dtype: np.dtype = I32) -> str:
+        """An integer constant for every lane."""
+        return self.constant(dtype, np.asarray(number, dtype).tobytes())
+
+    def from_bfloat(self, x: str) -> str:
+        short, wide = self.type_of(_I16), self.type_of(I32)
+        bits = self.emit(f"bitcast {self.type_of(_BFLOAT)} {x} to {short}")
+        bits = self.emit(f"zext {short} {bits} to {wide}")
+        bits = self.emit(f"shl {wide} {bits}, {self.whole(16)}")
+        return self.emit(f"bitcast {wide} {bits} to {self.type_of(F32)}")
+
+    def to_bfloat(self, x: str) -> str:
+        """Round to nearest even on the bits: the instruction for it flushes denormal numbers."""
+        single, short, wide = self.type_of(F32), self.type_of(_I16), self.type_of(I32)
+        bits = self.emit(f"bitcast {single} {x} to {wide}")
+        last = self.emit(f"lshr {wide} {bits}, {self.whole(16)}")
+        odd = self.emit(f"and {wide} {last}, {self.whole(1)}")
+        carried = self.emit(f"add {wide} {bits}, {self.whole(0x7FFF)}")
+        carried = self.emit(f"add {wide} {carried}, {odd}")
+        # a NaN keeps its sign and stays one, whatever bits are cut off
+        quiet = self.emit(f"and {wide} {bits}, {self.whole(-(1 << 31))}")
+        quiet = self.emit(f"or {wide} {quiet}, {self.whole(0x7FC00000)}")
+        nan = self.emit(f"fcmp uno {single} {x}, {x}")
+        chosen = self.emit(
+            f"select {self.type_of(BOOL)} {nan}, {wide} {quiet}, {wide} {carried}"
+        )
+        high = self.emit(f"lshr {wide} {chosen}, {self.whole(16)}")
+        cut = self.emit(f"trunc {wide} {high} to {short}")
+        return self.emit(f"bitcast {short} {cut} to {self.type_of(_BFLOAT)}")
+
+    def rounded_to_odd(self, x: str) -> str:
+        """float64 as float32 whose last bit says whether anything was cut off.
+
+        Rounding that once more, to float16, gives what rounding once gives.
+        """
+        double, wide = self.type_of(F64), self.type_of(I32)
+        near = self.float_cast(F64, F32, x)
+        back = self.float_cast(F32, F64, near)
+        bits = self.emit(f"bitcast {self.type_of(F32)} {near} to {wide}")
+        sizes = [self.call("fabs", F64, [v]) for v in (back, x)]
+        above = self.emit(f"fcmp ogt {double} {sizes[0]}, {sizes[1]}")
+        one = self.emit(f"zext {self.type_of(BOOL)} {above} to {wide}")
+        below = self.emit(f"sub {wide} {bits}, {one}")
+        inexact = self.emit(f"fcmp one {double} {back}, {x}")
+        sticky = self.emit(f"zext {self.type_of(BOOL)} {inexact} to {wide}")
+        odd = self.emit(f"or {wide} {below}, {sticky}")
+        return self.emit(f"bitcast {wide} {odd} to {self.type_of(F32)}")
 
     # --- statements -------------------------------------------------------------------------------
 

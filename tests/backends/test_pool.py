@@ -1,0 +1,236 @@
+"""The thread pool: every iteration once, chunks as given, safe under threads, forks and exits."""
+
+import ctypes
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from weft.backends.cpu import cores, pool
+from weft.backends.cpu.machine import compile_text
+from weft.backends.cpu.pool_text import pool_text
+from weft.runtime.threads import get_num_threads, num_threads, set_num_threads
+
+INCREMENT = """
+define void @k(ptr %buffers, i64 %start, i64 %stop) {
+entry:
+  %b = load ptr, ptr %buffers
+  %some = icmp slt i64 %start, %stop
+  br i1 %some, label %loop, label %done
+loop:
+  %i = phi i64 [ %start, %entry ], [ %n, %loop ]
+  %p = getelementptr i32, ptr %b, i64 %i
+  %v = load i32, ptr %p
+  %w = add i32 %v, 1
+  store i32 %w, ptr %p
+  %n = add i64 %i, 1
+  %more = icmp slt i64 %n, %stop
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+"""
+Kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+pytestmark = pytest.mark.skipif(not pool.available(), reason="no pool for this machine")
+
+
+def increment(x: np.ndarray, start: int, stop: int, chunk: int) -> None:
+    address = compile_text(INCREMENT, "k")
+    pool.run(address, (ctypes.c_void_p * 1)(x.ctypes.data), start, stop, chunk)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8, 40])
+def test_each_iteration_runs_once(threads: int) -> None:
+    x = np.zeros(10007, np.int32)
+    with num_threads(threads):
+        for _ in range(200):
+            increment(x, 3, 10001, 101)
+    assert (x[3:10001] == 200).all()
+    assert not x[:3].any() and not x[10001:].any()
+
+
+@pytest.mark.parametrize(("start", "stop", "chunk"), [(0, 0, 1), (5, 5, 7), (7, 3, 2), (0, 1, 9)])
+def test_short_ranges(start: int, stop: int, chunk: int) -> None:
+    x = np.zeros(4, np.int32)
+    with num_threads(2):
+        increment(x, start, stop, chunk)
+    assert x.sum() == max(0, stop - start)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_chunks_do_not_depend_on_the_threads(threads: int) -> None:
+    chunks: list[tuple[int, int]] = []
+    kernel = Kernel(lambda _, low, high: chunks.append((low, high)))
+    with num_threads(threads):
+        pool.run(ctypes.cast(kernel, ctypes.c_void_p).value or 0, None, 2, 99, 10)
+    assert sorted(chunks) == [(i, min(i + 10, 99)) for i in range(2, 99, 10)]
+
+
+def test_several_threads_work_on_one_job() -> None:
+    meet = threading.Barrier(2, timeout=30)
+    kernel = Kernel(lambda *_: meet.wait() and None)
+    with num_threads(2):
+        pool.run(ctypes.cast(kernel, ctypes.c_void_p).value or 0, None, 0, 2, 1)
+    assert not meet.broken
+
+
+def test_a_run_inside_a_run_works_inline() -> None:
+    x = np.zeros(64, np.int32)
+    kernel = Kernel(lambda _, low, high: increment(x, low, high, 1))
+    with num_threads(2):
+        pool.run(ctypes.cast(kernel, ctypes.c_void_p).value or 0, None, 0, 64, 8)
+    assert (x == 1).all()
+
+
+def test_python_threads_at_once() -> None:
+    arrays = [np.zeros(5000, np.int32) for _ in range(4)]
+
+    def work(x: np.ndarray) -> None:
+        with num_threads(3):
+            for _ in range(200):
+                increment(x, 0, 5000, 500)
+
+    callers = [threading.Thread(target=work, args=(x,)) for x in arrays]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert all((x == 200).all() for x in arrays)
+
+
+def child(queue) -> None:
+    x = np.zeros(1000, np.int32)
+    with num_threads(2):
+        for _ in range(5):
+            increment(x, 0, 1000, 50)
+    queue.put(int(x.sum()))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_forked_children_compute_and_exit() -> None:
+    context = multiprocessing.get_context("fork")
+    x = np.zeros(1000, np.int32)
+    queue = context.SimpleQueue()
+    with num_threads(2):
+        for _ in range(200):
+            increment(x, 0, 1000, 50)
+            process = context.Process(target=child, args=(queue,))
+            process.start()
+            assert queue.get() == 5000
+            process.join(30)
+            assert process.exitcode == 0
+    assert (x == 200).all()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_fork_while_another_thread_is_inside() -> None:
+    stop, x = threading.Event(), np.zeros(5000, np.int32)
+
+    def work() -> None:
+        with num_threads(2):
+            while not stop.is_set():
+                increment(x, 0, 5000, 100)
+
+    caller = threading.Thread(target=work)
+    caller.start()
+    try:
+        for _ in range(20):
+            pid = os.fork()
+            if pid == 0:
+                y = np.zeros(1000, np.int32)
+                increment(y, 0, 1000, 10)
+                os._exit(0 if (y == 1).all() else 1)
+            assert os.waitpid(pid, 0)[1] == 0
+    finally:
+        stop.set()
+        caller.join()
+
+
+SCRIPT = """
+import ctypes, os
+import numpy as np
+before = len(os.listdir("/proc/self/task"))
+from weft.backends.cpu import pool
+from weft.base import knobs
+assert len(os.listdir("/proc/self/task")) == before, "import starts threads"
+kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(lambda *_: None)
+with knobs.num_threads(3):
+    pool.run(ctypes.cast(kernel, ctypes.c_void_p).value, None, 0, 10, 1)
+assert len(os.listdir("/proc/self/task")) == before + 2
+"""
+
+
+def test_threads_start_late_and_do_not_hold_up_the_exit() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], timeout=60, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_chunk_holds_something() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        pool.run(0, None, 0, 10, 0)
+
+
+def test_the_number_of_threads() -> None:
+    usual = get_num_threads()
+    assert usual == cores.usable_cores() >= 1
+    set_num_threads(3)
+    try:
+        assert get_num_threads() == 3
+        with num_threads(5):
+            assert get_num_threads() == 5
+        assert get_num_threads() == 3
+    finally:
+        set_num_threads(None)
+    assert get_num_threads() == usual
+    with pytest.raises(ValueError, match="at least 1"):
+        set_num_threads(0)
+    with pytest.raises(TypeError, match="integer"):
+        num_threads("many")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "expected"),
+    [
+        ("0::/a/b\n", {"a/b/cpu.max": "150000 100000\n"}, 2),
+        ("0::/a/b\n", {"a/cpu.max": "100000 100000\n", "a/b/cpu.max": "max 100000\n"}, 1),
+        ("0::/gone\n", {"cpu.max": "300000 100000\n"}, 3),
+        (
+            "4:cpu,cpuacct:/x\n0::/\n",
+            {"cpu,cpuacct/x/cpu.cfs_quota_us": "50000", "cpu,cpuacct/x/cpu.cfs_period_us": "10000"},
+            5,
+        ),
+        ("1:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 1024),
+        ("2:cpuset:/\n", {"cpuset/cpu.cfs_quota_us": "1"}, 1024),
+        ("", {}, 1024),
+    ],
+)
+def test_control_groups(tmp_path: Path, groups: str, files: dict, expected: int) -> None:
+    for name, text in files.items():
+        path = tmp_path / "root" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "groups").write_text(groups)
+    assert cores.group_limit(str(tmp_path / "groups"), str(tmp_path / "root")) == expected
+
+
+@pytest.mark.parametrize("architecture", ["x86_64", "aarch64"])
+def test_the_text_compiles_for_each_architecture(architecture: str) -> None:
+    llvm = pytest.importorskip("llvmlite.binding")
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    text = pool_text(architecture)
+    assert text is not None and "$" not in text
+    machine = llvm.Target.from_triple(f"{architecture}-linux-gnu").create_target_machine(
+        reloc="pic", codemodel="small"
+    )
+    with llvm.parse_assembly(text) as module:
+        module.verify()
+        assert machine.emit_object(module)
+    assert pool_text("riscv64") is None
