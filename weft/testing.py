@@ -19,7 +19,7 @@ _LOOSEST = 2e-1
 def _default_tolerance(tree: Any, given: float | None) -> float:
     if given is not None:
         return given
-    names = {np.asarray(x).dtype.name for x in tree_flatten(tree)[0]}
+    names = {dtypes.dtype(x).name for x in tree_flatten(tree)[0]}
     return max((_TOLERANCE.get(n, _LOOSEST) for n in names), default=1e-5)
 
 

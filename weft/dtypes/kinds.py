@@ -155,6 +155,8 @@ _HASHABLE = (type, np.dtype, ExtendedDType)
 def issubdtype(a: Any, b: Any) -> bool:
     """Whether dtype or scalar class ``a`` belongs to ``b``, narrow and extended dtypes too.
 
+    >>> import numpy as np
+    >>> from ml_dtypes import bfloat16
     >>> issubdtype(bfloat16, np.floating), issubdtype("int4", np.signedinteger)
     (True, True)
     >>> issubdtype(np.float32, np.integer)
@@ -192,6 +194,7 @@ def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     ``'unsigned integer'``, ``'integral'``, ``'real floating'``, ``'complex floating'`` and
     ``'numeric'``.
 
+    >>> import numpy as np
     >>> isdtype(np.float16, "real floating"), isdtype("int8", ("bool", np.int8))
     (True, True)
     """

@@ -124,24 +124,33 @@ def facts(x: Value) -> Exponential:
     return SINGLE if x.dtype == F32 else DOUBLE
 
 
-def reduced(k: Builder, x: Value, more: Value | None = None) -> tuple[Value, Value]:
-    """e**(x + more) = 2**n * (1 + p): p, and n in the low bits of an integer."""
+def _reduce(k: Builder, x: Value, more: Value | None = None) -> tuple[Value, Value]:
+    """x + more = n log(2) + r: r, and n in the low bits of an integer."""
     table = facts(x)
     n, bits = nearest(k, x, LOG2_E)
     minus = k.neg(n)
     r = k.fma(minus, k.like(x, table.ln2[0]), x)
     if more is None:
-        r = k.fma(minus, k.like(x, table.ln2[1]), r)
-    else:
-        r = k.add(r, k.fma(minus, k.like(x, table.ln2[1]), more))
-    return k.fma(k.horner(r, table.exp), k.mul(r, r), r), bits
+        return k.fma(minus, k.like(x, table.ln2[1]), r), bits
+    return k.add(r, k.fma(minus, k.like(x, table.ln2[1]), more)), bits
+
+
+def parts(k: Builder, x: Value, more: Value | None = None) -> tuple[Value, Value]:
+    """e**(x + more) = 2**n z: z, and n in the low bits of an integer."""
+    r, bits = _reduce(k, x, more)
+    return k.horner(r, (*facts(x).exp, 1.0, 1.0)), bits
+
+
+def parts_less_one(k: Builder, x: Value) -> tuple[Value, Value]:
+    """e**x = 2**n (1 + p): p, and n in the low bits of an integer."""
+    r, bits = _reduce(k, x)
+    return k.fma(k.horner(r, facts(x).exp), k.mul(r, r), r), bits
 
 
 def exp(k: Builder, x: Value) -> Value:
     """e**x."""
     low, high = facts(x).exp_range
-    p, bits = reduced(k, at_least(k, at_most(k, x, high), low))
-    return scale(k, k.add(p, k.like(x, 1.0)), bits)
+    return scale(k, *parts(k, at_least(k, at_most(k, x, high), low)))
 
 
 def exp2(k: Builder, x: Value) -> Value:
@@ -157,7 +166,7 @@ def exp2(k: Builder, x: Value) -> Value:
 def expm1(k: Builder, x: Value) -> Value:
     """e**x - 1."""
     table = facts(x)
-    p, bits = reduced(k, at_least(k, at_most(k, x, table.exp_range[1]), table.expm1_low))
+    p, bits = parts_less_one(k, at_least(k, at_most(k, x, table.exp_range[1]), table.expm1_low))
     half = power_of_two(k, bits, x, -1)  # half of 2**n, which may be too large for the type
     y = k.fma(half, p, k.sub(half, k.like(x, 0.5)))
     return keep_tiny(k, x, k.add(y, y), table.tiny)
@@ -166,8 +175,7 @@ def expm1(k: Builder, x: Value) -> Value:
 def logistic(k: Builder, x: Value) -> Value:
     """1 / (1 + e**-x), by e**-abs(x) so that neither end overflows or loses denormals."""
     one = k.like(x, 1.0)
-    p, bits = reduced(k, at_least(k, k.neg(k.abs(x)), facts(x).exp_range[0]))
-    e = scale(k, k.add(p, one), bits)
+    e = scale(k, *parts(k, at_least(k, k.neg(k.abs(x)), facts(x).exp_range[0])))
     above = k.select(k.lt(x, k.like(x, 0.0)), e, one)
     return k.div(above, k.add(e, one))
 
@@ -176,7 +184,7 @@ def tanh(k: Builder, x: Value) -> Value:
     """-t / (t + 2) with t = e**(-2 abs(x)) - 1."""
     table = facts(x)
     size = at_least(k, k.mul(k.abs(x), k.like(x, -2.0)), table.tanh_low)
-    p, bits = reduced(k, size)
+    p, bits = parts_less_one(k, size)
     power = power_of_two(k, bits, x)
     t = k.fma(power, p, k.sub(power, k.like(x, 1.0)))
     y = k.div(t, k.add(t, k.like(x, 2.0)))
@@ -185,9 +193,8 @@ def tanh(k: Builder, x: Value) -> Value:
 
 def _quarter_exp(k: Builder, x: Value) -> Value:
     """e**abs(x) / 4: no overflow before the functions made of it overflow."""
-    p, bits = reduced(k, at_most(k, k.abs(x), facts(x).sinh_high))
-    quarter = power_of_two(k, bits, x, -2)
-    return k.fma(quarter, p, quarter)
+    z, bits = parts(k, at_most(k, k.abs(x), facts(x).sinh_high))
+    return k.mul(z, power_of_two(k, bits, x, -2))
 
 
 def sinh(k: Builder, x: Value) -> Value:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from weft.kernel.build import Builder
-from weft.kernel.math_exponential import DOUBLE, LOG2_E, reduced
+from weft.kernel.math_exponential import DOUBLE, LOG2_E, parts
 from weft.kernel.math_parts import (
     Pair,
     at_least,
@@ -124,8 +124,7 @@ def _power_double(k: Builder, x: Value, y: Value) -> Value:
     rest = k.fma(y, log.low, k.fma(log.high, y, k.neg(t)))
     # outside (or where the product is infinite or NaN) the rest means nothing
     rest = k.select(k.eq(inside, t), rest, k.like(x, 0.0))
-    p, bits = reduced(k, inside, rest)
-    return scale(k, k.add(p, k.like(x, 1.0)), bits)
+    return scale(k, *parts(k, inside, rest))
 
 
 def integer_pow(k: Builder, x: Value, y: int) -> Value:

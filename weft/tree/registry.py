@@ -162,6 +162,7 @@ def static(**kwargs: Any) -> Any:
 
     >>> from dataclasses import dataclass
     >>> from weft import tree
+    >>> from weft.tree_util import register_dataclass
     >>> @register_dataclass
     ... @dataclass
     ... class Scale:
@@ -187,6 +188,7 @@ def register_dataclass(
 
     >>> from dataclasses import dataclass
     >>> from weft import tree
+    >>> from weft.tree_util import register_dataclass
     >>> @register_dataclass
     ... @dataclass
     ... class Linear:

@@ -190,7 +190,10 @@ def key_of(text: str) -> bytes:
 
 @lru(1)
 def _setting() -> bytes:
-    return "\n".join([FORMAT, compiler_version(), *description(), ""]).encode()
+    words = [FORMAT, compiler_version(), *description()]
+    if not loader.supported():  # LLVM is needed anyway, and knows more than the system tells
+        words += [_llvm().cpu, _llvm().features]
+    return "\n".join([*words, ""]).encode()
 
 
 def load_modules(texts: Sequence[str], names: Iterable[str] = (SYMBOL,)) -> list[Any]:
