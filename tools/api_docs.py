@@ -12,6 +12,7 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from types import GenericAlias, ModuleType
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 from tools.public_names import collect
 from weft.base.knobs import Knob
 from weft.core.primitive import Primitive
+from weft.numpy import ufunc
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "api"
@@ -46,6 +48,9 @@ def signature(value: Any) -> str:
     """The parameters and their defaults, without annotations; empty where there are none."""
     if isinstance(value, GenericAlias):
         return ""
+    if isinstance(value, ufunc):
+        operands = ", ".join(f"x{i + 1}" for i in range(value.nin))
+        return f"({operands}, /, out=None, where=None)"
     try:
         found = inspect.signature(value)
     except (TypeError, ValueError):
@@ -65,9 +70,12 @@ def signature(value: Any) -> str:
 
 
 def one_parameter(parameter: inspect.Parameter) -> str:
-    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    if parameter.kind == parameter.VAR_POSITIONAL:
+        return "*" + parameter.name
+    if parameter.kind == parameter.VAR_KEYWORD:
+        return "**" + parameter.name
     if parameter.default is parameter.empty:
-        return stars + parameter.name
+        return parameter.name
     return f"{parameter.name}={default(parameter.default)}"
 
 
@@ -77,6 +85,10 @@ def default(value: Any) -> str:
         return "..."
     if isinstance(value, type) or inspect.isroutine(value):
         return value.__name__
+    if isinstance(value, Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if isinstance(value, (set, frozenset)):
+        return f"{{{', '.join(sorted(map(default, value)))}}}"
     return ADDRESS.sub("...", repr(value))
 
 

@@ -62,6 +62,7 @@ def test_signatures_are_as_a_reader_would_write_them() -> None:
         pass
 
     assert signature(f) == "(a, /, b, *, c=..., d=len, e=float, **rest)"
+    assert signature(lambda s=frozenset({str, int}): None) == "(s={int, str})"
     assert signature(lambda *parts, key: None) == "(*parts, key)"
     assert signature(lambda x, y=1, /: None) == "(x, y=1, /)"
 

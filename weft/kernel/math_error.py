@@ -11,7 +11,7 @@ from typing import NamedTuple
 from weft.kernel.build import Builder
 from weft.kernel.math_exponential import DOUBLE as EXP_DOUBLE
 from weft.kernel.math_exponential import SINGLE as EXP_SINGLE
-from weft.kernel.math_exponential import parts
+from weft.kernel.math_exponential import parts_less_one
 from weft.kernel.math_logarithm import log
 from weft.kernel.math_parts import at_most, nearest, power_of_two, scale, two_product
 from weft.kernel.nodes import F32, Value
@@ -291,8 +291,8 @@ def erfc(k: Builder, x: Value) -> Value:
     t = k.div(k.sub(a, centre), k.add(a, centre))
     ratio = k.div(k.horner(t, table.scaled), k.fma(a, two, one))
     square, rest = two_product(k, a, a)
-    z, bits = parts(k, k.neg(square), k.neg(rest))
-    far = scale(k, k.mul(z, ratio), bits)
+    p, bits = parts_less_one(k, k.neg(square), k.neg(rest))
+    far = scale(k, k.fma(p, ratio, ratio), bits)
     far = k.select(k.lt(x, k.like(x, 0.0)), k.sub(two, far), far)
     return k.select(k.lt(k.abs(x), half), near, far)
 

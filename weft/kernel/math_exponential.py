@@ -141,9 +141,9 @@ def parts(k: Builder, x: Value, more: Value | None = None) -> tuple[Value, Value
     return k.horner(r, (*facts(x).exp, 1.0, 1.0)), bits
 
 
-def parts_less_one(k: Builder, x: Value) -> tuple[Value, Value]:
-    """e**x = 2**n (1 + p): p, and n in the low bits of an integer."""
-    r, bits = _reduce(k, x)
+def parts_less_one(k: Builder, x: Value, more: Value | None = None) -> tuple[Value, Value]:
+    """e**(x + more) = 2**n (1 + p): p, and n in the low bits of an integer."""
+    r, bits = _reduce(k, x, more)
     return k.fma(k.horner(r, facts(x).exp), k.mul(r, r), r), bits
 
 

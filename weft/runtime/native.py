@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu import pool
 from weft.backends.cpu.loops import render
-from weft.backends.cpu.machine import compile_text, function, vector_bits
+from weft.backends.cpu.machine import compile_many, function, vector_bits
 from weft.compiler.fuse import Fusion, Step
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.cse import cse
@@ -15,6 +16,7 @@ from weft.compiler.passes.inline import inline
 from weft.core.interpret import literal_value, run_primitive, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, Literal
 from weft.kernel.kernel import Kernel
+from weft.kernel.spec import verify
 from weft.runtime.memory import empty
 
 
@@ -22,6 +24,33 @@ def lanes(kernel: Kernel) -> int:
     """Vector lanes for a kernel: two registers of its widest type."""
     widest = max(b.dtype.itemsize for b in kernel.buffers)
     return max(1, 2 * vector_bits() // (8 * max(4, widest)))
+
+
+# Work that one chunk of a kernel's grid should at least be, in bytes read and written.
+CHUNK_BYTES = 1 << 16
+
+
+class Launch:
+    """A compiled kernel with the way its grid is split: a rule of the kernel alone."""
+
+    def __init__(self, address: int, kernel: Kernel) -> None:
+        import ctypes
+
+        self.address = address
+        self.extent = 1 if kernel.grid is None else kernel.grid[1]
+        total = sum(b.size * b.dtype.itemsize for b in kernel.buffers)
+        each = max(1, total // max(1, self.extent))
+        vector = lanes(kernel)
+        chunk = -(-CHUNK_BYTES // each)
+        self.chunk = -(-chunk // vector) * vector if chunk > vector else chunk
+        self.pointers = ctypes.c_void_p * len(kernel.buffers)
+        self.alone = function(address) if self.chunk >= self.extent else None
+
+    def __call__(self, addresses: list[int]) -> None:
+        if self.alone is not None:
+            self.alone(addresses, 0, self.extent)
+        else:
+            pool.run(self.address, self.pointers(*addresses), 0, self.extent, self.chunk)
 
 
 class Executable:
@@ -35,13 +64,13 @@ class Executable:
         ]
         steps = Fusion(flat.jaxpr).plan()
         self.steps = [s._replace(kernel=collapse(s.kernel)) if s.kernel else s for s in steps]
-        self.calls = [self._compile(step) for step in self.steps]
-
-    def _compile(self, step: Step) -> Any:
-        if step.kernel is None:
-            return None
-        text = render(step.kernel, lanes(step.kernel))
-        return function(compile_text(text, step.kernel.name))
+        kernels = [s.kernel for s in self.steps if s.kernel is not None]
+        for kernel in kernels:
+            verify(kernel)
+        addresses = iter(compile_many([(render(k, lanes(k)), k.name) for k in kernels]))
+        self.calls = [
+            None if s.kernel is None else Launch(next(addresses), s.kernel) for s in self.steps
+        ]
 
     def __call__(self, args: Any) -> list[Any]:
         env: dict[Any, Any] = dict(zip(self.jaxpr.constvars, self.consts, strict=True))
@@ -58,9 +87,7 @@ class Executable:
             env[v] = empty(v.aval.shape, v.aval.dtype)
         arrays = [_contiguous(env, v) for v in step.buffers]
         addresses = [a.__array_interface__["data"][0] for a in arrays]
-        kernel = step.kernel
-        assert kernel is not None
-        call(addresses, 0, 1 if kernel.grid is None else kernel.grid[1])
+        call(addresses)
 
     def _library(self, step: Step, env: dict[Any, Any]) -> None:
         eqn = step.eqn
