@@ -27,7 +27,7 @@ from weft.control.jit import jit_p
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_dtype import abstractify
 from weft.core.sharding import UNSPECIFIED
-from weft.core.trace import Tracer, state, typeof
+from weft.core.trace import Tracer, eval_trace, state, typeof
 from weft.tree.functions import tree_flatten, tree_unflatten
 
 # Entries of one function's cache; a function called with more distinct types starts anew.
@@ -96,7 +96,7 @@ class JitFunction:
         except RuntimeError:
             self._check_deleted(leaves, args, kwargs)
             raise
-        if any(staged.params["donated_invars"]) and state.trace.__class__.__name__ == "EvalTrace":
+        if any(staged.params["donated_invars"]) and state.trace is eval_trace:
             _delete_donated(staged, leaves, outs)
         return tree_unflatten(staged.out_tree, outs)
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.compiler import rows
 from weft.core.jaxpr import Jaxpr, JaxprEqn, Literal
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Affine, Buffer, Kernel, Loop, Reduce, Store, affine
@@ -25,6 +26,8 @@ Index = tuple[Affine, ...]
 _INTEGERS = "int8 int16 int32 int64 uint8 uint16 uint32 uint64"
 _SUPPORTED = frozenset(f"bool {_INTEGERS} float16 bfloat16 float32 float64".split())
 _NARROW = frozenset(["float16", "bfloat16"])
+# Fewer elements than this are sooner computed again than written by a kernel of their own.
+_FEW = 128
 
 
 def supported(aval: Any) -> bool:
@@ -75,6 +78,7 @@ class Fusion:
                     self.users.setdefault(x, []).append(eqn)
         self.results = [x for x in jaxpr.outvars if type(x) is not Literal]
         self.materialised = self._roots()
+        self.apart: set[Any] = set()  # roots that read others in ways one kernel cannot
 
     def _roots(self) -> set[Any]:
         """Results, and operands of what cannot be fused."""
@@ -100,12 +104,15 @@ class Fusion:
         """Steps in an order in which everything is computed before it is read."""
         while True:
             self.missing: set[Any] = set()
+            self.costs: dict[Any, int] = {}
+            apart = len(self.apart)
             steps = self._steps()
-            if not self.missing:
+            grown = self.missing | {v for v, n in self.costs.items() if n > 1}
+            if not grown and len(self.apart) == apart:
                 return steps
-            if self.missing <= self.materialised:
-                raise AssertionError(f"fusion cannot place {self.missing}")
-            self.materialised |= self.missing
+            if len(self.apart) == apart and grown <= self.materialised:
+                raise AssertionError(f"fusion cannot place {grown}")
+            self.materialised |= grown
 
     def _steps(self) -> list[Step]:
         steps: list[Step] = []
@@ -122,11 +129,15 @@ class Fusion:
         return steps
 
     def _add(self, pending: list[Any], steps: list[Step], out: Any) -> None:
-        """Put a root into a waiting kernel of the same domain that it does not depend on."""
+        """Put a root into a waiting kernel of the same domain, if its operands are there by then.
+
+        It may read other roots of that kernel where it writes itself: they share their values.
+        """
         domain = self.domain(out)
         depends = self._reads(out)
         for i, (other, roots) in enumerate(pending):
-            if other == domain and not any(self._blocked(depends, p) for p in pending[i:]):
+            after = pending[i if out in self.apart else i + 1 :]
+            if other == domain and not any(self._blocked(depends, p) for p in after):
                 roots.append(out)
                 return
         pending.append((domain, [out]))
@@ -137,7 +148,10 @@ class Fusion:
 
     def _flush(self, pending: list[Any], steps: list[Step]) -> None:
         for domain, roots in pending:
-            steps.append(KernelBuilder(self, domain, roots, len(steps)).build())
+            builder = KernelBuilder(self, domain, roots, len(steps))
+            steps.append(builder.build())
+            for v in builder.costs:
+                self.costs[v] = self.costs.get(v, 0) + 1
         pending.clear()
 
     def _reads(self, out: Any) -> set[Any]:
@@ -209,16 +223,19 @@ class KernelBuilder:
         self.stages: list[tuple[int, Reduce]] = []
         self.symbols: dict[Any, tuple[int, int]] = {}
         self.depth: dict[int, int] = {}
+        self.current: Any = None
+        self.costs: set[Any] = set()
+        self.costly: dict[int, Value] = {}
+        self.kept: list[Buffer] = []
 
     def build(self) -> Step:
         if self.own:
             return self._own_reduction(self.roots[0])
         stores: list[tuple[Any, Store]] = []
         for root in self.roots:
-            axes = self._axes_of(root)
-            index = tuple(affine(0, {a: 1}) for a in axes)
-            eqn = self.fusion.producer[root]
-            value = self._compute(root, eqn, index)
+            self.current = root
+            index = self._own_index(root)
+            value = self.pull(root, index)
             place = self._buffer(root)
             stores.append((root, Store(place, linear(index, root.aval.shape), value)))
         body = self._schedule(stores)
@@ -230,6 +247,10 @@ class KernelBuilder:
         if shape == (*rows, *columns):
             return [*self.row_axes, *self.column_axes]
         return self.row_axes
+
+    def _own_index(self, root: Any) -> Index:
+        """Where a root is written."""
+        return tuple(affine(0, {a: 1}) for a in self._axes_of(root))
 
     def _buffer(self, v: Any) -> int:
         place = self.places.get(v)
@@ -252,11 +273,12 @@ class KernelBuilder:
 
     def _pull(self, x: Any, index: Index) -> Value:
         fusion = self.fusion
-        if x in self.roots and x not in fusion.given:
-            # a sibling of the same kernel: computed, not read back
-            eqn = fusion.producer[x]
-            if not reduces(eqn) or self._is_row_index(index):
-                return self._compute(x, eqn, index)
+        if x in self.roots:
+            if index == self._own_index(x):
+                return self._compute(x, fusion.producer[x], index)
+            # not yet written there: the reader needs a kernel of its own, after this one
+            fusion.apart.add(self.current)
+            return self._load(x, index)
         if x in fusion.given or x in fusion.materialised:
             return self._load(x, index)
         return self._compute(x, fusion.producer[x], index)
@@ -296,8 +318,28 @@ class KernelBuilder:
             if value.dtype.name in _NARROW:
                 value = self.k.cast(value, F32)
             operands.append(value)
+        if eqn.primitive.costly and self._repeats(x, index):
+            self.fusion.missing.add(x)
         result = eqn.primitive.lower(self.k, *operands, **eqn.params)
-        return self.k.cast(result, x.aval.dtype)
+        result = self.k.cast(result, x.aval.dtype)
+        if eqn.primitive.costly:
+            self._note_cost(x, index, result)
+        return result
+
+    def _repeats(self, x: Any, index: Index) -> bool:
+        """Whether the kernel would compute the same element of a variable over and over."""
+        whole = prod(self.domain.rows) * prod(self.columns)
+        if self.own or x in self.roots or whole < 2 * prod(x.aval.shape) or whole < _FEW:
+            return False
+        # what stays the same along the innermost axis is computed before its loop
+        innermost = [*self.row_axes, *self.column_axes][-1:]
+        return any(entry.coefficient(axis) for axis in innermost for entry in index)
+
+    def _note_cost(self, x: Any, index: Index, value: Value) -> None:
+        if prod(x.aval.shape) >= _FEW and x not in self.roots:
+            self.costs.add(x)
+        if any(entry.coefficient(axis) for axis in self.column_axes for entry in index):
+            self.costly[value.number] = value
 
     def _iota(self, x: Any, eqn: JaxprEqn, index: Index) -> Value:
         entry = index[eqn.params["dimension"]]
@@ -362,14 +404,18 @@ class KernelBuilder:
         if not self.stages:
             return self._nest([s for _, s in stores], [*self.row_axes, *self.column_axes])
         last = max(depth for depth, _ in self.stages)
-        body: list[Any] = []
+        passes: list[list[Any]] = []
         for depth in range(last + 2):
             inner: list[Any] = [r for d, r in self.stages if d == depth]
             inner += [s for s in full if self._stage_of(s.value) == depth]
             if inner:
-                body += self._nest(inner, self.column_axes)
-        body += scalars
-        return body
+                passes.append(inner)
+        position = linear(tuple(affine(0, {a: 1}) for a in self.column_axes), self.columns)
+        row = prod(self.columns)
+        place = len(self.buffers)
+        passes, self.kept = rows.keep(self.k, passes, self.costly, position, row, place)
+        body = [s for inner in passes for s in self._nest(inner, self.column_axes)]
+        return body + scalars
 
     def _nest(self, statements: list[Any], axes: Sequence[str]) -> list[Any]:
         body = statements
@@ -387,8 +433,8 @@ class KernelBuilder:
             Buffer(v.aval.dtype, prod(v.aval.shape), "out" if v in writes else "in")
             for v in self.buffers
         ]
-        rows = self.stages and self.row_axes
-        if rows:
+        buffers += self.kept
+        if self.stages and self.row_axes:
             for axis in reversed(self.row_axes[1:]):
                 body = [Loop(axis, self._extent(axis), body)]
             grid = (self.row_axes[0], self.domain.rows[0])

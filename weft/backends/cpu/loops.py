@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.render import Function, scalar_type
+from weft.backends.cpu.render import Function, memory_type, scalar_type
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import Value, is_float, walk
 
@@ -15,7 +15,10 @@ def render(kernel: Kernel, width: int) -> str:
     """The LLVM text of a kernel, with vectors of ``width`` lanes."""
     f = Function(kernel, width)
     f.reduces = {s.symbol: s for s in statements(kernel.body) if isinstance(s, Reduce)}
-    for i in range(len(kernel.buffers)):
+    for i, buffer in enumerate(kernel.buffers):
+        if buffer.role == "row":
+            f.line(f"%b{i} = alloca [{buffer.size} x {memory_type(buffer.dtype)}], align 64")
+            continue
         f.line(f"%p{i} = getelementptr ptr, ptr %buffers, i64 {i}")
         f.line(f"%b{i} = load ptr, ptr %p{i}, align 8")
     if kernel.grid is None:
