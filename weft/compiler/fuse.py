@@ -44,8 +44,11 @@ def fusible(eqn: JaxprEqn) -> bool:
 
 
 def reduces(eqn: JaxprEqn) -> bool:
-    """Whether an equation combines elements: a reduction along some axis."""
-    return eqn.primitive.form == "reduce" and bool(eqn.primitive.reduction(**eqn.params)[1])
+    """Whether an equation combines elements: a reduction along an axis of more than one."""
+    if eqn.primitive.form != "reduce":
+        return False
+    shape = eqn.invars[0].aval.shape
+    return any(shape[axis] != 1 for axis in eqn.primitive.reduction(**eqn.params)[1])
 
 
 class Step(NamedTuple):
@@ -298,7 +301,10 @@ class KernelBuilder:
         if form == "iota":
             return self._iota(x, eqn, index)
         if not reduces(eqn):
-            return self.pull(eqn.invars[0], index)
+            _, axes = eqn.primitive.reduction(**eqn.params)
+            rest = iter(index)
+            whole = range(len(index) + len(axes))
+            return self.pull(eqn.invars[0], tuple(ZERO if i in axes else next(rest) for i in whole))
         return self._reduction(x, eqn, index)
 
     def _relabelled(self, operand: Any, x: Any, index: Index) -> Value:

@@ -31,9 +31,7 @@ def keep(
     places = {n: place + i for i, n in enumerate(kept)}
     result = []
     for i, statements in enumerate(passes):
-        loads = {
-            n: k.load(places[n], costly[n].dtype, position) for n in kept if first[n] < i
-        }
+        loads = {n: k.load(places[n], costly[n].dtype, position) for n in kept if first[n] < i}
         changed = [s._replace(value=replaced(k, s.value, loads)) for s in statements]
         changed += [
             Store(places[n], position, replaced(k, costly[n], loads)) for n in kept if first[n] == i

@@ -13,6 +13,7 @@ from weft.compiler.fuse import Fusion, Step
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.cse import cse
 from weft.compiler.passes.inline import inline
+from weft.compiler.passes.prune import prune
 from weft.core.interpret import literal_value, run_primitive, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, Literal
 from weft.kernel.kernel import Kernel
@@ -57,7 +58,7 @@ class Executable:
     """A program ready to run on NumPy arrays."""
 
     def __init__(self, closed: ClosedJaxpr) -> None:
-        flat = cse(inline(closed))
+        flat = prune(cse(inline(closed)))
         self.jaxpr = flat.jaxpr
         self.consts = [
             _numpy(c, v.aval) for c, v in zip(flat.consts, flat.jaxpr.constvars, strict=True)

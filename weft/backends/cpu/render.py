@@ -349,9 +349,7 @@ class Function:
         quiet = self.emit(f"and {wide} {bits}, {self.whole(-(1 << 31))}")
         quiet = self.emit(f"or {wide} {quiet}, {self.whole(0x7FC00000)}")
         nan = self.emit(f"fcmp uno {single} {x}, {x}")
-        chosen = self.emit(
-            f"select {self.type_of(BOOL)} {nan}, {wide} {quiet}, {wide} {carried}"
-        )
+        chosen = self.emit(f"select {self.type_of(BOOL)} {nan}, {wide} {quiet}, {wide} {carried}")
         high = self.emit(f"lshr {wide} {chosen}, {self.whole(16)}")
         cut = self.emit(f"trunc {wide} {high} to {short}")
         return self.emit(f"bitcast {short} {cut} to {self.type_of(_BFLOAT)}")
