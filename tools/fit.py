@@ -5,6 +5,7 @@ Run ``python tools/fit.py NAME`` to print the coefficients of one fit, highest p
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -114,38 +115,6 @@ def residual(columns: list[list[Any]], factors: list[Any], target: list[Any]) ->
     ]
 
 
-def rational(
-    function: Callable[[Any], Any],
-    low: Any,
-    high: Any,
-    above: int,
-    below: int,
-    weight: Callable[[Any], Any],
-    dtype: Any = np.float32,
-) -> tuple[list[Any], list[Any], Any]:
-    """Numerator and denominator, lowest coefficient of the denominator 1, and the error."""
-    xs = grid(low, high, 24 * (above + below + 3))
-    target = [function(x) for x in xs]
-    scale = [mpf(1)] * len(xs)
-    factors: list[Any] = []
-    for _ in range(12):
-        columns = [[x**p for x in xs] for p in range(above + 1)]
-        columns += [
-            [-t * x**p for x, t in zip(xs, target, strict=True)] for p in range(1, below + 1)
-        ]
-        weights = [weight(x) / s for x, s in zip(xs, scale, strict=True)]
-        factors = exchange(columns, target, weights)
-        scale = [1 + sum(factors[above + p] * x**p for p in range(1, below + 1)) for x in xs]
-    top = [rounding(c, dtype) for c in factors[: above + 1]]
-    bottom = [mpf(1), *(rounding(c, dtype) for c in factors[above + 1 :])]
-
-    def value(x: Any) -> Any:
-        return mp.polyval(top[::-1], x) / mp.polyval(bottom[::-1], x)
-
-    error = max(abs(weight(x) * (value(x) - t)) for x, t in zip(xs, target, strict=True))
-    return top[::-1], bottom[::-1], error
-
-
 def rounding(x: Any, dtype: Any) -> Any:
     """The nearest number of a dtype."""
     if np.dtype(dtype) == np.float64:
@@ -159,3 +128,177 @@ def show(name: str, coefficients: Sequence[Any], error: Any) -> None:
     print(f"{name}  # 2**{mp.nstr(mp.log(error, 2), 4)}")
     for c in coefficients:
         print(f"    {float(c)!r},")
+
+
+# --- the fits -------------------------------------------------------------------------------------
+
+TINY = mpf(2) ** -60
+
+
+def odd(function: Callable[[Any], Any], first: Any) -> Callable[[Any], Any]:
+    """(f(x) - x) / x**3 as a function of x**2."""
+
+    def rest(z: Any) -> Any:
+        x = mp.sqrt(z)
+        return (function(x) - x) / x**3 if z > TINY else mpf(first)
+
+    return rest
+
+
+def at_zero(function: Callable[[Any], Any], limit: Any) -> Callable[[Any], Any]:
+    """A function with a removable gap at 0."""
+    return lambda x: function(x) if abs(x) > mpf(2) ** -50 else mpf(limit)
+
+
+def floor_of(power: int, bits: int) -> Callable[[Any], Any]:
+    """The weight abs(x)**power, but not below 2**-bits by much."""
+    return lambda x: abs(x) ** power + mpf(2) ** -bits
+
+
+def erf_over_x(z: Any) -> Any:
+    x = mp.sqrt(z)
+    return (mp.erf(x) / x if z > TINY else 2 / mp.sqrt(mp.pi)) - 1
+
+
+def scaled_erfc(centre: Any) -> Callable[[Any], Any]:
+    def value(t: Any) -> Any:
+        a = centre * (1 + t) / (1 - t)
+        return (3 * a + mpf(3) / 2) * mp.exp(a * a) * mp.erfc(a)
+
+    return value
+
+
+def inverse_erf(w: Any) -> Any:
+    """erf_inv(x) / x for w = -log(1 - x**2), by Newton's method from a guess."""
+    if w == 0:
+        return mp.sqrt(mp.pi) / 2
+    x = mp.sqrt(-mp.expm1(-w))
+    tail = mp.exp(-w) / (1 + x)
+    y = mp.erfinv(min(x, 1 - mpf(2) ** -40))
+    for _ in range(40):
+        step = (mp.erfc(y) - tail) * mp.sqrt(mp.pi) / 2 * mp.exp(y * y)
+        y += step
+        if abs(step) < mpf(2) ** -150:
+            break
+    return y / x
+
+
+def fits() -> dict[str, Callable[[], Any]]:
+    """Every fit by name: what is fitted, where, with which powers, and how errors count."""
+    f32, f64 = np.float32, np.float64
+    ln2, root = mp.log(2), mp.sqrt(2)
+    exp = at_zero(lambda x: (mp.exp(x) - 1 - x) / x**2, 0.5)
+    exp2 = at_zero(lambda x: (2**x - 1) / x, ln2)
+    log = at_zero(lambda f: (mp.log1p(f) - f + f * f / 2) / f**3, mpf(1) / 3)
+    log2 = at_zero(lambda f: (mp.log1p(f) - f) / f**2 / ln2, -1 / (2 * ln2))
+    atanh = odd(lambda x: 2 * mp.atanh(x) - x, mpf(2) / 3)
+    cosine = at_zero(lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, mpf(1) / 24)
+    s = ((root - 1) / (root + 1)) ** 2 * mpf("1.01")
+    half, low, high = ln2 / 2 * mpf("1.01"), 1 / root - 1, root - 1
+    turn, near_turn = (mp.pi / 4 * mpf("1.06")) ** 2, (mp.pi / 4 * mpf("1.01")) ** 2
+    eighth = (mp.tan(mp.pi / 8) * mpf("1.001")) ** 2
+    sine, sinh = odd(mp.sin, -mpf(1) / 6), odd(mp.sinh, mpf(1) / 6)
+    arctan, arcsin = odd(mp.atan, -mpf(1) / 3), odd(mp.asin, mpf(1) / 6)
+    c32, c64 = mpf("2.0419921875"), mpf("3.25")
+    h32, h64 = scaled_erfc(c32), scaled_erfc(c64)
+
+    def weighted_exp(x: Any) -> Any:
+        return (x * x + mpf(2) ** -8) / mp.exp(x)
+
+    def erf_weight(z: Any) -> Any:
+        return 1 / (1 + erf_over_x(z))
+
+    def relative(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda t: 1 / function(t)
+
+    def make(*arguments: Any) -> Callable[[], Any]:
+        return lambda: polynomial(*arguments)
+
+    def far(x: Any) -> Any:
+        return -mp.log(mp.erfc(x), 2)
+
+    def far_3(t: Any) -> Any:
+        return far(t + 3)
+
+    def erfc_3(t: Any) -> Any:
+        return mp.erfc(t + 3)
+
+    def fifth(z: Any) -> Any:
+        return (atanh(z) - mpf(2) / 3) / z if z > TINY else mpf(2) / 5
+
+    def ends(centre: Any, right: str) -> tuple[Any, Any]:
+        return tuple((mpf(a) - centre) / (mpf(a) + centre) for a in ("0.74", right))
+
+    one, square, plain = floor_of(1, 6), floor_of(2, 6), floor_of(0, 200)
+    return {
+        "exp32": make(exp, -half, half, range(5), weighted_exp, f32),
+        "exp64": make(exp, -half, half, range(11), weighted_exp, f64),
+        "exp2_32": make(exp2, -0.5, 0.5, range(6), one, f32),
+        "exp2_64": make(exp2, -0.5, 0.5, range(12), one, f64),
+        "exp2_middle": make(lambda x: mpf(2) ** x, -0.5, 0.5, range(8), plain, f64),
+        "log32": make(log, low, high, range(8), floor_of(2, 9), f32),
+        "log2_32": make(log2, low, high, range(9), one, f32),
+        "atanh64": make(atanh, 0, s, range(8), floor_of(1, 9), f64),
+        "atanh_middle": make(atanh, 0, s, range(5), one, f64),
+        "atanh_pair": make(fifth, 0, s, range(8), floor_of(2, 12), f64),
+        "sinh32": make(sinh, 0, mpf("1.02"), range(4), one, f32),
+        "sinh64": make(sinh, 0, mpf("1.02"), range(8), one, f64),
+        "sin32": make(sine, 0, turn, range(3), one, f32),
+        "cos32": make(cosine, 0, turn, range(3), square, f32),
+        "sin_middle": make(sine, 0, turn, range(4), one, f64),
+        "cos_middle": make(cosine, 0, turn, range(3), square, f64),
+        "sin64": make(sine, 0, near_turn, range(6), one, f64),
+        "cos64": make(cosine, 0, near_turn, range(6), square, f64),
+        "atan32": make(arctan, 0, 1, range(9), one, f32),
+        "atan64": make(arctan, 0, eighth, range(11), one, f64),
+        "asin32": make(arcsin, 0, mpf("0.2501"), range(6), floor_of(1, 7), f32),
+        "asin64": make(arcsin, 0, mpf("0.2501"), range(13), one, f64),
+        "cbrt": make(lambda m: mp.cbrt(1 / m), 1 / root, root, range(6), mp.cbrt, f64),
+        "erf_near32": make(erf_over_x, 0, mpf("1.01"), range(7), erf_weight, f32),
+        "erf_near64": make(erf_over_x, 0, mpf("1.01"), range(13), erf_weight, f64),
+        "erf_far32": make(far, mpf("0.99"), mpf("3.93"), range(7), mp.erfc, f32),
+        "erf_far64": make(
+            lambda t: far(t + 3),
+            mpf("-2.01"),
+            mpf("2.95"),
+            range(19),
+            lambda t: mp.erfc(t + 3),
+            f64,
+        ),
+        "erfc32": make(h32, *ends(c32, "10.1"), range(9), relative(h32), f32),
+        "erfc64": make(h64, *ends(c64, "27.3"), range(21), relative(h64), f64),
+        **inverse_fits(),
+    }
+
+
+def inverse_fits() -> dict[str, Callable[[], Any]]:
+    """The pieces of erf_inv: name, centre, ends, degree; past the first in sqrt(w)."""
+    rows = [
+        ("erf_inv32_a", "2.5", "0", "5.01", 10, 1, np.float32),
+        ("erf_inv32_b", "3", "2.235", "4.1", 9, 2, np.float32),
+        ("erf_inv64_a", "3.125", "0", "6.255", 23, 1, np.float64),
+        ("erf_inv64_b", "3.25", "2.499", "4.001", 19, 2, np.float64),
+        ("erf_inv64_c", "5", "3.99", "6.1", 17, 2, np.float64),
+    ]
+
+    def make(
+        centre: Any, low: Any, high: Any, degree: int, power: int, dtype: Any
+    ) -> Callable[[], Any]:
+        def value(t: Any) -> Any:
+            return inverse_erf((t + centre) ** power)
+
+        powers = range(degree + 1)
+        return lambda: polynomial(
+            value, low - centre, high - centre, powers, lambda t: 1 / value(t), dtype
+        )
+
+    return {
+        name: make(mpf(centre), mpf(low), mpf(high), degree, power, dtype)
+        for name, centre, low, high, degree, power, dtype in rows
+    }
+
+
+if __name__ == "__main__":
+    known = fits()
+    for wanted in sys.argv[1:] or known:
+        show(wanted, *known[wanted]())

@@ -19,21 +19,21 @@ from weft.compiler import rows
 from weft.core.jaxpr import Jaxpr, JaxprEqn, Literal
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Affine, Buffer, Kernel, Loop, Reduce, Store, affine
-from weft.kernel.nodes import F32, Value
+from weft.kernel.nodes import F32, FLOATS, NARROW, Value
 
 Index = tuple[Affine, ...]
 
 _INTEGERS = "int8 int16 int32 int64 uint8 uint16 uint32 uint64"
-_SUPPORTED = frozenset(f"bool {_INTEGERS} float16 bfloat16 float32 float64".split())
-_NARROW = frozenset(["float16", "bfloat16"])
+_SUPPORTED = FLOATS | {np.dtype(name) for name in ["bool", *_INTEGERS.split()]}
 # Fewer elements than this are sooner computed again than written by a kernel of their own.
 _FEW = 128
+# Operations after which a kernel is cut: the time that LLVM takes grows faster than they do.
+_LARGE = 3000
 
 
 def supported(aval: Any) -> bool:
     """Whether kernels can hold values of this type."""
-    dtype = getattr(aval, "dtype", None)
-    return isinstance(dtype, np.dtype) and dtype.name in _SUPPORTED
+    return getattr(aval, "dtype", None) in _SUPPORTED
 
 
 def fusible(eqn: JaxprEqn) -> bool:
@@ -73,6 +73,7 @@ class Fusion:
     def __init__(self, jaxpr: Jaxpr) -> None:
         self.jaxpr = jaxpr
         self.producer: dict[Any, JaxprEqn] = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
+        self.fusible = {id(eqn) for eqn in jaxpr.eqns if fusible(eqn)}
         self.given = {*jaxpr.constvars, *jaxpr.invars}
         self.users: dict[Any, list[JaxprEqn]] = {}
         for eqn in jaxpr.eqns:
@@ -87,7 +88,7 @@ class Fusion:
         """Results, and operands of what cannot be fused."""
         roots = {x for x in self.results if x not in self.given}
         for eqn in self.jaxpr.eqns:
-            if not fusible(eqn):
+            if id(eqn) not in self.fusible:
                 roots.update(x for x in eqn.invars if type(x) is not Literal)
                 roots.update(eqn.outvars)
             elif reduces(eqn) and not self._absorbable(eqn):
@@ -107,10 +108,10 @@ class Fusion:
         """Steps in an order in which everything is computed before it is read."""
         while True:
             self.missing: set[Any] = set()
-            self.costs: dict[Any, int] = {}
+            self.counts: dict[Any, int] = {}
             apart = len(self.apart)
             steps = self._steps()
-            grown = self.missing | {v for v, n in self.costs.items() if n > 1}
+            grown = self.missing | self._recomputed()
             if not grown and len(self.apart) == apart:
                 return steps
             if len(self.apart) == apart and grown <= self.materialised:
@@ -121,7 +122,7 @@ class Fusion:
         steps: list[Step] = []
         pending: list[tuple[Domain, list[Any]]] = []
         for eqn in self.jaxpr.eqns:
-            if not fusible(eqn):
+            if id(eqn) not in self.fusible:
                 self._flush(pending, steps)
                 steps.append(Step(None, [], eqn, list(eqn.outvars)))
                 continue
@@ -153,9 +154,34 @@ class Fusion:
         for domain, roots in pending:
             builder = KernelBuilder(self, domain, roots, len(steps))
             steps.append(builder.build())
-            for v in builder.costs:
-                self.costs[v] = self.costs.get(v, 0) + 1
+            for v in builder.computed:
+                self.counts[v] = self.counts.get(v, 0) + 1
         pending.clear()
+
+    def _recomputed(self) -> set[Any]:
+        """Values with something costly behind them that several kernels compute, and of these the
+        last ones: what is computed once from there on."""
+        dear: set[Any] = set()
+        for eqn in self.jaxpr.eqns:
+            if self.counts.get(eqn.outvars[0] if eqn.outvars else None, 0) > 1:
+                if eqn.primitive.costly or any(
+                    type(x) is not Literal and x in dear for x in eqn.invars
+                ):
+                    dear.add(eqn.outvars[0])
+        last: set[Any] = set()
+        for eqn in reversed(self.jaxpr.eqns):
+            if not dear.isdisjoint(eqn.outvars):
+                (v,) = eqn.outvars
+                if any(self._once(user, dear, last) for user in self.users.get(v, ())):
+                    last.add(v)
+        # a movement is nothing to store: what it moves is
+        moved = {v for v in last if self.producer[v].primitive.form == "move"}
+        return {v for v in last - moved if prod(v.aval.shape) >= _FEW}
+
+    @staticmethod
+    def _once(user: JaxprEqn, dear: set[Any], last: set[Any]) -> bool:
+        (out, *_) = user.outvars
+        return out not in dear or (user.primitive.form == "move" and out in last)
 
     def _reads(self, out: Any) -> set[Any]:
         """The materialised variables that a root is computed from, at any distance within a run."""
@@ -170,7 +196,7 @@ class Fusion:
             if v in self.materialised:
                 found.add(v)
             eqn = self.producer.get(v)
-            if eqn is not None and fusible(eqn):
+            if eqn is not None and id(eqn) in self.fusible:
                 stack.extend(x for x in eqn.invars if type(x) is not Literal)
         return found
 
@@ -227,7 +253,8 @@ class KernelBuilder:
         self.symbols: dict[Any, tuple[int, int]] = {}
         self.depth: dict[int, int] = {}
         self.current: Any = None
-        self.costs: set[Any] = set()
+        self.cut = 0  # the number of the last value at which a large kernel is cut
+        self.computed: set[Any] = set()
         self.costly: dict[int, Value] = {}
         self.kept: list[Buffer] = []
 
@@ -269,43 +296,77 @@ class KernelBuilder:
         if type(x) is Literal:
             return self.k.const(np.asarray(x.val, x.aval.dtype), x.aval.dtype)
         key = (x, index)
-        found = self.values.get(key)
-        if found is None:
-            found = self.values[key] = self._pull(x, index)
-        return found
+        stack = [key]
+        while stack:  # not by recursion: programs are longer than Python's stack is deep
+            if stack[-1] in self.values:
+                stack.pop()
+                continue
+            asked = self._asks(*stack[-1])
+            waiting = [k for k in asked if type(k[0]) is not Literal and k not in self.values]
+            if waiting:
+                stack.extend(waiting)
+            else:
+                current = stack.pop()
+                self.values[current] = self._value(*current, asked)
+        return self.values[key]
 
-    def _pull(self, x: Any, index: Index) -> Value:
-        fusion = self.fusion
+    def _computes(self, x: Any, index: Index) -> bool:
+        """Whether a variable is computed here at an index; else it is read from memory."""
         if x in self.roots:
-            if index == self._own_index(x):
-                return self._compute(x, fusion.producer[x], index)
-            # not yet written there: the reader needs a kernel of its own, after this one
-            fusion.apart.add(self.current)
-            return self._load(x, index)
-        if x in fusion.given or x in fusion.materialised:
-            return self._load(x, index)
-        return self._compute(x, fusion.producer[x], index)
+            return index == self._own_index(x)
+        return x not in self.fusion.given and x not in self.fusion.materialised
 
-    def _load(self, x: Any, index: Index) -> Value:
-        return self.k.load(self._buffer(x), x.aval.dtype, linear(index, x.aval.shape))
-
-    def _compute(self, x: Any, eqn: JaxprEqn, index: Index) -> Value:
+    def _asks(self, x: Any, index: Index) -> list[tuple[Any, Index]]:
+        """The operands, each at its index, that the value of a variable is made of."""
+        if not self._computes(x, index):
+            return []
+        eqn = self.fusion.producer[x]
         form = eqn.primitive.form
         if form == "map":
-            return self._map(x, eqn, index)
+            shape = x.aval.shape
+            return [(v, broadcast_index(index, v.aval.shape, shape)) for v in eqn.invars]
         if form == "move":
-            pulled = eqn.primitive.pull(index, eqn.invars[0].aval, x.aval, **eqn.params)
-            if pulled is None:
-                return self._relabelled(eqn.invars[0], x, index)
-            return self.pull(eqn.invars[0], pulled)
+            operand = eqn.invars[0]
+            pulled = eqn.primitive.pull(index, operand.aval, x.aval, **eqn.params)
+            return [] if pulled is None else [(operand, pulled)]
         if form == "iota":
-            return self._iota(x, eqn, index)
+            return []
+        _, axes = eqn.primitive.reduction(**eqn.params)
         if not reduces(eqn):
-            _, axes = eqn.primitive.reduction(**eqn.params)
             rest = iter(index)
             whole = range(len(index) + len(axes))
-            return self.pull(eqn.invars[0], tuple(ZERO if i in axes else next(rest) for i in whole))
-        return self._reduction(x, eqn, index)
+            return [(eqn.invars[0], tuple(ZERO if i in axes else next(rest) for i in whole))]
+        if not self._fits(eqn, axes, index):
+            return []
+        columns = tuple(affine(0, {a: 1}) for a in self.column_axes)
+        return [(eqn.invars[0], (*index, *columns))]
+
+    def _value(self, x: Any, index: Index, asked: list[tuple[Any, Index]]) -> Value:
+        """The value of a variable whose operands are known."""
+        if not self._computes(x, index):
+            return self._load(x, index)
+        if x not in self.roots:
+            self.computed.add(x)
+        eqn = self.fusion.producer[x]
+        form = eqn.primitive.form
+        if form == "map":
+            return self._map(x, eqn, index, [self.pull(*key) for key in asked])
+        if form == "iota":
+            return self._iota(x, eqn, index)
+        if form == "move" and not asked:
+            return self._relabelled(eqn.invars[0], x, index)
+        if reduces(eqn):
+            return self._reduction(x, eqn, index, asked)
+        return self.pull(*asked[0])
+
+    def _load(self, x: Any, index: Index) -> Value:
+        return self._read(x, linear(index, x.aval.shape))
+
+    def _read(self, x: Any, at: Affine) -> Value:
+        if x in self.roots:
+            # not yet written there: the reader needs a kernel of its own, after this one
+            self.fusion.apart.add(self.current)
+        return self.k.load(self._buffer(x), x.aval.dtype, at)
 
     def _relabelled(self, operand: Any, x: Any, index: Index) -> Value:
         """An element of a reshaped array: the same memory, counted by the new shape."""
@@ -313,37 +374,32 @@ class KernelBuilder:
             return self.pull(operand, ())
         if operand not in self.fusion.given and operand not in self.fusion.materialised:
             self.fusion.missing.add(operand)
-        place = self._buffer(operand)
-        return self.k.load(place, operand.aval.dtype, linear(index, x.aval.shape))
+        return self._read(operand, linear(index, x.aval.shape))
 
-    def _map(self, x: Any, eqn: JaxprEqn, index: Index) -> Value:
-        operands = []
-        shape = x.aval.shape
-        for operand in eqn.invars:
-            value = self.pull(operand, broadcast_index(index, operand.aval.shape, shape))
-            if value.dtype.name in _NARROW:
-                value = self.k.cast(value, F32)
-            operands.append(value)
-        if eqn.primitive.costly and self._repeats(x, index):
-            self.fusion.missing.add(x)
+    def _map(self, x: Any, eqn: JaxprEqn, index: Index, operands: list[Value]) -> Value:
+        operands = [self.k.cast(v, F32) if v.dtype in NARROW else v for v in operands]
         result = eqn.primitive.lower(self.k, *operands, **eqn.params)
         result = self.k.cast(result, x.aval.dtype)
         if eqn.primitive.costly:
             self._note_cost(x, index, result)
+        if result.number > self.cut + _LARGE and x not in self.roots:
+            self.cut = result.number
+            self.fusion.missing.add(x)
+            self.fusion.apart.update((x, self.current))
         return result
 
     def _repeats(self, x: Any, index: Index) -> bool:
         """Whether the kernel would compute the same element of a variable over and over."""
         whole = prod(self.domain.rows) * prod(self.columns)
-        if self.own or x in self.roots or whole < 2 * prod(x.aval.shape) or whole < _FEW:
+        if self.own or whole < 2 * prod(x.aval.shape) or whole < _FEW:
             return False
         # what stays the same along the innermost axis is computed before its loop
         innermost = [*self.row_axes, *self.column_axes][-1:]
         return any(entry.coefficient(axis) for axis in innermost for entry in index)
 
     def _note_cost(self, x: Any, index: Index, value: Value) -> None:
-        if prod(x.aval.shape) >= _FEW and x not in self.roots:
-            self.costs.add(x)
+        if x not in self.roots and self._repeats(x, index):
+            self.fusion.missing.add(x)
         if any(entry.coefficient(axis) for axis in self.column_axes for entry in index):
             self.costly[value.number] = value
 
@@ -353,27 +409,31 @@ class KernelBuilder:
         for axis, factor in entry.terms:
             scaled = self.k.mul(self.k.index(axis), self.k.const(factor, np.int64))
             total = self.k.add(total, scaled)
-        if x.aval.dtype.name in _NARROW:
+        if x.aval.dtype in NARROW:
             return self.k.cast(self.k.cast(total, F32), x.aval.dtype)
         return self.k.cast(total, x.aval.dtype)
 
     def _is_row_index(self, index: Index) -> bool:
         return index == tuple(affine(0, {a: 1}) for a in self.row_axes)
 
-    def _reduction(self, x: Any, eqn: JaxprEqn, index: Index) -> Value:
-        operand = eqn.invars[0]
-        op, axes = eqn.primitive.reduction(**eqn.params)
-        kept = len(operand.aval.shape) - len(axes)
-        fits = operand.aval.shape[kept:] == self.columns and self._is_row_index(index)
-        if not fits or sorted(axes) != list(range(kept, len(operand.aval.shape))):
+    def _fits(self, eqn: JaxprEqn, axes: Sequence[int], index: Index) -> bool:
+        """Whether a reduction goes along the kernel's columns, for the row that is being run."""
+        shape = eqn.invars[0].aval.shape
+        kept = len(shape) - len(axes)
+        trailing = sorted(axes) == list(range(kept, len(shape)))
+        return trailing and shape[kept:] == self.columns and self._is_row_index(index)
+
+    def _reduction(
+        self, x: Any, eqn: JaxprEqn, index: Index, asked: list[tuple[Any, Index]]
+    ) -> Value:
+        if not asked:
             self.fusion.missing.add(x)
             return self._load(x, index)
+        op, _ = eqn.primitive.reduction(**eqn.params)
         known = self.symbols.get(x)
         dtype = accumulator(x.aval.dtype)
         if known is None:
-            columns = tuple(affine(0, {a: 1}) for a in self.column_axes)
-            value = self.pull(operand, (*index, *columns))
-            value = self.k.cast(value, dtype)
+            value = self.k.cast(self.pull(*asked[0]), dtype)
             symbol = len(self.symbols)
             depth = self._stage_of(value)
             self.symbols[x] = (symbol, depth)
@@ -456,6 +516,7 @@ class KernelBuilder:
         """A reduction over axes that are not all trailing: a serial nest around each result."""
         eqn = self.fusion.producer[root]
         operand = eqn.invars[0]
+        self.current = root
         op, axes = eqn.primitive.reduction(**eqn.params)
         shape = operand.aval.shape
         kept = [i for i in range(len(shape)) if i not in axes]
@@ -493,7 +554,7 @@ class KernelBuilder:
 
 def accumulator(dtype: np.dtype) -> np.dtype:
     """The dtype in which a reduction is carried."""
-    return F32 if dtype.name in _NARROW else dtype
+    return F32 if dtype in NARROW else dtype
 
 
 def identity(op: str, dtype: np.dtype) -> Any:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from weft.kernel.build import Builder
 from weft.kernel.math_exponential import DOUBLE as EXP_DOUBLE
 from weft.kernel.math_exponential import SINGLE as EXP_SINGLE
-from weft.kernel.math_exponential import parts_less_one
+from weft.kernel.math_exponential import parts_of_pair
 from weft.kernel.math_logarithm import log
 from weft.kernel.math_parts import at_most, nearest, power_of_two, scale, two_product
 from weft.kernel.nodes import F32, Value
@@ -33,7 +33,7 @@ class Error(NamedTuple):
     middle: float
     one: float  # beyond, erf is 1
     exp2: tuple[float, ...]
-    scaled: tuple[float, ...]  # (1 + 2 x) e**(x**2) erfc(x) in (x - centre) / (x + centre)
+    scaled: tuple[float, ...]  # (3 x + 3/2) e**(x**2) erfc(x) in (x - centre) / (x + centre)
     centre: float
     zero: float  # beyond, erfc is 0
     inverse: tuple[Piece, ...]  # erf_inv(x) / x in pieces of w = -log(1 - x**2)
@@ -62,19 +62,17 @@ SINGLE = Error(
     one=3.93,
     exp2=EXP_SINGLE.exp2,
     scaled=(
-        0.0006179775227792561,
-        -0.0004316998238209635,
-        -0.0018616694724187255,
-        0.0013115620240569115,
-        0.008862297050654888,
-        -0.00804923102259636,
-        -0.05423978716135025,
-        0.16405293345451355,
-        -0.1660294085741043,
-        -0.09276387095451355,
-        1.2769783735275269,
+        -0.0021307487040758133,
+        0.0006437598494812846,
+        0.013660660944879055,
+        -0.007617924362421036,
+        -0.08953581750392914,
+        0.2476024031639099,
+        -0.23987853527069092,
+        -0.14422546327114105,
+        1.913995385169983,
     ),
-    centre=2.0,
+    centre=2.0419921875,  # where the lowest coefficient hardly needs rounding
     zero=10.1,
     inverse=(
         Piece(
@@ -153,29 +151,29 @@ DOUBLE = Error(
     one=5.95,
     exp2=EXP_DOUBLE.exp2,
     scaled=(
-        8.861966989106385e-09,
-        7.12061037153603e-08,
-        -8.475338940568765e-08,
-        -5.841314789510523e-07,
-        3.0355297857792597e-07,
-        3.4527359792248616e-06,
-        -7.015132035514441e-07,
-        -2.009319918369186e-05,
-        4.93889321931302e-06,
-        0.00012509759667855274,
-        -0.00010515743762680578,
-        -0.0007798320073811851,
-        0.0018886900343672837,
-        0.00252939179173523,
-        -0.02377051489277034,
-        0.06830802734523264,
-        -0.11927366341636109,
-        0.12964515870273013,
-        -0.04756229435343411,
-        -0.13562110612458095,
-        1.2530080582697296,
+        -4.2260683821173996e-08,
+        1.8081383688412457e-08,
+        3.522167362076858e-07,
+        -9.144623690371576e-08,
+        -2.133963754542949e-06,
+        4.5270730725060286e-07,
+        1.2908674271369683e-05,
+        -6.56847396403343e-06,
+        -8.124951219153216e-05,
+        0.00011256054605119372,
+        0.00045757171694297665,
+        -0.0016126862013004103,
+        -0.00028131828106323174,
+        0.01522297051076234,
+        -0.055440874907598345,
+        0.12022347948943138,
+        -0.17846833634075154,
+        0.17026124045434646,
+        -0.041185171786333616,
+        -0.2079170004125569,
+        1.8712726698017461,
     ),
-    centre=3.0,
+    centre=3.25,
     zero=27.3,
     inverse=(
         Piece(
@@ -285,21 +283,22 @@ def erf(k: Builder, x: Value) -> Value:
 def erfc(k: Builder, x: Value) -> Value:
     """1 - erf(x), on the right by e**(-x**2) so that small values keep their bits."""
     table = facts(x)
-    one, two, half = k.like(x, 1.0), k.like(x, 2.0), k.like(x, 0.5)
+    one, two = k.like(x, 1.0), k.like(x, 2.0)
     near = k.sub(one, k.fma(k.horner(k.mul(x, x), table.near), x, x))
     a = at_most(k, k.abs(x), table.zero)
     centre = k.like(x, table.centre)
     t = k.div(k.sub(a, centre), k.add(a, centre))
-    below = k.fma(a, two, one)
+    three, offset = k.like(x, 3.0), k.like(x, 1.5)
+    below = k.fma(a, three, offset)
     ratio = k.div(k.horner(t, table.scaled), below)
-    # what rounding took from the divisor d: ratio / d is about 0.82 ratio**2
-    lost = k.fma(a, two, k.sub(one, below))
-    ratio = k.fma(k.mul(lost, ratio), k.mul(ratio, k.like(x, -0.82)), ratio)
+    # what rounding took from the divisor d: ratio / d is about 0.55 ratio**2
+    lost = k.fma(a, three, k.sub(offset, below))
+    ratio = k.fma(k.mul(lost, ratio), k.mul(ratio, k.like(x, -0.55)), ratio)
     square, rest = two_product(k, a, a)
-    p, bits = parts_less_one(k, k.neg(square), k.neg(rest))
-    far = scale(k, k.fma(p, ratio, ratio), bits)
+    p, tail, bits = parts_of_pair(k, k.neg(square), k.neg(rest))
+    far = scale(k, k.fma(p, ratio, k.fma(tail, ratio, ratio)), bits)
     far = k.select(k.lt(x, k.like(x, 0.0)), k.sub(two, far), far)
-    return k.select(k.lt(k.abs(x), half), near, far)
+    return k.select(k.lt(k.abs(x), k.like(x, 0.75)), near, far)
 
 
 def erf_inv(k: Builder, x: Value) -> Value:

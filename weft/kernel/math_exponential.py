@@ -15,6 +15,7 @@ from weft.kernel.math_parts import (
     keep_tiny,
     nearest,
     power_of_two,
+    quick_sum,
     scale,
 )
 from weft.kernel.nodes import F32, Value
@@ -124,27 +125,38 @@ def facts(x: Value) -> Exponential:
     return SINGLE if x.dtype == F32 else DOUBLE
 
 
-def _reduce(k: Builder, x: Value, more: Value | None = None) -> tuple[Value, Value]:
-    """x + more = n log(2) + r: r, and n in the low bits of an integer."""
-    table = facts(x)
+def _reduce(k: Builder, x: Value) -> tuple[Value, Value]:
+    """x = n log(2) + r: r, and n in the low bits of an integer."""
+    high, minus, low, bits = _reduce_parts(k, x)
+    return k.fma(minus, low, high), bits
+
+
+def _reduce_parts(k: Builder, x: Value) -> tuple[Value, Value, Value, Value]:
+    """x - n log(2) but for the lower part of log(2); -n, that part, and n in the low bits."""
+    high, low = facts(x).ln2
     n, bits = nearest(k, x, LOG2_E)
     minus = k.neg(n)
-    r = k.fma(minus, k.like(x, table.ln2[0]), x)
-    if more is None:
-        return k.fma(minus, k.like(x, table.ln2[1]), r), bits
-    return k.add(r, k.fma(minus, k.like(x, table.ln2[1]), more)), bits
+    return k.fma(minus, k.like(x, high), x), minus, k.like(x, low), bits
 
 
-def parts(k: Builder, x: Value, more: Value | None = None) -> tuple[Value, Value]:
-    """e**(x + more) = 2**n z: z, and n in the low bits of an integer."""
-    r, bits = _reduce(k, x, more)
+def parts(k: Builder, x: Value) -> tuple[Value, Value]:
+    """e**x = 2**n z: z, and n in the low bits of an integer."""
+    r, bits = _reduce(k, x)
     return k.horner(r, (*facts(x).exp, 1.0, 1.0)), bits
 
 
-def parts_less_one(k: Builder, x: Value, more: Value | None = None) -> tuple[Value, Value]:
-    """e**(x + more) = 2**n (1 + p): p, and n in the low bits of an integer."""
-    r, bits = _reduce(k, x, more)
+def parts_less_one(k: Builder, x: Value) -> tuple[Value, Value]:
+    """e**x = 2**n (1 + p): p, and n in the low bits of an integer."""
+    r, bits = _reduce(k, x)
     return k.fma(k.horner(r, facts(x).exp), k.mul(r, r), r), bits
+
+
+def parts_of_pair(k: Builder, x: Value, more: Value) -> tuple[Value, Value, Value]:
+    """e**(x + more) = 2**n (1 + p) with a small number more: p as a pair, and n."""
+    high, minus, low, bits = _reduce_parts(k, x)
+    r, lost = quick_sum(k, high, k.fma(minus, low, more))
+    p = quick_sum(k, r, k.fma(k.horner(r, facts(x).exp), k.mul(r, r), lost))
+    return p.high, p.low, bits
 
 
 def exp(k: Builder, x: Value) -> Value:

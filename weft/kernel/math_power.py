@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from weft.kernel.build import Builder
-from weft.kernel.math_exponential import DOUBLE, LOG2_E, parts
+from weft.kernel.math_exponential import DOUBLE, LOG2_E, parts_of_pair
 from weft.kernel.math_parts import (
     Pair,
     at_least,
@@ -124,7 +124,9 @@ def _power_double(k: Builder, x: Value, y: Value) -> Value:
     rest = k.fma(y, log.low, k.fma(log.high, y, k.neg(t)))
     # outside (or where the product is infinite or NaN) the rest means nothing
     rest = k.select(k.eq(inside, t), rest, k.like(x, 0.0))
-    return scale(k, *parts(k, inside, rest))
+    p, tail, bits = parts_of_pair(k, inside, rest)
+    one, lost = quick_sum(k, k.like(x, 1.0), p)
+    return scale(k, k.add(one, k.add(lost, tail)), bits)
 
 
 def integer_pow(k: Builder, x: Value, y: int) -> Value:

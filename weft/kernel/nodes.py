@@ -11,10 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from weft import dtypes
+
 BOOL = np.dtype(np.bool_)
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+F16, BF16 = np.dtype(np.float16), np.dtype(dtypes.bfloat16)
 I32, I64 = np.dtype(np.int32), np.dtype(np.int64)
 U32, U64 = np.dtype(np.uint32), np.dtype(np.uint64)
+FLOATS = frozenset([F16, BF16, F32, F64])
+NARROW = frozenset([F16, BF16])  # computed in float32 and rounded
 
 # Operations by the types of their operands and result.
 SAME = frozenset("add sub mul div rem min max and or xor shl lshr ashr copysign pow2i".split())
@@ -60,7 +65,7 @@ def walk(roots: Any) -> list[Value]:
 
 
 def is_float(dtype: np.dtype) -> bool:
-    return dtype.kind == "f" or dtype.name == "bfloat16"
+    return dtype in FLOATS
 
 
 def is_integer(dtype: np.dtype) -> bool:

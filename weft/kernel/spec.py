@@ -47,6 +47,7 @@ class _Check:
         self.axes: dict[str, int] = {}
         self.complete: dict[int, np.dtype] = {}
         self.symbols: set[int] = set()
+        self.operations: set[int] = set()  # numbers of those already found right
 
     def fail(self, what: str) -> None:
         raise KernelError(f"internal error: kernel {self.kernel.name}: {what}")
@@ -135,9 +136,13 @@ class _Check:
 
     def value(self, root: Value) -> None:
         for v in walk([root]):
+            if v.number in self.operations:
+                continue
             problem = self.leaf(v) if not v.args else operation_problem(v)
             if problem:
                 self.fail(f"{problem}, in {v!r}")
+            if v.args:
+                self.operations.add(v.number)
 
     def leaf(self, v: Value) -> str | None:
         """What is wrong with a value without operands."""

@@ -377,5 +377,6 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> A
     place %= rank
     shape = [1] * rank
     shape[place] = size
+    expanded = lax.expand_dims(x, (place,))
     classes = lax.broadcasted_iota(x.dtype, tuple(shape), place)
-    return (lax.expand_dims(x, (place,)) == classes).astype(dtype)
+    return (expanded == classes).astype(dtype)

@@ -42,10 +42,10 @@ def logsumexp(
     else:
         a, b = inexact("logsumexp", a, b)
         a = jnp.where(b != 0, a, -np.inf)
-    top = jnp.max(jnp.real(a), axis=axis, keepdims=True, where=where, initial=-np.inf)
+    top = jnp.max(jnp.real(a), axis=axis, keepdims=keepdims, where=where, initial=-np.inf)
     # Any finite shift serves; that of an infinite maximum would make NaN of inf - inf.
-    top = lax.stop_gradient(jnp.where(jnp.isfinite(top), top, 0))
-    terms = jnp.exp(a - top)
+    top = lax.stop_gradient(lax.select(jnp.isfinite(top), top, lax.full_like(top, 0)))
+    terms = jnp.exp(a - (top if keepdims else _expanded(top, axis, np.ndim(a))))
     if b is not None:
         terms = terms * b
     total = jnp.sum(terms, axis=axis, keepdims=keepdims, where=where)
@@ -53,14 +53,18 @@ def logsumexp(
     is_complex = dtypes.issubdtype(total.dtype, np.complexfloating)
     if return_sign or not is_complex:
         total = jnp.abs(total)
-    if not keepdims:
-        top = jnp.squeeze(top, axis) if axis is not None else jnp.reshape(top, ())
     out = jnp.log(total) + top.astype(total.dtype)
     if return_sign:
         return out, sign
     if b is not None and not is_complex:
         out = jnp.where(sign < 0, np.nan, out)
     return out
+
+
+def _expanded(x: Any, axis: Axis, ndim: int) -> Any:
+    """A reduction's result with its reduced axes back, at size 1."""
+    axes = range(ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
+    return lax.expand_dims(x, [i % ndim for i in axes]) if ndim else x
 
 
 def _exponentials(x: Any, axis: Axis, where: Any, initial: Any, top: Any) -> tuple[Any, Any]:

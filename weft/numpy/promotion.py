@@ -280,6 +280,8 @@ def promote_pair(name: str, x: Any, y: Any) -> Any:
 
 def _fits(kind: type, dtype: Any) -> bool:
     """Whether a Python number takes the dtype of the array that it meets."""
+    if dtypes.canonicalize_dtype(dtype, True) != dtype:
+        return False  # a 64-bit array, used where enable_x64 is off
     if kind is float:
         return bool(kind_of(dtype) & _INEXACT)
     return kind is int and bool(kind_of(dtype) & NUMBER)

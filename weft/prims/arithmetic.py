@@ -14,6 +14,7 @@ from weft.core.batching import AxisData, moveaxis
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
+from weft.kernel import math
 from weft.prims import complex_reference
 from weft.prims.bits import and_p as and_p
 from weft.prims.bits import not_p as not_p
@@ -275,7 +276,7 @@ class Rem(Elementwise):
 
     def lower(self, k: Any, x: Any, y: Any) -> Any:
         if x.dtype.kind == "f":
-            return k.rem(x, y)
+            return math.rem(k, x, y)
         safe, zero, overflow = _safe_divisor(k, x, y)
         rest = k.select(overflow, k.like(x, 0), k.rem(x, safe))
         return k.select(zero, x, rest)
@@ -372,7 +373,8 @@ def _sign(x: np.ndarray) -> np.ndarray:
     if kind_of(x.dtype) == COMPLEX:
         size = np.abs(x)
         return np.where(size == 0, x, x / np.where(size == 0, 1, size))
-    return np.sign(x)
+    sign = np.sign(x)
+    return np.copysign(sign, x) if x.dtype.kind == "f" else sign
 
 
 class Sign(NonDifferentiable):
@@ -462,8 +464,12 @@ class NextAfter(Elementwise):
     """The next representable number towards the second operand."""
 
     name, accepts = "nextafter", FLOAT
-    ref = staticmethod(np.nextafter)
     holes = {"jvp": "not differentiable", "transpose": "not linear"}
+
+    @staticmethod
+    def ref(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        out = np.nextafter(x, y)
+        return np.where(x == y, x, out) if x.dtype == np.float16 else out
 
     def jvp(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
         raise NotImplementedError("nextafter has no derivative")
@@ -768,7 +774,7 @@ class Clamp(Primitive):
 
     @staticmethod
     def ref(low: np.ndarray, x: np.ndarray, high: np.ndarray) -> np.ndarray:
-        return np.minimum(np.maximum(x, low), high)
+        return Min.ref(Max.ref(x, low), high)
 
     def d0(self, g: Any, out: Any, low: Any, x: Any, high: Any) -> Any:
         inside = and_(gt(low, x), lt(low, high))

@@ -251,7 +251,7 @@ class Transpose(Primitive):
         return self.bind(args[0], permutation=order), 0
 
     def pull(self, index: Any, x: Any, out: Any, *, permutation: Any) -> Any:
-        place = {d: entry for d, entry in zip(permutation, index, strict=True)}
+        place = dict(zip(permutation, index, strict=True))
         return tuple(place[d] for d in range(x.ndim))
 
 

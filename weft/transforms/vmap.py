@@ -34,12 +34,19 @@ class BatchTracer(Tracer):
 
 
 class BatchTrace(Trace):
-    """Applies each primitive's ``batch`` rule where an operand is mapped."""
+    """Applies each primitive's ``batch`` rule where an operand is mapped.
 
-    __slots__ = ("parent", "axis", "debug_info", "args")
+    A function with a custom rule runs under another trace than the one that it was called in;
+    the two share a ``tag``, so that tracers which the function closes over are known there.
+    """
 
-    def __init__(self, parent: Trace, axis: AxisData, debug_info: Any = None) -> None:
+    __slots__ = ("parent", "axis", "debug_info", "args", "tag")
+
+    def __init__(
+        self, parent: Trace, axis: AxisData, debug_info: Any = None, tag: object = None
+    ) -> None:
         self.alive = True
+        self.tag = tag or self
         self.parent = parent
         self.axis = axis
         self.debug_info = debug_info
@@ -47,7 +54,7 @@ class BatchTrace(Trace):
 
     def split(self, x: Any) -> tuple[Any, int | None]:
         """The underlying value of ``x`` and its batch dimension."""
-        if type(x) is BatchTracer and x._trace is self:
+        if type(x) is BatchTracer and x._trace.tag is self.tag:
             return x.val, x.batch_dim
         return x, None
 
@@ -59,7 +66,7 @@ class BatchTrace(Trace):
         dims: list[int | None] = []
         mapped = False
         for x in args:
-            if type(x) is BatchTracer and x._trace is self:
+            if type(x) is BatchTracer and x._trace.tag is self.tag:
                 values.append(x.val)
                 dims.append(x.batch_dim)
                 mapped = True

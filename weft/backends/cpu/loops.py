@@ -229,4 +229,4 @@ def _hoist(f: Function, roots: list[Value], axis: str) -> None:
         elif any(a.number in varying for a in v.args):
             varying.add(v.number)
         else:
-            f.value(v)
+            f.single(v)

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from weft.kernel.kernel import Affine, Kernel, Reduce, Store
-from weft.kernel.nodes import BOOL, F32, F64, I32, Value, is_float, walk
+from weft.kernel.nodes import BF16, BOOL, F16, F32, F64, I32, Value, is_float, walk
 
-_BFLOAT = np.dtype("bfloat16")
 _I16 = np.dtype(np.int16)
 _INT = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
+_NAMES = {BOOL: "i1", F32: "float", F64: "double", F16: "half", BF16: "bfloat"}
 _BINARY_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "rem": "frem"}
 _BINARY_INT = {
     "add": "add",
@@ -42,17 +42,7 @@ _INTRINSIC = {
 
 def scalar_type(dtype: np.dtype) -> str:
     """The LLVM type of a value in registers; booleans are one bit."""
-    if dtype == BOOL:
-        return "i1"
-    if dtype == F32:
-        return "float"
-    if dtype == F64:
-        return "double"
-    if dtype.name == "float16":
-        return "half"
-    if dtype.name == "bfloat16":
-        return "bfloat"
-    return _INT[dtype.itemsize]
+    return _NAMES.get(dtype) or _INT[dtype.itemsize]
 
 
 def memory_type(dtype: np.dtype) -> str:
@@ -208,10 +198,14 @@ class Function:
     def value(self, root: Value) -> str:
         """Text for a value and all it depends on; each operation once a block."""
         for v in walk([root]):
-            key = (v.number, self.lanes)
-            if key not in self.known:
-                self.known[key] = self.render(v, [self.known[a.number, self.lanes] for a in v.args])
+            self.single(v)
         return self.known[root.number, self.lanes]
+
+    def single(self, v: Value) -> None:
+        """Text for a value whose operands have theirs."""
+        key = (v.number, self.lanes)
+        if key not in self.known:
+            self.known[key] = self.render(v, [self.known[a.number, self.lanes] for a in v.args])
 
     def render(self, v: Value, args: list[str]) -> str:
         op, dtype = v.op, v.dtype
@@ -315,11 +309,11 @@ class Function:
         if have == want:
             return x
         if have.itemsize < 4 or want.itemsize < 4:
-            if have.name == "bfloat16":
+            if have == BF16:
                 return self.float_cast(F32, want, self.from_bfloat(x))
-            if have.name == "float16" and want != F32:
+            if have == F16 and want != F32:
                 return self.float_cast(F32, want, self.float_cast(have, F32, x))
-            if want.name == "bfloat16":
+            if want == BF16:
                 return self.to_bfloat(self.float_cast(have, F32, x))
             if have == F64:
                 return self.float_cast(F32, want, self.rounded_to_odd(x))
@@ -332,7 +326,7 @@ class Function:
 
     def from_bfloat(self, x: str) -> str:
         short, wide = self.type_of(_I16), self.type_of(I32)
-        bits = self.emit(f"bitcast {self.type_of(_BFLOAT)} {x} to {short}")
+        bits = self.emit(f"bitcast {self.type_of(BF16)} {x} to {short}")
         bits = self.emit(f"zext {short} {bits} to {wide}")
         bits = self.emit(f"shl {wide} {bits}, {self.whole(16)}")
         return self.emit(f"bitcast {wide} {bits} to {self.type_of(F32)}")
@@ -352,7 +346,7 @@ class Function:
         chosen = self.emit(f"select {self.type_of(BOOL)} {nan}, {wide} {quiet}, {wide} {carried}")
         high = self.emit(f"lshr {wide} {chosen}, {self.whole(16)}")
         cut = self.emit(f"trunc {wide} {high} to {short}")
-        return self.emit(f"bitcast {short} {cut} to {self.type_of(_BFLOAT)}")
+        return self.emit(f"bitcast {short} {cut} to {self.type_of(BF16)}")
 
     def rounded_to_odd(self, x: str) -> str:
         """float64 as float32 whose last bit says whether anything was cut off.
@@ -407,8 +401,8 @@ def _literal(dtype: np.dtype, bits: bytes) -> str:
         return f"0x{int(wide.view(np.uint64)):016X}"
     if dtype == F64:
         return f"0x{int(value.view(np.uint64)):016X}"
-    if dtype.name == "float16":
+    if dtype == F16:
         return f"0xH{int(value.view(np.uint16)):04X}"
-    if dtype.name == "bfloat16":
+    if dtype == BF16:
         return f"0xR{int(value.view(np.uint16)):04X}"
     return str(int(value))

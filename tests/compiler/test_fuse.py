@@ -1,0 +1,176 @@
+"""Which kernels a program becomes, and what they read, keep and write."""
+
+import numpy as np
+
+import weft
+from weft import lax
+from weft import numpy as jnp
+from weft.compiler import fuse, rows
+from weft.compiler.fuse import Fusion
+from weft.compiler.passes.cse import cse
+from weft.compiler.passes.inline import inline
+from weft.compiler.passes.prune import prune
+from weft.kernel.kernel import Loop, Store, statements
+from weft.kernel.spec import verify
+from weft.runtime.native import Executable
+
+
+def plan(fun, *shapes, dtype=np.float32):
+    closed = weft.make_jaxpr(fun)(*(np.zeros(s, dtype) for s in shapes))
+    steps = Fusion(prune(cse(inline(closed))).jaxpr).plan()
+    for step in steps:
+        if step.kernel is not None:
+            verify(step.kernel)
+    return steps
+
+
+def run(fun, *args):
+    """Results by the executable itself."""
+    return Executable(weft.make_jaxpr(fun)(*args))(list(args))
+
+
+def roles(step):
+    return [b.role for b in step.kernel.buffers]
+
+
+def passes(step):
+    return [s for s in step.kernel.body if isinstance(s, Loop)]
+
+
+def softmax(x):
+    e = jnp.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def test_a_chain_is_one_kernel():
+    (step,) = plan(lambda x, y: jnp.tanh(x * 2 + y) - x, (40, 50), (40, 50))
+    assert roles(step).count("in") == 2 and roles(step).count("out") == 1
+
+
+def test_siblings_are_one_kernel():
+    (step,) = plan(lambda x: (x + 1, x * 2, x > 0), (40, 50))
+    assert roles(step).count("in") == 1 and roles(step).count("out") == 3
+
+
+def test_results_that_are_made_of_each_other_are_one_kernel():
+    def update(p, g, m):
+        m = 0.9 * m + g
+        return p - 0.1 * m, m
+
+    (step,) = plan(update, (300,), (300,), (300,))
+    assert roles(step).count("in") == 3 and roles(step).count("out") == 2
+
+
+def test_a_result_read_elsewhere_is_read_by_a_later_kernel():
+    def fun(x):
+        y = x + 1
+        return y, y[::-1] * 2
+
+    first, second = plan(fun, (300,))
+    assert len(first.writes) == 1 and first.writes[0] in second.buffers
+    x = np.arange(300, dtype=np.float32)
+    _, z = run(fun, x)
+    np.testing.assert_array_equal(z, (x + 1)[::-1] * 2)
+
+
+def test_a_result_reread_through_a_reshape_is_read_by_a_later_kernel():
+    def fun(x):
+        y = x + 1
+        return y, y.reshape(20, 15).T.reshape(300) * 2
+
+    x = np.arange(300, dtype=np.float32)
+    _, z = run(fun, x)
+    np.testing.assert_array_equal(z, (x + 1).reshape(20, 15).T.reshape(300) * 2)
+
+
+def test_rows_are_one_kernel():
+    for fun in (softmax, lambda x: (x - x.mean(-1, keepdims=True)) / (1 + x.var(-1)[:, None])):
+        (step,) = plan(fun, (40, 50))
+        assert roles(step).count("in") == 1 and roles(step).count("out") == 1
+
+
+def test_the_gradient_of_softmax_is_one_kernel():
+    (step,) = plan(weft.grad(lambda x: jnp.sum(softmax(x) * x)), (40, 50))
+    assert roles(step).count("out") == 1
+
+
+def test_a_costly_value_of_a_row_is_kept_between_passes():
+    (step,) = plan(softmax, (40, 50))
+    assert roles(step).count("row") == 1
+    (place,) = [i for i, role in enumerate(roles(step)) if role == "row"]
+    assert step.kernel.buffers[place].size == 50
+    stores = [s for s in statements(step.kernel.body) if isinstance(s, Store)]
+    assert [s.buffer == place for s in stores] == [True, False]
+    assert len(passes(step)) == 3
+
+
+def test_rows_too_long_for_the_stack_are_computed_again(monkeypatch):
+    monkeypatch.setattr(rows, "LIMIT", 100)
+    (step,) = plan(softmax, (40, 50))
+    assert "row" not in roles(step)
+
+
+def test_cheap_values_are_computed_again_in_each_pass():
+    (step,) = plan(lambda x: (x * 2) / (x * 2).sum(-1, keepdims=True), (40, 50))
+    assert "row" not in roles(step)
+
+
+def test_a_costly_value_of_two_kernels_is_written_once():
+    def fun(x):
+        e = jnp.exp(x)
+        return e.sum(0), e.sum(1)
+
+    first, *others = plan(fun, (40, 50))
+    assert [v.aval.shape for v in first.writes] == [(40, 50)]
+    assert len(others) == 2 and all(first.writes[0] in s.buffers for s in others)
+
+
+def test_what_two_kernels_share_is_written_where_they_part():
+    def fun(x):
+        y = jnp.exp(jnp.sin(x)) * 2
+        return y.sum(0), y.sum(1)
+
+    first, *_ = plan(fun, (40, 50))
+    assert len(first.writes) == 1
+    assert all(len(s.writes) == 1 for s in plan(fun, (40, 50)))
+
+
+def test_few_costly_values_are_computed_again():
+    steps = plan(lambda x, t: (x * jnp.exp(t), (x * jnp.exp(t)).sum(0)), (40, 50), ())
+    assert all(v.aval.shape for s in steps for v in s.writes)
+
+
+def test_a_costly_row_for_every_row_is_written_first():
+    first, second = plan(lambda x, b: x * jnp.exp(b)[None], (40, 50), (50,))
+    assert [v.aval.shape for v in first.writes] == [(50,)]
+    assert first.writes[0] in second.buffers
+
+
+def test_a_costly_column_is_computed_before_the_inner_loop():
+    (step,) = plan(lambda x, b: x * jnp.exp(b)[:, None], (40, 50), (40,))
+    assert len(step.writes) == 1
+
+
+def test_large_kernels_are_cut(monkeypatch):
+    def fun(x):
+        for i in range(12):
+            x = jnp.sin(x) + 0.1 * i
+        return x
+
+    x = np.linspace(-2, 2, 500, dtype=np.float32)
+    (want,) = run(fun, x)
+    monkeypatch.setattr(fuse, "_LARGE", 200)
+    assert len(plan(fun, (500,))) > 2
+    (got,) = run(fun, x)
+    np.testing.assert_array_equal(got, want)
+
+
+def test_reductions_of_one_element_are_movements():
+    (step,) = plan(lambda x: x.sum(1) + lax.reduce_max(x, (1,)), (300, 1))
+    assert not passes(step)
+
+
+def test_library_calls_split_a_program():
+    steps = plan(lambda x: jnp.exp(x + 1) @ jnp.tanh(x) * 2, (20, 20))
+    libraries = [s.eqn.primitive.name for s in steps if s.kernel is None]
+    assert libraries == ["dot_general"] and len(steps) == 3
