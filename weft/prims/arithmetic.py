@@ -469,7 +469,8 @@ class NextAfter(Elementwise):
     @staticmethod
     def ref(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         out = np.nextafter(x, y)
-        return np.where(x == y, x, out) if x.dtype == np.float16 else out
+        # NumPy gives the first of equal halves; zeros of different sign are equal
+        return np.where(x == y, y, out) if x.dtype == np.float16 else out
 
     def jvp(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
         raise NotImplementedError("nextafter has no derivative")

@@ -74,7 +74,8 @@ def const(like: Any, value: Any) -> Any:
 
 def scalar(dtype: Any, value: Any) -> Any:
     """The NumPy scalar ``value`` of a dtype; the same object for the same number."""
-    key = (dtype, value, type(value))
+    # 0.0 equals -0.0, but is another number
+    key = (dtype, value if value and type(value) is not complex else repr(value), type(value))
     found = _scalars.get(key)
     if found is None:
         try:
