@@ -55,7 +55,10 @@ def from_rule(x: Any) -> Any:
 
 
 class AnyAxis:
-    """Stands for the axis names of a Python function, which may speak to any of them."""
+    """Stands for the axis names of a Python function, which may speak to any of them.
+
+    It may also close over what is mapped: an axis without a name (None) is among them too.
+    """
 
     def __contains__(self, name: object) -> bool:
         return True

@@ -7,12 +7,15 @@ from weft.control.reductions import select_and_scatter_p as select_and_scatter_p
 from weft.control.scan import scan_p as scan_p
 from weft.control.solves import linear_solve_p as linear_solve_p
 from weft.control.while_loop import while_p as while_p
+from weft.lax import linalg as linalg
 from weft.lax.control_flow import associative_scan as associative_scan
 from weft.lax.control_flow import cond as cond
 from weft.lax.control_flow import map as map
 from weft.lax.control_flow import platform_dependent as platform_dependent
 from weft.lax.control_flow import switch as switch
-from weft.lax.convolutions import ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers
+from weft.lax.convolutions import (
+    ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
+)
 from weft.lax.convolutions import conv as conv
 from weft.lax.convolutions import conv_dimension_numbers as conv_dimension_numbers
 from weft.lax.convolutions import conv_general_dilated as conv_general_dilated
@@ -364,4 +367,3 @@ from weft.prims.window import reduce_window_min_p as reduce_window_min_p
 from weft.prims.window import reduce_window_sum_p as reduce_window_sum_p
 from weft.prims.window import select_and_gather_add_p as select_and_gather_add_p
 from weft.prims.window import select_and_scatter_add_p as select_and_scatter_add_p
-from weft.lax import linalg as linalg

@@ -28,7 +28,7 @@ def element_type(name: str, preferred: Any, *arrays: Any) -> tuple[Any, bool]:
 
 def _product(x: Any, y: Any, numbers: Any, precision: Any, dtype: Any, weak: bool) -> Any:
     out = lax.dot_general(x, y, numbers, precision=precision, preferred_element_type=dtype)
-    return convert_operand(out, dtype, weak)
+    return as_array(convert_operand(out, dtype, weak))
 
 
 def dot(
@@ -127,7 +127,7 @@ def _batched_matmul(x: Any, y: Any, precision: Any, dtype: Any, weak: bool) -> A
     out = lax.transpose(out, [int(i) for i in np.argsort(places)])
     if ones:
         out = lax.expand_dims(out, ones)
-    return convert_operand(out, dtype, weak)
+    return as_array(convert_operand(out, dtype, weak))
 
 
 def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Array:

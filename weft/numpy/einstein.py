@@ -15,7 +15,7 @@ from weft.base.functional import is_hashable, lru
 from weft.core.array import Array
 from weft.numpy.broadcasting import full_of
 from weft.numpy.contraction import element_type
-from weft.numpy.promotion import convert_operand, ensure_arrays, unwrapped
+from weft.numpy.promotion import as_array, convert_operand, ensure_arrays, unwrapped
 from weft.numpy.reductions import refuse_out
 
 
@@ -124,7 +124,7 @@ def einsum(
     for step in steps:
         picked = [arrays.pop(i) for i in step.positions]
         arrays.append(_contract(step, picked, product, dtype))
-    return convert_operand(arrays[0], dtype, weak)
+    return as_array(convert_operand(arrays[0], dtype, weak))
 
 
 def _contract(step: Step, arrays: list[Any], product: Any, dtype: Any) -> Any:

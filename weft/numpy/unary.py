@@ -360,7 +360,7 @@ def signbit(x: Any, /) -> Array:
         raise NotImplementedError(f"signbit reads floats of 16, 32 or 64 bits, got {dtype}")
     integer = lax.bitcast_convert_type(x, _SIGNED[bits])
     shifted = lax.shift_right_arithmetic(integer, scalar(typeof(integer).dtype, bits - 1))
-    return convert_operand(shifted, np.dtype(np.bool_))
+    return lax.convert_element_type(shifted, np.dtype(np.bool_))
 
 
 def spacing(x: Any, /) -> Array:
@@ -472,7 +472,7 @@ def _round_to(x: Any, places: int) -> Any:
         x = convert_operand(x, np.dtype(np.float32))
     factor = const(x, 10**places)
     out = lax.div(lax.round(lax.mul(x, factor), even), factor)
-    return convert_operand(out, dtype) if half else out
+    return lax.convert_element_type(out, dtype) if half else out
 
 
 around = round
@@ -516,7 +516,8 @@ def bitwise_count(x: Any, /) -> Array:
     3
     """
     (x,) = promote_args_numeric("bitwise_count", x)
-    return convert_operand(lax.population_count(absolute(x)), np.dtype(np.uint8))
+    counts = lax.population_count(absolute(x))
+    return lax.convert_element_type(counts, np.dtype(np.uint8))
 
 
 def logical_not(x: Any, /) -> Array:

@@ -69,7 +69,11 @@ def const(like: Any, value: Any) -> Any:
     aval = typeof(like)
     if aval.weak_type:
         return dtypes.scalar_type_of(aval.dtype)(value)
-    return scalar(aval.dtype, value)
+    dtype = aval.dtype
+    if dtypes.canonicalize_dtype(dtype, True) != dtype:
+        # A NumPy scalar of 64 bits would be narrowed; an array keeps its dtype, as ``like`` does.
+        return box(np.array(value, dtype), ShapedArray((), dtype))
+    return scalar(dtype, value)
 
 
 def scalar(dtype: Any, value: Any) -> Any:

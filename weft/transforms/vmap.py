@@ -33,20 +33,28 @@ class BatchTracer(Tracer):
         return f"{self.display}(aval={self._type()}, batched={batched})"
 
 
+class MappedAxis(AxisData):
+    """An axis with a mark of the one call of ``vmap`` that maps it; equality does not see it."""
+
+    tag: object
+
+
 class BatchTrace(Trace):
     """Applies each primitive's ``batch`` rule where an operand is mapped.
 
     A function with a custom rule runs under another trace than the one that it was called in;
-    the two share a ``tag``, so that tracers which the function closes over are known there.
+    the two share the ``tag`` of the axis, so that tracers which the function closes over are
+    known there.
     """
 
     __slots__ = ("parent", "axis", "debug_info", "args", "tag")
 
-    def __init__(
-        self, parent: Trace, axis: AxisData, debug_info: Any = None, tag: object = None
-    ) -> None:
+    def __init__(self, parent: Trace, axis: AxisData, debug_info: Any = None) -> None:
         self.alive = True
-        self.tag = tag or self
+        if type(axis) is not MappedAxis:
+            axis = MappedAxis(*axis)
+            axis.tag = object()
+        self.tag = axis.tag
         self.parent = parent
         self.axis = axis
         self.debug_info = debug_info
@@ -74,7 +82,7 @@ class BatchTrace(Trace):
                 values.append(x)
                 dims.append(None)
         if not mapped and primitive.axis_names is not None:
-            mapped = self.axis.name is not None and self.axis.name in primitive.axis_names(params)
+            mapped = self.axis.name in primitive.axis_names(params)
         parent = self.parent
         previous = state.trace
         state.trace = parent
