@@ -112,7 +112,7 @@ def test_trees_and_training():
 
 
 def test_errors_say_what_to_write():
-    with pytest.raises(weft.errors.TracerBoolConversionError, match="jnp.where"):
+    with pytest.raises(weft.errors.TracerBoolConversionError, match=r"jnp\.where"):
         weft.jit(lambda x: x if x > 0 else -x)(1.0)
     with pytest.raises(TypeError, match="scalar output"):
         weft.grad(lambda x: x)(jnp.ones(3))

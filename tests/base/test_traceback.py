@@ -119,5 +119,5 @@ def test_the_line_is_said_once_and_only_for_weft():
     first, second = str(caught.value).splitlines()
     assert first.startswith("bad shapes — test_traceback.py:") and first.endswith("<lambda>:")
     assert second == "  one"
-    with pytest.raises(ValueError, match="^mine$"):
+    with pytest.raises(ValueError, match=r"^mine$"):
         library["outer"](raise_mine, 1)
