@@ -77,6 +77,7 @@ from weft.runtime.devices import process_count as process_count
 from weft.runtime.devices import process_index as process_index
 from weft.runtime.devices import process_indices as process_indices
 from weft.runtime.evaluate import evaluate as _evaluate
+from weft.runtime.threads import get_num_threads as get_num_threads
 from weft.runtime.threads import num_threads as num_threads
 from weft.runtime.threads import set_num_threads as set_num_threads
 

@@ -11,6 +11,8 @@ from tests.samples import all_samples
 from weft import dtypes, lax
 from weft import numpy as jnp
 from weft.base import knobs
+from weft.compiler import fuse
+from weft.core.registry import lookup
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -303,6 +305,64 @@ def test_programs_longer_than_the_stack_is_deep():
 
     (got,), (want,) = both(fun, np.linspace(-1, 1, 33, dtype=np.float32))
     same_bits(got, want)
+
+
+# --- random programs of exact operations ----------------------------------------------------------
+
+MAPS = [lambda x, y: x + y, lambda x, y: x * y, lambda x, y: x - y, jnp.maximum, jnp.minimum]
+MAPS += [lambda x, y: jnp.where(x > y, x, y + 1), lambda x, y: x ^ y, lambda x, y: -x + (y > 3)]
+MOVES = [
+    lambda x: x[::-1],
+    lambda x: x.T,
+    lambda x: x[:, ::-1],
+    lambda x: x.reshape(-1)[::-1].reshape(x.shape),
+    lambda x: x.T.reshape(x.shape),
+    lambda x: jnp.concatenate([x[1:], x[:1]]),
+    lambda x: jnp.broadcast_to(x[:1], x.shape),
+    lambda x: jnp.broadcast_to(x[:, 1:2], x.shape),
+]
+SUMS = [jnp.sum, jnp.max, jnp.min, jnp.prod]
+
+
+def grow(rng, steps):
+    """A program of integers on one matrix: every step acts on values so far."""
+    plan = [(int(rng.integers(3)), rng.integers(1 << 30, size=4)) for _ in range(steps)]
+
+    def fit(x, shape):
+        return jnp.broadcast_to(x, shape) if x.shape != shape[::-1] else x.T
+
+    def fun(x):
+        values = [x]
+        for kind, (a, b, c, d) in plan:
+            u, v = (values[-1 - i % min(4, len(values))] for i in (a, b))
+            if kind == 0:
+                values.append(MAPS[c % len(MAPS)](fit(u, x.shape), fit(v, x.shape)))
+            elif kind == 1:
+                values.append(fit(MOVES[c % len(MOVES)](u), x.shape))
+            else:
+                axis = (0, 1, 1, 1, None)[d % 5]
+                values.append(u + SUMS[c % len(SUMS)](u, axis, keepdims=True))
+        chosen = [i for i in range(len(values)) if plan[i - 1][1][3] % 4 == 0]
+        return [values[i] for i in [*chosen, -1]]
+
+    return fun
+
+
+@pytest.mark.parametrize("costly", [False, True])
+@pytest.mark.parametrize("seed", range(30))
+def test_random_integer_programs_are_exact(seed, costly, monkeypatch):
+    if costly:  # every rule about costly values, on operations whose bits can be compared
+        for name in ("mul", "max", "sub"):
+            monkeypatch.setattr(type(lookup(name)), "costly", True)
+        monkeypatch.setattr(fuse, "_FEW", 1)
+        monkeypatch.setattr(fuse, "_LARGE", 30)
+    rng = np.random.default_rng(seed)
+    fun = grow(rng, int(rng.integers(2, 14)))
+    n = int(rng.choice([2, 3, 7, 17, 33]))
+    for shape in ((n, n), (n, n + 2)):
+        x = rng.integers(-9, 9, shape).astype(np.int32)
+        for a, b in zip(*both(fun, x), strict=True):
+            same_bits(a, b)
 
 
 # --- random programs ------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ def jacfwd(
         for leaf in tree_flatten(y)[0]:
             _check_output("jacfwd", leaf, holomorphic)
         example = chosen[0] if isinstance(argnums, int) else chosen
-        result = tree_map(lambda c: _unravel(example, -1, c), columns)
+        result = tree_map(lambda c, out: _unravel(example, -1, c, out), columns, y)
         return (result, aux) if has_aux else result
 
     return jacobian_of
@@ -97,7 +97,8 @@ def jacrev(
         rows = rows[0] if isinstance(argnums, int) else rows
         leaves, row_tree = tree_flatten(rows)
         # outer structure of the output, inner structure of the arguments
-        per_leaf = [_unravel(y, 0, leaf) for leaf in leaves]
+        inputs = tree_flatten(chosen)[0]
+        per_leaf = [_unravel(y, 0, leaf, x) for leaf, x in zip(leaves, inputs, strict=True)]
         out_tree = tree_flatten(y)[1]
         columns = [tree_flatten(p)[0] for p in per_leaf]
         nested = [
@@ -143,14 +144,19 @@ def standard_basis(tree: Any) -> Any:
             continue
         eye = np.zeros((total, aval.size), dtype)
         eye[np.arange(aval.size) + offset, np.arange(aval.size)] = 1
-        basis.append(box(eye.reshape(total, *aval.shape), ShapedArray((total, *aval.shape), dtype)))
+        stacked = ShapedArray((total, *aval.shape), dtype, aval.weak_type)
+        basis.append(box(eye.reshape(stacked.shape), stacked))
         offset += aval.size
     return tree_unflatten(structure, basis)
 
 
-def _unravel(example: Any, axis: int, x: Any) -> Any:
-    """One axis of ``x`` split into the shapes of the leaves of ``example``."""
+def _unravel(example: Any, axis: int, x: Any, like: Any) -> Any:
+    """One axis of ``x`` split into the shapes of the leaves of ``example``, weak as ``like``."""
     leaves, structure = tree_flatten(example)
+    given, weak = typeof(x), typeof(like).weak_type
+    if given.dtype != dtypes.float0 and given.weak_type != weak:
+        convert = lookup("convert_element_type")
+        x = convert.bind(x, new_dtype=given.dtype, weak_type=weak, sharding=None)
     axis = axis % np.ndim(x)
     shapes = [np.shape(leaf) for leaf in leaves]
     sizes = tuple(prod(s) for s in shapes)

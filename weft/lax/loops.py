@@ -96,7 +96,9 @@ def promote_weak(x: Any, given: Any, returned: Any) -> Any:
     """An initial value of weak type at the dtype that the body returns for it."""
     if not getattr(given, "weak_type", False) or same_type(given, returned):
         return x
-    dtype = dtypes.result_type(given, returned)
+    if isinstance(returned.dtype, dtypes.ExtendedDType):
+        return x  # the check of the carry says what is wrong
+    dtype, _ = dtypes.promote_pair(given.dtype, True, returned.dtype, returned.weak_type)
     if isinstance(x, (bool, int, float, complex, np.generic)):
         return convert_values(np.asarray(x, given.dtype), dtype)[()]
     return convert(x, dtype)

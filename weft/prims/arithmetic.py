@@ -10,7 +10,7 @@ import numpy as np
 from weft import dtypes
 from weft.core.ad import Zero, add_tangents, is_undef
 from weft.core.avals import ShapedArray
-from weft.core.batching import AxisData, moveaxis
+from weft.core.batching import AxisData, match_axis
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
@@ -177,6 +177,11 @@ class Mul(Elementwise):
         return mul(x, g, out_dtype)
 
     def transpose(self, ct: Any, x: Any, y: Any, *, out_dtype: Any = None) -> list[Any]:
+        if is_undef(x) and is_undef(y):
+            raise TypeError(
+                "mul of two operands that both depend on the input is not linear, so it has no"
+                " transpose; use vjp for the derivative of a nonlinear function"
+            )
         if is_undef(x):
             return [unbroadcast(x.aval, _product_back(ct, y, x.aval)), None]
         return [None, unbroadcast(y.aval, _product_back(x, ct, y.aval))]
@@ -733,19 +738,10 @@ class SelectN(Primitive):
         rank = np.ndim(cases[0]) - (case_dims[0] is not None)
         moved = []
         for x, d in zip(args, dims, strict=True):
-            front = moveaxis(x, d, 0) if d is not None else _leading_one(x)
+            front = match_axis(axis.size, d, 0, x)
             moved.append(append_axes(front, rank + 1 - np.ndim(front)))
         shape = np.broadcast_shapes(*(np.shape(x) for x in moved))
         return self.bind(*(broadcast_to(x, shape) for x in moved)), 0
-
-
-def _leading_one(x: Any) -> Any:
-    return lookup("broadcast_in_dim").bind(
-        x,
-        shape=(1, *np.shape(x)),
-        broadcast_dimensions=tuple(range(1, np.ndim(x) + 1)),
-        sharding=None,
-    )
 
 
 class Clamp(Primitive):

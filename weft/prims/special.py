@@ -57,6 +57,7 @@ class Erfc(Special):
 
     name = "erfc"
     ref = staticmethod(special_reference.erfc)
+    lower = computed(kernel_math.erfc)
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(const(x, -2 / math.sqrt(math.pi)), _bell(g, x))

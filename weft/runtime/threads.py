@@ -14,10 +14,11 @@ def set_num_threads(n: int | None) -> None:
 
     Results do not depend on it.
 
-    >>> set_num_threads(2)
-    >>> get_num_threads()
+    >>> import weft
+    >>> weft.set_num_threads(2)
+    >>> weft.get_num_threads()
     2
-    >>> set_num_threads(None)
+    >>> weft.set_num_threads(None)
     """
     knobs.num_threads.set_global(_checked(n, "set_num_threads"))
 
@@ -25,8 +26,9 @@ def set_num_threads(n: int | None) -> None:
 def num_threads(n: int | None) -> knobs.Setting:
     """A context manager (or decorator) under which compiled functions use ``n`` threads.
 
-    >>> with num_threads(1):
-    ...     get_num_threads()
+    >>> import weft
+    >>> with weft.num_threads(1):
+    ...     weft.get_num_threads()
     1
     """
     return knobs.num_threads(_checked(n, "num_threads"))
