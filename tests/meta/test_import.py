@@ -7,13 +7,17 @@ import sys
 
 import pytest
 
-# The budget is 100 ms beyond NumPy on an idle machine. The best of several runs counts: other
-# processes only ever make it slower. The slack is for tests that run beside this one.
+# The budget is 100 ms beyond NumPy on an idle machine, where NumPy itself takes 80 ms of processor
+# time. The best of several runs counts, scaled down where NumPy was slower than that: the machine
+# is shared, and what slows the one slows the other.
+NUMPY_S = 0.080
 BUDGET_S, SLACK, RUNS = 0.100, 1.25, 7
 
 PROBE = """
 import sys, time, json, threading, warnings
+start = time.process_time()
 import numpy
+numpy_seconds = time.process_time() - start
 def native_threads():
     try:
         import os
@@ -26,6 +30,7 @@ import weft
 seconds = time.process_time() - start
 print(json.dumps({
     "seconds": seconds,
+    "numpy": numpy_seconds,
     "threads": threading.active_count(),
     "new native threads": native_threads() - native,
     "modules": sorted(set(sys.modules) - before),
@@ -70,7 +75,7 @@ def probes(tmp_path_factory) -> list[dict]:
 
 
 def test_import_is_cheap(probes: list[dict]) -> None:
-    best = min(result["seconds"] for result in probes)
+    best = min(r["seconds"] * min(1, NUMPY_S / r["numpy"]) for r in probes)
     assert best <= BUDGET_S * SLACK, f"import weft takes {best * 1000:.0f} ms beyond NumPy"
 
 
