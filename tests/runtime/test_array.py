@@ -87,6 +87,14 @@ def test_donated_arguments_are_deleted():
     assert x.is_deleted()
 
 
+def test_an_array_donated_and_passed_again_is_refused():
+    f = weft.jit(lambda x, y: x + y, donate_argnums=0)
+    x = jnp.ones(3)
+    with pytest.raises(weft.errors.JaxRuntimeError, match="as x and as y"):
+        f(x, x)
+    assert not x.is_deleted()
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

@@ -20,7 +20,7 @@ from weft.api.arguments import (
 from weft.api.reports import explain_miss, report_trace
 from weft.api.stages import Traced
 from weft.api.staging import stage_call
-from weft.base import knobs
+from weft.base import errors, knobs
 from weft.base.functional import register_cache
 from weft.base.traceback import api_boundary
 from weft.control.jit import jit_p
@@ -91,14 +91,30 @@ class JitFunction:
         if knobs.thread.disable_jit:
             return self._fun(*args, **kwargs)
         leaves, staged = self._stage(args, kwargs)
+        donates = any(staged.params["donated_invars"]) and state.trace is eval_trace
+        if donates:
+            self._check_donated(staged, leaves, args, kwargs)
         try:
             outs = jit_p.bind(*staged.hoisted, *leaves, **staged.params)
         except RuntimeError:
             self._check_deleted(leaves, args, kwargs)
             raise
-        if any(staged.params["donated_invars"]) and state.trace is eval_trace:
+        if donates:
             _delete_donated(staged, leaves, outs)
         return tree_unflatten(staged.out_tree, outs)
+
+    def _check_donated(self, staged: Staged, leaves: Any, args: Any, kwargs: Any) -> None:
+        """Raise if an array that is donated is passed a second time."""
+        donated = staged.params["donated_invars"][len(staged.hoisted) :]
+        first: dict[int, int] = {}
+        for i, x in enumerate(leaves):
+            j = first.setdefault(id(x), i)
+            if j != i and (donated[i] or donated[j]) and hasattr(x, "is_deleted"):
+                names = self._names(args, kwargs)
+                raise errors.JaxRuntimeError(
+                    f"{self._name} got one array as {names[j]} and as {names[i]}, of which"
+                    f" {names[i] if donated[i] else names[j]} is donated; pass a copy of it"
+                )
 
     def _check_deleted(self, leaves: Any, args: Any, kwargs: Any) -> None:
         for i, x in enumerate(leaves):
