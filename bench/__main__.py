@@ -1,4 +1,4 @@
-"""Command line: ``python -m bench [SUITE ...] [--row TEXT] [--rounds N] [--json FILE]``.
+"""Command line: ``python -m bench [SUITE ...] [--rows TEXT] [--quick] [--json FILE]``.
 
 Every round times each row in each library's process in turn, so that a busy moment of the machine
 hits all alike; the best of all rounds is shown.
@@ -7,157 +7,161 @@ hits all alike; the best of all rounds is shown.
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import importlib
-import json
 import os
-import platform
+import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from bench.peers import Peer, python_of
-from bench.rows import SCALE, names
+from bench.compare import disagreement
+from bench.peers import Failure, Peer, python_of
+from bench.rows import COMPILED_TORCH, names
+from bench.table import CLOCKS, Result, losses, save, summary, text
 
-SUITES = ("trace",)
-RESULTS = Path(__file__).resolve().parent / "results"
+SUITES = ("trace", "compiled", "variants", "programs", "compile", "memory")
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(SUITES)}")
-    parser.add_argument("--row", action="append", help="only rows with this in their name")
-    parser.add_argument("--rounds", type=int, default=7, help="how often each row is timed")
-    parser.add_argument("--clock", choices=("cpu", "wall"), default="cpu", help="what is shown")
-    parser.add_argument("--json", type=Path, help="where the figures go (bench/results/...)")
+    parser.add_argument(
+        "--rows", "--row", action="append", help="only rows with this in their name; * and ? match"
+    )
+    parser.add_argument("--rounds", type=int, help="how often each row is timed in turn (6)")
+    parser.add_argument("--seconds", type=float, help="how long a round of a row lasts (0.1)")
+    parser.add_argument("--limit", type=float, help="seconds a library may spend on a row")
+    parser.add_argument("--quick", action="store_true", help="few rounds, no compiled torch")
+    parser.add_argument("--clock", choices=CLOCKS, help="what is shown, instead of each row's own")
+    parser.add_argument("--json", type=Path, help="where the figures go as well")
     parser.add_argument("--only", action="append", help="only these libraries")
+    parser.add_argument("--losses", action="store_true", help="the rows over their target, again")
+    parser.add_argument("--list", action="store_true", help="only name the rows")
     options = parser.parse_args()
     unknown = set(options.suites) - set(SUITES)
     if unknown:
         parser.error(f"no suite {', '.join(unknown)}: there are {', '.join(SUITES)}")
+    options.rounds = options.rounds or (2 if options.quick else 6)
+    options.seconds = options.seconds or (0.03 if options.quick else 0.1)
     return options
 
 
 def select(options: argparse.Namespace) -> list[tuple[str, Any]]:
     """The rows asked for, each with its suite."""
-    found = []
-    for suite in options.suites or SUITES:
-        for row in importlib.import_module(names(suite)).ROWS:
-            if not options.row or any(text in row.name for text in options.row):
-                found.append((suite, row))
-    return found
+    patterns = [f"*{pattern}*" for pattern in options.rows or [""]]
+    return [
+        (suite, row)
+        for suite in options.suites or SUITES
+        for row in importlib.import_module(names(suite)).ROWS
+        if any(fnmatch.fnmatch(row.name, pattern) for pattern in patterns)
+    ]
 
 
-def open_peers(rows: list[tuple[str, Any]], only: list[str] | None) -> dict[str, Peer]:
-    wanted = dict.fromkeys(library for _, row in rows for library in row.libraries)
+def find_peers(rows: list[tuple[str, Any]], options: argparse.Namespace) -> dict[str, Peer]:
+    """The libraries that take part; a process starts when its first row comes."""
     peers = {}
-    for library in wanted:
-        if only and library not in only:
+    for library in dict.fromkeys(name for _, row in rows for name in row.libraries):
+        left_out = options.only and library not in options.only
+        if left_out or (options.quick and library == COMPILED_TORCH):
             continue
         python = python_of(library)
         if python is None:
-            print(f"{library} is not installed: see bench/README.md")
+            print(f"{library} is not installed: see bench/README.md", file=sys.stderr)
         else:
             peers[library] = Peer(library, python)
     return peers
 
 
-def measure(rows: list[tuple[str, Any]], peers: dict[str, Peer], rounds: int) -> list[Any]:
-    """For each row, the best CPU and wall seconds (per unit of work) of each library."""
-    results = []
-    for suite, row in rows:
-        best: dict[str, list[float]] = {}
-        for _ in range(rounds):
-            for library in row.libraries:
-                if library in peers:
-                    times = peers[library].time(suite, row, 1)
-                    least = [min(column) / row.per for column in zip(*times, strict=True)]
-                    known = best.setdefault(library, least)
-                    best[library] = [min(a, b) for a, b in zip(known, least, strict=True)]
-        results.append(best)
-        print(".", end="", flush=True)
-    print()
-    return results
+def one_round(
+    result: Result,
+    peers: dict[str, Peer],
+    spent: dict[str, float],
+    options: argparse.Namespace,
+    folder: Path,
+) -> bool:
+    """Time the row once in each library that has time left; whether any figure got better."""
+    row, better = result.row, False
+    limit = options.limit or row.limit
+    for library in spent:
+        left = limit - spent[library]
+        if library in result.failed or (library in result.best and left < limit / 4):
+            continue
+        kept = str(folder / f"{library}.npz") if row.tolerance is not None else None
+        start = time.perf_counter()
+        try:
+            if row.kind == "call":
+                peers[library].start()
+                start = time.perf_counter()  # being imported is not what a row is charged for
+            found = peers[library].time(result.suite, row, options.seconds, left, kept)
+        except Failure as failure:
+            if library not in result.best:
+                result.failed[library] = str(failure)
+            continue
+        finally:
+            spent[library] += time.perf_counter() - start
+        found = [figure / row.per for figure in found]
+        known = result.best.setdefault(library, found)
+        better |= found[result.clock] < 0.97 * known[result.clock]
+        result.best[library] = [min(a, b) for a, b in zip(known, found, strict=True)]
+    return better
 
 
-def verdict(row: Any, best: dict[str, list[float]], clock: int) -> str:
-    """Whether the row keeps what is allowed to it."""
-    if "weft" not in best:
-        return ""
-    mine, notes = best["weft"][clock], []
-    if row.budget is not None:
-        base = best.get(row.beyond, [0.0, 0.0])[clock] if row.beyond else 0.0
-        figure = (mine - base) * SCALE[row.unit]
-        sign = "<=" if figure <= row.budget else "OVER"
-        beyond = f" beyond {row.beyond}" if row.beyond else ""
-        notes.append(f"{figure:.3g} {sign} {row.budget:g} {row.unit}{beyond}")
-    peer = next((p for p in row.libraries if p != "weft" and p in best), None)
-    if row.ratio is not None and peer:
-        figure = mine / best[peer][clock]
-        sign = "<=" if figure <= row.ratio else "OVER"
-        notes.append(f"{figure:.2f} {sign} {row.ratio:g} of {peer}")
-    return "; ".join(notes)
-
-
-def table(rows: list[tuple[str, Any]], results: list[Any], peers: Any, clock: int) -> str:
-    """The figures as text."""
-    libraries = list(peers)
-    others = [p for p in libraries if p != "weft"]
-    header = ["", *libraries, *(f"weft/{p}" for p in others if "weft" in peers), "allowed"]
-    lines = [header]
-    for (_, row), best in zip(rows, results, strict=True):
-        cells = [row.name]
-        for library in libraries:
-            seconds = best.get(library)
-            shown = "" if seconds is None else f"{seconds[clock] * SCALE[row.unit]:.3g} {row.unit}"
-            cells.append(shown)
-        for other in others if "weft" in peers else []:
-            known = other in best and "weft" in best
-            ratio = best["weft"][clock] / best[other][clock] if known else None
-            cells.append("" if ratio is None else f"{ratio:.2f}")
-        lines.append([*cells, verdict(row, best, clock)])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(c.rjust(w) if i else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths)))
-        for line in lines
+def measure(
+    suite: str, row: Any, peers: dict[str, Peer], options: argparse.Namespace, folder: Path
+) -> Result:
+    """Rounds over the libraries: more of them, up to thrice, while figures still get better."""
+    result = Result(suite, row, clock=CLOCKS.index(options.clock or row.clock))
+    spent = dict.fromkeys((name for name in row.libraries if name in peers), 0.0)
+    least = (
+        1
+        if row.kind == "peak"
+        else (options.rounds if row.kind == "call" else min(options.rounds, 3))
     )
-
-
-def save(path: Path, rows: Any, results: Any, peers: dict[str, Peer]) -> None:
-    record = {
-        "time": time.strftime("%Y-%m-%dT%H:%M:%S"),
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
-        "load": os.getloadavg(),
-        "libraries": {name: peer.about for name, peer in peers.items()},
-        "rows": [
-            {
-                "suite": suite,
-                "name": row.name,
-                "about": row.about,
-                "seconds": {lib: {"cpu": c, "wall": w} for lib, (c, w) in best.items()},
-            }
-            for (suite, row), best in zip(rows, results, strict=True)
-        ],
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, indent=1) + "\n")
+    number = better = 0
+    while number < least or (row.kind == "call" and number < 3 * least and better >= number - 2):
+        if one_round(result, peers, spent, options, folder):
+            better = number
+        number += 1
+    reference = result.reference()
+    for library in result.best:
+        if reference in result.best and library != reference:
+            said = disagreement(row, folder / f"{library}.npz", folder / f"{reference}.npz")
+            if said:
+                result.wrong[library] = said
+    return result
 
 
 def main() -> None:
     options = arguments()
     rows = select(options)
-    peers = open_peers(rows, options.only)
+    if options.list:
+        print("\n".join(f"{suite}: {row.name} ({row.about})" for suite, row in rows))
+        return
+    peers = find_peers(rows, options)
+    results = []
     try:
-        results = measure(rows, peers, options.rounds)
+        for suite, row in rows:
+            with tempfile.TemporaryDirectory() as folder:
+                results.append(measure(suite, row, peers, options, Path(folder)))
+            if sys.stderr.isatty():
+                print(".", end="", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)  # what has been measured is shown all the same
     finally:
         for peer in peers.values():
             peer.close()
-    print(table(rows, results, peers, ("cpu", "wall").index(options.clock)))
+    print(text(results, list(peers)))
+    print()
+    print(summary(results))
+    if options.losses and losses(results):
+        print("\nover their target, the worst first\n" + text(losses(results), list(peers)))
     busy = os.getloadavg()[0] / (os.cpu_count() or 1)
     if busy > 0.7:
         print(f"load {busy:.1f} a core: budgets are meant for an idle machine; ratios hold better")
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    save(options.json or RESULTS / f"{stamp}.json", rows, results, peers)
+    if options.json:
+        save(options.json, results, {name: peer.about for name, peer in peers.items()})
 
 
 if __name__ == "__main__":

@@ -2,78 +2,147 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
+import select
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+from bench.rows import COMPILED_TORCH
+
 ROOT = Path(__file__).resolve().parent.parent
+PYTHONS = {
+    "jax": ("jax", "WEFT_BENCH_PEER", ".venv-oracle"),
+    "torch": ("torch", "WEFT_BENCH_TORCH", ".venv-torch"),
+    COMPILED_TORCH: ("torch", "WEFT_BENCH_TORCH", ".venv-torch"),
+}
+START = 120.0  # seconds that a library may take to be imported
 
 
 def python_of(library: str) -> str | None:
     """The Python that has a library, or None.
 
-    JAX lives in an environment of its own: ``WEFT_BENCH_PEER`` names its Python, else
-    ``.venv-oracle`` at the root of the project is looked for, else this Python.
+    JAX and torch live in environments of their own: ``WEFT_BENCH_PEER`` and ``WEFT_BENCH_TORCH``
+    name their Pythons, else ``.venv-oracle`` and ``.venv-torch`` at the root of the project are
+    looked for, else this Python.
     """
-    if library != "jax":
+    if library not in PYTHONS:
         return sys.executable
-    named = os.environ.get("WEFT_BENCH_PEER")
+    module, variable, folder = PYTHONS[library]
+    named = os.environ.get(variable)
     if named:
         return named
-    usual = ROOT / ".venv-oracle" / "bin" / "python"
+    usual = ROOT / folder / "bin" / "python"
     if usual.exists():
         return str(usual)
-    return sys.executable if importlib.util.find_spec("jax") else None
+    return sys.executable if importlib.util.find_spec(module) else None
 
 
-def environment() -> dict[str, str]:
-    """The same for all: the CPU, no messages, byte code kept as Python does by itself."""
+def environment(cache: str | None = None) -> dict[str, str]:
+    """The same for all: the CPU, no messages, byte code kept as Python does by itself.
+
+    ``cache`` is a folder for the caches on disk of weft and JAX; by default JAX has none.
+    """
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    settings = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    return {**kept, **settings, "PYTHONPATH": str(ROOT)}
+    settings = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}
+    settings["WEFT_BACKEND"] = os.environ.get("WEFT_BACKEND", "native")
+    if cache is not None:
+        settings |= {
+            "WEFT_CACHE": cache,
+            "JAX_COMPILATION_CACHE_DIR": cache,
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        }
+    return {**kept, **settings}
+
+
+class Failure(Exception):
+    """A library did not finish a row: the text says why."""
 
 
 class Peer:
-    """A process that has one library loaded and times rows."""
+    """A process that has one library loaded and times rows; a new one follows one that died."""
 
     def __init__(self, library: str, python: str) -> None:
         self.library = library
         self.python = python
-        self.process = subprocess.Popen(
-            [python, "-m", "bench.worker", library],
-            cwd=ROOT,
-            env=environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.about = self._answer()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.about: Any = None
+        self.messages: Any = None
 
-    def _answer(self) -> Any:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+    def start(self) -> subprocess.Popen[bytes]:
+        """Begin the process, if there is none."""
+        if self.process is None:
+            self.messages = tempfile.TemporaryFile()
+            self.process = subprocess.Popen(
+                [self.python, "-m", "bench.worker", self.library],
+                cwd=ROOT,
+                env=environment(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self.messages,
+            )
+            self.about = self._answer(START)
+        return self.process
+
+    def _answer(self, limit: float) -> Any:
+        process = self.process
+        assert process is not None and process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], max(limit, 0.1))
+        if not ready:
+            self._end(process)
+            raise Failure(f"over {limit:.0f} s")
+        line = process.stdout.readline()
         if not line:
-            raise RuntimeError(f"the process of {self.library} ({self.python}) ended")
-        return json.loads(line)
+            said = self._last_message()
+            self._end(process)
+            raise Failure(f"the process ended with {process.returncode}: {said}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise Failure(answer["error"])
+        return answer
 
-    def time(self, suite: str, row: Any, repeats: int) -> list[list[float]]:
+    def _last_message(self) -> str:
+        self.messages.seek(0)
+        lines = self.messages.read().decode(errors="replace").strip().splitlines()
+        return lines[-1][:200] if lines else ""
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, self.messages):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+        self.process = None
+
+    def time(self, suite: str, row: Any, seconds: float, limit: float, result: str | None) -> Any:
+        """The best CPU and wall seconds of some calls."""
         if row.kind == "process":
-            return [run_once(self.python, row.setups[self.library]) for _ in range(repeats)]
-        assert self.process.stdin is not None
-        request = {"suite": suite, "name": row.name, "repeats": repeats}
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        return self._answer()
+            return run_once(self.python, row.setups[self.library])
+        if row.kind != "call":
+            return first_call(self, suite, row, limit)
+        process = self.start()
+        assert process.stdin is not None
+        request = {"suite": suite, "name": row.name, "seconds": seconds, "result": result}
+        process.stdin.write(json.dumps(request).encode() + b"\n")
+        process.stdin.flush()
+        return self._answer(limit)["best"]
 
     def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
+        process = self.process
+        if process is not None:
+            assert process.stdin is not None
+            process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(5)
+            self._end(process)
 
 
 def run_once(python: str, text: str) -> list[float]:
@@ -86,3 +155,30 @@ def run_once(python: str, text: str) -> list[float]:
     if process.returncode:
         raise RuntimeError(f"{python} -c {text!r} failed")
     return [usage.ru_utime + usage.ru_stime, wall]
+
+
+def first_call(peer: Peer, suite: str, row: Any, limit: float) -> list[float]:
+    """What a new process took for a row: seconds of the first call, or bytes at the peak."""
+
+    def run(calls: int) -> Any:
+        command = [peer.python, "-m", "bench.fresh", peer.library, suite, row.name, str(calls)]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=ROOT,
+                env=environment(cache),
+                capture_output=True,
+                timeout=limit,
+            )
+        except subprocess.TimeoutExpired:
+            raise Failure(f"over {limit:.0f} s") from None
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip().splitlines() or [""]
+            raise Failure(f"ended with {done.returncode}: {said[-1]}"[:200])
+        return json.loads(done.stdout)
+
+    with tempfile.TemporaryDirectory() as cache:
+        if row.kind == "warm":
+            run(0)
+        found = run(3 if row.kind == "peak" else 0)
+    return [float(found["peak"]), float(found["later"])] if row.kind == "peak" else found["first"]

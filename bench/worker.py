@@ -6,42 +6,67 @@ Run by ``python -m bench`` as ``python -m bench.worker LIBRARY`` under the Pytho
 from __future__ import annotations
 
 import gc
-import importlib
 import json
 import sys
 import time
 from typing import Any
 
-from bench.rows import names
+import numpy as np
 
-MODULES = {"weft": ("weft", "weft.numpy"), "jax": ("jax", "jax.numpy"), "numpy": ("numpy",)}
+from bench.libraries import Call, as_numpy, find, leaves, load
 
-
-def load(library: str) -> Any:
-    modules = [importlib.import_module(name) for name in MODULES[library]]
-    return modules[0]
+# A sample is a batch of calls at least this long, so that the clock costs nothing.
+SAMPLE = 2e-4
 
 
 class Worker:
     def __init__(self, library: str) -> None:
         self.library = library
         self.module = load(library)
-        self.ready: dict[Any, Any] = {}
+        self.key: Any = None
+        self.call: Any = None
 
-    def time(self, suite: str, name: str, repeats: int) -> list[list[float]]:
-        """CPU and wall seconds of each repeat."""
-        call = self.ready.get((suite, name))
-        if call is None:
-            rows = {row.name: row for row in importlib.import_module(names(suite)).ROWS}
-            call = self.ready[suite, name] = rows[name].setups[self.library](self.module)
-            call()  # caches of first use are not what is measured
-        found = []
-        for _ in range(repeats):
-            gc.collect()
-            wall, cpu = time.perf_counter(), time.process_time()
-            call()
-            found.append([time.process_time() - cpu, time.perf_counter() - wall])
-        return found
+    def prepare(self, suite: str, name: str, result: str | None) -> None:
+        """Set a row up and call it once: caches of first use are not what is measured."""
+        self.call = None  # the arrays of the row before go first
+        gc.collect()
+        self.call = Call(self.library, self.module, find(suite, name))
+        self.key = (suite, name)
+        found = self.call.once()
+        if result is not None:
+            np.savez(result, *[as_numpy(x) for x in leaves(found)])
+        if self.call.program is not None:
+            while True:
+                _, wall = self.call.sample()
+                if wall * self.call.batch >= SAMPLE:
+                    break
+                self.call.batch = max(2 * self.call.batch, int(1.2 * SAMPLE / max(wall, 1e-9)))
+
+    def time(self, suite: str, name: str, seconds: float, result: str | None) -> dict[str, Any]:
+        """The best CPU and wall seconds of the samples that fit in some time, or of three."""
+        start = time.perf_counter()
+        if self.key != (suite, name):
+            self.prepare(suite, name, result)
+        first = time.perf_counter() - start
+        gc.collect()
+        found: list[tuple[float, float]] = []
+        start = time.perf_counter()
+        # One sample of a call that is usually short may be all waiting for a busy machine.
+        while (
+            not found
+            or (spent := time.perf_counter() - start) < seconds
+            or (len(found) < 3 and spent < 10 * seconds)
+        ):
+            found.append(self.call.sample())
+        return {"best": [min(column) for column in zip(*found)], "first": first}
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self.time(**request)
+        except Exception as error:  # whatever a library raises belongs into the table
+            self.key = self.call = None
+            text = str(error).strip().partition("\n")[0]
+            return {"error": f"{type(error).__name__}: {text}"[:200]}
 
 
 def main() -> None:
@@ -52,7 +77,7 @@ def main() -> None:
     print(json.dumps({"version": version, "python": sys.version.split()[0]}), file=answers)
     answers.flush()
     for line in sys.stdin:
-        print(json.dumps(worker.time(**json.loads(line))), file=answers)
+        print(json.dumps(worker.answer(json.loads(line))), file=answers)
         answers.flush()
 
 
