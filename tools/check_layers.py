@@ -49,6 +49,26 @@ ROOM_NAMES = {f"weft.{room}" for room in [*LOWER, *TOPICS, *SIDE, *CLIENTS]}
 FOREIGN = "jax jaxlib torch numba tensorflow scipy flax optax".split()
 HOOKS, FILLER, MOST_HOOKS = "weft.core.hooks", "weft", 3
 
+# The one module that imports others by computed names, at their first use; and who may let it:
+# a file, and a module that it does not need before something is compiled, solved or printed.
+LAZY = "weft.base.lazy"
+LATE = {
+    ("weft", "weft.core.printing"),
+    ("weft.numpy.polynomials", "weft.numpy.linalg"),
+    ("weft.prims.families", "weft.kernel.kernel"),
+    ("weft.prims.families", "weft.kernel.math"),
+    ("weft.prims.families", "weft.kernel.math_complex"),
+    ("weft.prims.families", "weft.kernel.math_random"),
+    ("weft.prims.families", "weft.kernel.elements"),
+    ("weft.runtime.evaluate", "weft.runtime.native"),
+    *(
+        ("weft.backends.cpu.heroes.table", f"weft.backends.cpu.heroes.{name}")
+        for name in "conv cumulative dot fft linalg scatter sort window".split()
+    ),
+    ("weft.runtime.native", "weft.runtime.tell"),
+    ("weft.api.stages", "weft.runtime.study"),
+}
+
 
 def allowed_rooms() -> dict[str, set[str]]:
     """For every room, the rooms it may import; the room "" is weft/__init__.py."""
@@ -76,6 +96,7 @@ class Import:
     target: str
     deferred: bool
     only_types: bool
+    late: bool
 
 
 @dataclass
@@ -138,12 +159,13 @@ class Reader(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         function = ast.unparse(node.func)
-        if function.rpartition(".")[2] in ("import_module", "__import__"):
+        called = function.rpartition(".")[2]
+        if called in ("import_module", "__import__", "Late") and self.module.name != LAZY:
             argument = node.args[0] if node.args else None
             if not isinstance(argument, ast.Constant) or not isinstance(argument.value, str):
                 self.fault(node, "imports a module by a computed name")
             else:
-                self.add(node, argument.value)
+                self.add(node, argument.value, late=called == "Late")
         owner, _, name = function.rpartition(".")
         if owner in self.hook_names and name.startswith("set_") and self.module.name != FILLER:
             self.fault(node, f"only weft/__init__.py fills hooks, not {function}")
@@ -163,7 +185,7 @@ class Reader(ast.NodeVisitor):
         parts = parts[: len(parts) - node.level + 1]
         return ".".join([*parts, node.module] if node.module else parts)
 
-    def add(self, node: ast.AST, target: str) -> None:
+    def add(self, node: ast.AST, target: str, late: bool = False) -> None:
         top = target.partition(".")[0]
         if top in FOREIGN:
             self.fault(node, f"imports {target}, which weft does without")
@@ -172,7 +194,7 @@ class Reader(ast.NodeVisitor):
             while target not in self.modules and "." in target and target not in ROOM_NAMES:
                 target = target.rpartition(".")[0]
             line = getattr(node, "lineno", 0)
-            self.module.imports.append(Import(line, target, self.depth > 0, self.types))
+            self.module.imports.append(Import(line, target, self.depth > 0, self.types, late))
 
 
 def module_name(path: Path, root: Path) -> str:
@@ -213,6 +235,8 @@ def import_faults(module: Module, table: dict[str, set[str]]) -> Iterator[tuple[
         room = (item.target.split(".") + [""])[1]
         if item.deferred:
             yield item.line, f"imports {item.target} inside a function"
+        if item.late and (module.name, item.target) not in LATE:
+            yield item.line, f"imports {item.target} late, which LATE does not list"
         if room != module.room and room not in allowed:
             yield item.line, f"{module.room or 'weft'} may not import {item.target}"
 

@@ -42,8 +42,10 @@ HELPERS = {"__future__", "abc", "collections.abc", "dataclasses", "functools", "
 
 def names_of(module: ModuleType) -> list[str]:
     """The public names of a module: `__all__`, or else all but its helpers and private parts."""
-    declared = getattr(module, "__all__", None)
-    return sorted(declared or (name for name in vars(module) if is_public(module, name)))
+    declared = vars(module).get("__all__")
+    # a package with parts that are loaded late lists them when it is asked for `__all__`
+    found = list(getattr(module, "__all__", vars(module)))
+    return sorted(declared or (name for name in found if is_public(module, name)))
 
 
 def is_public(module: ModuleType, name: str) -> bool:

@@ -1,26 +1,12 @@
 """weft: NumPy functions that can be differentiated, batched, compiled and run in parallel."""
 
 import sys as _sys
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from weft import ad_checkpoint as ad_checkpoint
-from weft import checkpoint_policies as checkpoint_policies
-from weft import custom_batching as custom_batching
-from weft import custom_derivatives as custom_derivatives
-from weft import debug as debug
-from weft import dlpack as dlpack
 from weft import dtypes as dtypes
-from weft import errors as errors
-from weft import experimental as experimental
 from weft import lax as lax
-from weft import nn as nn
 from weft import numpy as numpy
-from weft import ops as ops
-from weft import random as random
-from weft import sharding as sharding
-from weft import stages as stages
 from weft import tree as tree
-from weft import tree_util as tree_util
-from weft import typing as typing
 from weft.api.autodiff import fwd_and_bwd as fwd_and_bwd
 from weft.api.autodiff import grad as grad
 from weft.api.autodiff import jvp as jvp
@@ -29,12 +15,7 @@ from weft.api.autodiff import linearize as linearize
 from weft.api.autodiff import value_and_grad as value_and_grad
 from weft.api.autodiff import vjp as vjp
 from weft.api.batching import vmap as vmap
-from weft.api.callbacks import effects_barrier as effects_barrier
-from weft.api.callbacks import pure_callback as pure_callback
-from weft.api.jacobians import hessian as hessian
-from weft.api.jacobians import jacfwd as jacfwd
-from weft.api.jacobians import jacobian as jacobian
-from weft.api.jacobians import jacrev as jacrev
+from weft.api.eager import install as _install_operators
 from weft.api.jit import jit as jit
 from weft.api.placement import block_until_ready as block_until_ready
 from weft.api.placement import copy_to_host_async as copy_to_host_async
@@ -44,26 +25,22 @@ from weft.api.placement import disable_jit as disable_jit
 from weft.api.placement import ensure_compile_time_eval as ensure_compile_time_eval
 from weft.api.placement import named_call as named_call
 from weft.api.placement import named_scope as named_scope
-from weft.api.remat import checkpoint as checkpoint
-from weft.api.remat import remat as remat
 from weft.api.staging import eval_shape as eval_shape
 from weft.api.staging import make_jaxpr as make_jaxpr
 from weft.base import knobs as _knobs
+from weft.base import lazy as _lazy
 from weft.base.functional import clear_all_caches as clear_caches
 from weft.base.knobs import config as config
 from weft.base.knobs import make_user_context as make_user_context
 from weft.base.traceback import expose as _expose
+from weft.control.custom_jvp import custom_jvp as custom_jvp
 from weft.core import hooks as _hooks
-from weft.core import printing as _printing
 from weft.core.array import Array as Array
+from weft.core.jaxpr import set_printer as _set_printer
 from weft.core.shape_dtype import ShapeDtypeStruct as ShapeDtypeStruct
 from weft.core.sharding import NamedSharding as NamedSharding
 from weft.core.sharding import PartitionSpec as P
 from weft.core.trace import typeof as typeof
-from weft.custom_derivatives import closure_convert as closure_convert
-from weft.custom_derivatives import custom_gradient as custom_gradient
-from weft.custom_derivatives import custom_jvp as custom_jvp
-from weft.custom_derivatives import custom_vjp as custom_vjp
 from weft.dtypes import float0 as float0
 from weft.numpy.operators import methods as _methods
 from weft.runtime.array import box as _box
@@ -77,16 +54,63 @@ from weft.runtime.devices import process_count as process_count
 from weft.runtime.devices import process_index as process_index
 from weft.runtime.devices import process_indices as process_indices
 from weft.runtime.evaluate import evaluate as _evaluate
-from weft.runtime.threads import get_num_threads as get_num_threads
-from weft.runtime.threads import num_threads as num_threads
-from weft.runtime.threads import set_num_threads as set_num_threads
+
+if _TYPE_CHECKING:
+    from weft import ad_checkpoint as ad_checkpoint
+    from weft import checkpoint_policies as checkpoint_policies
+    from weft import custom_batching as custom_batching
+    from weft import custom_derivatives as custom_derivatives
+    from weft import debug as debug
+    from weft import dlpack as dlpack
+    from weft import errors as errors
+    from weft import experimental as experimental
+    from weft import nn as nn
+    from weft import ops as ops
+    from weft import random as random
+    from weft import sharding as sharding
+    from weft import stages as stages
+    from weft import tree_util as tree_util
+    from weft import typing as typing
+    from weft.api.callbacks import effects_barrier as effects_barrier
+    from weft.api.callbacks import pure_callback as pure_callback
+    from weft.api.explain import explain as explain
+    from weft.api.jacobians import hessian as hessian
+    from weft.api.jacobians import jacfwd as jacfwd
+    from weft.api.jacobians import jacobian as jacobian
+    from weft.api.jacobians import jacrev as jacrev
+    from weft.api.remat import checkpoint as checkpoint
+    from weft.api.remat import remat as remat
+    from weft.custom_derivatives import closure_convert as closure_convert
+    from weft.custom_derivatives import custom_gradient as custom_gradient
+    from weft.custom_derivatives import custom_vjp as custom_vjp
+    from weft.runtime.threads import get_num_threads as get_num_threads
+    from weft.runtime.threads import num_threads as num_threads
+    from weft.runtime.threads import set_num_threads as set_num_threads
+else:  # what nothing above needs is loaded when it is first looked at
+    __getattr__, __dir__ = _lazy.members(
+        __name__,
+        (
+            "ad_checkpoint checkpoint_policies custom_batching custom_derivatives debug dlpack "
+            "errors experimental nn ops random sharding stages tree_util typing"
+        ).split(),
+        {
+            "weft.api.callbacks": "effects_barrier pure_callback",
+            "weft.api.explain": "explain",
+            "weft.api.jacobians": "hessian jacfwd jacobian jacrev",
+            "weft.api.remat": "checkpoint remat",
+            "weft.custom_derivatives": "closure_convert custom_gradient custom_vjp",
+            "weft.runtime.threads": "get_num_threads num_threads set_num_threads",
+        },
+    )
+
+_printing = _lazy.Late("weft.core.printing")
+_set_printer(lambda thing, **settings: _printing.jaxpr_to_text(thing, **settings))
 
 _hooks.set_evaluate(_evaluate)
 _hooks.set_box(_box)
 _hooks.set_operators(_methods())
-_expose(
-    lax, lax.linalg, numpy, numpy.linalg, numpy.fft, random, nn, nn.initializers, tree, tree_util
-)
+_install_operators()
+_expose(lax, numpy, tree)
 
 host_count, host_id, host_ids = process_count, process_index, process_indices
 

@@ -1,5 +1,8 @@
 """Pytrees in full: the functions of ``weft.tree``, registration, key paths and structures."""
 
+import sys as _sys
+
+from weft.base.traceback import expose as _expose
 from weft.tree.functions import all_leaves as all_leaves
 from weft.tree.functions import tree_all as tree_all
 from weft.tree.functions import tree_broadcast as tree_broadcast
@@ -36,3 +39,5 @@ from weft.tree.registry import register_pytree_with_keys as register_pytree_with
 from weft.tree.registry import register_pytree_with_keys_class as register_pytree_with_keys_class
 from weft.tree.registry import register_static as register_static
 from weft.tree.treedef import PyTreeDef as PyTreeDef
+
+_expose(_sys.modules[__name__])

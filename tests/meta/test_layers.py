@@ -31,6 +31,10 @@ def test_open_rooms_stand_below_all() -> None:
         ({"api/a.py": "from weft.core import hooks\nhooks.box = 1"}, "assigns a hook"),
         ({"api/a.py": "from weft.core import hooks\nhooks.set_box(1)"}, "fills hooks"),
         ({"api/a.py": "import importlib\nimportlib.import_module('weft.nn')"}, "may not import"),
+        ({"core/a.py": "Late('weft.core.b')", "core/b.py": ""}, "LATE does not list"),
+        ({"core/a.py": "Late('weft.numpy')", "numpy/__init__.py": ""}, "core may not import"),
+        ({"core/a.py": "Late('weft.core.' + name)"}, "computed name"),
+        ({"core/a.py": "def f():\n    Late('weft.core.b')", "core/b.py": ""}, "inside a function"),
         ({"linen/a.py": "import weft.core.hooks"}, "linen may not import"),
         ({"debug/a.py": "import weft.stages", "stages.py": "import weft.debug"}, "each other"),
     ],
@@ -49,6 +53,7 @@ def test_what_breaks_the_layers_is_found(tmp_path: Path, files: dict, expected: 
         {"numpy/a.py": "from weft.lax import add", "lax/__init__.py": "from .b import add as add",
          "lax/b.py": "def add(): import llvmlite"},
         {"__init__.py": "from weft.core import hooks\nhooks.set_box(1)"},
+        {"runtime/evaluate.py": "Late('weft.runtime.native')", "runtime/native.py": ""},
         {"linen/a.py": "import weft, weft.numpy as jnp", "numpy/__init__.py": ""},
     ],
 )  # fmt: skip

@@ -136,7 +136,8 @@ class Knob:
             if in_key:
                 _in_key.append(self)
             _globals[name] = self._from_environment()
-            for other in _threads:
+            # none while the knobs below are declared; walking an empty weak set costs as much again
+            for other in _threads if len(_threads) else ():
                 other.values[name] = _globals[name]
                 if in_key:
                     other.values["context_key"] = _intern(other.values)
@@ -599,7 +600,7 @@ traceback = _choice(
 # ------------------------------------------------------------------ where and how things run
 
 backend = _choice(
-    "backend", "interpret native", "interpret",
+    "backend", "interpret native", "native",
     "How staged programs run: by the primitives' NumPy reference, or as native code.",
     in_key=True, env=("WEFT_BACKEND",),
 )

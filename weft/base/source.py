@@ -129,8 +129,8 @@ def _walk(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-_IPYTHON_CELL = re.compile(r"<ipython-input-(\d+)-[0-9a-f]+>$")
-_IPYKERNEL_FILE = re.compile(r"ipykernel_\d+[/\\]\d+\.py$")
+_IPYTHON_CELL = r"<ipython-input-(\d+)-[0-9a-f]+>$"
+_IPYKERNEL_FILE = r"ipykernel_\d+[/\\]\d+\.py$"
 
 
 def display_name(filename: str) -> str:
@@ -139,10 +139,10 @@ def display_name(filename: str) -> str:
     >>> display_name("src/model.py"), display_name("<ipython-input-3-0a1b2c>")
     ('model.py', 'In [3]')
     """
-    cell = _IPYTHON_CELL.match(filename)
+    cell = re.match(_IPYTHON_CELL, filename)
     if cell:
         return f"In [{cell.group(1)}]"
-    if _IPYKERNEL_FILE.search(filename):
+    if re.search(_IPYKERNEL_FILE, filename):
         return _kernel_cell(filename)
     if filename.startswith("<"):
         return filename

@@ -21,8 +21,7 @@ def api_boundary(fun: F) -> F:
     KeyboardInterrupt and the like pass untouched.
     """
 
-    @functools.wraps(fun)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args, **kwargs):  # type: ignore[no-untyped-def]
         try:
             return fun(*args, **kwargs)
         except Exception as error:
@@ -31,6 +30,18 @@ def api_boundary(fun: F) -> F:
             # A bare raise keeps the traceback as it is now: this frame is not added again.
             raise
 
+    # What functools.wraps does, in a fifth of the time: hundreds are wrapped when weft is imported.
+    if type(fun) is FunctionType:
+        wrapped.__module__ = fun.__module__
+        wrapped.__name__ = fun.__name__
+        wrapped.__qualname__ = fun.__qualname__
+        wrapped.__doc__ = fun.__doc__
+        wrapped.__annotations__ = fun.__annotations__
+        if fun.__dict__:
+            wrapped.__dict__.update(fun.__dict__)
+        wrapped.__wrapped__ = fun  # type: ignore[attr-defined]
+    else:
+        functools.update_wrapper(wrapped, fun)
     return cast(F, wrapped)
 
 

@@ -6,16 +6,17 @@ A batch dimension is an integer, or ``None`` for a value that does not depend on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from weft.base.record import Record
 from weft.core.registry import lookup
 
 not_mapped = None
 
 
-class AxisData(NamedTuple):
+class AxisData(Record):
     """A mapped axis: its name (None if it has none), its size, the mesh axes it is spread over."""
 
     name: Any

@@ -193,7 +193,7 @@ printer: Any = _plain
 
 
 def set_printer(function: Any) -> None:
-    """Say how programs are printed (``core.printing`` does)."""
+    """Say how programs are printed: as ``core.printing`` does, once it is needed."""
     global printer
     printer = function
 

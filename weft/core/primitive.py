@@ -45,8 +45,12 @@ class Primitive:
     ref: Any = None
     transpose: Any = None
     batch: Any = None
-    form: str | None = None  # what the compiler may do with it: map, move, reduce, iota
+    # what the compiler may do with it: map, move, reduce, iota, element, update, expand
+    form: str | None = None
     lower: Any = None
+    lower_parts: Any = None  # the same, where an element is several scalars: complex, keys
+    element: Any = None  # the value at an index, as a generator of the operands that it needs
+    widens = True  # whether narrow floats are given to ``lower`` as float32
     costly = False  # whether computing an element again costs more than reading it from memory
     decompose: Any = None
     stage: Any = None
@@ -83,8 +87,8 @@ class Primitive:
         """The closed program that the primitive merely calls, or None."""
         return None
 
-    def fuses(self, params: dict[str, Any]) -> bool:
-        """Whether the compiler may use the form, with these parameters."""
+    def fuses(self, params: dict[str, Any], ins: Any) -> bool:
+        """Whether the compiler may use the form, with these parameters and types of operands."""
         return self.form is not None
 
     def evaluate(self, args: Any, params: dict[str, Any]) -> Any:

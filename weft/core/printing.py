@@ -11,11 +11,12 @@ import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft.base import knobs, source
+from weft.base.record import Record
 from weft.base.text import (
     Doc,
     brk,
@@ -28,7 +29,6 @@ from weft.base.text import (
     text,
     type_annotation,
 )
-from weft.core import jaxpr as programs
 
 Params = dict[str, Any]
 
@@ -36,7 +36,7 @@ Params = dict[str, Any]
 _INLINE_EQNS = 10
 
 
-class Settings(NamedTuple):
+class Settings(Record):
     """What to show."""
 
     print_shapes: bool = True
@@ -455,6 +455,3 @@ def jaxpr_to_text(
     color = _on_terminal() if use_color is None else use_color
     text_ = doc.format(width, use_color=color, annotation_prefix=annotation_prefix)
     return text_ if _is_program(thing) else text_.rstrip()
-
-
-programs.set_printer(jaxpr_to_text)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft import numpy as jnp
 from weft.base import source
+from weft.base.record import Record
 from weft.core.ad import filled
 from weft.core.avals import ShapedArray
 from weft.core.effects import Effect
@@ -214,7 +215,7 @@ _next_code = itertools.count(1).__next__
 # --- making and joining ---------------------------------------------------------------------------
 
 
-class Found(NamedTuple):
+class Found(Record):
     """A failure to look for: its kind, its numbers, and how to make an exception of them."""
 
     effect: ErrorEffect

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft import dtypes
 from weft import numpy as jnp
 from weft.base.functional import split_list
+from weft.base.record import Record
 from weft.control.cond import cond_p
 from weft.control.custom_jvp import custom_jvp_call_p
 from weft.control.custom_rules import named
@@ -224,7 +225,7 @@ def _check_scatter(trace: CheckTrace, primitive: Any, args: Any, params: Any) ->
 # --- programs -------------------------------------------------------------------------------------
 
 
-class Checked(NamedTuple):
+class Checked(Record):
     """A program that returns the values of its errors, then its results."""
 
     program: ClosedJaxpr

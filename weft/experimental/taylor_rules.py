@@ -13,6 +13,7 @@ from weft import dtypes, lax
 from weft import numpy as jnp
 from weft.base.functional import safe_zip, split_list
 from weft.control.jit import jit_params
+from weft.control.remat import remat_p
 from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from weft.core.registry import lookup, primitives
 from weft.core.staging import stage
@@ -365,7 +366,7 @@ def _jit(primitive: Any, primals: Any, series: Any, params: Any) -> tuple[Any, A
     return _unpacked(primitive.bind(*args, **jit_params(program, params)), out_moving, order)
 
 
-@_rule("remat2")
+@_rule(remat_p.name)
 def _remat(primitive: Any, primals: Any, series: Any, params: Any) -> tuple[Any, Any]:
     order, moving = len(series[0]), _moving(series)
     program, out_moving = _program(close(params["jaxpr"]), order, moving)

@@ -1,5 +1,8 @@
 """Functions over primitives: checked, documented, and nothing hidden in between."""
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from weft.base import lazy as _lazy
 from weft.control.cond import cond_p as cond_p
 from weft.control.reductions import reduce_p as reduce_p
 from weft.control.reductions import reduce_window_p as reduce_window_p
@@ -7,7 +10,6 @@ from weft.control.reductions import select_and_scatter_p as select_and_scatter_p
 from weft.control.scan import scan_p as scan_p
 from weft.control.solves import linear_solve_p as linear_solve_p
 from weft.control.while_loop import while_p as while_p
-from weft.lax import linalg as linalg
 from weft.lax.control_flow import associative_scan as associative_scan
 from weft.lax.control_flow import cond as cond
 from weft.lax.control_flow import map as map
@@ -367,3 +369,8 @@ from weft.prims.window import reduce_window_min_p as reduce_window_min_p
 from weft.prims.window import reduce_window_sum_p as reduce_window_sum_p
 from weft.prims.window import select_and_gather_add_p as select_and_gather_add_p
 from weft.prims.window import select_and_scatter_add_p as select_and_scatter_add_p
+
+if _TYPE_CHECKING:
+    from weft.lax import linalg as linalg
+else:  # what nothing above needs is loaded when it is first looked at
+    __getattr__, __dir__ = _lazy.members(__name__, ("linalg",))

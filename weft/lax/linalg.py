@@ -6,6 +6,7 @@ Matrices are the last two axes; axes before them are a stack. What cannot be dec
 from __future__ import annotations
 
 import enum
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.base.source import stack_level
+from weft.base.traceback import expose
 from weft.core.array import Array
 from weft.core.trace import typeof
 from weft.lax.polar import qdwh
@@ -403,3 +405,6 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
            [1.]], dtype=float32)
     """
     return tridiagonal_solve_p.bind(dl, d, du, b, perturb_singular=perturb_singular)
+
+
+expose(sys.modules[__name__])

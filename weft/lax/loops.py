@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from weft import dtypes
 from weft.api.arguments import argument_names, signature
 from weft.base import errors, knobs, source
 from weft.base.functional import merge_lists, partition_list, weakref_lru_cache
+from weft.base.record import Record
 from weft.base.traceback import api_boundary
 from weft.control.initial_style import (
     forwarded_inputs,
@@ -41,7 +42,7 @@ from weft.tree.keys import keystr
 from weft.tree.treedef import PyTreeDef
 
 
-class Loop(NamedTuple):
+class Loop(Record):
     """A loop as its user sees it, for messages."""
 
     what: str

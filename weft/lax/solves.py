@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft import dtypes
 from weft.api.autodiff import linear_transpose, linearize
 from weft.base.functional import split_list
+from weft.base.record import Record
 from weft.base.traceback import api_boundary
 from weft.control.custom_jvp import custom_jvp
 from weft.control.initial_style import separate_consts, stage_tree_function
@@ -47,7 +48,7 @@ def _check_tree(
 # --- roots ----------------------------------------------------------------------------------------
 
 
-class _Root(NamedTuple):
+class _Root(Record):
     """One thing for each function of a root: itself, its solver, the solver of its tangents."""
 
     f: Any

@@ -1,5 +1,8 @@
 """Functions and initialisers of neural networks: ``weft.nn``."""
 
+import sys as _sys
+
+from weft.base.traceback import expose as _expose
 from weft.nn import initializers as initializers
 from weft.nn.attention import dot_product_attention as dot_product_attention
 from weft.nn.functions import celu as celu
@@ -36,3 +39,5 @@ from weft.numpy import tanh as tanh
 from weft.numpy.exponentials import log_softmax as log_softmax
 from weft.numpy.exponentials import logsumexp as logsumexp
 from weft.numpy.exponentials import softmax as softmax
+
+_expose(_sys.modules[__name__], initializers)

@@ -1,7 +1,8 @@
 """NumPy's functions on arrays of weft, under NumPy's names."""
 
-from weft.numpy import fft as fft
-from weft.numpy import linalg as linalg
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from weft.base import lazy as _lazy
 from weft.numpy.broadcasting import broadcast_arrays as broadcast_arrays
 from weft.numpy.broadcasting import broadcast_shapes as broadcast_shapes
 from weft.numpy.broadcasting import broadcast_to as broadcast_to
@@ -416,3 +417,9 @@ from weft.numpy.windows import blackman as blackman
 from weft.numpy.windows import hamming as hamming
 from weft.numpy.windows import hanning as hanning
 from weft.numpy.windows import kaiser as kaiser
+
+if _TYPE_CHECKING:
+    from weft.numpy import fft as fft
+    from weft.numpy import linalg as linalg
+else:  # what nothing above needs is loaded when it is first looked at
+    __getattr__, __dir__ = _lazy.members(__name__, ("fft", "linalg"))

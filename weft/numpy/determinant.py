@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft import lax
 from weft.api.jit import jit
+from weft.base.record import Record
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
 from weft.core.trace import typeof
@@ -22,7 +23,7 @@ from weft.prims.linalg.qr import geqrf_p
 from weft.prims.linalg.solve import triangular_solve
 
 
-class SlogdetResult(NamedTuple):
+class SlogdetResult(Record):
     sign: Array
     logabsdet: Array
 

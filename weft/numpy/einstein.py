@@ -6,12 +6,13 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft import dtypes, lax
 from weft.base.functional import is_hashable, lru
+from weft.base.record import Record
 from weft.core.array import Array
 from weft.numpy.broadcasting import full_of
 from weft.numpy.contraction import element_type
@@ -19,7 +20,7 @@ from weft.numpy.promotion import as_array, convert_operand, ensure_arrays, unwra
 from weft.numpy.reductions import refuse_out
 
 
-class Step(NamedTuple):
+class Step(Record):
     """One contraction: positions of operands, names summed, names of operands and result."""
 
     positions: tuple[int, ...]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes, lax
+from weft.base.traceback import expose
 from weft.core.array import Array
 from weft.lax.fft import FftType
 from weft.lax.shape import canonical_axis
@@ -383,3 +385,6 @@ def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Array:
     Array([ 0,  1, -1], dtype=int32)
     """
     return _shifted("ifftshift", x, axes, -1)
+
+
+expose(sys.modules[__name__])

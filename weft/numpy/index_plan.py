@@ -7,12 +7,13 @@ import itertools
 import operator
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft import dtypes, lax
 from weft.base.errors import NonConcreteBooleanIndexError
+from weft.base.record import Record
 from weft.core.array import Array
 from weft.core.trace import Tracer, box, is_tracing, typeof
 from weft.lax.slicing import wrap_negative
@@ -26,7 +27,7 @@ FULL = slice(None)
 Shape = tuple[int, ...]
 
 
-class Entry(NamedTuple):
+class Entry(Record):
     """One component of an index: its kind, the component, and the first axis it consumes."""
 
     kind: int
@@ -34,7 +35,7 @@ class Entry(NamedTuple):
     axis: int
 
 
-class StaticPlan(NamedTuple):
+class StaticPlan(Record):
     """A slice at known bounds, then rev, squeeze and new axes."""
 
     starts: list[int]
@@ -45,7 +46,7 @@ class StaticPlan(NamedTuple):
     new_axes: list[int]
 
 
-class DynamicPlan(NamedTuple):
+class DynamicPlan(Record):
     """A slice of known size at computed starts, then rev, squeeze and new axes."""
 
     starts: list[Any]
@@ -55,7 +56,7 @@ class DynamicPlan(NamedTuple):
     new_axes: list[int]
 
 
-class GatherPlan(NamedTuple):
+class GatherPlan(Record):
     """A gather, then rev and new axes; for updates the same read backwards.
 
     ``result_shape`` has the new axes, ``distinct`` says that no element is met twice, and

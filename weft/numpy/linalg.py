@@ -9,13 +9,16 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+import sys
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft import dtypes, lax
 from weft.api.jit import jit
+from weft.base.record import Record
+from weft.base.traceback import expose
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
 from weft.lax import linear_solve
@@ -64,22 +67,22 @@ __all__ = [
 ]
 
 
-class EighResult(NamedTuple):
+class EighResult(Record):
     eigenvalues: Array
     eigenvectors: Array
 
 
-class EigResult(NamedTuple):
+class EigResult(Record):
     eigenvalues: Array
     eigenvectors: Array
 
 
-class QRResult(NamedTuple):
+class QRResult(Record):
     Q: Array
     R: Array
 
 
-class SVDResult(NamedTuple):
+class SVDResult(Record):
     U: Array
     S: Array
     Vh: Array
@@ -666,3 +669,6 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
             f" {x2.shape}"
         )
     return matrices.cross(x1, x2, axis=axis)
+
+
+expose(sys.modules[__name__])

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
+from weft.base.lazy import Late
 from weft.core.array import Array
 from weft.lax.shape import broadcast_shapes
-from weft.numpy import linalg
 from weft.numpy.broadcasting import choose_where, filled
 from weft.numpy.calculus import convolve
 from weft.numpy.contraction import dot, outer
@@ -31,6 +31,9 @@ from weft.numpy.reductions import all, argmin, prod, sum
 from weft.numpy.ufuncs import add, equal, less, maximum, multiply, subtract, true_divide
 from weft.numpy.unary import absolute, negative, sqrt
 from weft.prims.families import scalar
+
+# of interest to the roots and fits alone
+linalg = Late("weft.numpy.linalg")
 
 
 def _inexact(name: str, *args: Any) -> list[Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from math import prod as _prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft import dtypes, lax
+from weft.base.record import Record
 from weft.core.array import Array
 from weft.core.trace import axis_size, typeof
 from weft.lax.shape import canonical_axis
@@ -108,7 +109,7 @@ def promote_integer_dtype(dtype: Any) -> Any:
 # --- the general reduction ------------------------------------------------------------------------
 
 
-class Reduction(NamedTuple):
+class Reduction(Record):
     """What tells one reduction from another."""
 
     name: str

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft import dtypes, lax
 from weft.base import errors
+from weft.base.record import Record
 from weft.core.array import Array
 from weft.core.trace import Tracer
 from weft.lax.shape import canonical_axis
@@ -167,7 +168,7 @@ def unique(
     return out[0] if len(out) == 1 else tuple(out)
 
 
-class UniqueAllResult(NamedTuple):
+class UniqueAllResult(Record):
     """Distinct values, where they first are, which each element is, how often each occurs."""
 
     values: Any
@@ -176,14 +177,14 @@ class UniqueAllResult(NamedTuple):
     counts: Any
 
 
-class UniqueCountsResult(NamedTuple):
+class UniqueCountsResult(Record):
     """Distinct values, and how often each occurs."""
 
     values: Any
     counts: Any
 
 
-class UniqueInverseResult(NamedTuple):
+class UniqueInverseResult(Record):
     """Distinct values, and which of them each element is."""
 
     values: Any

@@ -1,5 +1,8 @@
 """Random numbers from explicit keys: the same key gives the same numbers, everywhere."""
 
+import sys as _sys
+
+from weft.base.traceback import expose as _expose
 from weft.random.counts import binomial as binomial
 from weft.random.counts import geometric as geometric
 from weft.random.counts import multinomial as multinomial
@@ -48,3 +51,5 @@ from weft.random.vectors import ball as ball
 from weft.random.vectors import dirichlet as dirichlet
 from weft.random.vectors import multivariate_normal as multivariate_normal
 from weft.random.vectors import orthogonal as orthogonal
+
+_expose(_sys.modules[__name__])

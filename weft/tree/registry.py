@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from operator import methodcaller
 from typing import Any, TypeVar
 
+from weft.base.lazy import Late
 from weft.tree.flattening import (
     expand_with_keys,
     flatten_into,
@@ -17,6 +17,9 @@ from weft.tree.flattening import (
 from weft.tree.kinds import custom_kind, dataclass_kind, kind_of, kinds
 from weft.tree.nodes import Kind
 from weft.tree.treedef import PyTreeDef, treedef_of
+
+# a millisecond to import, and of use to those who have dataclasses
+dataclasses = Late("dataclasses")
 
 T = TypeVar("T", bound=type)
 
