@@ -45,7 +45,7 @@ def _met(passes: list[list[Any]], costly: dict[int, Value]) -> tuple[dict[int, i
     first: dict[int, int] = {}
     again: set[int] = set()
     for i, statements in enumerate(passes):
-        stack = [s.value for s in statements]
+        stack = [v for s in statements for v in s.operands]
         seen: set[int] = set()
         while stack:
             value = stack.pop()

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from weft.kernel.kernel import Affine
 from weft.kernel.nodes import (
     BOOL,
     COMPARE,
     FLOAT_ONLY,
     I64,
     INTEGER_ONLY,
+    Parts,
     Value,
     is_float,
     is_integer,
@@ -23,10 +25,11 @@ class Builder:
 
     def __init__(self) -> None:
         self._known: dict[Any, Value] = {}
+        self._places: dict[str, tuple[Value, int]] = {}
 
     def make(self, op: str, args: tuple[Value, ...], dtype: Any, attr: Any = None) -> Value:
         """The value of an operation; the same object for the same operation."""
-        key = (op, tuple(a.number for a in args), dtype, attr)
+        key = (op, args, dtype.num, attr)
         value = self._known.get(key)
         if value is None:
             value = Value(op, args, dtype, attr, len(self._known))
@@ -46,12 +49,85 @@ class Builder:
         return self.const(number, x.dtype)
 
     def load(self, buffer: int, dtype: Any, index: Any = None) -> Value:
-        """An element of an input; ``index`` says which, in terms of the kernel's axes."""
+        """An element of an input; ``index`` says which, in terms of the kernel's axes.
+
+        The part of an index that comes from data becomes an operand, added to the rest.
+        """
+        if index is not None and self.from_data(index):
+            rest, offset, reach = self.apart(index)
+            return self.make("load", (offset,), np.dtype(dtype), (buffer, rest, reach))
         return self.make("load", (), np.dtype(dtype), (buffer, index))
 
     def index(self, axis: Any) -> Value:
         """The position along an axis of the kernel."""
         return self.make("index", (), I64, axis)
+
+    # --- indices from data ------------------------------------------------------------------------
+
+    def place(self, value: Value, extent: int) -> Affine:
+        """A computed position, at least 0 and below ``extent``, as an index like that of an axis.
+
+        It goes by a name of its own, so that movements treat it as any other axis.
+        """
+        if extent <= 1:
+            return Affine()
+        name = f"%{value.number}"
+        self._places[name] = (self.cast(value, I64), extent)
+        return Affine(0, ((name, 1),))
+
+    def fixed(self, number: int) -> Affine:
+        """An index that is the same for all elements."""
+        return Affine(number)
+
+    def from_data(self, index: Affine) -> bool:
+        """Whether an index has a part that is computed."""
+        return any(axis in self._places for axis, _ in index.terms)
+
+    def varies(self, index: Affine) -> bool:
+        """Whether an index has a computed part that is another one for other elements."""
+        return any(a in self._places and self._places[a][0].axes for a, _ in index.terms)
+
+    def apart(self, index: Affine) -> tuple[Affine, Value, tuple[int, int]]:
+        """An index over axes, what is to be added to it, and the range of that."""
+        total, low, high = None, 0, 0
+        rest = []
+        for axis, factor in index.terms:
+            if axis not in self._places:
+                rest.append((axis, factor))
+                continue
+            value, extent = self._places[axis]
+            scaled = value if factor == 1 else self.mul(value, self.const(factor, I64))
+            total = scaled if total is None else self.add(total, scaled)
+            low, high = low + min(0, factor * (extent - 1)), high + max(0, factor * (extent - 1))
+        assert total is not None
+        return Affine(index.const, tuple(rest)), total, (low, high)
+
+    def range_of(self, index: Affine, extents: dict[str, int]) -> tuple[int, int]:
+        """The least and the largest value of an index, for axes of given extents."""
+        low = high = index.const
+        for axis, factor in index.terms:
+            extent = self._places[axis][1] if axis in self._places else extents[axis]
+            reach = factor * max(0, extent - 1)
+            low, high = low + min(reach, 0), high + max(reach, 0)
+        return low, high
+
+    def position(self, index: Affine, dtype: Any = I64) -> Value:
+        """The value of an index, wrapped around to an integer dtype."""
+        dtype = np.dtype(dtype)
+        total = None
+        for axis, factor in index.terms:
+            found = self._places.get(axis)
+            term = self.cast(self.index(axis) if found is None else found[0], dtype)
+            if factor != 1:
+                term = self.mul(term, self.wrapped(factor, dtype))
+            total = term if total is None else self.add(total, term)
+        if total is None:
+            return self.wrapped(index.const, dtype)
+        return self.add(total, self.wrapped(index.const, dtype)) if index.const else total
+
+    def wrapped(self, number: int, dtype: np.dtype) -> Value:
+        """An integer constant, wrapped around."""
+        return self.const(np.array(number, np.int64).astype(dtype), dtype)
 
     # --- arithmetic -------------------------------------------------------------------------------
 
@@ -191,12 +267,21 @@ class Builder:
         self._check("isnan", x)
         return self.make("isnan", (x,), BOOL)
 
-    def select(self, condition: Value, yes: Value, no: Value) -> Value:
+    def select(self, condition: Value, yes: Any, no: Any) -> Any:
         if condition.dtype != BOOL or yes.dtype != no.dtype:
             raise TypeError(f"select of {condition.dtype}, {yes.dtype} and {no.dtype}")
+        if type(yes) is Parts:
+            pairs = zip(yes.parts, no.parts, strict=True)
+            return Parts(yes.dtype, tuple(self.select(condition, a, b) for a, b in pairs))
         if yes is no:
             return yes
+        if condition.op == "const":
+            return yes if condition.attr != b"\0" else no
         return self.make("select", (condition, yes, no), yes.dtype)
+
+    def rarely(self, condition: Value, yes: Value, no: Value) -> Value:
+        """`select` of what few elements need: a backend may look first whether any does."""
+        return self.make("select", (condition, yes, no), yes.dtype, "rare")
 
     def cast(self, x: Value, dtype: Any) -> Value:
         """Conversion by value; a float that does not fit an integer saturates, NaN becomes 0."""

@@ -10,8 +10,11 @@ import numpy as np
 from weft.kernel.nodes import BOOL, Value, is_float, walk
 
 
-def evaluate(roots: Sequence[Value], loads: Callable[[Any], np.ndarray]) -> list[np.ndarray]:
-    """Arrays for ``roots``; ``loads`` gives the array for the attribute of a load or index."""
+def evaluate(roots: Sequence[Value], loads: Callable[..., np.ndarray]) -> list[np.ndarray]:
+    """Arrays for ``roots``; ``loads`` gives the array for the attribute of a load or index.
+
+    A load at a place that comes from data hands over what is added to its index as well.
+    """
     found: dict[int, np.ndarray] = {}
     with np.errstate(all="ignore"):
         for value in walk(roots):
@@ -89,7 +92,7 @@ def _apply(value: Value, args: list[np.ndarray], loads: Any) -> np.ndarray:
     if op == "const":
         return np.frombuffer(value.attr, dtype)[0]
     if op in ("load", "index"):
-        return loads(value.attr)
+        return loads(value.attr, *args)
     if op in _BINARY:
         return _BINARY[op](*args)
     if op in _UNARY:

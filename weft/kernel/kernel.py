@@ -6,12 +6,13 @@ Extents are numbers here; a backend is free to run the grid axis in any order an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.kernel.nodes import Value
+from weft.kernel.nodes import Value, walk
 
 
 class Affine(NamedTuple):
@@ -50,6 +51,28 @@ def affine(const: int, terms: dict[str, int]) -> Affine:
     return Affine(const, tuple(sorted((a, c) for a, c in terms.items() if c)))
 
 
+def linear(index: Sequence[Affine], shape: Sequence[int]) -> Affine:
+    """The element offset of an index into a row-major array."""
+    const, stride = 0, 1
+    terms: dict[str, int] = {}
+    for entry, size in zip(reversed(index), reversed(shape), strict=True):
+        const += entry.const * stride
+        for axis, factor in entry.terms:
+            terms[axis] = terms.get(axis, 0) + factor * stride
+        stride *= size
+    return affine(const, terms)
+
+
+class Within(NamedTuple):
+    """Asked by the rule of a joined array: between which of the points does an index lie?
+
+    The answer is the number of points that are not above it, the same for all elements at hand.
+    """
+
+    entry: Affine
+    points: tuple[int, ...]
+
+
 class Buffer(NamedTuple):
     """Memory that a kernel reads or writes."""
 
@@ -59,11 +82,18 @@ class Buffer(NamedTuple):
 
 
 class Store(NamedTuple):
-    """One element written."""
+    """One element written; ``offset``, in the range of ``reach``, is added to its place."""
 
     buffer: int
     at: Affine
     value: Value
+    offset: Value | None = None
+    reach: tuple[int, int] = (0, 0)
+
+    @property
+    def operands(self) -> list[Value]:
+        """The values that it needs."""
+        return [self.value] if self.offset is None else [self.value, self.offset]
 
 
 class Reduce(NamedTuple):
@@ -75,15 +105,25 @@ class Reduce(NamedTuple):
     dtype: np.dtype
     initial: Any
 
+    @property
+    def operands(self) -> list[Value]:
+        """The values that it needs."""
+        return [self.value]
+
 
 class Loop(NamedTuple):
-    """Iterations of an axis: inner loops, stores and reductions."""
+    """Iterations of an axis: inner loops, stores and reductions.
+
+    A loop may be a piece of a longer axis: ``whole`` names the axis that counts the pieces, each
+    of ``extent`` iterations, and says how many there are in all; the last piece is what is left.
+    """
 
     axis: str
     extent: int
     body: list[Any]
     carries: tuple[int, ...] = ()  # reductions inside that go on from iteration to iteration
     lanes: bool = False  # neighbouring iterations run side by side, loops inside one by one
+    whole: tuple[str, int] | None = None
 
 
 class Kernel(NamedTuple):
@@ -93,6 +133,7 @@ class Kernel(NamedTuple):
     buffers: list[Buffer]
     grid: tuple[str, int] | None
     body: list[Any]
+    axes: tuple[tuple[str, int], ...] = ()  # what the grid counts, the last fastest, if several
 
 
 def statements(body: list[Any]) -> Iterator[Any]:
@@ -109,34 +150,69 @@ def show(kernel: Kernel) -> str:
     for i, b in enumerate(kernel.buffers):
         lines.append(f"    {b.role} b{i}: {b.dtype.name}[{b.size}]")
     grid = "" if kernel.grid is None else f" grid {kernel.grid[0]} < {kernel.grid[1]}"
+    if kernel.axes:
+        grid += " of " + ", ".join(f"{axis} < {extent}" for axis, extent in kernel.axes)
     lines.append(f"){grid}:")
-    _show(kernel.body, lines, 1)
+    _Text(kernel, lines).body(kernel.body, 1, set())
     return "\n".join(lines)
 
 
-def _show(body: list[Any], lines: list[str], depth: int) -> None:
-    pad = "    " * depth
-    for s in body:
-        if isinstance(s, Loop):
-            lines.append(f"{pad}for {s.axis} < {s.extent}{' in lanes' if s.lanes else ''}:")
-            _show(s.body, lines, depth + 1)
-        elif isinstance(s, Store):
-            lines.append(f"{pad}b{s.buffer}[{s.at}] = {expression(s.value)}")
-        else:
-            lines.append(f"{pad}s{s.symbol} {s.op}= {expression(s.value)}")
+# Operations that are written as one expression, at most.
+_INLINE = 3
+_LEAVES = frozenset("const index acc".split())
 
 
-def expression(value: Value, depth: int = 6) -> str:
-    """A value as nested text, cut off below a depth."""
-    if value.op == "const":
-        return str(np.frombuffer(value.attr, value.dtype)[0])
-    if value.op == "load":
-        return f"b{value.attr[0]}[{value.attr[1]}]"
-    if value.op == "index":
-        return str(value.attr)
-    if value.op == "acc":
-        return f"s{value.attr}"
-    if depth == 0:
-        return "..."
-    inner = ", ".join(expression(a, depth - 1) for a in value.args)
-    return f"{value.op}({inner})"
+class _Text:
+    """The statements of a kernel as lines; values used twice and long ones have names."""
+
+    def __init__(self, kernel: Kernel, lines: list[str]) -> None:
+        self.lines = lines
+        self.names: dict[int, str] = {}
+        roots = [v for s in statements(kernel.body) if not isinstance(s, Loop) for v in s.operands]
+        uses = Counter(a.number for v in walk(roots) for a in v.args)
+        uses.update(v.number for v in roots)
+        size: dict[int, int] = {}
+        whole = {v.number for v in roots}
+        for v in walk(roots):
+            if v.op in _LEAVES or (v.op == "load" and not v.args):
+                size[v.number] = 0
+                continue
+            size[v.number] = 1 + sum(size[a.number] for a in v.args)
+            long = size[v.number] > _INLINE and v.number not in whole
+            if uses[v.number] > 1 or long:
+                self.names[v.number] = f"v{len(self.names)}"
+                size[v.number] = 0
+
+    def body(self, body: list[Any], depth: int, known: set[int]) -> None:
+        pad = "    " * depth
+        for s in body:
+            if isinstance(s, Loop):
+                piece = "" if s.whole is None else f" of {s.whole[1]} by {s.whole[0]}"
+                lanes = " in lanes" if s.lanes else ""
+                self.lines.append(f"{pad}for {s.axis} < {s.extent}{piece}{lanes}:")
+                self.body(s.body, depth + 1, set(known))
+                continue
+            for v in walk(s.operands):
+                if v.number in self.names and v.number not in known:
+                    known.add(v.number)
+                    self.lines.append(f"{pad}{self.names[v.number]} = {self.operation(v)}")
+            if isinstance(s, Store):
+                place = str(s.at) if s.offset is None else f"{s.at} + {self.value(s.offset)}"
+                self.lines.append(f"{pad}b{s.buffer}[{place}] = {self.value(s.value)}")
+            else:
+                self.lines.append(f"{pad}s{s.symbol} {s.op}= {self.value(s.value)}")
+
+    def value(self, v: Value) -> str:
+        return self.names.get(v.number) or self.operation(v)
+
+    def operation(self, v: Value) -> str:
+        if v.op == "const":
+            return str(np.frombuffer(v.attr, v.dtype)[0])
+        if v.op == "load":
+            return f"b{v.attr[0]}[{' + '.join([str(v.attr[1]), *map(self.value, v.args)])}]"
+        if v.op == "index":
+            return str(v.attr)
+        if v.op == "acc":
+            return f"s{v.attr}"
+        name = f"{v.op}.{v.dtype.name}" if v.op in ("cast", "bitcast") else v.op
+        return f"{name}({', '.join(map(self.value, v.args))})"

@@ -221,8 +221,8 @@ def _reduce_double(k: Builder, x: Value) -> tuple[Pair, Value]:
     far, m = _reduce_far(k, x)
     beyond = k.ge(k.abs(x), k.like(x, FAR))
     nan = k.sub(x, x)  # of infinity; 0 of everything else
-    high = k.select(beyond, k.add(far.high, nan), near.high)
-    return Pair(high, k.select(beyond, far.low, near.low)), k.select(beyond, m, n)
+    high = k.rarely(beyond, k.add(far.high, nan), near.high)
+    return Pair(high, k.rarely(beyond, far.low, near.low)), k.rarely(beyond, m, n)
 
 
 # --- both -----------------------------------------------------------------------------------------

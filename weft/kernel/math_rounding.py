@@ -6,7 +6,7 @@ import math
 
 from weft.kernel.build import Builder
 from weft.kernel.math_parts import where, width
-from weft.kernel.nodes import F32, F64, Value
+from weft.kernel.nodes import F32, F64, NARROW, Value
 
 
 def rem(k: Builder, x: Value, y: Value) -> Value:
@@ -50,8 +50,23 @@ def sign(k: Builder, x: Value) -> Value:
     return k.select(nonzero, k.copysign(k.like(x, 1.0), x), x)
 
 
+def _next_narrow(k: Builder, x: Value, y: Value) -> Value:
+    """Compared in float32, moved in the bits."""
+    a, b = k.cast(x, F32), k.cast(y, F32)
+    bits, towards = k.bitcast(x, "int16"), k.bitcast(y, "int16")
+    one, zero = k.like(bits, 1), k.like(a, 0.0)
+    outwards = k.eq(k.lt(a, b), k.gt(a, zero))
+    moved = k.select(outwards, k.add(bits, one), k.sub(bits, one))
+    smallest = k.or_(one, k.and_(towards, k.like(bits, -(1 << 15))))
+    out = k.select(k.eq(a, zero), smallest, moved)
+    out = k.bitcast(k.select(k.eq(a, b), towards, out), x.dtype)
+    return where(k, k.or_(k.isnan(a), k.isnan(b)), math.nan, out)
+
+
 def nextafter(k: Builder, x: Value, y: Value) -> Value:
     """The next number from x towards y."""
+    if x.dtype in NARROW:
+        return _next_narrow(k, x, y)
     integer = width(x).integer
     bits, one, zero = k.bitcast(x, integer), k.const(1, integer), k.like(x, 0.0)
     outwards = k.eq(k.lt(x, y), k.gt(x, zero))

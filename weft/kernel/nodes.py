@@ -7,7 +7,8 @@ two ``uint32`` values is an unsigned comparison.
 
 from __future__ import annotations
 
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,11 +36,12 @@ INTEGER_ONLY = frozenset("shl lshr ashr popcount clz mulhi".split())
 class Value:
     """One operation on scalars; equal operations are one object within a builder."""
 
-    __slots__ = ("args", "attr", "dtype", "number", "op")
+    __slots__ = ("args", "attr", "axes", "dtype", "number", "op")
 
     def __init__(
         self, op: str, args: tuple[Value, ...], dtype: np.dtype, attr: Any, number: int
     ) -> None:
+        self.axes = _axes(op, args, attr)  # those it varies along
         self.op = op
         self.args = args
         self.dtype = dtype
@@ -50,6 +52,43 @@ class Value:
         inputs = ", ".join(f"%{a.number}" for a in self.args)
         attr = "" if self.attr is None else f" [{self.attr}]"
         return f"%{self.number}:{self.dtype.name} = {self.op}({inputs}){attr}"
+
+
+REDUCED = "acc"  # stands among the axes of a value for the results of reductions
+_NOWHERE: frozenset[str] = frozenset()
+
+
+def _axes(op: str, args: tuple[Value, ...], attr: Any) -> frozenset[str]:
+    if not args:
+        if op == "index":
+            return frozenset([attr])
+        if op == "load":
+            return frozenset([axis for axis, _ in getattr(attr[1], "terms", ())])
+        return frozenset([REDUCED]) if op == "acc" else _NOWHERE
+    first = args[0].axes
+    for a in args[1:]:
+        if not a.axes <= first:
+            first = first | a.axes
+    if op == "load":
+        first = first.union(axis for axis, _ in attr[1].terms)
+    return first
+
+
+class Parts(NamedTuple):
+    """An element that is several scalars in memory: a complex number, a random key."""
+
+    dtype: Any
+    parts: tuple[Value, ...]
+
+
+def layout(dtype: Any) -> tuple[np.dtype, int]:
+    """The scalars that an element of a dtype is made of, and how many they are."""
+    physical = getattr(dtype, "physical_dtype", None)
+    if physical is not None:
+        return physical, prod(dtype.physical_shape)
+    if dtype.kind == "c":
+        return (F32 if dtype.itemsize == 8 else F64), 2
+    return dtype, 1
 
 
 def walk(roots: Any) -> list[Value]:

@@ -6,6 +6,7 @@ of ours becomes an error that names the statement.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ class _Check:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.axes: dict[str, int] = {}
+        self.whole: dict[str, tuple[str, int, int]] = {}  # pieces: outer axis, extent, in all
         self.complete: dict[int, np.dtype] = {}
         self.symbols: set[int] = set()
         self.operations: set[int] = set()  # numbers of those already found right
@@ -61,8 +63,17 @@ class _Check:
             if b.role not in ROLES or b.size < 0:
                 self.fail(f"buffer b{i} has role {b.role!r} and {b.size} elements")
         if self.kernel.grid is not None:
-            self.open(*self.kernel.grid)
+            self.grid(*self.kernel.grid)
         self.block(self.kernel.body)
+
+    def grid(self, axis: str, extent: int) -> None:
+        if not self.kernel.axes:
+            self.open(axis, extent)
+            return
+        for name, n in self.kernel.axes:
+            self.open(name, n)
+        if prod(n for _, n in self.kernel.axes) != extent:
+            self.fail(f"its grid of {extent} does not count {self.kernel.axes}")
 
     def open(self, axis: str, extent: int) -> None:
         if axis in self.axes:
@@ -88,11 +99,20 @@ class _Check:
 
     def loop(self, s: Loop) -> None:
         self.open(s.axis, s.extent)
+        if s.whole is not None:
+            self.piece(s, *s.whole)
         self.block(s.body)
+        self.whole.pop(s.axis, None)
         del self.axes[s.axis]
         for symbol in s.carries:
             if symbol not in self.complete:
                 self.fail(f"the loop over {s.axis} carries s{symbol}, which nothing in it reduces")
+
+    def piece(self, s: Loop, outer: str, total: int) -> None:
+        count = self.axes.get(outer)
+        if count is None or s.extent < 1 or count != -(-total // s.extent):
+            self.fail(f"axis {s.axis} is a piece of {total} iterations counted by {outer}")
+        self.whole[s.axis] = (outer, s.extent, total)
 
     def store(self, s: Store) -> None:
         buffer = self.buffer(s.buffer)
@@ -100,8 +120,12 @@ class _Check:
             self.fail(f"it writes b{s.buffer}, which it may only read")
         if s.value.dtype != buffer.dtype:
             self.fail(f"b{s.buffer} of {buffer.dtype} is given {s.value.dtype}")
-        self.bounds(s.buffer, s.at)
+        self.bounds(s.buffer, s.at, s.reach)
         self.value(s.value)
+        if s.offset is not None:
+            self.value(s.offset)
+            if s.offset.dtype != I64:
+                self.fail(f"b{s.buffer} is written at an offset of {s.offset.dtype}")
 
     def reduce(self, s: Reduce) -> None:
         if s.symbol in self.symbols:
@@ -118,13 +142,25 @@ class _Check:
             self.fail(f"b{i} is not among its {len(self.kernel.buffers)} buffers")
         return self.kernel.buffers[i]
 
-    def bounds(self, i: int, index: Any) -> None:
-        """The range of an affine index lies in its buffer, unless a loop around it is empty."""
+    def bounds(self, i: int, index: Any, reach: tuple[int, int] = (0, 0)) -> None:
+        """The range of an affine index lies in its buffer, unless a loop around it is empty.
+
+        ``reach`` is the range of what is added to it from data.
+        """
         if not isinstance(index, Affine):
             self.fail(f"b{i} is indexed by {index!r}")
-        low = high = index.const
-        for axis, factor in index.terms:
-            extent = self.axes.get(axis)
+        low, high = index.const + reach[0], index.const + reach[1]
+        terms = dict(index.terms)
+        for axis, (outer, extent, total) in self.whole.items():
+            # pieces side by side reach no further than what they are pieces of
+            factor, step = terms.get(axis, 0), terms.get(outer, 0)
+            if factor == 0 or step * (1 if factor > 0 else -1) < abs(factor) * extent:
+                continue
+            del terms[axis]
+            terms[outer] = step - factor * extent
+            low, high = low + min(factor * (total - 1), 0), high + max(factor * (total - 1), 0)
+        for axis, factor in terms.items():
+            extent = self.axes.get(axis) if factor else 1
             if extent is None:
                 self.fail(f"b{i}[{index}] uses {axis}, over which no loop runs")
             else:
@@ -138,20 +174,23 @@ class _Check:
         for v in walk([root]):
             if v.number in self.operations:
                 continue
-            problem = self.leaf(v) if not v.args else operation_problem(v)
+            leaf = not v.args or v.op == "load"
+            problem = self.leaf(v) if leaf else operation_problem(v)
             if problem:
                 self.fail(f"{problem}, in {v!r}")
-            if v.args:
+            if not leaf:
                 self.operations.add(v.number)
 
     def leaf(self, v: Value) -> str | None:
-        """What is wrong with a value without operands."""
+        """What is wrong with a load, or a value without operands."""
         if v.op == "const":
             sized = isinstance(v.attr, bytes) and len(v.attr) == v.dtype.itemsize
             return None if sized else f"a constant of {v.dtype} is {v.attr!r}"
         if v.op == "load":
             buffer = self.buffer(v.attr[0])
             self.bounds(*v.attr)
+            if v.args and (len(v.args) != 1 or v.args[0].dtype != I64 or len(v.attr) != 3):
+                return f"b{v.attr[0]} is read at an offset that is no int64"
             return None if buffer.dtype == v.dtype else f"{v.dtype} loaded from {buffer.dtype}"
         if v.op == "index":
             return None if v.attr in self.axes and v.dtype == I64 else f"no axis {v.attr} is open"

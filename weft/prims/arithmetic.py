@@ -14,7 +14,6 @@ from weft.core.batching import AxisData, match_axis
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
-from weft.kernel import math
 from weft.prims import complex_reference
 from weft.prims.bits import and_p as and_p
 from weft.prims.bits import not_p as not_p
@@ -40,7 +39,11 @@ from weft.prims.families import (
     append_axes,
     broadcast_shapes,
     broadcast_to,
+    computed,
     const,
+    in_parts,
+    kernel_complex,
+    kernel_math,
     kind_of,
     lowered,
     transpose_unary,
@@ -90,6 +93,7 @@ class AddAny(Elementwise):
     accepts = ANY
     ref = widened(np.add)
     lower = lowered("add")
+    lower_parts = in_parts("add")
     linear = True
 
     def transpose(self, ct: Any, x: Any, y: Any) -> list[Any]:
@@ -102,6 +106,7 @@ class Add(Elementwise):
     name, accepts = "add", NUMBER
     ref = _integers_wrap(np.add)
     lower = lowered("add")
+    lower_parts = in_parts("add")
 
     def jvp(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
         (x, y), (dx, dy) = primals, tangents
@@ -125,6 +130,7 @@ class Sub(Elementwise):
     name, accepts = "sub", NUMBER
     ref = _integers_wrap(np.subtract)
     lower = lowered("sub")
+    lower_parts = in_parts("sub")
 
     def jvp(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
         (x, y), (dx, dy) = primals, tangents
@@ -148,6 +154,7 @@ class Neg(Elementwise):
     name, accepts = "neg", NUMBER
     ref = _integers_wrap(np.negative)
     lower = lowered("neg")
+    lower_parts = in_parts("neg")
     linear = True
     transpose = transpose_unary(lambda self, ct, x: _negated(ct))
 
@@ -163,6 +170,7 @@ class Mul(Elementwise):
     """Elementwise product, in the operands' dtype or in ``out_dtype``."""
 
     name, accepts, result = "mul", NUMBER, staticmethod(_product_dtype)
+    lower_parts = in_parts("mul")
 
     @staticmethod
     def ref(x: np.ndarray, y: np.ndarray, *, out_dtype: Any = None) -> np.ndarray:
@@ -229,6 +237,7 @@ class Div(Elementwise):
 
     name, accepts = "div", NUMBER
     ref = widened(_divide)
+    lower_parts = in_parts("div")
 
     def d0(self, g: Any, out: Any, x: Any, y: Any) -> Any:
         return div(g, y)
@@ -281,7 +290,7 @@ class Rem(Elementwise):
 
     def lower(self, k: Any, x: Any, y: Any) -> Any:
         if x.dtype.kind == "f":
-            return math.rem(k, x, y)
+            return kernel_math.rem(k, x, y)
         safe, zero, overflow = _safe_divisor(k, x, y)
         rest = k.select(overflow, k.like(x, 0), k.rem(x, safe))
         return k.select(zero, x, rest)
@@ -299,6 +308,7 @@ class MulHi(NonDifferentiable):
 
     name, accepts = "mulhi", INTEGER
     ref = staticmethod(_high_product)
+    lower = lowered("mulhi")
 
 
 class Square(Elementwise):
@@ -307,6 +317,7 @@ class Square(Elementwise):
     name, accepts = "square", NUMBER
     ref = widened(complex_reference.square)
     holes = {"transpose": "not linear"}
+    lower_parts = in_parts("square")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, mul(const(x, 2), x))
@@ -336,6 +347,9 @@ class IntegerPow(Elementwise):
 
     name, accepts = "integer_pow", NUMBER
     holes = {"transpose": "not linear"}
+
+    def lower_parts(self, k: Any, x: Any, *, y: int) -> Any:
+        return kernel_complex.integer_pow(k, x, y=y)
 
     def shape(self, x: Any, *, y: int) -> ShapedArray:
         if y < 0 and kind_of(x.dtype) & (INTEGER | BOOL):
@@ -387,6 +401,7 @@ class Sign(NonDifferentiable):
 
     name, accepts = "sign", NUMBER
     ref = widened(_sign)
+    lower_parts = in_parts("sign")
 
     def lower(self, k: Any, x: Any) -> Any:
         zero = k.like(x, 0)
@@ -402,6 +417,7 @@ class Abs(Elementwise):
     name, accepts, result = "abs", INT | FLOAT | COMPLEX, staticmethod(real_dtype)
     ref = widened(np.abs)
     lower = lowered("abs")
+    lower_parts = in_parts("absolute")
     holes = {"transpose": "not linear"}
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
@@ -469,6 +485,7 @@ class NextAfter(Elementwise):
     """The next representable number towards the second operand."""
 
     name, accepts = "nextafter", FLOAT
+    lower, widens = computed("nextafter"), False
     holes = {"jvp": "not differentiable", "transpose": "not linear"}
 
     @staticmethod
@@ -552,6 +569,7 @@ class Eq(Comparison):
     name, accepts = "eq", ANY | EXTENDED
     ref = staticmethod(operator.eq)  # unlike np.equal, knows the opaque elements of keys
     lower = lowered("eq")
+    lower_parts = in_parts("eq")
 
 
 class Ne(Comparison):
@@ -560,6 +578,7 @@ class Ne(Comparison):
     name, accepts = "ne", ANY | EXTENDED
     ref = staticmethod(operator.ne)
     lower = lowered("ne")
+    lower_parts = in_parts("ne")
 
 
 class Ge(Comparison):
@@ -602,6 +621,7 @@ class Real(Elementwise):
 
     name, accepts, result = "real", COMPLEX, staticmethod(real_dtype)
     ref = staticmethod(np.real)
+    lower_parts = in_parts("real")
     linear = True
     transpose = transpose_unary(lambda self, ct, x: _joined(ct, const(ct, 0)))
 
@@ -611,6 +631,7 @@ class Imag(Elementwise):
 
     name, accepts, result = "imag", COMPLEX, staticmethod(real_dtype)
     ref = staticmethod(np.imag)
+    lower_parts = in_parts("imag")
     linear = True
     transpose = transpose_unary(lambda self, ct, x: _joined(const(ct, 0), _negated(ct)))
 
@@ -627,6 +648,7 @@ class Complex(Elementwise):
 
     name, accepts, result = "complex", FLOAT, staticmethod(complex_dtype)
     ref = staticmethod(_join_parts)
+    lower_parts = in_parts("joined")
     linear = True
 
     def shape(self, x: Any, y: Any) -> ShapedArray:
@@ -647,6 +669,7 @@ class Conj(Elementwise):
     """Complex conjugate; a real operand becomes complex."""
 
     name, accepts, result = "conj", FLOAT | COMPLEX, staticmethod(complex_dtype)
+    lower_parts = in_parts("conj")
     linear = True
 
     @staticmethod
@@ -676,6 +699,8 @@ class SelectN(Primitive):
         for i, case in enumerate(cases[1:], 1):
             result = k.select(k.ge(which, k.like(which, i)), case, result)
         return result
+
+    lower_parts = lower
 
     def shape(self, which: Any, *cases: Any) -> ShapedArray:
         if not cases:
@@ -808,6 +833,8 @@ class StopGradient(LinearUnary):
 
     def lower(self, k: Any, x: Any) -> Any:
         return x
+
+    lower_parts = lower
 
     holes = {"transpose": "its tangent is zero"}
 

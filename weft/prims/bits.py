@@ -85,6 +85,10 @@ def _shift(x: np.ndarray, y: np.ndarray, by: Any, beyond: Any) -> np.ndarray:
 
 def _shift_amount(k: Any, x: Any, y: Any) -> tuple[Any, Any]:
     """Whether an amount lies within the width, and the amount made safe."""
+    if y.op == "const":
+        amount = int(np.frombuffer(y.attr, y.dtype)[0])
+        inside = 0 <= amount < 8 * x.dtype.itemsize
+        return k.const(inside, np.bool_), y if inside else k.like(y, 0)
     unsigned = k.bitcast(y, f"u{y.dtype.itemsize}")
     inside = k.lt(unsigned, k.like(unsigned, 8 * x.dtype.itemsize))
     return inside, k.select(inside, y, k.like(y, 0))

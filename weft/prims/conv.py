@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft.base.functional import lru
+from weft.base.record import Record
 from weft.core.ad import Zero, is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
@@ -24,7 +25,7 @@ Dims = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
 
 
-class ConvDimensionNumbers(NamedTuple):
+class ConvDimensionNumbers(Record):
     """Where the dimensions of a convolution are.
 
     ``lhs_spec`` and ``out_spec`` are (batch, feature, spatial dimensions...), ``rhs_spec`` is

@@ -13,7 +13,7 @@ from weft.core.batching import AxisData, moveaxis
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.prims.arithmetic import is_inexact
-from weft.prims.families import BOOL, COMPLEX, EXTENDED, FLOAT, INTEGER, kind_of
+from weft.prims.families import BOOL, COMPLEX, EXTENDED, FLOAT, INTEGER, kernel_complex, kind_of
 
 
 def convert_values(x: np.ndarray, dtype: Any) -> np.ndarray:
@@ -51,6 +51,9 @@ class ConvertElementType(Primitive):
     def lower(self, k: Any, x: Any, *, new_dtype: Any, **_: Any) -> Any:
         return k.cast(x, new_dtype)
 
+    def lower_parts(self, k: Any, x: Any, *, new_dtype: Any, **_: Any) -> Any:
+        return kernel_complex.convert(k, x, new_dtype=new_dtype)
+
     def shape(self, x: Any, *, new_dtype: Any, weak_type: bool, sharding: Any) -> ShapedArray:
         if kind_of(x.dtype) == EXTENDED or kind_of(new_dtype) == EXTENDED:
             raise ValueError(f"cannot convert an array of dtype {x.dtype} to {new_dtype}")
@@ -79,7 +82,14 @@ class ConvertElementType(Primitive):
 class BitcastConvertType(Primitive):
     """The same bits read as another dtype."""
 
-    name = "bitcast_convert_type"
+    name, form, widens = "bitcast_convert_type", "map", False
+
+    def lower(self, k: Any, x: Any, *, new_dtype: Any) -> Any:
+        return k.bitcast(x, new_dtype)
+
+    def fuses(self, params: Any, ins: Any) -> bool:
+        return np.dtype(params["new_dtype"]).itemsize == ins[0].dtype.itemsize
+
     holes = {"transpose": "not linear"}
 
     def shape(self, x: Any, *, new_dtype: Any) -> ShapedArray:
@@ -185,6 +195,8 @@ class Copy(Primitive):
 
     def lower(self, k: Any, x: Any) -> Any:
         return x
+
+    lower_parts = lower
 
     def shape(self, x: Any) -> ShapedArray:
         return x

@@ -6,10 +6,11 @@ words ``uint32[..., n]``, any number of them at once.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from weft.base.record import Record
 from weft.prims import threefry
 from weft.prims.threefry import PARITY, UINT32, apart, counters
 
@@ -67,7 +68,7 @@ def philox4x32(key: Words, counter: Words) -> Words:
     return [x0, x1, x2, x3]
 
 
-class CounterGenerator(NamedTuple):
+class CounterGenerator(Record):
     """The functions of keys over a hash of ``n_key`` key words and ``n_counter`` counter words."""
 
     hash: Any

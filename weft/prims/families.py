@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.base.lazy import Late
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front, broadcast_axis, moveaxis
@@ -156,7 +157,7 @@ class Elementwise(Primitive):
 
     def __init__(self) -> None:
         super().__init__()
-        if self.lower is not None:
+        if self.lower is not None or self.lower_parts is not None:
             self.form = "map"
 
     def shape(self, *avals: Any, **params: Any) -> ShapedArray:
@@ -293,13 +294,39 @@ def lowered(name: str) -> Any:
     return lower
 
 
-def computed(function: Any) -> Any:
-    """A lowering that is a function of the kernel's mathematics, ``function(k, *operands)``."""
+# What the rules for the compiler are written with, loaded when something is compiled.
+kernels = Late("weft.kernel.kernel")
+kernel_math = Late("weft.kernel.math")
+kernel_complex = Late("weft.kernel.math_complex")
+kernel_random = Late("weft.kernel.math_random")
+kernel_elements = Late("weft.kernel.elements")
+
+
+def computed(function: str) -> Any:
+    """A lowering that is a function of the kernel's mathematics, of this name."""
 
     def lower(self: Any, k: Any, *operands: Any, **params: Any) -> Any:
-        return function(k, *operands)
+        return getattr(kernel_math, function)(k, *operands)
 
     return lower
+
+
+def in_parts(function: str) -> Any:
+    """A lowering of complex numbers, by a function of the kernel's mathematics of this name."""
+
+    def lower_parts(self: Any, k: Any, *operands: Any, **params: Any) -> Any:
+        return getattr(kernel_complex, function)(k, *operands)
+
+    return lower_parts
+
+
+def element_rule(module: Any, name: str) -> Any:
+    """The rule of this name in a module of the kernel room, for one element of a result."""
+
+    def element(self: Any, *args: Any, **params: Any) -> Any:
+        return getattr(module, name)(*args, **params)
+
+    return element
 
 
 # --- references in NumPy --------------------------------------------------------------------------

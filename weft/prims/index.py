@@ -32,7 +32,7 @@ from weft.prims.arithmetic import (
     select_n,
     sub_p,
 )
-from weft.prims.families import scalar
+from weft.prims.families import element_rule, kernel_elements, scalar
 from weft.prims.index_dims import (
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -58,7 +58,8 @@ PROMISE_IN_BOUNDS = GatherScatterMode.PROMISE_IN_BOUNDS
 class Gather(Primitive):
     """One window of the operand for each index vector."""
 
-    name = "gather"
+    name, form = "gather", "element"
+    element = element_rule(kernel_elements, "gather")
 
     def shape(
         self, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Shape, **_: Any

@@ -5,12 +5,13 @@ import enum
 import functools
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from weft.base.record import Record
 
 Shape = tuple[int, ...]
 
 
-class GatherDimensionNumbers(NamedTuple):
+class GatherDimensionNumbers(Record):
     """How the axes of operand, indices and result of a gather correspond.
 
     The last axis of the indices holds the index vector; entry ``k`` of that vector is a
@@ -28,7 +29,7 @@ class GatherDimensionNumbers(NamedTuple):
     start_indices_batching_dims: tuple[int, ...] = ()
 
 
-class ScatterDimensionNumbers(NamedTuple):
+class ScatterDimensionNumbers(Record):
     """How the axes of operand, indices and updates of a scatter correspond.
 
     The mirror image of :class:`GatherDimensionNumbers`: ``update_window_dims`` are the axes

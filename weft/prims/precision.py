@@ -4,12 +4,13 @@ accept, and what an algorithm means for the dtypes of operands and accumulator."
 from __future__ import annotations
 
 import enum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft import dtypes
 from weft.base import knobs
+from weft.base.record import Record
 
 
 class Precision(enum.Enum):
@@ -49,7 +50,7 @@ _by_name: dict[Any, Precision] = {
 }
 
 
-class DotAlgorithm(NamedTuple):
+class DotAlgorithm(Record):
     """A product spelled out: dtypes that operands are read in, and the dtype that sums are kept in.
 
     The counts say into how many parts operands are split and how many products of parts are

@@ -4,11 +4,12 @@ masks over copies of an operand; the products themselves are those of ``prims.do
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft.base.functional import lru
+from weft.base.record import Record
 from weft.core.ad import UndefPrimal, is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
@@ -34,7 +35,7 @@ from weft.prims.families import INTEGER, const, kind_of
 from weft.prims.shape import broadcast_in_dim, full, iota, transpose
 
 
-class _RaggedFields(NamedTuple):
+class _RaggedFields(Record):
     dot_dimension_numbers: DimensionNumbers
     lhs_ragged_dimensions: Dims
     rhs_group_dimensions: Dims
@@ -63,7 +64,7 @@ class RaggedDotDimensionNumbers(_RaggedFields):
 FREE, CONTRACTING, BATCH = "free", "contracting", "batch"
 
 
-class _Ragged(NamedTuple):
+class _Ragged(Record):
     """A ragged product taken apart; ``prefix`` are the axes of lhs along which groups differ."""
 
     mode: str

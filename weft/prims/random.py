@@ -9,21 +9,23 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft import dtypes
+from weft.base import knobs
+from weft.base.record import Record
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
 from weft.core.primitive import Primitive
 from weft.prims import bit_generator, threefry
 from weft.prims.counter_hashes import philox2, philox4, threefry4
-from weft.prims.families import align_batched, broadcast_shapes
+from weft.prims.families import align_batched, broadcast_shapes, element_rule, kernel_random
 from weft.prims.threefry import UINT32
 
 
-class PRNGImpl(NamedTuple):
+class PRNGImpl(Record):
     """A generator: the shape of a key's words and functions of NumPy arrays of keys.
 
     ``seed(ints)``, ``split(words, shape)``, ``random_bits(words, bit_width, shape)`` and
@@ -156,7 +158,10 @@ class OnKeys(Primitive):
 class RandomSeed(OnKeys):
     """Keys made from integers."""
 
-    name = "random_seed"
+    name, form = "random_seed", "map"
+
+    def lower_parts(self, k: Any, number: Any, *, impl: PRNGImpl) -> Any:
+        return kernel_random.seed(k, number, key_type(impl))
 
     def shape(self, seeds: Any, *, impl: PRNGImpl) -> ShapedArray:
         if not dtypes.issubdtype(seeds.dtype, np.integer):
@@ -171,7 +176,11 @@ class RandomSeed(OnKeys):
 class RandomSplit(OnKeys):
     """Several new keys for each key."""
 
-    name = "random_split"
+    name, form, costly = "random_split", "element", True
+    element = element_rule(kernel_random, "split")
+
+    def fuses(self, params: Any, ins: Any) -> bool:
+        return knobs.thread.threefry_partitionable
 
     def shape(self, keys: Any, *, shape: tuple[int, ...]) -> ShapedArray:
         self._check(keys)
@@ -186,7 +195,10 @@ class RandomSplit(OnKeys):
 class RandomFoldIn(OnKeys):
     """New keys of keys and integers."""
 
-    name = "random_fold_in"
+    name, form, costly = "random_fold_in", "map", True
+
+    def lower_parts(self, k: Any, key: Any, data: Any) -> Any:
+        return kernel_random.fold_in(k, key, data)
 
     def shape(self, keys: Any, data: Any) -> ShapedArray:
         self._check(keys)
@@ -205,7 +217,11 @@ class RandomFoldIn(OnKeys):
 class RandomBits(OnKeys):
     """An array of random integers for each key."""
 
-    name = "random_bits"
+    name, form, costly = "random_bits", "element", True
+    element = element_rule(kernel_random, "random_bits")
+
+    def fuses(self, params: Any, ins: Any) -> bool:
+        return knobs.thread.threefry_partitionable
 
     def shape(self, keys: Any, *, bit_width: int, shape: tuple[int, ...]) -> ShapedArray:
         self._check(keys)
@@ -221,7 +237,8 @@ class RandomBits(OnKeys):
 class RandomWrap(OnKeys):
     """Keys of given words."""
 
-    name = "random_wrap"
+    name, form = "random_wrap", "element"
+    element = element_rule(kernel_random, "wrap")
 
     def shape(self, words: Any, *, impl: PRNGImpl) -> ShapedArray:
         check_words(words, impl)
@@ -238,7 +255,8 @@ class RandomWrap(OnKeys):
 class RandomUnwrap(OnKeys):
     """The words of keys."""
 
-    name = "random_unwrap"
+    name, form = "random_unwrap", "element"
+    element = element_rule(kernel_random, "unwrap")
 
     def shape(self, keys: Any) -> ShapedArray:
         self._check(keys)
@@ -252,7 +270,10 @@ class RandomUnwrap(OnKeys):
 class RandomClone(OnKeys):
     """The same keys, of which a check for reuse thinks as new ones."""
 
-    name = "random_clone"
+    name, form = "random_clone", "map"
+
+    def lower_parts(self, k: Any, keys: Any) -> Any:
+        return keys
 
     def shape(self, keys: Any) -> ShapedArray:
         return keys

@@ -14,7 +14,7 @@ from weft.core.batching import AxisData
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
-from weft.prims.arithmetic import add_any_p, div, eq, mul
+from weft.prims.arithmetic import add_any_p, div, eq, mul, ne, or_, select_n
 from weft.prims.families import (
     ANY,
     BOOL,
@@ -27,6 +27,7 @@ from weft.prims.families import (
     describe_kinds,
     is_narrow,
     kind_of,
+    scalar,
 )
 
 Axes = tuple[int, ...]
@@ -301,6 +302,29 @@ class ReduceXor(Logical):
 class ArgExtremum(Primitive):
     """The first position of an extremum along one axis; a NaN counts as the extremum."""
 
+    form = "expand"
+    extremum = ""
+
+    def decompose(self, x: Any, *, axes: Axes, index_dtype: Any) -> Any:
+        """The least of the positions at which the extremum is: two passes, both in vectors."""
+        shape = np.shape(x)
+        (axis,) = axes
+        best = lookup(self.extremum).bind(x, axes=axes)
+        kept = tuple([i for i in range(len(shape)) if i != axis])
+        spread = lookup("broadcast_in_dim").bind
+        best = spread(best, shape=shape, broadcast_dimensions=kept, sharding=None)
+        found = eq(x, best)
+        if kind_of(typeof(x).dtype) & FLOAT:
+            found = or_(found, ne(x, x))
+        counting = np.dtype(np.int32 if shape[axis] < 1 << 31 else np.int64)
+        iota, convert = lookup("iota").bind, lookup("convert_element_type").bind
+        at = iota(dtype=counting, shape=shape, dimension=axis, sharding=None)
+        never = spread(
+            scalar(counting, shape[axis]), shape=shape, broadcast_dimensions=(), sharding=None
+        )
+        first = lookup("reduce_min").bind(select_n(found, never, at), axes=axes)
+        return convert(first, new_dtype=np.dtype(index_dtype), weak_type=False, sharding=None)
+
     def shape(self, x: Any, *, axes: Axes, index_dtype: Any) -> ShapedArray:
         (axis,) = axes
         if not 0 <= axis < len(x.shape):
@@ -325,7 +349,7 @@ class ArgExtremum(Primitive):
 class ArgMax(ArgExtremum):
     """The first position of the largest element along an axis."""
 
-    name = "argmax"
+    name, extremum = "argmax", "reduce_max"
     holes = {"transpose": "piecewise constant, so never part of a linear program"}
 
     @staticmethod
@@ -336,7 +360,7 @@ class ArgMax(ArgExtremum):
 class ArgMin(ArgExtremum):
     """The first position of the smallest element along an axis."""
 
-    name = "argmin"
+    name, extremum = "argmin", "reduce_min"
     holes = {"transpose": "piecewise constant, so never part of a linear program"}
 
     @staticmethod

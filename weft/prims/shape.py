@@ -15,9 +15,11 @@ from weft.core.batching import AxisData, at_front, moveaxis
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
-from weft.kernel.kernel import Affine
 from weft.prims.arithmetic import select_n, sub
-from weft.prims.families import const
+from weft.prims.families import const, element_rule, kernel_elements, kernels
+
+# Operands up to which a joined array is compiled into as many loops.
+MOST_JOINED = 8
 
 
 def check_sizes(name: str, shape: Any) -> None:
@@ -97,12 +99,9 @@ class BroadcastInDim(Primitive):
         self, index: Any, x: Any, out: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any
     ) -> Any:
         return tuple(
-            index[d] if n != 1 or shape[d] == 1 else ORIGIN
+            index[d] if n != 1 or shape[d] == 1 else kernels.Affine()
             for n, d in zip(x.shape, broadcast_dimensions, strict=True)
         )
-
-
-ORIGIN = Affine()
 
 
 def reshaped_index(index: Any, out: Any, shape: Any) -> Any:
@@ -110,13 +109,13 @@ def reshaped_index(index: Any, out: Any, shape: Any) -> Any:
     result, i, j = [], 0, 0
     while j < len(shape):
         if shape[j] == 1:
-            result.append(ORIGIN)
+            result.append(kernels.Affine())
             j += 1
             continue
         while i < len(out) and out[i] == 1:
             i += 1
         # dimensions of the result that together make this one
-        size, entry = 1, ORIGIN
+        size, entry = 1, kernels.Affine()
         while i < len(out) and size < shape[j]:
             entry = entry.scaled(out[i], 0).plus(index[i])
             size *= out[i]
@@ -182,7 +181,7 @@ class Reshape(Primitive):
     ) -> Any:
         return reshaped_index(index, out.shape, x.shape)
 
-    def fuses(self, params: Any) -> bool:
+    def fuses(self, params: Any, ins: Any) -> bool:
         return params["dimensions"] is None
 
 
@@ -219,7 +218,7 @@ class Squeeze(Primitive):
 
     def pull(self, index: Any, x: Any, out: Any, *, dimensions: Any) -> Any:
         rest = iter(index)
-        return tuple(ORIGIN if i in dimensions else next(rest) for i in range(x.ndim))
+        return tuple(kernels.Affine() if i in dimensions else next(rest) for i in range(x.ndim))
 
 
 class Transpose(Primitive):
@@ -292,8 +291,12 @@ class Rev(Primitive):
 class Concatenate(Primitive):
     """Arrays joined along a dimension."""
 
-    name = "concatenate"
+    name, form = "concatenate", "element"
     linear = True
+    element = element_rule(kernel_elements, "concatenate")
+
+    def fuses(self, params: Any, ins: Any) -> bool:
+        return len(ins) <= MOST_JOINED
 
     def shape(self, *xs: Any, dimension: int) -> ShapedArray:
         if not xs:
@@ -339,8 +342,9 @@ class Concatenate(Primitive):
 class Split(Primitive):
     """An array cut into pieces along a dimension."""
 
-    name = "split"
+    name, form = "split", "element"
     multiple_results = True
+    element = element_rule(kernel_elements, "split")
 
     def shape(self, x: Any, *, sizes: Any, axis: int) -> list[ShapedArray]:
         if not 0 <= axis < len(x.shape):
@@ -374,8 +378,12 @@ class Split(Primitive):
 class Stack(Primitive):
     """Arrays of one shape joined along a new dimension."""
 
-    name = "stack"
+    name, form = "stack", "element"
     linear = True
+    element = element_rule(kernel_elements, "stack")
+
+    def fuses(self, params: Any, ins: Any) -> bool:
+        return len(ins) <= MOST_JOINED
 
     def shape(self, *xs: Any, axis: int) -> ShapedArray:
         if not xs:
@@ -405,8 +413,9 @@ class Stack(Primitive):
 class Unstack(Primitive):
     """The slices of an array along a dimension."""
 
-    name = "unstack"
+    name, form = "unstack", "element"
     multiple_results = True
+    element = element_rule(kernel_elements, "unstack")
 
     def shape(self, x: Any, *, axis: int) -> list[ShapedArray]:
         if not 0 <= axis < len(x.shape):
@@ -433,7 +442,8 @@ class Unstack(Primitive):
 class Pad(Primitive):
     """An array surrounded (or cropped) and spread with a padding value."""
 
-    name = "pad"
+    name, form = "pad", "element"
+    element = element_rule(kernel_elements, "pad")
 
     def shape(self, x: Any, value: Any, *, padding_config: Any) -> ShapedArray:
         if x.dtype != value.dtype:
@@ -531,8 +541,12 @@ def _sum_all(x: Any) -> Any:
 class Tile(Primitive):
     """An array repeated along each dimension."""
 
-    name = "tile"
+    name, form = "tile", "element"
     linear = True
+    element = element_rule(kernel_elements, "tile")
+
+    def fuses(self, params: Any, ins: Any) -> bool:
+        return prod(params["reps"]) <= MOST_JOINED
 
     def shape(self, x: Any, *, reps: Any) -> ShapedArray:
         if len(reps) != len(x.shape):

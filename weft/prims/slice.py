@@ -12,7 +12,7 @@ from weft.core.ad import Zero, filled, instantiate, is_undef, zeros
 from weft.core.avals import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.prims.families import scalar
+from weft.prims.families import element_rule, kernel_elements, scalar
 from weft.prims.index import CLIP, check_same_dtype, gather_p, scatter_p
 from weft.prims.index_dims import (
     GatherDimensionNumbers,
@@ -88,7 +88,8 @@ class Slice(Primitive):
 class DynamicSlice(Primitive):
     """A box of static size at a start known only when it runs, moved inside where needed."""
 
-    name = "dynamic_slice"
+    name, form = "dynamic_slice", "element"
+    element = element_rule(kernel_elements, "dynamic_slice")
 
     def shape(self, x: Any, *starts: Any, slice_sizes: Shape) -> Any:
         out = dynamic_slice_shape(x.shape, [start.shape for start in starts], slice_sizes)
@@ -126,7 +127,11 @@ class DynamicSlice(Primitive):
 class DynamicUpdateSlice(Primitive):
     """A copy with a box overwritten, at a start known only when it runs."""
 
-    name = "dynamic_update_slice"
+    name, form = "dynamic_update_slice", "update"
+
+    def target(self, k: Any, index: Any, starts: Any, ins: Any) -> Any:
+        """Where an element of the update is written."""
+        return kernel_elements.box_at(k, index, starts, ins[0].shape, ins[1].shape)
 
     def shape(self, x: Any, update: Any, *starts: Any) -> Any:
         shapes = [start.shape for start in starts]

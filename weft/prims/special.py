@@ -9,7 +9,6 @@ import numpy as np
 
 from weft import dtypes
 from weft.core.trace import typeof
-from weft.kernel import math as kernel_math
 from weft.prims import incomplete_reference, special_reference
 from weft.prims.arithmetic import (
     abs_,
@@ -46,7 +45,7 @@ class Erf(Special):
 
     name = "erf"
     ref = staticmethod(special_reference.erf)
-    lower = computed(kernel_math.erf)
+    lower = computed("erf")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(const(x, 2 / math.sqrt(math.pi)), _bell(g, x))
@@ -57,7 +56,7 @@ class Erfc(Special):
 
     name = "erfc"
     ref = staticmethod(special_reference.erfc)
-    lower = computed(kernel_math.erfc)
+    lower = computed("erfc")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(const(x, -2 / math.sqrt(math.pi)), _bell(g, x))
@@ -68,6 +67,7 @@ class ErfInv(Special):
 
     name = "erf_inv"
     ref = staticmethod(erf_inv)
+    lower = computed("erf_inv")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(const(x, math.sqrt(math.pi) / 2), mul(g, exp(square(out))))
@@ -78,6 +78,7 @@ class Lgamma(Special):
 
     name = "lgamma"
     ref = staticmethod(special_reference.lgamma)
+    lower = computed("lgamma")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, digamma(x))
@@ -88,6 +89,7 @@ class Digamma(Special):
 
     name = "digamma"
     ref = staticmethod(special_reference.digamma)
+    lower = computed("digamma")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, polygamma(const(x, 1), x))

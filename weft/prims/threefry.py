@@ -17,7 +17,7 @@ from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
-from weft.prims.families import align_batched, broadcast_shapes
+from weft.prims.families import align_batched, broadcast_shapes, element_rule, kernel_random
 
 UINT32 = np.dtype(np.uint32)
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -59,8 +59,12 @@ def hash_words(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[np.ndarray, np.ndarr
 class Threefry2x32(Primitive):
     """The hash of two counter words under two key words, elementwise."""
 
-    name = "threefry2x32"
+    name, form, costly = "threefry2x32", "map", True
     multiple_results = True
+
+    def lower(self, k: Any, *words: Any) -> Any:
+        return kernel_random.threefry2x32(k, *words)
+
     holes = {"transpose": "integers have no cotangents"}
     ref = staticmethod(hash_words)
 
@@ -97,8 +101,9 @@ class Threefry2x32(Primitive):
 class Iota2x32Shape(Primitive):
     """The numbers 0, 1, 2, ... in row-major order, as words of 32 bits: high and low."""
 
-    name = "iota_2x32_shape"
+    name, form = "iota_2x32_shape", "element"
     multiple_results = True
+    element = element_rule(kernel_random, "iota_2x32")
     holes = {
         "jvp": "it has no operands",
         "transpose": "it has no operands",

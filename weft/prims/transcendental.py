@@ -9,7 +9,6 @@ import numpy as np
 from weft.core.avals import ShapedArray
 from weft.core.registry import lookup
 from weft.core.trace import typeof
-from weft.kernel import math
 from weft.prims import complex_reference
 from weft.prims.arithmetic import add, div, eq, integer_pow, mul, neg, select_n, square, sub
 from weft.prims.families import (
@@ -20,6 +19,8 @@ from weft.prims.families import (
     broadcast_to,
     computed,
     const,
+    in_parts,
+    kernel_math,
     kind_of,
     lowered,
     widened,
@@ -39,7 +40,8 @@ class Exp(Transcendental):
 
     name = "exp"
     ref = widened(np.exp)
-    lower = computed(math.exp)
+    lower = computed("exp")
+    lower_parts = in_parts("exponential")
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(g, out)
@@ -50,7 +52,7 @@ class Exp2(Transcendental):
 
     name = "exp2"
     ref = widened(complex_reference.exp2)
-    lower = computed(math.exp2)
+    lower = computed("exp2")
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(log(const(x, 2)), mul(g, out))
@@ -61,7 +63,8 @@ class Log(Transcendental):
 
     name = "log"
     ref = widened(np.log)
-    lower = computed(math.log)
+    lower = computed("log")
+    lower_parts = in_parts("logarithm")
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return div(g, x)
@@ -72,7 +75,7 @@ class Expm1(Transcendental):
 
     name = "expm1"
     ref = widened(complex_reference.expm1)
-    lower = computed(math.expm1)
+    lower = computed("expm1")
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(g, add(out, const(x, 1)))
@@ -83,7 +86,7 @@ class Log1p(Transcendental):
 
     name = "log1p"
     ref = widened(complex_reference.log1p)
-    lower = computed(math.log1p)
+    lower = computed("log1p")
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return div(g, add(x, const(x, 1)))
@@ -94,7 +97,7 @@ class Tanh(Transcendental):
 
     name = "tanh"
     ref = widened(complex_reference.tanh)
-    lower = computed(math.tanh)
+    lower = computed("tanh")
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(add(g, mul(g, out)), sub(const(x, 1), out))
@@ -105,7 +108,7 @@ class Logistic(Transcendental):
 
     name = "logistic"
     ref = widened(complex_reference.logistic)
-    lower = computed(math.logistic)
+    lower = computed("logistic")
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(g, mul(out, sub(const(x, 1), out)))
@@ -116,7 +119,7 @@ class Sin(Transcendental):
 
     name = "sin"
     ref = widened(np.sin)
-    lower = computed(math.sin)
+    lower = computed("sin")
 
     def d0(self, g: Any, out: Any, x: Any, *, accuracy: Any) -> Any:
         return mul(g, cos_p.bind(x, accuracy=accuracy))
@@ -127,7 +130,7 @@ class Cos(Transcendental):
 
     name = "cos"
     ref = widened(np.cos)
-    lower = computed(math.cos)
+    lower = computed("cos")
 
     def d0(self, g: Any, out: Any, x: Any, *, accuracy: Any) -> Any:
         return neg(mul(g, sin_p.bind(x, accuracy=accuracy)))
@@ -138,7 +141,7 @@ class Tan(Transcendental):
 
     name = "tan"
     ref = widened(complex_reference.tan)
-    lower = computed(math.tan)
+    lower = computed("tan")
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(g, add(const(x, 1), square(out)))
@@ -149,7 +152,7 @@ class Asin(Transcendental):
 
     name = "asin"
     ref = widened(complex_reference.asin)
-    lower = computed(math.asin)
+    lower = computed("asin")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, rsqrt(sub(const(x, 1), square(x))))
@@ -160,7 +163,7 @@ class Acos(Transcendental):
 
     name = "acos"
     ref = widened(complex_reference.acos)
-    lower = computed(math.acos)
+    lower = computed("acos")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, neg(rsqrt(sub(const(x, 1), square(x)))))
@@ -171,7 +174,7 @@ class Atan(Transcendental):
 
     name = "atan"
     ref = widened(complex_reference.atan)
-    lower = computed(math.atan)
+    lower = computed("atan")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return div(g, add(const(x, 1), square(x)))
@@ -189,7 +192,7 @@ class Atan2(Transcendental):
 
     name = "atan2"
     ref = widened(_atan2)
-    lower = computed(math.atan2)
+    lower = computed("atan2")
 
     def d0(self, g: Any, out: Any, x: Any, y: Any) -> Any:
         return mul(g, div(y, add(square(x), square(y))))
@@ -203,7 +206,7 @@ class Sinh(Transcendental):
 
     name = "sinh"
     ref = widened(np.sinh)
-    lower = computed(math.sinh)
+    lower = computed("sinh")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, cosh_p.bind(x))
@@ -214,7 +217,7 @@ class Cosh(Transcendental):
 
     name = "cosh"
     ref = widened(np.cosh)
-    lower = computed(math.cosh)
+    lower = computed("cosh")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, sinh_p.bind(x))
@@ -225,7 +228,7 @@ class Asinh(Transcendental):
 
     name = "asinh"
     ref = widened(complex_reference.asinh)
-    lower = computed(math.asinh)
+    lower = computed("asinh")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, rsqrt(add(square(x), const(x, 1))))
@@ -236,7 +239,7 @@ class Acosh(Transcendental):
 
     name = "acosh"
     ref = widened(complex_reference.acosh)
-    lower = computed(math.acosh)
+    lower = computed("acosh")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         one = const(x, 1)
@@ -250,7 +253,7 @@ class Atanh(Transcendental):
 
     name = "atanh"
     ref = widened(complex_reference.atanh)
-    lower = computed(math.atanh)
+    lower = computed("atanh")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         one = const(x, 1)
@@ -274,7 +277,7 @@ class Rsqrt(Transcendental):
 
     name = "rsqrt"
     ref = widened(complex_reference.rsqrt)
-    lower = computed(math.rsqrt)
+    lower = computed("rsqrt")
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(g, mul(const(x, -0.5), div(out, x)))
@@ -285,7 +288,7 @@ class Cbrt(Transcendental):
 
     name, accepts = "cbrt", FLOAT
     ref = widened(np.cbrt)
-    lower = computed(math.cbrt)
+    lower = computed("cbrt")
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(g, mul(const(x, 1 / 3), integer_pow(out, -2)))
@@ -337,9 +340,9 @@ class Pow(Elementwise):
 
     def lower(self, k: Any, x: Any, y: Any) -> Any:
         if y.dtype.kind == "f":
-            return math.pow(k, x, y)
+            return kernel_math.pow(k, x, y)
         # float64 holds an integer exponent that float32 would round
-        wide = math.pow(k, k.cast(x, np.float64), k.cast(y, np.float64))
+        wide = kernel_math.pow(k, k.cast(x, np.float64), k.cast(y, np.float64))
         return k.cast(wide, x.dtype)
 
 

@@ -1,0 +1,49 @@
+"""Equations replaced by what their primitive is made of, where fusion does better with that."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from weft.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var
+from weft.core.staging import stage
+
+
+def expand(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with equations of the form ``expand`` replaced by their decomposition."""
+    if not any(eqn.primitive.form == "expand" for eqn in jaxpr.eqns):
+        return jaxpr
+    eqns: list[JaxprEqn] = []
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.form == "expand":
+            _expand(eqn, eqns)
+        else:
+            eqns.append(eqn)
+    return jaxpr.replace(eqns=eqns)
+
+
+def _expand(eqn: JaxprEqn, eqns: list[JaxprEqn]) -> None:
+    avals = tuple([x.aval for x in eqn.invars])
+    inner = _decomposition(eqn.primitive, avals, tuple(sorted(eqn.params.items())))
+    env: dict[Any, Any] = dict(zip(inner.invars, eqn.invars, strict=True))
+    env.update(zip(inner.outvars, eqn.outvars, strict=True))
+    for step in inner.eqns:
+        invars = [x if type(x) is Literal else env[x] for x in step.invars]
+        outvars = [
+            v if type(v) is DropVar else env.setdefault(v, Var(v.aval)) for v in step.outvars
+        ]
+        eqns.append(step.replace(invars=invars, outvars=outvars, source_info=eqn.source_info))
+
+
+@functools.lru_cache(512)
+def _decomposition(primitive: Any, avals: tuple[Any, ...], params: Any) -> Jaxpr:
+    def fun(*xs: Any) -> list[Any]:
+        out = primitive.decompose(*xs, **dict(params))
+        return list(out) if primitive.multiple_results else [out]
+
+    closed = stage(fun, avals)
+    if closed.consts or not set(closed.jaxpr.outvars) <= {
+        v for eqn in closed.eqns for v in eqn.outvars
+    }:
+        raise TypeError(f"the decomposition of {primitive} is no program of equations alone")
+    return closed.jaxpr

@@ -1,0 +1,154 @@
+"""Programs: what a compiled function does, as nodes over slots of memory.
+
+Native functions are called as ``void f(ptr buffers, i64 start, i64 stop)`` over a range that
+threads share in pieces of a fixed size; ``buffers`` is an array of pointers. Arrays are row-major
+and contiguous. A slot is a pointer: to an argument, a constant, a result, planned memory, or, for
+a view, to wherever a node has made it point.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Type(NamedTuple):
+    """Shape and dtype of an operand or a result."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+class Place(NamedTuple):
+    """What a pointer given to a task points at.
+
+    ``in`` and ``out``: an operand or a result by number; ``scratch``: memory of the operation by
+    number; ``library``: the function of a library, by name; ``numbers``: a constant table of
+    64-bit integers, given as such, so that one text serves many shapes.
+    """
+
+    kind: str
+    what: int | str | tuple[int, ...]
+
+
+class Task(NamedTuple):
+    """A native function and the range it runs over, in pieces that do not depend on threads."""
+
+    text: str  # an LLVM module that defines the function
+    name: str
+    places: tuple[Place, ...]
+    extent: int = 1
+    chunk: int = 1
+
+
+class Lowered(NamedTuple):
+    """An operation as tasks, and the bytes of each piece of scratch memory they share."""
+
+    tasks: list[Task]
+    scratch: tuple[int, ...] = ()
+
+
+# --- programs -------------------------------------------------------------------------------------
+
+
+class Slot(NamedTuple):
+    """A pointer of a program.
+
+    Roles: ``arg``, ``const`` and ``out`` (``what`` is their number), ``temp`` (planned memory),
+    ``view`` (set by nodes), ``library`` (``what`` is the name of a function).
+    """
+
+    role: str
+    size: int
+    what: Any = None
+
+
+class Launch(NamedTuple):
+    """A native function run over a range."""
+
+    code: int
+    slots: tuple[int, ...]
+    extent: int
+    chunk: int
+
+
+class Copy(NamedTuple):
+    """Bytes of one slot to another."""
+
+    target: int
+    source: int
+    size: int
+
+
+class Point(NamedTuple):
+    """A view made to point where another slot does."""
+
+    view: int
+    base: int
+
+
+class Swap(NamedTuple):
+    """Two views that change places."""
+
+    first: int
+    second: int
+
+
+class Branch(NamedTuple):
+    """One of several regions, by the number in a slot, clamped to those there are."""
+
+    choice: int
+    size: int  # bytes of the number
+    regions: tuple[tuple[Any, ...], ...]
+
+
+class While(NamedTuple):
+    """A body repeated as long as a condition gives true."""
+
+    condition: tuple[Any, ...]
+    flag: int
+    body: tuple[Any, ...]
+
+
+class For(NamedTuple):
+    """A body repeated a number of times; in each, views point at one slice of their base."""
+
+    trips: int
+    reverse: bool
+    slices: tuple[tuple[int, int, int], ...]  # view, base, bytes of a slice
+    body: tuple[Any, ...]
+
+
+class Host(NamedTuple):
+    """A call of Python, by the number of the equation it computes."""
+
+    number: int
+
+
+class HostCall(NamedTuple):
+    """An equation that Python computes: its operands and results, each a slot or None."""
+
+    eqn: Any
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+
+
+class Result(NamedTuple):
+    """Where a result comes from: ``slot``, ``arg``, ``const``, or ``same`` as an earlier one."""
+
+    kind: str
+    number: int
+
+
+class Program(NamedTuple):
+    """A compiled function before its code is loaded."""
+
+    slots: list[Slot]
+    offsets: list[int]  # of planned memory, by slot
+    arena: int
+    nodes: tuple[Any, ...]
+    codes: list[tuple[str, str]]  # text and name of every native function
+    constants: list[Any]
+    hosts: list[HostCall]
+    results: list[Result]
