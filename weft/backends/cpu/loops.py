@@ -1,18 +1,25 @@
-"""Loops of a kernel as LLVM text: vectors over the innermost axis, then what is left over."""
+"""Loops of a kernel as LLVM text: vectors over the innermost axis, the last one masked."""
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu import blocks
+from weft.backends.cpu.rare import rare
 from weft.backends.cpu.render import Function, memory_type, scalar_type
+from weft.backends.cpu.width import lanes_of, masks, masks_last, native
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import Value, is_float, walk
 
+# Vectors that iterations of a short loop may be put side by side in.
+_SHORT = 8
 
-def render(kernel: Kernel, width: int) -> str:
-    """The LLVM text of a kernel, with vectors of ``width`` lanes."""
+
+def render(kernel: Kernel, width: int = 0) -> str:
+    """The LLVM text of a kernel, with vectors of at most ``width`` lanes; 0 is no limit."""
     f = Function(kernel, width)
     f.reduces = {s.symbol: s for s in statements(kernel.body) if isinstance(s, Reduce)}
     for i, buffer in enumerate(kernel.buffers):
@@ -23,6 +30,8 @@ def render(kernel: Kernel, width: int) -> str:
         f.line(f"%b{i} = load ptr, ptr %p{i}, align 8")
     if kernel.grid is None:
         block(f, kernel.body)
+    elif kernel.axes:
+        outer_loop(f, Loop(kernel.grid[0], kernel.grid[1], kernel.body), "%start", "%stop")
     else:
         loop(f, Loop(kernel.grid[0], kernel.grid[1], kernel.body), "%start", "%stop")
     f.line("ret void")
@@ -35,7 +44,7 @@ def block(f: Function, body: list[Any]) -> None:
     """Statements one after the other; a reduction here is a single value."""
     for s in body:
         if isinstance(s, Loop):
-            loop(f, s, "0", str(s.extent))
+            loop(f, s, "0", end(f, s))
         elif isinstance(s, Store):
             f.store(s)
         else:
@@ -45,33 +54,137 @@ def block(f: Function, body: list[Any]) -> None:
             f.accumulators[s.symbol] = value
 
 
+def end(f: Function, s: Loop) -> str:
+    """Where a loop that starts at 0 stops: earlier in the last piece of a longer axis."""
+    if s.whole is None:
+        return str(s.extent)
+    outer, total = s.whole
+    if total % s.extent == 0:
+        return str(s.extent)
+    before = f.emit(f"mul i64 {f.axes[outer]}, {s.extent}")
+    left = f.emit(f"sub i64 {total}, {before}")
+    less = f.emit(f"icmp slt i64 {left}, {s.extent}")
+    return f.emit(f"select i1 {less}, i64 {left}, i64 {s.extent}")
+
+
 def loop(f: Function, s: Loop, low: str, high: str) -> None:
     if s.lanes:
         lanes_loop(f, s, low, high)
-    elif f.in_lanes or any(isinstance(inner, Loop) for inner in s.body):
-        outer_loop(f, s, low, high)
+    elif f.in_lanes or not any(isinstance(inner, Loop) for inner in s.body):
+        outer_loop(f, s, low, high) if f.in_lanes else inner_loop(f, s, low, high)
+    elif blocks.turns(s):
+        blocks.copy(f, s, low, high, end(f, s.body[0]))
+    elif _is_short(s):
+        short_loop(f, s, low, high)
     else:
-        inner_loop(f, s, low, high)
+        outer_loop(f, s, low, high)
+
+
+def _is_short(s: Loop) -> bool:
+    """Whether iterations of a loop follow each other in memory, each too short for vectors."""
+    (inner, *others) = s.body
+    if others or not isinstance(inner, Loop) or inner.whole is not None:
+        return False
+    if not all(isinstance(x, Store) for x in inner.body):
+        return False
+    m = inner.extent
+    lanes = min(native(x.value) for x in inner.body)
+    if not 0 < m < 2 * lanes or m // gcd(m, lanes) > _SHORT:
+        return False
+    return all(x.at.coefficient(inner.axis) == 1 for x in inner.body) and all(
+        x.at.coefficient(s.axis) == m for x in inner.body
+    )
+
+
+def short_loop(f: Function, s: Loop, low: str, high: str) -> None:
+    """Several iterations of the outer axis in one vector, which they fill."""
+    (inner,) = s.body
+    m = inner.extent
+    lanes = min(native(x.value) for x in inner.body)
+    several = lanes // gcd(m, lanes)
+    f.axes[inner.axis] = "0"
+    steps = {s.axis: tuple(i // m for i in range(several * m))}
+    steps[inner.axis] = tuple(i % m for i in range(several * m))
+    flat = s._replace(body=inner.body)
+    middle = whole_part(f, low, high, several)
+    _run(f, flat, steps, {}, low, middle, several, False)
+    f.single_lanes = True
+    outer_loop(f, s, middle, high)
+    f.single_lanes = False
+
+
+def whole_part(f: Function, low: str, high: str, step: int) -> str:
+    """Where the last whole step ends."""
+    span = f.emit(f"sub i64 {high}, {low}")
+    if step & (step - 1) == 0:
+        whole = f.emit(f"and i64 {span}, {-step}")
+    else:
+        whole = f.emit(f"sdiv i64 {span}, {step}")
+        whole = f.emit(f"mul i64 {whole}, {step}")
+    return f.emit(f"add i64 {low}, {whole}")
+
+
+def masked(f: Function, index: str, high: str) -> str:
+    """The lanes before the end."""
+    left = f.emit(f"sub i64 {high}, {index}")
+    # counted in 32 bits, which take half the registers; more than all lanes are all lanes
+    left = f.scalar_min(left, 1 << 30)
+    count = f.emit(f"trunc i64 {left} to i32")
+    limit = f.splat(np.dtype(np.int32), count)
+    order = ", ".join(f"i32 {i}" for i in range(f.lanes))
+    return f.emit(f"icmp slt <{f.lanes} x i32> <{order}>, {limit}")
 
 
 def lanes_loop(f: Function, s: Loop, low: str, high: str) -> None:
-    """Iterations side by side, each running the loops inside; single ones for what is left."""
-    f.in_lanes = True
-    span = f.emit(f"sub i64 {high}, {low}")
-    whole = f.emit(f"and i64 {span}, {-f.width}")
-    middle = f.emit(f"add i64 {low}, {whole}")
+    """Iterations side by side, each running the loops inside; the last ones masked."""
+    width = lanes_of(s, f.width)
     plain = s._replace(lanes=False, carries=())
-    for lanes, first, last in ((f.width, low, middle), (1, middle, high)):
-        f.lanes, f.vector_axis = lanes, s.axis
-        outer_loop(f, plain, first, last, lanes)
-    f.lanes, f.vector_axis, f.in_lanes = 1, None, False
+    middle = whole_part(f, low, high, width)
+    f.in_lanes, f.lanes, f.steps = True, width, {s.axis: tuple(range(width))}
+    outer_loop(f, plain, low, middle, width)
+    if not (low == "0" and high.isdigit() and int(high) % width == 0):
+        if masks_last(s.body) and _easily_masked(s):
+            outer_loop(f, plain, middle, high, width, mask=True)
+        else:
+            f.lanes, f.steps = 1, {}
+            outer_loop(f, plain, middle, high)
+    f.lanes, f.steps, f.in_lanes, f.mask = 1, {}, False, None
 
 
-def outer_loop(f: Function, s: Loop, low: str, high: str, step: int = 1) -> None:
+def _unfold(f: Function, index: str) -> None:
+    """The positions of the axes that the grid counts."""
+    for i, (axis, extent) in reversed(list(enumerate(f.kernel.axes))):
+        if i == 0:
+            f.axes[axis] = index
+        elif extent == 1:
+            f.axes[axis] = "0"
+        else:
+            f.axes[axis] = f.emit(f"urem i64 {index}, {extent}")
+            index = f.emit(f"udiv i64 {index}, {extent}")
+
+
+def _opened(f: Function, s: Loop) -> dict[int, int]:
+    """Reductions that go through this loop into vectors inside, and their lanes."""
+    if f.in_lanes or not s.carries or set(s.carries) & set(f.wide):
+        return {}
+    inner = s
+    while len(inner.body) == 1 and isinstance(inner.body[0], Loop):
+        inner = inner.body[0]
+    if any(isinstance(x, Loop) for x in inner.body):
+        return {}
+    width = lanes_of(inner, f.width)
+    return dict.fromkeys(s.carries, width)
+
+
+def outer_loop(
+    f: Function, s: Loop, low: str, high: str, step: int = 1, mask: bool = False
+) -> None:
     """A scalar loop around other loops; its carried reductions go through it."""
     outside = f.known
     f.count += 1
     tag = f"o{f.count}"
+    opened = _opened(f, s)
+    f.wide.update(opened)
     starts = {symbol: f.start_of(symbol) for symbol in s.carries}
     f.line(f"br label %{tag}pre")
     f.label(f"{tag}pre")
@@ -87,7 +200,11 @@ def outer_loop(f: Function, s: Loop, low: str, high: str, step: int = 1) -> None
         )
         f.carried[symbol] = f"%{tag}a{symbol}"
     f.axes[s.axis] = f"%{tag}i"
+    if f.kernel.grid is not None and s.axis == f.kernel.grid[0] and f.kernel.axes:
+        _unfold(f, f"%{tag}i")
     f.known = dict(outside)
+    if mask:
+        f.mask = masked(f, f"%{tag}i", high)
     block(f, s.body)
     f.line(f"br label %{tag}latch")
     f.label(f"{tag}latch")
@@ -105,83 +222,158 @@ def outer_loop(f: Function, s: Loop, low: str, high: str, step: int = 1) -> None
         )
         f.carried.pop(symbol, None)
     f.known = outside
+    for symbol, lanes in opened.items():
+        del f.wide[symbol]
+        f.accumulators[symbol] = _horizontal(
+            f, f.reduces[symbol], f.accumulators[symbol], lanes, f.start_of(symbol)
+        )
 
 
 def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
-    """Vectors while a whole one fits, then single elements (or one overlapping vector)."""
+    """Whole vectors, then one of which only some lanes count, or single elements."""
     reduces = [r for r in s.body if isinstance(r, Reduce)]
-    roots = [r.value for r in s.body]
-    starts = {r.symbol: f.start_of(r.symbol) for r in reduces}
-    if f.width > 1:
-        span = f.emit(f"sub i64 {high}, {low}")
-        whole = f.emit(f"and i64 {span}, {-f.width}")
-        middle = f.emit(f"add i64 {low}, {whole}")
-        starts = _run(f, s, roots, reduces, starts, low, middle, f.width)
-        low = middle
-    finals = _run(f, s, roots, reduces, starts, low, high, 1)
-    f.accumulators.update(finals)
+    known = int(high) if low == "0" and high.isdigit() else None
+    width = f.wide.get(reduces[0].symbol, 0) if reduces else 0
+    width = width or lanes_of(s, f.width)
+    starts = {}
+    for r in reduces:
+        carried = f.wide.get(r.symbol) is not None
+        starts[r.symbol] = f.start_of(r.symbol) if carried else f.initial(r.symbol, width)
+    steps = {s.axis: tuple(range(width))}
+    cut = masks_last(s.body) and _easily_masked(s)
+    if f.single_lanes or width == 1:
+        finals = _run(f, s, {}, starts, low, high, 1, False)
+    elif cut and (masks(s.body) or (known is not None and known < width)):
+        finals = _run(f, s, steps, starts, low, high, width, True)
+    else:
+        middle = whole_part(f, low, high, width)
+        finals = _run(f, s, steps, starts, low, middle, width, False)
+        if known is None or known % width:
+            if cut:
+                finals = _run(f, s, steps, finals, middle, high, width, True)
+            else:
+                finals = _singles(f, s, reduces, finals, middle, high, width)
+    for r in reduces:
+        final = finals[r.symbol]
+        if r.symbol not in f.wide:
+            final = _horizontal(f, r, final, width, f.start_of(r.symbol))
+        f.accumulators[r.symbol] = final
+
+
+def _singles(
+    f: Function,
+    s: Loop,
+    reduces: list[Reduce],
+    so_far: dict[int, str],
+    low: str,
+    high: str,
+    lanes: int,
+) -> dict[int, str]:
+    """Elements one by one; what they reduce to joins the first lane of what there is."""
+    starts = {r.symbol: f.initial(r.symbol, 1) for r in reduces}
+    totals = _run(f, s, {}, starts, low, high, 1, False)
+    finals = {}
+    for r in reduces:
+        base, neutral = scalar_type(r.dtype), f.initial(r.symbol, lanes)
+        total = f"{base} {totals[r.symbol]}, i64 0"
+        vector = f.emit(f"insertelement <{lanes} x {base}> {neutral}, {total}")
+        f.lanes = lanes
+        finals[r.symbol] = combine(f, r.op, r.dtype, so_far[r.symbol], vector)
+        f.lanes = 1
+    return finals
+
+
+def _easily_masked(s: Loop) -> bool:
+    """Whether the memory that lanes touch is in one stretch, which a mask can cut short."""
+    for x in statements(s.body):
+        if isinstance(x, Store):
+            if x.at.coefficient(s.axis) != 1 or (x.offset is not None and s.axis in x.offset.axes):
+                return False
+    for v in walk([v for x in statements(s.body) if type(x) is not Loop for v in x.operands]):
+        if v.op == "load" and v.attr[1].coefficient(s.axis) not in (0, 1):
+            return False
+        if v.op == "load" and v.args and s.axis in v.args[0].axes:
+            return False
+    return True
 
 
 def _run(
     f: Function,
     s: Loop,
-    roots: list[Value],
-    reduces: list[Reduce],
+    steps: dict[str, tuple[int, ...]],
     starts: dict[int, str],
     low: str,
     high: str,
-    lanes: int,
+    step: int,
+    mask: bool,
 ) -> dict[int, str]:
-    """One loop at one width; scalar accumulators in, scalar accumulators out."""
+    """One loop of vectors; accumulators in, accumulators out.
+
+    ``steps`` say where the lanes are; those past the end may be masked.
+    """
+    reduces = [r for r in s.body if isinstance(r, Reduce)]
     outside, f.known = f.known, dict(f.known)
-    f.lanes, f.vector_axis = lanes, s.axis
-    _hoist(f, roots, s.axis)
+    f.lanes, f.steps = len(next(iter(steps.values()), (0,))), steps
+    operands = [v for x in s.body for v in x.operands]
+    f.expect(rare(operands))
+    _hoist(f, operands, s.axis)
     f.count += 1
     tag = f"l{f.count}"
     f.line(f"br label %{tag}pre")
     f.label(f"{tag}pre")
-    initial = {
-        r.symbol: f.constant(r.dtype, np.asarray(r.initial, r.dtype).tobytes()) for r in reduces
-    }
-    if lanes == 1:
-        initial = dict(starts)
     enter = f.emit(f"icmp slt i64 {low}, {high}")
     f.line(f"br i1 {enter}, label %{tag}head, label %{tag}exit")
     f.label(f"{tag}head")
-    f.line(f"%{tag}i = phi i64 [ {low}, %{tag}pre ], [ %{tag}n, %{tag}head ]")
+    f.line(f"%{tag}i = phi i64 [ {low}, %{tag}pre ], [ %{tag}n, %{tag}latch ]")
     f.axes[s.axis] = f"%{tag}i"
-    updates = {}
     for r in reduces:
-        kind = f.type_of(r.dtype)
         f.line(
-            f"%{tag}a{r.symbol} = phi {kind} [ {initial[r.symbol]}, %{tag}pre ],"
-            f" [ %{tag}u{r.symbol}, %{tag}head ]"
+            f"%{tag}a{r.symbol} = phi {f.type_of(r.dtype)} [ {starts[r.symbol]}, %{tag}pre ],"
+            f" [ %{tag}u{r.symbol}, %{tag}latch ]"
         )
+    if mask:
+        f.mask = masked(f, f"%{tag}i", high)
+    _load_first(f, s.body)
     for statement in s.body:
         if isinstance(statement, Store):
             f.store(statement)
         else:
-            updates[statement.symbol] = f.value(statement.value)
-    for r in reduces:
-        combined = combine(f, r.op, r.dtype, f"%{tag}a{r.symbol}", updates[r.symbol])
-        f.line(f"%{tag}u{r.symbol} = freeze {f.type_of(r.dtype)} {combined}")
-    f.line(f"%{tag}n = add i64 %{tag}i, {lanes}")
+            _accumulate(f, statement, tag)
+    f.mask = None
+    f.line(f"br label %{tag}latch")
+    f.label(f"{tag}latch")
+    f.line(f"%{tag}n = add i64 %{tag}i, {step}")
     again = f.emit(f"icmp slt i64 %{tag}n, {high}")
     f.line(f"br i1 {again}, label %{tag}head, label %{tag}exit")
     f.label(f"{tag}exit")
-    finals = {}
-    for r in reduces:
-        kind = f.type_of(r.dtype)
-        merged = f.emit(
-            f"phi {kind} [ {initial[r.symbol]}, %{tag}pre ], [ %{tag}u{r.symbol}, %{tag}head ]"
+    finals = {
+        r.symbol: f.emit(
+            f"phi {f.type_of(r.dtype)} [ {starts[r.symbol]}, %{tag}pre ],"
+            f" [ %{tag}u{r.symbol}, %{tag}latch ]"
         )
-        finals[r.symbol] = merged
-    for r in reduces:
-        if lanes > 1:
-            finals[r.symbol] = _horizontal(f, r, finals[r.symbol], lanes, starts[r.symbol])
-    f.lanes, f.vector_axis = 1, None
-    f.known = outside
+        for r in reduces
+    }
+    f.lanes, f.steps, f.known = 1, {}, outside
+    f.expect([])
     return finals
+
+
+def _load_first(f: Function, body: list[Any]) -> None:
+    """Read before anything is written: a result may take the place of an operand."""
+    if sum(isinstance(s, Store) for s in body) > 1:
+        for v in walk([v for s in body for v in s.operands]):
+            if v.op == "load" and v.number not in f.inside:
+                f.value(v)
+
+
+def _accumulate(f: Function, r: Reduce, tag: str) -> None:
+    kind = f.type_of(r.dtype)
+    value = f.value(r.value)
+    if f.mask is not None:
+        neutral = f.initial(r.symbol, f.lanes)
+        value = f.emit(f"select <{f.lanes} x i1> {f.mask}, {kind} {value}, {kind} {neutral}")
+    combined = combine(f, r.op, r.dtype, f"%{tag}a{r.symbol}", value)
+    f.line(f"%{tag}u{r.symbol} = freeze {kind} {combined}")
 
 
 def combine(f: Function, op: str, dtype: np.dtype, x: str, y: str) -> str:
@@ -203,15 +395,13 @@ def _horizontal(f: Function, r: Reduce, vector: str, lanes: int, start: str) -> 
     while width > 1:
         half = width // 2
         kind = f"<{width} x {base}>"
-        low = ", ".join(f"i32 {i}" for i in range(half))
-        high = ", ".join(f"i32 {i}" for i in range(half, width))
-        a = f.emit(f"shufflevector {kind} {name}, {kind} poison, <{half} x i32> <{low}>")
-        b = f.emit(f"shufflevector {kind} {name}, {kind} poison, <{half} x i32> <{high}>")
-        f.lanes = half
         if half == 1:
-            one = f"<1 x {base}>"
-            a = f.emit(f"extractelement {one} {a}, i64 0")
-            b = f.emit(f"extractelement {one} {b}, i64 0")
+            a = f.emit(f"extractelement {kind} {name}, i64 0")
+            b = f.emit(f"extractelement {kind} {name}, i64 1")
+        else:
+            a = f.shuffle(kind, name, "poison", list(range(half)))
+            b = f.shuffle(kind, name, "poison", list(range(half, width)))
+        f.lanes = half
         name = combine(f, r.op, r.dtype, a, b)
         width = half
     f.lanes = 1
@@ -220,13 +410,6 @@ def _horizontal(f: Function, r: Reduce, vector: str, lanes: int, start: str) -> 
 
 def _hoist(f: Function, roots: list[Value], axis: str) -> None:
     """Render what does not depend on the axis before the loop."""
-    varying: set[int] = set()
     for v in walk(roots):
-        if v.op == "index" and v.attr == axis:
-            varying.add(v.number)
-        elif v.op == "load" and v.attr[1].coefficient(axis):
-            varying.add(v.number)
-        elif any(a.number in varying for a in v.args):
-            varying.add(v.number)
-        else:
+        if axis not in v.axes and v.number not in f.inside:
             f.single(v)

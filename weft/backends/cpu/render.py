@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu.rare import Rare
 from weft.kernel.kernel import Affine, Kernel, Reduce, Store
-from weft.kernel.nodes import BF16, BOOL, F16, F32, F64, I32, Value, is_float, walk
+from weft.kernel.nodes import BF16, BOOL, F16, F32, F64, I32, I64, REDUCED, Value, is_float, walk
 
 _I16 = np.dtype(np.int16)
 _INT = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
 _NAMES = {BOOL: "i1", F32: "float", F64: "double", F16: "half", BF16: "bfloat"}
+_MEMORY = {BOOL: np.dtype(np.int8), F16: _I16, BF16: _I16}  # what is moved in their stead
+_SUFFIXES = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}
 _BINARY_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "rem": "frem"}
 _BINARY_INT = {
     "add": "add",
@@ -46,22 +49,28 @@ def scalar_type(dtype: np.dtype) -> str:
 
 
 def memory_type(dtype: np.dtype) -> str:
-    """The LLVM type of a value in memory; booleans are one byte."""
-    return "i8" if dtype == BOOL else scalar_type(dtype)
+    """The LLVM type of a value in memory; booleans are one byte, narrow floats are bits, which
+    every processor can move."""
+    return scalar_type(_MEMORY.get(dtype, dtype))
 
 
 class Function:
     """The text of one kernel while it is written."""
 
-    def __init__(self, kernel: Kernel, width: int) -> None:
+    def __init__(self, kernel: Kernel, width: int = 0) -> None:
         self.kernel = kernel
-        self.width = width
+        self.width = width  # the most lanes that vectors may have, unless 0
         self.lines: list[str] = []
         self.declared: dict[str, str] = {}
         self.count = 0
         self.axes: dict[str, str] = {}
-        self.vector_axis: str | None = None
         self.lanes = 1
+        self.steps: dict[str, tuple[int, ...]] = {}  # how far each lane is along an axis
+        self.mask: str | None = None  # lanes that may touch memory, where not all may
+        self.rare: dict[int, Rare] = {}
+        self.inside: frozenset[int] = frozenset()  # values to be computed by a branch alone
+        self.single_lanes = False  # element by element, where vectors would be longer than loops
+        self.wide: dict[int, int] = {}  # lanes of reductions carried through several loops
         self.accumulators: dict[int, str] = {}
         self.known: dict[Any, str] = {}
         self.reduces: dict[int, Reduce] = {}
@@ -90,9 +99,7 @@ class Function:
         return base if self.lanes == 1 else f"<{self.lanes} x {base}>"
 
     def suffix(self, dtype: np.dtype) -> str:
-        base = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}.get(
-            scalar_type(dtype), scalar_type(dtype)
-        )
+        base = _SUFFIXES.get(scalar_type(dtype), scalar_type(dtype))
         return base if self.lanes == 1 else f"v{self.lanes}{base}"
 
     def call(self, intrinsic: str, dtype: np.dtype, args: list[str], extra: str = "") -> str:
@@ -114,17 +121,24 @@ class Function:
 
     def start_of(self, symbol: int) -> str:
         """What a reduction starts from: its value so far, or its initial one."""
-        reduce = self.reduces[symbol]
         found = self.carried.get(symbol)
-        if found is not None:
-            return found
-        if self.in_lanes:
-            return self.constant(reduce.dtype, np.asarray(reduce.initial, reduce.dtype).tobytes())
-        return self.constant_scalar(reduce.dtype, reduce.initial)
+        return found if found is not None else self.initial(symbol, self.accumulator_lanes(symbol))
+
+    def initial(self, symbol: int, lanes: int) -> str:
+        reduce = self.reduces[symbol]
+        text = self.constant_scalar(reduce.dtype, reduce.initial)
+        return text if lanes == 1 else f"splat ({scalar_type(reduce.dtype)} {text})"
+
+    def accumulator_lanes(self, symbol: int) -> int:
+        return self.lanes if self.in_lanes else self.wide.get(symbol, 1)
 
     def accumulator_type(self, symbol: int) -> str:
-        dtype = self.reduces[symbol].dtype
-        return self.type_of(dtype) if self.in_lanes else scalar_type(dtype)
+        base, lanes = scalar_type(self.reduces[symbol].dtype), self.accumulator_lanes(symbol)
+        return base if lanes == 1 else f"<{lanes} x {base}>"
+
+    def scalar_min(self, x: str, most: int) -> str:
+        less = self.emit(f"icmp slt i64 {x}, {most}")
+        return self.emit(f"select i1 {less}, i64 {x}, i64 {most}")
 
     def splat(self, dtype: np.dtype, name: str) -> str:
         if self.lanes == 1:
@@ -134,63 +148,148 @@ class Function:
         mask = f"<{self.lanes} x i32> zeroinitializer"
         return self.emit(f"shufflevector {kind} {first}, {kind} poison, {mask}")
 
-    def offset(self, index: Affine, skip: str | None = None) -> str:
-        """The element offset of an index, as an i64; the vector axis may be left out."""
-        key = ("offset", index, skip)
+    def offset(self, index: Affine) -> str:
+        """The element offset of an index, as an i64; that of the first lane in vectors."""
+        key = ("offset", index)
         found = self.known.get(key)
         if found is not None:
             return found
         total = str(index.const)
         for axis, factor in index.terms:
-            if axis == skip:
-                continue
             term = self.axes[axis]
+            if term == "0":
+                continue
             if factor != 1:
                 term = self.emit(f"mul i64 {term}, {factor}")
             total = term if total == "0" else self.emit(f"add i64 {total}, {term}")
         self.known[key] = total
         return total
 
+    def pattern(self, index: Affine) -> list[int]:
+        """How far the element of each lane lies from that of the first."""
+        found = [0] * self.lanes
+        for axis, steps in self.steps.items():
+            factor = index.coefficient(axis)
+            if factor:
+                found = [o + factor * step for o, step in zip(found, steps, strict=True)]
+        return found
+
+    def varies(self, index: Affine) -> bool:
+        return any(index.coefficient(axis) for axis in self.steps)
+
     def address(self, buffer: int, offset: str) -> str:
         kind = memory_type(self.kernel.buffers[buffer].dtype)
         return self.emit(f"getelementptr {kind}, ptr %b{buffer}, i64 {offset}")
 
-    def load(self, value: Value) -> str:
-        buffer, index = value.attr
+    def load(self, value: Value, args: list[str]) -> str:
+        buffer, index = value.attr[:2]
         dtype = value.dtype
-        stride = index.coefficient(self.vector_axis) if self.lanes > 1 else 0
         base = self.address(buffer, self.offset(index))
+        distances = None
+        if args:
+            base, distances = self.moved(base, memory_type(dtype), value.args[0], args[0])
         kind = memory_type(dtype)
-        if self.lanes == 1 or stride == 0:
+        if self.lanes == 1 or not (distances or self.varies(index)):
             name = self.emit(f"load {kind}, ptr {base}, align {dtype.itemsize}")
-            if dtype == BOOL:
-                name = self.emit(f"trunc i8 {name} to i1")
-            return self.splat(dtype, name)
-        vector = f"<{self.lanes} x {kind}>"
-        if stride == 1:
-            name = self.emit(f"load {vector}, ptr {base}, align {dtype.itemsize}")
-        elif stride == -1:
-            low = self.emit(f"getelementptr {kind}, ptr {base}, i64 {1 - self.lanes}")
-            name = self.emit(f"load {vector}, ptr {low}, align {dtype.itemsize}")
-            order = ", ".join(f"i32 {i}" for i in reversed(range(self.lanes)))
-            name = self.emit(
-                f"shufflevector {vector} {name}, {vector} poison, <{self.lanes} x i32> <{order}>"
-            )
+            name = self.splat(_MEMORY.get(dtype, dtype), name)
+        elif distances:
+            name = self.gather(base, dtype, self.sum_of(distances, self.pattern(index)))
         else:
-            name = "poison"
-            for i in range(self.lanes):
-                at = self.emit(f"getelementptr {kind}, ptr {base}, i64 {i * stride}")
+            name = self.load_vector(base, dtype, self.pattern(index))
+        if dtype not in _MEMORY:
+            return name
+        rule = "trunc" if dtype == BOOL else "bitcast"
+        return self.emit(f"{rule} {self.type_of(_MEMORY[dtype])} {name} to {self.type_of(dtype)}")
+
+    def moved(self, base: str, kind: str, offset: Value, text: str) -> tuple[str, str | None]:
+        """An address with an offset from data added, or the offsets where they differ by lane."""
+        if self.lanes > 1:
+            reduced = self.in_lanes and REDUCED in offset.axes
+            if reduced or not offset.axes.isdisjoint(self.steps):
+                return base, text
+            text = self.emit(f"extractelement <{self.lanes} x i64> {text}, i64 0")
+        return self.emit(f"getelementptr {kind}, ptr {base}, i64 {text}"), None
+
+    def sum_of(self, distances: str, pattern: list[int]) -> str:
+        if not any(pattern):
+            return distances
+        return self.emit(f"add <{self.lanes} x i64> {distances}, {_vector(pattern)}")
+
+    def load_vector(self, base: str, dtype: np.dtype, pattern: list[int]) -> str:
+        """The elements at distances from an address; no byte beyond them is read."""
+        kind = memory_type(dtype)
+        vector = f"<{self.lanes} x {kind}>"
+        following = pattern == list(range(self.lanes))
+        if self.mask is not None:
+            if following:
+                return self.masked("load", base, dtype)
+            return self.gather(base, dtype, _vector(pattern))
+        if following:
+            return self.emit(f"load {vector}, ptr {base}, align {dtype.itemsize}")
+        windows = _windows(pattern)
+        if len(windows) > 4:
+            distinct = sorted(set(pattern))
+            part, name = f"<{len(distinct)} x {kind}>", "poison"
+            for i, distance in enumerate(distinct):
+                at = self.emit(f"getelementptr {kind}, ptr {base}, i64 {distance}")
                 one = self.emit(f"load {kind}, ptr {at}, align {dtype.itemsize}")
-                name = self.emit(f"insertelement {vector} {name}, {kind} {one}, i64 {i}")
-        if dtype == BOOL:
-            name = self.emit(f"trunc {vector} {name} to {self.type_of(dtype)}")
+                name = self.emit(f"insertelement {part} {name}, {kind} {one}, i64 {i}")
+            if pattern == distinct:
+                return name
+            return self.shuffle(part, name, "poison", [distinct.index(o) for o in pattern])
+        name = ""
+        for first, size in windows:
+            at = self.emit(f"getelementptr {kind}, ptr {base}, i64 {first}")
+            part = f"<{size} x {kind}>"
+            some = self.emit(f"load {part}, ptr {at}, align {dtype.itemsize}")
+            inside = [0 <= distance - first < size for distance in pattern]
+            order = [d - first if ok else None for d, ok in zip(pattern, inside, strict=True)]
+            spread = self.shuffle(part, some, "poison", order)
+            if name:
+                taken = [self.lanes + i if ok else i for i, ok in enumerate(inside)]
+                spread = self.shuffle(vector, name, spread, list(taken))
+            name = spread
         return name
 
-    def position(self, axis: str) -> str:
-        name = self.splat(np.dtype(np.int64), self.axes[axis])
-        if self.lanes > 1 and axis == self.vector_axis:
-            steps = ", ".join(f"i64 {i}" for i in range(self.lanes))
-            name = self.emit(f"add <{self.lanes} x i64> {name}, <{steps}>")
+    def gather(self, base: str, dtype: np.dtype, distances: str) -> str:
+        """Elements at distances from an address."""
+        return self.masked("gather", self.spread(base, dtype, distances), dtype)
+
+    def spread(self, base: str, dtype: np.dtype, distances: str) -> str:
+        kind = memory_type(dtype)
+        return self.emit(f"getelementptr {kind}, ptr {base}, <{self.lanes} x i64> {distances}")
+
+    def masked(self, rule: str, where: str, dtype: np.dtype, value: str = "") -> str:
+        """A load, store, gather or scatter of the lanes that may touch memory."""
+        kind = memory_type(dtype)
+        vector, flags = f"<{self.lanes} x {kind}>", f"<{self.lanes} x i1>"
+        one = rule in ("load", "store")
+        pointers, point = ("ptr", "p0") if one else (f"<{self.lanes} x ptr>", f"v{self.lanes}p0")
+        name = f"@llvm.masked.{rule}.v{self.lanes}{_SUFFIXES.get(kind, kind)}.{point}"
+        mask = self.mask if self.mask is not None else "splat (i1 true)"
+        place = f"{pointers} {where}, i32 {dtype.itemsize}, {flags} {mask}"
+        if value:
+            self.declared[name] = f"declare void {name}({vector}, {pointers}, i32, {flags})"
+            self.line(f"call void {name}({vector} {value}, {place})")
+            return ""
+        self.declared[name] = f"declare {vector} {name}({pointers}, i32, {flags}, {vector})"
+        return self.emit(f"call {vector} {name}({place}, {vector} zeroinitializer)")
+
+    def shuffle(self, kind: str, x: str, y: str, order: list[int | None]) -> str:
+        """Elements of two vectors by number; None where any will do."""
+        mask = ", ".join("i32 poison" if i is None else f"i32 {i}" for i in order)
+        return self.emit(f"shufflevector {kind} {x}, {kind} {y}, <{len(order)} x i32> <{mask}>")
+
+    def position(self, axis: str, dtype: np.dtype = I64) -> str:
+        """The position along an axis, in an integer type: of narrow ones a register has more."""
+        kind = scalar_type(dtype)
+        name = self.axes[axis]
+        if dtype.itemsize < 8:
+            name = self.emit(f"trunc i64 {name} to {kind}")
+        name = self.splat(dtype, name)
+        if self.lanes > 1 and axis in self.steps:
+            steps = ", ".join(f"{kind} {step}" for step in self.steps[axis])
+            name = self.emit(f"add <{self.lanes} x {kind}> {name}, <{steps}>")
         return name
 
     # --- values -----------------------------------------------------------------------------------
@@ -198,21 +297,63 @@ class Function:
     def value(self, root: Value) -> str:
         """Text for a value and all it depends on; each operation once a block."""
         for v in walk([root]):
-            self.single(v)
+            if v.number not in self.inside:
+                self.single(v)
         return self.known[root.number, self.lanes]
 
     def single(self, v: Value) -> None:
         """Text for a value whose operands have theirs."""
         key = (v.number, self.lanes)
-        if key not in self.known:
-            self.known[key] = self.render(v, [self.known[a.number, self.lanes] for a in v.args])
+        if key in self.known:
+            return
+        if v.number in self.rare:
+            self.branch(self.rare[v.number])
+            return
+        self.known[key] = self.render(v, [self.known[a.number, self.lanes] for a in v.args])
+
+    def expect(self, found: list[Rare]) -> None:
+        """The rare choices of the values that are rendered from now on."""
+        self.rare = {v.number: group for group in found for v in group.choices}
+        self.inside = frozenset().union(*(group.inside for group in found))
+
+    def branch(self, group: Rare) -> None:
+        """Choices whose first arms are computed if some lane needs them."""
+        condition = self.value(group.condition)
+        usual = [self.value(v.args[2]) for v in group.choices]
+        tag = self.fresh("r")[1:]
+        self.line(f"br label %{tag}pre")
+        self.label(f"{tag}pre")
+        some = condition
+        if self.lanes > 1:
+            name = f"@llvm.vector.reduce.or.v{self.lanes}i1"
+            self.declared[name] = f"declare i1 {name}(<{self.lanes} x i1>)"
+            some = self.emit(f"call i1 {name}(<{self.lanes} x i1> {condition})")
+        self.line(f"br i1 {some}, label %{tag}some, label %{tag}join")
+        self.label(f"{tag}some")
+        known, inside = dict(self.known), self.inside
+        self.inside = inside - group.inside
+        chosen = []
+        for v, other in zip(group.choices, usual, strict=True):
+            self.value(v.args[1])
+            chosen.append(
+                self.render(v, [condition, self.known[v.args[1].number, self.lanes], other])
+            )
+        self.known, self.inside = known, inside
+        self.line(f"br label %{tag}post")
+        self.label(f"{tag}post")
+        self.line(f"br label %{tag}join")
+        self.label(f"{tag}join")
+        for v, other, name in zip(group.choices, usual, chosen, strict=True):
+            kind = self.type_of(v.dtype)
+            merged = f"phi {kind} [ {other}, %{tag}pre ], [ {name}, %{tag}post ]"
+            self.known[v.number, self.lanes] = self.emit(merged)
 
     def render(self, v: Value, args: list[str]) -> str:
         op, dtype = v.op, v.dtype
         if op == "const":
             return self.constant(dtype, v.attr)
         if op == "load":
-            return self.load(v)
+            return self.load(v, args)
         if op == "index":
             return self.position(v.attr)
         if op == "acc":
@@ -225,6 +366,8 @@ class Function:
             condition = self.type_of(BOOL)
             return self.emit(f"select {condition} {args[0]}, {kind} {args[1]}, {kind} {args[2]}")
         if op == "cast":
+            if v.args[0].op == "index" and dtype.kind in "iu":
+                return self.position(v.args[0].attr, dtype)
             return self.cast(v.args[0].dtype, dtype, args[0])
         if op == "bitcast":
             return self.emit(f"bitcast {self.type_of(v.args[0].dtype)} {args[0]} to {kind}")
@@ -264,7 +407,12 @@ class Function:
         if op in _BINARY_INT:
             return self.emit(f"{_BINARY_INT[op]} {kind} {args[0]}, {args[1]}")
         if op in ("div", "rem"):
-            return self.emit(f"{'u' if unsigned else 's'}{op} {kind} {args[0]}, {args[1]}")
+            below = args[1]
+            if self.mask is not None and self.lanes > 1:  # lanes that are not used divide by 1
+                one = self.constant(dtype, np.asarray(1, dtype).tobytes())
+                flags = f"<{self.lanes} x i1> {self.mask}"
+                below = self.emit(f"select {flags}, {kind} {below}, {kind} {one}")
+            return self.emit(f"{'u' if unsigned else 's'}{op} {kind} {args[0]}, {below}")
         if op in ("min", "max"):
             return self.call(f"{'u' if unsigned else 's'}{op}", dtype, args)
         if op == "neg":
@@ -274,11 +422,25 @@ class Function:
         if op == "not":
             ones = np.full((), -1, f"i{dtype.itemsize}").tobytes() if dtype != BOOL else b"\x01"
             return self.emit(f"xor {kind} {args[0]}, {self.constant(dtype, ones)}")
+        if op == "mulhi":
+            return self.high_product(dtype, args)
         if op == "popcount":
             return self.call("ctpop", dtype, args)
         if op == "clz":
             return self.call("ctlz", dtype, args, "i1 false")
         raise TypeError(f"cannot render {op} of {dtype}")
+
+    def high_product(self, dtype: np.dtype, args: list[str]) -> str:
+        """The high half of the product, through integers of twice the width."""
+        bits = 8 * dtype.itemsize
+        kind = self.type_of(dtype)
+        wide = f"i{2 * bits}" if self.lanes == 1 else f"<{self.lanes} x i{2 * bits}>"
+        extend = "zext" if dtype.kind == "u" else "sext"
+        x, y = (self.emit(f"{extend} {kind} {a} to {wide}") for a in args)
+        product = self.emit(f"mul {wide} {x}, {y}")
+        shift = str(bits) if self.lanes == 1 else f"splat (i{2 * bits} {bits})"
+        high = self.emit(f"lshr {wide} {product}, {shift}")
+        return self.emit(f"trunc {wide} {high} to {kind}")
 
     def cast(self, have: np.dtype, want: np.dtype, x: str) -> str:
         source, target = self.type_of(have), self.type_of(want)
@@ -371,23 +533,53 @@ class Function:
     def store(self, s: Store) -> None:
         dtype = self.kernel.buffers[s.buffer].dtype
         name = self.value(s.value)
-        stride = s.at.coefficient(self.vector_axis) if self.lanes > 1 else 1
         base = self.address(s.buffer, self.offset(s.at))
         kind = memory_type(dtype)
-        if dtype == BOOL:
-            wide = kind if self.lanes == 1 else f"<{self.lanes} x {kind}>"
-            name = self.emit(f"zext {self.type_of(dtype)} {name} to {wide}")
+        distances = None
+        if s.offset is not None:
+            base, distances = self.moved(base, kind, s.offset, self.value(s.offset))
+        if dtype in _MEMORY:
+            rule = "zext" if dtype == BOOL else "bitcast"
+            bits = self.type_of(_MEMORY[dtype])
+            name = self.emit(f"{rule} {self.type_of(dtype)} {name} to {bits}")
         if self.lanes == 1:
             self.line(f"store {kind} {name}, ptr {base}, align {dtype.itemsize}")
             return
-        vector = f"<{self.lanes} x {kind}>"
-        if stride == 1:
-            self.line(f"store {vector} {name}, ptr {base}, align {dtype.itemsize}")
-            return
-        for i in range(self.lanes):
-            one = self.emit(f"extractelement {vector} {name}, i64 {i}")
-            at = self.emit(f"getelementptr {kind}, ptr {base}, i64 {i * stride}")
-            self.line(f"store {kind} {one}, ptr {at}, align {dtype.itemsize}")
+        vector, pattern = f"<{self.lanes} x {kind}>", self.pattern(s.at)
+        if distances:
+            where = self.spread(base, dtype, self.sum_of(distances, pattern))
+            self.masked("scatter", where, dtype, name)
+        elif pattern == list(range(self.lanes)):
+            if self.mask is not None:
+                self.masked("store", base, dtype, name)
+            else:
+                self.line(f"store {vector} {name}, ptr {base}, align {dtype.itemsize}")
+        elif self.mask is not None:
+            self.masked("scatter", self.spread(base, dtype, _vector(pattern)), dtype, name)
+        else:
+            for i, distance in enumerate(pattern):
+                one = self.emit(f"extractelement {vector} {name}, i64 {i}")
+                at = self.emit(f"getelementptr {kind}, ptr {base}, i64 {distance}")
+                self.line(f"store {kind} {one}, ptr {at}, align {dtype.itemsize}")
+
+
+def _vector(numbers: list[int]) -> str:
+    return "<" + ", ".join(f"i64 {n}" for n in numbers) + ">"
+
+
+def _windows(pattern: list[int]) -> list[tuple[int, int]]:
+    """Stretches of memory, each no longer than a vector, that hold all elements of a pattern."""
+    found = []
+    offsets = sorted(set(pattern))
+    most, low = len(pattern), offsets[0]
+    while offsets:
+        inside = [o for o in offsets if o < offsets[0] + most]
+        size = inside[-1] - inside[0] + 1
+        # a length that registers have, where memory before it may be read
+        size = max(size, min(1 << (size - 1).bit_length(), inside[-1] - low + 1, most))
+        found.append((inside[-1] - size + 1, size))
+        offsets = offsets[len(inside) :]
+    return found
 
 
 def _literal(dtype: np.dtype, bits: bytes) -> str:

@@ -4,45 +4,48 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.compiler.passes.rewrite import Rewrite, roots
 from weft.kernel.build import Builder
-from weft.kernel.kernel import Affine, Kernel, Loop, Reduce, Store, affine, statements
-from weft.kernel.nodes import Value, walk
+from weft.kernel.kernel import Affine, Kernel, Loop, Store, affine, statements
+from weft.kernel.nodes import walk
 
 
 def collapse(kernel: Kernel) -> Kernel:
     """The kernel with adjacent axes merged wherever every index allows it."""
-    outer = kernel.body
+    if kernel.axes:
+        body, merged = merge(kernel.body)
+        return kernel._replace(body=body) if merged else kernel
     grid = kernel.grid
-    nested = [Loop(grid[0], grid[1], outer)] if grid is not None else outer
-    indices, used = _indices(kernel)
-    merged: dict[str, str] = {}
+    if grid is None:
+        body, merged = merge(kernel.body)
+        return kernel._replace(body=body) if merged else kernel
+    (top,), merged = merge([Loop(grid[0], grid[1], kernel.body)])
+    return kernel._replace(grid=(top.axis, top.extent), body=top.body) if merged else kernel
+
+
+def merge(body: list[Any]) -> tuple[list[Any], bool]:
+    """Statements with nests of loops merged, and whether any were."""
+    indices, used = _indices(body)
+    merged: set[str] = set()
     while True:
-        pair = _find(nested, indices, used)
-        if pair is None:
+        parent = _find(body, indices, used)
+        if parent is None:
             break
-        parent, child = pair
-        merged[parent.axis] = child.axis
-        indices = {_drop(i, parent.axis) for i in indices}
-        nested = _replace(nested, parent, child)
+        merged.add(parent)
+        indices = {_drop(i, parent) for i in indices}
+        body = _replace(body, parent)
     if not merged:
-        return kernel
-    rewrite = _Rewrite(set(merged))
-    body = [rewrite.statement(s) for s in nested]
-    if grid is not None:
-        (top,) = body
-        return Kernel(kernel.name, kernel.buffers, (top.axis, top.extent), top.body)
-    return Kernel(kernel.name, kernel.buffers, None, body)
+        return body, False
+    rewrite = Rewrite(Builder(), dict.fromkeys(merged, Affine()))
+    return rewrite.body(body), True
 
 
-def _roots(kernel: Kernel) -> list[Value]:
-    return [s.value for s in statements(kernel.body) if not isinstance(s, Loop)]
-
-
-def _indices(kernel: Kernel) -> tuple[set[Affine], set[str]]:
-    """All indices of a kernel, and the axes whose position is used as a value."""
-    indices = {s.at for s in statements(kernel.body) if isinstance(s, Store)}
-    used: set[str] = set()
-    for v in walk(_roots(kernel)):
+def _indices(body: list[Any]) -> tuple[set[Affine], set[str]]:
+    """All indices of statements, and the axes whose position is used as a value or counts
+    pieces."""
+    indices = {s.at for s in statements(body) if isinstance(s, Store)}
+    used = {s.whole[0] for s in statements(body) if isinstance(s, Loop) and s.whole is not None}
+    for v in walk(roots(body)):
         if v.op == "load":
             indices.add(v.attr[1])
         elif v.op == "index":
@@ -50,24 +53,35 @@ def _indices(kernel: Kernel) -> tuple[set[Affine], set[str]]:
     return indices, used
 
 
-def _find(body: list[Any], indices: set[Affine], used: set[str]) -> tuple[Loop, Loop] | None:
-    for s in body:
-        if not isinstance(s, Loop):
-            continue
-        if len(s.body) == 1 and isinstance(s.body[0], Loop):
-            child = s.body[0]
-            if _compatible(s, child, indices, used):
-                return s, child
-        found = _find(s.body, indices, used)
-        if found is not None:
-            return found
+def _find(body: list[Any], indices: set[Affine], used: set[str]) -> str | None:
+    """An axis that can be merged into the one inside it, wherever either of them runs."""
+    inside: dict[str, set[str | None]] = {}
+    around: dict[str, set[str | None]] = {}
+    pairs = []
+
+    def visit(statements: list[Any], parent: Loop | None) -> None:
+        for s in statements:
+            if isinstance(s, Loop):
+                alone = len(s.body) == 1 and isinstance(s.body[0], Loop)
+                inside.setdefault(s.axis, set()).add(s.body[0].axis if alone else None)
+                alone = parent is not None and len(parent.body) == 1
+                around.setdefault(s.axis, set()).add(parent.axis if alone and parent else None)
+                if alone and parent is not None:
+                    pairs.append((parent, s))
+                visit(s.body, s)
+
+    visit(body, None)
+    for parent, child in pairs:
+        if inside[parent.axis] == {child.axis} and around[child.axis] == {parent.axis}:
+            if _compatible(parent, child, indices, used):
+                return parent.axis
     return None
 
 
 def _compatible(parent: Loop, child: Loop, indices: set[Affine], used: set[str]) -> bool:
     if parent.axis in used or child.axis in used or parent.carries != child.carries:
         return False
-    if parent.lanes:
+    if parent.lanes or child.whole is not None:
         return False
     n = child.extent
     return all(i.coefficient(parent.axis) == n * i.coefficient(child.axis) for i in indices)
@@ -77,43 +91,17 @@ def _drop(index: Affine, axis: str) -> Affine:
     return affine(index.const, {a: c for a, c in index.terms if a != axis})
 
 
-def _replace(body: list[Any], parent: Loop, child: Loop) -> list[Any]:
+def _replace(body: list[Any], parent: str) -> list[Any]:
+    """Loops over an axis replaced by the loop inside, made as long as both."""
     out = []
     for s in body:
-        if s is parent:
-            out.append(child._replace(extent=parent.extent * child.extent))
+        if isinstance(s, Loop) and s.axis == parent:
+            (child,) = s.body
+            whole = None if s.whole is None else (s.whole[0], s.whole[1] * child.extent)
+            longer = child._replace(extent=s.extent * child.extent, whole=whole)
+            out.append(longer._replace(body=_replace(longer.body, parent)))
         elif isinstance(s, Loop):
-            out.append(s._replace(body=_replace(s.body, parent, child)))
+            out.append(s._replace(body=_replace(s.body, parent)))
         else:
             out.append(s)
     return out
-
-
-class _Rewrite:
-    """Statements and values with some axes dropped from their indices."""
-
-    def __init__(self, axes: set[str]) -> None:
-        self.axes = axes
-        self.k = Builder()
-        self.known: dict[int, Value] = {}
-
-    def index(self, index: Affine) -> Affine:
-        return affine(index.const, {a: c for a, c in index.terms if a not in self.axes})
-
-    def value(self, root: Value) -> Value:
-        for v in walk([root]):
-            if v.number in self.known:
-                continue
-            attr = v.attr
-            if v.op == "load":
-                attr = (attr[0], self.index(attr[1]))
-            args = tuple(self.known[a.number] for a in v.args)
-            self.known[v.number] = self.k.make(v.op, args, v.dtype, attr)
-        return self.known[root.number]
-
-    def statement(self, s: Any) -> Any:
-        if isinstance(s, Loop):
-            return s._replace(body=[self.statement(x) for x in s.body])
-        if isinstance(s, Store):
-            return Store(s.buffer, self.index(s.at), self.value(s.value))
-        return Reduce(s.symbol, s.op, self.value(s.value), s.dtype, s.initial)

@@ -1,0 +1,214 @@
+"""Loops: every length around a vector's, masks that touch nothing beyond the end, elements from
+anywhere, and choices that few lanes need."""
+
+import numpy as np
+import pytest
+
+import weft
+from weft import numpy as jnp
+from weft.backends.cpu import width
+from weft.backends.cpu.loops import render
+from weft.backends.cpu.machine import compile_many, function
+from weft.backends.cpu.rare import rare
+from weft.backends.cpu.render import _windows
+from weft.kernel.build import Builder
+from weft.kernel.kernel import Buffer, Kernel, Loop, Reduce, Store, affine
+from weft.kernel.math_circular import sin
+from weft.kernel.nodes import BF16, BOOL, F16, F32, F64, I64
+from weft.kernel.spec import verify
+
+TYPES = [F32, F64, F16, BF16, BOOL, np.dtype(np.int8), np.dtype(np.uint16), np.dtype(np.int32)]
+LENGTHS = [0, 1, 2, 3, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129, 1003]
+MARGIN = 64
+
+
+def execute(kernel, arrays, start=0, stop=1):
+    verify(kernel)
+    (address,) = compile_many([(render(kernel), kernel.name)])
+    function(address)([a.ctypes.data for a in arrays], start, stop)
+
+
+def guarded(n, dtype):
+    """An array of ones with more of them around it, which nobody may touch."""
+    whole = np.ones(n + 2 * MARGIN, dtype)
+    return whole, whole[MARGIN : MARGIN + n]
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_every_length(dtype):
+    k = Builder()
+    at = affine(0, {"i": 1})
+    for n in LENGTHS:
+        x = np.arange(n).astype(dtype)
+        whole, out = guarded(n, dtype)
+        buffers = [Buffer(dtype, n, "in"), Buffer(dtype, n, "out")]
+        store = Store(1, at, k.load(0, dtype, at))
+        execute(Kernel("copy", buffers, ("i", n), [store]), [x, out], 0, n)
+        assert out.tobytes() == x.tobytes()
+        assert np.all(whole[:MARGIN] == 1) and np.all(whole[MARGIN + n :] == 1)
+
+
+@pytest.mark.parametrize("op", ["add", "max", "min", "mul"])
+def test_reductions_of_every_length(op):
+    k = Builder()
+    at = affine(0, {"r": 1})
+    initial = {"add": 0, "mul": 1, "max": -np.inf, "min": np.inf}[op]
+    reference = {"add": np.sum, "mul": np.prod, "max": np.max, "min": np.min}[op]
+    for n in LENGTHS:
+        x = np.where(np.arange(n) % 7 == 3, -1.0, 1.0).astype(np.float32)
+        reduce = Reduce(0, op, k.load(0, F32, at), F32, initial)
+        store = Store(1, affine(0, {}), k.make("acc", (), F32, 0))
+        kernel = Kernel(
+            "all",
+            [Buffer(F32, n, "in"), Buffer(F32, 1, "out")],
+            None,
+            [Loop("r", n, [reduce], (0,)), store],
+        )
+        out = np.zeros(1, np.float32)
+        execute(kernel, [x, out])
+        assert out[0] == reference(x, initial=initial)
+
+
+def test_reductions_go_through_several_loops_in_vectors():
+    k = Builder()
+    at = affine(0, {"a": 77, "b": 1})
+    reduce = Reduce(0, "add", k.load(0, F32, at), F32, 0)
+    store = Store(1, affine(0, {}), k.make("acc", (), F32, 0))
+    nest = Loop("a", 50, [Loop("b", 70, [reduce], (0,))], (0,))
+    kernel = Kernel("two", [Buffer(F32, 50 * 77, "in"), Buffer(F32, 1, "out")], None, [nest, store])
+    x = np.random.default_rng(0).integers(-9, 9, (50, 77)).astype(np.float32)
+    out = np.zeros(1, np.float32)
+    execute(kernel, [x, out])
+    assert out[0] == x[:, :70].sum()
+    assert render(kernel).count("extractelement") <= 2  # lanes are added up once
+
+
+@pytest.mark.parametrize("stride", [-1, 2, 3, 4, 5, -3, 17])
+@pytest.mark.parametrize("dtype", [F32, BF16, BOOL, F64], ids=str)
+def test_distances_between_neighbours(stride, dtype):
+    k = Builder()
+    for n in (1, 7, 16, 40, 65):
+        size = abs(stride) * (n - 1) + 1
+        x = np.random.default_rng(n).integers(0, 2, size).astype(dtype)
+        first = 0 if stride > 0 else size - 1
+        load = k.load(0, dtype, affine(first, {"i": stride}))
+        buffers = [Buffer(dtype, size, "in"), Buffer(dtype, n, "out")]
+        out = np.zeros(n, dtype)
+        store = Store(1, affine(0, {"i": 1}), load)
+        execute(Kernel("strided", buffers, ("i", n), [store]), [x, out], 0, n)
+        assert np.array_equal(out, x[::stride])
+        back = np.zeros(size, dtype)
+        store = Store(1, affine(first, {"i": stride}), k.load(0, dtype, affine(0, {"i": 1})))
+        swapped = [Buffer(dtype, n, "in"), Buffer(dtype, size, "out")]
+        execute(Kernel("spread", swapped, ("i", n), [store]), [out, back], 0, n)
+        assert np.array_equal(back[::stride], out)
+
+
+def test_windows_stay_between_the_first_and_the_last_element():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        pattern = rng.integers(-50, 50, int(rng.choice([2, 8, 24, 48]))).tolist()
+        windows = _windows(pattern)
+        for first, size in windows:
+            assert first >= min(pattern) and first + size - 1 <= max(pattern)
+            assert size <= len(pattern)
+        assert all(any(f <= o < f + n for f, n in windows) for o in pattern)
+
+
+def test_axes_of_a_grid_are_counted():
+    k = Builder()
+    total = k.add(k.mul(k.index("a"), k.const(100, I64)), k.index("b"))
+    value = k.add(k.mul(total, k.const(100, I64)), k.index("i"))
+    store = Store(0, affine(0, {"a": 15, "b": 5, "i": 1}), value)
+    body = [Loop("i", 5, [store])]
+    kernel = Kernel("grid", [Buffer(I64, 30, "out")], ("g", 6), body, (("a", 2), ("b", 3)))
+    out = np.full(30, -1)
+    for start in (3, 0, 5, 1):
+        execute(kernel, [out], start, {3: 5, 0: 1, 5: 6, 1: 3}[start])
+    want = [a * 10000 + b * 100 + i for a in range(2) for b in range(3) for i in range(5)]
+    assert out.tolist() == want
+
+
+def test_rare_choices_branch_and_keep_their_bits():
+    k = Builder()
+    at = affine(0, {"i": 1})
+    value = sin(k, k.load(0, F64, at))
+    assert len(rare([value])) == 1
+    n = 200
+    kernel = Kernel(
+        "far", [Buffer(F64, n, "in"), Buffer(F64, n, "out")], ("i", n), [Store(1, at, value)]
+    )
+    assert "vector.reduce.or" in render(kernel)
+    rng = np.random.default_rng(0)
+    near = rng.standard_normal(n)
+    far = near.copy()
+    far[5::37] = rng.standard_normal(len(far[5::37])) * 1e12
+    results = []
+    for x in (near, far):
+        out = np.zeros(n)
+        execute(kernel, [x, out], 0, n)
+        assert np.max(np.abs(out - np.sin(x)) / np.spacing(np.abs(np.sin(x)))) <= 2
+        results.append(out)
+    same = near == far
+    assert results[0][same].tobytes() == results[1][same].tobytes()
+
+
+def test_wide_vectors_for_small_bodies_and_narrow_ones_for_short_loops():
+    k = Builder()
+    at = affine(0, {"i": 1})
+    small = Loop("i", 1000, [Store(1, at, k.load(0, F32, at))])
+    large = Loop("i", 1000, [Store(1, at, sin(k, k.load(0, F32, at)))])
+    kernel = Kernel("any", [Buffer(F32, 1000, "in"), Buffer(F32, 1000, "out")], None, [small])
+
+    assert width.lanes_of(small) > width.lanes_of(large)
+    assert width.lanes_of(small._replace(extent=3)) < width.lanes_of(small)
+    assert f"<{width.lanes_of(small)} x float>" in render(kernel)
+
+
+def test_a_result_may_take_the_place_of_an_operand():
+    k = Builder()
+    at = affine(0, {"i": 1})
+    x, y = k.load(0, F32, at), k.load(1, F32, at)
+    n = 100
+    stores = [Store(2, at, k.add(y, y)), Store(3, at, k.add(x, y))]
+    roles = ("in", "in", "out", "out")
+    kernel = Kernel("place", [Buffer(F32, n, role) for role in roles], ("i", n), stores)
+    a, b, c = (np.arange(n, dtype=np.float32) * factor for factor in (1, 10, 0))
+    want = a + b
+    execute(kernel, [a, b, a, c], 0, n)
+    assert np.array_equal(c, want)
+    assert np.array_equal(a, b + b)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 16, 33])
+def test_short_rows_fill_vectors(rows):
+    with weft.base.knobs.scope(backend="native"):
+        for columns in (1, 2, 3, 5, 7, 10, 12, 28):
+            x = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
+            b = np.arange(columns, dtype=np.float32) * 100
+            got = weft.jit(lambda x, b: (x + b, x * x[:, :1]))(x, b)
+            assert np.array_equal(got[0], x + b)
+            assert np.array_equal(got[1], x * x[:, :1])
+
+
+def test_nan_and_signed_zeros_survive_every_path():
+    x = np.array([np.nan, -0.0, 0.0, np.inf, -np.inf] * 7, np.float32)
+    with weft.base.knobs.scope(backend="native"):
+        fun = weft.jit(lambda x: (jnp.max(x), jnp.min(x[1:5]), x.reshape(5, 7).T, -x))
+        high, low, turned, negated = fun(x)
+    assert np.isnan(high) and low == -np.inf
+    assert np.array_equal(turned, x.reshape(5, 7).T, equal_nan=True)
+    assert np.array_equal(np.signbit(negated), np.signbit(-x))
+
+
+def test_integers_are_not_divided_by_what_lies_past_the_end():
+    k = Builder()
+    at = affine(0, {"i": 1})
+    kind = np.dtype(np.int32)
+    for n in LENGTHS:
+        x, y = np.arange(n, dtype=np.int32) * 7, np.arange(n, dtype=np.int32) + 1
+        value = k.div(k.load(0, kind, at), k.load(1, kind, at))
+        buffers = [Buffer(kind, n, "in"), Buffer(kind, n, "in"), Buffer(kind, n, "out")]
+        out = np.zeros(n, np.int32)
+        execute(Kernel("divided", buffers, ("i", n), [Store(2, at, value)]), [x, y, out], 0, n)
+        assert np.array_equal(out, x // y)

@@ -1,0 +1,132 @@
+"""The list of passes: run in order, verified, noted, and free of charge when nobody asks."""
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+from weft.base import errors, knobs
+from weft.compiler import pipeline
+from weft.compiler.analysis.cost import kernel_bytes
+from weft.compiler.pipeline import PIPELINE, Pass, fuse, schedule, simplify
+from weft.compiler.watch import Watch
+from weft.kernel.kernel import show
+
+
+def traced(fun, *args):
+    return weft.make_jaxpr(fun)(*args)
+
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def twice(x):
+    return weft.jit(jnp.sin)(x) + weft.jit(jnp.sin)(x)
+
+
+def test_one_list_says_all():
+    kinds = [p.on for p in PIPELINE]
+    assert kinds == sorted(kinds, key=["program", "fusion", "kernel"].index)
+    assert kinds.count("fusion") == 1
+
+
+def test_passes_run_in_the_order_of_the_list():
+    watch = Watch(traced(twice, X))
+    _, steps = fuse(simplify(watch.closed, watch).jaxpr, watch)
+    for step in steps:
+        schedule(step.kernel, watch)
+    assert [p.name for p in watch.passes] == [p.name for p in PIPELINE]
+    assert set(watch.seconds) == {"simplify", "fuse", "schedule"}
+    assert all(p.seconds >= 0 for p in watch.passes)
+
+
+def test_watching_changes_nothing():
+    closed = traced(twice, X)
+    plain = simplify(closed)
+    watched = simplify(closed, Watch(closed))
+    assert plain is simplify(closed) and plain is not watched
+    assert str(plain) == str(watched)
+    assert [eqn.primitive.name for eqn in plain.eqns] == ["sin", "add"]
+
+
+def broken(closed):
+    """A pass that forgets the equations that everything hangs on."""
+    return type(closed)(closed.jaxpr.replace(eqns=closed.eqns[1:]), closed.consts)
+
+
+def test_verify_names_the_pass(monkeypatch):
+    bad = Pass("forget", "program", broken)
+    monkeypatch.setattr(pipeline, "_PROGRAM", [*pipeline._PROGRAM, bad])
+    closed = traced(lambda x: jnp.sin(x) + 1, X)
+    simplify(closed)
+    closed = traced(lambda x: jnp.sin(x) + 1, X)
+    with knobs.verify(1), pytest.raises(errors.JaxprTypeError) as raised:
+        simplify(closed)
+    assert raised.value.__notes__ == ["after the pass 'forget'"]
+
+
+def test_verify_looks_at_kernels_too(monkeypatch):
+    def spoil(parts):
+        (part,) = parts.parts
+        kernel = part.kernel._replace(grid=(part.kernel.grid[0], part.kernel.grid[1] + 1))
+        return parts._replace(parts=[part._replace(kernel=kernel)])
+
+    monkeypatch.setattr(pipeline, "_KERNEL", [*pipeline._KERNEL, Pass("spoil", "kernel", spoil)])
+    (step,) = fuse(simplify(traced(jnp.sin, X)).jaxpr)[1]
+    with knobs.verify(1):
+        schedule(step.kernel)
+    with knobs.verify(2), pytest.raises(Exception) as raised:
+        schedule(step.kernel)
+    assert raised.value.__notes__ == ["after the pass 'spoil'"]
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_programs_compile_at_every_level_of_verification(level):
+    with knobs.verify(level):
+        found = weft.jit(lambda x: weft.nn.softmax(x @ x.T).sum(0))(X / 10 + level)
+    with knobs.backend("interpret"):
+        expected = weft.jit(lambda x: weft.nn.softmax(x @ x.T).sum(0))(X / 10 + level)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+# --- kernels as text, and what they move ----------------------------------------------------------
+
+
+def kernel_of(fun, *args):
+    (step,) = fuse(simplify(traced(fun, *args)).jaxpr)[1]
+    return step.kernel
+
+
+def test_text_names_what_is_used_twice():
+    text = show(kernel_of(lambda x: (x + 1) * (x + 1), X))
+    assert "v0 = add(b0[4*p0 + p1], 1.0)" in text
+    assert "= mul(v0, v0)" in text
+
+
+def test_text_of_a_kernel_is_complete():
+    text = show(kernel_of(lambda x: jnp.tanh(jnp.exp(jnp.sin(x))), X))
+    assert "..." not in text
+    assert max(map(len, text.splitlines())) < 240
+
+
+@pytest.mark.parametrize(
+    ("fun", "read", "written"),
+    [
+        (lambda x: x + 1, 48, 48),
+        (lambda x: x[:1, 1:3] * 2, 8, 8),
+        (lambda x: x - jnp.max(x, 1, keepdims=True), 48, 48),
+        (lambda x: jnp.sum(x, 1), 48, 12),
+        (lambda x: jnp.zeros((5, 5)) + 1, 0, 100),
+    ],
+)
+def test_bytes_of_a_kernel(fun, read, written):
+    assert kernel_bytes(kernel_of(fun, X)) == (read, written)
+
+
+def test_bytes_of_a_gather_are_those_gathered():
+    big = np.ones((1000, 8), np.float32)
+    rows = np.array([3, 5, 7], np.int32)
+    kernel = kernel_of(lambda x, i: x[i], big, rows)
+    read, written = kernel_bytes(kernel)
+    assert written == 96
+    assert 96 <= read <= 96 + 12

@@ -1,0 +1,114 @@
+"""Copies that exchange two axes: blocks of a square number of elements turned in registers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu.processor import vector_bits
+from weft.backends.cpu.render import Function, memory_type
+from weft.kernel.kernel import Loop, Store
+
+
+def turns(s: Loop) -> bool:
+    """Whether a nest of two loops copies what follows along the outer one to follow along the
+    inner one."""
+    (inner, *others) = s.body
+    if others or not isinstance(inner, Loop) or len(inner.body) != 1:
+        return False
+    (store,) = inner.body
+    if not isinstance(store, Store) or store.value.op != "load" or store.value.args:
+        return False
+    index = store.value.attr[1]
+    return (
+        store.at.coefficient(inner.axis) == 1
+        and store.at.coefficient(s.axis) != 1
+        and index.coefficient(s.axis) == 1
+        and index.coefficient(inner.axis) not in (0, 1)
+    )
+
+
+def _side(dtype: np.dtype) -> int:
+    return min(8, vector_bits() // (8 * dtype.itemsize))
+
+
+def copy(f: Function, s: Loop, low: str, high: str, inner_high: str) -> None:
+    """Whole blocks, then what is left of either axis, element by element."""
+    (inner,) = s.body
+    (store,) = inner.body
+    side = _side(store.value.dtype)
+    middle = _whole(f, low, high, side)
+    inner_middle = _whole(f, "0", inner_high, side)
+
+    def block() -> None:
+        _block(f, s, inner, store, side)
+
+    def single() -> None:
+        f.store(store)
+
+    def along(start: str, stop: str, step: int, body: Any) -> Any:
+        return lambda: _loop(f, inner.axis, start, stop, step, body)
+
+    _loop(f, s.axis, low, middle, side, along("0", inner_middle, side, block))
+    if inner_middle != inner_high:
+        _loop(f, s.axis, low, middle, 1, along(inner_middle, inner_high, 1, single))
+    if middle != high:
+        _loop(f, s.axis, middle, high, 1, along("0", inner_high, 1, single))
+
+
+def _whole(f: Function, low: str, high: str, step: int) -> str:
+    """Where the last whole step ends; the very end where that is known."""
+    if low == "0" and high.isdigit() and int(high) % step == 0:
+        return high
+    span = f.emit(f"sub i64 {high}, {low}")
+    whole = f.emit(f"and i64 {span}, {-step}")
+    return f.emit(f"add i64 {low}, {whole}")
+
+
+def _loop(f: Function, axis: str, low: str, high: str, step: int, body: Any) -> None:
+    outside, f.known = f.known, dict(f.known)
+    f.count += 1
+    tag = f"t{f.count}"
+    f.line(f"br label %{tag}pre")
+    f.label(f"{tag}pre")
+    enter = f.emit(f"icmp slt i64 {low}, {high}")
+    f.line(f"br i1 {enter}, label %{tag}head, label %{tag}exit")
+    f.label(f"{tag}head")
+    f.line(f"%{tag}i = phi i64 [ {low}, %{tag}pre ], [ %{tag}n, %{tag}latch ]")
+    f.axes[axis] = f"%{tag}i"
+    body()
+    f.line(f"br label %{tag}latch")
+    f.label(f"{tag}latch")
+    f.line(f"%{tag}n = add i64 %{tag}i, {step}")
+    again = f.emit(f"icmp slt i64 %{tag}n, {high}")
+    f.line(f"br i1 {again}, label %{tag}head, label %{tag}exit")
+    f.label(f"{tag}exit")
+    f.known = outside
+
+
+def _block(f: Function, outer: Loop, inner: Loop, store: Store, side: int) -> None:
+    """A square of elements: read along the outer axis, exchanged, written along the inner one."""
+    dtype = store.value.dtype
+    kind = memory_type(dtype)
+    vector = f"<{side} x {kind}>"
+    buffer, index = store.value.attr
+    base = f.address(buffer, f.offset(index))
+    rows = []
+    for i in range(side):
+        at = f.emit(f"getelementptr {kind}, ptr {base}, i64 {i * index.coefficient(inner.axis)}")
+        rows.append(f.emit(f"load {vector}, ptr {at}, align {dtype.itemsize}"))
+    step = 1
+    while step < side:
+        low = [i if not i & step else side + i - step for i in range(side)]
+        high = [i + step if not i & step else side + i for i in range(side)]
+        for i in range(side):
+            if not i & step:
+                pair = rows[i], rows[i + step]
+                rows[i] = f.shuffle(vector, *pair, low)
+                rows[i + step] = f.shuffle(vector, *pair, high)
+        step *= 2
+    base = f.address(store.buffer, f.offset(store.at))
+    for i in range(side):
+        at = f.emit(f"getelementptr {kind}, ptr {base}, i64 {i * store.at.coefficient(outer.axis)}")
+        f.line(f"store {vector} {rows[i]}, ptr {at}, align {dtype.itemsize}")

@@ -1,0 +1,55 @@
+"""How many lanes the vectors of a loop have: more registers for small bodies, fewer for large."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.backends.cpu.processor import vector_bits
+from weft.backends.cpu.rare import rare
+from weft.kernel.kernel import Loop, Reduce, statements
+from weft.kernel.nodes import Value, walk
+
+# Operations of a loop's body up to which its vectors are four and two registers wide.
+_SMALL, _MEDIUM = 16, 400
+# Operations from which masks in every iteration cost less than a second copy of the body.
+_LARGE = 100
+# Operations from which a masked vector is worth it where the processor has no masks for memory.
+_EMULATED = 40
+
+
+def native(value: Value) -> int:
+    """Elements of a value's dtype in a register; the narrow ones are computed in 32 bits."""
+    return max(1, vector_bits() // (8 * max(4, value.dtype.itemsize)))
+
+
+def _operations(body: list[Any]) -> list[Value]:
+    roots = [v for s in statements(body) if not isinstance(s, Loop) for v in s.operands]
+    seldom = frozenset().union(*(group.inside for group in rare(roots)))
+    return [v for v in walk(roots) if v.op != "const" and v.number not in seldom]
+
+
+def lanes_of(loop: Loop, most: int = 0) -> int:
+    """Lanes for a loop, no more than cover its extent; at most so many, unless 0."""
+    operations = _operations(loop.body)
+    widest = max((v.dtype.itemsize for v in operations if v.op != "index"), default=4)
+    one = max(1, vector_bits() // (8 * max(4, widest)))
+    count = len(operations)
+    registers = 4 if count <= _SMALL else 2 if count <= _MEDIUM else 1
+    if count <= _SMALL and all(isinstance(s, Reduce) for s in loop.body):
+        registers = 8
+    lanes = one * registers
+    if most:
+        lanes, one = min(lanes, most), min(one, most)
+    while lanes > one and lanes >= 2 * loop.extent:
+        lanes //= 2
+    return lanes
+
+
+def masks(body: list[Any]) -> bool:
+    """Whether every iteration is masked, which saves the copy of the body for the last one."""
+    return vector_bits() == 512 and len(_operations(body)) > _LARGE
+
+
+def masks_last(body: list[Any]) -> bool:
+    """Whether what is left of a loop is a masked vector; else it is done element by element."""
+    return vector_bits() == 512 or len(_operations(body)) > _EMULATED

@@ -1,0 +1,196 @@
+"""Products in their simplest form.
+
+A product reads its operands in any order, so a transposed operand need not be made, and a product
+whose transpose alone is used is computed as that transpose. Products with nothing to reuse, of one
+depth or of one row and column for each batch, become multiplications, which fuse with what is
+around them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.core.avals import ShapedArray
+from weft.core.jaxpr import ClosedJaxpr, Literal, Var
+from weft.core.registry import lookup
+
+Dims = tuple[int, ...]
+
+# The types that are multiplied and summed as they are, and those that are in float32.
+_EXACT = ("float32", "float64", "int32", "int64", "uint32", "uint64")
+_NARROW = ("bfloat16", "float16")
+
+
+def contract(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program with products of and under transposes written as products alone.
+
+    What nothing needs any more is left for ``prune``.
+    """
+    jaxpr = closed.jaxpr
+    if not any(eqn.primitive.name == "dot_general" for eqn in jaxpr.eqns):
+        return closed
+    uses = Counter(x for eqn in jaxpr.eqns for x in eqn.invars if type(x) is not Literal)
+    uses.update(x for x in jaxpr.outvars if type(x) is not Literal)
+    made: dict[Any, Any] = {}
+    eqns: list[Any] = []
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "dot_general":
+            eqn = _with_operands(eqn, made)
+        elif eqn.primitive.name == "transpose":
+            product = made.get(eqn.invars[0]) if type(eqn.invars[0]) is not Literal else None
+            if product is not None and uses[eqn.invars[0]] == 1:
+                eqn = _transposed(product, eqn) or eqn
+        for v in eqn.outvars:
+            made[v] = eqn
+        eqns.append(eqn)
+    plain = [e for eqn in eqns for e in _multiplied(eqn)]
+    return ClosedJaxpr(jaxpr.replace(eqns=plain), closed.consts)
+
+
+def _free(ndim: int, *taken: Dims) -> Dims:
+    used = {axis for axes in taken for axis in axes}
+    return tuple(axis for axis in range(ndim) if axis not in used)
+
+
+def _with_operands(eqn: Any, made: dict[Any, Any]) -> Any:
+    """A product of what its operands are transposes of, where the result stays the same."""
+    contracting, batch = eqn.params["dimension_numbers"]
+    invars, sides = [], []
+    for x, depth, outer in zip(eqn.invars, contracting, batch, strict=True):
+        while True:
+            source = made.get(x) if type(x) is not Literal else None
+            if source is None or source.primitive.name != "transpose":
+                break
+            order = source.params["permutation"]
+            free = [order[i] for i in _free(len(order), depth, outer)]
+            if free != sorted(free):  # free axes of the result would change places
+                break
+            depth, outer = (tuple(order[i] for i in axes) for axes in (depth, outer))
+            x = source.invars[0]
+        invars.append(x)
+        sides.append((depth, outer))
+    (lhs_depth, lhs_outer), (rhs_depth, rhs_outer) = sides
+    numbers = ((lhs_depth, rhs_depth), (lhs_outer, rhs_outer))
+    if numbers == eqn.params["dimension_numbers"]:
+        return eqn
+    return eqn.replace(invars=invars, params={**eqn.params, "dimension_numbers": numbers})
+
+
+def _transposed(product: Any, eqn: Any) -> Any:
+    """The product that is the transpose of another, or None where no product is."""
+    if product.primitive.name != "dot_general" or product.params["out_sharding"] is not None:
+        return None
+    (lhs_depth, rhs_depth), (lhs_outer, rhs_outer) = product.params["dimension_numbers"]
+    order = eqn.params["permutation"]
+    outer = len(lhs_outer)
+    rows = product.invars[0].aval.ndim - len(lhs_depth) - outer
+    first, rest = order[:outer], tuple(order[outer:])
+    if sorted(first) != list(range(outer)):
+        return None
+    row_axes = tuple(range(outer, outer + rows))
+    column_axes = tuple(range(outer + rows, len(order)))
+    lhs_outer, rhs_outer = (tuple(axes[i] for i in first) for axes in (lhs_outer, rhs_outer))
+    invars: Any = product.invars
+    if rest == (*column_axes, *row_axes):
+        invars = invars[::-1]
+        numbers = ((rhs_depth, lhs_depth), (rhs_outer, lhs_outer))
+    elif rest == (*row_axes, *column_axes):
+        numbers = ((lhs_depth, rhs_depth), (lhs_outer, rhs_outer))
+    else:
+        return None
+    params = {**product.params, "dimension_numbers": numbers}
+    return product.replace(invars=invars, outvars=eqn.outvars, params=params)
+
+
+# --- multiplications ------------------------------------------------------------------------------
+
+
+class _Writer:
+    """Equations that stand for another one, under construction."""
+
+    def __init__(self, eqn: Any) -> None:
+        self.eqn = eqn
+        self.eqns: list[Any] = []
+
+    def bind(self, name: str, shape: Dims, dtype: Any, /, *xs: Any, **params: Any) -> Any:
+        weak = name != "convert_element_type" and all(x.aval.weak_type for x in xs)
+        out = Var(ShapedArray(shape, dtype, weak))
+        made = self.eqn.replace(
+            invars=list(xs), outvars=[out], primitive=lookup(name), params=params
+        )
+        self.eqns.append(made)
+        return out
+
+    def transpose(self, x: Any, order: Dims) -> Any:
+        if order == tuple(range(len(order))):
+            return x
+        shape = tuple(x.aval.shape[i] for i in order)
+        return self.bind("transpose", shape, x.aval.dtype, x, permutation=order)
+
+    def reshape(self, x: Any, shape: Dims) -> Any:
+        if x.aval.shape == shape:
+            return x
+        params = {"new_sizes": shape, "dimensions": None, "sharding": None}
+        return self.bind("reshape", shape, x.aval.dtype, x, **params)
+
+    def broadcast(self, x: Any, shape: Dims, dims: Dims) -> Any:
+        if x.aval.shape == shape:
+            return x
+        params = {"shape": shape, "broadcast_dimensions": dims, "sharding": None}
+        return self.bind("broadcast_in_dim", shape, x.aval.dtype, x, **params)
+
+    def convert(self, x: Any, dtype: Any) -> Any:
+        if x.aval.dtype == dtype:
+            return x
+        params = {"new_dtype": dtype, "weak_type": False, "sharding": None}
+        return self.bind("convert_element_type", x.aval.shape, dtype, x, **params)
+
+    def done(self, x: Any) -> list[Any]:
+        """The equations, the last of which has the result of the one they stand for."""
+        assert self.eqns[-1].outvars[0] is x
+        self.eqns[-1] = self.eqns[-1].replace(outvars=self.eqn.outvars)
+        return self.eqns
+
+
+def _multiplied(eqn: Any) -> list[Any]:
+    """A product as multiplications and a sum, where no operand is read more than once for it."""
+    if eqn.primitive.name != "dot_general" or any(type(x) is Literal for x in eqn.invars):
+        return [eqn]
+    out = eqn.outvars[0].aval
+    dtypes = {x.aval.dtype for x in eqn.invars} | {out.dtype}
+    precision = eqn.params["precision"]
+    if len(dtypes) > 1 or out.dtype.name not in _EXACT + _NARROW:
+        return [eqn]
+    if hasattr(precision, "accumulation_type") or eqn.params["out_sharding"] is not None:
+        return [eqn]
+    contracting, batch = eqn.params["dimension_numbers"]
+    lhs = eqn.invars[0].aval.shape
+    depth = tuple(lhs[i] for i in contracting[0])
+    outer = tuple(lhs[i] for i in batch[0])
+    free = tuple(out.shape[len(outer) :])
+    one_depth, one_each = prod(depth) == 1, prod(free) == 1 and prod(outer) > 1
+    if not (one_depth or one_each) or out.weak_type or 0 in out.shape:
+        return [eqn]
+    w = _Writer(eqn)
+    work = np.dtype(np.float32) if out.dtype.name in _NARROW else out.dtype
+    sides = []
+    first = len(outer)
+    for x, depth_axes, outer_axes in zip(eqn.invars, contracting, batch, strict=True):
+        rest = _free(x.aval.ndim, depth_axes, outer_axes)
+        sizes = tuple(x.aval.shape[i] for i in rest)
+        x = w.convert(w.transpose(x, (*outer_axes, *rest, *depth_axes)), work)
+        if one_depth:
+            dims = (*range(len(outer)), *range(first, first + len(rest)))
+            sides.append(w.broadcast(w.reshape(x, (*outer, *sizes)), out.shape, dims))
+            first += len(rest)
+        else:
+            sides.append(w.reshape(x, (*outer, *depth)))
+    x = w.bind("mul", sides[0].aval.shape, work, *sides, out_dtype=None)
+    if not one_depth:
+        axes = tuple(range(len(outer), len(outer) + len(depth)))
+        x = w.bind("reduce_sum", outer, work, x, axes=axes, out_sharding=None)
+    return w.done(w.convert(w.reshape(x, out.shape), out.dtype))

@@ -1,0 +1,83 @@
+"""The grid: which iterations of a kernel threads share, and how many of them make a chunk."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from weft.compiler.passes.rewrite import Nest, Rewrite, peel, roots
+from weft.kernel.build import Builder
+from weft.kernel.kernel import Kernel, Loop, Store, affine
+from weft.kernel.nodes import walk
+
+# Iterations that are enough for many threads.
+_ENOUGH = 64
+# Elements of a piece of an axis that is cut for the sake of sharing.
+_PIECE = 1 << 12
+# Elements of the innermost axes below which one more of them is a loop inside the grid.
+_SHORT = 64
+# Work of a chunk, in bytes moved: starting a thread on one costs a few thousand.
+_CHUNK = 1 << 16
+# Operations on elements that take as long as moving one byte.
+_PER_BYTE = 3
+
+
+def grid(kernel: Kernel) -> Kernel:
+    """The kernel with its independent axes counted by one grid."""
+    nest = peel(kernel)
+    if not nest.axes:
+        return kernel
+    axes, body = nest.axes, nest.body
+    maps = all(isinstance(s, Store) for s in body)
+    if maps and len(axes) == 1:
+        return kernel._replace(grid=axes[0], body=body)
+    if maps or nest.lanes:
+        axes, body = _cut(nest)
+    if len(axes) == 1:
+        return kernel._replace(grid=axes[0], body=body, axes=())
+    extent = prod(n for _, n in axes)
+    return kernel._replace(grid=("g", extent), body=body, axes=tuple(axes))
+
+
+def _cut(nest: Nest) -> tuple[list[tuple[str, int]], list[Any]]:
+    """Axes for the grid, and loops over the innermost ones, which are in pieces if the others are
+    few."""
+    outer, inside = nest.axes[:-1], nest.axes[-1:]
+    while outer and not nest.lanes and prod(n for _, n in inside) < _SHORT:
+        inside.insert(0, outer.pop())
+    (axis, extent), *rest = inside
+    size = max(1, _PIECE // max(1, prod(n for _, n in rest)))
+    whole, body = None, nest.body
+    if not outer or (prod(n for _, n in outer) < _ENOUGH and extent >= 2 * size):
+        size = min(size, max(1, extent))
+        rewrite = Rewrite(Builder(), {axis: affine(0, {"cut": size, axis: 1})})
+        body, whole = rewrite.body(body), ("cut", extent)
+        outer = [*outer, ("cut", -(-extent // size))]
+        extent = size
+    for name, n in reversed(rest):
+        body = [Loop(name, n, body)]
+    return outer, [Loop(axis, extent, body, (), nest.lanes, whole)]
+
+
+def chunk(kernel: Kernel) -> int:
+    """Iterations of the grid that make a chunk: a rule of the kernel alone."""
+    if kernel.grid is None:
+        return 1
+    extent = kernel.grid[1]
+    each = max(1, _work(kernel.body) // _PER_BYTE)
+    if extent * each <= 2 * _CHUNK:
+        return max(1, extent)
+    count = -(-_CHUNK // each)
+    # whole vectors where the grid itself runs in them
+    return -(-count // 64) * 64 if count > 64 else count
+
+
+def _work(body: list[Any]) -> int:
+    """Operations and bytes of statements, loops counted by their extents."""
+    total = 0
+    flat = [s for s in body if not isinstance(s, Loop)]
+    values = [v for v in walk(roots(flat)) if v.op not in ("const", "index", "acc")]
+    for v in values:
+        total += 1 if v.op != "load" else _PER_BYTE * v.dtype.itemsize
+    total += sum(_PER_BYTE * s.value.dtype.itemsize for s in flat if isinstance(s, Store))
+    return total + sum(s.extent * _work(s.body) for s in body if isinstance(s, Loop))
