@@ -64,7 +64,7 @@ class Region:
 
     def __del__(self) -> None:
         # At exit a daemon thread may still be inside.
-        if not sys.is_finalizing():
+        if sys is not None and not sys.is_finalizing():
             _libc().munmap(self.address, self.size)
 
 

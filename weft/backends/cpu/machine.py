@@ -26,6 +26,8 @@ from weft.base.knobs import thread
 SYMBOL = "kernel"
 FORMAT = "1"
 LIMIT = 64 << 20
+# Text that begins with this line goes through LLVM's optimiser; kernels do not need it.
+OPTIMISE = "; optimise\n"
 _ATTRIBUTES = "attributes #0 = { nounwind }\n"
 
 
@@ -129,16 +131,26 @@ class _Llvm:
         while len(self.machines) < count:
             self.machines.append(self.machine())
 
-    def compile(self, text: str, i: int) -> bytes:
-        """The object of a module, made with target machine ``i``."""
+    def compile(self, text: str, machine: Any) -> bytes:
+        """The object of a module, made with a target machine that nobody else uses meanwhile."""
         try:
             # A context keeps every constant it has seen: one for each module keeps memory flat.
             with self.llvm.create_context() as context:
                 with self.llvm.parse_assembly(text, context) as module:
                     module.verify()
-                    return self.emit(self.machines[i], module)
+                    if text.startswith(OPTIMISE):
+                        self.optimise(module, machine)
+                    return self.emit(machine, module)
         except RuntimeError as error:
-            raise RuntimeError(f"internal error: LLVM refused a kernel: {error}\n{text}") from None
+            head = "\n".join(text.splitlines()[:40])
+            raise RuntimeError(f"internal error: LLVM refused a kernel: {error}\n{head}") from None
+
+    def optimise(self, module: Any, machine: Any) -> None:
+        """Variables into registers and the like, for text that was not written with care."""
+        options = self.llvm.create_pipeline_tuning_options(speed_level=2)
+        builder = self.llvm.create_pass_builder(machine, options)
+        with builder.getModulePassManager() as passes:
+            passes.run(module, builder)
 
 
 @lru(1)
@@ -196,6 +208,22 @@ def _setting() -> bytes:
     return "\n".join([*words, ""]).encode()
 
 
+def load_keyed(what: str, text: Callable[[], str], names: Iterable[str]) -> Any:
+    """Code of a module whose text is made only if no cache knows it by ``what``."""
+    key = key_of(what)
+    found = _loaded.get(key)
+    if found is not None:
+        return found
+    blob = disk.load(key)
+    if blob is None:
+        # with a machine of its own: others may compile at the same time
+        blob = _llvm().compile(text(), _llvm().machine())
+        disk.save(key, blob)
+    found = loader.load(blob) if loader.supported() else _Engine(blob, names)
+    _loaded.put(key, found)
+    return found
+
+
 def load_modules(texts: Sequence[str], names: Iterable[str] = (SYMBOL,)) -> list[Any]:
     """Code of each module, its functions by name in ``symbols``; what is missing is compiled."""
     keys = [key_of(text) for text in texts]
@@ -251,7 +279,7 @@ def _compile_all(texts: list[str]) -> list[bytes]:
             except IndexError:
                 return
             try:
-                results[i] = llvm.compile(texts[i], worker)
+                results[i] = llvm.compile(texts[i], llvm.machines[worker])
             except BaseException as error:
                 results[i] = error
 
@@ -285,6 +313,15 @@ def compile_many(kernels: Iterable[tuple[str, str]]) -> list[Address]:
     """The addresses of functions given as (LLVM text, name); new ones compile side by side."""
     regions = load_modules([_general(text, name) for text, name in kernels])
     return [Address(region.symbols[SYMBOL], region) for region in regions]
+
+
+def origins(kernels: Iterable[tuple[str, str]]) -> list[str]:
+    """Where the code of each function would come from now: ``memory``, ``disk`` or ``LLVM``."""
+    keys = [key_of(_general(text, name)) for text, name in kernels]
+    return [
+        "memory" if _loaded.get(key) else "disk" if disk.load(key) is not None else "LLVM"
+        for key in keys
+    ]
 
 
 def compile_text(text: str, name: str) -> Address:

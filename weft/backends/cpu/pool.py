@@ -100,14 +100,14 @@ def available() -> bool:
     return loader.supported() and pool_text(architecture()) is not None
 
 
-def native() -> tuple[int, int]:
+def prepared(helpers: int) -> tuple[int, int]:
     """The addresses of the native ``run`` and of the state of this process's pool.
 
     ``void run(ptr state, i64 helpers, ptr kernel, ptr buffers, i64 start, i64 stop, i64 chunk)``,
     where ``helpers`` is one less than the threads to use. The state is another one in a forked
     child.
     """
-    pool = _prepared(threads() - 1)
+    pool = _prepared(helpers)
     return pool.symbols["weft_run"], pool.state
 
 

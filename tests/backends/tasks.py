@@ -1,0 +1,44 @@
+"""Tasks of an operation run on arrays, as a compiled program would."""
+
+import ctypes
+
+import numpy as np
+
+from weft.backends.cpu import library, machine, pool
+
+
+def run_tasks(lowered, ins, outs):
+    """Results of types ``outs``. Memory beyond each array must stay as it was."""
+    arrays = {
+        "in": [_guarded(x.nbytes, x) for x in ins],
+        "out": [_guarded(int(np.prod(t.shape)) * t.dtype.itemsize) for t in outs],
+        "scratch": [_guarded(n) for n in lowered.scratch],
+    }
+    code = machine.compile_many([(task.text, task.name) for task in lowered.tasks])
+    for task, address in zip(lowered.tasks, code, strict=True):
+        pointers = [_address(arrays, *place) for place in task.places]
+        given = (ctypes.c_void_p * len(pointers))(*pointers)
+        pool.run(address, given, 0, task.extent, task.chunk)
+    for memory in [m for group in arrays.values() for m in group]:
+        assert np.all(memory[:64] == 0xAB) and np.all(memory[-64:] == 0xAB)
+    for memory, x in zip(arrays["in"], ins, strict=True):
+        assert memory[64:-64].tobytes() == x.tobytes()
+    views = [m[64:-64].view(t.dtype) for m, t in zip(arrays["out"], outs, strict=True)]
+    return [x.reshape(t.shape) for x, t in zip(views, outs, strict=True)]
+
+
+def _guarded(size, content=None):
+    memory = np.full(size + 192, 0xAB, np.uint8)
+    shift = -memory.ctypes.data % 64
+    memory = memory[shift : shift + size + 128]
+    filled = 0xCD
+    if content is not None:
+        filled = np.frombuffer(content.tobytes(), np.uint8)
+    memory[64:-64] = filled
+    return memory
+
+
+def _address(arrays, kind, what):
+    if kind == "library":
+        return library.address(what)
+    return arrays[kind][what].ctypes.data + 64

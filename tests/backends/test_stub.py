@@ -1,0 +1,284 @@
+"""Native functions written in Python: what they compute, and what is refused."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from weft.backends.cpu.machine import load_modules
+from weft.backends.cpu.stub import (
+    External,
+    StubError,
+    bits,
+    clock,
+    f32,
+    f64,
+    i8,
+    i32,
+    i64,
+    invoke,
+    kind_of,
+    ptr,
+    stack,
+    translate,
+    truth,
+    u8,
+    u32,
+    u64,
+    void,
+)
+
+_C = {
+    i64: ctypes.c_int64,
+    i32: ctypes.c_int32,
+    u32: ctypes.c_uint32,
+    u64: ctypes.c_uint64,
+    u8: ctypes.c_uint8,
+    i8: ctypes.c_int8,
+    f32: ctypes.c_float,
+    f64: ctypes.c_double,
+    ptr: ctypes.c_void_p,
+    void: None,
+}
+NUMBER = 7
+K, SCALE = i64, 1  # stubs are given others
+
+
+def native(*stubs, result=i64, given=(i64,), **options):
+    """The last of some stubs as a Python function."""
+    name = stubs[-1].__name__
+    (region,) = load_modules([translate(stubs, **options)], (name,))
+    kind = ctypes.CFUNCTYPE(_C[result], *(_C[k] for k in given))
+    call = kind(region.symbols[name])
+    call.region = region
+    return call
+
+
+def test_arithmetic_and_loops():
+    def collatz(n: i64) -> i64:
+        """How many steps lead to one."""
+        steps = 0
+        while n != 1:
+            if n % 2 == 0:
+                n //= 2
+            else:
+                n = 3 * n + 1
+            steps += 1
+        return steps
+
+    assert [native(collatz)(n) for n in (1, 6, 27)] == [0, 8, 111]
+
+
+def test_division_is_the_machines():
+    def quotient(a: i64, b: i64) -> i64:
+        return a // b * 100 + a % b
+
+    call = native(quotient, given=(i64, i64))
+    assert call(7, 2) == 301 and call(-7, 2) == -301
+
+
+def test_break_continue_and_ranges():
+    def odd_sum(n: i64) -> i64:
+        total = 0
+        for i in range(n, 0, -1):
+            if i % 2 == 0:
+                continue
+            if i > 100:
+                break
+            total += i
+        return total
+
+    def table(n: i64) -> i64:
+        total = 0
+        for i in range(2, n):
+            for j in range(NUMBER):
+                total += i * j
+        return total
+
+    assert native(odd_sum)(10) == 25 and native(odd_sum)(201) == 0
+    assert native(table)(5) == sum(i * j for i in range(2, 5) for j in range(7))
+
+
+def test_conditions_look_no_further_than_they_must():
+    def first_large(p: ptr, n: i64, least: i64) -> i64:
+        i = 0
+        while i < n and i64[p, i] < least:
+            i += 1
+        return i if i < n or n == 0 else -1
+
+    data = np.array([1, 5, 9])
+    call = native(first_large, given=(ptr, i64, i64))
+    assert [call(data.ctypes.data, 3, k) for k in (0, 6, 10)] == [0, 2, -1]
+
+
+def test_memory_of_every_kind():
+    def swap_ends(p: ptr, n: i64) -> void:
+        x = K[p, 0]
+        K[p, 0] = K[p, n - 1]
+        K[p, n - 1] = x
+
+    for code in "bhiqBHIQfd":
+        data = np.arange(1, 6).astype(code)
+        names = {"K": kind_of(data.dtype)}
+        call = native(swap_ends, result=void, given=(ptr, i64), names=names)
+        call(data.ctypes.data, 5)
+        assert data.tolist() == [5, 2, 3, 4, 1]
+
+
+def test_pointers_move_by_bytes():
+    def third(p: ptr) -> i32:
+        q = p + 8
+        return i32[q, 0] if q else 0
+
+    data = np.array([3, 4, 5], np.int32)
+    assert native(third, result=i32, given=(ptr,))(data.ctypes.data) == 5
+
+
+def test_kinds_are_converted():
+    def through(x: f64) -> i64:
+        a = i64(u8(i64(x)))
+        b = i64(i8(i64(x)))
+        c = i64(f32(x))
+        return a * 1_000_000 + b * 1000 + c
+
+    assert native(through, given=(f64,))(200.75) == 200 * 1_000_000 - 56 * 1000 + 200
+
+    def pattern(x: f32) -> u32:
+        return bits(u32, x) ^ 1
+
+    assert native(pattern, result=u32, given=(f32,))(1.0) == 0x3F800001
+
+
+def test_signs_decide_comparisons_shifts_and_extremes():
+    def signed(a: i64, b: i64) -> i64:
+        return max(a, b) * 10 + (1 if a < b else 0) + (a >> 1)
+
+    def unsigned(a: u64, b: u64) -> u64:
+        return min(a, b) * 10 + (u64(1) if a < b else 0) + (~a >> 1)
+
+    assert native(signed, given=(i64, i64))(-4, 3) == 30 + 1 - 2
+    call = native(unsigned, result=u64, given=(u64, u64))
+    assert call(2**64 - 1, 3) == 30
+
+
+def test_stubs_call_each_other_and_private_ones_vanish():
+    def square(x: i64) -> i64:
+        return x * x
+
+    def sum_of_squares(x: i64, y: i64) -> i64:
+        return square(x) + square(y)
+
+    assert native(square, sum_of_squares, given=(i64, i64))(3, 4) == 25
+    call = native(square, sum_of_squares, given=(i64, i64), private=["square"])
+    assert call(3, 4) == 25
+    assert "define internal i64 @square" in translate([square], private=["square"])
+
+
+def test_functions_at_addresses_and_outside():
+    def apply(f: ptr, x: i64) -> i64:
+        return invoke(i64, f, x, 1) + 1
+
+    @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+    def minus(x, y):
+        return x - y
+
+    address = ctypes.cast(minus, ctypes.c_void_p).value
+    assert native(apply, given=(ptr, i64))(address, 10) == 10
+
+    def outside(x: f64) -> f64:
+        return cos(x)  # noqa: F821
+
+    text = translate([outside], {"cos": External(f64, (f64,))})
+    assert "declare double @cos(double)" in text
+
+
+def test_memory_on_the_stack_and_time():
+    def reversed_sum(n: i64) -> i64:
+        memory = stack(800)
+        for i in range(n):
+            i64[memory, i] = i
+        total = 0
+        for i in range(n - 1, -1, -1):
+            total = total * 2 + i64[memory, i]
+        return total
+
+    assert native(reversed_sum)(4) == ((3 * 2 + 2) * 2 + 1) * 2
+
+    def later(n: i64) -> i64:
+        return clock()
+
+    call = native(later)
+    assert call(0) < call(0)
+
+
+def test_plain_loops_compute_the_same():
+    def total(p: ptr, n: i64) -> i64:
+        sum_ = 0
+        i = 0
+        while i < n:
+            sum_ += i64[p, i]
+            i += 1
+        for i in range(n):
+            sum_ += i64[p, i]
+        return sum_
+
+    data = np.arange(100)
+    for plain in (False, True):
+        call = native(total, given=(ptr, i64), plain=plain)
+        assert call(data.ctypes.data, 100) == 2 * data.sum()
+    assert translate([total], plain=True).count("llvm.loop.unroll.disable") == 2
+
+
+def test_names_are_numbers_and_kinds():
+    def scaled(x: K) -> K:
+        if SCALE == 0:
+            return x
+        return x * SCALE
+
+    assert native(scaled, names={"K": i64, "SCALE": 3})(5) == 15
+    assert native(scaled, names={"K": i64, "SCALE": 0})(5) == 5
+
+
+def refused(stub, words, **options):
+    with pytest.raises(StubError, match=words):
+        translate([stub], **options)
+
+
+def test_mistakes_are_told():
+    def mixed(x: i64, y: f64) -> i64:
+        return x + y
+
+    def unknown(x: i64) -> i64:
+        return x + what  # noqa: F821
+
+    def endless(x: i64) -> i64:
+        while x < 3:
+            x += 1
+
+    def dead(x: i64) -> i64:
+        return x
+        x += 1
+
+    def halved(x: i64) -> i64:
+        return x / 2
+
+    def unannotated(x: "i64") -> i64:
+        return x
+
+    def other(x: i64) -> i64:
+        with x:
+            return x
+
+    refused(mixed, "f64 where i64 belongs")
+    refused(unknown, "what has no value")
+    refused(endless, "without a result")
+    refused(dead, "nothing leads here")
+    refused(halved, "no such operation of i64")
+    refused(unannotated, "annotated with kinds")
+    refused(other, "no such statement")
+
+
+def test_a_stub_is_not_run_by_python():
+    for call in (lambda: i64[0, 0], lambda: u32(1), lambda: stack(8), clock, lambda: truth(1)):
+        with pytest.raises(TypeError, match="not run by Python"):
+            call()
