@@ -1,0 +1,640 @@
+"""Products (``dot_general``) as native tasks: which kernel runs on which blocks.
+
+The axes of a product are sorted into outer ones, rows, columns and depth and joined where strides
+allow it. What is left over of rows and columns becomes outer axes, so that nothing is copied
+unless the depth itself cannot be joined. The rules and what was measured for them:
+docs/decisions/0007-products.md.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+from weft.backends.cpu.heroes.blas_text import (
+    BLAS_FIELDS,
+    PLAIN,
+    TRANSPOSED,
+    complex_product,
+)
+from weft.backends.cpu.heroes.gemm_text import (
+    BATCH,
+    FIELDS,
+    Shape,
+    bytes_of,
+    is_floating,
+    product,
+    zeros,
+)
+from weft.backends.cpu.heroes.pack_text import (
+    PACK_FIELDS,
+    PART_FIELDS,
+    SQUARE,
+    add_parts,
+    change,
+    copy,
+    pack,
+)
+from weft.backends.cpu.heroes.registry import HEROES
+from weft.backends.cpu.heroes.rows_text import ROWS_FIELDS, row_products
+from weft.backends.cpu.processor import architecture, vector_bits
+from weft.kernel.program import Lowered, Place, Task, Type
+
+KINDS = {
+    "float32": "float",
+    "float64": "double",
+    "float16": "half",
+    "bfloat16": "bfloat",
+    **{f"{sign}int{n}": f"i{n}" for sign in ("", "u") for n in (8, 16, 32, 64)},
+}
+
+# The complex types: as one number that is moved, the type of a part, the library's function.
+COMPLEX = {
+    "complex64": ("i64", "float", "cblas_cgemm"),
+    "complex128": ("i128", "double", "cblas_zgemm"),
+}
+# Multiply-adds that are worth a chunk of their own.
+CHUNK_WORK = 1 << 18
+# How many units a large product should have, so that many threads find work.
+UNITS = 32
+# Bytes that are worth a chunk when numbers are only moved.
+CHUNK_BYTES = 1 << 16
+# Parts that a long depth is split into at most, and the depth of a part at least.
+PARTS, LONG = 16, 1024
+# Rows up to which vectors run along the depth.
+FEW_ROWS = 12
+# A depth up to which writing the result takes longer than computing it.
+SHALLOW = 16
+# An operand up to this size stays in the nearest cache however it is read.
+NEAR = 48 << 10
+
+
+class Axis(NamedTuple):
+    """A size and its strides, in elements, in both operands and the result."""
+
+    size: int
+    lhs: int
+    rhs: int
+    out: int
+
+
+ONE = Axis(1, 0, 0, 0)
+
+
+class Problem(NamedTuple):
+    """A product by its axes: one each of rows, columns and depth, and the outer ones."""
+
+    outer: list[Axis]
+    rows: Axis
+    columns: Axis
+    depth: Axis
+
+
+class Operand(NamedTuple):
+    """Where an operand lies, its type there, and the strides of its axes."""
+
+    place: Place
+    kind: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class Result(NamedTuple):
+    """Where the result goes, and its type."""
+
+    place: Place
+    kind: str
+
+
+def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major strides."""
+    return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def joined(axes: list[Axis]) -> list[Axis]:
+    """Neighbouring axes as one where every stride allows it; sizes of one left out."""
+    done: list[Axis] = []
+    for axis in axes:
+        if axis.size == 1:
+            continue
+        if done and all(o == axis.size * i for o, i in zip(done[-1][1:], axis[1:], strict=True)):
+            done[-1] = Axis(done[-1].size * axis.size, *axis[1:])
+        else:
+            done.append(axis)
+    return done
+
+
+class Plan:
+    """Tasks of one product under construction."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+        self.scratch: list[int] = []
+
+    def memory(self, size: int) -> Place:
+        self.scratch.append(size)
+        return Place("scratch", len(self.scratch) - 1)
+
+    def task(self, text: str, places: tuple[Place, ...], extent: int, chunk: int = 1) -> None:
+        self.tasks.append(Task(text, "product", places, extent, max(1, chunk)))
+
+    def lowered(self) -> Lowered:
+        return Lowered(self.tasks, tuple(self.scratch))
+
+
+def numbers_in(fields: tuple[str, ...], numbers: dict[str, int]) -> Place:
+    """A table of numbers in the order of its fields."""
+    return Place("numbers", tuple(numbers[field] for field in fields))
+
+
+# --- what the product is --------------------------------------------------------------------------
+
+
+def work_kind(types: list[Type]) -> str | None:
+    """The type in which operands are multiplied and summed, or None where we have no kernel."""
+    kinds = [KINDS.get(t.dtype.name) for t in types]
+    if any(kind is None for kind in kinds):
+        return None
+    floats = [kind for kind in kinds if kind and is_floating(kind)]
+    out = kinds[-1]
+    assert out is not None
+    if floats:
+        return None if not is_floating(out) else "double" if "double" in floats else "float"
+    return "i64" if bytes_of(out) == 8 else "i32"
+
+
+def axes_of(
+    lhs: Operand, rhs: Operand, numbers: Any, swapped: bool = False
+) -> tuple[list[Axis], ...]:
+    """The outer axes, rows, columns and depths of a product, none joined yet.
+
+    The result of swapped operands has its columns before its rows.
+    """
+    (lhs_depth, rhs_depth), (lhs_outer, rhs_outer) = numbers
+    rows = [i for i in range(len(lhs.shape)) if i not in {*lhs_depth, *lhs_outer}]
+    columns = [i for i in range(len(rhs.shape)) if i not in {*rhs_depth, *rhs_outer}]
+    sizes = [lhs.shape[i] for i in lhs_outer]
+    sides = [[lhs.shape[i] for i in rows], [rhs.shape[i] for i in columns]]
+    for side in reversed(sides) if swapped else sides:
+        sizes += side
+    steps = contiguous(tuple(sizes))
+    outer_steps, free = steps[: len(lhs_outer)], steps[len(lhs_outer) :]
+    cut = len(columns) if swapped else len(rows)
+    row_steps, column_steps = (free[cut:], free[:cut]) if swapped else (free[:cut], free[cut:])
+    return (
+        [
+            Axis(lhs.shape[i], lhs.strides[i], rhs.strides[j], step)
+            for i, j, step in zip(lhs_outer, rhs_outer, outer_steps, strict=True)
+        ],
+        [
+            Axis(lhs.shape[i], lhs.strides[i], 0, step)
+            for i, step in zip(rows, row_steps, strict=True)
+        ],
+        [
+            Axis(rhs.shape[i], 0, rhs.strides[i], step)
+            for i, step in zip(columns, column_steps, strict=True)
+        ],
+        [
+            Axis(lhs.shape[i], lhs.strides[i], rhs.strides[j], 0)
+            for i, j in zip(lhs_depth, rhs_depth, strict=True)
+        ],
+    )
+
+
+def one_depth(depth: list[Axis]) -> Axis | None:
+    """The depths as one axis, in whatever order joins them; None where none does."""
+    if any(axis.size == 0 for axis in depth):
+        return Axis(0, 1, 1, 0)
+    for side in (1, 2):
+        found = joined(sorted(depth, key=lambda axis: -axis[side]))
+        if len(found) < 2:
+            return found[0] if found else Axis(1, 1, 1, 0)
+    return None
+
+
+def problem_of(lhs: Operand, rhs: Operand, numbers: Any, swapped: bool) -> Problem | None:
+    """One axis each of rows and columns; the other axes are outer ones. None if they are too many.
+
+    The columns are the innermost axis of the result; of the rows the longest axis is taken.
+    """
+    *others, depths = axes_of(lhs, rhs, numbers, swapped)
+    outer, rows, columns = (joined(axes) for axes in others)
+    depth = one_depth(depths)
+    if depth is None or len(outer) + max(0, len(rows) - 1) + max(0, len(columns) - 1) > BATCH:
+        return None
+    row = max(rows, key=lambda axis: axis.size) if rows else ONE
+    column = columns[-1] if columns else ONE._replace(out=1, rhs=1)
+    rest = [*outer, *(a for a in rows if a is not row), *columns[:-1]]
+    return Problem(rest, row, column, depth)
+
+
+def lower_dot(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
+    """The tasks of a product, or None where the reference does it."""
+    types = [*ins, *outs]
+    if hasattr(params["precision"], "accumulation_type"):  # an algorithm of its own
+        return None
+    names = {t.dtype.name for t in types}
+    is_complex = len(names) == 1 and names <= COMPLEX.keys()
+    work = COMPLEX[names.pop()][0] if is_complex else work_kind(types)
+    if work is None:
+        return None
+    plan = Plan()
+    size = prod(outs[0].shape)
+    if size == 0:
+        return plan.lowered()
+    if 0 in ins[0].shape:  # nothing to sum
+        text = zeros(f"i{8 * outs[0].dtype.itemsize}", "product")
+        plan.task(text, (Place("out", 0),), size, CHUNK_BYTES)
+        return plan.lowered()
+    lhs, rhs = (
+        Operand(Place("in", i), work, t.shape, contiguous(t.shape)) for i, t in enumerate(ins)
+    )
+    if not is_complex:
+        lhs, rhs = (
+            converted(plan, operand, t, work) for operand, t in zip((lhs, rhs), ins, strict=True)
+        )
+    numbers = params["dimension_numbers"]
+    swapped = _swaps(lhs, rhs, numbers, not is_complex)
+    if swapped:
+        (a, b), (c, d) = numbers
+        lhs, rhs, numbers = rhs, lhs, ((b, a), (d, c))
+    problem = problem_of(lhs, rhs, numbers, swapped)
+    if problem is None or (is_complex and not fits_library(problem)):
+        lhs, rhs, numbers = copied(plan, lhs, rhs, numbers)
+        problem = problem_of(lhs, rhs, numbers, swapped)
+        assert problem is not None
+    if is_complex:
+        return complex_tasks(plan, lhs, rhs, problem, outs[0])
+    result = Result(Place("out", 0), KINDS[outs[0].dtype.name])
+    parts = depth_parts(problem)
+    if parts > 1:
+        part_tasks(plan, lhs, rhs, problem, result, parts, size)
+    else:
+        real_tasks(plan, lhs, rhs, problem, result)
+    return plan.lowered()
+
+
+def real_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: Result) -> None:
+    if by_rows(problem):
+        row_tasks(plan, lhs, rhs, problem, result)
+    else:
+        tile_tasks(plan, lhs, rhs, problem, result)
+
+
+def _swaps(lhs: Operand, rhs: Operand, numbers: Any, by_depth: bool) -> bool:
+    """Whether operands change places: so that one column is one row, and ``by_depth`` so that few
+    columns are few rows where vectors can run along the depth of the other operand."""
+    _, rows, columns, depth = axes_of(lhs, rhs, numbers)
+    count = prod(a.size for a in rows), prod(a.size for a in columns)
+    if count[1] == 1:
+        return count[0] > 1
+    if not by_depth or len(joined(rows)) != 1 or len(joined(columns)) != 1:
+        return False
+    one = one_depth(depth)
+    lanes = vector_bits() // (8 * bytes_of(lhs.kind))
+    few = count[1] < lanes and count[1] <= FEW_ROWS and count[0] > 2 * count[1]
+    return few and one is not None and one.lhs == 1 and one.size >= 4 * lanes
+
+
+# --- operands -------------------------------------------------------------------------------------
+
+
+def converted(plan: Plan, operand: Operand, given: Type, work: str) -> Operand:
+    """An operand in the type of the work."""
+    kind = KINDS[given.dtype.name]
+    if kind == work:
+        return operand
+    count, size = prod(given.shape), bytes_of(work)
+    place = plan.memory(count * size)
+    lanes = vector_bits() // (8 * size)
+    text = change(kind, work, given.dtype.kind != "u", 2 * lanes, "product")
+    plan.task(text, (operand.place, place), count, CHUNK_BYTES // size)
+    return operand._replace(place=place)
+
+
+def copied(plan: Plan, lhs: Operand, rhs: Operand, numbers: Any) -> tuple[Operand, Operand, Any]:
+    """Both operands with their depths side by side and in the same order."""
+    (lhs_depth, rhs_depth), (lhs_outer, rhs_outer) = numbers
+    operands, found = [], []
+    for operand, depth, outer in ((lhs, lhs_depth, lhs_outer), (rhs, rhs_depth, rhs_outer)):
+        free = [i for i in range(len(operand.shape)) if i not in {*depth, *outer}]
+        order = (*outer, *free, *depth)
+        shape = tuple(operand.shape[i] for i in order)
+        strides = tuple(operand.strides[i] for i in order)
+        if strides != contiguous(shape):
+            place = plan.memory(prod(shape) * bytes_of(operand.kind))
+            text = copy(operand.kind, shape, strides, "product")
+            inside = prod(shape[1:]) * bytes_of(operand.kind)
+            plan.task(text, (operand.place, place), shape[0], -(-CHUNK_BYTES // max(1, inside)))
+            operand = Operand(place, operand.kind, shape, contiguous(shape))
+        else:
+            operand = operand._replace(shape=shape, strides=strides)
+        operands.append(operand)
+        start = len(outer) + len(free)
+        found.append((tuple(range(start, len(order))), tuple(range(len(outer)))))
+    (lhs_found, lhs_first), (rhs_found, rhs_first) = found
+    return operands[0], operands[1], ((lhs_found, rhs_found), (lhs_first, rhs_first))
+
+
+# --- tiles ----------------------------------------------------------------------------------------
+
+
+def registers() -> int:
+    """How many vector registers the machine has."""
+    return 32 if vector_bits() == 512 or architecture() in ("aarch64", "arm64") else 16
+
+
+def below(n: int) -> int:
+    """The largest power of two up to ``n``."""
+    return 1 << (max(n, 1).bit_length() - 1)
+
+
+def blocks(count: int, each: int) -> int:
+    return -(-count // each)
+
+
+def outer_numbers(problem: Problem, size: int, out_size: int) -> dict[str, int]:
+    """The part of a table that is about outer axes."""
+    axes = [ONE] * (BATCH - len(problem.outer)) + problem.outer
+    found = {}
+    for i, axis in enumerate(axes):
+        found[f"size{i}"] = axis.size
+        found[f"lhs{i}"] = axis.lhs * size
+        found[f"rhs{i}"] = axis.rhs * size
+        found[f"out{i}"] = axis.out * out_size
+    return found
+
+
+def tile_shape(problem: Problem, work: str, out: str) -> Shape:
+    """Rows and vectors that fill the registers, for a result of this size."""
+    lanes = min(vector_bits() // (8 * bytes_of(work)), below(problem.columns.size))
+    count = registers()
+    tall = count == 32 and problem.depth.size > SHALLOW
+    rows = min(8 if tall else 4, problem.rows.size)
+
+    def cost(width: int) -> float:
+        """Cycles for one depth of all panels: two products or loads each, four at the least."""
+        cycles = max(rows * width, rows + width, 8) / 2 + 1
+        return blocks(problem.columns.size, lanes * width) * cycles
+
+    widths = [w for w in (8, 6, 4, 3, 2, 1) if w == 1 or rows * w <= 3 * count // 4]
+    vectors = blocks(problem.columns.size, lanes)
+    return Shape(work, out, lanes, rows, min((w for w in widths if w <= vectors), key=cost))
+
+
+def units(problem: Problem, shape: Shape) -> tuple[int, int]:
+    """Rows and columns of a unit of work: a panel over many rows, less where few units result."""
+    panel = shape.lanes * shape.width
+    depth = problem.depth.size + 16  # what a result costs besides its products
+    rows, columns = min(blocks(problem.rows.size, shape.rows) * shape.rows, 256), panel
+    if problem.depth.size <= SHALLOW:  # writing decides: whole rows, one after the other
+        return shape.rows, blocks(problem.columns.size, panel) * panel
+    outer = prod(a.size for a in problem.outer)
+
+    def count() -> int:
+        return outer * blocks(problem.rows.size, rows) * blocks(problem.columns.size, columns)
+
+    # A few rows cost as much as eight: reading the other operand decides.
+    while max(rows, 8) * columns * depth < CHUNK_WORK and columns < problem.columns.size:
+        columns += panel
+    while rows > 4 * shape.rows and rows * columns * depth > 2 * CHUNK_WORK and count() < UNITS:
+        rows = blocks(rows // 2, shape.rows) * shape.rows
+    return rows, columns
+
+
+def last_moved(columns: int, shape: Shape) -> int:
+    """By how many columns the last vector of a panel is moved back so as to be whole."""
+    return max(0, shape.lanes * shape.width - columns)
+
+
+def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: Result) -> None:
+    """Packing where it pays, then register tiles over blocks of the result."""
+    work, size, out_size = lhs.kind, bytes_of(lhs.kind), bytes_of(result.kind)
+    _, rows, columns, depth = problem
+    shape = tile_shape(problem, work, result.kind)
+    table = outer_numbers(problem, size, out_size)
+    last = (shape.width - 1) * shape.lanes - last_moved(columns.size, shape)
+    row_block, column_block = units(problem, shape)
+    row_blocks, column_blocks = blocks(rows.size, row_block), blocks(columns.size, column_block)
+    table.update(
+        rows=rows.size, columns=columns.size, depth=depth.size,
+        row_block=row_block, column_block=column_block,
+        row_blocks=row_blocks, column_blocks=column_blocks,
+        a_tile=rows.lhs * size, a_pack=0, a_row=rows.lhs * size, a_depth=depth.lhs * size,
+        b_place=size, b_pack=0, b_depth=depth.rhs * size, b_last=last * size,
+        out_row=rows.out * out_size, out_last=last * out_size,
+    )  # fmt: skip
+    left, right = lhs.place, rhs.place
+    if packs_columns(problem, shape, size):
+        right, steps = packed(plan, rhs, problem, shape, "rhs")
+        panel = shape.lanes * shape.width
+        table.update(b_place=0, b_pack=depth.size * size, b_depth=panel * size)
+        table.update(b_last=(panel - shape.lanes) * size)
+        table.update(steps)
+    if packs_rows(problem, shape, size):
+        side = shape._replace(lanes=shape.rows, width=1)
+        left, steps = packed(plan, lhs, problem, side, "lhs")
+        table.update(a_tile=0, a_pack=depth.size * size, a_row=size, a_depth=shape.rows * size)
+        table.update(steps)
+    places = (left, right, result.place, numbers_in(FIELDS, table))
+    extent = prod(a.size for a in problem.outer) * row_blocks * column_blocks
+    unit = max(8, min(row_block, rows.size)) * min(column_block, columns.size) * (depth.size + 16)
+    plan.task(product(shape, "product"), places, extent, CHUNK_WORK // unit)
+
+
+def packs_columns(problem: Problem, shape: Shape, size: int) -> bool:
+    """Whether the right operand is packed: it must be where its columns are apart."""
+    rows, columns, depth = problem.rows, problem.columns, problem.depth
+    if columns.rhs != 1 and columns.size > 1:
+        return True
+    wide = columns.size > 4 * shape.lanes * shape.width
+    return rows.size > 32 and depth.size * columns.size * size > (NEAR if wide else 2 * NEAR)
+
+
+def packs_rows(problem: Problem, shape: Shape, size: int) -> bool:
+    """Whether the left operand is packed: where depths are apart, and it is read often."""
+    rows, columns, depth = problem.rows, problem.columns, problem.depth
+    often = columns.size > 2 * shape.lanes * shape.width and rows.size >= 8
+    return depth.lhs != 1 and often and depth.size * rows.size * size > NEAR
+
+
+def packed(
+    plan: Plan, operand: Operand, problem: Problem, shape: Shape, side: str
+) -> tuple[Place, dict[str, int]]:
+    """The task that packs an operand, its new place, and the new strides of outer axes."""
+    size = bytes_of(operand.kind)
+    axis = problem.columns if side == "rhs" else problem.rows
+    columns, depth = axis.size, problem.depth.size
+    column_stride, depth_stride = getattr(axis, side), getattr(problem.depth, side)
+    panel = shape.lanes * shape.width
+    bytes_each = blocks(columns, panel) * panel * depth * size
+    table, steps, copies = {}, {}, 1
+    outer = [ONE] * (BATCH - len(problem.outer)) + problem.outer
+    for i in reversed(range(BATCH)):
+        stride = getattr(outer[i], side)
+        table[f"size{i}"] = outer[i].size if stride else 1
+        table[f"from{i}"] = stride * size
+        table[f"to{i}"] = steps[f"{side}{i}"] = bytes_each * copies if stride else 0
+        copies *= table[f"size{i}"]
+    block = min(64, depth)
+    count = blocks(depth, max(1, block))
+    table.update(columns=columns, depth=depth, depth_block=block, depth_blocks=count)
+    table.update(from_column=column_stride * size, from_depth=depth_stride * size)
+    table["last_moved"] = last_moved(columns, shape)
+    way = "rows" if column_stride == 1 else "single"
+    if way == "single" and depth_stride == 1 and depth >= SQUARE:
+        way = "columns"
+    place = plan.memory(bytes_each * copies)
+    places = (operand.place, place, numbers_in(PACK_FIELDS, table))
+    chunk = CHUNK_BYTES // max(1, block * columns * size)
+    plan.task(pack(shape, "product", way), places, copies * count, chunk)
+    return place, steps
+
+
+# --- few rows -------------------------------------------------------------------------------------
+
+
+def by_rows(problem: Problem) -> bool:
+    """Whether vectors run along the depth: few rows, and the other operand is read along it.
+
+    Otherwise that operand would have to be packed; many rows are worth it.
+    """
+    rows, columns, depth = problem.rows, problem.columns, problem.depth
+    if depth.size < 4 or depth.rhs != 1 or (columns.rhs == 1 and columns.size > 1):
+        return False
+    return rows.size <= (FEW_ROWS if depth.size >= 256 or columns.out != 1 else FEW_ROWS // 2)
+
+
+def row_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: Result) -> None:
+    """Every row with several columns at a time."""
+    size, out_size = bytes_of(lhs.kind), bytes_of(result.kind)
+    if problem.depth.lhs != 1:
+        lhs, problem = dense_rows(plan, lhs, problem)
+    _, rows, columns, depth = problem
+    lanes = min(vector_bits() // (8 * size), below(depth.size))
+    together = max(1, min(columns.size, 8, 3 * registers() // 4 // rows.size))
+    shape = Shape(lhs.kind, result.kind, lanes, rows.size, together)
+    table = outer_numbers(problem, size, out_size)
+    each = rows.size * (depth.size + 16)
+    block = blocks(max(1, CHUNK_WORK // 8 // each), together) * together
+    count = blocks(columns.size, block)
+    table.update(
+        columns=columns.size, depth=depth.size, column_block=block, column_blocks=count,
+        a_row=rows.lhs * size, b_column=columns.rhs * size,
+        out_row=rows.out * out_size, out_column=columns.out * out_size,
+    )  # fmt: skip
+    places = (lhs.place, rhs.place, result.place, numbers_in(ROWS_FIELDS, table))
+    unit = min(block, columns.size) * each
+    extent = prod(a.size for a in problem.outer) * count
+    plan.task(row_products(shape, "product"), places, extent, CHUNK_WORK // 8 // unit)
+
+
+def dense_rows(plan: Plan, lhs: Operand, problem: Problem) -> tuple[Operand, Problem]:
+    """The left operand copied so that its depths lie side by side."""
+    axes = [*(a for a in problem.outer if a.lhs), problem.rows, problem.depth]
+    sizes = tuple(a.size for a in axes)
+    place = plan.memory(prod(sizes) * bytes_of(lhs.kind))
+    text = copy(lhs.kind, sizes, tuple(a.lhs for a in axes), "product")
+    inside = prod(sizes[1:]) * bytes_of(lhs.kind)
+    plan.task(text, (lhs.place, place), sizes[0], CHUNK_BYTES // max(1, inside))
+    steps = iter(contiguous(sizes))
+    outer = [a._replace(lhs=next(steps)) if a.lhs else a for a in problem.outer]
+    rows, depth = problem.rows._replace(lhs=next(steps)), problem.depth._replace(lhs=next(steps))
+    moved = problem._replace(outer=outer, rows=rows, depth=depth)
+    return lhs._replace(place=place), moved
+
+
+# --- a long depth ---------------------------------------------------------------------------------
+
+
+def depth_parts(problem: Problem) -> int:
+    """Into how many equal parts the depth is split: where a small result leaves threads idle."""
+    outer, rows, columns, depth = problem
+    found = prod(a.size for a in outer) * blocks(rows.size, 32) * blocks(columns.size, 48)
+    work = prod(a.size for a in outer) * max(8, rows.size) * columns.size * depth.size
+    if found >= PARTS // 2 or work < 4 * CHUNK_WORK or len(outer) == BATCH:
+        return 1
+    counts = range(min(PARTS, depth.size // LONG), 1, -1)
+    return next((n for n in counts if depth.size % n == 0), 1)
+
+
+def part_tasks(
+    plan: Plan,
+    lhs: Operand,
+    rhs: Operand,
+    problem: Problem,
+    result: Result,
+    parts: int,
+    size: int,
+) -> None:
+    """Products over parts of the depth, side by side, and their sum in a fixed order."""
+    depth, each = problem.depth, problem.depth.size // parts
+    part = Axis(parts, each * depth.lhs, each * depth.rhs, size)
+    split = problem._replace(outer=[part, *problem.outer], depth=depth._replace(size=each))
+    work, length = lhs.kind, size * bytes_of(lhs.kind)
+    place = plan.memory(parts * length)
+    real_tasks(plan, lhs, rhs, split, Result(place, work))
+    table = numbers_in(PART_FIELDS, {"parts": parts, "length": length})
+    lanes = vector_bits() // (8 * bytes_of(work))
+    text = add_parts(work, result.kind, lanes, "product")
+    plan.task(text, (place, result.place, table), size, CHUNK_BYTES // (4 * parts))
+
+
+# --- complex numbers ------------------------------------------------------------------------------
+
+
+def fits_library(problem: Problem) -> bool:
+    return None not in library_views(problem)
+
+
+def library_views(problem: Problem) -> tuple[Any, Any]:
+    """Both operands as a library sees them."""
+    _, rows, columns, depth = problem
+    return (
+        leading(rows.size, rows.lhs, depth.size, depth.lhs),
+        leading(depth.size, depth.rhs, columns.size, columns.rhs),
+    )
+
+
+def complex_tasks(
+    plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, out: Type
+) -> Lowered | None:
+    """Blocks of the result by the library's function, on the thread that has the block."""
+    _, rows, columns, depth = problem
+    size = out.dtype.itemsize
+    part, function = COMPLEX[out.dtype.name][1:]
+    a, b = library_views(problem)
+    if max(*a, *b, rows.out, depth.size) >= 1 << 31:
+        return None
+    table = outer_numbers(problem, size, size)
+    row_block, column_block = min(rows.size, 256), min(columns.size, 256)
+    row_blocks, column_blocks = blocks(rows.size, row_block), blocks(columns.size, column_block)
+    table.update(
+        rows=rows.size, columns=columns.size, depth=depth.size,
+        row_block=row_block, column_block=column_block,
+        row_blocks=row_blocks, column_blocks=column_blocks,
+        a_row=rows.lhs * size, b_column=columns.rhs * size,
+        out_row=rows.out * size, out_column=size,
+        a_order=a[0], a_lead=a[1], b_order=b[0], b_lead=b[1],
+        out_lead=max(rows.out, columns.size),
+    )  # fmt: skip
+    places = (
+        lhs.place, rhs.place, Place("out", 0), numbers_in(BLAS_FIELDS, table),
+        Place("library", function),
+    )  # fmt: skip
+    extent = prod(a.size for a in problem.outer) * row_blocks * column_blocks
+    unit = 4 * row_block * column_block * (depth.size + 64)
+    plan.task(complex_product(part, "product"), places, extent, CHUNK_WORK // unit)
+    return plan.lowered()
+
+
+def leading(rows: int, row_stride: int, columns: int, column_stride: int) -> Any:
+    """How a library sees a matrix: plain or transposed, and its leading stride; None if neither."""
+    if column_stride == 1 or columns == 1:
+        return PLAIN, max(row_stride, columns, 1)
+    if row_stride == 1 or rows == 1:
+        return TRANSPOSED, max(column_stride, rows, 1)
+    return None
+
+
+HEROES["dot_general"] = lower_dot

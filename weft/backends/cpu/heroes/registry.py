@@ -1,0 +1,13 @@
+"""Which function lowers which primitive to native tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.kernel.program import Lowered, Type
+
+# (operand types, result types, parameters) -> tasks, or None where the reference does it
+Lowering = Callable[[list[Type], list[Type], dict[str, Any]], Lowered | None]
+
+HEROES: dict[str, Lowering] = {}

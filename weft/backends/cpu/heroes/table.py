@@ -1,0 +1,45 @@
+"""Lowerings of operations with algorithms of their own: which file knows which primitive.
+
+A file is loaded when the first program needs it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.backends.cpu.heroes.registry import HEROES
+from weft.base.lazy import Late
+from weft.kernel.program import Lowered, Type
+
+_conv = Late("weft.backends.cpu.heroes.conv")
+_cumulative = Late("weft.backends.cpu.heroes.cumulative")
+_dot = Late("weft.backends.cpu.heroes.dot")
+_fft = Late("weft.backends.cpu.heroes.fft")
+_linalg = Late("weft.backends.cpu.heroes.linalg")
+_scatter = Late("weft.backends.cpu.heroes.scatter")
+_sort = Late("weft.backends.cpu.heroes.sort")
+_window = Late("weft.backends.cpu.heroes.window")
+
+_NAMES = {
+    _conv: "conv_general_dilated",
+    _cumulative: "cumsum cumprod cummax cummin cumlogsumexp",
+    _dot: "dot_general",
+    _fft: "fft",
+    _linalg: "cholesky lu lu_pivots_to_permutation geqrf geqp3 householder_product ormqr qr eigh"
+    " svd eig schur hessenberg tridiagonal tridiagonal_solve triangular_solve",
+    _scatter: "scatter scatter-add scatter-mul scatter-min scatter-max",
+    _sort: "sort top_k approx_top_k",
+    _window: "reduce_window_sum reduce_window_max reduce_window_min select_and_gather_add"
+    " select_and_scatter_add",
+}
+_WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+
+def lower(name: str, ins: list[Type], outs: list[Type], params: Any) -> Lowered | None:
+    """The tasks of an operation, or None where its reference does it."""
+    module = _WHERE.get(name)
+    if module is None:
+        return None
+    module.HEROES  # noqa: B018 -- loads the file, which fills the table
+    lowering = HEROES.get(name)
+    return None if lowering is None else lowering(ins, outs, params)
