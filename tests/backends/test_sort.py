@@ -1,0 +1,146 @@
+"""Sorting as native tasks against the reference, to the bit: every dtype, ways to split rows,
+several keys, the largest elements."""
+
+import numpy as np
+import pytest
+
+from tests.backends.tasks import run_tasks
+from weft import dtypes
+from weft.backends.cpu.heroes import network, sort
+from weft.kernel.program import Type
+from weft.prims.sort import approx_top_k_p, sort_p, top_k_p
+from weft.runtime.threads import num_threads
+
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+COMPLEX = ("complex64", "complex128")
+# Single vectors and less, tiles with empty lanes, columns, rows cut into runs, and merged ones.
+SHAPES = [((5,), 0), ((16,), 0), ((300,), 0), ((40, 100), 1), ((20, 5), 1), ((5, 33), 0)]
+SHAPES += [((3, 50, 20), 1), ((2, 7, 3), 1), ((2, 3000), 1), ((40000,), 0), ((300, 40), 0)]
+SHAPES += [((3000, 4), 0), ((1, 2), 1), ((33, 130), 1)]
+
+
+def sample(shape, dtype, seed=0):
+    """Numbers with many ties and, for floats, zeros of both signs, infinities and NaNs."""
+    random = np.random.default_rng([seed, *shape])
+    dtype = np.dtype(dtypes.bfloat16) if dtype == "bfloat16" else np.dtype(dtype)
+    if dtype.kind in "biu":
+        wide = random.integers(-(2**40), 2**40, shape).astype(dtype)
+        return np.where(random.random(shape) < 0.3, np.ones((), dtype), wide)
+    x = random.standard_normal(shape)
+    if dtype.kind == "c":
+        return (np.round(x) + 1j * random.standard_normal(shape)).astype(dtype)
+    for value in (np.nan, -np.nan, -0.0, 0.0, np.inf, -np.inf, 1.5):
+        x = np.where(random.random(shape) < 0.06, value, x)
+    return x.astype(dtype)
+
+
+def check(primitive, lower, ins, **params):
+    """Native results have the bits of the reference's, NaNs too."""
+    want = [np.ascontiguousarray(x) for x in primitive.ref(*ins, **params)]
+    types = [[Type(x.shape, x.dtype) for x in xs] for xs in (ins, want)]
+    lowered = lower(*types, params)
+    assert lowered is not None
+    for a, b in zip(run_tasks(lowered, ins, types[1]), want, strict=True):
+        assert a.tobytes() == b.tobytes(), (params, a, b)
+
+
+def positions(shape, dimension):
+    sizes = [-1 if i == dimension else 1 for i in range(len(shape))]
+    along = np.arange(shape[dimension], dtype=np.int32).reshape(sizes)
+    return np.ascontiguousarray(np.broadcast_to(along, shape))
+
+
+@pytest.mark.parametrize("dtype", ["bool", *INTEGERS, *FLOATS, *COMPLEX])
+def test_sorted_alone(dtype):
+    for shape, dimension in SHAPES:
+        x = sample(shape, dtype)
+        check(sort_p, sort.sort, [x], dimension=dimension, is_stable=True, num_keys=1)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "bfloat16", "float32", "complex64"])
+def test_sorted_with_others(dtype):
+    for shape, dimension in SHAPES:
+        x = sample(shape, dtype)
+        ins = [x, positions(shape, dimension), sample(shape, "complex128")]
+        check(sort_p, sort.sort, ins, dimension=dimension, is_stable=True, num_keys=1)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float64"])
+def test_sorted_by_several_keys(dtype):
+    for shape, dimension in SHAPES:
+        ins = [sample(shape, "bool"), sample(shape, dtype), positions(shape, dimension)]
+        check(sort_p, sort.sort, ins, dimension=dimension, is_stable=True, num_keys=2)
+
+
+def test_a_long_row_is_merged_over_all_levels():
+    for n in (1, network.LONGEST, network.LONGEST + 1, 70_001, 270_000):
+        x = sample((n,), "float32", n)
+        if n > 1:
+            check(sort_p, sort.sort, [x], dimension=0, is_stable=True, num_keys=1)
+            ins = [x, positions((n,), 0)]
+            check(sort_p, sort.sort, ins, dimension=0, is_stable=True, num_keys=1)
+
+
+@pytest.mark.parametrize("kind", ["rising", "falling", "equal", "saw"])
+def test_orders_that_networks_and_merges_may_stumble_over(kind):
+    n = 50_000
+    values = {"rising": np.arange(n), "falling": -np.arange(n), "equal": np.zeros(n)}
+    x = values.get(kind, np.arange(n) % 97).astype(np.int32)
+    check(sort_p, sort.sort, [x], dimension=0, is_stable=True, num_keys=1)
+    check(sort_p, sort.sort, [x, x[::-1].copy()], dimension=0, is_stable=True, num_keys=1)
+
+
+@pytest.mark.parametrize("bits", [128, 256])
+def test_other_widths_of_vectors(bits, monkeypatch):
+    monkeypatch.setattr(sort, "vector_bits", lambda: bits)
+    for shape, dimension in SHAPES:
+        for dtype in ("float32", "float64", "uint8"):
+            ins = [sample(shape, dtype)]
+            check(sort_p, sort.sort, ins, dimension=dimension, is_stable=True, num_keys=1)
+            ins.append(positions(shape, dimension))
+            check(sort_p, sort.sort, ins, dimension=dimension, is_stable=True, num_keys=1)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "int64", *FLOATS])
+def test_the_largest(dtype):
+    for shape, axis in SHAPES:
+        for k in {1, 3, shape[axis]}:
+            if k <= shape[axis]:
+                check(top_k_p, sort.top_k, [sample(shape, dtype)], k=k, axis=axis)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_approximately_the_largest(largest):
+    for shape, axis in SHAPES:
+        params = {"reduction_dimension": axis, "recall_target": 0.95, "is_max_k": largest}
+        params |= {"reduction_input_size_override": -1, "aggregate_to_topk": True}
+        x = sample(shape, "float32")
+        check(approx_top_k_p, sort.approx_top_k, [x], k=min(3, shape[axis]), **params)
+
+
+def test_any_number_of_threads():
+    ins = [sample((100_000,), "float32"), positions((100_000,), 0)]
+    for threads in (1, 8):
+        with num_threads(threads):
+            check(sort_p, sort.sort, ins[:1], dimension=0, is_stable=True, num_keys=1)
+            check(sort_p, sort.sort, ins, dimension=0, is_stable=True, num_keys=1)
+
+
+def test_what_the_reference_does():
+    empty = Type((0, 4), np.dtype(np.float32))
+    single = Type((4, 1), np.dtype(np.float32))
+    odd = Type((4,), np.dtype(dtypes.float8_e4m3fn))
+    for t, dimension in ((empty, 0), (empty, 1), (single, 1), (odd, 0)):
+        params = {"dimension": dimension, "is_stable": True, "num_keys": 1}
+        assert sort.sort([t], [t], params) is None
+    assert sort.top_k([single], [single, single], {"k": 0, "axis": 0}) is None
+
+
+def test_a_text_serves_every_shape():
+    def texts(n):
+        t = Type((n,), np.dtype(np.float32))
+        params = {"dimension": 0, "is_stable": True, "num_keys": 1}
+        return {task.text for task in sort.sort([t], [t], params).tasks[1:]}
+
+    assert texts(100_000) == texts(777_777)

@@ -1,0 +1,241 @@
+"""Sorting with what goes along: elements to records, the order found back to elements; the largest.
+
+A record is a word of a key above the position it had; so no two are equal, and any way of sorting
+them is stable. Keys of several words are sorted by the last word first. Sizes come in a table.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.backends.cpu.stub import (
+    Kind,
+    i32,
+    i64,
+    ptr,
+    stack,
+    truth,
+    u8,
+    u16,
+    u32,
+    u64,
+    void,
+)
+
+# What the table holds, in order: rows, their length in elements, the distance between elements,
+# the length of rows of records, how many elements of a row are wanted; units of work are some
+# rows and a piece of each: pieces of a row, elements of a piece, rows of a unit.
+ROWS, LENGTH, INNER, WIDTH, WANTED, PIECES, PIECE, BLOCK = range(8)
+STRIDE = 32  # elements that are looked at together
+MOST = 64  # elements that are kept sorted while a row is read
+TOGETHER = 16  # rows of a unit at most, where elements of a row are apart
+
+UNSIGNED: dict[int, Kind] = {8: u8, 16: u16, 32: u32, 64: u64}
+
+# Names that stubs are given; here so that they can be written.
+U: Any = u32
+FLOAT = SIGNED = FLIPPED = CANONICAL = CHAINED = PARTS = PART = SHIFT = SIGN = INFINITY = 0
+APART = 0  # whether elements of a row are
+
+
+def key(b: U) -> U:
+    """The bits of an element as a number in its order."""
+    k = b
+    if SIGNED:
+        k = b ^ SIGN
+    if FLOAT:
+        size = b & (SIGN - 1)
+        k = b ^ SIGN
+        if b >= SIGN:
+            k = ~b
+        if CANONICAL:
+            if size == 0:
+                k = U(SIGN)
+            if size > INFINITY:
+                k = ~U(0)
+    if FLIPPED:
+        k = ~k
+    return k
+
+
+def starts(table: ptr, bases: ptr, first: i64, count: i64, length: i64) -> void:
+    """Where rows begin, in elements, if they are so long."""
+    inner = i64[table, INNER]
+    for c in range(count):
+        row = first + c
+        outer = row // inner
+        i64[bases, c] = outer * length * inner + (row - outer * inner)
+
+
+def load_records(buffers: ptr, start: i64, stop: i64) -> void:
+    """Records of a word of the key: elements, records, table, and the order so far."""
+    src = ptr[buffers, 0]
+    dst = ptr[buffers, 1]
+    table = ptr[buffers, 2]
+    order = ptr[buffers, 3]
+    bases = stack(128)
+    length = i64[table, LENGTH]
+    inner = i64[table, INNER]
+    width = i64[table, WIDTH]
+    pieces = i64[table, PIECES]
+    for unit in range(start, stop):
+        first = unit // pieces * i64[table, BLOCK]
+        low = unit % pieces * i64[table, PIECE]
+        high = min(low + i64[table, PIECE], width)
+        real = max(low, min(high, length))
+        if APART:
+            count = min(i64[table, BLOCK], i64[table, ROWS] - first)
+            starts(table, bases, first, count, length)
+            for i in range(low, real):
+                for c in range(count):
+                    here = first + c
+                    record_at(src, dst, order, here * width, i, i64[bases, c], inner)
+            for c in range(count):
+                for i in range(real, high):
+                    u64[dst, (first + c) * width + i] = ~u64(0)
+        else:
+            for i in range(low, real):
+                record_at(src, dst, order, first * width, i, first * length, 1)
+            for i in range(real, high):
+                u64[dst, first * width + i] = ~u64(0)
+
+
+def record_at(src: ptr, dst: ptr, order: ptr, row: i64, i: i64, base: i64, inner: i64) -> void:
+    """Write the ``i``-th record of a row, whose elements begin at the base."""
+    j = i
+    if CHAINED:
+        j = i64(u32[order, row + i])
+    word = u64(key(U[src, (base + j * inner) * PARTS + PART]))
+    u64[dst, row + i] = (word >> SHIFT << 32) | u64(i)
+
+
+def chain(buffers: ptr, start: i64, stop: i64) -> void:
+    """The order after one more word: records, result, table, and the order before."""
+    records = ptr[buffers, 0]
+    dst = ptr[buffers, 1]
+    table = ptr[buffers, 2]
+    order = ptr[buffers, 3]
+    width = i64[table, WIDTH]
+    pieces = i64[table, PIECES]
+    for unit in range(start, stop):
+        first = unit // pieces * i64[table, BLOCK]
+        count = min(i64[table, BLOCK], i64[table, ROWS] - first)
+        low = unit % pieces * i64[table, PIECE]
+        high = min(low + i64[table, PIECE], i64[table, LENGTH])
+        for row in range(first, first + count):
+            for i in range(low, high):
+                j = u32(u64[records, row * width + i])
+                if CHAINED:
+                    j = u32[order, row * width + i64(j)]
+                u32[dst, row * width + i] = j
+
+
+def gather(buffers: ptr, start: i64, stop: i64) -> void:
+    """Elements in the order found: records, result, table, the order before, elements."""
+    records = ptr[buffers, 0]
+    dst = ptr[buffers, 1]
+    table = ptr[buffers, 2]
+    order = ptr[buffers, 3]
+    src = ptr[buffers, 4]
+    here = stack(128)
+    there = stack(128)
+    length = i64[table, LENGTH]
+    inner = i64[table, INNER]
+    width = i64[table, WIDTH]
+    wanted = i64[table, WANTED]
+    pieces = i64[table, PIECES]
+    for unit in range(start, stop):
+        first = unit // pieces * i64[table, BLOCK]
+        low = unit % pieces * i64[table, PIECE]
+        high = min(low + i64[table, PIECE], wanted)
+        if APART:
+            count = min(i64[table, BLOCK], i64[table, ROWS] - first)
+            starts(table, here, first, count, length)
+            starts(table, there, first, count, wanted)
+            for i in range(low, high):
+                for c in range(count):
+                    j = found_at(records, order, (first + c) * width, i)
+                    to = i64[there, c] + i * inner
+                    element_at(src, dst, i64[here, c] + j * inner, to, j)
+        else:
+            for i in range(low, high):
+                j = found_at(records, order, first * width, i)
+                element_at(src, dst, first * length + j, first * wanted + i, j)
+
+
+def found_at(records: ptr, order: ptr, row: i64, i: i64) -> i64:
+    """Which element of a row comes at the ``i``-th place."""
+    j = i64(u32(u64[records, row + i]))
+    if CHAINED:
+        j = i64(u32[order, row + j])
+    return j
+
+
+def element_at(src: ptr, dst: ptr, at: i64, to: i64, index: i64) -> void:
+    """Copy an element, or write its index where elements have no parts."""
+    if PARTS == 0:
+        i32[dst, to] = i32(index)
+    else:
+        for p in range(PARTS):
+            U[dst, to * PARTS + p] = U[src, at * PARTS + p]
+
+
+# --- the largest ----------------------------------------------------------------------------------
+
+
+def top_rows(buffers: ptr, start: i64, stop: i64) -> void:
+    """The first few in order, kept sorted while a row is read: elements, values, indices, table."""
+    src = ptr[buffers, 0]
+    values = ptr[buffers, 1]
+    indices = ptr[buffers, 2]
+    table = ptr[buffers, 3]
+    length = i64[table, LENGTH]
+    inner = i64[table, INNER]
+    wanted = i64[table, WANTED]
+    keys = stack(MOST * 8)
+    found = stack(MOST * 8)
+    for row in range(start, stop):
+        outer = row // inner
+        base = outer * length * inner + (row - outer * inner)
+        to = outer * wanted * inner + (row - outer * inner)
+        count = 0
+        checked = 0
+        i = 0
+        while i < length:
+            if count == wanted and i >= checked and inner == 1 and i + STRIDE <= length:
+                if none_before(src, base + i, U[keys, wanted - 1]):
+                    i += STRIDE
+                    continue
+                checked = i + STRIDE
+            k = key(U[src, base + i * inner])
+            if count < wanted or k < U[keys, wanted - 1]:
+                at = min(count, wanted - 1)
+                while at > 0 and U[keys, at - 1] > k:
+                    U[keys, at] = U[keys, at - 1]
+                    i64[found, at] = i64[found, at - 1]
+                    at -= 1
+                U[keys, at] = k
+                i64[found, at] = i
+                count = min(count + 1, wanted)
+            i += 1
+        for i in range(wanted):
+            j = i64[found, i]
+            i32[indices, to + i * inner] = i32(j)
+            U[values, to + i * inner] = U[src, base + j * inner]
+
+
+def none_before(src: ptr, first: i64, limit: U) -> truth:
+    """Whether none of some elements comes before a key."""
+    hits = u32(0)
+    for c in range(STRIDE):
+        hits = hits | (u32(1) if key(U[src, first + c]) < limit else 0)
+    return hits == 0
+
+
+# The stubs that each one calls.
+HELPERS: dict[str, tuple[str, ...]] = {
+    "load_records": ("key", "starts", "record_at"),
+    "chain": (),
+    "gather": ("starts", "found_at", "element_at"),
+    "top_rows": ("key", "none_before"),
+}

@@ -1,0 +1,442 @@
+"""Sorting: rows by networks across vectors, merged where they are long; the largest elements.
+
+A single operand is sorted as keys that are its elements; with more operands or keys, records of a
+key's word and a position are sorted, and the operands gathered in the order found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft import dtypes
+from weft.backends.cpu.heroes import mend as mending
+from weft.backends.cpu.heroes import merge as merging
+from weft.backends.cpu.heroes import network, records
+from weft.backends.cpu.heroes.network import BLOCK, LONGEST, Lanes, Order
+from weft.backends.cpu.heroes.registry import HEROES
+from weft.backends.cpu.heroes.writer import Module, kernel
+from weft.backends.cpu.processor import vector_bits
+from weft.backends.cpu.stub import translate
+from weft.base.functional import lru
+from weft.kernel.program import Lowered, Place, Task, Type
+
+# Rows so short are sorted as one run even where they leave lanes empty.
+SHORT = 128
+# Elements of a unit of work at least, of one that merges within a cache, and of one of a long row.
+LEAST, LOCAL, PIECE = 1 << 14, 1 << 16, 1 << 14
+SHARED = 8  # pieces that are enough for all threads
+_INFINITIES = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}
+
+
+def order_of(dtype: np.dtype, parts: bool = False) -> Order | None:
+    """How elements of a dtype are ordered, or one part of a complex one; None where unknown."""
+    bits = 8 * dtype.itemsize
+    if dtype == dtypes.bfloat16:
+        return Order(16, "float", 0x7F80)
+    if dtype.kind == "c" and parts:
+        bits //= 2
+        return Order(bits, "float", _INFINITIES[bits // 8])
+    if dtype.kind == "f":
+        return Order(bits, "float", _INFINITIES[bits // 8])
+    kinds = {"i": "signed", "u": "unsigned", "b": "unsigned"}
+    return Order(bits, kinds[dtype.kind]) if dtype.kind in kinds else None
+
+
+def lanes(bits: int) -> Lanes:
+    """Vectors of records that are at least so wide."""
+    bits = max(bits, 32)
+    return Lanes(vector_bits() // bits, bits)
+
+
+class Rows(NamedTuple):
+    """Rows along a dimension: elements of one are ``inner`` apart."""
+
+    count: int
+    length: int
+    inner: int
+
+    @staticmethod
+    def along(shape: tuple[int, ...], dimension: int) -> Rows:
+        inner = prod(shape[dimension + 1 :])
+        return Rows(prod(shape[:dimension]) * inner, shape[dimension], inner)
+
+
+class Runs(NamedTuple):
+    """How rows are split into runs that are sorted and then merged."""
+
+    splits: int
+    run: int
+
+    @property
+    def padded(self) -> int:
+        return -(-self.run // BLOCK) * BLOCK
+
+    @property
+    def levels(self) -> int:
+        return (self.padded // BLOCK - 1).bit_length()
+
+
+def runs_of(rows: Rows, v: Lanes) -> Runs:
+    """Runs that fill the lanes of a tile, if rows are long enough, and are short enough for it."""
+    n = rows.length
+    if n <= SHORT or (n <= LONGEST and rows.count >= v.count):
+        return Runs(1, n)
+    run = min(LONGEST, -(-n * min(rows.count, v.count) // v.count))
+    run = -(-run // BLOCK) * BLOCK
+    return Runs(-(-n // run), run)
+
+
+class Plan:
+    """Tasks, their memory, and the tables of numbers they read, which the first task writes."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+        self.scratch: list[int] = []
+        self.tables: list[tuple[Place, tuple[int, ...]]] = []
+
+    def memory(self, size: int) -> Place:
+        self.scratch.append(size)
+        return Place("scratch", len(self.scratch) - 1)
+
+    def table(self, *numbers: int) -> Place:
+        for place, known in self.tables:
+            if known == numbers:
+                return place
+        place = self.memory(8 * len(numbers))
+        self.tables.append((place, numbers))
+        return place
+
+    def add(self, text: str, name: str, places: tuple[Place, ...], extent: int, chunk: int) -> None:
+        self.tasks.append(Task(text, name, places, extent, chunk))
+
+    def done(self) -> Lowered:
+        places = tuple([place for place, _ in self.tables])
+        first = Task(tables_text([numbers for _, numbers in self.tables]), "tables", places)
+        return Lowered([first, *self.tasks], tuple(self.scratch))
+
+
+def tables_text(tables: list[tuple[int, ...]]) -> str:
+    """A task that writes numbers into its buffers."""
+    f = kernel(Module(), "tables")
+    for i, numbers in enumerate(tables):
+        place = f.pointer(i)
+        for k, number in enumerate(numbers):
+            f.store("i64", str(number), f.at(place, 8 * k), 8)
+    f.close()
+    return f.module.text()
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+runs_text = lru(64)(network.runs_text)
+narrow_text = lru(64)(network.narrow_text)
+columns_text = lru(64)(network.columns_text)
+merge_text = lru(8)(merging.merge_text)
+unload_text = lru(64)(merging.unload_text)
+mend_text = lru(64)(mending.mend_text)
+
+
+@lru(256)
+def record_text(name: str, bits: int, **names: Any) -> str:
+    """The text of one of the stubs about records, for elements of so many bits."""
+    every = dict.fromkeys(
+        "FLOAT SIGNED FLIPPED CANONICAL CHAINED PARTS PART SHIFT APART".split(), 0
+    )
+    every.update(SIGN=1 << (bits - 1), INFINITY=0, U=records.UNSIGNED[bits])
+    every.update(names)
+    helpers = [getattr(records, n) for n in records.HELPERS[name]]
+    stubs = [*helpers, getattr(records, name)]
+    plain = name != "top_rows"  # which has a loop that is worth vectors
+    return translate(stubs, names=every, private=records.HELPERS[name], plain=plain)
+
+
+def key_names(order: Order, canonical: bool = True, flipped: bool = False) -> dict[str, int]:
+    """What the stub of keys is told about an order."""
+    return {
+        "FLOAT": int(order.kind == "float"),
+        "SIGNED": int(order.kind == "signed"),
+        "INFINITY": order.infinity,
+        "CANONICAL": int(canonical),
+        "FLIPPED": int(flipped),
+    }
+
+
+# --- elements alone -------------------------------------------------------------------------------
+
+
+def alone(rows: Rows, order: Order) -> Lowered | None:
+    """The tasks that sort a single operand, or None where records have to do it."""
+    v = lanes(order.bits)
+    if rows.inner > 1:
+        return columns(rows, order, v)
+    plan = Plan()
+    runs = runs_of(rows, v)
+    tiles = -(-rows.count * runs.splits // v.count)
+    flags = plan.memory(8 * tiles)
+    table = runs_table(plan, rows, runs)
+    chunk = max(1, LEAST // (v.count * runs.run))
+    source, result = Place("in", 0), Place("out", 0)
+    if rows.length < v.count:
+        text = narrow_text(v, order)
+        plan.add(text, "sort_narrow", (source, result, table, flags), tiles, chunk)
+    elif runs.splits == 1:
+        text = runs_text(v, order, order)
+        plan.add(text, "sort_runs", (source, result, table, flags), tiles, chunk)
+    else:
+        width = runs.splits * runs.run
+        pair = [plan.memory((rows.count * width + v.count) * v.step) for _ in range(2)]
+        text = runs_text(v, order, None)
+        plan.add(text, "sort_runs", (source, pair[0], table, flags), tiles, chunk)
+        found = merge(plan, rows, runs, v, pair)
+        pieces = -(-rows.length // PIECE)
+        sizes = plan.table(width, pieces, PIECE, rows.length)
+        extent = rows.count * pieces
+        plan.add(unload_text(v, order), "unload", (found, result, sizes), extent, 1)
+    mend(plan, rows, order, v, table, flags)
+    return plan.done()
+
+
+def columns(rows: Rows, order: Order, v: Lanes) -> Lowered | None:
+    if rows.inner < v.count or rows.length > LONGEST:
+        return None
+    plan = Plan()
+    tiles = rows.count // rows.inner * -(-rows.inner // v.count)
+    flags = plan.memory(8 * tiles)
+    table = runs_table(plan, rows, Runs(1, rows.length))
+    chunk = max(1, LEAST // (v.count * rows.length))
+    places = (Place("in", 0), Place("out", 0), table, flags)
+    plan.add(columns_text(v, order), "sort_columns", places, tiles, chunk)
+    mend(plan, rows, order, v, table, flags)
+    return plan.done()
+
+
+def runs_table(plan: Plan, rows: Rows, runs: Runs) -> Place:
+    count = rows.count * runs.splits
+    sizes = (runs.splits, runs.run, runs.padded, runs.levels)
+    return plan.table(count, rows.length, *sizes, rows.inner)
+
+
+def mend(plan: Plan, rows: Rows, order: Order, v: Lanes, table: Place, flags: Place) -> None:
+    """Zeros and NaNs put in place, where there are any that keys do not tell apart."""
+    if order.kind != "float":
+        return
+    text = mend_text(v.count, order)
+    chunk = max(1, LEAST // rows.length)
+    places = (Place("in", 0), Place("out", 0), table, flags)
+    plan.add(text, "mend", places, rows.count, chunk)
+
+
+def merge(plan: Plan, rows: Rows, runs: Runs, v: Lanes, pair: list[Place]) -> Place:
+    """Runs of rows merged until one is left: first those that fit a cache, level by level then."""
+    text = merge_text(v)
+    here, there = pair
+    width, part = runs.splits * runs.run // v.count, runs.run // v.count
+    local = LOCAL // v.count
+    if rows.count < SHARED:  # leave enough pieces to share
+        local = min(local, width // SHARED)
+    while part < width:
+        times = 1
+        while part << times < width and part << (times + 1) <= local:
+            times += 1
+        piece = part << times if times > 1 else PIECE // v.count
+        pieces = -(-width // piece)
+        table = plan.table(width, pieces, piece, part, times)
+        plan.add(text, "merge", (here, there, table), rows.count * pieces, 1)
+        if times & 1:
+            here, there = there, here
+        part <<= times
+    return here
+
+
+# --- records --------------------------------------------------------------------------------------
+
+
+class Word(NamedTuple):
+    """A part of a key of at most 32 bits: of which operand, and where in an element."""
+
+    operand: int
+    order: Order
+    parts: int
+    part: int
+    shift: int
+
+
+def words_of(types: list[Type]) -> list[Word] | None:
+    """The words of keys, the most significant first."""
+    words = []
+    for i, t in enumerate(types):
+        order = order_of(t.dtype, parts=True)
+        if order is None:
+            return None
+        parts = 2 if t.dtype.kind == "c" else 1
+        for part in range(parts):
+            for shift in (32, 0) if order.bits == 64 else (0,):
+                words.append(Word(i, order, parts, part, shift))
+    return words
+
+
+class Sorted(NamedTuple):
+    """Where an order is kept: records, and the order before if these came after others."""
+
+    records: Place
+    order: Place | None
+
+
+class Records:
+    """The tasks that find the order of rows by words of their keys."""
+
+    def __init__(self, plan: Plan, rows: Rows, wanted: int) -> None:
+        self.plan, self.rows = plan, rows
+        self.v = v = lanes(64)
+        n = max(rows.length, v.count)
+        self.runs = runs = runs_of(Rows(rows.count, n, 1), v)
+        if runs.splits == 1:
+            runs = self.runs = Runs(1, -(-n // v.count) * v.count)
+        self.width = width = runs.splits * runs.run
+        self.pair = [plan.memory((rows.count * width + v.count) * v.step) for _ in range(2)]
+        self.wanted = wanted
+        self.block = 1 if rows.inner == 1 else records.TOGETHER
+        self.flags = plan.memory(8)
+
+    def sort(self, words: list[Word], **how: Any) -> Sorted:
+        """The order by words, the first being the most significant."""
+        plan, order = self.plan, None
+        spare: list[Place] = []
+        here = self.pair[0]
+        for n, word in enumerate(reversed(words)):
+            here = self.one(word, order, **how)
+            if n + 1 < len(words):
+                if len(spare) < 2:
+                    spare.append(plan.memory(4 * self.rows.count * self.width))
+                after = spare[n % 2]
+                table, extent, chunk = self.units(self.rows.length)
+                text = record_text("chain", 32, CHAINED=int(order is not None))
+                plan.add(text, "chain", (here, after, table, order or here), extent, chunk)
+                order = after
+        return Sorted(here, order)
+
+    def one(self, word: Word, order: Place | None, **how: Any) -> Place:
+        """Records of a word, in order."""
+        plan, v = self.plan, self.v
+        table, extent, chunk = self.units(self.width)
+        text = record_text(
+            "load_records",
+            word.order.bits,
+            PARTS=word.parts,
+            PART=word.part,
+            SHIFT=word.shift,
+            CHAINED=int(order is not None),
+            APART=int(self.rows.inner > 1),
+            **key_names(word.order, **how),
+        )
+        first, second = self.pair
+        places = (Place("in", word.operand), first, table, order or first)
+        plan.add(text, "load_records", places, extent, chunk)
+        padded = Rows(self.rows.count, self.width, 1)
+        table = runs_table(plan, padded, self.runs)
+        tiles = -(-padded.count * self.runs.splits // v.count)
+        chunk = max(1, LEAST // (v.count * self.runs.run))
+        text = runs_text(v, Order(64, "unsigned"), None)
+        plan.add(text, "sort_runs", (first, second, table, self.flags), tiles, chunk)
+        return merge(plan, padded, self.runs, v, [second, first])
+
+    def units(self, length: int) -> tuple[Place, int, int]:
+        """The table of tasks over parts of rows of so many elements, extent and chunk."""
+        piece = max(1, PIECE // self.block)
+        pieces = -(-length // piece)
+        rows, block = self.rows, self.block
+        table = self.plan.table(
+            *(rows.count, rows.length, rows.inner, self.width, self.wanted), pieces, piece, block
+        )
+        chunk = max(1, LEAST // (block * min(length, piece)))
+        return table, -(-rows.count // block) * pieces, chunk
+
+    def gather(self, found: Sorted, dtype: np.dtype | None, source: Place, result: Place) -> None:
+        """Elements in the order found, or their indices where no dtype is given."""
+        parts, bits = 0, 32
+        if dtype is not None:
+            parts, bits = 1, 8 * dtype.itemsize
+        if bits == 128:
+            parts, bits = 2, 64
+        chained = int(found.order is not None)
+        apart = int(self.rows.inner > 1)
+        text = record_text("gather", bits, PARTS=parts, CHAINED=chained, APART=apart)
+        table, extent, chunk = self.units(self.wanted)
+        places = (found.records, result, table, found.order or found.records, source)
+        self.plan.add(text, "gather", places, extent, chunk)
+
+
+# --- primitives -----------------------------------------------------------------------------------
+
+
+def sort(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
+    """Operands permuted alike along a dimension so that the first ones are in order."""
+    num_keys = params["num_keys"]
+    rows = Rows.along(ins[0].shape, params["dimension"])
+    if not 1 < rows.length < 1 << 31 or not rows.count:
+        return None
+    if not all(t.dtype.kind in "biufc" or t.dtype == dtypes.bfloat16 for t in ins):
+        return None
+    if len(ins) == 1 and ins[0].dtype.kind != "c":
+        order = order_of(ins[0].dtype)
+        found = None if order is None else alone(rows, order)
+        if found is not None:
+            return found
+    words = words_of(ins[:num_keys])
+    if words is None:
+        return None
+    plan = Plan()
+    work = Records(plan, rows, rows.length)
+    done = work.sort(words)
+    for i, t in enumerate(ins):
+        work.gather(done, t.dtype, Place("in", i), Place("out", i))
+    return plan.done()
+
+
+def _largest(t: Type, axis: int, wanted: int, canonical: bool, largest: bool) -> Lowered | None:
+    """The first elements of rows in rising or falling order, and their indices."""
+    rows = Rows.along(t.shape, axis)
+    order = order_of(t.dtype)
+    if order is None or not wanted or not rows.count or rows.length >= 1 << 31:
+        return None
+    plan = Plan()
+    if wanted <= records.MOST and wanted * 8 <= rows.length + 64:
+        names = key_names(order, canonical, largest)
+        text = record_text("top_rows", order.bits, MOST=records.MOST, **names)
+        table = plan.table(rows.count, rows.length, rows.inner, 0, wanted)
+        places = (Place("in", 0), Place("out", 0), Place("out", 1), table)
+        plan.add(text, "top_rows", places, rows.count, max(1, LEAST // rows.length))
+        return plan.done()
+    words = words_of([t])
+    assert words is not None
+    work = Records(plan, rows, wanted)
+    done = work.sort(words, canonical=canonical, flipped=largest)
+    work.gather(done, t.dtype, Place("in", 0), Place("out", 0))
+    work.gather(done, None, Place("in", 0), Place("out", 1))
+    return plan.done()
+
+
+def top_k(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
+    """The largest elements along an axis in total order, and their indices."""
+    return _largest(ins[0], params["axis"], params["k"], False, True)
+
+
+def approx_top_k(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
+    """The largest or smallest elements along a dimension, and their indices."""
+    axis = params["reduction_dimension"] % len(ins[0].shape)
+    wanted = outs[0].shape[axis]
+    if wanted > ins[0].shape[axis]:
+        return None
+    return _largest(ins[0], axis, wanted, True, params["is_max_k"])
+
+
+LOWERINGS: dict[str, Callable[..., Lowered | None]] = {
+    "sort": sort,
+    "top_k": top_k,
+    "approx_top_k": approx_top_k,
+}
+HEROES.update(LOWERINGS)

@@ -1,0 +1,195 @@
+"""LLVM text written by hand-made algorithms: functions, loops and constants, no optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+Number = str | int
+
+
+class Module:
+    """The text of a module: constants, functions of its own, and the kernel."""
+
+    def __init__(self) -> None:
+        self.constants: list[str] = []
+        self.declared: dict[str, str] = {}
+        self.functions: dict[str, str] = {}
+
+    def constant(self, array: np.ndarray) -> str:
+        """The name of a constant with an array's bytes."""
+        name = f"@constant{len(self.constants)}"
+        text = "\\" + array.tobytes().hex("\\")
+        self.constants.append(
+            f'{name} = private unnamed_addr constant [{array.nbytes} x i8] c"{text}", align 64'
+        )
+        return name
+
+    def text(self) -> str:
+        """The whole module."""
+        return "\n".join([*self.constants, *self.declared.values(), *self.functions.values(), ""])
+
+
+class Function:
+    """One function while it is written: values are names, integers are ``i64``."""
+
+    def __init__(self, module: Module, name: str, parameters: str, private: bool = True) -> None:
+        self.module = module
+        self.name = name
+        linkage = "internal " if private else ""
+        self.lines = [f"define {linkage}void @{name}({parameters}) #0 {{", "entry:"]
+        self.block = "entry"
+        self.count = 0
+
+    def close(self) -> str:
+        """Add the function to its module; its name there."""
+        self.line("ret void")
+        self.module.functions[self.name] = "\n".join([*self.lines, "}"])
+        return f"@{self.name}"
+
+    # --- text -------------------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        self.lines.append(f"  {text}")
+
+    def emit(self, text: str) -> str:
+        self.count += 1
+        self.lines.append(f"  %v{self.count} = {text}")
+        return f"%v{self.count}"
+
+    def begin(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def declare(self, name: str, result: str, parameters: str) -> str:
+        self.module.declared[name] = f"declare {result} @{name}({parameters})"
+        return f"@{name}"
+
+    # --- integers ---------------------------------------------------------------------------------
+
+    def add(self, a: Number, b: Number) -> Number:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if a == 0 or b == 0:
+            return b if a == 0 else a
+        return self.emit(f"add i64 {a}, {b}")
+
+    def sub(self, a: Number, b: Number) -> Number:
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
+        return a if b == 0 else self.emit(f"sub i64 {a}, {b}")
+
+    def mul(self, a: Number, b: Number) -> Number:
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        if a == 1 or b == 1:
+            return b if a == 1 else a
+        return self.emit(f"mul i64 {a}, {b}")
+
+    def div(self, a: Number, b: int) -> Number:
+        if isinstance(a, int):
+            return a // b
+        return a if b == 1 else self.emit(f"udiv i64 {a}, {b}")
+
+    def rem(self, a: Number, b: int) -> Number:
+        if isinstance(a, int):
+            return a % b
+        return 0 if b == 1 else self.emit(f"urem i64 {a}, {b}")
+
+    def smaller(self, a: Number, b: Number) -> Number:
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        less = self.emit(f"icmp slt i64 {a}, {b}")
+        return self.emit(f"select i1 {less}, i64 {a}, i64 {b}")
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    def pointer(self, index: int) -> str:
+        """The pointer that the kernel's buffers hold at a place."""
+        at = self.emit(f"getelementptr ptr, ptr %buffers, i64 {index}")
+        return self.emit(f"load ptr, ptr {at}, align 8")
+
+    def at(self, pointer: str, offset: Number) -> str:
+        """A pointer so many bytes further."""
+        if offset == 0:
+            return pointer
+        return self.emit(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+
+    def load(self, kind: str, pointer: str, align: int) -> str:
+        return self.emit(f"load {kind}, ptr {pointer}, align {align}")
+
+    def store(self, kind: str, value: str, pointer: str, align: int) -> None:
+        self.line(f"store {kind} {value}, ptr {pointer}, align {align}")
+
+    def local(self, size: int) -> str:
+        """Memory on the stack; to be asked for before any loop."""
+        return self.emit(f"alloca [{size} x i8], align 64")
+
+    # --- control ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def loop(self, start: Number, stop: Number, step: int = 1) -> Iterator[str]:
+        """Instructions repeated for an index from ``start`` while it is below ``stop``."""
+        self.count += 1
+        n = self.count
+        self.line(f"br label %head{n}")
+        before = self.block
+        self.begin(f"head{n}")
+        place = len(self.lines)
+        self.lines.append("")
+        self.line(f"%c{n} = icmp slt i64 %i{n}, {stop}")
+        self.line(f"br i1 %c{n}, label %body{n}, label %done{n}")
+        self.begin(f"body{n}")
+        yield f"%i{n}"
+        self.line(f"%n{n} = add i64 %i{n}, {step}")
+        self.line(f"br label %head{n}")
+        self.lines[place] = f"  %i{n} = phi i64 [ {start}, %{before} ], [ %n{n}, %{self.block} ]"
+        self.begin(f"done{n}")
+
+    def fold(
+        self,
+        stop: Number,
+        kind: str,
+        first: list[str],
+        step: Callable[[str, list[str]], list[str]],
+    ) -> list[str]:
+        """Values of a type carried through a loop from 0: what they are after its last step."""
+        self.count += 1
+        n = self.count
+        self.line(f"br label %head{n}")
+        before = self.block
+        self.begin(f"head{n}")
+        place = len(self.lines)
+        held = [f"%a{n}_{i}" for i in range(len(first))]
+        self.lines.append("")
+        self.line(f"%c{n} = icmp slt i64 %i{n}, {stop}")
+        self.line(f"br i1 %c{n}, label %body{n}, label %done{n}")
+        self.begin(f"body{n}")
+        after = step(f"%i{n}", held)
+        self.line(f"%n{n} = add i64 %i{n}, 1")
+        self.line(f"br label %head{n}")
+        end = self.block
+        carried = [f"  %i{n} = phi i64 [ 0, %{before} ], [ %n{n}, %{end} ]"]
+        for name, old, new in zip(held, first, after, strict=True):
+            carried.append(f"  {name} = phi {kind} [ {old}, %{before} ], [ {new}, %{end} ]")
+        self.lines[place] = "\n".join(carried)
+        self.begin(f"done{n}")
+        return held
+
+    @contextmanager
+    def when(self, condition: str) -> Iterator[None]:
+        """Instructions run only where a condition holds."""
+        self.count += 1
+        n = self.count
+        self.line(f"br i1 {condition}, label %then{n}, label %after{n}")
+        self.begin(f"then{n}")
+        yield
+        self.line(f"br label %after{n}")
+        self.begin(f"after{n}")
+
+
+def kernel(module: Module, name: str) -> Function:
+    """The function that the pool calls."""
+    return Function(module, name, "ptr %buffers, i64 %start, i64 %stop", private=False)
