@@ -1,0 +1,481 @@
+"""Convolutions and windows as native tasks, against the reference of their primitives."""
+
+import ctypes
+import random
+from itertools import product
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import weft
+from tests.laws import checks
+from weft import lax
+from weft.backends.cpu import pool
+from weft.backends.cpu.heroes import conv, conv_plan, window
+from weft.backends.cpu.heroes.registry import HEROES
+from weft.backends.cpu.machine import compile_many
+from weft.kernel.program import Type
+from weft.prims.arithmetic import ge_p, le_p
+from weft.prims.conv import ConvDimensionNumbers, conv_general_dilated_p
+from weft.prims.window import (
+    dilate_shape,
+    reduce_window_max_p,
+    reduce_window_min_p,
+    reduce_window_shape,
+    reduce_window_sum_p,
+    select_and_gather_add_p,
+    select_and_scatter_add_p,
+)
+from weft.runtime.memory import empty
+from weft.runtime.threads import num_threads
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+FLOATS = [np.dtype(np.float32), np.dtype(np.float64), BF16, np.dtype(np.float16)]
+INTEGERS = [np.dtype(name) for name in ("int8", "uint16", "int32", "int64")]
+COMPLEX = [np.dtype(np.complex64), np.dtype(np.complex128)]
+LAST = ConvDimensionNumbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
+FIRST = ConvDimensionNumbers((0, 1, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3))
+
+
+def tasks_of(name, ins, out, params):
+    types = [Type(x.shape, x.dtype) for x in ins]
+    return HEROES[name](types, [Type(*out)], params)
+
+
+def run(lowered, ins, shape, dtype):
+    """The result of tasks whose memory begins as rubbish."""
+    rubbish = lambda shape, dtype: empty(shape, np.dtype(dtype))
+    out = rubbish(shape, dtype)
+    scratch = [rubbish((n,), np.uint8) for n in lowered.scratch]
+    for x in (out, *scratch):
+        if x.size:
+            x.reshape(-1).view(np.uint8)[:] = 0xCD
+    memory = {"in": ins, "out": [out], "scratch": scratch}
+    addresses = compile_many([(t.text, t.name) for t in lowered.tasks])
+    for task, code in zip(lowered.tasks, addresses, strict=True):
+        given = [memory[kind][i].__array_interface__["data"][0] for kind, i in task.places]
+        pool.run(code, (ctypes.c_void_p * len(given))(*given), 0, task.extent, task.chunk)
+    return out
+
+
+def values(rng, shape, dtype):
+    dtype = np.dtype(dtype)
+    x = rng.standard_normal(shape) * 3
+    if dtype.kind == "c":
+        x = x + 1j * rng.standard_normal(shape)
+    if dtype.kind == "b":
+        return x > 0
+    if dtype.kind == "u":
+        x = np.abs(x)
+    return x.astype(dtype)
+
+
+def conv_params(space, layout=FIRST, **given):
+    ones = (1,) * space
+    params = {
+        "window_strides": ones,
+        "padding": ((0, 0),) * space,
+        "lhs_dilation": ones,
+        "rhs_dilation": ones,
+        "dimension_numbers": layout,
+        "feature_group_count": 1,
+        "batch_group_count": 1,
+        "precision": None,
+        "preferred_element_type": None,
+        "out_sharding": None,
+    }
+    return params | given
+
+
+def check_conv(left, right, params, depth):
+    aval = conv_general_dilated_p.shape(
+        *[weft.core.ShapedArray(x.shape, x.dtype) for x in (left, right)], **params
+    )
+    lowered = tasks_of("conv_general_dilated", [left, right], (aval.shape, aval.dtype), params)
+    assert lowered is not None
+    got = run(lowered, [left, right], aval.shape, aval.dtype)
+    want = np.asarray(conv_general_dilated_p.ref(left, right, **params)).astype(aval.dtype)
+    checks.assert_close(got, want, 8 + 2 * np.sqrt(depth), str(params))
+    return lowered, got
+
+
+# --- convolutions ---------------------------------------------------------------------------------
+
+
+def random_convolution(seed):
+    """Operands, parameters and the length of sums."""
+    choose, rng = random.Random(seed), np.random.default_rng(seed)
+    space = choose.choice([0, 1, 1, 2, 2, 2, 3])
+    groups = choose.choice([1, 1, 1, 2, 3, 17])
+    of_batches = groups > 1 and choose.random() < 0.4
+    features, outputs = choose.choice([1, 2, 3, 16]), choose.choice([1, 2, 10, 16, 33])
+    batch = choose.choice([1, 2, 5])
+    many = lambda *options: tuple(choose.choice(options) for _ in range(space))
+    sizes, taps = many(1, 2, 5, 7, 16), many(1, 2, 3)
+    lhs = (batch * groups, features, *sizes) if of_batches else (batch, features * groups, *sizes)
+    rhs = (outputs * groups, features, *taps)
+    layout = ConvDimensionNumbers(*[tuple(rng.permutation(space + 2)) for _ in range(3)])
+    params = conv_params(
+        space,
+        layout,
+        window_strides=many(1, 1, 2, 3),
+        padding=tuple(zip(many(0, 1, 2, -1, 5), many(0, 1, 4, -1), strict=True)),
+        lhs_dilation=many(1, 1, 2, 3),
+        rhs_dilation=many(1, 1, 2, 3),
+        feature_group_count=1 if of_batches else groups,
+        batch_group_count=groups if of_batches else 1,
+    )
+    dtype = choose.choice([*FLOATS, *INTEGERS, *COMPLEX])
+    operands = [
+        values(rng, [shape[i] for i in np.argsort(spec)], dtype)
+        for shape, spec in ((lhs, layout.lhs_spec), (rhs, layout.rhs_spec))
+    ]
+    return operands, params, features * int(np.prod(taps))
+
+
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_random_convolutions(first):
+    for seed in range(first, first + 10):
+        operands, params, depth = random_convolution(seed)
+        try:
+            check_conv(*operands, params, depth)
+        except ValueError as error:  # padding cut off more than there is
+            assert "negative padding" in str(error)
+
+
+@pytest.mark.parametrize("bits", [128, 256])
+def test_narrower_vectors_and_fewer_registers(monkeypatch, bits):
+    monkeypatch.setattr(conv, "vector_bits", lambda: bits)
+    monkeypatch.setattr(conv_plan, "registers", lambda: 16)
+    for seed in range(100, 110):
+        operands, params, depth = random_convolution(seed)
+        try:
+            check_conv(*operands, params, depth)
+        except ValueError as error:
+            assert "negative padding" in str(error)
+
+
+def test_tiles_that_copy_their_own_borders(monkeypatch):
+    monkeypatch.setattr(conv, "OWN", 1)
+    found = 0
+    for seed in range(200, 220):
+        operands, params, depth = random_convolution(seed)
+        try:
+            lowered, _ = check_conv(*operands, params, depth)
+        except ValueError as error:
+            assert "negative padding" in str(error)
+        else:
+            found += any(t.name == "conv" and len(t.places) == 4 for t in lowered.tasks)
+    assert found
+    x, w = np.ones((4, 6, 6, 3), np.float32), np.ones((3, 3, 3, 64), np.float32)
+    for given in ({}, {"padding": ((1, 1), (0, 2))}):
+        lowered, _ = check_conv(x, w, conv_params(2, LAST, **given), 27)
+        assert len(lowered.tasks[-1].places) == 3 + bool(given)
+
+
+CASES = {
+    "same": ((2, 14, 14, 16), (3, 3, 16, 32), LAST, {"padding": ((1, 1), (1, 1))}),
+    "channels_first": ((2, 16, 14, 14), (32, 16, 3, 3), FIRST, {"padding": ((1, 1), (1, 1))}),
+    "stride": (
+        (2, 9, 9, 8),
+        (3, 3, 8, 24),
+        LAST,
+        {"window_strides": (2, 2), "padding": ((1, 1), (0, 1))},
+    ),
+    "point": ((2, 8, 8, 24), (1, 1, 24, 40), LAST, {"window_strides": (2, 2)}),
+    "depthwise": (
+        (2, 9, 9, 40),
+        (3, 3, 1, 40),
+        LAST,
+        {"padding": ((1, 1), (1, 1)), "feature_group_count": 40},
+    ),
+    "grouped": (
+        (2, 7, 7, 24),
+        (3, 3, 4, 12),
+        LAST,
+        {"rhs_dilation": (2, 1), "feature_group_count": 6},
+    ),
+    "transposed": (
+        (2, 5, 5, 8),
+        (4, 4, 8, 16),
+        LAST,
+        {"lhs_dilation": (2, 2), "padding": ((2, 2), (2, 2))},
+    ),
+    "batches": ((6, 7, 7, 3), (3, 3, 3, 6), LAST, {"batch_group_count": 3}),
+}
+
+
+@pytest.mark.parametrize("label", CASES)
+def test_a_convolution_and_its_gradients(label):
+    """All three convolutions of a layer, through the primitive's own transposes."""
+    left, right, layout, given = CASES[label]
+    params = conv_params(2, layout, **given)
+    rng = np.random.default_rng(0)
+    x, w = (values(rng, shape, np.float32) for shape in (left, right))
+
+    def layer(x, w):
+        return conv_general_dilated_p.bind(x, w, **params)
+
+    ct = values(rng, weft.eval_shape(layer, x, w).shape, np.float32)
+    jaxpr = weft.make_jaxpr(lambda x, w, ct: weft.vjp(layer, x, w)[1](ct))(x, w, ct).jaxpr
+    found = [e for e in jaxpr.eqns if e.primitive is conv_general_dilated_p]
+    assert len(found) >= 2
+    for eqn in found:
+        ins = [values(rng, v.aval.shape, np.float32) for v in eqn.invars]
+        depth = np.prod([ins[1].shape[i] for i in eqn.params["dimension_numbers"].rhs_spec[1:]])
+        check_conv(*ins, eqn.params, depth)
+
+
+def test_a_long_sum_is_cut_into_parts():
+    rng = np.random.default_rng(0)
+    x = values(rng, (16, 16, 16, 4), np.float32)
+    g = values(rng, (16, 16, 16, 8), np.float32)
+    layout = ConvDimensionNumbers((3, 0, 1, 2), (3, 0, 1, 2), (2, 3, 0, 1))
+    params = conv_params(2, layout, padding=((1, 1), (1, 1)))
+    lowered, _ = check_conv(x, g, params, 16 * 16 * 16)
+    assert [t.name for t in lowered.tasks][-1] == "add"
+
+
+def test_sums_are_in_the_preferred_type():
+    rng = np.random.default_rng(0)
+    for have, want in (("int8", "int32"), ("float16", "float32"), ("float32", "float64")):
+        x, w = (values(rng, s, have) for s in ((2, 3, 8, 9), (5, 3, 3, 3)))
+        preferred = conv_params(2, preferred_element_type=np.dtype(want))
+        check_conv(x, w, preferred, 27)
+
+
+def test_nothing_to_sum_and_nothing_to_compute():
+    for left, right in (((2, 0, 5), (3, 0, 2)), ((0, 2, 5), (3, 2, 2)), ((2, 2, 1), (3, 2, 4))):
+        x, w = np.zeros(left, np.float32), np.zeros(right, np.float32)
+        layout = ConvDimensionNumbers((0, 1, 2), (0, 1, 2), (0, 1, 2))
+        check_conv(x, w, conv_params(1, layout), 1)
+
+
+def test_special_values_go_where_they_belong():
+    x = np.zeros((1, 1, 6, 6), np.float32)
+    x[0, 0, 2, 2], x[0, 0, 5, 5] = np.nan, np.inf
+    w = np.ones((1, 1, 3, 3), np.float32)
+    params = conv_params(2, padding=((1, 1), (1, 1)))
+    _, got = check_conv(x, w, params, 9)
+    assert np.isnan(got[0, 0, 1:4, 1:4]).all() and np.isnan(got).sum() == 9
+    assert np.isinf(got[0, 0, 4:, 4:]).all() and np.isinf(got).sum() == 4
+
+
+@pytest.mark.parametrize("kind", ["float8_e5m2", "int4"])
+def test_types_without_instructions_are_left_to_the_reference(kind):
+    dtype = np.dtype(getattr(ml_dtypes, kind))
+    x, w = np.zeros((1, 1, 4), dtype), np.zeros((1, 1, 2), dtype)
+    params = conv_params(1, ConvDimensionNumbers((0, 1, 2), (0, 1, 2), (0, 1, 2)))
+    assert tasks_of("conv_general_dilated", [x, w], ((1, 1, 3), dtype), params) is None
+
+
+def test_the_same_bits_at_any_number_of_threads():
+    rng = np.random.default_rng(0)
+    x, w = values(rng, (8, 12, 12, 8), np.float32), values(rng, (3, 3, 8, 16), np.float32)
+    params = conv_params(2, LAST, padding=((1, 1), (1, 1)))
+    lowered = tasks_of("conv_general_dilated", [x, w], ((8, 12, 12, 16), x.dtype), params)
+    results = []
+    for count in (1, 2, 8):
+        with num_threads(count):
+            results.append(run(lowered, [x, w], (8, 12, 12, 16), x.dtype).tobytes())
+    assert results[0] == results[1] == results[2]
+
+
+# --- windows --------------------------------------------------------------------------------------
+
+REDUCTIONS = {
+    "reduce_window_sum": reduce_window_sum_p,
+    "reduce_window_max": reduce_window_max_p,
+    "reduce_window_min": reduce_window_min_p,
+}
+
+
+def random_window(seed):
+    choose = random.Random(seed)
+    rank = choose.choice([1, 2, 2, 3, 4])
+    many = lambda *options: tuple(choose.choice(options) for _ in range(rank))
+    shape = many(1, 2, 5, 9, 17, 70) if rank < 3 else many(1, 2, 5, 9, 20)
+    taps, strides = many(1, 2, 3, 4), many(1, 1, 2, 3)
+    low, high = many(0, 0, 1, 2, -1), many(0, 0, 1, -1)
+    base, dilation = many(1, 1, 1, 2, 3), many(1, 1, 1, 2)
+    if choose.random() < 0.5:  # no window moves along the last axis
+        still = lambda values, one: (*values[:-1], one)
+        taps, strides, base, dilation = (still(v, 1) for v in (taps, strides, base, dilation))
+        low, high = still(low, 0), still(high, 0)
+    window = {
+        "window_dimensions": taps,
+        "window_strides": strides,
+        "padding": tuple(zip(low, high, strict=True)),
+        "base_dilation": base,
+        "window_dilation": dilation,
+    }
+    return shape, window, choose
+
+
+def sprinkled(rng, choose, shape, dtype):
+    """Values with ties, and with infinities or NaN here and there."""
+    x = np.round(rng.standard_normal(shape) * 3)
+    if dtype.kind not in "iub" and choose.random() < 0.4:
+        places = rng.integers(0, x.size, 1 + x.size // 5)
+        x.flat[places] = choose.choice([-np.inf, np.inf, np.nan])
+    return x > 0 if dtype.kind == "b" else (abs(x) if dtype.kind == "u" else x).astype(dtype)
+
+
+def check_window(name, ins, shape, params, want, exact=True):
+    dtype = ins[0].dtype
+    lowered = tasks_of(name, ins, (shape, dtype), params)
+    if lowered is None:
+        assert 0 in [x.size for x in ins]
+        return
+    got = run(lowered, ins, shape, dtype)
+    want = np.asarray(want).astype(dtype)
+    if exact:
+        wide = (lambda x: x) if dtype.kind in "iub" else (lambda x: x.astype(np.complex128))
+        np.testing.assert_array_equal(wide(got), wide(want), f"{name} {params}")
+    else:
+        checks.assert_close(got, want, 64, f"{name} {params}")
+
+
+def fits(shape, window):
+    sizes = dilate_shape(shape, window["base_dilation"])
+    return all(n + low + high >= 0 for n, (low, high) in zip(sizes, window["padding"], strict=True))
+
+
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_random_windows(first):
+    for seed in range(first, first + 10):
+        shape, window, choose = random_window(seed)
+        if not fits(shape, window):
+            continue
+        rng = np.random.default_rng(seed)
+        out = reduce_window_shape(shape, *window.values())
+        name = choose.choice([*REDUCTIONS])
+        extra = COMPLEX if name == "reduce_window_sum" else [np.dtype(bool)]
+        dtype = choose.choice([*FLOATS, *INTEGERS, *extra])
+        x = sprinkled(rng, choose, shape, dtype)
+        with np.errstate(all="ignore"):
+            want = REDUCTIONS[name].ref(x, **window)
+        check_window(name, [x], out, window, want, exact=name != "reduce_window_sum")
+
+
+@pytest.mark.parametrize("first", range(200, 240, 10))
+def test_random_selections(first):
+    for seed in range(first, first + 10):
+        shape, window, choose = random_window(seed)
+        if not fits(shape, window):
+            continue
+        rng = np.random.default_rng(seed)
+        dtype = choose.choice([*FLOATS, *INTEGERS])
+        window["select_prim"] = choose.choice([ge_p, le_p])
+        x, g = sprinkled(rng, choose, shape, dtype), values(rng, shape, dtype)
+        sizes = {k: v for k, v in window.items() if k != "select_prim"}
+        out = reduce_window_shape(shape, *sizes.values())
+        want = select_and_gather_add_p.ref(g, x, **window)
+        check_window("select_and_gather_add", [g, x], out, window, want)
+        plain = {k: v for k, v in window.items() if "dilation" not in k}
+        if not fits(shape, plain | {"base_dilation": (1,) * len(shape)}):
+            continue
+        counts = reduce_window_shape(shape, *list(sizes.values())[:3])
+        source = values(rng, counts, dtype)
+        want = select_and_scatter_add_p.ref(source, x, **plain)
+        check_window("select_and_scatter_add", [source, x], shape, plain, want, exact=False)
+
+
+@pytest.mark.parametrize("shape", [(20_003,), (2, 9_001), (70, 3, 30)])
+def test_few_long_rows_and_many_short_ones(shape):
+    window = {
+        "window_dimensions": (*[1] * (len(shape) - 1), 3),
+        "window_strides": (*[1] * (len(shape) - 1), 2),
+        "padding": (*[(0, 0)] * (len(shape) - 1), (1, 2)),
+    }
+    rng = np.random.default_rng(0)
+    x = values(rng, shape, np.float32)
+    ones = {"base_dilation": (1,) * len(shape), "window_dilation": (1,) * len(shape)}
+    out = reduce_window_shape(shape, *window.values())
+    want = reduce_window_max_p.ref(x, **window, **ones)
+    check_window("reduce_window_max", [x], out, window | ones, want)
+    source = values(rng, out, np.float32)
+    window["select_prim"] = le_p
+    want = select_and_scatter_add_p.ref(source, x, **window)
+    check_window("select_and_scatter_add", [source, x], shape, window, want, exact=False)
+
+
+def test_a_border_is_below_all_elements_and_before_those_after_it():
+    """The first extremum decides, and an infinity is not above the border."""
+    x = np.full((1, 4), -np.inf, np.float32)
+    g = np.arange(1, 5, dtype=np.float32)[None]
+    window = {
+        "window_dimensions": (1, 2),
+        "window_strides": (1, 1),
+        "padding": ((0, 0), (1, 1)),
+        "base_dilation": (1, 1),
+        "window_dilation": (1, 1),
+        "select_prim": ge_p,
+    }
+    want = select_and_gather_add_p.ref(g, x, **window)
+    assert want.tolist() == [[0, 1, 2, 3, 4]]
+    check_window("select_and_gather_add", [g, x], (1, 5), window, want)
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_windows_are_the_same_bits_at_any_number_of_threads(layout):
+    shape = (4, 12, 12, 20) if layout == "NHWC" else (4, 20, 12, 12)
+    taps = (1, 3, 3, 1) if layout == "NHWC" else (1, 1, 3, 3)
+    window = {
+        "window_dimensions": taps,
+        "window_strides": taps,
+        "padding": tuple((t // 2, t // 2) for t in taps),
+    }
+    rng = np.random.default_rng(0)
+    x = values(rng, shape, np.float32)
+    source = values(rng, reduce_window_shape(shape, *window.values()), np.float32)
+    window["select_prim"] = ge_p
+    lowered = tasks_of("select_and_scatter_add", [source, x], (shape, x.dtype), window)
+    results = []
+    for count in (1, 2, 8):
+        with num_threads(count):
+            results.append(run(lowered, [source, x], shape, x.dtype).tobytes())
+    assert results[0] == results[1] == results[2]
+
+
+def test_every_lowering_is_registered():
+    names = ["conv_general_dilated", *REDUCTIONS, "select_and_gather_add", "select_and_scatter_add"]
+    assert all(name in HEROES for name in names)
+    assert HEROES["select_and_scatter_add"] is window.select_and_scatter_add
+
+
+def test_a_pooled_layer_through_jit():
+    """A convolution, pooling and their gradients in one compiled function."""
+    rng = np.random.default_rng(0)
+    x, w = values(rng, (2, 8, 8, 3), np.float32), values(rng, (3, 3, 3, 5), np.float32)
+
+    def loss(x, w):
+        y = lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=LAST)
+        y = lax.reduce_window(y, -np.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+        return (y * y).sum()
+
+    results = []
+    for backend in ("native", "interpret"):
+        with weft.base.knobs.scope(backend=backend):
+            results.append(weft.jit(lambda x, w: weft.grad(loss, (0, 1))(x, w))(x, w))
+    for got, want in zip(*results, strict=True):
+        checks.assert_close(np.asarray(got), np.asarray(want), 64, "gradients")
+
+
+def test_lines_of_a_dilated_input_cover_every_output_once():
+    for out, taps, stride, low, dilation, apart in product(
+        (1, 5, 8), (1, 3), (1, 2, 3), (-1, 0, 2), (1, 2, 3), (1, 2)
+    ):
+        seen = set()
+        for line in conv.lines(out, taps, stride, low, dilation, apart):
+            for i in range(line.size):
+                o = line.first + i * line.step
+                seen.add(o)
+                reads = {
+                    (line.tap + t * line.tap_step, line.start + i * line.stride + t * line.dilation)
+                    for t in range(line.taps)
+                }
+                positions = [(t, o * stride + t * apart - low) for t in range(taps)]
+                assert reads == {(t, p // dilation) for t, p in positions if p % dilation == 0}
+        assert seen == set(range(out))

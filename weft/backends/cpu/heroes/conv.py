@@ -1,0 +1,430 @@
+"""Convolutions as contractions: dilated inputs are taken apart into plain convolutions, borders are
+copied, and what is left is sums of products with affine indices, tile by tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import gcd, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.backends.cpu.heroes.conv_moves import Copied, Copy, copy_text, spread_text, sum_text
+from weft.backends.cpu.heroes.conv_plan import Grid, Role, Tiling, choose, grid_of, registers
+from weft.backends.cpu.heroes.conv_text import (
+    Border,
+    Contraction,
+    Dim,
+    collapsed,
+    contraction_text,
+)
+from weft.backends.cpu.heroes.conv_writer import Text
+from weft.backends.cpu.heroes.registry import HEROES
+from weft.backends.cpu.processor import vector_bits
+from weft.kernel.nodes import BF16, F16, F32, is_float
+from weft.kernel.program import Lowered, Place, Task, Type
+
+COMPUTED = frozenset([BF16, F16, *map(np.dtype, "f4 f8 c8 c16 i1 i2 i4 i8 u1 u2 u4 u8".split())])
+# Bytes that one piece of a copy should at least move.
+_COPIED = 1 << 15
+# A copy of the right operand pays if its rows are wider than this, in bytes, or if it has fewer
+# elements than this part of the cycles.
+NARROW = 512
+# Fewer pieces of work than this are not enough to share.
+OWN = 16
+COPY = 0.05
+
+
+class Line(NamedTuple):
+    """One spatial dimension of a convolution whose input has no holes.
+
+    Output ``i`` of ``size`` is at ``first + i * step``; with tap ``t`` of ``taps``, which is the
+    kernel's ``tap + t * tap_step``, it reads the input at ``start + i * stride + t * dilation``.
+    """
+
+    first: int
+    step: int
+    size: int
+    start: int
+    stride: int
+    dilation: int
+    tap: int
+    tap_step: int
+    taps: int
+
+
+class Edge(NamedTuple):
+    """An axis of the left operand: what is read of it, which may begin before and end after it."""
+
+    name: str
+    size: int
+    stride: int
+    low: int
+    high: int
+
+    @property
+    def padded(self) -> bool:
+        return self.low < 0 or self.high > self.size
+
+
+def lines(out: int, taps: int, stride: int, low: int, dilation: int, tap_dilation: int) -> Any:
+    """A spatial dimension as plain ones: outputs apart by what the input's holes repeat with."""
+    period = dilation // gcd(stride, dilation)
+    apart = dilation // gcd(tap_dilation, dilation)
+    found = []
+    for first in range(min(period, out)):
+        size = -(-(out - first) // period)
+        for tap in range(min(apart, taps)):
+            position = first * stride + tap * tap_dilation - low
+            if position % dilation == 0:
+                count = -(-(taps - tap) // apart)
+                start = position // dilation
+                steps = (period * stride // dilation, tap_dilation * apart // dilation)
+                found.append(Line(first, period, size, start, *steps, tap, apart, count))
+                break
+        else:
+            found.append(Line(first, period, size, 0, 0, 0, 0, 1, 0))
+    return found
+
+
+def _strides(shape: Sequence[int]) -> list[int]:
+    out = [1] * len(shape)
+    for i in range(len(shape) - 2, -1, -1):
+        out[i] = out[i + 1] * shape[i + 1]
+    return out
+
+
+def _real(dtype: np.dtype) -> np.dtype:
+    """The dtype of a number's parts."""
+    return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
+
+
+def _working(left: np.dtype, out: np.dtype) -> np.dtype | None:
+    """The dtype of products and sums, or None where the reference does it."""
+    if left not in COMPUTED or out not in COMPUTED or (left.kind == "c") != (out.kind == "c"):
+        return None
+    kinds = [_real(out), _real(left)]
+    if not any(is_float(d) for d in kinds):
+        return out
+    return max(F32, *[d for d in kinds if is_float(d)], key=lambda d: d.itemsize)
+
+
+class Convolution:
+    """The roles of a convolution's dimensions, and the tasks that come of them."""
+
+    def __init__(self, left: Type, right: Type, out: Type, work: np.dtype, params: Any) -> None:
+        self.left, self.right, self.out, self.work = left, right, out, work
+        self.lanes = vector_bits() // 8 // work.itemsize
+        self.tasks: list[Task] = []
+        self.chosen: dict[Any, Tiling] = {}
+        self.scratch: list[int] = []
+        lhs, rhs, result = map(list, params["dimension_numbers"])
+        self.complex = left.dtype.kind == "c"
+        self.parted = 1 + self.complex  # parts of a number, which lie next to each other
+        self.left_strides = [self.parted * _strides(left.shape)[i] for i in lhs]
+        self.right_strides = [_strides(right.shape)[i] for i in rhs]
+        self.out_strides = [self.parted * _strides(out.shape)[i] for i in result]
+        self.kernel: tuple[str, int] = ("in", 1)
+        self.batch, self.features, *self.space = (left.shape[i] for i in lhs)
+        self.outputs, _, *self.window = (right.shape[i] for i in rhs)
+        self.feature_groups = params["feature_group_count"]
+        self.batch_groups = params["batch_group_count"]
+        sizes = [out.shape[i] for i in result[2:]]
+        lows = [low for low, _ in params["padding"]]
+        self.parts = list(
+            product(
+                *map(
+                    lines,
+                    sizes,
+                    self.window,
+                    params["window_strides"],
+                    lows,
+                    params["lhs_dilation"],
+                    params["rhs_dilation"],
+                )
+            )
+        )
+        self.edges = self.all_edges()
+
+    # --- dimensions -------------------------------------------------------------------------------
+
+    def all_edges(self) -> list[Edge]:
+        """The axes of the left operand, groups apart."""
+        n, f, *space = self.left_strides
+        edges = []
+        groups = self.feature_groups * self.batch_groups
+        batch = self.batch // self.batch_groups
+        features = self.features // self.feature_groups
+        if groups > 1:
+            stride = n * batch if self.batch_groups > 1 else f * features
+            edges.append(Edge("g", groups, stride, 0, groups))
+        edges.append(Edge("n", batch, n, 0, batch))
+        edges.append(Edge("c", features, f, 0, features))
+        for i, stride in enumerate(space):
+            used = [part[i] for part in self.parts if part[i].taps]
+            low = min([line.start for line in used], default=0)
+            high = max(
+                [
+                    line.start + (line.size - 1) * line.stride + (line.taps - 1) * line.dilation + 1
+                    for line in used
+                ],
+                default=0,
+            )
+            edges.append(Edge(f"s{i}", self.space[i], stride, low, high))
+        if self.complex:
+            edges.append(Edge("z", 2, 1, 0, 2))
+        return edges
+
+    def roles(self, part: Sequence[Line]) -> list[Role]:
+        """The dimensions of a plain convolution; those without a stride in the result are summed
+        over."""
+        groups = self.feature_groups * self.batch_groups
+        outputs = self.outputs // groups
+        k, c, *window = self.right_strides
+        n, f, *space = self.out_strides
+        roles = []
+        if groups > 1:
+            roles.append(Role("g", groups, "g", 1, k * outputs, f * outputs))
+        roles.append(Role("n", self.batch // self.batch_groups, "n", 1, 0, n))
+        for i, (line, stride) in enumerate(zip(part, space, strict=True)):
+            roles.append(Role(f"o{i}", line.size, f"s{i}", line.stride, 0, stride * line.step))
+        roles.append(Role("k", outputs, "", 0, k, f))
+        roles.append(Role("c", self.features // self.feature_groups, "c", 1, c, 0))
+        for i, (line, stride) in enumerate(zip(part, window, strict=True)):
+            taps = Role(f"t{i}", line.taps, f"s{i}", line.dilation, stride * line.tap_step, 0)
+            roles.append(taps)
+        if self.complex:  # the kernel's four parts are apart: see ``spread_text``
+            size = prod(self.right.shape)
+            roles.append(Role("z", 2, "z", 1, 2 * size, 0))
+            roles.append(Role("y", 2, "", 0, size, 1))
+        return roles
+
+    # --- tasks ------------------------------------------------------------------------------------
+
+    def add(self, text: str, name: str, places: Any, extent: int, chunk: int) -> None:
+        self.tasks.append(Task(text, name, tuple(Place(*p) for p in places), extent, chunk))
+
+    def memory(self, elements: int) -> tuple[str, int]:
+        """A new piece of scratch memory."""
+        self.scratch.append(max(1, elements) * self.work.itemsize)
+        return "scratch", len(self.scratch) - 1
+
+    def layout(self, vector: str) -> dict[str, int] | None:
+        """Strides of a copy of the left operand, or None where it is read where it lies."""
+        inner = next((e for e in self.edges if e.name == vector), None)
+        direct = _real(self.left.dtype) == self.work and not any(e.padded for e in self.edges)
+        if direct and (inner is None or inner.stride == 1):
+            return None
+        order = sorted(self.edges, key=lambda e: -e.stride)
+        if inner is not None:
+            order.remove(inner)
+            order.append(inner)
+        strides, total = {}, 1
+        for e in reversed(order):
+            strides[e.name] = total
+            total *= max(1, e.high - e.low)
+        strides[""] = total
+        return strides
+
+    def run(self) -> Lowered:
+        """The tasks: copies, contractions, sums."""
+        size = prod(self.right.shape)
+        if self.complex and size:
+            have = _real(self.right.dtype)
+            self.kernel = self.memory(4 * size)
+            text, extent = spread_text(size, have, self.work, self.lanes, "spread")
+            self.add(text, "spread", (("in", 1), self.kernel), extent, 1 << 10)
+        heaviest = max(self.parts, key=lambda part: prod(x.size * max(1, x.taps) for x in part))
+        options = []
+        for role in self.candidates(self.roles(heaviest)):
+            strides = self.layout(role.axis)
+            tiling = self.choose(self.placed(self.roles(heaviest), strides), role.name)
+            options.append((tiling.cost + self.copying(role.axis), role, strides))
+        _, vector, strides = min(options, key=lambda option: option[0])
+        source: tuple[str, int] = ("in", 0)
+        if strides is not None:
+            source = self.memory(strides[""])
+            if len(self.parts) > 1:
+                self.copy_left(strides, source)
+        for part in self.parts:
+            self.contract(part, vector.name, strides, source)
+        return Lowered(self.tasks, tuple(self.scratch))
+
+    def candidates(self, roles: list[Role]) -> list[Role]:
+        """Dimensions that may lie in vectors; few where the obvious ones fill them."""
+        found = [r for r in roles if r.out and r.times in (0, 1)]
+        found = [r for r in found if r.size > 1 or r.name == "k"]
+        near = {e.name: e.stride for e in self.edges}
+        found.sort(key=lambda r: near.get(r.axis, 0))
+        obvious = [r for r in found if r.name == "k" or r.out == 1]
+        return obvious if any(r.size >= self.lanes for r in obvious) else found
+
+    def choose(self, placed: list[Role], vector: str) -> Tiling:
+        key = (tuple(placed), vector)
+        if key not in self.chosen:
+            self.chosen[key] = choose(placed, vector, self.lanes, self.work.itemsize)
+        return self.chosen[key]
+
+    def copying(self, vector: str) -> float:
+        """What the copy for a vector axis costs, in cycles."""
+        strides = self.layout(vector)
+        if strides is None:
+            return 0
+        size = prod(max(1, e.high - e.low) for e in self.edges)
+        inner = [e for e in self.edges if e.stride == 1]
+        turns = vector and not any(e.name == vector for e in inner)
+        return size * (1.0 if turns else 4.0 / self.lanes)
+
+    def placed(self, roles: list[Role], strides: dict[str, int] | None) -> list[Role]:
+        """Roles with their strides in the left operand, or in its copy, for ``times``."""
+        where = strides or {e.name: e.stride for e in self.edges}
+        return [r._replace(times=r.times * where[r.axis] if r.axis else 0) for r in roles]
+
+    def border(self, strides: dict[str, int]) -> tuple[Copied, ...]:
+        """The axes of the left operand's copy."""
+        dims = []
+        for e in sorted(self.edges, key=lambda e: -strides[e.name]):
+            size = max(1, e.high - e.low)
+            low, inside = (0, -1) if (e.low, e.high) == (0, e.size) else (-e.low, e.size)
+            dims.append(Copied(size, e.stride, strides[e.name], low, inside))
+        return tuple(dims)
+
+    def copy_left(self, strides: dict[str, int], target: tuple[str, int]) -> None:
+        have = _real(self.left.dtype)
+        text, extent = copy_text(self.border(strides), have, self.work, self.lanes, "copy")
+        each = max(1, strides[""] * self.work.itemsize // extent)
+        self.add(text, "copy", (("in", 0), target), extent, -(-_COPIED // each))
+
+    def own_border(self, strides: dict[str, int], tiling: Tiling, grid: Grid) -> Border | None:
+        """The copy of the left operand as part of the contraction, if its first axis is one of
+        the copy's as well and there are enough indices along it to share the work by them."""
+        first = grid.axes[0]
+        outermost = max(self.edges, key=lambda e: strides[e.name])
+        if grid.first != outermost.name or first.count < OWN:
+            return None
+        dims, have = self.border(strides), _real(self.left.dtype)
+        copy = Copy(Text(0), dims, (have, self.work), self.lanes, ("", ""))
+        size = outermost.high - outermost.low
+        if not copy.outer or copy.outer[0].size % size or copy.extent % first.count:
+            return None
+        return Border(dims, have, self.lanes, copy.extent // first.count)
+
+    def contract(
+        self, part: Sequence[Line], vector: str, strides: Any, source: tuple[str, int]
+    ) -> None:
+        """The tasks of one plain convolution."""
+        placed = self.placed(self.roles(part), strides)
+        tiling = self.choose(placed, vector)
+        if len(self.parts) > 1:
+            tiling = tiling._replace(split=None)
+        where = strides or {e.name: e.stride for e in self.edges}
+        lows = {e.name: e.low if strides else 0 for e in self.edges}
+        start = sum(
+            (line.start - lows[f"s{i}"]) * where[f"s{i}"]
+            for i, line in enumerate(part)
+            if line.taps
+        )
+        first = sum(
+            line.first * stride for line, stride in zip(part, self.out_strides[2:], strict=True)
+        )
+        tap = sum(
+            line.tap * stride for line, stride in zip(part, self.right_strides[2:], strict=True)
+        )
+        summed = sorted((r for r in placed if not r.out), key=lambda r: -r.times)
+        kernel, right, panels, tap = self.copy_right(placed, summed, tiling, tap)
+        reduced = [Dim(r.size, r.times, right[r.name]) for r in summed]
+        split = tiling.split
+        if split is not None:
+            i = next(i for i, r in enumerate(summed) if r.name == split.name)
+            reduced[i] = reduced[i]._replace(size=split.size)
+        out, target = _real(self.out.dtype), ("out", 0)
+        whole = self.parted * prod(self.out.shape)
+        if split is not None:
+            target, out = self.memory(whole * split.count), self.work
+        grid = grid_of(placed, tiling, right, panels, whole)
+        places = (source, kernel, target)
+        border, chunk = None, grid.chunk
+        if strides is not None and len(self.parts) == 1:
+            border = self.own_border(strides, tiling, grid)
+            if border is None:
+                self.copy_left(strides, source)
+            else:
+                places = (*places, ("in", 0))
+                chunk = prod(a.count for a in grid.axes[1:-1])
+        plan = Contraction(
+            self.work,
+            out,
+            grid.axes,
+            tuple(Dim(n, r.times, right[r.name], r.out) for r, n in tiling.box),
+            Dim(tiling.width, *grid.vector),
+            tiling.pieces(self.lanes),
+            collapsed(reduced),
+            start,
+            tap,
+            first,
+            registers(),
+            border,
+        )
+        text = contraction_text(plan, "conv")
+        extent = prod(a.count for a in grid.axes[:-1])
+        self.add(text, "conv", places, extent, chunk)
+        if split is not None:
+            kind = _real(self.out.dtype)
+            text = sum_text(split.count, whole, self.work, kind, self.lanes, "add")
+            extent = -(-whole // self.lanes)
+            self.add(text, "add", (target, ("out", 0)), extent, 1 + 8192 // split.count // 4)
+
+    def copy_right(
+        self, placed: list[Role], summed: list[Role], tiling: Tiling, tap: int
+    ) -> tuple[tuple[str, int], dict[str, int], int, int]:
+        """Where the right operand is, its strides, the distance of its panels, and its start."""
+        have = self.work if self.complex else self.right.dtype
+        right = {r.name: r.right for r in placed}
+        vector = next(r for r in placed if r.name == tiling.vector)
+        size = prod(r.size for r in placed if r.right)
+        rows = vector.size * self.work.itemsize
+        alone = tiling.count == 1 or (rows <= NARROW and size > COPY * tiling.cost)
+        direct = have == self.work and (not vector.right or (vector.right == 1 and alone))
+        if direct or not size:
+            return self.kernel, right, 0, tap
+        free = [r for r in placed if r.right and r.out and r.name != tiling.vector]
+        total = 1
+        if vector.right:
+            total = tiling.width
+            right[vector.name] = 1
+        for r in reversed(summed):
+            right[r.name] = total
+            total *= r.size
+        panels = total if vector.right and tiling.count > 1 else 0
+        if vector.right:
+            total *= tiling.count
+        for r in reversed(free):
+            right[r.name] = total
+            total *= r.size
+        dims = [Copied(r.size, r.right, right[r.name]) for r in free]
+        if panels:
+            limit = vector.size - tiling.width
+            dims.append(Copied(tiling.count, vector.right, panels, step=tiling.width, limit=limit))
+        dims += [Copied(r.size, r.right, right[r.name]) for r in summed]
+        if vector.right:
+            dims.append(Copied(tiling.width, vector.right, 1))
+        target = self.memory(total)
+        text, extent = copy_text(dims, have, self.work, self.lanes, "copy", tap)
+        each = max(1, total * self.work.itemsize // extent)
+        self.add(text, "copy", (self.kernel, target), extent, -(-_COPIED // each))
+        return target, right, panels, 0
+
+
+def convolution(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
+    """Tasks of ``conv_general_dilated``."""
+    (left, right), (out,) = ins, outs
+    work = _working(left.dtype, out.dtype)
+    if work is None or not left.dtype == right.dtype:
+        return None
+    if not prod(out.shape):
+        return Lowered([])
+    return Convolution(left, right, out, work, params).run()
+
+
+HEROES["conv_general_dilated"] = convolution

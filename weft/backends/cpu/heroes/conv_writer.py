@@ -1,0 +1,178 @@
+"""LLVM text of convolutions and windows while it is written: loops, indices, reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from weft.backends.cpu.render import Function, memory_type
+from weft.kernel.nodes import BF16, F16
+
+_I16 = np.dtype(np.int16)
+
+
+def stored(dtype: np.dtype) -> np.dtype:
+    """What elements are moved as: LLVM does not know every operation on halves in vectors."""
+    return _I16 if dtype in (BF16, F16) else dtype
+
+
+class Text(Function):
+    """The text of one task's function while it is written."""
+
+    def __init__(self, pointers: int) -> None:
+        super().__init__(None, 1)  # type: ignore[arg-type]  # it is no kernel
+        self.block = "entry"
+        self.inside = ""  # the last block of what was done under a condition
+        for i in range(pointers):
+            at = self.emit(f"getelementptr ptr, ptr %buffers, i64 {i}")
+            self.line(f"%b{i} = load ptr, ptr {at}")
+
+    def begin(self, name: str) -> None:
+        """Begin a block."""
+        self.label(name)
+        self.block = name
+
+    def loop(
+        self,
+        first: str,
+        last: str,
+        carried: Sequence[tuple[str, str]],
+        body: Callable[[str, list[str]], list[str]],
+        step: int = 1,
+    ) -> list[str]:
+        """A loop that runs at least once; ``carried`` are types and first values."""
+        self.count += 1
+        head, end, before = f"loop{self.count}", f"done{self.count}", self.block
+        self.line(f"br label %{head}")
+        self.begin(head)
+        place = len(self.lines)
+        index = self.fresh("i")
+        inside = [self.fresh("p") for _ in carried]
+        results = body(index, inside)
+        following = self.emit(f"add i64 {index}, {step}")
+        more = self.emit(f"icmp slt i64 {following}, {last}")
+        self.line(f"br i1 {more}, label %{head}, label %{end}")
+        phis = [f"  {index} = phi i64 [ {first}, %{before} ], [ {following}, %{self.block} ]"]
+        phis += [
+            f"  {name} = phi {kind} [ {start}, %{before} ], [ {result}, %{self.block} ]"
+            for name, (kind, start), result in zip(inside, carried, results, strict=True)
+        ]
+        self.lines[place:place] = phis
+        self.begin(end)
+        return results
+
+    def repeat(
+        self,
+        first: str,
+        last: str,
+        carried: Sequence[tuple[str, str]],
+        body: Callable[[str, list[str]], list[str]],
+        step: int = 1,
+    ) -> list[str]:
+        """A loop that may not run at all."""
+        self.count += 1
+        head, inner, end = (f"{word}{self.count}" for word in ("head", "body", "end"))
+        before = self.block
+        self.line(f"br label %{head}")
+        self.begin(head)
+        place = len(self.lines)
+        index = self.fresh("i")
+        inside = [self.fresh("p") for _ in carried]
+        more = self.emit(f"icmp slt i64 {index}, {last}")
+        self.line(f"br i1 {more}, label %{inner}, label %{end}")
+        self.begin(inner)
+        results = body(index, inside)
+        following = self.emit(f"add i64 {index}, {step}")
+        self.line(f"br label %{head}")
+        phis = [f"  {index} = phi i64 [ {first}, %{before} ], [ {following}, %{self.block} ]"]
+        phis += [
+            f"  {name} = phi {kind} [ {start}, %{before} ], [ {result}, %{self.block} ]"
+            for name, (kind, start), result in zip(inside, carried, results, strict=True)
+        ]
+        self.lines[place:place] = phis
+        self.begin(end)
+        return inside
+
+    def when(self, condition: str, body: Callable[[], None]) -> None:
+        """What is done only under a condition."""
+        self.count += 1
+        yes, end = f"then{self.count}", f"after{self.count}"
+        self.line(f"br i1 {condition}, label %{yes}, label %{end}")
+        self.begin(yes)
+        body()
+        self.inside = self.block
+        self.line(f"br label %{end}")
+        self.begin(end)
+
+    def indices(self, item: str, counts: Sequence[int]) -> list[str]:
+        """An item's number as an index along each axis."""
+        found = []
+        for n in reversed(counts[1:]):
+            if n == 1:
+                found.append("0")
+            else:
+                found.append(self.emit(f"urem i64 {item}, {n}"))
+                item = self.emit(f"udiv i64 {item}, {n}")
+        return [item, *reversed(found)] if counts else []
+
+    def scaled(self, index: str, factor: int) -> str:
+        """An index times a number."""
+        if index[0] != "%":
+            return str(int(index) * factor)
+        if factor == 0:
+            return "0"
+        return index if factor == 1 else self.emit(f"mul i64 {index}, {factor}")
+
+    def total(self, terms: Sequence[str]) -> str:
+        """The sum of indices."""
+        number = sum(int(term) for term in terms if term[0] != "%")
+        out = ""
+        for term in terms:
+            if term[0] == "%":
+                out = self.emit(f"add i64 {out}, {term}") if out else term
+        if not out or not number:
+            return out or str(number)
+        return self.emit(f"add i64 {out}, {number}")
+
+    def least(self, index: str, limit: int) -> str:
+        """The smaller of an index and a number."""
+        below = self.emit(f"icmp slt i64 {index}, {limit}")
+        return self.emit(f"select i1 {below}, i64 {index}, i64 {limit}")
+
+    def at(self, pointer: str, offset: str, dtype: np.dtype) -> str:
+        """The address of an element."""
+        if offset == "0":
+            return pointer
+        return self.emit(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {offset}")
+
+    def read(self, pointer: str, dtype: np.dtype) -> str:
+        kept = stored(dtype)
+        value = self.emit(f"load {self.type_of(kept)}, ptr {pointer}, align {dtype.itemsize}")
+        if kept == dtype:
+            return value
+        return self.emit(f"bitcast {self.type_of(kept)} {value} to {self.type_of(dtype)}")
+
+    def write(self, value: str, pointer: str, dtype: np.dtype) -> None:
+        kept = stored(dtype)
+        if kept != dtype:
+            value = self.emit(f"bitcast {self.type_of(dtype)} {value} to {self.type_of(kept)}")
+        self.line(f"store {self.type_of(kept)} {value}, ptr {pointer}, align {dtype.itemsize}")
+
+    def scatter(self, value: str, pointer: str, dtype: np.dtype, stride: int) -> None:
+        """A vector's elements, each to a place of its own."""
+        width, kept = self.lanes, stored(dtype)
+        if kept != dtype:
+            value = self.emit(f"bitcast {self.type_of(dtype)} {value} to {self.type_of(kept)}")
+        kind = self.type_of(kept)
+        self.lanes = 1
+        for i in range(width):
+            one = self.emit(f"extractelement {kind} {value}, i64 {i}")
+            self.write(one, self.at(pointer, str(i * stride), kept), kept)
+        self.lanes = width
+
+    def finish(self, name: str) -> str:
+        declared = "".join(f"{line}\n" for line in self.declared.values())
+        head = f"define void @{name}(ptr noalias %buffers, i64 %start, i64 %stop) #0 {{\nentry:\n"
+        lines = "\n".join(self.lines)
+        return f"{declared}{head}{lines}\n  ret void\n}}\nattributes #0 = {{ nounwind }}\n"

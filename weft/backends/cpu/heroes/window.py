@@ -1,0 +1,226 @@
+"""Reductions over sliding windows, and the selections that differentiate their extrema, as native
+tasks. Every result is computed by one thread, in the order of its window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu.heroes.conv import lines
+from weft.backends.cpu.heroes.registry import HEROES
+from weft.backends.cpu.heroes.window_text import (
+    Fold,
+    Reach,
+    Rule,
+    Scatter,
+    Select,
+    Slide,
+    Windows,
+)
+from weft.backends.cpu.processor import vector_bits
+from weft.kernel.nodes import BF16, BOOL, F16, F32
+from weft.kernel.program import Lowered, Place, Task, Type
+
+# Elements that one piece of work should at least read.
+CHUNK = 1 << 14
+
+
+def _working(dtype: np.dtype) -> np.dtype | None:
+    """What a dtype is computed in, or None where the reference does it."""
+    if dtype in (BF16, F16):
+        return F32
+    return dtype if dtype.kind in "fiu" and dtype.itemsize <= 8 else None
+
+
+def _end(dtype: np.dtype, kind: str) -> bytes:
+    """The bits of the value that no other of a dtype is beyond."""
+    if dtype.kind == "f":
+        value: Any = -np.inf if kind == "max" else np.inf
+    else:
+        value = np.iinfo(dtype).min if kind == "max" else np.iinfo(dtype).max
+    return np.asarray(value, dtype).tobytes()
+
+
+def _strides(shape: Sequence[int]) -> list[int]:
+    return [prod(shape[i + 1 :]) for i in range(len(shape))]
+
+
+def slides(shape: Sequence[int], out: Sequence[int], window: dict[str, Any]) -> list[list[Slide]]:
+    """The windows of every part of a result between whose elements no holes of the base lie."""
+    rank = len(shape)
+    ones = (1,) * rank
+    base = window.get("base_dilation") or ones
+    dilation = window.get("window_dilation") or ones
+    sources, targets = _strides(shape), _strides(out)
+    along = []
+    for i in range(rank):
+        taps, stride = window["window_dimensions"][i], window["window_strides"][i]
+        found = lines(out[i], taps, stride, window["padding"][i][0], base[i], dilation[i])
+        along.append(
+            [
+                Slide(
+                    x.size,
+                    x.taps,
+                    x.start,
+                    x.stride,
+                    max(1, x.dilation),
+                    shape[i],
+                    sources[i],
+                    x.step * targets[i],
+                    x.first * targets[i],
+                    x.tap,
+                    x.tap_step,
+                    taps,
+                )
+                for x in found
+            ]
+        )
+    return [joined(part) for part in product(*along)]
+
+
+def joined(part: Sequence[Slide]) -> list[Slide]:
+    """The same windows by fewer axes: neighbours along which none moves are one."""
+    out: list[Slide] = []
+    for s in part:
+        if out and s.still and out[-1].still and s.window == out[-1].window == 1:
+            o = out[-1]
+            if o.source == s.size * s.source and o.target == s.size * s.target:
+                size = o.size * s.size
+                out[-1] = s._replace(size=size, length=size)
+                continue
+        out.append(s)
+    return out
+
+
+def _task(windows: Windows, inputs: Sequence[tuple[str, int]], target: Any) -> Task:
+    text, extent = windows.finish("window")
+    reads = prod(s.taps * s.size for s in windows.slides) // extent
+    places = tuple(Place(*p) for p in (*inputs, target))
+    return Task(text, "window", places, extent, max(1, CHUNK // max(1, reads)))
+
+
+def _lanes(*types: np.dtype) -> int:
+    return vector_bits() // 8 // max(4, *[t.itemsize for t in types])
+
+
+def _whole(shape: Sequence[int]) -> bool:
+    return 0 < len(shape) and 0 < prod(shape)
+
+
+def reduce_window(kind: str) -> Any:
+    """The lowering of sums or extrema."""
+
+    def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
+        (x,), (out,) = ins, outs
+        dtype, shape, result = x.dtype, x.shape, out.shape
+        if not prod(result):
+            return Lowered([])
+        if not _whole(shape):
+            return None
+        if dtype == BOOL:  # bytes that are zero or one
+            dtype = np.dtype(np.uint8)
+        if dtype.kind == "c":  # pairs of numbers, along which no window moves
+            dtype = np.dtype(f"f{dtype.itemsize // 2}")
+            shape, result = (*shape, 2), (*result, 2)
+            params = {k: (*v, (0, 0) if k == "padding" else 1) for k, v in params.items()}
+        work = _working(dtype)
+        if work is None:
+            return None
+        identity = bytes(work.itemsize) if kind == "sum" else _end(work, kind)
+        if x.dtype == BOOL and kind == "min":
+            identity = b"\1"
+        tasks = [
+            _task(
+                Windows(part, Fold(kind, dtype, work, identity), ((dtype,), dtype), _lanes(work)),
+                [("in", 0)],
+                ("out", 0),
+            )
+            for part in slides(shape, result, params)
+        ]
+        return Lowered(tasks)
+
+    return lower
+
+
+def _chosen(params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Which extremum is selected, and the parameters of the windows."""
+    window = {k: v for k, v in params.items() if k != "select_prim"}
+    return "max" if params["select_prim"].name == "ge" else "min", window
+
+
+def select_and_gather_add(
+    ins: list[Type], outs: list[Type], params: dict[str, Any]
+) -> Lowered | None:
+    """Tasks that take the first operand where the second has its extrema."""
+    (g, x), (out,) = ins, outs
+    kind, window = _chosen(params)
+    work = _working(x.dtype)
+    if not prod(out.shape):
+        return Lowered([])
+    if work is None or g.dtype.itemsize > 8 or not _whole(x.shape):
+        return None
+    bits = np.dtype(f"u{g.dtype.itemsize}")  # it is moved, not computed with
+    tasks = []
+    for part in slides(x.shape, out.shape, window):
+        rule = Select(kind, (x.dtype, bits), work, _end(work, kind))
+        windows = Windows(part, rule, ((x.dtype, bits), bits), _lanes(work, bits))
+        tasks.append(_task(windows, [("in", 1), ("in", 0)], ("out", 0)))
+    return Lowered(tasks)
+
+
+def select_and_scatter_add(
+    ins: list[Type], outs: list[Type], params: dict[str, Any]
+) -> Lowered | None:
+    """Tasks that find the tap each window chooses, and sum for each element its windows."""
+    (source, x), _ = ins, outs
+    kind, window = _chosen(params)
+    work, total = _working(x.dtype), _working(source.dtype)
+    if not prod(x.shape):
+        return Lowered([])
+    if work is None or total is None or not _whole(source.shape):
+        return None
+    rule: Rule = Select(kind, (x.dtype, None), work, _end(work, kind))
+    (part,) = slides(x.shape, source.shape, window)
+    windows = Windows(part, rule, ((x.dtype,), np.dtype(np.int32)), _lanes(work))
+    find = _task(windows, [("in", 1)], ("scratch", 0))
+    sizes = zip(
+        x.shape,
+        source.shape,
+        window["window_dimensions"],
+        window["window_strides"],
+        [low for low, _ in window["padding"]],
+        _strides(source.shape),
+        _strides(x.shape),
+        strict=True,
+    )
+    reach = _joined_reach([Reach(*s) for s in sizes])
+    text, extent = Scatter(reach, source.dtype, total, _lanes(total)).finish("scatter")
+    places = (Place("in", 0), Place("scratch", 0), Place("out", 0))
+    chunk = max(1, CHUNK // 4 // -(-prod(x.shape) // extent))
+    put = Task(text, "scatter", places, extent, chunk)
+    return Lowered([find, put], (4 * prod(source.shape),))
+
+
+def _joined_reach(axes: list[Reach]) -> list[Reach]:
+    """The same scatter by fewer axes."""
+    out: list[Reach] = []
+    for a in axes:
+        if out and a.still:
+            o = out[-1]
+            if o.still:
+                size = o.size * a.size
+                out[-1] = Reach(size, size, 1, 1, 0, a.source, a.target)
+                continue
+        out.append(a)
+    return out
+
+
+HEROES["reduce_window_sum"] = reduce_window("sum")
+HEROES["reduce_window_max"] = reduce_window("max")
+HEROES["reduce_window_min"] = reduce_window("min")
+HEROES["select_and_gather_add"] = select_and_gather_add
+HEROES["select_and_scatter_add"] = select_and_scatter_add
