@@ -42,6 +42,9 @@ class CustomVmapCall(Primitive):
     def axis_names(self, params: Any) -> Any:
         return used_axis_names(params["call"].jaxpr)
 
+    def callee(self, params: dict[str, Any]) -> ClosedJaxpr:
+        return params["call"]
+
     @staticmethod
     def ref(*args: Any, call: ClosedJaxpr, **params: Any) -> list[Any]:
         return run(call.jaxpr, (), args)

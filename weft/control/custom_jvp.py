@@ -60,6 +60,9 @@ class CustomJVPCall(Primitive):
     def evaluate(self, args: Any, params: dict[str, Any]) -> list[Any]:
         return run_plainly(params["fun"], args)
 
+    def callee(self, params: dict[str, Any]) -> ClosedJaxpr | None:
+        return params.get("call_jaxpr")  # None before it is staged
+
     @staticmethod
     def ref(*args: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
         return run(call_jaxpr.jaxpr, (), args)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft import dtypes
 from weft.base.errors import UnexpectedTracerError
+from weft.base.record import Record
 from weft.base.traceback import api_boundary
 from weft.control.custom_jvp import call_function, stage_call
 from weft.control.custom_rules import (
@@ -86,6 +87,9 @@ class CustomVJPCall(Primitive):
 
     def evaluate(self, args: Any, params: dict[str, Any]) -> list[Any]:
         return run_plainly(params["fun"], args)
+
+    def callee(self, params: dict[str, Any]) -> ClosedJaxpr | None:
+        return params.get("call_jaxpr")  # None before it is staged
 
     @staticmethod
     def ref(*args: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
@@ -308,7 +312,7 @@ custom_lin_p = CustomLin()
 # --- the decorator --------------------------------------------------------------------------------
 
 
-class CustomVJPPrimal(NamedTuple):
+class CustomVJPPrimal(Record):
     """What a fwd rule with ``symbolic_zeros=True`` is given for each leaf of its arguments."""
 
     value: Any

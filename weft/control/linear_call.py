@@ -36,6 +36,9 @@ class LinearCall(Primitive):
     def eqn_effects(self, avals: Any, params: Any) -> Any:
         return params["callee"].effects
 
+    def callee(self, params: dict[str, Any]) -> ClosedJaxpr:
+        return params["callee"]
+
     @staticmethod
     def ref(*args: Any, callee: ClosedJaxpr, **params: Any) -> list[Any]:
         return run(callee.jaxpr, (), args)

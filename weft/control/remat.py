@@ -7,13 +7,14 @@ of its operands and its parameters. Inputs of the call are always kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft import dtypes
 from weft.base import knobs, source
 from weft.base.functional import ById, merge_lists, partition_list
+from weft.base.record import Record
 from weft.control.jit import jit_p, jit_params, transpose_jaxpr, used_axis_names
 from weft.core.ad import Zero, is_undef
 from weft.core.avals import ShapedArray
@@ -48,7 +49,7 @@ class RecomputeType:
         return False
 
 
-class Offloadable(NamedTuple):
+class Offloadable(Record):
     """Keep the value in another memory; where there is one memory, keep it."""
 
     src: str
@@ -116,6 +117,9 @@ class Remat(Primitive):
 
     def eqn_effects(self, avals: Any, params: Any) -> Any:
         return params["jaxpr"].effects
+
+    def callee(self, params: dict[str, Any]) -> ClosedJaxpr | None:
+        return None if params["differentiated"] else close(params["jaxpr"])
 
     @staticmethod
     def ref(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
@@ -237,7 +241,7 @@ remat_p = Remat()
 # --- what is kept and what is computed again ------------------------------------------------------
 
 
-class Split(NamedTuple):
+class Split(Record):
     """A differentiated program in two parts.
 
     ``known`` computes the known results and the values to keep from ``consts`` and the known

@@ -7,11 +7,12 @@ are the final carry and the stacked outputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft.base.functional import merge_lists, partition_list, split_list
+from weft.base.record import Record
 from weft.control.initial_style import forwarded_inputs, interleave, keep_outputs, rearrange
 from weft.control.jit import numpy_consts, used_axis_names
 from weft.core.ad import UndefPrimal, Zero, instantiate, is_undef, zeros
@@ -220,7 +221,7 @@ def _position(items: Sequence[Any], item: Any) -> int:
 # --- partial evaluation ---------------------------------------------------------------------------
 
 
-class SplitScan(NamedTuple):
+class SplitScan(Record):
     """A scan of which the known part has run: what is left, and what came out."""
 
     known_outs: list[Any]
@@ -268,7 +269,7 @@ def split_scan(
     return SplitScan(loop.outs, out_unknown, operands, left)
 
 
-class _KnownLoop(NamedTuple):
+class _KnownLoop(Record):
     """Results of the known part, and its residuals by their number."""
 
     outs: list[Any]

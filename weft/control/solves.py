@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from weft.base.functional import split_list
+from weft.base.record import Record
 from weft.control.jit import numpy_consts, used_axis_names
 from weft.core.ad import Zero, add_tangents, instantiate, is_undef
 from weft.core.batching import AxisData, match_axis, moveaxis
 from weft.core.effects import Effects
 from weft.core.interpret import run
-from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Var, jaxpr_as_fun
 from weft.core.primitive import Primitive
 from weft.prims.arithmetic import neg
 from weft.transforms.jvp import jvp
 from weft.transforms.vmap import batch_jaxpr
 
 
-class _LinearSolveTuple(NamedTuple):
+class _LinearSolveTuple(Record):
     """One thing for each function: the operator, its transpose, and the solves with them."""
 
     matvec: Any
@@ -40,6 +41,10 @@ def split_args(
     """The constants of each function, and the right-hand side."""
     *consts, b = split_list(args, list(lengths))
     return _LinearSolveTuple(*consts), b
+
+
+def _variables(program: Any, count: int) -> list[Var]:
+    return [Var(aval) for aval in program.in_avals[:count]] if count else []
 
 
 class CustomLinearSolve(Primitive):
@@ -67,6 +72,23 @@ class CustomLinearSolve(Primitive):
     def axis_names(self, params: Any) -> Any:
         programs = [p for p in params["jaxprs"] if p is not None]
         return set().union(*(used_axis_names(p.jaxpr) for p in programs))
+
+    def callee(self, params: dict[str, Any]) -> ClosedJaxpr:
+        """The solve, with variables for the operands that only derivatives need."""
+        jaxprs, lengths = params["jaxprs"], params["const_lengths"]
+        closed = jaxprs.solve
+        key = ("callee", tuple(lengths))
+        if key not in closed._memo:
+            own = closed.jaxpr.invars
+            groups = list(map(_variables, jaxprs, lengths))
+            groups[2] = own[: lengths.solve]
+            invars = [v for group in groups for v in group] + own[lengths.solve :]
+            body = closed.jaxpr
+            whole = Jaxpr(
+                body.constvars, invars, body.outvars, body.eqns, body.effects, body.debug_info
+            )
+            closed._memo[key] = closed.replace(jaxpr=whole)
+        return closed._memo[key]
 
     @staticmethod
     def ref(

@@ -23,7 +23,10 @@ from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Var, jaxpr_as_fun
 from weft.core.primitive import Primitive
 from weft.core.staging import stage
-from weft.core.trace import state
+from weft.core.trace import state, typeof
+from weft.prims.arithmetic import select_n_p
+from weft.prims.reduce import reduce_or_p
+from weft.prims.shape import broadcast_in_dim
 from weft.transforms.dce import dce_closed
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial_eval import partial_eval_jaxpr
@@ -48,25 +51,58 @@ class While(Primitive):
         cond, body = params["cond_jaxpr"], params["body_jaxpr"]
         return used_axis_names(cond.jaxpr) | used_axis_names(body.jaxpr)
 
-    @staticmethod
-    def ref(
-        *args: Any,
-        cond_nconsts: int,
-        cond_jaxpr: ClosedJaxpr,
-        body_nconsts: int,
-        body_jaxpr: ClosedJaxpr,
-    ) -> list[Any]:
-        cond_consts, body_consts, carry = split_list(args, [cond_nconsts, body_nconsts])
-        cond, body = cond_jaxpr.jaxpr, body_jaxpr.jaxpr
-        cond_values, body_values = numpy_consts(cond_jaxpr), numpy_consts(body_jaxpr)
-        while True:
-            (going,) = run(cond, cond_values, [*cond_consts, *carry])
+    def ref(self, *args: Any, **params: Any) -> list[Any]:
+        return self.some_rounds(args, params, None)[0]
+
+    def some_rounds(self, args: Any, params: Any, most: int | None) -> tuple[list[Any], bool]:
+        """The carry after at most so many rounds, and whether the loop is over."""
+        sizes = [params["cond_nconsts"], params["body_nconsts"]]
+        cond_consts, body_consts, carry = split_list(args, sizes)
+        cond, body = params["cond_jaxpr"], params["body_jaxpr"]
+        cond_values, body_values = numpy_consts(cond), numpy_consts(body)
+        rounds = 0
+        while most is None or rounds < most:
+            (going,) = run(cond.jaxpr, cond_values, [*cond_consts, *carry])
             if not going.any():
-                return carry
-            after = run(body, body_values, [*body_consts, *carry])
+                return carry, True
+            after = run(body.jaxpr, body_values, [*body_consts, *carry])
             if not going.all():
                 after = [_where(going, new, old) for new, old in zip(after, carry, strict=True)]
             carry = after
+            rounds += 1
+        return carry, False
+
+    def scalar_predicate(self, params: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """The same loop with a predicate of one element, and which operands it takes, in order.
+
+        It goes on while any element does; the body leaves those that are done as they are.
+        """
+        cond, body = params["cond_jaxpr"], params["body_jaxpr"]
+        n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
+        count = n_cond + n_body + len(body.out_avals)
+        axes = tuple(range(cond.out_avals[0].ndim))
+        if not axes:
+            return params, list(range(count))
+        going, after = jaxpr_as_fun(cond), jaxpr_as_fun(body)
+
+        def some(*args: Any) -> list[Any]:
+            return [reduce_or_p.bind(*going(*args), axes=axes)]
+
+        def step(*args: Any) -> list[Any]:
+            cond_consts, body_consts, carry = split_list(args, [n_cond, n_body])
+            (more,) = going(*cond_consts, *carry)
+            new = after(*body_consts, *carry)
+            masks = [broadcast_in_dim(more, typeof(x).shape, axes) for x in carry]
+            return [select_n_p.bind(m, x, y) for m, x, y in zip(masks, carry, new, strict=True)]
+
+        consts = [*cond.in_avals[:n_cond], *body.in_avals[:n_body]]
+        plain = {
+            "cond_nconsts": n_cond,
+            "cond_jaxpr": stage(some, cond.in_avals),
+            "body_nconsts": n_cond + n_body,
+            "body_jaxpr": stage(step, [*consts, *body.out_avals]),
+        }
+        return plain, [*range(n_cond), *range(count)]
 
     def jvp(
         self,

@@ -1,0 +1,234 @@
+"""Native decompositions and solves against the references of their primitives."""
+
+import numpy as np
+import pytest
+
+import weft.backends.cpu.heroes.linalg  # noqa: F401  (fills the table)
+from tests.backends.tasks import run_tasks
+from weft.backends.cpu import processor
+from weft.backends.cpu.heroes.registry import HEROES
+from weft.base import knobs, lapack
+from weft.kernel.program import Type
+
+DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
+STACKS = [(3,), (2, 35)]  # fewer matrices than lanes, and more
+
+
+def draw(shape, dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape)
+    return (x + 1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else x).astype(dtype)
+
+
+def positive(shape, dtype):
+    a = draw(shape, dtype)
+    return a @ a.conj().swapaxes(-1, -2) + shape[-1] * np.eye(shape[-1], dtype=dtype)
+
+
+def native(name, ins, want, **params):
+    """Results of the native operation, where the reference's are ``want``."""
+    types = [Type(x.shape, x.dtype) for x in ins]
+    outs = [Type(x.shape, x.dtype) for x in want]
+    lowered = HEROES[name](types, outs, params)
+    assert lowered is not None
+    return run_tasks(lowered, ins, outs)
+
+
+def same(name, ins, want, tol=8.0, **params):
+    """Like the reference; ``tol`` in units of the last place of the largest element."""
+    want = want if isinstance(want, tuple) else (want,)
+    for got, expected in zip(native(name, ins, want, **params), want, strict=True):
+        if expected.dtype.kind == "i":
+            assert np.array_equal(got, expected), name
+            continue
+        assert np.array_equal(np.isnan(got), np.isnan(expected)), name
+        got, expected = np.nan_to_num(got), np.nan_to_num(expected)
+        bound = tol * np.finfo(got.dtype).eps * (1 + np.abs(expected).max())
+        assert np.abs(got - expected).max() <= bound, (name, ins[0].shape, params)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("stack", STACKS)
+def test_cholesky(dtype, stack):
+    for n in (1, 2, 5, 8, 19):
+        a = positive((*stack, n, n), dtype)
+        if stack:
+            a[-1] = -a[-1]
+        upper = np.triu(np.ones((n, n)), 1) > 0
+        a[..., upper] = np.nan  # is not read
+        got = native("cholesky", [a], [a])[0]
+        assert np.all(got[..., upper] == 0)
+        lower = ~upper
+        if stack:
+            assert np.all(np.isnan(got[-1][..., lower]))
+            got, a = got[:-1], a[:-1]
+        again = got @ got.conj().swapaxes(-1, -2)
+        bound = 4 * n * np.finfo(dtype).eps * np.abs(again).max()
+        assert np.abs(again - a)[..., lower].max() <= bound
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_large_cholesky_factor_is_made_in_tiles(dtype):
+    for n in (384, 401):
+        a = positive((n, n), dtype)
+        got = native("cholesky", [a], [a])[0]
+        assert np.array_equal(got, np.tril(got))
+        bound = 4 * n * np.finfo(dtype).eps * np.abs(a).max()
+        assert np.abs(got @ got.conj().T - a).max() <= bound
+        a[n - 3, n - 3] = -1
+        got = native("cholesky", [a], [a])[0]
+        assert np.isnan(got[np.tril_indices(n)]).all() and not np.triu(got, 1).any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("stack", STACKS)
+def test_lu(dtype, stack):
+    for m, n in [(1, 1), (5, 3), (3, 5), (20, 18)]:
+        a = draw((*stack, m, n), dtype)
+        want = lapack.lu(a)
+        same("lu", [a], want)
+        pivots = want[1]
+        for size in (m, m + 2):
+            order = lapack.pivots_to_permutation(pivots, size)
+            same("lu_pivots_to_permutation", [pivots], order, permutation_size=size)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("shape", [(4, 4), (6, 3), (18, 20)])
+def test_qr(dtype, stack, shape):
+    m, n = shape
+    a = draw((*stack, m, n), dtype)
+    packed, taus = lapack.geqrf(a)
+    same("geqrf", [a], (packed, taus))
+    free = np.zeros((*stack, n), np.int32)
+    same("geqp3", [a, free], lapack.geqp3(a, free), use_magma=None)
+    for whole in (False, True):
+        flags = {"full_matrices": whole, "use_magma": None}
+        same("qr", [a], lapack.qr(a, whole), 64.0, pivoting=False, **flags)
+        same("qr", [a], lapack.qr_pivoted(a, whole), pivoting=True, **flags)
+    if m >= n:
+        want = lapack.householder_product(packed, taus)
+        same("householder_product", [packed, taus], want)
+        for left in (False, True):
+            c = draw((*stack, m, 2) if left else (*stack, 2, m), dtype)
+            for turned in (False, True):
+                want = lapack.ormqr(packed, taus, c, left, turned)
+                same("ormqr", [packed, taus, c], want, left=left, transpose=turned)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_small_qr_of_very_large_small_and_zero_elements(dtype):
+    a = draw((40, 4, 4), dtype)
+    limits = np.finfo(dtype)
+    a[0] *= limits.max / 8
+    a[1] *= limits.tiny * 8
+    a[2] = 0
+    a[3, :, 1] = 0
+    a[4, :, 2] *= dtype(limits.tiny * 8)
+    a[5] = np.triu(a[5])
+    a[6, 1, 1] = np.nan
+    flags = {"pivoting": False, "full_matrices": False, "use_magma": None}
+    q, r = native("qr", [a], lapack.qr(a, False), **flags)
+    want_q, want_r = lapack.qr(a, False)
+    for i in range(40):
+        if i == 6:
+            assert np.isnan(r[i]).any()
+            continue
+        size = np.abs(want_r[i]).max(0, initial=0) + limits.tiny
+        np.testing.assert_allclose(q[i], want_q[i], atol=40 * limits.eps)
+        assert np.all(np.abs(r[i] - want_r[i]) <= 40 * limits.eps * size), i
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("stack", STACKS)
+def test_eigenvalues(dtype, stack):
+    for n in (1, 4, 17):
+        a, symmetric = draw((*stack, n, n), dtype), positive((*stack, n, n), dtype)
+        if stack:
+            a[0, ..., 0, 0] = np.nan
+        for lower in (False, True):
+            flags = {"sort_eigenvalues": True, "subset_by_index": None, "algorithm": None}
+            same("eigh", [symmetric], lapack.eigh(symmetric, lower), lower=lower, **flags)
+            if n > 1:
+                want = lapack.tridiagonal(symmetric, lower)
+                same("tridiagonal", [symmetric], want, lower=lower)
+        for left, right in [(False, False), (True, False), (False, True), (True, True)]:
+            flags = {"compute_left_eigenvectors": left, "compute_right_eigenvectors": right}
+            same("eig", [a], lapack.eig(a, left, right), **flags)
+        for vectors in (False, True):
+            same("schur", [a], lapack.schur(a, vectors), compute_schur_vectors=vectors)
+        if n > 1:
+            same("hessenberg", [symmetric], lapack.hessenberg(symmetric))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("stack", STACKS)
+def test_svd(dtype, stack):
+    for shape in [(1, 1), (7, 3), (3, 7), (17, 18)]:
+        a = draw((*stack, *shape), dtype)
+        flags = {"subset_by_index": None, "algorithm": None}
+        for whole in (False, True):
+            want = lapack.svd(a, whole, True)
+            same("svd", [a], want, full_matrices=whole, compute_uv=True, **flags)
+        values = lapack.svd(a, False, False)
+        same("svd", [a], values, full_matrices=False, compute_uv=False, **flags)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("stack", STACKS)
+def test_triangular_solve(dtype, stack):
+    for n in (1, 4, 20):
+        a = positive((*stack, n, n), dtype)
+        for left, lower, turned, unit, conjugate in np.ndindex(2, 2, 2, 2, 2):
+            if conjugate and a.dtype.kind != "c":
+                continue
+            k = 300 if stack == (3,) and n == 4 else 3
+            b = draw((*stack, n, k) if left else (*stack, k, n), dtype)
+            a_used = a / (10 * n) if unit else a
+            flags = {
+                "left_side": bool(left),
+                "lower": bool(lower),
+                "transpose_a": bool(turned),
+                "conjugate_a": bool(conjugate) and a.dtype.kind == "c",
+                "unit_diagonal": bool(unit),
+            }
+            want = lapack.triangular_solve(a_used, b, **flags)
+            same("triangular_solve", [a_used, b], want, 64 * n, **flags)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tridiagonal_solve(dtype):
+    for stack in STACKS:
+        for n in (1, 2, 9):
+            diagonals = [draw((*stack, n), dtype, seed) for seed in range(3)]
+            b = draw((*stack, n, 2), dtype)
+            if stack:
+                for d in diagonals:
+                    d[0] = 0  # singular
+            want = lapack.tridiagonal_solve(*diagonals, b)
+            same("tridiagonal_solve", [*diagonals, b], want, perturb_singular=False)
+
+
+@pytest.mark.parametrize("bits", [128, 256])
+def test_copies_with_narrower_vectors(bits, monkeypatch):
+    monkeypatch.setattr(processor, "vector_bits", lambda: bits)
+    for dtype in DTYPES:
+        for shape in [(9, 5), (3, 2), (20, 17)]:
+            same("lu", [draw(shape, dtype)], lapack.lu(draw(shape, dtype)))
+
+
+def test_what_is_left_to_the_reference():
+    narrow = Type((3, 3), np.dtype(np.float16))
+    empty = Type((0, 3, 3), np.dtype(np.float32))
+    for kind in (narrow, empty):
+        assert HEROES["cholesky"]([kind], [kind], {}) is None
+
+
+def test_the_same_bits_on_any_number_of_threads():
+    a = positive((40, 12, 12), np.float32)
+    results = set()
+    for count in (1, 2, 8):
+        with knobs.scope(num_threads=count):
+            results.add(native("cholesky", [a], [a])[0].tobytes())
+    assert len(results) == 1

@@ -1,0 +1,122 @@
+"""Scatters by native tasks: every mode, operation and layout against the reference."""
+
+import numpy as np
+import pytest
+
+import weft
+from tests.backends.tasks import run_tasks
+from weft import lax
+from weft import numpy as jnp
+from weft.backends.cpu.heroes import scatter
+from weft.kernel.program import Type
+
+
+def equations(fun, *args):
+    return [e for e in weft.make_jaxpr(fun)(*args).eqns if e.primitive.name.startswith("scatter")]
+
+
+def lowered(name, ins, out, params):
+    types = [Type(x.shape, x.dtype) for x in ins]
+    return scatter.HEROES[name](types, [Type(out.shape, out.dtype)], params)
+
+
+def check(primitive, ins, params, close=False):
+    want = primitive.ref(*ins, **params)
+    found = lowered(primitive.name, ins, want, params)
+    assert found is not None
+    (got,) = run_tasks(found, ins, [Type(want.shape, want.dtype)])
+    if close:
+        np.testing.assert_allclose(got, want, 1e-5)
+    else:
+        np.testing.assert_array_equal(got, want)
+    return found
+
+
+def scattered(method, dtype, shape, at, update_shape, seed=0, mode=None, close=False):
+    """Check ``x.at[at].method(u)`` for operands of a dtype."""
+    rng = np.random.default_rng(seed)
+    draw = lambda s: rng.integers(-9, 9, s).astype(dtype)
+    x, u = draw(shape), draw(update_shape)
+    fun = lambda x, u, *at: getattr(x.at[at], method)(u, mode=mode)
+    closed = weft.make_jaxpr(lambda x, u: fun(x, u, *at))(x, u)
+    env = dict(zip(closed.jaxpr.constvars, map(np.asarray, closed.consts), strict=True))
+    env |= dict(zip(closed.jaxpr.invars, (x, u), strict=True))
+    for eqn in closed.eqns:
+        values = [env[v] if v in env else np.asarray(v.val, v.aval.dtype) for v in eqn.invars]
+        if eqn.primitive.name.startswith("scatter"):
+            return check(eqn.primitive, values, eqn.params, close)
+        out = eqn.primitive.ref(*values, **eqn.params)
+        env[eqn.outvars[0]] = np.asarray(out, eqn.outvars[0].aval.dtype)
+    raise AssertionError("no scatter")
+
+
+METHODS = ["set", "add", "multiply", "min", "max"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dtype", ["float32", "int16"])
+def test_elements_and_rows(method, dtype):
+    rng = np.random.default_rng(1)
+    idx = rng.integers(-12, 12, 500)
+    scattered(method, dtype, (10,), (idx,), (500,))
+    scattered(method, dtype, (10, 7), (idx,), (500, 7))
+    scattered(method, dtype, (5, 10), (slice(None), idx), (5, 500))
+    scattered(method, dtype, (10, 6, 4), (idx, slice(1, 3)), (500, 2, 4))
+
+
+@pytest.mark.parametrize("method", ["set", "add"])
+@pytest.mark.parametrize("mode", ["drop", "clip", "promise_in_bounds"])
+def test_many_updates_are_dealt_into_buckets(method, mode):
+    rng = np.random.default_rng(2)
+    idx = rng.integers(0, 90_000, 70_000) - (10 if mode == "drop" else 0)
+    idx = np.where(idx >= 80_000, 5, idx) if mode == "promise_in_bounds" else idx
+    for dtype in ("int32", "uint8"):
+        found = scattered(method, dtype, (80_000,), (idx,), (70_000,), mode=mode)
+        assert len(found.tasks) == 4
+    rows = rng.integers(0, 300, 5000)
+    found = scattered(method, "float32", (300, 9), (rows,), (5000, 9), mode=mode)
+    assert len(found.tasks) == 4
+
+
+def test_pairs_of_indices_and_batches():
+    rng = np.random.default_rng(3)
+    i, j = rng.integers(0, 50, 30_000), rng.integers(0, 60, 30_000)
+    scattered("add", "int32", (50, 60), (i, j), (30_000,))
+    scattered("set", "int32", (50, 3, 60), (i, slice(None), j), (30_000, 3))
+    x, u = np.zeros((6, 40), np.int32), np.ones((6, 100), np.int32)
+    k = rng.integers(0, 40, (6, 100))
+    fun = weft.vmap(lambda x, k, u: x.at[k].add(u))
+    (eqn,) = equations(fun, x, k, u)
+    check(eqn.primitive, [x, k[..., None], u], eqn.params)
+
+
+def test_windows_that_overlap_are_written_in_their_order():
+    numbers = lax.ScatterDimensionNumbers((1,), (), (0,))
+    x = np.zeros(5000, np.int32)
+    at = np.random.default_rng(4).integers(0, 4990, (6000, 1)).astype(np.int32)
+    u = np.arange(30_000, dtype=np.int32).reshape(6000, 5)
+    (eqn,) = equations(lambda x, u: lax.scatter(x, at, u, numbers), x, u)
+    assert len(check(eqn.primitive, [x, at, u], eqn.params).tasks) == 2
+
+
+def test_sums_are_those_of_one_update_after_the_other():
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal(2000).astype(np.float32)
+    at = rng.integers(0, 2000, 40_000)
+    u = rng.standard_normal(40_000).astype(np.float32)
+    (eqn,) = equations(lambda x, i, u: x.at[i].add(u, mode="promise_in_bounds"), x, at, u)
+    check(eqn.primitive, [x, at[:, None].astype(np.int32), u], eqn.params)
+
+
+def test_nan_wins_and_rare_kinds_are_left_to_the_reference():
+    x = np.array([1, np.nan, 3], np.float32)
+    at = np.array([[0], [1], [2], [2]], np.int32)
+    u = np.array([np.nan, 1, 2, -5], np.float32)
+    for fun in (lambda x, u: x.at[at[:, 0]].min(u), lambda x, u: x.at[at[:, 0]].max(u)):
+        (eqn,) = equations(fun, x, u)
+        check(eqn.primitive, [x, at, u], eqn.params)
+    (eqn,) = equations(lambda x, u: x.at[at[:, 0]].add(u), x.astype("float16"), u.astype("float16"))
+    half = [x.astype("float16"), at, u.astype("float16")]
+    assert lowered(eqn.primitive.name, half, half[0], eqn.params) is None
+    (eqn,) = equations(lambda x: x.at[0].apply(jnp.sin), x)
+    assert lowered("scatter", [x, at[:1], u[:1]], x, eqn.params) is None

@@ -1,0 +1,297 @@
+"""Fourier transforms of any length as native tasks: which kernels, over which memory."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu import processor
+from weft.backends.cpu.heroes import fft_kernels as kernels
+from weft.backends.cpu.heroes import fft_moves as moves
+from weft.backends.cpu.heroes.fft_text import Lanes
+from weft.backends.cpu.heroes.registry import HEROES
+from weft.base.functional import lru
+from weft.kernel.program import Lowered, Place, Task, Type
+
+FFT, IFFT, RFFT, IRFFT = range(4)
+# Longer prime factors are for chirps.
+PRIMES = tuple(p for p in range(2, 100) if all(p % q for q in range(2, p)))
+# Longer straight code runs no faster, spills registers and takes LLVM twice as long.
+RADIX = 10
+# The longest transform that is done at once on all lanes, and the longest whose tables are in
+# the text of its kernel.
+SHORT, CONSTANT = 2048, 1 << 16
+CHUNK_BYTES = 1 << 16
+
+
+@lru(1024)
+def radices_of(n: int, most: int) -> tuple[int, ...]:
+    """The fewest factors up to ``most`` whose product is n, as even as can be, large ones first."""
+    best: dict[int, tuple[int, ...]] = {1: ()}
+
+    def find(rest: int) -> tuple[int, ...]:
+        if rest not in best:
+            options = [
+                tuple(sorted((*find(rest // r), r), reverse=True))
+                for r in (*range(2, most + 1), *(p for p in PRIMES if p > most))
+                if rest % r == 0
+            ]
+            best[rest] = min(options, key=lambda o: (len(o), sum(o)))
+        return best[rest]
+
+    return find(n) or (1,)
+
+
+@lru(1024)
+def smooth(n: int) -> bool:
+    """Whether no prime factor is too large for straight code."""
+    for p in PRIMES:
+        while n % p == 0:
+            n //= p
+    return n == 1
+
+
+@lru(1024)
+def split(n: int, least: int) -> tuple[int, int] | None:
+    """Two factors of n, neither below ``least``: whole vectors first, then nearly equal ones."""
+    options = [
+        (n1, n // n1)
+        for n1 in range(least, min(SHORT, n // least) + 1)
+        if n % n1 == 0 and n // n1 <= SHORT
+    ]
+
+    def cost(option: tuple[int, int]) -> tuple[float, int]:
+        waste = math.prod(-(-k // least) * least / k for k in option)
+        return waste * (1 + abs(math.log2(option[0] / option[1])) / 8), option[0]
+
+    return min(options, key=cost, default=None)
+
+
+class Plan:
+    """The tasks of one operation while they are made."""
+
+    def __init__(self, real: np.dtype) -> None:
+        self.v = Lanes(real.itemsize, processor.vector_bits())
+        self.tasks: list[Task] = []
+        self.sizes: list[int] = []
+
+    def scratch(self, size: int) -> Place:
+        self.sizes.append(size)
+        return Place("scratch", len(self.sizes) - 1)
+
+    def numbers(self, count: int) -> Place:
+        """Scratch memory for complex numbers."""
+        return self.scratch(count * self.v.element)
+
+    def task(self, text: str, places: list[Place], extent: int, size: int) -> None:
+        """Add a task of so many iterations, each over so many bytes."""
+        chunk = max(1, min(extent, CHUNK_BYTES // max(1, size)))
+        self.tasks.append(Task(text, kernels.NAME, tuple(places), extent, chunk))
+
+    def each(self, text: str, places: list[Place], count: int) -> None:
+        """Add a task over single numbers."""
+        self.task(text, places, count, 2 * self.v.element)
+
+    def radices(self, n: int) -> list[int]:
+        return list(radices_of(n, RADIX))
+
+    # --- complex transforms -----------------------------------------------------------------------
+
+    def columns(
+        self, source: Place, target: Place, shape: tuple[int, int, int], inverse: bool, scale: float
+    ) -> None:
+        """Transforms along the middle axis of three."""
+        v = self.v
+        outer, n, inner = shape
+        if inner == 1:
+            self.rows(source, target, outer, n, inverse, scale)
+        elif not smooth(n) or n > 2 * SHORT:
+            turned, done = self.numbers(outer * n * inner), self.numbers(outer * n * inner)
+            self.transposed(source, turned, outer, n, inner)
+            self.rows(turned, done, outer * inner, n, inverse, scale)
+            self.transposed(done, target, outer, inner, n)
+        elif inner < v.count:
+            self.gathered(source, target, shape, inverse, scale)
+        else:
+            text = kernels.columns_text(v, n, self.radices(n), inner, inverse, scale)
+            self.task(text, [source, target], outer * -(-inner // v.count), n * v.row)
+
+    def rows(
+        self, source: Place, target: Place, batch: int, n: int, inverse: bool, scale: float
+    ) -> None:
+        """Transforms of the rows of a matrix."""
+        v = self.v
+        if not smooth(n):
+            return self.chirped(source, target, batch, n, inverse, scale)
+        if self.at_once(batch, n):
+            if 2 * n < v.count:
+                return self.gathered(source, target, (batch, n, 1), inverse, scale)
+            text = kernels.rows_text(v, n, self.radices(n), batch, inverse, scale, False)
+            return self.task(text, [source, target], -(-batch // v.count), n * v.row)
+        parts = split(n, v.count)
+        if parts is None:
+            return self.nested(source, target, batch, n, inverse, scale)
+        self.halves(source, target, batch, parts, inverse, scale)
+
+    def at_once(self, batch: int, n: int) -> bool:
+        """Whether rows are the lanes of a kernel for the whole length."""
+        many = batch >= self.v.count // 2 and n <= SHORT
+        return many or (n <= 2 * SHORT and split(n, self.v.count) is None)
+
+    def gathered(
+        self, source: Place, target: Place, shape: tuple[int, int, int], inverse: bool, scale: float
+    ) -> None:
+        v = self.v
+        outer, n, inner = shape
+        text = kernels.gathered_text(v, n, self.radices(n), outer, inner, inverse, scale)
+        self.task(text, [source, target], -(-outer * inner // v.count), n * v.row)
+
+    def transposed(self, source: Place, target: Place, batch: int, rows: int, columns: int) -> None:
+        text = moves.transposed_text(self.v, rows, columns)
+        size = moves.STRIP * columns * self.v.element
+        self.task(text, [source, target], batch * -(-rows // moves.STRIP), size)
+
+    def halves(
+        self,
+        source: Place,
+        target: Place,
+        batch: int,
+        parts: tuple[int, int],
+        inverse: bool,
+        scale: float,
+    ) -> None:
+        """A long transform: n2 short ones of length n1, factors, n1 of length n2."""
+        v, (n1, n2) = self.v, parts
+        groups, blocks = -(-n2 // v.count), -(-n1 // v.count)
+        places = [source, self.scratch(batch * blocks * n2 * v.row)]
+        tables = None
+        if n1 * n2 <= CONSTANT:
+            tables = kernels.factor_tables(v, n1, n2)
+        else:
+            own = [self.scratch(n1 * v.row), self.numbers(groups * n1)]
+            self.task(kernels.tables_text(v, n1, n2), own, n1, 16 * (v.count + groups))
+            places += own
+        first = kernels.first_half_text(v, n1, n2, self.radices(n1), inverse, tables)
+        self.task(first, places, batch * groups, n1 * v.row)
+        second = kernels.second_half_text(v, n1, n2, self.radices(n2), inverse, scale)
+        self.task(second, [places[1], target], batch * blocks, n2 * v.row)
+
+    def nested(
+        self, source: Place, target: Place, batch: int, n: int, inverse: bool, scale: float
+    ) -> None:
+        """A very long transform: as above, but the second half is itself a long one."""
+        n1 = max(k for k in range(2, SHORT + 1) if n % k == 0)
+        n2, total = n // n1, batch * n
+        held, done = self.numbers(total), self.numbers(total)
+        # Swapped parts make a forward transform of an inverse one; conjugated factors do as well.
+        self.columns(source, held, (batch, n1, n2), inverse, 1.0)
+        self.each(moves.twisted_text(self.v, n1, n2, inverse), [held], total)
+        self.rows(held, done, batch * n1, n2, inverse, scale)
+        self.transposed(done, target, batch, n1, n2)
+
+    def chirped(
+        self, source: Place, target: Place, batch: int, n: int, inverse: bool, scale: float
+    ) -> None:
+        """Any length by a cyclic convolution with a chirp (Bluestein 1970)."""
+        v = self.v
+        size = next(m for m in range(2 * n - 1, 4 * n) if _convenient(m))
+        chirp, padded, spectrum = self.numbers(n), self.numbers(size), self.numbers(size)
+        data, other = self.numbers(batch * size), self.numbers(batch * size)
+        self.each(moves.chirp_text(v, n, size), [chirp, padded], n)
+        self.rows(padded, spectrum, 1, size, False, 1 / size)
+        text, blocks = moves.modulated_text(v, n, size, inverse)
+        self.task(text, [source, chirp, data], batch * blocks, 2 * v.row)
+        self.rows(data, other, batch, size, False, 1.0)
+        text, blocks = moves.product_text(v, size)
+        self.task(text, [other, spectrum, data], batch * blocks, 2 * v.row)
+        self.rows(data, other, batch, size, True, 1.0)
+        text, blocks = moves.demodulated_text(v, n, size, inverse, scale)
+        self.task(text, [other, chirp, target], batch * blocks, 2 * v.row)
+
+    # --- real transforms --------------------------------------------------------------------------
+
+    def to_half(self, source: Place, target: Place, batch: int, n: int) -> None:
+        """Half spectra of rows of real numbers."""
+        v, half = self.v, n // 2
+        if self.fused(batch, n):
+            text = kernels.rows_text(v, half, self.radices(half), batch, False, 1.0, True)
+            self.task(text, [source, target], -(-batch // v.count), half * v.row)
+        elif n % 2 == 0 and half >= 2 * v.count:
+            spectrum = self.numbers(batch * half)
+            self.rows(source, spectrum, batch, half, False, 1.0)
+            text, blocks = moves.unpack_text(v, half)
+            self.task(text, [spectrum, target], batch * blocks, 2 * v.row)
+        else:
+            wide, spectrum = self.numbers(batch * n), self.numbers(batch * n)
+            self.each(moves.widen_text(v), [source, wide], batch * n)
+            self.rows(wide, spectrum, batch, n, False, 1.0)
+            text = moves.crop_text(v, n, half + 1)
+            self.each(text, [spectrum, target], batch * (half + 1))
+
+    def from_half(self, source: Place, target: Place, batch: int, n: int) -> None:
+        """Rows of real numbers from their half spectra."""
+        v, half = self.v, n // 2
+        if self.fused(batch, n):
+            text = kernels.rows_text(v, half, self.radices(half), batch, True, 1 / n, True)
+            self.task(text, [source, target], -(-batch // v.count), half * v.row)
+        elif n % 2 == 0 and half >= 2 * v.count:
+            spectrum = self.numbers(batch * half)
+            text, blocks = moves.pack_text(v, half)
+            self.task(text, [source, spectrum], batch * blocks, 2 * v.row)
+            self.rows(spectrum, target, batch, half, True, 1 / n)
+        else:
+            wide, whole = self.numbers(batch * n), self.numbers(batch * n)
+            self.each(moves.mirrored_text(v, n), [source, whole], batch * n)
+            self.rows(whole, wide, batch, n, True, 1 / n)
+            self.each(moves.real_part_text(v), [wide, target], batch * n)
+
+    def fused(self, batch: int, n: int) -> bool:
+        """Whether the kernel of rows takes real numbers too."""
+        half = n // 2
+        return (
+            n % 2 == 0 and smooth(half) and 2 * half >= self.v.count and self.at_once(batch, half)
+        )
+
+
+@lru(65536)
+def _convenient(n: int) -> bool:
+    for p in (2, 3, 5):
+        while n % p == 0:
+            n //= p
+    return n == 1
+
+
+def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
+    """The tasks of a transform over the last axes."""
+    kind, lengths = int(params["fft_type"]), tuple(params["fft_lengths"])
+    x, y = ins[0], outs[0]
+    if 0 in x.shape or 0 in y.shape or not lengths:
+        return None
+    wide = x.dtype if kind == IRFFT else y.dtype
+    plan = Plan(np.dtype(f"f{wide.itemsize // 2}"))
+    lead = math.prod(x.shape[: len(x.shape) - len(lengths)])
+    source, target = Place("in", 0), Place("out", 0)
+    spectrum = (*lengths[:-1], lengths[-1] // 2 + 1) if kind in (RFFT, IRFFT) else lengths
+    # Steps write elsewhere than they read; the last one writes the result.
+    steps = len(lengths)
+    size = lead * math.prod(spectrum)
+    spare = [plan.numbers(size) for _ in range(min(steps - 1, 2))]
+    axes = list(range(steps)) if kind == IRFFT else list(range(steps))[::-1]
+    for i, axis in enumerate(axes):
+        to = target if i == steps - 1 else spare[i % 2]
+        n = lengths[axis]
+        shape = (lead * math.prod(spectrum[:axis]), n, math.prod(spectrum[axis + 1 :]))
+        if kind == RFFT and axis == steps - 1:
+            plan.to_half(source, to, shape[0], n)
+        elif kind == IRFFT and axis == steps - 1:
+            plan.from_half(source, to, shape[0], n)
+        else:
+            inverse = kind in (IFFT, IRFFT)
+            plan.columns(source, to, shape, inverse, 1 / n if inverse else 1.0)
+        source = to
+    return Lowered(plan.tasks, tuple(plan.sizes))
+
+
+HEROES["fft"] = lower

@@ -1,0 +1,400 @@
+"""Kernels of Fourier transforms: many short ones at a time, and the two halves of a long one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.backends.cpu.heroes.fft_text import (
+    Complex,
+    Ends,
+    Lanes,
+    interleaved,
+    pass_factors,
+    pass_function,
+    roots,
+    scaled,
+    swapped,
+)
+from weft.backends.cpu.heroes.writer import Function, Module, Number, kernel
+
+NAME = "transform"
+
+
+class Short:
+    """A transform of one length on all lanes, by passes between two pieces of memory."""
+
+    def __init__(self, v: Lanes, n: int, radices: list[int], memory: int = 0) -> None:
+        self.v = v
+        self.n = n
+        self.radices = radices
+        self.module = Module()
+        self.f = kernel(self.module, NAME)
+        tables = pass_factors(n, radices, v.real)
+        self.factors = [self.module.constant(t) if t.size else "null" for t in tables]
+        size = max(n, memory) * v.row
+        self.spare = [self.f.local(size), self.f.local(size)]
+
+    def passes(
+        self,
+        source: str,
+        source_step: Number,
+        target: str,
+        target_step: Number,
+        ends: Ends,
+        tables: tuple[str, str] = ("null", "null"),
+    ) -> None:
+        """Write calls of all passes; the first reads the source, the last writes the target."""
+        s, m = 1, self.n
+        # The first of the pieces in between must not be what the first pass reads.
+        spare = self.spare if source != self.spare[0] else self.spare[::-1]
+        at, step = source, source_step
+        for i, radix in enumerate(self.radices):
+            m //= radix
+            last = m == 1
+            mine = Ends(
+                ends.load if i == 0 else "split",
+                ends.store if last else "split",
+                ends.swap_in and i == 0,
+                ends.swap_out and last,
+                ends.scale if last else 1.0,
+            )
+            name = pass_function(self.v, self.module, radix, last, mine)
+            to, stride = (target, target_step) if last else (spare[i % 2], self.v.row)
+            self.f.line(
+                f"call void {name}(ptr {at}, i64 {step}, ptr {to}, i64 {stride},"
+                f" ptr {self.factors[i]}, i64 {m}, i64 {s}, ptr {tables[0]}, ptr {tables[1]})"
+            )
+            at, step = to, stride
+            s *= radix
+
+    def passes_in_memory(self, source: int, ends: Ends) -> int:
+        """All passes within the two pieces of memory; which of them holds the result."""
+        result = source if len(self.radices) % 2 == 0 else 1 - source
+        steps = (self.spare[source], self.v.row, self.spare[result], self.v.row)
+        self.passes(*steps, ends)
+        return result
+
+    def text(self) -> str:
+        self.f.close()
+        return self.module.text()
+
+
+# --- lanes are rows -------------------------------------------------------------------------------
+
+
+class Rows:
+    """Rows of a matrix, one a lane, moved into memory split by columns, and back."""
+
+    def __init__(self, short: Short, count: int, step: int) -> None:
+        self.short = short
+        self.v = short.v
+        self.per = self.v.count // 2  # complex numbers in a vector
+        self.count = count
+        self.step = step  # bytes from a row to the next
+
+    def offsets(self) -> list[int]:
+        """Where the row of every lane begins; the last row serves lanes that have none."""
+        return [min(i, self.count - 1) * self.step for i in range(self.v.count)]
+
+    def load(self, base: str, target: str, columns: int) -> None:
+        v, f, per = self.v, self.short.f, self.per
+        with f.loop(0, -(-columns // per)) as tile:
+            column = f.smaller(f.mul(tile, per), columns - per)
+            at = f.at(base, f.mul(column, v.element))
+            vectors = [f.load(v.kind, f.at(at, o), v.itemsize) for o in self.offsets()]
+            low = v.transposed(f, vectors[:per], 2)
+            high = v.transposed(f, vectors[per:], 2)
+            to = f.at(target, f.mul(column, v.row))
+            for i, (a, b) in enumerate(zip(low, high, strict=True)):
+                v.store_split(f, f.at(to, i * v.row), v.apart(f, a, b))
+
+    def store(self, source: str, base: str, columns: int, swap: bool, scale: float) -> None:
+        v, f, per = self.v, self.short.f, self.per
+        with f.loop(0, -(-columns // per)) as tile:
+            column = f.smaller(f.mul(tile, per), columns - per)
+            at = f.at(source, f.mul(column, v.row))
+            low, high = [], []
+            for i in range(per):
+                x = swapped(v.load_split(f, f.at(at, i * v.row)), swap)
+                a, b = v.together(f, scaled(v, f, x, scale))
+                low.append(a)
+                high.append(b)
+            vectors = v.transposed(f, low, 2) + v.transposed(f, high, 2)
+            to = f.at(base, f.mul(column, v.element))
+            for o, x in zip(self.offsets(), vectors, strict=True):
+                f.store(v.kind, x, f.at(to, o), v.itemsize)
+
+
+def rows_text(
+    v: Lanes, n: int, radices: list[int], batch: int, inverse: bool, scale: float, real: bool
+) -> str:
+    """Transforms of the rows of a matrix, as many as there are lanes at a time.
+
+    With ``real``, rows of 2 n real numbers to n + 1 complex ones, or back.
+    """
+    short = Short(v, n, radices, n + 1 if real else n)
+    f = short.f
+    ins, outs = (n + 1 if real and inverse else n), (n + 1 if real and not inverse else n)
+    sizes = [ins * v.element, outs * v.element]
+    readers = [Rows(short, batch, size) for size in sizes]
+    source, target = f.pointer(0), f.pointer(1)
+    with f.loop("%start", "%stop") as g:
+        row = f.smaller(f.mul(g, v.count), max(0, batch - v.count))
+        readers[0].load(f.at(source, f.mul(row, sizes[0])), short.spare[0], ins)
+        place = 0
+        if real and inverse:
+            _pack(short, short.spare[0], short.spare[1])
+            place = 1
+        ends = Ends(swap_in=inverse and not real)
+        place = short.passes_in_memory(place, ends)
+        if real and not inverse:
+            _unpack(short, short.spare[place], short.spare[1 - place])
+            place = 1 - place
+        to = f.at(target, f.mul(row, sizes[1]))
+        readers[1].store(short.spare[place], to, outs, inverse, scale)
+    return short.text()
+
+
+def _halves(short: Short) -> str:
+    """The factors that join the spectra of even and odd elements."""
+    n = short.n
+    return short.module.constant(interleaved(roots(np.arange(n // 2 + 1), 2 * n), short.v.real))
+
+
+def _unpack(short: Short, source: str, target: str) -> None:
+    """The spectrum of 2 n real numbers from that of n pairs of them.
+
+    X[k] = (a + b* - i w^k (a - b*)) / 2 and X[n - k] = (a + b* + i w^k (a - b*))* / 2 where a and
+    b are elements k and n - k of the spectrum of pairs.
+    """
+    v, f, n = short.v, short.f, short.n
+    table = _halves(short)
+    with f.loop(0, n // 2 + 1) as k:
+        other = f.sub(n, k)
+        a = v.load_split(f, f.at(source, f.mul(k, v.row)))
+        wrapped = f.emit(f"icmp eq i64 {k}, 0")
+        place = f.emit(f"select i1 {wrapped}, i64 0, i64 {other}")
+        b = v.load_split(f, f.at(source, f.mul(place, v.row)))
+        spot = f.at(table, f.mul(k, v.element))
+        w = [v.everywhere(f, spot), v.everywhere(f, f.at(spot, v.itemsize))]
+        first, second = join(v, f, a, b, w)
+        v.store_split(f, f.at(target, f.mul(k, v.row)), scaled(v, f, first, 0.5))
+        v.store_split(f, f.at(target, f.mul(other, v.row)), scaled(v, f, second, 0.5))
+
+
+def join(v: Lanes, f: Function, a: Complex, b: Complex, w: list[str]) -> tuple[Complex, Complex]:
+    """a + b* - i w (a - b*) and the conjugate of a + b* + i w (a - b*)."""
+    even = Complex(v.op(f, "fadd", a.re, b.re), v.op(f, "fsub", a.im, b.im))
+    odd = Complex(v.op(f, "fsub", a.re, b.re), v.op(f, "fadd", a.im, b.im))
+    odd = v.times(f, odd, *w)._replace(turns=1)
+    first, second = v.add(f, even, odd), v.sub(f, even, odd)
+    return first, Complex(second.re, v.neg(f, second.im))
+
+
+def _pack(short: Short, source: str, target: str) -> None:
+    """The opposite of ``_unpack``, its parts swapped: what an inverse transform begins with."""
+    v, f, n = short.v, short.f, short.n
+    table = _halves(short)
+    zero = f"{v.kind} zeroinitializer"
+    for row in (0, n):  # what real numbers cannot have is not read
+        f.line(f"store {zero}, ptr {f.at(source, row * v.row + v.bytes)}, align {v.itemsize}")
+    with f.loop(0, n // 2 + 1) as k:
+        other = f.sub(n, k)
+        a = v.load_split(f, f.at(source, f.mul(k, v.row)))
+        b = v.load_split(f, f.at(source, f.mul(other, v.row)))
+        spot = f.at(table, f.mul(k, v.element))
+        wr, wi = v.everywhere(f, spot), v.everywhere(f, f.at(spot, v.itemsize))
+        first, second = join(v, f, a, b, [wr, v.neg(f, wi)])
+        # The factor here is +i w*, there it was -i w: the two results change places.
+        first, second = conjugate(v, f, second), conjugate(v, f, first)
+        second_spot = f.at(target, f.mul(other, v.row))
+        v.store_split(f, second_spot, swapped(second, True))
+        v.store_split(f, f.at(target, f.mul(k, v.row)), swapped(first, True))
+
+
+def conjugate(v: Lanes, f: Function, x: Complex) -> Complex:
+    return Complex(x.re, v.neg(f, x.im))
+
+
+# --- lanes are columns ----------------------------------------------------------------------------
+
+
+def columns_text(
+    v: Lanes, n: int, radices: list[int], inner: int, inverse: bool, scale: float
+) -> str:
+    """Transforms along the middle axis of three; lanes are neighbours along the last one."""
+    short = Short(v, n, radices)
+    f = short.f
+    source, target = f.pointer(0), f.pointer(1)
+    groups = -(-inner // v.count)
+    step = inner * v.element
+    with f.loop("%start", "%stop") as g:
+        lane = f.smaller(f.mul(f.rem(g, groups), v.count), inner - v.count)
+        offset = f.add(f.mul(f.div(g, groups), n * step), f.mul(lane, v.element))
+        ends = Ends("pairs", "pairs", inverse, inverse, scale)
+        short.passes(f.at(source, offset), step, f.at(target, offset), step, ends)
+    return short.text()
+
+
+def gathered_text(
+    v: Lanes, n: int, radices: list[int], outer: int, inner: int, inverse: bool, scale: float
+) -> str:
+    """The same where the last axis is shorter than a vector: lanes are any of the transforms."""
+    short = Short(v, n, radices)
+    f = short.f
+    source, target = f.pointer(0), f.pointer(1)
+    step = inner * v.element
+    places = f.local(8 * v.count)
+    with f.loop("%start", "%stop") as g:
+        first = f.mul(g, v.count)
+        with f.loop(0, v.count) as lane:
+            index = f.smaller(f.add(first, lane), outer * inner - 1)
+            offset = f.add(
+                f.mul(f.div(index, inner), n * step), f.mul(f.rem(index, inner), v.element)
+            )
+            f.store("i64", str(offset), f.at(places, f.mul(lane, 8)), 8)
+        with f.loop(0, n) as row:
+            to = f.at(short.spare[0], f.mul(row, v.row))
+            with f.loop(0, v.count) as lane:
+                offset = f.load("i64", f.at(places, f.mul(lane, 8)), 8)
+                at = f.at(f.at(source, offset), f.mul(row, step))
+                _move(v, f, at, v.itemsize, f.at(to, f.mul(lane, v.itemsize)), v.bytes)
+        place = short.passes_in_memory(0, Ends("split", "split", inverse, inverse, scale))
+        with f.loop(0, n) as row:
+            at = f.at(short.spare[place], f.mul(row, v.row))
+            with f.loop(0, v.count) as lane:
+                offset = f.load("i64", f.at(places, f.mul(lane, 8)), 8)
+                to = f.at(f.at(target, offset), f.mul(row, step))
+                _move(v, f, f.at(at, f.mul(lane, v.itemsize)), v.bytes, to, v.itemsize)
+    return short.text()
+
+
+def _move(v: Lanes, f: Function, at: str, step: int, to: str, stride: int) -> None:
+    """Copy a complex number; its parts lie ``step`` bytes apart here, ``stride`` there."""
+    for i in (0, 1):
+        value = f.load(v.base, f.at(at, i * step), v.itemsize)
+        f.store(v.base, value, f.at(to, i * stride), v.itemsize)
+
+
+# --- long transforms ------------------------------------------------------------------------------
+
+
+def first_half_text(
+    v: Lanes, n1: int, n2: int, radices: list[int], inverse: bool, tables: list[np.ndarray] | None
+) -> str:
+    """Transforms of length n1 over the columns of rows of length n2, times w ** (j2 k1).
+
+    Results go to blocks of as many k1 as there are lanes, each block a matrix over j2 and k1. The
+    tables are constants, or else buffers 2 and 3.
+    """
+    short = Short(v, n1, radices)
+    f = short.f
+    source, target = f.pointer(0), f.pointer(1)
+    if tables is None:
+        lane_table, group_table = f.pointer(2), f.pointer(3)
+    else:
+        lane_table, group_table = (short.module.constant(t) for t in tables)
+    groups, blocks = -(-n2 // v.count), -(-n1 // v.count)
+    step = n2 * v.element
+    with f.loop("%start", "%stop") as g:
+        group = f.rem(g, groups)
+        outer = f.div(g, groups)
+        lane = f.smaller(f.mul(group, v.count), n2 - v.count)
+        offset = f.add(f.mul(outer, n1 * step), f.mul(lane, v.element))
+        held = short.spare[(len(radices) - 1) % 2]
+        mine = f.at(group_table, f.mul(group, n1 * v.element))
+        ends = Ends("pairs", "factors", inverse)
+        short.passes(f.at(source, offset), step, held, v.row, ends, (lane_table, mine))
+        begin = f.add(f.mul(outer, blocks * n2), lane)
+        with f.loop(0, blocks) as block:
+            row = f.smaller(f.mul(block, v.count), n1 - v.count)
+            at = f.at(held, f.mul(row, v.row))
+            to = f.at(target, f.mul(f.add(begin, f.mul(block, n2)), v.row))
+            with f.loop(0, v.row, v.bytes) as part:
+                here, there = f.at(at, part), f.at(to, part)
+                spots = [f.at(here, i * v.row) for i in range(v.count)]
+                square = [f.load(v.kind, spot, v.itemsize) for spot in spots]
+                for i, x in enumerate(v.transposed(f, square, 1)):
+                    f.store(v.kind, x, f.at(there, i * v.row), v.itemsize)
+    return short.text()
+
+
+def second_half_text(
+    v: Lanes, n1: int, n2: int, radices: list[int], inverse: bool, scale: float
+) -> str:
+    """Transforms of length n2 over the blocks that the first half made, to k1 + n1 k2."""
+    short = Short(v, n2, radices)
+    f = short.f
+    source, target = f.pointer(0), f.pointer(1)
+    blocks = -(-n1 // v.count)
+    with f.loop("%start", "%stop") as g:
+        lane = f.smaller(f.mul(f.rem(g, blocks), v.count), n1 - v.count)
+        offset = f.add(f.mul(f.div(g, blocks), n1 * n2 * v.element), f.mul(lane, v.element))
+        at = f.at(source, f.mul(g, n2 * v.row))
+        ends = Ends("split", "pairs", False, inverse, scale)
+        short.passes(at, v.row, f.at(target, offset), n1 * v.element, ends)
+    return short.text()
+
+
+def factor_tables(v: Lanes, n1: int, n2: int) -> list[np.ndarray]:
+    """w ** (lane k1), split by rows; w ** (first j2 of a group, k1)."""
+    n, count = n1 * n2, v.count
+    rows = np.arange(n1)
+    lanes = roots(rows[:, None] * np.arange(count), n)
+    split = np.stack([lanes.real, lanes.imag], 1).astype(v.real)
+    groups = np.minimum(np.arange(-(-n2 // count)) * count, n2 - count)
+    return [split, interleaved(roots(groups[:, None] * rows, n), v.real)]
+
+
+class Roots:
+    """exp(-2 pi i t / n) in double precision by two short tables, for t known when run."""
+
+    def __init__(self, f: Function, n: int) -> None:
+        self.f = f
+        self.shift = max(1, (n.bit_length() + 1) // 2)
+        size = 1 << self.shift
+        low = roots(np.arange(size), n)
+        high = roots(np.arange(-(-n // size)) * size, n)
+        self.low, self.high = (
+            f.module.constant(interleaved(t, np.dtype(np.float64))) for t in (low, high)
+        )
+
+    def __call__(self, t: Number) -> tuple[str, str]:
+        f = self.f
+        high = f.emit(f"lshr i64 {t}, {self.shift}")
+        low = f.emit(f"and i64 {t}, {(1 << self.shift) - 1}")
+        spots = [f.at(self.high, f.mul(high, 16)), f.at(self.low, f.mul(low, 16))]
+        (ar, ai), (br, bi) = (
+            [f.load("double", f.at(spot, i), 8) for i in (0, 8)] for spot in spots
+        )
+        products = [f.emit(f"fmul double {x}, {y}") for x, y in ((ar, br), (ai, bi))]
+        crossed = [f.emit(f"fmul double {x}, {y}") for x, y in ((ar, bi), (ai, br))]
+        re = f.emit(f"fsub double {products[0]}, {products[1]}")
+        im = f.emit(f"fadd double {crossed[0]}, {crossed[1]}")
+        return re, im
+
+
+def narrowed(v: Lanes, f: Function, value: str) -> str:
+    return value if v.itemsize == 8 else f.emit(f"fptrunc double {value} to float")
+
+
+def tables_text(v: Lanes, n1: int, n2: int) -> str:
+    """The two tables of ``factor_tables``, a range of rows k1, into buffers 0 and 1."""
+    module = Module()
+    f = kernel(module, NAME)
+    lane_table, group_table = f.pointer(0), f.pointer(1)
+    root = Roots(f, n1 * n2)
+    with f.loop("%start", "%stop") as row:
+        at = f.at(lane_table, f.mul(row, v.row))
+        with f.loop(0, v.count) as lane:
+            to = f.at(at, f.mul(lane, v.itemsize))
+            for part, value in zip((0, v.bytes), root(f.mul(lane, row)), strict=True):
+                f.store(v.base, narrowed(v, f, value), f.at(to, part), v.itemsize)
+        at = f.at(group_table, f.mul(row, v.element))
+        with f.loop(0, -(-n2 // v.count)) as group:
+            first = f.smaller(f.mul(group, v.count), n2 - v.count)
+            to = f.at(at, f.mul(group, n1 * v.element))
+            for part, value in zip((0, v.itemsize), root(f.mul(first, row)), strict=True):
+                f.store(v.base, narrowed(v, f, value), f.at(to, part), v.itemsize)
+    f.close()
+    return module.text()
