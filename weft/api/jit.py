@@ -27,7 +27,9 @@ from weft.control.jit import jit_p
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_dtype import abstractify
 from weft.core.sharding import UNSPECIFIED
-from weft.core.trace import Tracer, eval_trace, state, typeof
+from weft.core.trace import Tracer, eval_trace, is_tracing, state, typeof
+from weft.runtime.evaluate import native_hits, remember
+from weft.runtime.function import NativeFunction
 from weft.tree.functions import tree_flatten, tree_unflatten
 
 # Entries of one function's cache; a function called with more distinct types starts anew.
@@ -37,9 +39,10 @@ CACHE_LIMIT = 4096
 class Staged:
     """A staged call: program, hoisted tracers, parameters of the equation, tree of the result."""
 
-    __slots__ = ("closed", "hoisted", "params", "out_tree")
+    __slots__ = ("closed", "hoisted", "params", "out_tree", "tries")
 
     def __init__(self, closed: ClosedJaxpr, hoisted: Any, params: Any, out_tree: Any) -> None:
+        self.tries = 8  # to make native entries for it: more than the ways arguments are given
         self.closed = closed
         self.hoisted = hoisted
         self.params = params
@@ -63,7 +66,7 @@ def hoist_tracers(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
     return ClosedJaxpr(smaller, [closed.consts[i] for i in kept]), hoisted
 
 
-class JitFunction:
+class JitFunction(NativeFunction):
     """A function that is staged once for each type of its arguments."""
 
     def __init__(self, fun: Callable[..., Any], options: dict[str, Any]) -> None:
@@ -87,7 +90,7 @@ class JitFunction:
     # --- calling ----------------------------------------------------------------------------------
 
     @api_boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def _slow(self, *args: Any, **kwargs: Any) -> Any:
         if knobs.thread.disable_jit:
             return self._fun(*args, **kwargs)
         leaves, staged = self._stage(args, kwargs)
@@ -101,7 +104,21 @@ class JitFunction:
             raise
         if donates:
             _delete_donated(staged, leaves, outs)
+        elif staged.tries and not staged.hoisted and not is_tracing():
+            self._remember(staged, args, kwargs, leaves)
         return tree_unflatten(staged.out_tree, outs)
+
+    __call__ = _slow
+
+    def _remember(self, staged: Staged, args: Any, kwargs: Any, leaves: Any) -> None:
+        """Let native code answer calls like this one."""
+        static = set(normalize_positions(self._static_nums, len(args)))
+        positional = [(i in static, x) for i, x in enumerate(args)]
+        named = [(k, (k in self._static_names, kwargs[k])) for k in sorted(kwargs)]
+        dynamic, keywords, _ = self._split_static(args, kwargs)
+        tree = tree_flatten((dynamic, keywords))[1]
+        call = (positional, named)
+        staged.tries -= remember(self, call, tree, leaves, staged.closed, staged.out_tree)
 
     def _check_donated(self, staged: Staged, leaves: Any, args: Any, kwargs: Any) -> None:
         """Raise if an array that is donated is passed a second time."""
@@ -188,7 +205,7 @@ class JitFunction:
             report_trace(self._fun, key, names, time.perf_counter() - started)
         if not staged.hoisted:
             if len(self._cache) >= CACHE_LIMIT:
-                self._cache.clear()
+                self.clear_cache()
             self._cache[key] = staged
         return leaves, staged
 
@@ -260,13 +277,16 @@ class JitFunction:
     def clear_cache(self) -> None:
         """Forget everything staged so far."""
         self._cache.clear()
+        if hasattr(self, "_entries"):
+            del self._entries
 
     def _cache_size(self) -> int:
         return len(self._cache)
 
     def cache_info(self) -> dict[str, int]:
         """Hits, misses and entries of this function's cache."""
-        return {"hits": self._hits, "misses": self._misses, "entries": len(self._cache)}
+        hits = self._hits + native_hits(self)
+        return {"hits": hits, "misses": self._misses, "entries": len(self._cache)}
 
 
 def _with_static(fun: Callable[..., Any], count: int, static: Any) -> Callable[..., Any]:

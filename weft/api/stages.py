@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from weft.base import knobs
+from weft.base.lazy import Late
 from weft.base.traceback import api_boundary
 from weft.control.jit import jit_p
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_dtype import struct_of
 from weft.core.trace import typeof
 from weft.tree.functions import tree_flatten, tree_unflatten
+
+# loaded when somebody compiles ahead or asks what was compiled
+study = Late("weft.runtime.study")
 
 
 class ArgInfo:
@@ -103,12 +108,15 @@ class Lowered(_Stage):
         return self._staged.closed
 
     def cost_analysis(self) -> dict[str, float]:
-        """Counts of the program: equations, bytes of inputs and outputs."""
-        return _costs(self._staged.closed)
+        """Operations, and bytes of all operands and results: each equation on its own."""
+        return study.unfused_costs(self._staged.closed)
 
     def compile(self, compiler_options: Any = None, **_: Any) -> Compiled:
         """The program as an executable."""
-        return Compiled(self._fun, self._staged, self._args, self._in_tree)
+        compiled = Compiled(self._fun, self._staged, self._args, self._in_tree)
+        if knobs.thread.backend == "native":
+            compiled.runtime_executable()
+        return compiled
 
 
 class Compiled(_Stage):
@@ -142,35 +150,32 @@ class Compiled(_Stage):
     call = __call__
 
     def as_text(self) -> str:
-        """The executable as text."""
-        return self._staged.closed.pretty_print()
+        """The executable as text: its nodes over memory, then its kernels.
+
+        >>> import weft, weft.numpy as jnp
+        >>> print(weft.jit(lambda x: 2 * x).lower(jnp.ones(3)).compile().as_text())
+        program <lambda>(
+            arg0: f32[3]
+        ) arena 0 bytes:
+            k0(arg0, out0) over 3 by 3
+            return out0: f32[3]
+        <BLANKLINE>
+        kernel k0(
+            in b0: float32[3]
+            out b1: float32[3]
+        ) grid p0 < 3:
+            b1[p0] = mul(2.0, b0[p0])
+        """
+        return study.study(self._staged.closed).text()
 
     def cost_analysis(self) -> dict[str, float]:
-        """Counts of the program: equations, bytes of inputs and outputs."""
-        return _costs(self._staged.closed)
+        """Operations, and bytes that the kernels read and write."""
+        return study.study(self._staged.closed).costs()
 
     def memory_analysis(self) -> Any:
-        """Bytes of arguments and results."""
-        return MemoryStats(
-            sum(map(_bytes, self._staged.closed.in_avals)),
-            sum(map(_bytes, self._staged.closed.out_avals)),
-        )
+        """Bytes of arguments, results, memory in between and code."""
+        return study.study(self._staged.closed).memory()
 
     def runtime_executable(self) -> Any:
-        return self._staged.closed
-
-
-class MemoryStats(NamedTuple):
-    """Bytes that an executable reads and writes."""
-
-    argument_size_in_bytes: int
-    output_size_in_bytes: int
-
-
-def _bytes(aval: Any) -> int:
-    return aval.size * aval.dtype.itemsize if hasattr(aval, "dtype") else 0
-
-
-def _costs(closed: ClosedJaxpr) -> dict[str, float]:
-    moved = sum(map(_bytes, [*closed.in_avals, *closed.out_avals]))
-    return {"equations": float(len(closed.eqns)), "bytes accessed": float(moved)}
+        """What runs the program."""
+        return study.compile_program(self._staged.closed)

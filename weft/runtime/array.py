@@ -1,9 +1,9 @@
 """The concrete array: memory with a type, immutable, at a place.
 
 Its layout is fixed by ``__slots__`` and read off the slots' member descriptors by native code:
-``aval`` (interned), ``_pointer`` (address of the first element, None until asked for),
-``_owner`` (the object that keeps the memory alive), ``_view`` (a read-only NumPy view, None
-until asked for), ``_sharding`` (where it lives) and ``_committed``.
+``aval`` (interned), ``_owner`` (the object that holds the memory: a native block or a NumPy array;
+None once deleted), ``_view`` (a read-only NumPy view, None until asked for), ``_sharding`` (where
+it lives) and ``_committed``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ class ArrayImpl(Array):
 
     __slots__ = (
         "aval",
-        "_pointer",
         "_owner",
         "_view",
         "_sharding",
@@ -48,7 +47,6 @@ class ArrayImpl(Array):
     )
 
     aval: ShapedArray
-    _pointer: int | None
     _owner: Any
     _view: np.ndarray | None
     _sharding: Any
@@ -60,11 +58,22 @@ class ArrayImpl(Array):
     def _value(self) -> np.ndarray:
         """The values as a read-only NumPy array."""
         view = self._view
-        if view is None:
+        return self._make_view() if view is None else view
+
+    def _make_view(self) -> np.ndarray:
+        owner, aval = self._owner, self.aval
+        if owner is None:
             raise RuntimeError(
-                f"array has been deleted: {self.aval.str_short()} was donated to a computation or"
+                f"array has been deleted: {aval.str_short()} was donated to a computation or"
                 " freed with delete()"
             )
+        dtype = storage_dtype(aval.dtype)
+        if aval.size == 0:
+            view = np.empty(aval.shape, dtype)
+            view.flags.writeable = False
+        else:
+            view = np.frombuffer(owner, dtype).reshape(aval.shape)
+        self._view = view
         return view
 
     @api_boundary
@@ -84,9 +93,7 @@ class ArrayImpl(Array):
 
     def unsafe_buffer_pointer(self) -> int:
         """The address of the first element."""
-        if self._pointer is None:
-            self._pointer = self._value.__array_interface__["data"][0]
-        return self._pointer
+        return self._value.__array_interface__["data"][0]
 
     def __dlpack__(
         self,
@@ -107,11 +114,11 @@ class ArrayImpl(Array):
         return (1, 0)
 
     def is_deleted(self) -> bool:
-        return self._view is None and self._pointer is None
+        return self._owner is None
 
     def delete(self) -> None:
         """Give the memory back now; later uses of the array raise RuntimeError."""
-        self._view = self._owner = self._pointer = None
+        self._view = self._owner = None
 
     # --- conversion -------------------------------------------------------------------------------
 
@@ -307,7 +314,7 @@ def box(value: np.ndarray, aval: ShapedArray) -> ArrayImpl:
     x = _new(ArrayImpl)
     x.aval = aval
     x._view = x._owner = value
-    x._pointer = x._sharding = None
+    x._sharding = None
     x._committed = False
     return x
 

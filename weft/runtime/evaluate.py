@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from weft.base import errors, knobs, source
+from weft.base.lazy import Late
 from weft.core.avals import ShapedArray
 from weft.core.interpret import check_floats, run_primitive
 from weft.core.trace import state, typeof
 from weft.runtime.array import ArrayImpl, box
-from weft.runtime.native import compile_program
+
+# loaded with the compiler and LLVM's text, when the first program is compiled
+native = Late("weft.runtime.native")
 
 
 def to_numpy(x: Any, aval: Any) -> Any:
@@ -31,20 +34,73 @@ def evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     except Exception as error:
         errors.locate(error, state.source)
         raise
-    values = [to_numpy(x, a) for x, a in zip(args, avals, strict=True)]
+    if knobs.thread.backend == "native" and not _checks():
+        callee = primitive.callee(params)
+        if callee is not None:
+            return native.call_program(callee, args, avals)
+        if not state.axis_env and _worth(primitive, avals, out, params):
+            found = native.call_primitive(primitive, args, avals, params)
+            if found is not None:
+                return found if primitive.multiple_results else found[0]
+        if primitive.name == "while":
+            return _run_while(primitive, args, avals, params)
     foreign = any(type(x) is np.ndarray for x in args)
     with np.errstate(all="ignore"):
-        callee = primitive.callee(params) if knobs.thread.backend == "native" else None
-        if callee is None:
-            result = run_primitive(primitive, out, values, params)
-        else:
-            result = compile_program(callee)(values)
+        values = [to_numpy(x, a) for x, a in zip(args, avals, strict=True)]
+        result = run_primitive(primitive, out, values, params)
         if knobs.thread.debug_nans or knobs.thread.debug_infs:
             info = state.source or source.current()
             check_floats(primitive, out, values, params, result, info)
     if primitive.multiple_results:
         return [_boxed(v, a, foreign) for v, a in zip(result, out, strict=True)]
     return _boxed(result, out, foreign)
+
+
+def _run_while(primitive: Any, args: Any, avals: Any, params: dict[str, Any]) -> Any:
+    """A loop of unknown length: some rounds by the interpreter, the rest compiled."""
+    values = [to_numpy(x, a) for x, a in zip(args, avals, strict=True)]
+    effects = primitive.eqn_effects(avals, params)
+    rounds = _LONG // (1 + len(params["body_jaxpr"].eqns) + len(params["cond_jaxpr"].eqns))
+    with np.errstate(all="ignore"):
+        carry, done = primitive.some_rounds(values, params, None if effects else rounds)
+    out = params["body_jaxpr"].out_avals
+    boxed = [_boxed(v, a, True) for v, a in zip(carry, out, strict=True)]
+    if done:
+        return boxed
+    rest = [*args[: len(args) - len(boxed)], *boxed]
+    return native.call_once(primitive, rest, avals, params)
+
+
+# Elements of operands and results from which on a native program is worth making.
+_MANY = 1 << 15
+# Equations run by a loop from which on it is worth compiling.
+_LONG = 1 << 11
+
+
+def _worth(primitive: Any, avals: Any, out: Any, params: dict[str, Any]) -> bool:
+    """Whether a primitive on its own runs natively.
+
+    What is rounded in another way natively always does, so that results do not depend on sizes or
+    on ``jit``; the rest where it is large.
+    """
+    if primitive.name == "scan":
+        return params["length"] * len(params["jaxpr"].eqns) >= _LONG and not params["jaxpr"].effects
+    if primitive.effects or primitive.eqn_effects is not None:
+        return False
+    if primitive.costly:
+        return True
+    if primitive.form is None and primitive.lower is None and primitive.axis_names is not None:
+        return False
+    results = out if primitive.multiple_results else [out]
+    every = [*avals, *results]
+    if any(type(a) is not ShapedArray for a in every):
+        return False
+    return sum([a.size for a in every]) >= _MANY
+
+
+def _checks() -> bool:
+    """Whether every result is looked at, which only the interpreter does."""
+    return knobs.thread.debug_nans or knobs.thread.debug_infs
 
 
 def _boxed(value: Any, aval: Any, foreign: bool) -> Any:
@@ -54,3 +110,25 @@ def _boxed(value: Any, aval: Any, foreign: bool) -> Any:
     if foreign:
         value = value.copy()
     return box(value, aval)
+
+
+def remember(function: Any, call: Any, tree: Any, leaves: Any, closed: Any, out_tree: Any) -> bool:
+    """Let native code answer calls like this one; False if it is too early to say."""
+    if knobs.thread.backend == "native" and not _checks() and not state.axis_env:
+        return native.remember(function, call, tree, leaves, closed, out_tree)
+    return True
+
+
+def remember_operation(function: Any, closed: Any, given: Any) -> bool:
+    """Let native code answer an operation, if it is ready to.
+
+    ``given`` says what the arguments of the operation are.
+    """
+    if _checks() or state.axis_env:
+        return False
+    return native.remember_operation(function, closed, given)
+
+
+def native_hits(function: Any) -> int:
+    """How often native code has answered calls of a function."""
+    return native.hits(function) if hasattr(function, "_entries") else 0

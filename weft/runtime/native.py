@@ -1,123 +1,388 @@
-"""Native execution: a staged program as kernels and library calls over planned memory."""
+"""Native execution: a staged program compiled, its tables written, and called."""
 
 from __future__ import annotations
 
+import ctypes
+import os
+import threading
+from math import prod
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu import pool
+from weft.backends.cpu import library, walker
+from weft.backends.cpu.heroes.table import lower
+from weft.backends.cpu.loop_text import render_loop
 from weft.backends.cpu.loops import render
-from weft.backends.cpu.machine import compile_many, function, vector_bits
-from weft.compiler.fuse import Fusion, Step
-from weft.compiler.passes.collapse import collapse
-from weft.compiler.passes.cse import cse
-from weft.compiler.passes.inline import inline
-from weft.compiler.passes.prune import prune
-from weft.core.interpret import literal_value, run_primitive, storage_dtype
-from weft.core.jaxpr import ClosedJaxpr, Literal
+from weft.backends.cpu.machine import compile_many, origins
+from weft.base import knobs
+from weft.base.functional import lru
+from weft.base.lazy import Late
+from weft.compiler.passes.grid import chunk
+from weft.compiler.pipeline import schedule, simplify
+from weft.compiler.plan import Piece, Planner, Target, Unplannable
+from weft.compiler.watch import Watch
+from weft.core.interpret import run, run_primitive, storage_dtype
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.staging import stage
 from weft.kernel.kernel import Kernel
+from weft.kernel.program import For, Launch, Lowered, Program, Type, While
 from weft.kernel.spec import verify
-from weft.runtime.memory import empty
+from weft.runtime import caller
+from weft.runtime.array import ArrayImpl, box
+from weft.runtime.dispatch import Native, address, is_loading, native, supported, words_of
+from weft.runtime.entries import add, add_operation
+from weft.runtime.entries import hits as hits
+from weft.runtime.slowly import Walk
+
+# loaded when a knob asks what was compiled
+tell = Late("weft.runtime.tell")
+
+# Bytes that a program touches from which on Python's lock is given up while it runs.
+LONG_BYTES = 1 << 18
+
+# How often a program is walked by Python before it waits for the native walker.
+PATIENCE = 16
+
+_settling = threading.Lock()
 
 
-def lanes(kernel: Kernel) -> int:
-    """Vector lanes for a kernel: two registers of its widest type."""
-    widest = max(b.dtype.itemsize for b in kernel.buffers)
-    return max(1, 2 * vector_bits() // (8 * max(4, widest)))
+class Cpu(Target):
+    """This machine's processor."""
 
+    def __init__(self, watch: Watch | None = None) -> None:
+        self.watch = watch
 
-# Work that one chunk of a kernel's grid should at least be, in bytes read and written.
-CHUNK_BYTES = 1 << 16
+    def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        return simplify(closed, self.watch)
 
+    def kernel(self, kernel: Kernel) -> tuple[list[Piece], list[int]]:
+        parts, scratch = schedule(kernel, self.watch)
+        begin = perf_counter()
+        pieces = []
+        for part, buffers in parts:
+            verify(part)
+            extent = 1 if part.grid is None else part.grid[1]
+            pieces.append(Piece(render(part), part.name, extent, chunk(part), tuple(buffers)))
+        if self.watch is not None:
+            self.watch.current.parts = parts
+            self.watch.spent("render", perf_counter() - begin)
+        return pieces, [b.size * b.dtype.itemsize for b in scratch]
 
-class Launch:
-    """A compiled kernel with the way its grid is split: a rule of the kernel alone."""
+    def loop(self, node: Any, slots: Any, codes: Any, inside: int) -> Any:
+        made = render_loop(node, slots, codes, inside)
+        if self.watch is not None:
+            self.watch.current.loop = "nodes" if made is None else "one"
+        return made
 
-    def __init__(self, address: int, kernel: Kernel) -> None:
-        import ctypes
-
-        self.address = address
-        self.extent = 1 if kernel.grid is None else kernel.grid[1]
-        total = sum(b.size * b.dtype.itemsize for b in kernel.buffers)
-        each = max(1, total // max(1, self.extent))
-        vector = lanes(kernel)
-        chunk = -(-CHUNK_BYTES // each)
-        self.chunk = -(-chunk // vector) * vector if chunk > vector else chunk
-        self.pointers = ctypes.c_void_p * len(kernel.buffers)
-        self.alone = function(address) if self.chunk >= self.extent else None
-
-    def __call__(self, addresses: list[int]) -> None:
-        if self.alone is not None:
-            self.alone(addresses, 0, self.extent)
-        else:
-            pool.run(self.address, self.pointers(*addresses), 0, self.extent, self.chunk)
+    def hero(self, name: str, ins: list[Type], outs: list[Type], params: Any) -> Lowered | None:
+        begin = perf_counter()
+        lowered = lower(name, ins, outs, params)
+        if self.watch is not None:
+            self.watch.current.lowered = lowered
+            self.watch.spent("render", perf_counter() - begin)
+        return lowered
 
 
 class Executable:
-    """A program ready to run on NumPy arrays."""
+    """A program with its code loaded, called with the leaves of its arguments."""
+
+    def __init__(self, closed: ClosedJaxpr, watch: Watch | None = None) -> None:
+        if watch is None and (knobs.thread.debug or knobs.thread.dump):
+            watch = Watch(closed)
+        self.avals = closed.in_avals
+        self.out_avals = closed.out_avals
+        native(wait=False)  # it is made while the program is
+        begin = perf_counter()
+        self.plan = plan = Planner(Cpu(watch), watch).program(closed)
+        planned = perf_counter()
+        if watch is not None:
+            watch.origins = origins(plan.codes)
+        self.code = compile_many(plan.codes)
+        self.host = Hosts(plan, self.avals)
+        self.call: Any = None
+        self.asked = 0
+        self.slowly = Walk(plan, self.code, self.out_avals, self.host)
+        if watch is not None:
+            watch.spent("plan", planned - begin - sum(watch.seconds.values()))
+            watch.spent("LLVM", perf_counter() - planned)
+            tell.tell(watch, plan)
+
+    def __call__(self, args: Any) -> list[Any]:
+        """Results as arrays; arguments are arrays or NumPy arrays of the right types."""
+        if self.call is None and not self.settle():
+            return self.slowly(*args)
+        return self.call(*args)
+
+    def settle(self) -> bool:
+        """Write the tables for the native walker, if it is there by now."""
+        if self.call is None:
+            # who calls again and again is better off waiting than walking slowly
+            self.asked += 1
+            walks = native(wait=self.asked > PATIENCE)
+            if walks is None:
+                return False
+            with _settling:  # tables point at each other: there may be one set only
+                if self.call is None:
+                    self.table = self._tables(self.plan, walks)
+                    held = (self.table, self.kept, self.code, self.plan)
+                    self.call = walks.function("call_flat", held)
+        return True
+
+    # --- tables -----------------------------------------------------------------------------------
+
+    def _tables(self, plan: Program, walks: Native) -> np.ndarray:
+        encoded = walker.encode(plan.nodes, [int(a) for a in self.code])
+        nodes = words_of(encoded)
+        template = words_of([self._initial(plan, i) for i in range(len(plan.slots))])
+        temps = words_of([i for i, slot in enumerate(plan.slots) if slot.role == "temp"])
+        count = sum(slot.role == "temp" for slot in plan.slots)
+        results = words_of([w for i in range(len(plan.results)) for w in self._result(plan, i)])
+        begin = address(nodes)
+        values = {
+            caller.SHARED: address(walks.shared),
+            caller.SLOTS: len(plan.slots),
+            caller.TEMPLATE: address(template),
+            caller.TEMPS: address(temps),
+            caller.TEMP_COUNT: count,
+            caller.ARENA: plan.arena,
+            caller.NODES: begin,
+            caller.END: begin + 8 * len(encoded),
+            caller.WIDEST: _widest(plan.nodes),
+            caller.LONG: int(_work(plan.nodes, plan) >= LONG_BYTES),
+            caller.PARALLEL: int(_parallel(plan.nodes)),
+            caller.RESULTS: address(results),
+            caller.RESULT_COUNT: len(plan.results),
+            caller.HOSTS: id(self.host),
+            caller.ARGUMENTS: len(self.avals),
+        }
+        self.kept = [nodes, template, temps, results, self.host]
+        return words_of([values[word] for word in range(caller.PROGRAM_WORDS)])
+
+    def _initial(self, plan: Program, number: int) -> int:
+        slot = plan.slots[number]
+        if slot.role == "temp":
+            return plan.offsets[number]
+        if slot.role == "const":
+            return address(plan.constants[slot.what])
+        if slot.role == "library":
+            return library.address(slot.what)
+        return 0
+
+    def _result(self, plan: Program, number: int) -> list[int]:
+        kind, where = plan.results[number]
+        aval = self.out_avals[number]
+        size = prod(aval.shape) * storage_dtype(aval.dtype).itemsize
+        kinds = {
+            "slot": caller.FRESH,
+            "arg": caller.PASSED,
+            "const": caller.CONSTANT,
+            "same": caller.REPEATED,
+        }
+        owner = id(plan.constants[where]) if kind == "const" else 0
+        return [kinds[kind], where, size, id(aval), owner, 0]
+
+
+class Hosts:
+    """Equations that Python computes for a native program, and what it raises for it."""
+
+    def __init__(self, plan: Program, avals: Any) -> None:
+        self.plan = plan
+        self.avals = avals
+
+    def __call__(self, number: int, where: int) -> None:
+        if number == -1:
+            raise MemoryError(self._shortage())
+        if number == -2:
+            raise RuntimeError(
+                f"array has been deleted: {self.avals[where].str_short()} was donated to a"
+                " computation or freed with delete()"
+            )
+        eqn, ins, outs = self.plan.hosts[number]
+        env = (ctypes.c_size_t * len(self.plan.slots)).from_address(where)
+        values = [_at(env[i], x.aval) for i, x in zip(ins, eqn.invars, strict=True)]
+        if _is_callback(eqn):  # users' functions may keep what they are given
+            values = [v.copy() for v in values]
+        avals = [v.aval for v in eqn.outvars]
+        several = eqn.primitive.multiple_results
+        with np.errstate(all="ignore"):
+            found = run_primitive(eqn.primitive, avals if several else avals[0], values, eqn.params)
+        for i, aval, value in zip(outs, avals, found if several else [found], strict=True):
+            _at(env[i], aval)[...] = value
+
+    def _shortage(self) -> str:
+        plan = self.plan
+        biggest = sorted((s for s in plan.slots), key=lambda s: -s.size)[:3]
+        listed = ", ".join(f"{s.role} of {s.size:,} bytes" for s in biggest)
+        return f"a compiled function needs an arena of {plan.arena:,} bytes; its biggest: {listed}"
+
+
+def _is_callback(eqn: Any) -> bool:
+    return bool(eqn.effects) or "callback" in eqn.params
+
+
+def _at(where: int, aval: Any) -> np.ndarray:
+    """The memory of a value as a NumPy array."""
+    dtype = storage_dtype(aval.dtype)
+    size = prod(aval.shape) * dtype.itemsize
+    if size == 0:
+        return np.empty(aval.shape, dtype)
+    return np.frombuffer((ctypes.c_char * size).from_address(where), dtype).reshape(aval.shape)
+
+
+def _inner(node: Any) -> list[Any]:
+    """The regions inside a node."""
+    if isinstance(node, While):
+        return [node.condition, node.body]
+    if isinstance(node, For):
+        return [node.body]
+    return list(getattr(node, "regions", ()))
+
+
+def _widest(nodes: Any) -> int:
+    most = 0
+    for node in nodes:
+        if isinstance(node, Launch):
+            most = max(most, len(node.slots))
+        for region in _inner(node):
+            most = max(most, _widest(region))
+    return most
+
+
+def _parallel(nodes: Any) -> bool:
+    return any(
+        (isinstance(node, Launch) and node.extent > node.chunk)
+        or any(_parallel(region) for region in _inner(node))
+        for node in nodes
+    )
+
+
+def _work(nodes: Any, plan: Program) -> int:
+    """Bytes that nodes touch, roughly; a loop of unknown length counts as long."""
+    total = 0
+    for node in nodes:
+        if isinstance(node, Launch):
+            total += sum(plan.slots[s].size for s in node.slots)
+        elif isinstance(node, While):
+            total += LONG_BYTES
+        else:
+            times = node.trips if isinstance(node, For) else 1
+            total += times * sum(64 + _work(region, plan) for region in _inner(node))
+    return total
+
+
+class Interpreted:
+    """A program that has no native form, run by the references of its primitives."""
 
     def __init__(self, closed: ClosedJaxpr) -> None:
-        flat = prune(cse(inline(closed)))
-        self.jaxpr = flat.jaxpr
+        self.closed = closed
         self.consts = [
-            _numpy(c, v.aval) for c, v in zip(flat.consts, flat.jaxpr.constvars, strict=True)
-        ]
-        steps = Fusion(flat.jaxpr).plan()
-        self.steps = [s._replace(kernel=collapse(s.kernel)) if s.kernel else s for s in steps]
-        kernels = [s.kernel for s in self.steps if s.kernel is not None]
-        for kernel in kernels:
-            verify(kernel)
-        addresses = iter(compile_many([(render(k, lanes(k)), k.name) for k in kernels]))
-        self.calls = [
-            None if s.kernel is None else Launch(next(addresses), s.kernel) for s in self.steps
+            getattr(c, "_value", c) if hasattr(c, "_value") else np.asarray(c, v.aval.dtype)
+            for c, v in zip(closed.consts, closed.jaxpr.constvars, strict=True)
         ]
 
     def __call__(self, args: Any) -> list[Any]:
-        env: dict[Any, Any] = dict(zip(self.jaxpr.constvars, self.consts, strict=True))
-        env.update(zip(self.jaxpr.invars, args, strict=True))
-        for step, call in zip(self.steps, self.calls, strict=True):
-            if call is None:
-                self._library(step, env)
-            else:
-                self._launch(step, call, env)
-        return [literal_value(x) if type(x) is Literal else env[x] for x in self.jaxpr.outvars]
-
-    def _launch(self, step: Step, call: Any, env: dict[Any, Any]) -> None:
-        for v in step.writes:
-            env[v] = empty(v.aval.shape, v.aval.dtype)
-        arrays = [_contiguous(env, v) for v in step.buffers]
-        addresses = [a.__array_interface__["data"][0] for a in arrays]
-        call(addresses)
-
-    def _library(self, step: Step, env: dict[Any, Any]) -> None:
-        eqn = step.eqn
-        assert eqn is not None
-        values = [literal_value(x) if type(x) is Literal else env[x] for x in eqn.invars]
-        if eqn.primitive.multiple_results:
-            avals = [v.aval for v in eqn.outvars]
-            outs = run_primitive(eqn.primitive, avals, values, eqn.params)
-            env.update(zip(eqn.outvars, outs, strict=True))
-        else:
-            out = eqn.outvars[0]
-            env[out] = run_primitive(eqn.primitive, out.aval, values, eqn.params)
+        values = [x._value if type(x) is ArrayImpl else x for x in args]
+        outs = run(self.closed.jaxpr, self.consts, values)
+        # memory of the caller's own NumPy arrays, or a view of it, must not become an array's
+        foreign = any(type(x) is np.ndarray for x in args)
+        return [
+            box(v.copy() if foreign else v, a) if hasattr(a, "dtype") else v
+            for v, a in zip(outs, self.closed.out_avals, strict=True)
+        ]
 
 
-def _contiguous(env: dict[Any, Any], v: Any) -> Any:
-    value = env[v]
-    if not value.flags.c_contiguous:
-        value = env[v] = np.ascontiguousarray(value).reshape(value.shape)
-    return value
-
-
-def _numpy(c: Any, aval: Any) -> Any:
-    value = getattr(c, "_value", None)
-    return np.asarray(c, storage_dtype(aval.dtype)) if value is None else value
-
-
-def compile_program(closed: ClosedJaxpr) -> Executable:
+def compile_program(closed: ClosedJaxpr) -> Any:
     """The executable of a program, made once."""
     found = closed._memo.get("executable")
     if found is None:
-        found = closed._memo["executable"] = Executable(closed)
+        try:
+            found = Executable(closed) if supported() else Interpreted(closed)
+        except Unplannable:
+            found = Interpreted(closed)
+        closed._memo["executable"] = found
     return found
+
+
+def call_program(closed: ClosedJaxpr, args: Any, avals: Any) -> list[Any]:
+    """The results of a program on arrays, NumPy arrays and Python numbers."""
+    given = [
+        x if type(x) is ArrayImpl else _settled(x, a) for x, a in zip(args, avals, strict=True)
+    ]
+    return compile_program(closed)(given)
+
+
+@lru(4096)
+def _program_of(primitive: Any, avals: Any, params: Any, context: Any) -> ClosedJaxpr:
+    """A primitive as a program of one equation."""
+    several = primitive.multiple_results
+
+    def fun(*xs: Any) -> Any:
+        out = primitive.bind(*xs, **dict(params))
+        return out if several else [out]
+
+    return stage(fun, avals)
+
+
+def call_primitive(primitive: Any, args: Any, avals: Any, params: Any) -> list[Any] | None:
+    """The results of a primitive on its own, or None where it has no program."""
+    if primitive.name == "scan":
+        return call_once(primitive, args, avals, params)
+    try:
+        key = (primitive, tuple(avals), tuple(params.items()), knobs.context_key())
+        closed = _program_of(*key)
+    except TypeError:  # a parameter that cannot be a key
+        return None
+    return call_program(closed, args, avals)
+
+
+def call_once(primitive: Any, args: Any, avals: Any, params: Any) -> list[Any]:
+    """The results of a primitive that carries programs, compiled for this call."""
+    closed = stage(lambda *xs: primitive.bind(*xs, **params), avals)
+    return call_program(closed, args, avals)
+
+
+def _settled(x: Any, aval: Any) -> Any:
+    """A value as a contiguous NumPy array of its type; what is no array stays what it is."""
+    if not hasattr(aval, "dtype"):
+        return x
+    with np.errstate(all="ignore"):  # what is too large for the dtype becomes infinite
+        found = np.ascontiguousarray(x, storage_dtype(aval.dtype)).reshape(aval.shape)
+    return found if found.flags.aligned else found.copy()
+
+
+def _renew_lock() -> None:
+    """A forked child has nobody who would open the lock that a thread of its parent held."""
+    global _settling
+    # How often a program is walked by Python before it waits for the native walker.
+
+
+PATIENCE = 16
+
+_settling = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+def remember(function: Any, call: Any, tree: Any, leaves: Any, closed: Any, out_tree: Any) -> bool:
+    """Give a function an entry for calls like this one; False if it is too early for that."""
+    executable = compile_program(closed)
+    if type(executable) is Executable:
+        if not executable.settle():
+            return False
+        context = knobs.context_key()
+        add(function, context, call, tree, leaves, closed.in_avals, executable, out_tree)
+    return True
+
+
+def remember_operation(function: Any, closed: Any, given: Any) -> bool:
+    """Give an operation an entry for arguments like these; False if it is too early for that."""
+    if supported() and native(wait=False) is None and is_loading():
+        return False
+    executable = compile_program(closed)
+    if type(executable) is Executable and executable.settle():
+        add_operation(function, knobs.context_key(), given, closed.in_avals, executable)
+    return True

@@ -1,0 +1,93 @@
+"""``explain``: what the compiler made of a function, in the user's words."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+from weft.api.arguments import check_callable
+from weft.api.jit import JitFunction, jit
+from weft.base.traceback import api_boundary
+from weft.core.jaxpr import ClosedJaxpr, count_eqns
+from weft.runtime.study import Study
+
+
+class Explanation:
+    """What became of one function; as a string, its story.
+
+    Figures are attributes: ``equations``, ``kernels``, ``libraries``, ``own`` and ``python`` count
+    what came in and out, ``moved`` and ``unfused`` are bytes, ``arena`` too, ``seconds`` a
+    dictionary by stage, ``origins`` says where machine code came from, and ``steps`` has one entry
+    for each kernel or call (``kind``, ``name``, ``primitives``, ``lines``, ``read``, ``written``,
+    ``inner``).
+    """
+
+    def __init__(self, closed: ClosedJaxpr, name: str, traced: float) -> None:
+        self.name = name
+        self.equations = count_eqns(closed.jaxpr)
+        study = Study(closed)
+        story = study.story()
+        if story is None:
+            self.kernels = self.libraries = self.own = 0
+            self.python = self.equations
+            self.steps: list[Any] = []
+            costs = study.costs()
+            self.moved = self.unfused = costs["bytes accessed"]
+            self.arena = 0
+            self.seconds = {"trace": traced}
+            self.origins: dict[str, int] = {}
+            self._text = (
+                f"{name}: {self.equations} equations, run by the NumPy reference of each: the"
+                " backend is the interpreter, or values of the function are no arrays of numbers"
+            )
+            return
+        self.kernels, self.libraries, self.own = story.kernels, story.libraries, story.own
+        self.python, self.steps = story.python, story.steps
+        self.moved, self.unfused, self.arena = story.moved, story.unfused.moved, story.arena
+        story.seconds = self.seconds = {"trace": traced, **story.seconds}
+        self.origins = dict(story.origins)
+        self._text = str(story)
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"<explanation of {self.name}: {self.equations} equations, {self.kernels} kernels>"
+
+    def lines(self) -> list[str]:
+        """One line in all, and one for each kernel and call."""
+        return [self._text.partition("\n")[0], *_heads(self.steps)]
+
+
+def _heads(steps: list[Any]) -> list[str]:
+    return [line for told in steps for line in [told.head(), *_heads(told.inner)]]
+
+
+def explain(fun: Callable[..., Any], *, quiet: bool = False) -> Callable[..., Explanation]:
+    """A function that compiles ``fun`` for given arguments and prints what came of it.
+
+    Nothing is run. The result is the story as an object: its ``str`` is what was printed, or would
+    have been if ``quiet`` is true.
+
+    >>> import weft, weft.numpy as jnp
+    >>> told = weft.explain(lambda x: jnp.exp(x - x.max()))(jnp.ones(1000))
+    <lambda>: 3 equations → 2 kernels; ...
+    >>> told.kernels, told.moved < told.unfused
+    (2, True)
+    """
+    check_callable(fun)
+    jitted = fun if isinstance(fun, JitFunction) else jit(fun)
+
+    @functools.wraps(fun, updated=())
+    @api_boundary
+    def explain_of(*args: Any, **kwargs: Any) -> Explanation:
+        begin = time.perf_counter()
+        traced = jitted.trace(*args, **kwargs)
+        told = Explanation(traced.jaxpr, traced.fun_name, time.perf_counter() - begin)
+        if not quiet:
+            print(told)
+        return told
+
+    return explain_of

@@ -1,0 +1,334 @@
+"""Small loops as one native function: kernels inlined, values that go round in registers.
+
+The kernels of a loop's body become functions of one module, called from a loop around them; LLVM's
+optimiser inlines them and keeps memory that nothing else sees in registers. A function does so
+many rounds and returns, so that a long loop can be interrupted; it says by a flag whether there
+are more to do, and keeps the number of those done.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from weft.backends.cpu.machine import OPTIMISE
+from weft.kernel.program import Branch, Copy, For, Host, Launch, Point, Slot, Swap, While
+
+# Bytes that the body of a small loop may touch in memory of its own, and nodes it may have.
+BYTES, NODES = 4096, 64
+# Lines of text run between two looks at signals: some hundredths of a second.
+PATIENCE = 1 << 26
+
+_DEFINE = re.compile(r"define (?:internal )?void @(\w+)\(")
+
+
+class LoopText(NamedTuple):
+    """A loop's function, and the slots whose pointers it takes after progress and flag."""
+
+    text: str
+    externals: tuple[int, ...]
+
+
+def render_loop(
+    node: Any, slots: Sequence[Slot], codes: Sequence[tuple[str, str]], inside: int
+) -> LoopText | None:
+    """The function of a loop, or None where it is not small. Slots from ``inside`` on are its own.
+
+    Its buffers are: the number of rounds done (i64), the flag (i8), then the externals.
+    """
+    found = _Survey(slots, codes, inside)
+    if not found.small(node):
+        return None
+    return _Writer(slots, codes, inside, found).run(node)
+
+
+class _Survey:
+    """What a loop is made of."""
+
+    def __init__(
+        self, slots: Sequence[Slot], codes: Sequence[tuple[str, str]], inside: int
+    ) -> None:
+        self.slots = slots
+        self.codes = codes
+        self.inside = inside
+        self.used: dict[int, None] = {}
+        self.called: dict[int, None] = {}
+        self.nodes = 0
+        self.fits = True
+
+    def small(self, node: Any) -> bool:
+        self.visit([node])
+        own = sum(self.slots[s].size for s in self.used if self.slots[s].role in ("temp", "view"))
+        return self.fits and self.nodes <= NODES and own <= BYTES
+
+    def visit(self, nodes: Sequence[Any]) -> None:
+        for node in nodes:
+            self.nodes += 1
+            if isinstance(node, Launch):
+                self._launch(node)
+            elif isinstance(node, (Copy, Point, Swap)):
+                self.use(node[:2])
+            elif isinstance(node, Branch):
+                self.use([node.choice])
+                for region in node.regions:
+                    self.visit(region)
+            elif isinstance(node, While):
+                self.use([node.flag])
+                self.visit(node.condition)
+                self.visit(node.body)
+            elif isinstance(node, For):
+                for view, base, _ in node.slices:
+                    self.use([view, base])
+                self.visit(node.body)
+            else:
+                assert isinstance(node, Host)
+                self.fits = False
+
+    def use(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            self.used[slot] = None
+            self.fits &= self.slots[slot].role != "library"
+
+    def _launch(self, node: Launch) -> None:
+        self.use(node.slots)
+        self.called[node.code] = None
+        text, name = self.codes[node.code]
+        alone = _DEFINE.findall(text) == [name] and "\n@" not in f"\n{text}"
+        self.fits &= alone and node.extent <= node.chunk
+
+
+class _Writer:
+    """The text of a loop's function while it is written."""
+
+    def __init__(
+        self,
+        slots: Sequence[Slot],
+        codes: Sequence[tuple[str, str]],
+        inside: int,
+        found: _Survey,
+    ) -> None:
+        self.slots = slots
+        self.codes = codes
+        self.inside = inside
+        self.found = found
+        self.head: list[str] = []
+        self.lines: list[str] = []
+        self.declared: dict[str, None] = {}
+        self.count = 0
+
+    # --- text -------------------------------------------------------------------------------------
+
+    def emit(self, text: str) -> str:
+        self.count += 1
+        self.lines.append(f"  %t{self.count} = {text}")
+        return f"%t{self.count}"
+
+    def line(self, text: str) -> None:
+        self.lines.append(f"  {text}")
+
+    def label(self, stem: str) -> str:
+        self.count += 1
+        return f"{stem}{self.count}"
+
+    def pointer(self, slot: int) -> str:
+        return self.emit(f"load ptr, ptr %s{slot}")
+
+    def copy(self, target: str, source: str, size: int) -> None:
+        name = "@llvm.memcpy.inline.p0.p0.i64"
+        self.declared[f"declare void {name}(ptr, ptr, i64, i1)"] = None
+        self.line(f"call void {name}(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+
+    # --- the function -----------------------------------------------------------------------------
+
+    def run(self, node: Any) -> LoopText:
+        body = node.body
+        pairs = [(s.first, s.second) for s in body if isinstance(s, Swap)]
+        carried = {slot for pair in pairs for slot in pair}
+        views = {view for view, _, _ in node.slices} if isinstance(node, For) else set()
+        externals = self._memory(carried, views)
+        self._kernels()
+        for now, after in pairs:
+            size = self.slots[now].size
+            self.copy(self.pointer(now), f"%x{now}", size)
+            self.copy(self.pointer(after), self.pointer(now), size)
+        done = self.emit("load i64, ptr %p0")
+        rounds = max(16, PATIENCE // max(1, self._length()))
+        limit = self.emit(f"add i64 {done}, {rounds}")
+        if isinstance(node, For):
+            finished = self._for(node, done, limit)
+        else:
+            finished = self._while(node, done, limit)
+        more = self.emit(f"xor i1 {finished}, true")
+        self.line(f"store i8 {self.emit(f'zext i1 {more} to i8')}, ptr %p1")
+        odd = isinstance(node, For) and node.trips % 2 == 1
+        for now, after in pairs:
+            target = f"%x{now}"
+            if odd:  # where the last of so many swaps would have left it
+                target = self.emit(f"select i1 {finished}, ptr %x{after}, ptr %x{now}")
+            self.copy(target, self.pointer(now), self.slots[now].size)
+        head = ["define void @loop(ptr noalias %buffers, i64 %start, i64 %stop) nounwind {"]
+        text = [*self.declared, *self.functions, *head, "entry:", *self.head, *self.lines]
+        return LoopText(OPTIMISE + "\n".join([*text, "  ret void", "}", ""]), externals)
+
+    def _memory(self, carried: set[int], views: set[int]) -> tuple[int, ...]:
+        """Pointers of all slots: of memory outside, or of memory of the function's own."""
+        externals: list[int] = []
+        for i in (0, 1):
+            self.head.append(f"  %q{i} = getelementptr ptr, ptr %buffers, i64 {i}")
+            self.head.append(f"  %p{i} = load ptr, ptr %q{i}")
+        for slot in self.found.used:
+            size, role = self.slots[slot].size, self.slots[slot].role
+            self.head.append(f"  %s{slot} = alloca ptr")
+            own = slot in carried or (role == "temp" and slot >= self.inside)
+            if slot in carried or not (own or (role == "view" and slot >= self.inside)):
+                if slot in views:
+                    continue
+                number = 2 + len(externals)
+                externals.append(slot)
+                self.head.append(f"  %g{slot} = getelementptr ptr, ptr %buffers, i64 {number}")
+                self.head.append(f"  %x{slot} = load ptr, ptr %g{slot}")
+                if not own:
+                    self.head.append(f"  store ptr %x{slot}, ptr %s{slot}")
+            if own:
+                self.head.append(f"  %m{slot} = alloca [{max(size, 1)} x i8], align 64")
+                self.head.append(f"  store ptr %m{slot}, ptr %s{slot}")
+        return tuple(externals)
+
+    def _kernels(self) -> None:
+        self.functions: list[str] = []
+        for code in self.found.called:
+            text, name = self.codes[code]
+            lines = text.split("\n")
+            for line in lines:
+                if line.startswith("declare "):
+                    self.declared[line] = None
+            body = "\n".join(x for x in lines if not x.startswith(("declare ", "attributes ", ";")))
+            body = body.replace(f"define void @{name}(", f"define internal void @f{code}(")
+            self.functions.append(body.replace(") #0 {", ") alwaysinline nounwind {"))
+
+    def _length(self) -> int:
+        return sum(text.count("\n") for text in self.functions)
+
+    def _for(self, node: For, done: str, limit: str) -> str:
+        """Rounds from those done to the limit or the end; whether the end is reached."""
+        less = self.emit(f"icmp slt i64 {limit}, {node.trips}")
+        stop = self.emit(f"select i1 {less}, i64 {limit}, i64 {node.trips}")
+        self._rounds(node, done, stop)
+        self.line(f"store i64 {stop}, ptr %p0")
+        return self.emit(f"icmp eq i64 {stop}, {node.trips}")
+
+    def _rounds(self, node: For, start: str, stop: str) -> None:
+        self.count += 1
+        counter = f"%c{self.count}"
+        head, body, end = self.label("head"), self.label("body"), self.label("end")
+        self.head.append(f"  {counter} = alloca i64")
+        self.line(f"store i64 {start}, ptr {counter}")
+        self.line(f"br label %{head}")
+        self.lines.append(f"{head}:")
+        now = self.emit(f"load i64, ptr {counter}")
+        more = self.emit(f"icmp slt i64 {now}, {stop}")
+        self.line(f"br i1 {more}, label %{body}, label %{end}")
+        self.lines.append(f"{body}:")
+        at = now if not node.reverse else self.emit(f"sub i64 {node.trips - 1}, {now}")
+        for view, base, stride in node.slices:
+            offset = self.emit(f"mul i64 {at}, {stride}")
+            place = self.emit(f"getelementptr i8, ptr {self.pointer(base)}, i64 {offset}")
+            self.line(f"store ptr {place}, ptr %s{view}")
+        self.nodes(node.body)
+        self.line(f"store i64 {self.emit(f'add i64 {now}, 1')}, ptr {counter}")
+        self.line(f"br label %{head}")
+        self.lines.append(f"{end}:")
+
+    def _while(self, node: While, done: str, limit: str) -> str:
+        """Rounds while the condition holds, up to the limit; whether it has ceased to hold."""
+        self.count += 1
+        counter, over = f"%c{self.count}", f"%o{self.count}"
+        self.head += [f"  {counter} = alloca i64", f"  {over} = alloca i1"]
+        self.line(f"store i64 {done}, ptr {counter}")
+        head, body, end = self.label("head"), self.label("body"), self.label("end")
+        check = self.label("check")
+        self.line(f"store i1 false, ptr {over}")
+        self.line(f"br label %{head}")
+        self.lines.append(f"{head}:")
+        now = self.emit(f"load i64, ptr {counter}")
+        self.line(f"store i64 {self.emit(f'add i64 {now}, 1')}, ptr {counter}")
+        more = self.emit(f"icmp slt i64 {now}, {limit}")
+        self.line(f"br i1 {more}, label %{check}, label %{end}")
+        self.lines.append(f"{check}:")
+        holds = self._holds(node)
+        self.line(f"store i1 {self.emit(f'xor i1 {holds}, true')}, ptr {over}")
+        self.line(f"br i1 {holds}, label %{body}, label %{end}")
+        self.lines.append(f"{body}:")
+        self.nodes(node.body)
+        self.line(f"br label %{head}")
+        self.lines.append(f"{end}:")
+        return self.emit(f"load i1, ptr {over}")
+
+    def _holds(self, node: While) -> str:
+        self.nodes(node.condition)
+        flag = self.emit(f"load i8, ptr {self.pointer(node.flag)}")
+        return self.emit(f"icmp ne i8 {flag}, 0")
+
+    # --- nodes ------------------------------------------------------------------------------------
+
+    def nodes(self, nodes: Sequence[Any]) -> None:
+        for node in nodes:
+            if isinstance(node, Launch):
+                self._call(node)
+            elif isinstance(node, Copy):
+                self.copy(self.pointer(node.target), self.pointer(node.source), node.size)
+            elif isinstance(node, Point):
+                self.line(f"store ptr {self.pointer(node.base)}, ptr %s{node.view}")
+            elif isinstance(node, Swap):
+                # the values change places, not the pointers: so they can stay in registers
+                size = self.slots[node.first].size
+                self.copy(self.pointer(node.first), self.pointer(node.second), size)
+            elif isinstance(node, Branch):
+                self._branch(node)
+            elif isinstance(node, For):
+                self._rounds(node, "0", str(node.trips))
+                if node.trips % 2 == 1:
+                    for s in node.body:
+                        if isinstance(s, Swap):
+                            size = self.slots[s.first].size
+                            self.copy(self.pointer(s.second), self.pointer(s.first), size)
+            else:
+                self._inner_while(node)
+
+    def _call(self, node: Launch) -> None:
+        self.count += 1
+        row = f"%r{self.count}"
+        self.head.append(f"  {row} = alloca [{max(1, len(node.slots))} x ptr]")
+        for i, slot in enumerate(node.slots):
+            place = self.emit(f"getelementptr ptr, ptr {row}, i64 {i}")
+            self.line(f"store ptr {self.pointer(slot)}, ptr {place}")
+        self.line(f"call void @f{node.code}(ptr {row}, i64 0, i64 {node.extent})")
+
+    def _branch(self, node: Branch) -> None:
+        kind = {1: "i8", 4: "i32", 8: "i64"}[node.size]
+        index = self.emit(f"load {kind}, ptr {self.pointer(node.choice)}")
+        if kind != "i64":
+            index = self.emit(f"{'zext' if kind == 'i8' else 'sext'} {kind} {index} to i64")
+        last = len(node.regions) - 1
+        end = self.label("end")
+        labels = [self.label("case") for _ in node.regions]
+        low = self.emit(f"icmp slt i64 {index}, 0")
+        index = self.emit(f"select i1 {low}, i64 0, i64 {index}")
+        cases = " ".join(f"i64 {i}, label %{name}" for i, name in enumerate(labels[:last]))
+        self.line(f"switch i64 {index}, label %{labels[last]} [ {cases} ]")
+        for name, region in zip(labels, node.regions, strict=True):
+            self.lines.append(f"{name}:")
+            self.nodes(region)
+            self.line(f"br label %{end}")
+        self.lines.append(f"{end}:")
+
+    def _inner_while(self, node: While) -> None:
+        head, body, end = self.label("head"), self.label("body"), self.label("end")
+        self.line(f"br label %{head}")
+        self.lines.append(f"{head}:")
+        self.line(f"br i1 {self._holds(node)}, label %{body}, label %{end}")
+        self.lines.append(f"{body}:")
+        self.nodes(node.body)
+        self.line(f"br label %{head}")
+        self.lines.append(f"{end}:")

@@ -1,0 +1,1 @@
+"""What can be said of programs, kernels and plans without changing them."""

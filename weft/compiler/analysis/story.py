@@ -1,0 +1,321 @@
+"""The story of one compilation in the user's words: which equations became which kernels, what
+they read and write, and why what is stored in between is stored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import prod
+from typing import Any
+
+from weft.base import source
+from weft.compiler.analysis.cost import cost, kernel_bytes, size_of
+from weft.compiler.analysis.text import all_seen, codes_of, counted, function_names, name_of
+from weft.compiler.passes.rewrite import peel
+from weft.compiler.pull import Domain, reduces
+from weft.compiler.watch import Seen, Watch
+from weft.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Literal, count_eqns
+from weft.kernel.kernel import Loop
+from weft.kernel.program import Launch, Program
+
+# Names and lines that are listed before "and more".
+_NAMES, _LINES = 8, 3
+# Equations with regions of their own, by the kind of step they are.
+_CONTROL = {"scan": "loop", "while": "loop", "cond": "branch", "remat2": "again"}
+# Bytes of a row that stay in the caches from pass to pass.
+_NEAR = 1 << 18
+
+
+def size_text(n: float) -> str:
+    """A number of bytes.
+
+    >>> size_text(12), size_text(4096), size_text(3e9)
+    ('12 B', '4.1 kB', '3 GB')
+    """
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n >= factor:
+            return f"{n / factor:.3g} {unit}" if n < 999.5 * factor else f"{n / factor:.0f} {unit}"
+    return f"{n:.0f} B"
+
+
+class Told:
+    """One step of a plan, told: its kind, what it does, and the details below.
+
+    Kinds: ``kernel``, ``library`` (a function of BLAS or LAPACK, in our tiles), ``own`` (an
+    algorithm with code of its own), ``python`` (the NumPy reference), ``loop``, ``branch`` and
+    ``again`` (what a checkpoint computes a second time).
+    """
+
+    __slots__ = ("kind", "name", "primitives", "lines", "details", "read", "written", "inner",
+                 "times")  # fmt: skip
+
+    def __init__(self, kind: str, name: str, eqns: list[JaxprEqn]) -> None:
+        self.kind = kind
+        self.name = name
+        self.primitives = _primitives(eqns)
+        self.lines = list(dict.fromkeys(source.summarize(e.source_info) for e in eqns))
+        self.details: list[str] = []
+        self.read = self.written = 0
+        self.inner: list[Told] = []
+        self.times = 1
+
+    @property
+    def moved(self) -> float:
+        """Bytes read and written, those of loops for all iterations that are known of."""
+        return self.read + self.written + self.times * sum(t.moved for t in self.inner)
+
+    def head(self) -> str:
+        """One line."""
+        known = [line for line in self.lines if line != "<unknown>"]
+        where = f"  [{_listed(known, _LINES, ', ')}]" if known else ""
+        return f"{self.name}: {_listed(self.primitives, _NAMES, ', ')}{where}"
+
+    def text(self, depth: int = 1) -> list[str]:
+        """The lines of this step and of those inside it."""
+        pad = "  " * depth
+        lines = [pad + self.head(), *(f"{pad}    {detail}" for detail in self.details)]
+        return lines + [line for t in self.inner for line in t.text(depth + 2)]
+
+
+def _primitives(eqns: list[JaxprEqn]) -> list[str]:
+    """The primitives of equations; those that only move data last."""
+    counts = Counter(eqn.primitive.name for eqn in eqns)
+    ordered = sorted(eqns, key=lambda eqn: eqn.primitive.form not in ("map", "reduce", None))
+    names = dict.fromkeys(eqn.primitive.name for eqn in ordered)
+    return [name if counts[name] == 1 else f"{name} ×{counts[name]}" for name in names]
+
+
+def _listed(names: list[str], most: int, between: str) -> str:
+    more = len(names) - most
+    return between.join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+class Story:
+    """All that is told of one function; as a string, for people."""
+
+    def __init__(self, watch: Watch, program: Program) -> None:
+        closed = watch.closed
+        self.name = name_of(closed)
+        self.equations = count_eqns(closed.jaxpr)
+        self.simplified = next(
+            (count_eqns(p.made.jaxpr) for p in watch.passes if p.name == "prune"), self.equations
+        )
+        self.unfused = cost(closed.jaxpr)
+        self.functions = function_names(program, watch)
+        self.steps = [self._told(seen) for seen in watch.steps]
+        self.moved = sum(t.moved for t in self.steps)
+        self.arena = program.arena
+        self.temporaries = sum(s.size for s in program.slots if s.role == "temp")
+        self.seconds = dict(watch.seconds)
+        self.origins = Counter(watch.origins)
+        kinds = Counter(t.kind for t in self._all(self.steps))
+        self.kernels = sum(len(seen.parts) for seen in all_seen(watch.steps))
+        self.libraries, self.own, self.python = (kinds[k] for k in ("library", "own", "python"))
+
+    def _all(self, steps: list[Told]) -> list[Told]:
+        return [t for told in steps for t in [told, *self._all(told.inner)]]
+
+    # --- sentences --------------------------------------------------------------------------------
+
+    def summary(self) -> str:
+        """One line: equations in, what came out, and how long it took."""
+        kinds = {
+            "kernel": self.kernels,
+            "library call": self.libraries,
+            "own routine": self.own,
+            "call of Python": self.python,
+        }
+        parts = [counted(n, word) for word, n in kinds.items() if n] or ["nothing to run"]
+        total = 1e3 * sum(self.seconds.values())
+        return (
+            f"{self.name}: {counted(self.equations, 'equation')} → {', '.join(parts)};"
+            f" compiled in {total:.1f} ms"
+        )
+
+    def totals(self) -> list[str]:
+        """Memory and time."""
+        ratio = self.unfused.moved / self.moved if self.moved else 1.0
+        stages = ", ".join(f"{k} {1e3 * v:.1f}" for k, v in self.seconds.items())
+        origins = ", ".join(f"{n} from {k}" for k, n in sorted(self.origins.items()))
+        moved, alone = size_text(self.moved), size_text(self.unfused.moved)
+        return [
+            f"moves {moved}; equation by equation it would be {alone} ({ratio:.1f}×)",
+            f"arena {size_text(self.arena)} for {size_text(self.temporaries)} of values in between",
+            f"milliseconds: {stages}",
+            f"code of {counted(sum(self.origins.values()), 'function')}: {origins or 'none'}",
+        ]
+
+    def __str__(self) -> str:
+        lines = [self.summary()]
+        if self.simplified != self.equations:
+            lines.append(f"  simplified to {counted(self.simplified, 'equation')}")
+        lines += [line for told in self.steps for line in told.text()]
+        return "\n".join(lines + [f"  {line}" for line in self.totals()])
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def _told(self, seen: Seen) -> Told:
+        if seen.step.kernel is not None:
+            return self._kernel(seen)
+        eqn = seen.step.eqn
+        assert eqn is not None
+        if eqn.primitive.name in _CONTROL:
+            return self._control(seen, eqn)
+        tasks = [] if seen.lowered is None else seen.lowered.tasks
+        libraries = [str(p.what) for t in tasks for p in t.places if p.kind == "library"]
+        kind = "python" if seen.lowered is None else "library" if libraries else "own"
+        told = Told(kind, kind if kind != "own" else "own routine", [eqn])
+        told.read = sum(size_of(x.aval) for x in eqn.invars)
+        told.written = sum(size_of(v.aval) for v in eqn.outvars)
+        ins, outs = (
+            ", ".join(x.aval.str_short(True) for x in xs) for xs in (eqn.invars, eqn.outvars)
+        )
+        told.details.append(f"{ins} → {outs}; moves {size_text(told.moved)}")
+        names = list(dict.fromkeys(t.name for t in tasks))
+        if kind == "python":
+            reason = "it has effects" if eqn.effects else "no native form covers it"
+            told.details.append(f"by its NumPy reference in Python: {reason}")
+        elif kind == "library":
+            called = ", ".join(dict.fromkeys(libraries))
+            told.details.append(f"calls {called} on one thread, in {_shares(seen)} ({names[-1]})")
+        else:
+            told.details.append(f"in {_shares(seen)}: {', '.join(names)}")
+        told.details += _stored(seen, [v for v in eqn.outvars if type(v) is not DropVar])
+        return told
+
+    def _kernel(self, seen: Seen) -> Told:
+        kernel = seen.step.kernel
+        assert kernel is not None
+        eqns, roots = _computed(seen)
+        name = " ".join(dict.fromkeys(self.functions[c] for c in codes_of(seen.nodes)))
+        told = Told("kernel", name or "kernel", eqns)
+        told.read, told.written = kernel_bytes(kernel)
+        outs = ", ".join(v.aval.str_short(True) for v in roots[:_NAMES])
+        more = f" and {len(roots) - _NAMES} more" if len(roots) > _NAMES else ""
+        told.details.append(
+            f"→ {outs}{more}; reads {size_text(told.read)}, writes {size_text(told.written)}"
+        )
+        told.details.append(f"{_shape(seen, roots)}; {_shares(seen)}")
+        told.details += _stored(seen, roots)
+        return told
+
+    def _control(self, seen: Seen, eqn: JaxprEqn) -> Told:
+        kind = _CONTROL[eqn.primitive.name]
+        told = Told(kind, kind, [eqn])
+        told.inner = [self._told(s) for s in seen.inner]
+        if kind == "branch":
+            told.details.append(f"one of {len(eqn.params['branches'])} regions")
+            return told
+        if kind == "again":
+            told.details.append("computed again rather than kept, as checkpoint asks")
+            return told
+        if eqn.primitive.name == "scan":
+            told.times = eqn.params["length"]
+            times = counted(told.times, "time")
+        else:
+            times = "as long as its condition holds (counted once here)"
+        how = "all in one native function" if seen.loop == "one" else "its kernels as nodes"
+        told.details.append(f"{times}, {how}")
+        return told
+
+
+def _computed(seen: Seen) -> tuple[list[JaxprEqn], list[Any]]:
+    """The equations that a kernel computes, in order, and the variables that it writes."""
+    step, fusion = seen.step, seen.fusion
+    assert step.kernel is not None
+    roles = [b.role for b in step.kernel.buffers]
+    roots = [v for v, role in zip(step.buffers, roles, strict=False) if role == "out"]
+    read = {v for v, role in zip(step.buffers, roles, strict=False) if role != "out"}
+    found: set[int] = set()
+    stack = list(roots)
+    while stack:
+        eqn = fusion.producer.get(stack.pop())
+        if eqn is None or id(eqn) in found or id(eqn) not in fusion.fusible:
+            continue
+        found.add(id(eqn))
+        stack += [x for x in eqn.invars if type(x) is not Literal and x not in read]
+    return [eqn for eqn in fusion.jaxpr.eqns if id(eqn) in found], roots
+
+
+def _shape(seen: Seen, roots: list[Any]) -> str:
+    """What a kernel runs over."""
+    kernel, fusion = seen.step.kernel, seen.fusion
+    assert kernel is not None
+    updates = any(fusion.producer[v].primitive.form == "update" for v in roots)
+    domains = [] if updates else [fusion.domain(v) for v in roots]
+    domain = next((d for d in domains if d.columns), domains[0] if domains else Domain(()))
+    if not domain.columns:
+        return counted(prod(roots[0].aval.shape), "element")
+    rows, columns = prod(domain.rows), prod(domain.columns)
+    if not rows or not columns:
+        return "nothing to run over"
+    passes = max(1, sum(isinstance(s, Loop) for s in peel(kernel).body))
+    if not domain.rows:
+        return f"{counted(columns, 'element')} to one, in {counted(passes, 'pass')}"
+    way = "" if domain.trailing else " (across memory)"
+    text = f"{counted(rows, 'row')} of {columns}{way}, {counted(passes, 'pass')} over each"
+    kept = sum(b.size * b.dtype.itemsize for b in kernel.buffers if b.role == "row")
+    widest = max((b.dtype.itemsize for b in kernel.buffers), default=1)
+    if passes > 1 and columns * widest <= _NEAR:
+        text += ", one over memory"
+    return text + (f", {size_text(kept)} of it kept on the stack" if kept else "")
+
+
+def _shares(seen: Seen) -> str:
+    """How many pieces threads may take."""
+    launches = [node for node in seen.nodes if isinstance(node, Launch)]
+    most = max((-(-node.extent // max(node.chunk, 1)) for node in launches), default=1)
+    pieces = "one piece" if most <= 1 else f"{most} pieces that threads share"
+    return pieces if len(launches) <= 1 else f"{len(launches)} launches, up to {pieces}"
+
+
+def _stored(seen: Seen, variables: list[Any]) -> list[str]:
+    """Why values in between are in memory at all; results of the function need no reason."""
+    reasons: dict[str, list[str]] = {}
+    for v in variables:
+        reason = _why_stored(seen.fusion, v)
+        if reason:
+            reasons.setdefault(reason, []).append(v.aval.str_short(True))
+    return [
+        f"stores {_listed(list(dict.fromkeys(names)), 3, ', ')}: {reason}"
+        for reason, names in reasons.items()
+    ]
+
+
+def _why_stored(fusion: Any, v: Any) -> str:
+    if v in fusion.results:
+        return ""
+    outside = [eqn for eqn in fusion.users.get(v, ()) if id(eqn) not in fusion.fusible]
+    if outside:
+        names = list(dict.fromkeys(eqn.primitive.name for eqn in outside))
+        return f"{', '.join(names)} reads it from memory"
+    eqn = fusion.producer[v]
+    if id(eqn) not in fusion.fusible:
+        return "kernels begin where operations with algorithms of their own end"
+    if eqn.primitive.form == "update":
+        return "an update is made in place, after what it updates is there"
+    if v in fusion.shared:
+        return "several kernels need it, and to compute it again costs more"
+    if reduces(eqn):
+        return "what uses it needs the whole reduction first"
+    return "the kernel would grow too large, or compute it at too many places"
+
+
+def costs(watch: Watch, program: Program) -> dict[str, float]:
+    """Operations and bytes of a plan, under the names that XLA has for them."""
+    found = unfused_costs(watch.memo(watch.closed)["simple"])
+    found["bytes accessed"] = float(Story(watch, program).moved)
+    return found
+
+
+def unfused_costs(closed: ClosedJaxpr) -> dict[str, float]:
+    """The same of a program whose equations run one by one."""
+    total = cost(closed.jaxpr)
+    found = {
+        "flops": total.flops,
+        "transcendentals": total.transcendentals,
+        "bytes accessed": total.moved,
+    }
+    for i, aval in enumerate(closed.in_avals):
+        found[f"bytes accessed{i}{{}}"] = float(size_of(aval))
+    found["bytes accessedout{}"] = float(sum(map(size_of, closed.out_avals)))
+    return found

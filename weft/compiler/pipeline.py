@@ -1,0 +1,125 @@
+"""The pipeline: every pass between a staged function and its kernels, in one list.
+
+Passes on programs take and give a ClosedJaxpr, passes on kernels the parts that a kernel is made
+of; fusion leads from the ones to the others. What follows (the plan of nodes and memory, LLVM) is
+not a pass: compiler/plan.py and the backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from weft.base import knobs
+from weft.compiler.fuse import Fusion, Step
+from weft.compiler.passes.collapse import collapse
+from weft.compiler.passes.contract import contract
+from weft.compiler.passes.cse import cse
+from weft.compiler.passes.grid import grid
+from weft.compiler.passes.inline import inline
+from weft.compiler.passes.prune import prune
+from weft.compiler.passes.split import Part, Parts, split
+from weft.compiler.passes.tile import tile
+from weft.compiler.watch import Watch
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr
+from weft.core.verify import check_jaxpr
+from weft.kernel.kernel import Kernel
+from weft.kernel.spec import verify
+
+
+class Pass(NamedTuple):
+    """A step of the pipeline: its name, what it works on, and the function that does it."""
+
+    name: str
+    on: str  # "program" or "kernel"; "fusion" is what makes kernels of a program
+    run: Callable[[Any], Any]
+
+
+def _fuse(jaxpr: Jaxpr) -> tuple[Fusion, list[Step]]:
+    fusion = Fusion(jaxpr)
+    return fusion, fusion.plan()
+
+
+def _each(run: Callable[[Kernel], Kernel]) -> Callable[[Parts], Parts]:
+    """A pass on kernels as one on all the parts of a kernel."""
+
+    def run_all(parts: Parts) -> Parts:
+        return Parts([Part(run(p.kernel), p.buffers) for p in parts.parts], parts.scratch)
+
+    return run_all
+
+
+def _split(parts: Parts) -> Parts:
+    return split(parts.parts[0].kernel)
+
+
+PIPELINE = (
+    Pass("inline", "program", inline),
+    Pass("cse", "program", cse),
+    Pass("contract", "program", contract),
+    Pass("prune", "program", prune),
+    Pass("fuse", "fusion", _fuse),
+    Pass("collapse", "kernel", _each(collapse)),
+    Pass("split", "kernel", _split),
+    Pass("collapse", "kernel", _each(collapse)),
+    Pass("tile", "kernel", _each(tile)),
+    Pass("grid", "kernel", _each(grid)),
+)
+
+_PROGRAM = [p for p in PIPELINE if p.on == "program"]
+_KERNEL = [p for p in PIPELINE if p.on == "kernel"]
+(_FUSION,) = (p for p in PIPELINE if p.on == "fusion")
+
+
+def simplify(closed: ClosedJaxpr, watch: Watch | None = None) -> ClosedJaxpr:
+    """A program without calls and without what is computed twice or for nothing; made once."""
+    memo = closed._memo if watch is None else watch.memo(closed)
+    found = memo.get("simple")
+    if found is None:
+        found = closed
+        for step in _PROGRAM:
+            found = _run(step, found, watch)
+        memo["simple"] = found
+        (found._memo if watch is None else watch.memo(found))["simple"] = found
+    return found
+
+
+def fuse(jaxpr: Jaxpr, watch: Watch | None = None) -> tuple[Fusion, list[Step]]:
+    """The steps of a flat program: kernels, and equations that are left to libraries."""
+    return _run(_FUSION, jaxpr, watch)
+
+
+def schedule(kernel: Kernel, watch: Watch | None = None) -> Parts:
+    """Kernels that are run in order instead of one, and the scratch memory they share."""
+    parts = Parts([Part(kernel, [])], [])
+    for step in _KERNEL:
+        parts = _run(step, parts, watch)
+    return parts
+
+
+def _run(step: Pass, given: Any, watch: Watch | None) -> Any:
+    if watch is None:
+        made = step.run(given)
+    else:
+        begin = perf_counter()
+        made = step.run(given)
+        watch.passed(step.name, step.on, made, perf_counter() - begin)
+    if knobs.thread.verify:
+        _verify(step, made)
+    return made
+
+
+def _verify(step: Pass, made: Any) -> None:
+    """Check what a pass has made; an error names the pass."""
+    try:
+        if step.on == "program":
+            check_jaxpr(made)
+        elif knobs.thread.verify > 1:
+            kernels = [s.kernel for s in made[1] if s.kernel] if step.on == "fusion" else []
+            kernels += [p.kernel for p in made.parts] if step.on == "kernel" else []
+            for kernel in kernels:
+                verify(kernel)
+    except Exception as error:
+        error.add_note(f"after the pass {step.name!r}")
+        raise

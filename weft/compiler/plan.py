@@ -1,0 +1,467 @@
+"""Programs from Jaxprs: which native function runs when, on which memory.
+
+A region is a Jaxpr as a list of nodes. Its variables are slots; those of planned memory live from
+the node that first writes them to the last that reads them, and share one arena where their lives
+do not meet.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.compiler.arena import Life, arrange
+from weft.compiler.fuse import Step
+from weft.compiler.pipeline import fuse
+from weft.compiler.watch import Watch
+from weft.core.interpret import has_data, literal_value, storage_dtype
+from weft.core.jaxpr import ClosedJaxpr, Literal
+from weft.kernel.program import (
+    Branch,
+    Copy,
+    For,
+    Host,
+    HostCall,
+    Launch,
+    Lowered,
+    Place,
+    Point,
+    Program,
+    Result,
+    Slot,
+    Swap,
+    Type,
+    While,
+)
+
+# Bytes that no machine has; sums of a few such sizes still fit a machine word.
+MOST = 1 << 45
+
+
+class Unplannable(Exception):
+    """A program with values that are not memory; the interpreter runs it."""
+
+
+class Piece(NamedTuple):
+    """A native function: its text and name, its range, and its buffers.
+
+    Buffers are numbers of the kernel's (those of a row, on its stack, left out), and after these
+    of its scratch memory.
+    """
+
+    text: str
+    name: str
+    extent: int
+    chunk: int
+    buffers: tuple[int, ...]
+
+
+class Target:
+    """What planning asks of a backend."""
+
+    def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        """A program without calls, shared and pruned."""
+        raise NotImplementedError
+
+    def kernel(self, kernel: Any) -> tuple[list[Piece], list[int]]:
+        """A kernel as pieces to be run in order, and the bytes of scratch memory they share."""
+        raise NotImplementedError
+
+    def loop(self, node: Any, slots: Any, codes: Any, inside: int) -> Any:
+        """A small loop as one function: its text and the slots it takes, or None."""
+        raise NotImplementedError
+
+    def hero(self, name: str, ins: list[Type], outs: list[Type], params: Any) -> Lowered | None:
+        """Tasks of an operation that is not fused."""
+        raise NotImplementedError
+
+
+def size_of(aval: Any) -> int:
+    """Bytes of a value."""
+    return prod(aval.shape) * storage_dtype(aval.dtype).itemsize
+
+
+class Planner:
+    """One program while it is made."""
+
+    def __init__(self, target: Target, watch: Watch | None = None) -> None:
+        self.target = target
+        self.watch = watch
+        self.slots: list[Slot] = []
+        self.under: dict[int, tuple[int, ...]] = {}  # what a view may point at
+        self.lives: dict[int, Life] = {}
+        self.clock = 0
+        self.codes: dict[tuple[str, str], int] = {}
+        self.constants: list[Any] = []
+        self.known_constants: dict[Any, int] = {}
+        self.libraries: dict[str, int] = {}
+        self.hosts: list[HostCall] = []
+        self.stayed: set[int] = set()  # targets whose values stayed in the slot they were read from
+
+    def program(self, closed: ClosedJaxpr) -> Program:
+        """The whole of a function."""
+        closed = self.target.simplify(closed)
+        jaxpr = closed.jaxpr
+        args = [self.slot("arg", size_of(v.aval), i) for i, v in enumerate(jaxpr.invars)]
+        env: dict[Any, int] = dict(zip(jaxpr.invars, args, strict=True))
+        self._bind_constants(closed, env)
+        results: list[Result] = []
+        first: dict[Any, int] = {}
+        given = {v: Result("arg", i) for i, v in enumerate(jaxpr.invars)}
+        for i, x in enumerate(jaxpr.outvars):
+            if type(x) is Literal:
+                slot = self.constant(literal_value(x))
+                results.append(Result("const", self.slots[slot].what))
+            elif x in given:
+                results.append(given[x])
+            elif x in env:
+                results.append(Result("const", self.slots[env[x]].what))
+            elif x in first:
+                results.append(Result("same", first[x]))
+            else:
+                first[x] = i
+                slot = self.slot("out", size_of(x.aval), i)
+                results.append(Result("slot", slot))
+        bound = {x: results[i].number for x, i in first.items()}
+        nodes = self._steps(jaxpr, env, bound)
+        offsets, arena = arrange(self.lives, len(self.slots))
+        codes = list(self.codes)
+        return Program(
+            self.slots, offsets, arena, tuple(nodes), codes, self.constants, self.hosts, results
+        )
+
+    # --- slots ------------------------------------------------------------------------------------
+
+    def slot(self, role: str, size: int, what: Any = None) -> int:
+        if size > MOST:
+            raise MemoryError(f"a compiled function needs an array of {size:,} bytes")
+        self.slots.append(Slot(role, size, what))
+        number = len(self.slots) - 1
+        if role == "temp":
+            self.lives[number] = Life(size, self.clock, self.clock)
+        return number
+
+    def view(self, *under: int) -> int:
+        number = self.slot("view", self.slots[under[0]].size)
+        self.under[number] = under
+        return number
+
+    def constant(self, value: Any) -> int:
+        """The slot of a constant; equal bytes are one."""
+        value = np.ascontiguousarray(value).reshape(np.shape(value))
+        value.flags.writeable = False
+        key: Any = (value.tobytes(), value.dtype) if value.nbytes <= 64 else id(value)
+        number = self.known_constants.get(key)
+        if number is None:
+            number = self.slot("const", value.nbytes, len(self.constants))
+            self.constants.append(value)
+            self.known_constants[key] = number
+        return number
+
+    def _library(self, name: str) -> int:
+        number = self.libraries.get(name)
+        if number is None:
+            number = self.libraries[name] = self.slot("library", 0, name)
+        return number
+
+    def touch(self, slots: Any) -> None:
+        """Say that slots are in use now."""
+        for number in slots:
+            life = self.lives.get(number)
+            if life is not None:
+                self.lives[number] = life._replace(last=max(life.last, self.clock))
+            elif number in self.under:
+                self.touch(self.under[number])
+
+    def _bind_constants(self, closed: ClosedJaxpr, env: dict[Any, int]) -> None:
+        for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True):
+            if not has_data(v.aval):
+                raise Unplannable
+            value = getattr(c, "_value", None)
+            if value is None:  # the caller's own memory, which may change
+                value = np.array(c, storage_dtype(v.aval.dtype))
+            env[v] = self.constant(value)
+
+    # --- regions ----------------------------------------------------------------------------------
+
+    def region(
+        self,
+        closed: ClosedJaxpr,
+        given: list[int],
+        targets: list[int],
+        pairs: list[tuple[int, int]] | tuple[()] = (),
+    ) -> list[Any]:
+        """Nodes that compute a program from slots into slots.
+
+        ``pairs`` are slots that may be overwritten, each with the target of what follows it; where
+        that is the same memory updated, it stays where it is.
+        """
+        closed = self.target.simplify(closed)
+        jaxpr = closed.jaxpr
+        env: dict[Any, int] = dict(zip(jaxpr.invars, given, strict=True))
+        self._bind_constants(closed, env)
+        bound: dict[Any, int] = {}
+        for x, target in zip(jaxpr.outvars, targets, strict=True):
+            if type(x) is not Literal and x not in env:
+                bound.setdefault(x, target)
+        nodes = self._steps(jaxpr, env, bound, {now for now, _ in pairs})
+        for x, target in zip(jaxpr.outvars, targets, strict=True):
+            source = self.constant(literal_value(x)) if type(x) is Literal else env[x]
+            if (source, target) in pairs and bound.get(x) == target:
+                self.stayed.add(target)
+            elif source != target:
+                nodes.append(self.node(Copy(target, source, self.slots[target].size)))
+        return nodes
+
+    def node(self, node: Any, *more: int) -> Any:
+        """A node, its slots in use when it runs."""
+        self.clock += 1
+        if isinstance(node, Launch):
+            self.touch(node.slots)
+        elif isinstance(node, (Copy, Point, Swap)):
+            self.touch(node[:2])
+        self.touch(more)
+        return node
+
+    def _steps(
+        self,
+        jaxpr: Any,
+        env: dict[Any, int],
+        bound: dict[Any, int],
+        owned: set[int] | frozenset[int] = frozenset(),
+    ) -> list[Any]:
+        """Nodes of a flat program.
+
+        ``bound`` says which variables belong in which slots, ``owned`` which of the slots that are
+        given may be overwritten.
+        """
+        for eqn in jaxpr.eqns:
+            if not all(has_data(x.aval) for x in [*eqn.invars, *eqn.outvars]):
+                raise Unplannable
+        nodes: list[Any] = []
+        fusion, steps = fuse(jaxpr, self.watch)
+        last = _last_uses(steps, jaxpr.outvars)
+        for i, step in enumerate(steps):
+            if self.watch is not None:
+                self.watch.begin(fusion, step)
+            self.clock += 1
+            if self._takes_over(step, i, last, env, owned):
+                env[step.writes[0]] = env[step.source]
+                if self.watch is not None:
+                    self.watch.end([])
+                continue
+            for v in step.writes:
+                target = bound.get(v)
+                env[v] = self.slot("temp", size_of(v.aval)) if target is None else target
+            if step.kernel is not None:
+                made = self._kernel(step, env)
+            else:
+                made = self._equation(step.eqn, env)
+            if self.watch is not None:
+                self.watch.end(made)
+            nodes += made
+        return nodes
+
+    def _takes_over(
+        self, step: Step, i: int, last: dict[Any, int], env: dict[Any, int], owned: Any
+    ) -> bool:
+        """Whether a copy is not needed, because nothing reads what is copied any more."""
+        slot = env.get(step.source)
+        if slot is None or last.get(step.source, i) > i:
+            return False
+        return slot in owned or self.slots[slot].role == "temp"
+
+    def _code(self, text: str, name: str) -> int:
+        return self.codes.setdefault((text, name), len(self.codes))
+
+    def _kernel(self, step: Step, env: dict[Any, int]) -> list[Any]:
+        pieces, scratch = self.target.kernel(step.kernel)
+        slots = [env[v] for v in step.buffers]
+        writes = [env[v] for v in step.writes]
+        slots += [self.slot("temp", n) for n in scratch]
+        nodes = []
+        for piece in pieces:
+            given = tuple(slots[i] for i in piece.buffers)
+            launch = Launch(self._code(piece.text, piece.name), given, piece.extent, piece.chunk)
+            nodes.append(self.node(launch, *writes))
+        return nodes
+
+    def _equation(self, eqn: Any, env: dict[Any, int]) -> list[Any]:
+        ins = [
+            self.constant(literal_value(x)) if type(x) is Literal else env[x] for x in eqn.invars
+        ]
+        outs = [env[v] for v in eqn.outvars]
+        if eqn.primitive.name == "cond":
+            return self._cond(eqn.params, ins, outs)
+        if eqn.primitive.name == "while":
+            params, taken = eqn.primitive.scalar_predicate(eqn.params)
+            return self._while(params, [ins[i] for i in taken], outs)
+        if eqn.primitive.name == "scan":
+            return self._scan(eqn.params, ins, outs)
+        if eqn.primitive.name == "remat2":
+            # a region of its own: what is to be computed again must not be found computed
+            nodes = self.region(ClosedJaxpr(eqn.params["jaxpr"], []), ins, outs)
+            self.touch([*ins, *outs])
+            return nodes
+        types = [Type(x.aval.shape, x.aval.dtype) for x in [*eqn.invars, *eqn.outvars]]
+        lowered = None
+        if not eqn.effects:
+            split = len(ins)
+            lowered = self.target.hero(eqn.primitive.name, types[:split], types[split:], eqn.params)
+        if lowered is not None:
+            return self._tasks(lowered, ins, outs)
+        self.hosts.append(HostCall(eqn, tuple(ins), tuple(outs)))
+        return [self.node(Host(len(self.hosts) - 1), *ins, *outs)]
+
+    def _tasks(self, lowered: Lowered, ins: list[int], outs: list[int]) -> list[Any]:
+        scratch = [self.slot("temp", n) for n in lowered.scratch]
+        known = {"in": ins, "out": outs, "scratch": scratch}
+        nodes = []
+        for task in lowered.tasks:
+            slots = tuple(self._place(place, known) for place in task.places)
+            code = self._code(task.text, task.name)
+            nodes.append(self.node(Launch(code, slots, task.extent, task.chunk), *outs))
+        return nodes
+
+    def _place(self, place: Place, known: dict[str, list[int]]) -> int:
+        kind, what = place
+        if kind == "library":
+            return self._library(str(what))
+        if kind == "numbers":
+            return self.constant(np.array(what, np.int64))
+        assert isinstance(what, int)
+        return known[kind][what]
+
+    # --- control flow -----------------------------------------------------------------------------
+
+    def _repeat(self, begin: int) -> None:
+        """End a loop: what was there before it and is used in it lives until now."""
+        self.clock += 1
+        for number, life in self.lives.items():
+            if life.first < begin <= life.last:
+                self.lives[number] = life._replace(last=self.clock)
+
+    def _cond(self, params: Any, ins: list[int], outs: list[int]) -> list[Any]:
+        index, *operands = ins
+        regions = []
+        for branch in params["branches"]:
+            regions.append(tuple(self.region(branch, operands, outs)))
+            self.touch([*operands, *outs])  # all branches are planned as if they ran in a row
+        return [self.node(Branch(index, self.slots[index].size, tuple(regions)), index, *outs)]
+
+    def _carry(self, init: int, phases: tuple[int, int] | None = None) -> tuple[int, int, list]:
+        """Two views that a loop reads and writes in turn, and the nodes that start them."""
+        size = self.slots[init].size
+        first, second = phases or (self.slot("temp", size), self.slot("temp", size))
+        now, after = self.view(first, second), self.view(first, second)
+        nodes = [
+            self.node(Point(now, first)),
+            self.node(Point(after, second)),
+            self.node(Copy(now, init, size)),
+        ]
+        return now, after, nodes
+
+    def _loop(self, node: Any, inside: int, touched: list[int]) -> list[Any]:
+        """A loop as a node; a small one as a function that is called until it is done."""
+        made = self.target.loop(node, self.slots, list(self.codes), inside)
+        if made is None:
+            return [self.node(node, *touched)]
+        text, externals = made
+        start = self.constant(np.zeros((), np.int64))
+        progress, flag = self.slot("temp", 8), self.slot("temp", 1)
+        self.touch(touched)
+        begin = self.node(Copy(progress, start, 8))
+        slots = (progress, flag, *externals)
+        launch = self.node(Launch(self._code(text, "loop"), slots, 1, 1), *touched)
+        return [begin, self.node(While((launch,), flag, ()), flag, *slots, *touched)]
+
+    def _while(self, params: Any, ins: list[int], outs: list[int]) -> list[Any]:
+        n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
+        cond_consts, body_consts = ins[:n_cond], ins[n_cond : n_cond + n_body]
+        body = self.target.simplify(params["body_jaxpr"])
+        nodes: list[Any] = []
+        reads, writes, swaps = [], [], []
+        for i, init in enumerate(ins[n_cond + n_body :]):
+            if body.jaxpr.outvars[i] is body.jaxpr.invars[n_body + i]:
+                reads.append(init)
+                writes.append(init)
+                continue
+            now, after, start = self._carry(init)
+            nodes += start
+            reads.append(now)
+            writes.append(after)
+            swaps.append((now, after))
+        begin, inside = self.clock, len(self.slots)
+        flag = self.slot("temp", 1)
+        condition = self.region(params["cond_jaxpr"], [*cond_consts, *reads], [flag])
+        inner = self.region(body, [*body_consts, *reads], writes, swaps)
+        inner += [self.node(Swap(*pair)) for pair in swaps if pair[1] not in self.stayed]
+        self.touch([flag, *reads, *writes])
+        self._repeat(begin)
+        nodes += self._loop(While(tuple(condition), flag, tuple(inner)), inside, ins)
+        for now, out in zip(reads, outs, strict=True):
+            nodes.append(self.node(Copy(out, now, self.slots[out].size)))
+        return nodes
+
+    def _scan(self, params: Any, ins: list[int], outs: list[int]) -> list[Any]:
+        n_consts, n_carry, trips = params["num_consts"], params["num_carry"], params["length"]
+        consts, init = ins[:n_consts], ins[n_consts : n_consts + n_carry]
+        body = self.target.simplify(params["jaxpr"])
+        nodes: list[Any] = []
+        reads, writes, swaps, copies = [], [], [], []
+        ends: dict[int, int] = {}
+        for i, (start, out) in enumerate(zip(init, outs, strict=False)):
+            if body.jaxpr.outvars[i] is body.jaxpr.invars[n_consts + i]:
+                reads.append(start)
+                writes.append(start)
+                copies.append((out, start))
+                continue
+            # After an even number of trips the values are back where they began.
+            other = self.slot("temp", self.slots[start].size)
+            phases = (out, other) if trips % 2 == 0 else (other, out)
+            now, after, begun = self._carry(start, phases)
+            nodes += begun
+            reads.append(now)
+            writes.append(after)
+            swaps.append((now, after))
+            ends[now] = out
+        slices = []
+        for base in [*ins[n_consts + n_carry :], *outs[n_carry:]]:
+            view = self.view(base)
+            stride = self.slots[base].size // trips if trips else 0
+            self.slots[view] = Slot("view", stride)
+            slices.append((view, base, stride))
+        n_xs = len(ins) - n_consts - n_carry
+        xs, ys = [s[0] for s in slices[:n_xs]], [s[0] for s in slices[n_xs:]]
+        begin, inside = self.clock, len(self.slots)
+        inner = self.region(body, [*consts, *reads, *xs], [*writes, *ys], swaps)
+        inner += [self.node(Swap(*pair)) for pair in swaps if pair[1] not in self.stayed]
+        for now, after in swaps:
+            if after in self.stayed:  # there is no other place it could end in
+                nodes = [_pointed(node, now, ends[now]) for node in nodes]
+        self.touch([*reads, *writes, *xs, *ys])
+        self._repeat(begin)
+        node = For(trips, params["reverse"], tuple(slices), tuple(inner))
+        nodes += self._loop(node, inside, [*ins, *outs])
+        for out, start in copies:
+            nodes.append(self.node(Copy(out, start, self.slots[out].size)))
+        return nodes
+
+
+def _pointed(node: Any, view: int, base: int) -> Any:
+    """A node, or where it makes a view point somewhere, the one that makes it point at ``base``."""
+    return Point(view, base) if isinstance(node, Point) and node.view == view else node
+
+
+def _last_uses(steps: list[Step], outvars: Any) -> dict[Any, int]:
+    """The last step that reads each variable; past all of them for results."""
+    last: dict[Any, int] = {}
+    for i, step in enumerate(steps):
+        read = step.buffers if step.eqn is None else step.eqn.invars
+        for v in read:
+            if type(v) is not Literal:
+                last[v] = i
+    last.update((v, len(steps)) for v in outvars if type(v) is not Literal)
+    return last

@@ -1,0 +1,295 @@
+"""The native caller of this process: its code, the tables it reads, and how functions get there.
+
+Offsets inside Python objects are found by looking, not assumed: an instance with known objects in
+its slots is searched for them. Where that fails, or where the machine is not known to the loader,
+``ready`` says no and programs run by the interpreter.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import logging
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu import loader, pool, stub, walker
+from weft.backends.cpu.cores import usable_cores
+from weft.backends.cpu.machine import load_keyed
+from weft.backends.cpu.stub import translate
+from weft.base import knobs
+from weft.base.functional import lru, register_cache
+from weft.core.trace import eval_trace, state
+from weft.runtime import caller
+from weft.runtime.array import ArrayImpl
+from weft.runtime.function import NativeFunction
+
+_log = logging.getLogger(__name__)
+_WORD = 8
+_EXPORTED = (
+    "call",
+    "call_flat",
+    "block_dealloc",
+    "block_buffer",
+    "trim",
+)
+# Freed memory kept for reuse, at most.
+KEPT = 1 << 30
+
+
+class _Method(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = [("number", ctypes.c_int), ("function", ctypes.c_void_p)]
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("size", ctypes.c_int),
+        ("items", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("slots", ctypes.POINTER(_Slot)),
+    ]
+
+
+_FASTCALL = 0x80
+_TP_DEALLOC, _BF_GETBUFFER = 52, 1
+_NOT_CALLABLE = 1 << 7
+_DEFAULT_TYPE = 1 << 18
+
+
+def slot_numbers(cls: type, names: Sequence[str]) -> dict[str, int]:
+    """The word of each slot in instances of a class."""
+    sentinels = {name: object() for name in names}
+    instance = object.__new__(cls)
+    for name, sentinel in sentinels.items():
+        setattr(instance, name, sentinel)
+    words = (ctypes.c_size_t * (cls.__basicsize__ // _WORD)).from_address(id(instance))
+    found = {name: list(words).index(id(sentinel)) for name, sentinel in sentinels.items()}
+    for name in names:
+        delattr(instance, name)
+    return found
+
+
+def words_of(values: Sequence[int]) -> np.ndarray:
+    """Words in memory of their own; addresses may have their top bit set."""
+    return np.array([v & 0xFFFFFFFFFFFFFFFF for v in values] or [0], np.uint64)
+
+
+def address(array: np.ndarray) -> int:
+    return array.ctypes.data
+
+
+class Native:
+    """The native caller, loaded."""
+
+    def __init__(self) -> None:
+        arrays = slot_numbers(ArrayImpl, ["aval", "_owner", "_view", "_sharding", "_committed"])
+        entries = slot_numbers(NativeFunction, ["_entries"])
+        names = {f"SLOT_{n.strip('_').upper()}": k for n, k in {**arrays, **entries}.items()}
+        # the text takes longer to make than the code to load
+        sources = [inspect.getsource(module) for module in (stub, walker, caller)]
+        what = "\n".join([*sources, repr(sorted(names.items()))])
+        self.code = load_keyed(what, lambda: translate(caller.STUBS, names), _EXPORTED)
+        self.kept: list[Any] = [self.code]
+        self.methods: dict[str, _Method] = {}
+        self.block_type = self._block_type()
+        self.memory = np.zeros(caller.LISTS + caller.CLASSES, np.uint64)
+        self.memory[caller.ALLOWED] = KEPT
+        self.shared = words_of(self._services())
+        self.kept += [self.memory, self.shared]
+        self.trim = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(self.code.symbols["trim"])
+
+    def _block_type(self) -> type:
+        symbols = self.code.symbols
+        slots = (_Slot * 3)(
+            _Slot(_TP_DEALLOC, symbols["block_dealloc"]),
+            _Slot(_BF_GETBUFFER, symbols["block_buffer"]),
+            _Slot(0, None),
+        )
+        size = caller.BLOCK_WORDS * _WORD
+        spec = _Spec(b"weft.runtime.Block", size, 0, _DEFAULT_TYPE | _NOT_CALLABLE, slots)
+        make = ctypes.pythonapi.PyType_FromSpec
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.POINTER(_Spec)]
+        self.kept += [slots, spec]
+        return make(ctypes.byref(spec))
+
+    def _services(self) -> list[int]:
+        values = {
+            caller.MEMORY: address(self.memory),
+            caller.READY: -1,
+            caller.DEFAULT: usable_cores() - 1,
+        }
+        objects = {
+            caller.BLOCK_TYPE: self.block_type,
+            caller.ARRAY_TYPE: ArrayImpl,
+            caller.NDARRAY_TYPE: np.ndarray,
+            caller.NONE: None,
+            caller.FALSE: False,
+            caller.TRUE: True,
+            caller.FLOAT_TYPE: float,
+            caller.INT_TYPE: int,
+            caller.DICT_TYPE: dict,
+            caller.LIST_TYPE: list,
+            caller.TUPLE_TYPE: tuple,
+            caller.SLICE_TYPE: slice,
+            caller.STATE: state,
+            caller.NAME_TRACE: sys.intern("trace"),
+            caller.EVAL_TRACE: eval_trace,
+            caller.NAME_AXES: sys.intern("axis_env"),
+            caller.EMPTY: (),
+            caller.KNOBS: knobs.thread,
+            caller.NAME_CONTEXT: sys.intern("context_key"),
+            caller.NAME_THREADS: sys.intern("num_threads"),
+            caller.PREPARE: self.prepare,
+        }
+        self.kept.append(objects)
+        values.update((word, id(thing)) for word, thing in objects.items())
+        return [values.get(word, 0) for word in range(caller.SERVICES)]
+
+    def prepare(self, helpers: int) -> None:
+        """Have the pool ready for so many helpers."""
+        run, where = pool.prepared(helpers)
+        self.shared[caller.RUN_POOL] = run
+        self.shared[caller.STATE_POOL] = where
+        self.shared[caller.READY] = max(helpers, 0)
+
+    def forget_pool(self) -> None:
+        """In a forked child: its parent's threads are not there."""
+        self.shared[caller.READY] = 0xFFFFFFFFFFFFFFFF
+
+    def function(self, name: str, table: tuple[Any, ...]) -> Any:
+        """A native function as a Python callable, bound to a table and what it points to."""
+        method = self.methods.get(name)
+        if method is None:
+            method = _Method(name.encode(), self.code.symbols[name], _FASTCALL, None)
+            self.methods[name] = method
+        make = ctypes.pythonapi.PyCFunction_NewEx
+        make.restype = ctypes.py_object
+        make.argtypes = [ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p]
+        return make(ctypes.byref(method), table, None)
+
+    def take_calls(self, function_type: type) -> None:
+        """Let calls of a class's instances come here first."""
+        place = _call_word(function_type)
+        if place is not None:
+            words = (ctypes.c_size_t * (place + 1)).from_address(id(function_type))
+            words[place] = self.code.symbols["call"]
+
+    def cache_clear(self) -> None:
+        self.trim(address(self.memory))
+
+
+def _call_word(function_type: type) -> int | None:
+    """The word of a type that says how its instances are called, or None if it is not clear."""
+
+    class Plain:
+        pass
+
+    class Callable:
+        def __call__(self) -> None:
+            pass
+
+    def words(cls: type) -> list[int]:
+        return list((ctypes.c_size_t * 40).from_address(id(cls)))
+
+    plain, callable_, given = words(Plain), words(Callable), words(function_type)
+    found = [i for i in range(10, 24) if not plain[i] and callable_[i] and callable_[i] == given[i]]
+    return found[0] if len(found) == 1 else None
+
+
+@lru(1)
+def supported() -> bool:
+    """Whether native programs can run here."""
+    plain = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
+    return plain and loader.supported() and pool.available()
+
+
+class _Loading:
+    """The native caller on its way: made by a thread of its own, so that nobody waits for it."""
+
+    def __init__(self) -> None:
+        self.made: Native | None = None
+        self.error: BaseException | None = None
+        self.taken = False
+        self.thread = threading.Thread(target=self.make, name="weft-load")
+        self.thread.start()
+
+    def make(self) -> None:
+        try:
+            self.made = Native()
+        except BaseException as error:
+            self.error = error
+
+    def take(self) -> Native | None:
+        """What was made, put to work; the thread is over."""
+        if self.made is None:
+            _log.warning("programs are walked by Python: no native caller (%r)", self.error)
+            return None
+        pending = NativeFunction.__subclasses__()
+        while pending:
+            cls = pending.pop()
+            self.made.take_calls(cls)
+            pending += cls.__subclasses__()
+        register_cache(self.made)
+        return self.made
+
+
+_native: Native | None = None
+_loading: _Loading | None = None
+_lock = threading.Lock()
+
+
+def native(wait: bool = True) -> Native | None:
+    """The native caller; None where it is still being made and nobody waits for it."""
+    global _native, _loading
+    if _native is not None:
+        return _native
+    with _lock:
+        if _native is None and _loading is None:
+            _loading = _Loading()
+        loading = _loading
+    if loading is None or loading.taken or (not wait and loading.thread.is_alive()):
+        return _native
+    loading.thread.join()
+    with _lock:
+        if not loading.taken:
+            loading.taken = True
+            _native = loading.take()
+    return _native
+
+
+def is_loading() -> bool:
+    """Whether the native caller is still being made."""
+    return supported() and _native is None and (_loading is None or not _loading.taken)
+
+
+def _before_fork() -> None:
+    # a child would wait for ever for a thread that only its parent has
+    native_loaded = _loading
+    if native_loaded is not None:
+        native_loaded.thread.join()
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()
+    if _native is not None:
+        _native.forget_pool()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)

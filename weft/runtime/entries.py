@@ -1,0 +1,257 @@
+"""Entries of functions: what native code expects of a call's arguments, and what it makes of them.
+
+A recipe is a row of words that says how a tree is taken apart or put together; a tree that holds
+containers of users' classes has none, and its calls go the slow way.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.runtime import caller
+from weft.runtime.array import ArrayImpl
+from weft.runtime.dispatch import address, native, words_of
+from weft.runtime.function import NativeFunction
+
+# Entries of one function, and of one operation; those made last are kept.
+MOST, MOST_OPERATION = 16, 64
+_CODES = {
+    np.dtype(np.float32): caller.SINGLE,
+    np.dtype(np.float64): caller.DOUBLE,
+    np.dtype(np.int32): caller.INT32,
+    np.dtype(np.int64): caller.INT64,
+}
+
+
+_UNCHANGING = frozenset(
+    [bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type, np.dtype, range]
+    + [type(np.dtype(c)) for c in np.typecodes["All"]]
+    + [np.dtype(c).type for c in "?bhilqBHILQefdFD"]
+)
+
+
+class NoRecipe(Exception):
+    """A tree or a leaf that native code cannot take apart."""
+
+
+class Entry(NamedTuple):
+    """One way to call a function, and everything its words point to."""
+
+    context: Any
+    recipe: Any
+    executable: Any
+    result: Any
+    key: tuple[int, ...]
+    kept: Any
+
+
+def recipe(node: Any, leaves: Any, words: list[int]) -> None:
+    """Append the recipe of a tree; ``leaves`` gives the words of each leaf."""
+    tag = node.kind.tag
+    if node.kind.type is None:
+        words.extend(next(leaves))
+    elif tag == "none":
+        words.append(caller.NOTHING)
+    elif tag == "tuple" or (tag == "namedtuple" and _plain(node.kind.type)):
+        words.extend([caller.TUPLE, id(node.kind.type), len(node.children)])
+    elif tag == "list":
+        words.extend([caller.LIST, len(node.children)])
+    elif tag == "dict":
+        words.extend([caller.DICT, len(node.children), *map(id, node.aux)])
+    else:
+        raise NoRecipe
+    for child in node.children:
+        recipe(child, leaves, words)
+
+
+def _plain(cls: type) -> bool:
+    """Whether a class of named tuples makes its instances as ``namedtuple`` itself does."""
+    named = next(c for c in reversed(cls.__mro__) if "_fields" in vars(c))
+    return cls.__new__ is named.__new__ and cls.__init__ is object.__init__
+
+
+def _fixed(value: Any) -> bool:
+    """Whether an object equals only what it equalled before: then it is known by its identity."""
+    kind = type(value)
+    if kind in _UNCHANGING or kind.__hash__ is object.__hash__:
+        return True
+    if isinstance(value, enum.Enum):
+        return True
+    if kind in (tuple, frozenset):
+        return all(map(_fixed, value))
+    params = getattr(kind, "__dataclass_params__", None)
+    if params is None or not params.frozen:
+        return False
+    return all(_fixed(getattr(value, name, None)) for name in kind.__dataclass_fields__)
+
+
+def leaf_words(x: Any, aval: Any) -> list[int]:
+    """How an argument is recognised when it comes again."""
+    kind = type(x)
+    if kind is ArrayImpl:
+        return [caller.LEAF, id(x.aval)]
+    if kind is np.ndarray and x.dtype == aval.dtype and x.dtype.isbuiltin:
+        return [caller.NUMPY, id(x.dtype), x.ndim, *x.shape]
+    if kind is bool and aval.dtype == np.bool_:
+        return [caller.BOOLEAN, 0]
+    if kind is float and aval.dtype.kind == "f" and aval.dtype in _CODES:
+        return [caller.FLOATING, _CODES[aval.dtype]]
+    if kind is int and aval.dtype in _CODES and aval.dtype.kind == "i":
+        return [caller.INTEGER, _CODES[aval.dtype]]
+    raise NoRecipe
+
+
+def result_words(tree: Any, unflatten: Any) -> list[int]:
+    """How the tree of the results is built: natively, or by Python's ``unflatten``."""
+    words: list[int] = []
+    try:
+        recipe(tree.node, iter([[caller.LEAF]] * tree.num_leaves), words)
+    except NoRecipe:
+        return [caller.CUSTOM, id(unflatten), tree.num_leaves]
+    return words
+
+
+def call_words(call: Any, tree: Any, leaves: Any, avals: Any) -> list[int]:
+    """How a call is recognised; ``call`` marks each argument as static or not.
+
+    ``call`` is (positional, named): rows of (static, value), the named ones by sorted name.
+    """
+    positional, named = call
+    given = iter(leaf_words(x, a) for x, a in zip(leaves, avals, strict=True))
+    args, kwargs = (iter(node.children) for node in tree.node.children)
+    words = [caller.TUPLE, id(tuple), len(positional)]
+    for static, value in positional:
+        _argument(static, value, args, given, words)
+    words += [caller.DICT, len(named), *(id(name) for name, _ in named)]
+    for _, (static, value) in named:
+        _argument(static, value, kwargs, given, words)
+    return words
+
+
+def _argument(static: bool, value: Any, nodes: Any, given: Any, words: list[int]) -> None:
+    if static:
+        if not _fixed(value):
+            raise NoRecipe
+        words.extend([caller.SAME, id(value)])
+    else:
+        recipe(next(nodes), given, words)
+
+
+def add(
+    function: NativeFunction,
+    context: Any,
+    call: Any,
+    tree: Any,
+    leaves: Any,
+    avals: Any,
+    executable: Any,
+    out_tree: Any,
+) -> None:
+    """Let calls like this one be answered natively from now on."""
+    try:
+        words = call_words(call, tree, leaves, avals)
+    except NoRecipe:
+        return
+    old = entries_of(function)
+    key = (id(context), *words)
+    if any(entry.key == key for entry in old):
+        return
+    unflatten = out_tree.unflatten
+    result = words_of(result_words(out_tree, unflatten))
+    # the words hold addresses of these
+    types = [getattr(x, "dtype", None) for x in leaves] + [getattr(x, "aval", 0) for x in leaves]
+    kept = (_without_arrays(call), tree, types, list(avals), out_tree, unflatten)
+    entry = Entry(context, words_of(words), executable, result, key, kept)
+    _install(function, [entry, *old][:MOST])
+
+
+def add_operation(
+    function: NativeFunction, context: Any, given: Any, avals: Any, executable: Any
+) -> None:
+    """Let an operation on arrays, numbers and indices like these be answered natively."""
+    words = [caller.TUPLE, id(tuple), len(given)]
+    rest = iter(avals)
+    try:
+        for kind, value in given:
+            if kind == "leaf":
+                words += leaf_words(value, next(rest))
+            else:
+                words += index_words(*value)
+    except NoRecipe:
+        return
+    words += [caller.DICT, 0]
+    old = entries_of(function)
+    result = words_of([caller.LEAF])
+    key = (id(context), *words)
+    entry = Entry(context, words_of(words), executable, result, key, list(avals))
+    _install(function, [entry, *old][:MOST_OPERATION])
+
+
+def index_words(index: Any, shape: tuple[int, ...]) -> list[int]:
+    """How an index is recognised: numbers within their axis are operands, slices are fixed."""
+    parts = index if type(index) is tuple else (index,)
+    taking = [p for p in parts if p is not None and p is not Ellipsis]
+    words = [caller.TUPLE, id(tuple), len(parts)] if type(index) is tuple else []
+    axis = 0
+    for i, part in enumerate(parts):
+        if part is None:
+            words.append(caller.NOTHING)
+        elif part is Ellipsis:
+            words += [caller.SAME, id(Ellipsis)]
+            after = [p for p in parts[i + 1 :] if p is not None]
+            axis = len(shape) - len(after)
+        else:
+            words += _part_words(part, shape[axis])
+            axis += 1
+    if len(taking) > len(shape):
+        raise NoRecipe
+    return words
+
+
+def _part_words(part: Any, size: int) -> list[int]:
+    if type(part) is int:
+        return [caller.INDEX, -size, size]
+    if type(part) is slice:
+        words = [caller.SLICE]
+        for end in (part.start, part.stop, part.step):
+            words += [caller.NOTHING] if end is None else [caller.EQUAL, end]
+        return words
+    return [caller.LEAF, id(part.aval)]
+
+
+def _without_arrays(call: Any) -> Any:
+    """The static arguments and the names of a call: what its recipe points to."""
+    positional, named = call
+    fixed = [value for static, value in positional if static]
+    return fixed, [(name, value if static else None) for name, (static, value) in named]
+
+
+def entries_of(function: NativeFunction) -> list[Entry]:
+    try:
+        return function._entries[1]
+    except AttributeError:
+        return []
+
+
+def _install(function: NativeFunction, entries: list[Entry]) -> None:
+    walks = native()
+    assert walks is not None
+    words = [address(walks.shared), len(entries)]
+    for e in entries:
+        words += [id(e.context), address(e.recipe), address(e.executable.table), address(e.result)]
+        words.append(0)
+    # one object holds the words and all they point to: who holds it may use them
+    function._entries = (words_of(words), entries)
+
+
+def hits(function: NativeFunction) -> int:
+    """How often native code has answered calls of a function, since its entries last changed."""
+    try:
+        words, entries = function._entries
+    except AttributeError:
+        return 0
+    first = caller.FIRST_ENTRY + caller.ENTRY_HITS
+    return int(sum(words[first + i * caller.ENTRY_WORDS] for i in range(len(entries))))

@@ -1,0 +1,20 @@
+"""What native code calls: the class of functions that have a native way in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class NativeFunction:
+    """A function with entries that native code tries before it calls ``_slow``.
+
+    Until native code is loaded, and where there is none, ``_slow`` is all there is.
+    """
+
+    __slots__ = ("_entries",)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._slow(*args, **kwargs)
+
+    def _slow(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(f"{type(self).__name__} does not say what a call means")
