@@ -67,15 +67,6 @@ def accuracy(params, images, labels):
     return jnp.mean(jnp.argmax(forward(params, images), axis=1) == labels)
 
 
-def equations(jaxpr):
-    """The number of equations of a Jaxpr, those of nested ones included."""
-    total = 0
-    for eqn in jaxpr.eqns:
-        inner = [value for value in eqn.params.values() if hasattr(value, "eqns")]
-        total += 1 + sum(equations(value) for value in inner)
-    return total
-
-
 class Progress:
     """One line that fills up; a few plain lines where the output is no terminal."""
 
@@ -111,11 +102,12 @@ def train(epochs, size, seed):
     state = (0, zeros, zeros)
 
     images, labels = data[0][:size], data[1][:size]
-    staged = jax.make_jaxpr(step)(params, state, images, labels)
-    print(f"{len(data[0])} images to learn from, {len(test[0])} to be tested on")
-    print(f"network {'-'.join(map(str, SIZES))}, a step is {equations(staged)} equations")
-
     fast_step = jax.jit(step)
+    told = jax.explain(fast_step, quiet=True)(params, state, images, labels)
+    print(f"{len(data[0])} images to learn from, {len(test[0])} to be tested on")
+    print(f"network {'-'.join(map(str, SIZES))}; what a step was compiled to:")
+    print("\n  ".join(told.lines()))
+
     total = epochs * (len(data[0]) // size)
     progress, done = Progress(total), 0
     for epoch in range(epochs):

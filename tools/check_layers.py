@@ -37,7 +37,7 @@ TOPICS = "lax numpy random scipy ops image nn parallel".split()
 # Public side rooms may import all of the above and, without cycles, each other.
 SIDE = (
     "ad_checkpoint checkpoint_policies custom_batching custom_derivatives debug distributed dlpack "
-    "errors experimental export extend flatten_util interpreters profiler sharding stages "
+    "errors experimental export extend flatten_util interpreters memory profiler sharding stages "
     "test_util testing tree_util typing version"
 ).split()
 

@@ -23,7 +23,7 @@ dlpack dtypes errors experimental experimental.checkify experimental.jet experim
 experimental.mesh_utils experimental.ode experimental.pjit experimental.profiler
 experimental.random experimental.shard_map experimental.sparse experimental.sparse.linalg export
 extend extend.backend extend.core extend.core.primitives extend.linear_util extend.random
-extend.source_info_util flatten_util image lax lax.linalg nn nn.initializers numpy numpy.fft
+extend.source_info_util flatten_util image lax lax.linalg memory nn nn.initializers numpy numpy.fft
 numpy.linalg ops profiler random scipy scipy.cluster.vq scipy.fft scipy.integrate
 scipy.interpolate scipy.linalg scipy.ndimage scipy.optimize scipy.signal scipy.sparse.linalg
 scipy.spatial.transform scipy.special scipy.stats scipy.stats.bernoulli scipy.stats.beta

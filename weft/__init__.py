@@ -64,8 +64,10 @@ if _TYPE_CHECKING:
     from weft import dlpack as dlpack
     from weft import errors as errors
     from weft import experimental as experimental
+    from weft import memory as memory
     from weft import nn as nn
     from weft import ops as ops
+    from weft import profiler as profiler
     from weft import random as random
     from weft import sharding as sharding
     from weft import stages as stages
@@ -73,6 +75,8 @@ if _TYPE_CHECKING:
     from weft import typing as typing
     from weft.api.callbacks import effects_barrier as effects_barrier
     from weft.api.callbacks import pure_callback as pure_callback
+    from weft.api.environment import live_arrays as live_arrays
+    from weft.api.environment import print_environment_info as print_environment_info
     from weft.api.explain import explain as explain
     from weft.api.jacobians import hessian as hessian
     from weft.api.jacobians import jacfwd as jacfwd
@@ -83,23 +87,40 @@ if _TYPE_CHECKING:
     from weft.custom_derivatives import closure_convert as closure_convert
     from weft.custom_derivatives import custom_gradient as custom_gradient
     from weft.custom_derivatives import custom_vjp as custom_vjp
+    from weft.runtime.array import Shard as Shard
     from weft.runtime.threads import get_num_threads as get_num_threads
     from weft.runtime.threads import num_threads as num_threads
     from weft.runtime.threads import set_num_threads as set_num_threads
+    from weft.sharding import make_array_from_callback as make_array_from_callback
+    from weft.sharding import (
+        make_array_from_process_local_data as make_array_from_process_local_data,
+    )
+    from weft.sharding import (
+        make_array_from_single_device_arrays as make_array_from_single_device_arrays,
+    )
+    from weft.sharding import make_mesh as make_mesh
+    from weft.sharding import reshard as reshard
+    from weft.sharding import set_mesh as set_mesh
 else:  # what nothing above needs is loaded when it is first looked at
     __getattr__, __dir__ = _lazy.members(
         __name__,
         (
             "ad_checkpoint checkpoint_policies custom_batching custom_derivatives debug dlpack "
-            "errors experimental nn ops random sharding stages tree_util typing"
+            "errors experimental memory nn ops profiler random sharding stages tree_util typing"
         ).split(),
         {
             "weft.api.callbacks": "effects_barrier pure_callback",
+            "weft.api.environment": "live_arrays print_environment_info",
             "weft.api.explain": "explain",
             "weft.api.jacobians": "hessian jacfwd jacobian jacrev",
             "weft.api.remat": "checkpoint remat",
             "weft.custom_derivatives": "closure_convert custom_gradient custom_vjp",
+            "weft.runtime.array": "Shard",
             "weft.runtime.threads": "get_num_threads num_threads set_num_threads",
+            "weft.sharding": (
+                "make_array_from_callback make_array_from_process_local_data "
+                "make_array_from_single_device_arrays make_mesh reshard set_mesh"
+            ),
         },
     )
 
@@ -128,6 +149,7 @@ enable_checks = _knobs.enable_checks
 enable_custom_prng = _knobs.enable_custom_prng
 enable_x64 = _knobs.enable_x64
 explain_cache_misses = _knobs.explain_cache_misses
+jax2tf_associative_scan_reductions = _knobs.jax2tf_associative_scan_reductions
 legacy_prng_key = _knobs.legacy_prng_key
 log_compiles = _knobs.log_compiles
 no_execution = _knobs.no_execution

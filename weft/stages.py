@@ -6,4 +6,6 @@ from weft.api.stages import Compiled as Compiled
 from weft.api.stages import Lowered as Lowered
 from weft.api.stages import Traced as Traced
 
-__all__ = ["ArgInfo", "Compiled", "Lowered", "Traced", "Wrapped"]
+CompilerOptions = dict[str, str | bool]
+
+__all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapped"]

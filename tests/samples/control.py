@@ -35,6 +35,10 @@ def product(x, y):
     return {"both": jnp.sin(x) * y, "sum": jnp.sum(x + 2)}
 
 
+named = lax.composite(lambda x, y: [jnp.sin(x) * y, jnp.sum(x + 2)], name="sine.product")
+tripled = lax.composite(lambda x: 3 * x, name="triple")
+
+
 def nested(x):
     weight = jnp.cos(x)
     inner = weft.jit(lambda y: y * weight + 1)
@@ -42,6 +46,8 @@ def nested(x):
 
 
 SAMPLES = [
+    sample("composite", "two_results", [normal(2, 3), normal(3)], named, INEXACT),
+    sample("composite", "linear", [normal(3)], tripled, INEXACT, linear=((0,),)),
     sample("jit", "two_results", [normal(2, 3), normal(3)], product, INEXACT),
     sample("jit", "closure", [normal(3)], nested, INEXACT),
     sample("jit", "linear", [normal(3)], weft.jit(lambda x: 3 * x), INEXACT, linear=((0,),)),

@@ -20,7 +20,7 @@ from weft.api.arguments import (
 from weft.api.reports import explain_miss, report_trace
 from weft.api.stages import Traced
 from weft.api.staging import stage_call
-from weft.base import errors, knobs
+from weft.base import errors, events, knobs
 from weft.base.functional import register_cache
 from weft.base.traceback import api_boundary
 from weft.control.jit import jit_p
@@ -34,15 +34,20 @@ from weft.tree.functions import tree_flatten, tree_unflatten
 
 # Entries of one function's cache; a function called with more distinct types starts anew.
 CACHE_LIMIT = 4096
+# How often native entries are made for a staged call: more than the ways arguments are given.
+TRIES = 8
 
 
 class Staged:
-    """A staged call: program, hoisted tracers, parameters of the equation, tree of the result."""
+    """A staged call: program, hoisted tracers, parameters of the equation, trees of both ends."""
 
-    __slots__ = ("closed", "hoisted", "params", "out_tree", "tries")
+    __slots__ = ("closed", "hoisted", "params", "in_tree", "out_tree", "tries")
 
-    def __init__(self, closed: ClosedJaxpr, hoisted: Any, params: Any, out_tree: Any) -> None:
-        self.tries = 8  # to make native entries for it: more than the ways arguments are given
+    def __init__(
+        self, closed: ClosedJaxpr, hoisted: Any, params: Any, in_tree: Any, out_tree: Any
+    ) -> None:
+        self.tries = TRIES
+        self.in_tree = in_tree
         self.closed = closed
         self.hoisted = hoisted
         self.params = params
@@ -93,6 +98,7 @@ class JitFunction(NativeFunction):
     def _slow(self, *args: Any, **kwargs: Any) -> Any:
         if knobs.thread.disable_jit:
             return self._fun(*args, **kwargs)
+        began = events.begin()
         leaves, staged = self._stage(args, kwargs)
         donates = any(staged.params["donated_invars"]) and state.trace is eval_trace
         if donates:
@@ -104,8 +110,12 @@ class JitFunction(NativeFunction):
             raise
         if donates:
             _delete_donated(staged, leaves, outs)
+        elif began:
+            pass  # native code would answer the next call and tell nobody
         elif staged.tries and not staged.hoisted and not is_tracing():
             self._remember(staged, args, kwargs, leaves)
+        if began and not is_tracing():
+            events.end(began, "call", self._name)
         return tree_unflatten(staged.out_tree, outs)
 
     __call__ = _slow
@@ -115,9 +125,9 @@ class JitFunction(NativeFunction):
         static = set(normalize_positions(self._static_nums, len(args)))
         positional = [(i in static, x) for i, x in enumerate(args)]
         named = [(k, (k in self._static_names, kwargs[k])) for k in sorted(kwargs)]
-        dynamic, keywords, _ = self._split_static(args, kwargs)
-        tree = tree_flatten((dynamic, keywords))[1]
         call = (positional, named)
+        # the tree as it was: a callback may have changed the containers meanwhile
+        tree = staged.in_tree
         staged.tries -= remember(self, call, tree, leaves, staged.closed, staged.out_tree)
 
     def _check_donated(self, staged: Staged, leaves: Any, args: Any, kwargs: Any) -> None:
@@ -199,8 +209,9 @@ class JitFunction(NativeFunction):
         names = functools.partial(self._names, args, kwargs)
         if knobs.thread.explain_cache_misses:
             explain_miss(self._fun, key, self._cache, names)
-        started = time.perf_counter()
+        started, began = time.perf_counter(), events.begin()
         staged = self._trace(args, kwargs, dynamic, keywords, static, in_tree, avals)
+        events.end(began, "trace", self._name)
         if knobs.thread.log_compiles:
             report_trace(self._fun, key, names, time.perf_counter() - started)
         if not staged.hoisted:
@@ -240,7 +251,7 @@ class JitFunction(NativeFunction):
                 sorted((self._options["compiler_options"] or {}).items())
             ),
         }
-        return Staged(closed, hoisted, params, out_tree)
+        return Staged(closed, hoisted, params, in_tree, out_tree)
 
     def _donated(self, args: Any, dynamic: Any, keywords: Any, static: Any) -> tuple[bool, ...]:
         if not (self._donate_nums or self._donate_names):
@@ -280,6 +291,14 @@ class JitFunction(NativeFunction):
         if hasattr(self, "_entries"):
             del self._entries
 
+    def forget_entries(self) -> None:
+        """Let calls come by Python again until native code has learnt them anew."""
+        if hasattr(self, "_entries"):
+            self._hits += native_hits(self)
+            del self._entries
+        for staged in self._cache.values():
+            staged.tries = TRIES
+
     def _cache_size(self) -> int:
         return len(self._cache)
 
@@ -312,6 +331,12 @@ def _delete_donated(staged: Staged, leaves: Any, outs: Any) -> None:
 
 
 _functions: weakref.WeakSet[JitFunction] = weakref.WeakSet()
+
+
+def forget_entries() -> None:
+    """Let the calls of all functions come by Python again."""
+    for function in list(_functions):
+        function.forget_entries()
 
 
 class _AllCaches:

@@ -10,12 +10,13 @@ from weft.core.staging import stage
 
 
 def expand(jaxpr: Jaxpr) -> Jaxpr:
-    """The program with equations of the form ``expand`` replaced by their decomposition."""
-    if not any(eqn.primitive.form == "expand" for eqn in jaxpr.eqns):
+    """The program with equations replaced by their decomposition where they ask for it."""
+    chosen = [e.primitive.expands([x.aval for x in e.invars], e.params) for e in jaxpr.eqns]
+    if not any(chosen):
         return jaxpr
     eqns: list[JaxprEqn] = []
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.form == "expand":
+    for eqn, wanted in zip(jaxpr.eqns, chosen, strict=True):
+        if wanted:
             _expand(eqn, eqns)
         else:
             eqns.append(eqn)

@@ -18,6 +18,8 @@ from weft.compiler.pipeline import fuse
 from weft.compiler.watch import Watch
 from weft.core.interpret import has_data, literal_value, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, Literal
+from weft.kernel.kernel import Loop, Store, statements
+from weft.kernel.nodes import walk
 from weft.kernel.program import (
     Branch,
     Copy,
@@ -243,18 +245,22 @@ class Planner:
         nodes: list[Any] = []
         fusion, steps = fuse(jaxpr, self.watch)
         last = _last_uses(steps, jaxpr.outvars)
+        own: set[int] = set()
         for i, step in enumerate(steps):
             if self.watch is not None:
                 self.watch.begin(fusion, step)
             self.clock += 1
-            if self._takes_over(step, i, last, env, owned):
+            if self._takes_over(steps, i, last, env, owned, own):
                 env[step.writes[0]] = env[step.source]
                 if self.watch is not None:
                     self.watch.end([])
                 continue
             for v in step.writes:
                 target = bound.get(v)
-                env[v] = self.slot("temp", size_of(v.aval)) if target is None else target
+                if target is None:
+                    target = self.slot("temp", size_of(v.aval))
+                    own.add(target)
+                env[v] = target
             if step.kernel is not None:
                 made = self._kernel(step, env)
             else:
@@ -265,13 +271,21 @@ class Planner:
         return nodes
 
     def _takes_over(
-        self, step: Step, i: int, last: dict[Any, int], env: dict[Any, int], owned: Any
+        self,
+        steps: list[Step],
+        i: int,
+        last: dict[Any, int],
+        env: dict[Any, int],
+        owned: Any,
+        made: set[int],
     ) -> bool:
         """Whether a copy is not needed, because nothing reads what is copied any more."""
+        step = steps[i]
         slot = env.get(step.source)
-        if slot is None or last.get(step.source, i) > i:
+        if slot is None or not _free_after(steps, i, last.get(step.source, i)):
             return False
-        return slot in owned or self.slots[slot].role == "temp"
+        # what comes from outside of the region may be needed again, if only by the next round
+        return slot in owned or (slot in made and self.slots[slot].role == "temp")
 
     def _code(self, text: str, name: str) -> int:
         return self.codes.setdefault((text, name), len(self.codes))
@@ -453,6 +467,39 @@ class Planner:
 def _pointed(node: Any, view: int, base: int) -> Any:
     """A node, or where it makes a view point somewhere, the one that makes it point at ``base``."""
     return Point(view, base) if isinstance(node, Point) and node.view == view else node
+
+
+def _free_after(steps: list[Step], i: int, last: int) -> bool:
+    """Whether the operand that step ``i`` copies may be overwritten by what comes after.
+
+    Nothing may read it later, but for kernels that read each element only where they write it.
+    """
+    source, (target,) = steps[i].source, steps[i].writes
+    for step in steps[i + 1 : last + 1]:
+        if step.eqn is not None:
+            if any(x is source for x in step.eqn.invars):
+                return False
+        elif source in step.buffers and not _reads_where_it_writes(step, source, target):
+            return False
+    return last < len(steps)
+
+
+def _reads_where_it_writes(step: Step, source: Any, target: Any) -> bool:
+    """Whether a kernel reads elements of one variable only to write the same of another."""
+    if step.kernel is None or target not in step.buffers:
+        return False
+    read, written = step.buffers.index(source), step.buffers.index(target)
+    inside = [s for s in statements(step.kernel.body) if not isinstance(s, Loop)]
+    stores = [s for s in inside if isinstance(s, Store) and s.buffer == written]
+    if len(stores) != 1 or len(inside) != 1:
+        return False
+    (store,) = stores
+    loops = [s.extent for s in statements(step.kernel.body) if isinstance(s, Loop)]
+    if prod(loops) * (1 if step.kernel.grid is None else step.kernel.grid[1]) == 1:
+        return True  # a single element, whose operands are read before it is written
+    offset = () if store.offset is None else (store.offset,)
+    loads = [v for v in walk(store.operands) if v.op == "load" and v.attr[0] == read]
+    return all(v.attr[1] == store.at and v.args == offset for v in loads)
 
 
 def _last_uses(steps: list[Step], outvars: Any) -> dict[Any, int]:

@@ -87,6 +87,10 @@ class Primitive:
         """The closed program that the primitive merely calls, or None."""
         return None
 
+    def expands(self, avals: Any, params: dict[str, Any]) -> bool:
+        """Whether the compiler should take its decomposition instead."""
+        return self.form == "expand"
+
     def fuses(self, params: dict[str, Any], ins: Any) -> bool:
         """Whether the compiler may use the form, with these parameters and types of operands."""
         return self.form is not None

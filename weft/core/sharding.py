@@ -43,6 +43,153 @@ class PartitionSpec(tuple[Any, ...]):
         return PartitionSpec, tuple(self)
 
 
+class AbstractDevice:
+    """A kind of device, without saying which one.
+
+    >>> AbstractDevice('cpu', None, 'cpu')
+    AbstractDevice(device_kind=cpu, num_cores=None, platform=cpu)
+    """
+
+    __slots__ = ("device_kind", "num_cores", "platform")
+
+    def __init__(self, device_kind: str, num_cores: int | None, platform: str) -> None:
+        self.device_kind = device_kind
+        self.num_cores = num_cores
+        self.platform = platform
+
+    def _key(self) -> Any:
+        return self.device_kind, self.num_cores, self.platform
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is AbstractDevice and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"AbstractDevice({_device_text(self)})"
+
+
+def _device_text(device: AbstractDevice) -> str:
+    return (
+        f"device_kind={device.device_kind}, num_cores={device.num_cores},"
+        f" platform={device.platform}"
+    )
+
+
+class AbstractMesh:
+    """The sizes and names of a mesh's axes, without devices.
+
+    >>> AbstractMesh((2, 4), ('x', 'y')).shape
+    {'x': 2, 'y': 4}
+    """
+
+    def __init__(
+        self,
+        axis_sizes: Sequence[int],
+        axis_names: Any,
+        axis_types: Any = None,
+        *,
+        abstract_device: AbstractDevice | None = None,
+    ) -> None:
+        self.axis_sizes = tuple(axis_sizes)
+        self.axis_names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+        if len(self.axis_sizes) != len(self.axis_names):
+            raise ValueError(
+                f"a mesh needs a name for each axis, got sizes {self.axis_sizes} and names"
+                f" {self.axis_names}"
+            )
+        if isinstance(axis_types, AxisType):
+            axis_types = (axis_types,) * len(self.axis_sizes)
+        self.axis_types = tuple(axis_types or (AxisType.Auto,) * len(self.axis_sizes))
+        self.abstract_device = abstract_device
+
+    @property
+    def shape(self) -> dict[Any, int]:
+        return dict(zip(self.axis_names, self.axis_sizes, strict=True))
+
+    @property
+    def size(self) -> int:
+        return prod(self.axis_sizes)
+
+    @property
+    def empty(self) -> bool:
+        return not self.axis_sizes
+
+    @property
+    def abstract_mesh(self) -> AbstractMesh:
+        return self
+
+    def _of_type(self, kind: AxisType) -> tuple[Any, ...]:
+        return tuple(n for n, t in zip(self.axis_names, self.axis_types, strict=True) if t is kind)
+
+    @property
+    def auto_axes(self) -> tuple[Any, ...]:
+        return self._of_type(AxisType.Auto)
+
+    @property
+    def explicit_axes(self) -> tuple[Any, ...]:
+        return self._of_type(AxisType.Explicit)
+
+    @property
+    def manual_axes(self) -> tuple[Any, ...]:
+        return self._of_type(AxisType.Manual)
+
+    def update(self, **changes: Any) -> AbstractMesh:
+        """The mesh with other sizes, names, types or kind of device."""
+        given = {name: changes.get(name, getattr(self, name)) for name in _MESH_FIELDS}
+        return AbstractMesh(**given)
+
+    def _key(self) -> Any:
+        return self.axis_sizes, self.axis_names, self.axis_types, self.abstract_device
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is AbstractMesh and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{n!r}: {s}" for n, s in self.shape.items()) or "()"
+        device = "" if self.abstract_device is None else f", {_device_text(self.abstract_device)}"
+        return f"AbstractMesh({axes}, axis_types={self.axis_types}{device})"
+
+
+_MESH_FIELDS = ("axis_sizes", "axis_names", "axis_types", "abstract_device")
+
+
+class ManualAxisType:
+    """Over which mapped axes a value differs, or is a sum that is still to be made."""
+
+    __slots__ = ("varying", "unreduced", "reduced")
+
+    def __init__(
+        self,
+        *,
+        varying: Any = frozenset(),
+        unreduced: Any = frozenset(),
+        reduced: Any = frozenset(),
+    ) -> None:
+        self.varying = frozenset(varying)
+        self.unreduced = frozenset(unreduced)
+        self.reduced = frozenset(reduced)
+
+    def _key(self) -> Any:
+        return self.varying, self.unreduced, self.reduced
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is ManualAxisType and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return (
+            f"ManualAxisType(varying={self.varying}, unreduced={self.unreduced},"
+            f" reduced={self.reduced})"
+        )
+
+
 class Mesh:
     """Devices arranged in a grid whose axes have names."""
 
@@ -75,6 +222,25 @@ class Mesh:
     @property
     def empty(self) -> bool:
         return self.devices.ndim == 0
+
+    @property
+    def abstract_mesh(self) -> AbstractMesh:
+        """The mesh without its devices."""
+        first = next(iter(self.devices.flat), None)
+        kind = None if first is None else AbstractDevice(first.device_kind, None, first.platform)
+        return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types, abstract_device=kind)
+
+    @property
+    def local_devices(self) -> list[Any]:
+        return list(self.devices.flat)
+
+    @property
+    def local_mesh(self) -> Mesh:
+        return self
+
+    @property
+    def is_multi_process(self) -> bool:
+        return len({device.process_index for device in self.devices.flat}) > 1
 
     @property
     def device_ids(self) -> np.ndarray:
@@ -116,6 +282,20 @@ class Sharding:
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of the part of an array that one device holds."""
         return tuple(global_shape)
+
+    def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Any, tuple[slice, ...]]:
+        """For every device, the part of an array of this shape that it holds."""
+        return dict.fromkeys(self.device_set, (slice(None),) * len(global_shape))
+
+    def addressable_devices_indices_map(
+        self, global_shape: tuple[int, ...]
+    ) -> dict[Any, tuple[slice, ...]]:
+        """The same for the devices of this process."""
+        return self.devices_indices_map(global_shape)
+
+    @property
+    def addressable_devices(self) -> set[Any]:
+        return self.device_set
 
 
 class SingleDeviceSharding(Sharding):
@@ -184,6 +364,27 @@ class NamedSharding(Sharding):
                 )
             sizes[i] //= parts
         return tuple(sizes)
+
+    def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Any, tuple[slice, ...]]:
+        part = self.shard_shape(global_shape)
+        places = dict(zip(self.mesh.axis_names, np.indices(self.mesh.axis_sizes), strict=True))
+        found: dict[Any, tuple[slice, ...]] = {}
+        for at, device in np.ndenumerate(self.mesh.devices):
+            found[device] = tuple(
+                self._slice(i, size, part[i], {name: int(places[name][at]) for name in places})
+                for i, size in enumerate(global_shape)
+            )
+        return found
+
+    def _slice(self, dimension: int, size: int, part: int, place: dict[Any, int]) -> slice:
+        """What a device at a place of the mesh holds along a dimension."""
+        names = self.spec[dimension] if dimension < len(self.spec) else None
+        if part == size or names is None:
+            return slice(None)
+        number = 0
+        for name in names if isinstance(names, tuple) else (names,):
+            number = number * self.mesh.shape[name] + place[name]
+        return slice(number * part, (number + 1) * part)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is NamedSharding and self.mesh == other.mesh and self.spec == other.spec

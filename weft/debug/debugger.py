@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from weft.base.record import Record
 from weft.base.source import is_internal
 from weft.debug.printing import callback
 from weft.tree.functions import tree_flatten, tree_unflatten
 
 
-class Frame(NamedTuple):
+class Frame(Record):
     """A place in the user's code, with the variables it saw."""
 
     file: str

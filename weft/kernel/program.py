@@ -120,6 +120,26 @@ class For(NamedTuple):
     body: tuple[Any, ...]
 
 
+def inner_regions(node: Any) -> list[Any]:
+    """The regions inside a node."""
+    if isinstance(node, While):
+        return [node.condition, node.body]
+    if isinstance(node, For):
+        return [node.body]
+    return list(node.regions) if isinstance(node, Branch) else []
+
+
+def launched(nodes: Any) -> set[int]:
+    """The native functions that nodes call; those of a loop that became one are called no more."""
+    found: set[int] = set()
+    for node in nodes:
+        if isinstance(node, Launch):
+            found.add(node.code)
+        for region in inner_regions(node):
+            found |= launched(region)
+    return found
+
+
 class Host(NamedTuple):
     """A call of Python, by the number of the equation it computes."""
 

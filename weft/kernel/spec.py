@@ -160,12 +160,12 @@ class _Check:
             terms[outer] = step - factor * extent
             low, high = low + min(factor * (total - 1), 0), high + max(factor * (total - 1), 0)
         for axis, factor in terms.items():
-            extent = self.axes.get(axis) if factor else 1
-            if extent is None:
+            count = self.axes.get(axis) if factor else 1
+            if count is None:
                 self.fail(f"b{i}[{index}] uses {axis}, over which no loop runs")
             else:
-                reach = factor * (extent - 1)
-                low, high = low + min(reach, 0), high + max(reach, 0)
+                span = factor * (count - 1)
+                low, high = low + min(span, 0), high + max(span, 0)
         size = self.buffer(i).size
         if (low < 0 or high >= size) and all(self.axes.values()):
             self.fail(f"b{i}[{index}] reaches from {low} to {high} of {size} elements")

@@ -10,6 +10,7 @@ from weft.control.reductions import select_and_scatter_p as select_and_scatter_p
 from weft.control.scan import scan_p as scan_p
 from weft.control.solves import linear_solve_p as linear_solve_p
 from weft.control.while_loop import while_p as while_p
+from weft.lax.composites import composite as composite
 from weft.lax.control_flow import associative_scan as associative_scan
 from weft.lax.control_flow import cond as cond
 from weft.lax.control_flow import map as map
@@ -31,6 +32,7 @@ from weft.lax.convolutions import conv_transpose_shape_tuple as conv_transpose_s
 from weft.lax.convolutions import conv_with_general_padding as conv_with_general_padding
 from weft.lax.elementwise import AccuracyMode as AccuracyMode
 from weft.lax.elementwise import RoundingMethod as RoundingMethod
+from weft.lax.elementwise import Tolerance as Tolerance
 from weft.lax.elementwise import abs as abs
 from weft.lax.elementwise import acos as acos
 from weft.lax.elementwise import acosh as acosh
@@ -143,6 +145,7 @@ from weft.lax.reductions import reduce_or as reduce_or
 from weft.lax.reductions import reduce_prod as reduce_prod
 from weft.lax.reductions import reduce_sum as reduce_sum
 from weft.lax.reductions import reduce_xor as reduce_xor
+from weft.lax.scaled import scaled_dot as scaled_dot
 from weft.lax.shape import broadcast as broadcast
 from weft.lax.shape import broadcast_in_dim as broadcast_in_dim
 from weft.lax.shape import broadcast_like as broadcast_like

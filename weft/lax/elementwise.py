@@ -30,6 +30,29 @@ class AccuracyMode(enum.Enum):
     DEFAULT = 2
 
 
+class Tolerance:
+    """How far a transcendental function may be off; weft's own are exact enough for any.
+
+    >>> from weft import lax
+    >>> lax.Tolerance(ulps=2).ulps
+    2
+    """
+
+    __slots__ = ("atol", "rtol", "ulps")
+
+    def __init__(self, atol: float = 0.0, rtol: float = 0.0, ulps: int = 0) -> None:
+        if atol < 0.0 or rtol < 0.0 or ulps < 0:
+            raise ValueError(f"tolerances are not negative, got {atol=}, {rtol=}, {ulps=}")
+        if not (atol or rtol or ulps):
+            raise ValueError("Tolerance takes at least one of atol, rtol and ulps")
+        self.atol = atol
+        self.rtol = rtol
+        self.ulps = ulps
+
+    def __repr__(self) -> str:
+        return f"Tolerance(atol={self.atol}, rtol={self.rtol}, ulps={self.ulps})"
+
+
 def neg(x: Any) -> Any:
     """Elementwise negation.
 

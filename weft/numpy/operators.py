@@ -11,6 +11,7 @@ import numpy as np
 from weft import dtypes, lax
 from weft.api.placement import device_put
 from weft.core.array import Array
+from weft.core.layout import format_of
 from weft.numpy import (
     contraction,
     creation,
@@ -305,6 +306,7 @@ _PROPERTIES: dict[str, Callable[..., Any]] = {
     "imag": unary.imag,
     "flat": manipulation.ravel,
     "at": IndexUpdateHelper,
+    "format": format_of,
     "__numpy_dtype__": lambda self: self.dtype,
 }
 

@@ -90,7 +90,17 @@ float6_e3m2fn = _scalar_type(ml_dtypes.float6_e3m2fn)
 
 int_, uint, float_, complex_ = int64, uint64, float64, complex128
 finfo, iinfo = dtypes.finfo, dtypes.iinfo
-issubdtype, isdtype, promote_types = dtypes.issubdtype, dtypes.isdtype, dtypes.promote_types
+isdtype, promote_types = dtypes.isdtype, dtypes.promote_types
+
+
+def issubdtype(arg1: Any, arg2: Any) -> bool:
+    """Whether a dtype is of a kind, or equal to another.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.issubdtype(jnp.bfloat16, jnp.floating)
+    True
+    """
+    return dtypes.issubdtype(arg1, arg2)
 
 
 def result_type(*args: Any) -> Any:

@@ -45,6 +45,7 @@ from weft.prims.index_dims import (
     window_sizes,
 )
 from weft.prims.index_reference import gather_reference, scatter_reference
+from weft.prims.one_window import update_window
 from weft.prims.shape import iota, reshape
 
 CLIP = GatherScatterMode.CLIP
@@ -227,6 +228,21 @@ class ScatterFamily(Primitive):
         if combine is None and update_jaxpr is not None:
             combine = _elementwise(update_jaxpr, update_consts)
         return scatter_reference(x, indices, updates, dimension_numbers, mode, combine)
+
+    def expands(self, avals: Any, params: dict[str, Any]) -> bool:
+        """One window: the compiler updates it where it lies."""
+        x, indices, updates = avals
+        numbers = params["dimension_numbers"]
+        if numbers.operand_batching_dims or 0 in (*updates.shape, *x.shape):
+            return False
+        if self.operator is None and params["update_jaxpr"] is not None:
+            return False
+        return int(np.prod(indices.shape[:-1], dtype=np.int64)) == 1
+
+    def decompose(
+        self, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, mode: Any, **_: Any
+    ) -> Any:
+        return update_window(x, indices, updates, dimension_numbers, mode, self.operator)
 
     def batch(
         self,

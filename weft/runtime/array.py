@@ -257,11 +257,14 @@ class ArrayImpl(Array):
     def clone(self) -> ArrayImpl:
         return box(self._value, self.aval)
 
-    @api_boundary
     def block_until_ready(self) -> ArrayImpl:
         """The array, once its values are computed: at once, CPU calls are synchronous."""
-        self._value  # noqa: B018 -- raises if the array was deleted
-        return self
+        return self if self._owner is not None else self._refuse()
+
+    @api_boundary
+    def _refuse(self) -> Any:
+        """Raise, as the array has been deleted."""
+        return self._make_view()
 
     def is_ready(self) -> bool:
         return True

@@ -103,7 +103,7 @@ class Native:
         # the text takes longer to make than the code to load
         sources = [inspect.getsource(module) for module in (stub, walker, caller)]
         what = "\n".join([*sources, repr(sorted(names.items()))])
-        self.code = load_keyed(what, lambda: translate(caller.STUBS, names), _EXPORTED)
+        self.code = load_keyed(what, lambda: translate(caller.STUBS, names, quick=True), _EXPORTED)
         self.kept: list[Any] = [self.code]
         self.methods: dict[str, _Method] = {}
         self.block_type = self._block_type()
@@ -244,6 +244,8 @@ class _Loading:
             cls = pending.pop()
             self.made.take_calls(cls)
             pending += cls.__subclasses__()
+        # Arrays that live until the very end give their memory back to it: it is never freed.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.made))
         register_cache(self.made)
         return self.made
 

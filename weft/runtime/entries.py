@@ -239,19 +239,25 @@ def entries_of(function: NativeFunction) -> list[Entry]:
 def _install(function: NativeFunction, entries: list[Entry]) -> None:
     walks = native()
     assert walks is not None
+    counts = _counts(function)
     words = [address(walks.shared), len(entries)]
     for e in entries:
         words += [id(e.context), address(e.recipe), address(e.executable.table), address(e.result)]
-        words.append(0)
+        words.append(counts.get(e.key, 0))
     # one object holds the words and all they point to: who holds it may use them
     function._entries = (words_of(words), entries)
 
 
-def hits(function: NativeFunction) -> int:
-    """How often native code has answered calls of a function, since its entries last changed."""
+def _counts(function: NativeFunction) -> dict[Any, int]:
+    """How often each entry has answered."""
     try:
         words, entries = function._entries
     except AttributeError:
-        return 0
+        return {}
     first = caller.FIRST_ENTRY + caller.ENTRY_HITS
-    return int(sum(words[first + i * caller.ENTRY_WORDS] for i in range(len(entries))))
+    return {e.key: int(words[first + i * caller.ENTRY_WORDS]) for i, e in enumerate(entries)}
+
+
+def hits(function: NativeFunction) -> int:
+    """How often native code has answered calls of a function, by the entries that are left."""
+    return sum(_counts(function).values())

@@ -16,7 +16,7 @@ from weft.backends.cpu.heroes.table import lower
 from weft.backends.cpu.loop_text import render_loop
 from weft.backends.cpu.loops import render
 from weft.backends.cpu.machine import compile_many, origins
-from weft.base import knobs
+from weft.base import events, knobs
 from weft.base.functional import lru
 from weft.base.lazy import Late
 from weft.compiler.passes.grid import chunk
@@ -27,7 +27,16 @@ from weft.core.interpret import run, run_primitive, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.staging import stage
 from weft.kernel.kernel import Kernel
-from weft.kernel.program import For, Launch, Lowered, Program, Type, While
+from weft.kernel.program import (
+    For,
+    Launch,
+    Lowered,
+    Program,
+    Type,
+    While,
+    inner_regions,
+    launched,
+)
 from weft.kernel.spec import verify
 from weft.runtime import caller
 from weft.runtime.array import ArrayImpl, box
@@ -99,7 +108,9 @@ class Executable:
         planned = perf_counter()
         if watch is not None:
             watch.origins = origins(plan.codes)
-        self.code = compile_many(plan.codes)
+        used = sorted(launched(plan.nodes))
+        made = compile_many([plan.codes[i] for i in used])
+        self.code = dict(zip(used, made, strict=True))
         self.host = Hosts(plan, self.avals)
         self.call: Any = None
         self.asked = 0
@@ -133,7 +144,7 @@ class Executable:
     # --- tables -----------------------------------------------------------------------------------
 
     def _tables(self, plan: Program, walks: Native) -> np.ndarray:
-        encoded = walker.encode(plan.nodes, [int(a) for a in self.code])
+        encoded = walker.encode(plan.nodes, self.code)
         nodes = words_of(encoded)
         template = words_of([self._initial(plan, i) for i in range(len(plan.slots))])
         temps = words_of([i for i, slot in enumerate(plan.slots) if slot.role == "temp"])
@@ -231,21 +242,12 @@ def _at(where: int, aval: Any) -> np.ndarray:
     return np.frombuffer((ctypes.c_char * size).from_address(where), dtype).reshape(aval.shape)
 
 
-def _inner(node: Any) -> list[Any]:
-    """The regions inside a node."""
-    if isinstance(node, While):
-        return [node.condition, node.body]
-    if isinstance(node, For):
-        return [node.body]
-    return list(getattr(node, "regions", ()))
-
-
 def _widest(nodes: Any) -> int:
     most = 0
     for node in nodes:
         if isinstance(node, Launch):
             most = max(most, len(node.slots))
-        for region in _inner(node):
+        for region in inner_regions(node):
             most = max(most, _widest(region))
     return most
 
@@ -253,7 +255,7 @@ def _widest(nodes: Any) -> int:
 def _parallel(nodes: Any) -> bool:
     return any(
         (isinstance(node, Launch) and node.extent > node.chunk)
-        or any(_parallel(region) for region in _inner(node))
+        or any(_parallel(region) for region in inner_regions(node))
         for node in nodes
     )
 
@@ -268,7 +270,7 @@ def _work(nodes: Any, plan: Program) -> int:
             total += LONG_BYTES
         else:
             times = node.trips if isinstance(node, For) else 1
-            total += times * sum(64 + _work(region, plan) for region in _inner(node))
+            total += times * sum(64 + _work(region, plan) for region in inner_regions(node))
     return total
 
 
@@ -293,14 +295,22 @@ class Interpreted:
         ]
 
 
+def _name_of(closed: ClosedJaxpr) -> str:
+    """What a program is called: as its function, or as its only operation."""
+    named = getattr(closed.debug_info, "func_name", None)
+    return named or (closed.eqns[0].primitive.name if len(closed.eqns) == 1 else "program")
+
+
 def compile_program(closed: ClosedJaxpr) -> Any:
     """The executable of a program, made once."""
     found = closed._memo.get("executable")
     if found is None:
+        began = events.begin()
         try:
             found = Executable(closed) if supported() else Interpreted(closed)
         except Unplannable:
             found = Interpreted(closed)
+        events.end(began, "compile", _name_of(closed), equations=len(closed.eqns))
         closed._memo["executable"] = found
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -25,7 +25,9 @@ def address(array: np.ndarray) -> int:
 class Walk:
     """One program and its code, callable with the leaves of its arguments."""
 
-    def __init__(self, program: Program, code: Sequence[int], out_avals: Any, host: Any) -> None:
+    def __init__(
+        self, program: Program, code: Mapping[int, int], out_avals: Any, host: Any
+    ) -> None:
         self.program = program
         self.code = code
         self.out_avals = out_avals

@@ -76,7 +76,7 @@ class Study:
                 peak_memory_in_bytes=given + made,
             )
         arena = self.executable.plan.arena
-        code = {id(c.region): c.region.size for c in self.executable.code}
+        code = {id(c.region): c.region.size for c in self.executable.code.values()}
         return CompiledMemoryStats(
             generated_code_size_in_bytes=sum(code.values()),
             argument_size_in_bytes=given,

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from weft.backends.cpu.machine import OPTIMISE
+from weft.backends.cpu.llvm import OPTIMISE
 from weft.kernel.program import Branch, Copy, For, Host, Launch, Point, Slot, Swap, While
 
 # Bytes that the body of a small loop may touch in memory of its own, and nodes it may have.

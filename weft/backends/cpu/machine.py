@@ -16,6 +16,7 @@ from typing import Any
 
 from weft.backends.cpu import disk, loader
 from weft.backends.cpu.cores import threads
+from weft.backends.cpu.llvm import QUICK, Llvm
 from weft.backends.cpu.processor import compiler_version, description
 from weft.backends.cpu.processor import vector_bits as vector_bits
 from weft.base.functional import lru, register_cache
@@ -26,8 +27,6 @@ from weft.base.knobs import thread
 SYMBOL = "kernel"
 FORMAT = "1"
 LIMIT = 64 << 20
-# Text that begins with this line goes through LLVM's optimiser; kernels do not need it.
-OPTIMISE = "; optimise\n"
 _ATTRIBUTES = "attributes #0 = { nounwind }\n"
 
 
@@ -90,107 +89,25 @@ class _Engine:
     """Code loaded by LLVM itself, where our own loader does not know the machine."""
 
     def __init__(self, blob: bytes, names: Iterable[str]) -> None:
-        state = _llvm()
-        llvm = state.llvm
+        import llvmlite.binding as llvm
+
+        llvm.initialize_native_target()
+        target = llvm.Target.from_default_triple()
+        made = target.create_target_machine(codemodel="jitdefault", jit=True)
         self.size = len(blob)
-        self.engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), state.machine())
+        self.engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), made)
         self.engine.add_object_file(llvm.ObjectFileRef.from_data(blob))
         self.engine.finalize_object()
         self.symbols = {name: self.engine.get_function_address(name) for name in names}
 
 
-class _Llvm:
-    """LLVM, started for this machine, with what each compiling thread needs of its own."""
-
-    def __init__(self) -> None:
-        import llvmlite.binding as llvm
-
-        self.llvm = llvm
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        self.target = llvm.Target.from_default_triple()
-        self.cpu = llvm.get_host_cpu_name()
-        self.features = llvm.get_host_cpu_features().flatten()
-        self.machines: list[Any] = []
-        self.emit = _unlocked_emit(llvm)
-
-    def machine(self) -> Any:
-        # Our loader lays code and constants next to each other: the small model reaches them.
-        near = loader.supported()
-        return self.target.create_target_machine(
-            cpu=self.cpu,
-            features=self.features,
-            opt=2,
-            reloc="pic" if near else "default",
-            codemodel="small" if near else "jitdefault",
-            jit=not near,
-        )
-
-    def expect(self, count: int) -> None:
-        """Have a target machine for each of so many threads."""
-        while len(self.machines) < count:
-            self.machines.append(self.machine())
-
-    def compile(self, text: str, machine: Any) -> bytes:
-        """The object of a module, made with a target machine that nobody else uses meanwhile."""
-        try:
-            # A context keeps every constant it has seen: one for each module keeps memory flat.
-            with self.llvm.create_context() as context:
-                with self.llvm.parse_assembly(text, context) as module:
-                    module.verify()
-                    if text.startswith(OPTIMISE):
-                        self.optimise(module, machine)
-                    return self.emit(machine, module)
-        except RuntimeError as error:
-            head = "\n".join(text.splitlines()[:40])
-            raise RuntimeError(f"internal error: LLVM refused a kernel: {error}\n{head}") from None
-
-    def optimise(self, module: Any, machine: Any) -> None:
-        """Variables into registers and the like, for text that was not written with care."""
-        options = self.llvm.create_pipeline_tuning_options(speed_level=2)
-        builder = self.llvm.create_pass_builder(machine, options)
-        with builder.getModulePassManager() as passes:
-            passes.run(module, builder)
-
-
 @lru(1)
-def _llvm() -> _Llvm:
-    return _Llvm()
+def _llvm() -> Llvm:
+    return Llvm(loader.supported())
 
 
-def _unlocked_emit(llvm: Any) -> Callable[[Any, Any], bytes]:
-    """Code generation without the binding's lock, which would let one thread compile at a time.
-
-    LLVM itself allows it: every thread has its own context and target machine.
-    """
-    try:
-        library = ctypes.CDLL(llvm.ffi.lib._name)
-        emit, free = library.LLVMPY_TargetMachineEmitToMemory, library.LLVMPY_DisposeMemoryBuffer
-        start, size = library.LLVMPY_GetBufferStart, library.LLVMPY_GetBufferSize
-        forget = library.LLVMPY_DisposeString
-    except (AttributeError, OSError):
-        return lambda machine, module: machine.emit_object(module)
-    pointer = ctypes.c_void_p
-    emit.restype, emit.argtypes = pointer, [pointer, pointer, ctypes.c_int, pointer]
-    start.restype, start.argtypes = pointer, [pointer]
-    size.restype, size.argtypes = ctypes.c_size_t, [pointer]
-    free.argtypes = forget.argtypes = [pointer]
-    free.restype = forget.restype = None
-
-    def run(machine: Any, module: Any) -> bytes:
-        message = ctypes.c_void_p()
-        handles = [ctypes.cast(x._ptr, pointer) for x in (machine, module)]
-        buffer = emit(*handles, 1, ctypes.byref(message))
-        if not buffer:
-            text = ctypes.string_at(message.value).decode() if message.value else "no object"
-            forget(message)
-            raise RuntimeError(text)
-        try:
-            return ctypes.string_at(start(buffer), size(buffer))
-        finally:
-            free(buffer)
-
-    return run
+# Target machines for the threads that compile together.
+_machines: list[int] = []
 
 
 def key_of(text: str) -> bytes:
@@ -216,8 +133,11 @@ def load_keyed(what: str, text: Callable[[], str], names: Iterable[str]) -> Any:
         return found
     blob = disk.load(key)
     if blob is None:
+        made, llvm = text(), _llvm()
         # with a machine of its own: others may compile at the same time
-        blob = _llvm().compile(text(), _llvm().machine())
+        machine = llvm.machine(0 if made.startswith(QUICK) else 2)
+        blob = llvm.compile(made, machine)
+        llvm.dispose(machine)
         disk.save(key, blob)
     found = loader.load(blob) if loader.supported() else _Engine(blob, names)
     _loaded.put(key, found)
@@ -265,9 +185,10 @@ def _compare(missing: dict[bytes, str], objects: dict[bytes, Any], new: set[byte
 
 def _compile_all(texts: list[str]) -> list[bytes]:
     """Objects of modules, made side by side on as many threads as may be used."""
+    global _machines
     if not texts:
         return []
-    llvm = _llvm()
+    llvm, machines = _llvm(), _machines
     results: list[Any] = [None] * len(texts)
     # Long ones first, so that none is begun last.
     queue = sorted(range(len(texts)), key=lambda i: len(texts[i]))
@@ -279,12 +200,13 @@ def _compile_all(texts: list[str]) -> list[bytes]:
             except IndexError:
                 return
             try:
-                results[i] = llvm.compile(texts[i], llvm.machines[worker])
+                results[i] = llvm.compile(texts[i], machines[worker])
             except BaseException as error:
                 results[i] = error
 
     count = min(threads(), len(texts))
-    llvm.expect(count)
+    while len(machines) < count:
+        machines.append(llvm.machine())
     helpers = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(1, count)]
     try:
         for helper in helpers:
@@ -295,7 +217,7 @@ def _compile_all(texts: list[str]) -> list[bytes]:
     except BaseException:
         # An interrupt: the helpers finish what they are at, with machines that nobody else has.
         queue.clear()
-        llvm.machines = []
+        _machines = []
         raise
     for result in results:
         if isinstance(result, BaseException):

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.backends.cpu.machine import OPTIMISE
+from weft.backends.cpu.llvm import OPTIMISE, QUICK
 from weft.backends.cpu.processor import architecture
 from weft.base.functional import lru
 
@@ -140,13 +140,14 @@ def translate(
     names: Mapping[str, Any] | None = None,
     private: Iterable[str] = (),
     plain: bool = False,
+    quick: bool = False,
 ) -> str:
     """The LLVM text of a module of stubs.
 
     ``names`` are numbers and kinds that the stubs use beyond their own globals. All stubs can be
     called from outside by their names, but those that are ``private``: they become part of the
     stubs that call them. Loops that are ``plain`` stay as written, which compiles much faster than
-    vectors and unrolled loops do.
+    vectors and unrolled loops do; a ``quick`` module is hardly optimised at all.
     """
     stubs = list(stubs)
     trees = {f.__name__: _tree(f) for f in stubs}
@@ -156,7 +157,7 @@ def translate(
     for f in stubs:
         module.names = {**f.__globals__, **given}
         module.functions.append(Translation(module, trees[f.__name__]).run())
-    return module.text()
+    return (QUICK if quick else OPTIMISE) + module.text()
 
 
 def _tree(f: Callable[..., Any]) -> ast.FunctionDef:
@@ -203,7 +204,7 @@ class Module:
 
     def text(self) -> str:
         notes = [f"!{i} = distinct !{{!{i}, {_PLAIN}}}" for i in range(self.loops)]
-        return OPTIMISE + "\n".join([*self.used.values(), *self.functions, *notes])
+        return "\n".join([*self.used.values(), *self.functions, *notes])
 
     def loop(self) -> str:
         """What the end of a new loop says about it."""

@@ -7,7 +7,7 @@ stubs here run it: ``walk`` gives 0, or 1 where Python has raised.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.backends.cpu.stub import External, clock, i32, i64, invoke, ptr, u8, void
@@ -20,13 +20,13 @@ ENV, BUFFERS, POOL_RUN, POOL_STATE, HELPERS, HOST_CALL, THREAD, POLLED, PERIOD =
 CONTEXT_WORDS = 16
 
 
-def encode(nodes: Sequence[Any], addresses: Sequence[int]) -> list[int]:
+def encode(nodes: Sequence[Any], addresses: Mapping[int, int]) -> list[int]:
     """The table of some nodes; ``addresses`` are those of the program's native functions."""
     words: list[int] = []
     for node in nodes:
         if isinstance(node, Launch):
             code, slots, extent, chunk = node
-            words += [LAUNCH, 6 + len(slots), addresses[code], extent, chunk, len(slots), *slots]
+            words += [LAUNCH, 6 + len(slots), int(addresses[code]), extent, chunk, len(slots), *slots]
         elif isinstance(node, Copy):
             words += [COPY, 5, *node]
         elif isinstance(node, Point):

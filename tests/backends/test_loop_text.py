@@ -1,0 +1,252 @@
+"""Small loops as one function: the same as loops that are walked, and as the interpreter."""
+
+import numpy as np
+import pytest
+
+import weft
+from tests.runtime import ways
+from weft import lax
+from weft import numpy as jnp
+from weft.compiler.plan import Planner
+from weft.kernel.program import For, While
+from weft.runtime import native
+
+X = jnp.arange(5.0) * 0.25
+
+
+def nested(n):
+    def outer(i, c):
+        return lax.fori_loop(0, i, lambda j, d: d * 0.5 + j, c)
+
+    return lax.fori_loop(0, n, outer, 1.0)
+
+
+def thrice(n):
+    def inner(c, x):
+        return lax.scan(lambda d, y: (d + x * y, d), c, jnp.arange(3.0))
+
+    return lax.scan(inner, jnp.float32(n), X)
+
+
+def branching(n):
+    def body(c):
+        i, v = c
+        v = lax.cond(i % 2 == 0, lambda v: v * 2 + 1, lambda v: v - X, v)
+        return i + 1, v
+
+    return lax.while_loop(lambda c: c[0] < n, body, (0, X))
+
+
+def switching(n):
+    def body(i, c):
+        steps = [lambda v: v + 1, lambda v: v * 2, lambda v: -v, lambda v: v]
+        return lax.switch(i - 1, steps, c)
+
+    return lax.fori_loop(0, n, body, X)
+
+
+def looping_branch(n):
+    def body(i, c):
+        return lax.cond(
+            c[0] > 1, lambda v: lax.fori_loop(0, 3, lambda j, w: w * 0.5, v), lambda v: v + i, c
+        )
+
+    return lax.fori_loop(0, n, body, X)
+
+
+def slices(reverse):
+    def fun(n):
+        rows = jnp.arange(35.0).reshape(7, 5) * 0.125
+        return lax.scan(lambda c, r: (c * 0.5 + r, (c, r.sum())), X + n, rows, reverse=reverse)
+
+    return fun
+
+
+def trips(count, reverse=False):
+    def fun(n):
+        numbers = jnp.arange(count) + n
+        return lax.scan(lambda c, k: (c * 3 + k, c), n, numbers, reverse=reverse)
+
+    return fun
+
+
+def nothing_carried(n):
+    return lax.scan(lambda c, k: (c, k * n), None, jnp.arange(9))
+
+
+def shifting(n):
+    def step(c, _):
+        a, b, d = c
+        return (b, d, a + b), None
+
+    return lax.scan(step, (n, n + 1, n + 2), length=11)[0]
+
+
+def swapping(n):
+    return lax.fori_loop(0, n, lambda i, c: (c[1], c[0]), (X, X + 1))
+
+
+def constant_carry(n):
+    def step(c, k):
+        v, same, number = c
+        return (v + same * number, same, 7), same
+
+    return lax.scan(step, (X, X * 2, n), jnp.arange(6))
+
+
+def types(dtype):
+    def fun(n):
+        start = jnp.asarray([1, 0, 1], dtype)
+
+        def body(i, c):
+            v, flag, wide = c
+            return v + jnp.asarray(i, dtype), jnp.logical_not(flag), wide * 3 + 1
+
+        return lax.fori_loop(0, n, body, (start, True, jnp.asarray(n, dtype)))
+
+    return fun
+
+
+def special(n):
+    values = jnp.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-42])
+    return lax.fori_loop(0, n, lambda i, c: c * jnp.array([1, 2, 2, 1, -1, 0.5]), values)
+
+
+def indexing(n):
+    def body(i, c):
+        return c.at[i % 5].set(c[(i + 1) % 5] + i)
+
+    return lax.fori_loop(0, n, body, X)
+
+
+def reducing(n):
+    return lax.while_loop(lambda v: jnp.sum(v) < n * 10, lambda v: v + jnp.max(v) * 0.1 + 1, X)
+
+
+def mapped(n):
+    def one(x):
+        return lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + x, c[1] + 1), (x, 0))
+
+    return weft.vmap(one)(jnp.arange(1.0, 5.0))
+
+
+def differentiated(n):
+    def total(x):
+        return jnp.sum(lax.scan(lambda c, r: (c * r + x, c), x, jnp.ones((4, 5)) * 0.5)[0])
+
+    return weft.value_and_grad(total)(X + n)
+
+
+def after_and_before(n):
+    y = X * 2 + n
+    z = lax.fori_loop(0, 4, lambda i, c: c + y, y)
+    return lax.fori_loop(0, 3, lambda i, c: c * 0.5 + z, z) - y, z
+
+
+LOOPS = {f.__name__: f for f in (nested, thrice, branching, switching, looping_branch)}
+LOOPS |= {f.__name__: f for f in (nothing_carried, shifting, swapping, constant_carry, special)}
+LOOPS |= {f.__name__: f for f in (indexing, reducing, mapped, differentiated, after_and_before)}
+LOOPS |= {"slices": slices(False), "slices reversed": slices(True)}
+LOOPS |= {f"{n} trips": trips(n) for n in (0, 1, 2, 3, 16, 17)}
+LOOPS |= {f"{n} trips reversed": trips(n, True) for n in (0, 1, 4, 5)}
+TYPES = ("float32", "float64", "int8", "uint8", "int32", "int64", "uint64", "float16", "bfloat16")
+
+
+def close(got, want):
+    assert weft.tree.structure(got) == weft.tree.structure(want)
+    for x, y in zip(weft.tree.leaves(got), weft.tree.leaves(want), strict=True):
+        assert weft.typeof(x) is weft.typeof(y)
+        x, y = np.asarray(x), np.asarray(y)
+        if weft.dtypes.issubdtype(x.dtype, np.inexact):
+            bound = 20 * float(weft.numpy.finfo(x.dtype).eps)
+            x, y = (v.astype(np.float64) for v in (x, y))
+            np.testing.assert_allclose(x, y, rtol=bound, atol=bound)
+            assert np.array_equal(np.signbit(x), np.signbit(y))
+        else:
+            assert np.array_equal(x, y)
+
+
+def check(fun, monkeypatch):
+    for way in ways.WAYS:
+        with monkeypatch.context() as patch:
+            ways.take(way, patch)
+            numbers = (0, 1, 2, 3, 6, 7)
+            want = [ways.interpreted(fun, n) for n in numbers]
+            small = weft.jit(lambda n: fun(n))
+            found = [small(n) for n in numbers]
+            again = [small(n) for n in numbers]
+            patch.setattr(native.Cpu, "loop", lambda *_: None)
+            walked = weft.jit(lambda n: fun(n))
+            for n, one, two, expected in zip(numbers, found, again, want, strict=True):
+                close(one, expected)
+                ways.same(two, one)
+                ways.same(walked(n), one)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_small_loops_are_walked_loops(name, monkeypatch):
+    check(LOOPS[name], monkeypatch)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_carries_of_every_type(dtype, monkeypatch):
+    with weft.enable_x64(True):
+        check(types(dtype), monkeypatch)
+
+
+# --- which loops are small ------------------------------------------------------------------------
+
+
+def loops(fun, *args):
+    """The loops that a program walks; a small one is a function that is called until it is done."""
+    found = []
+
+    def visit(nodes):
+        for node in nodes:
+            if isinstance(node, For) or (isinstance(node, While) and node.body):
+                found.append(node)
+            for part in node:
+                if isinstance(part, tuple) and part and not isinstance(part[0], int):
+                    for region in [part] if hasattr(part[0], "_fields") else part:
+                        visit(region if isinstance(region, tuple) else ())
+
+    visit(Planner(native.Cpu()).program(weft.make_jaxpr(fun)(*args)).nodes)
+    return found
+
+
+def test_small_loops_are_functions():
+    for name in ("switching", "shifting", "17 trips", "swapping", "special"):
+        assert loops(LOOPS[name], 3) == [], name
+
+
+def test_large_loops_are_walked():
+    step = lambda i, c: jnp.sin(c @ c)
+    assert loops(lambda n: lax.fori_loop(0, n, step, jnp.ones((200, 200))), 3)
+    shape = weft.ShapeDtypeStruct((), np.float32)
+    back = lambda i, c: weft.pure_callback(lambda x: x, shape, c)
+    assert loops(lambda n: lax.fori_loop(0, n, back, 1.0), 3)
+
+
+def test_long_small_loops_return_in_between(monkeypatch):
+    """A function that does few rounds at a time is called until it is done."""
+    from weft.backends.cpu import loop_text
+
+    ways.take("native", monkeypatch)
+    monkeypatch.setattr(loop_text, "PATIENCE", 1)  # then 16 rounds at a time
+    for count in (15, 16, 17, 31, 32, 33, 1000, 1001):
+        for reverse in (False, True):
+            numbers = np.arange(count, dtype=np.int32)
+
+            def fun(c, xs, reverse=reverse):
+                return lax.scan(lambda c, k: (c * 3 + k, c), c, xs, reverse=reverse)
+
+            ways.same(weft.jit(fun)(1, numbers), ways.interpreted(fun, 1, numbers))
+
+    def until(n):
+        return lax.while_loop(
+            lambda c: c[0] < n, lambda c: (c[0] + 1, c[2], c[1] + c[2]), (0, 1, 1)
+        )
+
+    function = weft.jit(until)
+    for n in (0, 1, 15, 16, 17, 47, 48, 49, 500):
+        ways.same(function(n), ways.interpreted(until, n))

@@ -1,0 +1,49 @@
+"""What is installed and what is alive: the environment as text, arrays in memory."""
+
+from __future__ import annotations
+
+import gc
+import platform as system
+import sys
+from typing import Any
+
+import numpy as np
+
+from weft.runtime.array import ArrayImpl
+from weft.runtime.devices import devices, process_count
+
+
+def live_arrays(platform: str | None = None) -> list[Any]:
+    """All arrays that some object of the program refers to.
+
+    >>> import weft, weft.numpy as jnp
+    >>> x = jnp.ones(3)
+    >>> any(y is x for y in weft.live_arrays())
+    True
+    """
+    devices(platform)
+    found = [x for x in gc.get_objects() if type(x) is ArrayImpl]
+    return [x for x in found if not x.is_deleted()]
+
+
+def print_environment_info(return_string: bool = False) -> str | None:
+    """Print what a report of a problem should say about the machine and what is installed.
+
+    >>> import weft
+    >>> weft.print_environment_info(return_string=True).splitlines()[0].split(':')[0]
+    'weft'
+    """
+    machine = system.uname()
+    lines = [
+        f"weft:   {sys.modules['weft'].__version__}",
+        f"numpy:  {np.__version__}",
+        f"python: {sys.version}",
+        f"device info: {devices()[0].device_kind}-{len(devices())}, {len(devices())} local devices",
+        f"process_count: {process_count()}",
+        f"platform: {machine.system} {machine.release} {machine.machine}",
+    ]
+    text = "\n".join(lines)
+    if return_string:
+        return text
+    print(text)
+    return None

@@ -1,0 +1,74 @@
+"""Operations that are made of others and keep a name of their own in programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.control.jit import jit_p, numpy_consts, used_axis_names
+from weft.core.ad import Zero
+from weft.core.batching import AxisData
+from weft.core.interpret import run
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.primitive import Primitive
+from weft.core.sharding import UNSPECIFIED
+
+
+def jit_parameters(jaxpr: ClosedJaxpr, name: str) -> dict[str, Any]:
+    """Parameters of a ``jit`` equation that calls a program."""
+    n_in, n_out = len(jaxpr.in_avals), len(jaxpr.out_avals)
+    return {
+        "jaxpr": jaxpr,
+        "in_shardings": (UNSPECIFIED,) * n_in,
+        "out_shardings": (UNSPECIFIED,) * n_out,
+        "in_layouts": (None,) * n_in,
+        "out_layouts": (None,) * n_out,
+        "donated_invars": (False,) * n_in,
+        "ctx_mesh": None,
+        "name": name,
+        "keep_unused": False,
+        "inline": False,
+        "compiler_options_kvs": (),
+    }
+
+
+class Composed(Primitive):
+    """A program with a name; derivatives and batches are those of the program, as calls of it."""
+
+    multiple_results = True
+
+    def shape(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
+        return jaxpr.out_avals
+
+    def eqn_effects(self, avals: Any, params: Any) -> Any:
+        return params["jaxpr"].effects
+
+    def callee(self, params: dict[str, Any]) -> ClosedJaxpr:
+        return params["jaxpr"]
+
+    @staticmethod
+    def ref(*args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
+        return run(jaxpr.jaxpr, numpy_consts(jaxpr), args)
+
+    def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        if all(type(t) is Zero for t in tangents):
+            outs = self.bind(*primals, jaxpr=jaxpr, **params)
+            return outs, [Zero(aval.to_tangent_aval()) for aval in jaxpr.out_avals]
+        return jit_p.jvp(primals, tangents, **jit_parameters(jaxpr, self.name))
+
+    def transpose(self, cts: Any, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
+        return jit_p.transpose(cts, *args, **jit_parameters(jaxpr, self.name))
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any):
+        return jit_p.batch(axis, args, dims, **jit_parameters(jaxpr, self.name))
+
+    def axis_names(self, params: Any) -> Any:
+        return used_axis_names(params["jaxpr"].jaxpr)
+
+
+class Composite(Composed):
+    """An operation of the user's own, known by its name."""
+
+    name = "composite"
+
+
+composite_p = Composite()
