@@ -241,7 +241,7 @@ def test_the_same_bits_at_every_thread_count():
 
 def test_one_text_serves_every_shape():
     texts = set()
-    for m, k, n in ((128, 784, 512), (256, 300, 400), (1024, 1024, 1024)):
+    for m, k, n in ((128, 784, 512), (300, 300, 448), (1024, 1024, 1024)):
         (tasks, _), _ = lowered(np.empty((m, k), "f4"), np.empty((k, n), "f4"), PLAIN)
         texts.add(tuple(t.text for t in tasks))
     assert len(texts) == 1

@@ -9,7 +9,7 @@ from weft import lax
 from weft import numpy as jnp
 from weft.compiler.plan import Planner
 from weft.kernel.program import For, While
-from weft.runtime import native
+from weft.runtime import target
 
 X = jnp.arange(5.0) * 0.25
 
@@ -175,7 +175,7 @@ def check(fun, monkeypatch):
             small = weft.jit(lambda n: fun(n))
             found = [small(n) for n in numbers]
             again = [small(n) for n in numbers]
-            patch.setattr(native.Cpu, "loop", lambda *_: None)
+            patch.setattr(target.Cpu, "loop", lambda *_: None)
             walked = weft.jit(lambda n: fun(n))
             for n, one, two, expected in zip(numbers, found, again, want, strict=True):
                 close(one, expected)
@@ -210,7 +210,7 @@ def loops(fun, *args):
                     for region in [part] if hasattr(part[0], "_fields") else part:
                         visit(region if isinstance(region, tuple) else ())
 
-    visit(Planner(native.Cpu()).program(weft.make_jaxpr(fun)(*args)).nodes)
+    visit(Planner(target.Cpu()).program(weft.make_jaxpr(fun)(*args)).nodes)
     return found
 
 

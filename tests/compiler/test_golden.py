@@ -14,7 +14,7 @@ from weft import lax
 from weft.compiler.analysis.text import whole_text
 from weft.compiler.plan import Planner
 from weft.compiler.watch import Watch
-from weft.runtime.native import Cpu
+from weft.runtime.target import Cpu
 
 FOLDER = Path(__file__).resolve().parent.parent / "golden" / "compiled"
 

@@ -13,7 +13,7 @@ from weft.compiler.arena import ALIGNMENT, Life, arrange
 from weft.compiler.plan import MOST, Planner
 from weft.kernel.program import Branch, Copy, For, Host, Launch, Point, Swap, While
 from weft.runtime.dispatch import supported
-from weft.runtime.native import Cpu
+from weft.runtime.target import Cpu
 
 # --- the arena ------------------------------------------------------------------------------------
 

@@ -619,3 +619,84 @@ def test_first_calls_of_new_threads(by_native):
 
     for _ in range(3):
         together(6, work)
+
+
+def test_leaving_while_threads_compute():
+    text = """
+import threading, time, weft, weft.numpy as jnp
+from weft.runtime import dispatch
+dispatch.native()
+small = weft.jit(lambda n: weft.lax.fori_loop(0, n, lambda i, c: c * 0.999 + 0.1, 1.0))
+step, start = lambda i, c: jnp.sin(c @ c), jnp.ones((60, 60))
+large = weft.jit(lambda n: weft.lax.fori_loop(0, n, step, start))
+for function in (small, large):
+    function(3), function(3)
+    threading.Thread(target=function, args=(2**31 - 1,), daemon=True).start()
+time.sleep(0.2)
+print("leaving")
+"""
+    assert python(text) == "leaving\n"
+
+
+def test_forks_inside_callbacks():
+    text = """
+import os, numpy as np, weft, weft.numpy as jnp
+from weft.runtime import dispatch
+dispatch.native()
+shape = weft.ShapeDtypeStruct((300_000,), np.float32)
+def back(x):
+    global child
+    child = os.fork()
+    return np.asarray(x)
+function = weft.jit(lambda x: jnp.sum(jnp.sin(weft.pure_callback(back, shape, x * 2))))
+want = None
+for _ in range(3):
+    found = float(function(jnp.ones(300_000)))
+    if child == 0:
+        os._exit(7 if want in (None, found) else 1)
+    want = found
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert python(text, PYTHONWARNINGS="ignore").split() == ["7"] * 3
+
+
+RACE = """
+import os, sys, threading
+sys.setswitchinterval(1e-5)
+import weft, weft.numpy as jnp
+if {fork}:  # Python itself cannot fork while threads import
+    from weft.runtime import dispatch
+    weft.jit(lambda x: x * 3)(1.0)
+    dispatch.native()
+barrier, wrong = threading.Barrier(6), []
+shared = weft.jit(lambda x: x * 2 + 1)
+def work(i):
+    barrier.wait()
+    own = weft.jit(lambda x: jnp.sin(x) * 0 + i)
+    weft.jit(lambda x: jnp.cos(x) * jnp.tanh(x + i))(2.0)
+    for k in range(200):
+        if float(shared(float(k))) != 2.0 * k + 1 or float(own(1.0)) != i:
+            wrong.append((i, k))
+        if float((jnp.ones(3) + k)[1]) != k + 1:
+            wrong.append((i, k, "operator"))
+threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+for thread in threads:
+    thread.start()
+if {fork}:
+    for _ in range(8):
+        child = os.fork()
+        if child == 0:
+            os._exit(7 if float(weft.jit(lambda x: x + 1)(1.0)) == 2.0 else 1)
+        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 7:
+            wrong.append("child")
+for thread in threads:
+    thread.join()
+print(wrong)
+"""
+
+
+@pytest.mark.parametrize("fork", [False, True], ids=["threads", "forks"])
+@pytest.mark.parametrize("cache", ["off", "on"])
+def test_threads_and_forks_while_everything_is_loaded(fork, cache):
+    text = RACE.format(fork=fork)
+    assert python(text, WEFT_CACHE=cache, PYTHONWARNINGS="ignore") == "[]\n"

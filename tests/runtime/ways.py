@@ -7,7 +7,7 @@ import pytest
 
 import weft
 from weft.base import knobs
-from weft.runtime import dispatch, native
+from weft.runtime import dispatch, entries, native
 
 WAYS = ("native", "walk")
 
@@ -22,7 +22,7 @@ def take(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def hits(function) -> int:
-    return native.hits(function)
+    return entries.hits(function)
 
 
 def interpreted(fun, *args, **kwargs):

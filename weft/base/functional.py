@@ -10,6 +10,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from weft.base.forks import across_forks
+
 T = TypeVar("T")
 U = TypeVar("U")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -221,6 +223,8 @@ class WeakLru:
     the bytes of a result; without it every result counts as one.
     """
 
+    _lock = across_forks(threading.RLock())  # of all of them: it is held for moments only
+
     def __init__(
         self,
         f: Callable[..., Any],
@@ -233,7 +237,6 @@ class WeakLru:
         self._max_total = max_total
         self._size_of = size_of
         self._context = context
-        self._lock = threading.RLock()
         self.cache_clear()
         register_cache(self)
 

@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from weft.base.forks import across_forks
+
 _TRUE = ("1", "true", "t", "yes", "y", "on")
 _FALSE = ("0", "false", "f", "no", "n", "off", "")
 
@@ -37,7 +39,7 @@ class ContextKey:
 _registry: dict[str, Knob] = {}
 _in_key: list[Knob] = []
 _globals: dict[str, Any] = {}
-_lock = threading.RLock()
+_lock = across_forks(threading.RLock())
 _keys: weakref.WeakValueDictionary[tuple[Any, ...], ContextKey] = weakref.WeakValueDictionary()
 _threads: weakref.WeakSet[_Overrides] = weakref.WeakSet()
 

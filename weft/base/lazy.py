@@ -6,12 +6,22 @@ Which of weft's own may be is listed in tools/check_layers.py; docs/decisions/00
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import FunctionType
 from typing import Any
 
+from weft.base.forks import across_forks
 from weft.base.traceback import bounded
+
+# A child forked in the middle of an import could never import that module.
+_importing = across_forks(threading.RLock())
+
+
+def _load(module: str) -> Any:
+    with _importing:
+        return import_module(module)
 
 
 class Late:
@@ -27,7 +37,7 @@ class Late:
 
     def __getattr__(self, name: str) -> Any:
         # kept, so that reading the name again costs no more than reading it from a module
-        value = self.__dict__[name] = getattr(import_module(self._module), name)
+        value = self.__dict__[name] = getattr(_load(self._module), name)
         return value
 
     def __repr__(self) -> str:
@@ -46,9 +56,9 @@ def members(
 
     def find(name: str) -> Any:
         if name in modules:
-            return import_module(f"{package}.{name}")
+            return _load(f"{package}.{name}")
         if name in homes:
-            value = getattr(import_module(homes[name]), name)
+            value = getattr(_load(homes[name]), name)
             if type(value) is FunctionType:
                 value = bounded(value, package)
             vars(sys.modules[package])[name] = value

@@ -15,6 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from weft.base.forks import across_forks
+
 COLUMN_MAJOR = 102
 ROW_MAJOR = 101
 
@@ -26,7 +28,7 @@ _LETTERS = {
 }
 _PACKAGE = "scipy_openblas32"
 _THREADS_VARIABLE = "OPENBLAS_NUM_THREADS"
-_loading = threading.Lock()
+_loading = across_forks(threading.Lock())
 
 
 def is_supported(dtype: np.dtype) -> bool:

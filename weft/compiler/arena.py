@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from weft.base.record import Record
 
 ALIGNMENT = 64
 
 
-class Life(NamedTuple):
+class Life(Record):
     """A value's size, and the first and last moment it is in use."""
 
     size: int

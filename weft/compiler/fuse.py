@@ -54,6 +54,12 @@ def fusible(eqn: JaxprEqn) -> bool:
     return primitive.form != "reduce" or primitive.reduction(**eqn.params)[0] == "add"
 
 
+# Roots of one kernel that share nothing but its domain.
+MOST = 32
+# Kernels that compute a small value again before it is written instead.
+_OFTEN = 3
+
+
 class Step(NamedTuple):
     """One step of a plan: a kernel with its variables, or an equation left to a library.
 
@@ -105,7 +111,38 @@ class Fusion:
                 roots.update(eqn.outvars)
             elif eqn.primitive.form == "update" or (reduces(eqn) and not self._absorbable(eqn)):
                 roots.add(eqn.outvars[0])
-        return roots - self.given
+        roots -= self.given
+        return roots | self._crossing(roots)
+
+    def _crossing(self, roots: set[Any]) -> set[Any]:
+        """Values that are much work and are needed both before and after something is complete.
+
+        Kernels on both sides would compute them; `_recomputed` would find that out, one large
+        kernel after the other.
+        """
+        level: dict[Any, int] = {}
+        ends = set(roots)
+        for eqn in self.jaxpr.eqns:
+            behind = [x for x in eqn.invars if type(x) is not Literal]
+            at = max((level.get(x, 0) + (x in ends) for x in behind), default=0)
+            level.update((v, at) for v in eqn.outvars)
+            if reduces(eqn):
+                domain = reduction_domain(eqn)
+                if not (domain.trailing and domain.rows):
+                    ends.update(eqn.outvars)
+        found: set[Any] = set()
+        work: dict[Any, int] = {}
+        for eqn in self.jaxpr.eqns:
+            cost = WORK if eqn.primitive.costly else int(eqn.primitive.form != "move")
+            operands = {x for x in eqn.invars if type(x) is not Literal}
+            total = min(WORK, cost + sum(work.get(x, 0) for x in operands))
+            for v in eqn.outvars:
+                users = {level[u.outvars[0]] for u in self.users.get(v, ()) if u.outvars}
+                if v in roots or (total >= WORK and len(users) > 1):
+                    found.add(v)
+                else:
+                    work[v] = total
+        return found
 
     def _absorbable(self, eqn: JaxprEqn) -> bool:
         """Whether a kernel of what a reduction's users are may hold the reduction too."""
@@ -157,15 +194,25 @@ class Fusion:
         self.bits: dict[Any, int] = {}
         self.reads: dict[Any, int] = {}
         self.behind: dict[Any, frozenset[Domain]] = {}
+        self.support: dict[Any, int] = {}  # arrays of several elements that it is computed from
+        self.arrays = arrays = dict[Any, int]()
         nothing: frozenset[Domain] = frozenset()
         for eqn in self.jaxpr.eqns:
             if id(eqn) not in self.fusible:
                 for v in eqn.outvars:
                     self.behind[v] = nothing
                 continue
-            mask, found = 0, nothing
+            mask, found, support = 0, nothing, 0
             for x in eqn.invars:
-                if type(x) is Literal or x in self.given:
+                if type(x) is Literal:
+                    continue
+                known = self.support.get(x)
+                if known is None or x in self.materialised:
+                    known = 0
+                    if prod(x.aval.shape) > 1:
+                        known = arrays.setdefault(x, 1 << len(arrays))
+                support |= known
+                if x in self.given:
                     continue
                 mask |= self.reads.get(x, 0) | self.bits.get(x, 0)
                 if x not in self.materialised and len(found) < 2:
@@ -175,6 +222,7 @@ class Fusion:
             for v in eqn.outvars:
                 self.reads[v] = mask
                 self.behind[v] = found
+                self.support[v] = support
                 if v in self.materialised:
                     self.bits[v] = 1 << len(self.bits)
 
@@ -220,7 +268,8 @@ class Fusion:
         group[2] |= bit
 
     def _flush(self, pending: list[list[Any]], steps: list[Step], counts: dict[Any, int]) -> None:
-        for domain, roots, _ in pending:
+        groups = [(domain, part) for domain, roots, _ in pending for part in self._parts(roots)]
+        for domain, roots in groups:
             key = (domain, tuple(roots))
             built = self.built.get(key)
             if built is None:
@@ -233,11 +282,37 @@ class Fusion:
                 counts[v] = counts.get(v, 0) + 1
         pending.clear()
 
+    def _parts(self, roots: list[Any]) -> list[list[Any]]:
+        """Roots that share no array in kernels of their own, where they are many.
+
+        Equal ones, of the leaves of a large tree, then compile once; those that share arrays are
+        together, as one pass over them should do.
+        """
+        if len(roots) <= MOST:
+            return [roots]
+        joined: list[tuple[int, list[Any]]] = []  # arrays, as bits, and the roots that read them
+        for out in roots:
+            mask, members = self.support[out] | self.arrays.get(out, 0), [out]
+            apart = []
+            for other, found in joined:
+                if other & mask:
+                    mask, members = mask | other, found + members
+                else:
+                    apart.append((other, found))
+            joined = [*apart, (mask, members)]
+        parts: list[list[Any]] = [[]]
+        for _, members in joined:
+            if parts[-1] and len(parts[-1]) + len(members) > MOST:
+                parts.append([])
+            parts[-1] += members
+        order = {out: i for i, out in enumerate(roots)}
+        return [sorted(part, key=order.__getitem__) for part in parts]
+
     # --- what is computed more than once ----------------------------------------------------------
 
     def _recomputed(self, counts: dict[Any, int]) -> set[Any]:
         """Values with something costly behind them that several kernels compute, and of these the
-        last ones: what is computed once from there on."""
+        last ones: what is computed by fewer kernels from there on."""
         dear: set[Any] = set()
         work: dict[Any, int] = {}
         for eqn in self.jaxpr.eqns:
@@ -256,15 +331,18 @@ class Fusion:
         last: set[Any] = set()
         for eqn in reversed(self.jaxpr.eqns):
             for v in eqn.outvars:
-                if v in dear and any(self._once(u, dear, last) for u in self.users.get(v, ())):
+                if v in dear and any(
+                    self._fewer(u, counts, counts[v], last) for u in self.users.get(v, ())
+                ):
                     last.add(v)
         # a movement is nothing to store: what it moves is
         moved = {v for v in last if self.producer[v].primitive.form == "move"}
-        return {v for v in last - moved if prod(v.aval.shape) >= pull.FEW}
+        return {v for v in last - moved if prod(v.aval.shape) >= pull.FEW or counts[v] > _OFTEN}
 
     @staticmethod
-    def _once(user: JaxprEqn, dear: set[Any], last: set[Any]) -> bool:
-        if dear.isdisjoint(user.outvars):
+    def _fewer(user: JaxprEqn, counts: dict[Any, int], count: int, last: set[Any]) -> bool:
+        """Whether fewer kernels than so many compute what uses a value."""
+        if max(counts.get(v, 0) for v in user.outvars) < count:
             return True
         return user.primitive.form == "move" and not last.isdisjoint(user.outvars)
 

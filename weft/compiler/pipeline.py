@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 from weft.base import knobs
+from weft.base.record import Record
 from weft.compiler.fuse import Fusion, Step
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.contract import contract
@@ -28,7 +29,7 @@ from weft.kernel.kernel import Kernel
 from weft.kernel.spec import verify
 
 
-class Pass(NamedTuple):
+class Pass(Record):
     """A step of the pipeline: its name, what it works on, and the function that does it."""
 
     name: str

@@ -8,10 +8,11 @@ do not meet.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from weft.base.record import Record
 from weft.compiler.arena import Life, arrange
 from weft.compiler.fuse import Step
 from weft.compiler.pipeline import fuse
@@ -46,7 +47,7 @@ class Unplannable(Exception):
     """A program with values that are not memory; the interpreter runs it."""
 
 
-class Piece(NamedTuple):
+class Piece(Record):
     """A native function: its text and name, its range, and its buffers.
 
     Buffers are numbers of the kernel's (those of a row, on its stack, left out), and after these
@@ -79,6 +80,9 @@ class Target:
         """Tasks of an operation that is not fused."""
         raise NotImplementedError
 
+    def begin(self, text: str, name: str) -> None:
+        """Told of a native function that the program will call; it may be compiled by now."""
+
 
 def size_of(aval: Any) -> int:
     """Bytes of a value."""
@@ -100,6 +104,7 @@ class Planner:
         self.known_constants: dict[Any, int] = {}
         self.libraries: dict[str, int] = {}
         self.hosts: list[HostCall] = []
+        self.loops = 0  # loops around what is being planned
         self.stayed: set[int] = set()  # targets whose values stayed in the slot they were read from
 
     def program(self, closed: ClosedJaxpr) -> Program:
@@ -208,7 +213,7 @@ class Planner:
         for x, target in zip(jaxpr.outvars, targets, strict=True):
             if type(x) is not Literal and x not in env:
                 bound.setdefault(x, target)
-        nodes = self._steps(jaxpr, env, bound, {now for now, _ in pairs})
+        nodes = self._steps(jaxpr, env, bound, dict(pairs))
         for x, target in zip(jaxpr.outvars, targets, strict=True):
             source = self.constant(literal_value(x)) if type(x) is Literal else env[x]
             if (source, target) in pairs and bound.get(x) == target:
@@ -232,12 +237,12 @@ class Planner:
         jaxpr: Any,
         env: dict[Any, int],
         bound: dict[Any, int],
-        owned: set[int] | frozenset[int] = frozenset(),
+        pairs: dict[int, int] | None = None,
     ) -> list[Any]:
         """Nodes of a flat program.
 
-        ``bound`` says which variables belong in which slots, ``owned`` which of the slots that are
-        given may be overwritten.
+        ``bound`` says which variables belong in which slots, ``pairs`` which of the slots that are
+        given may be overwritten, and where what follows them belongs.
         """
         for eqn in jaxpr.eqns:
             if not all(has_data(x.aval) for x in [*eqn.invars, *eqn.outvars]):
@@ -250,7 +255,9 @@ class Planner:
             if self.watch is not None:
                 self.watch.begin(fusion, step)
             self.clock += 1
-            if self._takes_over(steps, i, last, env, owned, own):
+            if step.source is not None and self._takes_over(
+                steps, i, last, env[step.source], bound.get(step.writes[0]), pairs or {}, own
+            ):
                 env[step.writes[0]] = env[step.source]
                 if self.watch is not None:
                     self.watch.end([])
@@ -275,20 +282,26 @@ class Planner:
         steps: list[Step],
         i: int,
         last: dict[Any, int],
-        env: dict[Any, int],
-        owned: Any,
+        slot: int,
+        target: int | None,
+        pairs: dict[int, int],
         made: set[int],
     ) -> bool:
         """Whether a copy is not needed, because nothing reads what is copied any more."""
-        step = steps[i]
-        slot = env.get(step.source)
-        if slot is None or not _free_after(steps, i, last.get(step.source, i)):
+        if not _free_after(steps, i, last.get(steps[i].source, i)):
             return False
+        if target is not None:
+            return pairs.get(slot) == target
         # what comes from outside of the region may be needed again, if only by the next round
-        return slot in owned or (slot in made and self.slots[slot].role == "temp")
+        return slot in pairs or (slot in made and self.slots[slot].role == "temp")
 
     def _code(self, text: str, name: str) -> int:
-        return self.codes.setdefault((text, name), len(self.codes))
+        number = len(self.codes)
+        found = self.codes.setdefault((text, name), number)
+        # what is in a loop may become part of one function instead
+        if found == number and not self.loops:
+            self.target.begin(text, name)
+        return found
 
     def _kernel(self, step: Step, env: dict[Any, int]) -> list[Any]:
         pieces, scratch = self.target.kernel(step.kernel)
@@ -409,8 +422,10 @@ class Planner:
             swaps.append((now, after))
         begin, inside = self.clock, len(self.slots)
         flag = self.slot("temp", 1)
+        self.loops += 1
         condition = self.region(params["cond_jaxpr"], [*cond_consts, *reads], [flag])
         inner = self.region(body, [*body_consts, *reads], writes, swaps)
+        self.loops -= 1
         inner += [self.node(Swap(*pair)) for pair in swaps if pair[1] not in self.stayed]
         self.touch([flag, *reads, *writes])
         self._repeat(begin)
@@ -450,7 +465,9 @@ class Planner:
         n_xs = len(ins) - n_consts - n_carry
         xs, ys = [s[0] for s in slices[:n_xs]], [s[0] for s in slices[n_xs:]]
         begin, inside = self.clock, len(self.slots)
+        self.loops += 1
         inner = self.region(body, [*consts, *reads, *xs], [*writes, *ys], swaps)
+        self.loops -= 1
         inner += [self.node(Swap(*pair)) for pair in swaps if pair[1] not in self.stayed]
         for now, after in swaps:
             if after in self.stayed:  # there is no other place it could end in

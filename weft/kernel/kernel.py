@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from weft.base.record import Record
 from weft.kernel.nodes import Value, walk
 
 
-class Affine(NamedTuple):
+class Affine(Record):
     """``const + sum(coefficient * axis)``, in elements."""
 
     const: int = 0
@@ -63,7 +64,7 @@ def linear(index: Sequence[Affine], shape: Sequence[int]) -> Affine:
     return affine(const, terms)
 
 
-class Within(NamedTuple):
+class Within(Record):
     """Asked by the rule of a joined array: between which of the points does an index lie?
 
     The answer is the number of points that are not above it, the same for all elements at hand.
@@ -73,7 +74,7 @@ class Within(NamedTuple):
     points: tuple[int, ...]
 
 
-class Buffer(NamedTuple):
+class Buffer(Record):
     """Memory that a kernel reads or writes."""
 
     dtype: np.dtype
@@ -81,7 +82,7 @@ class Buffer(NamedTuple):
     role: str  # "in", "out" or "row": scratch of one iteration of the grid
 
 
-class Store(NamedTuple):
+class Store(Record):
     """One element written; ``offset``, in the range of ``reach``, is added to its place."""
 
     buffer: int
@@ -96,7 +97,7 @@ class Store(NamedTuple):
         return [self.value] if self.offset is None else [self.value, self.offset]
 
 
-class Reduce(NamedTuple):
+class Reduce(Record):
     """A value combined over the iterations of a loop; read afterwards as ``acc`` of its symbol."""
 
     symbol: int
@@ -111,7 +112,7 @@ class Reduce(NamedTuple):
         return [self.value]
 
 
-class Loop(NamedTuple):
+class Loop(Record):
     """Iterations of an axis: inner loops, stores and reductions.
 
     A loop may be a piece of a longer axis: ``whole`` names the axis that counts the pieces, each
@@ -126,7 +127,7 @@ class Loop(NamedTuple):
     whole: tuple[str, int] | None = None
 
 
-class Kernel(NamedTuple):
+class Kernel(Record):
     """A grid of independent iterations over one axis, or a single one where ``grid`` is None."""
 
     name: str
@@ -142,6 +143,34 @@ def statements(body: list[Any]) -> Iterator[Any]:
         yield statement
         if isinstance(statement, Loop):
             yield from statements(statement.body)
+
+
+def signature(kernel: Kernel) -> tuple[Any, ...]:
+    """What a kernel computes, as a key: equal for kernels that differ only in how they came to be.
+
+    Values are counted in the order they were made in, from 0.
+    """
+    places: dict[int, int] = {}
+    values = []
+    roots = [v for s in statements(kernel.body) if not isinstance(s, Loop) for v in s.operands]
+    for v in walk(roots):
+        places[v.number] = len(places)
+        values.append((v.op, v.dtype, v.attr, *[places[a.number] for a in v.args]))
+
+    def body(given: list[Any]) -> tuple[Any, ...]:
+        return tuple([statement(s) for s in given])
+
+    def statement(s: Any) -> tuple[Any, ...]:
+        if isinstance(s, Loop):
+            return (s.axis, s.extent, body(s.body), s.carries, s.lanes, s.whole)
+        if isinstance(s, Store):
+            offset = None if s.offset is None else places[s.offset.number]
+            return (s.buffer, s.at, places[s.value.number], offset, s.reach)
+        initial = np.asarray(s.initial, s.dtype).tobytes()
+        return (s.symbol, s.op, places[s.value.number], s.dtype, initial)
+
+    whole = (kernel.name, *kernel.buffers, kernel.grid, kernel.axes)
+    return (whole, tuple(values), body(kernel.body))
 
 
 def show(kernel: Kernel) -> str:

@@ -7,8 +7,8 @@ Coefficients are fits of tools/fit.py, highest power first.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
 
+from weft.base.record import Record
 from weft.kernel.build import Builder
 from weft.kernel.math_parts import (
     Pair,
@@ -228,7 +228,7 @@ def _reduce_double(k: Builder, x: Value) -> tuple[Pair, Value]:
 # --- both -----------------------------------------------------------------------------------------
 
 
-class Turn(NamedTuple):
+class Turn(Record):
     """What is known of an angle: sine and cosine of r, and n."""
 
     sine: Value

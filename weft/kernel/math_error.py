@@ -6,9 +6,10 @@ Coefficients are fits of tools/fit.py, highest power first.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
+from weft.base.record import Record
 from weft.kernel.build import Builder
+from weft.kernel.math_erf_inv import erf_inv_single
 from weft.kernel.math_exponential import DOUBLE as EXP_DOUBLE
 from weft.kernel.math_exponential import SINGLE as EXP_SINGLE
 from weft.kernel.math_exponential import parts_of_pair
@@ -17,7 +18,7 @@ from weft.kernel.math_parts import at_most, nearest, power_of_two, scale, two_pr
 from weft.kernel.nodes import F32, Value
 
 
-class Piece(NamedTuple):
+class Piece(Record):
     """A polynomial in w - centre or, past the first piece, sqrt(w) - centre."""
 
     start: float  # of w
@@ -25,7 +26,7 @@ class Piece(NamedTuple):
     coefficients: tuple[float, ...]
 
 
-class Error(NamedTuple):
+class Error(Record):
     """Coefficients and bounds of one floating type."""
 
     near: tuple[float, ...]  # erf(x) / x - 1 in x**2, up to 1
@@ -303,6 +304,8 @@ def erfc(k: Builder, x: Value) -> Value:
 
 def erf_inv(k: Builder, x: Value) -> Value:
     """The inverse of erf: x times a function of w = -log(1 - x**2), in pieces (M. Giles, 2010)."""
+    if x.dtype == F32:
+        return erf_inv_single(k, x)
     w = k.neg(log(k, k.fma(k.neg(x), x, k.like(x, 1.0))))
     first, *others = facts(x).inverse
     y = k.horner(k.sub(w, k.like(x, first.centre)), first.coefficients)

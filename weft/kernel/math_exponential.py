@@ -6,8 +6,7 @@ e**r by a polynomial, 2**n by bits. Coefficients are fits of tools/fit.py, highe
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from weft.base.record import Record
 from weft.kernel.build import Builder
 from weft.kernel.math_parts import (
     at_least,
@@ -23,7 +22,7 @@ from weft.kernel.nodes import F32, Value
 LOG2_E = 1.4426950408889634
 
 
-class Exponential(NamedTuple):
+class Exponential(Record):
     """Coefficients and bounds of one floating type."""
 
     exp: tuple[float, ...]  # (e**r - 1 - r) / r**2 for |r| <= log(2) / 2

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
+from weft.base.record import Record
 from weft.kernel.build import Builder
 from weft.kernel.nodes import F32, I32, I64, Value
 
 
-class Width(NamedTuple):
+class Width(Record):
     """What the formulas need to know of a floating type."""
 
     integer: np.dtype  # as wide as the float
@@ -172,7 +172,7 @@ def exponent_value(k: Builder, bits: Value, like: Value) -> Value:
 # --- unevaluated sums of two numbers --------------------------------------------------------------
 
 
-class Pair(NamedTuple):
+class Pair(Record):
     """high + low, the low part below half a unit in the last place of the high one."""
 
     high: Value

@@ -8,11 +8,12 @@ two ``uint32`` values is an unsigned comparison.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft import dtypes
+from weft.base.record import Record
 
 BOOL = np.dtype(np.bool_)
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -74,7 +75,7 @@ def _axes(op: str, args: tuple[Value, ...], attr: Any) -> frozenset[str]:
     return first
 
 
-class Parts(NamedTuple):
+class Parts(Record):
     """An element that is several scalars in memory: a complex number, a random key."""
 
     dtype: Any

@@ -8,19 +8,21 @@ a view, to wherever a node has made it point.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from weft.base.record import Record
 
-class Type(NamedTuple):
+
+class Type(Record):
     """Shape and dtype of an operand or a result."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
 
 
-class Place(NamedTuple):
+class Place(Record):
     """What a pointer given to a task points at.
 
     ``in`` and ``out``: an operand or a result by number; ``scratch``: memory of the operation by
@@ -32,7 +34,7 @@ class Place(NamedTuple):
     what: int | str | tuple[int, ...]
 
 
-class Task(NamedTuple):
+class Task(Record):
     """A native function and the range it runs over, in pieces that do not depend on threads."""
 
     text: str  # an LLVM module that defines the function
@@ -42,7 +44,7 @@ class Task(NamedTuple):
     chunk: int = 1
 
 
-class Lowered(NamedTuple):
+class Lowered(Record):
     """An operation as tasks, and the bytes of each piece of scratch memory they share."""
 
     tasks: list[Task]
@@ -52,7 +54,7 @@ class Lowered(NamedTuple):
 # --- programs -------------------------------------------------------------------------------------
 
 
-class Slot(NamedTuple):
+class Slot(Record):
     """A pointer of a program.
 
     Roles: ``arg``, ``const`` and ``out`` (``what`` is their number), ``temp`` (planned memory),
@@ -64,7 +66,7 @@ class Slot(NamedTuple):
     what: Any = None
 
 
-class Launch(NamedTuple):
+class Launch(Record):
     """A native function run over a range."""
 
     code: int
@@ -73,7 +75,7 @@ class Launch(NamedTuple):
     chunk: int
 
 
-class Copy(NamedTuple):
+class Copy(Record):
     """Bytes of one slot to another."""
 
     target: int
@@ -81,21 +83,21 @@ class Copy(NamedTuple):
     size: int
 
 
-class Point(NamedTuple):
+class Point(Record):
     """A view made to point where another slot does."""
 
     view: int
     base: int
 
 
-class Swap(NamedTuple):
+class Swap(Record):
     """Two views that change places."""
 
     first: int
     second: int
 
 
-class Branch(NamedTuple):
+class Branch(Record):
     """One of several regions, by the number in a slot, clamped to those there are."""
 
     choice: int
@@ -103,7 +105,7 @@ class Branch(NamedTuple):
     regions: tuple[tuple[Any, ...], ...]
 
 
-class While(NamedTuple):
+class While(Record):
     """A body repeated as long as a condition gives true."""
 
     condition: tuple[Any, ...]
@@ -111,7 +113,7 @@ class While(NamedTuple):
     body: tuple[Any, ...]
 
 
-class For(NamedTuple):
+class For(Record):
     """A body repeated a number of times; in each, views point at one slice of their base."""
 
     trips: int
@@ -140,13 +142,13 @@ def launched(nodes: Any) -> set[int]:
     return found
 
 
-class Host(NamedTuple):
+class Host(Record):
     """A call of Python, by the number of the equation it computes."""
 
     number: int
 
 
-class HostCall(NamedTuple):
+class HostCall(Record):
     """An equation that Python computes: its operands and results, each a slot or None."""
 
     eqn: Any
@@ -154,14 +156,14 @@ class HostCall(NamedTuple):
     outs: tuple[int, ...]
 
 
-class Result(NamedTuple):
+class Result(Record):
     """Where a result comes from: ``slot``, ``arg``, ``const``, or ``same`` as an earlier one."""
 
     kind: str
     number: int
 
 
-class Program(NamedTuple):
+class Program(Record):
     """A compiled function before its code is loaded."""
 
     slots: list[Slot]

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft import dtypes
+from weft.base.record import Record
 from weft.base.traceback import api_boundary
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
@@ -25,7 +26,7 @@ from weft.runtime.devices import default_device
 from weft.runtime.export import install
 
 
-class Shard(NamedTuple):
+class Shard(Record):
     """The part of an array that one device holds."""
 
     device: Any

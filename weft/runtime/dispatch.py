@@ -8,8 +8,6 @@ its slots is searched for them. Where that fails, or where the machine is not kn
 from __future__ import annotations
 
 import ctypes
-import inspect
-import logging
 import os
 import sys
 import threading
@@ -18,18 +16,20 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu import loader, pool, stub, walker
+from weft.backends.cpu import loader, pool
 from weft.backends.cpu.cores import usable_cores
 from weft.backends.cpu.machine import load_keyed
-from weft.backends.cpu.stub import translate
 from weft.base import knobs
 from weft.base.functional import lru, register_cache
+from weft.base.lazy import Late
 from weft.core.trace import eval_trace, state
-from weft.runtime import caller
 from weft.runtime.array import ArrayImpl
 from weft.runtime.function import NativeFunction
 
-_log = logging.getLogger(__name__)
+# loaded by the thread that makes the native caller
+caller = Late("weft.runtime.caller")
+stub = Late("weft.backends.cpu.stub")
+
 _WORD = 8
 _EXPORTED = (
     "call",
@@ -100,10 +100,10 @@ class Native:
         arrays = slot_numbers(ArrayImpl, ["aval", "_owner", "_view", "_sharding", "_committed"])
         entries = slot_numbers(NativeFunction, ["_entries"])
         names = {f"SLOT_{n.strip('_').upper()}": k for n, k in {**arrays, **entries}.items()}
+        stubs = caller.STUBS
         # the text takes longer to make than the code to load
-        sources = [inspect.getsource(module) for module in (stub, walker, caller)]
-        what = "\n".join([*sources, repr(sorted(names.items()))])
-        self.code = load_keyed(what, lambda: translate(caller.STUBS, names, quick=True), _EXPORTED)
+        what = "\n".join([*map(_source, _SOURCES), repr(sorted(names.items()))])
+        self.code = load_keyed(what, lambda: stub.translate(stubs, names, quick=True), _EXPORTED)
         self.kept: list[Any] = [self.code]
         self.methods: dict[str, _Method] = {}
         self.block_type = self._block_type()
@@ -193,6 +193,16 @@ class Native:
         self.trim(address(self.memory))
 
 
+_SOURCES = ("weft.backends.cpu.stub", "weft.backends.cpu.walker", "weft.runtime.caller")
+
+
+def _source(name: str) -> str:
+    """The text of a module."""
+    spec = sys.modules[name].__spec__
+    assert spec is not None and spec.loader is not None
+    return spec.loader.get_source(name)  # type: ignore[attr-defined]  # all that read files have it
+
+
 def _call_word(function_type: type) -> int | None:
     """The word of a type that says how its instances are called, or None if it is not clear."""
 
@@ -237,7 +247,10 @@ class _Loading:
     def take(self) -> Native | None:
         """What was made, put to work; the thread is over."""
         if self.made is None:
-            _log.warning("programs are walked by Python: no native caller (%r)", self.error)
+            import logging
+
+            log = logging.getLogger(__name__)
+            log.warning("programs are walked by Python: no native caller (%r)", self.error)
             return None
         pending = NativeFunction.__subclasses__()
         while pending:
@@ -274,6 +287,11 @@ def native(wait: bool = True) -> Native | None:
     return _native
 
 
+def is_loaded() -> bool:
+    """Whether the native caller is there."""
+    return _native is not None
+
+
 def is_loading() -> bool:
     """Whether the native caller is still being made."""
     return supported() and _native is None and (_loading is None or not _loading.taken)
@@ -289,6 +307,8 @@ def _before_fork() -> None:
 def _after_fork() -> None:
     global _lock
     _lock = threading.Lock()
+    if _native is None and _loading is not None:
+        _loading.taken = False  # a thread of the parent's may have been taking it
     if _native is not None:
         _native.forget_pool()
 

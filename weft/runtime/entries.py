@@ -7,10 +7,11 @@ containers of users' classes has none, and its calls go the slow way.
 from __future__ import annotations
 
 import enum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from weft.base.record import Record
 from weft.runtime import caller
 from weft.runtime.array import ArrayImpl
 from weft.runtime.dispatch import address, native, words_of
@@ -37,7 +38,7 @@ class NoRecipe(Exception):
     """A tree or a leaf that native code cannot take apart."""
 
 
-class Entry(NamedTuple):
+class Entry(Record):
     """One way to call a function, and everything its words point to."""
 
     context: Any

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.base.forks import across_forks
+
 ALIGNMENT = 64
 # Freed blocks kept in all, and the smallest size worth keeping.
 LIMIT = 1 << 30
@@ -14,7 +16,8 @@ SMALLEST = 1 << 14
 
 _free: dict[int, list[Any]] = {}
 _kept = 0
-_lock = threading.Lock()
+# Taken again by the thread that has it, where memory is given back while garbage is collected.
+_lock = across_forks(threading.RLock())
 
 
 class Block:
@@ -35,7 +38,8 @@ class Block:
         }
 
     def __del__(self) -> None:
-        _give_back(self._size, self._memory)
+        if _give_back is not None:  # as it is when the process ends
+            _give_back(self._size, self._memory)
 
 
 def _give_back(size: int, memory: Any) -> None:

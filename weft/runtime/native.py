@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 from math import prod
 from time import perf_counter
@@ -11,42 +10,42 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu import library, walker
-from weft.backends.cpu.heroes.table import lower
-from weft.backends.cpu.loop_text import render_loop
-from weft.backends.cpu.loops import render
-from weft.backends.cpu.machine import compile_many, origins
+from weft.backends.cpu import library
+from weft.backends.cpu.compiling import preload
+from weft.backends.cpu.machine import Ahead, compile_many, origins
 from weft.base import events, knobs
+from weft.base.forks import across_forks
 from weft.base.functional import lru
 from weft.base.lazy import Late
-from weft.compiler.passes.grid import chunk
-from weft.compiler.pipeline import schedule, simplify
-from weft.compiler.plan import Piece, Planner, Target, Unplannable
-from weft.compiler.watch import Watch
 from weft.core.interpret import run, run_primitive, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.staging import stage
-from weft.kernel.kernel import Kernel
 from weft.kernel.program import (
     For,
     Launch,
-    Lowered,
     Program,
-    Type,
     While,
     inner_regions,
     launched,
 )
-from weft.kernel.spec import verify
-from weft.runtime import caller
 from weft.runtime.array import ArrayImpl, box
-from weft.runtime.dispatch import Native, address, is_loading, native, supported, words_of
-from weft.runtime.entries import add, add_operation
-from weft.runtime.entries import hits as hits
+from weft.runtime.dispatch import (
+    Native,
+    address,
+    is_loaded,
+    is_loading,
+    native,
+    supported,
+    words_of,
+)
 from weft.runtime.slowly import Walk
 
-# loaded when a knob asks what was compiled
+# loaded when a program is planned, when a knob asks what was compiled, when calls become native
+target = Late("weft.runtime.target")
 tell = Late("weft.runtime.tell")
+caller = Late("weft.runtime.caller")
+entries = Late("weft.runtime.entries")
+walker = Late("weft.backends.cpu.walker")
 
 # Bytes that a program touches from which on Python's lock is given up while it runs.
 LONG_BYTES = 1 << 18
@@ -54,62 +53,28 @@ LONG_BYTES = 1 << 18
 # How often a program is walked by Python before it waits for the native walker.
 PATIENCE = 16
 
-_settling = threading.Lock()
-
-
-class Cpu(Target):
-    """This machine's processor."""
-
-    def __init__(self, watch: Watch | None = None) -> None:
-        self.watch = watch
-
-    def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        return simplify(closed, self.watch)
-
-    def kernel(self, kernel: Kernel) -> tuple[list[Piece], list[int]]:
-        parts, scratch = schedule(kernel, self.watch)
-        begin = perf_counter()
-        pieces = []
-        for part, buffers in parts:
-            verify(part)
-            extent = 1 if part.grid is None else part.grid[1]
-            pieces.append(Piece(render(part), part.name, extent, chunk(part), tuple(buffers)))
-        if self.watch is not None:
-            self.watch.current.parts = parts
-            self.watch.spent("render", perf_counter() - begin)
-        return pieces, [b.size * b.dtype.itemsize for b in scratch]
-
-    def loop(self, node: Any, slots: Any, codes: Any, inside: int) -> Any:
-        made = render_loop(node, slots, codes, inside)
-        if self.watch is not None:
-            self.watch.current.loop = "nodes" if made is None else "one"
-        return made
-
-    def hero(self, name: str, ins: list[Type], outs: list[Type], params: Any) -> Lowered | None:
-        begin = perf_counter()
-        lowered = lower(name, ins, outs, params)
-        if self.watch is not None:
-            self.watch.current.lowered = lowered
-            self.watch.spent("render", perf_counter() - begin)
-        return lowered
+_settling = across_forks(threading.Lock())
 
 
 class Executable:
     """A program with its code loaded, called with the leaves of its arguments."""
 
-    def __init__(self, closed: ClosedJaxpr, watch: Watch | None = None) -> None:
+    def __init__(self, closed: ClosedJaxpr, watch: Any = None) -> None:
+        preload()  # while the compiler itself is imported
         if watch is None and (knobs.thread.debug or knobs.thread.dump):
-            watch = Watch(closed)
+            watch = target.Watch(closed)
         self.avals = closed.in_avals
         self.out_avals = closed.out_avals
-        native(wait=False)  # it is made while the program is
         begin = perf_counter()
-        self.plan = plan = Planner(Cpu(watch), watch).program(closed)
-        planned = perf_counter()
-        if watch is not None:
-            watch.origins = origins(plan.codes)
-        used = sorted(launched(plan.nodes))
-        made = compile_many([plan.codes[i] for i in used])
+        with Ahead() as ahead:
+            cpu = target.Cpu(watch, ahead if watch is None else None)
+            self.plan: Program = target.Planner(cpu, watch).program(closed)
+            plan = self.plan
+            planned = perf_counter()
+            if watch is not None:
+                watch.origins = origins(plan.codes)
+            used = sorted(launched(plan.nodes))
+            made = compile_many([plan.codes[i] for i in used], ahead)
         self.code = dict(zip(used, made, strict=True))
         self.host = Hosts(plan, self.avals)
         self.call: Any = None
@@ -129,8 +94,11 @@ class Executable:
     def settle(self) -> bool:
         """Write the tables for the native walker, if it is there by now."""
         if self.call is None:
-            # who calls again and again is better off waiting than walking slowly
+            # The first call is for its result alone; who calls again and again is better off
+            # waiting than walking slowly.
             self.asked += 1
+            if self.asked == 1 and not is_loaded():
+                return False
             walks = native(wait=self.asked > PATIENCE)
             if walks is None:
                 return False
@@ -308,7 +276,7 @@ def compile_program(closed: ClosedJaxpr) -> Any:
         began = events.begin()
         try:
             found = Executable(closed) if supported() else Interpreted(closed)
-        except Unplannable:
+        except target.Unplannable:
             found = Interpreted(closed)
         events.end(began, "compile", _name_of(closed), equations=len(closed.eqns))
         closed._memo["executable"] = found
@@ -362,29 +330,16 @@ def _settled(x: Any, aval: Any) -> Any:
     return found if found.flags.aligned else found.copy()
 
 
-def _renew_lock() -> None:
-    """A forked child has nobody who would open the lock that a thread of its parent held."""
-    global _settling
-    # How often a program is walked by Python before it waits for the native walker.
-
-
-PATIENCE = 16
-
-_settling = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
-
-
 def remember(function: Any, call: Any, tree: Any, leaves: Any, closed: Any, out_tree: Any) -> bool:
     """Give a function an entry for calls like this one; False if it is too early for that."""
     executable = compile_program(closed)
     if type(executable) is Executable:
+        if executable.call is None and executable.asked < 2:
+            return False
         if not executable.settle():
             return False
         context = knobs.context_key()
-        add(function, context, call, tree, leaves, closed.in_avals, executable, out_tree)
+        entries.add(function, context, call, tree, leaves, closed.in_avals, executable, out_tree)
     return True
 
 
@@ -394,5 +349,10 @@ def remember_operation(function: Any, closed: Any, given: Any) -> bool:
         return False
     executable = compile_program(closed)
     if type(executable) is Executable and executable.settle():
-        add_operation(function, knobs.context_key(), given, closed.in_avals, executable)
+        entries.add_operation(function, knobs.context_key(), given, closed.in_avals, executable)
     return True
+
+
+def hits(function: Any) -> int:
+    """How often native code has answered calls of a function."""
+    return entries.hits(function)

@@ -10,11 +10,11 @@ import contextlib
 import os
 import stat
 import time
-from typing import NamedTuple
 
 from weft.base.knobs import thread
+from weft.base.record import Record
 
-MAGIC = b"weftobj1"
+MAGIC = b"weftobj2"
 FOLDER = "kernels"
 # Bytes and entries kept where no knob says how many.
 MOST_BYTES = 256 << 20
@@ -24,7 +24,7 @@ _HEAD = len(MAGIC) + 32 + 32 + 8
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-class Entry(NamedTuple):
+class Entry(Record):
     """One file of the cache."""
 
     used: float
@@ -54,6 +54,15 @@ def _default() -> str | None:
             if os.stat(os.path.dirname(root)).st_uid != os.geteuid():
                 return None
     return os.path.join(root, "weft", FOLDER) if os.path.isabs(root) else None
+
+
+def has_entries() -> bool:
+    """Whether there is anything on disk."""
+    where = folder()
+    try:
+        return where is not None and any(True for _ in os.scandir(where))
+    except OSError:
+        return False
 
 
 def load(key: bytes) -> bytes | None:
@@ -130,12 +139,20 @@ def _write(room: int, key: bytes, payload: bytes) -> None:
         raise
 
 
+def digest(data: bytes) -> bytes:
+    """The checksum of some bytes, and the key of a text: 32 bytes."""
+    # The whole of hashlib loads a library that takes as long as all of a small program.
+    try:
+        from _blake2 import blake2b
+    except ImportError:
+        from hashlib import blake2b
+    return blake2b(data, digest_size=32).digest()
+
+
 def seal(key: bytes, payload: bytes) -> bytes:
     """An entry: what it is, which key it answers, a checksum, a length, the object."""
-    import hashlib
-
     length = len(payload).to_bytes(8, "little")
-    return b"".join([MAGIC, key, hashlib.sha256(payload).digest(), length, payload])
+    return b"".join([MAGIC, key, digest(payload), length, payload])
 
 
 def check(whole: bytes, key: bytes) -> bytes | None:

@@ -6,6 +6,7 @@ let one thread compile at a time; of what they offer, little is needed here.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -16,6 +17,9 @@ from typing import Any
 OPTIMISE = "; optimise\n"
 QUICK = "; quick\n"
 _QUICK_PASSES = ("SROA", "NewGVN", "SimplifyCFG")
+# Functions that take long: other threads run meanwhile. To let them run for less than it takes
+# to come to terms with them would cost more than it gives.
+_LONG = frozenset(["TargetMachineEmitToMemory", "RunNewModulePassManager"])
 
 _POINTER, _TEXT, _NUMBER = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
 # Results and parameters of the functions used.
@@ -70,16 +74,25 @@ def _path() -> str:
     return ffi.lib._name
 
 
+def _open(path: str) -> None:
+    """Load a library while other threads run; Python's own way makes them wait."""
+    with contextlib.suppress(AttributeError, OSError):
+        opened = ctypes.CDLL(None).dlopen
+        opened.restype, opened.argtypes = _POINTER, [_TEXT, _NUMBER]
+        opened(os.fsencode(path), os.RTLD_NOW)
+
+
 class Llvm:
     """LLVM, started for this machine; each thread that compiles needs a machine of its own."""
 
     def __init__(self, near: bool) -> None:
         """``near`` says that code and constants are loaded next to each other."""
-        library = ctypes.CDLL(_path())
+        path = _path()
+        _open(path)
+        self.c, self.long = ctypes.PyDLL(path), ctypes.CDLL(path)
         for name, (result, *parameters) in _FUNCTIONS.items():
-            function = getattr(library, f"LLVMPY_{name}")
+            function = getattr(self.long if name in _LONG else self.c, f"LLVMPY_{name}")
             function.restype, function.argtypes = result, parameters
-        self.c = library
         self.near = near
         self.c.LLVMPY_InitializeNativeTarget()
         self.c.LLVMPY_InitializeNativeAsmPrinter()
@@ -144,7 +157,7 @@ class Llvm:
         self._taken(error)
         if text.startswith((OPTIMISE, QUICK)):
             self._optimise(module, machine, text.startswith(QUICK))
-        buffer = self.c.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, ctypes.byref(error))
+        buffer = self.long.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, ctypes.byref(error))
         if not buffer:
             raise self._refused(self._taken(error), text)
         try:
@@ -165,7 +178,7 @@ class Llvm:
         else:
             passes = self.c.LLVMPY_buildPerModuleDefaultPipeline(builder, 2)
         try:
-            self.c.LLVMPY_RunNewModulePassManager(passes, module, builder)
+            self.long.LLVMPY_RunNewModulePassManager(passes, module, builder)
         finally:
             self.c.LLVMPY_DisposeNewModulePassManger(passes)
             self.c.LLVMPY_DisposePassBuilder(builder)

@@ -11,9 +11,10 @@ import functools
 import mmap
 import struct
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 from weft.backends.cpu.processor import architecture
+from weft.base.record import Record
 
 MACHINES = {"x86_64": 62, "AMD64": 62, "aarch64": 183, "arm64": 183}
 
@@ -31,7 +32,7 @@ _ARM_PAGE, _ARM_ADD, _ARM_CALL, _ARM_TABLE_PAGE, _ARM_TABLE_LOW = 275, 277, (282
 _ARM_LOW = {278: 0, 284: 1, 285: 2, 286: 3, 299: 4}  # loads and stores by the log of their size
 
 
-class Section(NamedTuple):
+class Section(Record):
     """One section's header, as far as it matters here."""
 
     name: int
@@ -44,7 +45,7 @@ class Section(NamedTuple):
     align: int
 
 
-class Symbol(NamedTuple):
+class Symbol(Record):
     """One symbol: where it is defined, or that it is not."""
 
     name: str

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from weft.backends.cpu.llvm import OPTIMISE
+from weft.base.record import Record
 from weft.kernel.program import Branch, Copy, For, Host, Launch, Point, Slot, Swap, While
 
 # Bytes that the body of a small loop may touch in memory of its own, and nodes it may have.
@@ -23,7 +24,7 @@ PATIENCE = 1 << 26
 _DEFINE = re.compile(r"define (?:internal )?void @(\w+)\(")
 
 
-class LoopText(NamedTuple):
+class LoopText(Record):
     """A loop's function, and the slots whose pointers it takes after progress and flag."""
 
     text: str

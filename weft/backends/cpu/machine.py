@@ -7,7 +7,6 @@ bytes, and on disk. LLVM is loaded at the first text that neither knows.
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 import weakref
 from collections import OrderedDict
@@ -15,10 +14,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from weft.backends.cpu import disk, loader
-from weft.backends.cpu.cores import threads
-from weft.backends.cpu.llvm import QUICK, Llvm
+from weft.backends.cpu.compiling import Batch, compile_now, llvm
+from weft.backends.cpu.disk import digest
 from weft.backends.cpu.processor import compiler_version, description
 from weft.backends.cpu.processor import vector_bits as vector_bits
+from weft.base.forks import across_forks
 from weft.base.functional import lru, register_cache
 from weft.base.knobs import thread
 
@@ -81,8 +81,10 @@ class Loaded:
 
 
 _loaded = Loaded(LIMIT)
+across_forks(_loaded.lock)
 register_cache(_loaded)
-_compiling = threading.RLock()
+# A child made in the middle of a compile would find LLVM's locks held for ever.
+_compiling = across_forks(threading.RLock())
 
 
 class _Engine:
@@ -101,27 +103,16 @@ class _Engine:
         self.symbols = {name: self.engine.get_function_address(name) for name in names}
 
 
-@lru(1)
-def _llvm() -> Llvm:
-    return Llvm(loader.supported())
-
-
-# Target machines for the threads that compile together.
-_machines: list[int] = []
-
-
 def key_of(text: str) -> bytes:
     """What an object depends on: the text, the compiler, the processor and how we load it."""
-    from hashlib import sha256  # it loads a library of its own, which an import need not pay for
-
-    return sha256(_setting() + text.encode()).digest()
+    return digest(_setting() + text.encode())
 
 
 @lru(1)
 def _setting() -> bytes:
     words = [FORMAT, compiler_version(), *description()]
     if not loader.supported():  # LLVM is needed anyway, and knows more than the system tells
-        words += [_llvm().cpu, _llvm().features]
+        words += [llvm().cpu, llvm().features]
     return "\n".join([*words, ""]).encode()
 
 
@@ -133,96 +124,59 @@ def load_keyed(what: str, text: Callable[[], str], names: Iterable[str]) -> Any:
         return found
     blob = disk.load(key)
     if blob is None:
-        made, llvm = text(), _llvm()
-        # with a machine of its own: others may compile at the same time
-        machine = llvm.machine(0 if made.startswith(QUICK) else 2)
-        blob = llvm.compile(made, machine)
-        llvm.dispose(machine)
+        blob = compile_now(text())
         disk.save(key, blob)
     found = loader.load(blob) if loader.supported() else _Engine(blob, names)
     _loaded.put(key, found)
     return found
 
 
-def load_modules(texts: Sequence[str], names: Iterable[str] = (SYMBOL,)) -> list[Any]:
-    """Code of each module, its functions by name in ``symbols``; what is missing is compiled."""
+def load_modules(
+    texts: Sequence[str], names: Iterable[str] = (SYMBOL,), batch: Batch | None = None
+) -> list[Any]:
+    """Code of each module, its functions by name in ``symbols``; what is missing is compiled.
+
+    ``batch`` has those that were begun earlier.
+    """
     keys = [key_of(text) for text in texts]
     found = {key: _loaded.get(key) for key in keys}
     if None not in found.values():
         return [found[key] for key in keys]
-    with _compiling:
+    with _compiling, batch or Batch() as made:
         missing = {}
         for key, text in zip(keys, texts, strict=True):
             found[key] = found[key] or _loaded.get(key)
             if found[key] is None:
                 missing[key] = text
-        objects = {key: disk.load(key) for key in missing}
-        new = [key for key in missing if objects[key] is None]
-        objects.update(zip(new, _compile_all([missing[key] for key in new]), strict=True))
+                made.add(key, text)
+        objects = made.finish()
         if thread.compilation_cache_check_contents:
-            _compare(missing, objects, set(new))
+            _compare(missing, objects, made.new)
         for key in missing:
             blob = objects[key]
-            assert blob is not None
             found[key] = loader.load(blob) if loader.supported() else _Engine(blob, names)
             _loaded.put(key, found[key])
-    for key in new:
-        blob = objects[key]
-        assert blob is not None
-        disk.save(key, blob)
+    for key in made.new.intersection(missing):
+        disk.save(key, objects[key])
     return [found[key] for key in keys]
 
 
 def _compare(missing: dict[bytes, str], objects: dict[bytes, Any], new: set[bytes]) -> None:
     """Compile what came from the disk as well, and say where the two differ."""
-    old = [key for key in missing if key not in new]
-    for key, blob in zip(old, _compile_all([missing[key] for key in old]), strict=True):
-        if objects[key] != blob:
-            raise RuntimeError(
-                f"the disk cache holds other code than LLVM makes of\n{missing[key]}"
-            )
+    for key, text in missing.items():
+        if key not in new and objects[key] != compile_now(text):
+            raise RuntimeError(f"the disk cache holds other code than LLVM makes of\n{text}")
 
 
-def _compile_all(texts: list[str]) -> list[bytes]:
-    """Objects of modules, made side by side on as many threads as may be used."""
-    global _machines
-    if not texts:
-        return []
-    llvm, machines = _llvm(), _machines
-    results: list[Any] = [None] * len(texts)
-    # Long ones first, so that none is begun last.
-    queue = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+class Ahead(Batch):
+    """Kernels compiled while the program that they belong to is still being planned."""
 
-    def work(worker: int) -> None:
-        while True:
-            try:
-                i = queue.pop()
-            except IndexError:
-                return
-            try:
-                results[i] = llvm.compile(texts[i], machines[worker])
-            except BaseException as error:
-                results[i] = error
-
-    count = min(threads(), len(texts))
-    while len(machines) < count:
-        machines.append(llvm.machine())
-    helpers = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(1, count)]
-    try:
-        for helper in helpers:
-            helper.start()
-        work(0)
-        for helper in helpers:
-            helper.join()
-    except BaseException:
-        # An interrupt: the helpers finish what they are at, with machines that nobody else has.
-        queue.clear()
-        _machines = []
-        raise
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return results
+    def begin(self, text: str, name: str) -> None:
+        """A kernel that will be needed."""
+        text = _general(text, name)
+        key = key_of(text)
+        if _loaded.get(key) is None:
+            self.add(key, text)
 
 
 def _general(text: str, name: str) -> str:
@@ -231,9 +185,10 @@ def _general(text: str, name: str) -> str:
     return text if "\nattributes #0" in text else text + _ATTRIBUTES
 
 
-def compile_many(kernels: Iterable[tuple[str, str]]) -> list[Address]:
+def compile_many(kernels: Iterable[tuple[str, str]], ahead: Ahead | None = None) -> list[Address]:
     """The addresses of functions given as (LLVM text, name); new ones compile side by side."""
-    regions = load_modules([_general(text, name) for text, name in kernels])
+    texts = [_general(text, name) for text, name in kernels]
+    regions = load_modules(texts, batch=ahead)
     return [Address(region.symbols[SYMBOL], region) for region in regions]
 
 
@@ -265,20 +220,3 @@ def function(address: int) -> Callable[[list[int], int, int], None]:
 
     call.address = address  # type: ignore[attr-defined]  # keeps the code loaded
     return call
-
-
-def _before_fork() -> None:
-    # A child made in the middle of a compile would find LLVM's locks held for ever.
-    _compiling.acquire()
-    _loaded.lock.acquire()
-
-
-def _after_fork() -> None:
-    _loaded.lock.release()
-    _compiling.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
-    )

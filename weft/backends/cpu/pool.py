@@ -132,7 +132,7 @@ def run(kernel: int, buffers: Any, start: int, stop: int, chunk: int) -> None:
     """
     if chunk < 1:
         raise ValueError(f"a chunk holds at least one iteration; got {chunk}")
-    if available():
+    if stop - start > chunk and available():
         helpers = threads() - 1
         pool = _pool
         if pool is None or pool.helpers != helpers:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from weft.base.record import Record
 from weft.kernel.nodes import Value, walk
 
 # Operations from which a branch around them costs less than they do.
 _WORTH = 16
 
 
-class Rare(NamedTuple):
+class Rare(Record):
     """Choices by one condition, and the numbers of the values that only their first arms need."""
 
     condition: Value

@@ -18,13 +18,14 @@ from __future__ import annotations
 import ast
 import linecache
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft.backends.cpu.llvm import OPTIMISE, QUICK
 from weft.backends.cpu.processor import architecture
 from weft.base.functional import lru
+from weft.base.record import Record
 
 
 class Kind:
@@ -85,7 +86,7 @@ def kind_of(dtype: Any) -> Kind:
     return _BY_DTYPE[np.dtype(dtype)]
 
 
-class External(NamedTuple):
+class External(Record):
     """A function outside of a module: its result and its parameters."""
 
     result: Kind
@@ -95,7 +96,7 @@ class External(NamedTuple):
         raise TypeError("a stub is not run by Python")
 
 
-class Operand(NamedTuple):
+class Operand(Record):
     """A value in the text; a number written out has no kind yet."""
 
     text: str

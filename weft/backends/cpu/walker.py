@@ -26,7 +26,15 @@ def encode(nodes: Sequence[Any], addresses: Mapping[int, int]) -> list[int]:
     for node in nodes:
         if isinstance(node, Launch):
             code, slots, extent, chunk = node
-            words += [LAUNCH, 6 + len(slots), int(addresses[code]), extent, chunk, len(slots), *slots]
+            words += [
+                LAUNCH,
+                6 + len(slots),
+                int(addresses[code]),
+                extent,
+                chunk,
+                len(slots),
+                *slots,
+            ]
         elif isinstance(node, Copy):
             words += [COPY, 5, *node]
         elif isinstance(node, Point):

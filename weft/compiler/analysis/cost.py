@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from math import log2, prod
-from typing import Any, NamedTuple
+from typing import Any
 
+from weft.base.record import Record
 from weft.core.interpret import has_data, storage_dtype
 from weft.core.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
 from weft.kernel.kernel import Kernel, Loop, Store
@@ -18,7 +19,7 @@ _TRANSCENDENTAL = frozenset(
 _CUBIC = {"cholesky": 1 / 3, "lu": 2 / 3, "geqrf": 4 / 3, "qr": 4 / 3, "eigh": 9, "svd": 21}
 
 
-class Cost(NamedTuple):
+class Cost(Record):
     """Operations that count as arithmetic, others, and bytes read and written."""
 
     flops: float = 0.0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
+from weft.base.record import Record
 from weft.compiler.watch import Seen, Watch
 from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.kernel import show
@@ -70,7 +71,7 @@ def whole_text(program: Program, watch: Watch) -> str:
     return "\n\n".join([program_text(program, watch), *kernel_texts(program, watch).values()])
 
 
-class Stage(NamedTuple):
+class Stage(Record):
     """What there is of a program at one point of the way: from which ``debug`` on it is shown."""
 
     level: int

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from weft.base.record import Record
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Affine, Kernel, Loop, Reduce, Store, affine, statements
 from weft.kernel.nodes import Value, walk
 
 
-class Nest(NamedTuple):
+class Nest(Record):
     """A kernel as the axes whose iterations are independent, outermost first, and what they run."""
 
     axes: list[tuple[str, int]]

@@ -6,8 +6,9 @@ The pieces depend on the kernel alone, so results are the same bits for any numb
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
+from weft.base.record import Record
 from weft.compiler.passes.rewrite import Nest, Rewrite, loads, peel, position
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Affine, Buffer, Kernel, Loop, Reduce, Store, affine, statements
@@ -28,7 +29,7 @@ _FEW = 256
 _SHORT_ROW, _TOGETHER = 16, 64
 
 
-class Part(NamedTuple):
+class Part(Record):
     """A kernel of several that do the work of one.
 
     ``buffers`` says what its buffers are: numbers of the buffers of the one, then of its scratch
@@ -39,7 +40,7 @@ class Part(NamedTuple):
     buffers: list[int]
 
 
-class Parts(NamedTuple):
+class Parts(Record):
     """Kernels to be run in order, and the memory they share."""
 
     parts: list[Part]

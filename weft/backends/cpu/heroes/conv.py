@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import gcd, prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from weft.backends.cpu.heroes.conv_text import (
 from weft.backends.cpu.heroes.conv_writer import Text
 from weft.backends.cpu.heroes.registry import HEROES
 from weft.backends.cpu.processor import vector_bits
+from weft.base.record import Record
 from weft.kernel.nodes import BF16, F16, F32, is_float
 from weft.kernel.program import Lowered, Place, Task, Type
 
@@ -36,7 +37,7 @@ OWN = 16
 COPY = 0.05
 
 
-class Line(NamedTuple):
+class Line(Record):
     """One spatial dimension of a convolution whose input has no holes.
 
     Output ``i`` of ``size`` is at ``first + i * step``; with tap ``t`` of ``taps``, which is the
@@ -54,7 +55,7 @@ class Line(NamedTuple):
     taps: int
 
 
-class Edge(NamedTuple):
+class Edge(Record):
     """An axis of the left operand: what is read of it, which may begin before and end after it."""
 
     name: str

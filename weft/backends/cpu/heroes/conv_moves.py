@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
 from weft.backends.cpu.heroes.conv_writer import Text
+from weft.base.record import Record
 
 
-class Copied(NamedTuple):
+class Copied(Record):
     """An axis of a copy: the source lies from ``low`` to ``low + inside``; zeros are around it.
 
     With ``limit``, the source's index is the smaller of it and the index times ``step``.

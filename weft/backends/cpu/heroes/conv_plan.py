@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import NamedTuple
 
 from weft.backends.cpu.heroes.conv_text import Axis
 from weft.backends.cpu.processor import architecture, vector_bits
+from weft.base.record import Record
 
 # A sum waits so many cycles for the one before it; so many instructions begin in one cycle.
 LATENCY = 4
@@ -32,7 +32,7 @@ TILES = 64
 PARTIAL = 6 << 20
 
 
-class Role(NamedTuple):
+class Role(Record):
     """A dimension: its size, and its stride in each operand, zero where it has none.
 
     ``axis`` names the left operand's axis, in which ``times`` is the stride.
@@ -46,7 +46,7 @@ class Role(NamedTuple):
     out: int
 
 
-class Split(NamedTuple):
+class Split(Record):
     """A summed dimension cut into ``count`` parts of ``size``, each with sums of its own."""
 
     name: str
@@ -55,7 +55,7 @@ class Split(NamedTuple):
     left: int
 
 
-class Tiling(NamedTuple):
+class Tiling(Record):
     """A tile: its box, and ``count`` tiles of ``width`` along the vector axis."""
 
     cost: float
@@ -71,7 +71,7 @@ class Tiling(NamedTuple):
         return tuple((i, min(lanes, self.width - i)) for i in range(0, self.width, lanes))
 
 
-class Grid(NamedTuple):
+class Grid(Record):
     """The axes of tiles outermost first, strides of the vector axis, and items of a chunk.
 
     ``first`` is the left operand's axis along which the first one goes in whole steps, if so.

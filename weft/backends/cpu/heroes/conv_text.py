@@ -6,18 +6,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft.backends.cpu.heroes.conv_moves import Copied, Copy
 from weft.backends.cpu.heroes.conv_writer import Text
+from weft.base.record import Record
 
 # How many multiplications of a reduction are written out one after another.
 UNROLLED = 96
 
 
-class Axis(NamedTuple):
+class Axis(Record):
     """An axis of the grid of tiles: ``count`` tiles of ``step`` elements of ``size``.
 
     The last tile is moved back so that it ends with the axis: what it has in common with the one
@@ -34,7 +35,7 @@ class Axis(NamedTuple):
     panels: int = 0
 
 
-class Dim(NamedTuple):
+class Dim(Record):
     """A size and the strides with which operands are walked along it."""
 
     size: int
@@ -43,7 +44,7 @@ class Dim(NamedTuple):
     out: int = 0
 
 
-class Border(NamedTuple):
+class Border(Record):
     """A copy of the left operand that tiles make before they read it.
 
     Tiles with the same first index of the grid read what ``share`` of the copy's items write.
@@ -55,7 +56,7 @@ class Border(NamedTuple):
     share: int
 
 
-class Contraction(NamedTuple):
+class Contraction(Record):
     """Sums of products over ``reduced``, for tiles of ``box`` times ``pieces`` of the vector axis.
 
     ``vector`` has stride one in the operands that vary along it and zero in the others.

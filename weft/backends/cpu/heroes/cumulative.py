@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from weft.backends.cpu.heroes.network import carried, shuffle
 from weft.backends.cpu.heroes.registry import HEROES
 from weft.backends.cpu.heroes.writer import Function, Module, Number, kernel
 from weft.backends.cpu.processor import vector_bits
+from weft.base.record import Record
 from weft.kernel.program import Lowered, Place, Task, Type
 
 # Elements of a piece of a row, of a unit of work at least, and columns that are read together.
@@ -28,7 +29,7 @@ _FLOATS = {2: "half", 4: "float", 8: "double"}
 _SUFFIXES = {"float": "f32", "double": "f64"}
 
 
-class Shape(NamedTuple):
+class Shape(Record):
     """Outer rows, the length of the axis, and elements beside each other."""
 
     outer: int
@@ -36,7 +37,7 @@ class Shape(NamedTuple):
     inner: int
 
 
-class Pieces(NamedTuple):
+class Pieces(Record):
     """How an axis is cut: elements of a piece, and how many there are."""
 
     size: int

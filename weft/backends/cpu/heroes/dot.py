@@ -9,7 +9,7 @@ docs/decisions/0007-products.md.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from weft.backends.cpu.heroes.blas_text import (
     BLAS_FIELDS,
@@ -19,7 +19,12 @@ from weft.backends.cpu.heroes.blas_text import (
 )
 from weft.backends.cpu.heroes.gemm_text import (
     BATCH,
+    DEEP,
     FIELDS,
+    SQUARE,
+    TALL,
+    TOGETHER,
+    Reading,
     Shape,
     bytes_of,
     is_floating,
@@ -29,7 +34,6 @@ from weft.backends.cpu.heroes.gemm_text import (
 from weft.backends.cpu.heroes.pack_text import (
     PACK_FIELDS,
     PART_FIELDS,
-    SQUARE,
     add_parts,
     change,
     copy,
@@ -38,6 +42,7 @@ from weft.backends.cpu.heroes.pack_text import (
 from weft.backends.cpu.heroes.registry import HEROES
 from weft.backends.cpu.heroes.rows_text import ROWS_FIELDS, row_products
 from weft.backends.cpu.processor import architecture, vector_bits
+from weft.base.record import Record
 from weft.kernel.program import Lowered, Place, Task, Type
 
 KINDS = {
@@ -56,7 +61,7 @@ COMPLEX = {
 # Multiply-adds that are worth a chunk of their own.
 CHUNK_WORK = 1 << 18
 # How many units a large product should have, so that many threads find work.
-UNITS = 32
+UNITS = 16
 # Bytes that are worth a chunk when numbers are only moved.
 CHUNK_BYTES = 1 << 16
 # Parts that a long depth is split into at most, and the depth of a part at least.
@@ -66,10 +71,14 @@ FEW_ROWS = 12
 # A depth up to which writing the result takes longer than computing it.
 SHALLOW = 16
 # An operand up to this size stays in the nearest cache however it is read.
-NEAR = 48 << 10
+NEAR = 32 << 10
+# Rows from which packing the right operand pays.
+MANY_ROWS = 40
+# Rows that a unit has at least, without and with packing.
+UNIT_ROWS = (32, 64)
 
 
-class Axis(NamedTuple):
+class Axis(Record):
     """A size and its strides, in elements, in both operands and the result."""
 
     size: int
@@ -81,7 +90,7 @@ class Axis(NamedTuple):
 ONE = Axis(1, 0, 0, 0)
 
 
-class Problem(NamedTuple):
+class Problem(Record):
     """A product by its axes: one each of rows, columns and depth, and the outer ones."""
 
     outer: list[Axis]
@@ -90,16 +99,17 @@ class Problem(NamedTuple):
     depth: Axis
 
 
-class Operand(NamedTuple):
+class Operand(Record):
     """Where an operand lies, its type there, and the strides of its axes."""
 
     place: Place
     kind: str
+    signed: bool
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
 
-class Result(NamedTuple):
+class Result(Record):
     """Where the result goes, and its type."""
 
     place: Place
@@ -125,9 +135,10 @@ def joined(axes: list[Axis]) -> list[Axis]:
 
 
 class Plan:
-    """Tasks of one product under construction."""
+    """Tasks of one product under construction, and the type in which it multiplies."""
 
-    def __init__(self) -> None:
+    def __init__(self, work: str) -> None:
+        self.work = work
         self.tasks: list[Task] = []
         self.scratch: list[int] = []
 
@@ -238,7 +249,7 @@ def lower_dot(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowe
     work = COMPLEX[names.pop()][0] if is_complex else work_kind(types)
     if work is None:
         return None
-    plan = Plan()
+    plan = Plan(work)
     size = prod(outs[0].shape)
     if size == 0:
         return plan.lowered()
@@ -247,14 +258,17 @@ def lower_dot(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowe
         plan.task(text, (Place("out", 0),), size, CHUNK_BYTES)
         return plan.lowered()
     lhs, rhs = (
-        Operand(Place("in", i), work, t.shape, contiguous(t.shape)) for i, t in enumerate(ins)
-    )
-    if not is_complex:
-        lhs, rhs = (
-            converted(plan, operand, t, work) for operand, t in zip((lhs, rhs), ins, strict=True)
+        Operand(
+            Place("in", i),
+            work if is_complex else KINDS[t.dtype.name],
+            t.dtype.kind != "u",
+            t.shape,
+            contiguous(t.shape),
         )
+        for i, t in enumerate(ins)
+    )
     numbers = params["dimension_numbers"]
-    swapped = _swaps(lhs, rhs, numbers, not is_complex)
+    swapped = _swaps(lhs, rhs, numbers, None if is_complex else bytes_of(work))
     if swapped:
         (a, b), (c, d) = numbers
         lhs, rhs, numbers = rhs, lhs, ((b, a), (d, c))
@@ -281,17 +295,17 @@ def real_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
         tile_tasks(plan, lhs, rhs, problem, result)
 
 
-def _swaps(lhs: Operand, rhs: Operand, numbers: Any, by_depth: bool) -> bool:
-    """Whether operands change places: so that one column is one row, and ``by_depth`` so that few
-    columns are few rows where vectors can run along the depth of the other operand."""
+def _swaps(lhs: Operand, rhs: Operand, numbers: Any, size: int | None) -> bool:
+    """Whether operands change places: so that one column is one row, and for numbers of some bytes
+    so that few columns are few rows where vectors can run along the depth of the other operand."""
     _, rows, columns, depth = axes_of(lhs, rhs, numbers)
     count = prod(a.size for a in rows), prod(a.size for a in columns)
     if count[1] == 1:
         return count[0] > 1
-    if not by_depth or len(joined(rows)) != 1 or len(joined(columns)) != 1:
+    if size is None or len(joined(rows)) != 1 or len(joined(columns)) != 1:
         return False
     one = one_depth(depth)
-    lanes = vector_bits() // (8 * bytes_of(lhs.kind))
+    lanes = vector_bits() // (8 * size)
     few = count[1] < lanes and count[1] <= FEW_ROWS and count[0] > 2 * count[1]
     return few and one is not None and one.lhs == 1 and one.size >= 4 * lanes
 
@@ -299,17 +313,16 @@ def _swaps(lhs: Operand, rhs: Operand, numbers: Any, by_depth: bool) -> bool:
 # --- operands -------------------------------------------------------------------------------------
 
 
-def converted(plan: Plan, operand: Operand, given: Type, work: str) -> Operand:
+def converted(plan: Plan, operand: Operand) -> Operand:
     """An operand in the type of the work."""
-    kind = KINDS[given.dtype.name]
-    if kind == work:
+    if operand.kind == plan.work:
         return operand
-    count, size = prod(given.shape), bytes_of(work)
+    count, size = prod(operand.shape), bytes_of(plan.work)
     place = plan.memory(count * size)
     lanes = vector_bits() // (8 * size)
-    text = change(kind, work, given.dtype.kind != "u", 2 * lanes, "product")
+    text = change(operand.kind, plan.work, operand.signed, 2 * lanes, "product")
     plan.task(text, (operand.place, place), count, CHUNK_BYTES // size)
-    return operand._replace(place=place)
+    return operand._replace(place=place, kind=plan.work)
 
 
 def copied(plan: Plan, lhs: Operand, rhs: Operand, numbers: Any) -> tuple[Operand, Operand, Any]:
@@ -326,7 +339,7 @@ def copied(plan: Plan, lhs: Operand, rhs: Operand, numbers: Any) -> tuple[Operan
             text = copy(operand.kind, shape, strides, "product")
             inside = prod(shape[1:]) * bytes_of(operand.kind)
             plan.task(text, (operand.place, place), shape[0], -(-CHUNK_BYTES // max(1, inside)))
-            operand = Operand(place, operand.kind, shape, contiguous(shape))
+            operand = operand._replace(place=place, shape=shape, strides=contiguous(shape))
         else:
             operand = operand._replace(shape=shape, strides=strides)
         operands.append(operand)
@@ -353,53 +366,67 @@ def blocks(count: int, each: int) -> int:
     return -(-count // each)
 
 
-def outer_numbers(problem: Problem, size: int, out_size: int) -> dict[str, int]:
-    """The part of a table that is about outer axes."""
+def outer_numbers(problem: Problem, left: int, right: int, out: int) -> dict[str, int]:
+    """The part of a table that is about outer axes, for operands and a result of so many bytes."""
     axes = [ONE] * (BATCH - len(problem.outer)) + problem.outer
     found = {}
     for i, axis in enumerate(axes):
         found[f"size{i}"] = axis.size
-        found[f"lhs{i}"] = axis.lhs * size
-        found[f"rhs{i}"] = axis.rhs * size
-        found[f"out{i}"] = axis.out * out_size
+        found[f"lhs{i}"] = axis.lhs * left
+        found[f"rhs{i}"] = axis.rhs * right
+        found[f"out{i}"] = axis.out * out
     return found
 
 
 def tile_shape(problem: Problem, work: str, out: str) -> Shape:
     """Rows and vectors that fill the registers, for a result of this size."""
-    lanes = min(vector_bits() // (8 * bytes_of(work)), below(problem.columns.size))
+    _, rows, columns, depth = problem
+    lanes = min(vector_bits() // (8 * bytes_of(work)), below(columns.size))
     count = registers()
-    tall = count == 32 and problem.depth.size > SHALLOW
-    rows = min(8 if tall else 4, problem.rows.size)
+    tall = count == 32 and depth.size > SHALLOW
+    vectors = blocks(columns.size, lanes)
+    sizes = [
+        (height, width)
+        for height in {min(n, rows.size): 0 for n in ((6, 8, 12) if tall else (4, 6))}
+        for width in (8, 6, 4, 3, 2, 1)
+        if width <= vectors and (width == 1 or height * width <= 3 * count // 4)
+    ]
 
-    def cost(width: int) -> float:
-        """Cycles for one depth of all panels: two products or loads each, four at the least."""
-        cycles = max(rows * width, rows + width, 8) / 2 + 1
-        return blocks(problem.columns.size, lanes * width) * cycles
+    def cost(size: tuple[int, int]) -> float:
+        """Cycles: two products or loads each, four at the least, and what a tile costs besides."""
+        height, width = size
+        cycles = depth.size * (max(height * width, height + width, 8) / 2 + 1)
+        tiles = blocks(rows.size, height) * blocks(columns.size, lanes * width)
+        return tiles * (cycles + height * width + 32)
 
-    widths = [w for w in (8, 6, 4, 3, 2, 1) if w == 1 or rows * w <= 3 * count // 4]
-    vectors = blocks(problem.columns.size, lanes)
-    return Shape(work, out, lanes, rows, min((w for w in widths if w <= vectors), key=cost))
+    return Shape(work, out, lanes, *min(sizes, key=cost))
 
 
-def units(problem: Problem, shape: Shape) -> tuple[int, int]:
+def units(problem: Problem, shape: Shape, pack: bool) -> tuple[int, int]:
     """Rows and columns of a unit of work: a panel over many rows, less where few units result."""
     panel = shape.lanes * shape.width
     depth = problem.depth.size + 16  # what a result costs besides its products
-    rows, columns = min(blocks(problem.rows.size, shape.rows) * shape.rows, 256), panel
-    if problem.depth.size <= SHALLOW:  # writing decides: whole rows, one after the other
+    columns = panel
+    if problem.depth.size <= SHALLOW and not pack:  # writing decides: whole rows, one after another
         return shape.rows, blocks(problem.columns.size, panel) * panel
     outer = prod(a.size for a in problem.outer)
+    parts = blocks(problem.rows.size, TALL)
 
-    def count() -> int:
-        return outer * blocks(problem.rows.size, rows) * blocks(problem.columns.size, columns)
+    def rows() -> int:
+        return blocks(problem.rows.size, parts * shape.rows) * shape.rows
 
     # A few rows cost as much as eight: reading the other operand decides.
-    while max(rows, 8) * columns * depth < CHUNK_WORK and columns < problem.columns.size:
+    while max(rows(), 8) * columns * depth < CHUNK_WORK and columns < problem.columns.size:
         columns += panel
-    while rows > 4 * shape.rows and rows * columns * depth > 2 * CHUNK_WORK and count() < UNITS:
-        rows = blocks(rows // 2, shape.rows) * shape.rows
-    return rows, columns
+    panels = outer * blocks(problem.columns.size, columns)
+    # A panel is packed for each block of rows.
+    while (
+        rows() >= 2 * UNIT_ROWS[pack]
+        and rows() * columns * depth > 2 * CHUNK_WORK
+        and panels * parts < UNITS
+    ):
+        parts *= 2
+    return rows(), columns
 
 
 def last_moved(columns: int, shape: Shape) -> int:
@@ -408,47 +435,56 @@ def last_moved(columns: int, shape: Shape) -> int:
 
 
 def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: Result) -> None:
-    """Packing where it pays, then register tiles over blocks of the result."""
-    work, size, out_size = lhs.kind, bytes_of(lhs.kind), bytes_of(result.kind)
+    """Register tiles over blocks of the result; operands are packed where it pays."""
+    size, out_size = bytes_of(plan.work), bytes_of(result.kind)
     _, rows, columns, depth = problem
-    shape = tile_shape(problem, work, result.kind)
-    table = outer_numbers(problem, size, out_size)
+    shape = tile_shape(problem, plan.work, result.kind)
+    pack = packing(problem, shape, size, rhs.kind != plan.work)
+    lhs = converted(plan, lhs)
+    rhs = rhs if pack else converted(plan, rhs)
+    right = bytes_of(rhs.kind)
+    table = outer_numbers(problem, size, right, out_size)
     last = (shape.width - 1) * shape.lanes - last_moved(columns.size, shape)
-    row_block, column_block = units(problem, shape)
+    row_block, column_block = units(problem, shape, bool(pack))
     row_blocks, column_blocks = blocks(rows.size, row_block), blocks(columns.size, column_block)
+    parts = blocks(depth.size, DEEP)
     table.update(
         rows=rows.size, columns=columns.size, depth=depth.size,
         row_block=row_block, column_block=column_block,
         row_blocks=row_blocks, column_blocks=column_blocks,
+        depth_block=blocks(depth.size, TOGETHER * parts) * TOGETHER,
         a_tile=rows.lhs * size, a_pack=0, a_row=rows.lhs * size, a_depth=depth.lhs * size,
-        b_place=size, b_pack=0, b_depth=depth.rhs * size, b_last=last * size,
+        b_column=columns.rhs * right, b_depth=depth.rhs * right, b_last=last * columns.rhs * right,
         out_row=rows.out * out_size, out_last=last * out_size,
     )  # fmt: skip
-    left, right = lhs.place, rhs.place
-    if packs_columns(problem, shape, size):
-        right, steps = packed(plan, rhs, problem, shape, "rhs")
-        panel = shape.lanes * shape.width
-        table.update(b_place=0, b_pack=depth.size * size, b_depth=panel * size)
-        table.update(b_last=(panel - shape.lanes) * size)
-        table.update(steps)
+    left = lhs.place
     if packs_rows(problem, shape, size):
-        side = shape._replace(lanes=shape.rows, width=1)
-        left, steps = packed(plan, lhs, problem, side, "lhs")
+        left, steps = packed(plan, lhs, problem, shape.rows)
         table.update(a_tile=0, a_pack=depth.size * size, a_row=size, a_depth=shape.rows * size)
         table.update(steps)
-    places = (left, right, result.place, numbers_in(FIELDS, table))
+    way = "rows" if table["a_row"] == size else "depth" if table["a_depth"] == size else "any"
+    reading = Reading(way, pack, depth.size % TOGETHER == 0, rhs.kind, rhs.signed)
+    places = (left, rhs.place, result.place, numbers_in(FIELDS, table))
     extent = prod(a.size for a in problem.outer) * row_blocks * column_blocks
     unit = max(8, min(row_block, rows.size)) * min(column_block, columns.size) * (depth.size + 16)
-    plan.task(product(shape, "product"), places, extent, CHUNK_WORK // unit)
+    plan.task(product(shape, reading, "product"), places, extent, CHUNK_WORK // unit)
 
 
-def packs_columns(problem: Problem, shape: Shape, size: int) -> bool:
-    """Whether the right operand is packed: it must be where its columns are apart."""
+def packing(problem: Problem, shape: Shape, size: int, narrow: bool) -> str:
+    """How panels of the right operand are packed, "" for not at all.
+
+    They must be where columns are apart or numbers have another type.
+    """
     rows, columns, depth = problem.rows, problem.columns, problem.depth
     if columns.rhs != 1 and columns.size > 1:
-        return True
-    wide = columns.size > 4 * shape.lanes * shape.width
-    return rows.size > 32 and depth.size * columns.size * size > (NEAR if wide else 2 * NEAR)
+        return "columns" if depth.rhs == 1 and depth.size >= SQUARE else "single"
+    if narrow:
+        return "rows"
+    # Packing reads far memory faster than tiles do, and tiles like vectors that are aligned.
+    often = rows.size >= MANY_ROWS and depth.size > SHALLOW
+    far = depth.size * columns.size * size > NEAR
+    crooked = depth.rhs % shape.lanes != 0
+    return "rows" if often and (far or crooked) else ""
 
 
 def packs_rows(problem: Problem, shape: Shape, size: int) -> bool:
@@ -458,36 +494,29 @@ def packs_rows(problem: Problem, shape: Shape, size: int) -> bool:
     return depth.lhs != 1 and often and depth.size * rows.size * size > NEAR
 
 
-def packed(
-    plan: Plan, operand: Operand, problem: Problem, shape: Shape, side: str
-) -> tuple[Place, dict[str, int]]:
-    """The task that packs an operand, its new place, and the new strides of outer axes."""
-    size = bytes_of(operand.kind)
-    axis = problem.columns if side == "rhs" else problem.rows
-    columns, depth = axis.size, problem.depth.size
-    column_stride, depth_stride = getattr(axis, side), getattr(problem.depth, side)
-    panel = shape.lanes * shape.width
-    bytes_each = blocks(columns, panel) * panel * depth * size
+def packed(plan: Plan, lhs: Operand, problem: Problem, tile: int) -> tuple[Place, dict[str, int]]:
+    """The left operand with the rows of a tile side by side: its new place, and the new strides of
+    outer axes."""
+    size = bytes_of(lhs.kind)
+    rows, depth = problem.rows, problem.depth
+    bytes_each = blocks(rows.size, tile) * tile * depth.size * size
     table, steps, copies = {}, {}, 1
     outer = [ONE] * (BATCH - len(problem.outer)) + problem.outer
     for i in reversed(range(BATCH)):
-        stride = getattr(outer[i], side)
+        stride = outer[i].lhs
         table[f"size{i}"] = outer[i].size if stride else 1
         table[f"from{i}"] = stride * size
-        table[f"to{i}"] = steps[f"{side}{i}"] = bytes_each * copies if stride else 0
+        table[f"to{i}"] = steps[f"lhs{i}"] = bytes_each * copies if stride else 0
         copies *= table[f"size{i}"]
-    block = min(64, depth)
-    count = blocks(depth, max(1, block))
-    table.update(columns=columns, depth=depth, depth_block=block, depth_blocks=count)
-    table.update(from_column=column_stride * size, from_depth=depth_stride * size)
-    table["last_moved"] = last_moved(columns, shape)
-    way = "rows" if column_stride == 1 else "single"
-    if way == "single" and depth_stride == 1 and depth >= SQUARE:
-        way = "columns"
+    block = min(64, depth.size)
+    count = blocks(depth.size, block)
+    table.update(rows=rows.size, depth=depth.size, depth_block=block, depth_blocks=count)
+    table.update(from_row=rows.lhs * size, from_depth=depth.lhs * size)
     place = plan.memory(bytes_each * copies)
-    places = (operand.place, place, numbers_in(PACK_FIELDS, table))
-    chunk = CHUNK_BYTES // max(1, block * columns * size)
-    plan.task(pack(shape, "product", way), places, copies * count, chunk)
+    places = (lhs.place, place, numbers_in(PACK_FIELDS, table))
+    chunk = CHUNK_BYTES // max(1, block * rows.size * size)
+    text = pack(lhs.kind, tile, rows.lhs == 1, "product")
+    plan.task(text, places, copies * count, chunk)
     return place, steps
 
 
@@ -507,14 +536,15 @@ def by_rows(problem: Problem) -> bool:
 
 def row_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: Result) -> None:
     """Every row with several columns at a time."""
-    size, out_size = bytes_of(lhs.kind), bytes_of(result.kind)
+    lhs, rhs = converted(plan, lhs), converted(plan, rhs)
+    size, out_size = bytes_of(plan.work), bytes_of(result.kind)
     if problem.depth.lhs != 1:
         lhs, problem = dense_rows(plan, lhs, problem)
     _, rows, columns, depth = problem
     lanes = min(vector_bits() // (8 * size), below(depth.size))
     together = max(1, min(columns.size, 8, 3 * registers() // 4 // rows.size))
     shape = Shape(lhs.kind, result.kind, lanes, rows.size, together)
-    table = outer_numbers(problem, size, out_size)
+    table = outer_numbers(problem, size, size, out_size)
     each = rows.size * (depth.size + 16)
     block = blocks(max(1, CHUNK_WORK // 8 // each), together) * together
     count = blocks(columns.size, block)
@@ -571,7 +601,7 @@ def part_tasks(
     depth, each = problem.depth, problem.depth.size // parts
     part = Axis(parts, each * depth.lhs, each * depth.rhs, size)
     split = problem._replace(outer=[part, *problem.outer], depth=depth._replace(size=each))
-    work, length = lhs.kind, size * bytes_of(lhs.kind)
+    work, length = plan.work, size * bytes_of(plan.work)
     place = plan.memory(parts * length)
     real_tasks(plan, lhs, rhs, split, Result(place, work))
     table = numbers_in(PART_FIELDS, {"parts": parts, "length": length})
@@ -606,7 +636,7 @@ def complex_tasks(
     a, b = library_views(problem)
     if max(*a, *b, rows.out, depth.size) >= 1 << 31:
         return None
-    table = outer_numbers(problem, size, size)
+    table = outer_numbers(problem, size, size, size)
     row_block, column_block = min(rows.size, 256), min(columns.size, 256)
     row_blocks, column_blocks = blocks(rows.size, row_block), blocks(columns.size, column_block)
     table.update(

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from weft.backends.cpu.heroes.writer import Function, Module, Number
+from weft.base.record import Record
 
 
-class Complex(NamedTuple):
+class Complex(Record):
     """A value still to be multiplied by (-i) ** turns, which costs nothing in a later sum."""
 
     re: str
@@ -229,7 +229,7 @@ def _prime(v: Lanes, f: Function, xs: list[Complex]) -> list[Complex]:
 # --- passes ---------------------------------------------------------------------------------------
 
 
-class Ends(NamedTuple):
+class Ends(Record):
     """How a pass reads and writes; an inverse transform swaps parts at both ends of the whole."""
 
     load: str = "split"  # or pairs

@@ -8,7 +8,9 @@ the far edges are moved back until they are whole, and write what others write t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
+
+from weft.base.record import Record
 
 # What the table of a product holds, in order.
 BATCH = 3  # outer axes, each with a size and the strides of lhs, rhs and result
@@ -25,16 +27,16 @@ FIELDS = (
     "a_pack",  # ... and by the number of rows before them (packed)
     "a_row",  # bytes from row to row inside a tile
     "a_depth",
-    "b_place",  # bytes for each column where panels of rhs begin, by their place ...
-    "b_pack",  # ... and by the number of columns before them (packed)
+    "b_column",
     "b_depth",
     "b_last",  # bytes from the first vector of a panel to the last
+    "depth_block",  # depths that are packed at a time
     "out_row",
     "out_last",
 )
 
 
-class Shape(NamedTuple):
+class Shape(Record):
     """What fixes the text of a product."""
 
     work: str  # the type of sums and of the operands in memory, such as "float"
@@ -42,6 +44,30 @@ class Shape(NamedTuple):
     lanes: int
     rows: int  # of a tile
     width: int  # vectors of a tile
+
+
+class Reading(Record):
+    """How the tiles of a product read their operands, where this is fixed in its text.
+
+    ``left`` is "rows" where neighbouring rows of the left operand lie side by side, "depth" where
+    neighbouring depths do, "any" otherwise. Addresses that are known here cost no instructions.
+    ``pack`` is how panels of the right operand are packed: "" for not at all, "rows" where
+    neighbouring columns lie side by side, "columns" where neighbouring depths do (``SQUARE`` of
+    them at least), "single" otherwise.
+    """
+
+    left: str
+    pack: str
+    whole: bool  # whether the depth is a multiple of ``TOGETHER``
+    kind: str  # of the right operand in memory
+    signed: bool = True
+
+
+# Depths and rows of a panel and its sums in a thread's own memory, and how much is transposed in
+# registers.
+DEEP, TALL, SQUARE = 512, 512, 8
+# Depths of one turn of a tile's loop.
+TOGETHER = 4
 
 
 def bytes_of(kind: str) -> int:
@@ -215,14 +241,21 @@ def panel_place(f: Lines, shape: Shape, j: str) -> str:
     return least(f, j, back)
 
 
-def product(shape: Shape, name: str) -> str:
+def product(shape: Shape, reading: Reading, name: str) -> str:
     """A task over blocks of the result: buffers are lhs, rhs, result and the table.
 
-    The depth is at least one.
+    The depth is at least one. A unit packs the panels it reads into memory of its own, some depths
+    at a time; sums that are not complete yet are kept there too.
     """
-    f = Lines()
+    f, step = Lines(), shape.lanes * shape.width
     pointers(f, ("lhs", "rhs", "out"))
     load_table(f, 3, FIELDS)
+    load_multiples(f)
+    if reading.pack:
+        size = bytes_of(shape.work)
+        tall = -(-TALL // shape.rows) * shape.rows
+        f(f"%panel = alloca [{DEEP * step * size} x i8], align 64")
+        f(f"%sums = alloca [{tall * step * size} x i8], align 64")
     f.loop("u", "%start", "%stop")
     column_block = f.emit("urem i64 %u, %column_blocks")
     rest = f.emit("udiv i64 %u, %column_blocks")
@@ -236,16 +269,30 @@ def product(shape: Shape, name: str) -> str:
     bound = f.emit(f"sub i64 %rows, {shape.rows}")
     f.loop("j", first, last)
     place = panel_place(f, shape, "%j")
-    packed, plain = f.emit("mul i64 %j, %b_pack"), f.emit(f"mul i64 {place}, %b_place")
-    b = f.at(at["rhs"], packed, plain)
+    b = f.at(at["rhs"], f.emit(f"mul i64 {place}, %b_column"))
     out = f.at(at["out"], f.emit(f"mul i64 {place}, {bytes_of(shape.out)}"))
+    depth, lhs = "%depth", at["lhs"]
+    if reading.pack:
+        f.loop("d", "0", "%depth")
+        depth = least(f, f.emit("sub i64 %depth, %d"), "%depth_block")
+        lhs = f.at(lhs, f.emit("mul i64 %d, %a_depth"))
+        b = f.at(b, f.emit("mul i64 %d, %b_depth"))
+        pack_panel(f, shape, reading, b, depth)
+        b = "%panel"
     f.loop("i", first_row, last_row)
     row = least(f, "%i", bound)
     packed, plain = f.emit("mul i64 %i, %a_pack"), f.emit(f"mul i64 {row}, %a_tile")
-    a = f.at(at["lhs"], packed, plain)
-    _store(f, shape, _tile(f, shape, a, b), f.at(out, f.emit(f"mul i64 {row}, %out_row")))
+    a = f.at(lhs, packed, plain)
+    kept = ""
+    if reading.pack:
+        before = f.emit(f"sub i64 %i, {first_row}")
+        kept = f.at("%sums", f.emit(f"mul i64 {before}, {step * bytes_of(shape.work)}"))
+    sums = _Tile(f, shape, reading).sums(a, b, depth, kept)
+    _keep(f, shape, sums, f.at(out, f.emit(f"mul i64 {row}, %out_row")), kept)
     f.close("i", last_row, f"%i, {shape.rows}")
-    f.close("j", last, f"%j, {shape.lanes * shape.width}")
+    if reading.pack:
+        f.close("d", "%depth", "%d, %depth_block")
+    f.close("j", last, f"%j, {step}")
     f.close("u", "%stop", "%u, 1")
     f("ret void")
     own = [
@@ -257,52 +304,293 @@ def product(shape: Shape, name: str) -> str:
     return function(f, name, own)
 
 
+# --- packing --------------------------------------------------------------------------------------
+
+
+def pack_panel(f: Lines, shape: Shape, reading: Reading, source: str, depth: str) -> None:
+    """Some depths of the right operand as ``%panel``: all its vectors for each depth."""
+    size, have = bytes_of(shape.work), bytes_of(reading.kind)
+    lanes, across = shape.lanes, shape.lanes * shape.width * size
+    if reading.pack == "rows":
+        f.loop("p", "0", depth)
+        here = f.at(source, f.emit("mul i64 %p, %b_depth"))
+        there = f.at("%panel", f.emit(f"mul i64 %p, {across}"))
+        for v in range(shape.width):
+            last = v and v == shape.width - 1
+            at = f.at(here, "%b_last" if last else str(v * lanes * have))
+            x = load_as(f, shape, reading, at, lanes)
+            to = f.at(there, str(v * lanes * size))
+            f(f"store {_vector(shape.work, lanes)} {x}, ptr {to}, align {size}")
+        f.close("p", depth, "%p, 1")
+        return
+    each = min(lanes, SQUARE) if reading.pack == "columns" else 1
+    # The last vector of a panel may be moved back.
+    last = (shape.width - 1) * lanes
+    moved = f.emit(f"sub i64 %b_last, {f.emit(f'mul i64 %b_column, {last}')}")
+    f.loop("c", "0", str(lanes * shape.width))
+    is_last = f.emit(f"icmp sge i64 %c, {last}")
+    back = f.emit(f"select i1 {is_last}, i64 {moved}, i64 0")
+    column = f.at(source, f.emit("mul i64 %c, %b_column"), back)
+    there = f.at("%panel", f.emit(f"mul i64 %c, {size}"))
+    f.loop("p", "0", depth)
+    p = "%p" if each == 1 else least(f, "%p", f.emit(f"sub i64 {depth}, {each}"))
+    here = f.at(column, f.emit(f"mul i64 {p}, %b_depth"))
+    to = f.at(there, f.emit(f"mul i64 {p}, {across}"))
+    rows = []
+    for i in range(each):
+        here = here if i == 0 else f.at(here, "%b_column")
+        rows.append(load_as(f, shape, reading, here, each))
+    kind = _vector(shape.work, each)
+    for i, row in enumerate(transposed(f, rows, kind, each)):
+        f(f"store {kind} {row}, ptr {f.at(to, str(i * across))}, align {size}")
+    f.close("p", depth, f"%p, {each}")
+    f.close("c", str(lanes * shape.width), f"%c, {each}")
+
+
+def load_as(f: Lines, shape: Shape, reading: Reading, at: str, lanes: int) -> str:
+    """Numbers of the right operand in the type of the work."""
+    vector = _vector(memory_kind(reading.kind), lanes)
+    x = f.emit(f"load {vector}, ptr {at}, align {bytes_of(reading.kind)}")
+    return convert(f, reading.kind, shape.work, x, lanes, reading.signed)
+
+
+def transposed(f: Lines, rows: list[str], kind: str, lanes: int) -> list[str]:
+    """A square of vectors with rows and columns exchanged: halves swapped, then quarters, ..."""
+    distance = lanes // 2
+    while distance:
+        for i in range(lanes):
+            if i & distance:
+                continue
+            first, second = rows[i], rows[i + distance]
+            low = [k if not k & distance else lanes + k - distance for k in range(lanes)]
+            high = [k + distance if not k & distance else lanes + k for k in range(lanes)]
+            for row, order in ((i, low), (i + distance, high)):
+                mask = ", ".join(f"i32 {k}" for k in order)
+                rows[row] = f.emit(
+                    f"shufflevector {kind} {first}, {kind} {second}, <{lanes} x i32> <{mask}>"
+                )
+        distance //= 2
+    return rows
+
+
 def function(f: Lines, name: str, own: list[str]) -> str:
     """The module of a task: declarations and other functions come before it."""
     head = f"define void @{name}(ptr %buffers, i64 %start, i64 %stop) #0 {{"
     return "\n".join([*own, head, "entry:", *f.lines, "}", ""])
 
 
-def _tile(f: Lines, shape: Shape, a: str, b: str) -> list[list[str]]:
+# The vectors of a tile, by row and place in the row.
+Sums = dict[tuple[int, int], str]
+
+
+class _Tile:
     """Rows by vectors of the result, summed in registers."""
-    work, _, lanes, rows, width = shape
-    vector, size = _vector(work, lanes), bytes_of(work)
-    f("br label %k.before")
-    f.label("k.before")
-    f("br label %k.body")
-    f.label("k.body")
-    f("%k = phi i64 [ %depth, %k.before ], [ %k.next, %k.body ]")
-    f(f"%ak = phi ptr [ {a}, %k.before ], [ %ak.next, %k.body ]")
-    f(f"%bk = phi ptr [ {b}, %k.before ], [ %bk.next, %k.body ]")
-    # Results are named before they are known, as the loop needs them.
-    base = f.count + 1
-    total = rows * width
-    f.count += total
-    for n in range(total):
-        new = f"%n{base + n}"
-        f(f"%v{base + n} = phi {vector} [ zeroinitializer, %k.before ], [ {new}, %k.body ]")
-    offsets = [str(j * lanes * size) for j in range(width - 1)]
-    panel = []
-    for offset in [*offsets, "%b_last"] if width > 1 else ["0"]:
-        panel.append(f.emit(f"load {vector}, ptr {f.at('%bk', offset)}, align {size}"))
-    at, sums = "%ak", []
-    for i in range(rows):
-        at = at if i == 0 else f.at(at, "%a_row")
-        number = f.emit(f"load {work}, ptr {at}, align {size}")
-        one = f.emit(f"insertelement {vector} poison, {work} {number}, i32 0")
-        zeros = f"<{lanes} x i32> zeroinitializer"
-        spread = f.emit(f"shufflevector {vector} {one}, {vector} poison, {zeros}")
-        sums.append([f"%n{base + i * width + j}" for j in range(width)])
-        for j, new in enumerate(sums[-1]):
-            so_far = f"%v{base + i * width + j}"
-            multiply_add(f, work, lanes, spread, panel[j], so_far, new)
-    f("%ak.next = getelementptr i8, ptr %ak, i64 %a_depth")
-    f("%bk.next = getelementptr i8, ptr %bk, i64 %b_depth")
-    f("%k.next = sub i64 %k, 1")
-    f("%k.more = icmp ne i64 %k.next, 0")
-    f("br i1 %k.more, label %k.body, label %k.done")
-    f.label("k.done")
-    return sums
+
+    def __init__(self, f: Lines, shape: Shape, reading: Reading) -> None:
+        self.f = f
+        self.shape = shape
+        self.reading = reading
+        self.vector = _vector(shape.work, shape.lanes)
+        self.size = bytes_of(shape.work)
+
+    def sums(self, a: str, b: str, depth: str, kept: str) -> list[list[str]]:
+        """The sums after a block of the depth, from where the tile and the panel begin.
+
+        ``kept`` is where those of earlier blocks are, if there are any.
+        """
+        f, shape, (_, _, whole, *_) = self.f, self.shape, self.reading
+        places = [(i, j) for i in range(shape.rows) for j in range(shape.width)]
+        at = self.pointers(a, b)
+        sums = self.begun(places, kept) if kept else dict.fromkeys(places, "zeroinitializer")
+        if whole:
+            at, sums = self.loop("k", depth, TOGETHER, at, sums)
+        else:
+            rest = f.emit(f"and i64 {depth}, {TOGETHER - 1}")
+            at, sums = self.loop("k", f.emit(f"sub i64 {depth}, {rest}"), TOGETHER, at, sums, True)
+            at, sums = self.loop("r", rest, 1, at, sums, True)
+        return [[sums[i, j] for j in range(shape.width)] for i in range(shape.rows)]
+
+    def loop(
+        self,
+        name: str,
+        depth: str,
+        together: int,
+        at: dict[str, str],
+        sums: Sums,
+        skip: bool = False,
+    ) -> tuple[dict[str, str], Sums]:
+        """The pointers and sums after so many depths, some in each turn; ``skip``: maybe none."""
+        f = self.f
+        f(f"br label %{name}.before")
+        f.label(f"{name}.before")
+        if skip:
+            some = f.emit(f"icmp ne i64 {depth}, 0")
+            f(f"br i1 {some}, label %{name}.body, label %{name}.done")
+        else:
+            f(f"br label %{name}.body")
+        f.label(f"{name}.body")
+
+        def merged(label: str, kind: str, begin: dict[Any, str], end: dict[Any, str]) -> Any:
+            """Values at a label that is reached from before the loop and from its end."""
+            names = {key: f"%{label}.{value[1:]}" for key, value in end.items()}
+            for key, new in names.items():
+                edges = f"[ {begin[key]}, %{name}.before ], [ {end[key]}, %{name}.body ]"
+                f(f"{new} = phi {kind} {edges}")
+            return names
+
+        # Results are named before they are known, as the loop needs them.
+        moved = {key: f"%{name}.{key}" for key in at}
+        new = {(i, j): f"%{name}.s{i}.{j}" for i, j in sums}
+        f(f"%{name} = phi i64 [ {depth}, %{name}.before ], [ %{name}.next, %{name}.body ]")
+        here = merged("at", "ptr", at, moved)
+        self.turn(merged("so", self.vector, sums, new), here, together, new)
+        for key, offset in self.offsets(together).items():
+            f(f"{moved[key]} = getelementptr i8, ptr {here[key]}, i64 {offset}")
+        f(f"%{name}.next = sub i64 %{name}, {together}")
+        f(f"%{name}.more = icmp ne i64 %{name}.next, 0")
+        f(f"br i1 %{name}.more, label %{name}.body, label %{name}.done")
+        f.label(f"{name}.done")
+        if not skip:
+            return moved, new
+        return merged("end", "ptr", at, moved), merged("end", self.vector, sums, new)
+
+    def begun(self, places: list[tuple[int, int]], kept: str) -> Sums:
+        """What the sums begin with: nothing, or what is kept of them."""
+        f = self.f
+        f("%begin = icmp eq i64 %d, 0")
+        f("br label %b.before")
+        f.label("b.before")
+        f("br i1 %begin, label %b.done, label %b.body")
+        f.label("b.body")
+        loads = [
+            f.emit(f"load {self.vector}, ptr {at}, align {self.size}")
+            for at in kept_places(f, self.shape, kept)
+        ]
+        f("br label %b.done")
+        f.label("b.done")
+        for (i, j), x in zip(places, loads, strict=True):
+            f(f"%b{i}.{j} = phi {self.vector} [ zeroinitializer, %b.before ], [ {x}, %b.body ]")
+        return {place: "%b{}.{}".format(*place) for place in places}
+
+    def pointers(self, a: str, b: str) -> dict[str, str]:
+        """The pointers that move along the depth: to every fourth row, as three more are within
+        reach of multiples of a stride, to the panel, and to its last vector."""
+        f, shape = self.f, self.shape
+        found = {"a0": a}
+        if self.reading.left != "rows":
+            for i in range(4, shape.rows, 4):
+                found[f"a{i}"] = f.at(found[f"a{i - 4}"], multiple("a_row", 4))
+        found["b"] = b
+        if not self.reading.pack and shape.width > 1:
+            found["last"] = f.at(b, "%b_last")
+        return found
+
+    def offsets(self, depths: int) -> dict[str, str]:
+        """By how much each pointer moves for so many depths."""
+        shape, reading = self.shape, self.reading
+        left = str(depths * self.size)
+        if reading.left != "depth":
+            left = multiple("a_depth", depths)
+        right = str(depths * shape.width * shape.lanes * self.size)
+        if not reading.pack:
+            right = multiple("b_depth", depths)
+        return {name: left if name[0] == "a" else right for name in self.pointer_names()}
+
+    def pointer_names(self) -> list[str]:
+        rows = range(4, self.shape.rows, 4) if self.reading.left != "rows" else ()
+        last = ["last"] if not self.reading.pack and self.shape.width > 1 else []
+        return ["a0", *(f"a{i}" for i in rows), "b", *last]
+
+    def moved(self, at: dict[str, str], depths: int) -> dict[str, str]:
+        offsets = self.offsets(depths)
+        return {name: self.f.at(pointer, offsets[name]) for name, pointer in at.items()}
+
+    def turn(
+        self,
+        sums: Sums,
+        at: dict[str, str],
+        depths: int,
+        named: Sums | None = None,
+    ) -> Sums:
+        """The sums after some more depths; ``named`` are the names of the last ones."""
+        f, (work, _, lanes, _, _) = self.f, self.shape
+        for depth in range(depths):
+            here = self.moved(at, depth) if depth else at
+            panel = self.panel(here)
+            new = {}
+            for place, so_far in sums.items():
+                i, j = place
+                if j == 0:
+                    spread = self.spread(here, i)
+                new[place] = f"%s{f.count}.{i}.{j}"
+                if named and depth == depths - 1:
+                    new[place] = named[place]
+                multiply_add(f, work, lanes, spread, panel[j], so_far, new[place])
+            sums = new
+        return sums
+
+    def panel(self, at: dict[str, str]) -> list[str]:
+        """The vectors of the right operand at one depth."""
+        f, width, step = self.f, self.shape.width, self.shape.lanes * self.size
+        places = [at["b"] if j == 0 else f.at(at["b"], str(j * step)) for j in range(width)]
+        if "last" in at:
+            places[-1] = at["last"]
+        return [f.emit(f"load {self.vector}, ptr {p}, align {self.size}") for p in places]
+
+    def spread(self, at: dict[str, str], row: int) -> str:
+        """A number of the left operand in every lane."""
+        f, work = self.f, self.shape.work
+        if self.reading.left == "rows":
+            place = f.at(at["a0"], str(row * self.size)) if row else at["a0"]
+        else:
+            place = at[f"a{row // 4 * 4}"]
+            place = f.at(place, multiple("a_row", row % 4)) if row % 4 else place
+        number = f.emit(f"load {work}, ptr {place}, align {self.size}")
+        one = f.emit(f"insertelement {self.vector} poison, {work} {number}, i32 0")
+        zeros = f"<{self.shape.lanes} x i32> zeroinitializer"
+        return f.emit(f"shufflevector {self.vector} {one}, {self.vector} poison, {zeros}")
+
+
+STRIDES = ("a_row", "a_depth", "b_depth")
+
+
+def load_multiples(f: Lines) -> None:
+    """Small multiples of the strides that tiles need, before every loop."""
+    for field in STRIDES:
+        for times in (2, 3, 4):
+            f(f"%{field}.{times} = mul i64 %{field}, {times}")
+
+
+def multiple(field: str, times: int) -> str:
+    """A stride of the table so many times."""
+    assert 1 <= times <= 4
+    return f"%{field}" if times == 1 else f"%{field}.{times}"
+
+
+def kept_places(f: Lines, shape: Shape, kept: str) -> list[str]:
+    """Where a tile's sums are kept, one vector after the other."""
+    step = shape.lanes * bytes_of(shape.work)
+    return [f.at(kept, str(n * step)) for n in range(shape.rows * shape.width)]
+
+
+def _keep(f: Lines, shape: Shape, sums: list[list[str]], row: str, kept: str) -> None:
+    """A tile written to the result if it is complete, otherwise to where sums are kept."""
+    if not kept:
+        _store(f, shape, sums, row)
+        return
+    end = f.emit("add i64 %d, %depth_block")
+    complete = f.emit(f"icmp sge i64 {end}, %depth")
+    f(f"br i1 {complete}, label %end.out, label %end.keep")
+    f.label("end.keep")
+    vector, size = _vector(shape.work, shape.lanes), bytes_of(shape.work)
+    flat = [x for vectors in sums for x in vectors]
+    for x, at in zip(flat, kept_places(f, shape, kept), strict=True):
+        f(f"store {vector} {x}, ptr {at}, align {size}")
+    f("br label %end.done")
+    f.label("end.out")
+    _store(f, shape, sums, row)
+    f("br label %end.done")
+    f.label("end.done")
 
 
 def _store(f: Lines, shape: Shape, sums: list[list[str]], row: str) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from weft.backends.cpu.heroes.writer import Function, Module, Number, kernel
+from weft.base.record import Record
 
 BLOCK = 16  # vectors sorted in registers
 LONGEST = 2048  # of a run
@@ -22,7 +22,7 @@ NEAR = 256  # vectors that stay in the nearest cache
 RUNS, LENGTH, SPLITS, RUN, PADDED, LEVELS, INNER = range(7)
 
 
-class Order(NamedTuple):
+class Order(Record):
     """How elements in memory are ordered: as their bits, as signed numbers or as floats."""
 
     bits: int  # of an element
@@ -38,7 +38,7 @@ class Order(NamedTuple):
         return (1 << self.bits) - 1
 
 
-class Lanes(NamedTuple):
+class Lanes(Record):
     """The vectors of a sort."""
 
     count: int

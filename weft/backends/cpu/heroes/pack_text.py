@@ -9,7 +9,6 @@ from __future__ import annotations
 from weft.backends.cpu.heroes.gemm_text import (
     BATCH,
     Lines,
-    Shape,
     bytes_of,
     convert,
     function,
@@ -18,130 +17,56 @@ from weft.backends.cpu.heroes.gemm_text import (
     load_table,
     locate,
     memory_kind,
-    panel_place,
     pointers,
 )
 
 PACK_FIELDS = (
     *(f"{what}{i}" for i in range(BATCH) for what in ("size", "from", "to")),
-    "columns",
+    "rows",
     "depth",
     "depth_block",  # depths of a unit of work
     "depth_blocks",
-    "from_column",  # bytes from one column to the next in the operand
+    "from_row",  # bytes from one row to the next in the operand
     "from_depth",
-    "last_moved",  # by how many columns the last vector of every panel is moved back
 )
 PART_FIELDS = ("parts", "length")  # how many, at least two, and the bytes of each
-SQUARE = 8  # numbers along the side of what is transposed in registers
 
 
-def pack(shape: Shape, name: str, way: str) -> str:
+def pack(kind: str, tile: int, dense: bool, name: str) -> str:
     """A task over blocks of the depth: buffers are operand, packed operand and the table.
 
-    ``way`` is "rows" where neighbouring columns lie side by side in the operand, "columns" where
-    neighbouring depths do (at least ``SQUARE`` of them), and "single" otherwise.
+    ``dense`` is whether neighbouring rows lie side by side in the operand. There are at least as
+    many rows as a tile has; the last tile is moved back until it is whole.
     """
-    f, size = Lines(), bytes_of(shape.work)
+    f, size = Lines(), bytes_of(kind)
     pointers(f, ("from", "to"))
     load_table(f, 2, PACK_FIELDS)
-    f(f"%panel = mul i64 %depth, {size}")
+    bound = f.emit(f"sub i64 %rows, {tile}")
+    strip = f.emit(f"mul i64 %depth, {size}")
     f.loop("u", "%start", "%stop")
     block = f.emit("urem i64 %u, %depth_blocks")
     outer = f.emit("udiv i64 %u, %depth_blocks")
     at = locate(f, outer, {"from": "%from", "to": "%to"})
     first = f.emit(f"mul i64 {block}, %depth_block")
     last = least(f, f.emit(f"add i64 {first}, %depth_block"), "%depth")
-    if way == "rows" and shape.width > 1:
-        _rows(f, shape, at, first, last)
-    else:
-        _columns(f, shape, at, first, last, way)
+    f.loop("i", "0", "%rows")
+    place = least(f, "%i", bound)
+    source = f.at(at["from"], f.emit(f"mul i64 {place}, %from_row"))
+    target = f.at(at["to"], f.emit(f"mul i64 %i, {strip}"))
+    f.loop("k", first, last)
+    here = f.at(source, f.emit("mul i64 %k, %from_depth"))
+    there = f.at(target, f.emit(f"mul i64 %k, {tile * size}"))
+    each = tile if dense else 1
+    vector = f"<{each} x {kind}>"
+    for row in range(0, tile, each):
+        here = here if row == 0 else f.at(here, "%from_row")
+        x = f.emit(f"load {vector}, ptr {here}, align {size}")
+        f(f"store {vector} {x}, ptr {f.at(there, str(row * size))}, align {size}")
+    f.close("k", last, "%k, 1")
+    f.close("i", "%rows", f"%i, {tile}")
     f.close("u", "%stop", "%u, 1")
     f("ret void")
-    limits = [f"declare i64 @llvm.s{what}.i64(i64, i64)" for what in ("min", "max")]
-    return function(f, name, limits)
-
-
-def _rows(f: Lines, shape: Shape, at: dict[str, str], first: str, last: str) -> None:
-    """Vectors of every panel copied, one depth after the other: the operand is read in order."""
-    size = bytes_of(shape.work)
-    kind, step = f"<{shape.lanes} x {shape.work}>", shape.lanes * size
-    f.loop("k", first, last)
-    row = f.at(at["from"], f.emit("mul i64 %k, %from_depth"))
-    there = f.at(at["to"], f.emit(f"mul i64 %k, {step * shape.width}"))
-    f.loop("j", "0", "%columns")
-    place = panel_place(f, shape, "%j")
-    source = f.at(row, f.emit(f"mul i64 {place}, {size}"))
-    target = f.at(there, f.emit("mul i64 %j, %panel"))
-    for v in range(shape.width):
-        here = source if v == 0 else f.at(source, str(v * step))
-        if v and v == shape.width - 1:
-            here = f.at(here, f.emit(f"mul i64 %last_moved, {-size}"))
-        x = f.emit(f"load {kind}, ptr {here}, align {size}")
-        f(f"store {kind} {x}, ptr {f.at(target, str(v * step))}, align {size}")
-    f.close("j", "%columns", f"%j, {shape.lanes * shape.width}")
-    f.close("k", last, "%k, 1")
-
-
-def _columns(f: Lines, shape: Shape, at: dict[str, str], first: str, last: str, way: str) -> None:
-    """Panels one after the other: squares transposed, vectors or single numbers."""
-    size, across = bytes_of(shape.work), shape.lanes * shape.width
-    each = {"rows": shape.lanes, "columns": min(shape.lanes, SQUARE), "single": 1}[way]
-    step = each if way == "columns" else 1
-    kind = f"<{each} x {shape.work}>"
-    f.loop("j", "0", "%columns")
-    place = panel_place(f, shape, "%j")
-    source = f.at(at["from"], f.emit(f"mul i64 {place}, %from_column"))
-    target = f.at(at["to"], f.emit("mul i64 %j, %panel"))
-    f.loop("c", "0", str(across))
-    # The last vector of a panel may be moved back.
-    is_last = f.emit(f"icmp sge i64 %c, {across - shape.lanes}")
-    moved = f.emit(f"select i1 {is_last}, i64 %last_moved, i64 0")
-    column = f.emit(f"mul i64 {f.emit(f'sub i64 %c, {moved}')}, %from_column")
-    source, target = f.at(source, column), f.at(target, f.emit(f"mul i64 %c, {size}"))
-    f.loop("k", first, last)
-    k = "%k" if step == 1 else least(f, "%k", f.emit(f"sub i64 %depth, {step}"))
-    source = f.at(source, f.emit(f"mul i64 {k}, %from_depth"))
-    target = f.at(target, f.emit(f"mul i64 {k}, {across * size}"))
-    if way == "columns":
-        _square(f, kind, each, source, target, size, across * size)
-    else:
-        x = f.emit(f"load {kind}, ptr {source}, align {size}")
-        f(f"store {kind} {x}, ptr {target}, align {size}")
-    f.close("k", last, f"%k, {step}")
-    f.close("c", str(across), f"%c, {each}")
-    f.close("j", "%columns", f"%j, {across}")
-
-
-def _square(
-    f: Lines, kind: str, lanes: int, source: str, target: str, size: int, step: int
-) -> None:
-    """A square of numbers, read along the depth and written along columns."""
-    rows = []
-    for i in range(lanes):
-        source = source if i == 0 else f.at(source, "%from_column")
-        rows.append(f.emit(f"load {kind}, ptr {source}, align {size}"))
-    for i, row in enumerate(transposed(f, rows, kind, lanes)):
-        f(f"store {kind} {row}, ptr {f.at(target, str(i * step))}, align {size}")
-
-
-def transposed(f: Lines, rows: list[str], kind: str, lanes: int) -> list[str]:
-    """A square of vectors with rows and columns exchanged: halves swapped, then quarters, ..."""
-    distance = lanes // 2
-    while distance:
-        for i in range(lanes):
-            if i & distance:
-                continue
-            first, second = rows[i], rows[i + distance]
-            low = [k if not k & distance else lanes + k - distance for k in range(lanes)]
-            high = [k + distance if not k & distance else lanes + k for k in range(lanes)]
-            for row, order in ((i, low), (i + distance, high)):
-                mask = ", ".join(f"i32 {k}" for k in order)
-                rows[row] = f.emit(
-                    f"shufflevector {kind} {first}, {kind} {second}, <{lanes} x i32> <{mask}>"
-                )
-        distance //= 2
-    return rows
+    return function(f, name, ["declare i64 @llvm.smin.i64(i64, i64)"])
 
 
 def change(have: str, want: str, signed: bool, lanes: int, name: str) -> str:

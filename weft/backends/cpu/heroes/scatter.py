@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from weft.backends.cpu.stub import (
     void,
 )
 from weft.base.functional import lru
+from weft.base.record import Record
 from weft.kernel.program import Lowered, Place, Task, Type
 
 # Elements below which updates are worked off in a row; index vectors of one unit of dealing out.
@@ -257,7 +258,7 @@ def work_off(buffers: ptr, start: i64, stop: i64) -> void:
                     window(out, updates, at, i64(u32[what, i]))
 
 
-class Shape(NamedTuple):
+class Shape(Record):
     """A scatter in numbers: what the stubs are told of it, and what decides how it is run."""
 
     names: dict[str, Any]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from weft.backends.cpu.heroes.writer import Module, kernel
 from weft.backends.cpu.processor import vector_bits
 from weft.backends.cpu.stub import translate
 from weft.base.functional import lru
+from weft.base.record import Record
 from weft.kernel.program import Lowered, Place, Task, Type
 
 # Rows so short are sorted as one run even where they leave lanes empty.
@@ -52,7 +53,7 @@ def lanes(bits: int) -> Lanes:
     return Lanes(vector_bits() // bits, bits)
 
 
-class Rows(NamedTuple):
+class Rows(Record):
     """Rows along a dimension: elements of one are ``inner`` apart."""
 
     count: int
@@ -65,7 +66,7 @@ class Rows(NamedTuple):
         return Rows(prod(shape[:dimension]) * inner, shape[dimension], inner)
 
 
-class Runs(NamedTuple):
+class Runs(Record):
     """How rows are split into runs that are sorted and then merged."""
 
     splits: int
@@ -255,7 +256,7 @@ def merge(plan: Plan, rows: Rows, runs: Runs, v: Lanes, pair: list[Place]) -> Pl
 # --- records --------------------------------------------------------------------------------------
 
 
-class Word(NamedTuple):
+class Word(Record):
     """A part of a key of at most 32 bits: of which operand, and where in an element."""
 
     operand: int
@@ -279,7 +280,7 @@ def words_of(types: list[Type]) -> list[Word] | None:
     return words
 
 
-class Sorted(NamedTuple):
+class Sorted(Record):
     """Where an order is kept: records, and the order before if these came after others."""
 
     records: Place

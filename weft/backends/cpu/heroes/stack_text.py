@@ -6,13 +6,14 @@ way in and out.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft.backends.cpu import processor
 from weft.backends.cpu.heroes.fft_text import Lanes
 from weft.backends.cpu.heroes.writer import Function, Module, Number, kernel
+from weft.base.record import Record
 from weft.kernel.program import Lowered, Place, Task
 
 NAME = "stack"
@@ -195,7 +196,7 @@ class Stack:
         return self.f.when(bad)
 
 
-class Whole(NamedTuple):
+class Whole(Record):
     """A 32-bit integer known when run, as an argument."""
 
     name: str

@@ -9,11 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weft.backends.cpu.heroes.conv_writer import Text, stored
+from weft.base.record import Record
 from weft.kernel.nodes import is_float
 
 # How many reads of a window are written out one after another, and vectors computed together.
@@ -25,7 +26,7 @@ PIECE = 4096
 I32 = np.dtype(np.int32)
 
 
-class Slide(NamedTuple):
+class Slide(Record):
     """A window along an axis: result ``i`` of ``size`` reads ``start + i * stride + t * dilation``.
 
     Indices outside of the axis's ``length`` are not read. Strides of arrays are in elements, the
@@ -460,7 +461,7 @@ class Select(Rule):
 # --- the scatter ----------------------------------------------------------------------------------
 
 
-class Reach(NamedTuple):
+class Reach(Record):
     """An axis of a scatter: element ``i`` of ``size`` is in the windows from
     ``ceil((i + low - window + 1) / stride)`` to ``(i + low) // stride`` of ``count``."""
 

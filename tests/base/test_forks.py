@@ -1,0 +1,44 @@
+"""Locks that forks wait for."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+TEXT = """
+import os, threading, time
+from weft.base.forks import across_forks
+lock = across_forks(threading.Lock())
+begun = threading.Event()
+def work():
+    with lock:
+        begun.set()
+        time.sleep(0.1)
+threading.Thread(target=work).start()
+begun.wait()
+child = os.fork()
+late = across_forks(threading.Lock())
+if child == 0:
+    os._exit(7 if lock.acquire(blocking=False) and late.acquire(blocking=False) else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), lock.acquire(blocking=False))
+"""
+# The lock is made by a hook that runs while the fork has begun.
+LATE = """
+import os, threading
+from weft.base.forks import across_forks
+locks = []
+os.register_at_fork(before=lambda: locks.append(across_forks(threading.Lock())))
+child = os.fork()
+if child == 0:
+    os._exit(7 if locks[0].acquire(blocking=False) else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), locks[0].acquire(blocking=False))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+@pytest.mark.parametrize("text", [TEXT, LATE], ids=["held", "late"])
+def test_a_child_finds_locks_free(text):
+    command = [sys.executable, "-W", "ignore", "-c", text]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("7 True\n", "")

@@ -1,0 +1,152 @@
+"""Modules on their way through LLVM: compiled by threads, while more of them are still written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from weft.backends.cpu import disk, loader
+from weft.backends.cpu.cores import threads
+from weft.backends.cpu.llvm import QUICK, Llvm
+from weft.base.functional import lru
+
+# Target machines that no thread uses at the moment.
+_spare: list[int] = []
+# How many threads are inside LLVM; whoever forks waits until none is.
+_inside = 0
+_free = threading.Condition()
+_begun = False
+
+
+@lru(1)
+def llvm() -> Llvm:
+    """LLVM, loaded when the first text is compiled."""
+    return Llvm(loader.supported())
+
+
+@contextlib.contextmanager
+def _within() -> Iterator[None]:
+    global _inside
+    with _free:
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _free:
+            _inside -= 1
+            _free.notify_all()
+
+
+def compile_now(text: str) -> bytes:
+    """The object of a module."""
+    with _within():
+        library = llvm()
+        if text.startswith(QUICK):
+            machine = library.machine(0)
+        else:
+            machine = _spare.pop() if _spare else library.machine()
+        try:
+            return library.compile(text, machine)
+        finally:
+            if text.startswith(QUICK):
+                library.dispose(machine)
+            else:
+                _spare.append(machine)
+
+
+def preload() -> None:
+    """Begin to load LLVM, by a thread, where no code on disk could make that unnecessary."""
+    global _begun
+    if _begun:
+        return
+    _begun = True
+    if threads() > 1 and not disk.has_entries():
+        threading.Thread(target=_load, daemon=True).start()
+
+
+def _load() -> None:
+    with _within():
+        _spare.append(llvm().machine())
+
+
+class Batch:
+    """Objects by key, from the disk or from LLVM.
+
+    A thread begins as soon as there is more than one text, so that a program's first kernels are
+    made while its last ones are being planned. To be left like an open file: what is not begun by
+    then is not made.
+    """
+
+    def __init__(self) -> None:
+        self.queue: list[tuple[bytes, str]] = []
+        self.objects: dict[bytes, Any] = {}  # None until it is made, or what it failed with
+        self.new: set[bytes] = set()
+        self.helpers: list[threading.Thread] = []
+
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.queue.clear()
+
+    def add(self, key: bytes, text: str) -> None:
+        """See that there is an object of a text."""
+        if key in self.objects:
+            return
+        found = self.objects[key] = disk.load(key)
+        if found is None:
+            self.new.add(key)
+            self.queue.append((key, text))
+            if len(self.queue) > 1:
+                self._help()
+
+    def finish(self) -> dict[bytes, Any]:
+        """All objects, when they are there."""
+        # Long ones first, so that none is begun last.
+        self.queue.sort(key=lambda item: len(item[1]))
+        for _ in range(len(self.queue) - 1):
+            self._help()
+        self._work()
+        for helper in self.helpers:
+            helper.join()
+        for made in self.objects.values():
+            if isinstance(made, BaseException):
+                raise made
+        return self.objects
+
+    def _help(self) -> None:
+        """Have one thread more, if there may be."""
+        if len(self.helpers) + 1 < threads():
+            self.helpers.append(threading.Thread(target=self._work, daemon=True))
+            self.helpers[-1].start()
+
+    def _work(self) -> None:
+        while True:
+            try:
+                key, text = self.queue.pop()
+            except IndexError:
+                return
+            try:
+                self.objects[key] = compile_now(text)
+            except BaseException as error:
+                self.objects[key] = error
+
+
+def _before_fork() -> None:
+    # A child made in the middle of a compile would find LLVM's locks held for ever.
+    _free.acquire()
+    while _inside:
+        _free.wait()
+
+
+def _after_fork() -> None:
+    _free.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+    )
