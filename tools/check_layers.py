@@ -65,6 +65,13 @@ LATE = {
         ("weft.backends.cpu.heroes.table", f"weft.backends.cpu.heroes.{name}")
         for name in "conv cumulative dot fft linalg scatter sort window".split()
     ),
+    ("weft.runtime.dispatch", "weft.backends.cpu.stub"),
+    ("weft.runtime.dispatch", "weft.runtime.caller"),
+    ("weft.runtime.target", "weft.backends.cpu.loop_text"),
+    ("weft.runtime.native", "weft.runtime.target"),
+    ("weft.runtime.native", "weft.backends.cpu.walker"),
+    ("weft.runtime.native", "weft.runtime.caller"),
+    ("weft.runtime.native", "weft.runtime.entries"),
     ("weft.runtime.native", "weft.runtime.tell"),
     ("weft.api.stages", "weft.runtime.study"),
 }

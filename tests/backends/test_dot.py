@@ -13,6 +13,7 @@ from weft.backends.cpu import library, pool
 from weft.backends.cpu.heroes import dot
 from weft.backends.cpu.machine import compile_many
 from weft.base import knobs
+from weft.compiler.passes.contract import contract
 from weft.kernel.program import Type
 from weft.prims.dot import dot_dtype, dot_general_p, dot_shape
 
@@ -213,13 +214,57 @@ def test_narrow_results_are_rounded_once():
     assert np.isinf(native(np.full((9, 8), 3e38, BF16), np.full((8, 20), 3e38, BF16), PLAIN)).all()
 
 
-def test_other_types_and_algorithms_are_left_to_the_reference():
-    booleans = np.ones((3, 4), bool), np.ones((4, 5), bool)
-    assert lowered(*booleans, PLAIN)[0] is None
-    types = [Type((3, 4), np.dtype("f4")), Type((4, 5), np.dtype("f4"))]
-    out = [Type((3, 5), np.dtype("f4"))]
-    algorithm = lax.DotAlgorithmPreset.BF16_BF16_F32
-    assert dot.lower_dot(types, out, parameters(PLAIN, None, algorithm)) is None
+F8 = ml_dtypes.float8_e4m3fn
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "params"),
+    [
+        ("?", "?", {}),
+        (F8, F8, {}),
+        (F8, ml_dtypes.float8_e5m2, {"preferred_element_type": np.float32}),
+        ("c8", "f4", {}),
+        ("i4", "c8", {}),
+        ("f4", "f4", {"precision": lax.DotAlgorithmPreset.F32_F32_F32}),
+        ("f4", "f4", {"precision": lax.DotAlgorithmPreset.BF16_BF16_BF16}),
+        ("f4", "f4", {"precision": lax.DotAlgorithmPreset.F16_F16_F32}),
+        (F8, F8, {"precision": lax.DotAlgorithmPreset.ANY_F8_ANY_F8_F32}),
+    ],
+    ids=str,
+)
+def test_rare_types_and_algorithms_are_conversions_around_a_product(left, right, params):
+    rng = np.random.default_rng(9)
+    x, y = ((2 * random(rng, s, "f4")).astype(d) for s, d in (((9, 20), left), ((20, 17), right)))
+
+    def f(x, y):
+        return lax.dot_general(x, y, PLAIN, **params)
+
+    (product,) = (
+        eqn
+        for eqn in contract(weft.make_jaxpr(f)(x, y)).jaxpr.eqns
+        if eqn.primitive.name == "dot_general"
+    )
+    ins = [Type(v.aval.shape, v.aval.dtype) for v in product.invars]
+    outs = [Type(v.aval.shape, v.aval.dtype) for v in product.outvars]
+    assert dot.lower_dot(ins, outs, product.params) is not None
+    results = []
+    for backend in ("native", "interpret"):
+        with knobs.scope(backend=backend):
+            results.append(np.asarray(weft.jit(lambda *xs: f(*xs))(x, y)))
+    got, want = results
+    assert got.dtype == want.dtype
+    wide = np.complex128 if got.dtype.kind == "c" else np.float64
+    np.testing.assert_allclose(got.astype(wide), want.astype(wide), rtol=2e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["f4", BF16], ids=str)
+def test_a_depth_in_blocks_is_one_chain(dtype):
+    """Sums kept between blocks of the depth change no bits, also where tiles overlap."""
+    rng = np.random.default_rng(10)
+    for m, k, n in ((67, 1030, 70), (130, 1537, 65)):
+        lhs, rhs = random(rng, (m, k), dtype), random(rng, (k, n), dtype)
+        got = check(lhs, rhs)
+        assert np.array_equal(got[3:50], native(lhs[3:50], rhs, PLAIN))
 
 
 def test_the_same_bits_at_every_thread_count():
@@ -241,7 +286,7 @@ def test_the_same_bits_at_every_thread_count():
 
 def test_one_text_serves_every_shape():
     texts = set()
-    for m, k, n in ((128, 784, 512), (300, 300, 448), (1024, 1024, 1024)):
+    for m, k, n in ((128, 512, 512), (300, 300, 448), (1024, 256, 1024)):
         (tasks, _), _ = lowered(np.empty((m, k), "f4"), np.empty((k, n), "f4"), PLAIN)
         texts.add(tuple(t.text for t in tasks))
     assert len(texts) == 1

@@ -50,6 +50,34 @@ def scattered(method, dtype, shape, at, update_shape, seed=0, mode=None, close=F
     raise AssertionError("no scatter")
 
 
+def every_half():
+    """All bit patterns of two bytes."""
+    return np.arange(1 << 16, dtype=np.uint16)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("method", ["add", "subtract", "multiply", "min", "max"])
+def test_narrow_floats_are_rounded_at_every_step(dtype, method):
+    x = every_half().view(jnp.dtype(dtype))
+    u = np.random.default_rng(3).permutation(x)
+    at = np.arange(x.size, dtype=np.int32)
+    (eqn,) = equations(lambda x, u: getattr(x.at[at], method)(u), x, u)
+    want = eqn.primitive.ref(x, at[:, None], u, **eqn.params)
+    found = lowered(eqn.primitive.name, [x, at[:, None], u], want, eqn.params)
+    (got,) = run_tasks(found, [x, at[:, None], u], [Type(want.shape, want.dtype)])
+    nan = np.isnan(want.astype(np.float32))
+    np.testing.assert_array_equal(np.isnan(got.astype(np.float32)), nan)
+    np.testing.assert_array_equal(got[~nan].view(np.uint16), want[~nan].view(np.uint16))
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("method", ["set", "add", "subtract"])
+def test_complex_numbers_are_scattered_by_parts(dtype, method):
+    idx = np.random.default_rng(4).integers(-12, 12, 500)
+    scattered(method, dtype, (10,), (idx,), (500,))
+    scattered(method, dtype, (10, 6, 4), (idx, slice(1, 3)), (500, 2, 4))
+
+
 METHODS = ["set", "add", "multiply", "min", "max"]
 
 
@@ -115,8 +143,8 @@ def test_nan_wins_and_rare_kinds_are_left_to_the_reference():
     for fun in (lambda x, u: x.at[at[:, 0]].min(u), lambda x, u: x.at[at[:, 0]].max(u)):
         (eqn,) = equations(fun, x, u)
         check(eqn.primitive, [x, at, u], eqn.params)
-    (eqn,) = equations(lambda x, u: x.at[at[:, 0]].add(u), x.astype("float16"), u.astype("float16"))
-    half = [x.astype("float16"), at, u.astype("float16")]
-    assert lowered(eqn.primitive.name, half, half[0], eqn.params) is None
+    (eqn,) = equations(lambda x, u: x.at[at[:, 0]].multiply(u), x.astype("c8"), u.astype("c8"))
+    turning = [x.astype("c8"), at, u.astype("c8")]
+    assert lowered(eqn.primitive.name, turning, turning[0], eqn.params) is None
     (eqn,) = equations(lambda x: x.at[0].apply(jnp.sin), x)
     assert lowered("scatter", [x, at[:1], u[:1]], x, eqn.params) is None

@@ -6,11 +6,18 @@ import pytest
 import weft
 from weft import lax
 from weft import numpy as jnp
+from weft.compiler.passes import contract as contract_pass
 from weft.compiler.passes.contract import contract
 from weft.compiler.passes.cse import cse
 from weft.compiler.passes.inline import inline
 from weft.compiler.passes.prune import prune
 from weft.core.verify import check_jaxpr
+
+
+@pytest.fixture(autouse=True)
+def small_products_stay(monkeypatch):
+    """What is shown here of products of a few elements holds for large ones."""
+    monkeypatch.setattr(contract_pass, "_TINY", 0)
 
 
 def array(*shape):
@@ -101,3 +108,13 @@ def test_a_product_without_reuse_is_a_multiplication():
 def test_programs_without_products_are_left_alone():
     closed = weft.make_jaxpr(lambda a: a.T + 1)(A)
     assert contract(closed) is closed
+
+
+def test_a_tiny_product_is_a_few_multiplications(monkeypatch):
+    monkeypatch.setattr(contract_pass, "_TINY", 256)
+    x, y = np.arange(12.0, dtype=np.float32).reshape(3, 4), np.ones((4, 2), np.float32)
+    closed = contract(weft.make_jaxpr(lambda a, b: a @ b)(x, y))
+    names = [eqn.primitive.name for eqn in closed.eqns]
+    assert "dot_general" not in names and "reduce_sum" in names
+    got = weft.jit(lambda a, b: a @ b)(x, y)
+    assert np.array_equal(got, x @ y)

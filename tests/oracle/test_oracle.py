@@ -2,11 +2,15 @@
 
 import pytest
 
+from weft.base import knobs
+
 from . import harness
 from .table import FAMILIES, Case
 
 CHUNK = 100
 LIMIT = 6_000
+# Of so many cases one is compiled natively; all of them in the full tier.
+SAMPLED = 16
 
 
 def chunks() -> list[tuple[str, int, int]]:
@@ -29,10 +33,29 @@ def tables() -> dict[str, list[Case]]:
 
 
 @pytest.mark.parametrize(("name", "part", "count"), chunks())
-def test_agrees_with_the_record(checker, tables, name: str, part: int, count: int) -> None:
+def test_the_interpreter_agrees(checker, tables, name: str, part: int, count: int) -> None:
+    with knobs.scope(backend="interpret"):
+        check(checker, of_family(tables, name)[part::count])
+
+
+@pytest.mark.parametrize(("name", "part", "count"), chunks())
+def test_native_code_agrees(checker, tables, name: str, part: int, count: int) -> None:
+    check(checker, of_family(tables, name)[part::count][::SAMPLED])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("name", "part", "count"), chunks())
+def test_native_code_agrees_everywhere(checker, tables, name, part, count) -> None:
+    check(checker, of_family(tables, name)[part::count])
+
+
+def of_family(tables: dict[str, list[Case]], name: str) -> list[Case]:
     if name not in tables:
         tables[name] = FAMILIES[name].cases()
-    cases = tables[name][part::count]
+    return tables[name]
+
+
+def check(checker: harness.Checker, cases: list[Case]) -> None:
     failures = [f for case in cases for f in checker.check(case)]
     if failures:
         failed = len({f.case.id for f in failures})

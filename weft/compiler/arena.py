@@ -30,14 +30,15 @@ def arrange(lives: dict[int, Life], count: int) -> tuple[list[int], int]:
         life = lives[number]
         size = max(-(-life.size // ALIGNMENT), 1) * ALIGNMENT
         active = [a for a in active if a[2] >= life.first]
-        best, place, position = None, 0, 0
+        best, place, position = None, 0, len(active)
         for i, (low, high, _) in enumerate(active):
             gap = low - place
             if gap >= size and (best is None or gap < best[0]):
                 best = (gap, place, i)
-            place, position = max(place, high), i + 1
+            if high > place:
+                place = high
         if best is not None:
-            place, position = best[1], best[2]
+            _, place, position = best
         offsets[number] = place
         active.insert(position, (place, place + size, life.last))
         total = max(total, place + size)

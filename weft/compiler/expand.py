@@ -27,7 +27,8 @@ def _expand(eqn: JaxprEqn, eqns: list[JaxprEqn]) -> None:
     avals = tuple([x.aval for x in eqn.invars])
     inner = _decomposition(eqn.primitive, avals, tuple(sorted(eqn.params.items())))
     env: dict[Any, Any] = dict(zip(inner.invars, eqn.invars, strict=True))
-    env.update(zip(inner.outvars, eqn.outvars, strict=True))
+    results = zip(inner.outvars, eqn.outvars, strict=True)
+    env.update((v, out) for v, out in results if type(out) is not DropVar)
     for step in inner.eqns:
         invars = [x if type(x) is Literal else env[x] for x in step.invars]
         outvars = [
@@ -47,4 +48,4 @@ def _decomposition(primitive: Any, avals: tuple[Any, ...], params: Any) -> Jaxpr
         v for eqn in closed.eqns for v in eqn.outvars
     }:
         raise TypeError(f"the decomposition of {primitive} is no program of equations alone")
-    return closed.jaxpr
+    return expand(closed.jaxpr)

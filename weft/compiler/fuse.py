@@ -18,11 +18,17 @@ from weft.compiler.expand import expand
 from weft.compiler.pull import Cut, Domain, Memory, Puller, reduces, reduction_domain
 from weft.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal
 from weft.kernel.kernel import Buffer, Kernel, Loop, linear
-from weft.kernel.nodes import FLOATS, layout
+from weft.kernel.nodes import FLOATS, layout, tiny
 
 _INTEGERS = "int8 int16 int32 int64 uint8 uint16 uint32 uint64"
 _SUPPORTED = FLOATS | {np.dtype(name) for name in ["bool", *_INTEGERS.split()]}
 _COMPOUND = frozenset([np.dtype(np.complex64), np.dtype(np.complex128)])
+# What bytes that have to be decoded may go through: movements, and what may be computed wider.
+_MOVING = frozenset(["move", "element", "update"])
+_WIDENED = frozenset(
+    "add sub mul neg abs sign max min clamp select_n eq ne lt le gt ge and or xor not exp log tanh"
+    " logistic sqrt rsqrt square integer_pow convert_element_type copy copy_p".split()
+)
 # A kernel in more pieces than this is not made: what it would be cut for is written first.
 PIECES = 12
 # Elements up to which the pieces of a kernel are run one after the other, in one.
@@ -34,7 +40,9 @@ WORK = 12
 def supported(aval: Any) -> bool:
     """Whether kernels can hold values of this type, as one scalar or as several."""
     dtype = getattr(aval, "dtype", None)
-    return dtype in _SUPPORTED or dtype in _COMPOUND or getattr(dtype, "name", "") == "key<fry>"
+    if dtype in _SUPPORTED or dtype in _COMPOUND:
+        return True
+    return dtype is not None and (dtype.name == "key<fry>" or tiny(dtype))
 
 
 def fusible(eqn: JaxprEqn) -> bool:
@@ -45,9 +53,12 @@ def fusible(eqn: JaxprEqn) -> bool:
         return False
     if not primitive.fuses(eqn.params, avals[: len(eqn.invars)]):
         return False
-    if primitive.form in ("element", "update") and any(0 in a.shape for a in avals):
+    if primitive.form in ("element", "update") and all(0 in v.aval.shape for v in eqn.outvars):
         return False
-    if all(a.dtype in _SUPPORTED for a in avals):
+    if any(tiny(a.dtype) for a in avals) and primitive.form not in _MOVING:
+        if primitive.form != "map" or primitive.name not in _WIDENED:
+            return False
+    if all(a.dtype in _SUPPORTED or tiny(a.dtype) for a in avals):
         return primitive.form != "map" or primitive.lower is not None
     if primitive.form == "map":
         return primitive.lower_parts is not None

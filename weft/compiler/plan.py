@@ -316,6 +316,8 @@ class Planner:
         return nodes
 
     def _equation(self, eqn: Any, env: dict[Any, int]) -> list[Any]:
+        if not eqn.effects and not any(size_of(v.aval) for v in eqn.outvars):
+            return []
         ins = [
             self.constant(literal_value(x)) if type(x) is Literal else env[x] for x in eqn.invars
         ]

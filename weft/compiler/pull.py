@@ -16,7 +16,8 @@ from weft.compiler import rows
 from weft.core.jaxpr import JaxprEqn, Literal
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Affine, Buffer, Loop, Reduce, Store, Within, affine, linear
-from weft.kernel.nodes import F32, NARROW, Parts, Value, layout, walk
+from weft.kernel.nodes import F32, NARROW, Parts, Value, layout, tiny, walk
+from weft.kernel.tiny import decode, encode
 
 Index = tuple[Affine, ...]
 Rule = Generator[Any, Any, Any]
@@ -146,7 +147,7 @@ class Puller:
         dtype = x.aval.dtype
         part, n = layout(dtype)
         if n == 1:
-            return self.k.const(np.asarray(x.val, dtype), dtype)
+            return self.k.const(np.asarray(x.val, dtype).view(part), part)
         numbers = np.asarray(x.val, dtype).reshape(1).view(part)
         return Parts(dtype, tuple(self.k.const(v, part) for v in numbers))
 
@@ -270,9 +271,15 @@ class Puller:
         k, primitive = self.k, eqn.primitive
         if primitive.widens:
             operands = [k.cast(v, F32) if v.dtype in NARROW else v for v in operands]
+        kinds = [v.aval.dtype for v in eqn.invars]
+        if any(tiny(d) for d in kinds if d.itemsize == 1):
+            pairs = zip(operands, kinds, strict=True)
+            operands = [decode(k, v, d) if tiny(d) else v for v, d in pairs]
         whole = layout(x.aval.dtype)[1] == 1 and not any(type(v) is Parts for v in operands)
         lower = primitive.lower if whole else primitive.lower_parts
         result = lower(k, *operands, **eqn.params)
+        if tiny(x.aval.dtype):
+            result = encode(k, result, x.aval.dtype)
         if primitive.costly:
             self._note_cost(x, index, result)
         elif type(result) is Value and result.op in SLOW and x not in self.roots:
@@ -287,7 +294,7 @@ class Puller:
                 self.values[v, index] = r
             return self.values[x, index]
         if type(result) is Value:
-            result = self.k.cast(result, x.aval.dtype)
+            result = self.k.cast(result, layout(x.aval.dtype)[0])
             if result.number > self.cut + LARGE and x not in self.roots:
                 return self._cut_at(x, index, result)
         return result

@@ -286,7 +286,11 @@ class Builder:
     def cast(self, x: Value, dtype: Any) -> Value:
         """Conversion by value; a float that does not fit an integer saturates, NaN becomes 0."""
         dtype = np.dtype(dtype)
-        return x if x.dtype == dtype else self.make("cast", (x,), dtype)
+        if x.dtype == dtype:
+            return x
+        if x.op == "const" and x.dtype.kind in "iu" and dtype.kind in "iu":
+            return self.const(np.frombuffer(x.attr, x.dtype)[0].astype(dtype), dtype)
+        return self.make("cast", (x,), dtype)
 
     def bitcast(self, x: Value, dtype: Any) -> Value:
         """The same bits as another dtype of the same width."""

@@ -64,7 +64,7 @@ def pad(k: Builder, index: Any, ins: Any, outs: Any, number: int, *, padding_con
     at = []
     for axis, (low, _, interior) in enumerate(padding_config):
         size, entry = ins[0].shape[axis], _moved(index[axis], -low)
-        reach = (size - 1) * (interior + 1) + 1
+        reach = (size - 1) * (interior + 1) + 1 if size else 0
         if (yield Within(entry, (0, reach))) != 1:
             return (yield 1, ())
         if interior:
@@ -97,6 +97,12 @@ def tile(k: Builder, index: Any, ins: Any, outs: Any, number: int, *, reps: Any)
         side = yield Within(entry, tuple(size * i for i in range(1, count)))
         at.append(_moved(entry, -side * size))
     return (yield 0, tuple(at))
+
+
+def empty(k: Builder, index: Any, ins: Any, outs: Any, number: int, **_: Any) -> Rule:
+    """Zero, for an array whose values are not set."""
+    yield from ()
+    return filling(k, 0, outs[0].dtype)
 
 
 # --- places from data -----------------------------------------------------------------------------
@@ -168,7 +174,7 @@ def filling(k: Builder, value: Any, dtype: Any) -> Any:
     """The element that stands for what is out of bounds."""
     part, n = layout(dtype)
     if n == 1:
-        return k.const(np.asarray(value).astype(dtype), dtype)
+        return k.const(np.asarray(value).astype(dtype).view(part), part)
     if getattr(dtype, "kind", "") == "c":
         return Parts(
             dtype, tuple(k.const(v, part) for v in np.asarray(value, dtype).reshape(1).view(part))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.kernel import tiny
 from weft.kernel.build import Builder
 from weft.kernel.math_circular import cos, sin
 from weft.kernel.math_exponential import exp
@@ -83,7 +84,20 @@ def joined(k: Builder, re: Value, im: Value) -> Parts:
 
 
 def absolute(k: Builder, z: Parts) -> Value:
-    return hypot(k, *z.parts)
+    """sqrt(x**2 + y**2); of float32 within 1.2 ULP, scaled where squares would leave the range."""
+    x, y = z.parts
+    if x.dtype != F32:
+        return hypot(k, x, y)
+    a, b = k.abs(x), k.abs(y)
+    high = k.select(k.gt(b, a), b, a)
+    number = lambda n: k.like(x, n)
+    large, small = k.gt(high, number(2.0**60)), k.lt(high, number(2.0**-40))
+    choose = lambda n, m: k.select(large, number(n), k.select(small, number(m), number(1.0)))
+    down, up = choose(2.0**-80, 2.0**80), choose(2.0**80, 2.0**-80)
+    a, b = k.mul(a, down), k.mul(b, down)
+    length = k.mul(k.sqrt(k.fma(a, a, k.mul(b, b))), up)
+    infinite = k.or_(*(k.eq(p, number(np.inf)) for p in (a, b)))
+    return where(k, infinite, np.inf, length)
 
 
 def sign(k: Builder, z: Parts) -> Parts:
@@ -104,6 +118,26 @@ def eq(k: Builder, x: Parts, y: Parts) -> Value:
 
 def ne(k: Builder, x: Parts, y: Parts) -> Value:
     return k.not_(eq(k, x, y))
+
+
+def _further(k: Builder, x: Parts, y: Parts, beyond: str) -> Parts:
+    """x where it is NaN, or beyond y or equal to it by real, then imaginary part; else y."""
+    (a, b), (c, d) = x.parts, y.parts
+    ordered = k.not_(k.or_(k.isnan(b), k.isnan(d)))
+    first = k.and_(getattr(k, beyond[0] + "t")(a, c), ordered)
+    second = k.and_(k.eq(a, c), getattr(k, beyond)(b, d))
+    here = k.or_(k.or_(k.isnan(a), k.isnan(b)), k.or_(first, second))
+    return k.select(here, x, y)
+
+
+def maximum(k: Builder, x: Parts, y: Parts) -> Parts:
+    """The larger by real, then imaginary part; NaN if either is."""
+    return _further(k, x, y, "ge")
+
+
+def minimum(k: Builder, x: Parts, y: Parts) -> Parts:
+    """The smaller by real, then imaginary part; NaN if either is."""
+    return _further(k, x, y, "le")
 
 
 def integer_pow(k: Builder, z: Parts, *, y: int) -> Parts:
@@ -161,7 +195,7 @@ def convert(k: Builder, x: Any, *, new_dtype: Any, **_: Any) -> Any:
     """Conversion from or to complex numbers; of a complex number to a real one, its real part."""
     part, n = layout(np.dtype(new_dtype))
     if n == 1:
-        return k.cast(x.parts[0], part)
+        return tiny.convert(k, x.parts[0], new_dtype)
     if type(x) is Parts:
         return Parts(np.dtype(new_dtype), tuple(k.cast(p, part) for p in x.parts))
     return Parts(np.dtype(new_dtype), (k.cast(x, part), k.const(0, part)))

@@ -19,7 +19,7 @@ BOOL = np.dtype(np.bool_)
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 F16, BF16 = np.dtype(np.float16), np.dtype(dtypes.bfloat16)
 I32, I64 = np.dtype(np.int32), np.dtype(np.int64)
-U32, U64 = np.dtype(np.uint32), np.dtype(np.uint64)
+U8, U32, U64 = np.dtype(np.uint8), np.dtype(np.uint32), np.dtype(np.uint64)
 FLOATS = frozenset([F16, BF16, F32, F64])
 NARROW = frozenset([F16, BF16])  # computed in float32 and rounded
 
@@ -82,6 +82,15 @@ class Parts(Record):
     parts: tuple[Value, ...]
 
 
+# Dtypes whose elements are bytes in kernels (kernel/tiny.py says what of them).
+TINY = frozenset("float8_e4m3fn float8_e5m2 int2 uint2 int4 uint4".split())
+
+
+def tiny(dtype: Any) -> bool:
+    """Whether an element is a byte that has to be decoded."""
+    return dtype.itemsize == 1 and dtype.name in TINY
+
+
 def layout(dtype: Any) -> tuple[np.dtype, int]:
     """The scalars that an element of a dtype is made of, and how many they are."""
     physical = getattr(dtype, "physical_dtype", None)
@@ -89,7 +98,7 @@ def layout(dtype: Any) -> tuple[np.dtype, int]:
         return physical, prod(dtype.physical_shape)
     if dtype.kind == "c":
         return (F32 if dtype.itemsize == 8 else F64), 2
-    return dtype, 1
+    return U8 if tiny(dtype) else dtype, 1
 
 
 def walk(roots: Any) -> list[Value]:

@@ -533,6 +533,7 @@ class Max(Elementwise):
     name, accepts = "max", ANY
     ref = _extreme(np.maximum, np.logical_and)
     lower = lowered("max")
+    lower_parts = in_parts("maximum")
     holes = {"transpose": "not linear"}
 
     def d0(self, g: Any, out: Any, x: Any, y: Any) -> Any:
@@ -548,6 +549,7 @@ class Min(Elementwise):
     name, accepts = "min", ANY
     ref = _extreme(np.minimum, np.logical_or)
     lower = lowered("min")
+    lower_parts = in_parts("minimum")
     holes = {"transpose": "not linear"}
 
     def d0(self, g: Any, out: Any, x: Any, y: Any) -> Any:

@@ -11,9 +11,20 @@ from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, moveaxis
 from weft.core.primitive import Primitive
+from weft.core.registry import lookup
 from weft.core.trace import typeof
-from weft.prims.arithmetic import is_inexact
-from weft.prims.families import BOOL, COMPLEX, EXTENDED, FLOAT, INTEGER, kernel_complex, kind_of
+from weft.prims.arithmetic import is_inexact, mul
+from weft.prims.families import (
+    BOOL,
+    COMPLEX,
+    EXTENDED,
+    FLOAT,
+    INTEGER,
+    const,
+    kernel_complex,
+    kernel_tiny,
+    kind_of,
+)
 
 
 def convert_values(x: np.ndarray, dtype: Any) -> np.ndarray:
@@ -49,7 +60,7 @@ class ConvertElementType(Primitive):
     name, form = "convert_element_type", "map"
 
     def lower(self, k: Any, x: Any, *, new_dtype: Any, **_: Any) -> Any:
-        return k.cast(x, new_dtype)
+        return kernel_tiny.convert(k, x, new_dtype)
 
     def lower_parts(self, k: Any, x: Any, *, new_dtype: Any, **_: Any) -> Any:
         return kernel_complex.convert(k, x, new_dtype=new_dtype)
@@ -89,6 +100,36 @@ class BitcastConvertType(Primitive):
 
     def fuses(self, params: Any, ins: Any) -> bool:
         return np.dtype(params["new_dtype"]).itemsize == ins[0].dtype.itemsize
+
+    def expands(self, avals: Any, params: Any) -> bool:
+        kinds = [avals[0].dtype, np.dtype(params["new_dtype"])]
+        plain = all(k.kind in "iuf" or k.name == "bfloat16" for k in kinds)
+        return plain and all(avals[0].shape) and not self.fuses(params, avals)
+
+    def decompose(self, x: Any, *, new_dtype: Any) -> Any:
+        """Wider and narrower integers by shifts, the lowest part first."""
+        have, want = typeof(x).dtype.itemsize, np.dtype(new_dtype).itemsize
+        wide, narrow = (np.dtype(f"u{n}") for n in (max(have, want), min(have, want)))
+        bits = self.bind(x, new_dtype=np.dtype(f"u{have}"))
+        count, shape = wide.itemsize // narrow.itemsize, np.shape(x)
+        whole = (*shape, count) if have > want else shape
+        if have > want:
+            dims = tuple(range(len(shape)))
+            bits = lookup("broadcast_in_dim").bind(
+                bits, shape=whole, broadcast_dimensions=dims, sharding=None
+            )
+        else:
+            bits = convert(bits, wide)
+        place = lookup("iota").bind(
+            dtype=np.dtype(np.uint32), shape=whole, dimension=len(whole) - 1, sharding=None
+        )
+        amount = convert(mul(place, const(place, 8 * narrow.itemsize)), wide)
+        if have > want:
+            parts = lookup("shift_right_logical").bind(bits, amount)
+            return self.bind(convert(parts, narrow), new_dtype=new_dtype)
+        moved = lookup("shift_left").bind(bits, amount)
+        total = lookup("reduce_or").bind(moved, axes=(len(shape) - 1,), out_sharding=None)
+        return self.bind(total, new_dtype=new_dtype)
 
     holes = {"transpose": "not linear"}
 
@@ -163,8 +204,29 @@ def round_precision(x: np.ndarray, exponent_bits: int, mantissa_bits: int) -> np
 class ReducePrecision(Primitive):
     """Values rounded to a narrower float format, in the same dtype."""
 
-    name = "reduce_precision"
+    name, form, widens = "reduce_precision", "map", False
     linear = True
+
+    def lower(self, k: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
+        info, unsigned = dtypes.finfo(x.dtype), np.dtype(f"u{x.dtype.itemsize}")
+        number = lambda n: k.const(n, unsigned)
+        bits = k.bitcast(x, unsigned)
+        sign = k.and_(bits, number(1 << (8 * unsigned.itemsize - 1)))
+        drop = info.nmant - mantissa_bits
+        if drop > 0:
+            last = k.and_(k.lshr(bits, number(drop)), number(1))
+            bits = k.add(bits, k.add(last, number((1 << (drop - 1)) - 1)))
+            ones = (1 << 8 * unsigned.itemsize) - 1
+            bits = k.and_(bits, number(ones ^ ((1 << drop) - 1)))
+        if exponent_bits < info.nexp:
+            infinity = number(((1 << info.nexp) - 1) << info.nmant)
+            exponent = k.and_(bits, infinity)
+            bias, reduced = (1 << (info.nexp - 1)) - 1, (1 << (exponent_bits - 1)) - 1
+            above = k.gt(exponent, number((bias + reduced) << info.nmant))
+            bits = k.select(above, k.or_(sign, infinity), bits)
+            below = k.le(exponent, number((bias - reduced) << info.nmant))
+            bits = k.select(below, sign, bits)
+        return k.select(k.isnan(x), x, k.bitcast(bits, x.dtype))
 
     def shape(self, x: Any, *, exponent_bits: int, mantissa_bits: int) -> ShapedArray:
         if kind_of(x.dtype) != FLOAT:

@@ -120,6 +120,13 @@ def is_algorithm(precision: Any) -> bool:
     return isinstance(precision, (DotAlgorithm, DotAlgorithmPreset))
 
 
+def reading_dtypes(lhs: Any, rhs: Any, out: Any, precision: Any) -> tuple[Any, Any, Any]:
+    """The dtypes in which a product reads both operands and rounds its result."""
+    if is_algorithm(precision):
+        return algorithm_dtypes(precision, lhs, rhs, out)
+    return lhs, rhs, out
+
+
 # --- the reference --------------------------------------------------------------------------------
 
 
@@ -162,10 +169,8 @@ def multiply(
     lhs: np.ndarray, rhs: np.ndarray, dimension_numbers: DimensionNumbers, out: Any, precision: Any
 ) -> np.ndarray:
     """The product in at least the precision of ``out``, as the algorithm asks if there is one."""
-    total = out
-    if is_algorithm(precision):
-        left, right, total = algorithm_dtypes(precision, lhs.dtype, rhs.dtype, out)
-        lhs, rhs = lhs.astype(left), rhs.astype(right)
+    left, right, total = reading_dtypes(lhs.dtype, rhs.dtype, out, precision)
+    lhs, rhs = lhs.astype(left, copy=False), rhs.astype(right, copy=False)
     work = working_dtype(total, (lhs.dtype, rhs.dtype))
     product = contract(
         lhs.astype(work, copy=False), rhs.astype(work, copy=False), dimension_numbers
@@ -235,6 +240,7 @@ class DotGeneral(Primitive):
     """Sums of products over contracting dimensions, elementwise over batch dimensions."""
 
     name = "dot_general"
+    reading_dtypes = staticmethod(reading_dtypes)
 
     def shape(
         self,

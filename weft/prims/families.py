@@ -298,7 +298,9 @@ def lowered(name: str) -> Any:
 kernels = Late("weft.kernel.kernel")
 kernel_math = Late("weft.kernel.math")
 kernel_complex = Late("weft.kernel.math_complex")
+kernel_plane = Late("weft.kernel.math_plane")
 kernel_random = Late("weft.kernel.math_random")
+kernel_tiny = Late("weft.kernel.tiny")
 kernel_elements = Late("weft.kernel.elements")
 
 
@@ -311,13 +313,30 @@ def computed(function: str) -> Any:
     return lower
 
 
-def in_parts(function: str) -> Any:
+def in_parts(function: str, module: Any = kernel_complex) -> Any:
     """A lowering of complex numbers, by a function of the kernel's mathematics of this name."""
 
     def lower_parts(self: Any, k: Any, *operands: Any, **params: Any) -> Any:
-        return getattr(kernel_complex, function)(k, *operands)
+        return getattr(module, function)(k, *operands)
 
     return lower_parts
+
+
+def on_plane(function: str) -> Any:
+    """A lowering of complex numbers, by one of the transcendental functions."""
+    return in_parts(function, kernel_plane)
+
+
+def unmoved(self: Any, index: Any, have: Any, want: Any, **params: Any) -> Any:
+    """The movement of an operation that is the identity: the element at the same index."""
+    return index
+
+
+def forwarded(
+    self: Any, k: Any, index: Any, ins: Any, outs: Any, number: int, **params: Any
+) -> Any:
+    """The element rule of an operation that hands its operands on."""
+    return (yield number, index)
 
 
 def element_rule(module: Any, name: str) -> Any:

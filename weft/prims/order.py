@@ -31,24 +31,48 @@ def _on_total_order(compare: Any) -> Any:
     return staticmethod(reference)
 
 
-class EqTo(Comparison):
+def _lowered_key(k: Any, x: Any) -> Any:
+    """The same integers in a kernel."""
+    if not kind_of(x.dtype) & FLOAT:
+        return x
+    bits = k.bitcast(x, f"i{x.dtype.itemsize}")
+    # all ones below zero: flips every bit but the sign there
+    spread = k.ashr(bits, k.like(bits, 8 * x.dtype.itemsize - 1))
+    return k.xor(bits, k.and_(spread, k.like(bits, np.iinfo(bits.dtype).max)))
+
+
+class TotalOrder(Comparison):
+    """A comparison of the integers that floats are in the total order."""
+
+    widens = False
+    compare = ""  # the builder's
+
+    def lower(self, k: Any, x: Any, y: Any) -> Any:
+        return getattr(k, self.compare)(_lowered_key(k, x), _lowered_key(k, y))
+
+
+class EqTo(TotalOrder):
     """Equal in the total order: NaN equals itself, 0 and -0 differ."""
 
-    name, accepts = "eq_to", ANY
+    name, accepts, compare = "eq_to", ANY, "eq"
     ref = _on_total_order(np.equal)
 
+    def lower_parts(self, k: Any, x: Any, y: Any) -> Any:
+        pairs = zip(x.parts, y.parts, strict=True)
+        return k.and_(*(self.lower(k, a, b) for a, b in pairs))
 
-class LeTo(Comparison):
+
+class LeTo(TotalOrder):
     """Less or equal in the total order."""
 
-    name = "le_to"
+    name, compare = "le_to", "le"
     ref = _on_total_order(np.less_equal)
 
 
-class LtTo(Comparison):
+class LtTo(TotalOrder):
     """Less in the total order."""
 
-    name = "lt_to"
+    name, compare = "lt_to", "lt"
     ref = _on_total_order(np.less)
 
 

@@ -200,14 +200,14 @@ def flatten_axes_first(x: Any, axes: Axes) -> Any:
     return lookup("reshape").bind(x, new_sizes=sizes, dimensions=order, sharding=None)
 
 
-def rows(x: Any, start: int, limit: int) -> Any:
+def rows(x: Any, start: int, limit: int, step: int = 1) -> Any:
     """Part of the first axis of ``x``."""
     shape = np.shape(x)
     return lookup("slice").bind(
         x,
         start_indices=(start, *[0] * (len(shape) - 1)),
         limit_indices=(limit, *shape[1:]),
-        strides=(1,) * len(shape),
+        strides=(step, *[1] * (len(shape) - 1)),
     )
 
 

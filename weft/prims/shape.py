@@ -16,7 +16,7 @@ from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims.arithmetic import select_n, sub
-from weft.prims.families import const, element_rule, kernel_elements, kernels
+from weft.prims.families import const, element_rule, forwarded, kernel_elements, kernels
 
 # Operands up to which a joined array is compiled into as many loops.
 MOST_JOINED = 8
@@ -133,6 +133,13 @@ class Reshape(Primitive):
     name = "reshape"
     form = "move"
     linear = True
+
+    def expands(self, avals: Any, params: Any) -> bool:
+        return params["dimensions"] is not None
+
+    def decompose(self, x: Any, *, new_sizes: Any, dimensions: Any, sharding: Any) -> Any:
+        turned = transpose_p.bind(x, permutation=tuple(dimensions))
+        return self.bind(turned, new_sizes=new_sizes, dimensions=None, sharding=sharding)
 
     def shape(self, x: Any, *, new_sizes: Any, dimensions: Any, sharding: Any) -> ShapedArray:
         if any(n < 0 for n in new_sizes):
@@ -599,7 +606,8 @@ class Iota(Primitive):
 class Empty(Primitive):
     """An array whose values are not set: zeros here."""
 
-    name = "empty"
+    name, form = "empty", "element"
+    element = element_rule(kernel_elements, "empty")
     holes = {"transpose": "no operands", "batch": "no operands"}
 
     def shape(self, *, shape: Any, dtype: Any, out_sharding: Any) -> ShapedArray:
@@ -613,8 +621,9 @@ class Empty(Primitive):
 class OptimizationBarrier(Primitive):
     """The operands unchanged; nothing is moved or merged across."""
 
-    name = "optimization_barrier"
+    name, form = "optimization_barrier", "element"
     multiple_results = True
+    element = forwarded
 
     def shape(self, *xs: Any) -> list[Any]:
         return list(xs)

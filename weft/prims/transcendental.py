@@ -23,6 +23,7 @@ from weft.prims.families import (
     kernel_math,
     kind_of,
     lowered,
+    on_plane,
     widened,
 )
 
@@ -53,6 +54,7 @@ class Exp2(Transcendental):
     name = "exp2"
     ref = widened(complex_reference.exp2)
     lower = computed("exp2")
+    lower_parts = on_plane("exp2")
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(log(const(x, 2)), mul(g, out))
@@ -76,6 +78,7 @@ class Expm1(Transcendental):
     name = "expm1"
     ref = widened(complex_reference.expm1)
     lower = computed("expm1")
+    lower_parts = on_plane("expm1")
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(g, add(out, const(x, 1)))
@@ -87,6 +90,7 @@ class Log1p(Transcendental):
     name = "log1p"
     ref = widened(complex_reference.log1p)
     lower = computed("log1p")
+    lower_parts = on_plane("log1p")
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return div(g, add(x, const(x, 1)))
@@ -98,6 +102,7 @@ class Tanh(Transcendental):
     name = "tanh"
     ref = widened(complex_reference.tanh)
     lower = computed("tanh")
+    lower_parts = on_plane("tanh")
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(add(g, mul(g, out)), sub(const(x, 1), out))
@@ -109,6 +114,7 @@ class Logistic(Transcendental):
     name = "logistic"
     ref = widened(complex_reference.logistic)
     lower = computed("logistic")
+    lower_parts = on_plane("logistic")
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(g, mul(out, sub(const(x, 1), out)))
@@ -120,6 +126,7 @@ class Sin(Transcendental):
     name = "sin"
     ref = widened(np.sin)
     lower = computed("sin")
+    lower_parts = on_plane("sin")
 
     def d0(self, g: Any, out: Any, x: Any, *, accuracy: Any) -> Any:
         return mul(g, cos_p.bind(x, accuracy=accuracy))
@@ -131,6 +138,7 @@ class Cos(Transcendental):
     name = "cos"
     ref = widened(np.cos)
     lower = computed("cos")
+    lower_parts = on_plane("cos")
 
     def d0(self, g: Any, out: Any, x: Any, *, accuracy: Any) -> Any:
         return neg(mul(g, sin_p.bind(x, accuracy=accuracy)))
@@ -142,6 +150,7 @@ class Tan(Transcendental):
     name = "tan"
     ref = widened(complex_reference.tan)
     lower = computed("tan")
+    lower_parts = on_plane("tan")
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(g, add(const(x, 1), square(out)))
@@ -153,6 +162,7 @@ class Asin(Transcendental):
     name = "asin"
     ref = widened(complex_reference.asin)
     lower = computed("asin")
+    lower_parts = on_plane("asin")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, rsqrt(sub(const(x, 1), square(x))))
@@ -164,6 +174,7 @@ class Acos(Transcendental):
     name = "acos"
     ref = widened(complex_reference.acos)
     lower = computed("acos")
+    lower_parts = on_plane("acos")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, neg(rsqrt(sub(const(x, 1), square(x)))))
@@ -175,6 +186,7 @@ class Atan(Transcendental):
     name = "atan"
     ref = widened(complex_reference.atan)
     lower = computed("atan")
+    lower_parts = on_plane("atan")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return div(g, add(const(x, 1), square(x)))
@@ -193,6 +205,7 @@ class Atan2(Transcendental):
     name = "atan2"
     ref = widened(_atan2)
     lower = computed("atan2")
+    lower_parts = on_plane("atan2")
 
     def d0(self, g: Any, out: Any, x: Any, y: Any) -> Any:
         return mul(g, div(y, add(square(x), square(y))))
@@ -207,6 +220,7 @@ class Sinh(Transcendental):
     name = "sinh"
     ref = widened(np.sinh)
     lower = computed("sinh")
+    lower_parts = on_plane("sinh")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, cosh_p.bind(x))
@@ -218,6 +232,7 @@ class Cosh(Transcendental):
     name = "cosh"
     ref = widened(np.cosh)
     lower = computed("cosh")
+    lower_parts = on_plane("cosh")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, sinh_p.bind(x))
@@ -229,6 +244,7 @@ class Asinh(Transcendental):
     name = "asinh"
     ref = widened(complex_reference.asinh)
     lower = computed("asinh")
+    lower_parts = on_plane("asinh")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, rsqrt(add(square(x), const(x, 1))))
@@ -240,6 +256,7 @@ class Acosh(Transcendental):
     name = "acosh"
     ref = widened(complex_reference.acosh)
     lower = computed("acosh")
+    lower_parts = on_plane("acosh")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         one = const(x, 1)
@@ -254,6 +271,7 @@ class Atanh(Transcendental):
     name = "atanh"
     ref = widened(complex_reference.atanh)
     lower = computed("atanh")
+    lower_parts = on_plane("atanh")
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         one = const(x, 1)
@@ -266,6 +284,7 @@ class Sqrt(Transcendental):
     name = "sqrt"
     ref = widened(complex_reference.sqrt)
     lower = lowered("sqrt")
+    lower_parts = on_plane("sqrt")
     costly = False
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
@@ -278,6 +297,7 @@ class Rsqrt(Transcendental):
     name = "rsqrt"
     ref = widened(complex_reference.rsqrt)
     lower = computed("rsqrt")
+    lower_parts = on_plane("rsqrt")
 
     def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
         return mul(g, mul(const(x, -0.5), div(out, x)))
@@ -344,6 +364,8 @@ class Pow(Elementwise):
         # float64 holds an integer exponent that float32 would round
         wide = kernel_math.pow(k, k.cast(x, np.float64), k.cast(y, np.float64))
         return k.cast(wide, x.dtype)
+
+    lower_parts = on_plane("power")
 
 
 def _to_dtype(x: Any, like: Any) -> Any:

@@ -11,13 +11,15 @@ from weft.core.avals import AbstractToken, abstract_token
 from weft.core.batching import AxisData
 from weft.core.effects import Effect
 from weft.core.primitive import Primitive
+from weft.prims.families import forwarded, unmoved
 
 
 class DevicePut(Primitive):
     """Arrays placed on devices."""
 
-    name = "device_put"
+    name, form = "device_put", "element"
     multiple_results = True
+    element = forwarded
 
     def shape(self, *xs: Any, devices: Any, srcs: Any, copy_semantics: Any) -> list[Any]:
         return list(xs)
@@ -39,8 +41,9 @@ class DevicePut(Primitive):
 class ShardingConstraint(Primitive):
     """An array whose sharding is prescribed."""
 
-    name = "sharding_constraint"
+    name, form = "sharding_constraint", "move"
     linear = True
+    pull = unmoved
 
     def shape(self, x: Any, **params: Any) -> Any:
         return x
@@ -132,8 +135,9 @@ class DceSink(Primitive):
 class Stage(Primitive):
     """The identity, written down while a function is staged."""
 
-    name = "stage"
+    name, form = "stage", "move"
     linear = True
+    pull = unmoved
 
     def shape(self, x: Any) -> Any:
         return x

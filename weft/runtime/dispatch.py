@@ -38,6 +38,8 @@ _EXPORTED = (
     "block_buffer",
     "trim",
 )
+# Seconds between the wish for the native caller and the work on it.
+PAUSE = 0.005
 # Freed memory kept for reuse, at most.
 KEPT = 1 << 30
 
@@ -102,8 +104,8 @@ class Native:
         names = {f"SLOT_{n.strip('_').upper()}": k for n, k in {**arrays, **entries}.items()}
         stubs = caller.STUBS
         # the text takes longer to make than the code to load
-        what = "\n".join([*map(_source, _SOURCES), repr(sorted(names.items()))])
-        self.code = load_keyed(what, lambda: stub.translate(stubs, names, quick=True), _EXPORTED)
+        what = "\n".join([stub.LIGHT, *map(_source, _SOURCES), repr(sorted(names.items()))])
+        self.code = load_keyed(what, lambda: stub.translate(stubs, names, light=True), _EXPORTED)
         self.kept: list[Any] = [self.code]
         self.methods: dict[str, _Method] = {}
         self.block_type = self._block_type()
@@ -235,10 +237,13 @@ class _Loading:
         self.made: Native | None = None
         self.error: BaseException | None = None
         self.taken = False
+        self.wanted = threading.Event()
         self.thread = threading.Thread(target=self.make, name="weft-load")
         self.thread.start()
 
     def make(self) -> None:
+        # whoever has begun this shall have its result before Python is busy here
+        self.wanted.wait(PAUSE)
         try:
             self.made = Native()
         except BaseException as error:
@@ -279,6 +284,7 @@ def native(wait: bool = True) -> Native | None:
         loading = _loading
     if loading is None or loading.taken or (not wait and loading.thread.is_alive()):
         return _native
+    loading.wanted.set()
     loading.thread.join()
     with _lock:
         if not loading.taken:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import gc
 import threading
+from collections.abc import Iterator
 from math import prod
 from time import perf_counter
 from typing import Any
@@ -50,10 +53,25 @@ walker = Late("weft.backends.cpu.walker")
 # Bytes that a program touches from which on Python's lock is given up while it runs.
 LONG_BYTES = 1 << 18
 
+# Nodes run by one call from which on nobody walks them in Python.
+FAR = 5000
+
 # How often a program is walked by Python before it waits for the native walker.
 PATIENCE = 16
 
 _settling = across_forks(threading.Lock())
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without looking for garbage: planning makes many objects, and hardly any in cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class Executable:
@@ -66,7 +84,7 @@ class Executable:
         self.avals = closed.in_avals
         self.out_avals = closed.out_avals
         begin = perf_counter()
-        with Ahead() as ahead:
+        with Ahead() as ahead, _uncollected():
             cpu = target.Cpu(watch, ahead if watch is None else None)
             self.plan: Program = target.Planner(cpu, watch).program(closed)
             plan = self.plan
@@ -88,18 +106,21 @@ class Executable:
     def __call__(self, args: Any) -> list[Any]:
         """Results as arrays; arguments are arrays or NumPy arrays of the right types."""
         if self.call is None and not self.settle():
-            return self.slowly(*args)
+            results = self.slowly(*args)
+            native(wait=False)
+            return results
         return self.call(*args)
 
     def settle(self) -> bool:
         """Write the tables for the native walker, if it is there by now."""
         if self.call is None:
-            # The first call is for its result alone; who calls again and again is better off
-            # waiting than walking slowly.
+            # The first call is for its result alone; who calls again and again, or has a long
+            # way to go, is better off waiting than walking slowly.
             self.asked += 1
-            if self.asked == 1 and not is_loaded():
+            far = not is_loaded() and _steps(self.plan.nodes) > FAR
+            if self.asked == 1 and not is_loaded() and not far:
                 return False
-            walks = native(wait=self.asked > PATIENCE)
+            walks = native(wait=far or self.asked > PATIENCE)
             if walks is None:
                 return False
             with _settling:  # tables point at each other: there may be one set only
@@ -208,6 +229,17 @@ def _at(where: int, aval: Any) -> np.ndarray:
     if size == 0:
         return np.empty(aval.shape, dtype)
     return np.frombuffer((ctypes.c_char * size).from_address(where), dtype).reshape(aval.shape)
+
+
+def _steps(nodes: Any) -> int:
+    """How many nodes are run; a loop of unknown length, unless it is one function, is long."""
+    total = 0
+    for node in nodes:
+        if isinstance(node, While) and node.body:
+            total += FAR
+        times = node.trips if isinstance(node, For) else 1
+        total += 1 + times * sum(_steps(region) for region in inner_regions(node))
+    return total
 
 
 def _widest(nodes: Any) -> int:

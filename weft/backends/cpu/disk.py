@@ -59,8 +59,11 @@ def _default() -> str | None:
 def has_entries() -> bool:
     """Whether there is anything on disk."""
     where = folder()
+    if where is None:
+        return False
     try:
-        return where is not None and any(True for _ in os.scandir(where))
+        with os.scandir(where) as entries:
+            return any(True for _ in entries)
     except OSError:
         return False
 

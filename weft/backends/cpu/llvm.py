@@ -12,11 +12,10 @@ import os
 import sys
 from typing import Any
 
-# How a text says, in its first line, that it wants LLVM's optimiser (kernels do not need it), or
-# the least of it, for code that is to be made quickly and run rarely or briefly.
-OPTIMISE = "; optimise\n"
-QUICK = "; quick\n"
-_QUICK_PASSES = ("SROA", "NewGVN", "SimplifyCFG")
+# What a text says in its first line where it is no kernel: it wants LLVM's optimiser, a little of
+# it, or to be made as quickly as can be.
+OPTIMISE, LIGHT, QUICK = "; optimise\n", "; light\n", "; quick\n"
+_LIGHT_PASSES = ("SROA", "NewGVN", "SimplifyCFG")
 # Functions that take long: other threads run meanwhile. To let them run for less than it takes
 # to come to terms with them would cost more than it gives.
 _LONG = frozenset(["TargetMachineEmitToMemory", "RunNewModulePassManager"])
@@ -56,7 +55,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "CreateNewModulePassManager": (_POINTER,),
     "RunNewModulePassManager": (None, _POINTER, _POINTER, _POINTER),
     "DisposeNewModulePassManger": (None, _POINTER),
-    **{f"module_Add{name}Pass": (None, _POINTER) for name in _QUICK_PASSES},
+    **{f"module_Add{name}Pass": (None, _POINTER) for name in _LIGHT_PASSES},
 }
 
 
@@ -155,8 +154,8 @@ class Llvm:
         if self.c.LLVMPY_VerifyModule(module, ctypes.byref(error)):
             raise self._refused(self._taken(error), text)
         self._taken(error)
-        if text.startswith((OPTIMISE, QUICK)):
-            self._optimise(module, machine, text.startswith(QUICK))
+        if text.startswith((OPTIMISE, LIGHT)):
+            self._optimise(module, machine, text.startswith(LIGHT))
         buffer = self.long.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, ctypes.byref(error))
         if not buffer:
             raise self._refused(self._taken(error), text)
@@ -167,13 +166,13 @@ class Llvm:
         finally:
             self.c.LLVMPY_DisposeMemoryBuffer(buffer)
 
-    def _optimise(self, module: int, machine: int, quick: bool) -> None:
+    def _optimise(self, module: int, machine: int, light: bool) -> None:
         """Variables into registers and the like, for text that was not written with care."""
         options = self.c.LLVMPY_CreatePipelineTuningOptions()
         builder = self.c.LLVMPY_CreatePassBuilder(machine, options)
-        if quick:
+        if light:
             passes = self.c.LLVMPY_CreateNewModulePassManager()
-            for name in _QUICK_PASSES:
+            for name in _LIGHT_PASSES:
                 getattr(self.c, f"LLVMPY_module_Add{name}Pass")(passes)
         else:
             passes = self.c.LLVMPY_buildPerModuleDefaultPipeline(builder, 2)

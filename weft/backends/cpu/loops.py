@@ -334,8 +334,12 @@ def _run(
     if mask:
         f.mask = masked(f, f"%{tag}i", high)
     _load_first(f, s.body)
-    for statement in s.body:
-        if isinstance(statement, Store):
+    rest = list(s.body)
+    while rest:
+        statement = rest.pop(0)
+        if rest and f.follow(statement, rest[0]):
+            f.store_both(statement, rest.pop(0))
+        elif isinstance(statement, Store):
             f.store(statement)
         else:
             _accumulate(f, statement, tag)

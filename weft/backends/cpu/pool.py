@@ -15,6 +15,7 @@ from typing import Any
 
 from weft.backends.cpu import loader
 from weft.backends.cpu.cores import threads, usable_cores
+from weft.backends.cpu.llvm import QUICK
 from weft.backends.cpu.machine import load_modules
 from weft.backends.cpu.pool_text import SIZE, SPIN, pool_text
 from weft.backends.cpu.processor import architecture
@@ -82,7 +83,8 @@ class Pool:
 def _code() -> Any:
     text = pool_text(architecture())
     assert text is not None
-    (region,) = load_modules([text], _NAMES)
+    # what it does is wait for memory and for other threads: no care makes that faster
+    (region,) = load_modules([QUICK + text], _NAMES)
     _held.append(region)
     return region
 

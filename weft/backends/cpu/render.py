@@ -194,12 +194,32 @@ class Function:
             name = self.splat(_MEMORY.get(dtype, dtype), name)
         elif distances:
             name = self.gather(base, dtype, self.sum_of(distances, self.pattern(index)))
+        elif self.mask is None and self.in_pairs(buffer, index):
+            name = self.load_part(buffer, index, dtype)
         else:
             name = self.load_vector(base, dtype, self.pattern(index))
         if dtype not in _MEMORY:
             return name
         rule = "trunc" if dtype == BOOL else "bitcast"
         return self.emit(f"{rule} {self.type_of(_MEMORY[dtype])} {name} to {self.type_of(dtype)}")
+
+    def in_pairs(self, buffer: int, index: Affine) -> bool:
+        """Whether lanes read every other element, and what lies between them is there to read."""
+        if self.kernel.buffers[buffer].size % 2 or any(n % 2 for _, n in index.terms):
+            return False
+        return self.pattern(index) == list(range(0, 2 * self.lanes, 2))
+
+    def load_part(self, buffer: int, index: Affine, dtype: np.dtype) -> str:
+        """The even or the odd elements of memory that is read once for both."""
+        part = index.const % 2
+        first = index.plus(Affine(-part))
+        key = (("pair", buffer, first), self.lanes)
+        wide = f"<{2 * self.lanes} x {memory_type(dtype)}>"
+        if key not in self.known:
+            base = self.address(buffer, self.offset(first))
+            self.known[key] = self.emit(f"load {wide}, ptr {base}, align {dtype.itemsize}")
+        order = list(range(part, 2 * self.lanes, 2))
+        return self.shuffle(wide, self.known[key], "poison", [*order])
 
     def moved(self, base: str, kind: str, offset: Value, text: str) -> tuple[str, str | None]:
         """An address with an offset from data added, or the offsets where they differ by lane."""
@@ -408,7 +428,9 @@ class Function:
             return self.emit(f"{_BINARY_INT[op]} {kind} {args[0]}, {args[1]}")
         if op in ("div", "rem"):
             below = args[1]
-            if self.mask is not None and self.lanes > 1:  # lanes that are not used divide by 1
+            known = not below.startswith("%")  # a constant, which the assembler divides by quickly
+            if self.mask is not None and self.lanes > 1 and not known:
+                # lanes that are not used divide by 1
                 one = self.constant(dtype, np.asarray(1, dtype).tobytes())
                 flags = f"<{self.lanes} x i1> {self.mask}"
                 below = self.emit(f"select {flags}, {kind} {below}, {kind} {one}")
@@ -529,6 +551,27 @@ class Function:
         return self.emit(f"bitcast {wide} {odd} to {self.type_of(F32)}")
 
     # --- statements -------------------------------------------------------------------------------
+
+    def follow(self, s: Any, after: Any) -> bool:
+        """Whether two statements write the even and the odd elements of the same memory."""
+        if self.lanes == 1 or self.mask is not None or not isinstance(after, Store):
+            return False
+        if not isinstance(s, Store) or s.offset is not None or after.offset is not None:
+            return False
+        if s.buffer != after.buffer or s.value.dtype in _MEMORY:
+            return False
+        beside = s.at.plus(Affine(1)) == after.at
+        return beside and self.pattern(s.at) == list(range(0, 2 * self.lanes, 2))
+
+    def store_both(self, s: Store, after: Store) -> None:
+        """Elements of two statements, in turns."""
+        even, odd = self.value(s.value), self.value(after.value)
+        dtype, lanes = s.value.dtype, self.lanes
+        order = [i // 2 + lanes * (i % 2) for i in range(2 * lanes)]
+        both = self.shuffle(self.type_of(dtype), even, odd, [*order])
+        base = self.address(s.buffer, self.offset(s.at))
+        wide = f"<{2 * lanes} x {memory_type(dtype)}>"
+        self.line(f"store {wide} {both}, ptr {base}, align {dtype.itemsize}")
 
     def store(self, s: Store) -> None:
         dtype = self.kernel.buffers[s.buffer].dtype

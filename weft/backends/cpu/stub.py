@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.llvm import OPTIMISE, QUICK
+from weft.backends.cpu.llvm import LIGHT, OPTIMISE
 from weft.backends.cpu.processor import architecture
 from weft.base.functional import lru
 from weft.base.record import Record
@@ -141,14 +141,14 @@ def translate(
     names: Mapping[str, Any] | None = None,
     private: Iterable[str] = (),
     plain: bool = False,
-    quick: bool = False,
+    light: bool = False,
 ) -> str:
     """The LLVM text of a module of stubs.
 
     ``names`` are numbers and kinds that the stubs use beyond their own globals. All stubs can be
     called from outside by their names, but those that are ``private``: they become part of the
     stubs that call them. Loops that are ``plain`` stay as written, which compiles much faster than
-    vectors and unrolled loops do; a ``quick`` module is hardly optimised at all.
+    vectors and unrolled loops do; a ``light`` module is optimised only a little.
     """
     stubs = list(stubs)
     trees = {f.__name__: _tree(f) for f in stubs}
@@ -158,7 +158,7 @@ def translate(
     for f in stubs:
         module.names = {**f.__globals__, **given}
         module.functions.append(Translation(module, trees[f.__name__]).run())
-    return (QUICK if quick else OPTIMISE) + module.text()
+    return (LIGHT if light else OPTIMISE) + module.text()
 
 
 def _tree(f: Callable[..., Any]) -> ast.FunctionDef:

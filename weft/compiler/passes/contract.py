@@ -1,7 +1,8 @@
 """Products in their simplest form.
 
 A product reads its operands in any order, so a transposed operand need not be made, and a product
-whose transpose alone is used is computed as that transpose. Products with nothing to reuse, of one
+whose transpose alone is used is computed as that transpose. Conversions that a product asks for by
+an algorithm or by its types become equations of their own. Products with nothing to reuse, of one
 depth or of one row and column for each batch, become multiplications, which fuse with what is
 around them.
 """
@@ -23,6 +24,8 @@ Dims = tuple[int, ...]
 # The types that are multiplied and summed as they are, and those that are in float32.
 _EXACT = ("float32", "float64", "int32", "int64", "uint32", "uint64")
 _NARROW = ("bfloat16", "float16")
+# Multiplications of a product that is no more work than a call.
+_TINY = 256
 
 
 def contract(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -47,7 +50,7 @@ def contract(closed: ClosedJaxpr) -> ClosedJaxpr:
         for v in eqn.outvars:
             made[v] = eqn
         eqns.append(eqn)
-    plain = [e for eqn in eqns for e in _multiplied(eqn)]
+    plain = [e for eqn in eqns for product in _converted(eqn) for e in _multiplied(product)]
     return ClosedJaxpr(jaxpr.replace(eqns=plain), closed.consts)
 
 
@@ -156,8 +159,41 @@ class _Writer:
         return self.eqns
 
 
+def _plain(dtypes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The types in which a product of operands and a result of these types is computed.
+
+    Sums of zeros and ones are zero only if all of them are, however they are rounded.
+    """
+    if dtypes[-1].kind == "c":
+        return (np.result_type(*(d for d in dtypes if d.kind in "fc")),) * 3
+    rare = [d.kind == "b" or d.name.startswith(("float8", "float4")) for d in dtypes]
+    return tuple(np.dtype(np.float32) if r else d for d, r in zip(dtypes, rare, strict=True))
+
+
+def _converted(eqn: Any) -> list[Any]:
+    """A product whose algorithm and uncommon types are written as conversions around it."""
+    if eqn.primitive.name != "dot_general" or any(type(x) is Literal for x in eqn.invars):
+        return [eqn]
+    out, precision = eqn.outvars[0].aval, eqn.params["precision"]
+    given = (*(x.aval.dtype for x in eqn.invars), out.dtype)
+    read = eqn.primitive.reading_dtypes(*given, precision)
+    work, is_algorithm = _plain(read), hasattr(precision, "accumulation_type")
+    if not is_algorithm and work == given:
+        return [eqn]
+    if read[-1].kind != "c" and any(d.kind == "c" for d in read):
+        return [eqn]
+    w = _Writer(eqn)
+    xs = [
+        w.convert(w.convert(x, dtype), wide)
+        for x, dtype, wide in zip(eqn.invars, read[:2], work[:2], strict=True)
+    ]
+    params = {**eqn.params, "precision": None, "preferred_element_type": work[2]}
+    x = w.bind("dot_general", out.shape, work[2], *xs, **params)
+    return w.done(w.convert(w.convert(x, read[2]), out.dtype))
+
+
 def _multiplied(eqn: Any) -> list[Any]:
-    """A product as multiplications and a sum, where no operand is read more than once for it."""
+    """A product as multiplications and a sum, where it is small or reads nothing twice."""
     if eqn.primitive.name != "dot_general" or any(type(x) is Literal for x in eqn.invars):
         return [eqn]
     out = eqn.outvars[0].aval
@@ -173,7 +209,9 @@ def _multiplied(eqn: Any) -> list[Any]:
     outer = tuple(lhs[i] for i in batch[0])
     free = tuple(out.shape[len(outer) :])
     one_depth, one_each = prod(depth) == 1, prod(free) == 1 and prod(outer) > 1
-    if not (one_depth or one_each) or out.weak_type or 0 in out.shape:
+    # a few multiplications: in a loop, one function then holds them all
+    tiny = prod(out.shape) * prod(depth) <= _TINY
+    if not (one_depth or one_each or tiny) or out.weak_type or 0 in out.shape or 0 in depth:
         return [eqn]
     w = _Writer(eqn)
     work = np.dtype(np.float32) if out.dtype.name in _NARROW else out.dtype
@@ -187,10 +225,16 @@ def _multiplied(eqn: Any) -> list[Any]:
             dims = (*range(len(outer)), *range(first, first + len(rest)))
             sides.append(w.broadcast(w.reshape(x, (*outer, *sizes)), out.shape, dims))
             first += len(rest)
+        elif not one_each:
+            last = range(out.ndim, out.ndim + len(depth))
+            dims = (*range(len(outer)), *range(first, first + len(rest)), *last)
+            sides.append(w.broadcast(x, (*out.shape, *depth), dims))
+            first += len(rest)
         else:
             sides.append(w.reshape(x, (*outer, *depth)))
     x = w.bind("mul", sides[0].aval.shape, work, *sides, out_dtype=None)
     if not one_depth:
-        axes = tuple(range(len(outer), len(outer) + len(depth)))
-        x = w.bind("reduce_sum", outer, work, x, axes=axes, out_sharding=None)
+        kept = outer if one_each else out.shape
+        axes = tuple(range(len(kept), len(kept) + len(depth)))
+        x = w.bind("reduce_sum", kept, work, x, axes=axes, out_sharding=None)
     return w.done(w.convert(w.reshape(x, out.shape), out.dtype))

@@ -75,7 +75,7 @@ NEAR = 32 << 10
 # Rows from which packing the right operand pays.
 MANY_ROWS = 40
 # Rows that a unit has at least, without and with packing.
-UNIT_ROWS = (32, 64)
+UNIT_ROWS = (32, 128)
 
 
 class Axis(Record):
@@ -463,7 +463,15 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
         table.update(a_tile=0, a_pack=depth.size * size, a_row=size, a_depth=shape.rows * size)
         table.update(steps)
     way = "rows" if table["a_row"] == size else "depth" if table["a_depth"] == size else "any"
-    reading = Reading(way, pack, depth.size % TOGETHER == 0, rhs.kind, rhs.signed)
+    reading = Reading(
+        left=way,
+        pack=pack,
+        parts=bool(pack) and parts > 1,
+        whole=depth.size % TOGETHER == 0,
+        deep=depth.size > 4 * SHALLOW,
+        kind=rhs.kind,
+        signed=rhs.signed,
+    )
     places = (left, rhs.place, result.place, numbers_in(FIELDS, table))
     extent = prod(a.size for a in problem.outer) * row_blocks * column_blocks
     unit = max(8, min(row_block, rows.size)) * min(column_block, columns.size) * (depth.size + 16)

@@ -8,6 +8,7 @@ the far edges are moved back until they are whole, and write what others write t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from weft.base.record import Record
@@ -58,14 +59,16 @@ class Reading(Record):
 
     left: str
     pack: str
+    parts: bool  # whether the depth is added in parts, which only a packed operand is
     whole: bool  # whether the depth is a multiple of ``TOGETHER``
+    deep: bool  # whether a tile takes long
     kind: str  # of the right operand in memory
     signed: bool = True
 
 
 # Depths and rows of a panel and its sums in a thread's own memory, and how much is transposed in
 # registers.
-DEEP, TALL, SQUARE = 512, 512, 8
+DEEP, TALL, SQUARE = 512, 256, 8
 # Depths of one turn of a tile's loop.
 TOGETHER = 4
 
@@ -204,8 +207,13 @@ def declarations(shape: Shape) -> list[str]:
 def load_table(f: Lines, number: int, fields: tuple[str, ...]) -> None:
     """Every number of the table in a buffer as ``%field``."""
     f(f"%table = load ptr, ptr {f.at('%buffers', str(8 * number))}, align 8")
-    for i, field in enumerate(fields):
-        at = f.at("%table", str(8 * i))
+    load_fields(f, fields, fields)
+
+
+def load_fields(f: Lines, fields: tuple[str, ...], wanted: tuple[str, ...]) -> None:
+    """Some numbers of ``%table`` as ``%field``."""
+    for field in wanted:
+        at = f.at("%table", str(8 * fields.index(field)))
         f(f"%{field} = load i64, ptr {at}, align 8")
 
 
@@ -251,10 +259,11 @@ def product(shape: Shape, reading: Reading, name: str) -> str:
     pointers(f, ("lhs", "rhs", "out"))
     load_table(f, 3, FIELDS)
     load_multiples(f)
+    size = bytes_of(shape.work)
     if reading.pack:
-        size = bytes_of(shape.work)
-        tall = -(-TALL // shape.rows) * shape.rows
         f(f"%panel = alloca [{DEEP * step * size} x i8], align 64")
+    if reading.parts:
+        tall = -(-TALL // shape.rows) * shape.rows
         f(f"%sums = alloca [{tall * step * size} x i8], align 64")
     f.loop("u", "%start", "%stop")
     column_block = f.emit("urem i64 %u, %column_blocks")
@@ -271,26 +280,30 @@ def product(shape: Shape, reading: Reading, name: str) -> str:
     place = panel_place(f, shape, "%j")
     b = f.at(at["rhs"], f.emit(f"mul i64 {place}, %b_column"))
     out = f.at(at["out"], f.emit(f"mul i64 {place}, {bytes_of(shape.out)}"))
-    depth, lhs = "%depth", at["lhs"]
-    if reading.pack:
+    lhs = at["lhs"]
+    given = {"depth": "%depth", "done": "0", "sums": "null"}
+    if reading.parts:
         f.loop("d", "0", "%depth")
-        depth = least(f, f.emit("sub i64 %depth, %d"), "%depth_block")
+        given.update(depth=least(f, f.emit("sub i64 %depth, %d"), "%depth_block"), done="%d")
         lhs = f.at(lhs, f.emit("mul i64 %d, %a_depth"))
         b = f.at(b, f.emit("mul i64 %d, %b_depth"))
-        pack_panel(f, shape, reading, b, depth)
+    if reading.pack:
+        f(f"call void @pack(ptr {b}, ptr %panel, i64 {given['depth']}, ptr %table)")
         b = "%panel"
     f.loop("i", first_row, last_row)
     row = least(f, "%i", bound)
     packed, plain = f.emit("mul i64 %i, %a_pack"), f.emit(f"mul i64 {row}, %a_tile")
-    a = f.at(lhs, packed, plain)
-    kept = ""
-    if reading.pack:
+    if reading.parts:
         before = f.emit(f"sub i64 %i, {first_row}")
-        kept = f.at("%sums", f.emit(f"mul i64 {before}, {step * bytes_of(shape.work)}"))
-    sums = _Tile(f, shape, reading).sums(a, b, depth, kept)
-    _keep(f, shape, sums, f.at(out, f.emit(f"mul i64 {row}, %out_row")), kept)
+        given["sums"] = f.at("%sums", f.emit(f"mul i64 {before}, {step * size}"))
+    given.update(a=f.at(lhs, packed, plain), b=b, table="%table")
+    given["out"] = f.at(out, f.emit(f"mul i64 {row}, %out_row"))
+    if reading.deep:
+        f(f"call void @tile({', '.join(f'{kind} {given[x]}' for x, kind in TILE.items())})")
+    else:
+        _Tile(f, shape, reading, given).write()
     f.close("i", last_row, f"%i, {shape.rows}")
-    if reading.pack:
+    if reading.parts:
         f.close("d", "%depth", "%d, %depth_block")
     f.close("j", last, f"%j, {step}")
     f.close("u", "%stop", "%u, 1")
@@ -300,15 +313,27 @@ def product(shape: Shape, reading: Reading, name: str) -> str:
         "declare i64 @llvm.smax.i64(i64, i64)",
         *declarations(shape),
         *(_narrow(shape) if shape.out == "bfloat" else []),
+        *(_pack(shape, reading) if reading.pack else []),
+        *(_tile_function(shape, reading) if reading.deep else []),
     ]
-    return function(f, name, own)
+    # Improving the walk would take LLVM a third of its time and gains nothing if tiles are deep.
+    return function(f, name, own, "nounwind noinline optnone" if reading.deep else "#0")
 
 
 # --- packing --------------------------------------------------------------------------------------
 
 
-def pack_panel(f: Lines, shape: Shape, reading: Reading, source: str, depth: str) -> None:
-    """Some depths of the right operand as ``%panel``: all its vectors for each depth."""
+def _pack(shape: Shape, reading: Reading) -> list[str]:
+    """A function that packs some depths of the right operand: all vectors of a panel for each."""
+    f, depth = Lines(), "%block"
+    load_fields(f, FIELDS, ("b_column", "b_depth", "b_last"))
+    _pack_panel(f, shape, reading, "%source", depth)
+    f("ret void")
+    head = "define internal void @pack(ptr %source, ptr %panel, i64 %block, ptr %table) #0 {"
+    return [head, "entry:", *f.lines, "}"]
+
+
+def _pack_panel(f: Lines, shape: Shape, reading: Reading, source: str, depth: str) -> None:
     size, have = bytes_of(shape.work), bytes_of(reading.kind)
     lanes, across = shape.lanes, shape.lanes * shape.width * size
     if reading.pack == "rows":
@@ -373,42 +398,54 @@ def transposed(f: Lines, rows: list[str], kind: str, lanes: int) -> list[str]:
     return rows
 
 
-def function(f: Lines, name: str, own: list[str]) -> str:
+def function(f: Lines, name: str, own: list[str], how: str = "#0") -> str:
     """The module of a task: declarations and other functions come before it."""
-    head = f"define void @{name}(ptr %buffers, i64 %start, i64 %stop) #0 {{"
+    head = f"define void @{name}(ptr %buffers, i64 %start, i64 %stop) {how} {{"
     return "\n".join([*own, head, "entry:", *f.lines, "}", ""])
 
 
 # The vectors of a tile, by row and place in the row.
 Sums = dict[tuple[int, int], str]
 
+# What a tile is given: where its operands and result begin, where sums are kept, the depths to
+# add and those that are done, and the table.
+TILE = {"a": "ptr", "b": "ptr", "out": "ptr", "sums": "ptr", "depth": "i64", "done": "i64"}
+TILE["table"] = "ptr"
+
 
 class _Tile:
     """Rows by vectors of the result, summed in registers."""
 
-    def __init__(self, f: Lines, shape: Shape, reading: Reading) -> None:
+    def __init__(self, f: Lines, shape: Shape, reading: Reading, given: dict[str, str]) -> None:
         self.f = f
         self.shape = shape
         self.reading = reading
+        self.given = given
         self.vector = _vector(shape.work, shape.lanes)
         self.size = bytes_of(shape.work)
 
-    def sums(self, a: str, b: str, depth: str, kept: str) -> list[list[str]]:
-        """The sums after a block of the depth, from where the tile and the panel begin.
-
-        ``kept`` is where those of earlier blocks are, if there are any.
-        """
-        f, shape, (_, _, whole, *_) = self.f, self.shape, self.reading
-        places = [(i, j) for i in range(shape.rows) for j in range(shape.width)]
-        at = self.pointers(a, b)
-        sums = self.begun(places, kept) if kept else dict.fromkeys(places, "zeroinitializer")
-        if whole:
-            at, sums = self.loop("k", depth, TOGETHER, at, sums)
+    def write(self) -> None:
+        """The tile computed and stored, or some depths of it."""
+        sums = self.sums()
+        if self.reading.parts:
+            self.keep(sums)
         else:
-            rest = f.emit(f"and i64 {depth}, {TOGETHER - 1}")
-            at, sums = self.loop("k", f.emit(f"sub i64 {depth}, {rest}"), TOGETHER, at, sums, True)
-            at, sums = self.loop("r", rest, 1, at, sums, True)
-        return [[sums[i, j] for j in range(shape.width)] for i in range(shape.rows)]
+            self.store(sums)
+
+    def sums(self) -> Sums:
+        """The sums after a block of the depth."""
+        f, shape = self.f, self.shape
+        places = [(i, j) for i in range(shape.rows) for j in range(shape.width)]
+        at, block = self.pointers(self.given["a"], self.given["b"]), self.given["depth"]
+        sums = dict.fromkeys(places, "zeroinitializer")
+        if self.reading.parts:
+            sums = self.begun(places)
+        if self.reading.whole:
+            return self.loop("k", block, TOGETHER, at, sums)[1]
+        rest = f.emit(f"and i64 {block}, {TOGETHER - 1}")
+        turns = f.emit(f"sub i64 {block}, {rest}")
+        at, sums = self.loop("k", turns, TOGETHER, at, sums, True)
+        return self.loop("r", rest, 1, at, sums, True)[1]
 
     def loop(
         self,
@@ -454,23 +491,55 @@ class _Tile:
             return moved, new
         return merged("end", "ptr", at, moved), merged("end", self.vector, sums, new)
 
-    def begun(self, places: list[tuple[int, int]], kept: str) -> Sums:
-        """What the sums begin with: nothing, or what is kept of them."""
+    def begun(self, places: list[tuple[int, int]]) -> Sums:
+        """What the sums begin with: nothing, or what is kept of earlier blocks."""
         f = self.f
-        f("%begin = icmp eq i64 %d, 0")
-        f("br label %b.before")
-        f.label("b.before")
-        f("br i1 %begin, label %b.done, label %b.body")
+        f("%first = icmp eq i64 %done, 0")
+        f("br i1 %first, label %b.done, label %b.body")
         f.label("b.body")
         loads = [
-            f.emit(f"load {self.vector}, ptr {at}, align {self.size}")
-            for at in kept_places(f, self.shape, kept)
+            f.emit(f"load {self.vector}, ptr {at}, align {self.size}") for at in self.kept(places)
         ]
         f("br label %b.done")
         f.label("b.done")
         for (i, j), x in zip(places, loads, strict=True):
-            f(f"%b{i}.{j} = phi {self.vector} [ zeroinitializer, %b.before ], [ {x}, %b.body ]")
+            f(f"%b{i}.{j} = phi {self.vector} [ zeroinitializer, %entry ], [ {x}, %b.body ]")
         return {place: "%b{}.{}".format(*place) for place in places}
+
+    def kept(self, places: Iterable[tuple[int, int]]) -> list[str]:
+        """Where sums that are not complete are kept, one vector after the other."""
+        step = self.shape.lanes * self.size
+        return [self.f.at("%sums", str(n * step)) for n, _ in enumerate(places)]
+
+    def keep(self, sums: Sums) -> None:
+        """The tile written to the result if it is complete, otherwise to where sums are kept."""
+        f = self.f
+        end = f.emit("add i64 %done, %block")
+        f(f"%complete = icmp eq i64 {end}, %depth")
+        f("br i1 %complete, label %end.out, label %end.keep")
+        f.label("end.keep")
+        for x, at in zip(sums.values(), self.kept(sums), strict=True):
+            f(f"store {self.vector} {x}, ptr {at}, align {self.size}")
+        f("ret void")
+        f.label("end.out")
+        self.store(sums)
+
+    def store(self, sums: Sums) -> None:
+        """The tile written to the result."""
+        f, shape = self.f, self.shape
+        kind, size = _vector(memory_kind(shape.out), shape.lanes), bytes_of(shape.out)
+        row = self.given["out"]
+        for (i, j), x in sums.items():
+            if i and j == 0:
+                row = f.at(row, "%out_row")
+            last = j and j == shape.width - 1
+            at = row if j == 0 else f.at(row, "%out_last" if last else str(j * shape.lanes * size))
+            if shape.out == "bfloat":
+                x = convert(f, shape.work, "float", x, shape.lanes)
+                x = f.emit(f"call {kind} @narrow({_vector('float', shape.lanes)} {x})")
+            else:
+                x = convert(f, shape.work, shape.out, x, shape.lanes)
+            f(f"store {kind} {x}, ptr {at}, align {size}")
 
     def pointers(self, a: str, b: str) -> dict[str, str]:
         """The pointers that move along the depth: to every fourth row, as three more are within
@@ -505,14 +574,8 @@ class _Tile:
         offsets = self.offsets(depths)
         return {name: self.f.at(pointer, offsets[name]) for name, pointer in at.items()}
 
-    def turn(
-        self,
-        sums: Sums,
-        at: dict[str, str],
-        depths: int,
-        named: Sums | None = None,
-    ) -> Sums:
-        """The sums after some more depths; ``named`` are the names of the last ones."""
+    def turn(self, sums: Sums, at: dict[str, str], depths: int, named: Sums) -> None:
+        """Some more depths added to sums; ``named`` are the names of the last ones."""
         f, (work, _, lanes, _, _) = self.f, self.shape
         for depth in range(depths):
             here = self.moved(at, depth) if depth else at
@@ -522,12 +585,10 @@ class _Tile:
                 i, j = place
                 if j == 0:
                     spread = self.spread(here, i)
-                new[place] = f"%s{f.count}.{i}.{j}"
-                if named and depth == depths - 1:
-                    new[place] = named[place]
+                last = depth == depths - 1
+                new[place] = named[place] if last else f"%s{f.count}.{i}.{j}"
                 multiply_add(f, work, lanes, spread, panel[j], so_far, new[place])
             sums = new
-        return sums
 
     def panel(self, at: dict[str, str]) -> list[str]:
         """The vectors of the right operand at one depth."""
@@ -551,6 +612,18 @@ class _Tile:
         return f.emit(f"shufflevector {self.vector} {one}, {self.vector} poison, {zeros}")
 
 
+def _tile_function(shape: Shape, reading: Reading) -> list[str]:
+    """A function that computes a tile: what it takes does not weigh on the walk's registers."""
+    f = Lines()
+    load_fields(f, FIELDS, ("depth", *STRIDES, "b_last", "out_row", "out_last"))
+    load_multiples(f)
+    names = {x: "%block" if x == "depth" else f"%{x}" for x in TILE}
+    _Tile(f, shape, reading, names).write()
+    f("ret void")
+    given = ", ".join(f"{kind} {names[x]}" for x, kind in TILE.items())
+    return [f"define internal void @tile({given}) #0 {{", "entry:", *f.lines, "}"]
+
+
 STRIDES = ("a_row", "a_depth", "b_depth")
 
 
@@ -565,48 +638,6 @@ def multiple(field: str, times: int) -> str:
     """A stride of the table so many times."""
     assert 1 <= times <= 4
     return f"%{field}" if times == 1 else f"%{field}.{times}"
-
-
-def kept_places(f: Lines, shape: Shape, kept: str) -> list[str]:
-    """Where a tile's sums are kept, one vector after the other."""
-    step = shape.lanes * bytes_of(shape.work)
-    return [f.at(kept, str(n * step)) for n in range(shape.rows * shape.width)]
-
-
-def _keep(f: Lines, shape: Shape, sums: list[list[str]], row: str, kept: str) -> None:
-    """A tile written to the result if it is complete, otherwise to where sums are kept."""
-    if not kept:
-        _store(f, shape, sums, row)
-        return
-    end = f.emit("add i64 %d, %depth_block")
-    complete = f.emit(f"icmp sge i64 {end}, %depth")
-    f(f"br i1 {complete}, label %end.out, label %end.keep")
-    f.label("end.keep")
-    vector, size = _vector(shape.work, shape.lanes), bytes_of(shape.work)
-    flat = [x for vectors in sums for x in vectors]
-    for x, at in zip(flat, kept_places(f, shape, kept), strict=True):
-        f(f"store {vector} {x}, ptr {at}, align {size}")
-    f("br label %end.done")
-    f.label("end.out")
-    _store(f, shape, sums, row)
-    f("br label %end.done")
-    f.label("end.done")
-
-
-def _store(f: Lines, shape: Shape, sums: list[list[str]], row: str) -> None:
-    """A tile written to the result."""
-    kind, size = _vector(memory_kind(shape.out), shape.lanes), bytes_of(shape.out)
-    for i, vectors in enumerate(sums):
-        row = row if i == 0 else f.at(row, "%out_row")
-        for j, x in enumerate(vectors):
-            last = j and j == shape.width - 1
-            at = row if j == 0 else f.at(row, "%out_last" if last else str(j * shape.lanes * size))
-            if shape.out == "bfloat":
-                x = convert(f, shape.work, "float", x, shape.lanes)
-                x = f.emit(f"call {kind} @narrow({_vector('float', shape.lanes)} {x})")
-            else:
-                x = convert(f, shape.work, shape.out, x, shape.lanes)
-            f(f"store {kind} {x}, ptr {at}, align {size}")
 
 
 def _narrow(shape: Shape) -> list[str]:

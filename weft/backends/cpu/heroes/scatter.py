@@ -17,6 +17,7 @@ from weft.backends.cpu.heroes.registry import HEROES
 from weft.backends.cpu.stub import (
     Kind,
     bits,
+    f32,
     i64,
     kind_of,
     ptr,
@@ -30,6 +31,7 @@ from weft.backends.cpu.stub import (
 )
 from weft.base.functional import lru
 from weft.base.record import Record
+from weft.kernel.nodes import BF16, F16, NARROW
 from weft.kernel.program import Lowered, Place, Task, Type
 
 # Elements below which updates are worked off in a row; index vectors of one unit of dealing out.
@@ -38,6 +40,7 @@ FEW, UNIT = 1 << 14, 1 << 14
 PART, BUCKETS = 1 << 17, 256
 # Bytes copied at a time.
 BLOCK = 1 << 18
+_COMPLEX = frozenset([np.dtype(np.complex64), np.dtype(np.complex128)])
 _UNSIGNED = {1: u8, 2: u16, 4: u32, 8: u64}
 _SET, _ADD, _SUB, _MUL, _MIN, _MAX = range(6)
 _OPS = {
@@ -58,7 +61,9 @@ AHEAD = 64
 U: Any = u32
 BITS: Any = u32
 I: Any = u32
-OP = K = B = DROP = SIZE = COUNT = SHIFT = BINS = FLOATS = ONE = UPDATE = WIDTH = BYTES = PACKED = 0
+HALF = OP = K = B = DROP = SIZE = COUNT = SHIFT = BINS = FLOATS = ONE = UPDATE = WIDTH = BYTES = (
+    PACKED
+) = 0
 MOST0 = MOST1 = MOST2 = STRIDE0 = STRIDE1 = STRIDE2 = KEY0 = KEY1 = KEY2 = 0
 INNER0 = INNER1 = OUTER0 = OUTER1 = STEP0 = STEP1 = PART0 = PART1 = 0
 W0 = W1 = W2 = S0 = S1 = S2 = R0 = R1 = R2 = 0
@@ -121,8 +126,64 @@ def locate(indices: ptr, n: i64) -> u64:
     return found
 
 
+def widen(x: u16) -> f32:
+    """The float32 of a bfloat16 or float16."""
+    if HALF == 1:
+        return bits(f32, u32(x) << 16)
+    size = u32(x & 32767) << 13
+    if size >= 0x0F800000:  # infinite or NaN
+        size = size | 0x7F800000
+    else:
+        size = bits(u32, bits(f32, size) * bits(f32, u32(0x77800000)))  # times 2**112
+    return bits(f32, size | (u32(x & 32768) << 16))
+
+
+def narrow(x: f32) -> u16:
+    """A float32 rounded to a bfloat16 or float16."""
+    given = bits(u32, x)
+    sign = u16((given >> 16) & 32768)
+    if HALF == 1:
+        if x != x:
+            return sign | 0x7FC0
+        return u16((given + 32767 + ((given >> 16) & 1)) >> 16)
+    if x != x:
+        return sign | 0x7E00
+    size = given & 0x7FFFFFFF
+    if size >= 0x477FF000:  # rounds to infinity
+        return sign | 0x7C00
+    if size < 0x38800000:  # denormal: added to 1/2, it is rounded to the right place
+        half = u32(0x3F000000)
+        return sign | u16(bits(u32, bits(f32, size) + bits(f32, half)) - half)
+    return sign | u16((size - 0x38000000 + 4095 + ((size >> 13) & 1)) >> 13)
+
+
+def put_half(out: ptr, at: i64, new: u16) -> void:
+    """One element of a narrow float combined with what is there; every step is rounded."""
+    x = widen(u16[out, at])
+    y = widen(new)
+    if OP == 1:
+        x = x + y
+    if OP == 2:
+        x = x - y
+    if OP == 3:
+        x = x * y
+    if OP == 4:
+        if y < x:
+            x = y
+    if OP == 5:
+        if y > x:
+            x = y
+    if OP > 3:
+        if y != y:
+            x = y
+    u16[out, at] = narrow(x)
+
+
 def put(out: ptr, at: i64, new: U) -> void:
     """One element combined with what is there."""
+    if HALF:
+        put_half(out, at, u16(bits(BITS, new)))
+        return
     if OP == 0:
         U[out, at] = new
     if OP == 1:
@@ -338,17 +399,30 @@ def element(op: int, dtype: np.dtype) -> Kind | None:
         return _UNSIGNED.get(dtype.itemsize)
     if dtype.kind == "b":
         return u8 if op in (_MIN, _MAX) else None
-    return kind_of(dtype) if dtype.kind in "iuf" and dtype != np.float16 else None
+    if dtype in NARROW:
+        return u16
+    return kind_of(dtype) if dtype.kind in "iuf" else None
+
+
+def in_reals(ins: list[Type], params: dict[str, Any]) -> tuple[list[Type], dict[str, Any]]:
+    """A scatter of complex numbers as one of their parts, along an axis of two."""
+    operand, indices, updates = ins
+    dtype = np.dtype(f"f{operand.dtype.itemsize // 2}")
+    numbers = params["dimension_numbers"]
+    inside = (*numbers.update_window_dims, len(updates.shape))
+    params = params | {"dimension_numbers": numbers._replace(update_window_dims=inside)}
+    wide = [Type((*x.shape, 2), dtype) for x in (operand, updates)]
+    return [wide[0], indices, wide[1]], params
 
 
 # Each stub that is a task, after those that it calls.
 _STUBS: dict[str, list[Any]] = {
     "copy": [copy],
-    "in_a_row": [locate, put, window, in_a_row],
+    "in_a_row": [locate, widen, narrow, put_half, put, window, in_a_row],
     "count": [locate, count],
     "rank": [rank],
     "deal": [fetch, locate, deal],
-    "work_off": [put, window, work_off],
+    "work_off": [widen, narrow, put_half, put, window, work_off],
 }
 
 
@@ -366,6 +440,8 @@ def scatter(name: str) -> Any:
 
     def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
         op = _OPS[name]
+        if ins[0].dtype in _COMPLEX and op in (_SET, _ADD, _SUB):
+            ins, params = in_reals(ins, params)
         operand, indices, updates = ins
         kind = element(op, operand.dtype) if isinstance(operand.dtype, np.dtype) else None
         if kind is None or (op == _SET and params["update_jaxpr"] is not None):
@@ -385,6 +461,8 @@ def scatter(name: str) -> Any:
         names["WIDTH"] = operand.dtype.itemsize
         names["BITS"] = _UNSIGNED[kind.size]
         names["PACKED"] = int(names["ONE"] and names["WIDTH"] == 4)
+        halves = {BF16: 1, F16: 2}.get(operand.dtype, 0)
+        names["HALF"] = halves if op != _SET else 0
         names |= {"FLOATS": int(operand.dtype.kind == "f"), "SHIFT": 0, "BINS": 1, "BYTES": 0}
         return _tasks(names, shape, operand, kind)
 

@@ -27,7 +27,7 @@ _NAMES = {
     _fft: "fft",
     _linalg: "cholesky lu lu_pivots_to_permutation geqrf geqp3 householder_product ormqr qr eigh"
     " svd eig schur hessenberg tridiagonal tridiagonal_solve triangular_solve",
-    _scatter: "scatter scatter-add scatter-mul scatter-min scatter-max",
+    _scatter: "scatter scatter-add scatter-sub scatter-mul scatter-min scatter-max",
     _sort: "sort top_k approx_top_k",
     _window: "reduce_window_sum reduce_window_max reduce_window_min select_and_gather_add"
     " select_and_scatter_add",
