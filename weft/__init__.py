@@ -64,11 +64,14 @@ if _TYPE_CHECKING:
     from weft import dlpack as dlpack
     from weft import errors as errors
     from weft import experimental as experimental
+    from weft import export as export
+    from weft import image as image
     from weft import memory as memory
     from weft import nn as nn
     from weft import ops as ops
     from weft import profiler as profiler
     from weft import random as random
+    from weft import scipy as scipy
     from weft import sharding as sharding
     from weft import stages as stages
     from weft import tree_util as tree_util
@@ -106,7 +109,8 @@ else:  # what nothing above needs is loaded when it is first looked at
         __name__,
         (
             "ad_checkpoint checkpoint_policies custom_batching custom_derivatives debug dlpack "
-            "errors experimental memory nn ops profiler random sharding stages tree_util typing"
+            "errors experimental export image memory nn ops profiler random scipy sharding stages "
+            "tree_util typing"
         ).split(),
         {
             "weft.api.callbacks": "effects_barrier pure_callback",

@@ -10,7 +10,7 @@ from weft.compiler.analysis.story import Story, costs
 from weft.compiler.analysis.text import all_seen, codes_of, stages, whole_text
 from weft.compiler.plan import Planner, Unplannable
 from weft.compiler.watch import Watch
-from weft.runtime.native import Cpu
+from weft.runtime.target import Cpu
 
 # those of mapped axes have no program of their own
 SAMPLES = [s for s in all_samples() if s.axis is None]

@@ -16,7 +16,7 @@ from weft.core.ad import Zero, instantiate
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
 from weft.core.interpret import run
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxpr_as_fun
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from weft.core.primitive import Primitive
 from weft.core.staging import stage
 from weft.prims.reduce import flatten_axes_first, pad_one_row, rows
@@ -33,6 +33,9 @@ from weft.prims.window import (
 )
 from weft.transforms.jvp import jvp, jvp_jaxpr
 from weft.transforms.vmap import batch, batch_jaxpr, batch_to
+
+# Elements of windows that are sliced out one by one when compiled.
+MOST = 64
 
 # --- evaluation on NumPy arrays -------------------------------------------------------------------
 
@@ -113,9 +116,9 @@ def reduce_from(closed: ClosedJaxpr, xs: Sequence[Any], inits: Sequence[Any]) ->
     rest = np.shape(xs[0])[1:]
     starts = [full(rest, i) for i in inits]
     while (n := np.shape(xs[0])[0]) > 1:
-        half = n // 2
-        first = [rows(x, 0, half) for x in xs]
-        second = [rows(x, half, 2 * half) for x in xs]
+        even = n // 2 * 2
+        first = [rows(x, 0, even, 2) for x in xs]
+        second = [rows(x, 1, even, 2) for x in xs]
         combined = over_axes(scalar, np.shape(first[0]))(*first, *second)
         if n % 2:
             last = [rows(x, n - 1, n) for x in xs]
@@ -128,11 +131,33 @@ def reduce_from(closed: ClosedJaxpr, xs: Sequence[Any], inits: Sequence[Any]) ->
     return over_axes(scalar, rest)(*starts, *[squeeze(x, (0,)) for x in xs])
 
 
+def unrolls(closed: ClosedJaxpr, avals: Sequence[Any]) -> bool:
+    """Whether a reduction may be replaced by the operations of its function, on halves."""
+    jaxpr = closed.jaxpr
+    plain = all(e.primitive.form == "map" and not e.effects for e in jaxpr.eqns)
+    made = {v for e in jaxpr.eqns for v in e.outvars}
+    distinct = len(set(map(id, jaxpr.outvars))) == len(jaxpr.outvars)
+    whole = all(0 not in a.shape for a in avals)
+    outs = [x for x in jaxpr.outvars if type(x) is not Literal and x in made]
+    return plain and distinct and whole and len(outs) == len(jaxpr.outvars) and not closed.consts
+
+
 class Reduce(Primitive):
     """Arrays reduced along dimensions by an associative function of pairs."""
 
     name = "reduce"
     multiple_results = True
+
+    def expands(self, avals: Any, params: dict[str, Any]) -> bool:
+        return unrolls(params["jaxpr"], avals)
+
+    def decompose(
+        self, *args: Any, computation: Any, jaxpr: ClosedJaxpr, dimensions: Shape
+    ) -> list[Any]:
+        count = len(args) // 2
+        flat = [flatten_axes_first(x, dimensions) for x in args[:count]]
+        return reduce_from(jaxpr, flat, args[count:])
+
     holes = {"transpose": "not linear; its tangent is a tree of the function's own operations"}
 
     def shape(
@@ -227,6 +252,15 @@ class ReduceWindow(Primitive):
 
     name = "reduce_window"
     multiple_results = True
+
+    def expands(self, avals: Any, params: dict[str, Any]) -> bool:
+        if params["consts"] or prod(params["window_dimensions"]) > MOST:
+            return False
+        return unrolls(closed_of(params["jaxpr"], ()), avals)
+
+    def decompose(self, *args: Any, jaxpr: Jaxpr, consts: Any, **window: Any) -> list[Any]:
+        return reduce_windows(closed_of(jaxpr, consts), args, window)
+
     holes = {"transpose": "the function need not be linear; sums have reduce_window_sum"}
 
     def shape(

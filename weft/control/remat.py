@@ -24,6 +24,7 @@ from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
+from weft.prims.families import unmoved
 from weft.transforms.dce import close, convert_constvars, dce_jaxpr
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial_eval import partial_eval_jaxpr
@@ -79,7 +80,8 @@ def may_save(policy: Policy | None, eqn: JaxprEqn) -> bool:
 class Name(Primitive):
     """The identity, with a name that policies refer to."""
 
-    name = "name"
+    name, form = "name", "move"
+    pull = unmoved
     holes = {"transpose": "its jvp hands tangents on without a name"}
 
     def shape(self, x: Any, *, name: str) -> Any:

@@ -36,6 +36,9 @@ class RematOpt(Primitive):
     def eqn_effects(self, avals: Any, params: Any) -> Any:
         return params["fwd_jaxpr"].effects
 
+    def callee(self, params: dict[str, Any]) -> ClosedJaxpr | None:
+        return params["fwd_jaxpr"]
+
     @staticmethod
     def ref(*args: Any, fwd_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
         return run(fwd_jaxpr.jaxpr, (), args)

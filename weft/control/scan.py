@@ -7,6 +7,7 @@ are the final carry and the stacked outputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis, moveaxis
 from weft.core.effects import Effects, observable
 from weft.core.interpret import run, storage_dtype
-from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, eval_jaxpr
+from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.staging import stage
 from weft.transforms.dce import dce_closed
@@ -33,6 +34,11 @@ from weft.transforms.vmap import batch_jaxpr
 def stacked(aval: Any, length: int) -> ShapedArray:
     """The type of ``length`` values of a type."""
     return ShapedArray((length, *aval.shape), aval.dtype, aval.weak_type)
+
+
+# Equations that steps may be unrolled to, if all are of these forms, on arrays of so many elements.
+UNROLLED, MANY = 400, 1 << 14
+ALONG = frozenset(["map", "move", "element"])
 
 
 class Scan(Primitive):
@@ -56,6 +62,30 @@ class Scan(Primitive):
 
     def axis_names(self, params: Any) -> Any:
         return used_axis_names(params["jaxpr"].jaxpr)
+
+    def expands(self, avals: Any, params: dict[str, Any]) -> bool:
+        """Whether a few steps on large arrays, element by element, are one pass over memory."""
+        closed, length, carried = params["jaxpr"], params["length"], params["num_carry"]
+        body = closed.jaxpr
+        plain = params["num_consts"] + carried == len(avals) and carried == len(body.outvars)
+        if not plain or closed.consts or not 0 < length * len(body.eqns) <= UNROLLED:
+            return False
+        made = {v for e in body.eqns for v in e.outvars}
+        outs = {x for x in body.outvars if type(x) is not Literal and x in made}
+        if len(outs) < carried or any(
+            e.effects or e.primitive.form not in ALONG for e in body.eqns
+        ):
+            return False
+        return min((prod(v.aval.shape) for v in outs), default=0) >= MANY
+
+    def decompose(
+        self, *args: Any, jaxpr: ClosedJaxpr, length: int, num_consts: int, **_: Any
+    ) -> list[Any]:
+        """Every step after the other."""
+        consts, carry = split_list(args, [num_consts])
+        for _ in range(length):
+            carry = eval_jaxpr(jaxpr.jaxpr, (), *consts, *carry)
+        return carry
 
     @staticmethod
     def ref(

@@ -1,0 +1,97 @@
+"""What compiled programs leave to Python: a list that may only become shorter."""
+
+import numpy as np
+import pytest
+
+import weft
+from tests.laws.checks import seed_of
+from tests.samples import WIDE, all_samples
+from weft import lax
+from weft import numpy as jnp
+from weft.compiler.plan import Planner, Unplannable
+from weft.runtime.target import Cpu
+
+CALLS = "calls a function of the user's"
+RARE = "an operation that is rare and has no fast form here yet"
+LOOPS = "its number of steps depends on the element; kernels have no such loops yet"
+MAY_STAY = {
+    "pure_callback": CALLS,
+    "io_callback": CALLS,
+    "debug_callback": CALLS,
+    "debug_print": CALLS,
+    "check": "raises an error of Python's",
+    "inspect_sharding": "shows something to a Python function",
+    "platform_index": "asks the process where it runs",
+    "dce_sink": "only keeps a value alive",
+    "igamma": LOOPS,
+    "igammac": LOOPS,
+    "igamma_grad_a": LOOPS,
+    "random_gamma": LOOPS,
+    "random_gamma_grad": LOOPS,
+    "regularized_incomplete_beta": LOOPS,
+    "rng_bit_generator": "one long sequence of numbers; NumPy makes them faster than JAX does",
+    "rng_uniform": "its numbers come from the state of the process",
+    "select_and_scatter": RARE,
+    "scatter": "only if a function of the user's is applied to the elements",
+    "scatter-mul": "only of complex numbers",
+    "cumprod": "only of complex numbers",
+    "reduce_prod": "only of complex numbers",
+    "zeta": "only of float64, for which the kernel's sum is too short",
+    "polygamma": "only of float64, as zeta",
+    "ragged_dot_general": RARE,
+    "cholesky_update": RARE,
+    "symmetric_product": RARE,
+    "eigh": "only parts of the spectrum",
+    "tridiagonal_solve": "only systems too small or special for the library",
+    "reduce": "only along an axis without elements",
+    "select_and_scatter_add": "only of windows without elements",
+}
+SAMPLES = [s for s in all_samples() if s.axis is None]
+
+
+def hosts(fun, *args):
+    """Names of the primitives of a compiled function that run in Python."""
+    closed = weft.make_jaxpr(fun)(*args)
+    return {h.eqn.primitive.name for h in Planner(Cpu()).program(closed).hosts}
+
+
+def test_the_list_is_the_list():
+    found = set()
+    for sample in SAMPLES:
+        for dtype in sample.dtypes:
+            with weft.enable_x64(dtype in WIDE):
+                args = sample.operands(dtype, seed_of(sample))
+                try:
+                    found |= hosts(sample.function(dtype), *args)
+                except Unplannable:
+                    continue
+    assert not found - set(MAY_STAY), "left to Python without a reason"
+    assert not set(MAY_STAY) - found, "no longer left to Python: shorten the list"
+
+
+X = np.linspace(-2, 2, 300, dtype=np.float32)
+Z = (X + 1j * X[::-1]).astype(np.complex64)
+I = np.arange(300) % 7
+PROGRAMS = {
+    "searchsorted": lambda: hosts(lambda x: jnp.searchsorted(x, x), X),
+    "histogram": lambda: hosts(lambda x: jnp.histogram(x, 10)[0], X),
+    "scatter": lambda: hosts(lambda x: x.at[I].add(x), X.astype(jnp.bfloat16)),
+    "complex": lambda: hosts(lambda z: jnp.sin(z) + jnp.sqrt(z) ** 2.5 + jnp.arctan(z), Z),
+    "quarter": lambda: hosts(lambda x: x.astype(jnp.float8_e4m3fn).astype(jnp.float32) * 2, X),
+    "trigamma": lambda: hosts(lambda x: lax.polygamma(np.float32(1), x), X),
+    "bessel": lambda: hosts(lax.bessel_i0e, X),
+    "variadic": lambda: hosts(
+        lambda x: lax.reduce(
+            (x, x), (np.float32(0), np.float32(1)), lambda a, b: (a[0] + b[0], a[1] * b[1]), (0,)
+        ),
+        X,
+    ),
+    "checkpoint": lambda: hosts(weft.grad(weft.checkpoint(lambda x: jnp.sin(x).sum())), X),
+    "barrier": lambda: hosts(lambda x: lax.optimization_barrier((x + 1, x * 2)), X),
+    "rounding": lambda: hosts(lambda x: lax.reduce_precision(x, 8, 7), X),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_common_programs_run_without_python(name):
+    assert PROGRAMS[name]() == set()

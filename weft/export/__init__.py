@@ -1,0 +1,17 @@
+"""Functions kept as programs: staged in one process, written, read and called in another."""
+
+from weft.export.exported import DisabledSafetyCheck as DisabledSafetyCheck
+from weft.export.exported import Exported as Exported
+from weft.export.exported import default_export_platform as default_export_platform
+from weft.export.exported import deserialize as deserialize
+from weft.export.exported import export as export
+from weft.export.exported import (
+    maximum_supported_calling_convention_version as maximum_supported_calling_convention_version,
+)
+from weft.export.exported import (
+    minimum_supported_calling_convention_version as minimum_supported_calling_convention_version,
+)
+from weft.export.trees import register_namedtuple_serialization as register_namedtuple_serialization
+from weft.export.trees import (
+    register_pytree_node_serialization as register_pytree_node_serialization,
+)

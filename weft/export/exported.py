@@ -1,0 +1,327 @@
+"""Functions that were staged once, kept as programs: called, written to bytes, read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.api.autodiff import vjp
+from weft.api.jit import JitFunction, jit
+from weft.base.traceback import api_boundary
+from weft.control.composite import jit_parameters
+from weft.control.custom_vjp import custom_vjp
+from weft.control.jit import jit_p
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from weft.core.shape_dtype import ShapeDtypeStruct
+from weft.core.staging import stage
+from weft.core.trace import typeof
+from weft.export.encoding import Reader, Unwritable, Writer
+from weft.export.trees import read_tree, write_tree
+from weft.runtime.devices import default_backend
+from weft.tree.functions import tree_flatten, tree_unflatten
+
+maximum_supported_calling_convention_version = 1
+minimum_supported_calling_convention_version = 1
+_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+
+
+class DisabledSafetyCheck:
+    """A check that is not made when a function is called; ``platform`` is the one there is."""
+
+    __slots__ = ("_impl",)
+
+    def __init__(self, _impl: str) -> None:
+        self._impl = _impl
+
+    @classmethod
+    def platform(cls) -> DisabledSafetyCheck:
+        """Let a function be called on a platform that it was not exported for."""
+        return cls("platform")
+
+    @classmethod
+    def custom_call(cls, target_name: str) -> DisabledSafetyCheck:
+        """Let a call of foreign code pass; there are none here."""
+        return cls(f"custom_call:{target_name}")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is DisabledSafetyCheck and other._impl == self._impl
+
+    def __hash__(self) -> int:
+        return hash(self._impl)
+
+    def __repr__(self) -> str:
+        return f"DisabledSafetyCheck({self._impl})"
+
+
+def default_export_platform() -> str:
+    """The platform that functions are exported for unless another is named.
+
+    >>> default_export_platform()
+    'cpu'
+    """
+    return default_backend()
+
+
+class Exported:
+    """A function of given types, as a program.
+
+    ``call`` runs it, also within other functions; ``serialize`` writes it; ``vjp`` is its
+    derivative, exported too. ``in_avals``, ``out_avals``, ``in_tree`` and ``out_tree`` say what it
+    takes and gives.
+    """
+
+    def __init__(
+        self,
+        fun_name: str,
+        program: ClosedJaxpr,
+        in_tree: Any,
+        out_tree: Any,
+        platforms: tuple[str, ...],
+        disabled_checks: tuple[DisabledSafetyCheck, ...],
+        get_vjp: Callable[[], Exported] | None,
+    ) -> None:
+        self.fun_name = fun_name
+        self.in_tree, self.out_tree = in_tree, out_tree
+        self.in_avals, self.out_avals = tuple(program.in_avals), tuple(program.out_avals)
+        self.platforms = platforms
+        self.disabled_safety_checks = disabled_checks
+        self.nr_devices = 1
+        self.ordered_effects: tuple[Any, ...] = ()
+        self.unordered_effects: tuple[Any, ...] = ()
+        self.calling_convention_version = maximum_supported_calling_convention_version
+        self.module_kept_var_idx = tuple(range(len(self.in_avals)))
+        self.uses_global_constants = False
+        self._program = program
+        self._get_vjp = get_vjp
+        self._vjp: Exported | None = None
+
+    def __repr__(self) -> str:
+        ins = ", ".join(a.str_short() for a in self.in_avals)
+        outs = ", ".join(a.str_short() for a in self.out_avals)
+        return f"<exported {self.fun_name}: ({ins}) -> ({outs}), platforms={self.platforms}>"
+
+    def mlir_module(self) -> str:
+        """The program as text; a Jaxpr, as weft has no MLIR."""
+        return str(self._program)
+
+    # --- calling ----------------------------------------------------------------------------------
+
+    @api_boundary
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """The results for arguments of the types it was exported for."""
+        checked = DisabledSafetyCheck.platform() not in self.disabled_safety_checks
+        if checked and default_backend() not in self.platforms:
+            raise ValueError(
+                f"{self.fun_name} was exported for {', '.join(self.platforms)}, not for"
+                f" {default_backend()}"
+            )
+        leaves, tree = tree_flatten((args, kwargs))
+        if tree != self.in_tree:
+            raise ValueError(
+                f"{self.fun_name} was exported for arguments like {self.in_tree}, got {tree}"
+            )
+        for i, (x, aval) in enumerate(zip(leaves, self.in_avals, strict=True)):
+            given = typeof(x)
+            if (given.shape, given.dtype) != (aval.shape, aval.dtype):
+                raise ValueError(
+                    f"{self.fun_name} was exported for argument {i} of type {aval.str_short()}, got"
+                    f" {given.str_short()}"
+                )
+        return tree_unflatten(self.out_tree, _differentiable(self)(*leaves))
+
+    def has_vjp(self) -> bool:
+        """Whether its derivative is there too."""
+        return self._vjp is not None or self._get_vjp is not None
+
+    def vjp(self) -> Exported:
+        """The function of arguments and cotangents of results that gives cotangents of arguments.
+
+        Both are flat; arguments that are no floating-point numbers have none.
+        """
+        if self._vjp is None:
+            if self._get_vjp is None:
+                raise ValueError(
+                    f"{self.fun_name} was written without its derivative; write it with"
+                    " serialize(vjp_order=1)"
+                )
+            self._vjp = self._get_vjp()
+        return self._vjp
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def serialize(self, vjp_order: int = 0) -> bytearray:
+        """All of it as bytes, with derivatives up to an order; ``deserialize`` reads them."""
+        try:
+            return Writer().to_bytes(self._written(vjp_order))
+        except Unwritable as error:
+            raise ValueError(f"{self.fun_name} cannot be written: it holds {error}") from None
+
+    def _written(self, vjp_order: int) -> dict[str, Any]:
+        return {
+            "version": self.calling_convention_version,
+            "name": self.fun_name,
+            "program": _plain(self._program),
+            "in_tree": write_tree(self.in_tree),
+            "out_tree": write_tree(self.out_tree),
+            "platforms": list(self.platforms),
+            "disabled": [check._impl for check in self.disabled_safety_checks],
+            "vjp": self.vjp()._written(vjp_order - 1) if vjp_order > 0 else None,
+        }
+
+
+def _differentiable(exported: Exported) -> Callable[..., Any]:
+    """The program as a function of flat arguments, with the derivative that belongs to it."""
+    program = exported._program
+
+    def run(*leaves: Any) -> Any:
+        return tuple(jit_p.bind(*leaves, **jit_parameters(program, exported.fun_name)))
+
+    def backward(leaves: Any, cts: Any) -> Any:
+        found = iter(exported.vjp().call(*leaves, *_moving(exported.out_avals, cts)))
+        return tuple(next(found) if _moves(aval) else None for aval in exported.in_avals)
+
+    function = custom_vjp(run)
+    function.defvjp(lambda *leaves: (run(*leaves), leaves), backward)
+    return function
+
+
+def _moves(aval: Any) -> bool:
+    return bool(dtypes.issubdtype(aval.dtype, np.inexact))
+
+
+def _moving(avals: Any, values: Any) -> list[Any]:
+    return [x for x, aval in zip(values, avals, strict=True) if _moves(aval)]
+
+
+def export(
+    fun_jit: Callable[..., Any],
+    *,
+    platforms: Sequence[str] | None = None,
+    disabled_checks: Sequence[DisabledSafetyCheck] = (),
+    _override_lowering_rules: Any = None,
+) -> Callable[..., Exported]:
+    """A function that stages ``fun_jit`` for given arguments, or their shapes, and keeps that.
+
+    What is written holds no code: the program's equations, and the arrays it closes over.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import export
+    >>> made = export.export(weft.jit(lambda x: 2 * x))(weft.ShapeDtypeStruct((3,), jnp.float32))
+    >>> again = export.deserialize(made.serialize())
+    >>> again.call(jnp.arange(3.0))
+    Array([0., 2., 4.], dtype=float32)
+    """
+    if not isinstance(fun_jit, JitFunction):
+        raise ValueError(f"export takes the result of jit, got {fun_jit!r}")
+    wanted = (default_export_platform(),) if platforms is None else tuple(platforms)
+    unknown = [name for name in wanted if name not in _PLATFORMS]
+    if unknown:
+        raise ValueError(f"platforms are {', '.join(_PLATFORMS)}; got {', '.join(unknown)}")
+    checks = tuple(disabled_checks)
+
+    def exporter(*args: Any, **kwargs: Any) -> Exported:
+        traced = fun_jit.trace(*args, **kwargs)
+        closed, name = traced.jaxpr, traced.fun_name
+        in_tree = traced.in_tree
+        if in_tree.num_leaves != len(closed.in_avals):
+            raise ValueError(f"{name} cannot be exported: it closes over traced values")
+        return _exported(name, closed, in_tree, traced.out_tree, wanted, checks)
+
+    return exporter
+
+
+def _exported(
+    name: str, closed: ClosedJaxpr, in_tree: Any, out_tree: Any, platforms: Any, checks: Any
+) -> Exported:
+    def get_vjp() -> Exported:
+        ins = closed.in_avals
+
+        def derivative(*flat: Any) -> Any:
+            primals, cts = flat[: len(ins)], flat[len(ins) :]
+            moving = _moving(ins, primals)
+
+            def of_moving(*given: Any) -> Any:
+                rest = iter(given)
+                full = [next(rest) if _moves(a) else x for x, a in zip(primals, ins, strict=True)]
+                return _moving(closed.out_avals, jit_p.bind(*full, **jit_parameters(closed, name)))
+
+            return tuple(vjp(of_moving, *moving)[1](list(cts)))
+
+        outs = [aval for aval in closed.out_avals if _moves(aval)]
+        specs = [ShapeDtypeStruct(aval.shape, aval.dtype) for aval in (*ins, *outs)]
+        derivative.__name__ = f"{name}_vjp"
+        return export(jit(derivative), platforms=platforms, disabled_checks=checks)(*specs)
+
+    return Exported(name, closed, in_tree, out_tree, platforms, checks, get_vjp)
+
+
+def deserialize(blob: Any) -> Exported:
+    """The exported function that ``serialize`` wrote.
+
+    >>> import weft
+    >>> from weft import export
+    >>> blob = export.export(weft.jit(lambda x: x + 1))(1.0).serialize()
+    >>> export.deserialize(blob).in_avals
+    (ShapedArray(float32[], weak_type=True),)
+    """
+    reader = Reader(blob)
+    return _from_written(reader.value(reader.root))
+
+
+def _from_written(held: dict[str, Any]) -> Exported:
+    version = held["version"]
+    if version != maximum_supported_calling_convention_version:
+        raise ValueError(f"an exported function of version {version} cannot be read by this weft")
+    made = Exported(
+        held["name"],
+        held["program"],
+        read_tree(held["in_tree"]),
+        read_tree(held["out_tree"]),
+        tuple(held["platforms"]),
+        tuple(map(DisabledSafetyCheck, held["disabled"])),
+        None,
+    )
+    if held["vjp"] is not None:
+        made._vjp = _from_written(held["vjp"])
+    return made
+
+
+# --- programs without functions -------------------------------------------------------------------
+
+
+def _plain(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program with calls replaced by what they call: rules of users' own are functions."""
+    return stage(lambda *args: _run(closed, args), closed.in_avals)
+
+
+def _run(closed: ClosedJaxpr, args: Any) -> list[Any]:
+    jaxpr = closed.jaxpr
+    env: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+    for eqn in jaxpr.eqns:
+        values = [x.val if type(x) is Literal else env[x] for x in eqn.invars]
+        env.update(zip(eqn.outvars, _step(eqn, values), strict=True))
+    return [x.val if type(x) is Literal else env[x] for x in jaxpr.outvars]
+
+
+def _step(eqn: JaxprEqn, values: list[Any]) -> Any:
+    callee = eqn.primitive.callee(eqn.params)
+    if callee is not None:
+        return _run(callee, values)
+    leading, params = eqn.primitive.get_bind_params(eqn.params)
+    params = {name: _plain_parameter(value) for name, value in params.items()}
+    out = eqn.primitive.bind(*leading, *values, **params)
+    return out if eqn.primitive.multiple_results else [out]
+
+
+def _plain_parameter(value: Any) -> Any:
+    if isinstance(value, ClosedJaxpr):
+        return _plain(value)
+    if isinstance(value, Jaxpr) and not value.constvars:
+        return _plain(ClosedJaxpr(value, [])).jaxpr
+    if type(value) is tuple:
+        return tuple(_plain_parameter(item) for item in value)
+    return value

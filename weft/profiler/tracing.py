@@ -1,0 +1,230 @@
+"""Traces: what is traced, compiled and called, and the user's own spans, written as JSON.
+
+The file is the one that chrome://tracing and Perfetto read. While a trace is taken, calls of
+compiled functions come by Python, so that they are seen: each costs some microseconds more.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from weft.api.jit import forget_entries
+from weft.base import events
+
+
+class ProfileOptions:
+    """What a trace holds. Level 0 of ``host_tracer_level`` is nothing, 1 the user's own spans."""
+
+    def __init__(self) -> None:
+        self.host_tracer_level = 2
+        self.python_tracer_level = 0
+        self.device_tracer_level = 1
+        self.enable_hlo_proto = False
+        self.include_dataset_ops = False
+        self.duration_ms = 0
+        self.start_timestamp_ns = 0
+        self.repository_path = ""
+        self.session_id = ""
+        self.raise_error_on_start_failure = False
+        self.advanced_configuration: dict[str, Any] = {}
+
+
+class Recording:
+    """A trace that is being taken."""
+
+    def __init__(
+        self, log_dir: Any, link: bool, perfetto: bool, options: ProfileOptions | None
+    ) -> None:
+        self.log_dir = Path(os.fspath(log_dir))
+        self.link = link
+        self.perfetto = perfetto or link
+        self.options = options or ProfileOptions()
+        self.rows: list[tuple[str, str, int, int, int, dict[str, Any]]] = []
+        self.threads: dict[int, str] = {}
+        self.begin = time.perf_counter_ns()
+
+    def __call__(self, kind: str, name: str, begin: int, end: int, details: Any) -> None:
+        level = self.options.host_tracer_level
+        if level >= (1 if kind == "span" else 2):
+            thread = threading.get_ident()
+            if thread not in self.threads:
+                self.threads[thread] = threading.current_thread().name
+            self.rows.append((kind, name, begin, end, thread, details))
+
+    def to_json(self) -> dict[str, Any]:
+        """The trace as the dictionary that is written."""
+        numbers = {thread: i + 1 for i, thread in enumerate(self.threads)}
+        marks: list[dict[str, Any]] = [_mark("process_name", 0, "/host:CPU")]
+        marks += [_mark("thread_name", numbers[t], name) for t, name in self.threads.items()]
+        spans = [
+            {
+                "ph": "X",
+                "pid": 1,
+                "tid": numbers[thread],
+                "ts": (begin - self.begin) / 1000,
+                "dur": (end - begin) / 1000,
+                "name": name if kind == "span" else f"{kind} {name}",
+                "cat": kind,
+                "args": {key: _plain(value) for key, value in details.items()},
+            }
+            for kind, name, begin, end, thread, details in self.rows
+        ]
+        return {"displayTimeUnit": "ns", "traceEvents": [*marks, *spans]}
+
+    def write(self) -> Path:
+        stamp = time.strftime("%Y_%m_%d_%H_%M_%S")
+        folder = self.log_dir / "plugins" / "profile" / (self.options.session_id or stamp)
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(self.to_json()).encode()
+        path = folder / f"{platform.node() or 'host'}.trace.json.gz"
+        path.write_bytes(gzip.compress(text))
+        if self.perfetto:
+            (folder / "perfetto_trace.json.gz").write_bytes(gzip.compress(text))
+        return path
+
+
+def _mark(what: str, thread: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "pid": 1, "tid": thread, "name": what, "args": {"name": name}}
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
+
+
+_lock = threading.Lock()
+_recording: Recording | None = None
+
+
+def start_trace(
+    log_dir: Any,
+    create_perfetto_link: bool = False,
+    create_perfetto_trace: bool = False,
+    profiler_options: ProfileOptions | None = None,
+) -> None:
+    """Begin a trace, which ``stop_trace`` writes under ``log_dir``.
+
+    ``create_perfetto_link`` prints where the file is, to be opened at ui.perfetto.dev; nothing is
+    served.
+    """
+    global _recording
+    with _lock:
+        if _recording is not None:
+            raise RuntimeError("a trace is being taken already: call stop_trace first")
+        _recording = Recording(
+            log_dir, create_perfetto_link, create_perfetto_trace, profiler_options
+        )
+        events.listen(_recording)
+    forget_entries()
+
+
+def stop_trace() -> None:
+    """End the trace and write it."""
+    global _recording
+    with _lock:
+        if _recording is None:
+            raise RuntimeError("no trace is being taken: call start_trace first")
+        recording, _recording = _recording, None
+        events.listen(None)
+    path = recording.write()
+    if recording.link:
+        print(f"open {path.parent / 'perfetto_trace.json.gz'} at https://ui.perfetto.dev")
+
+
+@contextmanager
+def trace(
+    log_dir: Any,
+    create_perfetto_link: bool = False,
+    create_perfetto_trace: bool = False,
+    profiler_options: ProfileOptions | None = None,
+) -> Iterator[None]:
+    """Take a trace of what a block does: functions traced, compiled and called, and spans.
+
+    >>> import tempfile, weft, weft.numpy as jnp
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with weft.profiler.trace(folder):
+    ...         y = weft.jit(lambda x: x + 1)(jnp.ones(3))
+    ...     len(list(Path(folder).rglob('*.trace.json.gz')))
+    1
+    """
+    start_trace(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options)
+    try:
+        yield
+    finally:
+        stop_trace()
+
+
+class TraceAnnotation:
+    """A span with a name in the trace, if one is being taken.
+
+    >>> import weft
+    >>> with weft.profiler.TraceAnnotation("load", batch=3):
+    ...     pass
+    """
+
+    __slots__ = ("_name", "_details", "_began")
+
+    def __init__(self, name: str, **kwargs: Any) -> None:
+        self._name = name
+        self._details = kwargs
+        self._began = 0
+
+    def __enter__(self) -> TraceAnnotation:
+        self._began = events.begin()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        events.end(self._began, "span", self._name, **self._details)
+
+    def set_metadata(self, **kwargs: Any) -> None:
+        """Add details to the span."""
+        self._details.update(kwargs)
+
+    @staticmethod
+    def is_enabled() -> bool:
+        """Whether a trace is being taken."""
+        return events.listener is not None
+
+
+class StepTraceAnnotation(TraceAnnotation):
+    """A span that is one step of a loop: ``step_num`` says which.
+
+    >>> import weft
+    >>> for step in range(2):
+    ...     with weft.profiler.StepTraceAnnotation("train", step_num=step):
+    ...         pass
+    """
+
+    __slots__ = ()
+
+    def __init__(self, name: str, **kwargs: Any) -> None:
+        super().__init__(name, _r=1, **kwargs)
+
+
+def annotate_function(
+    func: Callable[..., Any], name: str | None = None, **decorator_kwargs: Any
+) -> Callable[..., Any]:
+    """``func``, every call of which is a span in the trace.
+
+    >>> import weft
+    >>> weft.profiler.annotate_function(len)([1, 2])
+    2
+    """
+    label = name or getattr(func, "__qualname__", type(func).__name__)
+
+    @functools.wraps(func)
+    def annotated(*args: Any, **kwargs: Any) -> Any:
+        with TraceAnnotation(label, **decorator_kwargs):
+            return func(*args, **kwargs)
+
+    return annotated
