@@ -362,3 +362,9 @@ def test_random_programs_natively(first):
 @pytest.mark.parametrize("first", range(COUNT, FULL_COUNT, CHUNK))
 def test_many_random_programs_natively(first):
     check_range(first)
+
+
+def test_complex_elements_at_computed_places():
+    x = np.arange(32.0).reshape(4, 8)[:, :4] + 1j * np.arange(32.0).reshape(4, 8)[:, 4:]
+    got, want = both(lambda x, i: lax.dynamic_slice(x, (i, 0), (2, 4)), x.astype(np.complex64), 1)
+    checks.assert_same_bits(got[0], want[0])

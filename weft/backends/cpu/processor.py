@@ -45,9 +45,10 @@ def compiler_version() -> str:
     folder = os.path.join(os.path.dirname(llvmlite.__file__), "binding")
     built = [llvmlite.__version__]
     try:
-        for entry in os.scandir(folder):
-            if entry.name.startswith(("libllvmlite", "llvmlite")):
-                built.append(f"{entry.name} {entry.stat().st_size} {entry.stat().st_mtime_ns}")
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith(("libllvmlite", "llvmlite")):
+                    built.append(f"{entry.name} {entry.stat().st_size} {entry.stat().st_mtime_ns}")
     except OSError:
         pass  # inside an archive: the version has to do
     return " ".join(sorted(built))

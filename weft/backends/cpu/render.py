@@ -194,7 +194,7 @@ class Function:
             name = self.splat(_MEMORY.get(dtype, dtype), name)
         elif distances:
             name = self.gather(base, dtype, self.sum_of(distances, self.pattern(index)))
-        elif self.mask is None and self.in_pairs(buffer, index):
+        elif self.mask is None and not args and self.in_pairs(buffer, index):
             name = self.load_part(buffer, index, dtype)
         else:
             name = self.load_vector(base, dtype, self.pattern(index))

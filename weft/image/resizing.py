@@ -1,0 +1,230 @@
+"""Images at other sizes: each axis is multiplied by a matrix of weights made from a kernel."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft import lax
+from weft.core.array import Array
+from weft.numpy.operands import arraylike
+from weft.numpy.promotion import promote_dtypes_inexact
+
+
+class ResizeMethod(enum.Enum):
+    """How a resized image takes its values from the given one.
+
+    >>> from weft.image import ResizeMethod
+    >>> ResizeMethod.from_string("bilinear")
+    <ResizeMethod.LINEAR: 1>
+    """
+
+    NEAREST = 0
+    LINEAR = 1
+    LANCZOS3 = 2
+    LANCZOS5 = 3
+    CUBIC = 4
+    CUBIC_PYTORCH = 5
+    AREA = 6
+
+    @staticmethod
+    def from_string(s: str) -> ResizeMethod:
+        """The method of a name."""
+        if s not in _NAMES:
+            raise ValueError(f"no resize method is named {s!r}; there are {', '.join(_NAMES)}")
+        return _NAMES[s]
+
+
+_NAMES = {
+    "nearest": ResizeMethod.NEAREST,
+    "linear": ResizeMethod.LINEAR,
+    "bilinear": ResizeMethod.LINEAR,
+    "trilinear": ResizeMethod.LINEAR,
+    "triangle": ResizeMethod.LINEAR,
+    "lanczos3": ResizeMethod.LANCZOS3,
+    "lanczos5": ResizeMethod.LANCZOS5,
+    "cubic": ResizeMethod.CUBIC,
+    "bicubic": ResizeMethod.CUBIC,
+    "tricubic": ResizeMethod.CUBIC,
+    "cubic-pytorch": ResizeMethod.CUBIC_PYTORCH,
+    "area": ResizeMethod.AREA,
+}
+
+
+def _triangle(x: Array) -> Array:
+    return jnp.maximum(0, 1 - x)
+
+
+def _cubic(a: float) -> Callable[[Array], Array]:
+    """Keys' cubic convolution kernel; a is its slope at distance 1."""
+
+    def kernel(x: Array) -> Array:
+        near = ((a + 2) * x - (a + 3)) * x * x + 1
+        far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+        return jnp.where(x < 1, near, jnp.where(x < 2, far, 0))
+
+    return kernel
+
+
+def _lanczos(radius: int) -> Callable[[Array], Array]:
+    def kernel(x: Array) -> Array:
+        return jnp.where(x < radius, jnp.sinc(x) * jnp.sinc(x / radius), 0)
+
+    return kernel
+
+
+_KERNELS = {
+    ResizeMethod.LINEAR: _triangle,
+    ResizeMethod.LANCZOS3: _lanczos(3),
+    ResizeMethod.LANCZOS5: _lanczos(5),
+    ResizeMethod.CUBIC: _cubic(-0.5),
+}
+
+
+def _method(method: str | ResizeMethod) -> ResizeMethod:
+    if isinstance(method, str):
+        return ResizeMethod.from_string(method)
+    if not isinstance(method, ResizeMethod):
+        raise ValueError(f"a resize method is a name or a ResizeMethod, not {method!r}")
+    return method
+
+
+def _weights(
+    size: int, out_size: int, scale: Any, shift: Any, method: ResizeMethod, antialias: bool
+) -> Array:
+    """The matrix (size, out_size) that makes an axis of ``out_size`` of one of ``size``."""
+    inverse = 1 / scale
+    index = np.arange(size, dtype=np.float32)[:, None]
+    places = np.arange(out_size, dtype=np.float32)
+    sample = (places + 0.5) * inverse - shift * inverse - 0.5
+    if method is ResizeMethod.AREA:
+        # how much of an element each interval covers
+        half = 0.5 * inverse
+        low = jnp.maximum(sample - half, index - 0.5)
+        weights = jnp.maximum(jnp.minimum(sample + half, index + 0.5) - low, 0)
+    else:
+        widened = jnp.maximum(inverse, 1) if antialias else 1
+        if method is ResizeMethod.CUBIC_PYTORCH:
+            kernel = _cubic(-0.5 if antialias else -0.75)
+        else:
+            kernel = _KERNELS[method]
+        if method is ResizeMethod.CUBIC_PYTORCH and not antialias:
+            return _clamped_cubic(size, sample, kernel)
+        weights = kernel(jnp.abs(sample - index) / widened)
+    total = weights.sum(axis=0, keepdims=True)
+    enough = jnp.abs(total) > 1000 * float(np.finfo(np.float32).eps)
+    weights = jnp.where(enough, weights / jnp.where(enough, total, 1), 0)
+    return jnp.where((sample >= -0.5) & (sample <= size - 0.5), weights, 0)
+
+
+def _clamped_cubic(size: int, sample: Array, kernel: Callable[[Array], Array]) -> Array:
+    """Weights of a cubic whose taps beyond an edge fall on the edge."""
+    first = jnp.floor(sample)
+    index = np.arange(size)[:, None]
+    weights: Any = 0
+    for tap in (-1, 0, 1, 2):
+        held = jnp.clip(first + tap, 0, size - 1)
+        weights = weights + jnp.where(held == index, kernel(jnp.abs(sample - first - tap)), 0)
+    return weights
+
+
+def _apply(x: Array, axis: int, weights: Array, precision: Any) -> Array:
+    product = jnp.tensordot(x, weights.astype(x.dtype), axes=((axis,), (0,)), precision=precision)
+    return jnp.moveaxis(product, -1, axis)
+
+
+def scale_and_translate(
+    image: Any,
+    shape: Sequence[int],
+    spatial_dims: Sequence[int],
+    scale: Any,
+    translation: Any,
+    method: str | ResizeMethod,
+    antialias: bool = True,
+    precision: Any = lax.Precision.HIGHEST,
+) -> Array:
+    """An image scaled and moved along some dimensions, 0 where nothing comes to lie.
+
+    >>> import weft.numpy as jnp
+    >>> from weft.image import scale_and_translate
+    >>> x = jnp.array([1.0, 2.0, 3.0])
+    >>> scale_and_translate(x, (3,), (0,), jnp.array([1.0]), jnp.array([1.0]), "linear")
+    Array([0., 1., 2.], dtype=float32)
+    """
+    x = arraylike("scale_and_translate", image)
+    _check_rank(x, shape)
+    kind = _method(method)
+    if kind is ResizeMethod.NEAREST:
+        raise ValueError("scale_and_translate has no method 'nearest'")
+    scale, translation = arraylike("scale_and_translate", scale), jnp.asarray(translation)
+    dims = [_canonical(d, x.ndim) for d in spatial_dims]
+    if len(set(dims)) < len(dims):
+        raise ValueError(f"scale_and_translate got a dimension twice: {tuple(spatial_dims)}")
+    if scale.shape != (len(dims),) or translation.shape != (len(dims),):
+        raise ValueError(
+            f"scale_and_translate needs a scale and a translation for each of {len(dims)}"
+            f" dimensions, got shapes {scale.shape} and {translation.shape}"
+        )
+    for axis, (n, m) in enumerate(zip(x.shape, shape, strict=True)):
+        if axis not in dims and n != m:
+            raise ValueError(f"dimension {axis} is not in spatial_dims, and {n} would become {m}")
+    (x,) = promote_dtypes_inexact(x)
+    scale, translation = promote_dtypes_inexact(scale, translation)
+    for i, axis in enumerate(dims):
+        weights = _weights(x.shape[axis], shape[axis], scale[i], translation[i], kind, antialias)
+        x = _apply(x, axis, weights, precision)
+    return x
+
+
+def resize(
+    image: Any,
+    shape: Sequence[int],
+    method: str | ResizeMethod,
+    antialias: bool = True,
+    precision: Any = lax.Precision.HIGHEST,
+) -> Array:
+    """An image at another shape; ``antialias`` widens the kernel where it shrinks.
+
+    >>> import weft.numpy as jnp
+    >>> from weft.image import resize
+    >>> resize(jnp.array([0.0, 4.0]), (4,), "linear")
+    Array([0., 1., 3., 4.], dtype=float32)
+    """
+    x = arraylike("resize", image)
+    _check_rank(x, shape)
+    kind = _method(method)
+    changed = [axis for axis, n in enumerate(shape) if n != x.shape[axis]]
+    for axis in changed:
+        if not x.shape[axis]:
+            raise ValueError(f"resize cannot make dimension {axis} of {x.shape} out of nothing")
+    if kind is ResizeMethod.NEAREST:
+        for axis in changed:
+            n, m = x.shape[axis], shape[axis]
+            middle = ((np.arange(m) + 0.5) * np.float32(n) / np.float32(m)).astype(np.float32)
+            x = jnp.take(x, np.floor(middle).astype(np.int32), axis=axis)
+        return x
+    (x,) = promote_dtypes_inexact(x)
+    # what shrinks comes first: the rest has less to do then
+    for axis in sorted(changed, key=lambda axis: shape[axis] / x.shape[axis]):
+        n, m = x.shape[axis], shape[axis]
+        weights = _weights(n, m, np.float32(m / n) if m else 1, 0, kind, antialias)
+        x = _apply(x, axis, weights, precision)
+    return x
+
+
+def _check_rank(x: Array, shape: Sequence[int]) -> None:
+    if len(shape) != x.ndim:
+        raise ValueError(
+            f"a shape of {len(shape)} dimensions for an image of {x.ndim}: {tuple(shape)} and"
+            f" {x.shape}"
+        )
+
+
+def _canonical(axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis {axis} is out of bounds for array of dimension {rank}")
+    return axis % rank

@@ -1,0 +1,3 @@
+"""Clustering: ``weft.scipy.cluster``."""
+
+from weft.scipy.cluster import vq as vq

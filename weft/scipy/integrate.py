@@ -1,0 +1,5 @@
+"""Integration: ``weft.scipy.integrate``."""
+
+from weft.numpy import trapezoid
+
+__all__ = ["trapezoid"]

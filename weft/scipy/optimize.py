@@ -1,0 +1,248 @@
+"""Minimization: ``weft.scipy.optimize``."""
+
+from __future__ import annotations
+
+import sys as _sys
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft import dtypes, lax
+from weft.api import autodiff
+from weft.base.traceback import expose as _expose
+from weft.core.array import Array
+
+__all__ = ["OptimizeResults", "minimize"]
+
+# The strong Wolfe conditions: sufficient decrease and curvature (Nocedal and Wright, 3.1).
+_DECREASE, _CURVATURE = 1e-4, 0.9
+# The first step tried goes at most that many times as far as the point is from the origin.
+_REACH = 10
+
+
+class OptimizeResults(NamedTuple):
+    """What ``minimize`` found.
+
+    ``status`` is 0 when the gradient is small enough, 1 after ``maxiter`` iterations, 3 when a line
+    search cannot go lower, and 5 when it finds no bound or no number.
+    """
+
+    x: Array
+    success: bool | Array
+    status: int | Array
+    fun: Array
+    jac: Array
+    hess_inv: Array | None
+    nfev: int | Array
+    njev: int | Array
+    nit: int | Array
+
+
+class _Point(NamedTuple):
+    """A step along a line, with the function's value, slope and gradient there."""
+
+    step: Array
+    value: Array
+    slope: Array
+    gradient: Array
+
+
+class _Search(NamedTuple):
+    """A line search: the best step so far, the other end of the bracket, and the next to try."""
+
+    low: _Point
+    high: _Point
+    trial: Array
+    bracketed: Array
+    done: Array
+    count: Any
+
+
+def _pick(condition: Array, yes: _Point, no: _Point) -> _Point:
+    return _Point(*(jnp.where(condition, a, b) for a, b in zip(yes, no, strict=True)))
+
+
+def _interpolated(low: _Point, high: _Point) -> Array:
+    """Where the cubic with the values and slopes of both ends is least (Nocedal and Wright, 3.59).
+
+    What is not inside the bracket, or too near to its lower end, is replaced by a fifth of it.
+    """
+    width = high.step - low.step
+    mean = (high.value - low.value) / jnp.where(width == 0, 1, width)
+    bend = low.slope + high.slope - 3 * mean
+    root = jnp.sign(width) * jnp.sqrt(jnp.maximum(bend * bend - low.slope * high.slope, 0))
+    divisor = high.slope - low.slope + 2 * root
+    part = 1 - (high.slope + root - bend) / jnp.where(divisor == 0, 1, divisor)
+    inside = (part > 1e-5) & (part < 0.99) & (divisor != 0)
+    return low.step + width * jnp.where(inside, part, 0.2)
+
+
+def _line_search(
+    along: Callable[[Array], _Point], start: _Point, trial: Array, maxiter: int
+) -> tuple[_Point, Array, Array, Any]:
+    """A step that keeps the strong Wolfe conditions, found by doubling, then narrowing a bracket.
+
+    Returns the step, whether it goes down, whether a bracket was found, and how many were tried.
+    (Nocedal and Wright, algorithms 3.5 and 3.6, as one loop.)
+    """
+
+    def unfinished(state: _Search) -> Array:
+        return ~state.done & (state.count < maxiter)
+
+    def try_one(state: _Search) -> _Search:
+        low, high = state.low, state.high
+        point = along(state.trial)
+        finite = jnp.isfinite(point.value) & jnp.isfinite(point.slope)
+        highest = start.value + _DECREASE * point.step * start.slope
+        too_high = ~finite | (point.value > highest) | (point.value >= low.value)
+        # near the minimum values are equal but for rounding, and slopes still tell
+        level = start.value + rounding * jnp.abs(start.value)
+        enough = ~too_high | (finite & (point.value <= level))
+        done = enough & (jnp.abs(point.slope) <= -_CURVATURE * start.slope)
+        too_high &= ~done
+        # beyond the minimum as seen from the lower end: that end becomes the other one
+        passed = jnp.where(
+            state.bracketed, point.slope * (high.step - low.step) >= 0, point.slope >= 0
+        )
+        new_high = _pick(too_high, point, _pick(passed, low, high))
+        new_low = _pick(too_high, low, point)
+        bracketed = state.bracketed | too_high | passed
+        trial = jnp.where(bracketed, _interpolated(new_low, new_high), 2 * point.step)
+        return _Search(new_low, new_high, trial, bracketed, done, state.count + 1)
+
+    rounding = 2 * float(jnp.finfo(start.value.dtype).eps)
+    first = _Search(start, start, trial, jnp.bool_(False), jnp.bool_(False), 0)
+    found = lax.while_loop(unfinished, try_one, first)
+    return found.low, found.done | (found.low.value < start.value), found.bracketed, found.count
+
+
+class _State(NamedTuple):
+    """An iteration of BFGS."""
+
+    x: Array
+    value: Array
+    gradient: Array
+    inverse: Array
+    status: Array
+    evaluations: Any
+    iteration: Any
+    converged: Array
+
+
+def _updated(inverse: Array, s: Array, y: Array) -> Array:
+    """The BFGS update of an inverse Hessian; left out where it would not stay positive."""
+    product = jnp.dot(s, y, precision=lax.Precision.HIGHEST)
+    usable = product > 0
+    rho = jnp.where(usable, 1 / jnp.where(usable, product, 1), 0)
+    left = jnp.eye(s.size, dtype=s.dtype) - rho * jnp.outer(s, y)
+    turned = jnp.matmul(left, inverse, precision=lax.Precision.HIGHEST)
+    turned = jnp.matmul(turned, left.T, precision=lax.Precision.HIGHEST)
+    return jnp.where(usable, turned + rho * jnp.outer(s, s), inverse)
+
+
+def _bfgs(
+    fun: Callable[[Array], Array],
+    x0: Array,
+    maxiter: int | None = None,
+    norm: Any = np.inf,
+    gtol: float = 1e-5,
+    line_search_maxiter: int = 10,
+) -> OptimizeResults:
+    """The method of Broyden, Fletcher, Goldfarb and Shanno."""
+    limit = 200 * x0.size if maxiter is None else maxiter
+    value_and_grad = autodiff.value_and_grad(fun)
+
+    def small(gradient: Array) -> Array:
+        return jnp.linalg.norm(gradient, ord=norm) < gtol
+
+    def unfinished(state: _State) -> Array:
+        return ~state.converged & (state.status == 0) & (state.iteration < limit)
+
+    def iterate(state: _State) -> _State:
+        direction = -jnp.matmul(state.inverse, state.gradient, precision=lax.Precision.HIGHEST)
+        slope = jnp.dot(direction, state.gradient)
+
+        def along(step: Array) -> _Point:
+            value, gradient = value_and_grad(state.x + step * direction)
+            return _Point(step, value, jnp.dot(gradient, direction), gradient)
+
+        zero = jnp.zeros((), state.x.dtype)
+        start = _Point(zero, state.value, slope.astype(state.value.dtype), state.gradient)
+        reach = _REACH * jnp.maximum(jnp.linalg.norm(state.x), 1) / jnp.linalg.norm(direction)
+        trial = jnp.minimum(1, reach).astype(state.x.dtype)
+        point, lower, bracketed, count = _line_search(along, start, trial, line_search_maxiter)
+        status = jnp.where(bracketed & lower, 0, jnp.where(bracketed, 3, 5))
+        fine = (jnp.abs(point.slope) <= -_CURVATURE * slope) & lower
+        status = jnp.where(fine, 0, status)
+        status = jnp.where(jnp.isfinite(state.value), status, 5)
+        moved = status == 0
+        s = jnp.where(moved, point.step * direction, 0)
+        return _State(
+            x=state.x + s,
+            value=jnp.where(moved, point.value, state.value),
+            gradient=jnp.where(moved, point.gradient, state.gradient),
+            inverse=_updated(state.inverse, s, point.gradient - state.gradient),
+            status=status,
+            evaluations=state.evaluations + count,
+            iteration=state.iteration + 1,
+            converged=moved & small(point.gradient),
+        )
+
+    value, gradient = value_and_grad(x0)
+    first = _State(
+        x0, value, gradient, jnp.eye(x0.size, dtype=x0.dtype), jnp.asarray(0), 1, 0, small(gradient)
+    )
+    end = lax.while_loop(unfinished, iterate, first)
+    status = jnp.where(end.converged, 0, jnp.where(end.status == 0, 1, end.status))
+    return OptimizeResults(
+        x=end.x,
+        success=end.converged & jnp.all(jnp.isfinite(end.x)),
+        status=status,
+        fun=end.value,
+        jac=end.gradient,
+        hess_inv=end.inverse,
+        nfev=end.evaluations,
+        njev=end.evaluations,
+        nit=end.iteration,
+    )
+
+
+def minimize(
+    fun: Callable[..., Array],
+    x0: Array,
+    args: tuple[Any, ...] = (),
+    *,
+    method: str,
+    tol: float | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> OptimizeResults:
+    """A local minimum of a function of a vector, by ``method`` "BFGS".
+
+    ``options`` are maxiter, norm and gtol (of the gradient, when it is small enough), and
+    line_search_maxiter; ``tol`` is another name of gtol.
+
+    >>> import weft.numpy as jnp
+    >>> from weft.scipy.optimize import minimize
+    >>> found = minimize(lambda x: jnp.sum((x - 3.0) ** 2), jnp.zeros(2), method="BFGS")
+    >>> found.x
+    Array([3., 3.], dtype=float32)
+    """
+    if not isinstance(args, tuple):
+        raise TypeError(f"minimize takes args as a tuple, got {args!r}")
+    if method.lower() != "bfgs":
+        raise ValueError(f"minimize has the method 'BFGS', not {method!r}")
+    x0 = jnp.asarray(x0)
+    if x0.ndim != 1 or not dtypes.issubdtype(x0.dtype, np.floating):
+        raise TypeError(
+            f"minimize needs a vector of floating point numbers to start from, got {x0.dtype} of"
+            f" shape {x0.shape}"
+        )
+    settings = dict(options or {})
+    if tol is not None:
+        settings.setdefault("gtol", tol)
+    return _bfgs(lambda x: fun(x, *args), x0, **settings)
+
+
+_expose(_sys.modules[__name__])

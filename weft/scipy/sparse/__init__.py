@@ -1,0 +1,3 @@
+"""Sparse problems: ``weft.scipy.sparse``."""
+
+from weft.scipy.sparse import linalg as linalg

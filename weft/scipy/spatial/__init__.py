@@ -1,0 +1,3 @@
+"""Space: ``weft.scipy.spatial``."""
+
+from weft.scipy.spatial import transform as transform

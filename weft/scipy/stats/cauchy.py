@@ -1,0 +1,103 @@
+"""The Cauchy distribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft.core.array import Array
+from weft.numpy import operands
+
+__all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+
+_LOG_PI = np.log(np.pi).item()
+
+
+def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of the density: -log(π scale (1 + z²)).
+
+    >>> from weft.scipy.stats import cauchy
+    >>> round(float(cauchy.logpdf(0.0)), 4)
+    -1.1447
+    """
+    x, loc, scale = operands.real("cauchy.logpdf", x, loc, scale)
+    z = (x - loc) / scale
+    return -(jnp.log(scale) + _LOG_PI + jnp.log1p(z * z))
+
+
+def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The density.
+
+    >>> from weft.scipy.stats import cauchy
+    >>> round(float(cauchy.pdf(0.0)), 4)
+    0.3183
+    """
+    return jnp.exp(logpdf(x, loc, scale))
+
+
+def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The probability of values up to x, accurate in both tails.
+
+    >>> from weft.scipy.stats import cauchy
+    >>> round(float(cauchy.cdf(1.0)), 4)
+    0.75
+    """
+    x, loc, scale = operands.real("cauchy.cdf", x, loc, scale)
+    z = (x - loc) / scale
+    return jnp.arctan2(jnp.ones_like(z), -z) / np.pi
+
+
+def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of ``cdf``.
+
+    >>> from weft.scipy.stats import cauchy
+    >>> round(float(cauchy.logcdf(0.0)), 4)
+    -0.6931
+    """
+    return jnp.log(cdf(x, loc, scale))
+
+
+def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The probability of values above x, accurate in both tails.
+
+    >>> from weft.scipy.stats import cauchy
+    >>> round(float(cauchy.sf(1.0)), 4)
+    0.25
+    """
+    x, loc, scale = operands.real("cauchy.sf", x, loc, scale)
+    z = (x - loc) / scale
+    return jnp.arctan2(jnp.ones_like(z), z) / np.pi
+
+
+def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of ``sf``.
+
+    >>> from weft.scipy.stats import cauchy
+    >>> round(float(cauchy.logsf(0.0)), 4)
+    -0.6931
+    """
+    return jnp.log(sf(x, loc, scale))
+
+
+def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The inverse of ``cdf``.
+
+    >>> from weft.scipy.stats import cauchy
+    >>> round(float(cauchy.ppf(0.75)), 4)
+    1.0
+    """
+    q, loc, scale = operands.real("cauchy.ppf", q, loc, scale)
+    return jnp.tan(np.pi * q - np.pi / 2) * scale + loc
+
+
+def isf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The inverse of ``sf``.
+
+    >>> from weft.scipy.stats import cauchy
+    >>> round(float(cauchy.isf(0.25)), 4)
+    1.0
+    """
+    q, loc, scale = operands.real("cauchy.isf", q, loc, scale)
+    return jnp.tan(np.pi / 2 - np.pi * q) * scale + loc

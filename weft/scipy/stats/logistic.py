@@ -1,0 +1,78 @@
+"""The logistic distribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft.numpy as jnp
+from weft.core.array import Array
+from weft.numpy import operands
+from weft.scipy.special import expit, logit
+
+__all__ = ["cdf", "isf", "logpdf", "pdf", "ppf", "sf"]
+
+
+def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of the density: -z - 2 log(1 + exp(-z)) - log(scale).
+
+    >>> from weft.scipy.stats import logistic
+    >>> round(float(logistic.logpdf(0.0)), 4)
+    -1.3863
+    """
+    x, loc, scale = operands.real("logistic.logpdf", x, loc, scale)
+    half = (x - loc) / scale / 2
+    return -2 * jnp.logaddexp(half, -half) - jnp.log(scale)
+
+
+def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The density.
+
+    >>> from weft.scipy.stats import logistic
+    >>> round(float(logistic.pdf(0.0)), 4)
+    0.25
+    """
+    return jnp.exp(logpdf(x, loc, scale))
+
+
+def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The probability of values up to x.
+
+    >>> from weft.scipy.stats import logistic
+    >>> round(float(logistic.cdf(1.0)), 4)
+    0.7311
+    """
+    x, loc, scale = operands.real("logistic.cdf", x, loc, scale)
+    return expit((x - loc) / scale)
+
+
+def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The probability of values above x.
+
+    >>> from weft.scipy.stats import logistic
+    >>> round(float(logistic.sf(1.0)), 4)
+    0.2689
+    """
+    x, loc, scale = operands.real("logistic.sf", x, loc, scale)
+    return expit((loc - x) / scale)
+
+
+def ppf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The inverse of ``cdf``.
+
+    >>> from weft.scipy.stats import logistic
+    >>> round(float(logistic.ppf(0.75)), 4)
+    1.0986
+    """
+    x, loc, scale = operands.real("logistic.ppf", x, loc, scale)
+    return logit(x) * scale + loc
+
+
+def isf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The inverse of ``sf``.
+
+    >>> from weft.scipy.stats import logistic
+    >>> round(float(logistic.isf(0.25)), 4)
+    1.0986
+    """
+    x, loc, scale = operands.real("logistic.isf", x, loc, scale)
+    return loc - logit(x) * scale

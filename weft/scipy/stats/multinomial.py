@@ -1,0 +1,48 @@
+"""The multinomial distribution: counts of n draws by kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft.core.array import Array
+from weft.numpy import operands, promotion
+from weft.scipy.special import gammaln, xlogy
+
+__all__ = ["logpmf", "pmf"]
+
+
+def logpmf(x: Any, n: Any, p: Any) -> Array:
+    """The logarithm of the probability of the counts ``x``, kinds along the last axis.
+
+    >>> import weft.numpy as jnp
+    >>> from weft.scipy.stats import multinomial
+    >>> round(float(multinomial.logpmf(jnp.array([1, 2]), 3, jnp.array([0.5, 0.5]))), 4)
+    -0.9808
+    """
+    promotion.check_arraylike("multinomial.logpmf", x, n, p)
+    for counted in (x, n):
+        if not jnp.issubdtype(jnp.result_type(counted), np.integer):
+            raise ValueError(
+                f"multinomial.logpmf counts in integers, got {jnp.result_type(counted)}; convert"
+                " x and n with astype(int)"
+            )
+    (p,) = operands.real("multinomial.logpmf", p)
+    counts, p = operands.real("multinomial.logpmf", x, p)
+    n = jnp.asarray(n).astype(counts.dtype)
+    # a draw of no probability that never came adds nothing: xlogy(0, 0) is 0
+    value = gammaln(n + 1) + (xlogy(counts, p) - gammaln(counts + 1)).sum(axis=-1)
+    return jnp.where(counts.sum(axis=-1) == n, value, -np.inf)
+
+
+def pmf(x: Any, n: Any, p: Any) -> Array:
+    """The probability of the counts ``x``.
+
+    >>> import weft.numpy as jnp
+    >>> from weft.scipy.stats import multinomial
+    >>> round(float(multinomial.pmf(jnp.array([1, 2]), 3, jnp.array([0.5, 0.5]))), 4)
+    0.375
+    """
+    return jnp.exp(logpmf(x, n, p))

@@ -1,0 +1,38 @@
+"""The negative binomial distribution: failures before the n-th success."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft.core.array import Array
+from weft.numpy import operands
+from weft.scipy.special import gammaln, xlog1py, xlogy
+
+__all__ = ["logpmf", "pmf"]
+
+
+def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
+    """The logarithm of the probability of k.
+
+    >>> from weft.scipy.stats import nbinom
+    >>> round(float(nbinom.logpmf(2, 3, 0.5)), 4)
+    -1.674
+    """
+    k, n, p, loc = operands.real("nbinom.logpmf", k, n, p, loc)
+    y = k - loc
+    combinations = gammaln(y + n) - gammaln(n) - gammaln(y + 1)
+    value = combinations + xlogy(n, p) + xlog1py(y, -p)
+    return jnp.where(y < 0, -np.inf, value)
+
+
+def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
+    """The probability of k.
+
+    >>> from weft.scipy.stats import nbinom
+    >>> round(float(nbinom.pmf(2, 3, 0.5)), 4)
+    0.1875
+    """
+    return jnp.exp(logpmf(k, n, p, loc))

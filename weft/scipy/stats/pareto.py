@@ -1,0 +1,94 @@
+"""The Pareto distribution: a power law above loc + scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft.core.array import Array
+from weft.numpy import operands
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+
+
+def logpdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of the density: log(b / scale) - (b + 1) log z, with z = (x - loc) / scale.
+
+    >>> from weft.scipy.stats import pareto
+    >>> round(float(pareto.logpdf(2.0, 1.0)), 4)
+    -1.3863
+    """
+    x, b, loc, scale = operands.real("pareto.logpdf", x, b, loc, scale)
+    value = jnp.log(b / scale) - (b + 1) * _log_ratio(x, loc, scale)
+    return jnp.where(x < loc + scale, -np.inf, value)
+
+
+def _log_ratio(x: Any, loc: Any, scale: Any) -> Array:
+    """log((x - loc) / scale), and 0 below the support, where it would be NaN."""
+    z = (x - loc) / scale
+    return jnp.log(jnp.where(z < 1, jnp.ones_like(z), z))
+
+
+def pdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The density.
+
+    >>> from weft.scipy.stats import pareto
+    >>> round(float(pareto.pdf(2.0, 1.0)), 4)
+    0.25
+    """
+    return jnp.exp(logpdf(x, b, loc, scale))
+
+
+def cdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The probability of values up to x.
+
+    >>> from weft.scipy.stats import pareto
+    >>> round(float(pareto.cdf(2.0, 1.0)), 4)
+    0.5
+    """
+    return -jnp.expm1(logsf(x, b, loc, scale))
+
+
+def logcdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of ``cdf``.
+
+    >>> from weft.scipy.stats import pareto
+    >>> round(float(pareto.logcdf(2.0, 1.0)), 4)
+    -0.6931
+    """
+    return jnp.log(cdf(x, b, loc, scale))
+
+
+def sf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The probability of values above x.
+
+    >>> from weft.scipy.stats import pareto
+    >>> round(float(pareto.sf(2.0, 1.0)), 4)
+    0.5
+    """
+    return jnp.exp(logsf(x, b, loc, scale))
+
+
+def logsf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of ``sf``.
+
+    >>> from weft.scipy.stats import pareto
+    >>> round(float(pareto.logsf(2.0, 1.0)), 4)
+    -0.6931
+    """
+    x, b, loc, scale = operands.real("pareto.logsf", x, b, loc, scale)
+    return -b * _log_ratio(x, loc, scale)
+
+
+def ppf(q: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The inverse of ``cdf``.
+
+    >>> from weft.scipy.stats import pareto
+    >>> round(float(pareto.ppf(0.5, 1.0)), 4)
+    2.0
+    """
+    q, b, loc, scale = operands.real("pareto.ppf", q, b, loc, scale)
+    value = loc + scale * jnp.exp(-jnp.log1p(-q) / b)
+    return jnp.where((q < 0) | (q > 1), np.nan, value)

@@ -1,0 +1,38 @@
+"""Student's t distribution with df degrees of freedom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft.core.array import Array
+from weft.numpy import operands
+from weft.scipy.special import gammaln
+
+__all__ = ["logpdf", "pdf"]
+
+
+def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of the density.
+
+    >>> from weft.scipy.stats import t
+    >>> round(float(t.logpdf(1.0, 3.0)), 4)
+    -1.5763
+    """
+    x, df, loc, scale = operands.real("t.logpdf", x, df, loc, scale)
+    z = (x - loc) / scale
+    half = df / 2
+    norm = 0.5 * jnp.log(np.pi * df) + jnp.log(scale) + gammaln(half) - gammaln(half + 0.5)
+    return -(norm + (half + 0.5) * jnp.log1p(z * z / df))
+
+
+def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The density.
+
+    >>> from weft.scipy.stats import t
+    >>> round(float(t.pdf(1.0, 3.0)), 4)
+    0.2067
+    """
+    return jnp.exp(logpdf(x, df, loc, scale))

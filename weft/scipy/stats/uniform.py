@@ -1,0 +1,58 @@
+"""The uniform distribution on [loc, loc + scale]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft.core.array import Array
+from weft.numpy import operands
+
+__all__ = ["cdf", "logpdf", "pdf", "ppf"]
+
+
+def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of the density.
+
+    >>> from weft.scipy.stats import uniform
+    >>> round(float(uniform.logpdf(1.0, 0.0, 4.0)), 4)
+    -1.3863
+    """
+    x, loc, scale = operands.real("uniform.logpdf", x, loc, scale)
+    value = jnp.where((x < loc) | (x > loc + scale), -np.inf, -jnp.log(scale))
+    return jnp.where(jnp.isnan(x), np.nan, value)
+
+
+def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The density.
+
+    >>> from weft.scipy.stats import uniform
+    >>> round(float(uniform.pdf(1.0, 0.0, 4.0)), 4)
+    0.25
+    """
+    return jnp.exp(logpdf(x, loc, scale))
+
+
+def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The probability of values up to x.
+
+    >>> from weft.scipy.stats import uniform
+    >>> float(uniform.cdf(1.0, 0.0, 4.0))
+    0.25
+    """
+    x, loc, scale = operands.real("uniform.cdf", x, loc, scale)
+    z = (x - loc) / scale
+    return jnp.where(z < 0, 0, jnp.where(z > 1, 1, z))
+
+
+def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The inverse of ``cdf``.
+
+    >>> from weft.scipy.stats import uniform
+    >>> float(uniform.ppf(0.25, 0.0, 4.0))
+    1.0
+    """
+    q, loc, scale = operands.real("uniform.ppf", q, loc, scale)
+    return jnp.where((q < 0) | (q > 1), np.nan, q * scale + loc)
