@@ -58,12 +58,15 @@ LATE = {
     ("weft.prims.families", "weft.kernel.kernel"),
     ("weft.prims.families", "weft.kernel.math"),
     ("weft.prims.families", "weft.kernel.math_complex"),
+    ("weft.prims.families", "weft.kernel.math_plane"),
     ("weft.prims.families", "weft.kernel.math_random"),
+    ("weft.prims.families", "weft.kernel.math_series"),
+    ("weft.prims.families", "weft.kernel.tiny"),
     ("weft.prims.families", "weft.kernel.elements"),
     ("weft.runtime.evaluate", "weft.runtime.native"),
     *(
         ("weft.backends.cpu.heroes.table", f"weft.backends.cpu.heroes.{name}")
-        for name in "conv cumulative dot fft linalg scatter sort window".split()
+        for name in "conv cumulative dot fft incomplete linalg scatter sort window".split()
     ),
     ("weft.runtime.dispatch", "weft.backends.cpu.stub"),
     ("weft.runtime.dispatch", "weft.runtime.caller"),

@@ -12,6 +12,7 @@ from weft.compiler.plan import Planner, Unplannable
 from weft.runtime.target import Cpu
 
 CALLS = "calls a function of the user's"
+DOUBLE = "only of float64, for which the kernel's series are too short"
 RARE = "an operation that is rare and has no fast form here yet"
 LOOPS = "its number of steps depends on the element; kernels have no such loops yet"
 MAY_STAY = {
@@ -23,26 +24,26 @@ MAY_STAY = {
     "inspect_sharding": "shows something to a Python function",
     "platform_index": "asks the process where it runs",
     "dce_sink": "only keeps a value alive",
-    "igamma": LOOPS,
-    "igammac": LOOPS,
-    "igamma_grad_a": LOOPS,
+    "igamma": DOUBLE,
+    "igammac": DOUBLE,
+    "igamma_grad_a": DOUBLE,
     "random_gamma": LOOPS,
-    "random_gamma_grad": LOOPS,
+    "random_gamma_grad": DOUBLE,
     "regularized_incomplete_beta": LOOPS,
-    "rng_bit_generator": "one long sequence of numbers; NumPy makes them faster than JAX does",
+    "rng_bit_generator": "hashes counters, which NumPy does in whole arrays; no kernel yet",
     "rng_uniform": "its numbers come from the state of the process",
     "select_and_scatter": RARE,
     "scatter": "only if a function of the user's is applied to the elements",
     "scatter-mul": "only of complex numbers",
     "cumprod": "only of complex numbers",
-    "reduce_prod": "only of complex numbers",
-    "zeta": "only of float64, for which the kernel's sum is too short",
-    "polygamma": "only of float64, as zeta",
+    "reduce_prod": "only of complex numbers along an axis without elements",
+    "zeta": DOUBLE,
+    "polygamma": DOUBLE,
     "ragged_dot_general": RARE,
     "cholesky_update": RARE,
     "symmetric_product": RARE,
     "eigh": "only parts of the spectrum",
-    "tridiagonal_solve": "only systems too small or special for the library",
+    "tridiagonal_solve": "only where pivots of zero are perturbed",
     "reduce": "only along an axis without elements",
     "select_and_scatter_add": "only of windows without elements",
 }
@@ -79,6 +80,7 @@ PROGRAMS = {
     "complex": lambda: hosts(lambda z: jnp.sin(z) + jnp.sqrt(z) ** 2.5 + jnp.arctan(z), Z),
     "quarter": lambda: hosts(lambda x: x.astype(jnp.float8_e4m3fn).astype(jnp.float32) * 2, X),
     "trigamma": lambda: hosts(lambda x: lax.polygamma(np.float32(1), x), X),
+    "igamma": lambda: hosts(lambda x: lax.igamma(np.float32(2), abs(x)), X),
     "bessel": lambda: hosts(lax.bessel_i0e, X),
     "variadic": lambda: hosts(
         lambda x: lax.reduce(

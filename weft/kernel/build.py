@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -150,6 +151,10 @@ class Builder:
     def _compare(self, op: str, x: Value, y: Value) -> Value:
         if x.dtype != y.dtype or op not in COMPARE:
             raise TypeError(f"{op} of {x.dtype} and {y.dtype}")
+        if x.op == "const" and y.op == "const" and x.dtype.kind in "iu":
+            # divisors that are known are often compared with 0
+            known = [np.frombuffer(v.attr, v.dtype)[0] for v in (x, y)]
+            return self.const(getattr(operator, op)(*known), BOOL)
         return self.make(op, (x, y), BOOL)
 
     def add(self, x: Value, y: Value) -> Value:
@@ -178,10 +183,17 @@ class Builder:
         return self._same("max", x, y)
 
     def and_(self, x: Value, y: Value) -> Value:
-        return self._same("and", x, y)
+        return self._logic("and", x, y)
 
     def or_(self, x: Value, y: Value) -> Value:
-        return self._same("or", x, y)
+        return self._logic("or", x, y)
+
+    def _logic(self, op: str, x: Value, y: Value) -> Value:
+        for known, other in ((x, y), (y, x)):
+            if known.op == "const" and known.dtype == other.dtype == BOOL:
+                # true or y is true, true and y is y
+                return known if (known.attr != b"\0") == (op == "or") else other
+        return self._same(op, x, y)
 
     def xor(self, x: Value, y: Value) -> Value:
         return self._same("xor", x, y)

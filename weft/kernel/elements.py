@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Affine, Within
-from weft.kernel.nodes import BOOL, I32, I64, U64, Parts, Value, layout
+from weft.kernel.nodes import BOOL, I32, I64, U32, U64, Parts, Value, layout
 
 Rule = Any
 
@@ -109,11 +109,19 @@ def empty(k: Builder, index: Any, ins: Any, outs: Any, number: int, **_: Any) ->
 
 
 def clamped(k: Builder, start: Value, most: int) -> tuple[Value, Value]:
-    """An index as an int64 that is at least 0 and at most ``most``, and as it was."""
+    """An index that is at least 0 and at most ``most``, and whether it was so before.
+
+    It is a signed integer of 32 bits where those are enough: a register holds more of them.
+    """
     if start.dtype == U64:
         start = k.min(start, k.const(np.uint64(2**63 - 1), U64))
-    wanted = k.cast(start, I64)
-    return k.max(k.min(wanted, k.const(most, I64)), k.const(0, I64)), wanted
+    if start.dtype == U32 and most < 1 << 31:
+        place = k.min(start, k.const(most, U32))
+        return k.bitcast(place, I32), k.eq(place, start)
+    wanted = k.cast(start, I32 if start.dtype.itemsize <= 4 and start.dtype != U32 else I64)
+    most = min(most, np.iinfo(wanted.dtype).max)
+    place = k.max(k.min(wanted, k.like(wanted, most)), k.like(wanted, 0))
+    return place, k.eq(place, wanted)
 
 
 def box_at(k: Builder, index: Any, starts: Any, shape: Any, sizes: Any) -> Any:
@@ -160,9 +168,8 @@ def gather(
     inside = None
     for i, axis in enumerate(index_map):
         most = max(shape[axis] - slice_sizes[axis], 0)
-        start, wanted = clamped(k, (yield 1, (*batch, k.fixed(i))), most)
+        start, test = clamped(k, (yield 1, (*batch, k.fixed(i))), most)
         at[axis] = at[axis].plus(k.place(start, most + 1))
-        test = k.eq(start, wanted)
         inside = test if inside is None else k.and_(inside, test)
     value = yield 0, tuple(at)
     if mode.name != "FILL_OR_DROP" or inside is None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.base.record import Record
 from weft.kernel.build import Builder
-from weft.kernel.nodes import F32, F64, I32, U8, U32, U64, Value, is_float, tiny
+from weft.kernel.nodes import F32, I32, U8, U32, Value, is_float, tiny
 
 
 class Small(Record):
@@ -51,7 +51,7 @@ def decode(k: Builder, byte: Value, dtype: Any) -> Value:
 def encode(k: Builder, value: Value, dtype: Any) -> Value:
     """The byte of a number: a float rounded, an integer wrapped around."""
     if dtype.name in _FLOATS:
-        return _byte(k, _single(k, value), _FLOATS[dtype.name])
+        return _byte(k, k.cast(value, F32), _FLOATS[dtype.name])
     mask = k.const((1 << _WIDTHS[dtype.name]) - 1, I32)
     return k.cast(k.and_(k.cast(value, I32), mask), U8)
 
@@ -62,7 +62,7 @@ def convert(k: Builder, value: Value, dtype: Any) -> Value:
     if not tiny(dtype):
         return k.cast(value, dtype)
     if dtype.name in _FLOATS:
-        return value if value.dtype == F64 else k.cast(value, F32)
+        return k.cast(value, F32)
     if not is_float(value.dtype):
         return k.cast(value, I32)
     width, signed = _WIDTHS[dtype.name], not dtype.name.startswith("u")
@@ -83,20 +83,6 @@ def _float(k: Builder, byte: Value, kind: Small) -> Value:
     sign = k.shl(k.and_(bits, number(0x80)), number(24))
     chosen = k.bitcast(k.select(beyond, endless, scaled), U32)
     return k.bitcast(k.or_(chosen, sign), F32)
-
-
-def _single(k: Builder, value: Value) -> Value:
-    """A float32 that rounds to fewer bits as the value does: the last bit set if it is not it."""
-    if value.dtype != F64:
-        return k.cast(value, F32)
-    near = k.cast(value, F32)
-    bits, back = k.bitcast(near, U32), k.cast(near, F64)
-    one = k.const(1, U32)
-    inexact = k.and_(k.ne(back, value), k.eq(k.and_(bits, one), k.const(0, U32)))
-    inexact = k.and_(inexact, k.lt(k.abs(value), k.const(2.0**127, F64)))
-    past = k.gt(k.bitcast(k.abs(back), U64), k.bitcast(k.abs(value), U64))
-    moved = k.select(past, k.sub(bits, one), k.add(bits, one))
-    return k.bitcast(k.select(inexact, moved, bits), F32)
 
 
 def _byte(k: Builder, value: Value, kind: Small) -> Value:

@@ -162,6 +162,18 @@ class ReduceProd(Reduction):
     name, form, combines = "reduce_prod", "reduce", "mul"
     holes = {"transpose": "not linear"}
 
+    def expands(self, avals: Any, params: Any) -> bool:
+        return kind_of(avals[0].dtype) == COMPLEX and bool(params["axes"]) and all(avals[0].shape)
+
+    def decompose(self, x: Any, *, axes: Axes) -> Any:
+        """Neighbours multiplied until one is left: kernels reduce complex numbers by sums alone."""
+        x = flatten_axes_first(x, axes)
+        while (n := np.shape(x)[0]) > 1:
+            product = mul(rows(x, 0, n // 2 * 2, 2), rows(x, 1, n // 2 * 2, 2))
+            last = [rows(x, n - 1, n)] if n % 2 else []
+            x = lookup("concatenate").bind(product, *last, dimension=0) if last else product
+        return lookup("squeeze").bind(x, dimensions=(0,))
+
     @staticmethod
     def ref(x: np.ndarray, *, axes: Axes) -> np.ndarray:
         wide = computable(x)

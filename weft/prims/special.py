@@ -10,6 +10,7 @@ import numpy as np
 from weft import dtypes
 from weft.core.trace import typeof
 from weft.prims import incomplete_reference, special_reference
+from weft.prims import special_tables as tables
 from weft.prims.arithmetic import (
     abs_,
     add,
@@ -24,7 +25,15 @@ from weft.prims.arithmetic import (
     sub,
 )
 from weft.prims.erf_inv_reference import erf_inv
-from weft.prims.families import FLOAT, Elementwise, broadcast_to, computed, const
+from weft.prims.families import (
+    FLOAT,
+    Elementwise,
+    broadcast_shapes,
+    broadcast_to,
+    computed,
+    const,
+    kernel_series,
+)
 from weft.prims.transcendental import exp, log, log1p_p
 
 
@@ -95,11 +104,20 @@ class Digamma(Special):
         return mul(g, polygamma(const(x, 1), x))
 
 
+def _narrower(self: Any, params: Any, ins: Any) -> bool:
+    """Whether results are rounded from float64, in which a kernel is not exact to the end."""
+    return ins[0].dtype.itemsize < 8
+
+
 class Polygamma(Special):
     """Derivative of order m of digamma, at x."""
 
     name = "polygamma"
     ref = staticmethod(special_reference.polygamma)
+    fuses = _narrower
+
+    def lower(self, k: Any, m: Any, x: Any) -> Any:
+        return kernel_series.polygamma(k, m, x, tables.BERNOULLI)
 
     def d0(self, g: Any, out: Any, m: Any, x: Any) -> Any:
         raise ValueError(
@@ -116,6 +134,10 @@ class Zeta(Special):
 
     name = "zeta"
     ref = staticmethod(special_reference.zeta)
+    fuses = _narrower
+
+    def lower(self, k: Any, x: Any, q: Any) -> Any:
+        return kernel_series.zeta(k, x, q, tables.BERNOULLI)
 
     def d0(self, g: Any, out: Any, x: Any, q: Any) -> Any:
         raise NotImplementedError(
@@ -134,7 +156,18 @@ def _gamma_density(g: Any, a: Any, x: Any) -> Any:
     return mul(g, exp(sub(exponent, lgamma(a))))
 
 
-class Igamma(Special):
+class Incomplete(Special):
+    """A function that is computed by series, on operands of one shape."""
+
+    def expands(self, avals: Any, params: Any) -> bool:
+        return any(a.shape != avals[0].shape for a in avals)
+
+    def decompose(self, *xs: Any) -> Any:
+        shape = broadcast_shapes(self.name, [np.shape(x) for x in xs])
+        return self.bind(*(broadcast_to(x, shape) for x in xs))
+
+
+class Igamma(Incomplete):
     """The regularized lower incomplete gamma function."""
 
     name = "igamma"
@@ -147,7 +180,7 @@ class Igamma(Special):
         return _gamma_density(g, a, x)
 
 
-class Igammac(Special):
+class Igammac(Incomplete):
     """The regularized upper incomplete gamma function."""
 
     name = "igammac"
@@ -160,7 +193,7 @@ class Igammac(Special):
         return neg(_gamma_density(g, a, x))
 
 
-class IgammaGradA(Special):
+class IgammaGradA(Incomplete):
     """The derivative of igamma by its first operand."""
 
     name = "igamma_grad_a"
@@ -175,7 +208,7 @@ class IgammaGradA(Special):
         return mul(_gamma_density(g, a, x), sub(log(x), digamma(a)))
 
 
-class RandomGammaGrad(Special):
+class RandomGammaGrad(Incomplete):
     """The derivative by a of a sample x of Gamma(a, 1), its quantile held fixed."""
 
     name = "random_gamma_grad"
@@ -220,6 +253,10 @@ class BesselI0e(Special):
     name = "bessel_i0e"
     ref = staticmethod(special_reference.bessel_i0e)
 
+    def lower(self, k: Any, x: Any) -> Any:
+        series = (tables.BESSEL_I0E_NEAR, tables.BESSEL_I0E_FAR)
+        return kernel_series.bessel(k, x, *series, False)
+
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, sub(bessel_i1e_p.bind(x), mul(sign(x), out)))
 
@@ -229,6 +266,10 @@ class BesselI1e(Special):
 
     name = "bessel_i1e"
     ref = staticmethod(special_reference.bessel_i1e)
+
+    def lower(self, k: Any, x: Any) -> Any:
+        series = (tables.BESSEL_I1E_NEAR, tables.BESSEL_I1E_FAR)
+        return kernel_series.bessel(k, x, *series, True)
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         # At 0 the slope is 1/2, but its formula 0/0.

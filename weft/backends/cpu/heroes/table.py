@@ -15,6 +15,7 @@ _conv = Late("weft.backends.cpu.heroes.conv")
 _cumulative = Late("weft.backends.cpu.heroes.cumulative")
 _dot = Late("weft.backends.cpu.heroes.dot")
 _fft = Late("weft.backends.cpu.heroes.fft")
+_incomplete = Late("weft.backends.cpu.heroes.incomplete")
 _linalg = Late("weft.backends.cpu.heroes.linalg")
 _scatter = Late("weft.backends.cpu.heroes.scatter")
 _sort = Late("weft.backends.cpu.heroes.sort")
@@ -25,6 +26,7 @@ _NAMES = {
     _cumulative: "cumsum cumprod cummax cummin cumlogsumexp",
     _dot: "dot_general",
     _fft: "fft",
+    _incomplete: "igamma igammac igamma_grad_a random_gamma_grad",
     _linalg: "cholesky lu lu_pivots_to_permutation geqrf geqp3 householder_product ormqr qr eigh"
     " svd eig schur hessenberg tridiagonal tridiagonal_solve triangular_solve",
     _scatter: "scatter scatter-add scatter-sub scatter-mul scatter-min scatter-max",
