@@ -15,7 +15,9 @@ BUDGET_S, RUNS = 0.100, 7
 
 PROBE = """
 import sys, time, json, threading, warnings
+start = time.process_time()
 import numpy
+plain = time.process_time() - start
 def native_threads():
     try:
         import os
@@ -28,6 +30,7 @@ import weft
 seconds = time.process_time() - start
 print(json.dumps({
     "seconds": seconds,
+    "numpy": plain,
     "threads": threading.active_count(),
     "new native threads": native_threads() - native,
     "modules": sorted(set(sys.modules) - before),
@@ -87,8 +90,13 @@ def probes(cache: str) -> list[dict]:
 
 
 def test_import_is_cheap(probes: list[dict]) -> None:
-    best = min(r["seconds"] for r in probes)
-    assert best <= BUDGET_S, f"import weft takes {best * 1000:.0f} ms beyond NumPy"
+    best, numpy = (min(r[what] for r in probes) for what in ("seconds", "numpy"))
+    # The budget is for a machine that imports NumPy in a tenth of a second; a slower moment of a
+    # shared one slows both down.
+    budget = BUDGET_S * max(1.0, numpy / 0.1)
+    assert best <= budget, (
+        f"import weft takes {best * 1000:.0f} ms beyond NumPy's {numpy * 1000:.0f}"
+    )
 
 
 def test_import_starts_no_thread(probes: list[dict]) -> None:

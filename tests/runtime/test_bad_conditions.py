@@ -222,6 +222,7 @@ def test_ctrl_c_returns_to_the_prompt():
 import os, signal, threading, time
 import weft
 from weft.runtime import dispatch
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
 dispatch.native()
 f = weft.jit(lambda n: weft.lax.fori_loop(0, n, lambda i, c: c * 0.999 + 0.1, 1.0))
 f(3), f(3)
