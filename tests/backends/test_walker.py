@@ -104,7 +104,7 @@ class Maker:
         made.avals = [ShapedArray(x.shape, LONG) for x in args]
         made.out_avals = [ShapedArray(shape, LONG) for shape in out_shapes]
         made.plan, made.code, made.call, made.asked = program, compile_many(CODES), None, 0
-        made.host = host or native.Hosts(program, made.avals)
+        made.host = host or native.Hosts(program, made.avals, made.out_avals)
         made.slowly = Walk(program, made.code, made.out_avals, made.host)
         first, *rest = [[np.asarray(x).tolist() for x in made(args)] for _ in range(3)]
         assert rest == [first, first]

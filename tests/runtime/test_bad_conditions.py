@@ -73,7 +73,7 @@ for f in (sort, same):
             f(x)
             print("no error")
         except MemoryError as error:
-            print("MemoryError", error)
+            print("MemoryError", str(error).replace("\\n", " | "))
         got = f(np.arange(100, dtype=np.float32))
         assert float(got[1][-1]) in (297.0, 99.0), got
 resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
@@ -90,6 +90,7 @@ def test_out_of_memory_is_an_error_that_names_the_largest(walk):
     assert lines[-1] == "went on" and len(lines) == 7
     for line in lines[:3]:
         assert line.startswith("MemoryError") and "134,217," in line, line
+        assert "what sort works in, 134,217," in line and "<string>:" in line, line
     assert all(line.startswith("MemoryError") for line in lines[3:6]), lines
 
 

@@ -8,7 +8,7 @@ do not meet.
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -61,24 +61,20 @@ class Piece(Record):
     buffers: tuple[int, ...]
 
 
-class Target:
+class Target(Protocol):
     """What planning asks of a backend."""
 
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """A program without calls, shared and pruned."""
-        raise NotImplementedError
 
     def kernel(self, kernel: Any) -> tuple[list[Piece], list[int]]:
         """A kernel as pieces to be run in order, and the bytes of scratch memory they share."""
-        raise NotImplementedError
 
     def loop(self, node: Any, slots: Any, codes: Any, inside: int) -> Any:
         """A small loop as one function: its text and the slots it takes, or None."""
-        raise NotImplementedError
 
     def hero(self, name: str, ins: list[Type], outs: list[Type], params: Any) -> Lowered | None:
         """Tasks of an operation that is not fused."""
-        raise NotImplementedError
 
     def begin(self, text: str, name: str) -> None:
         """Told of a native function that the program will call; it may be compiled by now."""
@@ -265,7 +261,7 @@ class Planner:
             for v in step.writes:
                 target = bound.get(v)
                 if target is None:
-                    target = self.slot("temp", size_of(v.aval))
+                    target = self.slot("temp", size_of(v.aval), v.aval)
                     own.add(target)
                 env[v] = target
             if step.kernel is not None:
@@ -340,12 +336,12 @@ class Planner:
             split = len(ins)
             lowered = self.target.hero(eqn.primitive.name, types[:split], types[split:], eqn.params)
         if lowered is not None:
-            return self._tasks(lowered, ins, outs)
+            return self._tasks(eqn.primitive.name, lowered, ins, outs)
         self.hosts.append(HostCall(eqn, tuple(ins), tuple(outs)))
         return [self.node(Host(len(self.hosts) - 1), *ins, *outs)]
 
-    def _tasks(self, lowered: Lowered, ins: list[int], outs: list[int]) -> list[Any]:
-        scratch = [self.slot("temp", n) for n in lowered.scratch]
+    def _tasks(self, name: str, lowered: Lowered, ins: list[int], outs: list[int]) -> list[Any]:
+        scratch = [self.slot("temp", n, name) for n in lowered.scratch]
         known = {"in": ins, "out": outs, "scratch": scratch}
         nodes = []
         for task in lowered.tasks:

@@ -1,5 +1,8 @@
 """Functions kept as programs: staged in one process, written, read and called in another."""
 
+import sys as _sys
+
+from weft.base.traceback import expose as _expose
 from weft.export.exported import DisabledSafetyCheck as DisabledSafetyCheck
 from weft.export.exported import Exported as Exported
 from weft.export.exported import default_export_platform as default_export_platform
@@ -15,3 +18,5 @@ from weft.export.trees import register_namedtuple_serialization as register_name
 from weft.export.trees import (
     register_pytree_node_serialization as register_pytree_node_serialization,
 )
+
+_expose(_sys.modules[__name__])

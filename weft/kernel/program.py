@@ -57,7 +57,9 @@ class Lowered(Record):
 class Slot(Record):
     """A pointer of a program.
 
-    Roles: ``arg``, ``const`` and ``out`` (``what`` is their number), ``temp`` (planned memory),
+    Roles: ``arg``, ``const`` and ``out`` (``what`` is their number), ``temp`` (planned memory;
+    ``what`` is the type of the value it holds, or the
+    operation that works in it),
     ``view`` (set by nodes), ``library`` (``what`` is the name of a function).
     """
 

@@ -16,7 +16,7 @@ import numpy as np
 from weft.backends.cpu import library
 from weft.backends.cpu.compiling import preload
 from weft.backends.cpu.machine import Ahead, compile_many, origins
-from weft.base import events, knobs
+from weft.base import errors, events, knobs
 from weft.base.forks import across_forks
 from weft.base.functional import lru
 from weft.base.lazy import Late
@@ -94,7 +94,7 @@ class Executable:
             used = sorted(launched(plan.nodes))
             made = compile_many([plan.codes[i] for i in used], ahead)
         self.code = dict(zip(used, made, strict=True))
-        self.host = Hosts(plan, self.avals)
+        self.host = Hosts(plan, self.avals, self.out_avals)
         self.call: Any = None
         self.asked = 0
         self.slowly = Walk(plan, self.code, self.out_avals, self.host)
@@ -187,9 +187,10 @@ class Executable:
 class Hosts:
     """Equations that Python computes for a native program, and what it raises for it."""
 
-    def __init__(self, plan: Program, avals: Any) -> None:
+    def __init__(self, plan: Program, avals: Any, out_avals: Any) -> None:
         self.plan = plan
         self.avals = avals
+        self.out_avals = out_avals
 
     def __call__(self, number: int, where: int) -> None:
         if number == -1:
@@ -212,10 +213,24 @@ class Hosts:
             _at(env[i], aval)[...] = value
 
     def _shortage(self) -> str:
-        plan = self.plan
-        biggest = sorted((s for s in plan.slots), key=lambda s: -s.size)[:3]
-        listed = ", ".join(f"{s.role} of {s.size:,} bytes" for s in biggest)
-        return f"a compiled function needs an arena of {plan.arena:,} bytes; its biggest: {listed}"
+        """What a call needs beside its arguments, in the words of its types."""
+        made = [s for s in self.plan.slots if s.role in ("out", "temp") and s.size]
+        results = sum(s.size for s in made if s.role == "out")
+        biggest = sorted(made, key=lambda s: -s.size)[:3]
+        listed = "; ".join(f"{self._named(s)}, {s.size:,} bytes" for s in biggest)
+        return errors.located(
+            f"no memory for {results:,} bytes of results and {self.plan.arena:,} bytes of values"
+            f" in between. The biggest: {listed}",
+            "Compute in smaller pieces (lax.map with batch_size, lax.scan), or recompute instead of"
+            " keeping (weft.checkpoint).",
+        )
+
+    def _named(self, slot: Any) -> str:
+        if slot.role == "out":
+            return f"result {slot.what} of type {self.out_avals[slot.what].str_short()}"
+        if hasattr(slot.what, "str_short"):
+            return f"a value of type {slot.what.str_short()}"
+        return f"what {slot.what} works in" if slot.what else "room for a loop's values"
 
 
 def _is_callback(eqn: Any) -> bool:

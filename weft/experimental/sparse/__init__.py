@@ -1,5 +1,8 @@
 """Sparse arrays: formats, operations on them, and functions of dense arrays made for them."""
 
+import sys as _sys
+
+from weft.base.traceback import expose as _expose
 from weft.experimental.sparse.base import CuSparseEfficiencyWarning as CuSparseEfficiencyWarning
 from weft.experimental.sparse.base import JAXSparse as JAXSparse
 from weft.experimental.sparse.base import SparseEfficiencyError as SparseEfficiencyError
@@ -83,3 +86,5 @@ from weft.experimental.sparse.rows import csr_todense_p as csr_todense_p
 from weft.experimental.sparse.transform import sparsify as sparsify
 from weft.experimental.sparse.transform import todense as todense
 from weft.experimental.sparse.transform import todense_p as todense_p
+
+_expose(_sys.modules[__name__])

@@ -13,6 +13,7 @@ from typing import Any
 
 from weft import lax
 from weft import numpy as jnp
+from weft.base.traceback import bounded
 from weft.core.avals import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal
 from weft.core.staging import stage
@@ -362,26 +363,24 @@ def _astype(self: Any, *args: Any, **kwargs: Any) -> Any:
     return sparsify(lambda x: x.astype(*args, **kwargs))(self)
 
 
+def _power(self: Any, power: Any) -> Any:
+    """The array's elements to a power."""
+    return sparsify(lambda x: x**power)(self)
+
+
 def _attach() -> None:
     """Give BCOO and BCSR the operators and methods that ``sparsify`` provides."""
-    binary = "add sub mul truediv matmul".split()
-    others = "eq ne lt le gt ge pow".split()
+    methods = {"sum": _sum, "reshape": _reshaped, "astype": _astype, "__pow__": _power}
+    methods |= {"__getitem__": _item, "__iter__": _iterate}
+    for name in "add sub mul truediv matmul".split():
+        methods[f"__{name}__"] = _operator(getattr(operator, name))
+        methods[f"__r{name}__"] = _reflected(getattr(operator, name))
+    for name in "eq ne lt le gt ge neg abs pos".split():
+        methods[f"__{name}__"] = _operator(getattr(operator, name))
     for cls in (BCOO, BCSR):
-        for name in binary:
-            function = getattr(operator, name)
-            setattr(cls, f"__{name}__", _operator(function))
-            setattr(cls, f"__r{name}__", _reflected(function))
-        for name in others:
-            setattr(cls, f"__{name}__", _operator(getattr(operator, name)))
-        for name in ("neg", "abs", "pos"):
-            setattr(cls, f"__{name}__", _operator(getattr(operator, name)))
-        cls.__pow__ = lambda self, power: sparsify(lambda x: x**power)(self)  # type: ignore
-        cls.__getitem__ = _item  # type: ignore[attr-defined]
-        cls.__iter__ = _iterate  # type: ignore[attr-defined]
-        cls.sum = _sum  # type: ignore[attr-defined]
-        cls.reshape = _reshaped  # type: ignore[attr-defined]
-        cls.astype = _astype  # type: ignore[attr-defined]
-    BCOO.update_layout = _update_layout  # type: ignore[attr-defined]
+        for name, method in methods.items():
+            setattr(cls, name, bounded(method, __name__))
+    BCOO.update_layout = bounded(_update_layout, __name__)  # type: ignore[attr-defined]
 
 
 _attach()
