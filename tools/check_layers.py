@@ -73,7 +73,6 @@ LATE = {
     ("weft.runtime.target", "weft.backends.cpu.loop_text"),
     ("weft.runtime.native", "weft.runtime.target"),
     ("weft.runtime.native", "weft.backends.cpu.walker"),
-    ("weft.runtime.native", "weft.runtime.caller"),
     ("weft.runtime.native", "weft.runtime.entries"),
     ("weft.runtime.native", "weft.runtime.tell"),
     ("weft.api.stages", "weft.runtime.study"),

@@ -9,141 +9,81 @@ they know comes through tables, so the code itself holds no addresses.
 from __future__ import annotations
 
 from weft.backends.cpu import walker
-from weft.backends.cpu.processor import architecture
-from weft.backends.cpu.stub import External, f32, f64, i32, i64, ptr, stack, u8, void
+from weft.backends.cpu.stub import External, f32, f64, i32, i64, ptr, stack, u8
 from weft.backends.cpu.walker import (
-    BUFFERS,
-    CONTEXT_WORDS,
-    ENV,
-    HELPERS,
-    HOST_CALL,
-    PERIOD,
-    POLLED,
-    POOL_RUN,
-    POOL_STATE,
-    THREAD,
     Py_DecRef,
-    PyEval_RestoreThread,
-    PyEval_SaveThread,
     PyLong_FromLongLong,
     PyObject_Call,
     PyTuple_New,
     PyTuple_SetItem,
-    host,
-    memcpy,
-    walk,
 )
-
-# Words of the table that all programs share.
-(
-    MEMORY,
-    BLOCK_TYPE,
+from weft.runtime import blocks, running
+from weft.runtime.blocks import (
+    SLOT_AVAL,
+    SLOT_ENTRIES,
+    SLOT_OWNER,
+    Py_IncRef,
+    PyErr_NoMemory,
+    PyType_GenericAlloc,
+    free,
+)
+from weft.runtime.running import PyErr_Clear, PyLong_AsLongLong, PyObject_GetAttr, malloc, run
+from weft.runtime.tables import (
+    ARGUMENTS,
     ARRAY_TYPE,
+    BLOCK_TYPE,
+    BOOLEAN,
+    CONTIGUOUS_ALIGNED,
+    COUNT,
+    CURSOR,
+    DICT,
+    DICT_TYPE,
+    EMPTY,
+    ENTRY_CONTEXT,
+    ENTRY_HITS,
+    ENTRY_PROGRAM,
+    ENTRY_RECIPE,
+    ENTRY_RESULT,
+    ENTRY_WORDS,
+    EQUAL,
+    EVAL_TRACE,
+    FALSE,
+    FIRST_ENTRY,
+    FLOAT_TYPE,
+    FLOATING,
+    FOUND,
+    HOSTS,
+    INDEX,
+    INT32,
+    INT_TYPE,
+    KNOBS,
+    LEAF,
+    LIST,
+    LIST_TYPE,
+    NAME_AXES,
+    NAME_CONTEXT,
+    NAME_TRACE,
     NDARRAY_TYPE,
     NONE,
-    FALSE,
-    TRUE,
-    FLOAT_TYPE,
-    INT_TYPE,
-    DICT_TYPE,
-    LIST_TYPE,
-    TUPLE_TYPE,
-    SLICE_TYPE,
-    STATE,
-    NAME_TRACE,
-    EVAL_TRACE,
-    NAME_AXES,
-    EMPTY,
-    KNOBS,
-    NAME_CONTEXT,
-    NAME_THREADS,
-    RUN_POOL,
-    STATE_POOL,
-    READY,
-    DEFAULT,
-    PREPARE,
-    SERVICES,
-) = range(27)
-
-# Words of the table of one program.
-(
-    SHARED,
-    SLOTS,
-    TEMPLATE,
-    TEMPS,
-    TEMP_COUNT,
-    ARENA,
-    NODES,
-    END,
-    WIDEST,
-    LONG,
-    PARALLEL,
-    RESULTS,
-    RESULT_COUNT,
-    HOSTS,
-    ARGUMENTS,
-    PROGRAM_WORDS,
-) = range(16)
-
-# What a result is: words of its row, and where its memory comes from.
-KIND, NUMBER, BYTES, AVAL, OWNER, DONOR, RESULT_WORDS = range(7)
-FRESH, PASSED, CONSTANT, REPEATED = range(4)
-
-# Recipes: how a tree is taken apart and put together.
-(
-    LEAF,
-    TUPLE,
-    LIST,
-    DICT,
     NOTHING,
-    FLOATING,
-    INTEGER,
-    BOOLEAN,
     NUMPY,
+    RESULT_COUNT,
+    ROOM,
     SAME,
-    CUSTOM,
-    INDEX,
-    EQUAL,
+    SHARED,
+    SINGLE,
     SLICE,
-) = range(14)
-SINGLE, DOUBLE, INT32, INT64 = range(4)
+    SLICE_TYPE,
+    SLOW_TEXT,
+    SMALL,
+    STATE,
+    TRUE,
+    TUPLE,
+    TUPLE_TYPE,
+)
 
-# Words of a function's table of entries.
-ENTRY_CONTEXT, ENTRY_RECIPE, ENTRY_PROGRAM, ENTRY_RESULT, ENTRY_HITS, ENTRY_WORDS = range(6)
-FIRST_ENTRY = 2
-
-# Leaves found so far: their number, how many there may be, the place in the recipe; then pointers,
-# owners, scalars.
-COUNT, ROOM, CURSOR, FOUND = range(4)
-
-# Memory kept for reuse: bytes kept, bytes allowed, and a list of pieces for each class of size.
-KEPT, ALLOWED, LISTS = range(3)
-CLASSES = 200
-HUGE = 1 << 22
-PAGE = 1 << 21
-ADVISE_HUGE = 14
-# Ticks of the clock between two looks at signals: some hundredths of a second at most. Arm's clock
-# is slower than its processors, by a factor that differs between machines.
-OVERDUE = 1 << 20 if architecture() in ("aarch64", "arm64") else 1 << 26
-CONTIGUOUS_ALIGNED = 0x101
-SMALL = 1024  # words of a run that lie on the stack
-SLOW_TEXT = int.from_bytes(b"_slow", "little")
-
-malloc = External(ptr, (i64,))
-free = External(void, (ptr,))
-aligned_alloc = External(ptr, (i64, i64))
-madvise = External(i32, (ptr, i64, i32))
-_PyObject_New = External(ptr, (ptr,))
-PyObject_Free = External(void, (ptr,))
-PyBuffer_FillInfo = External(i32, (ptr, ptr, ptr, i64, i32, i32))
-PyType_GenericAlloc = External(ptr, (ptr, i64))
-Py_IncRef = External(void, (ptr,))
-PyObject_GetAttr = External(ptr, (ptr, ptr))
 PyObject_GetAttrString = External(ptr, (ptr, ptr))
-PyErr_Clear = External(void, ())
-PyErr_NoMemory = External(ptr, ())
 PyErr_Occurred = External(ptr, ())
-PyLong_AsLongLong = External(i64, (ptr,))
 PyFloat_AsDouble = External(f64, (ptr,))
 PyDict_Size = External(i64, (ptr,))
 PyDict_GetItemWithError = External(ptr, (ptr, ptr))
@@ -151,327 +91,6 @@ PyDict_New = External(ptr, ())
 PyDict_SetItem = External(i32, (ptr, ptr, ptr))
 PyList_New = External(ptr, (i64,))
 PyList_SetItem = External(i32, (ptr, i64, ptr))
-
-
-# Words of the slots of arrays and functions: found by looking when the stubs are translated.
-SLOT_AVAL = SLOT_OWNER = SLOT_VIEW = SLOT_SHARDING = SLOT_COMMITTED = SLOT_ENTRIES = 0
-
-
-# --- memory ---------------------------------------------------------------------------------------
-
-
-def class_of(size: i64) -> i64:
-    """The class of a size: steps of 64 bytes up to 4096, then four to each doubling."""
-    if size <= 4096:
-        return max(1, (size + 63) >> 6)
-    k = 12
-    rest = (size - 1) >> 13
-    while rest != 0:
-        k += 1
-        rest = rest >> 1
-    step = 1 << (k - 2)
-    return 64 + (k - 12) * 4 + ((size - (1 << k) + step - 1) >> (k - 2))
-
-
-def bytes_of(number: i64) -> i64:
-    """The bytes that pieces of a class have."""
-    if number <= 64:
-        return number << 6
-    k = 12 + (number - 65) // 4
-    return (1 << k) + ((number - 65) % 4 + 1) * (1 << (k - 2))
-
-
-def allocate(memory: ptr, number: i64) -> ptr:
-    """A piece of a class: one kept, or a new one."""
-    if number >= CLASSES:
-        return None
-    head = ptr[memory, LISTS + number]
-    size = bytes_of(number)
-    if head is not None:
-        ptr[memory, LISTS + number] = ptr[head, 0]
-        i64[memory, KEPT] -= size
-        return head
-    piece = new_piece(size)
-    if piece is None and i64[memory, KEPT] > 0:
-        # what is kept in other classes may be what is missing
-        trim(memory)
-        piece = new_piece(size)
-    return piece
-
-
-def new_piece(size: i64) -> ptr:
-    """Memory from the system; large pieces on large pages."""
-    if size < HUGE:
-        return aligned_alloc(64, size)
-    size = (size + PAGE - 1) // PAGE * PAGE
-    large = aligned_alloc(PAGE, size)
-    if large is not None:
-        madvise(large, size, ADVISE_HUGE)
-    return large
-
-
-def release(memory: ptr, piece: ptr, number: i64) -> void:
-    """Keep a piece for reuse, or give it back where enough are kept."""
-    size = bytes_of(number)
-    if i64[memory, KEPT] + size > i64[memory, ALLOWED]:
-        free(piece)
-        return
-    i64[memory, KEPT] += size
-    ptr[piece, 0] = ptr[memory, LISTS + number]
-    ptr[memory, LISTS + number] = piece
-
-
-def trim(memory: ptr) -> void:
-    """Give back everything that is kept."""
-    for number in range(CLASSES):
-        piece = ptr[memory, LISTS + number]
-        while piece is not None:
-            after = ptr[piece, 0]
-            free(piece)
-            piece = after
-        ptr[memory, LISTS + number] = None
-    i64[memory, KEPT] = 0
-
-
-# A block: a Python object that owns a piece. Header, address, bytes, class, memory.
-BLOCK_WORDS = 6
-
-
-def new_block(shared: ptr, piece: ptr, size: i64, number: i64) -> ptr:
-    block = _PyObject_New(ptr[shared, BLOCK_TYPE])
-    if block is None:
-        release(ptr[shared, MEMORY], piece, number)
-        return block
-    ptr[block, 2] = piece
-    i64[block, 3] = size
-    i64[block, 4] = number
-    ptr[block, 5] = ptr[shared, MEMORY]
-    return block
-
-
-def block_dealloc(block: ptr) -> void:
-    kind = ptr[block, 1]
-    release(ptr[block, 5], ptr[block, 2], i64[block, 4])
-    PyObject_Free(block)
-    Py_DecRef(kind)
-
-
-def block_buffer(block: ptr, view: ptr, flags: i32) -> i32:
-    return PyBuffer_FillInfo(view, block, ptr[block, 2], i64[block, 3], 1, flags)
-
-
-def box(shared: ptr, aval: ptr, owner: ptr) -> ptr:
-    """An array over an owner, whose reference it takes."""
-    if owner is None:
-        return None
-    array = PyType_GenericAlloc(ptr[shared, ARRAY_TYPE], 0)
-    if array is None:
-        Py_DecRef(owner)
-        return array
-    Py_IncRef(aval)
-    Py_IncRef(ptr[shared, NONE])
-    Py_IncRef(ptr[shared, NONE])
-    Py_IncRef(ptr[shared, FALSE])
-    ptr[array, SLOT_AVAL] = aval
-    ptr[array, SLOT_OWNER] = owner
-    ptr[array, SLOT_VIEW] = ptr[shared, NONE]
-    ptr[array, SLOT_SHARDING] = ptr[shared, NONE]
-    ptr[array, SLOT_COMMITTED] = ptr[shared, FALSE]
-    return array
-
-
-def new_array(shared: ptr, aval: ptr, size: i64) -> ptr:
-    """An array over fresh memory."""
-    number = class_of(size)
-    piece = allocate(ptr[shared, MEMORY], number)
-    if piece is None:
-        return PyErr_NoMemory()
-    block = new_block(shared, piece, size, number)
-    return box(shared, aval, block)
-
-
-# --- running --------------------------------------------------------------------------------------
-
-
-def helpers_now(shared: ptr) -> i64:
-    """How many threads may help here; the pool is made ready for them."""
-    wanted = i64[shared, DEFAULT]
-    given = PyObject_GetAttr(ptr[shared, KNOBS], ptr[shared, NAME_THREADS])
-    if given is None:
-        PyErr_Clear()
-    else:
-        if given != ptr[shared, NONE]:
-            wanted = PyLong_AsLongLong(given) - 1
-        Py_DecRef(given)
-    if wanted > i64[shared, READY] or i64[shared, READY] < 0:
-        args = PyTuple_New(1)
-        PyTuple_SetItem(args, 0, PyLong_FromLongLong(wanted))
-        done = PyObject_Call(ptr[shared, PREPARE], args, None)
-        Py_DecRef(args)
-        if done is None:
-            PyErr_Clear()
-            return 0
-        Py_DecRef(done)
-    return wanted
-
-
-def fresh_results(program: ptr, env: ptr) -> i64:
-    """Memory for the results; 1 where there is none, and then nothing is held."""
-    memory = ptr[ptr[program, SHARED], MEMORY]
-    for i in range(i64[program, RESULT_COUNT]):
-        row = ptr[program, RESULTS] + i * (RESULT_WORDS * 8)
-        if i64[row, KIND] == FRESH:
-            piece = allocate(memory, class_of(i64[row, BYTES]))
-            if piece is None:
-                drop_results(program, env, i)
-                return 1
-            ptr[env, i64[row, NUMBER]] = piece
-    return 0
-
-
-def drop_results(program: ptr, env: ptr, count: i64) -> void:
-    """Give the memory of the first results back."""
-    memory = ptr[ptr[program, SHARED], MEMORY]
-    for i in range(count):
-        row = ptr[program, RESULTS] + i * (RESULT_WORDS * 8)
-        if i64[row, KIND] == FRESH:
-            release(memory, ptr[env, i64[row, NUMBER]], class_of(i64[row, BYTES]))
-
-
-def box_result(program: ptr, row: ptr, env: ptr, owners: ptr, results: ptr) -> ptr:
-    """One result as an array."""
-    shared = ptr[program, SHARED]
-    size = i64[row, BYTES]
-    aval = ptr[row, AVAL]
-    number = i64[row, NUMBER]
-    if i64[row, KIND] == FRESH:
-        return box(shared, aval, new_block(shared, ptr[env, number], size, class_of(size)))
-    owner = ptr[row, OWNER]
-    if i64[row, KIND] == REPEATED:
-        owner = ptr[ptr[results, number], SLOT_OWNER]
-    if i64[row, KIND] == PASSED:
-        owner = ptr[owners, number]
-        if owner is None or i64(owner) & 1 == 1:
-            # the caller's own memory, which no array may share
-            array = new_array(shared, aval, size)
-            if array is not None:
-                memcpy(ptr[ptr[array, SLOT_OWNER], 2], ptr[env, number], size)
-            return array
-    Py_IncRef(owner)
-    return box(shared, aval, owner)
-
-
-def box_results(program: ptr, env: ptr, owners: ptr, results: ptr) -> i64:
-    for i in range(i64[program, RESULT_COUNT]):
-        row = ptr[program, RESULTS] + i * (RESULT_WORDS * 8)
-        ptr[results, i] = box_result(program, row, env, owners, results)
-        if ptr[results, i] is None:
-            drop_rest(program, env, results, i)
-            return 1
-    return 0
-
-
-def drop_rest(program: ptr, env: ptr, results: ptr, failed: i64) -> void:
-    """Give back everything where one of the results could not be made."""
-    memory = ptr[ptr[program, SHARED], MEMORY]
-    for i in range(i64[program, RESULT_COUNT]):
-        row = ptr[program, RESULTS] + i * (RESULT_WORDS * 8)
-        if i < failed:
-            Py_DecRef(ptr[results, i])
-        elif i > failed and i64[row, KIND] == FRESH:
-            release(memory, ptr[env, i64[row, NUMBER]], class_of(i64[row, BYTES]))
-
-
-def held(owner: ptr) -> ptr:
-    """What keeps an argument's memory; a NumPy array of the caller's is marked by its last bit."""
-    return ptr(i64(owner) - (i64(owner) & 1))
-
-
-def hold(owners: ptr, count: i64) -> void:
-    """Keep the memory of arguments: whoever runs meanwhile may drop what they came in."""
-    for i in range(count):
-        owner = held(ptr[owners, i])
-        if owner is not None:
-            Py_IncRef(owner)
-
-
-def let_go(owners: ptr, count: i64) -> void:
-    for i in range(count):
-        owner = held(ptr[owners, i])
-        if owner is not None:
-            Py_DecRef(owner)
-
-
-def walk_program(program: ptr, context: ptr) -> i64:
-    """Run the nodes; long programs without Python's lock."""
-    if i64[program, LONG] != 0:
-        ptr[context, THREAD] = PyEval_SaveThread()
-    status = walk(context, ptr[program, NODES], ptr[program, END])
-    if i64[program, LONG] != 0:
-        PyEval_RestoreThread(ptr[context, THREAD])
-    return status
-
-
-def run_in(program: ptr, pointers: ptr, owners: ptr, results: ptr, work: ptr) -> i64:
-    """Run a program in memory for its pointers; 1 where Python has raised."""
-    shared = ptr[program, SHARED]
-    context = work
-    env = work + CONTEXT_WORDS * 8
-    slots = i64[program, SLOTS]
-    memcpy(env, ptr[program, TEMPLATE], slots * 8)
-    memcpy(env, pointers, i64[program, ARGUMENTS] * 8)
-    ptr[context, ENV] = env
-    ptr[context, BUFFERS] = env + slots * 8
-    ptr[context, HOST_CALL] = ptr[program, HOSTS]
-    ptr[context, THREAD] = None
-    i64[context, POLLED] = 0
-    i64[context, PERIOD] = OVERDUE
-    i64[context, HELPERS] = 0
-    if i64[program, PARALLEL] != 0:
-        i64[context, HELPERS] = helpers_now(shared)
-        ptr[context, POOL_RUN] = ptr[shared, RUN_POOL]
-        ptr[context, POOL_STATE] = ptr[shared, STATE_POOL]
-    if fresh_results(program, env) != 0:
-        host(context, -1)
-        return 1
-    memory = ptr[shared, MEMORY]
-    number = class_of(i64[program, ARENA])
-    arena: ptr = None
-    if i64[program, ARENA] > 0:
-        arena = allocate(memory, number)
-        if arena is None:
-            drop_results(program, env, i64[program, RESULT_COUNT])
-            host(context, -1)
-            return 1
-        temps = ptr[program, TEMPS]
-        for i in range(i64[program, TEMP_COUNT]):
-            slot = i64[temps, i]
-            ptr[env, slot] = arena + i64[env, slot]
-    status = walk_program(program, context)
-    if arena is not None:
-        release(memory, arena, number)
-    if status != 0:
-        drop_results(program, env, i64[program, RESULT_COUNT])
-        return 1
-    return box_results(program, env, owners, results)
-
-
-def run(program: ptr, pointers: ptr, owners: ptr, results: ptr) -> i64:
-    """Run a program; its results are new references."""
-    words = CONTEXT_WORDS + i64[program, SLOTS] + i64[program, WIDEST]
-    work = stack(SMALL * 8)
-    if words > SMALL:
-        work = malloc(words * 8)
-        if work is None:
-            PyErr_NoMemory()
-            return 1
-    hold(owners, i64[program, ARGUMENTS])
-    status = run_in(program, pointers, owners, results, work)
-    let_go(owners, i64[program, ARGUMENTS])
-    if words > SMALL:
-        free(work)
-    return status
-
 
 # --- arguments ------------------------------------------------------------------------------------
 
@@ -854,29 +473,8 @@ def call_flat(table: ptr, args: ptr, count: i64) -> ptr:
 
 STUBS = (
     *walker.STUBS,
-    class_of,
-    bytes_of,
-    new_piece,
-    allocate,
-    release,
-    trim,
-    new_block,
-    block_dealloc,
-    block_buffer,
-    box,
-    new_array,
-    helpers_now,
-    fresh_results,
-    drop_results,
-    box_result,
-    box_results,
-    drop_rest,
-    held,
-    hold,
-    let_go,
-    walk_program,
-    run_in,
-    run,
+    *blocks.STUBS,
+    *running.STUBS,
     found,
     match_scalar,
     match_index,
@@ -889,11 +487,11 @@ STUBS = (
     is_attribute,
     slow,
     match_call,
-    complain,
     call_entry,
     call_one,
     context_here,
     call,
+    complain,
     call_leaves,
     call_flat,
 )

@@ -23,6 +23,7 @@ from weft.base import knobs
 from weft.base.functional import lru, register_cache
 from weft.base.lazy import Late
 from weft.core.trace import eval_trace, state
+from weft.runtime import tables
 from weft.runtime.array import ArrayImpl
 from weft.runtime.function import NativeFunction
 
@@ -109,8 +110,8 @@ class Native:
         self.kept: list[Any] = [self.code]
         self.methods: dict[str, _Method] = {}
         self.block_type = self._block_type()
-        self.memory = np.zeros(caller.LISTS + caller.CLASSES, np.uint64)
-        self.memory[caller.ALLOWED] = KEPT
+        self.memory = np.zeros(tables.LISTS + tables.CLASSES, np.uint64)
+        self.memory[tables.ALLOWED] = KEPT
         self.shared = words_of(self._services())
         self.kept += [self.memory, self.shared]
         self.trim = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(self.code.symbols["trim"])
@@ -122,7 +123,7 @@ class Native:
             _Slot(_BF_GETBUFFER, symbols["block_buffer"]),
             _Slot(0, None),
         )
-        size = caller.BLOCK_WORDS * _WORD
+        size = tables.BLOCK_WORDS * _WORD
         spec = _Spec(b"weft.runtime.Block", size, 0, _DEFAULT_TYPE | _NOT_CALLABLE, slots)
         make = ctypes.pythonapi.PyType_FromSpec
         make.restype, make.argtypes = ctypes.py_object, [ctypes.POINTER(_Spec)]
@@ -131,47 +132,47 @@ class Native:
 
     def _services(self) -> list[int]:
         values = {
-            caller.MEMORY: address(self.memory),
-            caller.READY: -1,
-            caller.DEFAULT: usable_cores() - 1,
+            tables.MEMORY: address(self.memory),
+            tables.READY: -1,
+            tables.DEFAULT: usable_cores() - 1,
         }
         objects = {
-            caller.BLOCK_TYPE: self.block_type,
-            caller.ARRAY_TYPE: ArrayImpl,
-            caller.NDARRAY_TYPE: np.ndarray,
-            caller.NONE: None,
-            caller.FALSE: False,
-            caller.TRUE: True,
-            caller.FLOAT_TYPE: float,
-            caller.INT_TYPE: int,
-            caller.DICT_TYPE: dict,
-            caller.LIST_TYPE: list,
-            caller.TUPLE_TYPE: tuple,
-            caller.SLICE_TYPE: slice,
-            caller.STATE: state,
-            caller.NAME_TRACE: sys.intern("trace"),
-            caller.EVAL_TRACE: eval_trace,
-            caller.NAME_AXES: sys.intern("axis_env"),
-            caller.EMPTY: (),
-            caller.KNOBS: knobs.thread,
-            caller.NAME_CONTEXT: sys.intern("context_key"),
-            caller.NAME_THREADS: sys.intern("num_threads"),
-            caller.PREPARE: self.prepare,
+            tables.BLOCK_TYPE: self.block_type,
+            tables.ARRAY_TYPE: ArrayImpl,
+            tables.NDARRAY_TYPE: np.ndarray,
+            tables.NONE: None,
+            tables.FALSE: False,
+            tables.TRUE: True,
+            tables.FLOAT_TYPE: float,
+            tables.INT_TYPE: int,
+            tables.DICT_TYPE: dict,
+            tables.LIST_TYPE: list,
+            tables.TUPLE_TYPE: tuple,
+            tables.SLICE_TYPE: slice,
+            tables.STATE: state,
+            tables.NAME_TRACE: sys.intern("trace"),
+            tables.EVAL_TRACE: eval_trace,
+            tables.NAME_AXES: sys.intern("axis_env"),
+            tables.EMPTY: (),
+            tables.KNOBS: knobs.thread,
+            tables.NAME_CONTEXT: sys.intern("context_key"),
+            tables.NAME_THREADS: sys.intern("num_threads"),
+            tables.PREPARE: self.prepare,
         }
         self.kept.append(objects)
         values.update((word, id(thing)) for word, thing in objects.items())
-        return [values.get(word, 0) for word in range(caller.SERVICES)]
+        return [values.get(word, 0) for word in range(tables.SERVICES)]
 
     def prepare(self, helpers: int) -> None:
         """Have the pool ready for so many helpers."""
         run, where = pool.prepared(helpers)
-        self.shared[caller.RUN_POOL] = run
-        self.shared[caller.STATE_POOL] = where
-        self.shared[caller.READY] = max(helpers, 0)
+        self.shared[tables.RUN_POOL] = run
+        self.shared[tables.STATE_POOL] = where
+        self.shared[tables.READY] = max(helpers, 0)
 
     def forget_pool(self) -> None:
         """In a forked child: its parent's threads are not there."""
-        self.shared[caller.READY] = 0xFFFFFFFFFFFFFFFF
+        self.shared[tables.READY] = 0xFFFFFFFFFFFFFFFF
 
     def function(self, name: str, table: tuple[Any, ...]) -> Any:
         """A native function as a Python callable, bound to a table and what it points to."""
@@ -195,7 +196,14 @@ class Native:
         self.trim(address(self.memory))
 
 
-_SOURCES = ("weft.backends.cpu.stub", "weft.backends.cpu.walker", "weft.runtime.caller")
+_SOURCES = (
+    "weft.backends.cpu.stub",
+    "weft.backends.cpu.walker",
+    "weft.runtime.tables",
+    "weft.runtime.blocks",
+    "weft.runtime.running",
+    "weft.runtime.caller",
+)
 
 
 def _source(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.base.record import Record
-from weft.runtime import caller
+from weft.runtime import tables
 from weft.runtime.array import ArrayImpl
 from weft.runtime.dispatch import address, native, words_of
 from weft.runtime.function import NativeFunction
@@ -20,10 +20,10 @@ from weft.runtime.function import NativeFunction
 # Entries of one function, and of one operation; those made last are kept.
 MOST, MOST_OPERATION = 16, 64
 _CODES = {
-    np.dtype(np.float32): caller.SINGLE,
-    np.dtype(np.float64): caller.DOUBLE,
-    np.dtype(np.int32): caller.INT32,
-    np.dtype(np.int64): caller.INT64,
+    np.dtype(np.float32): tables.SINGLE,
+    np.dtype(np.float64): tables.DOUBLE,
+    np.dtype(np.int32): tables.INT32,
+    np.dtype(np.int64): tables.INT64,
 }
 
 
@@ -55,13 +55,13 @@ def recipe(node: Any, leaves: Any, words: list[int]) -> None:
     if node.kind.type is None:
         words.extend(next(leaves))
     elif tag == "none":
-        words.append(caller.NOTHING)
+        words.append(tables.NOTHING)
     elif tag == "tuple" or (tag == "namedtuple" and _plain(node.kind.type)):
-        words.extend([caller.TUPLE, id(node.kind.type), len(node.children)])
+        words.extend([tables.TUPLE, id(node.kind.type), len(node.children)])
     elif tag == "list":
-        words.extend([caller.LIST, len(node.children)])
+        words.extend([tables.LIST, len(node.children)])
     elif tag == "dict":
-        words.extend([caller.DICT, len(node.children), *map(id, node.aux)])
+        words.extend([tables.DICT, len(node.children), *map(id, node.aux)])
     else:
         raise NoRecipe
     for child in node.children:
@@ -93,15 +93,15 @@ def leaf_words(x: Any, aval: Any) -> list[int]:
     """How an argument is recognised when it comes again."""
     kind = type(x)
     if kind is ArrayImpl:
-        return [caller.LEAF, id(x.aval)]
+        return [tables.LEAF, id(x.aval)]
     if kind is np.ndarray and x.dtype == aval.dtype and x.dtype.isbuiltin:
-        return [caller.NUMPY, id(x.dtype), x.ndim, *x.shape]
+        return [tables.NUMPY, id(x.dtype), x.ndim, *x.shape]
     if kind is bool and aval.dtype == np.bool_:
-        return [caller.BOOLEAN, 0]
+        return [tables.BOOLEAN, 0]
     if kind is float and aval.dtype.kind == "f" and aval.dtype in _CODES:
-        return [caller.FLOATING, _CODES[aval.dtype]]
+        return [tables.FLOATING, _CODES[aval.dtype]]
     if kind is int and aval.dtype in _CODES and aval.dtype.kind == "i":
-        return [caller.INTEGER, _CODES[aval.dtype]]
+        return [tables.INTEGER, _CODES[aval.dtype]]
     raise NoRecipe
 
 
@@ -109,9 +109,9 @@ def result_words(tree: Any, unflatten: Any) -> list[int]:
     """How the tree of the results is built: natively, or by Python's ``unflatten``."""
     words: list[int] = []
     try:
-        recipe(tree.node, iter([[caller.LEAF]] * tree.num_leaves), words)
+        recipe(tree.node, iter([[tables.LEAF]] * tree.num_leaves), words)
     except NoRecipe:
-        return [caller.CUSTOM, id(unflatten), tree.num_leaves]
+        return [tables.CUSTOM, id(unflatten), tree.num_leaves]
     return words
 
 
@@ -123,10 +123,10 @@ def call_words(call: Any, tree: Any, leaves: Any, avals: Any) -> list[int]:
     positional, named = call
     given = iter(leaf_words(x, a) for x, a in zip(leaves, avals, strict=True))
     args, kwargs = (iter(node.children) for node in tree.node.children)
-    words = [caller.TUPLE, id(tuple), len(positional)]
+    words = [tables.TUPLE, id(tuple), len(positional)]
     for static, value in positional:
         _argument(static, value, args, given, words)
-    words += [caller.DICT, len(named), *(id(name) for name, _ in named)]
+    words += [tables.DICT, len(named), *(id(name) for name, _ in named)]
     for _, (static, value) in named:
         _argument(static, value, kwargs, given, words)
     return words
@@ -136,7 +136,7 @@ def _argument(static: bool, value: Any, nodes: Any, given: Any, words: list[int]
     if static:
         if not _fixed(value):
             raise NoRecipe
-        words.extend([caller.SAME, id(value)])
+        words.extend([tables.SAME, id(value)])
     else:
         recipe(next(nodes), given, words)
 
@@ -173,7 +173,7 @@ def add_operation(
     function: NativeFunction, context: Any, given: Any, avals: Any, executable: Any
 ) -> None:
     """Let an operation on arrays, numbers and indices like these be answered natively."""
-    words = [caller.TUPLE, id(tuple), len(given)]
+    words = [tables.TUPLE, id(tuple), len(given)]
     rest = iter(avals)
     try:
         for kind, value in given:
@@ -183,9 +183,9 @@ def add_operation(
                 words += index_words(*value)
     except NoRecipe:
         return
-    words += [caller.DICT, 0]
+    words += [tables.DICT, 0]
     old = entries_of(function)
-    result = words_of([caller.LEAF])
+    result = words_of([tables.LEAF])
     key = (id(context), *words)
     entry = Entry(context, words_of(words), executable, result, key, list(avals))
     _install(function, [entry, *old][:MOST_OPERATION])
@@ -195,13 +195,13 @@ def index_words(index: Any, shape: tuple[int, ...]) -> list[int]:
     """How an index is recognised: numbers within their axis are operands, slices are fixed."""
     parts = index if type(index) is tuple else (index,)
     taking = [p for p in parts if p is not None and p is not Ellipsis]
-    words = [caller.TUPLE, id(tuple), len(parts)] if type(index) is tuple else []
+    words = [tables.TUPLE, id(tuple), len(parts)] if type(index) is tuple else []
     axis = 0
     for i, part in enumerate(parts):
         if part is None:
-            words.append(caller.NOTHING)
+            words.append(tables.NOTHING)
         elif part is Ellipsis:
-            words += [caller.SAME, id(Ellipsis)]
+            words += [tables.SAME, id(Ellipsis)]
             after = [p for p in parts[i + 1 :] if p is not None]
             axis = len(shape) - len(after)
         else:
@@ -214,13 +214,13 @@ def index_words(index: Any, shape: tuple[int, ...]) -> list[int]:
 
 def _part_words(part: Any, size: int) -> list[int]:
     if type(part) is int:
-        return [caller.INDEX, -size, size]
+        return [tables.INDEX, -size, size]
     if type(part) is slice:
-        words = [caller.SLICE]
+        words = [tables.SLICE]
         for end in (part.start, part.stop, part.step):
-            words += [caller.NOTHING] if end is None else [caller.EQUAL, end]
+            words += [tables.NOTHING] if end is None else [tables.EQUAL, end]
         return words
-    return [caller.LEAF, id(part.aval)]
+    return [tables.LEAF, id(part.aval)]
 
 
 def _without_arrays(call: Any) -> Any:
@@ -255,8 +255,8 @@ def _counts(function: NativeFunction) -> dict[Any, int]:
         words, entries = function._entries
     except AttributeError:
         return {}
-    first = caller.FIRST_ENTRY + caller.ENTRY_HITS
-    return {e.key: int(words[first + i * caller.ENTRY_WORDS]) for i, e in enumerate(entries)}
+    first = tables.FIRST_ENTRY + tables.ENTRY_HITS
+    return {e.key: int(words[first + i * tables.ENTRY_WORDS]) for i, e in enumerate(entries)}
 
 
 def hits(function: NativeFunction) -> int:

@@ -31,6 +31,7 @@ from weft.kernel.program import (
     inner_regions,
     launched,
 )
+from weft.runtime import tables
 from weft.runtime.array import ArrayImpl, box
 from weft.runtime.dispatch import (
     Native,
@@ -46,7 +47,6 @@ from weft.runtime.slowly import Walk
 # loaded when a program is planned, when a knob asks what was compiled, when calls become native
 target = Late("weft.runtime.target")
 tell = Late("weft.runtime.tell")
-caller = Late("weft.runtime.caller")
 entries = Late("weft.runtime.entries")
 walker = Late("weft.backends.cpu.walker")
 
@@ -141,24 +141,24 @@ class Executable:
         results = words_of([w for i in range(len(plan.results)) for w in self._result(plan, i)])
         begin = address(nodes)
         values = {
-            caller.SHARED: address(walks.shared),
-            caller.SLOTS: len(plan.slots),
-            caller.TEMPLATE: address(template),
-            caller.TEMPS: address(temps),
-            caller.TEMP_COUNT: count,
-            caller.ARENA: plan.arena,
-            caller.NODES: begin,
-            caller.END: begin + 8 * len(encoded),
-            caller.WIDEST: _widest(plan.nodes),
-            caller.LONG: int(_work(plan.nodes, plan) >= LONG_BYTES),
-            caller.PARALLEL: int(_parallel(plan.nodes)),
-            caller.RESULTS: address(results),
-            caller.RESULT_COUNT: len(plan.results),
-            caller.HOSTS: id(self.host),
-            caller.ARGUMENTS: len(self.avals),
+            tables.SHARED: address(walks.shared),
+            tables.SLOTS: len(plan.slots),
+            tables.TEMPLATE: address(template),
+            tables.TEMPS: address(temps),
+            tables.TEMP_COUNT: count,
+            tables.ARENA: plan.arena,
+            tables.NODES: begin,
+            tables.END: begin + 8 * len(encoded),
+            tables.WIDEST: _widest(plan.nodes),
+            tables.LONG: int(_work(plan.nodes, plan) >= LONG_BYTES),
+            tables.PARALLEL: int(_parallel(plan.nodes)),
+            tables.RESULTS: address(results),
+            tables.RESULT_COUNT: len(plan.results),
+            tables.HOSTS: id(self.host),
+            tables.ARGUMENTS: len(self.avals),
         }
         self.kept = [nodes, template, temps, results, self.host]
-        return words_of([values[word] for word in range(caller.PROGRAM_WORDS)])
+        return words_of([values[word] for word in range(tables.PROGRAM_WORDS)])
 
     def _initial(self, plan: Program, number: int) -> int:
         slot = plan.slots[number]
@@ -175,10 +175,10 @@ class Executable:
         aval = self.out_avals[number]
         size = prod(aval.shape) * storage_dtype(aval.dtype).itemsize
         kinds = {
-            "slot": caller.FRESH,
-            "arg": caller.PASSED,
-            "const": caller.CONSTANT,
-            "same": caller.REPEATED,
+            "slot": tables.FRESH,
+            "arg": tables.PASSED,
+            "const": tables.CONSTANT,
+            "same": tables.REPEATED,
         }
         owner = id(plan.constants[where]) if kind == "const" else 0
         return [kinds[kind], where, size, id(aval), owner, 0]

@@ -1,0 +1,102 @@
+"""The words of the tables that the native caller reads, and of the recipes it follows."""
+
+from __future__ import annotations
+
+from weft.backends.cpu.processor import architecture
+
+# Words of the table that all programs share.
+(
+    MEMORY,
+    BLOCK_TYPE,
+    ARRAY_TYPE,
+    NDARRAY_TYPE,
+    NONE,
+    FALSE,
+    TRUE,
+    FLOAT_TYPE,
+    INT_TYPE,
+    DICT_TYPE,
+    LIST_TYPE,
+    TUPLE_TYPE,
+    SLICE_TYPE,
+    STATE,
+    NAME_TRACE,
+    EVAL_TRACE,
+    NAME_AXES,
+    EMPTY,
+    KNOBS,
+    NAME_CONTEXT,
+    NAME_THREADS,
+    RUN_POOL,
+    STATE_POOL,
+    READY,
+    DEFAULT,
+    PREPARE,
+    SERVICES,
+) = range(27)
+
+# Words of the table of one program.
+(
+    SHARED,
+    SLOTS,
+    TEMPLATE,
+    TEMPS,
+    TEMP_COUNT,
+    ARENA,
+    NODES,
+    END,
+    WIDEST,
+    LONG,
+    PARALLEL,
+    RESULTS,
+    RESULT_COUNT,
+    HOSTS,
+    ARGUMENTS,
+    PROGRAM_WORDS,
+) = range(16)
+
+# What a result is: words of its row, and where its memory comes from.
+KIND, NUMBER, BYTES, AVAL, OWNER, DONOR, RESULT_WORDS = range(7)
+FRESH, PASSED, CONSTANT, REPEATED = range(4)
+
+# Recipes: how a tree is taken apart and put together.
+(
+    LEAF,
+    TUPLE,
+    LIST,
+    DICT,
+    NOTHING,
+    FLOATING,
+    INTEGER,
+    BOOLEAN,
+    NUMPY,
+    SAME,
+    CUSTOM,
+    INDEX,
+    EQUAL,
+    SLICE,
+) = range(14)
+SINGLE, DOUBLE, INT32, INT64 = range(4)
+
+# Words of a function's table of entries.
+ENTRY_CONTEXT, ENTRY_RECIPE, ENTRY_PROGRAM, ENTRY_RESULT, ENTRY_HITS, ENTRY_WORDS = range(6)
+FIRST_ENTRY = 2
+
+# Leaves found so far: their number, how many there may be, the place in the recipe; then pointers,
+# owners, scalars.
+COUNT, ROOM, CURSOR, FOUND = range(4)
+
+# Memory kept for reuse: bytes kept, bytes allowed, and a list of pieces for each class of size.
+KEPT, ALLOWED, LISTS = range(3)
+CLASSES = 200
+HUGE = 1 << 22
+PAGE = 1 << 21
+ADVISE_HUGE = 14
+# Ticks of the clock between two looks at signals: some hundredths of a second at most. Arm's clock
+# is slower than its processors, by a factor that differs between machines.
+OVERDUE = 1 << 20 if architecture() in ("aarch64", "arm64") else 1 << 26
+CONTIGUOUS_ALIGNED = 0x101
+SMALL = 1024  # words of a run that lie on the stack
+SLOW_TEXT = int.from_bytes(b"_slow", "little")
+# A block: a Python object that owns a piece. Header, address, bytes, class, memory.
+BLOCK_WORDS = 6
