@@ -49,33 +49,13 @@ def checkpoint(
             " static_argnums"
         )
     check_callable(fun)
-    if not isinstance(prevent_cse, bool):
-        if not isinstance(prevent_cse, (tuple, list)):
-            raise TypeError(
-                "prevent_cse must be a bool or a tuple of bools, got a"
-                f" {type(prevent_cse).__name__}"
-            )
-        prevent_cse = tuple(prevent_cse)
-    nums = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
-    if not isinstance(nums, tuple) or not all(type(n) is int for n in nums):
-        raise TypeError(
-            "static_argnums of checkpoint must be an int or a tuple of ints, got"
-            f" {static_argnums!r}"
-        )
-    names = as_tuple(static_argnames)
-    if names:
-        found_nums, _ = resolve_names(fun, None, names)
-        nums = tuple(dict.fromkeys((*nums, *found_nums)))
-
-    def call(args: Any, kwargs: Any) -> Any:
-        return fun(*args, **kwargs)
+    prevent_cse = _checked_prevent_cse(prevent_cse)
+    parts = _Static(fun, static_argnums, as_tuple(static_argnames))
 
     @functools.wraps(fun, updated=())
     @api_boundary
     def rematerialized(*args: Any, **kwargs: Any) -> Any:
-        body, dynamic, keywords = call, args, kwargs
-        if nums or names:
-            body, dynamic, keywords = split(args, kwargs)
+        body, dynamic, keywords = parts.split(args, kwargs)
         leaves, in_tree = tree_flatten((dynamic, keywords))
         info = debug_info("checkpoint / remat", fun, dynamic, keywords)
         try:
@@ -101,35 +81,60 @@ def checkpoint(
         )
         return tree_unflatten(out_tree, outs)
 
-    bodies: dict[Any, Any] = {}
+    return rematerialized
 
-    def split(args: Any, kwargs: Any) -> Any:
-        """The function of the dynamic arguments, one object for equal static ones."""
-        for n in static_argnums if isinstance(static_argnums, tuple) else (static_argnums,):
-            if not -len(args) <= n < len(args):
-                raise ValueError(
-                    f"static_argnums of checkpoint is {static_argnums}, but the call has"
-                    f" {len(args)} positional arguments"
-                )
-        static = {n % len(args) for n in nums if -len(args) <= n < len(args)}
-        fixed = {i: args[i] for i in static} | {k: kwargs[k] for k in names if k in kwargs}
+
+def _checked_prevent_cse(given: Any) -> bool | tuple[bool, ...]:
+    if isinstance(given, bool):
+        return given
+    if not isinstance(given, (tuple, list)):
+        raise TypeError(
+            f"prevent_cse must be a bool or a tuple of bools, got a {type(given).__name__}"
+        )
+    return tuple(given)
+
+
+class _Static:
+    """A function and which of its arguments Python code looks at."""
+
+    def __init__(self, fun: Callable[..., Any], argnums: Any, names: tuple[str, ...]) -> None:
+        self.given = (argnums,) if isinstance(argnums, int) else argnums
+        if not isinstance(self.given, tuple) or not all(type(n) is int for n in self.given):
+            raise TypeError(
+                f"static_argnums of checkpoint must be an int or a tuple of ints, got {argnums!r}"
+            )
+        self.fun, self.names = fun, names
+        named = resolve_names(fun, None, names)[0] if names else ()
+        self.nums = tuple(dict.fromkeys((*self.given, *named)))
+        self.whole = lambda args, kwargs: fun(*args, **kwargs)
+        self.bodies: dict[Any, Any] = {}
+
+    def split(self, args: Any, kwargs: Any) -> Any:
+        """A function of the dynamic arguments, one object for equal static ones, and these."""
+        if not self.nums and not self.names:
+            return self.whole, args, kwargs
+        if not all(-len(args) <= n < len(args) for n in self.given):
+            raise ValueError(
+                f"static_argnums of checkpoint is {self.given}, but the call has"
+                f" {len(args)} positional arguments"
+            )
+        static = {n % len(args) for n in self.nums if -len(args) <= n < len(args)}
+        fixed = {i: args[i] for i in static} | {k: kwargs[k] for k in self.names if k in kwargs}
         dynamic = tuple(x for i, x in enumerate(args) if i not in static)
-        keywords = {k: v for k, v in kwargs.items() if k not in names}
+        keywords = {k: v for k, v in kwargs.items() if k not in self.names}
 
         def of_dynamic(given: Any, more: Any) -> Any:
             rest = iter(given)
             full = [fixed[i] if i in static else next(rest) for i in range(len(args))]
-            return fun(*full, **{k: fixed[k] for k in names if k in fixed}, **more)
+            return self.fun(*full, **{k: fixed[k] for k in self.names if k in fixed}, **more)
 
         try:
             key = (len(args), tuple((k, Hashed(v, str(k))) for k, v in fixed.items()))
         except ValueError:  # unhashable: traced anew at each call
             return of_dynamic, dynamic, keywords
-        if len(bodies) >= BODIES_LIMIT:
-            bodies.clear()
-        return bodies.setdefault(key, of_dynamic), dynamic, keywords
-
-    return rematerialized
+        if len(self.bodies) >= BODIES_LIMIT:
+            self.bodies.clear()
+        return self.bodies.setdefault(key, of_dynamic), dynamic, keywords
 
 
 # Distinct static arguments remembered by one function; beyond that it starts anew.

@@ -200,8 +200,7 @@ class ArrayImpl(Array):
         weak = ", weak_type=True" if self.aval.weak_type else ""
         suffix = f", dtype={self.aval.dtype.name}{weak})"
         if self.size == 0:
-            shape = "" if self.ndim == 1 else f", shape={self.shape}"
-            return f"Array([]{shape}{suffix}"
+            return f"Array([], shape={self.shape}{suffix}"
         text = np.array2string(self._value, prefix="Array(", suffix=suffix, separator=", ")
         last = len(text) - text.rfind("\n") - 1 + (6 if "\n" not in text else 0)
         too_long = last + len(suffix) + 1 > np.get_printoptions()["linewidth"]

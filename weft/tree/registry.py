@@ -114,7 +114,7 @@ def register_pytree_node_class(cls: T) -> T:
     >>> tree.leaves(Pair(1, [2, 3]))
     [1, 2, 3]
     """
-    register_pytree_node(cls, methodcaller("tree_flatten"), cls.tree_unflatten)  # type: ignore
+    register_pytree_node(cls, methodcaller("tree_flatten"), cls.tree_unflatten)  # type: ignore[attr-defined]
     return cls
 
 
@@ -138,7 +138,7 @@ def register_pytree_with_keys_class(cls: T) -> T:
     """
     plain = methodcaller("tree_flatten") if hasattr(cls, "tree_flatten") else None
     with_keys = methodcaller("tree_flatten_with_keys")
-    register_pytree_with_keys(cls, with_keys, cls.tree_unflatten, plain)  # type: ignore
+    register_pytree_with_keys(cls, with_keys, cls.tree_unflatten, plain)  # type: ignore[attr-defined]
     return cls
 
 
