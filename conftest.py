@@ -3,6 +3,7 @@ pyproject.toml), seeds are fixed, and no test leaves a knob turned for the next 
 
 import doctest
 import io
+import os
 import random
 import re
 import sys
@@ -15,6 +16,10 @@ import pytest
 collect_ignore = ["docs/api"]
 
 FENCE = re.compile(r"^\s*(```|~~~).*$", re.MULTILINE)
+
+
+# Tests plan what they compile, and what they compile with other settings than its own is not kept.
+os.environ.setdefault("WEFT_CACHE_PROGRAMS", "off")
 
 
 def pytest_addoption(parser):

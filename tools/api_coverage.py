@@ -22,7 +22,6 @@ HEADING = re.compile(r"## (.+) \(\d+\)")
 PRIMITIVES = "primitives named in jax.lax"
 
 PARALLEL = "comes with parallel execution over several devices"
-REFERENCES = "mutable array references are not there yet"
 SYMBOLIC = "every size is a number: exported programs have no symbolic dimensions yet"
 OTHER_HARDWARE = "serves hardware or a compiler that weft does not have"
 INTERNAL = "part of how JAX is made: nothing in weft stands behind the name"
@@ -30,10 +29,7 @@ INTERNAL = "part of how JAX is made: nothing in weft stands behind the name"
 # Why a name of the list is not in weft: "module.name" or "module.*", and the reason.
 LEFT_OUT = {
     **dict.fromkeys("pmap shard_map smap distributed.* sharding.auto_axes".split(), PARALLEL),
-    **dict.fromkeys("sharding.explicit_axes lax.psend lax.precv".split(), PARALLEL),
-    **dict.fromkeys("lax.ragged_all_to_all lax.ragged_all_to_all_p".split(), PARALLEL),
-    **dict.fromkeys("Ref ad ds empty_ref free_ref freeze new_ref".split(), REFERENCES),
-    "experimental.random.*": REFERENCES,
+    "sharding.explicit_axes": PARALLEL,
     **dict.fromkeys("export.SymbolicScope export.is_symbolic_dim".split(), SYMBOLIC),
     **dict.fromkeys("export.symbolic_args_specs export.symbolic_shape".split(), SYMBOLIC),
     "Array.__cuda_array_interface__": "the memory of arrays is the host's",

@@ -94,7 +94,9 @@ def default(value: Any) -> str:
 
 def methods(cls: type) -> Iterator[tuple[str, str]]:
     """The public methods and properties that a class adds, each with the line that says what."""
-    for name, member in sorted(vars(cls).items()):
+    for name in sorted(vars(cls)):
+        getattr(cls, name, None)  # methods of arrays are found when they are looked at
+        member = vars(cls)[name]
         function = member.fget if isinstance(member, property) else member
         line = first_line(getattr(function, "__doc__", None))
         if not name.startswith("_") and line and hasattr(function, "__name__"):

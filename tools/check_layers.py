@@ -36,9 +36,9 @@ TOPICS = "lax numpy random scipy ops image nn parallel".split()
 
 # Public side rooms may import all of the above and, without cycles, each other.
 SIDE = (
-    "ad_checkpoint checkpoint_policies custom_batching custom_derivatives debug distributed dlpack "
-    "errors experimental export extend flatten_util interpreters memory profiler sharding stages "
-    "test_util testing tree_util typing version"
+    "ad ad_checkpoint checkpoint_policies custom_batching custom_derivatives debug distributed "
+    "dlpack errors experimental export extend flatten_util interpreters memory profiler ref "
+    "sharding stages state test_util testing tree_util typing version"
 ).split()
 
 # Libraries written as a user would write them: on public rooms only, not imported by weft.
@@ -51,9 +51,19 @@ HOOKS, FILLER, MOST_HOOKS = "weft.core.hooks", "weft", 3
 
 # The one module that imports others by computed names, at their first use; and who may let it:
 # a file, and a module that it does not need before something is compiled, solved or printed.
+# Packages may list what they only pass on, with `members`: that counts as imports, too.
 LAZY = "weft.base.lazy"
 LATE = {
+    ("weft", "weft.api.eager"),
     ("weft", "weft.core.printing"),
+    ("weft", "weft.numpy.operators"),
+    *(
+        ("weft.numpy.operators", f"weft.numpy.{name}")
+        for name in (
+            "contraction creation index_functions index_update indexing manipulation matrices "
+            "rearranging reductions sorting ufuncs unary"
+        ).split()
+    ),
     ("weft.numpy.polynomials", "weft.numpy.linalg"),
     ("weft.prims.families", "weft.kernel.kernel"),
     ("weft.prims.families", "weft.kernel.math"),
@@ -66,16 +76,28 @@ LATE = {
     ("weft.runtime.evaluate", "weft.runtime.native"),
     *(
         ("weft.backends.cpu.heroes.table", f"weft.backends.cpu.heroes.{name}")
-        for name in "conv cumulative dot fft incomplete linalg scatter sort window".split()
+        for name in "conv cumulative dot fft generator linalg scatter sort special window".split()
     ),
     ("weft.runtime.dispatch", "weft.backends.cpu.stub"),
     ("weft.runtime.dispatch", "weft.runtime.caller"),
+    ("weft.compiler.pipeline", "weft.core.verify"),
+    ("weft.runtime.target", "weft.backends.cpu.heroes.table"),
     ("weft.runtime.target", "weft.backends.cpu.loop_text"),
     ("weft.runtime.native", "weft.runtime.target"),
     ("weft.runtime.native", "weft.backends.cpu.walker"),
     ("weft.runtime.native", "weft.runtime.entries"),
     ("weft.runtime.native", "weft.runtime.tell"),
     ("weft.api.stages", "weft.runtime.study"),
+    ("weft.api.autodiff", "weft.api.wanted"),
+    *((f"weft.api.{name}", "weft.transforms.discharge") for name in ("autodiff", "stages")),
+    *(
+        (f"weft.transforms.{name}", "weft.transforms.discharge")
+        for name in "jvp linearize vmap".split()
+    ),
+    *(
+        (f"weft.control.{name}", "weft.transforms.discharge")
+        for name in "cond jit remat scan while_loop".split()
+    ),
 }
 
 
@@ -175,10 +197,28 @@ class Reader(ast.NodeVisitor):
                 self.fault(node, "imports a module by a computed name")
             else:
                 self.add(node, argument.value, late=called == "Late")
+        if called == "members" and self.module.name != LAZY:
+            self.add_members(node)
         owner, _, name = function.rpartition(".")
         if owner in self.hook_names and name.startswith("set_") and self.module.name != FILLER:
             self.fault(node, f"only weft/__init__.py fills hooks, not {function}")
         self.generic_visit(node)
+
+    def add_members(self, node: ast.Call) -> None:
+        """What a package passes on: modules of its own, and names by the modules they are in."""
+        if self.module.path.name != "__init__.py" or ast.unparse(node.args[0]) != "__name__":
+            self.fault(node, "only a package has members, and they are its own")
+        modules, *tables = node.args[1:]
+        for constant in ast.walk(modules):
+            if isinstance(constant, ast.Constant):
+                for name in str(constant.value).split():
+                    self.add(node, f"{self.module.name}.{name}")
+        for table in tables:
+            for key in table.keys if isinstance(table, ast.Dict) else [None]:
+                if isinstance(key, ast.Constant):
+                    self.add(node, str(key.value))
+                else:
+                    self.fault(node, "lists members by a computed name")
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         if isinstance(node.ctx, ast.Store) and ast.unparse(node.value) in self.hook_names:

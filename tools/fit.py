@@ -5,6 +5,7 @@ Run ``python tools/fit.py NAME`` to print the coefficients of one fit, highest p
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -268,6 +269,7 @@ def fits() -> dict[str, Callable[[], Any]]:
         "erfc32": make(h32, *ends(c32, "10.1"), range(9), relative(h32), f32),
         "erfc64": make(h64, *ends(c64, "27.3"), range(21), relative(h64), f64),
         **inverse_fits(),
+        **bessel_fits(),
     }
 
 
@@ -296,6 +298,33 @@ def inverse_fits() -> dict[str, Callable[[], Any]]:
         name: make(mpf(centre), mpf(low), mpf(high), degree, power, dtype)
         for name, centre, low, high, degree, power, dtype in rows
     }
+
+
+def bessel_fits() -> dict[str, Callable[[], Any]]:
+    """I(x), the odd one over x, up to 8 in x**2; beyond exp(-x) sqrt(x) I(x) in 1 / x."""
+
+    def near(order: int, t: Any) -> Any:
+        x = mp.sqrt(t)
+        return mp.besseli(order, x) / x**order if t > TINY else mpf(1) / (1 + order)
+
+    def far(order: int, t: Any) -> Any:
+        if t > mpf("0.001"):
+            return mp.exp(-1 / t) * mp.besseli(order, 1 / t) / mp.sqrt(t)
+        total, term = mpf(0), mpf(1)  # the series for large x, enough terms of it
+        for i in range(12):
+            total += term
+            term *= -t * (4 * order**2 - (2 * i + 1) ** 2) / (8 * (i + 1))
+        return total / mp.sqrt(2 * mp.pi)
+
+    def make(value: Callable[[Any], Any], low: Any, high: Any, degree: int) -> Any:
+        powers, weight = range(degree + 1), lambda t: 1 / value(t)
+        return lambda: polynomial(value, low, high, powers, weight, np.float32, 160)
+
+    fits: dict[str, Callable[[], Any]] = {}
+    for order in (0, 1):
+        fits[f"bessel{order}_near"] = make(functools.partial(near, order), 0, 64, 9)
+        fits[f"bessel{order}_far"] = make(functools.partial(far, order), 0, mpf("0.125"), 6)
+    return fits
 
 
 if __name__ == "__main__":

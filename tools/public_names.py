@@ -18,13 +18,13 @@ ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "tests" / "data" / "public_names.json"
 
 MODULES = """
-weft ad_checkpoint checkpoint_policies custom_batching custom_derivatives debug distributed
+weft ad ad_checkpoint checkpoint_policies custom_batching custom_derivatives debug distributed
 dlpack dtypes errors experimental experimental.checkify experimental.jet experimental.layout
 experimental.mesh_utils experimental.ode experimental.pjit experimental.profiler
 experimental.random experimental.shard_map experimental.sparse experimental.sparse.linalg export
 extend extend.backend extend.core extend.core.primitives extend.linear_util extend.random
 extend.source_info_util flatten_util image lax lax.linalg memory nn nn.initializers numpy numpy.fft
-numpy.linalg ops profiler random scipy scipy.cluster.vq scipy.fft scipy.integrate
+numpy.linalg ops profiler random ref scipy scipy.cluster.vq scipy.fft scipy.integrate
 scipy.interpolate scipy.linalg scipy.ndimage scipy.optimize scipy.signal scipy.sparse.linalg
 scipy.spatial.transform scipy.special scipy.stats scipy.stats.bernoulli scipy.stats.beta
 scipy.stats.betabinom scipy.stats.binom scipy.stats.cauchy scipy.stats.chi2

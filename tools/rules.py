@@ -17,7 +17,6 @@ RULES = ("shape", "ref", "jvp", "transpose", "batch")
 EXTRA = ("partial_eval", "dce", "decompose")
 
 LEFT_OUT = {
-    "ragged_all_to_all": "moves ragged rows between accelerators; no CPU or vmap meaning in JAX",
     "all_gather_invariant": "checks replication of shard_map's types on device meshes",
     "pvary": "marks values of shard_map's types on device meshes",
     "psum_invariant": "checks replication of shard_map's types on device meshes",

@@ -4,45 +4,27 @@ import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from weft import dtypes as dtypes
-from weft import lax as lax
-from weft import numpy as numpy
+from weft import prims as _prims
 from weft import tree as tree
-from weft.api.autodiff import fwd_and_bwd as fwd_and_bwd
-from weft.api.autodiff import grad as grad
-from weft.api.autodiff import jvp as jvp
-from weft.api.autodiff import linear_transpose as linear_transpose
-from weft.api.autodiff import linearize as linearize
-from weft.api.autodiff import value_and_grad as value_and_grad
-from weft.api.autodiff import vjp as vjp
-from weft.api.batching import vmap as vmap
-from weft.api.eager import install as _install_operators
 from weft.api.jit import jit as jit
-from weft.api.placement import block_until_ready as block_until_ready
-from weft.api.placement import copy_to_host_async as copy_to_host_async
-from weft.api.placement import device_get as device_get
-from weft.api.placement import device_put as device_put
-from weft.api.placement import disable_jit as disable_jit
-from weft.api.placement import ensure_compile_time_eval as ensure_compile_time_eval
-from weft.api.placement import named_call as named_call
-from weft.api.placement import named_scope as named_scope
-from weft.api.staging import eval_shape as eval_shape
-from weft.api.staging import make_jaxpr as make_jaxpr
+from weft.api.learning import learning as _learning
 from weft.base import knobs as _knobs
 from weft.base import lazy as _lazy
 from weft.base.functional import clear_all_caches as clear_caches
 from weft.base.knobs import config as config
 from weft.base.knobs import make_user_context as make_user_context
 from weft.base.traceback import expose as _expose
-from weft.control.custom_jvp import custom_jvp as custom_jvp
+from weft.base.traceback import set_eager as _set_eager
 from weft.core import hooks as _hooks
 from weft.core.array import Array as Array
 from weft.core.jaxpr import set_printer as _set_printer
 from weft.core.shape_dtype import ShapeDtypeStruct as ShapeDtypeStruct
 from weft.core.sharding import NamedSharding as NamedSharding
 from weft.core.sharding import PartitionSpec as P
+from weft.core.trace import eval_trace as _eval_trace
+from weft.core.trace import state as _state
 from weft.core.trace import typeof as typeof
 from weft.dtypes import float0 as float0
-from weft.numpy.operators import methods as _methods
 from weft.runtime.array import box as _box
 from weft.runtime.devices import Device as Device
 from weft.runtime.devices import default_backend as default_backend
@@ -56,6 +38,7 @@ from weft.runtime.devices import process_indices as process_indices
 from weft.runtime.evaluate import evaluate as _evaluate
 
 if _TYPE_CHECKING:
+    from weft import ad as ad
     from weft import ad_checkpoint as ad_checkpoint
     from weft import checkpoint_policies as checkpoint_policies
     from weft import custom_batching as custom_batching
@@ -66,16 +49,27 @@ if _TYPE_CHECKING:
     from weft import experimental as experimental
     from weft import export as export
     from weft import image as image
+    from weft import lax as lax
     from weft import memory as memory
     from weft import nn as nn
+    from weft import numpy as numpy
     from weft import ops as ops
     from weft import profiler as profiler
     from weft import random as random
+    from weft import ref as ref
     from weft import scipy as scipy
     from weft import sharding as sharding
     from weft import stages as stages
     from weft import tree_util as tree_util
     from weft import typing as typing
+    from weft.api.autodiff import fwd_and_bwd as fwd_and_bwd
+    from weft.api.autodiff import grad as grad
+    from weft.api.autodiff import jvp as jvp
+    from weft.api.autodiff import linear_transpose as linear_transpose
+    from weft.api.autodiff import linearize as linearize
+    from weft.api.autodiff import value_and_grad as value_and_grad
+    from weft.api.autodiff import vjp as vjp
+    from weft.api.batching import vmap as vmap
     from weft.api.callbacks import effects_barrier as effects_barrier
     from weft.api.callbacks import pure_callback as pure_callback
     from weft.api.environment import live_arrays as live_arrays
@@ -85,11 +79,28 @@ if _TYPE_CHECKING:
     from weft.api.jacobians import jacfwd as jacfwd
     from weft.api.jacobians import jacobian as jacobian
     from weft.api.jacobians import jacrev as jacrev
+    from weft.api.placement import block_until_ready as block_until_ready
+    from weft.api.placement import copy_to_host_async as copy_to_host_async
+    from weft.api.placement import device_get as device_get
+    from weft.api.placement import device_put as device_put
+    from weft.api.placement import disable_jit as disable_jit
+    from weft.api.placement import ensure_compile_time_eval as ensure_compile_time_eval
+    from weft.api.placement import named_call as named_call
+    from weft.api.placement import named_scope as named_scope
     from weft.api.remat import checkpoint as checkpoint
     from weft.api.remat import remat as remat
+    from weft.api.staging import eval_shape as eval_shape
+    from weft.api.staging import make_jaxpr as make_jaxpr
+    from weft.control.custom_jvp import custom_jvp as custom_jvp
     from weft.custom_derivatives import closure_convert as closure_convert
     from weft.custom_derivatives import custom_gradient as custom_gradient
     from weft.custom_derivatives import custom_vjp as custom_vjp
+    from weft.ref import Ref as Ref
+    from weft.ref import ds as ds
+    from weft.ref import empty_ref as empty_ref
+    from weft.ref import free_ref as free_ref
+    from weft.ref import freeze as freeze
+    from weft.ref import new_ref as new_ref
     from weft.runtime.array import Shard as Shard
     from weft.runtime.threads import get_num_threads as get_num_threads
     from weft.runtime.threads import num_threads as num_threads
@@ -108,17 +119,28 @@ else:  # what nothing above needs is loaded when it is first looked at
     __getattr__, __dir__ = _lazy.members(
         __name__,
         (
-            "ad_checkpoint checkpoint_policies custom_batching custom_derivatives debug dlpack "
-            "errors experimental export image memory nn ops profiler random scipy sharding stages "
-            "tree_util typing"
+            "ad ad_checkpoint checkpoint_policies custom_batching custom_derivatives debug dlpack "
+            "errors experimental export image lax memory nn numpy ops profiler random ref scipy "
+            "sharding stages tree_util typing"
         ).split(),
         {
+            "weft.api.autodiff": (
+                "fwd_and_bwd grad jvp linear_transpose linearize value_and_grad vjp"
+            ),
+            "weft.api.batching": "vmap",
             "weft.api.callbacks": "effects_barrier pure_callback",
             "weft.api.environment": "live_arrays print_environment_info",
             "weft.api.explain": "explain",
             "weft.api.jacobians": "hessian jacfwd jacobian jacrev",
+            "weft.api.placement": (
+                "block_until_ready copy_to_host_async device_get device_put disable_jit "
+                "ensure_compile_time_eval named_call named_scope"
+            ),
             "weft.api.remat": "checkpoint remat",
+            "weft.api.staging": "eval_shape make_jaxpr",
+            "weft.control.custom_jvp": "custom_jvp",
             "weft.custom_derivatives": "closure_convert custom_gradient custom_vjp",
+            "weft.ref": "Ref ds empty_ref free_ref freeze new_ref",
             "weft.runtime.array": "Shard",
             "weft.runtime.threads": "get_num_threads num_threads set_num_threads",
             "weft.sharding": (
@@ -128,14 +150,25 @@ else:  # what nothing above needs is loaded when it is first looked at
         },
     )
 
+_eager = _lazy.Late("weft.api.eager")
+_operators = _lazy.Late("weft.numpy.operators")
 _printing = _lazy.Late("weft.core.printing")
+
+
+def _find_operator(name):
+    """The operator of arrays of that name, of which concrete arrays may have a faster one."""
+    method = _operators.find(name)
+    _eager.attach(name, method)
+    return method
+
+
 _set_printer(lambda thing, **settings: _printing.jaxpr_to_text(thing, **settings))
 
 _hooks.set_evaluate(_evaluate)
 _hooks.set_box(_box)
-_hooks.set_operators(_methods())
-_install_operators()
-_expose(lax, numpy, tree)
+_hooks.set_operators(_find_operator)
+_set_eager(_learning, _state, _eval_trace)
+_expose(tree)
 
 host_count, host_id, host_ids = process_count, process_index, process_indices
 

@@ -15,7 +15,7 @@ import weft
 from weft.backends.cpu import compiling, loader
 from weft.backends.cpu.compiling import Batch, compile_now
 from weft.backends.cpu.disk import digest
-from weft.backends.cpu.llvm import LIGHT, OPTIMISE, QUICK
+from weft.backends.cpu.llvm import INLINE, LIGHT, OPTIMISE, QUICK
 from weft.base import knobs
 from weft.compiler.plan import Planner
 from weft.runtime import target
@@ -40,7 +40,7 @@ def called(blob: bytes, x: int) -> int:
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(region.symbols["f"])(x)
 
 
-@pytest.mark.parametrize("head", ["", OPTIMISE, LIGHT, QUICK])
+@pytest.mark.parametrize("head", ["", OPTIMISE, INLINE, LIGHT, QUICK])
 def test_all_ways_of_compiling_agree(head: str) -> None:
     assert called(compile_now(head + text(3)), 4) == 7
 

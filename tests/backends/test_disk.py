@@ -154,10 +154,10 @@ def test_two_processes_at_once(tmp_path: Path) -> None:
 def test_keys_depend_on_text_and_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     one = machine.key_of("text")
     assert one == machine.key_of("text") != machine.key_of("text ")
-    machine._setting.cache_clear()
+    machine.setting.cache_clear()
     monkeypatch.setattr(machine, "description", lambda: ("another machine",))
     try:
         assert machine.key_of("text") != one
     finally:
         monkeypatch.undo()
-        machine._setting.cache_clear()
+        machine.setting.cache_clear()

@@ -53,7 +53,7 @@ def parameters(numbers, preferred=None, precision=None):
 
 def native(lhs, rhs, numbers, preferred=None):
     """The product by its tasks, with memory around the result that must stay as it is."""
-    (tasks, scratch), out = lowered(lhs, rhs, numbers, preferred)
+    (tasks, scratch, _), out = lowered(lhs, rhs, numbers, preferred)
     guard = 64
     size = int(np.prod(out.shape)) * out.dtype.itemsize
     memory = np.full(size + 2 * guard, 0x5A, np.uint8)
@@ -287,7 +287,7 @@ def test_the_same_bits_at_every_thread_count():
 def test_one_text_serves_every_shape():
     texts = set()
     for m, k, n in ((128, 512, 512), (300, 300, 448), (1024, 256, 1024)):
-        (tasks, _), _ = lowered(np.empty((m, k), "f4"), np.empty((k, n), "f4"), PLAIN)
+        (tasks, *_), _ = lowered(np.empty((m, k), "f4"), np.empty((k, n), "f4"), PLAIN)
         texts.add(tuple(t.text for t in tasks))
     assert len(texts) == 1
 

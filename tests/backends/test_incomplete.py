@@ -1,4 +1,4 @@
-"""Incomplete gamma functions by native tasks, zeta and Bessel functions by kernels."""
+"""Incomplete functions by native loops, zeta and Bessel functions by kernels and by loops."""
 
 import numpy as np
 import pytest
@@ -24,18 +24,58 @@ def run(fun, backend, *args):
         return np.asarray(weft.jit(lambda *xs: fun(*xs))(*args))
 
 
-def check(fun, *args, ulps=1):
+def check(fun, *args, ulps=1, absolute=0.0):
     got, want = (run(fun, b, *args) for b in ("native", "interpret"))
     np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
     np.testing.assert_array_equal(np.isinf(got), np.isinf(want))
     finite = np.isfinite(want)
-    step = np.spacing(np.abs(want[finite]))
-    assert np.all(np.abs(got[finite] - want[finite]) <= ulps * step)
+    got, want = got[finite], want[finite]
+    step = np.spacing(np.abs(want)).astype(np.float64)
+    apart = np.abs(got.astype(np.float64) - want.astype(np.float64))
+    assert np.all(apart <= ulps * step + absolute)
 
 
-@pytest.mark.parametrize("fun", [lax.igamma, lax.igammac, lax.igamma_grad_a, lax.random_gamma_grad])
+GAMMAS = [lax.igamma, lax.igammac, lax.igamma_grad_a, lax.random_gamma_grad]
+
+
+@pytest.mark.parametrize("fun", GAMMAS)
 def test_every_region_is_that_of_the_reference(fun):
     check(fun, *operands())
+
+
+@pytest.mark.parametrize("fun", GAMMAS)
+def test_float64_is_that_of_the_reference(fun):
+    a, x = (v.astype(np.float64) for v in operands())
+    with weft.enable_x64():
+        check(fun, a, x, ulps=1000, absolute=1e-13)
+
+
+def betas():
+    rng = np.random.default_rng(2)
+    ends = [*ENDS, 0.5, 0.999, 7.9, 8.1]
+    edges = [v.ravel() for v in np.meshgrid(ends[::2], ends[1::2], [0, 1e-30, 0.3, 0.5, 0.998, 1])]
+    some = [np.exp(3 * rng.normal(size=2000)) for _ in range(2)] + [rng.random(2000)]
+    return [np.concatenate(v) for v in zip(edges, some, strict=True)]
+
+
+def test_incomplete_beta():
+    a, b, x = betas()
+    check(lax.betainc, *(v.astype(np.float32) for v in (a, b, x)))
+    narrow = [v.astype(weft.numpy.bfloat16) for v in (a[-500:], b[-500:], x[-500:])]
+    check(lax.betainc, *narrow)
+    with weft.enable_x64():
+        check(lax.betainc, a, b, x, ulps=4000, absolute=1e-13)
+
+
+def test_zeta_and_polygamma_of_float64():
+    rng = np.random.default_rng(3)
+    s = np.concatenate([1 + 12 * rng.random(500), rng.integers(2, 7, 500), [0, 1, 2, 200, 1.5]])
+    q = np.concatenate([20 * rng.random(500), 8 * rng.random(500) - 4, [2, -3, -3, 5, np.inf]])
+    with weft.enable_x64():
+        check(lax.zeta, s, q, ulps=100)
+        check(lax.polygamma, np.rint(s), np.abs(q) + 0.1, ulps=100)
+        check(lax.polygamma, np.zeros(3), np.array([1.5, 0.2, -1.5]), ulps=100)
+        check(lambda q: lax.zeta(np.float64(2.5), q), q, ulps=100)
 
 
 def test_operands_are_broadcast():
@@ -46,7 +86,7 @@ def test_operands_are_broadcast():
 
 @pytest.mark.parametrize("fun", [lax.bessel_i0e, lax.bessel_i1e])
 def test_bessel_functions(fun):
-    check(fun, np.concatenate([*operands(), -operands()[0]]))
+    check(fun, np.concatenate([*operands(), -operands()[0]]), ulps=4)
 
 
 def test_zeta_left_and_right_of_zero():

@@ -250,3 +250,17 @@ def test_long_small_loops_return_in_between(monkeypatch):
     function = weft.jit(until)
     for n in (0, 1, 15, 16, 17, 47, 48, 49, 500):
         ways.same(function(n), ways.interpreted(until, n))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8"])
+def test_single_narrow_elements_leave_their_neighbours_alone(dtype):
+    def squares(x, places):
+        def step(x, i):
+            old = lax.dynamic_slice(x, (i,), (1,))
+            return lax.dynamic_update_slice(x, old * old, (i,)), None
+
+        return lax.scan(step, x, places)[0]
+
+    x, places = jnp.arange(1, 9).astype(dtype), np.array([0, 1, 2, 1, 5], np.int32)
+    got = np.asarray(weft.jit(squares)(x, places)).astype(np.float32)
+    np.testing.assert_array_equal(got, [1, 16, 9, 4, 5, 36, 7, 8])

@@ -48,6 +48,30 @@ def test_every_length(dtype):
         assert np.all(whole[:MARGIN] == 1) and np.all(whole[MARGIN + n :] == 1)
 
 
+@pytest.mark.parametrize("dtype", [F32, F64, BF16], ids=str)
+def test_ranges_that_are_whole_chunks(dtype):
+    """Text that is made for one way of cutting the grid: less of it where vectors fit."""
+    k = Builder()
+    at = affine(0, {"i": 1})
+    lines = set()
+    for n in [*LENGTHS, 10, 48, 128, 640, 1024]:
+        for chunk in sorted({1, 13, 64, 128, max(n, 1), 2 * n + 1}):
+            x = np.arange(n).astype(dtype)
+            whole, out = guarded(n, dtype)
+            buffers = [Buffer(dtype, n, "in"), Buffer(dtype, n, "out")]
+            store = Store(1, at, k.load(0, dtype, at))
+            kernel = Kernel("copy", buffers, ("i", n), [store])
+            text = render(kernel, chunk=chunk)
+            lines.add(text.count("\n"))
+            (address,) = compile_many([(text, kernel.name)])
+            for start in range(0, n, chunk):
+                pointers = [x.ctypes.data, out.ctypes.data]
+                function(address)(pointers, start, min(start + chunk, n))
+            assert out.tobytes() == x.tobytes()
+            assert np.all(whole[:MARGIN] == 1) and np.all(whole[MARGIN + n :] == 1)
+    assert len(lines) > 1
+
+
 @pytest.mark.parametrize("op", ["add", "max", "min", "mul"])
 def test_reductions_of_every_length(op):
     k = Builder()

@@ -12,9 +12,6 @@ from weft.compiler.plan import Planner, Unplannable
 from weft.runtime.target import Cpu
 
 CALLS = "calls a function of the user's"
-DOUBLE = "only of float64, for which the kernel's series are too short"
-RARE = "an operation that is rare and has no fast form here yet"
-LOOPS = "its number of steps depends on the element; kernels have no such loops yet"
 MAY_STAY = {
     "pure_callback": CALLS,
     "io_callback": CALLS,
@@ -24,28 +21,7 @@ MAY_STAY = {
     "inspect_sharding": "shows something to a Python function",
     "platform_index": "asks the process where it runs",
     "dce_sink": "only keeps a value alive",
-    "igamma": DOUBLE,
-    "igammac": DOUBLE,
-    "igamma_grad_a": DOUBLE,
-    "random_gamma": LOOPS,
-    "random_gamma_grad": DOUBLE,
-    "regularized_incomplete_beta": LOOPS,
-    "rng_bit_generator": "hashes counters, which NumPy does in whole arrays; no kernel yet",
     "rng_uniform": "its numbers come from the state of the process",
-    "select_and_scatter": RARE,
-    "scatter": "only if a function of the user's is applied to the elements",
-    "scatter-mul": "only of complex numbers",
-    "cumprod": "only of complex numbers",
-    "reduce_prod": "only of complex numbers along an axis without elements",
-    "zeta": DOUBLE,
-    "polygamma": DOUBLE,
-    "ragged_dot_general": RARE,
-    "cholesky_update": RARE,
-    "symmetric_product": RARE,
-    "eigh": "only parts of the spectrum",
-    "tridiagonal_solve": "only where pivots of zero are perturbed",
-    "reduce": "only along an axis without elements",
-    "select_and_scatter_add": "only of windows without elements",
 }
 SAMPLES = [s for s in all_samples() if s.axis is None]
 
@@ -90,6 +66,9 @@ PROGRAMS = {
     ),
     "checkpoint": lambda: hosts(weft.grad(weft.checkpoint(lambda x: jnp.sin(x).sum())), X),
     "barrier": lambda: hosts(lambda x: lax.optimization_barrier((x + 1, x * 2)), X),
+    "gamma": lambda: hosts(lambda a: weft.random.gamma(weft.random.key(0), a), abs(X) + 1),
+    "apply": lambda: hosts(lambda x: x.at[I].apply(jnp.sin), X),
+    "beta": lambda: hosts(lambda x: lax.betainc(np.float32(2), np.float32(3), abs(x) / 2), X),
     "rounding": lambda: hosts(lambda x: lax.reduce_precision(x, 8, 7), X),
 }
 

@@ -54,6 +54,22 @@ def test_each_iteration_runs_once(threads: int) -> None:
     assert not x[:3].any() and not x[10001:].any()
 
 
+@pytest.mark.parametrize("alone", [0.0, 1e-5, 100.0])
+def test_short_work_needs_no_pool(alone: float, monkeypatch) -> None:
+    monkeypatch.setattr(pool, "_pool", None)
+    monkeypatch.setattr(pool, "_alone", 0.0)
+    monkeypatch.setattr(pool, "ALONE", alone)
+    x = np.zeros(10007, np.int32)
+    address = compile_text(INCREMENT, "k")
+    with num_threads(2):
+        for _ in range(20):
+            where = (ctypes.c_void_p * 1)(x.ctypes.data)
+            pool.run_at_first(address, where, 3, 10001, 101)
+    assert (x[3:10001] == 20).all()
+    assert not x[:3].any() and not x[10001:].any()
+    assert (pool._pool is None) == (alone == 100)
+
+
 @pytest.mark.parametrize(("start", "stop", "chunk"), [(0, 0, 1), (5, 5, 7), (7, 3, 2), (0, 1, 9)])
 def test_short_ranges(start: int, stop: int, chunk: int) -> None:
     x = np.zeros(4, np.int32)

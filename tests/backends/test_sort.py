@@ -144,3 +144,15 @@ def test_a_text_serves_every_shape():
         return {task.text for task in sort.sort([t], [t], params).tasks[1:]}
 
     assert texts(100_000) == texts(777_777)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint32", "bfloat16"])
+def test_many_of_the_largest_are_kept_in_a_heap(dtype):
+    for shape, k, axis in [((5000,), 100, 0), ((3, 4000), 300, 1), ((2000, 3), 90, 0)]:
+        x = sample(shape, dtype)
+        rising = np.arange(x.size).reshape(shape).astype(x.dtype)
+        for given in (x, rising):
+            check(top_k_p, sort.top_k, [given], k=k, axis=axis)
+    single = Type((5000,), np.dtype(np.float32))
+    found = sort.top_k([single], [single, single], {"k": 100, "axis": 0})
+    assert [task.name for task in found.tasks][-1] == "top_heap"

@@ -118,3 +118,28 @@ def test_a_tiny_product_is_a_few_multiplications(monkeypatch):
     assert "dot_general" not in names and "reduce_sum" in names
     got = weft.jit(lambda a, b: a @ b)(x, y)
     assert np.array_equal(got, x @ y)
+
+
+@pytest.mark.parametrize(
+    ("text", "left", "right"),
+    [
+        ("bij,bjk->bik", (70, 3, 3), (70, 3, 3)),
+        ("bij,bkj->bki", (70, 2, 4), (70, 3, 4)),
+        ("bji,jbk->bik", (70, 3, 2), (3, 70, 4)),
+        ("bj,bjk->bk", (70, 3), (70, 3, 4)),
+    ],
+)
+def test_many_small_products_are_written_out(text, left, right):
+    x, y = array(*left), array(*right)
+    names = folded(lambda x, y: jnp.einsum(text, x, y), x, y)
+    assert "dot_general" not in names and "reduce_sum" not in names
+    assert names.count("mul") == left[text.index("j")] == names.count("add") + 1
+    narrow = [z.astype(jnp.bfloat16) for z in (x, y)]
+    assert "dot_general" not in folded(lambda x, y: jnp.einsum(text, x, y), *narrow)
+    got = weft.jit(lambda x, y: jnp.einsum(text, x, y))(x, y)
+    assert np.array_equal(got, np.einsum(text, x, y))
+
+
+def test_few_or_larger_small_products_stay():
+    for left, right in (((20, 3, 3), (20, 3, 3)), ((70, 5, 5), (70, 5, 5))):
+        assert folded(lambda x, y: x @ y, array(*left), array(*right)) == ["dot_general"]

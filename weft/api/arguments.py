@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.base import knobs
 from weft.core.debug_info import DebugInfo
 from weft.core.trace import typeof
 from weft.tree.functions import tree_flatten, tree_leaves_with_path, tree_unflatten
@@ -191,7 +192,8 @@ def check_results(outs: Sequence[Any], fun: Any, what: str) -> None:
     """Raise TypeError if a function under a transformation returned something not an array."""
     for x in outs:
         try:
-            typeof(x)
+            if typeof(x).is_ref:
+                raise returned_reference(x, DebugInfo(what, fun).func_src_info, what)
         except TypeError:
             name = DebugInfo(what, fun).func_src_info
             raise TypeError(
@@ -199,3 +201,37 @@ def check_results(outs: Sequence[Any], fun: Any, what: str) -> None:
                 f" {type(x).__name__}; functions under transformations return arrays, numbers and"
                 " containers of them"
             ) from None
+
+
+def returned_reference(x: Any, function: str, what: str) -> ValueError:
+    """The error for a function that returns a mutable reference."""
+    return ValueError(
+        f"function {function}, traced for {what}, returned a mutable reference of type"
+        f" {typeof(x).str_short()}; references cannot be returned: return what it holds, ref[...]"
+    )
+
+
+def check_references(
+    leaves: Sequence[Any], consts: Sequence[Any], fun: Any, what: str, names: Callable[[], Any]
+) -> None:
+    """Raise ValueError if a mutable reference is passed twice, or passed and closed over."""
+    if not knobs.thread.mutable_array_checks:
+        return
+    first: dict[int, int] = {}
+    for i, x in enumerate(leaves):
+        aval = getattr(x, "aval", None)
+        if aval is None or not aval.is_ref:
+            continue
+        label = f"{aval.str_short()} to {DebugInfo(what, fun).func_src_info}, for {what}"
+        j = first.setdefault(id(x), i)
+        if j != i:
+            raise ValueError(
+                f"one mutable reference was passed twice, as {names()[j]} and as {names()[i]}, of"
+                f" type {label}; what is written through one would not be seen through the other:"
+                " pass it once"
+            )
+        if any(x is c for c in consts):
+            raise ValueError(
+                f"one mutable reference was both closed over and passed as {names()[i]}, of type"
+                f" {label}; do one of the two"
+            )

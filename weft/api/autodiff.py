@@ -18,6 +18,7 @@ from weft.api.arguments import (
     debug_info,
     split_argnums,
 )
+from weft.base.lazy import Late
 from weft.base.traceback import api_boundary
 from weft.core.ad import UndefPrimal, Zero, instantiate_array
 from weft.core.debug_info import DebugInfo
@@ -32,6 +33,11 @@ from weft.transforms.transpose import backward_pass
 from weft.tree.compare import equality_errors_treedef
 from weft.tree.functions import tree_flatten, tree_unflatten
 from weft.tree.partial import Partial
+from weft.tree.registry import register_pytree_node
+
+# needed with mutable references only
+wanted = Late("weft.api.wanted")
+without_refs = Late("weft.transforms.discharge")
 
 
 def flatten_arguments(fun: Any, args: Any) -> tuple[list[Any], Any]:
@@ -172,6 +178,23 @@ class _Push(_LinearFunction):
 class _Pull(_LinearFunction):
     @api_boundary
     def __call__(self, residuals: Any, *cotangents: Any) -> Any:
+        leaves = self.check(cotangents)
+        if any(aval.is_ref for aval in self.linear.in_avals):
+            raise ValueError(
+                f"{self.name} was differentiated by a mutable reference: its cotangent goes into a"
+                " reference too; write f_vjp.with_refs(...)(cotangent)"
+            )
+        cts = self.bind(residuals).pull(leaves)
+        return tree_unflatten(self.in_tree, map(instantiate_array, cts))
+
+    @api_boundary
+    def into(self, wants: Any, residuals: Any, *cotangents: Any) -> Any:
+        """The same, with cotangents added to references."""
+        leaves = self.check(cotangents)
+        return wanted.pull_into(self.bind(residuals), self.in_tree, wants, leaves)
+
+    def check(self, cotangents: Any) -> list[Any]:
+        """The leaves of the cotangent of the output."""
         if len(cotangents) != 1:
             raise TypeError(
                 f"the function returned by vjp takes one argument, the cotangent of the output of"
@@ -187,8 +210,26 @@ class _Pull(_LinearFunction):
                     f"the cotangent given to a vjp function has type {got.str_short()}, but the"
                     f" output of {self.name} asks for {expected.str_short()}"
                 )
-        cts = self.bind(residuals).pull(leaves)
-        return tree_unflatten(self.in_tree, map(instantiate_array, cts))
+        return leaves
+
+
+class Pullback(Partial):
+    """What ``vjp`` gives: called with a cotangent of the output, it gives those of the inputs."""
+
+    def with_refs(self, *maybe_ct_refs: Any) -> Callable[..., Any]:
+        """The same, with cotangents added to references.
+
+        For every input give a reference, ``weft.ad.GradValue()`` for a cotangent as a value, or
+        ``weft.ad.DontWant()``.
+        """
+        return Partial(self.func.into, maybe_ct_refs, *self.args)
+
+
+register_pytree_node(
+    Pullback,
+    lambda pull: (pull.args, pull.func),
+    lambda func, args: Pullback(func, *args),
+)
 
 
 def _structure_message(name: str, expected: Any, got: Any) -> str:
@@ -209,7 +250,8 @@ def _readable(differences: Any) -> Any:
 
 def _linear_function(kind: Any, linear: Linearized, in_tree: Any, out_tree: Any, fun: Any) -> Any:
     name = DebugInfo("vjp", fun).func_src_info
-    return Partial(kind(linear, in_tree, out_tree, name), list(linear.program.consts))
+    partial = Pullback if kind is _Pull else Partial
+    return partial(kind(linear, in_tree, out_tree, name), list(linear.program.consts))
 
 
 def _linearize(fun: Any, primals: Any, has_aux: bool, what: str) -> tuple[Any, Any, Any, Any]:
@@ -282,6 +324,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     avals = [abstractify(x) for x in leaves]
     flat, found = flat_with_aux(fun, in_tree, False, "linear_transpose")
     closed = stage(flat, avals, debug_info("linear_transpose", fun, primals, {}))
+    if any(effect.on_refs for effect in closed.effects):
+        closed = without_refs.discharge_closed(closed).program
     for aval in [*avals, *closed.out_avals]:
         if not dtypes.issubdtype(aval.dtype, np.inexact) and aval.dtype != dtypes.float0:
             raise TypeError(
@@ -314,6 +358,11 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
 
 
 def _check_inputs(what: str, holomorphic: bool, allow_int: bool, x: Any, name: Any) -> None:
+    if typeof(x).is_ref:
+        raise ValueError(
+            f"{what} cannot give the gradient of a mutable reference, the argument {name()}, as a"
+            " value; use vjp and with_refs, or choose other arguments with argnums"
+        )
     dtype = typeof(x).dtype
     if holomorphic and not dtypes.issubdtype(dtype, np.complexfloating):
         raise TypeError(

@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.api.arguments import argument_names, check_array_leaves, check_callable, check_results
+from weft.api.arguments import (
+    argument_names,
+    check_array_leaves,
+    check_callable,
+    check_references,
+    check_results,
+)
 from weft.base.traceback import api_boundary
 from weft.core.batching import AxisData, match_axis
 from weft.core.debug_info import DebugInfo
@@ -62,6 +68,7 @@ def vmap(
         dims = [
             _normalize(i, x, d, names) for i, (x, d) in enumerate(zip(leaves, dims, strict=True))
         ]
+        check_references(leaves, (), fun, "vmap", names)
         size = _mapped_size(leaves, dims, axis_size, names)
         axis = AxisData(axis_name, size, spmd_axis_name)
         trees: list[Any] = []

@@ -15,7 +15,6 @@ import numpy as np
 from weft.base import knobs
 from weft.base.errors import locate
 from weft.base.traceback import shorten
-from weft.core.array import Array
 from weft.core.staging import stage
 from weft.core.trace import is_tracing, typeof
 from weft.runtime.array import ArrayImpl
@@ -25,9 +24,11 @@ from weft.runtime.function import NativeFunction
 # Types that one operator remembers having met; past it, it starts anew.
 SEEN = 1024
 
-_BINARY = "add sub mul truediv floordiv mod matmul and or xor eq ne lt le gt ge".split()
-_REFLECTED = "radd rsub rmul rtruediv".split()
-_UNARY = ("neg", "abs", "invert")
+_BINARY = """
+__add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __floordiv__ __mod__
+__matmul__ __and__ __or__ __xor__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__
+""".split()
+_UNARY = ("__neg__", "__abs__", "__invert__")
 # dtypes whose arrays take Python integers of any size that the default integer holds
 _WIDE = frozenset(np.dtype(c) for c in "fdilq")
 
@@ -167,11 +168,11 @@ def _unary(eager: Eager, name: str) -> Any:
     return operate
 
 
-def install() -> None:
-    """Give concrete arrays operators that learn; those of the abstract class must be there."""
-    for name in (f"__{n}__" for n in [*_BINARY, *_REFLECTED]):
-        setattr(ArrayImpl, name, _binary(Eager(getattr(Array, name)), name))
-    for name in (f"__{n}__" for n in _UNARY):
-        setattr(ArrayImpl, name, _unary(Eager(getattr(Array, name)), name))
-    item = "__getitem__"
-    setattr(ArrayImpl, item, _binary(Indexing(getattr(Array, item)), item))
+def attach(name: str, method: Callable[..., Any]) -> None:
+    """Give concrete arrays the operator that learns, of a method, where there is one."""
+    if name == "__getitem__":
+        setattr(ArrayImpl, name, _binary(Indexing(method), name))
+    elif name in _BINARY:
+        setattr(ArrayImpl, name, _binary(Eager(method), name))
+    elif name in _UNARY:
+        setattr(ArrayImpl, name, _unary(Eager(method), name))

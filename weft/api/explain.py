@@ -85,7 +85,7 @@ def explain(fun: Callable[..., Any], *, quiet: bool = False) -> Callable[..., Ex
     def explain_of(*args: Any, **kwargs: Any) -> Explanation:
         begin = time.perf_counter()
         traced = jitted.trace(*args, **kwargs)
-        told = Explanation(traced.jaxpr, traced.fun_name, time.perf_counter() - begin)
+        told = Explanation(traced._program, traced.fun_name, time.perf_counter() - begin)
         if not quiet:
             print(told)
         return told

@@ -13,12 +13,13 @@ from weft.api.arguments import (
     argument_names,
     check_array_leaves,
     check_callable,
+    check_references,
     normalize_positions,
     resolve_names,
     signature,
 )
 from weft.api.reports import explain_miss, report_trace
-from weft.api.stages import Traced
+from weft.api.stages import Traced, delete_donated
 from weft.api.staging import stage_call
 from weft.base import errors, events, knobs
 from weft.base.functional import register_cache
@@ -28,7 +29,7 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_dtype import abstractify
 from weft.core.sharding import UNSPECIFIED
 from weft.core.trace import Tracer, eval_trace, is_tracing, state, typeof
-from weft.runtime.evaluate import native_hits, remember
+from weft.runtime.evaluate import call_donating, native_hits, remember
 from weft.runtime.function import NativeFunction
 from weft.tree.functions import tree_flatten, tree_unflatten
 
@@ -55,11 +56,12 @@ class Staged:
 
 
 def hoist_tracers(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
-    """The program with tracers among its constants as leading inputs, and those tracers."""
-    if not any(isinstance(c, Tracer) for c in closed.consts):
-        return closed, []
+    """The program with tracers and references among its constants as leading inputs, and these."""
     jaxpr = closed.jaxpr
-    traced = [isinstance(c, Tracer) for c in closed.consts]
+    given = zip(closed.consts, jaxpr.constvars, strict=True)
+    traced = [isinstance(c, Tracer) or v.aval.is_ref for c, v in given]
+    if not any(traced):
+        return closed, []
     hoisted_vars = [v for v, t in zip(jaxpr.constvars, traced, strict=True) if t]
     hoisted = [c for c, t in zip(closed.consts, traced, strict=True) if t]
     kept = [i for i, t in enumerate(traced) if not t]
@@ -103,13 +105,18 @@ class JitFunction(NativeFunction):
         donates = any(staged.params["donated_invars"]) and state.trace is eval_trace
         if donates:
             self._check_donated(staged, leaves, args, kwargs)
-        try:
-            outs = jit_p.bind(*staged.hoisted, *leaves, **staged.params)
-        except RuntimeError:
             self._check_deleted(leaves, args, kwargs)
+        try:
+            if donates:
+                outs = call_donating(jit_p, [*staged.hoisted, *leaves], staged.params)
+            else:
+                outs = jit_p.bind(*staged.hoisted, *leaves, **staged.params)
+        except RuntimeError:
+            if not donates:
+                self._check_deleted(leaves, args, kwargs)
             raise
         if donates:
-            _delete_donated(staged, leaves, outs)
+            delete_donated(staged, leaves, outs)
         elif began:
             pass  # native code would answer the next call and tell nobody
         elif staged.tries and not staged.hoisted and not is_tracing():
@@ -214,7 +221,7 @@ class JitFunction(NativeFunction):
         events.end(began, "trace", self._name)
         if knobs.thread.log_compiles:
             report_trace(self._fun, key, names, time.perf_counter() - started)
-        if not staged.hoisted:
+        if not any(isinstance(x, Tracer) for x in staged.hoisted):
             if len(self._cache) >= CACHE_LIMIT:
                 self.clear_cache()
             self._cache[key] = staged
@@ -234,6 +241,11 @@ class JitFunction(NativeFunction):
         given, named = self._without_static(args, kwargs)
         closed, out_tree = stage_call(fun, given, named, avals, in_tree, "jit")
         closed, hoisted = hoist_tracers(closed)
+        refs = any(a.is_ref for a in closed.in_avals)
+        if refs:
+            leaves = tree_flatten((dynamic, keywords))[0]
+            names = functools.partial(self._names, args, kwargs)
+            check_references(leaves, hoisted, self._fun, "jit", names)
         donated = (False,) * len(hoisted) + self._donated(args, dynamic, keywords, static)
         n_in, n_out = len(closed.in_avals), len(closed.out_avals)
         params = {
@@ -251,7 +263,10 @@ class JitFunction(NativeFunction):
                 sorted((self._options["compiler_options"] or {}).items())
             ),
         }
-        return Staged(closed, hoisted, params, in_tree, out_tree)
+        staged = Staged(closed, hoisted, params, in_tree, out_tree)
+        if refs:
+            staged.tries = 0  # native code knows nothing of references
+        return staged
 
     def _donated(self, args: Any, dynamic: Any, keywords: Any, static: Any) -> tuple[bool, ...]:
         if not (self._donate_nums or self._donate_names):
@@ -320,14 +335,6 @@ def _with_static(fun: Callable[..., Any], count: int, static: Any) -> Callable[.
         return fun(*full, **keywords, **named)
 
     return with_static
-
-
-def _delete_donated(staged: Staged, leaves: Any, outs: Any) -> None:
-    """Mark donated arguments as deleted, as their memory may be reused."""
-    donated = staged.params["donated_invars"][len(staged.hoisted) :]
-    for x, d in zip(leaves, donated, strict=True):
-        if d and hasattr(x, "delete") and not any(x is o for o in outs):
-            x.delete()
 
 
 _functions: weakref.WeakSet[JitFunction] = weakref.WeakSet()

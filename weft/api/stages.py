@@ -11,11 +11,14 @@ from weft.base.traceback import api_boundary
 from weft.control.jit import jit_p
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_dtype import struct_of
-from weft.core.trace import typeof
+from weft.core.trace import eval_trace, state, typeof
+from weft.runtime.evaluate import call_donating
 from weft.tree.functions import tree_flatten, tree_unflatten
 
 # loaded when somebody compiles ahead or asks what was compiled
 study = Late("weft.runtime.study")
+# needed with mutable references only
+without_refs = Late("weft.transforms.discharge")
 
 
 class ArgInfo:
@@ -81,6 +84,19 @@ class _Stage:
         donated = self._staged.params["donated_invars"][len(self._staged.hoisted) :]
         return tuple(i for i, d in enumerate(donated) if d)
 
+    @property
+    def _program(self) -> ClosedJaxpr:
+        """The program that is compiled: without mutable references, if there are any."""
+        closed = self._staged.closed
+        if any(effect.on_refs for effect in closed.effects):
+            return without_refs.discharge_closed(closed).program
+        return closed
+
+    @property
+    def _donated(self) -> tuple[bool, ...]:
+        """Which arguments of the program are donated."""
+        return tuple(self._staged.params["donated_invars"])
+
     def _dynamic_avals(self) -> list[Any]:
         return self._staged.closed.in_avals[len(self._staged.hoisted) :]
 
@@ -109,7 +125,7 @@ class Lowered(_Stage):
 
     def cost_analysis(self) -> dict[str, float]:
         """Operations, and bytes of all operands and results: each equation on its own."""
-        return study.unfused_costs(self._staged.closed)
+        return study.unfused_costs(self._program)
 
     def compile(self, compiler_options: Any = None, **_: Any) -> Compiled:
         """The program as an executable."""
@@ -139,7 +155,12 @@ class Compiled(_Stage):
                     f" {got.str_short()}; call the jitted function itself to compile for other"
                     " types"
                 )
-        outs = jit_p.bind(*self._staged.hoisted, *leaves, **self._staged.params)
+        given = [*self._staged.hoisted, *leaves]
+        if any(self._donated) and state.trace is eval_trace:
+            outs = call_donating(jit_p, given, self._staged.params)
+            delete_donated(self._staged, leaves, outs)
+        else:
+            outs = jit_p.bind(*given, **self._staged.params)
         return tree_unflatten(self.out_tree, outs)
 
     def _argument_name(self, i: int) -> str:
@@ -166,16 +187,25 @@ class Compiled(_Stage):
         ) grid p0 < 3:
             b1[p0] = mul(2.0, b0[p0])
         """
-        return study.study(self._staged.closed).text()
+        return study.study(self._program, self._donated).text()
 
     def cost_analysis(self) -> dict[str, float]:
         """Operations, and bytes that the kernels read and write."""
-        return study.study(self._staged.closed).costs()
+        return study.study(self._program, self._donated).costs()
 
     def memory_analysis(self) -> Any:
         """Bytes of arguments, results, memory in between and code."""
-        return study.study(self._staged.closed).memory()
+        return study.study(self._program, self._donated).memory()
 
     def runtime_executable(self) -> Any:
         """What runs the program."""
-        return study.compile_program(self._staged.closed)
+        return study.compile_program(self._program, self._donated)
+
+
+def delete_donated(staged: Any, leaves: Any, outs: Any) -> None:
+    """Mark donated arguments as deleted, as their memory may be reused."""
+    donated = staged.params["donated_invars"][len(staged.hoisted) :]
+    returned = {id(o) for o in outs}
+    for x, d in zip(leaves, donated, strict=True):
+        if d and hasattr(x, "delete") and id(x) not in returned:
+            x.delete()

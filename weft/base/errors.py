@@ -255,3 +255,13 @@ for _name, _class in list(globals().items()):
     if isinstance(_class, type) and issubclass(_class, Exception):
         _class.__module__ = "weft.errors"
 del _name, _class
+
+
+def reference_given(primitive: Any, aval: Any) -> TypeError:
+    """The error for a mutable reference where an array is wanted."""
+    return TypeError(
+        located(
+            f"{primitive} takes arrays, got a mutable reference of type {aval.str_short()}",
+            "Read it first: ref[...].",
+        )
+    )

@@ -36,6 +36,8 @@ class ContextKey:
         return f"ContextKey({given})"
 
 
+# A plain dictionary: hundreds of variables are asked for, which os.environ encodes one by one.
+_environment = dict(os.environ)
 _registry: dict[str, Knob] = {}
 _in_key: list[Knob] = []
 _globals: dict[str, Any] = {}
@@ -204,7 +206,7 @@ class Knob:
 
     def _from_environment(self) -> Any:
         for variable in self.env:
-            text = os.environ.get(variable)
+            text = _environment.get(variable)
             if text is not None:
                 try:
                     return self.parse(text)
@@ -619,6 +621,10 @@ verify = _int(
     choices=range(3), env=("WEFT_VERIFY",),
 )
 cache = _text("cache", None, "The folder of the disk cache; `off` for none.", env=("WEFT_CACHE",))
+cache_programs = _flag(
+    "cache_programs", True, "Keep plans of programs in the disk cache too, not their code alone.",
+    env=("WEFT_CACHE_PROGRAMS",),
+)
 num_threads = _int(
     "num_threads", None, "Threads that compiled programs may use; all allowed cores by default.",
     env=("WEFT_NUM_THREADS",),

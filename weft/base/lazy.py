@@ -5,23 +5,46 @@ Which of weft's own may be is listed in tools/check_layers.py; docs/decisions/00
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from time import time
 from types import FunctionType
 from typing import Any
 
-from weft.base.forks import across_forks
+from weft.base.forks import Stay, across_forks
 from weft.base.traceback import bounded
 
-# A child forked in the middle of an import could never import that module.
-_importing = across_forks(threading.RLock())
+# When weft began to be loaded: a file that was changed later may be loaded as it was before.
+BEGAN = time()
+
+# A child forked in the middle of an import could never import that module. No lock is held: two
+# threads may each need what the other is loading, which only Python's own locks can sort out.
+_importing = across_forks(Stay())
 
 
-def _load(module: str) -> Any:
-    with _importing:
-        return import_module(module)
+def load(module: str) -> Any:
+    """Import a module by its name."""
+    collects = gc.isenabled()
+    gc.disable()  # modules are made of objects that stay
+    try:
+        with _importing:
+            return import_module(module)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def folder_of(package: str) -> str | None:
+    """Where a package lies, without importing it; None where it is in no folder."""
+    for finder in sys.meta_path:
+        spec = finder.find_spec(package, None)
+        if spec is not None:
+            folder = os.path.dirname(spec.origin or "")
+            return folder if os.path.isdir(folder) else None
+    return None
 
 
 class Late:
@@ -37,7 +60,7 @@ class Late:
 
     def __getattr__(self, name: str) -> Any:
         # kept, so that reading the name again costs no more than reading it from a module
-        value = self.__dict__[name] = getattr(_load(self._module), name)
+        value = self.__dict__[name] = getattr(load(self._module), name)
         return value
 
     def __repr__(self) -> str:
@@ -56,9 +79,9 @@ def members(
 
     def find(name: str) -> Any:
         if name in modules:
-            return _load(f"{package}.{name}")
+            return load(f"{package}.{name}")
         if name in homes:
-            value = getattr(_load(homes[name]), name)
+            value = getattr(load(homes[name]), name)
             if type(value) is FunctionType:
                 value = bounded(value, package)
             vars(sys.modules[package])[name] = value

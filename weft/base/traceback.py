@@ -30,6 +30,11 @@ def api_boundary(fun: F) -> F:
             # A bare raise keeps the traceback as it is now: this frame is not added again.
             raise
 
+    return _named_as(fun, wrapped)
+
+
+def _named_as(fun: F, wrapped: Any) -> F:
+    """A wrapper under the name and with the documentation of what it wraps."""
     # What functools.wraps does, in a fifth of the time: hundreds are wrapped when weft is imported.
     if type(fun) is FunctionType:
         wrapped.__module__ = fun.__module__
@@ -56,17 +61,53 @@ def expose(*modules: ModuleType) -> None:
 
 def bounded(function: FunctionType, module: str) -> Any:
     """One function behind a boundary, unless it is behind one already; aliases stay the same."""
-    if function.__code__ is _boundary_code or not function.__module__.startswith("weft"):
+    if "__wrapped__" in function.__dict__ and function.__globals__ is globals():
+        return function
+    if not function.__module__.startswith("weft"):
         return function
     wrapped = _boundaries.get(function)
     if wrapped is None:
-        wrapped = _boundaries[function] = api_boundary(function)
+        wrapped = _boundaries[function] = _wrapped(function)
         wrapped.__module__ = module
     return wrapped
 
 
+def _wrapped(fun: FunctionType) -> Any:
+    """A function behind a boundary, called as another where nothing is being traced."""
+    inside, state, idle = _eager(fun), _state, _idle
+    if inside is None:
+        return api_boundary(fun)
+
+    def wrapped(*args, **kwargs):  # type: ignore[no-untyped-def]
+        try:
+            if state.trace is idle:
+                return inside(*args, **kwargs)
+            return fun(*args, **kwargs)
+        except Exception as error:
+            locate(error)
+            shorten(error)
+            raise
+
+    return _named_as(fun, wrapped)
+
+
+def set_eager(eager: Callable[[Any], Any], state: Any, idle: Any) -> None:
+    """Say what public functions are called as while the trace of ``state`` is ``idle``.
+
+    ``eager`` gives what is to be called, or None where it is the function itself.
+    """
+    global _eager, _state, _idle
+    _eager, _state, _idle = eager, state, idle
+
+
+def _nothing(function: Any) -> None:
+    return None
+
+
+_eager: Callable[[Any], Any] = _nothing
+_state: Any = None
+_idle: Any = None
 _boundaries: dict[FunctionType, Any] = {}
-_boundary_code = api_boundary(lambda: None).__code__
 
 
 def shorten(error: BaseException) -> None:

@@ -19,6 +19,7 @@ from weft.compiler.pull import Cut, Domain, Memory, Puller, reduces, reduction_d
 from weft.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal
 from weft.kernel.kernel import Buffer, Kernel, Loop, linear
 from weft.kernel.nodes import FLOATS, layout, tiny
+from weft.kernel.program import Finish
 
 _INTEGERS = "int8 int16 int32 int64 uint8 uint16 uint32 uint64"
 _SUPPORTED = FLOATS | {np.dtype(name) for name in ["bool", *_INTEGERS.split()]}
@@ -65,6 +66,18 @@ def fusible(eqn: JaxprEqn) -> bool:
     return primitive.form != "reduce" or primitive.reduction(**eqn.params)[0] == "add"
 
 
+# Bytes of a result from which on a second pass over it is worth saving.
+LARGE = 1 << 15
+
+
+def finishable(eqn: JaxprEqn) -> bool:
+    """Whether a kernel may go on with what an equation computes, while it is being computed."""
+    if not eqn.primitive.in_blocks or eqn.effects or len(eqn.outvars) != 1:
+        return False
+    aval = eqn.outvars[0].aval
+    return prod(aval.shape) * aval.dtype.itemsize >= LARGE
+
+
 # Roots of one kernel that share nothing but its domain.
 MOST = 32
 # Kernels that compute a small value again before it is written instead.
@@ -76,7 +89,8 @@ class Step(NamedTuple):
 
     A kernel may write to a buffer that is not in ``writes``: it adds to what an earlier step has
     begun. ``source`` is a variable whose memory the result may take over if nothing else needs it;
-    the step is then left out.
+    the step is then left out. ``finish`` says that the kernel goes on with blocks of the equation's
+    result; ``apart`` are the two steps to be taken where the backend cannot do that.
     """
 
     kernel: Kernel | None
@@ -84,6 +98,8 @@ class Step(NamedTuple):
     eqn: JaxprEqn | None
     writes: list[Any]
     source: Any = None
+    finish: Finish | None = None
+    apart: tuple[Any, ...] = ()
 
 
 class Built(NamedTuple):
@@ -236,6 +252,11 @@ class Fusion:
                 self.support[v] = support
                 if v in self.materialised:
                     self.bits[v] = 1 << len(self.bits)
+        self.products = 0  # those of the arrays that kernels may be attached to
+        for v, bit in arrays.items():
+            made = self.producer.get(v)
+            if made is not None and id(made) not in self.fusible and finishable(made):
+                self.products |= bit
 
     def domain(self, out: Any) -> Domain:
         """The rows and columns of the kernel that writes a variable."""
@@ -279,7 +300,12 @@ class Fusion:
         group[2] |= bit
 
     def _flush(self, pending: list[list[Any]], steps: list[Step], counts: dict[Any, int]) -> None:
-        groups = [(domain, part) for domain, roots, _ in pending for part in self._parts(roots)]
+        groups = [
+            (domain, part)
+            for domain, roots, _ in pending
+            for apart in self._by_product(domain, roots)
+            for part in self._parts(apart)
+        ]
         for domain, roots in groups:
             key = (domain, tuple(roots))
             built = self.built.get(key)
@@ -293,6 +319,23 @@ class Fusion:
                 counts[v] = counts.get(v, 0) + 1
         pending.clear()
 
+    def _by_product(self, domain: Domain | None, roots: list[Any]) -> list[list[Any]]:
+        """Roots that go on with different products in kernels of their own: each may be attached
+        to one."""
+        if domain is None or domain.columns or len(roots) < 2:
+            return [roots]
+        products = self.products
+        own = sum(self.arrays.get(out, 0) for out in roots)
+        masks = [self.support[out] & (products | own) | self.arrays.get(out, 0) for out in roots]
+        joined = _connected(roots, masks)
+        several = [members for mask, members in joined if mask & products]
+        if len(several) < 2:
+            return [roots]
+        others = [out for mask, members in joined if not mask & products for out in members]
+        order = {out: i for i, out in enumerate(roots)}
+        found = [sorted(part, key=order.__getitem__) for part in (others, *several) if part]
+        return sorted(found, key=lambda part: order[part[0]])
+
     def _parts(self, roots: list[Any]) -> list[list[Any]]:
         """Roots that share no array in kernels of their own, where they are many.
 
@@ -301,18 +344,9 @@ class Fusion:
         """
         if len(roots) <= MOST:
             return [roots]
-        joined: list[tuple[int, list[Any]]] = []  # arrays, as bits, and the roots that read them
-        for out in roots:
-            mask, members = self.support[out] | self.arrays.get(out, 0), [out]
-            apart = []
-            for other, found in joined:
-                if other & mask:
-                    mask, members = mask | other, found + members
-                else:
-                    apart.append((other, found))
-            joined = [*apart, (mask, members)]
         parts: list[list[Any]] = [[]]
-        for _, members in joined:
+        masks = [self.support[out] | self.arrays.get(out, 0) for out in roots]
+        for _, members in _connected(roots, masks):
             if parts[-1] and len(parts[-1]) + len(members) > MOST:
                 parts.append([])
             parts[-1] += members
@@ -442,6 +476,20 @@ def step(memory: Memory, kept: list[Buffer], grid: Any, body: list[Any], writes:
         buffers.append(Buffer(part, n * prod(v.aval.shape), "out" if v in writes else "in"))
     kernel = Kernel("k", buffers + kept, grid, body)
     return Step(kernel, list(memory.buffers), None, [v for v in writes if type(v) is not DropVar])
+
+
+def _connected(roots: list[Any], masks: list[int]) -> list[tuple[int, list[Any]]]:
+    """Roots together whose masks have bits in common, directly or by way of others."""
+    joined: list[tuple[int, list[Any]]] = []
+    for out, mask in zip(roots, masks, strict=True):
+        members, apart = [out], []
+        for other, found in joined:
+            if other & mask:
+                mask, members = mask | other, found + members
+            else:
+                apart.append((other, found))
+        joined = [*apart, (mask, members)]
+    return joined
 
 
 def _joint(one: Domain, other: Domain) -> Domain | None:

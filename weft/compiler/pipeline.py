@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.base import knobs
+from weft.base.lazy import Late
 from weft.base.record import Record
+from weft.compiler.attach import attach
 from weft.compiler.fuse import Fusion, Step
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.contract import contract
@@ -22,11 +24,15 @@ from weft.compiler.passes.inline import inline
 from weft.compiler.passes.prune import prune
 from weft.compiler.passes.split import Part, Parts, split
 from weft.compiler.passes.tile import tile
-from weft.compiler.watch import Watch
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr
-from weft.core.verify import check_jaxpr
 from weft.kernel.kernel import Kernel
 from weft.kernel.spec import verify
+
+if TYPE_CHECKING:
+    from weft.compiler.watch import Watch
+
+# loaded when a knob asks for it
+checks = Late("weft.core.verify")
 
 
 class Pass(Record):
@@ -39,7 +45,7 @@ class Pass(Record):
 
 def _fuse(jaxpr: Jaxpr) -> tuple[Fusion, list[Step]]:
     fusion = Fusion(jaxpr)
-    return fusion, fusion.plan()
+    return fusion, attach(fusion.plan(), fusion.results)
 
 
 def _each(run: Callable[[Kernel], Kernel]) -> Callable[[Parts], Parts]:
@@ -115,7 +121,7 @@ def _verify(step: Pass, made: Any) -> None:
     """Check what a pass has made; an error names the pass."""
     try:
         if step.on == "program":
-            check_jaxpr(made)
+            checks.check_jaxpr(made)
         elif knobs.thread.verify > 1:
             kernels = [s.kernel for s in made[1] if s.kernel] if step.on == "fusion" else []
             kernels += [p.kernel for p in made.parts] if step.on == "kernel" else []

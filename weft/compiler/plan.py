@@ -7,23 +7,31 @@ do not meet.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from weft.base.record import Record
 from weft.compiler.arena import Life, arrange
 from weft.compiler.fuse import Step
+from weft.compiler.in_place import (
+    bind_sources,
+    copies_to_itself,
+    donations,
+    free_after,
+    last_uses,
+    put_off,
+    renewed,
+)
 from weft.compiler.pipeline import fuse
-from weft.compiler.watch import Watch
-from weft.core.interpret import has_data, literal_value, storage_dtype
+from weft.core.interpret import constant_value, has_data, literal_value, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, Literal
-from weft.kernel.kernel import Loop, Store, statements
-from weft.kernel.nodes import walk
 from weft.kernel.program import (
     Branch,
     Copy,
+    Finish,
     For,
     Host,
     HostCall,
@@ -38,6 +46,9 @@ from weft.kernel.program import (
     Type,
     While,
 )
+
+if TYPE_CHECKING:
+    from weft.compiler.watch import Watch
 
 # Bytes that no machine has; sums of a few such sizes still fit a machine word.
 MOST = 1 << 45
@@ -73,8 +84,16 @@ class Target(Protocol):
     def loop(self, node: Any, slots: Any, codes: Any, inside: int) -> Any:
         """A small loop as one function: its text and the slots it takes, or None."""
 
-    def hero(self, name: str, ins: list[Type], outs: list[Type], params: Any) -> Lowered | None:
-        """Tasks of an operation that is not fused."""
+    def hero(
+        self,
+        name: str,
+        ins: list[Type],
+        outs: list[Type],
+        params: Any,
+        finish: Finish | None = None,
+    ) -> Lowered | None:
+        """Tasks of an operation that is not fused; with a kernel that goes on with its result, of
+        both, or None where they stay apart."""
 
     def begin(self, text: str, name: str) -> None:
         """Told of a native function that the program will call; it may be compiled by now."""
@@ -98,13 +117,16 @@ class Planner:
         self.codes: dict[tuple[str, str], int] = {}
         self.constants: list[Any] = []
         self.known_constants: dict[Any, int] = {}
+        self.given: dict[int, Any] = {}  # those of the program itself, by number
         self.libraries: dict[str, int] = {}
         self.hosts: list[HostCall] = []
         self.loops = 0  # loops around what is being planned
+        self.finished: dict[int, tuple[Step, Lowered]] = {}  # by the id of a step
+        self.taken: dict[int, int] = {}  # donated arguments by the slots whose part they take
         self.stayed: set[int] = set()  # targets whose values stayed in the slot they were read from
 
-    def program(self, closed: ClosedJaxpr) -> Program:
-        """The whole of a function."""
+    def program(self, closed: ClosedJaxpr, donated: Sequence[bool] = ()) -> Program:
+        """The whole of a function; results may have the memory of donated arguments."""
         closed = self.target.simplify(closed)
         jaxpr = closed.jaxpr
         args = [self.slot("arg", size_of(v.aval), i) for i, v in enumerate(jaxpr.invars)]
@@ -128,7 +150,12 @@ class Planner:
                 slot = self.slot("out", size_of(x.aval), i)
                 results.append(Result("slot", slot))
         bound = {x: results[i].number for x, i in first.items()}
-        nodes = self._steps(jaxpr, env, bound)
+        given_up = [v for v, d in zip(jaxpr.invars, donated, strict=False) if d]
+        nodes = self._steps(jaxpr, env, bound, donated=given_up)
+        for i, (kind, slot) in enumerate(results):
+            if kind == "slot" and slot in self.taken:
+                results[i] = Result("taken", self.taken[slot])
+                self.slots[slot] = Slot("view", 0)
         offsets, arena = arrange(self.lives, len(self.slots))
         codes = list(self.codes)
         return Program(
@@ -154,13 +181,14 @@ class Planner:
     def constant(self, value: Any) -> int:
         """The slot of a constant; equal bytes are one."""
         value = np.ascontiguousarray(value).reshape(np.shape(value))
-        value.flags.writeable = False
-        key: Any = (value.tobytes(), value.dtype) if value.nbytes <= 64 else id(value)
+        key = (value.tobytes(), value.dtype)
         number = self.known_constants.get(key)
-        if number is None:
-            number = self.slot("const", value.nbytes, len(self.constants))
-            self.constants.append(value)
-            self.known_constants[key] = number
+        return self._add_constant(value, key) if number is None else number
+
+    def _add_constant(self, value: np.ndarray, key: Any) -> int:
+        value.flags.writeable = False
+        number = self.known_constants[key] = self.slot("const", value.nbytes, len(self.constants))
+        self.constants.append(value)
         return number
 
     def _library(self, name: str) -> int:
@@ -182,10 +210,12 @@ class Planner:
         for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True):
             if not has_data(v.aval):
                 raise Unplannable
-            value = getattr(c, "_value", None)
-            if value is None:  # the caller's own memory, which may change
-                value = np.array(c, storage_dtype(v.aval.dtype))
-            env[v] = self.constant(value)
+            # by identity: a plan does not depend on what arrays hold
+            number = self.known_constants.get(("given", id(c)))
+            if number is None:
+                number = self._add_constant(constant_value(c, v.aval), ("given", id(c)))
+                self.given[self.slots[number].what] = c
+            env[v] = number
 
     # --- regions ----------------------------------------------------------------------------------
 
@@ -234,18 +264,28 @@ class Planner:
         env: dict[Any, int],
         bound: dict[Any, int],
         pairs: dict[int, int] | None = None,
+        donated: Sequence[Any] = (),
     ) -> list[Any]:
         """Nodes of a flat program.
 
         ``bound`` says which variables belong in which slots, ``pairs`` which of the slots that are
-        given may be overwritten, and where what follows them belongs.
+        given may be overwritten, and where what follows them belongs; ``donated`` are arguments
+        whose memory results may have.
         """
         for eqn in jaxpr.eqns:
             if not all(has_data(x.aval) for x in [*eqn.invars, *eqn.outvars]):
                 raise Unplannable
         nodes: list[Any] = []
         fusion, steps = fuse(jaxpr, self.watch)
-        last = _last_uses(steps, jaxpr.outvars)
+        steps = self._attached(steps)
+        if donated:
+            steps = put_off(steps, donated, jaxpr.outvars)
+        last = last_uses(steps, jaxpr.outvars)
+        outside = self.loops == 0  # in small loops values are in registers
+        if donated:
+            self._donate(donations(steps, last, bound, donated), env, bound)
+        fixed = [env[v] for v in donated]
+        bind_sources(steps, last, bound, outside, fixed)
         own: set[int] = set()
         for i, step in enumerate(steps):
             if self.watch is not None:
@@ -258,13 +298,20 @@ class Planner:
                 if self.watch is not None:
                     self.watch.end([])
                 continue
+            for v, source in renewed(steps, i, last, outside).items():
+                if self._renews(env[source], bound.get(v), pairs or {}, own):
+                    env[v] = env[source]
             for v in step.writes:
                 target = bound.get(v)
+                if v in env:
+                    continue
                 if target is None:
                     target = self.slot("temp", size_of(v.aval), v.aval)
                     own.add(target)
                 env[v] = target
-            if step.kernel is not None:
+            if step.finish is not None:
+                made = self._finished(step, env)
+            elif step.kernel is not None:
                 made = self._kernel(step, env)
             else:
                 made = self._equation(step.eqn, env)
@@ -272,6 +319,13 @@ class Planner:
                 self.watch.end(made)
             nodes += made
         return nodes
+
+    def _donate(self, found: dict[int, Any], env: dict[Any, int], bound: dict[Any, int]) -> None:
+        """Have results made in the memory of donated arguments."""
+        for v, slot in bound.items():
+            if slot in found:
+                bound[v] = env[found[slot]]
+        self.taken = {slot: self.slots[env[v]].what for slot, v in found.items()}
 
     def _takes_over(
         self,
@@ -284,11 +338,17 @@ class Planner:
         made: set[int],
     ) -> bool:
         """Whether a copy is not needed, because nothing reads what is copied any more."""
-        if not _free_after(steps, i, last.get(steps[i].source, i)):
+        if not free_after(steps, i, last.get(steps[i].source, i)):
             return False
         if target is not None:
-            return pairs.get(slot) == target
+            return slot == target or pairs.get(slot) == target
         # what comes from outside of the region may be needed again, if only by the next round
+        return slot in pairs or (slot in made and self.slots[slot].role == "temp")
+
+    def _renews(self, slot: int, target: int | None, pairs: dict[int, int], made: set[int]) -> bool:
+        """Whether an operation may work in the memory of an operand that nothing else reads."""
+        if target is not None:
+            return slot == target or pairs.get(slot) == target
         return slot in pairs or (slot in made and self.slots[slot].role == "temp")
 
     def _code(self, text: str, name: str) -> int:
@@ -300,8 +360,10 @@ class Planner:
         return found
 
     def _kernel(self, step: Step, env: dict[Any, int]) -> list[Any]:
-        pieces, scratch = self.target.kernel(step.kernel)
         slots = [env[v] for v in step.buffers]
+        if copies_to_itself(step, slots):
+            return []
+        pieces, scratch = self.target.kernel(step.kernel)
         writes = [env[v] for v in step.writes]
         slots += [self.slot("temp", n) for n in scratch]
         nodes = []
@@ -311,12 +373,46 @@ class Planner:
             nodes.append(self.node(launch, *writes))
         return nodes
 
+    def _attached(self, steps: list[Step]) -> list[Step]:
+        """Steps in which kernels are attached to operations only where the target can do that."""
+        found: list[Step] = []
+        for step in steps:
+            lowered = None
+            if step.finish is not None:
+                assert step.eqn is not None
+                lowered = self._lowered(step.eqn, step.finish)
+            if lowered is not None:
+                self.finished[id(step)] = (step, lowered)
+            found += [step] if lowered is not None or step.finish is None else step.apart
+        return found
+
+    def _lowered(self, eqn: Any, finish: Finish | None = None) -> Lowered | None:
+        """The tasks of an equation, if the target has any."""
+        if eqn.effects:
+            return None
+        ins, outs = (
+            [Type(x.aval.shape, x.aval.dtype) for x in xs] for xs in (eqn.invars, eqn.outvars)
+        )
+        return self.target.hero(eqn.primitive.name, ins, outs, eqn.params, finish)
+
+    def _finished(self, step: Step, env: dict[Any, int]) -> list[Any]:
+        """The nodes of an operation and of the kernel that goes on with its result."""
+        _, lowered = self.finished.pop(id(step))
+        eqn, finish = step.eqn, step.finish
+        assert eqn is not None and finish is not None
+        ins = [self._slot_of(x, env) for x in eqn.invars]
+        # what the buffer for the result stands for is nowhere in memory as a whole
+        slots = [-1 if i == finish.buffer else env[v] for i, v in enumerate(step.buffers)]
+        writes = [env[v] for v in step.writes]
+        return self._tasks(eqn.primitive.name, lowered, ins, writes, slots)
+
+    def _slot_of(self, x: Any, env: dict[Any, int]) -> int:
+        return self.constant(literal_value(x)) if type(x) is Literal else env[x]
+
     def _equation(self, eqn: Any, env: dict[Any, int]) -> list[Any]:
         if not eqn.effects and not any(size_of(v.aval) for v in eqn.outvars):
             return []
-        ins = [
-            self.constant(literal_value(x)) if type(x) is Literal else env[x] for x in eqn.invars
-        ]
+        ins = [self._slot_of(x, env) for x in eqn.invars]
         outs = [env[v] for v in eqn.outvars]
         if eqn.primitive.name == "cond":
             return self._cond(eqn.params, ins, outs)
@@ -330,19 +426,21 @@ class Planner:
             nodes = self.region(ClosedJaxpr(eqn.params["jaxpr"], []), ins, outs)
             self.touch([*ins, *outs])
             return nodes
-        types = [Type(x.aval.shape, x.aval.dtype) for x in [*eqn.invars, *eqn.outvars]]
-        lowered = None
-        if not eqn.effects:
-            split = len(ins)
-            lowered = self.target.hero(eqn.primitive.name, types[:split], types[split:], eqn.params)
+        lowered = self._lowered(eqn)
+        if lowered is not None and lowered.in_place is not None and ins[0] == outs[0]:
+            lowered = lowered.in_place
         if lowered is not None:
             return self._tasks(eqn.primitive.name, lowered, ins, outs)
         self.hosts.append(HostCall(eqn, tuple(ins), tuple(outs)))
         return [self.node(Host(len(self.hosts) - 1), *ins, *outs)]
 
-    def _tasks(self, name: str, lowered: Lowered, ins: list[int], outs: list[int]) -> list[Any]:
+    def _tasks(
+        self, name: str, lowered: Lowered, ins: list[int], outs: list[int], finish: Any = ()
+    ) -> list[Any]:
         scratch = [self.slot("temp", n, name) for n in lowered.scratch]
-        known = {"in": ins, "out": outs, "scratch": scratch}
+        known = {"in": ins, "out": outs, "scratch": scratch, "finish": finish}
+        if self.watch is not None:
+            self.watch.current.lowered = lowered
         nodes = []
         for task in lowered.tasks:
             slots = tuple(self._place(place, known) for place in task.places)
@@ -356,6 +454,9 @@ class Planner:
             return self._library(str(what))
         if kind == "numbers":
             return self.constant(np.array(what, np.int64))
+        if kind == "code":
+            assert isinstance(what, tuple)
+            return self.slot("code", 0, self._code(*what))
         assert isinstance(what, int)
         return known[kind][what]
 
@@ -482,48 +583,3 @@ class Planner:
 def _pointed(node: Any, view: int, base: int) -> Any:
     """A node, or where it makes a view point somewhere, the one that makes it point at ``base``."""
     return Point(view, base) if isinstance(node, Point) and node.view == view else node
-
-
-def _free_after(steps: list[Step], i: int, last: int) -> bool:
-    """Whether the operand that step ``i`` copies may be overwritten by what comes after.
-
-    Nothing may read it later, but for kernels that read each element only where they write it.
-    """
-    source, (target,) = steps[i].source, steps[i].writes
-    for step in steps[i + 1 : last + 1]:
-        if step.eqn is not None:
-            if any(x is source for x in step.eqn.invars):
-                return False
-        elif source in step.buffers and not _reads_where_it_writes(step, source, target):
-            return False
-    return last < len(steps)
-
-
-def _reads_where_it_writes(step: Step, source: Any, target: Any) -> bool:
-    """Whether a kernel reads elements of one variable only to write the same of another."""
-    if step.kernel is None or target not in step.buffers:
-        return False
-    read, written = step.buffers.index(source), step.buffers.index(target)
-    inside = [s for s in statements(step.kernel.body) if not isinstance(s, Loop)]
-    stores = [s for s in inside if isinstance(s, Store) and s.buffer == written]
-    if len(stores) != 1 or len(inside) != 1:
-        return False
-    (store,) = stores
-    loops = [s.extent for s in statements(step.kernel.body) if isinstance(s, Loop)]
-    if prod(loops) * (1 if step.kernel.grid is None else step.kernel.grid[1]) == 1:
-        return True  # a single element, whose operands are read before it is written
-    offset = () if store.offset is None else (store.offset,)
-    loads = [v for v in walk(store.operands) if v.op == "load" and v.attr[0] == read]
-    return all(v.attr[1] == store.at and v.args == offset for v in loads)
-
-
-def _last_uses(steps: list[Step], outvars: Any) -> dict[Any, int]:
-    """The last step that reads each variable; past all of them for results."""
-    last: dict[Any, int] = {}
-    for i, step in enumerate(steps):
-        read = step.buffers if step.eqn is None else step.eqn.invars
-        for v in read:
-            if type(v) is not Literal:
-                last[v] = i
-    last.update((v, len(steps)) for v in outvars if type(v) is not Literal)
-    return last

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.base.functional import merge_lists, partition_list
+from weft.base.lazy import Late
 from weft.control.initial_style import keep_outputs, must_not_repeat, transposed_program
 from weft.control.jit import numpy_consts, used_axis_names
 from weft.core.ad import Zero, is_undef, zeros
@@ -26,6 +27,9 @@ from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial_eval import partial_eval_jaxpr
 from weft.transforms.vmap import batch_jaxpr
 
+# needed with mutable references only
+without_refs = Late("weft.transforms.discharge")
+
 Branches = tuple[ClosedJaxpr, ...]
 
 
@@ -34,6 +38,7 @@ class Cond(Primitive):
 
     name = "cond"
     multiple_results = True
+    takes_refs = True
 
     def shape(
         self,
@@ -144,6 +149,13 @@ class Cond(Primitive):
         )
         return outs, [0 if b else None for b in out_batched]
 
+    def discharge(self, index: Any, *args: Any, branches: Branches, **params: Any) -> list[Any]:
+        plans = [without_refs.discharge_closed(b) for b in branches]
+        written = _any(plan.written for plan in plans)
+        pure = tuple(_returning(plan, written) for plan in plans)
+        outs = self.bind(index, *without_refs.values_of(args), branches=pure, **params)
+        return without_refs.store(args, written, outs)
+
     def partial_eval(
         self,
         trace: Any,
@@ -187,6 +199,16 @@ class Cond(Primitive):
 def _any(flags: Any) -> list[bool]:
     """Flags that are true in any of several lists."""
     return [any(column) for column in zip(*flags, strict=True)]
+
+
+def _returning(plan: Any, written: Sequence[bool]) -> ClosedJaxpr:
+    """A branch without references that returns the value of every one written in any branch."""
+    jaxpr = plan.program.jaxpr
+    count = len(jaxpr.outvars) - sum(plan.written)
+    own = iter(jaxpr.outvars[count:])
+    after = [next(own) if w else v for v, w in zip(jaxpr.invars, plan.written, strict=True)]
+    outvars = jaxpr.outvars[:count] + [v for v, w in zip(after, written, strict=True) if w]
+    return ClosedJaxpr(jaxpr.replace(outvars=outvars), plan.program.consts)
 
 
 def _select_branches(

@@ -50,6 +50,7 @@ class CustomJVPCall(Primitive):
 
     name = "custom_jvp_call"
     multiple_results = True
+    takes_refs = True
 
     def shape(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
         return call_jaxpr.out_avals

@@ -77,6 +77,7 @@ class CustomVJPCall(Primitive):
 
     name = "custom_vjp_call"
     multiple_results = True
+    takes_refs = True
     holes = {"transpose": "reverse mode goes through custom_lin, which jvp binds"}
 
     def shape(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
@@ -259,6 +260,7 @@ class CustomLin(Primitive):
 
     name = "custom_lin"
     multiple_results = True
+    takes_refs = True
     holes = {
         "ref": "a custom_vjp function has no forward-mode derivative to compute",
         "jvp": "it stands in a linear program that is transposed, not differentiated",

@@ -76,7 +76,13 @@ def _stage(
 def _check_results(outs: list[Any], out_tree: PyTreeDef, fun: Any, debug: Any) -> None:
     for i, x in enumerate(outs):
         try:
-            typeof(x)
+            if typeof(x).is_ref:
+                info = debug or DebugInfo("staging", fun)
+                raise ValueError(
+                    f"function {info.func_src_info}, traced for {info.traced_for}, returned a"
+                    f" mutable reference of type {typeof(x).str_short()}; references cannot be"
+                    " returned, nor carried by loops: let the function close over it"
+                )
         except TypeError:
             info = debug or DebugInfo("staging", fun)
             path = leaf_paths(out_tree)[i]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft.base.functional import merge_lists, partition_list
+from weft.base.lazy import Late
 from weft.core.ad import UndefPrimal, Zero, instantiate, is_undef
 from weft.core.batching import AxisData, at_front
 from weft.core.effects import observable
@@ -20,6 +21,9 @@ from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial_eval import partial_eval_jaxpr
 from weft.transforms.transpose import backward_pass
 from weft.transforms.vmap import batch_jaxpr
+
+# needed with mutable references only
+without_refs = Late("weft.transforms.discharge")
 
 
 def numpy_consts(closed: ClosedJaxpr) -> list[Any]:
@@ -52,6 +56,7 @@ class Jit(Primitive):
 
     name = "jit"
     multiple_results = True
+    takes_refs = True
 
     def shape(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
         return jaxpr.out_avals
@@ -114,6 +119,13 @@ class Jit(Primitive):
 
     def axis_names(self, params: Any) -> Any:
         return used_axis_names(params["jaxpr"].jaxpr)
+
+    def discharge(self, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
+        pure, written = without_refs.discharge_closed(jaxpr)
+        kept = zip(params["donated_invars"], jaxpr.in_avals, strict=True)
+        donated = [d and not a.is_ref for d, a in kept]
+        outs = self.bind(*without_refs.values_of(args), **jit_params(pure, params, donated))
+        return without_refs.store(args, written, outs)
 
     def partial_eval(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
         unknown = [trace.is_unknown(x) for x in args]

@@ -18,9 +18,14 @@ from weft.core.batching import AxisData, at_front
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from weft.core.primitive import Primitive
+from weft.core.registry import lookup
 from weft.core.staging import stage
+from weft.prims.arithmetic import and_, ge, lt, or_, select_n
+from weft.prims.families import const
+from weft.prims.in_turn import MOST as MOST_PLACES
+from weft.prims.in_turn import PLACE, update_in_turn
 from weft.prims.reduce import flatten_axes_first, pad_one_row, rows
-from weft.prims.shape import concatenate_p, full, squeeze
+from weft.prims.shape import concatenate_p, full, iota, reshape, squeeze
 from weft.prims.window import (
     Padding,
     Shape,
@@ -149,12 +154,18 @@ class Reduce(Primitive):
     multiple_results = True
 
     def expands(self, avals: Any, params: dict[str, Any]) -> bool:
+        if not prod(avals[0].shape[i] for i in params["dimensions"]):
+            return True
         return unrolls(params["jaxpr"], avals)
 
     def decompose(
         self, *args: Any, computation: Any, jaxpr: ClosedJaxpr, dimensions: Shape
     ) -> list[Any]:
         count = len(args) // 2
+        shape = np.shape(args[0])
+        if not prod(shape[i] for i in dimensions):
+            kept = tuple([n for i, n in enumerate(shape) if i not in dimensions])
+            return [lookup("copy").bind(full(kept, i)) for i in args[count:]]
         flat = [flatten_axes_first(x, dimensions) for x in args[:count]]
         return reduce_from(jaxpr, flat, args[count:])
 
@@ -448,6 +459,23 @@ class SelectAndScatter(Primitive):
         scatter_in_order(scatter, out, flat, source[inside])
         return out.reshape(x.shape)
 
+    def expands(self, avals: Any, params: dict[str, Any]) -> bool:
+        if params["select_consts"] or params["scatter_consts"]:
+            return False
+        plain = all(e.primitive.form == "map" for e in params["select_jaxpr"].eqns)
+        few = 0 < prod(params["window_dimensions"]) <= MOST
+        return 0 in avals[1].shape or (plain and few and avals[0].size <= MOST_PLACES)
+
+    def decompose(self, x: Any, source: Any, init: Any, **params: Any) -> Any:
+        names = ("window_dimensions", "window_strides", "padding")
+        out = full(np.shape(x), init)
+        if 0 in np.shape(source):
+            return lookup("copy").bind(out)
+        select = closed_of(params["select_jaxpr"], ())
+        places = select_places(select, x, *(params[k] for k in names))
+        combine = jaxpr_as_fun(closed_of(params["scatter_jaxpr"], ()))
+        return update_in_turn(out, places, source, lambda old, new: combine(old, new)[0])
+
     def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
         x, source = [at_front(a, d, axis.size) for a, d in zip(args[:2], dims[:2], strict=True)]
         if dims[2] is not None:
@@ -455,6 +483,28 @@ class SelectAndScatter(Primitive):
         names = ("window_dimensions", "window_strides", "padding")
         wider = insert_axis({k: params[k] for k in names}, 0)
         return self.bind(x, source, args[2], **(params | wider)), 0
+
+
+def select_places(
+    select: ClosedJaxpr, x: Any, window: Shape, strides: Shape, padding: Padding
+) -> Any:
+    """For every window the flat place of the element that ``select`` keeps; -1 for all padding."""
+    shape = np.shape(x)
+    ones = (1,) * len(shape)
+    params = (window, strides, padding, ones, ones)
+    values = stack_windows(x, const(x, 0), *params)
+    numbers = reshape(iota(PLACE, (prod(shape),)), shape)
+    places = stack_windows(numbers, PLACE.type(-1), *params)
+    kept, chosen = [squeeze(rows(v, 0, 1), (0,)) for v in (values, places)]
+    nothing = full(np.shape(chosen), PLACE.type(0))
+    keeps = over_axes(jaxpr_as_fun(select), np.shape(chosen))
+    for i in range(1, prod(window)):
+        value, place = [squeeze(rows(v, i, i + 1), (0,)) for v in (values, places)]
+        (keep,) = keeps(kept, value)
+        keep = and_(ge(chosen, nothing), keep)
+        keep = or_(keep, lt(place, nothing))
+        kept, chosen = select_n(keep, value, kept), select_n(keep, place, chosen)
+    return chosen
 
 
 def select_in_windows(

@@ -14,6 +14,7 @@ import numpy as np
 from weft import dtypes
 from weft.base import knobs, source
 from weft.base.functional import ById, merge_lists, partition_list
+from weft.base.lazy import Late
 from weft.base.record import Record
 from weft.control.jit import jit_p, jit_params, transpose_jaxpr, used_axis_names
 from weft.core.ad import Zero, is_undef
@@ -29,6 +30,9 @@ from weft.transforms.dce import close, convert_constvars, dce_jaxpr
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial_eval import partial_eval_jaxpr
 from weft.transforms.vmap import batch_jaxpr
+
+# needed with mutable references only
+without_refs = Late("weft.transforms.discharge")
 
 # --- what a policy may answer ---------------------------------------------------------------------
 
@@ -113,6 +117,7 @@ class Remat(Primitive):
 
     name = "remat2"
     multiple_results = True
+    takes_refs = True
 
     def shape(self, *avals: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
         return jaxpr.out_avals
@@ -178,6 +183,12 @@ class Remat(Primitive):
         program, operands, cse = _open(closed, moved, prevent_cse, 0)
         outs = self.bind(*operands, jaxpr=program, prevent_cse=cse, **params)
         return outs, [0 if b else None for b in out_batched]
+
+    def discharge(self, *args: Any, jaxpr: Jaxpr, prevent_cse: Any, **params: Any) -> list[Any]:
+        pure, written = without_refs.discharge_closed(close(jaxpr))
+        program, operands, cse = _open(pure, without_refs.values_of(args), prevent_cse, 0)
+        outs = self.bind(*operands, jaxpr=program, prevent_cse=cse, **params)
+        return without_refs.store(args, written, outs)
 
     def partial_eval(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
         jaxpr, prevent_cse, policy = params["jaxpr"], params["prevent_cse"], params["policy"]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.base.functional import merge_lists, partition_list, split_list
+from weft.base.lazy import Late
 from weft.base.record import Record
 from weft.control.initial_style import forwarded_inputs, interleave, keep_outputs, rearrange
 from weft.control.jit import numpy_consts, used_axis_names
@@ -24,11 +25,17 @@ from weft.core.interpret import run, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.staging import stage
+from weft.core.trace import typeof
+from weft.prims.shape import squeeze
+from weft.prims.slice import slice_p
 from weft.transforms.dce import dce_closed
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial_eval import partial_eval_jaxpr
 from weft.transforms.transpose import backward_pass
 from weft.transforms.vmap import batch_jaxpr
+
+# needed with mutable references only
+without_refs = Late("weft.transforms.discharge")
 
 
 def stacked(aval: Any, length: int) -> ShapedArray:
@@ -41,11 +48,19 @@ UNROLLED, MANY = 400, 1 << 14
 ALONG = frozenset(["map", "move", "element"])
 
 
+def _row(x: Any, k: int) -> Any:
+    rest = typeof(x).shape[1:]
+    start, limit = (k, *[0] * len(rest)), (k + 1, *rest)
+    row = slice_p.bind(x, start_indices=start, limit_indices=limit, strides=None)
+    return squeeze(row, (0,))
+
+
 class Scan(Primitive):
     """A loop of a known number of steps."""
 
     name = "scan"
     multiple_results = True
+    takes_refs = True
 
     def shape(
         self, *avals: Any, jaxpr: ClosedJaxpr, length: int, num_carry: int, **params: Any
@@ -67,8 +82,9 @@ class Scan(Primitive):
         """Whether a few steps on large arrays, element by element, are one pass over memory."""
         closed, length, carried = params["jaxpr"], params["length"], params["num_carry"]
         body = closed.jaxpr
-        plain = params["num_consts"] + carried == len(avals) and carried == len(body.outvars)
-        if not plain or closed.consts or not 0 < length * len(body.eqns) <= UNROLLED:
+        if carried != len(body.outvars) or closed.consts:
+            return False
+        if not 0 < length * len(body.eqns) <= UNROLLED:
             return False
         made = {v for e in body.eqns for v in e.outvars}
         outs = {x for x in body.outvars if type(x) is not Literal and x in made}
@@ -76,15 +92,25 @@ class Scan(Primitive):
             e.effects or e.primitive.form not in ALONG for e in body.eqns
         ):
             return False
-        return min((prod(v.aval.shape) for v in outs), default=0) >= MANY
+        # a counter may go along
+        sizes = [size for v in outs if (size := prod(v.aval.shape)) != 1]
+        return min(sizes, default=0) >= MANY
 
     def decompose(
-        self, *args: Any, jaxpr: ClosedJaxpr, length: int, num_consts: int, **_: Any
+        self,
+        *args: Any,
+        jaxpr: ClosedJaxpr,
+        length: int,
+        reverse: bool,
+        num_consts: int,
+        num_carry: int,
+        **_: Any,
     ) -> list[Any]:
         """Every step after the other."""
-        consts, carry = split_list(args, [num_consts])
-        for _ in range(length):
-            carry = eval_jaxpr(jaxpr.jaxpr, (), *consts, *carry)
+        consts, carry, xs = split_list(args, [num_consts, num_carry])
+        for k in reversed(range(length)) if reverse else range(length):
+            rows = [_row(x, k) for x in xs]
+            carry = eval_jaxpr(jaxpr.jaxpr, (), *consts, *carry, *rows)
         return carry
 
     @staticmethod
@@ -210,6 +236,36 @@ class Scan(Primitive):
         )
         ys_b = out_b[num_carry:]
         return outs, [0 if b else None for b in carry_b] + [1 if b else None for b in ys_b]
+
+    def discharge(
+        self, *args: Any, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **params: Any
+    ) -> list[Any]:
+        """References that steps share are carried, those scanned over are scanned and stacked."""
+        pure, written = without_refs.discharge_closed(jaxpr)
+        values = without_refs.values_of(args)
+        shared = [i for i in range(num_consts) if written[i]]
+        fixed = [i for i in range(num_consts) if not written[i]]
+        count = len(jaxpr.out_avals)
+        body = rearrange(
+            pure,
+            [*fixed, *shared, *range(num_consts, len(args))],
+            [
+                *range(count, count + len(shared)),
+                *range(count),
+                *range(count + len(shared), len(pure.out_avals)),
+            ],
+        )
+        outs = self.bind(
+            *(values[i] for i in (*fixed, *shared)),
+            *values[num_consts:],
+            jaxpr=body,
+            num_consts=len(fixed),
+            num_carry=len(shared) + num_carry,
+            **params,
+        )
+        first = outs[: len(shared)]
+        rest, stacks = outs[len(shared) : len(shared) + count], outs[len(shared) + count :]
+        return without_refs.store(args, written, [*rest, *first, *stacks])
 
     def partial_eval(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
         split = split_scan(self, args, [trace.is_unknown(x) for x in args], params)

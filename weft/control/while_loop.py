@@ -14,7 +14,8 @@ import numpy as np
 
 from weft.base import source
 from weft.base.functional import merge_lists, partition_list, split_list
-from weft.control.initial_style import interleave, keep_outputs, must_not_repeat
+from weft.base.lazy import Late
+from weft.control.initial_style import interleave, keep_outputs, must_not_repeat, rearrange
 from weft.control.jit import numpy_consts, used_axis_names
 from weft.core.ad import Zero, instantiate
 from weft.core.batching import AxisData, match_axis
@@ -32,6 +33,9 @@ from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial_eval import partial_eval_jaxpr
 from weft.transforms.vmap import batch_jaxpr, batch_to, batched
 
+# needed with mutable references only
+without_refs = Late("weft.transforms.discharge")
+
 Dims = Sequence[int | None]
 
 
@@ -40,6 +44,7 @@ class While(Primitive):
 
     name = "while"
     multiple_results = True
+    takes_refs = True
 
     def shape(self, *avals: Any, body_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
         return body_jaxpr.out_avals
@@ -156,6 +161,54 @@ class While(Primitive):
             for p, nz in zip(outs[:count], carry_nz, strict=True)
         ]
         return outs[:count], tangents_out
+
+    def discharge(
+        self,
+        *args: Any,
+        cond_nconsts: int,
+        cond_jaxpr: ClosedJaxpr,
+        body_nconsts: int,
+        body_jaxpr: ClosedJaxpr,
+    ) -> list[Any]:
+        """References that the body writes are carried, ahead of the carry."""
+        cond, cond_writes = without_refs.discharge_closed(cond_jaxpr)
+        body, body_writes = without_refs.discharge_closed(body_jaxpr)
+        if any(cond_writes):
+            raise NotImplementedError(
+                "the predicate of while_loop writes to a mutable reference; write in the body"
+            )
+        cond_consts, body_consts, carry = split_list(args, [cond_nconsts, body_nconsts])
+        written = [x for x, w in zip(body_consts, body_writes) if w]
+        place = {id(x): i for i, x in enumerate(written)}
+        init = [*without_refs.values_of(written), *carry]
+
+        def on_values(program: ClosedJaxpr, consts: Any) -> tuple[ClosedJaxpr, list[Any]]:
+            """The program, finding what is written in the carry, and its other constants."""
+            fun = jaxpr_as_fun(program)
+            fixed = [x for x in consts if id(x) not in place]
+            values = without_refs.values_of(fixed)
+
+            def of_values(*args: Any) -> list[Any]:
+                others, carried = iter(args[: len(fixed)]), args[len(fixed) :]
+                found = [carried[place[id(x)]] if id(x) in place else next(others) for x in consts]
+                return fun(*found, *carried[len(written) :])
+
+            return stage(of_values, [typeof(x) for x in (*values, *init)]), values
+
+        predicate, cond_values = on_values(cond, cond_consts)
+        step, body_values = on_values(body, body_consts)
+        count = len(carry)
+        outs = self.bind(
+            *cond_values,
+            *body_values,
+            *init,
+            cond_nconsts=len(cond_values),
+            cond_jaxpr=predicate,
+            body_nconsts=len(body_values),
+            body_jaxpr=rearrange(step, None, [*range(count, len(init)), *range(count)]),
+        )
+        without_refs.store(written, [True] * len(written), outs[: len(written)])
+        return outs[len(written) :]
 
     def transpose(self, cts: Any, *args: Any, **params: Any) -> list[Any]:
         raise ValueError(

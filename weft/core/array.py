@@ -1,12 +1,41 @@
 """The abstract array: concrete arrays and tracers are both instances of it.
 
-Operators and methods are attached through ``core.hooks`` by the package's ``__init__``: they
-belong to the NumPy room, far above this one.
+Operators and methods are found through ``core.hooks`` when they are first used: they belong to the
+NumPy room, far above this one, and few programs use them all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+OPERATORS = """
+T all any argmax argmin argpartition argsort astype at byteswap choose clip compress conj conjugate
+copy cumprod cumsum diagonal dot flat flatten format imag mT max mean min nonzero prod ptp ravel
+real repeat reshape round searchsorted sort squeeze std sum swapaxes take to_device trace transpose
+var view
+__add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __floordiv__
+__rfloordiv__ __mod__ __rmod__ __divmod__ __rdivmod__ __pow__ __rpow__ __matmul__ __rmatmul__
+__and__ __rand__ __or__ __ror__ __xor__ __rxor__ __lshift__ __rlshift__ __rshift__ __rrshift__
+__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __abs__ __neg__ __pos__ __invert__ __round__
+__contains__ __iter__ __getitem__ __setitem__
+__array_module__ __array_namespace__ __numpy_dtype__
+""".split()
+
+
+class Operator:
+    """Stands for an operator, method or property of arrays until it is first used."""
+
+    __slots__ = ("name",)
+
+    attach: Callable[[str], None]  # puts the one of a name in the place of this; filled by hooks
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, array: Any, kind: type) -> Any:
+        Operator.attach(self.name)
+        return getattr(kind if array is None else array, self.name)
 
 
 class Array:
@@ -20,6 +49,8 @@ class Array:
     __hash__ = None  # type: ignore[assignment]
 
     aval: Any
+
+    vars().update((name, Operator(name)) for name in OPERATORS)
 
     # Not __new__: that would be a Python call for every tracer made.
     def __init__(self, *args: Any, **kwargs: Any) -> None:

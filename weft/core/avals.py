@@ -14,6 +14,7 @@ class AbstractValue:
     """What is known of a value without computing it."""
 
     __slots__ = ()
+    is_ref = False  # whether it is the type of a mutable reference
 
     def to_tangent_aval(self) -> AbstractValue:
         raise TypeError(f"{self} has no tangent type")

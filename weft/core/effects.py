@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class Effect:
     """A kind of side effect; equal kinds are equal."""
 
     ordered = False
+    on_refs = False  # whether it reads or writes mutable references
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)
@@ -47,3 +50,9 @@ class NamedAxisEffect(Effect):
 def observable(effects: Effects) -> bool:
     """Whether an equation with these effects must be kept even if its results are unused."""
     return any(type(effect) is not NamedAxisEffect for effect in effects)
+
+
+def touches_refs(primitive: Any, params: dict[str, Any]) -> bool:
+    """Whether a primitive that carries programs reads or writes references in them."""
+    rule = primitive.eqn_effects
+    return rule is not None and any(effect.on_refs for effect in rule((), params))

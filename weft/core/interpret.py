@@ -24,6 +24,14 @@ def literal_value(literal: Literal) -> np.ndarray:
     return np.asarray(literal.val, literal.aval.dtype)
 
 
+def constant_value(const: Any, aval: Any) -> np.ndarray:
+    """The memory of a program's constant; a copy of the caller's own, which may change."""
+    value = getattr(const, "_value", None)
+    if value is None:
+        value = np.array(const, storage_dtype(aval.dtype))
+    return np.ascontiguousarray(value).reshape(value.shape)
+
+
 def settle(value: Any, aval: Any) -> np.ndarray:
     """A reference's result at the dtype that the primitive's shape rule says."""
     value = np.asarray(value)
@@ -44,7 +52,7 @@ def run_primitive(primitive: Any, avals: Any, values: Any, params: dict[str, Any
 
 
 def has_data(aval: Any) -> bool:
-    return hasattr(aval, "dtype")
+    return hasattr(aval, "dtype") and not aval.is_ref
 
 
 class _Search(threading.local):

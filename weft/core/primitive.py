@@ -27,7 +27,7 @@ from typing import Any
 
 from weft.core import hooks
 from weft.core.ad import Zero, add_tangents, instantiate
-from weft.core.effects import Effects, no_effects
+from weft.core.effects import Effects, no_effects, touches_refs
 from weft.core.registry import primitives
 from weft.core.trace import Trace, eval_trace, state, typeof
 
@@ -51,11 +51,19 @@ class Primitive:
     lower_parts: Any = None  # the same, where an element is several scalars: complex, keys
     element: Any = None  # the value at an index, as a generator of the operands that it needs
     widens = True  # whether narrow floats are given to ``lower`` as float32
+    in_place = False  # whether the result may be made in the memory of the first operand
+    # whether kernels may go on with blocks of its result while it is being computed: "" for no,
+    # "once" where each element is in one block, "again" where some are in several
+    in_blocks = ""
     costly = False  # whether computing an element again costs more than reading it from memory
     decompose: Any = None
     stage: Any = None
     partial_eval: Any = None
     dce: Any = None
+    takes_refs = False  # whether operands may be references
+    writes_ref = False  # whether something goes into its first operand, a reference
+    makes_ref = False  # whether it makes a reference, which every trace then has its part in
+    discharge: Any = None  # the same on cells in place of references, see transforms.discharge
     eqn_effects: Any = None  # (avals, params) -> effects, where they depend on parameters
     axis_names: Any = None  # (params) -> names of mapped axes it speaks to
 
@@ -96,7 +104,9 @@ class Primitive:
         return self.form is not None
 
     def evaluate(self, args: Any, params: dict[str, Any]) -> Any:
-        """Compute, with nothing traced."""
+        """Compute, with nothing traced; references are cells themselves."""
+        if self.discharge is not None and touches_refs(self, params):
+            return self.discharge(*args, **params)
         return hooks.evaluate(self, args, params)
 
     def impl(self, *args: Any, **params: Any) -> Any:

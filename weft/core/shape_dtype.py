@@ -7,6 +7,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.core.avals import ShapedArray
+from weft.core.registry import lookup
 from weft.core.trace import typeof
 
 
@@ -54,7 +55,8 @@ class ShapeDtypeStruct:
     def update(self, **changes: Any) -> ShapeDtypeStruct:
         shape = changes.pop("shape", self.shape)
         dtype = changes.pop("dtype", self.dtype)
-        options = {"sharding": self.sharding, "weak_type": self.weak_type} | changes
+        options = {"sharding": self.sharding, "weak_type": self.weak_type, "is_ref": self.is_ref}
+        options |= changes
         return ShapeDtypeStruct(shape, dtype, **options)
 
     def __eq__(self, other: object) -> bool:
@@ -70,13 +72,15 @@ class ShapeDtypeStruct:
         sharding = f", sharding={self.sharding}" if self.sharding is not None else ""
         weak = f", weak_type={self.weak_type}" if self.weak_type else ""
         name = getattr(self.dtype, "name", str(self.dtype))
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={name}{sharding}{weak})"
+        ref = ", is_ref=True" if self.is_ref else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={name}{sharding}{weak}{ref})"
 
 
 def abstractify(x: Any) -> Any:
     """The abstract value of an array, or of anything that has a shape and a dtype."""
     if type(x) is ShapeDtypeStruct:
-        return ShapedArray(x.shape, x.dtype, x.weak_type)
+        aval = ShapedArray(x.shape, x.dtype, x.weak_type)
+        return lookup("new_ref").shape(aval, memory_space=None, kind=None) if x.is_ref else aval
     try:
         return typeof(x)
     except TypeError:

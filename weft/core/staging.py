@@ -49,6 +49,8 @@ class StagingTrace(Trace):
     def new_arg(self, aval: Any) -> StagingTracer:
         var = Var(aval)
         self.invars.append(var)
+        if aval.is_ref:
+            self.effects = self.effects | aval.effects
         return StagingTracer(self, var)
 
     def atom(self, x: Any) -> Atom:
@@ -98,6 +100,8 @@ class StagingTrace(Trace):
             atom = x._var if type(x) is StagingTracer and x._trace is self else self.atom(x)
             atoms.append(atom)
             avals.append(atom.aval)
+            if atom.aval.is_ref and not primitive.takes_refs:
+                raise errors.reference_given(primitive, atom.aval)
         try:
             result = primitive.shape(*avals, **params)
         except Exception as error:

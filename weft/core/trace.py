@@ -181,6 +181,12 @@ class Tracer(Array):
     def __reduce__(self) -> Any:
         raise errors.ConcretizationTypeError(self, "a traced array cannot be pickled")
 
+    def addupdate(self, x: Any, idx: Any = ()) -> None:
+        """Add ``x`` at an index of what is referred to; of references only."""
+        if not self.aval.is_ref:
+            raise AttributeError(f"{self.aval.str_short()} is not a reference: use x.at[...].add")
+        self.aval.addupdate(self, x, idx)
+
     def __copy__(self) -> Tracer:
         return self
 

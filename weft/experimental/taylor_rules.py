@@ -15,7 +15,7 @@ from weft.base.functional import safe_zip, split_list
 from weft.control.jit import jit_params
 from weft.control.remat import remat_p
 from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
-from weft.core.registry import lookup, primitives
+from weft.core.registry import lookup
 from weft.core.staging import stage
 from weft.core.trace import typeof
 from weft.experimental.taylor import (
@@ -48,8 +48,7 @@ def _rule(*names: str) -> Callable[[Rule], Rule]:
 
     def register(rule: Rule) -> Rule:
         for name in names:
-            if name in primitives:
-                sparse_rules[lookup(name)] = rule
+            sparse_rules[lookup(name)] = rule
         return rule
 
     return register
@@ -58,7 +57,7 @@ def _rule(*names: str) -> Callable[[Rule], Rule]:
 _LINEAR = """
 neg real imag conj complex add add_any sub broadcast_in_dim concatenate split stack unstack pad
 reshape squeeze rev transpose slice reduce_sum reduce_window_sum fft copy copy_p device_put cumsum
-name psum tie_in optimization_barrier
+name psum optimization_barrier
 """.split()
 
 

@@ -18,7 +18,7 @@ from weft.core.avals import ShapedArray
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
 from weft.core.primitive import Primitive
-from weft.core.registry import primitives
+from weft.core.registry import lookup
 from weft.core.sharding import UNSPECIFIED
 from weft.core.trace import Tracer
 from weft.prims.random import PRNGImpl
@@ -257,8 +257,9 @@ class Reader:
             results = [
                 DropVar(self.value(aval)) if dropped else bound(aval) for aval, dropped in outs
             ]
+            primitive = _primitive(name)  # loads the classes of its parameters
             given = {key: self.value(value) for key, value in params}
-            equations.append(JaxprEqn(operands, results, _primitive(name), given))
+            equations.append(JaxprEqn(operands, results, primitive, given))
         return Jaxpr(constants, inputs, [atom(item) for item in x["outputs"]], equations)
 
 
@@ -277,9 +278,12 @@ def _dtype(name: str) -> Any:
 
 
 def _primitive(name: str) -> Any:
-    if name not in primitives:
-        raise ValueError(f"an exported function uses {name!r}, which this weft does not have")
-    return primitives[name]
+    try:
+        return lookup(name)
+    except KeyError:
+        raise ValueError(
+            f"an exported function uses {name!r}, which this weft does not have"
+        ) from None
 
 
 def _class(home: str, base: type) -> Any:

@@ -226,6 +226,11 @@ def export(
         traced = fun_jit.trace(*args, **kwargs)
         closed, name = traced.jaxpr, traced.fun_name
         in_tree = traced.in_tree
+        if any(aval.is_ref for aval in closed.in_avals):
+            raise ValueError(
+                f"{name} cannot be exported: it uses a mutable reference of its caller's; take the"
+                " value as an argument and return the new one"
+            )
         if in_tree.num_leaves != len(closed.in_avals):
             raise ValueError(f"{name} cannot be exported: it closes over traced values")
         return _exported(name, closed, in_tree, traced.out_tree, wanted, checks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from weft.core.registry import primitives
+from weft.core.registry import load_declared, primitives
 
 
 class RuleTable:
@@ -31,4 +31,5 @@ class RuleTable:
         return self[primitive] if primitive in self else default
 
     def __iter__(self) -> Iterator[Any]:
-        return (p for p in primitives.values() if p in self)
+        load_declared()
+        return (p for p in [*primitives.values()] if p in self)

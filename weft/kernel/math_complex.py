@@ -167,6 +167,8 @@ def exponential(k: Builder, z: Parts) -> Parts:
     im = k.mul(k.mul(size, sin(k, y)), rest)
     level = k.eq(y, k.like(y, 0))
     re, im = k.select(level, k.mul(size, rest), re), k.select(level, y, im)
+    # of no known direction, but infinite
+    re = k.select(k.and_(k.eq(x, k.like(x, np.inf)), k.isnan(re)), x, re)
     gone = k.eq(x, k.like(x, -np.inf))
     return _like(z, where(k, gone, 0.0, re), where(k, gone, 0.0, im))
 

@@ -123,8 +123,11 @@ def expm1(k: Builder, x: Value, y: Value) -> Pair:
     growth, sine = real.expm1(k, x), real.sin(k, k.mul(y, _num(k, 0.5)))
     less = k.mul(k.add(sine, sine), sine)
     re = k.sub(k.mul(growth, real.cos(k, y)), less)
-    re = k.select(k.eq(y, _num(k, 0.0)), growth, re)
-    return re, _times_sine(k, real.exp(k, x), y)
+    # of no known direction, but infinite; or on the way to -1 from any direction
+    re = k.select(k.and_(k.eq(x, _num(k, math.inf)), k.isnan(re)), x, re)
+    gone = k.eq(x, _num(k, -math.inf))
+    re = k.select(k.or_(gone, k.eq(y, _num(k, 0.0))), growth, re)
+    return re, where(k, gone, 0.0, _times_sine(k, real.exp(k, x), y))
 
 
 @_in_double

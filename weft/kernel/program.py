@@ -8,11 +8,13 @@ a view, to wherever a node has made it point.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft.base.record import Record
+from weft.kernel.kernel import Kernel, Loop
 
 
 class Type(Record):
@@ -27,11 +29,13 @@ class Place(Record):
 
     ``in`` and ``out``: an operand or a result by number; ``scratch``: memory of the operation by
     number; ``library``: the function of a library, by name; ``numbers``: a constant table of
-    64-bit integers, given as such, so that one text serves many shapes.
+    64-bit integers, given as such, so that one text serves many shapes; ``code``: a native function
+    that the task calls, by its text and name; ``finish``: a buffer of the kernel that goes on with
+    the result, by number.
     """
 
     kind: str
-    what: int | str | tuple[int, ...]
+    what: int | str | tuple[Any, ...]
 
 
 class Task(Record):
@@ -45,10 +49,49 @@ class Task(Record):
 
 
 class Lowered(Record):
-    """An operation as tasks, and the bytes of each piece of scratch memory they share."""
+    """An operation as tasks, and the bytes of each piece of scratch memory they share.
+
+    ``in_place`` is the same for a result that has the memory of the first operand.
+    """
 
     tasks: list[Task]
     scratch: tuple[int, ...] = ()
+    in_place: Any = None
+
+
+class Finish(Record):
+    """A kernel that goes on with an operation's result, block by block as it is computed.
+
+    It is one nest of loops around stores. Loops count the elements of the result in row-major
+    order, and that is where the kernel reads ``buffer``, which stands for the result, and writes.
+    """
+
+    kernel: Kernel
+    buffer: int
+
+    @property
+    def axes(self) -> list[tuple[str, int]]:
+        """The loops, outermost first."""
+        return self._nest()[0]
+
+    @property
+    def body(self) -> list[Any]:
+        """The stores inside all loops."""
+        return self._nest()[1]
+
+    def _nest(self) -> tuple[list[tuple[str, int]], list[Any]]:
+        axes = [self.kernel.grid] if self.kernel.grid is not None else []
+        body = self.kernel.body
+        while isinstance(body[0], Loop):
+            axes.append((body[0].axis, body[0].extent))
+            body = body[0].body
+        return axes, body
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element of the result."""
+        buffer = self.kernel.buffers[self.buffer]
+        return buffer.size // prod(n for _, n in self.axes) * buffer.dtype.itemsize
 
 
 # --- programs -------------------------------------------------------------------------------------
@@ -60,7 +103,8 @@ class Slot(Record):
     Roles: ``arg``, ``const`` and ``out`` (``what`` is their number), ``temp`` (planned memory;
     ``what`` is the type of the value it holds, or the
     operation that works in it),
-    ``view`` (set by nodes), ``library`` (``what`` is the name of a function).
+    ``view`` (set by nodes), ``library`` (``what`` is the name of a function), ``code`` (``what`` is
+    the number of a native function of the program).
     """
 
     role: str
@@ -144,6 +188,11 @@ def launched(nodes: Any) -> set[int]:
     return found
 
 
+def called(slots: Any) -> set[int]:
+    """The native functions that others are given to call."""
+    return {slot.what for slot in slots if slot.role == "code"}
+
+
 class Host(Record):
     """A call of Python, by the number of the equation it computes."""
 
@@ -159,7 +208,8 @@ class HostCall(Record):
 
 
 class Result(Record):
-    """Where a result comes from: ``slot``, ``arg``, ``const``, or ``same`` as an earlier one."""
+    """Where a result comes from: ``slot``, ``arg``, ``const``, ``same`` as an earlier one, or
+    ``taken``, the memory of an argument that was donated and has been written over."""
 
     kind: str
     number: int

@@ -27,6 +27,7 @@ from weft.lax.loops import as_result, debug_info, is_concrete
 from weft.lax.loops import fori_loop as fori_loop
 from weft.lax.loops import scan as scan
 from weft.lax.loops import while_loop as while_loop
+from weft.lax.shape import canonical_axis
 from weft.lax.slicing import slice_in_dim
 from weft.lax.solves import custom_linear_solve as custom_linear_solve
 from weft.lax.solves import custom_root as custom_root
@@ -371,10 +372,7 @@ def associative_scan(
     if not leaves:
         return elems
     ndim = np.ndim(leaves[0])
-    position = operator.index(axis)
-    if not -ndim <= position < ndim:
-        raise ValueError(f"axis {axis} is out of bounds for an array of {ndim} dimensions")
-    position %= ndim
+    position = canonical_axis(axis, ndim)
     sizes = [np.shape(x)[position] for x in leaves]
     if len(set(sizes)) > 1:
         raise ValueError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import enum
+import operator
 from typing import Any
 
 import numpy as np
@@ -630,7 +631,7 @@ def integer_pow(x: Any, y: int) -> Any:
     >>> lax.integer_pow(2.0, 3).item()
     8.0
     """
-    return arithmetic.integer_pow(x, int(y))
+    return arithmetic.integer_pow(x, operator.index(y))
 
 
 def reciprocal(x: Any) -> Any:

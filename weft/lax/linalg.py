@@ -331,7 +331,7 @@ def symmetric_product(
     Array([[2., 2.],
            [2., 5.]], dtype=float32)
     """
-    result = symmetric_product_p.bind(a_matrix, c_matrix, alpha=alpha, beta=beta)
+    result = symmetric_product_p.bind(a_matrix, c_matrix, alpha=float(alpha), beta=float(beta))
     if not symmetrize_output:
         return result
     upper = mT(tril(result, -1))

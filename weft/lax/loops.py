@@ -441,7 +441,9 @@ def _scan_program(
     return body, children[0], children[1]
 
 
-def _element(aval: Any) -> ShapedArray:
+def _element(aval: Any) -> Any:
+    if aval.is_ref:
+        return aval.update(shape=aval.shape[1:])
     return ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type)
 
 

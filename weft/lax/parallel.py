@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.core.shape_dtype import abstractify
 from weft.core.trace import Tracer, typeof
 from weft.lax.elementwise import add, convert_element_type, div, mul
 from weft.lax.reductions import reduce_sum
@@ -30,6 +31,7 @@ from weft.prims.collective import (
     psum_p,
     reduce_scatter_p,
 )
+from weft.prims.exchange import precv_p, psend_p, ragged_all_to_all_p
 from weft.prims.families import const
 from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
 
@@ -155,6 +157,26 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     return tree_map(lambda leaf: _checked(ppermute_p, leaf, axis_name=names, perm=pairs), x)
 
 
+def psend(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+    """Send to other members by pairs (source, destination); gives a token for ``precv``.
+
+    Under ``vmap`` the two halves cannot find each other: use ``ppermute``, which is both.
+    """
+    pairs = tuple((int(s), int(t)) for s, t in perm)
+    names = as_names(axis_name)
+    return tree_map(lambda leaf: _checked(psend_p, leaf, axis_name=names, perm=pairs), x)
+
+
+def precv(token: Any, out_shape: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+    """Receive from other members by pairs (source, destination), an array of type ``out_shape``.
+
+    ``token`` is what ``psend`` or ``create_token`` gave. Under ``vmap`` use ``ppermute``.
+    """
+    pairs = tuple((int(s), int(t)) for s, t in perm)
+    aval, names = abstractify(out_shape), as_names(axis_name)
+    return _checked(precv_p, token, out_shape=aval, axis_name=names, perm=pairs)
+
+
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
     """Member ``k`` gets what member ``perm[k]`` has.
 
@@ -233,6 +255,47 @@ def _all_to_all(
         tiled=tiled,
     )
     return out if tiled or split == concat else squeeze(out, (split,))
+
+
+def ragged_all_to_all(
+    operand: Any,
+    output: Any,
+    input_offsets: Any,
+    send_sizes: Any,
+    output_offsets: Any,
+    recv_sizes: Any,
+    *,
+    axis_name: Any,
+    axis_index_groups: Groups = None,
+) -> Any:
+    """Exchange slices of rows of different sizes; gives ``output`` with what arrived written in it.
+
+    Slice ``i`` of the operand begins at ``input_offsets[i]`` and has ``send_sizes[i]`` rows. With
+    ``n`` slices and ``size`` members, it goes to member ``i // (n // size)``, which writes it at
+    ``output_offsets[i]`` of its output. ``recv_sizes[i]`` is the number of rows that come from
+    member ``i // (n // size)``.
+
+    Reverse mode counts a row that is sent several times once for each only where ``vmap`` is
+    inside: inside of ``vmap``, slices of the operand must not overlap.
+
+    >>> import weft, weft.numpy as jnp
+    >>> rows = jnp.array([[1, 2, 2], [3, 4, 0]])  # member 0 sends 1 row and 2, member 1 1 and 1
+    >>> begin, sizes = jnp.array([[0, 1], [0, 1]]), jnp.array([[1, 2], [1, 1]])
+    >>> write = jnp.array([[0, 0], [1, 2]])
+    >>> def exchange(rows, begin, sizes, write, arriving):
+    ...     blank = jnp.zeros(4, int)
+    ...     return weft.lax.ragged_all_to_all(
+    ...         rows, blank, begin, sizes, write, arriving, axis_name="i"
+    ...     )
+    >>> weft.vmap(exchange, axis_name="i")(rows, begin, sizes, write, sizes.T)
+    Array([[1, 3, 0, 0],
+           [2, 2, 4, 0]], dtype=int32)
+    """
+    places = (input_offsets, send_sizes, output_offsets, recv_sizes)
+    params = {"axis_name": as_names(axis_name), "axis_index_groups": None}
+    params["axis_index_groups"] = _canonical_groups(axis_index_groups)
+    ragged_all_to_all_p.shape(*map(typeof, (operand, output, *places)), **params)
+    return ragged_all_to_all_p.bind(operand, output, *places, **params)
 
 
 def all_gather(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.core.trace import Tracer
+from weft.core.trace import Tracer, typeof
 from weft.prims import shape as prims
 from weft.tree.functions import tree_flatten, tree_unflatten
 
@@ -19,7 +20,7 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
     if isinstance(shape, (int, np.integer)):
         shape = (shape,)
     try:
-        return tuple(n.__index__() for n in shape)
+        return tuple(operator.index(n) for n in shape)
     except (TypeError, AttributeError):
         sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
         traced = next((n for n in sizes if isinstance(n, Tracer)), None)
@@ -32,9 +33,21 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
         ) from None
 
 
-def canonical_axis(axis: int, ndim: int) -> int:
+def integer_axis(axis: Any) -> int:
+    """An axis as an integer."""
+    try:
+        return operator.index(axis)
+    except TypeError:
+        if isinstance(axis, Tracer):
+            raise
+        raise TypeError(
+            f"an axis must be an integer, got {axis!r} of type {type(axis).__name__}"
+        ) from None
+
+
+def canonical_axis(axis: Any, ndim: int) -> int:
     """An axis counted from the front."""
-    axis = axis.__index__()
+    axis = integer_axis(axis)
     if not -ndim <= axis < ndim:
         raise ValueError(f"axis {axis} is out of bounds for an array of {ndim} dimensions")
     return axis % ndim
@@ -80,7 +93,7 @@ def broadcast_in_dim(
     (2, 3)
     """
     shape = canonical_shape(shape)
-    dims = tuple(d.__index__() for d in broadcast_dimensions)
+    dims = tuple(operator.index(d) for d in broadcast_dimensions)
     if np.shape(operand) == shape and dims == tuple(range(len(shape))) and hasattr(operand, "aval"):
         return operand
     return prims.broadcast_in_dim(operand, shape, dims)
@@ -96,6 +109,8 @@ def broadcast_like(arr: Any, like_arr: Any) -> Any:
     """``arr`` broadcast to the shape of another array."""
     shape = np.shape(like_arr)
     ndim = np.ndim(arr)
+    if broadcast_shapes(np.shape(arr), shape) != tuple(shape):
+        raise ValueError(f"broadcast_like cannot fit shape {np.shape(arr)} into {tuple(shape)}")
     dims = tuple(range(len(shape) - ndim, len(shape)))
     return broadcast_in_dim(arr, shape, dims)
 
@@ -136,7 +151,7 @@ def reshape(
     new_sizes = canonical_shape(new_sizes)
     ndim = np.ndim(operand)
     if dimensions is not None:
-        dimensions = tuple(d.__index__() for d in dimensions)
+        dimensions = tuple(operator.index(d) for d in dimensions)
         if dimensions == tuple(range(ndim)):
             dimensions = None
     # As in JAX, a scalar is reshaped even to its own shape.
@@ -154,7 +169,7 @@ def transpose(operand: Any, permutation: Any) -> Any:
     >>> lax.transpose(np.ones((2, 3)), (1, 0)).shape
     (3, 2)
     """
-    permutation = tuple(d.__index__() for d in permutation)
+    permutation = tuple(operator.index(d) for d in permutation)
     if permutation == tuple(range(np.ndim(operand))) and hasattr(operand, "aval"):
         return operand
     return prims.transpose_p.bind(operand, permutation=permutation)
@@ -216,7 +231,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
     >>> lax.rev(lax.iota(int, 3), (0,))
     Array([2, 1, 0], dtype=int32)
     """
-    return prims.rev_p.bind(operand, dimensions=tuple(d.__index__() for d in dimensions))
+    return prims.rev_p.bind(operand, dimensions=tuple(operator.index(d) for d in dimensions))
 
 
 def concatenate(operands: Any, dimension: int) -> Any:
@@ -230,7 +245,7 @@ def concatenate(operands: Any, dimension: int) -> Any:
         raise ValueError("concatenate needs at least one operand")
     if len(operands) == 1 and hasattr(operands[0], "aval"):
         return operands[0]
-    return prims.concatenate_p.bind(*operands, dimension=dimension.__index__())
+    return prims.concatenate_p.bind(*operands, dimension=operator.index(dimension))
 
 
 def stack(operands: Any, axis: int = 0) -> Any:
@@ -253,7 +268,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     >>> len(lax.unstack(lax.iota(int, 3)))
     3
     """
-    return tuple(prims.unstack_p.bind(x, axis=canonical_axis(axis, np.ndim(x))))
+    return tuple(prims.unstack_p.bind(x, axis=canonical_axis(axis, typeof(x).ndim)))
 
 
 def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
@@ -274,7 +289,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Any) -> Any:
     >>> lax.pad(lax.iota(int, 2), 9, [(1, 1, 0)])
     Array([9, 0, 1, 9], dtype=int32)
     """
-    config = tuple(tuple(n.__index__() for n in entry) for entry in padding_config)
+    config = tuple(tuple(operator.index(n) for n in entry) for entry in padding_config)
     if any(len(entry) != 3 for entry in config):
         raise ValueError(
             f"pad needs (low, high, interior) for every dimension, got {padding_config}"

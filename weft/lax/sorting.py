@@ -10,14 +10,8 @@ import numpy as np
 
 from weft.core.array import Array
 from weft.core.trace import typeof
+from weft.lax.shape import canonical_axis
 from weft.prims.sort import approx_top_k_p, sort_p, top_k_p
-
-
-def _axis(axis: int, ndim: int) -> int:
-    axis = operator.index(axis)
-    if not -ndim <= axis < ndim:
-        raise ValueError(f"axis {axis} is out of bounds for an array of {ndim} dimensions")
-    return axis % ndim
 
 
 def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
@@ -38,11 +32,11 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
                 f"sort got num_keys={num_keys} for {len(operand)} operands: it must be between 1"
                 " and their number"
             )
-        axis = _axis(dimension, len(typeof(operand[0]).shape))
+        axis = canonical_axis(dimension, len(typeof(operand[0]).shape))
         return tuple(sort_p.bind(*operand, dimension=axis, is_stable=is_stable, num_keys=num_keys))
     if num_keys != 1:
         raise ValueError(f"sort of a single operand has one key, got num_keys={num_keys}")
-    axis = _axis(dimension, np.ndim(operand))
+    axis = canonical_axis(dimension, np.ndim(operand))
     (out,) = sort_p.bind(operand, dimension=axis, is_stable=is_stable, num_keys=1)
     return out
 
@@ -57,7 +51,7 @@ def sort_key_val(
     >>> lax.sort_key_val(jnp.array([2, 1]), jnp.array([5., 6.]))
     (Array([1, 2], dtype=int32), Array([6., 5.], dtype=float32))
     """
-    axis = _axis(dimension, np.ndim(keys))
+    axis = canonical_axis(dimension, np.ndim(keys))
     k, v = sort_p.bind(keys, values, dimension=axis, is_stable=is_stable, num_keys=1)
     return k, v
 
@@ -73,7 +67,7 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Array, Array]:
     k = operator.index(k)
     if k < 0:
         raise ValueError(f"top_k needs k of at least 0, got {k}")
-    return top_k_p.bind(operand, k=k, axis=_axis(axis, np.ndim(operand)))
+    return top_k_p.bind(operand, k=k, axis=canonical_axis(axis, np.ndim(operand)))
 
 
 def approx_max_k(

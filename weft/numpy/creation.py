@@ -126,6 +126,8 @@ def _from_object(x: Any, dtype: Any, copy: bool) -> Array:
     try:
         view = memoryview(x)
     except TypeError:
+        if isinstance(x, str) and dtype is not None:
+            raise ValueError(f"the text {x!r} is no number of dtype {dtype}") from None
         raise _not_data(x) from None
     return _from_numpy(np.asarray(view), dtype)
 
@@ -335,6 +337,7 @@ def full(
     weak = wanted is None and dtypes.is_weakly_typed(fill_value)
     if wanted is None:
         wanted = dtypes.dtype(fill_value)
+    _refuse_complex("full", fill_value, wanted)
     value = convert_operand(fill_value, wanted, weak)
     return placed(filled(_sizes("full", shape), value), device, out_sharding)
 
@@ -352,6 +355,14 @@ def _like(a: Any, dtype: Any, shape: Any, name: str) -> tuple[Any, tuple[int, ..
     if dtype is not None:
         own, weak = dtypes.check_user_dtype(dtype, name), False
     return own, sizes if shape is None else _sizes(name, shape), weak
+
+
+def _refuse_complex(name: str, value: Any, dtype: Any) -> None:
+    if type(value) is complex and kind_of(dtype) != COMPLEX:
+        raise TypeError(
+            f"{name} cannot put the complex number {value} into an array of dtype {dtype};"
+            " give its real part, or a complex dtype"
+        )
 
 
 def full_like(
@@ -374,6 +385,7 @@ def full_like(
     if np.ndim(fill_value):
         value = broadcast_to(asarray(fill_value, wanted), sizes)
     else:
+        _refuse_complex("full_like", fill_value, wanted)
         value = filled(sizes, convert_operand(fill_value, wanted, weak))
     return placed(value, device, out_sharding)
 

@@ -13,6 +13,7 @@ from weft.base import knobs
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
 from weft.numpy.operands import inexact
+from weft.numpy.promotion import check_arraylike
 
 Axis = int | tuple[int, ...] | None
 
@@ -118,6 +119,7 @@ def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
     >>> nn.log_softmax(jnp.array([0.0, 1000.0]))
     Array([-1000.,     0.], dtype=float32)
     """
+    check_arraylike("log_softmax", x)
     x = jnp.asarray(x)
     top = lax.stop_gradient(_largest(x, axis, where, -np.inf))
     shifted = (x if where is None else jnp.where(where, x, -np.inf)) - top

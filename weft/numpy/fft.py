@@ -12,11 +12,11 @@ import numpy as np
 from weft import dtypes, lax
 from weft.base.traceback import expose
 from weft.core.array import Array
-from weft.lax.fft import FftType
 from weft.lax.shape import canonical_axis
 from weft.numpy.creation import arange, array, asarray
 from weft.numpy.promotion import check_arraylike
 from weft.prims.families import scalar
+from weft.prims.fft import FftType
 
 __all__ = [
     "fft",
@@ -214,7 +214,6 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
     >>> jnp.fft.ihfft(jnp.array([8., -2., 0., -2.]))
     Array([1.+0.j, 2.+0.j, 3.+0.j], dtype=complex64)
     """
-    check_arraylike("jnp.fft.ihfft", a)
     if isinstance(axis, (list, tuple)):
         raise ValueError(f"ihfft takes one axis, got {axis}")
     x = asarray(a)

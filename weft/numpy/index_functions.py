@@ -15,6 +15,7 @@ from weft.core.ad import filled
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
 from weft.core.trace import Tracer, typeof
+from weft.lax.shape import canonical_axis
 from weft.numpy.index_plan import index_dtype
 from weft.numpy.indexing import getitem, update_index
 from weft.numpy.promotion import (
@@ -57,10 +58,12 @@ def take(
     a, indices = _array("take", a), _array("take", indices)
     if axis is None:
         a, axis = _flat(a), 0
-    axis = _axis(axis, a.ndim)
+    axis = canonical_axis(axis, a.ndim)
     size = a.shape[axis]
     gather_mode = "fill" if mode is None else mode
     if gather_mode == "fill":
+        if indices.dtype == np.bool_:
+            indices = convert(indices, dtypes.default_int_dtype())
         indices = lax.select(
             lax.lt(indices, const(indices, 0)), lax.add(indices, const(indices, size)), indices
         )
@@ -126,7 +129,7 @@ def take_along_axis(
             "take_along_axis needs an array and indices with as many axes, got shapes "
             f"{a.shape} and {indices.shape}"
         )
-    axis = _axis(axis, a.ndim)
+    axis = canonical_axis(axis, a.ndim)
     size = a.shape[axis]
     others = (*a.shape[:axis], 1, *a.shape[axis + 1 :])
     out_shape = _broadcast_shapes(indices.shape, others)
@@ -225,7 +228,7 @@ def put_along_axis(
         )
     values = _to_shape(values, indices.shape)
     index = [_steps(a.shape, d) for d in range(a.ndim)]
-    index[_axis(axis, a.ndim)] = indices
+    index[canonical_axis(axis, a.ndim)] = indices
     out = update_index(a, tuple(index), values, lax.scatter, mode=mode)
     return lax.reshape(out, shape) if out.shape != shape else out
 
@@ -342,7 +345,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     shape = _broadcast_shapes(*(c.shape for c in conditions))
     never = _full(shape, False, np.dtype(np.bool_))
     holds = [_to_shape(convert(c, np.dtype(np.bool_)), shape) for c in conditions]
-    first = lax.argmax(lax.stack([never, *holds]), 0, dtypes.default_int_dtype())
+    first = lax.argmax(lax.stack([never, *holds]), 0, np.int32)
     shape = _broadcast_shapes(shape, *(np.shape(c) for c in choices))
     cases = [_to_shape(convert_operand(c, dtype, weak_type), shape) for c in choices]
     return lax.select_n(_to_shape(first, shape), *cases)
@@ -372,14 +375,17 @@ def compress(
         raise ValueError(f"compress needs a condition with one axis, got shape {mask.shape}")
     if axis is None:
         a, axis = _flat(a), 0
-    axis = _axis(axis, a.ndim)
+    axis = canonical_axis(axis, a.ndim)
     length = min(mask.size, a.shape[axis])
-    mask = convert(mask, np.dtype(np.bool_))
+    if mask.dtype != np.bool_:
+        mask = lax.ne(mask, const(mask, 0))
     before = (slice(None),) * axis
     if size is None:
         known = np.asarray(_known(mask, "compress needs the condition, or size="))
         if known[length:].any():
             raise ValueError("compress got a condition that holds beyond the end of the axis")
+        if not isinstance(a, Tracer) and not a.aval.weak_type:
+            return _boxed(np.compress(known, np.asarray(a), axis))
         return getitem(a, (*before, np.nonzero(known)[0]))
     if not 0 <= size <= a.shape[axis]:
         raise ValueError(
@@ -403,6 +409,28 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
 
 
 # --- positions ------------------------------------------------------------------------------------
+
+
+# Elements for each position that is wanted, from which on positions are searched for.
+_SEARCH = 32
+
+
+def _first_at_least(counts: Any, wanted: Any, dtype: Any) -> Any:
+    """For each number, the first place of a rising vector that is not below it, or its length."""
+
+    def halve(_: Any, bounds: tuple[Any, Any]) -> tuple[Any, Any]:
+        low, high = bounds
+        middle = lax.shift_right_logical(lax.add(low, high), scalar(dtype, 1))
+        found = getitem(counts, lax.min(middle, scalar(dtype, size - 1)))
+        enough = lax.bitwise_or(lax.ge(found, wanted), lax.eq(low, high))
+        return (
+            lax.select(enough, low, lax.add(middle, scalar(dtype, 1))),
+            lax.select(enough, middle, high),
+        )
+
+    size = counts.shape[0]
+    bounds = (_full(wanted.shape, 0, dtype), _full(wanted.shape, size, dtype))
+    return lax.fori_loop(0, size.bit_length(), halve, bounds)[0]
 
 
 def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
@@ -429,12 +457,15 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
         return tuple(_full((size,), 0, dtype) for _ in a.shape)
     mask = a if a.dtype == np.bool_ else lax.ne(a, const(a, 0))
     counts = lax.cumsum(convert(_flat(mask), dtype))
-    # The k-th element that holds comes after all whose count is at most k: a histogram of the
-    # counts, summed up, numbers them.
-    below = update_index(
-        _full((size,), 0, dtype), lax.max(convert_staged(0, dtype), counts), 1, lax.scatter_add
-    )
-    flat = lax.cumsum(below)
+    if size * _SEARCH <= a.size:
+        flat = _first_at_least(counts, lax.add(lax.iota(dtype, size), scalar(dtype, 1)), dtype)
+    else:
+        # The k-th element that holds comes after all whose count is at most k: a histogram of the
+        # counts, summed up, numbers them.
+        below = update_index(
+            _full((size,), 0, dtype), lax.max(convert_staged(0, dtype), counts), 1, lax.scatter_add
+        )
+        flat = lax.cumsum(below)
     strides = [math.prod(a.shape[d + 1 :]) for d in range(a.ndim)]
     found = [flat // scalar(dtype, step) % n for step, n in zip(strides, a.shape)]
     if fill_value is None:
@@ -602,13 +633,6 @@ def _known(x: Array, reason: str) -> Any:
 
 def _flat(x: Any) -> Any:
     return x if np.ndim(x) == 1 else lax.reshape(x, (np.size(x),))
-
-
-def _axis(axis: Any, ndim: int) -> int:
-    position = operator.index(axis)
-    if not -ndim <= position < ndim:
-        raise ValueError(f"axis {axis} is out of bounds for an array with {ndim} axes")
-    return position % ndim
 
 
 def _steps(shape: tuple[int, ...], axis: int) -> Any:

@@ -21,10 +21,24 @@ from weft.prims.convert import convert
 from weft.prims.families import const, scalar
 from weft.prims.index_dims import GatherDimensionNumbers
 
-NEWAXIS, ELLIPSIS, SLICE, INTEGER, ARRAY, BOOLEAN = range(6)
+NEWAXIS, ELLIPSIS, SLICE, INTEGER, ARRAY, BOOLEAN, WINDOW = range(7)
 FULL = slice(None)
 
 Shape = tuple[int, ...]
+
+
+class Slice:
+    """A slice of known size and stride at a start that may be computed; ``weft.ds`` makes it."""
+
+    __slots__ = ("start", "size", "stride")
+
+    def __init__(self, start: Any, size: int, stride: int = 1) -> None:
+        self.start = start
+        self.size = size
+        self.stride = stride
+
+    def __repr__(self) -> str:
+        return f"Slice(start={self.start}, size={self.size}, stride={self.stride})"
 
 
 class Entry(Record):
@@ -201,6 +215,8 @@ def _kind(item: Any) -> int:
         return ELLIPSIS
     if isinstance(item, slice):
         return SLICE
+    if type(item) is Slice:
+        return WINDOW
     if is_integer(item):
         return INTEGER
     if isinstance(item, (bool, np.bool_)):
@@ -270,6 +286,8 @@ def plan_dynamic(entries: list[Entry], shape: Shape, wrap: bool) -> DynamicPlan 
             bounds = static_bounds(index, shape[axis])
             if bounds is None or bounds[2] not in (1, -1):
                 return None
+        if kind == WINDOW and (index.stride != 1 or index.size > shape[axis]):
+            return None
     plan = DynamicPlan([], [], [], [], [])
     starts, sizes, reversed_axes, squeezed, new_axes = plan
     for kind, index, axis in expand_ellipsis(entries, shape):
@@ -283,6 +301,9 @@ def plan_dynamic(entries: list[Entry], shape: Shape, wrap: bool) -> DynamicPlan 
                 reversed_axes.append(axis)
             starts.append(start)
             sizes.append(max(0, stop - start))
+        elif kind == WINDOW:
+            starts.append(index.start)
+            sizes.append(index.size)
         else:
             starts.append(index)
             sizes.append(1)
@@ -402,6 +423,8 @@ class _GatherBuilder:
             self.result_shape.append(1)
         elif kind == SLICE:
             self._add_slice(index, axis)
+        elif kind == WINDOW:
+            self._add_window(index, axis)
         else:
             if not self.shape[axis]:
                 raise IndexError(f"index is out of bounds for axis {axis} with size 0")
@@ -428,6 +451,21 @@ class _GatherBuilder:
             self.batch_shape.append(size)
             self.collapsed.append(axis)
         self.result_shape.append(size)
+        self.result_axis += 1
+
+    def _add_window(self, item: Slice, axis: int) -> None:
+        start = self.ops.wrap(self.ops.convert(item.start, self.dtype), self.shape[axis])
+        start = self.ops.convert(start, self.dtype)
+        if item.stride == 1 and item.size <= self.shape[axis]:
+            self._add_part(start, axis)
+            self.sizes[axis] = item.size
+            self.offset_dims.append(self.result_axis)
+        else:
+            steps = self.ops.positions(0, item.stride, item.size, self.dtype)
+            self._add_part(self.ops.add(start, steps), axis)
+            self.batch_shape.append(item.size)
+            self.collapsed.append(axis)
+        self.result_shape.append(item.size)
         self.result_axis += 1
 
     def finish(self, distinct: bool, bool_axes: list[int]) -> GatherPlan:
@@ -467,6 +505,10 @@ class _Staged:
         return lax.select(negative, lax.add(x, const(x, size)), x)
 
     @staticmethod
+    def add(start: Any, steps: Any) -> Any:
+        return lax.add(lax.broadcast_in_dim(start, np.shape(steps), ()), steps)
+
+    @staticmethod
     def broadcast_in_dim(x: Any, shape: Shape, dims: Shape) -> Any:
         return lax.broadcast_in_dim(x, shape, dims)
 
@@ -498,6 +540,10 @@ class _Eager:
     def wrap(x: Any, size: int) -> Any:
         x = np.asarray(x)
         return np.where(x < 0, x.astype(np.int64) + size, x)
+
+    @staticmethod
+    def add(start: Any, steps: Any) -> Any:
+        return start + steps
 
     @staticmethod
     def broadcast_in_dim(x: Any, shape: Shape, dims: Shape) -> Any:

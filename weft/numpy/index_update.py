@@ -49,7 +49,10 @@ class IndexUpdateHelper:
     def __init__(self, array: Array) -> None:
         self.array = array
 
-    def __getitem__(self, index: Any) -> IndexUpdateRef:
+    def __getitem__(self, index: Any) -> Any:
+        aval = self.array.aval
+        if aval.is_ref:
+            return aval.at(self.array)[index]
         return IndexUpdateRef(self.array, index)
 
     def __repr__(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from weft import lax
 from weft.api.batching import vmap
 from weft.core.array import Array
-from weft.lax.shape import canonical_axis, canonical_shape
+from weft.lax.shape import canonical_axis, canonical_shape, integer_axis
 from weft.numpy.creation import array, asarray
 from weft.numpy.promotion import (
     as_array,
@@ -29,12 +29,9 @@ _ARRAYS = (Array, np.ndarray)
 
 def axis_tuple(axis: Any) -> tuple[int, ...]:
     """One axis or several as a tuple of integers."""
-    if isinstance(axis, (tuple, list)):
-        return tuple(operator.index(i) for i in axis)
-    try:
-        return (operator.index(axis),)
-    except TypeError:
-        return tuple(operator.index(i) for i in axis)
+    if isinstance(axis, Iterable) and np.ndim(axis):
+        return tuple(integer_axis(i) for i in axis)
+    return (integer_axis(axis),)
 
 
 # --- sizes ----------------------------------------------------------------------------------------
@@ -211,7 +208,8 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Array:
     """
     x = ensure_array("swapaxes", a)
     order = list(range(x.ndim))
-    order[axis1], order[axis2] = order[axis2], order[axis1]
+    i, j = canonical_axis(axis1, x.ndim), canonical_axis(axis2, x.ndim)
+    order[i], order[j] = j, i
     return lax.transpose(x, order)
 
 

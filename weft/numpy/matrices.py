@@ -12,7 +12,7 @@ from weft import dtypes, lax
 from weft.core.array import Array
 from weft.lax.shape import canonical_axis
 from weft.numpy.broadcasting import choose_where, full_of
-from weft.numpy.creation import arange, array, ones, placed, zeros, zeros_like
+from weft.numpy.creation import arange, array, asarray, ones, placed, zeros_like
 from weft.numpy.index_functions import nonzero
 from weft.numpy.indexing import getitem, update_index
 from weft.numpy.manipulation import expand_dims, moveaxis, ravel, reshape, tile
@@ -178,13 +178,7 @@ def diagflat(v: Any, k: int = 0) -> Array:
     Array([[1, 0],
            [0, 2]], dtype=int32)
     """
-    x = ravel(v)
-    size = x.size + abs(k)
-    out = zeros(size * size, x.dtype)
-    i = arange(x.size)
-    place = i + k + i * size if k >= 0 else i + (i - k) * size
-    out = update_index(out, place, x, lax.scatter)
-    return reshape(out, (size, size))
+    return diag(ravel(v), k)
 
 
 def trace(
@@ -268,14 +262,11 @@ def diag_indices_from(arr: Any) -> tuple[Array, ...]:
     return diag_indices(x.shape[0], x.ndim)
 
 
-def _upper_count(n: int, m: int, k: int) -> int:
-    """How many places of an n by m matrix lie at or above diagonal k."""
-    if k < 0:
-        return n * m - _upper_count(m, n, 1 - k)
-    if k >= m:
-        return 0
-    rows = min(n, m - k)
-    return rows * (rows + 1) // 2 + rows * (m - k - rows)
+def _places(known: tuple[np.ndarray, np.ndarray]) -> tuple[Array, Array]:
+    """Indices that are known as arrays of the default integer."""
+    dtype = dtypes.default_int_dtype()
+    i, j = (asarray(index.astype(dtype)) for index in known)
+    return i, j
 
 
 def _static(name: str, *values: Any) -> list[int]:
@@ -290,8 +281,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
     n, k, m = _static("triu_indices", n, k, n if m is None else m)
-    i, j = nonzero(triu(ones((n, m)), k=k), size=_upper_count(n, m, k))
-    return i, j
+    return _places(np.triu_indices(n, k, m))
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
@@ -302,8 +292,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
     """
     n, k, m = _static("tril_indices", n, k, n if m is None else m)
-    i, j = nonzero(tril(ones((n, m)), k=k), size=_upper_count(m, n, -k))
-    return i, j
+    return _places(np.tril_indices(n, k, m))
 
 
 def _matrix_shape(name: str, arr: Any) -> tuple[int, int]:

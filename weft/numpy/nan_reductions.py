@@ -57,9 +57,6 @@ def _nan_reduce(
     given = {"axis": axis, "keepdims": keepdims, "where": where, **options}
     if not _has_nan(x):
         return reduce(x, **given)
-    if where is not None and nan_if_all and "initial" in given:
-        # extremes have no identity of their own: the fill value is one here
-        given["initial"] = fill
     out = reduce(choose_where(_is_nan(x), scalar(x.dtype, fill), x), **given)
     if not nan_if_all:
         return out

@@ -115,5 +115,6 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     if ord == 1:
         return size.sum(axis=axis, keepdims=keepdims)
     power = np.asarray(ord, size.dtype)[()]
-    total = (size**power).sum(axis=axis, keepdims=keepdims)
+    raised = lax.integer_pow(size, ord) if type(ord) is int else size**power
+    total = raised.sum(axis=axis, keepdims=keepdims)
     return lax.pow(total, (1 / power).astype(size.dtype))

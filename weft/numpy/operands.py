@@ -34,6 +34,12 @@ def real(name: str, *operands: Any) -> list[Array]:
     return arrays
 
 
+def strong(name: str, *operands: Any) -> list[Array]:
+    """As ``real``, of no weak type: for functions whose constants have a dtype of their own."""
+    arrays = real(name, *operands)
+    return [x.astype(x.dtype) if x.weak_type else x for x in arrays]
+
+
 def is_complex(x: Array) -> bool:
     """Whether an array is complex."""
     return bool(dtypes.issubdtype(x.dtype, np.complexfloating))

@@ -1,4 +1,4 @@
-"""Operators, methods and properties of arrays: the table that is attached to ``weft.Array``."""
+"""Operators, methods and properties of arrays, which ``weft.Array`` finds here by their names."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.api.placement import device_put
+from weft.base.lazy import Late
 from weft.core.array import Array
 from weft.core.layout import format_of
-from weft.numpy import (
-    contraction,
-    creation,
-    index_functions,
-    indexing,
-    manipulation,
-    matrices,
-    rearranging,
-    reductions,
-    sorting,
-    ufuncs,
-    unary,
-)
-from weft.numpy.index_update import IndexUpdateHelper
 from weft.numpy.promotion import as_array, convert_operand, ensure_array
 from weft.prims.convert import copy_p
 from weft.prims.families import BOOL, COMPLEX, kind_of
+
+# Each is loaded when an array's operator or method first needs it.
+contraction = Late("weft.numpy.contraction")
+creation = Late("weft.numpy.creation")
+index_functions = Late("weft.numpy.index_functions")
+index_update = Late("weft.numpy.index_update")
+indexing = Late("weft.numpy.indexing")
+manipulation = Late("weft.numpy.manipulation")
+matrices = Late("weft.numpy.matrices")
+rearranging = Late("weft.numpy.rearranging")
+reductions = Late("weft.numpy.reductions")
+sorting = Late("weft.numpy.sorting")
+ufuncs = Late("weft.numpy.ufuncs")
+unary = Late("weft.numpy.unary")
 
 _OPERANDS = (Array, int, float, complex, np.ndarray, np.generic)
 _UINT8 = np.dtype(np.uint8)
@@ -51,8 +52,8 @@ def _other_operand(other: Any, symbol: str, refused: tuple[type, ...], self: Any
 
 def _binary(
     name: str, symbol: str, function: Callable[..., Any], refused: tuple[type, ...]
-) -> tuple[Any, Any]:
-    """The method for an operator and the one for its reflection."""
+) -> Callable[[Any, Any], Any]:
+    """The method for an operator, or for its reflection."""
 
     def operate(self: Any, other: Any) -> Any:
         if not isinstance(other, _OPERANDS):
@@ -68,40 +69,45 @@ def _binary(
                 return NotImplemented
         return function(other, self)
 
-    operate.__name__ = operate.__qualname__ = f"__{name}__"
-    reflected.__name__ = reflected.__qualname__ = f"__r{name}__"
-    return operate, reflected
+    method = reflected if name in _REFLECTED else operate
+    method.__name__ = method.__qualname__ = name
+    return method
 
 
-_SEQUENCES = (tuple, list)
-_ARITHMETIC: dict[str, tuple[str, Callable[..., Any], tuple[type, ...]]] = {
-    "add": ("+", ufuncs.add, _SEQUENCES),
-    "sub": ("-", ufuncs.subtract, ()),
-    "mul": ("*", ufuncs.multiply, _SEQUENCES),
-    "truediv": ("/", ufuncs.true_divide, ()),
-    "floordiv": ("//", ufuncs.floor_divide, ()),
-    "mod": ("%", ufuncs.remainder, ()),
-    "divmod": ("divmod", ufuncs.divmod, ()),
-    "pow": ("**", ufuncs.power, ()),
-    "matmul": ("@", contraction.matmul, ()),
-    "and": ("&", ufuncs.bitwise_and, ()),
-    "or": ("|", ufuncs.bitwise_or, ()),
-    "xor": ("^", ufuncs.bitwise_xor, ()),
-    "lshift": ("<<", ufuncs.left_shift, ()),
-    "rshift": (">>", ufuncs.right_shift, ()),
+_SEQUENCES, _CONTAINERS = (tuple, list), (dict, list, set, tuple)
+_ARITHMETIC: dict[str, tuple[str, Late, str, tuple[type, ...]]] = {
+    "add": ("+", ufuncs, "add", _SEQUENCES),
+    "sub": ("-", ufuncs, "subtract", ()),
+    "mul": ("*", ufuncs, "multiply", _SEQUENCES),
+    "truediv": ("/", ufuncs, "true_divide", ()),
+    "floordiv": ("//", ufuncs, "floor_divide", ()),
+    "mod": ("%", ufuncs, "remainder", ()),
+    "divmod": ("divmod", ufuncs, "divmod", ()),
+    "pow": ("**", ufuncs, "power", ()),
+    "matmul": ("@", contraction, "matmul", ()),
+    "and": ("&", ufuncs, "bitwise_and", ()),
+    "or": ("|", ufuncs, "bitwise_or", ()),
+    "xor": ("^", ufuncs, "bitwise_xor", ()),
+    "lshift": ("<<", ufuncs, "left_shift", ()),
+    "rshift": (">>", ufuncs, "right_shift", ()),
 }
-_CONTAINERS = (dict, list, set, tuple)
-_COMPARISONS: dict[str, tuple[str, Callable[..., Any], tuple[type, ...]]] = {
-    "eq": ("==", ufuncs.equal, _CONTAINERS),
-    "ne": ("!=", ufuncs.not_equal, _CONTAINERS),
-    "lt": ("<", ufuncs.less, ()),
-    "le": ("<=", ufuncs.less_equal, ()),
-    "gt": (">", ufuncs.greater, ()),
-    "ge": (">=", ufuncs.greater_equal, ()),
+_COMPARISONS: dict[str, tuple[str, Late, str, tuple[type, ...]]] = {
+    "eq": ("==", ufuncs, "equal", _CONTAINERS),
+    "ne": ("!=", ufuncs, "not_equal", _CONTAINERS),
+    "lt": ("<", ufuncs, "less", ()),
+    "le": ("<=", ufuncs, "less_equal", ()),
+    "gt": (">", ufuncs, "greater", ()),
+    "ge": (">=", ufuncs, "greater_equal", ()),
+}
+_REFLECTED = {f"__r{name}__": operator for name, operator in _ARITHMETIC.items()}
+_OPERATORS = _REFLECTED | {
+    f"__{name}__": operator for name, operator in (_ARITHMETIC | _COMPARISONS).items()
 }
 
 
 def _setitem(self: Any, index: Any, value: Any) -> None:
+    if self.aval.is_ref:
+        return self.aval.setitem(self, index, value)
     raise TypeError(
         f"'{type(self).__name__}' object does not support item assignment: arrays are immutable."
         " Write x = x.at[index].set(value) (or .add, .multiply, ...) instead of x[index] = value"
@@ -245,47 +251,14 @@ def _array_module(self: Any, types: Any) -> Any:
     return NotImplemented
 
 
-_METHODS: dict[str, Callable[..., Any]] = {
-    "all": reductions.all,
-    "any": reductions.any,
-    "argmax": reductions.argmax,
-    "argmin": reductions.argmin,
-    "argpartition": sorting.argpartition,
-    "argsort": sorting.argsort,
+_OWN: dict[str, Callable[..., Any]] = {
     "astype": _astype,
     "byteswap": _byteswap,
-    "choose": index_functions.choose,
-    "clip": reductions.clip,
     "compress": _compress,
-    "conj": unary.conjugate,
-    "conjugate": unary.conjugate,
     "copy": _copy,
-    "cumprod": reductions.cumprod,
-    "cumsum": reductions.cumsum,
-    "diagonal": matrices.diagonal,
-    "dot": contraction.dot,
-    "flatten": manipulation.ravel,
-    "max": reductions.max,
-    "mean": reductions.mean,
-    "min": reductions.min,
-    "nonzero": index_functions.nonzero,
-    "prod": reductions.prod,
-    "ptp": reductions.ptp,
-    "ravel": manipulation.ravel,
-    "repeat": rearranging.repeat,
     "reshape": _reshape,
-    "round": unary.round,
-    "searchsorted": sorting.searchsorted,
-    "sort": sorting.sort,
-    "squeeze": manipulation.squeeze,
-    "std": reductions.std,
-    "sum": reductions.sum,
-    "swapaxes": manipulation.swapaxes,
-    "take": index_functions.take,
     "to_device": _to_device,
-    "trace": matrices.trace,
     "transpose": _transpose,
-    "var": reductions.var,
     "view": _view,
     "__abs__": lambda self: unary.absolute(self),
     "__neg__": lambda self: lax.neg(self),
@@ -294,30 +267,49 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "__round__": _round_number,
     "__contains__": _contains,
     "__iter__": _iterate,
-    "__getitem__": indexing.getitem,
     "__setitem__": _setitem,
     "__array_namespace__": _array_namespace,
     "__array_module__": _array_module,
 }
-_PROPERTIES: dict[str, Callable[..., Any]] = {
-    "T": manipulation.transpose,
-    "mT": manipulation.matrix_transpose,
-    "real": unary.real,
-    "imag": unary.imag,
-    "flat": manipulation.ravel,
-    "at": IndexUpdateHelper,
+_OWN_PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "format": format_of,
     "__numpy_dtype__": lambda self: self.dtype,
 }
+# The functions that are methods and properties; the function's name stands behind another name.
+_METHODS: dict[Late, str] = {
+    contraction: "dot",
+    index_functions: "choose nonzero take",
+    indexing: "__getitem__=getitem",
+    manipulation: "flatten=ravel ravel squeeze swapaxes",
+    matrices: "diagonal trace",
+    rearranging: "repeat",
+    reductions: "all any argmax argmin clip cumprod cumsum max mean min prod ptp std sum var",
+    sorting: "argpartition argsort searchsorted sort",
+    unary: "conj=conjugate conjugate round",
+}
+_PROPERTIES: dict[Late, str] = {
+    index_update: "at=IndexUpdateHelper",
+    manipulation: "T=transpose flat=ravel mT=matrix_transpose",
+    unary: "imag real",
+}
 
 
-def methods() -> dict[str, Any]:
-    """Operators, methods and properties by name."""
-    table: dict[str, Any] = dict(_METHODS)
-    for name, (symbol, function, refused) in _ARITHMETIC.items():
-        table[f"__{name}__"], table[f"__r{name}__"] = _binary(name, symbol, function, refused)
-    for name, (symbol, function, refused) in _COMPARISONS.items():
-        table[f"__{name}__"], _ = _binary(name, symbol, function, refused)
-    for name, function in _PROPERTIES.items():
-        table[name] = property(function)
-    return table
+def _function(table: dict[Late, str], name: str) -> Any:
+    """The function that a table has for a name, or None."""
+    for module, names in table.items():
+        for entry in names.split():
+            own, _, other = entry.partition("=")
+            if own == name:
+                return getattr(module, other or own)
+    return None
+
+
+def find(name: str) -> Any:
+    """The operator, method or property of a name."""
+    if name in _OPERATORS:
+        symbol, module, function, refused = _OPERATORS[name]
+        return _binary(name, symbol, getattr(module, function), refused)
+    getter = _OWN_PROPERTIES.get(name) or _function(_PROPERTIES, name)
+    if getter is not None:
+        return property(getter)
+    return _OWN.get(name) or _function(_METHODS, name)

@@ -234,14 +234,24 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array,
     Array([1., 3.], dtype=float32)
     """
     u, v = _inexact("polydiv", u, v)
+    if u.ndim != 1 or v.ndim != 1:
+        raise ValueError(f"polydiv takes vectors of coefficients, got {u.shape} and {v.shape}")
     steps = u.shape[0] - v.shape[0] + 1
     scale = true_divide(1.0, getitem(v, 0))
+    if u.ndim > 1 or v.ndim > 1:
+        multiply(scale, getitem(u, 0))  # which says so where the shapes do not fit either
+        raise ValueError(f"polydiv takes two vectors of coefficients, got {u.shape} and {v.shape}")
     quotient = zeros(steps if steps > 1 else 1, u.dtype)
-    for k in range(steps):
-        factor = multiply(scale, getitem(u, k))
-        quotient = update_index(quotient, k, factor, lax.scatter)
-        part = slice(k, k + v.shape[0])
-        u = update_index(u, part, multiply(negative(factor), v), lax.scatter_add)
+
+    def divide(k: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
+        quotient, rest = state
+        part = lax.dynamic_slice_in_dim(rest, k, v.shape[0])
+        factor = multiply(scale, getitem(part, 0))
+        rest = lax.dynamic_update_slice_in_dim(rest, add(part, multiply(negative(factor), v)), k, 0)
+        return lax.dynamic_update_index_in_dim(quotient, factor, k, 0), rest
+
+    if steps > 0:
+        quotient, u = lax.fori_loop(0, steps, divide, (quotient, u))
     if trim_leading_zeros:
         u = _without_leading(u, np.sqrt(float(dtypes.finfo(u.dtype).eps)))
     return quotient, u

@@ -155,7 +155,11 @@ def delete(
     lead = (slice(None),) * place
     size = x.shape[place]
     if isinstance(obj, slice):
-        return _delete_unique(x, getitem(arange(size), obj), place)
+        gone = range(size)[obj]
+        if abs(gone.step) != 1 or not gone:
+            return _delete_unique(x, getitem(arange(size), obj), place)
+        parts = [slice(0, min(gone[0], gone[-1])), slice(max(gone[0], gone[-1]) + 1, None)]
+        return concatenate([getitem(x, (*lead, p)) for p in parts], place)
     if is_known(obj) and np.ndim(obj) == 0:
         try:
             index = canonical_axis(operator.index(obj), size)
@@ -218,6 +222,11 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
             new = moveaxis(new, 0, place)
         index = full(new.shape[place], ravel(index)[0])
     count = lax.broadcast_shapes(index.shape, (new.shape[place],))[0]
+    if type(obj) is int:
+        at = min(max(obj + size if obj < 0 else obj, 0), size)
+        new = broadcast_to(new, (*x.shape[:place], count, *x.shape[place + 1 :]))
+        ends = lax.split(x, (at, size - at), place)
+        return lax.concatenate([ends[0], new, ends[1]], place)
     out = zeros_like(x, shape=(*x.shape[:place], size + count, *x.shape[place + 1 :]))
     index = clip(choose_where(less(index, 0), add(index, size), index), 0, size)
     order = argsort(index)
@@ -240,6 +249,8 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Array:
     x = ensure_array("trim_zeros", filt)
     known = np.asarray(concrete(x, "trim_zeros needs the values of the array")) != 0
     axes = range(x.ndim) if axis is None else [canonical_axis(i, x.ndim) for i in axis_tuple(axis)]
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"trim_zeros takes each axis once, got {axis}")
     sides = trim.lower()
     index = []
     for i in range(x.ndim):
@@ -275,9 +286,6 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
         raise TypeError(f"packbits takes integers or booleans, got dtype {x.dtype}")
     _check_bit_order(bitorder)
     x = convert_operand(lax.ne(x, const(x, 0)), _UINT8)
-    places = arange(8, dtype=_UINT8)
-    if bitorder == "big":
-        places = lax.rev(places, (0,))
     if axis is None:
         x, axis = ravel(x), 0
     x = swapaxes(x, axis, -1)
@@ -285,9 +293,12 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
     if spare:
         x = lax.pad(x, np.uint8(0), [(0, 0, 0)] * (x.ndim - 1) + [(0, spare, 0)])
     x = reshape(x, (*x.shape[:-1], x.shape[-1] // 8, 8))
-    places = expand_dims(places, tuple(range(x.ndim - 1)))
-    packed = as_array(convert_operand(sum(left_shift(x, places), -1), _UINT8))
-    return swapaxes(packed, axis, -1)
+    packed = lax.index_in_dim(x, 7 if bitorder == "big" else 0, x.ndim - 1, keepdims=False)
+    for place in range(1, 8):
+        bit = 7 - place if bitorder == "big" else place
+        column = lax.index_in_dim(x, bit, x.ndim - 1, keepdims=False)
+        packed = lax.bitwise_or(packed, lax.shift_left(column, const(column, place)))
+    return swapaxes(as_array(packed), axis, -1)
 
 
 def unpackbits(

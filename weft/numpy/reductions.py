@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod as _prod
 from typing import Any
 
@@ -13,7 +12,7 @@ from weft import dtypes, lax
 from weft.base.record import Record
 from weft.core.array import Array
 from weft.core.trace import axis_size, typeof
-from weft.lax.shape import canonical_axis
+from weft.lax.shape import canonical_axis, integer_axis
 from weft.numpy.broadcasting import broadcast_to, choose_where, expand_to, filled
 from weft.numpy.creation import asarray
 from weft.numpy.manipulation import ravel
@@ -46,10 +45,9 @@ def static_axes(name: str, axis: Axis) -> Any:
     if axis is None or type(axis) is int:
         return axis
     axis = concrete(axis, f"{name} needs a concrete axis")
-    try:
-        return operator.index(axis)
-    except TypeError:
-        return tuple(i if isinstance(i, str) else operator.index(i) for i in axis)
+    if isinstance(axis, Iterable) and np.ndim(axis) + isinstance(axis, str):
+        return tuple(i if isinstance(i, str) else integer_axis(i) for i in axis)
+    return integer_axis(axis)
 
 
 def canonical_axes(axis: Axis, ndim: int) -> tuple[int, ...]:

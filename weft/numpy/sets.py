@@ -14,6 +14,7 @@ from weft.base.record import Record
 from weft.core.array import Array
 from weft.core.trace import Tracer
 from weft.lax.shape import canonical_axis
+from weft.numpy import known_sets
 from weft.numpy.broadcasting import choose_where, filled
 from weft.numpy.calculus import diff
 from weft.numpy.creation import arange, asarray, full_like, zeros
@@ -34,6 +35,8 @@ from weft.numpy.ufuncs import add, equal, less, not_equal, subtract
 from weft.numpy.unary import isnan
 from weft.prims.families import COMPLEX, FLOAT, const, kind_of, scalar
 
+# Elements up to which looking for one among all of them is quicker than a search.
+_FEW = 64
 _LATER, _EARLIER = slice(1, None), slice(None, -1)
 
 
@@ -55,19 +58,26 @@ def _static_size(name: str, size: Any) -> int | None:
 # --- uniqueness -----------------------------------------------------------------------------------
 
 
-def _sorted_slices(x: Any, axis: int, equal_nan: bool) -> tuple[Any, Any, Any]:
-    """Slices in order, a mask of those that differ from the one before, and the permutation."""
+def _sorted_slices(x: Any, axis: int, equal_nan: bool, ordered: bool) -> tuple[Any, Any, Any]:
+    """Slices in order, a mask of those that differ from the one before, and the permutation.
+
+    The permutation is None where it is not wanted and the slices are single elements.
+    """
     rows = moveaxis(x, axis, 0)
     if kind_of(rows.dtype) == COMPLEX:
         rows = choose_where(isnan(rows), const(rows, np.nan), rows)
     size, *rest = rows.shape
     width = prod(rest)
-    if width == 0:
-        size, order = 1, zeros(1, int)
+    order = None
+    if width and not rest and not ordered:
+        rows = lax.sort(rows)
     else:
-        keys = lax.rev(transpose(reshape(rows, (size, width))), (0,))
-        order = lexsort(keys)
-    rows = getitem(rows, order)
+        if width == 0:
+            size, order = 1, zeros(1, int)
+        else:
+            keys = lax.rev(transpose(reshape(rows, (size, width))), (0,))
+            order = lexsort(keys)
+        rows = getitem(rows, order)
     if not rows.size:
         return rows, zeros(size, bool), order
     mask = filled((size,), np.True_)
@@ -86,11 +96,12 @@ def _unique(
     equal_nan: bool = True,
     size: int | None = None,
     fill_value: Any = None,
+    ordered: bool = True,
 ) -> tuple[Any, Any, Any, Any, Any]:
     """Distinct slices, where they are, what was sorted, its mask and its permutation."""
     if x.shape[axis] == 0 and size and fill_value is None:
         raise ValueError("unique of an empty array with a size needs a fill_value")
-    rows, mask, order = _sorted_slices(x, axis, equal_nan)
+    rows, mask, order = _sorted_slices(x, axis, equal_nan, ordered)
     place = mask if size is None else nonzero(mask, size=size)[0]
     found = getitem(rows, place) if rows.size else rows
     if size is not None and fill_value is not None:
@@ -152,11 +163,16 @@ def unique(
     size = _static_size("unique", size)
     if size is None:
         _need_values("unique", x)
+        if axis is None:
+            known = known_sets.unique(x, return_index, return_inverse, return_counts, equal_nan)
+            if known is not None:
+                return known[0] if len(known) == 1 else tuple(known)
     shape = x.shape
     place = 0 if axis is None else canonical_axis(axis, x.ndim)
     if axis is None:
         x = ravel(x)
-    found, index, rows, mask, order = _unique(x, place, equal_nan, size, fill_value)
+    ordered = return_index or return_inverse
+    found, index, rows, mask, order = _unique(x, place, equal_nan, size, fill_value, ordered)
     out = [found]
     if return_index:
         out.append(getitem(order, index) if rows.size else order)
@@ -267,7 +283,9 @@ def _is_member(
     if not x.size or not tests.size:
         return filled(x.shape, np.bool_(invert))
     compare = not_equal if invert else equal
-    if method in ("auto", "compare_all"):
+    if method == "auto":
+        method = "compare_all" if tests.size <= _FEW else "binary_search"
+    if method == "compare_all":
         pairs = compare(lax.expand_dims(x, (1,)), lax.expand_dims(tests, (0,)))
         return (all if invert else any)(pairs, -1)
     if method == "binary_search":
@@ -327,6 +345,9 @@ def setdiff1d(
     size = _static_size("setdiff1d", size)
     if size is None:
         _need_values("setdiff1d", x)
+        known = known_sets.setdiff1d(x, y, assume_unique)
+        if known is not None:
+            return known
     fill = full_like(x, 0 if fill_value is None else fill_value, shape=())
     if not x.size:
         return full_like(x, fill, shape=size or 0)
@@ -388,6 +409,9 @@ def setxor1d(
     if size is not None:
         return _setxor_sized(x, y, assume_unique, size, fill_value)
     _need_values("setxor1d", x, y)
+    known = known_sets.setxor1d(x, y, assume_unique)
+    if known is not None:
+        return known
     if not assume_unique:
         x, y = unique(x), unique(y)
     joint = concatenate((x, y))
@@ -442,6 +466,9 @@ def intersect1d(
     if size is not None:
         return _intersect_sized(x, y, assume_unique, return_indices, size, fill_value)
     _need_values("intersect1d", x, y)
+    known = known_sets.intersect1d(x, y, assume_unique, return_indices)
+    if known is not None:
+        return known
     first = second = None
     if not assume_unique:
         x, first = unique(x, return_index=True)

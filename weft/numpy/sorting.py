@@ -13,6 +13,7 @@ from weft.core.array import Array
 from weft.core.trace import typeof
 from weft.lax.shape import canonical_axis
 from weft.numpy.broadcasting import choose_where, filled, full_of
+from weft.numpy.index_functions import nonzero
 from weft.numpy.indexing import getitem, update_index
 from weft.numpy.manipulation import ravel, swapaxes
 from weft.numpy.promotion import (
@@ -156,11 +157,9 @@ def partition(a: Any, kth: int, axis: int = -1) -> Array:
     Array([0, 1], dtype=int32)
     """
     x, kth, axis = _partition_operand("partition", a, kth, axis)
-    bottom = lax.neg(lax.top_k(_reversed_order(x), kth + 1)[0])
-    if kind_of(x.dtype) == UINT:
-        bottom = lax.sub(bottom, const(bottom, 1))
-    top = lax.top_k(x, x.shape[-1] - kth - 1)[0]
-    return swapaxes(lax.concatenate([bottom, top], x.ndim - 1), -1, axis)
+    last = x.ndim - 1
+    bottom, top = lax.split(lax.sort(x), (kth + 1, x.shape[-1] - kth - 1), last)
+    return swapaxes(lax.concatenate([bottom, lax.rev(top, (last,))], last), -1, axis)
 
 
 def argpartition(a: Any, kth: int, axis: int = -1) -> Array:
@@ -173,13 +172,15 @@ def argpartition(a: Any, kth: int, axis: int = -1) -> Array:
     x, kth, axis = _partition_operand("argpartition", a, kth, axis)
     bottom = lax.top_k(_reversed_order(x), kth + 1)[1]
 
-    def unmark(marks: Any, index: Any) -> Any:
-        return update_index(marks, index, 0, lax.scatter)
+    def others(index: Any) -> Any:
+        """All that are not among some indices, in order."""
+        marks = update_index(filled((size,), np.True_), index, False, lax.scatter)
+        return nonzero(marks, size=size - kth - 1)[0]
 
+    size = x.shape[-1]
     for _ in range(x.ndim - 1):
-        unmark = vmap(unmark)
-    marks = unmark(filled(x.shape, 1.0), bottom)
-    top = lax.top_k(marks, x.shape[-1] - kth - 1)[1]
+        others = vmap(others)
+    top = convert_operand(others(bottom), bottom.dtype)
     return swapaxes(lax.concatenate([bottom, top], x.ndim - 1), -1, axis)
 
 

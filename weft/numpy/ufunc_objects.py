@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import lax
+from weft.api.learning import learning
 from weft.core.array import Array
 from weft.numpy import reductions, ufuncs, unary
 from weft.numpy.broadcasting import full_of
@@ -71,7 +72,7 @@ def _logsumexp2(
 
 
 def _binary(function: Any, identity: Any, **rules: Any) -> ufunc:
-    return ufunc(function, 2, 1, call=function, identity=identity, **rules)
+    return ufunc(function, 2, 1, call=learning(function), identity=identity, **rules)
 
 
 add = _binary(
@@ -99,4 +100,4 @@ logical_or = _binary(ufuncs.logical_or, False, reduce=reductions.reduce_logical_
 logical_xor = _binary(ufuncs.logical_xor, False, reduce=reductions.reduce_logical_xor)
 logaddexp = _binary(ufuncs.logaddexp, -np.inf, reduce=_logsumexp)
 logaddexp2 = _binary(ufuncs.logaddexp2, -np.inf, reduce=_logsumexp2)
-negative = ufunc(unary.negative, 1, 1, call=unary.negative)
+negative = ufunc(unary.negative, 1, 1, call=learning(unary.negative))

@@ -385,6 +385,7 @@ def isclose(a: Any, b: Any, rtol: Any = _RTOL, atol: Any = _ATOL, equal_nan: boo
     >>> jnp.isclose(1.0, 1.0 + 1e-7).item()
     True
     """
+    check_arraylike("isclose", a, b)
     if isinstance(dtypes.dtype(a), dtypes.ExtendedDType):
         return lax.eq(*promote_args("isclose", a, b))
     a, b = promote_args_inexact("isclose", a, b, staged=True)
@@ -572,6 +573,17 @@ def copysign(x1: Any, x2: Any, /) -> Array:
     return choose_where(signbit(x2), lax.neg(lax.abs(x1)), lax.abs(x1))
 
 
+def _power_of_two(exponent: Any) -> Any:
+    """2 to the power of whole numbers, those beyond the normal range taken as its ends."""
+    info = dtypes.finfo(exponent.dtype)
+    word = np.dtype(f"int{info.bits}")
+    low, high = (scalar(exponent.dtype, n) for n in (int(info.minexp), int(info.maxexp) - 1))
+    biased = convert_operand(lax.clamp(low, exponent, high), word)
+    biased = lax.add(biased, scalar(word, 1 - int(info.minexp)))
+    bits = lax.shift_left(biased, scalar(word, int(info.nmant)))
+    return lax.bitcast_convert_type(bits, exponent.dtype)
+
+
 def ldexp(x1: Any, x2: Any, /) -> Array:
     """``x1 * 2**x2``.
 
@@ -589,13 +601,10 @@ def ldexp(x1: Any, x2: Any, /) -> Array:
     shift = convert_operand(x2, dtype)
     mantissa, own = frexp(x1)
     exponent = add(convert_operand(own, dtype), shift)
-    zero = scalar(dtype, 0)
-    # one factor of a positive power goes to the mantissa, so that the power does not overflow
-    positive = lax.gt(exponent, zero)
-    mantissa = choose_where(positive, lax.mul(mantissa, scalar(dtype, 2)), mantissa)
-    positive = lax.gt(exponent, zero)
-    exponent = choose_where(positive, lax.sub(exponent, scalar(dtype, 1)), exponent)
-    scaled = multiply(mantissa, lax.pow(scalar(dtype, 2), exponent))
+    # two factors: the power itself may be out of range where the result is not
+    half = lax.floor(lax.mul(exponent, scalar(dtype, 0.5)))
+    scaled = multiply(mantissa, _power_of_two(half))
+    scaled = multiply(scaled, _power_of_two(lax.sub(exponent, half)))
     plain = lax.bitwise_or(lax.eq(lax.abs(x1), scalar(dtype, np.inf)), lax.eq(x1, scalar(dtype, 0)))
     return choose_where(plain, x1, scaled)
 

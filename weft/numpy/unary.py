@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -449,7 +450,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Array:
     x = ensure_array("round", a)
     if isinstance(decimals, Tracer):
         raise ValueError("round needs a concrete number of decimals, got a traced value")
-    places = decimals.__index__()
+    places = operator.index(decimals)
     dtype, kind = x.dtype, _kind(x)
     if kind & INTEGER:
         if places < 0:

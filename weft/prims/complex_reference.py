@@ -106,8 +106,12 @@ def _times_sine(size: Array, angle: Array) -> Array:
 def complex_expm1(z: Array) -> Array:
     x, y = z.real, z.imag
     growth, sine = np.expm1(x), np.sin(0.5 * y)
-    real = np.where(y == 0.0, growth, growth * np.cos(y) - 2.0 * sine * sine)
-    return make_complex(real, _times_sine(np.exp(x), y))
+    real = growth * np.cos(y) - 2.0 * sine * sine
+    # of no known direction, but infinite; or on the way to -1 from any direction
+    real = np.where((x == np.inf) & np.isnan(real), x, real)
+    gone = x == -np.inf
+    real = np.where(gone | (y == 0.0), growth, real)
+    return make_complex(real, np.where(gone, 0.0, _times_sine(np.exp(x), y)))
 
 
 def _square_distance(x: Array, y: Array) -> Array:

@@ -276,6 +276,7 @@ class ConvGeneralDilated(Primitive):
     """Windows of lhs times the kernel rhs, summed over the window and the input features."""
 
     name = "conv_general_dilated"
+    in_blocks = "again"
 
     def shape(
         self,

@@ -180,6 +180,15 @@ class CumProd(Cumulative):
     holes = {"transpose": "not linear"}
     pair_jvp = staticmethod(mul_p.jvp)
 
+    def expands(self, avals: Any, params: Any) -> bool:
+        return kind_of(avals[0].dtype) == COMPLEX and avals[0].shape[params["axis"]] > 0
+
+    def decompose(self, x: Any, *, axis: int, reverse: bool) -> Any:
+        if np.shape(x)[axis] == 1:
+            return lookup("copy").bind(x)
+        combine = lambda a, b: [mul_p.bind(a[0], b[0])]
+        return parallel_scan(combine, [x], reverse, axis)[0]
+
     @staticmethod
     def accumulate(x: np.ndarray, axis: int) -> np.ndarray:
         return np.multiply.accumulate(x, axis=axis, dtype=x.dtype)

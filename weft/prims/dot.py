@@ -16,9 +16,11 @@ from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.prims.arithmetic import mul
 from weft.prims.convert import convert
 from weft.prims.families import BOOL, COMPLEX, FLOAT, INTEGER, UINT, is_narrow, kind_of
 from weft.prims.precision import DotAlgorithm, DotAlgorithmPreset, algorithm_dtypes
+from weft.prims.reduce import reduce_sum
 from weft.prims.shape import transpose
 
 Dims = tuple[int, ...]
@@ -240,6 +242,7 @@ class DotGeneral(Primitive):
     """Sums of products over contracting dimensions, elementwise over batch dimensions."""
 
     name = "dot_general"
+    in_blocks = "once"
     reading_dtypes = staticmethod(reading_dtypes)
 
     def shape(
@@ -272,6 +275,20 @@ class DotGeneral(Primitive):
         exact = not is_algorithm(precision)
         out = dot_dtype("dot_general", lhs.dtype, rhs.dtype, preferred_element_type, exact)
         return multiply(lhs, rhs, dimension_numbers, out, precision)
+
+    def expands(self, avals: Any, params: dict[str, Any]) -> bool:
+        """Whether it is a product of two complex vectors, which is a sum, and not the library's."""
+        lhs, rhs = avals
+        wanted = params["preferred_element_type"]
+        if len(lhs.shape) != 1 or len(rhs.shape) != 1 or not params["dimension_numbers"][0][0]:
+            return False
+        return (
+            kind_of(lhs.dtype) == COMPLEX and lhs.dtype == rhs.dtype and wanted in (None, lhs.dtype)
+        )
+
+    def decompose(self, lhs: Any, rhs: Any, **_: Any) -> Any:
+        """The sum of products of two vectors."""
+        return reduce_sum(mul(lhs, rhs), (0,))
 
     def d0(self, g: Any, out: Any, lhs: Any, rhs: Any, **params: Any) -> Any:
         return self.bind(g, rhs, **params)

@@ -13,18 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from weft.kernel.erf_inv_tables import CENTRE, LOG1P_P, LOG1P_Q, LOG_P, TAIL
 from weft.prims.special_reference import polynomial
 
 Array = np.ndarray
 
-_CENTRE_32 = (
-    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
-)  # fmt: skip
-_TAIL_32 = (
-    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
-)  # fmt: skip
 _CENTRE_64 = (
     -3.6444120640178196996e-21, -1.685059138182016589e-19, 1.2858480715256400167e-18,
     1.115787767802518096e-17, -1.333171662854620906e-16, 2.0972767875968561637e-17,
@@ -53,20 +46,6 @@ _TAIL_64 = (
     1.0103004648645343977, 4.8499064014085844221,
 )  # fmt: skip
 
-# log1p(x) = x - x^2 / 2 + x^3 P(x) / Q(x), from Cephes.
-_LOG1P_P = (
-    4.5270000862445199635215e-5, 4.9854102823193375972212e-1, 6.5787325942061044846969,
-    2.9911919328553073277375e1, 6.0949667980987787057556e1, 5.7112963590585538103336e1,
-    2.0039553499201281259648e1,
-)  # fmt: skip
-_LOG1P_Q = (
-    1.0, 1.5062909083469192043167e1, 8.3047565967967209469434e1, 2.2176239823732856465394e2,
-    3.0909872225312059774938e2, 2.1642788614495947685003e2, 6.0118660497603843919306e1,
-)  # fmt: skip
-_LOG_P = (
-    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
-    -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
-)  # fmt: skip
 _SMALL = np.sqrt(2.0) - 1.0
 
 
@@ -84,7 +63,7 @@ def _fused_polynomial(t: Array, coefficients: Sequence[float]) -> Array:
 
 def _log1p_small(x: Array, evaluate: Callable[[Array, Sequence[float]], Array]) -> Array:
     square = x * x
-    rest = x * square * (evaluate(x, _LOG1P_P) / evaluate(x, _LOG1P_Q))
+    rest = x * square * (evaluate(x, LOG1P_P) / evaluate(x, LOG1P_Q))
     return x + (x.dtype.type(-0.5) * square + rest)
 
 
@@ -96,7 +75,7 @@ def _log_32(x: Array) -> Array:
     z = np.where(low, mantissa + mantissa, mantissa) - np.float32(1)
     square = z * z
     cube = square * z
-    parts = [_fused_polynomial(z, _LOG_P[i : i + 3]) for i in (0, 3, 6)]
+    parts = [_fused_polynomial(z, LOG_P[i : i + 3]) for i in (0, 3, 6)]
     poly = fma(fma(parts[0], cube, parts[1]), cube, parts[2])
     rest = fma(poly, cube, np.float32(-2.12194440e-4) * e)
     main = fma(square, np.float32(-0.5), z)
@@ -115,7 +94,7 @@ def _erf_inv_32(x: Array) -> Array:
     w = -np.where(small, _log1p_small(y, _fused_polynomial), _log_32(np.float32(1) + y))
     central = w < 5
     t = np.where(central, w - np.float32(2.5), np.sqrt(w) - np.float32(3))
-    scale = np.where(central, _fused_polynomial(t, _CENTRE_32), _fused_polynomial(t, _TAIL_32))
+    scale = np.where(central, _fused_polynomial(t, CENTRE), _fused_polynomial(t, TAIL))
     return _with_edges(x, scale)
 
 

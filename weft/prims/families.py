@@ -94,10 +94,20 @@ def scalar(dtype: Any, value: Any) -> Any:
 
 def _element(dtype: Any, value: Any) -> Any:
     if not isinstance(dtype, dtypes.ExtendedDType):
+        if type(value) is float and dtype.kind in "iu":
+            value = _saturated(dtype, value)
         return np.asarray(value, dtype)[()]
     # All the numbers that one element is made of are ``value``.
     parts = np.full(dtype.physical_shape, value, dtype.physical_dtype).reshape(-1)
     return box(parts.view(dtype.storage).reshape(()), ShapedArray((), dtype))
+
+
+def _saturated(dtype: Any, value: float) -> int:
+    """A float as an integer of ``dtype``, as conversion has it: cut to the range, NaN to 0."""
+    limits = np.iinfo(dtype)
+    if value != value:
+        return 0
+    return limits.min if value < limits.min else limits.max if value > limits.max else int(value)
 
 
 def _wrapped(dtype: Any, value: int) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from weft.prims import special_tables as tables
+from weft.kernel import special_tables as tables
 from weft.prims.special_reference import (
     Array,
     digamma_double,
@@ -302,6 +302,7 @@ def _beta_fraction(a: Array, b: Array, x: Array) -> Array:
     c = np.ones_like(x)
     d = 1.0 / nonzero(1.0 - (a + b) / (a + 1.0) * x)
     value = d.copy()
+    active = np.ones(x.shape, bool)  # rounding errors of further steps would add up
     for m in range(1, 20000):
         twice = a + 2.0 * m
         even = m * (b - m) / (twice - 1.0) / twice * x
@@ -310,8 +311,9 @@ def _beta_fraction(a: Array, b: Array, x: Array) -> Array:
             d = 1.0 / nonzero(1.0 + numerator * d)
             c = nonzero(1.0 + numerator / c)
             step = c * d
-            value *= step
-        if not np.any(np.abs(step - 1.0) > 2.0 * _EPS):
+            value = np.where(active, value * step, value)
+        active &= np.abs(step - 1.0) > 2.0 * _EPS
+        if not active.any():
             break
     return value
 

@@ -16,7 +16,7 @@ from weft.core.ad import Zero, filled, instantiate, is_undef, zeros
 from weft.core.avals import ShapedArray
 from weft.core.batching import at_front, moveaxis
 from weft.core.interpret import run
-from weft.core.jaxpr import Jaxpr, JaxprEqn, Var
+from weft.core.jaxpr import Jaxpr, JaxprEqn, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.prims.arithmetic import (
@@ -33,6 +33,7 @@ from weft.prims.arithmetic import (
     sub_p,
 )
 from weft.prims.families import element_rule, kernel_elements, scalar
+from weft.prims.in_turn import MOST, PLACE, update_in_turn
 from weft.prims.index_dims import (
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -205,6 +206,7 @@ class ScatterFamily(Primitive):
 
     combine: Any = None
     operator: Any = None
+    in_place = True
 
     def shape(self, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **_: Any) -> Any:
         _check_indices(self.name, indices)
@@ -409,6 +411,24 @@ class Scatter(ScatterFamily):
     """Overwrites windows with updates, or applies ``update_jaxpr`` to old values and updates."""
 
     name = "scatter"
+
+    def expands(self, avals: Any, params: dict[str, Any]) -> bool:
+        if params["update_jaxpr"] is None:
+            return super().expands(avals, params)
+        some = all(0 not in a.shape for a in (avals[0], avals[2]))
+        return some and not params["update_consts"] and avals[0].size <= MOST
+
+    def decompose(self, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
+        if params["update_jaxpr"] is None:
+            return super().decompose(x, indices, updates, **params)
+        numbers, jaxpr = params["dimension_numbers"], params["update_jaxpr"]
+        mode = CLIP if params["mode"] is CLIP else FILL_OR_DROP
+        shape = np.shape(x)
+        places = reshape(iota(PLACE, (int(np.prod(shape, dtype=np.int64)),)), shape)
+        sizes = window_sizes(len(shape), np.shape(updates), numbers)
+        at = gather(places, indices, gather_numbers(numbers), sizes, mode=mode, fill_value=-1)
+        function = lambda old, update: eval_jaxpr(jaxpr, (), old, update)[0]
+        return update_in_turn(x, at, updates, function)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         if params["update_jaxpr"] is not None:

@@ -237,6 +237,9 @@ class RaggedDotGeneral(Primitive):
         spread = _spread_array(lhs, group_sizes, ragged)
         return multiply(spread, rhs, _grouped_numbers(ragged, numbers), out, precision)
 
+    def expands(self, avals: Any, params: dict[str, Any]) -> bool:
+        return True
+
     def decompose(self, lhs: Any, rhs: Any, group_sizes: Any, **params: Any) -> Any:
         numbers, ragged, dot = self._apart(np.ndim(lhs), params)
         if ragged.mode == BATCH:

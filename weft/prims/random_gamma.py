@@ -103,6 +103,7 @@ class RandomGamma(Primitive):
     """Samples of gamma distributions, or their logarithms."""
 
     name = "random_gamma"
+    costly = True
     holes = {"transpose": "not linear"}
 
     def shape(self, key: Any, a: Any, *, log_space: bool) -> ShapedArray:

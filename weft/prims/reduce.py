@@ -163,10 +163,15 @@ class ReduceProd(Reduction):
     holes = {"transpose": "not linear"}
 
     def expands(self, avals: Any, params: Any) -> bool:
-        return kind_of(avals[0].dtype) == COMPLEX and bool(params["axes"]) and all(avals[0].shape)
+        return kind_of(avals[0].dtype) == COMPLEX
 
     def decompose(self, x: Any, *, axes: Axes) -> Any:
         """Neighbours multiplied until one is left: kernels reduce complex numbers by sums alone."""
+        if not axes:
+            return lookup("copy").bind(x)
+        if not prod([np.shape(x)[i] for i in axes]):
+            nothing = lookup("reduce_sum").bind(x, axes=axes, out_sharding=None)
+            return add_any_p.bind(nothing, filled(1, typeof(nothing)))
         x = flatten_axes_first(x, axes)
         while (n := np.shape(x)[0]) > 1:
             product = mul(rows(x, 0, n // 2 * 2, 2), rows(x, 1, n // 2 * 2, 2))

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims import incomplete_reference, special_reference
-from weft.prims import special_tables as tables
 from weft.prims.arithmetic import (
     abs_,
     add,
@@ -104,20 +104,46 @@ class Digamma(Special):
         return mul(g, polygamma(const(x, 1), x))
 
 
-def _narrower(self: Any, params: Any, ins: Any) -> bool:
-    """Whether results are rounded from float64, in which a kernel is not exact to the end."""
-    return ins[0].dtype.itemsize < 8
+class Incomplete(Special):
+    """A function that is computed by series: native code takes operands of one shape, of float32
+    or float64."""
+
+    def expands(self, avals: Any, params: Any) -> bool:
+        narrow = avals[0].dtype.itemsize < 4
+        return narrow or any(a.shape != avals[0].shape for a in avals)
+
+    def decompose(self, *xs: Any) -> Any:
+        shape = broadcast_shapes(self.name, [np.shape(x) for x in xs])
+        dtype = typeof(xs[0]).dtype
+        operands = [broadcast_to(x, shape) for x in xs]
+        if dtype.itemsize >= 4:
+            return self.bind(*operands)
+        single = np.dtype(np.float32)
+        return _converted(self.bind(*(_converted(x, single) for x in operands)), dtype)
 
 
-class Polygamma(Special):
+def _converted(x: Any, dtype: Any) -> Any:
+    return lookup("convert_element_type").bind(x, new_dtype=dtype, weak_type=False, sharding=None)
+
+
+class FusedIfNarrow(Incomplete):
+    """A function that kernels compute, but for float64, where their series are too short."""
+
+    def fuses(self, params: Any, ins: Any) -> bool:
+        return ins[0].dtype.itemsize < 8
+
+    def expands(self, avals: Any, params: Any) -> bool:
+        return avals[0].dtype.itemsize == 8 and any(a.shape != avals[0].shape for a in avals)
+
+
+class Polygamma(FusedIfNarrow):
     """Derivative of order m of digamma, at x."""
 
     name = "polygamma"
     ref = staticmethod(special_reference.polygamma)
-    fuses = _narrower
 
     def lower(self, k: Any, m: Any, x: Any) -> Any:
-        return kernel_series.polygamma(k, m, x, tables.BERNOULLI)
+        return kernel_series.polygamma(k, m, x)
 
     def d0(self, g: Any, out: Any, m: Any, x: Any) -> Any:
         raise ValueError(
@@ -129,15 +155,14 @@ class Polygamma(Special):
         return mul(g, polygamma(add(m, const(m, 1)), x))
 
 
-class Zeta(Special):
+class Zeta(FusedIfNarrow):
     """The Hurwitz zeta function: the sum of (q + k)^-x over k >= 0."""
 
     name = "zeta"
     ref = staticmethod(special_reference.zeta)
-    fuses = _narrower
 
     def lower(self, k: Any, x: Any, q: Any) -> Any:
-        return kernel_series.zeta(k, x, q, tables.BERNOULLI)
+        return kernel_series.zeta(k, x, q)
 
     def d0(self, g: Any, out: Any, x: Any, q: Any) -> Any:
         raise NotImplementedError(
@@ -154,17 +179,6 @@ def _gamma_density(g: Any, a: Any, x: Any) -> Any:
     one = broadcast_to(const(a, 1), np.shape(a))
     exponent = add(neg(x), mul(sub(a, one), log(x)))
     return mul(g, exp(sub(exponent, lgamma(a))))
-
-
-class Incomplete(Special):
-    """A function that is computed by series, on operands of one shape."""
-
-    def expands(self, avals: Any, params: Any) -> bool:
-        return any(a.shape != avals[0].shape for a in avals)
-
-    def decompose(self, *xs: Any) -> Any:
-        shape = broadcast_shapes(self.name, [np.shape(x) for x in xs])
-        return self.bind(*(broadcast_to(x, shape) for x in xs))
 
 
 class Igamma(Incomplete):
@@ -226,7 +240,7 @@ class RandomGammaGrad(Incomplete):
         return mul(g, neg(add(sub(log(x), digamma(a)), mul(out, growth))))
 
 
-class RegularizedIncompleteBeta(Special):
+class RegularizedIncompleteBeta(Incomplete):
     """The regularized incomplete beta function I_x(a, b)."""
 
     name = "regularized_incomplete_beta"
@@ -254,8 +268,7 @@ class BesselI0e(Special):
     ref = staticmethod(special_reference.bessel_i0e)
 
     def lower(self, k: Any, x: Any) -> Any:
-        series = (tables.BESSEL_I0E_NEAR, tables.BESSEL_I0E_FAR)
-        return kernel_series.bessel(k, x, *series, False)
+        return kernel_series.bessel(k, x, False)
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         return mul(g, sub(bessel_i1e_p.bind(x), mul(sign(x), out)))
@@ -268,8 +281,7 @@ class BesselI1e(Special):
     ref = staticmethod(special_reference.bessel_i1e)
 
     def lower(self, k: Any, x: Any) -> Any:
-        series = (tables.BESSEL_I1E_NEAR, tables.BESSEL_I1E_FAR)
-        return kernel_series.bessel(k, x, *series, True)
+        return kernel_series.bessel(k, x, True)
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         # At 0 the slope is 1/2, but its formula 0/0.

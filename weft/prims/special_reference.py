@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from weft.prims import special_tables as tables
+from weft.kernel import special_tables as tables
 
 Array = np.ndarray
 

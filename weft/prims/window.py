@@ -451,6 +451,13 @@ class SelectAndScatterAdd(Primitive):
         check_window(self.name, x, window["window_dimensions"], window["window_strides"])
         return ShapedArray(x.shape, source.dtype, source.weak_type and x.weak_type)
 
+    def expands(self, avals: Any, params: dict[str, Any]) -> bool:
+        return 0 in avals[0].shape
+
+    def decompose(self, source: Any, x: Any, **params: Any) -> Any:
+        """Nothing is added."""
+        return lookup("copy").bind(full(np.shape(x), const(source, 0)))
+
     @staticmethod
     def ref(
         source: np.ndarray,

@@ -254,6 +254,7 @@ class _Loading:
         self.wanted.wait(PAUSE)
         try:
             self.made = Native()
+            pool.load()
         except BaseException as error:
             self.error = error
 
@@ -270,6 +271,7 @@ class _Loading:
             cls = pending.pop()
             self.made.take_calls(cls)
             pending += cls.__subclasses__()
+        NativeFunction.take_calls = self.made.take_calls  # classes that are imported later
         # Arrays that live until the very end give their memory back to it: it is never freed.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.made))
         register_cache(self.made)

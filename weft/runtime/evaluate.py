@@ -22,6 +22,8 @@ def to_numpy(x: Any, aval: Any) -> Any:
     if type(x) is ArrayImpl:
         return x._value
     if type(aval) is not ShapedArray:
+        if aval.is_ref:
+            raise errors.reference_given("this function", aval)
         return x
     return np.asarray(x, aval.dtype)
 
@@ -71,8 +73,10 @@ def _run_while(primitive: Any, args: Any, avals: Any, params: dict[str, Any]) ->
     return native.call_once(primitive, rest, avals, params)
 
 
+# Operations that NumPy computes by other steps for complex numbers.
+_BY_PARTS = frozenset("abs sign div integer_pow square".split())
 # Elements of operands and results from which on a native program is worth making.
-_MANY = 1 << 15
+MANY = 1 << 15
 # Equations run by a loop from which on it is worth compiling.
 _LONG = 1 << 11
 
@@ -95,7 +99,9 @@ def _worth(primitive: Any, avals: Any, out: Any, params: dict[str, Any]) -> bool
     every = [*avals, *results]
     if any(type(a) is not ShapedArray for a in every):
         return False
-    return sum([a.size for a in every]) >= _MANY
+    if primitive.name in _BY_PARTS and avals[0].dtype.kind == "c":
+        return True
+    return sum([a.size for a in every]) >= MANY
 
 
 def _checks() -> bool:
@@ -127,6 +133,20 @@ def remember_operation(function: Any, closed: Any, given: Any) -> bool:
     if _checks() or state.axis_env:
         return False
     return native.remember_operation(function, closed, given)
+
+
+def call_donating(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
+    """The results of a call, which may be in the memory of donated arguments."""
+    callee = primitive.callee(params)
+    if knobs.thread.backend != "native" or _checks() or callee.effects:
+        return primitive.bind(*args, **params)
+    avals = [typeof(x) for x in args]
+    return native.call_donating(callee, args, avals, params["donated_invars"])
+
+
+def call_program(closed: Any, leaves: Any, avals: Any) -> list[Any]:
+    """The results of a program on arrays and numbers of its types."""
+    return native.call_program(closed, leaves, avals)
 
 
 def native_hits(function: Any) -> int:

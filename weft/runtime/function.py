@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -12,6 +13,13 @@ class NativeFunction:
     """
 
     __slots__ = ("_entries",)
+
+    # What lets native code have the calls of a class, once it is loaded.
+    take_calls: Callable[[type], None] | None = None
+
+    def __init_subclass__(cls) -> None:
+        if NativeFunction.take_calls is not None:
+            NativeFunction.take_calls(cls)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._slow(*args, **kwargs)

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.backends.cpu import library
 from weft.backends.cpu.compiling import preload
-from weft.backends.cpu.machine import Ahead, compile_many, origins
+from weft.backends.cpu.machine import Address, Ahead, compile_many, origins
 from weft.base import errors, events, knobs
 from weft.base.forks import across_forks
 from weft.base.functional import lru
@@ -28,10 +28,11 @@ from weft.kernel.program import (
     Launch,
     Program,
     While,
+    called,
     inner_regions,
     launched,
 )
-from weft.runtime import tables
+from weft.runtime import stored, tables
 from weft.runtime.array import ArrayImpl, box
 from weft.runtime.dispatch import (
     Native,
@@ -42,6 +43,7 @@ from weft.runtime.dispatch import (
     supported,
     words_of,
 )
+from weft.runtime.donation import given_up
 from weft.runtime.slowly import Walk
 
 # loaded when a program is planned, when a knob asks what was compiled, when calls become native
@@ -77,31 +79,24 @@ def _uncollected() -> Iterator[None]:
 class Executable:
     """A program with its code loaded, called with the leaves of its arguments."""
 
-    def __init__(self, closed: ClosedJaxpr, watch: Any = None) -> None:
+    def __init__(
+        self, closed: ClosedJaxpr, watch: Any = None, donated: tuple[bool, ...] = ()
+    ) -> None:
         preload()  # while the compiler itself is imported
         if watch is None and (knobs.thread.debug or knobs.thread.dump):
-            watch = target.Watch(closed)
+            watch = tell.Watch(closed)
         self.avals = closed.in_avals
         self.out_avals = closed.out_avals
-        begin = perf_counter()
-        with Ahead() as ahead, _uncollected():
-            cpu = target.Cpu(watch, ahead if watch is None else None)
-            self.plan: Program = target.Planner(cpu, watch).program(closed)
-            plan = self.plan
-            planned = perf_counter()
-            if watch is not None:
-                watch.origins = origins(plan.codes)
-            used = sorted(launched(plan.nodes))
-            made = compile_many([plan.codes[i] for i in used], ahead)
-        self.code = dict(zip(used, made, strict=True))
-        self.host = Hosts(plan, self.avals, self.out_avals)
+        with _uncollected():
+            if watch is None:
+                self.plan, self.code = _found_or_made(closed, donated)
+            else:
+                self.plan, self.code = _made(closed, watch, None, donated)
+        self.taken = [r.number for r in self.plan.results if r.kind == "taken"]
+        self.host = Hosts(self.plan, self.avals, self.out_avals)
         self.call: Any = None
         self.asked = 0
-        self.slowly = Walk(plan, self.code, self.out_avals, self.host)
-        if watch is not None:
-            watch.spent("plan", planned - begin - sum(watch.seconds.values()))
-            watch.spent("LLVM", perf_counter() - planned)
-            tell.tell(watch, plan)
+        self.slowly = Walk(self.plan, self.code, self.out_avals, self.host)
 
     def __call__(self, args: Any) -> list[Any]:
         """Results as arrays; arguments are arrays or NumPy arrays of the right types."""
@@ -168,6 +163,8 @@ class Executable:
             return address(plan.constants[slot.what])
         if slot.role == "library":
             return library.address(slot.what)
+        if slot.role == "code":
+            return self.code[slot.what]
         return 0
 
     def _result(self, plan: Program, number: int) -> list[int]:
@@ -177,11 +174,49 @@ class Executable:
         kinds = {
             "slot": tables.FRESH,
             "arg": tables.PASSED,
+            "taken": tables.PASSED,
             "const": tables.CONSTANT,
             "same": tables.REPEATED,
         }
         owner = id(plan.constants[where]) if kind == "const" else 0
         return [kinds[kind], where, size, id(aval), owner, 0]
+
+
+def _found_or_made(
+    closed: ClosedJaxpr, donated: tuple[bool, ...]
+) -> tuple[Program, dict[int, Address]]:
+    """A program's plan and code, from the disk where it has them."""
+    identity = stored.identity(closed, donated)
+    if identity is not None:
+        found = stored.find(identity)
+        if found is not None:
+            return found
+        preload(needed=True)  # a new program is seldom made of known code alone
+    return _made(closed, None, identity, donated)
+
+
+def _made(
+    closed: ClosedJaxpr, watch: Any, identity: Any = None, donated: tuple[bool, ...] = ()
+) -> tuple[Program, dict[int, Address]]:
+    """A program planned, and its code compiled; kept on disk where it has an identity."""
+    begin = perf_counter()
+    with Ahead() as ahead:
+        cpu = target.Cpu(watch, ahead if watch is None else None)
+        planner = target.Planner(cpu, watch)
+        plan = planner.program(closed, donated)
+        planned = perf_counter()
+        if watch is not None:
+            watch.origins = origins(plan.codes)
+        used = sorted(launched(plan.nodes) | called(plan.slots))
+        made = compile_many([plan.codes[i] for i in used], ahead)
+    code = dict(zip(used, made, strict=True))
+    if watch is not None:
+        watch.spent("plan", planned - begin - sum(watch.seconds.values()))
+        watch.spent("LLVM", perf_counter() - planned)
+        tell.tell(watch, plan)
+    elif identity is not None:
+        stored.keep(identity, plan, code, planner.given)
+    return plan, code
 
 
 class Hosts:
@@ -316,17 +351,19 @@ def _name_of(closed: ClosedJaxpr) -> str:
     return named or (closed.eqns[0].primitive.name if len(closed.eqns) == 1 else "program")
 
 
-def compile_program(closed: ClosedJaxpr) -> Any:
-    """The executable of a program, made once."""
-    found = closed._memo.get("executable")
+def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
+    """The executable of a program, made once; it may write over arguments that are donated."""
+    donated = donated if any(donated) else ()
+    key: Any = ("executable", donated) if donated else "executable"
+    found = closed._memo.get(key)
     if found is None:
         began = events.begin()
         try:
-            found = Executable(closed) if supported() else Interpreted(closed)
+            found = Executable(closed, None, donated) if supported() else Interpreted(closed)
         except target.Unplannable:
             found = Interpreted(closed)
         events.end(began, "compile", _name_of(closed), equations=len(closed.eqns))
-        closed._memo["executable"] = found
+        closed._memo[key] = found
     return found
 
 
@@ -336,6 +373,22 @@ def call_program(closed: ClosedJaxpr, args: Any, avals: Any) -> list[Any]:
         x if type(x) is ArrayImpl else _settled(x, a) for x, a in zip(args, avals, strict=True)
     ]
     return compile_program(closed)(given)
+
+
+def call_donating(closed: ClosedJaxpr, args: Any, avals: Any, donated: Any) -> list[Any]:
+    """The results of a program, some of them in the memory of donated arguments, which are then
+    deleted."""
+    executable = compile_program(closed, tuple(donated))
+    taken = getattr(executable, "taken", ())
+    given = [
+        x if type(x) is ArrayImpl else _settled(x, a) for x, a in zip(args, avals, strict=True)
+    ]
+    given, lost = given_up(given, avals, taken)
+    try:
+        return executable(given)
+    finally:
+        for x in lost:
+            x.delete()
 
 
 @lru(4096)

@@ -55,6 +55,8 @@ class Walk:
                 env[i] = address(arena) + program.offsets[i]
             elif slot.role == "library":
                 env[i] = library.address(slot.what)
+            elif slot.role == "code":
+                env[i] = self.code[slot.what]
         self.walk(program.nodes, env)
         return self._boxed(args, given, outs)
 
@@ -76,6 +78,10 @@ class Walk:
                 value = outs[i]
             elif kind == "arg":
                 value = given[number] if type(args[number]) is ArrayImpl else given[number].copy()
+            elif kind == "taken":
+                aval = self.out_avals[i]
+                value = given[number].reshape(-1).view(storage_dtype(aval.dtype))
+                value = value.reshape(aval.shape)
             elif kind == "const":
                 value = self.program.constants[number]
             else:
@@ -90,7 +96,7 @@ class Walk:
         for node in nodes:
             if isinstance(node, Launch):
                 row = (ctypes.c_void_p * max(1, len(node.slots)))(*[env[s] for s in node.slots])
-                pool.run(self.code[node.code], row, 0, node.extent, node.chunk)
+                pool.run_at_first(self.code[node.code], row, 0, node.extent, node.chunk)
             elif isinstance(node, Copy):
                 ctypes.memmove(env[node.target], env[node.source], node.size)
             elif isinstance(node, Point):

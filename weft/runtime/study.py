@@ -37,13 +37,13 @@ class CompiledMemoryStats(Record):
 class Study:
     """One program and what became of it; ``executable`` is None where the interpreter runs it."""
 
-    def __init__(self, closed: ClosedJaxpr) -> None:
+    def __init__(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> None:
         self.closed = closed
         self.watch = Watch(closed)
         self.executable: Executable | None = None
         if supported() and knobs.thread.backend == "native":
             try:
-                self.executable = Executable(closed, self.watch)
+                self.executable = Executable(closed, self.watch, donated)
             except Unplannable:
                 pass
 
@@ -76,19 +76,22 @@ class Study:
                 peak_memory_in_bytes=given + made,
             )
         arena = self.executable.plan.arena
+        alias = sum(size_of(self.closed.in_avals[i]) for i in self.executable.taken)
         code = {id(c.region): c.region.size for c in self.executable.code.values()}
         return CompiledMemoryStats(
             generated_code_size_in_bytes=sum(code.values()),
             argument_size_in_bytes=given,
             output_size_in_bytes=made,
+            alias_size_in_bytes=alias,
             temp_size_in_bytes=arena,
-            peak_memory_in_bytes=given + made + arena,
+            peak_memory_in_bytes=given + made - alias + arena,
         )
 
 
-def study(closed: ClosedJaxpr) -> Study:
+def study(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Study:
     """The study of a program, made once."""
-    found = closed._memo.get("study")
+    donated = donated if any(donated) else ()
+    found = closed._memo.get(("study", donated))
     if found is None:
-        found = closed._memo["study"] = Study(closed)
+        found = closed._memo["study", donated] = Study(closed, donated)
     return found

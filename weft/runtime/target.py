@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from weft.backends.cpu.heroes.table import lower
 from weft.backends.cpu.loops import render
 from weft.backends.cpu.machine import Ahead
 from weft.base.lazy import Late
@@ -14,14 +13,17 @@ from weft.compiler.pipeline import schedule, simplify
 from weft.compiler.plan import Piece, Target
 from weft.compiler.plan import Planner as Planner
 from weft.compiler.plan import Unplannable as Unplannable
-from weft.compiler.watch import Watch
 from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.kernel import Kernel, signature
-from weft.kernel.program import Lowered, Type
+from weft.kernel.program import Finish, Lowered, Type
 from weft.kernel.spec import verify
 
-# loaded when a program has a loop
+if TYPE_CHECKING:
+    from weft.compiler.watch import Watch
+
+# loaded when a program has a loop, and when it has an operation with an algorithm of its own
 loop_text = Late("weft.backends.cpu.loop_text")
+heroes = Late("weft.backends.cpu.heroes.table")
 
 
 class Cpu(Target):
@@ -53,7 +55,9 @@ class Cpu(Target):
         for part, buffers in parts:
             verify(part)
             extent = 1 if part.grid is None else part.grid[1]
-            pieces.append(Piece(render(part), part.name, extent, chunk(part), tuple(buffers)))
+            count = chunk(part)
+            text = render(part, chunk=count)
+            pieces.append(Piece(text, part.name, extent, count, tuple(buffers)))
         if self.watch is not None:
             self.watch.current.parts = parts
             self.watch.spent("render", perf_counter() - begin)
@@ -69,16 +73,32 @@ class Cpu(Target):
             self.watch.current.loop = "nodes" if made is None else "one"
         return made
 
-    def hero(self, name: str, ins: list[Type], outs: list[Type], params: Any) -> Lowered | None:
+    def hero(
+        self,
+        name: str,
+        ins: list[Type],
+        outs: list[Type],
+        params: Any,
+        finish: Finish | None = None,
+    ) -> Lowered | None:
         if self.watch is not None:
             begin = perf_counter()
-            lowered = self.watch.current.lowered = lower(name, ins, outs, params)
+            lowered = _lowered(name, ins, outs, params, finish)
             self.watch.spent("render", perf_counter() - begin)
             return lowered
-        key = (name, *ins, *outs, *params.items())
+        more = None if finish is None else (finish.buffer, signature(finish.kernel))
+        key = (name, *ins, *outs, *params.items(), more)
         try:
             if key not in self.heroes:
-                self.heroes[key] = lower(name, ins, outs, params)
+                self.heroes[key] = _lowered(name, ins, outs, params, finish)
             return self.heroes[key]
         except TypeError:  # a parameter that cannot be a key
-            return lower(name, ins, outs, params)
+            return _lowered(name, ins, outs, params, finish)
+
+
+def _lowered(
+    name: str, ins: list[Type], outs: list[Type], params: Any, finish: Finish | None
+) -> Lowered | None:
+    if finish is not None:
+        verify(finish.kernel)
+    return heroes.lower(name, ins, outs, params, finish)

@@ -12,6 +12,7 @@ import weft.numpy as jnp
 from weft import dtypes
 from weft.base.traceback import expose as _expose
 from weft.core.array import Array
+from weft.lax.shape import canonical_axis
 from weft.numpy import operands
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
@@ -26,8 +27,8 @@ def _check(name: str, type: int, norm: str | None) -> None:
 
 def _sized(x: Array, n: int | None, axis: int) -> Array:
     """``x`` cut or filled with zeros to n elements, that axis last."""
-    x = jnp.moveaxis(x, axis, -1)
-    if not (x.shape[-1] if n is None else n):
+    x = jnp.moveaxis(x, canonical_axis(axis, x.ndim), -1)
+    if (x.shape[-1] if n is None else n) < 1:
         raise ValueError("a cosine transform needs at least one element")
     if n is None or n == x.shape[-1]:
         return x

@@ -13,7 +13,7 @@ from weft import dtypes, lax
 from weft.api.autodiff import jvp
 from weft.api.jit import jit
 from weft.core.array import Array
-from weft.numpy.promotion import promote_dtypes_complex, promote_dtypes_inexact
+from weft.numpy.promotion import check_arraylike, promote_dtypes_complex, promote_dtypes_inexact
 from weft.numpy.stacks import over_stacks
 from weft.prims.linalg.matrix import eye, matmul, mH
 from weft.scipy.matrix_solves import solve_triangular
@@ -82,6 +82,7 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
+    check_arraylike("expm", A)
     a = _square("expm", A)
     fun = partial(_expm, upper_triangular=upper_triangular, max_squarings=max_squarings)
     return over_stacks(fun, (2,))(a)

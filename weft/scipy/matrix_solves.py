@@ -19,7 +19,7 @@ from weft.base.source import stack_level
 from weft.core.array import Array
 from weft.lax import linear_solve
 from weft.lax.solves import custom_linear_solve
-from weft.numpy.promotion import promote_dtypes, promote_dtypes_inexact
+from weft.numpy.promotion import check_arraylike, promote_dtypes, promote_dtypes_inexact
 from weft.numpy.stacks import over_stacks
 from weft.prims.linalg.matrix import eye, matmul, mH, symmetrize
 from weft.prims.linalg.qr import geqp3_p, geqrf_p
@@ -64,6 +64,8 @@ def cholesky(
 @partial(jit, static_argnums=(1,))
 def _cholesky(a: Any, lower: bool) -> Array:
     (a,) = _inexact(a)
+    if a.ndim < 2:
+        raise ValueError(f"cholesky needs matrices of shape (..., n, n), got {a.shape}")
     factor = lax.linalg.cholesky(a if lower else mH(a), symmetrize_input=False)
     return factor if lower else mH(factor)
 
@@ -379,6 +381,7 @@ def schur(a: Any, output: str = "real") -> tuple[Array, Array]:
     """
     if output not in ("real", "complex"):
         raise ValueError(f"output must be 'real' or 'complex', got {output!r}")
+    check_arraylike("schur", a)
     (a,) = _inexact(a)
     if output == "complex":
         a = a.astype(np.result_type(a.dtype, np.complex64))
@@ -484,6 +487,8 @@ def solve_triangular(
 @partial(jit, static_argnums=(2, 3, 4))
 def _solve_triangular(a: Any, b: Any, trans: int, lower: bool, unit_diagonal: bool) -> Array:
     a, b = _inexact(a, b)
+    if a.ndim < 2:
+        raise ValueError(f"solve_triangular needs matrices of shape (..., n, n), got {a.shape}")
     fun = partial(
         lax.linalg.triangular_solve,
         left_side=True,
@@ -504,6 +509,7 @@ def block_diag(*arrs: Any) -> Array:
     Array([[1, 2, 0],
            [0, 0, 3]], dtype=int32)
     """
+    check_arraylike("block_diag", *arrs)
     blocks = promote_dtypes(*map(jnp.asarray, arrs)) if arrs else [jnp.zeros((1, 0))]
     for i, block in enumerate(blocks):
         if block.ndim > 2:

@@ -10,6 +10,7 @@ import numpy as np
 import weft.numpy as jnp
 from weft import dtypes, lax
 from weft.core.array import Array
+from weft.lax.shape import canonical_axis
 from weft.numpy.promotion import check_arraylike
 
 
@@ -48,7 +49,7 @@ def mode(
         kept = (1,) * x.ndim
         x, axis = x.ravel(), 0
     else:
-        axis = axis + x.ndim if axis < 0 else axis
+        axis = canonical_axis(axis, x.ndim)
         kept = x.shape[:axis] + (1,) + x.shape[axis + 1 :]
     if x.shape[axis] == 0:
         shape = kept if keepdims else x.shape[:axis] + x.shape[axis + 1 :]
@@ -103,6 +104,7 @@ def rankdata(
     x = jnp.asarray(a)
     if axis is None:
         return _ranks(x.ravel(), method)
+    axis = canonical_axis(axis, x.ndim)
     return jnp.moveaxis(_ranks(jnp.moveaxis(x, axis, -1), method), -1, axis)
 
 
@@ -150,13 +152,12 @@ def sem(
     """
     check_arraylike("sem", a)
     x = jnp.asarray(a)
-    if axis is None:
-        x, axis = x.ravel(), 0
-        keepdims = False
     if nan_policy == "propagate":
-        return jnp.std(x, axis=axis, ddof=ddof, keepdims=keepdims) / math.sqrt(x.shape[axis])
+        count = x.size if axis is None else x.shape[axis]
+        result = jnp.std(x, axis=axis, ddof=ddof, keepdims=keepdims) / math.sqrt(count)
+        return result.astype(x.dtype) if jnp.iscomplexobj(x) else result
     if nan_policy != "omit":
         raise ValueError(f"sem has the nan_policy 'propagate' or 'omit', not {nan_policy!r}")
     deviation = jnp.nanstd(x, axis=axis, ddof=ddof, keepdims=keepdims)
-    count = (~jnp.isnan(x)).sum(axis=axis, keepdims=keepdims)
-    return deviation / jnp.sqrt(count.astype(deviation.dtype))
+    present = (~jnp.isnan(x)).sum(axis=axis, keepdims=keepdims)
+    return deviation / jnp.sqrt(present.astype(deviation.dtype))

@@ -74,20 +74,26 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:
     safe = jnp.where(at_zero, 1, z)
     big = 1e10
 
-    def step(carry: Any, k: Any) -> Any:
-        above, value, total, kept = carry
-        above, value = value, 2 * (k + 1) / safe * value - above
-        total = total + jnp.where(k % 2 == 0, 2 * value, 0)
-        orders = lax.broadcasted_iota(z.dtype, (v + 1,) + (1,) * z.ndim, 0)
-        kept = jnp.where(orders == k, value, kept)
-        # The recurrence grows without bound: all that was kept is scaled along.
+    def step(carry: Any, order: Any) -> Any:
+        above, value, total = carry
+        factor, even = order
+        above, value = value, factor / safe * value - above
+        total = total + jnp.where(even, 2 * value, 0)
+        # The recurrence grows without bound: it is scaled down, and what was kept in the end.
         scale = jnp.where(jnp.abs(value) > big, z.dtype.type(1 / big), z.dtype.type(1))
-        return (above * scale, value * scale, total * scale, kept * scale), None
+        return (above * scale, value * scale, total * scale), (value, scale)
 
-    zero = jnp.zeros_like(z)
-    start = (zero, jnp.full_like(z, 1e-16), zero, jnp.zeros((v + 1, *z.shape), z.dtype))
-    steps = jnp.arange(n_iter + 1, dtype=z.dtype)
-    (_, last, total, kept), _ = lax.scan(step, start, steps, reverse=True)
+    def orders(start: int, stop: int) -> Any:
+        k = np.arange(start, stop)
+        return jnp.asarray(2 * (k + 1), z.dtype), jnp.asarray(k % 2 == 0)
+
+    zero, most = jnp.zeros_like(z), min(v, n_iter)
+    carry = (zero, jnp.full_like(z, 1e-16), zero)
+    down = lambda c, k: (step(c, k)[0], None)
+    carry, _ = lax.scan(down, carry, orders(most + 1, n_iter + 1), reverse=True)
+    (_, last, total), (kept, scales) = lax.scan(step, carry, orders(0, most + 1), reverse=True)
+    kept = kept * jnp.cumprod(scales, 0)
+    kept = jnp.concatenate([kept, jnp.zeros((v - most, *z.shape), z.dtype)])
     # 1 = J_0 + 2 J_2 + 2 J_4 + ... (DLMF 10.12.4).
     values = kept / (total - last)
     first = lax.broadcasted_iota(z.dtype, (v + 1,) + (1,) * z.ndim, 0) == 0
@@ -137,7 +143,7 @@ def _legendre(n: Any, m: Any, theta: Any, n_max: int) -> Any:
         diagonal = jnp.where((degree > 0) & (d <= order), grown, diagonal)
         above = d > order
         square = jnp.where(above, d * d - order * order, 1)
-        front = jnp.sqrt((4 * d * d - 1) / square)
+        front = jnp.sqrt(jnp.maximum(4 * d * d - 1, 1) / square)
         back = jnp.where(above & (d - 1 > order), (d - 1) ** 2 - order * order, 0)
         # The root's derivative at 0 is infinite; d and order carry none.
         back = jnp.sqrt(back / jnp.maximum(4 * (d - 1) ** 2 - 1, 1))

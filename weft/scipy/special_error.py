@@ -10,11 +10,12 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import lax
+from weft.api.jit import jit
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
-from weft.numpy.operands import inexact, is_complex, real
+from weft.kernel.special_tables import ERFCX
+from weft.numpy.operands import arraylike, inexact, is_complex, real
 from weft.numpy.promotion import promote_dtypes_complex
-from weft.prims.special_tables import ERFCX
 from weft.scipy import special_tables as tables
 from weft.scipy.series import chebyshev, horner, in_single
 
@@ -164,7 +165,11 @@ def logit(x: Any) -> Array:
     0.0
     """
     (x,) = inexact("logit", x)
-    return jnp.log(x / (1 - x))
+    value = jnp.log(x / (1 - x))
+    if is_complex(x):
+        return value
+    # Around its root at 1/2 the quotient would round what the logarithm is made of.
+    return jnp.where(abs(x - 0.5) < 0.25, jnp.log1p((2 * x - 1) / (1 - x)), value)
 
 
 logit.defjvps(lambda g, out, x: g / (x * (1 - x)))
@@ -214,7 +219,7 @@ def ndtri(p: Any) -> Array:
     >>> round(float(ndtri(0.975)), 4)
     1.96
     """
-    p = _single_or_double("ndtri", p)
+    p = _single_or_double("ndtri", arraylike("ndtri", p))
     kind = p.dtype.type
     edge = kind(math.exp(-2))
     upper = p > 0.5
@@ -247,7 +252,11 @@ def log_ndtr(x: Any, series_order: int = 3) -> Array:
         raise TypeError(f"log_ndtr needs an int as series_order, got {series_order!r}")
     if not 0 <= series_order <= 30:
         raise ValueError(f"log_ndtr needs series_order between 0 and 30, got {series_order}")
-    x = _single_or_double("log_ndtr", x)
+    return _log_ndtr(_single_or_double("log_ndtr", x))
+
+
+@jit
+def _log_ndtr(x: Any) -> Array:
     w = x * x.dtype.type(math.sqrt(0.5))
     left = jnp.minimum(w, -0.5)
     lower = jnp.log(0.5 * _erfcx_right(-left)) - jnp.square(left)

@@ -12,8 +12,8 @@ import weft.numpy as jnp
 from weft import dtypes, lax
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
+from weft.kernel.special_tables import BERNOULLI
 from weft.numpy.operands import inexact, is_complex, real
-from weft.prims.special_tables import BERNOULLI
 from weft.scipy.series import horner
 
 _HALF_LOG_TWO_PI = 0.9189385332046727
@@ -42,7 +42,8 @@ def gammasgn(x: Any) -> Array:
     (x,) = real("gammasgn", x)
     whole = jnp.floor(x)
     pole = ((x < 0) & (x == whole)) | jnp.isnan(x)
-    odd = (x < 0) & (whole % 2 != 0)
+    half = whole * 0.5
+    odd = (x < 0) & (half != jnp.floor(half))
     negative = odd | ((x == 0) & jnp.signbit(x))
     kind = x.dtype.type
     return jnp.where(pole, kind(np.nan), jnp.where(negative, kind(-1), kind(1)))
@@ -115,7 +116,7 @@ def betaln(a: Any, b: Any) -> Array:
     a, b = jnp.minimum(a, b), jnp.maximum(a, b)
     small = lax.lgamma(a) + (lax.lgamma(b) - lax.lgamma(a + b))
     # lgamma(b) - lgamma(a + b) by Stirling's formula, the large terms cancelled by hand.
-    top = jnp.maximum(b, 8)
+    top = jnp.where(b < 8, 8, b)
     growth = (a + top - 0.5) * jnp.log1p(a / top) + a * (jnp.log(top) - 1)
     large = lax.lgamma(a) - growth + (_stirling_tail(top) - _stirling_tail(a + top))
     # Large negative a would leave the formula's range.

@@ -107,7 +107,8 @@ def hyp1f1(a: Any, b: Any, x: Any) -> Array:
     >>> round(float(hyp1f1(1.0, 2.0, 1.0)), 4)
     1.7183
     """
-    return _hyp1f1(*jnp.broadcast_arrays(*real("hyp1f1", a, b, x)))
+    operands = real("hyp1f1", *map(jnp.asarray, (a, b, x)))
+    return _hyp1f1(*jnp.broadcast_arrays(*operands))
 
 
 # Gauss's function.
@@ -189,6 +190,13 @@ def _hyp2f1_inside(a: Any, b: Any, c: Any, x: Any) -> Any:
     return jnp.where(close, near, direct)
 
 
+def _beyond_one(a: Any, b: Any, c: Any, x: Any) -> Any:
+    """For x > 1: real only where the series is that of (1 - x) to a whole power."""
+    power = jnp.where(b == c, a, b)
+    whole = ((a == c) | (b == c)) & (power == jnp.round(power))
+    return jnp.where(whole, jnp.where(x > 1, 1 - x, -1) ** -power, np.inf)
+
+
 @custom_jvp
 def _hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
     a, b, c, x = (jnp.asarray(v) for v in (a, b, c, x))
@@ -200,7 +208,7 @@ def _hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
     point = jnp.where(inside, jnp.where(left, x / (x - 1), x), 0.5)
     value = _hyp2f1_inside(a, jnp.where(left, c - b, b), c, point)
     value = jnp.where(left & inside, jnp.where(left, 1 - x, 1) ** -a * value, value)
-    value = jnp.where(ends, polynomial, jnp.where(x > 1, np.inf, value))
+    value = jnp.where(ends, polynomial, jnp.where(x > 1, _beyond_one(a, b, c, x), value))
     d = c - a - b
     at_one = jnp.where(d > 0, gamma(c) * gamma(d) / (gamma(c - a) * gamma(c - b)), np.inf)
     value = jnp.where((x == 1) & ~ends, at_one, value)
@@ -229,4 +237,5 @@ def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Array:
     >>> round(float(hyp2f1(1.0, 1.0, 2.0, 0.5)), 4)
     1.3863
     """
-    return _hyp2f1(*jnp.broadcast_arrays(*real("hyp2f1", a, b, c, x)))
+    operands = real("hyp2f1", *map(jnp.asarray, (a, b, c, x)))
+    return _hyp2f1(*jnp.broadcast_arrays(*operands))

@@ -51,7 +51,9 @@ def _expi(x: Any) -> Any:
     kind = x.dtype.type
     # Through its root the function is a logarithm and a smooth part, both zero there.
     away = (size - kind(tables.EI_ROOT)) - kind(tables.EI_ROOT_LOW)
-    near = jnp.log1p(away / kind(tables.EI_ROOT)) + away * chebyshev(size, 0, 4, tables.EI_NEAR)
+    root = kind(tables.EI_ROOT)
+    log = jnp.where(size < 0.5 * root, jnp.log(size / root), jnp.log1p(away / root))
+    near = log + away * chebyshev(size, 0, 4, tables.EI_NEAR)
     inverse = 1 / size
     ratio = chebyshev(inverse, 0, 1 / 40, tables.EI_40)
     for low, high, table in (
@@ -153,7 +155,8 @@ def expn(n: Any, x: Any) -> Array:
     >>> round(float(expn(2, 1.0)), 4)
     0.1485
     """
-    return _expn(*jnp.broadcast_arrays(*real("expn", n, x)))
+    operands = real("expn", jnp.asarray(n), jnp.asarray(x))
+    return _expn(*jnp.broadcast_arrays(*operands))
 
 
 # Sine and cosine integrals.

@@ -216,8 +216,9 @@ def hilbert(n: int) -> Array:
 
 
 def _integers(rows: list[list[int]]) -> Array:
-    """Exact integers as floats of the default dtype."""
-    return jnp.asarray(np.array(rows, dtype=np.float64).astype(dtypes.default_float_dtype()))
+    """A square matrix of exact integers as floats of the default dtype."""
+    exact = np.array(rows, dtype=np.float64).reshape(len(rows), len(rows))
+    return jnp.asarray(exact.astype(dtypes.default_float_dtype()))
 
 
 def invhilbert(n: int) -> Array:

@@ -13,6 +13,7 @@ import weft.numpy as jnp
 from weft import dtypes
 from weft.base.source import stack_level
 from weft.core.array import Array
+from weft.lax.shape import canonical_axis
 from weft.numpy.operands import arraylike
 from weft.numpy.promotion import promote_dtypes_inexact
 from weft.scipy.windows import named_window
@@ -234,6 +235,7 @@ def stft(
     if not x.size:
         empty = jnp.zeros(x.shape, x.dtype)
         return empty, empty, empty.astype(dtypes.to_complex_dtype(x.dtype))
+    axis = canonical_axis(axis, x.ndim)
     frequencies, time, result = _spectrogram(
         "stft",
         jnp.moveaxis(x, axis, -1),
@@ -285,11 +287,13 @@ def csd(
         pair = (x, None)
     else:
         x, y = promote_dtypes_inexact(x, arraylike("csd", y))
+        canonical_axis(axis, x.ndim)
         pair = _matched(x, y, axis)
     if not x.size or (y is not None and not y.size):
         shape = x.shape if not x.size else y.shape
         empty = jnp.zeros(shape, dtypes.finfo(x.dtype).dtype)
         return empty, empty if y is None else empty.astype(dtypes.to_complex_dtype(x.dtype))
+    axis = canonical_axis(axis, x.ndim)
     frequencies, _, result = _spectrogram(
         "csd",
         *(s if s is None else jnp.moveaxis(s, axis, -1) for s in pair),

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.base.lazy import Late
 from weft.core.ad import Zero, instantiate
+from weft.core.effects import touches_refs
 from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from weft.core.staging import stage
 from weft.core.trace import Trace, Tracer, escaped_tracer_error, state, typeof
+
+# needed with mutable references only
+without_refs = Late("weft.transforms.discharge")
 
 
 class JVPTracer(Tracer):
@@ -70,11 +75,13 @@ class JVPTrace(Trace):
             else:
                 primals.append(x)
                 tangents.append(None)
+        if primitive.discharge is not None and differentiated and touches_refs(primitive, params):
+            return without_refs.bind_discharged(primitive, args, params)
         parent = self.parent
         previous = state.trace
         state.trace = parent
         try:
-            if not differentiated:
+            if not (differentiated or primitive.makes_ref):
                 return parent.process_primitive(primitive, primals, params)
             for i, t in enumerate(tangents):
                 if t is None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.base.lazy import Late
 from weft.core.ad import UndefPrimal, Zero, instantiate
 from weft.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from weft.core.trace import state, typeof
 from weft.transforms.jvp import JVPTrace
 from weft.transforms.partial_eval import PartialEvalTrace, prune
 from weft.transforms.transpose import backward_pass
+
+# needed with mutable references only
+without_refs = Late("weft.transforms.discharge")
 
 
 class Linearized:
@@ -27,17 +31,26 @@ class Linearized:
         self.nonzero_outs = nonzero
 
     def push(self, tangents: Sequence[Any]) -> list[Any]:
-        """Output tangents of input tangents."""
-        outs = iter(eval_jaxpr(self.program.jaxpr, self.program.consts, *tangents))
+        """Output tangents of input tangents; those of references are references."""
+        refs = [t for t, a in zip(tangents, self.in_avals, strict=True) if a.is_ref]
+        given = [t[...] if a.is_ref else t for t, a in zip(tangents, self.in_avals, strict=True)]
+        found = eval_jaxpr(self.program.jaxpr, self.program.consts, *given)
+        for ref, last in zip(refs, found[len(found) - len(refs) :], strict=True):
+            ref[...] = last
+        outs = iter(found)
         return [
             next(outs) if nonzero else instantiate(Zero(aval))
             for aval, nonzero in zip(self.out_avals, self.nonzero_outs, strict=True)
         ]
 
-    def pull(self, cotangents: Sequence[Any]) -> list[Any]:
-        """Input cotangents (symbolic zeros included) of output cotangents."""
+    def pull(self, cotangents: Sequence[Any], last: Sequence[Any] = ()) -> list[Any]:
+        """Input cotangents (symbolic zeros included) of output cotangents.
+
+        ``last`` are the cotangents of what references among the inputs hold at the end.
+        """
         wanted = [ct for ct, nz in zip(cotangents, self.nonzero_outs, strict=True) if nz]
-        unknown = [UndefPrimal(aval) for aval in self.in_avals]
+        wanted.extend(last)
+        unknown = [UndefPrimal(a.inner_aval if a.is_ref else a) for a in self.in_avals]
         return backward_pass(self.program.jaxpr, self.program.consts, unknown, wanted)
 
 
@@ -75,4 +88,6 @@ def linearize(
         trace.alive = partial.alive = False
     out_avals = [t.aval if type(t) is Zero else typeof(t) for _, t in outs]
     program = prune(jaxpr, consts)
+    if any(a.is_ref for a in in_avals) or any(e.on_refs for e in program.effects):
+        program = without_refs.discharge_linear(program)
     return [p for p, _ in outs], Linearized(program, in_avals, out_avals, nonzero)

@@ -6,11 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import knobs
+from weft.base.lazy import Late
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis
+from weft.core.effects import touches_refs
 from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from weft.core.staging import stage
 from weft.core.trace import Trace, Tracer, check_leaks, state, typeof
+
+# needed with mutable references only
+without_refs = Late("weft.transforms.discharge")
 
 
 class BatchTracer(Tracer):
@@ -19,11 +24,16 @@ class BatchTracer(Tracer):
     __slots__ = ("val", "batch_dim")
     display = "VmapTracer"
 
-    def __init__(self, trace: BatchTrace, val: Any, batch_dim: int) -> None:
+    def __init__(self, trace: BatchTrace, val: Any, batch_dim: int | None) -> None:
         self._trace = trace
         self.val = val
         self.batch_dim = batch_dim
         self.aval = unbatched(typeof(val), batch_dim)
+
+    def widen(self, size: int) -> None:
+        """Make a mapped reference of one that is not, where a mapped value goes into it."""
+        self.val = typeof(self.val).widened(self.val, size)
+        self.batch_dim = 0
 
     def _origin_msg(self) -> str:
         return self._trace.origin_message(self)
@@ -69,6 +79,9 @@ class BatchTrace(Trace):
     def wrap(self, x: Any, dim: int | None) -> Any:
         return x if dim is None else BatchTracer(self, x, dim)
 
+    def owns(self, x: Any) -> bool:
+        return type(x) is BatchTracer and x._trace.tag is self.tag
+
     def process_primitive(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
         values: list[Any] = []
         dims: list[int | None] = []
@@ -77,18 +90,25 @@ class BatchTrace(Trace):
             if type(x) is BatchTracer and x._trace.tag is self.tag:
                 values.append(x.val)
                 dims.append(x.batch_dim)
-                mapped = True
+                if x.batch_dim is not None:
+                    mapped = True
             else:
                 values.append(x)
                 dims.append(None)
         if not mapped and primitive.axis_names is not None:
             mapped = self.axis.name in primitive.axis_names(params)
+        if primitive.discharge is not None and mapped and touches_refs(primitive, params):
+            return without_refs.bind_discharged(primitive, args, params)
         parent = self.parent
         previous = state.trace
         state.trace = parent
         try:
             if not mapped:
-                return parent.process_primitive(primitive, values, params)
+                found = parent.process_primitive(primitive, values, params)
+                return BatchTracer(self, found, None) if primitive.makes_ref else found
+            if primitive.writes_ref and dims[0] is None and self.owns(args[0]):
+                args[0].widen(self.axis.size)
+                values[0], dims[0] = args[0].val, 0
             if primitive.batch is None:
                 raise NotImplementedError(
                     f"batching rule for {primitive} is not defined, so vmap cannot go through it"
@@ -122,8 +142,10 @@ def unbatched(aval: Any, dim: int | None) -> Any:
     """The type of one element of a batch."""
     if dim is None:
         return aval
-    shape = aval.shape
-    return ShapedArray(shape[:dim] + shape[dim + 1 :], aval.dtype, aval.weak_type)
+    shape = aval.shape[:dim] + aval.shape[dim + 1 :]
+    if aval.is_ref:
+        return aval.update(shape=shape)
+    return ShapedArray(shape, aval.dtype, aval.weak_type)
 
 
 def batched(aval: Any, size: int, dim: int | None) -> Any:

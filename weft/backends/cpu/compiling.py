@@ -18,7 +18,7 @@ _spare: list[int] = []
 # How many threads are inside LLVM; whoever forks waits until none is.
 _inside = 0
 _free = threading.Condition()
-_begun = False
+_looked, _begun = False, False
 
 
 @lru(1)
@@ -57,13 +57,14 @@ def compile_now(text: str) -> bytes:
                 _spare.append(machine)
 
 
-def preload() -> None:
-    """Begin to load LLVM, by a thread, where no code on disk could make that unnecessary."""
-    global _begun
-    if _begun:
+def preload(needed: bool = False) -> None:
+    """Begin to load LLVM, by a thread, if it is needed or no code on disk makes it unnecessary."""
+    global _looked, _begun
+    if _begun or (_looked and not needed):
         return
-    _begun = True
-    if threads() > 1 and not disk.has_entries():
+    _looked = True
+    if threads() > 1 and (needed or not disk.has_entries()):
+        _begun = True
         threading.Thread(target=_load, daemon=True).start()
 
 

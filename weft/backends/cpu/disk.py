@@ -10,6 +10,7 @@ import contextlib
 import os
 import stat
 import time
+from collections.abc import Sequence
 
 from weft.base.knobs import thread
 from weft.base.record import Record
@@ -70,19 +71,26 @@ def has_entries() -> bool:
 
 def load(key: bytes) -> bytes | None:
     """The object kept under a key of 32 bytes, if there is a sound one."""
+    return load_many([key])[0]
+
+
+def load_many(keys: Sequence[bytes]) -> list[bytes | None]:
+    """The objects kept under some keys, each None if there is no sound one."""
     where = folder()
-    if where is None:
-        return None
+    found: list[bytes | None] = [None] * len(keys)
+    if where is None or not keys:
+        return found
     try:
         room = _open_folder(where)
     except OSError:
-        return None
+        return found
     try:
-        return _read(room, key)
-    except OSError:
-        return None
+        for i, key in enumerate(keys):
+            with contextlib.suppress(OSError):
+                found[i] = _read(room, key)
     finally:
         os.close(room)
+    return found
 
 
 def _read(room: int, key: bytes) -> bytes | None:

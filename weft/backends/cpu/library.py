@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 
 from weft.base.functional import lru
+from weft.base.lazy import folder_of
 
 PREFIX = "scipy_"
 
 
 @lru(1)
 def _openblas() -> ctypes.CDLL:
-    found = importlib.util.find_spec("scipy_openblas32")
-    if found is None or found.origin is None:
+    found = folder_of("scipy_openblas32")
+    if found is None:
         raise ModuleNotFoundError(
             "weft needs the package scipy-openblas32 for products and linear algebra:"
             " pip install scipy-openblas32"
         )
-    folder = os.path.join(os.path.dirname(found.origin), "lib")
+    folder = os.path.join(found, "lib")
     names = sorted(n for n in os.listdir(folder) if "openblas" in n and ".so" in n)
     library = ctypes.CDLL(os.path.join(folder, names[0]))
     # Our own tiles are what runs on several threads: one thread each gives the same bits always.

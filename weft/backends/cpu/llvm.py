@@ -10,12 +10,17 @@ import contextlib
 import ctypes
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 
-# What a text says in its first line where it is no kernel: it wants LLVM's optimiser, a little of
-# it, or to be made as quickly as can be.
-OPTIMISE, LIGHT, QUICK = "; optimise\n", "; light\n", "; quick\n"
+from weft.base.lazy import folder_of
+
+# What a text says in its first line where it is no kernel: it wants LLVM's optimiser, its functions
+# made one without more of it, a little of it, or to be made as quickly as can be.
+OPTIMISE, INLINE, LIGHT, QUICK = "; optimise\n", "; inline\n", "; light\n", "; quick\n"
 _LIGHT_PASSES = ("SROA", "NewGVN", "SimplifyCFG")
+# As fast, where loops are to stay as they are, as what all of LLVM's passes make, in half the time.
+_PASSES = {LIGHT: _LIGHT_PASSES, INLINE: ("AlwaysInliner", "GlobalDCE", *_LIGHT_PASSES)}
 # Functions that take long: other threads run meanwhile. To let them run for less than it takes
 # to come to terms with them would cost more than it gives.
 _LONG = frozenset(["TargetMachineEmitToMemory", "RunNewModulePassManager"])
@@ -55,17 +60,15 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "CreateNewModulePassManager": (_POINTER,),
     "RunNewModulePassManager": (None, _POINTER, _POINTER, _POINTER),
     "DisposeNewModulePassManger": (None, _POINTER),
-    **{f"module_Add{name}Pass": (None, _POINTER) for name in _LIGHT_PASSES},
+    **{f"module_Add{name}Pass": (None, _POINTER) for name in _PASSES[INLINE]},
 }
 
 
 def _path() -> str:
     """Where llvmlite's library lies."""
-    import llvmlite  # its package alone
-
     names = {"darwin": "libllvmlite.dylib", "win32": "llvmlite.dll"}
-    folder = os.path.join(os.path.dirname(llvmlite.__file__), "binding")
-    path = os.path.join(folder, names.get(sys.platform, "libllvmlite.so"))
+    folder = folder_of("llvmlite") or ""
+    path = os.path.join(folder, "binding", names.get(sys.platform, "libllvmlite.so"))
     if os.path.exists(path):
         return path
     from llvmlite.binding import ffi  # inside an archive: it knows how to get it out
@@ -154,8 +157,8 @@ class Llvm:
         if self.c.LLVMPY_VerifyModule(module, ctypes.byref(error)):
             raise self._refused(self._taken(error), text)
         self._taken(error)
-        if text.startswith((OPTIMISE, LIGHT)):
-            self._optimise(module, machine, text.startswith(LIGHT))
+        if text.startswith((OPTIMISE, INLINE, LIGHT)):
+            self._optimise(module, machine, _PASSES.get(text[: text.index("\n") + 1]))
         buffer = self.long.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, ctypes.byref(error))
         if not buffer:
             raise self._refused(self._taken(error), text)
@@ -166,13 +169,16 @@ class Llvm:
         finally:
             self.c.LLVMPY_DisposeMemoryBuffer(buffer)
 
-    def _optimise(self, module: int, machine: int, light: bool) -> None:
-        """Variables into registers and the like, for text that was not written with care."""
+    def _optimise(self, module: int, machine: int, names: Iterable[str] | None) -> None:
+        """Variables into registers and the like, for text that was not written with care.
+
+        By the passes of these names, or by all that LLVM has.
+        """
         options = self.c.LLVMPY_CreatePipelineTuningOptions()
         builder = self.c.LLVMPY_CreatePassBuilder(machine, options)
-        if light:
+        if names is not None:
             passes = self.c.LLVMPY_CreateNewModulePassManager()
-            for name in _LIGHT_PASSES:
+            for name in names:
                 getattr(self.c, f"LLVMPY_module_Add{name}Pass")(passes)
         else:
             passes = self.c.LLVMPY_buildPerModuleDefaultPipeline(builder, 2)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from weft.backends.cpu.llvm import OPTIMISE
+from weft.backends.cpu.llvm import INLINE
 from weft.base.record import Record
 from weft.kernel.program import Branch, Copy, For, Host, Launch, Point, Slot, Swap, While
 
@@ -89,7 +89,7 @@ class _Survey:
     def use(self, slots: Sequence[int]) -> None:
         for slot in slots:
             self.used[slot] = None
-            self.fits &= self.slots[slot].role != "library"
+            self.fits &= self.slots[slot].role not in ("library", "code")
 
     def _launch(self, node: Launch) -> None:
         self.use(node.slots)
@@ -170,7 +170,7 @@ class _Writer:
             self.copy(target, self.pointer(now), self.slots[now].size)
         head = ["define void @loop(ptr noalias %buffers, i64 %start, i64 %stop) nounwind {"]
         text = [*self.declared, *self.functions, *head, "entry:", *self.head, *self.lines]
-        return LoopText(OPTIMISE + "\n".join([*text, "  ret void", "}", ""]), externals)
+        return LoopText(INLINE + "\n".join([*text, "  ret void", "}", ""]), externals)
 
     def _memory(self, carried: set[int], views: set[int]) -> tuple[int, ...]:
         """Pointers of all slots: of memory outside, or of memory of the function's own."""

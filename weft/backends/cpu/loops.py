@@ -18,9 +18,15 @@ from weft.kernel.nodes import Value, is_float, walk
 _SHORT = 8
 
 
-def render(kernel: Kernel, width: int = 0) -> str:
-    """The LLVM text of a kernel, with vectors of at most ``width`` lanes; 0 is no limit."""
+def render(kernel: Kernel, width: int = 0, chunk: int = 0) -> str:
+    """The LLVM text of a kernel, with vectors of at most ``width`` lanes; 0 is no limit.
+
+    All calls are for whole chunks of the grid, but for the last; 0 is for any range.
+    """
     f = Function(kernel, width)
+    if kernel.grid is not None and chunk:
+        f.extent = kernel.grid[1] if chunk >= kernel.grid[1] else 0
+        f.pieces = gcd(kernel.grid[1], chunk) if chunk < kernel.grid[1] else kernel.grid[1]
     f.reduces = {s.symbol: s for s in statements(kernel.body) if isinstance(s, Reduce)}
     for i, buffer in enumerate(kernel.buffers):
         if buffer.role == "row":
@@ -106,6 +112,9 @@ def short_loop(f: Function, s: Loop, low: str, high: str) -> None:
     steps = {s.axis: tuple(i // m for i in range(several * m))}
     steps[inner.axis] = tuple(i % m for i in range(several * m))
     flat = s._replace(body=inner.body)
+    if _whole(f, low, high, several):
+        _run(f, flat, steps, {}, low, high, several, False)
+        return
     middle = whole_part(f, low, high, several)
     _run(f, flat, steps, {}, low, middle, several, False)
     f.single_lanes = True
@@ -124,6 +133,20 @@ def whole_part(f: Function, low: str, high: str, step: int) -> str:
     return f.emit(f"add i64 {low}, {whole}")
 
 
+def _whole(f: Function, low: str, high: str, step: int) -> bool:
+    """Whether steps of that many end where the range does."""
+    if low == "0" and high.isdigit():
+        return int(high) % step == 0
+    return (low, high) == ("%start", "%stop") and f.pieces % step == 0
+
+
+def _extent(f: Function, low: str, high: str) -> int | None:
+    """How long a range is, where that is known."""
+    if low == "0" and high.isdigit():
+        return int(high)
+    return f.extent or None if (low, high) == ("%start", "%stop") else None
+
+
 def masked(f: Function, index: str, high: str) -> str:
     """The lanes before the end."""
     left = f.emit(f"sub i64 {high}, {index}")
@@ -139,10 +162,11 @@ def lanes_loop(f: Function, s: Loop, low: str, high: str) -> None:
     """Iterations side by side, each running the loops inside; the last ones masked."""
     width = lanes_of(s, f.width)
     plain = s._replace(lanes=False, carries=())
-    middle = whole_part(f, low, high, width)
+    whole = _whole(f, low, high, width)
+    middle = high if whole else whole_part(f, low, high, width)
     f.in_lanes, f.lanes, f.steps = True, width, {s.axis: tuple(range(width))}
     outer_loop(f, plain, low, middle, width)
-    if not (low == "0" and high.isdigit() and int(high) % width == 0):
+    if not whole:
         if masks_last(s.body) and _easily_masked(s):
             outer_loop(f, plain, middle, high, width, mask=True)
         else:
@@ -232,7 +256,7 @@ def outer_loop(
 def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
     """Whole vectors, then one of which only some lanes count, or single elements."""
     reduces = [r for r in s.body if isinstance(r, Reduce)]
-    known = int(high) if low == "0" and high.isdigit() else None
+    known = _extent(f, low, high)
     width = f.wide.get(reduces[0].symbol, 0) if reduces else 0
     width = width or lanes_of(s, f.width)
     starts = {}
@@ -245,14 +269,15 @@ def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
         finals = _run(f, s, {}, starts, low, high, 1, False)
     elif cut and (masks(s.body) or (known is not None and known < width)):
         finals = _run(f, s, steps, starts, low, high, width, True)
+    elif _whole(f, low, high, width):
+        finals = _run(f, s, steps, starts, low, high, width, False)
     else:
         middle = whole_part(f, low, high, width)
         finals = _run(f, s, steps, starts, low, middle, width, False)
-        if known is None or known % width:
-            if cut:
-                finals = _run(f, s, steps, finals, middle, high, width, True)
-            else:
-                finals = _singles(f, s, reduces, finals, middle, high, width)
+        if cut:
+            finals = _run(f, s, steps, finals, middle, high, width, True)
+        else:
+            finals = _singles(f, s, reduces, finals, middle, high, width)
     for r in reduces:
         final = finals[r.symbol]
         if r.symbol not in f.wide:
@@ -319,20 +344,27 @@ def _run(
     _hoist(f, operands, s.axis)
     f.count += 1
     tag = f"l{f.count}"
-    f.line(f"br label %{tag}pre")
-    f.label(f"{tag}pre")
-    enter = f.emit(f"icmp slt i64 {low}, {high}")
-    f.line(f"br i1 {enter}, label %{tag}head, label %{tag}exit")
-    f.label(f"{tag}head")
-    f.line(f"%{tag}i = phi i64 [ {low}, %{tag}pre ], [ %{tag}n, %{tag}latch ]")
-    f.axes[s.axis] = f"%{tag}i"
-    for r in reduces:
-        f.line(
-            f"%{tag}a{r.symbol} = phi {f.type_of(r.dtype)} [ {starts[r.symbol]}, %{tag}pre ],"
-            f" [ %{tag}u{r.symbol}, %{tag}latch ]"
-        )
+    extent = _extent(f, low, high)
+    once = extent is not None and 0 < extent <= step
+    if once:
+        so_far = starts
+        f.axes[s.axis] = low
+    else:
+        f.line(f"br label %{tag}pre")
+        f.label(f"{tag}pre")
+        enter = f.emit(f"icmp slt i64 {low}, {high}")
+        f.line(f"br i1 {enter}, label %{tag}head, label %{tag}exit")
+        f.label(f"{tag}head")
+        f.line(f"%{tag}i = phi i64 [ {low}, %{tag}pre ], [ %{tag}n, %{tag}latch ]")
+        f.axes[s.axis] = f"%{tag}i"
+        so_far = {r.symbol: f"%{tag}a{r.symbol}" for r in reduces}
+        for r in reduces:
+            f.line(
+                f"{so_far[r.symbol]} = phi {f.type_of(r.dtype)} [ {starts[r.symbol]}, %{tag}pre ],"
+                f" [ %{tag}u{r.symbol}, %{tag}latch ]"
+            )
     if mask:
-        f.mask = masked(f, f"%{tag}i", high)
+        f.mask = masked(f, f.axes[s.axis], high)
     _load_first(f, s.body)
     rest = list(s.body)
     while rest:
@@ -342,21 +374,20 @@ def _run(
         elif isinstance(statement, Store):
             f.store(statement)
         else:
-            _accumulate(f, statement, tag)
+            _accumulate(f, statement, so_far[statement.symbol], f"%{tag}u{statement.symbol}")
     f.mask = None
-    f.line(f"br label %{tag}latch")
-    f.label(f"{tag}latch")
-    f.line(f"%{tag}n = add i64 %{tag}i, {step}")
-    again = f.emit(f"icmp slt i64 %{tag}n, {high}")
-    f.line(f"br i1 {again}, label %{tag}head, label %{tag}exit")
-    f.label(f"{tag}exit")
-    finals = {
-        r.symbol: f.emit(
-            f"phi {f.type_of(r.dtype)} [ {starts[r.symbol]}, %{tag}pre ],"
-            f" [ %{tag}u{r.symbol}, %{tag}latch ]"
-        )
-        for r in reduces
-    }
+    finals = {r.symbol: f"%{tag}u{r.symbol}" for r in reduces}
+    if not once:
+        f.line(f"br label %{tag}latch")
+        f.label(f"{tag}latch")
+        f.line(f"%{tag}n = add i64 %{tag}i, {step}")
+        again = f.emit(f"icmp slt i64 %{tag}n, {high}")
+        f.line(f"br i1 {again}, label %{tag}head, label %{tag}exit")
+        f.label(f"{tag}exit")
+        for r in reduces:
+            before = f"[ {starts[r.symbol]}, %{tag}pre ]"
+            after = f"[ {finals[r.symbol]}, %{tag}latch ]"
+            finals[r.symbol] = f.emit(f"phi {f.type_of(r.dtype)} {before}, {after}")
     f.lanes, f.steps, f.known = 1, {}, outside
     f.expect([])
     return finals
@@ -370,14 +401,14 @@ def _load_first(f: Function, body: list[Any]) -> None:
                 f.value(v)
 
 
-def _accumulate(f: Function, r: Reduce, tag: str) -> None:
+def _accumulate(f: Function, r: Reduce, so_far: str, name: str) -> None:
     kind = f.type_of(r.dtype)
     value = f.value(r.value)
     if f.mask is not None:
         neutral = f.initial(r.symbol, f.lanes)
         value = f.emit(f"select <{f.lanes} x i1> {f.mask}, {kind} {value}, {kind} {neutral}")
-    combined = combine(f, r.op, r.dtype, f"%{tag}a{r.symbol}", value)
-    f.line(f"%{tag}u{r.symbol} = freeze {kind} {combined}")
+    combined = combine(f, r.op, r.dtype, so_far, value)
+    f.line(f"{name} = freeze {kind} {combined}")
 
 
 def combine(f: Function, op: str, dtype: np.dtype, x: str, y: str) -> str:

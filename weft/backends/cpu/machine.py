@@ -10,7 +10,7 @@ import ctypes
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from weft.backends.cpu import disk, loader
@@ -34,10 +34,12 @@ class Address(int):
     """The address of a function; its code stays loaded while this object (not a copy) lives."""
 
     region: Any
+    key: bytes  # of its object
 
-    def __new__(cls, address: int, region: Any) -> Address:
-        self = super().__new__(cls, address)
+    def __new__(cls, region: Any, key: bytes) -> Address:
+        self = super().__new__(cls, region.symbols[SYMBOL])
         self.region = region
+        self.key = key
         return self
 
 
@@ -105,11 +107,12 @@ class _Engine:
 
 def key_of(text: str) -> bytes:
     """What an object depends on: the text, the compiler, the processor and how we load it."""
-    return digest(_setting() + text.encode())
+    return digest(setting() + text.encode())
 
 
 @lru(1)
-def _setting() -> bytes:
+def setting() -> bytes:
+    """What all objects depend on."""
     words = [FORMAT, compiler_version(), *description()]
     if not loader.supported():  # LLVM is needed anyway, and knows more than the system tells
         words += [llvm().cpu, llvm().features]
@@ -131,20 +134,21 @@ def load_keyed(what: str, text: Callable[[], str], names: Iterable[str]) -> Any:
     return found
 
 
-def load_modules(
-    texts: Sequence[str], names: Iterable[str] = (SYMBOL,), batch: Batch | None = None
-) -> list[Any]:
-    """Code of each module, its functions by name in ``symbols``; what is missing is compiled.
-
-    ``batch`` has those that were begun earlier.
-    """
+def load_modules(texts: Sequence[str], names: Iterable[str]) -> list[Any]:
+    """Code of each module, its functions by name in ``symbols``."""
     keys = [key_of(text) for text in texts]
-    found = {key: _loaded.get(key) for key in keys}
+    found = _load_keyed(dict(zip(keys, texts, strict=True)), names, Batch())
+    return [found[key] for key in keys]
+
+
+def _load_keyed(texts: Mapping[bytes, str], names: Iterable[str], batch: Batch) -> dict[bytes, Any]:
+    """Code of modules by key; what is missing is compiled, if it was not begun in ``batch``."""
+    found = {key: _loaded.get(key) for key in texts}
     if None not in found.values():
-        return [found[key] for key in keys]
-    with _compiling, batch or Batch() as made:
+        return found
+    with _compiling, batch as made:
         missing = {}
-        for key, text in zip(keys, texts, strict=True):
+        for key, text in texts.items():
             found[key] = found[key] or _loaded.get(key)
             if found[key] is None:
                 missing[key] = text
@@ -158,7 +162,7 @@ def load_modules(
             _loaded.put(key, found[key])
     for key in made.new.intersection(missing):
         disk.save(key, objects[key])
-    return [found[key] for key in keys]
+    return found
 
 
 def _compare(missing: dict[bytes, str], objects: dict[bytes, Any], new: set[bytes]) -> None:
@@ -171,12 +175,23 @@ def _compare(missing: dict[bytes, str], objects: dict[bytes, Any], new: set[byte
 class Ahead(Batch):
     """Kernels compiled while the program that they belong to is still being planned."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[tuple[str, str], tuple[bytes, str]] = {}
+
     def begin(self, text: str, name: str) -> None:
         """A kernel that will be needed."""
-        text = _general(text, name)
-        key = key_of(text)
+        key, text = self.keyed(text, name)
         if _loaded.get(key) is None:
             self.add(key, text)
+
+    def keyed(self, text: str, name: str) -> tuple[bytes, str]:
+        """A kernel's key, and its text under the name that all of them have."""
+        found = self.known.get((text, name))
+        if found is None:
+            general = _general(text, name)
+            found = self.known[text, name] = key_of(general), general
+        return found
 
 
 def _general(text: str, name: str) -> str:
@@ -187,9 +202,26 @@ def _general(text: str, name: str) -> str:
 
 def compile_many(kernels: Iterable[tuple[str, str]], ahead: Ahead | None = None) -> list[Address]:
     """The addresses of functions given as (LLVM text, name); new ones compile side by side."""
-    texts = [_general(text, name) for text, name in kernels]
-    regions = load_modules(texts, batch=ahead)
-    return [Address(region.symbols[SYMBOL], region) for region in regions]
+    ahead = ahead or Ahead()
+    pairs = [ahead.keyed(text, name) for text, name in kernels]
+    regions = _load_keyed(dict(pairs), (SYMBOL,), ahead)
+    return [Address(regions[key], key) for key, _ in pairs]
+
+
+def load_known(keys: Sequence[bytes]) -> list[Address] | None:
+    """The addresses of functions whose objects are kept under these keys; None if one is not."""
+    found = {key: _loaded.get(key) for key in keys}
+    missing = [key for key, region in found.items() if region is None]
+    objects = disk.load_many(missing)
+    if None in objects:
+        return None
+    with _compiling:
+        for key, blob in zip(missing, objects, strict=True):
+            found[key] = _loaded.get(key)
+            if found[key] is None:
+                found[key] = loader.load(blob)
+                _loaded.put(key, found[key])
+    return [Address(found[key], key) for key in keys]
 
 
 def origins(kernels: Iterable[tuple[str, str]]) -> list[str]:

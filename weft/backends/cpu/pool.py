@@ -23,6 +23,8 @@ from weft.base.functional import lru
 
 # How long a thread that has nothing to do looks for work before it sleeps.
 PATIENCE = 30e-6
+# Seconds of work that a process does by one thread before it makes a pool: that takes as long.
+ALONE = 0.01
 _NAMES = ("weft_run", "weft_worker", "weft_relax")
 
 
@@ -144,6 +146,28 @@ def run(kernel: int, buffers: Any, start: int, stop: int, chunk: int) -> None:
         call = _Kernel(int(kernel))
         for low in range(start, stop, chunk):
             call(buffers, low, min(low + chunk, stop))
+
+
+_alone = 0.0
+
+
+def run_at_first(kernel: int, buffers: Any, start: int, stop: int, chunk: int) -> None:
+    """Like ``run``, but what is soon done is done by the caller while there is no pool."""
+    global _alone
+    call = _Kernel(int(kernel))
+    while 0 < chunk and start < stop and _pool is None and _alone < ALONE:
+        begin = time.perf_counter()
+        call(buffers, start, min(start + chunk, stop))
+        start += chunk
+        _alone += time.perf_counter() - begin
+    if start < stop:
+        run(kernel, buffers, start, stop, chunk)
+
+
+def load() -> None:
+    """Have the pool's code ready, if there was work for it."""
+    if _alone and available():
+        _code()
 
 
 def _forget() -> None:

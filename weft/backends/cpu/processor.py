@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
 from weft.base.functional import lru
+from weft.base.lazy import folder_of
 
 _FIELDS = frozenset(
     "vendor_id|cpu family|model|model name|flags|Features|CPU implementer|CPU architecture"
@@ -39,18 +41,18 @@ def description() -> tuple[str, ...]:
 
 @lru(1)
 def compiler_version() -> str:
-    """The version of LLVM's binding, and which build of it lies there."""
-    import llvmlite  # its package alone; the library behind it is loaded at the first compile
-
-    folder = os.path.join(os.path.dirname(llvmlite.__file__), "binding")
-    built = [llvmlite.__version__]
-    try:
-        with os.scandir(folder) as entries:
+    """Which build of LLVM's library lies here."""
+    built = []
+    folder = folder_of("llvmlite")
+    if folder is not None:
+        with contextlib.suppress(OSError), os.scandir(os.path.join(folder, "binding")) as entries:
             for entry in entries:
                 if entry.name.startswith(("libllvmlite", "llvmlite")):
                     built.append(f"{entry.name} {entry.stat().st_size} {entry.stat().st_mtime_ns}")
-    except OSError:
-        pass  # inside an archive: the version has to do
+    if not built:  # inside an archive: the version has to do
+        import llvmlite
+
+        built.append(llvmlite.__version__)
     return " ".join(sorted(built))
 
 

@@ -76,6 +76,8 @@ class Function:
         self.reduces: dict[int, Reduce] = {}
         self.carried: dict[int, str] = {}
         self.in_lanes = False
+        self.extent = 0  # of the grid, unless it is not to be known
+        self.pieces = 1  # what the ends of all ranges of the grid are multiples of
 
     # --- text -------------------------------------------------------------------------------------
 
@@ -434,6 +436,8 @@ class Function:
                 one = self.constant(dtype, np.asarray(1, dtype).tobytes())
                 flags = f"<{self.lanes} x i1> {self.mask}"
                 below = self.emit(f"select {flags}, {kind} {below}, {kind} {one}")
+            if self.lanes > 1 and not known and dtype.itemsize <= 4:
+                return self.divided(op, dtype, args[0], below)
             return self.emit(f"{'u' if unsigned else 's'}{op} {kind} {args[0]}, {below}")
         if op in ("min", "max"):
             return self.call(f"{'u' if unsigned else 's'}{op}", dtype, args)
@@ -451,6 +455,49 @@ class Function:
         if op == "clz":
             return self.call("ctlz", dtype, args, "i1 false")
         raise TypeError(f"cannot render {op} of {dtype}")
+
+    def divided(self, op: str, dtype: np.dtype, x: str, y: str) -> str:
+        """A quotient or remainder of vectors by a division of floats; no vectors divide integers.
+
+        With twice the bits of the operands, a quotient that is rounded never reaches the next
+        integer: it is off by less than the distance of x / y from there, at least 1 / y.
+        """
+        kind, letter = self.type_of(dtype), "u" if dtype.kind in "ub" else "s"
+        wide = self.type_of(np.dtype(np.float64 if dtype.itemsize == 4 else np.float32))
+        above, below = (self.emit(f"{letter}itofp {kind} {z} to {wide}") for z in (x, y))
+        ratio = self.emit(f"fdiv {wide} {above}, {below}")
+        quotient = self.emit(f"fpto{letter}i {wide} {ratio} to {kind}")
+        if op == "div":
+            return quotient
+        whole = self.emit(f"mul {kind} {quotient}, {y}")
+        return self.emit(f"sub {kind} {x}, {whole}")
+
+    def to_integer(self, have: np.dtype, want: np.dtype, x: str) -> str:
+        """Vectors of floats as integers, those beyond their range as its ends, NaN as zero.
+
+        The intrinsic for this takes vectors apart on some processors.
+        """
+        source, target = self.type_of(have), self.type_of(want)
+        limits = np.iinfo(want)
+        # the floats next to the ends, inside of them
+        low = np.asarray(limits.min, have)
+        high = np.asarray(limits.max, have)
+        if int(high) > limits.max:
+            high = np.nextafter(high, np.zeros((), have))
+        first, last = self.constant(have, low.tobytes()), self.constant(have, high.tobytes())
+        flags = f"<{self.lanes} x i1>"
+        above = self.emit(f"fcmp ogt {source} {x}, {first}")
+        inside = self.emit(f"select {flags} {above}, {source} {x}, {source} {first}")
+        below = self.emit(f"fcmp olt {source} {inside}, {last}")
+        inside = self.emit(f"select {flags} {below}, {source} {inside}, {source} {last}")
+        rule = "fptoui" if want.kind == "u" else "fptosi"
+        found = self.emit(f"{rule} {source} {inside} to {target}")
+        most = self.constant(want, np.asarray(limits.max, want).tobytes())
+        over = self.emit(f"fcmp ogt {source} {x}, {last}")
+        found = self.emit(f"select {flags} {over}, {target} {most}, {target} {found}")
+        zero = self.constant(want, bytes(want.itemsize))
+        odd = self.emit(f"fcmp uno {source} {x}, {x}")
+        return self.emit(f"select {flags} {odd}, {target} {zero}, {target} {found}")
 
     def high_product(self, dtype: np.dtype, args: list[str]) -> str:
         """The high half of the product, through integers of twice the width."""
@@ -473,6 +520,8 @@ class Function:
         if is_float(have):
             if is_float(want):
                 return self.float_cast(have, want, x)
+            if self.lanes > 1 and want.itemsize <= 4 and have.itemsize >= 4:
+                return self.to_integer(have, want, x)
             rule = "fptoui" if want.kind == "u" else "fptosi"
             name = f"@llvm.{rule}.sat.{self.suffix(want)}.{self.suffix(have)}"
             self.declared[name] = f"declare {target} {name}({source})"

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.llvm import LIGHT, OPTIMISE
+from weft.backends.cpu.llvm import INLINE, LIGHT, OPTIMISE
 from weft.backends.cpu.processor import architecture
 from weft.base.functional import lru
 from weft.base.record import Record
@@ -158,7 +158,7 @@ def translate(
     for f in stubs:
         module.names = {**f.__globals__, **given}
         module.functions.append(Translation(module, trees[f.__name__]).run())
-    return (LIGHT if light else OPTIMISE) + module.text()
+    return (LIGHT if light else INLINE if plain else OPTIMISE) + module.text()
 
 
 def _tree(f: Callable[..., Any]) -> ast.FunctionDef:

@@ -30,6 +30,9 @@ def _operations(body: list[Any]) -> list[Value]:
 
 def lanes_of(loop: Loop, most: int = 0) -> int:
     """Lanes for a loop, no more than cover its extent; at most so many, unless 0."""
+    if loop.extent == 1:
+        # LLVM makes a store of four bytes of a masked one of a single half that it knows of
+        return 1
     operations = _operations(loop.body)
     widest = max((v.dtype.itemsize for v in operations if v.op != "index"), default=4)
     one = max(1, vector_bits() // (8 * max(4, widest)))

@@ -9,7 +9,14 @@ from typing import Any
 
 from weft.base import source
 from weft.compiler.analysis.cost import cost, kernel_bytes, size_of
-from weft.compiler.analysis.text import all_seen, codes_of, counted, function_names, name_of
+from weft.compiler.analysis.text import (
+    all_seen,
+    codes_of,
+    counted,
+    finish_code,
+    function_names,
+    name_of,
+)
 from weft.compiler.passes.rewrite import peel
 from weft.compiler.pull import Domain, reduces
 from weft.compiler.watch import Seen, Watch
@@ -94,6 +101,7 @@ class Story:
 
     def __init__(self, watch: Watch, program: Program) -> None:
         closed = watch.closed
+        self.program = program
         self.name = name_of(closed)
         self.equations = count_eqns(closed.jaxpr)
         self.simplified = next(
@@ -108,7 +116,9 @@ class Story:
         self.seconds = dict(watch.seconds)
         self.origins = Counter(watch.origins)
         kinds = Counter(t.kind for t in self._all(self.steps))
-        self.kernels = sum(len(seen.parts) for seen in all_seen(watch.steps))
+        self.kernels = sum(
+            len(seen.parts) + (seen.step.finish is not None) for seen in all_seen(watch.steps)
+        )
         self.libraries, self.own, self.python = (kinds[k] for k in ("library", "own", "python"))
 
     def _all(self, steps: list[Told]) -> list[Told]:
@@ -154,10 +164,11 @@ class Story:
     # --- steps ------------------------------------------------------------------------------------
 
     def _told(self, seen: Seen) -> Told:
-        if seen.step.kernel is not None:
-            return self._kernel(seen)
         eqn = seen.step.eqn
-        assert eqn is not None
+        if eqn is None:
+            return self._kernel(seen)
+        if seen.step.finish is not None:
+            return self._finished(seen, eqn)
         if eqn.primitive.name in _CONTROL:
             return self._control(seen, eqn)
         tasks = [] if seen.lowered is None else seen.lowered.tasks
@@ -196,6 +207,28 @@ class Story:
         )
         told.details.append(f"{_shape(seen, roots)}; {_shares(seen)}")
         told.details += _stored(seen, roots)
+        return told
+
+    def _finished(self, seen: Seen, eqn: JaxprEqn) -> Told:
+        """An operation and the kernel that goes on with its result."""
+        eqns, roots = _computed(seen)
+        kernel, (v,) = seen.step.kernel, eqn.outvars
+        assert kernel is not None
+        told = Told("own", "own routine", [eqn, *eqns])
+        told.read, told.written = kernel_bytes(kernel)
+        told.read += sum(size_of(x.aval) for x in eqn.invars) - size_of(v.aval)
+        outs = ", ".join(x.aval.str_short(True) for x in roots[:_NAMES])
+        told.details.append(
+            f"→ {outs}; reads {size_text(told.read)}, writes {size_text(told.written)}"
+        )
+        name = self.functions[finish_code(self.program, seen)]
+        kept = "is written once" if v in roots else "is never written as a whole"
+        told.details.append(
+            f"{name} is fused into {eqn.primitive.name}: it goes on with each block of"
+            f" {v.aval.str_short(True)}, which {kept}"
+        )
+        told.details.append(f"in {_shares(seen)}")
+        told.details += _stored(seen, [x for x in roots if x is not v])
         return told
 
     def _control(self, seen: Seen, eqn: JaxprEqn) -> Told:

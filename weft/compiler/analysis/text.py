@@ -41,13 +41,24 @@ def all_seen(steps: list[Seen]) -> list[Seen]:
 
 def function_names(program: Program, watch: Watch) -> list[str]:
     """The names of a program's native functions: kernels are k0, k1, ..."""
-    own = {code for seen in all_seen(watch.steps) if seen.parts for code in codes_of(seen.nodes)}
+    own: set[int] = set()
+    for seen in all_seen(watch.steps):
+        if seen.step.finish is not None:
+            own.add(finish_code(program, seen))
+        elif seen.parts:
+            own.update(codes_of(seen.nodes))
     return [f"k{i}" if i in own else f"{name}.{i}" for i, (_, name) in enumerate(program.codes)]
 
 
 def codes_of(nodes: Any) -> list[int]:
     """The numbers of the native functions that nodes launch themselves."""
     return [node.code for node in nodes if isinstance(node, Launch)]
+
+
+def finish_code(program: Program, seen: Seen) -> int:
+    """The number of the native function that goes on with the result of an operation."""
+    given = [program.slots[i] for node in seen.nodes for i in node.slots]
+    return next(slot.what for slot in given if slot.role == "code")
 
 
 def program_text(program: Program, watch: Watch) -> str:
@@ -60,6 +71,9 @@ def kernel_texts(program: Program, watch: Watch) -> dict[str, str]:
     names = function_names(program, watch)
     texts: dict[str, str] = {}
     for seen in all_seen(watch.steps):
+        if seen.step.finish is not None:
+            name = names[finish_code(program, seen)]
+            texts.setdefault(name, show(seen.step.finish.kernel._replace(name=name)))
         for code, part in zip(codes_of(seen.nodes), seen.parts, strict=False):
             name = names[code]
             texts.setdefault(name, show(part.kernel._replace(name=name)))
@@ -90,7 +104,7 @@ def stages(program: Program, watch: Watch) -> Iterator[Stage]:
             last = text
     names = function_names(program, watch)
     for seen in all_seen(watch.steps):
-        if seen.step.kernel is not None:
+        if seen.step.kernel is not None and seen.step.finish is None:
             name = names[codes_of(seen.nodes)[0]] if codes_of(seen.nodes) else "k"
             yield Stage(4, f"fused-{name}", show(seen.step.kernel._replace(name=name)))
     for name, text in kernel_texts(program, watch).items():
@@ -135,6 +149,9 @@ class _Lines:
             if slot.role == "library":
                 names.append(slot.what)
                 continue
+            if slot.role == "code":
+                names.append(self.functions[slot.what])
+                continue
             number = slot.what if slot.role in ("arg", "out", "const") else counts[slot.role]
             counts[slot.role] += 1
             names.append(f"{_ROLES[slot.role]}{number}")
@@ -145,7 +162,7 @@ class _Lines:
             return self.slots[result.number]
         if result.kind == "same":
             return self.result(result.number, self.program.results[result.number])
-        return f"{result.kind}{result.number}"
+        return f"{'arg' if result.kind == 'taken' else result.kind}{result.number}"
 
     def nodes(self, nodes: Any, depth: int) -> None:
         for node in nodes:

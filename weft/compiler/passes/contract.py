@@ -26,6 +26,8 @@ _EXACT = ("float32", "float64", "int32", "int64", "uint32", "uint64")
 _NARROW = ("bfloat16", "float16")
 # Multiplications of a product that is no more work than a call.
 _TINY = 256
+# Many products of so few results and such a depth each are written out: batch, results, depth.
+_MANY, _FEW, _SHORT = 64, 16, 4
 
 
 def contract(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -192,6 +194,32 @@ def _converted(eqn: Any) -> list[Any]:
     return w.done(w.convert(w.convert(x, read[2]), out.dtype))
 
 
+def _written_out(w: _Writer, eqn: Any, depth: int) -> list[Any]:
+    """Many small products as sums of multiplications, so that vectors run along the results."""
+    out = eqn.outvars[0].aval
+    contracting, batch = eqn.params["dimension_numbers"]
+    work = np.dtype(np.float32) if out.dtype.name in _NARROW else out.dtype
+    first, sides = len(batch[0]), []
+    for x, (depth_axis,), outer_axes in zip(eqn.invars, contracting, batch, strict=True):
+        rest = _free(x.aval.ndim, (depth_axis,), outer_axes)
+        x = w.convert(w.transpose(x, (*outer_axes, *rest, depth_axis)), work)
+        dims = (*range(len(outer_axes)), *range(first, first + len(rest)))
+        first += len(rest)
+        shape = x.aval.shape[:-1]
+        zeros = (0,) * len(shape)
+        found = []
+        for k in range(depth):
+            cut = {"start_indices": (*zeros, k), "limit_indices": (*shape, k + 1), "strides": None}
+            one = w.reshape(w.bind("slice", (*shape, 1), work, x, **cut), shape)
+            found.append(w.broadcast(one, out.shape, dims))
+        sides.append(found)
+    total = None
+    for left, right in zip(*sides, strict=True):
+        term = w.bind("mul", out.shape, work, left, right, out_dtype=None)
+        total = term if total is None else w.bind("add", out.shape, work, total, term)
+    return w.done(w.convert(total, out.dtype))
+
+
 def _multiplied(eqn: Any) -> list[Any]:
     """A product as multiplications and a sum, where it is small or reads nothing twice."""
     if eqn.primitive.name != "dot_general" or any(type(x) is Literal for x in eqn.invars):
@@ -211,9 +239,15 @@ def _multiplied(eqn: Any) -> list[Any]:
     one_depth, one_each = prod(depth) == 1, prod(free) == 1 and prod(outer) > 1
     # a few multiplications: in a loop, one function then holds them all
     tiny = prod(out.shape) * prod(depth) <= _TINY
-    if not (one_depth or one_each or tiny) or out.weak_type or 0 in out.shape or 0 in depth:
+    small = prod(outer) >= _MANY and prod(free) <= _FEW and prod(depth) <= _SHORT
+    small = small and len(depth) == 1
+    if out.weak_type or 0 in out.shape or 0 in depth:
+        return [eqn]
+    if not (one_depth or one_each or tiny or small):
         return [eqn]
     w = _Writer(eqn)
+    if small and not (one_depth or one_each or tiny):
+        return _written_out(w, eqn, depth[0])
     work = np.dtype(np.float32) if out.dtype.name in _NARROW else out.dtype
     sides = []
     first = len(outer)

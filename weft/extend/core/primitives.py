@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft import ad_checkpoint as _ad_checkpoint
-from weft import custom_batching as _custom_batching
-from weft import custom_derivatives as _custom_derivatives
-from weft import debug as _debug
-from weft import random as _random
-from weft.core.registry import primitives as _registry
-from weft.lax import linalg as _linalg
-
-# Rooms with primitives of their own that weft itself loads late.
-_LATE = (_ad_checkpoint, _custom_batching, _custom_derivatives, _debug, _random, _linalg)
+from weft.core import registry as _registry
 
 
 def __getattr__(name: str) -> Any:
-    found = _registry.get(name.removesuffix("_p"))
-    if found is None or not name.endswith("_p"):
-        raise AttributeError(f"there is no primitive {name!r}")
-    return found
+    if name.endswith("_p"):
+        try:
+            return _registry.lookup(name.removesuffix("_p"))
+        except KeyError:
+            pass
+    raise AttributeError(f"there is no primitive {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(f"{name}_p" for name in _registry)
+    _registry.load_declared()
+    return sorted(f"{name}_p" for name in _registry.primitives)

@@ -11,6 +11,7 @@ from weft.core.ad import Zero, add_tangents, instantiate
 from weft.core.trace import typeof
 from weft.prims.arithmetic import add, div, mul
 from weft.prims.families import FLOAT, scalar
+from weft.prims.linalg.elimination import rotated
 from weft.prims.linalg.matrix import (
     MatrixPrimitive,
     Shape,
@@ -88,6 +89,12 @@ class CholeskyUpdate(MatrixPrimitive):
 
     ref = reference(_rotated)
 
+    def expands(self, avals: Any, params: Any) -> bool:
+        return 0 not in avals[0].shape
+
+    def decompose(self, r: Any, w: Any) -> Any:
+        return rotated(r, w)
+
     def jvp(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
         r, w = primals
         out = self.bind(r, w)
@@ -121,6 +128,14 @@ class SymmetricProduct(MatrixPrimitive):
         return [(c, dtype)]
 
     ref = reference(_scaled_product)
+
+    def expands(self, avals: Any, params: Any) -> bool:
+        return True
+
+    def decompose(self, a: Any, c: Any, *, alpha: float, beta: float) -> Any:
+        dtype = typeof(c).dtype
+        product = mul(scalar(dtype, alpha), matmul(a, mT(a)))
+        return add(product, mul(scalar(dtype, beta), c))
 
     def jvp(self, primals: Any, tangents: Any, *, alpha: float, beta: float) -> tuple[Any, Any]:
         a, c = primals

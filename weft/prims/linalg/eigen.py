@@ -97,6 +97,13 @@ class Eigh(MatrixPrimitive):
 
     ref = reference(_eigh_reference)
 
+    def expands(self, avals: Any, params: Any) -> bool:
+        return params["subset_by_index"] is not None
+
+    def decompose(self, a: Any, *, subset_by_index: Any, **params: Any) -> Any:
+        results = self.bind(a, subset_by_index=None, **params)
+        return [columns(x, *subset_by_index) for x in results]
+
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
         """w' = diag(Vᴴ A' V) and V' = V (F ∘ Vᴴ A' V), F_ij = 1/(w_j - w_i).
 

@@ -12,6 +12,7 @@ from weft.core.batching import AxisData, all_at_front, moveaxis
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims.arithmetic import add, conj, mul, neg
+from weft.prims.linalg.elimination import perturbed_solve
 from weft.prims.linalg.matrix import (
     MatrixPrimitive,
     Shape,
@@ -195,6 +196,12 @@ class TridiagonalSolve(MatrixPrimitive):
         return [(b, dtype)]
 
     ref = reference(_tridiagonal_reference)
+
+    def expands(self, avals: Any, params: Any) -> bool:
+        return params["perturb_singular"] and all(0 not in a.shape for a in avals)
+
+    def decompose(self, *args: Any, perturb_singular: bool) -> Any:
+        return perturbed_solve(*args)
 
     def jvp(self, primals: Any, tangents: Any, *, perturb_singular: bool) -> tuple[Any, Any]:
         *diagonals, _ = primals

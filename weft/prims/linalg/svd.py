@@ -80,6 +80,16 @@ class SVD(MatrixPrimitive):
 
     ref = reference(_reference)
 
+    def expands(self, avals: Any, params: Any) -> bool:
+        return params["subset_by_index"] is not None
+
+    def decompose(self, a: Any, *, subset_by_index: Any, **params: Any) -> Any:
+        results = self.bind(a, subset_by_index=None, **params)
+        start, stop = subset_by_index
+        if params["full_matrices"]:
+            return results
+        return _cut(results, (start, min(stop, *np.shape(a)[-2:])))
+
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
         (a,), (a_dot,) = primals, tangents
         m, n = np.shape(a)[-2:]

@@ -22,7 +22,7 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(cauchy.logpdf(0.0)), 4)
     -1.1447
     """
-    x, loc, scale = operands.real("cauchy.logpdf", x, loc, scale)
+    x, loc, scale = operands.strong("cauchy.logpdf", x, loc, scale)
     z = (x - loc) / scale
     return -(jnp.log(scale) + _LOG_PI + jnp.log1p(z * z))
 
@@ -44,7 +44,7 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(cauchy.cdf(1.0)), 4)
     0.75
     """
-    x, loc, scale = operands.real("cauchy.cdf", x, loc, scale)
+    x, loc, scale = operands.strong("cauchy.cdf", x, loc, scale)
     z = (x - loc) / scale
     return jnp.arctan2(jnp.ones_like(z), -z) / np.pi
 
@@ -66,7 +66,7 @@ def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(cauchy.sf(1.0)), 4)
     0.25
     """
-    x, loc, scale = operands.real("cauchy.sf", x, loc, scale)
+    x, loc, scale = operands.strong("cauchy.sf", x, loc, scale)
     z = (x - loc) / scale
     return jnp.arctan2(jnp.ones_like(z), z) / np.pi
 
@@ -88,7 +88,7 @@ def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(cauchy.ppf(0.75)), 4)
     1.0
     """
-    q, loc, scale = operands.real("cauchy.ppf", q, loc, scale)
+    q, loc, scale = operands.strong("cauchy.ppf", q, loc, scale)
     return jnp.tan(np.pi * q - np.pi / 2) * scale + loc
 
 
@@ -99,5 +99,5 @@ def isf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(cauchy.isf(0.25)), 4)
     1.0
     """
-    q, loc, scale = operands.real("cauchy.isf", q, loc, scale)
+    q, loc, scale = operands.strong("cauchy.isf", q, loc, scale)
     return jnp.tan(np.pi / 2 - np.pi * q) * scale + loc

@@ -13,7 +13,7 @@ __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
 
 def _as_gamma(name: str, x: Any, df: Any, loc: Any, scale: Any) -> tuple[Array, ...]:
-    x, df, loc, scale = operands.real(name, x, df, loc, scale)
+    x, df, loc, scale = operands.strong(name, x, df, loc, scale)
     return x, df / 2, loc, 2 * scale
 
 

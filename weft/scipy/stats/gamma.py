@@ -21,7 +21,7 @@ def logpdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(gamma.logpdf(2.0, 3.0)), 4)
     -1.3069
     """
-    x, a, loc, scale = operands.real("gamma.logpdf", x, a, loc, scale)
+    x, a, loc, scale = operands.strong("gamma.logpdf", x, a, loc, scale)
     below = x < loc
     y = jnp.where(below, jnp.ones_like(x), (x - loc) / scale)
     value = xlogy(a - 1, y) - y - (gammaln(a) + jnp.log(scale))
@@ -45,7 +45,7 @@ def cdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(gamma.cdf(2.0, 3.0)), 4)
     0.3233
     """
-    x, a, loc, scale = operands.real("gamma.cdf", x, a, loc, scale)
+    x, a, loc, scale = operands.strong("gamma.cdf", x, a, loc, scale)
     y, below = _inside(x, loc, scale)
     return jnp.where(a > 0, jnp.where(below, 0, gammainc(a, y)), np.nan)
 

@@ -64,7 +64,7 @@ def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(gumbel_r.sf(0.0)), 4)
     0.6321
     """
-    return -jnp.expm1(logcdf(x, loc, scale))
+    return -jnp.expm1(logcdf(*operands.strong("gumbel_r.sf", x, loc, scale)))
 
 
 def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
@@ -74,7 +74,7 @@ def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(gumbel_r.logsf(0.0)), 4)
     -0.4587
     """
-    return jnp.log(sf(x, loc, scale))
+    return jnp.log(-jnp.expm1(logcdf(x, loc, scale)))
 
 
 def ppf(p: Any, loc: Any = 0, scale: Any = 1) -> Array:

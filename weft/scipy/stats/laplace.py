@@ -18,7 +18,7 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(laplace.logpdf(1.0)), 4)
     -1.6931
     """
-    x, loc, scale = operands.real("laplace.logpdf", x, loc, scale)
+    x, loc, scale = operands.strong("laplace.logpdf", x, loc, scale)
     return -(jnp.abs((x - loc) / scale) + jnp.log(2 * scale))
 
 
@@ -39,7 +39,7 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(laplace.cdf(1.0)), 4)
     0.8161
     """
-    x, loc, scale = operands.real("laplace.cdf", x, loc, scale)
+    x, loc, scale = operands.strong("laplace.cdf", x, loc, scale)
     z = (x - loc) / scale
     # an exponential that overflows on the side that is not taken would spoil derivatives
     tail = 0.5 * jnp.exp(jnp.where(z <= 0, z, -z))

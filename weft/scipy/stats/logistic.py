@@ -19,7 +19,7 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(logistic.logpdf(0.0)), 4)
     -1.3863
     """
-    x, loc, scale = operands.real("logistic.logpdf", x, loc, scale)
+    x, loc, scale = operands.strong("logistic.logpdf", x, loc, scale)
     half = (x - loc) / scale / 2
     return -2 * jnp.logaddexp(half, -half) - jnp.log(scale)
 
@@ -63,7 +63,7 @@ def ppf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(logistic.ppf(0.75)), 4)
     1.0986
     """
-    x, loc, scale = operands.real("logistic.ppf", x, loc, scale)
+    x, loc, scale = operands.strong("logistic.ppf", x, loc, scale)
     return logit(x) * scale + loc
 
 
@@ -74,5 +74,5 @@ def isf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(logistic.isf(0.25)), 4)
     1.0986
     """
-    x, loc, scale = operands.real("logistic.isf", x, loc, scale)
+    x, loc, scale = operands.strong("logistic.isf", x, loc, scale)
     return loc - logit(x) * scale

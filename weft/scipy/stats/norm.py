@@ -23,7 +23,7 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(norm.logpdf(1.0)), 4)
     -1.4189
     """
-    x, loc, scale = operands.real("norm.logpdf", x, loc, scale)
+    x, loc, scale = operands.strong("norm.logpdf", x, loc, scale)
     z = (x - loc) / scale
     # the density is even in scale, and JAX takes negative ones too
     return -0.5 * (z * z) - (jnp.log(jnp.abs(scale)) + _HALF_LOG_TWO_PI)

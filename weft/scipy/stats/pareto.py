@@ -20,7 +20,7 @@ def logpdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(pareto.logpdf(2.0, 1.0)), 4)
     -1.3863
     """
-    x, b, loc, scale = operands.real("pareto.logpdf", x, b, loc, scale)
+    x, b, loc, scale = operands.strong("pareto.logpdf", x, b, loc, scale)
     value = jnp.log(b / scale) - (b + 1) * _log_ratio(x, loc, scale)
     return jnp.where(x < loc + scale, -np.inf, value)
 
@@ -78,7 +78,7 @@ def logsf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(pareto.logsf(2.0, 1.0)), 4)
     -0.6931
     """
-    x, b, loc, scale = operands.real("pareto.logsf", x, b, loc, scale)
+    x, b, loc, scale = operands.strong("pareto.logsf", x, b, loc, scale)
     return -b * _log_ratio(x, loc, scale)
 
 
@@ -89,6 +89,6 @@ def ppf(q: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(pareto.ppf(0.5, 1.0)), 4)
     2.0
     """
-    q, b, loc, scale = operands.real("pareto.ppf", q, b, loc, scale)
+    q, b, loc, scale = operands.strong("pareto.ppf", q, b, loc, scale)
     value = loc + scale * jnp.exp(-jnp.log1p(-q) / b)
     return jnp.where((q < 0) | (q > 1), np.nan, value)

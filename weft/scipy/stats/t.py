@@ -21,7 +21,7 @@ def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(t.logpdf(1.0, 3.0)), 4)
     -1.5763
     """
-    x, df, loc, scale = operands.real("t.logpdf", x, df, loc, scale)
+    x, df, loc, scale = operands.strong("t.logpdf", x, df, loc, scale)
     z = (x - loc) / scale
     half = df / 2
     norm = 0.5 * jnp.log(np.pi * df) + jnp.log(scale) + gammaln(half) - gammaln(half + 0.5)

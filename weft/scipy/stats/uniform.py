@@ -42,7 +42,7 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> float(uniform.cdf(1.0, 0.0, 4.0))
     0.25
     """
-    x, loc, scale = operands.real("uniform.cdf", x, loc, scale)
+    x, loc, scale = operands.strong("uniform.cdf", x, loc, scale)
     z = (x - loc) / scale
     return jnp.where(z < 0, 0, jnp.where(z > 1, 1, z))
 

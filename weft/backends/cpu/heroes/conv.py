@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu.finish import NAME, finish_text
 from weft.backends.cpu.heroes.conv_moves import Copied, Copy, copy_text, spread_text, sum_text
 from weft.backends.cpu.heroes.conv_plan import Grid, Role, Tiling, choose, grid_of, registers
 from weft.backends.cpu.heroes.conv_text import (
@@ -20,11 +21,11 @@ from weft.backends.cpu.heroes.conv_text import (
     contraction_text,
 )
 from weft.backends.cpu.heroes.conv_writer import Text
-from weft.backends.cpu.heroes.registry import HEROES
+from weft.backends.cpu.heroes.registry import FINISHING, HEROES
 from weft.backends.cpu.processor import vector_bits
 from weft.base.record import Record
 from weft.kernel.nodes import BF16, F16, F32, is_float
-from weft.kernel.program import Lowered, Place, Task, Type
+from weft.kernel.program import Finish, Lowered, Place, Task, Type
 
 COMPUTED = frozenset([BF16, F16, *map(np.dtype, "f4 f8 c8 c16 i1 i2 i4 i8 u1 u2 u4 u8".split())])
 # Bytes that one piece of a copy should at least move.
@@ -116,6 +117,7 @@ class Convolution:
 
     def __init__(self, left: Type, right: Type, out: Type, work: np.dtype, params: Any) -> None:
         self.left, self.right, self.out, self.work = left, right, out, work
+        self.finish: Finish | None = None
         self.lanes = vector_bits() // 8 // work.itemsize
         self.tasks: list[Task] = []
         self.chosen: dict[Any, Tiling] = {}
@@ -344,6 +346,10 @@ class Convolution:
         if split is not None:
             target, out = self.memory(whole * split.count), self.work
         grid = grid_of(placed, tiling, right, panels, whole)
+        if self.finish is not None:
+            if split is not None or grid.vector[2] != 1:
+                raise _Apart
+            target = ("code", (finish_text(self.finish, tiling.width), NAME))
         places = (source, kernel, target)
         border, chunk = None, grid.chunk
         if strides is not None and len(self.parts) == 1:
@@ -366,7 +372,11 @@ class Convolution:
             first,
             registers(),
             border,
+            self.finish is not None,
         )
+        if self.finish is not None:
+            numbers = range(len(self.finish.kernel.buffers))
+            places = (*places, *(("finish", i) for i in numbers if i != self.finish.buffer))
         text = contraction_text(plan, "conv")
         extent = prod(a.count for a in grid.axes[:-1])
         self.add(text, "conv", places, extent, chunk)
@@ -417,15 +427,31 @@ class Convolution:
         return target, right, panels, 0
 
 
-def convolution(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
-    """Tasks of ``conv_general_dilated``."""
+class _Apart(Exception):
+    """Tiles of a result that no kernel can go on with."""
+
+
+def convolution(
+    ins: list[Type], outs: list[Type], params: dict[str, Any], finish: Finish | None = None
+) -> Lowered | None:
+    """Tasks of ``conv_general_dilated``; with a kernel that goes on with the result, None where
+    neighbours in the result are not in one tile."""
     (left, right), (out,) = ins, outs
     work = _working(left.dtype, out.dtype)
     if work is None or not left.dtype == right.dtype:
         return None
     if not prod(out.shape):
         return Lowered([])
-    return Convolution(left, right, out, work, params).run()
+    made = Convolution(left, right, out, work, params)
+    if finish is not None:
+        if made.complex:
+            return None
+        made.finish = finish
+    try:
+        return made.run()
+    except _Apart:
+        return None
 
 
 HEROES["conv_general_dilated"] = convolution
+FINISHING["conv_general_dilated"] = convolution

@@ -74,6 +74,7 @@ class Contraction(Record):
     out_start: int
     registers: int
     border: Border | None = None
+    finish: bool = False  # a kernel goes on with each tile: its function is in place of the result
 
 
 # --- contractions ---------------------------------------------------------------------------------
@@ -234,11 +235,37 @@ class _Tile:
                 text.scatter(value, place, plan.out, plan.vector.out)
         text.lanes = 1
 
+    def finish(self, first: str, sums: list[str], buffers: str) -> None:
+        """Have a kernel go on with the tile, whose first element has this number in the result."""
+        text, plan = self.text, self.plan
+        size, width = plan.out.itemsize, plan.vector.size
+        for (point, (begin, lanes)), value in zip(self.keys, sums, strict=True):
+            text.lanes = lanes
+            value = text.cast(plan.work, plan.out, value)
+            place = self.points.index(point) * width + begin
+            text.write(value, text.at("%block", str(place), plan.out), plan.out)
+        text.lanes = 1
+        *outer, last = collapsed(plan.box) or (Dim(1, 0, 0, 0),)
+        for number, index in enumerate(product(*[range(d.size) for d in outer])):
+            moved = sum(i * d.out for i, d in zip(index, outer, strict=True))
+            row = text.at("%block", str(number * last.size * width), plan.out)
+            begin = text.total([first, str(moved)])
+            text.line(
+                f"call void %b2(ptr {buffers}, ptr {row}, i64 {width * size}, i64 {begin},"
+                f" i64 {last.size}, i64 {last.out}, i64 {width})"
+            )
+
 
 def contraction_text(plan: Contraction, name: str) -> str:
     """The function of a contraction: buffers are left, right and result, and what left is made of
-    where it has a border."""
-    text = Text(3 if plan.border is None else 4)
+    where it has a border; then those of the kernel that goes on with the result."""
+    given = 3 if plan.border is None else 4
+    text = Text(given)
+    buffers = ""
+    if plan.finish:
+        count = prod(d.size for d in plan.box) * plan.vector.size
+        text.line(f"%block = alloca [{count * plan.out.itemsize} x i8], align 64")
+        buffers = text.emit(f"getelementptr ptr, ptr %buffers, i64 {given}")
     *outer, last = plan.grid
     sides = ("left", "right", "out")
     starts = (plan.left_start, plan.right_start, plan.out_start)
@@ -263,9 +290,13 @@ def contraction_text(plan: Contraction, name: str) -> str:
             for i, dtype in enumerate((plan.work, plan.work, plan.out)):
                 start = str(starts[i])
                 offset = text.total([totals[i], found[i], start])
-                bases.append(text.at(f"%b{i}", offset, dtype))
+                bases.append(text.at(f"%b{i}", offset, dtype) if i < 2 or not buffers else offset)
             work = _Tile(text, plan)
-            work.store(bases[2], work.reduce(bases[0], bases[1]))
+            sums = work.reduce(bases[0], bases[1])
+            if plan.finish:
+                work.finish(bases[2], sums, buffers)
+            else:
+                work.store(bases[2], sums)
             return []
 
         if last.count == 1:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from weft.backends.cpu.finish import NAME, finish_text
 from weft.backends.cpu.heroes.blas_text import (
     BLAS_FIELDS,
     PLAIN,
@@ -39,11 +40,11 @@ from weft.backends.cpu.heroes.pack_text import (
     copy,
     pack,
 )
-from weft.backends.cpu.heroes.registry import HEROES
+from weft.backends.cpu.heroes.registry import FINISHING, HEROES
 from weft.backends.cpu.heroes.rows_text import ROWS_FIELDS, row_products
 from weft.backends.cpu.processor import architecture, vector_bits
 from weft.base.record import Record
-from weft.kernel.program import Lowered, Place, Task, Type
+from weft.kernel.program import Finish, Lowered, Place, Task, Type
 
 KINDS = {
     "float32": "float",
@@ -68,8 +69,11 @@ CHUNK_BYTES = 1 << 16
 PARTS, LONG = 16, 1024
 # Rows up to which vectors run along the depth.
 FEW_ROWS = 12
-# A depth up to which writing the result takes longer than computing it.
-SHALLOW = 16
+# Depths up to which writing the result takes longer than computing it: in general, and for a large
+# result whose rows are not whole lines of the cache.
+SHALLOW, CROOKED, FAR = 16, 32, 1 << 20
+# A depth up to which tiles are written into the walk over them.
+LASTING = 64
 # An operand up to this size stays in the nearest cache however it is read.
 NEAR = 32 << 10
 # Rows from which packing the right operand pays.
@@ -110,10 +114,11 @@ class Operand(Record):
 
 
 class Result(Record):
-    """Where the result goes, and its type."""
+    """Where the result goes, and its type; or the kernel that goes on with it."""
 
     place: Place
     kind: str
+    finish: Finish | None = None
 
 
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -239,8 +244,13 @@ def problem_of(lhs: Operand, rhs: Operand, numbers: Any, swapped: bool) -> Probl
     return Problem(rest, row, column, depth)
 
 
-def lower_dot(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
-    """The tasks of a product, or None where the reference does it."""
+def lower_dot(
+    ins: list[Type], outs: list[Type], params: dict[str, Any], finish: Finish | None = None
+) -> Lowered | None:
+    """The tasks of a product, or None where the reference does it.
+
+    With a kernel that goes on with the result, None too where blocks of it are too small for that.
+    """
     types = [*ins, *outs]
     if hasattr(params["precision"], "accumulation_type"):  # an algorithm of its own
         return None
@@ -251,6 +261,8 @@ def lower_dot(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowe
         return None
     plan = Plan(work)
     size = prod(outs[0].shape)
+    if finish is not None and (is_complex or size == 0 or 0 in ins[0].shape):
+        return None
     if size == 0:
         return plan.lowered()
     if 0 in ins[0].shape:  # nothing to sum
@@ -279,8 +291,10 @@ def lower_dot(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowe
         assert problem is not None
     if is_complex:
         return complex_tasks(plan, lhs, rhs, problem, outs[0])
-    result = Result(Place("out", 0), KINDS[outs[0].dtype.name])
+    result = Result(Place("out", 0), KINDS[outs[0].dtype.name], finish)
     parts = depth_parts(problem)
+    if finish is not None and (parts > 1 or by_rows(problem) or problem.columns.out != 1):
+        return None
     if parts > 1:
         part_tasks(plan, lhs, rhs, problem, result, parts, size)
     else:
@@ -378,12 +392,20 @@ def outer_numbers(problem: Problem, left: int, right: int, out: int) -> dict[str
     return found
 
 
+def shallow(problem: Problem, out: str) -> bool:
+    """Whether writing the result decides how long a product takes."""
+    size, depth = bytes_of(out), problem.depth.size
+    crooked = problem.rows.out * size % 64 != 0
+    far = problem.rows.size * problem.columns.size * size >= FAR
+    return depth <= SHALLOW or (depth <= CROOKED and crooked and far)
+
+
 def tile_shape(problem: Problem, work: str, out: str) -> Shape:
     """Rows and vectors that fill the registers, for a result of this size."""
     _, rows, columns, depth = problem
     lanes = min(vector_bits() // (8 * bytes_of(work)), below(columns.size))
     count = registers()
-    tall = count == 32 and depth.size > SHALLOW
+    tall = count == 32 and not shallow(problem, out)
     vectors = blocks(columns.size, lanes)
     sizes = [
         (height, width)
@@ -407,7 +429,7 @@ def units(problem: Problem, shape: Shape, pack: bool) -> tuple[int, int]:
     panel = shape.lanes * shape.width
     depth = problem.depth.size + 16  # what a result costs besides its products
     columns = panel
-    if problem.depth.size <= SHALLOW and not pack:  # writing decides: whole rows, one after another
+    if shallow(problem, shape.out) and not pack:  # writing decides: whole rows, one after another
         return shape.rows, blocks(problem.columns.size, panel) * panel
     outer = prod(a.size for a in problem.outer)
     parts = blocks(problem.rows.size, TALL)
@@ -455,8 +477,11 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
         depth_block=blocks(depth.size, TOGETHER * parts) * TOGETHER,
         a_tile=rows.lhs * size, a_pack=0, a_row=rows.lhs * size, a_depth=depth.lhs * size,
         b_column=columns.rhs * right, b_depth=depth.rhs * right, b_last=last * columns.rhs * right,
-        out_row=rows.out * out_size, out_last=last * out_size,
+        out_row=rows.out * out_size, out_last=last * out_size, result_row=rows.out,
     )  # fmt: skip
+    if result.finish is not None:
+        pitch = shape.lanes * shape.width * out_size
+        table.update(outer_numbers(problem, size, right, 1), out_row=pitch)
     left = lhs.place
     if packs_rows(problem, shape, size):
         left, steps = packed(plan, lhs, problem, shape.rows)
@@ -468,11 +493,17 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
         pack=pack,
         parts=bool(pack) and parts > 1,
         whole=depth.size % TOGETHER == 0,
-        deep=depth.size > 4 * SHALLOW,
+        deep=depth.size > LASTING,
+        finish=result.finish is not None,
         kind=rhs.kind,
         signed=rhs.signed,
     )
     places = (left, rhs.place, result.place, numbers_in(FIELDS, table))
+    if result.finish is not None:
+        text = finish_text(result.finish, shape.lanes * shape.width)
+        more = (Place("finish", i) for i in range(len(result.finish.kernel.buffers)))
+        others = [place for place in more if place.what != result.finish.buffer]
+        places = (left, rhs.place, Place("code", (text, NAME)), places[3], *others)
     extent = prod(a.size for a in problem.outer) * row_blocks * column_blocks
     unit = max(8, min(row_block, rows.size)) * min(column_block, columns.size) * (depth.size + 16)
     plan.task(product(shape, reading, "product"), places, extent, CHUNK_WORK // unit)
@@ -489,7 +520,7 @@ def packing(problem: Problem, shape: Shape, size: int, narrow: bool) -> str:
     if narrow:
         return "rows"
     # Packing reads far memory faster than tiles do, and tiles like vectors that are aligned.
-    often = rows.size >= MANY_ROWS and depth.size > SHALLOW
+    often = rows.size >= MANY_ROWS and not shallow(problem, shape.out)
     far = depth.size * columns.size * size > NEAR
     crooked = depth.rhs % shape.lanes != 0
     return "rows" if often and (far or crooked) else ""
@@ -676,3 +707,4 @@ def leading(rows: int, row_stride: int, columns: int, column_stride: int) -> Any
 
 
 HEROES["dot_general"] = lower_dot
+FINISHING["dot_general"] = lower_dot

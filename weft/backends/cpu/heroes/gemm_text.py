@@ -34,6 +34,7 @@ FIELDS = (
     "depth_block",  # depths that are packed at a time
     "out_row",
     "out_last",
+    "result_row",  # elements from row to row of the result, where tiles are written to a block
 )
 
 
@@ -62,6 +63,7 @@ class Reading(Record):
     parts: bool  # whether the depth is added in parts, which only a packed operand is
     whole: bool  # whether the depth is a multiple of ``TOGETHER``
     deep: bool  # whether a tile takes long
+    finish: bool  # whether a kernel goes on with each tile, which is then written to a block
     kind: str  # of the right operand in memory
     signed: bool = True
 
@@ -229,7 +231,10 @@ def least(f: Lines, a: str, b: str) -> str:
 
 
 def locate(f: Lines, index: str, offsets: dict[str, str]) -> dict[str, str]:
-    """Pointers moved to an outer index, the last axis running fastest."""
+    """Pointers moved to an outer index, the last axis running fastest.
+
+    What begins with "0" is no pointer: it becomes the number of bytes or elements it is moved by.
+    """
     moved = dict(offsets)
     for axis in reversed(range(BATCH)):
         inside, index = (
@@ -238,7 +243,10 @@ def locate(f: Lines, index: str, offsets: dict[str, str]) -> dict[str, str]:
         )
         for name in moved:
             step = f.emit(f"mul i64 {inside}, %{name}{axis}")
-            moved[name] = f.at(moved[name], step)
+            if offsets[name] == "0":
+                moved[name] = f.emit(f"add i64 {moved[name]}, {step}")
+            else:
+                moved[name] = f.at(moved[name], step)
     return moved
 
 
@@ -253,7 +261,8 @@ def product(shape: Shape, reading: Reading, name: str) -> str:
     """A task over blocks of the result: buffers are lhs, rhs, result and the table.
 
     The depth is at least one. A unit packs the panels it reads into memory of its own, some depths
-    at a time; sums that are not complete yet are kept there too.
+    at a time; sums that are not complete yet are kept there too. Where a kernel goes on with the
+    result, its function is there instead of the result, and its buffers follow the table.
     """
     f, step = Lines(), shape.lanes * shape.width
     pointers(f, ("lhs", "rhs", "out"))
@@ -265,12 +274,15 @@ def product(shape: Shape, reading: Reading, name: str) -> str:
     if reading.parts:
         tall = -(-TALL // shape.rows) * shape.rows
         f(f"%sums = alloca [{tall * step * size} x i8], align 64")
+    if reading.finish:
+        f(f"%block = alloca [{shape.rows * step * bytes_of(shape.out)} x i8], align 64")
     f.loop("u", "%start", "%stop")
     column_block = f.emit("urem i64 %u, %column_blocks")
     rest = f.emit("udiv i64 %u, %column_blocks")
     row_block = f.emit(f"urem i64 {rest}, %row_blocks")
     outer = f.emit(f"udiv i64 {rest}, %row_blocks")
-    at = locate(f, outer, {"lhs": "%lhs", "rhs": "%rhs", "out": "%out"})
+    out = "0" if reading.finish else "%out"
+    at = locate(f, outer, {"lhs": "%lhs", "rhs": "%rhs", "out": out})
     first_row = f.emit(f"mul i64 {row_block}, %row_block")
     last_row = least(f, f.emit(f"add i64 {first_row}, %row_block"), "%rows")
     first = f.emit(f"mul i64 {column_block}, %column_block")
@@ -279,7 +291,8 @@ def product(shape: Shape, reading: Reading, name: str) -> str:
     f.loop("j", first, last)
     place = panel_place(f, shape, "%j")
     b = f.at(at["rhs"], f.emit(f"mul i64 {place}, %b_column"))
-    out = f.at(at["out"], f.emit(f"mul i64 {place}, {bytes_of(shape.out)}"))
+    if not reading.finish:
+        out = f.at(at["out"], f.emit(f"mul i64 {place}, {bytes_of(shape.out)}"))
     lhs = at["lhs"]
     given = {"depth": "%depth", "done": "0", "sums": "null"}
     if reading.parts:
@@ -297,11 +310,16 @@ def product(shape: Shape, reading: Reading, name: str) -> str:
         before = f.emit(f"sub i64 %i, {first_row}")
         given["sums"] = f.at("%sums", f.emit(f"mul i64 {before}, {step * size}"))
     given.update(a=f.at(lhs, packed, plain), b=b, table="%table")
-    given["out"] = f.at(out, f.emit(f"mul i64 {row}, %out_row"))
+    given["out"] = "%block"
+    if not reading.finish:
+        given["out"] = f.at(out, f.emit(f"mul i64 {row}, %out_row"))
     if reading.deep:
         f(f"call void @tile({', '.join(f'{kind} {given[x]}' for x, kind in TILE.items())})")
     else:
         _Tile(f, shape, reading, given).write()
+    if reading.finish:
+        _finish_complete(f, shape, reading, given, at["out"], (row, "%i", last_row),
+                         (place, "%j", last))  # fmt: skip
     f.close("i", last_row, f"%i, {shape.rows}")
     if reading.parts:
         f.close("d", "%depth", "%d, %depth_block")
@@ -318,6 +336,53 @@ def product(shape: Shape, reading: Reading, name: str) -> str:
     ]
     # Improving the walk would take LLVM a third of its time and gains nothing if tiles are deep.
     return function(f, name, own, "nounwind noinline optnone" if reading.deep else "#0")
+
+
+def _finish_complete(
+    f: Lines,
+    shape: Shape,
+    reading: Reading,
+    given: dict[str, str],
+    outer: str,
+    rows: tuple[str, ...],
+    columns: tuple[str, ...],
+) -> None:
+    """Go on with a tile if it is complete."""
+    if not reading.parts:
+        _finish(f, shape, outer, rows, columns)
+        return
+    end = f.emit(f"add i64 {given['done']}, {given['depth']}")
+    complete = f.emit(f"icmp eq i64 {end}, %depth")
+    f(f"br i1 {complete}, label %finish.begin, label %finish.end")
+    f.label("finish.begin")
+    _finish(f, shape, outer, rows, columns)
+    f("br label %finish.end")
+    f.label("finish.end")
+
+
+def _finish(f: Lines, shape: Shape, outer: str, rows: Any, columns: Any) -> None:
+    """Go on with a tile in the block: ``rows`` and ``columns`` are where the tile begins, where its
+    own part of the result does, and where the unit ends.
+
+    A tile that is moved back holds what others have too; the kernel touches each element once.
+    """
+    size, step = bytes_of(shape.out), shape.lanes * shape.width
+    (row, first_row, last_row), (column, first, last) = rows, columns
+    end_row = least(f, f.emit(f"add i64 {first_row}, {shape.rows}"), last_row)
+    end = least(f, f.emit(f"add i64 {first}, {step}"), last)
+    down = f.emit(f"mul i64 {f.emit(f'sub i64 {first_row}, {row}')}, {step * size}")
+    across = f.emit(f"mul i64 {f.emit(f'sub i64 {first}, {column}')}, {size}")
+    begin = f.emit(f"add i64 {outer}, {f.emit(f'mul i64 {first_row}, %result_row')}")
+    given = [
+        f"ptr {f.at('%buffers', '32')}",
+        f"ptr {f.at('%block', down, across)}",
+        f"i64 {step * size}",
+        f"i64 {f.emit(f'add i64 {begin}, {first}')}",
+        f"i64 {f.emit(f'sub i64 {end_row}, {first_row}')}",
+        "i64 %result_row",
+        f"i64 {f.emit(f'sub i64 {end}, {first}')}",
+    ]
+    f(f"call void %out({', '.join(given)})")
 
 
 # --- packing --------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from weft.backends.cpu.stub import (
 ROWS, LENGTH, INNER, WIDTH, WANTED, PIECES, PIECE, BLOCK = range(8)
 STRIDE = 32  # elements that are looked at together
 MOST = 64  # elements that are kept sorted while a row is read
+HEAP = 1024  # those that are kept in a heap
 TOGETHER = 16  # rows of a unit at most, where elements of a row are apart
 
 UNSIGNED: dict[int, Kind] = {8: u8, 16: u16, 32: u32, 64: u64}
@@ -224,6 +225,79 @@ def top_rows(buffers: ptr, start: i64, stop: i64) -> void:
             U[values, to + i * inner] = U[src, base + j * inner]
 
 
+def comes_after(keys: ptr, found: ptr, a: i64, b: i64) -> truth:
+    """Whether one of the elements kept is beyond another in the order."""
+    if U[keys, a] == U[keys, b]:
+        return i64[found, a] > i64[found, b]
+    return U[keys, a] > U[keys, b]
+
+
+def exchange(keys: ptr, found: ptr, a: i64, b: i64) -> void:
+    k = U[keys, a]
+    j = i64[found, a]
+    U[keys, a] = U[keys, b]
+    i64[found, a] = i64[found, b]
+    U[keys, b] = k
+    i64[found, b] = j
+
+
+def sift(keys: ptr, found: ptr, first: i64, count: i64) -> void:
+    """Let an element sink in a heap whose root is the last in order."""
+    at = first
+    while 2 * at + 1 < count:
+        below = 2 * at + 1
+        if below + 1 < count:
+            if comes_after(keys, found, below + 1, below):
+                below += 1
+        if comes_after(keys, found, at, below):
+            break
+        exchange(keys, found, at, below)
+        at = below
+
+
+def top_heap(buffers: ptr, start: i64, stop: i64) -> void:
+    """The first some in order, kept in a heap while a row is read: as for fewer of them."""
+    src = ptr[buffers, 0]
+    values = ptr[buffers, 1]
+    indices = ptr[buffers, 2]
+    table = ptr[buffers, 3]
+    length = i64[table, LENGTH]
+    inner = i64[table, INNER]
+    wanted = i64[table, WANTED]
+    keys = stack(HEAP * 8)
+    found = stack(HEAP * 8)
+    for row in range(start, stop):
+        outer = row // inner
+        base = outer * length * inner + (row - outer * inner)
+        to = outer * wanted * inner + (row - outer * inner)
+        for j in range(wanted):
+            U[keys, j] = key(U[src, base + j * inner])
+            i64[found, j] = j
+        for at in range(wanted // 2, i64(-1), -1):
+            sift(keys, found, at, wanted)
+        checked = wanted
+        i = wanted
+        while i < length:
+            if i >= checked and inner == 1 and i + STRIDE <= length:
+                if none_before(src, base + i, U[keys, 0]):
+                    i += STRIDE
+                    continue
+                checked = i + STRIDE
+            k = key(U[src, base + i * inner])
+            if k < U[keys, 0]:
+                U[keys, 0] = k
+                i64[found, 0] = i
+                sift(keys, found, i64(0), wanted)
+            i += 1
+        for end in range(wanted - 1, i64(0), -1):
+            exchange(keys, found, i64(0), end)
+            sift(keys, found, i64(0), end)
+        for n in range(wanted):
+            j = i64[found, n]
+            i32[indices, to + n * inner] = i32(j)
+            U[values, to + n * inner] = U[src, base + j * inner]
+
+
 def none_before(src: ptr, first: i64, limit: U) -> truth:
     """Whether none of some elements comes before a key."""
     hits = u32(0)
@@ -238,4 +312,5 @@ HELPERS: dict[str, tuple[str, ...]] = {
     "chain": (),
     "gather": ("starts", "found_at", "element_at"),
     "top_rows": ("key", "none_before"),
+    "top_heap": ("key", "none_before", "comes_after", "exchange", "sift"),
 }

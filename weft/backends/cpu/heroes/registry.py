@@ -11,3 +11,7 @@ from weft.kernel.program import Lowered, Type
 Lowering = Callable[[list[Type], list[Type], dict[str, Any]], Lowered | None]
 
 HEROES: dict[str, Lowering] = {}
+
+# The same for a kernel that goes on with the result, given as a fourth argument: None where that
+# cannot be done block by block.
+FINISHING: dict[str, Callable[..., Lowered | None]] = {}

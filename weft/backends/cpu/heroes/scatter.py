@@ -1,35 +1,21 @@
 """Scatters: windows of a copy written, added or otherwise combined at computed places.
 
-Updates are dealt into buckets by where they go, each bucket in their order, and a bucket is worked
-off by one thread: the result is that of one update after the other, whoever computes it, and a
-bucket's part of the array stays in the cache.
+The result is the same whoever computes it. Updates of a small array are worked off in pieces, each
+into an array of its own, which are combined at the end. Those of a large one are dealt into
+buckets by where they go, each bucket in their order, and a bucket is worked off by one thread: its
+part of the array stays in the cache. Where the user says that no two meet, they go straight there.
 """
 
 from __future__ import annotations
 
-import re
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu.heroes import scatter_stubs as stubs
 from weft.backends.cpu.heroes.registry import HEROES
-from weft.backends.cpu.stub import (
-    Kind,
-    bits,
-    f32,
-    i64,
-    kind_of,
-    ptr,
-    stack,
-    translate,
-    u8,
-    u16,
-    u32,
-    u64,
-    void,
-)
-from weft.base.functional import lru
+from weft.backends.cpu.stub import Kind, kind_of, u8, u16, u32, u64
 from weft.base.record import Record
 from weft.kernel.nodes import BF16, F16, NARROW
 from weft.kernel.program import Lowered, Place, Task, Type
@@ -38,285 +24,18 @@ from weft.kernel.program import Lowered, Place, Task, Type
 FEW, UNIT = 1 << 14, 1 << 14
 # Bytes of the array that a bucket stands for, and how many buckets there are at most.
 PART, BUCKETS = 1 << 17, 256
-# Bytes copied at a time.
-BLOCK = 1 << 18
+# Bytes up to which an array is small, and how many pieces its updates come in at most.
+SMALL, PIECES = 1 << 21, 8
 _COMPLEX = frozenset([np.dtype(np.complex64), np.dtype(np.complex128)])
 _UNSIGNED = {1: u8, 2: u16, 4: u32, 8: u64}
-_SET, _ADD, _SUB, _MUL, _MIN, _MAX = range(6)
 _OPS = {
-    "scatter": _SET,
-    "scatter-add": _ADD,
-    "scatter-sub": _SUB,
-    "scatter-mul": _MUL,
-    "scatter-min": _MIN,
-    "scatter-max": _MAX,
+    "scatter": stubs.SET,
+    "scatter-add": stubs.ADD,
+    "scatter-sub": stubs.SUB,
+    "scatter-mul": stubs.MUL,
+    "scatter-min": stubs.MIN,
+    "scatter-max": stubs.MAX,
 }
-
-# The instruction that brings memory near before it is written, and how many bytes ahead that is.
-FETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
-CALL = r"call void @llvm.prefetch.p0(\1, i32 1, i32 3, i32 1)"
-AHEAD = 64
-
-# Names that stubs are given; here so that they can be written.
-U: Any = u32
-BITS: Any = u32
-I: Any = u32
-HALF = OP = K = B = DROP = SIZE = COUNT = SHIFT = BINS = FLOATS = ONE = UPDATE = WIDTH = BYTES = (
-    PACKED
-) = 0
-MOST0 = MOST1 = MOST2 = STRIDE0 = STRIDE1 = STRIDE2 = KEY0 = KEY1 = KEY2 = 0
-INNER0 = INNER1 = OUTER0 = OUTER1 = STEP0 = STEP1 = PART0 = PART1 = 0
-W0 = W1 = W2 = S0 = S1 = S2 = R0 = R1 = R2 = 0
-
-
-def copy(buffers: ptr, start: i64, stop: i64) -> void:
-    """The operand as the result begins."""
-    source = ptr[buffers, 0]
-    out = ptr[buffers, 1]
-    for block in range(start, stop):
-        low = block * BLOCK
-        high = min(low + BLOCK, i64(SIZE))
-        for i in range(low, high):
-            u8[out, i] = u8[source, i]
-
-
-def fetch(place: ptr) -> void:
-    """Memory that will be written brought near; its calls become the instruction for that."""
-    return
-
-
-def locate(indices: ptr, n: i64) -> u64:
-    """Where a window begins, above it its bucket; all ones for one that is left out."""
-    at = i64(0)
-    key = i64(0)
-    inside = i64(1)
-    if K > 0:
-        wanted0 = i64(I[indices, n * K])
-        given0 = max(i64(0), min(wanted0, i64(MOST0)))
-        if given0 != wanted0:
-            inside = 0
-        at = at + given0 * STRIDE0
-        key = key + given0 * KEY0
-    if K > 1:
-        wanted1 = i64(I[indices, n * K + 1])
-        given1 = max(i64(0), min(wanted1, i64(MOST1)))
-        if given1 != wanted1:
-            inside = 0
-        at = at + given1 * STRIDE1
-        key = key + given1 * KEY1
-    if K > 2:
-        wanted2 = i64(I[indices, n * K + 2])
-        given2 = max(i64(0), min(wanted2, i64(MOST2)))
-        if given2 != wanted2:
-            inside = 0
-        at = at + given2 * STRIDE2
-        key = key + given2 * KEY2
-    if B > 0:
-        row0 = n // INNER0 % OUTER0
-        at = at + row0 * STEP0
-        key = key + row0 * PART0
-    if B > 1:
-        row1 = n // INNER1 % OUTER1
-        at = at + row1 * STEP1
-        key = key + row1 * PART1
-    found = (u64(key >> SHIFT) << 48) | u64(at)
-    if DROP:
-        if inside == 0:
-            found = ~u64(0)
-    return found
-
-
-def widen(x: u16) -> f32:
-    """The float32 of a bfloat16 or float16."""
-    if HALF == 1:
-        return bits(f32, u32(x) << 16)
-    size = u32(x & 32767) << 13
-    if size >= 0x0F800000:  # infinite or NaN
-        size = size | 0x7F800000
-    else:
-        size = bits(u32, bits(f32, size) * bits(f32, u32(0x77800000)))  # times 2**112
-    return bits(f32, size | (u32(x & 32768) << 16))
-
-
-def narrow(x: f32) -> u16:
-    """A float32 rounded to a bfloat16 or float16."""
-    given = bits(u32, x)
-    sign = u16((given >> 16) & 32768)
-    if HALF == 1:
-        if x != x:
-            return sign | 0x7FC0
-        return u16((given + 32767 + ((given >> 16) & 1)) >> 16)
-    if x != x:
-        return sign | 0x7E00
-    size = given & 0x7FFFFFFF
-    if size >= 0x477FF000:  # rounds to infinity
-        return sign | 0x7C00
-    if size < 0x38800000:  # denormal: added to 1/2, it is rounded to the right place
-        half = u32(0x3F000000)
-        return sign | u16(bits(u32, bits(f32, size) + bits(f32, half)) - half)
-    return sign | u16((size - 0x38000000 + 4095 + ((size >> 13) & 1)) >> 13)
-
-
-def put_half(out: ptr, at: i64, new: u16) -> void:
-    """One element of a narrow float combined with what is there; every step is rounded."""
-    x = widen(u16[out, at])
-    y = widen(new)
-    if OP == 1:
-        x = x + y
-    if OP == 2:
-        x = x - y
-    if OP == 3:
-        x = x * y
-    if OP == 4:
-        if y < x:
-            x = y
-    if OP == 5:
-        if y > x:
-            x = y
-    if OP > 3:
-        if y != y:
-            x = y
-    u16[out, at] = narrow(x)
-
-
-def put(out: ptr, at: i64, new: U) -> void:
-    """One element combined with what is there."""
-    if HALF:
-        put_half(out, at, u16(bits(BITS, new)))
-        return
-    if OP == 0:
-        U[out, at] = new
-    if OP == 1:
-        U[out, at] = U[out, at] + new
-    if OP == 2:
-        U[out, at] = U[out, at] - new
-    if OP == 3:
-        U[out, at] = U[out, at] * new
-    if OP > 3:
-        old = U[out, at]
-        if OP == 4:
-            if new < old:
-                U[out, at] = new
-        if OP == 5:
-            if new > old:
-                U[out, at] = new
-        if FLOATS:
-            if new != new:
-                U[out, at] = new
-
-
-def window(out: ptr, updates: ptr, at: i64, n: i64) -> void:
-    """All elements of one window."""
-    first = n * UPDATE
-    for a in range(W0):
-        for b in range(W1):
-            to = at + a * S0 + b * S1
-            source = first + a * R0 + b * R1
-            for c in range(W2):
-                put(out, to + c * S2, U[updates, source + c * R2])
-
-
-def in_a_row(buffers: ptr, start: i64, stop: i64) -> void:
-    """Updates one after the other: indices, updates, result."""
-    indices = ptr[buffers, 0]
-    updates = ptr[buffers, 1]
-    out = ptr[buffers, 2]
-    for n in range(i64(COUNT)):
-        found = locate(indices, n)
-        if found != ~u64(0):
-            window(out, updates, i64((found << 16) >> 16), n)
-
-
-def count(buffers: ptr, start: i64, stop: i64) -> void:
-    """How many updates of each unit go into each bucket: indices, counts."""
-    indices = ptr[buffers, 0]
-    counts = ptr[buffers, 1]
-    own = stack(4 * BINS)  # threads that count side by side in memory would wait for each other
-    for unit in range(start, stop):
-        for i in range(i64(BINS)):
-            u32[own, i] = u32(0)
-        low = unit * UNIT
-        high = min(low + UNIT, i64(COUNT))
-        for n in range(low, high):
-            found = locate(indices, n)
-            if found != ~u64(0):
-                cell = i64(found >> 48)
-                u32[own, cell] = u32[own, cell] + 1
-        for i in range(i64(BINS)):
-            u32[counts, unit * BINS + i] = u32[own, i]
-
-
-def rank(buffers: ptr, start: i64, stop: i64) -> void:
-    """Where each unit's part of each bucket begins, and each bucket: counts, beginnings."""
-    counts = ptr[buffers, 0]
-    begins = ptr[buffers, 1]
-    total = u32(0)
-    units = (i64(COUNT) + UNIT - 1) // UNIT
-    for b in range(i64(BINS)):
-        u32[begins, b] = total
-        for unit in range(units):
-            cell = unit * BINS + b
-            n = u32[counts, cell]
-            u32[counts, cell] = total
-            total = total + n
-    u32[begins, BINS] = total
-
-
-def deal(buffers: ptr, start: i64, stop: i64) -> void:
-    """Updates into their buckets: indices, counts, updates, targets, what goes there."""
-    indices = ptr[buffers, 0]
-    counts = ptr[buffers, 1]
-    updates = ptr[buffers, 2]
-    targets = ptr[buffers, 3]
-    what = ptr[buffers, 4]
-    own = stack(4 * BINS)
-    for unit in range(start, stop):
-        for i in range(i64(BINS)):
-            u32[own, i] = u32[counts, unit * BINS + i]
-        low = unit * UNIT
-        high = min(low + UNIT, i64(COUNT))
-        for n in range(low, high):
-            found = locate(indices, n)
-            if found != ~u64(0):
-                cell = i64(found >> 48)
-                to = i64(u32[own, cell])
-                u32[own, cell] = u32[own, cell] + 1
-                if PACKED:
-                    u64[targets, to] = (found << 32) | u64(bits(BITS, U[updates, n]))
-                    fetch(targets + 8 * to + AHEAD)
-                else:
-                    u32[targets, to] = u32((found << 16) >> 16)
-                    fetch(targets + 4 * to + AHEAD)
-                    if ONE:
-                        U[what, to] = U[updates, n]
-                        fetch(what + WIDTH * to + AHEAD)
-                    else:
-                        u32[what, to] = u32(n)
-                        fetch(what + 4 * to + AHEAD)
-
-
-def work_off(buffers: ptr, start: i64, stop: i64) -> void:
-    """Buckets: beginnings, targets, what goes there, updates, result, operand."""
-    begins = ptr[buffers, 0]
-    targets = ptr[buffers, 1]
-    what = ptr[buffers, 2]
-    updates = ptr[buffers, 3]
-    out = ptr[buffers, 4]
-    operand = ptr[buffers, 5]
-    for b in range(start, stop):
-        if BYTES > 0:
-            for i in range(b * BYTES, min(b * BYTES + BYTES, i64(SIZE))):
-                u8[out, i] = u8[operand, i]
-        for i in range(i64(u32[begins, b]), i64(u32[begins, b + 1])):
-            if PACKED:
-                both = u64[targets, i]
-                put(out, i64(both >> 32), bits(U, BITS(both)))
-            else:
-                at = i64(u32[targets, i])
-                if ONE:
-                    put(out, at, U[what, i])
-                else:
-                    window(out, updates, at, i64(u32[what, i]))
 
 
 class Shape(Record):
@@ -395,13 +114,27 @@ def _merged(windows: list[tuple[int, int, int]]) -> list[tuple[int, int, int]] |
 
 def element(op: int, dtype: np.dtype) -> Kind | None:
     """The kind that elements are combined as."""
-    if op == _SET:
+    if op == stubs.SET:
         return _UNSIGNED.get(dtype.itemsize)
     if dtype.kind == "b":
-        return u8 if op in (_MIN, _MAX) else None
+        return u8 if op in (stubs.MIN, stubs.MAX) else None
     if dtype in NARROW:
         return u16
+    if op == stubs.TURN:
+        return kind_of(f"f{dtype.itemsize // 2}")
     return kind_of(dtype) if dtype.kind in "iuf" else None
+
+
+def neutral(op: int, dtype: np.dtype) -> int:
+    """What changes no number it is combined with, as bits."""
+    if dtype.kind == "f":
+        ends = (np.inf, -np.inf)
+    else:
+        low, high = (0, 255) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        ends = (high, low)
+    number = {stubs.MUL: 1, stubs.MIN: ends[0], stubs.MAX: ends[1]}.get(op, -0.0)
+    stored = np.array(number).astype(np.uint8 if dtype.kind == "b" else dtype)
+    return int(stored.view(f"u{dtype.itemsize}"))
 
 
 def in_reals(ins: list[Type], params: dict[str, Any]) -> tuple[list[Type], dict[str, Any]]:
@@ -415,39 +148,26 @@ def in_reals(ins: list[Type], params: dict[str, Any]) -> tuple[list[Type], dict[
     return [wide[0], indices, wide[1]], params
 
 
-# Each stub that is a task, after those that it calls.
-_STUBS: dict[str, list[Any]] = {
-    "copy": [copy],
-    "in_a_row": [locate, widen, narrow, put_half, put, window, in_a_row],
-    "count": [locate, count],
-    "rank": [rank],
-    "deal": [fetch, locate, deal],
-    "work_off": [widen, narrow, put_half, put, window, work_off],
-}
-
-
-@lru(512)
-def _text(stub: str, names: tuple[tuple[str, Any], ...]) -> str:
-    *helpers, main = _STUBS[stub]
-    inner = [f.__name__ for f in helpers]
-    plain = stub in ("count", "rank", "deal")  # nothing in them becomes vectors
-    text = translate([*helpers, main], names=dict(names), private=inner, plain=plain)
-    return re.sub(r"call void @fetch\((ptr [^)]*)\)", CALL, text) + FETCH
-
-
 def scatter(name: str) -> Any:
     """The lowering of one kind of scatter."""
 
     def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
         op = _OPS[name]
-        if ins[0].dtype in _COMPLEX and op in (_SET, _ADD, _SUB):
-            ins, params = in_reals(ins, params)
+        if ins[0].dtype in _COMPLEX:
+            if op in (stubs.SET, stubs.ADD, stubs.SUB):
+                ins, params = in_reals(ins, params)
+            elif op == stubs.MUL:
+                op = stubs.TURN
         operand, indices, updates = ins
         kind = element(op, operand.dtype) if isinstance(operand.dtype, np.dtype) else None
-        if kind is None or (op == _SET and params["update_jaxpr"] is not None):
+        if kind is None or (op == stubs.SET and params["update_jaxpr"] is not None):
             return None
-        if not prod(updates.shape) or not prod(operand.shape) or indices.dtype == np.uint64:
+        if indices.dtype == np.uint64:
             return None
+        if not prod(updates.shape) or not prod(operand.shape):
+            size = prod(operand.shape) * operand.dtype.itemsize
+            copy = _task({"SIZE": size}, "copy", [("in", 0), ("out", 0)], -(-size // stubs.BLOCK))
+            return Lowered([copy], in_place=Lowered([]))
         shape = analyse(ins, params)
         if shape is None:
             return None
@@ -455,62 +175,86 @@ def scatter(name: str) -> Any:
         names |= dict.fromkeys("STEP0 STEP1 PART0 PART1".split(), 0)
         names |= dict.fromkeys("INNER0 INNER1 OUTER0 OUTER1".split(), 1)
         names |= shape.names
-        size = prod(operand.shape) * operand.dtype.itemsize
+        total = prod(operand.shape)
         names |= {"U": kind, "I": kind_of(indices.dtype), "OP": op, "COUNT": shape.count}
-        names |= {"DROP": int(params["mode"].name != "CLIP"), "SIZE": size}
-        names["WIDTH"] = operand.dtype.itemsize
+        names |= {"TOTAL": total, "SIZE": total * operand.dtype.itemsize, "UNIT": UNIT}
+        names |= {"DROP": int(params["mode"].name != "CLIP"), "WIDTH": operand.dtype.itemsize}
         names["BITS"] = _UNSIGNED[kind.size]
         names["PACKED"] = int(names["ONE"] and names["WIDTH"] == 4)
         halves = {BF16: 1, F16: 2}.get(operand.dtype, 0)
-        names["HALF"] = halves if op != _SET else 0
+        names["HALF"] = halves if op != stubs.SET else 0
         names |= {"FLOATS": int(operand.dtype.kind == "f"), "SHIFT": 0, "BINS": 1, "BYTES": 0}
-        return _tasks(names, shape, operand, kind)
+        names |= {"PIECE": 1, "PIECES": 1, "NEUTRAL": 0}
+        unique = params["unique_indices"]
+        make = lambda here: _tasks(dict(names), shape, operand.dtype, unique, here)
+        return make(False)._replace(in_place=make(True))
 
     return lower
 
 
-def _tasks(names: dict[str, Any], shape: Shape, operand: Type, kind: Kind) -> Lowered:
-    size = names["SIZE"]
+def _tasks(
+    names: dict[str, Any], shape: Shape, dtype: np.dtype, unique: bool, here: bool
+) -> Lowered:
+    """The tasks; ``here`` where the result has the memory of the operand."""
+    size, total, op = names["SIZE"], names["TOTAL"], names["OP"]
+    many = shape.elements >= FEW and op != stubs.TURN
+    pieces = min(PIECES, shape.elements // total, shape.count)
+    if many and not unique and size <= SMALL:
+        # products of floats may overflow in pieces where they do not in a row
+        ordered = op == stubs.SET or names["HALF"] or (op == stubs.MUL and names["FLOATS"])
+        if not ordered and pieces > 1:
+            return _in_pieces(names, shape, dtype, pieces)
+        many = size > 2 * PART  # else all of it stays near anyway
     bins = min(BUCKETS, max(16, -(-size // PART)))
     shift = max(0, (shape.keys - 1).bit_length() - (bins - 1).bit_length())
     bins = ((shape.keys - 1) >> shift) + 1
-    known = prod(operand.shape) < 1 << 32 and shape.count < 1 << 32
-    shared = known and bins > 1 and shape.elements >= FEW
-    if shared:
+    known = total < 1 << 32 and shape.count < 1 << 32
+    dealt = many and known and bins > 1 and not unique
+    if dealt:
         names |= {"SHIFT": shift, "BINS": bins}
-        if shape.row:
-            names["BYTES"] = (shape.row << shift) * operand.dtype.itemsize
-    given = tuple(sorted(names.items()))
-
-    def task(stub: str, places: list[tuple[str, int]], extent: int, chunk: int = 1) -> Task:
-        text = _text(stub, given)
-        return Task(text, stub, tuple([Place(*p) for p in places]), extent, chunk)
-
+        if shape.row and not here:
+            names["BYTES"] = (shape.row << shift) * dtype.itemsize
     tasks = []
-    if not names["BYTES"]:
-        tasks.append(task("copy", [("in", 0), ("out", 0)], -(-size // BLOCK)))
-    if not shared:
-        places = [("in", 1), ("in", 2), ("out", 0)]
-        return Lowered([*tasks, task("in_a_row", places, 1)])
+    if not names["BYTES"] and not here:
+        tasks.append(_task(names, "copy", [("in", 0), ("out", 0)], -(-size // stubs.BLOCK)))
     units = -(-shape.count // UNIT)
+    if not dealt:
+        places = [("in", 1), ("in", 2), ("out", 0)]
+        straight = unique and many
+        step = _task(names, "apart" if straight else "in_a_row", places, units if straight else 1)
+        return Lowered([*tasks, step])
     counts, begins, targets, what = [("scratch", i) for i in range(4)]
-    carried = kind.size if names["ONE"] else 4
+    carried = names["WIDTH"] if names["ONE"] else 4
     scratch = (
         4 * units * bins,
         4 * (bins + 1),
         (8 if names["PACKED"] else 4) * shape.count,
         0 if names["PACKED"] else carried * shape.count,
     )
-    return Lowered(
-        [
-            *tasks,
-            task("count", [("in", 1), counts], units),
-            task("rank", [counts, begins], 1),
-            task("deal", [("in", 1), counts, ("in", 2), targets, what], units),
-            task("work_off", [begins, targets, what, ("in", 2), ("out", 0), ("in", 0)], bins),
-        ],
-        scratch,
-    )
+    places = [begins, targets, what, ("in", 2), ("out", 0), ("in", 0)]
+    tasks += [
+        _task(names, "count", [("in", 1), counts], units),
+        _task(names, "rank", [counts, begins], 1),
+        _task(names, "deal", [("in", 1), counts, ("in", 2), targets, what], units),
+        _task(names, "work_off", places, bins),
+    ]
+    return Lowered(tasks, scratch)
+
+
+def _in_pieces(names: dict[str, Any], shape: Shape, dtype: np.dtype, pieces: int) -> Lowered:
+    names |= {"PIECE": -(-shape.count // pieces), "PIECES": pieces}
+    names["NEUTRAL"] = neutral(names["OP"], dtype)
+    arrays = ("scratch", 0)
+    tasks = [
+        _task(names, "in_pieces", [("in", 1), ("in", 2), arrays], pieces),
+        _task(names, "join", [("in", 0), arrays, ("out", 0)], -(-names["TOTAL"] // UNIT)),
+    ]
+    return Lowered(tasks, (pieces * names["SIZE"],))
+
+
+def _task(names: dict[str, Any], stub: str, places: list[Any], extent: int) -> Task:
+    text = stubs.text(stub, tuple(sorted(names.items())))
+    return Task(text, stub, tuple([Place(*p) for p in places]), extent)
 
 
 for _name in _OPS:

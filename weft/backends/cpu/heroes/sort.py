@@ -151,7 +151,7 @@ def record_text(name: str, bits: int, **names: Any) -> str:
     every.update(names)
     helpers = [getattr(records, n) for n in records.HELPERS[name]]
     stubs = [*helpers, getattr(records, name)]
-    plain = name != "top_rows"  # which has a loop that is worth vectors
+    plain = name not in ("top_rows", "top_heap")  # which have a loop that is worth vectors
     return translate(stubs, names=every, private=records.HELPERS[name], plain=plain)
 
 
@@ -405,12 +405,13 @@ def _largest(t: Type, axis: int, wanted: int, canonical: bool, largest: bool) ->
     if order is None or not wanted or not rows.count or rows.length >= 1 << 31:
         return None
     plan = Plan()
-    if wanted <= records.MOST and wanted * 8 <= rows.length + 64:
+    if wanted <= records.HEAP and wanted * 8 <= rows.length + 64:
         names = key_names(order, canonical, largest)
-        text = record_text("top_rows", order.bits, MOST=records.MOST, **names)
+        name = "top_rows" if wanted <= records.MOST else "top_heap"
+        text = record_text(name, order.bits, MOST=records.MOST, HEAP=records.HEAP, **names)
         table = plan.table(rows.count, rows.length, rows.inner, 0, wanted)
         places = (Place("in", 0), Place("out", 0), Place("out", 1), table)
-        plan.add(text, "top_rows", places, rows.count, max(1, LEAST // rows.length))
+        plan.add(text, name, places, rows.count, max(1, LEAST // rows.length))
         return plan.done()
     words = words_of([t])
     assert words is not None

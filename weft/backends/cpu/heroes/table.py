@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.backends.cpu.heroes.registry import HEROES
+from weft.backends.cpu.heroes.registry import FINISHING, HEROES
 from weft.base.lazy import Late
-from weft.kernel.program import Lowered, Type
+from weft.kernel.program import Finish, Lowered, Type
 
 _conv = Late("weft.backends.cpu.heroes.conv")
 _cumulative = Late("weft.backends.cpu.heroes.cumulative")
 _dot = Late("weft.backends.cpu.heroes.dot")
 _fft = Late("weft.backends.cpu.heroes.fft")
-_incomplete = Late("weft.backends.cpu.heroes.incomplete")
+_generator = Late("weft.backends.cpu.heroes.generator")
 _linalg = Late("weft.backends.cpu.heroes.linalg")
 _scatter = Late("weft.backends.cpu.heroes.scatter")
 _sort = Late("weft.backends.cpu.heroes.sort")
+_special = Late("weft.backends.cpu.heroes.special")
 _window = Late("weft.backends.cpu.heroes.window")
 
 _NAMES = {
@@ -26,22 +27,32 @@ _NAMES = {
     _cumulative: "cumsum cumprod cummax cummin cumlogsumexp",
     _dot: "dot_general",
     _fft: "fft",
-    _incomplete: "igamma igammac igamma_grad_a random_gamma_grad",
+    _generator: "rng_bit_generator random_gamma",
     _linalg: "cholesky lu lu_pivots_to_permutation geqrf geqp3 householder_product ormqr qr eigh"
     " svd eig schur hessenberg tridiagonal tridiagonal_solve triangular_solve",
     _scatter: "scatter scatter-add scatter-sub scatter-mul scatter-min scatter-max",
     _sort: "sort top_k approx_top_k",
+    _special: "igamma igammac igamma_grad_a random_gamma_grad regularized_incomplete_beta zeta"
+    " polygamma",
     _window: "reduce_window_sum reduce_window_max reduce_window_min select_and_gather_add"
     " select_and_scatter_add",
 }
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
-def lower(name: str, ins: list[Type], outs: list[Type], params: Any) -> Lowered | None:
-    """The tasks of an operation, or None where its reference does it."""
+def lower(
+    name: str, ins: list[Type], outs: list[Type], params: Any, finish: Finish | None = None
+) -> Lowered | None:
+    """The tasks of an operation, or None where its reference does it.
+
+    With a kernel that goes on with the result: the tasks of both, or None where they stay apart.
+    """
     module = _WHERE.get(name)
     if module is None:
         return None
     module.HEROES  # noqa: B018 -- loads the file, which fills the table
+    if finish is not None:
+        finishing = FINISHING.get(name)
+        return None if finishing is None else finishing(ins, outs, params, finish)
     lowering = HEROES.get(name)
     return None if lowering is None else lowering(ins, outs, params)

@@ -16,8 +16,6 @@ from weft.prims.convert import convert
 from weft.prims.families import COMPLEX, is_narrow, kind_of
 from weft.prims.fft import FftType, fft_p
 
-__all__ = ["FftType", "fft", "fft_p"]
-
 
 def _type_of(fft_type: Any) -> FftType:
     if isinstance(fft_type, FftType):

@@ -1,0 +1,97 @@
+"""The mathematics of kernels as functions of single numbers, for stubs to call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu.render import Function, scalar_type
+from weft.backends.cpu.stub import External, f32, f64, i64, ptr, translate, u32, u64, void
+from weft.base.functional import lru
+from weft.kernel import math as real
+from weft.kernel.build import Builder
+from weft.kernel.kernel import Kernel
+from weft.kernel.nodes import Value
+
+# The names are those that stubs use; all are float64 but those that say otherwise.
+exp = log = log1p = expm1 = erfc = sqrt = floor = digamma = External(f64, (f64,))
+power = External(f64, (f64, f64))
+log_single = log1p_single = sqrt_single = erf_inv_single = External(f32, (f32,))
+power_single = External(f32, (f32, f32))
+erf_inv = External(f64, (f64,))
+
+_MADE: dict[str, Callable[..., Value]] = {
+    "sqrt": Builder.sqrt,
+    "floor": Builder.floor,
+    "power": real.pow,
+    **{name: getattr(real, name) for name in "exp log log1p expm1 erfc digamma erf_inv".split()},
+}
+
+
+@lru(32)
+def _definition(name: str) -> tuple[str, tuple[str, ...]]:
+    """The text of one of the functions, and the intrinsics it calls."""
+    single = name.endswith("_single")
+    dtype = np.dtype(np.float32 if single else np.float64)
+    stem = name.removesuffix("_single")
+    k = Builder()
+    operands = [k.load(i, dtype) for i in range(1 + (stem == "power"))]
+    f = Function(Kernel(name, [], None, []), 1)
+    f.known.update({(x.number, 1): f"%x{i}" for i, x in enumerate(operands)})
+    found = f.value(_MADE[stem](k, *operands))
+    kind = scalar_type(dtype)
+    given = ", ".join(f"{kind} %x{i}" for i in range(len(operands)))
+    head = f"define internal {kind} @{name}({given}) nounwind noinline {{"
+    lines = [head, "entry:", *f.lines, f"  ret {kind} {found}", "}", ""]
+    return "\n".join(lines), tuple(f.declared.values())
+
+
+_CALLED = re.compile(r"^declare (?:float|double) @(\w+)\(.*\)\n", re.MULTILINE)
+
+
+def translate_with_math(main: Any, names: dict[str, Any], **given: Any) -> str:
+    """The LLVM text of a stub with all it calls: stubs of its module, functions of this file.
+
+    ``given`` says what it calls by other names: a stub, or the name of a function of this file.
+    """
+    helpers = _called([f for f in given.values() if isinstance(f, FunctionType)] + [main])
+    helpers.remove(main)
+    known = {name: _signature(f) for name, f in given.items()}
+    text = translate([*helpers, main], names | known, [f.__name__ for f in helpers])
+    text = text.replace(" alwaysinline {", " {")
+    for name, f in given.items():
+        if isinstance(f, FunctionType):
+            text = re.sub(rf"^declare .*@{name}\(.*\n", "", text, flags=re.MULTILINE)
+        text = text.replace(f"@{name}(", f"@{getattr(f, '__name__', f)}(")
+    made = [_definition(name) for name in _CALLED.findall(text)]
+    declared = dict.fromkeys(line for _, lines in made for line in lines)
+    return "\n".join([_CALLED.sub("", text), *declared, *(body for body, _ in made)])
+
+
+def _signature(f: Any) -> External:
+    if isinstance(f, str):
+        return globals()[f]
+    kinds = {k.name: k for k in (f32, f64, i64, u32, u64, ptr, void)}
+    result, *parameters = [kinds[f.__annotations__[n]] for n in ("return", *_arguments(f))]
+    return External(result, tuple(parameters))
+
+
+def _arguments(f: FunctionType) -> tuple[str, ...]:
+    return f.__code__.co_varnames[: f.__code__.co_argcount]
+
+
+def _called(stubs: list[FunctionType]) -> list[FunctionType]:
+    """Stubs and the stubs of their module that they call, in any order."""
+    found: dict[str, FunctionType] = {}
+    while stubs:
+        f = stubs.pop()
+        if f.__name__ not in found:
+            found[f.__name__] = f
+            inner = [f.__globals__.get(name) for name in f.__code__.co_names]
+            near = [g for g in inner if isinstance(g, FunctionType)]
+            stubs += [g for g in near if g.__module__ == f.__module__]
+    return list(found.values())

@@ -1,0 +1,216 @@
+"""Which results may be written over which operands.
+
+An element may be overwritten by a kernel that reads it only where it writes, and by anything once
+nothing reads it any more. Steps are those of a plan, in order; what is said here holds for any
+memory: a temporary that dies, a value that goes round in a loop, an argument that was donated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Any
+
+from weft.compiler.attach import reads, written
+from weft.compiler.fuse import Step
+from weft.compiler.passes.rewrite import loads, peel
+from weft.core.interpret import storage_dtype
+from weft.core.jaxpr import DropVar, Literal
+from weft.kernel.kernel import Loop, Store, statements
+
+Last = dict[Any, int]
+
+
+def bytes_of(v: Any) -> int:
+    """Bytes of a variable."""
+    return prod(v.aval.shape) * storage_dtype(v.aval.dtype).itemsize
+
+
+def last_uses(steps: list[Step], outvars: Any) -> Last:
+    """The last step that reads each variable; past all of them for results."""
+    last: Last = {}
+    for i, step in enumerate(steps):
+        read = step.buffers if step.eqn is None else [*step.eqn.invars, *step.buffers]
+        for v in read:
+            if type(v) is not Literal:
+                last[v] = i
+    last.update((v, len(steps)) for v in outvars if type(v) is not Literal)
+    return last
+
+
+def renewed(steps: list[Step], i: int, last: Last, kernels: bool = True) -> dict[Any, Any]:
+    """Results of a step, each with an operand whose memory it may have, as nothing reads that
+    later; of kernels only if asked for."""
+    step = steps[i]
+    if step.kernel is not None and not kernels:
+        return {}
+    if step.kernel is None:
+        assert step.eqn is not None
+        if not step.eqn.primitive.in_place:
+            return {}
+        source, *others = step.eqn.invars
+        if type(source) is Literal or last[source] != i or any(x is source for x in others):
+            return {}
+        return {step.writes[0]: source}
+    dying = dict.fromkeys(v for v in reads(step) if last[v] == i and bytes_of(v))
+    found: dict[Any, Any] = {}
+    for v in step.writes:
+        for source in dying if last.get(v, -1) > i else ():
+            if overwrites(step, source, v):
+                found[v] = source
+                del dying[source]
+                break
+    return found
+
+
+def bind_sources(
+    steps: list[Step], last: Last, bound: dict[Any, int], kernels: bool, fixed: Sequence[int] = ()
+) -> None:
+    """Let operands be made where results that may have their memory belong, but for some slots."""
+    made = {v for step in steps for v in step.writes}
+    for i in reversed(range(len(steps))):
+        for v, source in renewed(steps, i, last, kernels).items():
+            if source in made and source not in bound and bound.get(v) is not None:
+                if bound[v] not in fixed:
+                    bound[source] = bound[v]
+
+
+def free_after(steps: list[Step], i: int, last: int) -> bool:
+    """Whether the operand that step ``i`` copies may be overwritten by what comes after.
+
+    Nothing may read it later, but for kernels that read each element only where they write it.
+    """
+    source, (target,) = steps[i].source, steps[i].writes
+    for step in steps[i + 1 : last + 1]:
+        read = any(x is source for x in reads(step))
+        if read and not overwrites(step, source, target):
+            return False
+    return last < len(steps)
+
+
+def overwrites(step: Step, source: Any, target: Any) -> bool:
+    """Whether a kernel reads elements of one variable only to write the same of another."""
+    kernel = step.kernel
+    if kernel is None or source not in step.buffers or target not in step.buffers:
+        return False
+    if step.eqn is not None:
+        if step.eqn.primitive.in_blocks != "once":
+            return False
+        if any(x is source for x in [*step.eqn.invars, *step.eqn.outvars]):
+            return False  # the operation reads it elsewhere too, or it is nowhere in memory
+    read = step.buffers.index(source)
+    last = len(step.buffers) - 1 - step.buffers[::-1].index(target)  # what is read may be kept too
+    given, made = kernel.buffers[read], kernel.buffers[last]
+    if read == last or (given.size, given.dtype.itemsize) != (made.size, made.dtype.itemsize):
+        return False
+    if not all(isinstance(s, (Store, Loop)) for s in statements(kernel.body)):
+        return False
+    nest = peel(kernel)
+    if not all(isinstance(s, Store) for s in nest.body):
+        return False
+    places = [
+        (s.at, () if s.offset is None else (s.offset,)) for s in nest.body if s.buffer == last
+    ]
+    if prod(n for _, n in nest.axes) == 1:
+        return len(nest.body) == 1  # one element, whose operands are read before it is written
+    found = [v for v in loads(nest.body) if v.attr[0] == read]
+    return bool(places) and all((v.attr[1], v.args) in places for v in found)
+
+
+# --- donated arguments ----------------------------------------------------------------------------
+
+
+def copies_to_itself(step: Step, slots: Sequence[int]) -> bool:
+    """Whether a kernel writes every element of some memory where it has read it.
+
+    So does what merely reshapes an array in its own memory.
+    """
+    if step.kernel is None or len(step.writes) != 1 or len(set(slots)) != 1:
+        return False
+    inside = [s for s in statements(step.kernel.body) if not isinstance(s, Loop)]
+    if len(inside) != 1 or not isinstance(inside[0], Store) or inside[0].offset is not None:
+        return False
+    (store,) = inside
+    value = store.value
+    return value.op == "load" and not value.args and value.attr[1] == store.at
+
+
+def put_off(steps: list[Step], donated: Sequence[Any], results: Sequence[Any]) -> list[Step]:
+    """Steps whose results could be written over donated arguments after others that read these.
+
+    They stay where they are if something needs their results before.
+    """
+    given, wanted = set(donated), set(results)
+    found = list(steps)
+    for step in steps:
+        over = [v for v in dict.fromkeys(reads(step)) if v in given]
+        if not over or not any(overwrites(step, v, x) for v in over for x in step.writes):
+            continue
+        if wanted.isdisjoint(step.writes):
+            continue
+        here = next(i for i, s in enumerate(found) if s is step)
+        after = [i for i in range(here + 1, len(found)) if not unread(found[i], over)]
+        made = set(written(step))
+        if after and not any(
+            made.intersection([*reads(s), *written(s)]) for s in found[here + 1 : after[-1] + 1]
+        ):
+            found.insert(after[-1], found.pop(here))
+    return found
+
+
+def unread(step: Step, variables: list[Any]) -> bool:
+    """Whether a step reads none of some variables."""
+    return set(variables).isdisjoint(reads(step))
+
+
+def donations(
+    steps: list[Step], last: Last, bound: dict[Any, int], donated: Iterable[Any]
+) -> dict[int, Any]:
+    """Slots of results, each with the donated argument whose memory it may have."""
+    waiting = [v for v in dict.fromkeys(donated) if last.get(v, -1) < len(steps) and bytes_of(v)]
+    found: dict[int, Any] = {}
+    for same in (True, False):  # arguments of the same type first
+        for x, slot in bound.items():
+            if slot in found:
+                continue
+            for v in waiting:
+                alike = x.aval.strip_weak_type() == v.aval.strip_weak_type()
+                if (alike or not same) and _gives_way(steps, last, x, v):
+                    found[slot] = v
+                    waiting.remove(v)
+                    break
+    return found
+
+
+def _gives_way(steps: list[Step], last: Last, x: Any, v: Any) -> bool:
+    """Whether a result may have the memory of an argument."""
+    if bytes_of(x) != bytes_of(v):
+        return False
+    first = next(i for i, step in enumerate(steps) if x in written(step))
+    end, step = last.get(v, -1), steps[first]
+    if end < first:
+        return True
+    if step.source is v:
+        return free_after(steps, first, end)
+    if end > first:
+        return False
+    if overwrites(step, v, x) or _goes_round(step, v, x):
+        return True
+    return step.kernel is None and renewed(steps, first, last).get(x) is v
+
+
+def _goes_round(step: Step, v: Any, target: Any) -> bool:
+    """Whether a variable is but what a value that goes round in a loop begins as."""
+    eqn = step.eqn
+    if eqn is None or eqn.primitive.name not in ("scan", "while"):
+        return False
+    params = eqn.params
+    if eqn.primitive.name == "scan":
+        begin = params["num_consts"]
+        carried = eqn.invars[begin : begin + params["num_carry"]]
+    else:
+        carried = eqn.invars[params["cond_nconsts"] + params["body_nconsts"] :]
+    if sum(x is v for x in eqn.invars) != 1:
+        return False
+    pairs = zip(carried, eqn.outvars, strict=False)
+    return any(x is v and out is target for x, out in pairs if type(out) is not DropVar)

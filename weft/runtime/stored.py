@@ -1,0 +1,184 @@
+"""Planned programs kept on disk, next to the code they call: found by what the program is.
+
+An entry names native functions by the keys of their objects, constants and equations left to
+Python by where they stand in the staged program; it holds no address and nothing of a user's.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu import disk
+from weft.backends.cpu.machine import Address, load_known
+from weft.base import knobs
+from weft.core.interpret import constant_value
+from weft.core.jaxpr import ClosedJaxpr
+from weft.kernel.program import (
+    Branch,
+    Copy,
+    For,
+    Host,
+    HostCall,
+    Launch,
+    Point,
+    Program,
+    Result,
+    Slot,
+    Swap,
+    While,
+)
+from weft.runtime.identity import Walked, identify
+
+_NODES = (Launch, Copy, Point, Swap, Branch, While, For, Host)
+_NUMBERS = {kind: number for number, kind in enumerate(_NODES)}
+# Fields of nodes that are regions, or a tuple of regions.
+_REGIONS = {While: ("condition", "body"), For: ("body",)}
+# Bytes of constants that planning itself has made, beyond which a program is not kept.
+LARGEST = 1 << 16
+
+
+class TypeName(str):
+    """A type of which only the name is left."""
+
+    __slots__ = ()
+
+    def str_short(self) -> str:
+        return str(self)
+
+
+def identity(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Walked | None:
+    """What a program is found by; None where it is not kept, or is to be seen while it is made."""
+    knob = knobs.thread
+    if knob.debug or knob.dump or knob.verify or knob.compilation_cache_check_contents:
+        return None
+    if not knob.cache_programs or disk.folder() is None:
+        return None
+    walked = identify(closed)
+    if walked is not None and donated:
+        walked.key = disk.digest(walked.key + bytes(donated))
+    return walked
+
+
+def find(walked: Walked) -> tuple[Program, dict[int, Address]] | None:
+    """A planned program and its code, if the disk has all of it."""
+    blob = disk.load(walked.key)
+    if blob is None:
+        return None
+    try:
+        keys, *fields = marshal.loads(blob)
+        program = _decoded(walked, *fields)
+    except (ValueError, TypeError, EOFError, IndexError, KeyError):
+        return None
+    code = load_known(list(keys.values()))
+    return None if code is None else (program, dict(zip(keys, code, strict=True)))
+
+
+def keep(
+    walked: Walked, program: Program, code: Mapping[int, Address], given: Mapping[int, Any]
+) -> None:
+    """Write a planned program to disk; ``given`` has the program's own constants by number."""
+    try:
+        keys = {number: function.key for number, function in code.items()}
+        blob = marshal.dumps((keys, *_encoded(walked, program, given)))
+    except (_Tied, ValueError):
+        return
+    disk.save(walked.key, blob)
+
+
+class _Tied(Exception):
+    """A program with something in it that has no place in the staged program."""
+
+
+# --- to plain values and back ---------------------------------------------------------------------
+
+
+def _encoded(walked: Walked, program: Program, given: Mapping[int, Any]) -> Sequence[Any]:
+    slots = [(role, size, _plain(what)) for role, size, what in program.slots]
+    nodes = _told(program.nodes)
+    constants: list[Any] = []
+    for number, value in enumerate(program.constants):
+        if number in given:
+            constants.append(walked.const_numbers[id(given[number])])
+        else:
+            constants.append((value.dtype.name, value.shape, value.tobytes()))
+    if sum(len(c[2]) for c in constants if isinstance(c, tuple)) > LARGEST:
+        raise _Tied
+    hosts = [(_place(walked, eqn), ins, outs) for eqn, ins, outs in program.hosts]
+    results = [tuple(result) for result in program.results]
+    sizes = (len(program.codes), list(program.offsets), program.arena)
+    return slots, nodes, sizes, constants, hosts, results
+
+
+def _decoded(
+    walked: Walked, slots: Any, nodes: Any, sizes: Any, constants: Any, hosts: Any, results: Any
+) -> Program:
+    codes, offsets, arena = sizes
+    found: list[Any] = []
+    for told in constants:
+        if isinstance(told, int):
+            const, aval = walked.consts[told]
+            found.append(constant_value(const, aval))
+        else:
+            name, shape, data = told
+            found.append(np.frombuffer(data, np.dtype(name)).reshape(shape))
+    return Program(
+        [Slot(role, size, _unplain(what)) for role, size, what in slots],
+        offsets,
+        arena,
+        _untold(nodes),
+        [("", "")] * codes,
+        found,
+        [HostCall(walked.eqns[place], ins, outs) for place, ins, outs in hosts],
+        [Result(*told) for told in results],
+    )
+
+
+def _plain(what: Any) -> Any:
+    """What a slot is for; the type of a value as a tuple of its name."""
+    return (what.str_short(),) if hasattr(what, "str_short") else what
+
+
+def _unplain(what: Any) -> Any:
+    return TypeName(what[0]) if type(what) is tuple else what
+
+
+def _told(nodes: Any) -> tuple[Any, ...]:
+    found = []
+    for node in nodes:
+        kind = type(node)
+        if kind is Branch:
+            node = node._replace(regions=tuple([_told(region) for region in node.regions]))
+        elif kind in _REGIONS:
+            node = node._replace(**{name: _told(getattr(node, name)) for name in _REGIONS[kind]})
+        found.append((_NUMBERS[kind], *node))
+    return tuple(found)
+
+
+def _untold(told: Any) -> tuple[Any, ...]:
+    found: list[Any] = []
+    for number, *fields in told:
+        kind = _NODES[number]
+        node = kind(*fields)
+        if kind is Branch:
+            node = node._replace(regions=tuple([_untold(region) for region in node.regions]))
+        elif kind in _REGIONS:
+            node = node._replace(**{name: _untold(getattr(node, name)) for name in _REGIONS[kind]})
+        found.append(node)
+    return tuple(found)
+
+
+def _place(walked: Walked, eqn: Any) -> int:
+    """Where an equation that Python computes stands in the staged program."""
+
+    def types(found: Any) -> list[Any]:
+        return [x.aval for x in [*found.invars, *found.outvars]]
+
+    for number, found in enumerate(walked.eqns):
+        if found.params is eqn.params and found.primitive is eqn.primitive:
+            if types(found) == types(eqn):
+                return number
+    raise _Tied
