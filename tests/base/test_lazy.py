@@ -1,7 +1,9 @@
 """Modules that are loaded at their first use."""
 
 import sys
+import threading
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -29,6 +31,42 @@ def test_a_late_module_runs_once_when_a_name_is_read(package) -> None:
     assert part.value == 2 and sys.runs == [1]
     with pytest.raises(AttributeError, match="nothing"):
         part.nothing
+
+
+def test_threads_may_need_what_each_other_loads(tmp_path, monkeypatch) -> None:
+    """One imports a module that looks for a member, which another has begun to load."""
+    folder = tmp_path / "crossing"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(
+        "import threading\nfrom weft.base import lazy\n"
+        "begun = threading.Event()\n"
+        "__getattr__, __dir__ = lazy.members('crossing', ['one', 'two', 'three'])\n"
+    )
+    (folder / "one.py").write_text(
+        "import crossing, time\ncrossing.begun.set()\ntime.sleep(0.2)\nthree = crossing.three\n"
+    )
+    (folder / "two.py").write_text("import crossing.one\n")
+    (folder / "three.py").write_text("value = 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    crossing = __import__("crossing")
+
+    found: list[Any] = []
+
+    def by_import() -> None:
+        found.append(__import__("crossing.one").one.three.value)
+
+    def by_look() -> None:
+        assert crossing.begun.wait(5)
+        found.append(crossing.two.__name__)
+
+    threads = [threading.Thread(target=work, daemon=True) for work in (by_import, by_look)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(5)
+    assert found == [3, "crossing.two"]
+    for name in [name for name in sys.modules if name.startswith("crossing")]:
+        del sys.modules[name]
 
 
 def test_members_are_found_when_looked_at(package) -> None:

@@ -2,6 +2,8 @@
 
 from functools import partial
 
+import weft
+import weft.numpy as jnp
 from tests.samples import Sample, normal
 from weft import lax
 
@@ -55,4 +57,36 @@ SAMPLES += [
         ("tiled", (6, 2), 0, 1, True),
         ("tiled_same", (6, 2), 0, 0, True),
     )
+]  # fmt: skip
+
+
+def exchanged(operand, output):
+    """Every member sends its first row to the next and two more to itself."""
+    here = lax.axis_index("i")
+    ahead, rows = (here + 1) % 3, jnp.arange(3)
+    sizes = jnp.where(rows == ahead, 1, jnp.where(rows == here, 2, 0))
+    arriving = jnp.where(rows == (here + 2) % 3, 1, jnp.where(rows == here, 2, 0))
+    begin, write = jnp.where(rows == here, 1, 0), jnp.where(rows == here, 0, 2)
+    return lax.ragged_all_to_all(operand, output, begin, sizes, write, arriving, axis_name="i")
+
+
+def half(send):
+    """A transfer by halves is staged; on one device there is nobody to run it with."""
+
+    def staged(x):
+        weft.make_jaxpr(send, axis_env=[("i", 2)])(x)
+        return x
+
+    return staged
+
+
+def received(x):
+    return lax.precv(lax.create_token(x), x, "i", [(0, 1)])
+
+
+SAMPLES += [
+    Sample("ragged_all_to_all_rows", "ragged_all_to_all", [normal(3, 3, 2), normal(3, 4, 2)],
+           fun=exchanged, dtypes=DTYPES, axis=AXIS, linear=((0, 1),)),
+    Sample("psend_staged", "psend", [normal(2)], fun=half(lambda x: lax.psend(x, "i", [(0, 1)]))),
+    Sample("precv_staged", "precv", [normal(2)], fun=half(received)),
 ]  # fmt: skip

@@ -239,4 +239,5 @@ def methods(add: Adder) -> None:
     for name, (s, fn) in table.items():
         x = add.rng(name).f(s, "f32")
         modes = ("value",) if name in plain or name.startswith(("repr", "str", "format")) else ALL
-        add(name, fn, [x], modes=modes, tol=Tol(4) if name == "round" else None)
+        # JAX multiplies by 0.1 where the definition divides by 10.
+        add(name, fn, [x], modes=modes, tol=Tol(1) if name == "round" else None)

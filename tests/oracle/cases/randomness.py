@@ -189,7 +189,7 @@ def draws(add: Adder) -> None:
                     fn = lambda J, f=draw, s=shape, d=d, seed=seed: f(
                         J.random, J.random.key(seed), s, dtype(d)
                     )
-                    tol = Tol(2) if name == "normal" else Tol(16 if name in CORE else 256, True)
+                    tol = Tol(2) if name == "normal" else Tol(4 if name in CORE else 16, True)
                     add(f"{name}/{d}/{tag}/{seed}", fn, x64=d == "f64", tol=tol)
     add("normal/complex", lambda J: J.random.normal(J.random.key(0), (4,), "complex64"), tol=Tol(4))
     add("normal/legacy", lambda J: J.random.normal(J.random.PRNGKey(0), (4,)), tol=Tol(2))
@@ -241,4 +241,4 @@ def discrete(add: Adder) -> None:
             "orthogonal": lambda J, k=key: J.random.orthogonal(k(J), 3),
         }
         for name, fn in vectors.items():
-            add(f"{name}/seed{seed}", fn, tol=Tol(256, True), modes=VALUE)
+            add(f"{name}/seed{seed}", fn, tol=Tol(8, True), modes=VALUE)

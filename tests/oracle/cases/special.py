@@ -215,7 +215,7 @@ def attention(add: Adder) -> None:
     add("attention/window", window, same, modes=DIFF)
 
 
-@family("nn_init", Tol(8))
+@family("nn_init", Tol(5))
 def initializers(add: Adder) -> None:
     """Initialisers draw the same numbers."""
     plain = ("glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "lecun_normal")

@@ -1,0 +1,1 @@
+"""Functions of ``weft.numpy`` and ``weft.scipy`` against NumPy and SciPy, eager and compiled."""
