@@ -13,15 +13,22 @@ import os
 import sys
 import tempfile
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
 from bench.compare import disagreement
 from bench.peers import Failure, Peer, python_of
 from bench.rows import COMPILED_TORCH, names
+from bench.sweep_table import sweep_text
 from bench.table import CLOCKS, Result, losses, save, summary, text
 
-SUITES = ("trace", "compiled", "variants", "programs", "compile", "memory")
+SUITES = ("trace", "compiled", "variants", "programs", "compile", "memory", "sweep")
+# Left out where no suite is named: it alone takes as long as all others.
+LONG = ("sweep",)
+BRIEF_ROUNDS, BRIEF_SECONDS = 2, 0.01
+SAMPLED = 4  # a quick sweep has one call of so many
+SAVED = 50  # rows after which the figures so far are written
 
 
 def arguments() -> argparse.Namespace:
@@ -53,10 +60,16 @@ def select(options: argparse.Namespace) -> list[tuple[str, Any]]:
     patterns = [f"*{pattern}*" for pattern in options.rows or [""]]
     return [
         (suite, row)
-        for suite in options.suites or SUITES
+        for suite in options.suites or [suite for suite in SUITES if suite not in LONG]
         for row in importlib.import_module(names(suite)).ROWS
         if any(fnmatch.fnmatch(row.name, pattern) for pattern in patterns)
+        if not (row.brief and options.quick and not options.rows) or _is_sampled(row.name)
     ]
+
+
+def _is_sampled(name: str) -> bool:
+    """Whether a brief row is one of those that stand for all, with all forms of its call."""
+    return zlib.crc32(name.rpartition(")")[0].encode()) % SAMPLED == 0
 
 
 def find_peers(rows: list[tuple[str, Any]], options: argparse.Namespace) -> dict[str, Peer]:
@@ -88,13 +101,15 @@ def one_round(
         left = limit - spent[library]
         if library in result.failed or (library in result.best and left < limit / 4):
             continue
-        kept = str(folder / f"{library}.npz") if row.tolerance is not None else None
+        compared = row.tolerance is not None and not (row.brief and library == "numpy")
+        kept = str(folder / f"{library}.npz") if compared else None
+        seconds = min(options.seconds, BRIEF_SECONDS) if row.brief else options.seconds
         start = time.perf_counter()
         try:
             if row.kind == "call":
                 peers[library].start()
                 start = time.perf_counter()  # being imported is not what a row is charged for
-            found = peers[library].time(result.suite, row, options.seconds, left, kept)
+            found = peers[library].time(result.suite, row, seconds, left, kept)
         except Failure as failure:
             if library not in result.best:
                 result.failed[library] = str(failure)
@@ -119,8 +134,13 @@ def measure(
         if row.kind == "peak"
         else (options.rounds if row.kind == "call" else min(options.rounds, 3))
     )
+    most = 3 * least if row.kind == "call" else least
+    patience = 2
+    if row.brief:
+        least, most = (1, 1) if options.quick else (BRIEF_ROUNDS, 2 * BRIEF_ROUNDS)
+        patience = 1
     number = better = 0
-    while number < least or (row.kind == "call" and number < 3 * least and better >= number - 2):
+    while number < least or (number < most and better >= number - patience):
         if one_round(result, peers, spent, options, folder):
             better = number
         number += 1
@@ -147,16 +167,21 @@ def main() -> None:
                 results.append(measure(suite, row, peers, options, Path(folder)))
             if sys.stderr.isatty():
                 print(".", end="", file=sys.stderr, flush=True)
+            if options.json and len(results) % SAVED == 0:
+                save(options.json, results, {name: peer.about for name, peer in peers.items()})
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)  # what has been measured is shown all the same
     finally:
         for peer in peers.values():
             peer.close()
-    print(text(results, list(peers)))
-    print()
-    print(summary(results))
-    if options.losses and losses(results):
-        print("\nover their target, the worst first\n" + text(losses(results), list(peers)))
+    swept = [result for result in results if result.row.brief]
+    others = [result for result in results if not result.row.brief]
+    if others:
+        print(text(others, list(peers)) + "\n\n" + summary(others))
+    if swept:
+        print(sweep_text(swept))
+    if options.losses and losses(others):
+        print("\nover their target, the worst first\n" + text(losses(others), list(peers)))
     busy = os.getloadavg()[0] / (os.cpu_count() or 1)
     if busy > 0.7:
         print(f"load {busy:.1f} a core: budgets are meant for an idle machine; ratios hold better")

@@ -61,6 +61,7 @@ class Row:
     ratio: float | None = None  # the most that weft may take, as a part of the first peer's time
     beyond: str | None = None  # a library whose time is subtracted before the budget is looked at
     limit: float = 20.0  # seconds that each library may spend on the row
+    brief: bool = False  # one of very many: measured for a moment only
     x64: bool = False
     # How results may differ from the first peer's: a part of the largest magnitude; None: anything.
     tolerance: float | None = None

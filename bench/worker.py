@@ -77,6 +77,7 @@ class Worker:
 
 def main() -> None:
     worker = Worker(sys.argv[1])
+    gc.freeze()  # collections between rows need not look at the library's own modules
     answers = sys.stdout
     sys.stdout = sys.stderr  # what a library prints is not an answer
     version = getattr(worker.module, "__version__", "")
