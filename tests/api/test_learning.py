@@ -158,3 +158,10 @@ def test_keys_and_their_numbers():
     key = weft.random.key(3)
     found = [weft.random.normal(key, (4,)).tolist() for _ in range(4)]
     assert found == [found[0]] * 4
+
+
+def test_which_argument_a_setting_is_matters():
+    x = jnp.arange(4.0)
+    for _ in range(3):
+        assert jnp.subtract(2, x).tolist() == [2.0, 1.0, 0.0, -1.0]
+        assert jnp.subtract(x, 2).tolist() == [-2.0, -1.0, 0.0, 1.0]

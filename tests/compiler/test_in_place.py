@@ -201,6 +201,20 @@ def test_a_step_of_training_in_place():
     assert donated.peak_memory_in_bytes <= plain.peak_memory_in_bytes - size
 
 
+def test_a_single_element_that_is_read_after_its_update():
+    def body(p):
+        return jnp.cos(p + lax.dynamic_update_slice(p, jnp.sin(p), (0,)))
+
+    def fun(x):
+        rounds = lax.fori_loop(0, 4, lambda i, p: body(p), x)
+        return rounds, body(jnp.sort(x))
+
+    x = jnp.array([0.4])
+    want = ways.interpreted(fun, x)
+    for got in (weft.jit(fun)(x), weft.jit(fun, donate_argnums=0)(jnp.array(x))):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
 def test_updates_are_free_if_nothing_needs_the_old_value():
     fusion, steps, last = steps_of(lambda x: jnp.sort(x).at[3].set(0) * 2, matrix())
     i = next(i for i, s in enumerate(steps) if s.source is not None)

@@ -350,3 +350,10 @@ def test_values_are_written_over_only_when_nothing_needs_them(fun, size):
             for one, two in zip(weft.tree.leaves(got), weft.tree.leaves(want), strict=True):
                 np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-5)
         assert np.array_equal(x, before)
+
+
+def test_an_array_reshaped_in_its_own_memory_is_not_copied():
+    x = np.arange(12.0, dtype=np.float32).reshape(4, 3)
+    compiled = weft.jit(lambda x: jnp.repeat(x, 2, axis=0)).lower(x).compile()
+    assert compiled.as_text().count("kernel k") == 1
+    np.testing.assert_array_equal(compiled(x), np.repeat(x, 2, 0))

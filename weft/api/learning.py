@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import warnings
 import weakref
 from collections.abc import Callable
 from types import FunctionType
@@ -22,6 +21,7 @@ import numpy as np
 from weft.api.jit import JitFunction, Staged
 from weft.base import events, knobs
 from weft.base.functional import register_cache
+from weft.base.source import refusing_warnings
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr
@@ -117,8 +117,7 @@ class Learning(NativeFunction):
             options = {**_OPTIONS, "static_argnums": call.positions, "static_argnames": call.names}
             function = self._staged[static] = JitFunction(_checked(self._fun), options)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
+            with refusing_warnings():
                 _, staged = function._stage(call.args, call.kwargs)
         except Exception:
             # the values decide, the call is wrong, or there is a warning: Python says which

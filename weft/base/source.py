@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
+import threading
+import warnings
 from collections.abc import Iterator
 from types import CodeType, FrameType
 
@@ -110,6 +113,36 @@ def stack_level() -> int:
         frame = frame.f_back
         level += 1
     return level
+
+
+class Warned(Exception):
+    """What would be a warning, where warnings are refused."""
+
+
+class Refusing(threading.local):
+    """Whether this thread refuses warnings of weft's: see ``refusing_warnings``."""
+
+    now = False
+
+
+_refusing = Refusing()
+
+
+@contextlib.contextmanager
+def refusing_warnings() -> Iterator[None]:
+    """Make warnings of weft's errors in this thread, which ``warnings`` itself cannot do."""
+    before, _refusing.now = _refusing.now, True
+    try:
+        yield
+    finally:
+        _refusing.now = before
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """A warning that points at the user's line."""
+    if _refusing.now:
+        raise Warned(message)
+    warnings.warn(message, category, stacklevel=stack_level())
 
 
 def frames(limit: int | None = None) -> list[SourceInfo]:

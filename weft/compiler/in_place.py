@@ -111,10 +111,12 @@ def overwrites(step: Step, source: Any, target: Any) -> bool:
     places = [
         (s.at, () if s.offset is None else (s.offset,)) for s in nest.body if s.buffer == last
     ]
+    if not places:
+        return False
     if prod(n for _, n in nest.axes) == 1:
         return len(nest.body) == 1  # one element, whose operands are read before it is written
     found = [v for v in loads(nest.body) if v.attr[0] == read]
-    return bool(places) and all((v.attr[1], v.args) in places for v in found)
+    return all((v.attr[1], v.args) in places for v in found)
 
 
 # --- donated arguments ----------------------------------------------------------------------------

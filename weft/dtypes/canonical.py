@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Literal, overload
 
@@ -132,10 +131,8 @@ def narrow_explicit_dtype(dtype: DType, where: str = "") -> DType:
     )
     if mode == "error":
         raise ValueError(f"{asked} is not available while 64-bit dtypes are off. {advice}")
-    warnings.warn(
-        f"{asked} is narrowed to {narrowed}, because 64-bit dtypes are off. {advice}",
-        UserWarning,
-        stacklevel=source.stack_level(),
+    source.warn(
+        f"{asked} is narrowed to {narrowed}, because 64-bit dtypes are off. {advice}", UserWarning
     )
     return narrowed
 

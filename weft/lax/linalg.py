@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import enum
 import sys
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from weft.base.source import stack_level
+from weft.base.source import warn
 from weft.base.traceback import expose
 from weft.core.array import Array
 from weft.core.trace import typeof
@@ -133,10 +132,9 @@ def eig(
     Array([0.+1.j, 0.-1.j], dtype=complex64)
     """
     if use_magma is not None:
-        warnings.warn(
+        warn(
             "use_magma is deprecated: write implementation=EigImplementation.MAGMA",
             DeprecationWarning,
-            stacklevel=stack_level(),
         )
         implementation = EigImplementation.MAGMA if use_magma else EigImplementation.LAPACK
     if implementation not in (None, EigImplementation.LAPACK):

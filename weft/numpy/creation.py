@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from weft import dtypes, lax
 from weft.api.batching import vmap
 from weft.api.placement import device_put
-from weft.base.source import stack_level
+from weft.base.source import warn
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
 from weft.core.shape_dtype import ShapeDtypeStruct
@@ -64,11 +63,7 @@ def _positional(args: tuple[Any, ...], copy: Any, order: Any, ndmin: Any) -> tup
     """Options of ``array`` that were given by position."""
     if len(args) > 3:
         raise TypeError(f"array takes at most 5 positional arguments, got {len(args) + 2}")
-    warnings.warn(
-        "give copy, order and ndmin to array by keyword",
-        DeprecationWarning,
-        stacklevel=stack_level(),
-    )
+    warn("give copy, order and ndmin to array by keyword", DeprecationWarning)
     given = [copy, order, ndmin]
     for i, name in enumerate(("copy", "order", "ndmin")):
         if i < len(args) and given[i] != (True, "K", 0)[i]:
@@ -253,10 +248,9 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
 def _without_imaginary(x: Any, dtype: Any) -> Any:
     if dtype == np.bool_:
         return lax.ne(x, scalar(x.dtype, 0))
-    warnings.warn(
+    warn(
         "casting complex numbers to real discards the imaginary part; use jnp.real first",
         DeprecationWarning,
-        stacklevel=stack_level(),
     )
     return x
 

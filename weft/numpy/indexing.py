@@ -3,14 +3,13 @@ stands on. Plans come from ``index_plan``; this file carries them out."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes, lax
 from weft.base import errors, knobs
-from weft.base.source import stack_level
+from weft.base.source import warn
 from weft.core.ad import filled
 from weft.core.array import Array
 from weft.core.trace import Tracer, typeof
@@ -214,12 +213,11 @@ def _updates_of(values: Any, target: Any) -> Any:
 def _warn_of_lossy_update(values: Any, target: Any) -> None:
     if dtypes.safe_to_cast(values, target):
         return
-    warnings.warn(
+    warn(
         f"scatter inputs have incompatible types: an update of dtype {typeof(values).dtype} is "
         f"put into an array of dtype {target.dtype} and loses information; this will be an "
         "error. Convert one of them first.",
         FutureWarning,
-        stacklevel=stack_level(),
     )
 
 

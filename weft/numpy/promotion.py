@@ -7,7 +7,6 @@ Functions that JAX wraps in a jit of their own convert them by an equation: thos
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import errors, knobs
-from weft.base.source import stack_level
+from weft.base.source import warn
 from weft.core.array import Array
 from weft.core.jaxpr import Literal
 from weft.core.staging import StagingTrace
@@ -46,7 +45,7 @@ def check_arraylike(name: str, *args: Any, emit_warning: bool = False) -> None:
             message += "; wrap it in jnp.array(...)"
         if not emit_warning:
             raise TypeError(message)
-        warnings.warn(message, DeprecationWarning, stacklevel=stack_level())
+        warn(message, DeprecationWarning)
 
 
 def unwrapped(x: Any) -> Any:
@@ -233,7 +232,7 @@ def report_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
     )
     if mode == "raise":
         raise ValueError(message)
-    warnings.warn(message, stacklevel=stack_level())
+    warn(message)
 
 
 # --- both -----------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import knobs
-from weft.base.source import stack_level
+from weft.base.source import warn
 from weft.core.array import Array
 from weft.core.trace import typeof
 from weft.numpy.creation import asarray
@@ -105,11 +104,9 @@ def _complain_of_raw(name: str) -> None:
     if mode == "error":
         raise ValueError(f"{message}, or set legacy_prng_key='allow'")
     if mode == "warn":
-        warnings.warn(
-            f"{message}, or set legacy_prng_key='allow'", UserWarning, stacklevel=stack_level()
-        )
+        warn(f"{message}, or set legacy_prng_key='allow'", UserWarning)
     elif knobs.thread.enable_custom_prng:
-        warnings.warn(message, FutureWarning, stacklevel=stack_level())
+        warn(message, FutureWarning)
 
 
 def as_given(keys: Any, raw: bool) -> Any:

@@ -259,20 +259,20 @@ def _parlett(f: Array, t: Array) -> tuple[Array, Array]:
     """Superdiagonals of F from F T = T F, and the least distance of two eigenvalues."""
     n = t.shape[0]
     at = jnp.arange(n)
-
-    def entry(i: Any, state: Any) -> Any:
-        p, f, least = state
-        j = i + p
-        between = (at > i) & (at < j)
-        total = t[i, j] * (f[j, j] - f[i, i])
-        total = total + jnp.where(between, t[i] * f[:, j] - f[i] * t[:, j], 0).sum()
-        gap = t[j, j] - t[i, i]
-        value = jnp.where(gap == 0, total, total / jnp.where(gap == 0, 1, gap))
-        return p, f.at[i, j].set(value), jnp.minimum(least, jnp.abs(gap))
+    apart = at[None, :] - at[:, None]
+    eigenvalues = jnp.diagonal(t)
 
     def diagonal(p: Any, state: Any) -> Any:
-        _, f, least = lax.fori_loop(0, n - p, entry, (p, *state))
-        return f, least
+        """All entries of one superdiagonal: T F - F T there, of the entries found so far."""
+        f, least = state
+        # column i of these is column i + p of the matrices
+        f_later, t_later = jnp.roll(f, -p, 1), jnp.roll(t, -p, 1)
+        total = (t * f_later.T - f * t_later.T).sum(1)
+        gap = jnp.roll(eigenvalues, -p) - eigenvalues
+        value = jnp.where(gap == 0, total, total / jnp.where(gap == 0, 1, gap))
+        inside = at < n - p
+        least = jnp.minimum(least, jnp.where(inside, jnp.abs(gap), np.inf).min())
+        return jnp.where(apart == p, jnp.where(inside, value, 0)[:, None], f), least
 
     return lax.fori_loop(1, n, diagonal, (f, jnp.abs(t[0, 0])))
 

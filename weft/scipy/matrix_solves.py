@@ -5,7 +5,6 @@ Arguments that tell SciPy it may overwrite or need not check its input are taken
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,7 @@ import weft.numpy as jnp
 from weft import lax
 from weft.api.batching import vmap
 from weft.api.jit import jit
-from weft.base.source import stack_level
+from weft.base.source import warn
 from weft.core.array import Array
 from weft.lax import linear_solve
 from weft.lax.solves import custom_linear_solve
@@ -34,11 +33,10 @@ def _right_rank(name: str, a: Array, b: Array) -> int:
     if b.ndim == 1:
         return 1
     if a.ndim == b.ndim + 1 and a.shape[-1] == b.shape[-1]:
-        warnings.warn(
+        warn(
             f"{name} with a stack of vectors as b of shape {b.shape} will mean matrices: write"
             f" {name}(a, b[..., None]).squeeze(-1)",
             FutureWarning,
-            stacklevel=stack_level(),
         )
         return 1
     return 2

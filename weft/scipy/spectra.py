@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.base.source import stack_level
+from weft.base.source import warn
 from weft.core.array import Array
 from weft.lax.shape import canonical_axis
 from weft.numpy.operands import arraylike
@@ -89,10 +88,9 @@ def _segment_length(name: str, window: Any, nperseg: Any, length: int) -> int:
     if isinstance(window, str | tuple):
         nperseg = 256 if nperseg is None else nperseg
         if nperseg > length:
-            warnings.warn(
+            warn(
                 f"{name} has segments of {nperseg} values and a signal of {length}; segments are"
-                " cut to the signal",
-                stacklevel=stack_level(),
+                " cut to the signal"
             )
             nperseg = length
         return nperseg
@@ -185,10 +183,7 @@ def _spectrogram(
         raise ValueError(f"{name} has the scalings 'density' and 'spectrum', not {scaling!r}")
     if onesided and any(dtypes.issubdtype(s.dtype, np.complexfloating) for s in signals):
         onesided = False
-        warnings.warn(
-            f"{name} of complex signals has both sides: return_onesided=False",
-            stacklevel=stack_level(),
-        )
+        warn(f"{name} of complex signals has both sides: return_onesided=False")
     remove = _trend_remover(trend)
     transform = jnp.fft.rfft if onesided else jnp.fft.fft
     found = [transform(remove(_segments(s, nperseg, step)) * values, nfft) for s in signals]
