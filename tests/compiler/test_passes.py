@@ -3,7 +3,9 @@
 import numpy as np
 
 import weft
+from weft import lax
 from weft import numpy as jnp
+from weft.base import knobs
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.cse import cse
 from weft.compiler.passes.inline import inline
@@ -131,6 +133,18 @@ def test_collapse_leaves_an_axis_whose_position_is_used():
     store = Store(1, affine(0, {"p0": 4, "p1": 1}), k.cast(k.index("p1"), F32))
     kernel = kernel._replace(body=[Loop("p1", 4, [store])])
     assert collapse(kernel) is kernel
+
+
+def test_collapse_looks_at_every_nest_of_the_same_axes():
+    """Two regions of one array: rows of seven that are whole, and six of seven elements."""
+    x = np.arange(35, dtype=np.float32).reshape(5, 7)
+
+    def windows(x, start):
+        return lax.reduce_window(x, start, lax.add, (2, 2), (1, 1), ((1, 2), (0, 1)))
+
+    with knobs.scope(backend="interpret"):
+        want = np.asarray(weft.jit(windows)(x, np.float32(0)))
+    np.testing.assert_array_equal(weft.jit(windows)(x, np.float32(0)), want)
 
 
 def test_collapse_merges_the_axes_of_a_reduction():

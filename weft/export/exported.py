@@ -233,7 +233,7 @@ def export(
             )
         if in_tree.num_leaves != len(closed.in_avals):
             raise ValueError(f"{name} cannot be exported: it closes over traced values")
-        return _exported(name, closed, in_tree, traced.out_tree, wanted, checks)
+        return _exported(name, traced._program, in_tree, traced.out_tree, wanted, checks)
 
     return exporter
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.base.record import Record
+from weft.base.traceback import api_boundary
 from weft.tree.functions import tree_structure, tree_unflatten
 from weft.tree.registry import flatten_one_level, is_tree_node
 
@@ -30,6 +31,7 @@ def _register(kind: _Kind) -> None:
     _by_class[kind.cls] = _by_name[kind.name] = kind
 
 
+@api_boundary
 def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -> type:
     """Let exported functions take and give named tuples of a class, known by a name.
 
@@ -47,6 +49,7 @@ def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -
     return nodetype
 
 
+@api_boundary
 def register_pytree_node_serialization(
     nodetype: type,
     *,

@@ -427,8 +427,8 @@ def dslice(start: Any, size: Any = None, stride: Any = None) -> Any:
 
     With ``start`` alone, the first so many; ``dslice(None)`` is ``:``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.arange(10)[dslice(jnp.int32(3), 2)]
+    >>> import weft, weft.numpy as jnp
+    >>> jnp.arange(10)[weft.ds(jnp.int32(3), 2)]
     Array([3, 4], dtype=int32)
     """
     if start is None:

@@ -73,7 +73,9 @@ def _find(body: list[Any], indices: set[Affine], used: set[str]) -> str | None:
     visit(body, None)
     for parent, child in pairs:
         if inside[parent.axis] == {child.axis} and around[child.axis] == {parent.axis}:
-            if _compatible(parent, child, indices, used):
+            # other loops over the same axes may have other extents
+            both = [pair for pair in pairs if pair[0].axis == parent.axis]
+            if all(_compatible(*pair, indices, used) for pair in both):
                 return parent.axis
     return None
 
