@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from weft.backends.cpu.llvm import INLINE
+from weft.backends.cpu.llvm import OPTIMISE
 from weft.base.record import Record
 from weft.kernel.program import Branch, Copy, For, Host, Launch, Point, Slot, Swap, While
 
@@ -170,7 +170,7 @@ class _Writer:
             self.copy(target, self.pointer(now), self.slots[now].size)
         head = ["define void @loop(ptr noalias %buffers, i64 %start, i64 %stop) nounwind {"]
         text = [*self.declared, *self.functions, *head, "entry:", *self.head, *self.lines]
-        return LoopText(INLINE + "\n".join([*text, "  ret void", "}", ""]), externals)
+        return LoopText(OPTIMISE + "\n".join([*text, "  ret void", "}", ""]), externals)
 
     def _memory(self, carried: set[int], views: set[int]) -> tuple[int, ...]:
         """Pointers of all slots: of memory outside, or of memory of the function's own."""
