@@ -9,6 +9,7 @@ import numpy as np
 import weft.numpy as jnp
 from weft import dtypes
 from weft.core.array import Array
+from weft.core.trace import typeof
 from weft.numpy.promotion import check_arraylike, promote_args_inexact
 
 
@@ -35,8 +36,10 @@ def real(name: str, *operands: Any) -> list[Array]:
 
 
 def strong(name: str, *operands: Any) -> list[Array]:
-    """As ``real``, of no weak type: for functions whose constants have a dtype of their own."""
+    """As ``real``, of a weak type only if all operands are of one."""
     arrays = real(name, *operands)
+    if all(typeof(x).weak_type for x in operands):
+        return arrays
     return [x.astype(x.dtype) if x.weak_type else x for x in arrays]
 
 

@@ -42,7 +42,8 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> float(uniform.cdf(1.0, 0.0, 4.0))
     0.25
     """
-    x, loc, scale = operands.strong("uniform.cdf", x, loc, scale)
+    # the bounds of the probabilities have a dtype of their own
+    x, loc, scale = (v.astype(v.dtype) for v in operands.real("uniform.cdf", x, loc, scale))
     z = (x - loc) / scale
     return jnp.where(z < 0, 0, jnp.where(z > 1, 1, z))
 
