@@ -357,3 +357,14 @@ def test_an_array_reshaped_in_its_own_memory_is_not_copied():
     compiled = weft.jit(lambda x: jnp.repeat(x, 2, axis=0)).lower(x).compile()
     assert compiled.as_text().count("kernel k") == 1
     np.testing.assert_array_equal(compiled(x), np.repeat(x, 2, 0))
+
+
+def test_no_rounds_of_a_loop_that_branches_on_what_it_is_given():
+    """The choice is one number of its type, though there are none of them."""
+
+    def last(x, choices):
+        step = lambda c, i: (lax.switch(i, [jnp.sin, jnp.cos], c), None)
+        return lax.scan(step, x, choices)[0]
+
+    assert float(weft.jit(last)(2.0, np.zeros(0, np.int32))) == 2.0
+    assert float(weft.jit(last)(0.0, np.ones(2, np.int32))) == float(jnp.cos(1.0))

@@ -415,7 +415,7 @@ class Planner:
         ins = [self._slot_of(x, env) for x in eqn.invars]
         outs = [env[v] for v in eqn.outvars]
         if eqn.primitive.name == "cond":
-            return self._cond(eqn.params, ins, outs)
+            return self._cond(eqn.params, size_of(eqn.invars[0].aval), ins, outs)
         if eqn.primitive.name == "while":
             params, taken = eqn.primitive.scalar_predicate(eqn.params)
             return self._while(params, [ins[i] for i in taken], outs)
@@ -469,13 +469,13 @@ class Planner:
             if life.first < begin <= life.last:
                 self.lives[number] = life._replace(last=self.clock)
 
-    def _cond(self, params: Any, ins: list[int], outs: list[int]) -> list[Any]:
+    def _cond(self, params: Any, size: int, ins: list[int], outs: list[int]) -> list[Any]:
         index, *operands = ins
         regions = []
         for branch in params["branches"]:
             regions.append(tuple(self.region(branch, operands, outs)))
             self.touch([*operands, *outs])  # all branches are planned as if they ran in a row
-        return [self.node(Branch(index, self.slots[index].size, tuple(regions)), index, *outs)]
+        return [self.node(Branch(index, size, tuple(regions)), index, *outs)]
 
     def _carry(self, init: int, phases: tuple[int, int] | None = None) -> tuple[int, int, list]:
         """Two views that a loop reads and writes in turn, and the nodes that start them."""
