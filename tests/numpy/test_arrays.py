@@ -60,6 +60,14 @@ def test_wide_dtypes_warn_and_narrow() -> None:
         assert jnp.array([1.0]).dtype == np.float64
 
 
+def test_wide_arrays_are_reduced_in_the_width_of_the_scope() -> None:
+    with weft.enable_x64(True):
+        wide = jnp.arange(6.0).reshape(2, 3)
+    for fn in (jnp.var, jnp.std, jnp.mean, weft.nn.softmax, weft.nn.logsumexp):
+        assert fn(wide).dtype == np.float32
+    np.testing.assert_allclose(weft.nn.softmax(wide).sum(-1), [1, 1], rtol=1e-6)
+
+
 def test_fills_keep_weak_types() -> None:
     assert jnp.full(2, 7.0).weak_type and not jnp.full(2, 7.0, "float32").weak_type
     assert jnp.zeros_like(2.0).weak_type and not jnp.zeros_like(X).weak_type

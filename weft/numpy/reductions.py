@@ -220,7 +220,8 @@ def _reduce(
     if dtype is not None:
         result_dtype = working = dtypes.check_user_dtype(dtype, name)
     else:
-        result_dtype = promote_integer_dtype(x.dtype) if promote_integers else x.dtype
+        own = dtypes.canonicalize_dtype(x.dtype, allow_extended_dtype=True)
+        result_dtype = promote_integer_dtype(own) if promote_integers else own
         working = _wide(result_dtype) if rule.widen else result_dtype
     x = convert_operand(x, working)
     by_bool = working == np.bool_ and rule.bool_reduce is not None
@@ -539,6 +540,7 @@ def squared_size(x: Any) -> Any:
 
 def variance_dtypes(own: Any, dtype: Any) -> tuple[Any, Any]:
     """Dtypes that a variance is computed in and returned in."""
+    own = dtypes.canonicalize_dtype(own)
     if dtype is not None:
         result = dtypes.check_user_dtype(dtype, "var")
         if kind_of(own) == COMPLEX and kind_of(result) != COMPLEX:
