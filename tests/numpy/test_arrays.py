@@ -60,6 +60,7 @@ def test_wide_dtypes_warn_and_narrow() -> None:
         assert jnp.array([1.0]).dtype == np.float64
 
 
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype float64")
 def test_wide_arrays_are_reduced_in_the_width_of_the_scope() -> None:
     with weft.enable_x64(True):
         wide = jnp.arange(6.0).reshape(2, 3)

@@ -430,7 +430,7 @@ def mean(
     where = check_where("mean", where)
     refuse_out("mean", out)
     if dtype is None:
-        result = dtypes.to_inexact_dtype(x.dtype)
+        result = dtypes.to_inexact_dtype(dtypes.canonicalize_dtype(x.dtype))
         working = _wide(result)
     else:
         result = working = dtypes.check_user_dtype(dtype, "mean")
