@@ -60,8 +60,8 @@ LATE = {
     *(
         ("weft.numpy.operators", f"weft.numpy.{name}")
         for name in (
-            "contraction creation index_functions index_update indexing manipulation matrices "
-            "rearranging reductions sorting ufuncs unary"
+            "contraction creation index_functions index_update manipulation matrices "
+            "rearranging reductions sorting"
         ).split()
     ),
     ("weft.numpy.polynomials", "weft.numpy.linalg"),
@@ -76,14 +76,17 @@ LATE = {
     ("weft.runtime.evaluate", "weft.runtime.native"),
     *(
         ("weft.backends.cpu.heroes.table", f"weft.backends.cpu.heroes.{name}")
-        for name in "conv cumulative dot fft generator linalg scatter sort special window".split()
+        for name in (
+            "conv cumulative dot fft generator linalg sampling scatter sort special window"
+        ).split()
     ),
     ("weft.runtime.dispatch", "weft.backends.cpu.stub"),
     ("weft.runtime.dispatch", "weft.runtime.caller"),
     ("weft.compiler.pipeline", "weft.core.verify"),
     ("weft.runtime.target", "weft.backends.cpu.heroes.table"),
+    ("weft.runtime.target", "weft.backends.cpu.heroes.tiny"),
     ("weft.runtime.target", "weft.backends.cpu.loop_text"),
-    ("weft.runtime.native", "weft.runtime.target"),
+    ("weft.runtime.target", "weft.backends.cpu.unrolled"),
     ("weft.runtime.native", "weft.backends.cpu.walker"),
     ("weft.runtime.native", "weft.runtime.entries"),
     ("weft.runtime.native", "weft.runtime.tell"),

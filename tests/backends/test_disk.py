@@ -121,8 +121,7 @@ def test_what_was_used_longest_ago_goes_first(room: Path) -> None:
     os.utime(room / ".left", (now - 7200, now - 7200))
     handle = os.open(room, os.O_RDONLY)
     try:
-        with knobs.compilation_cache_max_size(3 * (len(OBJECT) + 100)):
-            disk.trim(handle)
+        disk.trim(handle, 3 * (len(OBJECT) + 100))
     finally:
         os.close(handle)
     assert {p.name for p in room.iterdir()} == {keys[i].hex() for i in (0, 4, 5)}

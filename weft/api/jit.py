@@ -29,7 +29,13 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_dtype import abstractify
 from weft.core.sharding import UNSPECIFIED
 from weft.core.trace import Tracer, eval_trace, is_tracing, state, typeof
-from weft.runtime.evaluate import call_donating, native_hits, remember
+from weft.runtime.evaluate import (
+    call_donating,
+    load_compiler,
+    native_hits,
+    prepare,
+    remember,
+)
 from weft.runtime.function import NativeFunction
 from weft.tree.functions import tree_flatten, tree_unflatten
 
@@ -213,6 +219,8 @@ class JitFunction(NativeFunction):
             self._hits += 1
             return leaves, staged
         self._misses += 1
+        if abstract is typeof and state.trace is eval_trace:
+            prepare()
         names = functools.partial(self._names, args, kwargs)
         if knobs.thread.explain_cache_misses:
             explain_miss(self._fun, key, self._cache, names)
@@ -398,6 +406,7 @@ def jit(
         return lambda f: jit(f, **options)
     check_callable(fun)
     _check_marks(fun, static_argnums, static_argnames, donate_argnums)
+    load_compiler()
     return JitFunction(fun, options)
 
 

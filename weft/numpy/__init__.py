@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from weft.base import lazy as _lazy
+from weft.numpy import operators as _operators
 
 __array_api_version__ = "2024.12"
 

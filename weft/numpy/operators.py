@@ -13,6 +13,7 @@ from weft.api.placement import device_put
 from weft.base.lazy import Late
 from weft.core.array import Array
 from weft.core.layout import format_of
+from weft.numpy import indexing, ufuncs, unary
 from weft.numpy.promotion import as_array, convert_operand, ensure_array
 from weft.prims.convert import copy_p
 from weft.prims.families import BOOL, COMPLEX, kind_of
@@ -22,14 +23,11 @@ contraction = Late("weft.numpy.contraction")
 creation = Late("weft.numpy.creation")
 index_functions = Late("weft.numpy.index_functions")
 index_update = Late("weft.numpy.index_update")
-indexing = Late("weft.numpy.indexing")
 manipulation = Late("weft.numpy.manipulation")
 matrices = Late("weft.numpy.matrices")
 rearranging = Late("weft.numpy.rearranging")
 reductions = Late("weft.numpy.reductions")
 sorting = Late("weft.numpy.sorting")
-ufuncs = Late("weft.numpy.ufuncs")
-unary = Late("weft.numpy.unary")
 
 _OPERANDS = (Array, int, float, complex, np.ndarray, np.generic)
 _UINT8 = np.dtype(np.uint8)

@@ -13,7 +13,7 @@ from weft.core.interpret import check_floats, run_primitive
 from weft.core.trace import state, typeof
 from weft.runtime.array import ArrayImpl, box
 
-# loaded with the compiler and LLVM's text, when the first program is compiled
+# the compiler, loaded when a function is to be compiled or a primitive is worth it
 native = Late("weft.runtime.native")
 
 
@@ -26,6 +26,18 @@ def to_numpy(x: Any, aval: Any) -> Any:
             raise errors.reference_given("this function", aval)
         return x
     return np.asarray(x, aval.dtype)
+
+
+def load_compiler() -> None:
+    """Have the compiler loaded, for a function that will need it."""
+    if knobs.thread.backend == "native":
+        native.preload  # noqa: B018
+
+
+def prepare() -> None:
+    """Begin with what a program will need that is to be compiled, while it is being traced."""
+    if knobs.thread.backend == "native":
+        native.preload()
 
 
 def evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:

@@ -8,6 +8,7 @@ and what a user's function does is not; a program that could depend on more has 
 from __future__ import annotations
 
 import enum
+import functools
 import os
 import sys
 from types import FunctionType
@@ -43,7 +44,7 @@ class Unknown(Exception):
 class Walked:
     """A program that was gone through once, in an order that another process finds too."""
 
-    def __init__(self, closed: ClosedJaxpr, stamp: bytes) -> None:
+    def __init__(self, closed: ClosedJaxpr, donated: tuple[bool, ...]) -> None:
         self.types: dict[int, int] = {}
         self.told: dict[Any, int] = {}  # types by what is written of them
         self.programs: dict[Any, int] = {}
@@ -54,8 +55,16 @@ class Walked:
         self.names: dict[int, str] = {}
         self._program(closed.jaxpr, closed.consts)
         context = [_knob(v) for v in knobs.context_key().values]
-        text = repr((FORMAT, context, list(self.told), self.rows))
-        self.key = digest(setting() + stamp + text.encode("utf-8", "surrogatepass"))
+        self.context = (FORMAT, donated, context)
+
+    @functools.cached_property
+    def key(self) -> bytes | None:
+        """What the program is kept under; None where it is not."""
+        stamp = source_stamp()
+        if stamp is None:
+            return None
+        text = repr((*self.context, list(self.told), self.rows))
+        return digest(setting() + stamp + text.encode("utf-8", "surrogatepass"))
 
     def _program(self, jaxpr: Jaxpr, consts: Any) -> int:
         """The number of a program, written where it is first met."""
@@ -190,13 +199,10 @@ def _knob(value: Any) -> Any:
     return value
 
 
-def identify(closed: ClosedJaxpr) -> Walked | None:
+def identify(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Walked | None:
     """A program gone through, or None where it has no identity."""
-    stamp = source_stamp()
-    if stamp is None:
-        return None
     try:
-        return Walked(closed, stamp)
+        return Walked(closed, donated)
     except (Unknown, KeyError, RecursionError):
         return None
 

@@ -32,7 +32,7 @@ from weft.kernel.program import (
     inner_regions,
     launched,
 )
-from weft.runtime import stored, tables
+from weft.runtime import stored, tables, target
 from weft.runtime.array import ArrayImpl, box
 from weft.runtime.dispatch import (
     Native,
@@ -46,8 +46,7 @@ from weft.runtime.dispatch import (
 from weft.runtime.donation import given_up
 from weft.runtime.slowly import Walk
 
-# loaded when a program is planned, when a knob asks what was compiled, when calls become native
-target = Late("weft.runtime.target")
+# loaded when a knob asks what was compiled, when calls become native
 tell = Late("weft.runtime.tell")
 entries = Late("weft.runtime.entries")
 walker = Late("weft.backends.cpu.walker")

@@ -57,15 +57,14 @@ def identity(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Walked | No
         return None
     if not knob.cache_programs or disk.folder() is None:
         return None
-    walked = identify(closed)
-    if walked is not None and donated:
-        walked.key = disk.digest(walked.key + bytes(donated))
-    return walked
+    return identify(closed, donated)
 
 
 def find(walked: Walked) -> tuple[Program, dict[int, Address]] | None:
     """A planned program and its code, if the disk has all of it."""
-    blob = disk.load(walked.key)
+    blob = None
+    if disk.has_entries() and walked.key is not None:
+        blob = disk.load(walked.key)
     if blob is None:
         return None
     try:
@@ -81,12 +80,18 @@ def keep(
     walked: Walked, program: Program, code: Mapping[int, Address], given: Mapping[int, Any]
 ) -> None:
     """Write a planned program to disk; ``given`` has the program's own constants by number."""
-    try:
-        keys = {number: function.key for number, function in code.items()}
-        blob = marshal.dumps((keys, *_encoded(walked, program, given)))
-    except (_Tied, ValueError):
-        return
-    disk.save(walked.key, blob)
+    keys = {number: function.key for number, function in code.items()}
+
+    def made() -> tuple[bytes, bytes] | None:
+        name = walked.key
+        if name is None:
+            return None
+        try:
+            return name, marshal.dumps((keys, *_encoded(walked, program, given)))
+        except (_Tied, ValueError):
+            return None
+
+    disk.save_later(made)
 
 
 class _Tied(Exception):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft.backends.cpu import disk, loader
 from weft.backends.cpu.cores import threads
-from weft.backends.cpu.llvm import QUICK, Llvm
+from weft.backends.cpu.llvm import QUICK, Llvm, opener
+from weft.base.forks import across_forks
 from weft.base.functional import lru
 
 # Target machines that no thread uses at the moment.
@@ -19,11 +20,26 @@ _spare: list[int] = []
 _inside = 0
 _free = threading.Condition()
 _looked, _begun = False, False
+# Whoever needs LLVM while a thread is loading it waits for that thread.
+_loading = across_forks(threading.Lock())
+# LLVM sets itself up at its first module, which takes as long as a small kernel.
+_FIRST = """define void @first(ptr %p) {
+  %x = load <8 x float>, ptr %p, align 4
+  %y = fadd <8 x float> %x, %x
+  store <8 x float> %y, ptr %p, align 4
+  ret void
+}
+"""
+
+
+def llvm() -> Llvm:
+    """LLVM, loaded when the first text is compiled."""
+    with _loading:
+        return _llvm()
 
 
 @lru(1)
-def llvm() -> Llvm:
-    """LLVM, loaded when the first text is compiled."""
+def _llvm() -> Llvm:
     return Llvm(loader.supported())
 
 
@@ -65,12 +81,17 @@ def preload(needed: bool = False) -> None:
     _looked = True
     if threads() > 1 and (needed or not disk.has_entries()):
         _begun = True
-        threading.Thread(target=_load, daemon=True).start()
+        threading.Thread(target=_load, args=[opener()], daemon=True).start()
 
 
-def _load() -> None:
+def _load(open_library: Callable[[], Any]) -> None:
     with _within():
-        _spare.append(llvm().machine())
+        open_library()  # before anything that would give way to other threads
+        library = llvm()
+        machine = library.machine()
+        if _inside == 1:  # nobody waits for LLVM yet: what it does once is done by then
+            library.compile(_FIRST, machine)
+        _spare.append(machine)
 
 
 class Batch:

@@ -10,10 +10,17 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from weft.backends.cpu.later import later
 from weft.base.knobs import thread
 from weft.base.record import Record
+
+# The whole of hashlib loads a library that takes as long as all of a small program.
+try:
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
 
 MAGIC = b"weftobj2"
 FOLDER = "kernels"
@@ -115,14 +122,34 @@ def _read(room: int, key: bytes) -> bytes | None:
 def save(key: bytes, payload: bytes) -> None:
     """Keep an object under a key; where that fails the next process compiles again."""
     where = folder()
+    if where is not None:
+        _save(where, thread.compilation_cache_max_size, key, payload)
+
+
+def save_later(made: Callable[[], tuple[bytes, bytes] | None]) -> None:
+    """Keep an object under a key, both made when nobody waits for a result any more."""
+    where, limit = folder(), thread.compilation_cache_max_size
     if where is None:
         return
+
+    def task() -> None:
+        entry = made()
+        if entry is not None:
+            _save(where, limit, *entry)
+
+    if thread.raise_persistent_cache_errors:  # to whoever is there now
+        task()
+    else:
+        later(task)
+
+
+def _save(where: str, limit: int, key: bytes, payload: bytes) -> None:
     try:
         room = _open_folder(where, make=True)
         try:
             _write(room, key, payload)
             if key[0] == 0:  # one entry in 256 pays for looking at all of them
-                trim(room)
+                trim(room, limit)
         finally:
             os.close(room)
     except OSError:
@@ -152,11 +179,6 @@ def _write(room: int, key: bytes, payload: bytes) -> None:
 
 def digest(data: bytes) -> bytes:
     """The checksum of some bytes, and the key of a text: 32 bytes."""
-    # The whole of hashlib loads a library that takes as long as all of a small program.
-    try:
-        from _blake2 import blake2b
-    except ImportError:
-        from hashlib import blake2b
     return blake2b(data, digest_size=32).digest()
 
 
@@ -194,9 +216,8 @@ def _open_folder(where: str, make: bool = False) -> int:
     return room
 
 
-def trim(room: int) -> None:
+def trim(room: int, limit: int = -1) -> None:
     """Delete the entries used longest ago, and what broken writers left, beyond the limits."""
-    limit = thread.compilation_cache_max_size
     limit = MOST_BYTES if limit < 0 else limit
     entries = []
     for name in os.listdir(room):

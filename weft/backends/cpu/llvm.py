@@ -6,13 +6,13 @@ let one thread compile at a time; of what they offer, little is needed here.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from weft.base.functional import lru
 from weft.base.lazy import folder_of
 
 # What a text says in its first line where it is no kernel: it wants LLVM's optimiser, its functions
@@ -64,6 +64,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
 }
 
 
+@lru(1)
 def _path() -> str:
     """Where llvmlite's library lies."""
     names = {"darwin": "libllvmlite.dylib", "win32": "llvmlite.dll"}
@@ -76,12 +77,15 @@ def _path() -> str:
     return ffi.lib._name
 
 
-def _open(path: str) -> None:
-    """Load a library while other threads run; Python's own way makes them wait."""
-    with contextlib.suppress(AttributeError, OSError):
+def opener() -> Callable[[], Any]:
+    """What loads the library while other threads run; Python's own way makes them wait."""
+    path = os.fsencode(_path())
+    try:
         opened = ctypes.CDLL(None).dlopen
-        opened.restype, opened.argtypes = _POINTER, [_TEXT, _NUMBER]
-        opened(os.fsencode(path), os.RTLD_NOW)
+    except (AttributeError, OSError):
+        return lambda: None
+    opened.restype, opened.argtypes = _POINTER, [_TEXT, _NUMBER]
+    return lambda: opened(path, os.RTLD_NOW)
 
 
 class Llvm:
@@ -90,7 +94,6 @@ class Llvm:
     def __init__(self, near: bool) -> None:
         """``near`` says that code and constants are loaded next to each other."""
         path = _path()
-        _open(path)
         self.c, self.long = ctypes.PyDLL(path), ctypes.CDLL(path)
         for name, (result, *parameters) in _FUNCTIONS.items():
             function = getattr(self.long if name in _LONG else self.c, f"LLVMPY_{name}")

@@ -128,7 +128,7 @@ def load_keyed(what: str, text: Callable[[], str], names: Iterable[str]) -> Any:
     blob = disk.load(key)
     if blob is None:
         blob = compile_now(text())
-        disk.save(key, blob)
+        disk.save_later(lambda: (key, blob))
     found = loader.load(blob) if loader.supported() else _Engine(blob, names)
     _loaded.put(key, found)
     return found
@@ -161,7 +161,7 @@ def _load_keyed(texts: Mapping[bytes, str], names: Iterable[str], batch: Batch) 
             found[key] = loader.load(blob) if loader.supported() else _Engine(blob, names)
             _loaded.put(key, found[key])
     for key in made.new.intersection(missing):
-        disk.save(key, objects[key])
+        disk.save_later(lambda key=key: (key, objects[key]))
     return found
 
 
