@@ -44,7 +44,7 @@ def increment(x: np.ndarray, start: int, stop: int, chunk: int) -> None:
     pool.run(address, (ctypes.c_void_p * 1)(x.ctypes.data), start, stop, chunk)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3, 8, 40])
+@pytest.mark.parametrize("threads", [1, 2, 3, 8, 40, 60])
 def test_each_iteration_runs_once(threads: int) -> None:
     x = np.zeros(10007, np.int32)
     with num_threads(threads):
@@ -59,6 +59,8 @@ def test_short_work_needs_no_pool(alone: float, monkeypatch) -> None:
     monkeypatch.setattr(pool, "_pool", None)
     monkeypatch.setattr(pool, "_alone", 0.0)
     monkeypatch.setattr(pool, "ALONE", alone)
+    if alone == 100:  # nobody has made the code, which others of these tests may have
+        monkeypatch.setattr(pool, "_held", [])
     x = np.zeros(10007, np.int32)
     address = compile_text(INCREMENT, "k")
     with num_threads(2):

@@ -3,7 +3,9 @@
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from weft.base import lazy as _lazy
+from weft.numpy import contraction as _contraction
 from weft.numpy import operators as _operators
+from weft.numpy import reductions as _reductions
 
 __array_api_version__ = "2024.12"
 

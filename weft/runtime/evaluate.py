@@ -31,13 +31,13 @@ def to_numpy(x: Any, aval: Any) -> Any:
 def load_compiler() -> None:
     """Have the compiler loaded, for a function that will need it."""
     if knobs.thread.backend == "native":
-        native.preload  # noqa: B018
+        native.prepare  # noqa: B018
 
 
 def prepare() -> None:
     """Begin with what a program will need that is to be compiled, while it is being traced."""
     if knobs.thread.backend == "native":
-        native.preload()
+        native.prepare()
 
 
 def evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import gc
 import threading
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu import library
+from weft.backends.cpu import library, pool
 from weft.backends.cpu.compiling import preload
 from weft.backends.cpu.machine import Address, Ahead, compile_many, origins
 from weft.base import errors, events, knobs
@@ -75,13 +76,18 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
+def prepare(needed: bool = False) -> None:
+    """Have a thread load LLVM and make the thread pool's code, where the disk is of no help."""
+    preload(needed, functools.partial(pool.load, True))
+
+
 class Executable:
     """A program with its code loaded, called with the leaves of its arguments."""
 
     def __init__(
         self, closed: ClosedJaxpr, watch: Any = None, donated: tuple[bool, ...] = ()
     ) -> None:
-        preload()  # while the compiler itself is imported
+        prepare()
         if watch is None and (knobs.thread.debug or knobs.thread.dump):
             watch = tell.Watch(closed)
         self.avals = closed.in_avals
@@ -190,7 +196,7 @@ def _found_or_made(
         found = stored.find(identity)
         if found is not None:
             return found
-        preload(needed=True)  # a new program is seldom made of known code alone
+        prepare(needed=True)  # a new program is seldom made of known code alone
     return _made(closed, None, identity, donated)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from weft.backends.cpu import disk, loader
 from weft.backends.cpu.cores import threads
 from weft.backends.cpu.llvm import QUICK, Llvm, opener
+from weft.backends.cpu.parts import divided, joined
 from weft.base.forks import across_forks
 from weft.base.functional import lru
 
@@ -58,6 +59,11 @@ def _within() -> Iterator[None]:
 
 def compile_now(text: str) -> bytes:
     """The object of a module."""
+    return joined([compile_part(part) for part in divided(text)])
+
+
+def compile_part(text: str) -> bytes:
+    """The object of a text that goes to LLVM as it is."""
     with _within():
         library = llvm()
         if text.startswith(QUICK):
@@ -73,18 +79,21 @@ def compile_now(text: str) -> bytes:
                 _spare.append(machine)
 
 
-def preload(needed: bool = False) -> None:
-    """Begin to load LLVM, by a thread, if it is needed or no code on disk makes it unnecessary."""
+def preload(needed: bool = False, then: Callable[[], Any] | None = None) -> None:
+    """Begin to load LLVM, by a thread, if it is needed or no code on disk makes it unnecessary.
+
+    ``then`` has code made that nearly every program runs.
+    """
     global _looked, _begun
     if _begun or (_looked and not needed):
         return
     _looked = True
     if threads() > 1 and (needed or not disk.has_entries()):
         _begun = True
-        threading.Thread(target=_load, args=[opener()], daemon=True).start()
+        threading.Thread(target=_load, args=[opener(), then], daemon=True).start()
 
 
-def _load(open_library: Callable[[], Any]) -> None:
+def _load(open_library: Callable[[], Any], then: Callable[[], Any] | None) -> None:
     with _within():
         open_library()  # before anything that would give way to other threads
         library = llvm()
@@ -92,6 +101,8 @@ def _load(open_library: Callable[[], Any]) -> None:
         if _inside == 1:  # nobody waits for LLVM yet: what it does once is done by then
             library.compile(_FIRST, machine)
         _spare.append(machine)
+    if then is not None:
+        then()
 
 
 class Batch:
@@ -103,8 +114,9 @@ class Batch:
     """
 
     def __init__(self) -> None:
-        self.queue: list[tuple[bytes, str]] = []
-        self.objects: dict[bytes, Any] = {}  # None until it is made, or what it failed with
+        self.queue: list[tuple[bytes, int, str]] = []
+        self.objects: dict[bytes, Any] = {}  # None until it is made
+        self.parts: dict[bytes, list[Any]] = {}  # objects, or what they failed with
         self.new: set[bytes] = set()
         self.helpers: list[threading.Thread] = []
 
@@ -121,26 +133,31 @@ class Batch:
         found = self.objects[key] = disk.load(key)
         if found is None:
             self.new.add(key)
-            self.queue.append((key, text))
+            texts = divided(text)
+            self.parts[key] = [None] * len(texts)
+            self.queue += [(key, i, part) for i, part in enumerate(texts)]
             if len(self.queue) > 1:
                 self._help()
 
     def finish(self) -> dict[bytes, Any]:
         """All objects, when they are there."""
         # Long ones first, so that none is begun last.
-        self.queue.sort(key=lambda item: len(item[1]))
+        self.queue.sort(key=lambda item: len(item[2]))
         for _ in range(len(self.queue) - 1):
             self._help()
         self._work()
         for helper in self.helpers:
             helper.join()
-        for made in self.objects.values():
-            if isinstance(made, BaseException):
-                raise made
+        for key, made in self.parts.items():
+            for part in made:
+                if isinstance(part, BaseException):
+                    raise part
+            self.objects[key] = joined(made)
         return self.objects
 
     def _help(self) -> None:
         """Have one thread more, if there may be."""
+        self.helpers = [helper for helper in self.helpers if helper.is_alive()]
         if len(self.helpers) + 1 < threads():
             self.helpers.append(threading.Thread(target=self._work, daemon=True))
             self.helpers[-1].start()
@@ -148,13 +165,13 @@ class Batch:
     def _work(self) -> None:
         while True:
             try:
-                key, text = self.queue.pop()
+                key, number, text = self.queue.pop()
             except IndexError:
                 return
             try:
-                self.objects[key] = compile_now(text)
+                self.parts[key][number] = compile_part(text)
             except BaseException as error:
-                self.objects[key] = error
+                self.parts[key][number] = error
 
 
 def _before_fork() -> None:

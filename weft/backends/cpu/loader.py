@@ -11,8 +11,10 @@ import functools
 import mmap
 import struct
 import sys
+from collections.abc import Mapping
 from typing import Any
 
+from weft.backends.cpu.parts import taken_apart
 from weft.backends.cpu.processor import architecture
 from weft.base.record import Record
 
@@ -56,12 +58,13 @@ class Symbol(Record):
 class Region:
     """Executable memory that holds one object; given back when nobody refers to it."""
 
-    __slots__ = ("__weakref__", "address", "size", "symbols")
+    __slots__ = ("__weakref__", "address", "others", "size", "symbols")
 
     def __init__(self, address: int, size: int, symbols: dict[str, int]) -> None:
         self.address = address
         self.size = size
         self.symbols = symbols
+        self.others: list[Region] = []  # that it calls
 
     def __del__(self) -> None:
         # At exit a daemon thread may still be inside.
@@ -107,13 +110,22 @@ def external(name: str) -> int:
 
 def load(blob: bytes) -> Region:
     """An ELF object in executable memory, its global functions by name."""
-    return Object(blob).load()
+    first, *more = taken_apart(blob)
+    region = Object(first, {}).load()
+    for part in more:
+        caller = Object(part, region.symbols).load()
+        caller.symbols = {**region.symbols, **caller.symbols}
+        caller.others = [region]
+        region = caller
+    return region
 
 
 class Object:
     """An object file while it is laid out."""
 
-    def __init__(self, blob: bytes) -> None:
+    def __init__(self, blob: bytes, known: Mapping[str, int]) -> None:
+        """``known`` has functions of other objects that this one may call."""
+        self.known = known
         head = struct.unpack_from("<4sBB10xHHIQQQIHHHHHH", blob)
         magic, bits, order, kind, self.machine = head[:5]
         if (magic, bits, order, kind) != (b"\x7fELF", 2, 1, 1):
@@ -219,7 +231,7 @@ class Object:
     def _address(self, symbol: int) -> int:
         found = self.symbols[symbol]
         if found.section == _UNDEFINED:
-            return external(found.name)
+            return self.known.get(found.name) or external(found.name)
         return self.base + self.places[found.section] + found.value
 
     def _fill(self, relocations: list[tuple[int, int, int, int, int]]) -> None:

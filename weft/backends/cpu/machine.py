@@ -16,6 +16,7 @@ from typing import Any
 from weft.backends.cpu import disk, loader
 from weft.backends.cpu.compiling import Batch, compile_now, llvm
 from weft.backends.cpu.disk import digest
+from weft.backends.cpu.parts import taken_apart
 from weft.backends.cpu.processor import compiler_version, description
 from weft.backends.cpu.processor import vector_bits as vector_bits
 from weft.base.forks import across_forks
@@ -25,7 +26,7 @@ from weft.base.knobs import thread
 # The name of every kernel's function in its object: a kernel's own name would tell equal ones
 # apart.
 SYMBOL = "kernel"
-FORMAT = "1"
+FORMAT = "2"
 LIMIT = 64 << 20
 _ATTRIBUTES = "attributes #0 = { nounwind }\n"
 
@@ -100,7 +101,8 @@ class _Engine:
         made = target.create_target_machine(codemodel="jitdefault", jit=True)
         self.size = len(blob)
         self.engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), made)
-        self.engine.add_object_file(llvm.ObjectFileRef.from_data(blob))
+        for part in taken_apart(blob):
+            self.engine.add_object_file(llvm.ObjectFileRef.from_data(part))
         self.engine.finalize_object()
         self.symbols = {name: self.engine.get_function_address(name) for name in names}
 

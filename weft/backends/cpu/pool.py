@@ -16,14 +16,16 @@ from typing import Any
 from weft.backends.cpu import loader
 from weft.backends.cpu.cores import threads, usable_cores
 from weft.backends.cpu.llvm import QUICK
-from weft.backends.cpu.machine import load_modules
+from weft.backends.cpu.machine import load_keyed
 from weft.backends.cpu.pool_text import SIZE, SPIN, pool_text
 from weft.backends.cpu.processor import architecture
+from weft.base.forks import across_forks
 from weft.base.functional import lru
 
 # How long a thread that has nothing to do looks for work before it sleeps.
 PATIENCE = 30e-6
-# Seconds of work that a process does by one thread before it makes a pool: that takes as long.
+# Seconds of work that a process does by one thread while nobody has made the pool's code: that
+# takes as long.
 ALONE = 0.01
 _NAMES = ("weft_run", "weft_worker", "weft_relax")
 
@@ -81,18 +83,20 @@ class Pool:
         return not create(ctypes.byref(name), None, self.symbols["weft_worker"], self.state)
 
 
-@lru(1)
 def _code() -> Any:
-    text = pool_text(architecture())
-    assert text is not None
-    # what it does is wait for memory and for other threads: no care makes that faster
-    (region,) = load_modules([QUICK + text], _NAMES)
-    _held.append(region)
-    return region
+    with _making:
+        if not _held:
+            text = pool_text(architecture())
+            assert text is not None
+            # what it does is wait for memory and for other threads: no care makes that faster
+            text = QUICK + text
+            _held.append(load_keyed(text, lambda: text, _NAMES))
+        return _held[0]
 
 
 # Workers stand in this code as long as the process lives, whatever caches are cleared.
 _held: list[Any] = []
+_making = across_forks(threading.Lock())
 _pool: Pool | None = None
 _lock = threading.Lock()
 _Kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -155,7 +159,7 @@ def run_at_first(kernel: int, buffers: Any, start: int, stop: int, chunk: int) -
     """Like ``run``, but what is soon done is done by the caller while there is no pool."""
     global _alone
     call = _Kernel(int(kernel))
-    while 0 < chunk and start < stop and _pool is None and _alone < ALONE:
+    while 0 < chunk and start < stop and not _held and _alone < ALONE:
         begin = time.perf_counter()
         call(buffers, start, min(start + chunk, stop))
         start += chunk
@@ -164,9 +168,9 @@ def run_at_first(kernel: int, buffers: Any, start: int, stop: int, chunk: int) -
         run(kernel, buffers, start, stop, chunk)
 
 
-def load() -> None:
-    """Have the pool's code ready, if there was work for it."""
-    if _alone and available():
+def load(needed: bool = False) -> None:
+    """Have the pool's code ready, if it is needed or there was work for it."""
+    if (needed or _alone) and available() and threads() > 1:
         _code()
 
 

@@ -6,11 +6,13 @@ from typing import Any
 
 from weft.backends.cpu.processor import vector_bits
 from weft.backends.cpu.rare import rare
-from weft.kernel.kernel import Loop, Reduce, statements
+from weft.kernel.kernel import Loop, Reduce, Store, statements
 from weft.kernel.nodes import Value, walk
 
 # Operations of a loop's body up to which its vectors are four and two registers wide.
 _SMALL, _MEDIUM = 16, 400
+# Elements from lane to lane up to which vectors of memory are read, and shuffled.
+_NEAR = 4
 # Operations from which masks in every iteration cost less than a second copy of the body.
 _LARGE = 100
 # Operations from which a masked vector is worth it where the processor has no masks for memory.
@@ -39,13 +41,23 @@ def lanes_of(loop: Loop, most: int = 0) -> int:
     count = len(operations)
     registers = 4 if count <= _SMALL else 2 if count <= _MEDIUM else 1
     if count <= _SMALL and all(isinstance(s, Reduce) for s in loop.body):
-        registers = 8
+        # the fewer products there are, the fewer of them pass through slow tiny numbers on to zero
+        registers = 1 if any(s.op == "mul" for s in loop.body) else 8
+    if _apart(loop, operations):
+        registers = 1  # lanes are read one by one: more of them are more text and no more speed
     lanes = one * registers
     if most:
         lanes, one = min(lanes, most), min(one, most)
     while lanes > one and lanes >= 2 * loop.extent:
         lanes //= 2
     return lanes
+
+
+def _apart(loop: Loop, operations: list[Value]) -> bool:
+    """Whether a loop reads or writes elements of memory that lie further and further apart."""
+    places = [v.attr[1] for v in operations if v.op == "load"]
+    places += [s.at for s in statements(loop.body) if isinstance(s, Store)]
+    return any(abs(place.coefficient(loop.axis)) > _NEAR for place in places)
 
 
 def masks(body: list[Any]) -> bool:

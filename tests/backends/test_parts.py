@@ -1,0 +1,65 @@
+"""Modules whose parts are compiled apart, and loaded together."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+from weft.backends.cpu import loader
+from weft.backends.cpu.compiling import compile_now
+from weft.backends.cpu.llvm import QUICK
+from weft.backends.cpu.parts import divided, joined, taken_apart
+
+TEXT = """declare i64 @llvm.smin.i64(i64, i64)
+define internal i64 @double(i64 %x, i64 %most) #0 {
+entry:
+  %y = add i64 %x, %x
+  %z = call i64 @llvm.smin.i64(i64 %y, i64 %most)
+  ret i64 %z
+}
+define i64 @kernel(i64 %x) nounwind noinline optnone {
+entry:
+  %y = call i64 @double(i64 %x, i64 100)
+  %z = add i64 %y, 1
+  ret i64 %z
+}
+attributes #0 = { nounwind }
+"""
+
+
+def test_a_walk_and_what_it_calls_are_two_texts():
+    first, second = divided(TEXT)
+    assert "@double(i64 %x" in first and "@kernel" not in first and "internal" not in first
+    assert second.startswith(QUICK) and "declare i64 @double(i64, i64)" in second
+    assert "define i64 @kernel" in second and "optnone" not in second
+
+
+@pytest.mark.parametrize("text", [
+    TEXT.replace(" noinline optnone", ""),
+    "@constant = private constant i64 3\n" + TEXT,
+    QUICK + TEXT,
+])  # fmt: skip
+def test_other_texts_stay_whole(text):
+    assert divided(text) == [text]
+
+
+def test_parts_call_each_other():
+    region = loader.load(compile_now(TEXT))
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(region.symbols["kernel"])
+    assert call(3) == 7 and call(300) == 101
+
+
+def test_objects_are_taken_apart_as_they_were_joined():
+    for objects in ([b"one"], [b"one", b"", b"three"]):
+        assert taken_apart(joined(objects)) == objects
+
+
+def test_products_of_all_kinds_with_parts():
+    rng = np.random.default_rng(0)
+    for shape in ((70, 300, 90), (128, 700, 64), (33, 1025, 17)):
+        a, b = rng.normal(size=shape[:2]), rng.normal(size=shape[1:])
+        a, b = a.astype(np.float32), b.astype(np.float32)
+        got = weft.jit(lambda a, b: jnp.maximum(a @ b, 0))(a, b)
+        np.testing.assert_allclose(got, np.maximum(a @ b, 0), rtol=2e-4, atol=2e-4)
