@@ -9,7 +9,7 @@ import weft
 import weft.numpy as jnp
 from weft.backends.cpu import loader
 from weft.backends.cpu.compiling import compile_now
-from weft.backends.cpu.llvm import QUICK
+from weft.backends.cpu.llvm import LIGHT, QUICK
 from weft.backends.cpu.parts import divided, joined, taken_apart
 
 TEXT = """declare i64 @llvm.smin.i64(i64, i64)
@@ -63,3 +63,26 @@ def test_products_of_all_kinds_with_parts():
         a, b = a.astype(np.float32), b.astype(np.float32)
         got = weft.jit(lambda a, b: jnp.maximum(a @ b, 0))(a, b)
         np.testing.assert_allclose(got, np.maximum(a @ b, 0), rtol=2e-4, atol=2e-4)
+
+
+def test_long_modules_become_two_halves_of_which_one_calls_the_other():
+    lines = "".join(f"  %v{i} = add i64 %v{i - 1}, {i}\n" for i in range(1, 400))
+    names = "abcd"
+    called = {"a": "b", "b": "a", "c": "a", "d": "c"}  # two of them call each other
+    text = LIGHT
+    for name in names:
+        text += (
+            f"define i64 @{name}(i64 %v0, i1 %go) nounwind {{\nentry:\n{lines}"
+            f"  br i1 %go, label %more, label %done\nmore:\n"
+            f"  %x = call i64 @{called[name]}(i64 %v399, i1 false)\n  ret i64 %x\n"
+            "done:\n  ret i64 %v399\n}\n"
+        )
+    first, second = divided(text)
+    assert first.startswith(LIGHT) and second.startswith(LIGHT)
+    assert "define i64 @a(" in first and "define i64 @b(" in first
+    assert "define" not in second or "declare i64 @a(i64, i1)" in second
+    region = loader.load(compile_now(text))
+    added = sum(range(1, 400))
+    for name in names:
+        call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_bool)
+        assert call(region.symbols[name])(5, True) == 5 + 2 * added

@@ -184,9 +184,9 @@ assert len(os.listdir("/proc/self/task")) == before + 2
 
 
 def test_threads_start_late_and_do_not_hold_up_the_exit() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], timeout=60, capture_output=True, text=True
-    )
+    given = {**os.environ, "WEFT_CACHE": "off"}  # no thread that writes to disk
+    command = [sys.executable, "-c", SCRIPT]
+    done = subprocess.run(command, timeout=60, capture_output=True, text=True, env=given)
     assert done.returncode == 0, done.stderr
 
 

@@ -37,7 +37,7 @@ INTEGER_ONLY = frozenset("shl lshr ashr popcount clz mulhi".split())
 class Value:
     """One operation on scalars; equal operations are one object within a builder."""
 
-    __slots__ = ("args", "attr", "axes", "dtype", "number", "op")
+    __slots__ = ("args", "attr", "axes", "below", "dtype", "number", "op")
 
     def __init__(
         self, op: str, args: tuple[Value, ...], dtype: np.dtype, attr: Any, number: int
@@ -48,6 +48,7 @@ class Value:
         self.dtype = dtype
         self.attr = attr
         self.number = number  # position in the builder: operands come before their users
+        self.below: list[Value] | None = None  # what ``walk`` has found
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"%{a.number}" for a in self.args)
@@ -103,14 +104,21 @@ def layout(dtype: Any) -> tuple[np.dtype, int]:
 
 def walk(roots: Any) -> list[Value]:
     """The values that ``roots`` depend on and the roots themselves, operands first."""
-    seen: dict[int, Value] = {}
     stack = list(roots)
+    root = stack[0] if len(stack) == 1 else None
+    if root is not None and root.below is not None:
+        return [*root.below, root]
+    seen: dict[int, Value] = {}
     while stack:
         value = stack.pop()
-        if value.number not in seen:
-            seen[value.number] = value
-            stack.extend(value.args)
-    return [seen[number] for number in sorted(seen)]
+        number = value.number
+        if number not in seen:
+            seen[number] = value
+            stack += value.args
+    found = [seen[number] for number in sorted(seen)]
+    if root is not None and len(found) > 1:
+        root.below = found[:-1]  # passes look at a kernel again and again
+    return found
 
 
 def is_float(dtype: np.dtype) -> bool:

@@ -283,8 +283,11 @@ _loading: _Loading | None = None
 _lock = threading.Lock()
 
 
-def native(wait: bool = True) -> Native | None:
-    """The native caller; None where it is still being made and nobody waits for it."""
+def native(wait: bool = True, wanted: bool = False) -> Native | None:
+    """The native caller; None where it is still being made and nobody waits for it.
+
+    ``wanted`` says that somebody will.
+    """
     global _native, _loading
     if _native is not None:
         return _native
@@ -292,6 +295,8 @@ def native(wait: bool = True) -> Native | None:
         if _native is None and _loading is None:
             _loading = _Loading()
         loading = _loading
+    if wanted and loading is not None:
+        loading.wanted.set()
     if loading is None or loading.taken or (not wait and loading.thread.is_alive()):
         return _native
     loading.wanted.set()

@@ -212,6 +212,8 @@ def _made(
         planned = perf_counter()
         if watch is not None:
             watch.origins = origins(plan.codes)
+        if watch is None and not is_loaded() and _steps(plan.nodes) > FAR:
+            native(wait=False, wanted=True)  # somebody will wait for it
         used = sorted(launched(plan.nodes) | called(plan.slots))
         made = compile_many([plan.codes[i] for i in used], ahead)
     code = dict(zip(used, made, strict=True))

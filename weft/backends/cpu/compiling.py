@@ -59,7 +59,12 @@ def _within() -> Iterator[None]:
 
 def compile_now(text: str) -> bytes:
     """The object of a module."""
-    return joined([compile_part(part) for part in divided(text)])
+    texts = divided(text)
+    if len(texts) == 1:
+        return compile_part(text)
+    with Batch() as batch:
+        batch.divide(b"", texts)
+        return batch.finish()[b""]
 
 
 def compile_part(text: str) -> bytes:
@@ -133,11 +138,14 @@ class Batch:
         found = self.objects[key] = disk.load(key)
         if found is None:
             self.new.add(key)
-            texts = divided(text)
-            self.parts[key] = [None] * len(texts)
-            self.queue += [(key, i, part) for i, part in enumerate(texts)]
-            if len(self.queue) > 1:
-                self._help()
+            self.divide(key, divided(text))
+
+    def divide(self, key: bytes, texts: list[str]) -> None:
+        """Have the parts of a module compiled."""
+        self.parts[key] = [None] * len(texts)
+        self.queue += [(key, i, part) for i, part in enumerate(texts)]
+        if len(self.queue) > 1:
+            self._help()
 
     def finish(self) -> dict[bytes, Any]:
         """All objects, when they are there."""

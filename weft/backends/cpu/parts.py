@@ -1,7 +1,7 @@
-"""Modules in parts: what LLVM is to take care with, and what it is to be done with quickly.
+"""Modules in parts, which several threads compile, with as much care as each part is worth.
 
-A function marked ``optnone`` calls the others of its module and does little besides. Compiled on
-its own, without any care, it takes a fraction of the time, and two threads can work on a module.
+A function marked ``optnone`` calls the others of its module and does little besides: compiled on
+its own, without any care, it takes a fraction of the time. Long modules become two halves.
 """
 
 from __future__ import annotations
@@ -11,13 +11,18 @@ import struct
 
 from weft.backends.cpu.llvm import INLINE, LIGHT, OPTIMISE, QUICK
 
+# Lines from which a module is worth a second thread.
+_LONG = 1000
 _MAGIC = b"weftmany"
 _FUNCTION = re.compile(r"^define [^\n]*\n(?:[^}\n][^\n]*\n)*}\n", re.MULTILINE)
+_NAME = re.compile(r"@(\w+)")
 _HEAD = re.compile(r"define (?:internal )?(.+? @\w+)\(([^)]*)\)")
 
 
 def divided(text: str) -> list[str]:
     """The texts of a module's parts, called ones before those that call them."""
+    if text.startswith(LIGHT) and text.count("\n") > _LONG and "\n@" not in text:
+        return _halves(text)
     if " optnone " not in text or text.startswith((OPTIMISE, INLINE, LIGHT, QUICK, "@")):
         return [text]
     functions = _FUNCTION.findall(text)
@@ -30,6 +35,31 @@ def divided(text: str) -> list[str]:
     declared = [_declared(f) for f in others]
     plain = quick[0].replace(" noinline optnone", "", 1)
     return ["".join([rest, *shared]), "".join([QUICK, rest, *declared, plain])]
+
+
+def _halves(text: str) -> list[str]:
+    """Two parts of about the same length, of which the first calls nothing of the second."""
+    functions = {_NAME.findall(f)[0]: f for f in _FUNCTION.findall(text)}
+    first: dict[str, str] = {}
+
+    def add(name: str) -> None:  # after what it calls, as far as that does not call it
+        if name in functions and name not in first:
+            first[name] = functions[name]
+            for other in _NAME.findall(functions[name])[1:]:
+                add(other)
+
+    half = text.count("\n") // 2
+    for name in sorted(functions, key=lambda name: len(functions[name])):
+        if sum(f.count("\n") for f in first.values()) >= half:
+            break
+        add(name)
+    second = [f for name, f in functions.items() if name not in first]
+    if not second:
+        return [text]
+    rest = _FUNCTION.sub("", text).removeprefix(LIGHT)
+    used = {name for f in second for name in _NAME.findall(f)}
+    declared = [_declared(f) for name, f in first.items() if name in used]
+    return ["".join([LIGHT, rest, *first.values()]), "".join([LIGHT, rest, *declared, *second])]
 
 
 def _declared(function: str) -> str:
