@@ -255,15 +255,8 @@ def _check_axes(axes: Any) -> None:
         raise NotImplementedError(f"a matrix is transposed by (1, 0), got {axes}")
 
 
-@register_pytree_node_class
-class CSR(_Matrix):
-    """A matrix of elements in the order of their rows.
-
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.CSR.fromdense(jnp.array([[0., 2.], [3., 4.]])).indptr
-    Array([0, 1, 3], dtype=int32)
-    """
+class _Compressed(_Matrix):
+    """A matrix of elements in an order, with the beginning of each row or column in it."""
 
     def _set(self, buffers: Any) -> None:
         self.data, self.indices, self.indptr = buffers
@@ -277,6 +270,17 @@ class CSR(_Matrix):
         made.data, made.indices, made.indptr = children
         made.shape = aux_data
         return made
+
+
+@register_pytree_node_class
+class CSR(_Compressed):
+    """A matrix of elements in the order of their rows.
+
+    >>> import weft.numpy as jnp
+    >>> from weft.experimental import sparse
+    >>> sparse.CSR.fromdense(jnp.array([[0., 2.], [3., 4.]])).indptr
+    Array([0, 1, 3], dtype=int32)
+    """
 
     @classmethod
     def fromdense(cls, mat: Any, *, nse: int | None = None, index_dtype: Any = np.int32) -> Any:
@@ -310,7 +314,7 @@ class CSR(_Matrix):
 
 
 @register_pytree_node_class
-class CSC(_Matrix):
+class CSC(_Compressed):
     """A matrix of elements in the order of their columns.
 
     >>> import weft.numpy as jnp
@@ -318,19 +322,6 @@ class CSC(_Matrix):
     >>> sparse.CSC.fromdense(jnp.array([[0., 2.], [3., 4.]])).data
     Array([3., 2., 4.], dtype=float32)
     """
-
-    def _set(self, buffers: Any) -> None:
-        self.data, self.indices, self.indptr = buffers
-
-    def tree_flatten(self) -> tuple[tuple[Any, ...], Any]:
-        return (self.data, self.indices, self.indptr), self.shape
-
-    @classmethod
-    def tree_unflatten(cls, aux_data: Any, children: Any) -> CSC:
-        made = object.__new__(cls)
-        made.data, made.indices, made.indptr = children
-        made.shape = aux_data
-        return made
 
     @classmethod
     def fromdense(cls, mat: Any, *, nse: int | None = None, index_dtype: Any = np.int32) -> CSC:
