@@ -78,7 +78,8 @@ def _uncollected() -> Iterator[None]:
 
 def prepare(needed: bool = False) -> None:
     """Have a thread load LLVM and make the thread pool's code, where the disk is of no help."""
-    preload(needed, functools.partial(pool.load, True))
+    if supported():
+        preload(needed, functools.partial(pool.load, True))
 
 
 class Executable:
