@@ -11,9 +11,9 @@ from weft.api.remat import checkpoint as checkpoint
 from weft.api.remat import checkpoint_name as checkpoint_name
 from weft.api.remat import remat as remat
 from weft.base import source
-from weft.control.remat import Offloadable as Offloadable
-from weft.control.remat import Recompute as Recompute
-from weft.control.remat import Saveable as Saveable
+from weft.control.recompute import Offloadable as Offloadable
+from weft.control.recompute import Recompute as Recompute
+from weft.control.recompute import Saveable as Saveable
 from weft.core.jaxpr import Jaxpr, Literal
 from weft.core.staging import stage
 from weft.core.trace import typeof

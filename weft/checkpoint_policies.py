@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.control.remat import Offloadable, Recompute, Saveable, name_p
+from weft.control.recompute import Offloadable, Recompute, Saveable
+from weft.control.remat import name_p
 
 Policy = Callable[..., Any]
 

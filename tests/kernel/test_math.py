@@ -117,8 +117,10 @@ def errors(got, want):
     dtype = got.dtype
     with np.errstate(all="ignore"):
         rounded = want.astype(dtype)
-        unit = np.where(np.isfinite(rounded), rounded, np.finfo(dtype).max)
-        error = np.abs(got.astype(want.dtype) - want) / np.spacing(np.abs(unit)).astype(want.dtype)
+        # beyond the largest number the next one is infinity
+        below = np.nextafter(np.finfo(dtype).max, dtype.type(0))
+        unit = np.spacing(np.where(np.abs(rounded) < below, np.abs(rounded), below))
+        error = np.abs(got.astype(want.dtype) - want) / unit.astype(want.dtype)
         # near the largest number a result may be rounded to infinity or not
         over = np.abs(want) > np.finfo(dtype).max
         largest = np.isinf(got) | (np.abs(got) == np.finfo(dtype).max)
@@ -175,16 +177,6 @@ def test_the_inverse_of_erf_is_jaxs():
     x = np.concatenate([x, np.random.default_rng(0).uniform(-1, 1, 100_000).astype(F32)])
     got, want = Compiled.of("erf_inv", F32, 1)(x), erf_inv(x)
     assert np.array_equal(got, want, equal_nan=True)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", SINGLE)
-def test_every_single(name):
-    reference, bound = SINGLE[name]
-    chunk = 1 << 22
-    for start in range(0, 1 << 32, chunk):
-        x = np.arange(start, start + chunk, dtype=np.uint64).astype(np.uint32).view(F32)
-        check(name, F32, reference, bound, x)
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])

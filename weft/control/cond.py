@@ -292,14 +292,14 @@ def _split(
         [a for a, s in zip(avals, source, strict=True) if s is None]
         for (*_, avals), source in zip(parts, sources, strict=True)
     ]
-    merged, places = _merge_types(computed)
+    merged, places = merge_types(computed)
     known_parts, unknown_parts = [], []
     for (known, rest, _, avals), source, place in zip(parts, sources, places, strict=True):
         keep = [True] * n_known + [s is None for s in source]
-        known_parts.append(_fill_outputs(keep_outputs(known, keep), n_known, merged, place))
+        known_parts.append(fill_outputs(keep_outputs(known, keep), n_known, merged, place))
         slots = _residual_slots(source, forwarded, place)
         in_avals = [known.in_avals[i] for i in forwarded] + merged
-        unknown_parts.append(_widen_inputs(rest, len(avals), slots, in_avals))
+        unknown_parts.append(widen_inputs(rest, len(avals), slots, in_avals))
     return _Split(tuple(known_parts), tuple(unknown_parts), out_unknown, forwarded)
 
 
@@ -313,7 +313,7 @@ def _residual_sources(
     return [None if type(v) is Literal else place.pop(v, None) for v in residuals]
 
 
-def _merge_types(
+def merge_types(
     branch_avals: Sequence[Sequence[Any]],
 ) -> tuple[list[Any], list[list[int]]]:
     """Types that hold any branch's residuals, and where each branch finds its own.
@@ -336,7 +336,7 @@ def _merge_types(
     return merged, found
 
 
-def _fill_outputs(
+def fill_outputs(
     known: ClosedJaxpr,
     n_known: int,
     merged: Sequence[Any],
@@ -365,7 +365,7 @@ def _residual_slots(
     return [len(forwarded) + next(computed) if s is None else position[s] for s in source]
 
 
-def _widen_inputs(
+def widen_inputs(
     rest: ClosedJaxpr,
     count: int,
     slots: Sequence[int],

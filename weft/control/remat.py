@@ -6,7 +6,7 @@ of its operands and its parameters. Inputs of the call are always kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,14 @@ from weft.base import knobs, source
 from weft.base.functional import ById, merge_lists, partition_list
 from weft.base.lazy import Late
 from weft.base.record import Record
-from weft.control.jit import jit_p, jit_params, transpose_jaxpr, used_axis_names
+from weft.control.jit import transpose_jaxpr, used_axis_names
+from weft.control.recompute import Policy, recompute, substituted
 from weft.core.ad import Zero, is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
 from weft.core.effects import observable
 from weft.core.interpret import run
-from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.prims.families import unmoved
@@ -33,50 +34,6 @@ from weft.transforms.vmap import batch_jaxpr
 
 # needed with mutable references only
 without_refs = Late("weft.transforms.discharge")
-
-# --- what a policy may answer ---------------------------------------------------------------------
-
-
-class SaveableType:
-    """Keep the value."""
-
-    def __repr__(self) -> str:
-        return "Saveable"
-
-
-class RecomputeType:
-    """Compute the value again."""
-
-    def __repr__(self) -> str:
-        return "Recompute"
-
-    def __bool__(self) -> bool:
-        return False
-
-
-class Offloadable(Record):
-    """Keep the value in another memory; where there is one memory, keep it."""
-
-    src: str
-    dst: str
-
-
-Saveable, Recompute = SaveableType(), RecomputeType()
-Policy = Callable[..., Any]
-
-
-def may_save(policy: Policy | None, eqn: JaxprEqn) -> bool:
-    """Whether the results of an equation may be kept for the backward pass."""
-    if policy is None:
-        return False
-    answer = policy(eqn.primitive, *(x.aval for x in eqn.invars), **eqn.params)
-    if isinstance(answer, (bool, np.bool_, SaveableType, RecomputeType, Offloadable)):
-        return bool(answer)
-    raise TypeError(
-        "a checkpoint policy must return a bool, Saveable, Recompute or Offloadable, but for"
-        f" {eqn.primitive} it returned {answer!r} of type {type(answer).__name__}"
-    )
-
 
 # --- names ----------------------------------------------------------------------------------------
 
@@ -282,14 +239,14 @@ def _split(jaxpr: Jaxpr, unknown: Sequence[bool], policy: Policy | None) -> Spli
     n_res, n_const = len(residuals), len(known.consts)
     stand_in = dict(zip(backward.invars[:n_res], residuals, strict=True))
     backward_eqns = [
-        eqn.replace(invars=[_substituted(x, stand_in) for x in eqn.invars]) for eqn in backward.eqns
+        eqn.replace(invars=[substituted(x, stand_in) for x in eqn.invars]) for eqn in backward.eqns
     ]
     in_consts, in_known = forward.invars[:n_const], forward.invars[n_const:]
     inputs = merge_lists(unknown, in_known, backward.invars[n_res:])
     whole = backward.replace(
         invars=[*saved, *in_consts, *inputs],
         eqns=_interleaved(again, backward_eqns),
-        outvars=[_substituted(x, stand_in) for x in backward.outvars],
+        outvars=[substituted(x, stand_in) for x in backward.outvars],
         debug_info=None,
     )
     pruned, used = dce_jaxpr(whole, [True] * len(whole.outvars))
@@ -312,115 +269,6 @@ def _interleaved(first: Sequence[JaxprEqn], second: Sequence[JaxprEqn]) -> list[
         out.append(eqn)
         missing.difference_update(eqn.outvars)
     return [*out, *reversed(waiting)]
-
-
-def _substituted(x: Any, stand_in: dict[Any, Any]) -> Any:
-    return x if type(x) is Literal else stand_in.get(x, x)
-
-
-def recompute(
-    eqns: Sequence[JaxprEqn], wanted: Sequence[Any], policy: Policy | None
-) -> tuple[list[JaxprEqn], list[Var], list[JaxprEqn]]:
-    """How to have the variables ``wanted`` in the backward pass.
-
-    Returns the equations of the forward pass (calls may have more results than before), the
-    variables to keep, and the equations to compute again; inputs need not be kept.
-    """
-    needed = {x for x in wanted if type(x) is not Literal}
-    forward: list[JaxprEqn] = []
-    saved: list[Var] = []
-    again: list[JaxprEqn] = []
-    for eqn in reversed(eqns):
-        found = [v for v in eqn.outvars if v in needed]
-        if not found:
-            if _repeats(eqn) and not may_save(policy, eqn):
-                again.append(eqn)
-                needed.update(x for x in eqn.invars if type(x) is not Literal)
-            forward.append(eqn)
-            continue
-        if observable(eqn.effects) or may_save(policy, eqn):
-            saved.extend(reversed(found))
-        elif eqn.primitive is jit_p and policy is not None:
-            eqn, kept, second = _split_call(eqn, needed, policy)
-            saved.extend(reversed(kept))
-            if second is not None:
-                again.append(second)
-                needed.update(x for x in second.invars if type(x) is not Literal)
-        else:
-            again.append(eqn)
-            needed.update(x for x in eqn.invars if type(x) is not Literal)
-        forward.append(eqn)
-    for each in (forward, saved, again):
-        each.reverse()
-    return forward, saved, again
-
-
-def _repeats(eqn: JaxprEqn) -> bool:
-    """Whether an equation is there for an effect that recomputation repeats: debugging."""
-    return bool(eqn.effects) and all(getattr(e, "repeatable", False) for e in eqn.effects)
-
-
-def _split_call(
-    eqn: JaxprEqn, needed: set[Any], policy: Policy
-) -> tuple[JaxprEqn, list[Var], JaxprEqn | None]:
-    """A call that hands out what the policy keeps, these results, and the call to do again."""
-    closed = eqn.params["jaxpr"]
-    inner = closed.jaxpr
-    wanted = [v in needed for v in eqn.outvars]
-    asked = [x for x, w in zip(inner.outvars, wanted, strict=True) if w]
-    inner_eqns, kept, again = recompute(inner.eqns, asked, policy)
-    handed_out = dict(zip(inner.outvars, eqn.outvars, strict=True))
-    saved = []
-    extra: list[tuple[Var, Var]] = []
-    for x in kept:
-        outer = handed_out.get(x)
-        if outer is None or type(outer) is DropVar:
-            outer = Var(x.aval)
-            extra.append((x, outer))
-        saved.append(outer)
-    bigger = inner.replace(
-        eqns=inner_eqns, outvars=[*inner.outvars, *(x for x, _ in extra)], debug_info=None
-    )
-    program = ClosedJaxpr(bigger, closed.consts)
-    first = eqn.replace(
-        outvars=[*eqn.outvars, *(v for _, v in extra)],
-        params=jit_params(program, eqn.params, eqn.params["donated_invars"]),
-    )
-    keeping = set(saved)
-    rest = [v in needed and v not in keeping for v in eqn.outvars]
-    if not any(rest):
-        return first, saved, None
-    second = inner.replace(
-        invars=[*kept, *inner.invars],
-        eqns=again,
-        outvars=[x for x, r in zip(inner.outvars, rest, strict=True) if r],
-        debug_info=None,
-    )
-    pruned, used = dce_jaxpr(_fresh(second), [True] * len(second.outvars))
-    operands = [x for x, u in zip([*saved, *eqn.invars], used, strict=True) if u]
-    call = eqn.replace(
-        invars=operands,
-        outvars=[v for v, r in zip(eqn.outvars, rest, strict=True) if r],
-        params=jit_params(ClosedJaxpr(pruned, closed.consts), eqn.params),
-    )
-    return first, saved, call
-
-
-def _fresh(jaxpr: Jaxpr) -> Jaxpr:
-    """The same program with variables of its own."""
-    names: dict[Any, Any] = {v: Var(v.aval) for v in (*jaxpr.constvars, *jaxpr.invars)}
-    eqns = []
-    for eqn in jaxpr.eqns:
-        invars = [_substituted(x, names) for x in eqn.invars]
-        outvars = [v if type(v) is DropVar else Var(v.aval) for v in eqn.outvars]
-        names.update(zip(eqn.outvars, outvars, strict=True))
-        eqns.append(eqn.replace(invars=invars, outvars=outvars))
-    return jaxpr.replace(
-        constvars=[names[v] for v in jaxpr.constvars],
-        invars=[names[v] for v in jaxpr.invars],
-        outvars=[_substituted(x, names) for x in jaxpr.outvars],
-        eqns=eqns,
-    )
 
 
 def _guarded(jaxpr: Jaxpr, saved: Sequence[Var]) -> Jaxpr:
