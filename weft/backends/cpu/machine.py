@@ -17,7 +17,7 @@ from weft.backends.cpu import disk, loader
 from weft.backends.cpu.compiling import Batch, compile_now, llvm
 from weft.backends.cpu.disk import digest
 from weft.backends.cpu.parts import taken_apart
-from weft.backends.cpu.processor import compiler_version, description
+from weft.backends.cpu.processor import compiler_version, description, has_matrices
 from weft.backends.cpu.processor import vector_bits as vector_bits
 from weft.base.forks import across_forks
 from weft.base.functional import lru, register_cache
@@ -115,7 +115,8 @@ def key_of(text: str) -> bytes:
 @lru(1)
 def setting() -> bytes:
     """What all objects depend on."""
-    words = [FORMAT, compiler_version(), *description()]
+    # plans and code that others made may use what a process has to ask for
+    words = [FORMAT, compiler_version(), *description(), str(has_matrices())]
     if not loader.supported():  # LLVM is needed anyway, and knows more than the system tells
         words += [llvm().cpu, llvm().features]
     return "\n".join([*words, ""]).encode()

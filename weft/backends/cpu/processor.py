@@ -56,6 +56,26 @@ def compiler_version() -> str:
     return " ".join(sorted(built))
 
 
+def _flags() -> set[str]:
+    return {word for line in description() if "=" in line for word in line.split("=")[1].split()}
+
+
+# Of Linux on x86-64: the number of a call, what it is asked for, and for which registers.
+_ARCH_PRCTL, _ASK_FOR, _MATRICES = 158, 0x1023, 18
+
+
+@lru(1)
+def has_matrices() -> bool:
+    """Whether this process may use registers of matrices of bfloat16, which it asks for here."""
+    if not {"amx_tile", "amx_bf16"} <= _flags() or vector_bits() != 512:
+        return False
+    if sys.platform != "linux" or architecture() != "x86_64":
+        return False
+    import ctypes
+
+    return ctypes.CDLL(None).syscall(_ARCH_PRCTL, _ASK_FOR, _MATRICES) == 0
+
+
 @lru(1)
 def vector_bits() -> int:
     """The width of the machine's vector registers.
@@ -63,7 +83,7 @@ def vector_bits() -> int:
     >>> vector_bits() in (128, 256, 512)
     True
     """
-    flags = {word for line in description() if "=" in line for word in line.split("=")[1].split()}
+    flags = _flags()
     if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags:
         return 512
     return 256 if "avx2" in flags else 128

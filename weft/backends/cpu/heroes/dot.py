@@ -32,6 +32,16 @@ from weft.backends.cpu.heroes.gemm_text import (
     product,
     zeros,
 )
+from weft.backends.cpu.heroes.matrix_text import (
+    BLOCK,
+    DEPTH,
+    MATRIX_FIELDS,
+    SIDE,
+    TILE,
+    TILE_FIELDS,
+    matrix_product,
+    tiles_of,
+)
 from weft.backends.cpu.heroes.pack_text import (
     PACK_FIELDS,
     PART_FIELDS,
@@ -42,7 +52,7 @@ from weft.backends.cpu.heroes.pack_text import (
 )
 from weft.backends.cpu.heroes.registry import FINISHING, HEROES
 from weft.backends.cpu.heroes.rows_text import ROWS_FIELDS, row_products
-from weft.backends.cpu.processor import architecture, vector_bits
+from weft.backends.cpu.processor import architecture, has_matrices, vector_bits
 from weft.base.record import Record
 from weft.kernel.program import Finish, Lowered, Place, Task, Type
 
@@ -78,6 +88,8 @@ LASTING = 64
 NEAR = 32 << 10
 # Rows from which packing the right operand pays.
 MANY_ROWS = 40
+# Multiply-adds up to which tiles of whole matrices do not pay.
+FEW_TILES = 1 << 15
 # Rows that a unit has at least, without and with packing.
 UNIT_ROWS = (32, 128)
 
@@ -293,9 +305,14 @@ def lower_dot(
         return complex_tasks(plan, lhs, rhs, problem, outs[0])
     result = Result(Place("out", 0), KINDS[outs[0].dtype.name], finish)
     parts = depth_parts(problem)
-    if finish is not None and (parts > 1 or by_rows(problem) or problem.columns.out != 1):
+    matrices = parts == 1 and in_matrices(lhs, rhs, problem, result)
+    if finish is not None and (
+        parts > 1 or by_rows(problem) or problem.columns.out != 1 or matrices
+    ):
         return None
-    if parts > 1:
+    if matrices:
+        matrix_tasks(plan, lhs, rhs, problem, result)
+    elif parts > 1:
         part_tasks(plan, lhs, rhs, problem, result, parts, size)
     else:
         real_tasks(plan, lhs, rhs, problem, result)
@@ -611,6 +628,60 @@ def dense_rows(plan: Plan, lhs: Operand, problem: Problem) -> tuple[Operand, Pro
     rows, depth = problem.rows._replace(lhs=next(steps)), problem.depth._replace(lhs=next(steps))
     moved = problem._replace(outer=outer, rows=rows, depth=depth)
     return lhs._replace(place=place), moved
+
+
+# --- whole matrices -------------------------------------------------------------------------------
+
+
+def in_matrices(lhs: Operand, rhs: Operand, problem: Problem, result: Result) -> bool:
+    """Whether the processor multiplies tiles: of bfloat16, not too few of them."""
+    _, rows, columns, depth = problem
+    if lhs.kind != "bfloat" or rhs.kind != "bfloat" or result.kind not in ("bfloat", "float"):
+        return False
+    if min(rows.size, columns.size) < SIDE or depth.size < DEPTH or columns.out != 1:
+        return False
+    if rows.size * columns.size * depth.size < FEW_TILES:
+        return False
+    if 1 not in (rows.lhs, depth.lhs) or 1 not in (columns.rhs, depth.rhs):
+        return False
+    return has_matrices()
+
+
+def matrix_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: Result) -> None:
+    """Both operands in tiles, then their products."""
+    outer, rows, columns, depth = problem
+    out_size, deep = bytes_of(result.kind), blocks(depth.size, DEPTH)
+    axes = [ONE] * (BATCH - len(outer)) + outer
+    table = {f"size{i}": axis.size for i, axis in enumerate(axes)}
+    table |= {f"out{i}": axis.out * out_size for i, axis in enumerate(axes)}
+    places = []
+    for side, operand, across in (("lhs", lhs, rows), ("rhs", rhs, columns)):
+        strides = [getattr(axis, side) for axis in axes]
+        step, along = getattr(across, side), getattr(depth, side)
+        tiles = blocks(across.size, BLOCK) * (BLOCK // SIDE)
+        numbers, copies = {}, 1
+        for i in reversed(range(BATCH)):
+            numbers[f"size{i}"] = axes[i].size if strides[i] else 1
+            numbers[f"from{i}"] = 2 * strides[i]
+            table[f"{side}{i}"] = tiles * deep * TILE * copies if strides[i] else 0
+            numbers[f"to{i}"] = table[f"{side}{i}"]
+            copies *= numbers[f"size{i}"]
+        numbers.update(count=across.size, depth=depth.size, tiles=tiles, deep=deep)
+        numbers.update(from_side=2 * step, from_depth=2 * along)
+        place = plan.memory(copies * tiles * deep * TILE)
+        text = tiles_of(side == "rhs", along == 1, "product")
+        given = (operand.place, place, numbers_in(TILE_FIELDS, numbers))
+        plan.task(text, given, copies * tiles, CHUNK_BYTES // (deep * TILE))
+        places.append(place)
+    row_block = min(blocks(rows.size, BLOCK), TALL // BLOCK)
+    row_blocks = blocks(rows.size, BLOCK * row_block)
+    column_blocks = blocks(columns.size, BLOCK)
+    table.update(rows=rows.size, columns=columns.size, deep=deep, row_block=row_block)
+    table.update(row_blocks=row_blocks, column_blocks=column_blocks, out_row=rows.out * out_size)
+    extent = prod(a.size for a in outer) * row_blocks * column_blocks
+    unit = row_block * BLOCK * BLOCK * (deep * DEPTH // 8 + 16)
+    given = (*places, result.place, numbers_in(MATRIX_FIELDS, table))
+    plan.task(matrix_product(result.kind, "product"), given, extent, CHUNK_WORK // unit)
 
 
 # --- a long depth ---------------------------------------------------------------------------------
