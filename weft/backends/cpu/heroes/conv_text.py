@@ -15,7 +15,7 @@ from weft.backends.cpu.heroes.conv_writer import Text
 from weft.base.record import Record
 
 # How many multiplications of a reduction are written out one after another.
-UNROLLED = 96
+UNROLLED = 24
 
 
 class Axis(Record):
