@@ -169,6 +169,31 @@ def scaled_erfc(centre: Any) -> Callable[[Any], Any]:
     return value
 
 
+def erfcx_whole(t: Any) -> Any:
+    """(3 x + 3/2) e**(x**2) erfc(x) for t = (x - 3) / (x + 3), up to infinity."""
+    if t == 1:
+        return 3 / mp.sqrt(mp.pi)
+    x = 3 * (1 + t) / (1 - t)
+    if x < 1000:
+        return (3 * x + mpf(3) / 2) * mp.exp(x * x) * mp.erfc(x)
+    z = 1 / (2 * x * x)
+    return (3 + mpf(3) / 2 / x) * (1 - z + 3 * z**2 - 15 * z**3) / mp.sqrt(mp.pi)
+
+
+@functools.cache
+def quantile(p: Any) -> Any:
+    """-ndtri(p) for p below 1/2, by Newton's method on logarithms."""
+    x = mp.sqrt(-2 * mp.log(p)) if p < 0.1 else mpf(1)
+    for _ in range(100):
+        below = mp.erfc(x / mp.sqrt(2)) / 2
+        density = mp.exp(-x * x / 2) / mp.sqrt(2 * mp.pi)
+        step = (mp.log(below) - mp.log(p)) * below / density
+        x += step
+        if abs(step) < mpf(2) ** -100:
+            break
+    return x
+
+
 def inverse_erf(w: Any) -> Any:
     """erf_inv(x) / x for w = -log(1 - x**2), by Newton's method from a guess."""
     if w == 0:
@@ -192,6 +217,7 @@ def fits() -> dict[str, Callable[[], Any]]:
     exp2 = at_zero(lambda x: (2**x - 1) / x, ln2)
     log = at_zero(lambda f: (mp.log1p(f) - f + f * f / 2) / f**3, mpf(1) / 3)
     log2 = at_zero(lambda f: (mp.log1p(f) - f) / f**2 / ln2, -1 / (2 * ln2))
+    log2_whole = at_zero(lambda f: mp.log1p(f) / f / ln2, 1 / ln2)
     atanh = odd(lambda x: 2 * mp.atanh(x) - x, mpf(2) / 3)
     cosine = at_zero(lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, mpf(1) / 24)
     s = ((root - 1) / (root + 1)) ** 2 * mpf("1.01")
@@ -214,6 +240,26 @@ def fits() -> dict[str, Callable[[], Any]]:
 
     def make(*arguments: Any) -> Callable[[], Any]:
         return lambda: polynomial(*arguments)
+
+    def ndtri_centre(z: Any) -> Any:
+        y = mp.sqrt(z)
+        return quantile(mpf(0.5) - y) / y if z > TINY else mp.sqrt(2 * mp.pi)
+
+    def ndtri_tail(t: Any) -> Any:
+        z = 1 / (t + mpf("0.28"))
+        return quantile(mp.exp(-z * z / 2)) / z
+
+    def lgamma_near(t: Any) -> Any:
+        y = t + mpf(5) / 2
+        zeros = (y - 1) * (y - 2)
+        return mp.loggamma(y) / zeros if abs(zeros) > TINY else mp.digamma(y) / (2 * y - 3)
+
+    def lgamma_far(z: Any) -> Any:
+        if z < TINY:
+            return mpf(1) / 12
+        x = 1 / mp.sqrt(z)
+        stirling = (x - mpf(0.5)) * (mp.log(x) - 1) + mp.log(2 * mp.pi) / 2 - mpf(0.5)
+        return (mp.loggamma(x) - stirling) * x
 
     def far(x: Any) -> Any:
         return -mp.log(mp.erfc(x), 2)
@@ -240,7 +286,7 @@ def fits() -> dict[str, Callable[[], Any]]:
         "log32": make(log, low, high, range(8), floor_of(2, 9), f32),
         "log2_32": make(log2, low, high, range(9), one, f32),
         "atanh64": make(atanh, 0, s, range(8), floor_of(1, 9), f64),
-        "atanh_middle": make(atanh, 0, s, range(5), one, f64),
+        "log2_middle": make(log2_whole, low, high, range(13), relative(log2_whole), f64),
         "atanh_pair": make(fifth, 0, s, range(8), floor_of(2, 12), f64),
         "sinh32": make(sinh, 0, mpf("1.02"), range(4), one, f32),
         "sinh64": make(sinh, 0, mpf("1.02"), range(8), one, f64),
@@ -267,6 +313,37 @@ def fits() -> dict[str, Callable[[], Any]]:
             f64,
         ),
         "erfc32": make(h32, *ends(c32, "10.1"), range(9), relative(h32), f32),
+        "erfcx32": make(erfcx_whole, -1, 1, range(12), relative(erfcx_whole), f32, 220),
+        "lgamma_near": make(
+            lgamma_near, mpf(-1.5), mpf(1.5), range(16), relative(lgamma_near), f64, 240
+        ),
+        "lgamma_far": make(
+            lgamma_far,
+            0,
+            mpf("1.001") / 16,
+            range(3),
+            lambda z: mp.sqrt(z) + mpf(2) ** -8,
+            f64,
+            100,
+        ),
+        "ndtri_centre32": make(
+            ndtri_centre,
+            0,
+            (mpf(0.5) - mp.exp(-2)) ** 2 * mpf("1.001"),
+            range(10),
+            relative(ndtri_centre),
+            f32,
+            150,
+        ),
+        "ndtri_tail32": make(
+            ndtri_tail,
+            1 / mpf("14.5") - mpf("0.28"),
+            mpf("0.501") - mpf("0.28"),
+            range(13),
+            relative(ndtri_tail),
+            f32,
+            200,
+        ),
         "erfc64": make(h64, *ends(c64, "27.3"), range(21), relative(h64), f64),
         **inverse_fits(),
         **bessel_fits(),

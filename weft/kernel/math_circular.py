@@ -64,16 +64,23 @@ COS_MIDDLE = (
 
 def _reduce_single(k: Builder, x: Value) -> tuple[Value, Value]:
     """r in float64 and n in the low bits."""
-    size = k.abs(x)
-    high, low = (k.const(c, F64) for c in TURNS[0][1:])
-    for bound, *constants in TURNS[1:]:
+    size, wide = k.abs(x), k.cast(x, F64)
+
+    def turn(high: Value, low: Value) -> tuple[Value, Value]:
+        n, bits = nearest(k, wide, high)
+        return k.fma(wide, low, k.fma(wide, high, k.neg(n))), bits
+
+    near, bits = turn(*(k.const(c, F64) for c in TURNS[0][1:]))
+    high, low = (k.const(c, F64) for c in TURNS[1][1:])
+    for bound, *constants in TURNS[2:]:
         above = k.ge(size, k.like(x, bound))
         high = k.select(above, k.const(constants[0], F64), high)
         low = k.select(above, k.const(constants[1], F64), low)
-    wide = k.cast(x, F64)
-    n, bits = nearest(k, wide, high)
-    turn = k.fma(wide, low, k.fma(wide, high, k.neg(n)))
-    return k.mul(turn, k.const(HALF_PI[0], F64)), k.cast(bits, I32)
+    far, far_bits = turn(high, low)
+    # infinity and NaN are beyond, too: an angle of them is NaN
+    beyond = k.ge(size, k.like(x, TURNS[1][0]))
+    r = k.mul(k.rarely(beyond, far, near), k.const(HALF_PI[0], F64))
+    return r, k.cast(k.rarely(beyond, far_bits, bits), I32)
 
 
 def _tan_single(k: Builder, x: Value) -> Value:

@@ -1,6 +1,8 @@
 """The logarithm of the gamma function and its derivative; float32 is computed in float64.
 
 Stirling's series from 8 on; below, eight steps of the recurrence; left of 1/2, the reflection.
+The logarithm for float32 is shorter: a polynomial below 4, Stirling's series beyond. Coefficients
+of it are fits of tools/fit.py, highest power first.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from weft.kernel.build import Builder
 from weft.kernel.math_circular import COS_DOUBLE, SIN_DOUBLE
 from weft.kernel.math_logarithm import log
 from weft.kernel.math_parts import where
+from weft.kernel.math_power import log_middle
 from weft.kernel.nodes import F32, F64, Value
 
 # Bernoulli numbers B(2j) / (2j (2j - 1)) and B(2j) / (2j), highest first
@@ -100,10 +103,50 @@ def _digamma(k: Builder, x: Value) -> Value:
     return where(k, pole, math.nan, total)
 
 
+# for float32: lgamma(y) / ((y - 1) (y - 2)) in y - 5/2, from 1 to 4, and the rest of Stirling's
+# approximation, times x, in x**-2 from 4 on
+NEAR = (
+    -1.4543083530896195e-07,
+    3.4715494411306934e-07,
+    3.965615241606196e-07,
+    -7.374478515489309e-07,
+    -2.8917925725119896e-06,
+    6.707315168147472e-06,
+    -8.828343076248665e-06,
+    2.612639209955892e-05,
+    -8.262583798331959e-05,
+    0.0002309737171367335,
+    -0.0006581464110370213,
+    0.0019484951430421163,
+    -0.006018850228256642,
+    0.0199052164702185,
+    -0.07466357023727711,
+    0.37957715951002785,
+)
+FAR = (0.0007352633435514253, -0.002776032420097429, 0.08333332021238632)
+
+
+def _lgamma_single(k: Builder, x: Value) -> Value:
+    """In float64 from 0 on: lgamma(x + 1) - log(x) below 3/2, so that zeros keep their bits."""
+    a = k.cast(x, F64)
+    log = log_middle(k, a)
+    left, far = k.lt(x, k.like(x, 1.5)), k.ge(x, k.like(x, 4.0))
+    y = k.select(left, k.add(a, k.like(a, 1.0)), a)
+    zeros = k.mul(k.sub(y, k.like(a, 1.0)), k.sub(y, k.like(a, 2.0)))
+    near = k.horner(k.sub(y, k.like(a, 2.5)), NEAR)
+    near = k.fma(zeros, near, k.select(left, k.neg(log), k.like(a, 0.0)))
+    inverse = k.div(k.like(x, 1.0), x)
+    series = k.mul(inverse, k.horner(k.mul(inverse, inverse), FAR))
+    tail = k.add(k.cast(series, F64), k.like(a, HALF_LOG_2_PI - 0.5))
+    beyond = k.fma(k.sub(a, k.like(a, 0.5)), k.sub(log, k.like(a, 1.0)), tail)
+    total = k.cast(k.select(far, beyond, near), F32)
+    total = where(k, k.eq(x, k.like(x, 0.0)), math.inf, total)
+    return k.rarely(k.lt(x, k.like(x, 0.0)), k.cast(_lgamma(k, a), F32), total)
+
+
 def lgamma(k: Builder, x: Value) -> Value:
     """log(abs(gamma(x)))."""
-    y = _lgamma(k, k.cast(x, F64))
-    return k.cast(y, F32) if x.dtype == F32 else y
+    return _lgamma_single(k, x) if x.dtype == F32 else _lgamma(k, x)
 
 
 def digamma(k: Builder, x: Value) -> Value:

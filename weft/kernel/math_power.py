@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from weft.kernel.build import Builder
-from weft.kernel.math_exponential import DOUBLE, LOG2_E, parts_of_pair
+from weft.kernel.math_exponential import DOUBLE, parts_of_pair
 from weft.kernel.math_parts import (
     Pair,
     at_least,
@@ -29,13 +31,21 @@ from weft.kernel.math_parts import (
 )
 from weft.kernel.nodes import F32, F64, Value
 
-# in float64, twelve bits beyond float32: (2 atanh(s) - 2 s) / s**3 in s**2, and 2**r
-LOG_MIDDLE = (
-    0.19441021474113176,
-    0.22186646209927566,
-    0.28571846568230425,
-    0.39999998203295783,
-    0.6666666666805057,
+# in float64, twelve bits beyond float32: log2(1 + f) / f, and 2**r
+LOG2_MIDDLE = (
+    0.07736948793356359,
+    -0.1428386917809567,
+    0.14474851280692205,
+    -0.14315659945566533,
+    0.15876982103802909,
+    -0.1803005922438659,
+    0.2061753569902412,
+    -0.24045316577271741,
+    0.28853729355687485,
+    -0.3606736748255818,
+    0.48089836139490644,
+    -0.7213475208688074,
+    1.4426950408686967,
 )
 EXP2_MIDDLE = (
     1.5316339790348162e-05,
@@ -65,25 +75,62 @@ LN2 = (0.6931471803691238, 1.9082149292705877e-10, 1.1612227229362532e-26)
 
 def pow(k: Builder, x: Value, y: Value) -> Value:
     """x**y."""
+    known = _fixed_power(k, x, y) if y.op == "const" else None
+    if known is not None:
+        return known
     size = _power_single(k, x, y) if x.dtype == F32 else _power_double(k, x, y)
     return power_edges(k, x, y, size)
+
+
+def _fixed_power(k: Builder, x: Value, y: Value) -> Value | None:
+    """x**y for a constant that products and roots can do, to the accuracy of all others.
+
+    In float32 the steps are those of float64, rounded once.
+    """
+    exponent = float(np.frombuffer(y.attr, y.dtype)[0])
+    if exponent in (0.0, 1.0, 2.0, -1.0):
+        return integer_pow(k, x, int(exponent))
+    if exponent == 0.5:
+        return _root_power(k, x, k.sqrt(k.add(x, k.like(x, 0.0))))
+    if x.dtype != F32 or exponent not in (3.0, 4.0, -2.0, -0.5, 0.25, 1.5):
+        return None
+    wide = k.cast(x, F64)
+    if exponent == int(exponent):
+        return k.cast(integer_pow(k, wide, int(exponent)), F32)
+    root = k.sqrt(k.add(wide, k.like(wide, 0.0)))  # -0 becomes 0
+    if exponent == -0.5:
+        return _root_power(k, x, k.cast(k.div(k.like(wide, 1.0), root), F32), 0.0)
+    powers = {0.25: lambda: k.sqrt(root), 1.5: lambda: k.mul(root, k.abs(wide))}
+    return _root_power(k, x, k.cast(powers[exponent](), F32))
+
+
+def _root_power(k: Builder, x: Value, y: Value, beyond: float = math.inf) -> Value:
+    """y, but what a power is at minus infinity, where roots are NaN."""
+    return where(k, k.eq(x, k.like(x, -math.inf)), beyond, y)
 
 
 def _power_single(k: Builder, x: Value, y: Value) -> Value:
     """abs(x)**y as 2**(y log2 x) in float64: the logarithm needs more bits than float32 has."""
     base, wide = k.cast(k.abs(x), F64), k.cast(y, F64)
-    bits, m = split_bits(k, base)
-    one = k.like(m, 1.0)
-    s = k.div(k.sub(m, one), k.add(m, one))
-    z = k.mul(s, s)
-    log = k.fma(k.mul(z, k.horner(z, LOG_MIDDLE)), s, k.add(s, s))
-    log = k.fma(log, k.like(m, LOG2_E), exponent_value(k, bits, m))
-    log = where(k, k.eq(base, k.like(m, 0.0)), -math.inf, log)
-    log = k.select(k.lt(base, k.like(m, math.inf)), log, base)
+    log = _log2_middle(k, base)
+    log = where(k, k.eq(base, k.like(base, 0.0)), -math.inf, log)
+    log = k.select(k.lt(base, k.like(base, math.inf)), log, base)
     t = at_least(k, at_most(k, k.mul(wide, log), 200.0), -200.0)
     n, low = nearest(k, t)
     z = k.horner(k.sub(t, n), EXP2_MIDDLE)
     return k.cast(k.mul(z, power_of_two(k, low, z)), F32)
+
+
+def _log2_middle(k: Builder, x: Value) -> Value:
+    """log2(x) of a positive normal float64, to 2**-36."""
+    bits, m = split_bits(k, x)
+    f = k.sub(m, k.like(m, 1.0))
+    return k.fma(k.horner(f, LOG2_MIDDLE), f, exponent_value(k, bits, m))
+
+
+def log_middle(k: Builder, x: Value) -> Value:
+    """log(x) of a positive normal float64, to 2**-36."""
+    return k.mul(_log2_middle(k, x), k.like(x, math.log(2)))
 
 
 def _log_pair(k: Builder, x: Value) -> Pair:
@@ -168,8 +215,7 @@ CBRT = (
 
 def cbrt(k: Builder, x: Value) -> Value:
     """The cube root: x = 2**(3 q + r) m, then m**(-1/3) by Newton's method, without division."""
-    wide = x if x.dtype == F64 else k.cast(x, F64)  # float32 rounds once, at the end
-    a = k.abs(wide)
+    a = k.abs(x)
     e, m = split(k, a)
     third = k.fma(e, k.like(m, 1.0 / 3), k.like(m, -1.0 / 3))
     q, bits = nearest(k, third)
@@ -182,19 +228,18 @@ def cbrt(k: Builder, x: Value) -> Value:
 
     y = k.mul(k.horner(m, CBRT), choose((1.0, 2.0 ** (-1 / 3), 2.0 ** (-2 / 3))))
     m = k.mul(m, choose((1.0, 2.0, 4.0)))
-    steps = 1 if x.dtype == F32 else 2
-    for _ in range(steps):
+    for _ in range(0 if x.dtype == F32 else 2):
         residual = k.fma(k.neg(k.mul(m, y)), k.mul(y, y), k.like(m, 1.0))
         y = k.fma(k.mul(y, k.like(m, 1.0 / 3)), residual, y)
-    root = k.mul(m, k.mul(y, y))
-    if x.dtype == F64:  # one step more on the root itself: c - (c**3 - m) y**2 / 3
-        square = two_product(k, root, root)
-        over = k.fma(square.low, root, k.fma(square.high, root, k.neg(m)))
-        root = k.fma(over, k.mul(k.mul(y, y), k.like(m, -1.0 / 3)), root)
+    # one step more on the root itself: c - (c**3 - m) y**2 / 3
+    inverse = k.mul(y, y)
+    root = k.mul(m, inverse)
+    square = two_product(k, root, root)
+    over = k.fma(square.low, root, k.fma(square.high, root, k.neg(m)))
+    root = k.fma(over, k.mul(inverse, k.like(m, -1.0 / 3)), root)
     root = k.mul(root, power_of_two(k, bits, root))
     plain = k.and_(k.gt(a, k.like(m, 0.0)), k.lt(a, k.like(m, math.inf)))
-    out = k.select(plain, k.copysign(root, wide), wide)
-    return out if x.dtype == F64 else k.cast(out, F32)
+    return k.select(plain, k.copysign(root, x), x)
 
 
 def hypot(k: Builder, x: Value, y: Value) -> Value:

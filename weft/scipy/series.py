@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,20 +15,38 @@ from weft import dtypes
 def chebyshev(x: Any, low: float, high: float, coefficients: Sequence[float]) -> Any:
     """A Chebyshev series (last term first) over [low, high], by Clenshaw's recurrence.
 
-    Terms that cannot change a result of x's dtype are left out. Outside of the interval, where
-    the value is not used, x is held to it.
+    Terms that cannot change a result of x's dtype are left out. The few that float32 needs are
+    summed as a polynomial, which takes fewer steps. Outside of the interval, where the value is
+    not used, x is held to it.
     """
     kind = x.dtype.type
     least = float(dtypes.finfo(x.dtype).eps) / 16 * max(map(abs, coefficients))
     start = next(i for i, c in enumerate(coefficients) if abs(c) > least)
     held = jnp.clip(x, kind(low), kind(high))
     t = (held - kind((low + high) / 2)) * kind(2 / (high - low))
+    if x.dtype == np.float32:
+        return horner(t, _as_polynomial(tuple(coefficients[start:])))
     twice = t + t
     *leading, constant = coefficients[start:]
     b1, b2 = jnp.full_like(t, leading[0]) if leading else jnp.zeros_like(t), jnp.zeros_like(t)
     for c in leading[1:]:
         b1, b2 = twice * b1 - b2 + kind(c), b1
     return t * b1 - b2 + kind(constant)
+
+
+@functools.lru_cache(64)
+def _as_polynomial(series: tuple[float, ...]) -> list[float]:
+    """The coefficients of a Chebyshev series in powers, highest first; both last term first."""
+    terms = np.array(series[::-1])
+    powers, before, now = np.zeros((3, len(terms)))
+    before[0] = 1.0  # T(0), T(1), T(n + 1) = 2 t T(n) - T(n - 1)
+    powers += terms[0] * before
+    if len(terms) > 1:
+        now[1] = 1.0
+    for term in terms[1:]:
+        powers += term * now
+        before, now = now, 2 * np.r_[0.0, now[:-1]] - before
+    return powers[::-1].tolist()
 
 
 def horner(x: Any, coefficients: Sequence[float]) -> Any:

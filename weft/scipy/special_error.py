@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 import weft.numpy as jnp
-from weft import lax
+from weft import dtypes, lax
 from weft.api.jit import jit
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
-from weft.kernel.special_tables import ERFCX
+from weft.kernel.special_tables import ERFCX, ERFCX_SINGLE
 from weft.numpy.operands import arraylike, inexact, is_complex, real
 from weft.numpy.promotion import promote_dtypes_complex
 from weft.scipy import special_tables as tables
@@ -59,6 +59,8 @@ def _erfcx_right(x: Any) -> Any:
     """exp(x²) erfc(x) for x >= 0."""
     kind = x.dtype.type
     mapped = jnp.where(x == np.inf, 1, (x - kind(3)) / (x + kind(3)))
+    if x.dtype == np.float32:
+        return horner(mapped, ERFCX_SINGLE) / (3 * x + kind(1.5))
     return horner(mapped, ERFCX) / (1 + 2 * x)
 
 
@@ -165,11 +167,18 @@ def logit(x: Any) -> Array:
     0.0
     """
     (x,) = inexact("logit", x)
-    value = jnp.log(x / (1 - x))
     if is_complex(x):
-        return value
-    # Around its root at 1/2 the quotient would round what the logarithm is made of.
-    return jnp.where(abs(x - 0.5) < 0.25, jnp.log1p((2 * x - 1) / (1 - x)), value)
+        return jnp.log(x / (1 - x))
+    # Around its root at 1/2 the quotient x / (1 - x) would round what the logarithm is made of.
+    right = x >= 0.5
+    side = jnp.where(right, 1 - x, x)
+    info = dtypes.finfo(x.dtype)
+    denormal = abs(side) < info.tiny
+    raised = jnp.where(denormal, side * 2.0**info.nmant, side)
+    # -0 is 0 here
+    value = jnp.log1p(jnp.where(side == 0, np.inf, abs(2 * x - 1) / raised))
+    value = jnp.where(denormal, value + info.nmant * math.log(2), value)
+    return jnp.where(right, value, -value)
 
 
 logit.defjvps(lambda g, out, x: g / (x * (1 - x)))
@@ -219,23 +228,33 @@ def ndtri(p: Any) -> Array:
     >>> round(float(ndtri(0.975)), 4)
     1.96
     """
-    p = _single_or_double("ndtri", arraylike("ndtri", p))
+    return _ndtri(_single_or_double("ndtri", arraylike("ndtri", p)))
+
+
+@custom_jvp
+def _ndtri(p: Any) -> Any:
+    p = jnp.asarray(p)
     kind = p.dtype.type
     edge = kind(math.exp(-2))
     upper = p > 0.5
     side = jnp.where(upper, 1 - p, p)
-    central = side > edge
-    # Each branch sees a safe number where it is not used, so that its derivative is not NaN.
-    middle = lax.erf_inv(2 * jnp.where(central, p, kind(0.5)) - 1) * kind(math.sqrt(2))
-    inside = (side > 0) & ~central
-    z = jnp.sqrt(-2 * jnp.log(jnp.where(inside, side, edge)))
-    near = chebyshev(z, 2, 4, tables.NDTRI_2)
-    far = chebyshev(z, 4, 9, tables.NDTRI_4)
-    last = chebyshev(1 / z, 1 / 39, 1 / 9, tables.NDTRI_FAR)
-    tail = z * jnp.where(z < 4, near, jnp.where(z < 9, far, last))
+    z = jnp.sqrt(-2 * jnp.log(jnp.minimum(side, edge)))
+    if p.dtype == np.float32:
+        middle = p - kind(0.5)
+        middle = middle * horner(jnp.square(middle), tables.NDTRI_CENTRE_SINGLE)
+        tail = z * horner(1 / z - kind(0.28), tables.NDTRI_TAIL_SINGLE)
+    else:
+        middle = lax.erf_inv(2 * p - 1) * kind(math.sqrt(2))
+        near = chebyshev(z, 2, 4, tables.NDTRI_2)
+        far = chebyshev(z, 4, 9, tables.NDTRI_4)
+        last = chebyshev(1 / z, 1 / 39, 1 / 9, tables.NDTRI_FAR)
+        tail = z * jnp.where(z < 4, near, jnp.where(z < 9, far, last))
     tail = jnp.where(side == 0, kind(np.inf), tail)
-    value = jnp.where(central, middle, jnp.where(upper, tail, -tail))
+    value = jnp.where(side > edge, middle, jnp.where(upper, tail, -tail))
     return jnp.where((p >= 0) & (p <= 1), value, kind(np.nan))
+
+
+_ndtri.defjvps(lambda g, out, p: g * math.sqrt(2 * math.pi) * jnp.exp(0.5 * jnp.square(out)))
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))

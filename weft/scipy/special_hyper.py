@@ -13,7 +13,7 @@ from weft.core.array import Array
 from weft.numpy.operands import real
 from weft.scipy.special_gamma import digamma, gamma
 
-_MOST_TERMS = 2000
+_MOST_TERMS, _TOGETHER = 2000, 4
 
 
 def _sum_series(ratio: Any, like: Any, weight: Any = None) -> Any:
@@ -26,22 +26,26 @@ def _sum_series(ratio: Any, like: Any, weight: Any = None) -> Any:
     eps = float(dtypes.finfo(like.dtype).eps)
 
     def unfinished(state: Any) -> Any:
-        k, term, slope, total = state
-        size = jnp.abs(term) if weight is None else jnp.abs(term) + jnp.abs(term * slope)
+        k, total, term, *slope = state
+        size = jnp.abs(term) + sum(jnp.abs(term * h) for h in slope)
         return (k < _MOST_TERMS) & jnp.any(size > eps * jnp.abs(total))
 
     def step(state: Any) -> Any:
-        k, term, slope, total = state
+        k, total, term, *slope = state
         term = term * ratio(k)
-        if weight is not None:
-            slope = slope + weight(k)
-        added = term if weight is None else term * slope
-        return k + 1, term, slope, total + added
+        slope = [h + weight(k) for h in slope]
+        return k + 1, total + (term * slope[0] if slope else term), term, *slope
+
+    def steps(state: Any) -> Any:
+        # several terms for every look at whether all elements are done
+        for _ in range(_TOGETHER):
+            state = step(state)
+        return state
 
     one, zero = jnp.ones_like(like), jnp.zeros_like(like)
     # The first step is made here, so that a zero start does not look finished.
-    start = step((like.dtype.type(0), one, zero, one if weight is None else zero))
-    return lax.while_loop(unfinished, step, start)[3]
+    start = (one, one) if weight is None else (zero, one, zero)
+    return lax.while_loop(unfinished, steps, step((like.dtype.type(0), *start)))[1]
 
 
 def _is_minus_integer(x: Any) -> Any:
@@ -52,7 +56,7 @@ def _is_minus_integer(x: Any) -> Any:
 
 
 def _hyp1f1_series(a: Any, b: Any, x: Any) -> Any:
-    return _sum_series(lambda k: (a + k) / (b + k) * x / (k + 1), x)
+    return _sum_series(lambda k: (a + k) / ((b + k) * (k + 1)) * x, x)
 
 
 def _hyp1f1_large(a: Any, b: Any, x: Any) -> Any:
@@ -115,13 +119,13 @@ def hyp1f1(a: Any, b: Any, x: Any) -> Array:
 
 
 def _hyp2f1_series(a: Any, b: Any, c: Any, x: Any) -> Any:
-    return _sum_series(lambda k: (a + k) * (b + k) / (c + k) / (k + 1) * x, x)
+    return _sum_series(lambda k: (a + k) * (b + k) / ((c + k) * (k + 1)) * x, x)
 
 
-def _near_one(a: Any, b: Any, c: Any, x: Any) -> Any:
-    """For x just below 1 and d = c - a - b >= 0, in powers of 1 - x."""
-    d, s = c - a - b, 1 - x
-    whole = d == jnp.round(d)
+def _near_one(a: Any, b: Any, c: Any, s: Any, wanted: Any) -> Any:
+    """For x just below 1 and d = c - a - b >= 0, in powers of s = 1 - x."""
+    d = c - a - b
+    whole = (d == jnp.round(d)) & wanted
     apart = jnp.where(whole, 0.5, d)
     # Two series where d is not an integer (DLMF 15.8.4) ...
     first = gamma(c) * gamma(apart) / (gamma(c - a) * gamma(c - b))
@@ -175,17 +179,21 @@ def _logarithmic_part(a: Any, b: Any, m: Any, s: Any) -> Any:
 
 
 def _hyp2f1_inside(a: Any, b: Any, c: Any, x: Any) -> Any:
-    """For 0 <= x < 1."""
+    """For 0 <= x < 1.
+
+    A form that an element does not need sees a number for which it ends at once.
+    """
     d, s = c - a - b, 1 - x
     close = x > 0.9
     turn = close & (d < 0)
     # Euler's transformation makes d positive.
     p, q = jnp.where(turn, c - a, a), jnp.where(turn, c - b, b)
-    direct = _hyp2f1_series(a, b, c, jnp.where(close, 0.5, x))
+    direct = _hyp2f1_series(a, b, c, jnp.where(close, 0, x))
     ends = _is_minus_integer(p) | _is_minus_integer(q)
-    plain = _hyp2f1_series(p, q, c, jnp.where(ends, x, 0.5))
-    safe = jnp.where(close & ~ends, x, 0.95)
-    near = _near_one(jnp.where(ends, 0.5, p), jnp.where(ends, 0.5, q), c, safe)
+    plain = _hyp2f1_series(p, q, c, jnp.where(ends & close, x, 0))
+    wanted = close & ~ends
+    safe = jnp.where(wanted, s, 1e-30)
+    near = _near_one(jnp.where(ends, 0.5, p), jnp.where(ends, 0.5, q), c, safe, wanted)
     near = jnp.where(ends, plain, near) * jnp.where(turn, s, 1) ** jnp.where(turn, d, 1)
     return jnp.where(close, near, direct)
 
@@ -201,11 +209,11 @@ def _beyond_one(a: Any, b: Any, c: Any, x: Any) -> Any:
 def _hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
     a, b, c, x = (jnp.asarray(v) for v in (a, b, c, x))
     ends = _is_minus_integer(a) | _is_minus_integer(b)
-    polynomial = _hyp2f1_series(a, b, c, jnp.where(ends, x, 0.5))
+    polynomial = _hyp2f1_series(a, b, c, jnp.where(ends, x, 0))
     # Pfaff's transformation takes the negative axis to [0, 1).
     left = x < 0
     inside = (x < 1) & ~ends
-    point = jnp.where(inside, jnp.where(left, x / (x - 1), x), 0.5)
+    point = jnp.where(inside, jnp.where(left, x / (x - 1), x), 0)
     value = _hyp2f1_inside(a, jnp.where(left, c - b, b), c, point)
     value = jnp.where(left & inside, jnp.where(left, 1 - x, 1) ** -a * value, value)
     value = jnp.where(ends, polynomial, jnp.where(x > 1, _beyond_one(a, b, c, x), value))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import weft.numpy as jnp
-from weft import dtypes, lax
+from weft import lax
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
 from weft.numpy.operands import real
@@ -84,51 +84,38 @@ def expi(x: Any) -> Array:
     return _expi(x)
 
 
-def _expn_series(n: Any, x: Any) -> Any:
-    """E_n(x) for 0 < x <= 1 and n >= 1 (DLMF 8.19.8)."""
-    term, total = jnp.ones_like(x), jnp.zeros_like(x)
-    for m in range(24):
-        if m:
-            term = term * (-x / m)
-        divisor = m - n + 1
-        total = total - jnp.where(divisor == 0, 0, term / jnp.where(divisor == 0, 1, divisor))
-    odd = jnp.where((n - 1) % 2 == 0, 1, -1)
-    power = odd * jnp.exp((n - 1) * jnp.log(x) - lax.lgamma(n))
-    return power * (lax.digamma(n) - jnp.log(x)) + total
+def _expn_sums(n: Any, x: Any, order: Any, y: Any) -> tuple[Any, Any]:
+    """The sum in E_n(x) for 0 < x <= 1 (DLMF 8.19.8), and exp(y) E_order(y) for y > 1 or large
+    orders, by a continued fraction (DLMF 8.19.17); both from their last terms.
 
+    The fraction has so many terms that it is right from 1 on; beyond, fewer would do.
+    """
+    terms = 28 if x.dtype == np.float32 else 100
 
-def _expn_fraction(n: Any, x: Any) -> Any:
-    """E_n(x) exp(x) for x > 1 or large n, by a continued fraction (DLMF 8.19.17)."""
-    eps = float(dtypes.finfo(x.dtype).eps)
+    def step(i: Any, tails: Any) -> Any:
+        k = (terms - i).astype(x.dtype)
+        divisor = k - n
+        weight = jnp.where(divisor == 0, 0, 1 / jnp.where(divisor == 0, 1, divisor))
+        fraction = k * (order - 1 + k) / (y + order + 2 * k - tails[1])
+        return weight - x / k * tails[0], fraction
 
-    def unfinished(state: Any) -> Any:
-        k, *_, change = state
-        return (k < 500) & jnp.any(change > eps)
-
-    def step(state: Any) -> Any:
-        k, b, c, d, value, _ = state
-        k, b = k + 1, b + 2
-        top = -k * (n - 1 + k)
-        d = 1 / (b + top * d)
-        c = b + top / c
-        value = value * (c * d)
-        return k, b, c, d, value, jnp.abs(c * d - 1)
-
-    b = x + n
-    # c starts at infinity in Lentz's method; a large number serves and stays finite.
-    start = (x.dtype.type(0), b, jnp.full_like(x, 1e30), 1 / b, 1 / b, jnp.ones_like(x))
-    return lax.while_loop(unfinished, step, start)[4]
+    zeros = jnp.zeros_like(x + n), jnp.zeros_like(y + order)
+    total, fraction = lax.fori_loop(0, terms, step, zeros)
+    return -total, 1 / (y + order - fraction)
 
 
 @in_single
 def _expn_value(n: Any, x: Any) -> Any:
-    inside = (n >= 1) & (x > 0)
-    series = inside & (x <= 1) & (n < 30)
-    m = jnp.where(inside, n, 1)
-    small = _expn_series(jnp.where(series, m, 1), jnp.where(series, x, 1))
-    rest = jnp.where(inside & ~series, x, 2)
-    large = _expn_fraction(m, rest) * jnp.exp(-rest)
-    value = jnp.where(series, small, large)
+    series = (n >= 1) & (n < 30) & (x > 0) & (x <= 1)
+    # orders are often one number for all x: what is made of them alone stays one number
+    few, order = jnp.where((n >= 1) & (n < 30), n, 1), jnp.where(n >= 1, n, 1)
+    near, far = jnp.where(series, x, 1), jnp.where((n >= 1) & (x > 0) & ~series, x, 2)
+    total, fraction = _expn_sums(few, near, order, far)
+    log = jnp.log(near)
+    odd = jnp.where((few - 1) % 2 == 0, 1, -1)
+    power = odd * jnp.exp((few - 1) * log - lax.lgamma(few))
+    small = power * (lax.digamma(few) - log) + total
+    value = jnp.where(series, small, fraction * jnp.exp(-far))
     value = jnp.where(n == 0, jnp.exp(-x) / x, value)
     at_zero = jnp.where(n < 2, np.inf, 1 / jnp.where(n < 2, 1, n - 1))
     value = jnp.where(x == 0, at_zero, value)
@@ -155,8 +142,8 @@ def expn(n: Any, x: Any) -> Array:
     >>> round(float(expn(2, 1.0)), 4)
     0.1485
     """
-    operands = real("expn", jnp.asarray(n), jnp.asarray(x))
-    return _expn(*jnp.broadcast_arrays(*operands))
+    n, x = real("expn", jnp.asarray(n), jnp.asarray(x))
+    return _expn(n, x) if np.ndim(n) == 0 else _expn(*jnp.broadcast_arrays(n, x))
 
 
 # Sine and cosine integrals.
