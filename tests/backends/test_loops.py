@@ -236,3 +236,20 @@ def test_integers_are_not_divided_by_what_lies_past_the_end():
         out = np.zeros(n, np.int32)
         execute(Kernel("divided", buffers, ("i", n), [Store(2, at, value)]), [x, y, out], 0, n)
         assert np.array_equal(out, x // y)
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_rows_that_begin_anywhere_in_a_cache_line(dtype):
+    k = Builder()
+    for m, n in ((5, 257), (3, 1000), (4, 1013)):
+        x = np.arange(n).astype(dtype)
+        buffers = [Buffer(dtype, n, "in"), Buffer(dtype, m * n, "out")]
+        store = Store(1, affine(0, {"r": n, "i": 1}), k.load(0, dtype, affine(0, {"i": 1})))
+        kernel = Kernel("rows", buffers, ("r", m), [Loop("i", n, [store])])
+        for skipped in (0, 1, 13):
+            whole = np.ones(m * n + 2 * MARGIN, dtype)
+            out = whole[MARGIN + skipped :][: m * n]
+            execute(kernel, [x, out], 0, m)
+            assert np.array_equal(out.reshape(m, n), np.broadcast_to(x, (m, n)))
+            assert (whole[: MARGIN + skipped] == 1).all()
+            assert (whole[MARGIN + skipped + m * n :] == 1).all()

@@ -32,10 +32,12 @@ def check(primitive, ins, params, close=False):
     return found
 
 
-def scattered(method, dtype, shape, at, update_shape, seed=0, mode=None, close=False):
+def scattered(
+    method, dtype, shape, at, update_shape, seed=0, mode=None, close=False, numbers=(-9, 9)
+):
     """Check ``x.at[at].method(u)`` for operands of a dtype."""
     rng = np.random.default_rng(seed)
-    draw = lambda s: rng.integers(-9, 9, s).astype(dtype)
+    draw = lambda s: rng.integers(*numbers, s).astype(jnp.dtype(dtype))
     x, u = draw(shape), draw(update_shape)
     fun = lambda x, u, *at: getattr(x.at[at], method)(u, mode=mode)
     closed = weft.make_jaxpr(lambda x, u: fun(x, u, *at))(x, u)
@@ -101,11 +103,48 @@ def test_many_updates_are_dealt_into_buckets(method, mode):
     for dtype in ("int32", "int64"):
         with weft.enable_x64():
             found = scattered(method, dtype, (80_000,), (idx,), (70_000,), mode=mode)
-        assert names_of(found)[-4:] == ["count", "rank", "deal", "work_off"]
-        assert names_of(found.in_place) == ["count", "rank", "deal", "work_off"]
+        assert names_of(found) == ["look", "count", "rank", "deal", "work_off", "rest"]
+        assert names_of(found.in_place) == names_of(found)
     rows = rng.integers(0, 9000, 5000)
     found = scattered(method, "float32", (9000, 9), (rows,), (5000, 9), mode=mode)
     assert names_of(found) == ["count", "rank", "deal", "work_off"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16", "float64", "bfloat16"])
+@pytest.mark.parametrize("method", ["set", "add", "subtract", "multiply", "min", "max"])
+def test_a_bucket_that_most_updates_go_into_is_shared(method, dtype):
+    rng = np.random.default_rng(8)
+    total = 400_000
+    for some, others in ((70_001, 0.0), (300_000, 0.0), (300_001, 0.02)):
+        near = rng.integers(200_100, 200_900, some)
+        far = rng.integers(-20, total + 20, some)
+        idx = np.where(rng.random(some) < others, far, near)
+        with weft.enable_x64():
+            found = scattered(method, dtype, (total,), (idx,), (some,), mode="drop", numbers=(1, 3))
+        ordered = dtype == "bfloat16" or (method == "multiply" and dtype.startswith("float"))
+        row = some < 100_000 or (ordered and method != "set")
+        last = "in_a_row" if row else "rest"
+        assert names_of(found) == ["look", "count", "rank", "deal", "work_off", last]
+
+
+@pytest.mark.parametrize("method", ["set", "add", "multiply", "min"])
+@pytest.mark.parametrize("dtype", ["float32", "int16", "bfloat16", "complex64"])
+def test_parts_that_no_index_moves_anything_between(method, dtype):
+    if dtype == "complex64" and method == "min":
+        return
+    rng = np.random.default_rng(9)
+    idx = rng.integers(-60, 60, 900)
+    options = {"mode": "drop", "numbers": (1, 3), "close": dtype == "complex64"}
+    for shape, at, updates in (
+        ((40, 50), (slice(None), idx), (40, 900)),
+        ((4, 10, 50), (slice(None), slice(None), idx), (4, 10, 900)),
+        ((20, 50, 3), (slice(None), idx), (20, 900, 3)),
+        ((20, 50, 3, 7), (slice(2, 18), idx, slice(None), slice(1, 3)), (16, 900, 3, 2)),
+    ):
+        found = scattered(method, dtype, shape, at, updates, **options)
+        slabs = len(shape) < 4
+        assert ("in_slabs" in names_of(found)) == slabs
+        assert not slabs or names_of(found.in_place) == ["in_slabs"]
 
 
 def names_of(found):

@@ -28,6 +28,7 @@ from weft.backends.cpu.stub import (
     void,
 )
 
+CHOICE = 0  # so that stubs can name it
 _C = {
     i64: ctypes.c_int64,
     i32: ctypes.c_int32,
@@ -171,7 +172,8 @@ def test_stubs_call_each_other_and_private_ones_vanish():
     assert native(square, sum_of_squares, given=(i64, i64))(3, 4) == 25
     call = native(square, sum_of_squares, given=(i64, i64), private=["square"])
     assert call(3, 4) == 25
-    assert "define internal i64 @square" in translate([square], private=["square"])
+    both = translate([square, sum_of_squares], private=["square"])
+    assert "define internal i64 @square" in both
 
 
 def test_functions_at_addresses_and_outside():
@@ -282,3 +284,24 @@ def test_a_stub_is_not_run_by_python():
     for call in (lambda: i64[0, 0], lambda: u32(1), lambda: stack(8), clock, lambda: truth(1)):
         with pytest.raises(TypeError, match="not run by Python"):
             call()
+
+
+def test_what_given_numbers_rule_out_is_left_out():
+    def unwanted(x: i64) -> i64:
+        return x + 1
+
+    def chosen(x: i64) -> i64:
+        if CHOICE == 1:
+            return unwanted(x)
+        if not CHOICE or x > 5:
+            x = x * 3
+        if CHOICE < 1:
+            return x
+        return x - 1
+
+    build = lambda n: native(
+        unwanted, chosen, given=(i64,), private=["unwanted"], names={"CHOICE": n}
+    )
+    assert [build(n)(7) for n in range(3)] == [21, 8, 20]
+    text = translate([unwanted, chosen], {"CHOICE": 0}, ["unwanted"])
+    assert "unwanted" not in text and "sub i64" not in text

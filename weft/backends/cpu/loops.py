@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import gcd
 from typing import Any
 
 import numpy as np
 
 from weft.backends.cpu import blocks
+from weft.backends.cpu.processor import vector_bits
 from weft.backends.cpu.rare import rare
 from weft.backends.cpu.render import Function, memory_type, scalar_type
-from weft.backends.cpu.width import lanes_of, masks, masks_last, native
+from weft.backends.cpu.width import lanes_of, masks, masks_last, native, writes_only
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
-from weft.kernel.nodes import Value, is_float, walk
+from weft.kernel.nodes import F32, F64, Value, is_float, walk
 
+# Integers as wide as floats.
+_WORDS = {F32: "i32", F64: "i64"}
 # Vectors that iterations of a short loop may be put side by side in.
 _SHORT = 8
+# Bytes of a cache line.
+LINE = 64
+# Lanes of vectors that are worth a loop of their own for what wider ones leave.
+_LEAST = 4
 
 
 def render(kernel: Kernel, width: int = 0, chunk: int = 0) -> str:
@@ -272,17 +280,57 @@ def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
     elif _whole(f, low, high, width):
         finals = _run(f, s, steps, starts, low, high, width, False)
     else:
+        if cut and _written_askew(f, s, width):
+            few = LINE // f.kernel.buffers[s.body[0].buffer].dtype.itemsize
+            first = _next_line(f, s, low, high)
+            _run(f, s, {s.axis: tuple(range(few))}, {}, low, first, few, True)
+            low = first
         middle = whole_part(f, low, high, width)
         finals = _run(f, s, steps, starts, low, middle, width, False)
         if cut:
             finals = _run(f, s, steps, finals, middle, high, width, True)
         else:
+            if not reduces and width >= 4 * _LEAST and writes_only(s.body):
+                # what is left of wide vectors by narrow ones first
+                last = whole_part(f, middle, high, width // 4)
+                few = {s.axis: tuple(range(width // 4))}
+                _run(f, s, few, {}, middle, last, width // 4, False)
+                middle = last
             finals = _singles(f, s, reduces, finals, middle, high, width)
     for r in reduces:
         final = finals[r.symbol]
         if r.symbol not in f.wide:
             final = _horizontal(f, r, final, width, f.start_of(r.symbol))
         f.accumulators[r.symbol] = final
+
+
+def _written_askew(f: Function, s: Loop, width: int) -> bool:
+    """Whether a long loop does little but write rows that do not begin where cache lines do.
+
+    A vector that lies in two lines takes twice as long to write.
+    """
+    store, buffers = s.body[0], f.kernel.buffers
+    if not all(isinstance(x, Store) and x.offset is None for x in s.body):
+        return False
+    size = buffers[store.buffer].dtype.itemsize
+    if any(x.at != store.at or buffers[x.buffer].dtype.itemsize != size for x in s.body):
+        return False
+    rows = [size * n % LINE for axis, n in store.at.terms if axis != s.axis]
+    long = s.extent >= 4 * width and vector_bits() == 8 * LINE
+    return long and any(rows) and writes_only(s.body)
+
+
+def _next_line(f: Function, s: Loop, low: str, high: str) -> str:
+    """The first iteration, or the end, that writes from the beginning of a cache line on."""
+    store, known = s.body[0], f.known
+    f.known, f.axes[s.axis] = dict(known), low
+    place = f.emit(f"ptrtoint ptr {f.address(store.buffer, f.offset(store.at))} to i64")
+    f.known = known
+    ahead = f.emit(f"and i64 {f.emit(f'sub i64 0, {place}')}, {LINE - 1}")
+    size = f.kernel.buffers[store.buffer].dtype.itemsize
+    first = f.emit(f"add i64 {low}, {f.emit(f'udiv i64 {ahead}, {size}')}")
+    less = f.emit(f"icmp slt i64 {first}, {high}")
+    return f.emit(f"select i1 {less}, i64 {first}, i64 {high}")
 
 
 def _singles(
@@ -365,7 +413,7 @@ def _run(
             )
     if mask:
         f.mask = masked(f, f.axes[s.axis], high)
-    _load_first(f, s.body)
+    load_first(f, s.body)
     rest = list(s.body)
     while rest:
         statement = rest.pop(0)
@@ -388,12 +436,26 @@ def _run(
             before = f"[ {starts[r.symbol]}, %{tag}pre ]"
             after = f"[ {finals[r.symbol]}, %{tag}latch ]"
             finals[r.symbol] = f.emit(f"phi {f.type_of(r.dtype)} {before}, {after}")
+    if once:
+        outside.update(_kept(f, s.body))
     f.lanes, f.steps, f.known = 1, {}, outside
     f.expect([])
     return finals
 
 
-def _load_first(f: Function, body: list[Any]) -> None:
+def _kept(f: Function, body: list[Any]) -> dict[Any, str]:
+    """What a single vector has written to buffers of its row, for those who read it there."""
+    times = Counter(s.buffer for s in statements(f.kernel.body) if isinstance(s, Store))
+    return {
+        (("row", s.buffer, s.at), f.lanes): f.known[s.value.number, f.lanes]
+        for s in body
+        if isinstance(s, Store)
+        and f.kernel.buffers[s.buffer].role == "row"
+        and times[s.buffer] == 1
+    }
+
+
+def load_first(f: Function, body: list[Any]) -> None:
     """Read before anything is written: a result may take the place of an operand."""
     if sum(isinstance(s, Store) for s in body) > 1:
         for v in walk([v for s in body for v in s.operands]):
@@ -425,6 +487,9 @@ def combine(f: Function, op: str, dtype: np.dtype, x: str, y: str) -> str:
 
 def _horizontal(f: Function, r: Reduce, vector: str, lanes: int, start: str) -> str:
     """The lanes of an accumulator combined by halves, then with the start value."""
+    if r.op in ("min", "max") and r.dtype in _WORDS and lanes >= 4 and vector_bits() > 128:
+        name = _extreme(f, r, vector, lanes)
+        return name if start == f.initial(r.symbol, 1) else combine(f, r.op, r.dtype, start, name)
     base = scalar_type(r.dtype)
     name, width = vector, lanes
     while width > 1:
@@ -441,6 +506,43 @@ def _horizontal(f: Function, r: Reduce, vector: str, lanes: int, start: str) -> 
         width = half
     f.lanes = 1
     return combine(f, r.op, r.dtype, start, name)
+
+
+def _extreme(f: Function, r: Reduce, vector: str, lanes: int) -> str:
+    """The least or the greatest lane as that of integers in the same order, NaN if one is NaN.
+
+    What takes one instruction for integers takes six for floats where NaN and the sign of zero
+    have to be looked after, and here each waits for the one before.
+    """
+    base, word, bits = scalar_type(r.dtype), _WORDS[r.dtype], 8 * r.dtype.itemsize
+    flags = f.emit(f"fcmp uno <{lanes} x {base}> {vector}, {vector}")
+    name = f"@llvm.vector.reduce.or.v{lanes}i1"
+    f.declared[name] = f"declare i1 {name}(<{lanes} x i1>)"
+    odd = f.emit(f"call i1 {name}(<{lanes} x i1> {flags})")
+
+    def turned(x: str) -> str:
+        """Negative numbers in the order of integers, and back."""
+        kind = f"<{f.lanes} x {word}>"
+        sign = f.emit(f"ashr {kind} {x}, splat ({word} {bits - 1})")
+        rest = f.emit(f"and {kind} {sign}, splat ({word} {(1 << (bits - 1)) - 1})")
+        return f.emit(f"xor {kind} {x}, {rest}")
+
+    f.lanes = lanes
+    found = turned(f.emit(f"bitcast <{lanes} x {base}> {vector} to <{lanes} x {word}>"))
+    while f.lanes > 1:
+        kind, half = f"<{f.lanes} x {word}>", max(2, f.lanes // 2)
+        first = found if f.lanes == 2 else f.shuffle(kind, found, "poison", [*range(half)])
+        order = [1, 0] if f.lanes == 2 else [*range(half, 2 * half)]
+        second = f.shuffle(kind, found, "poison", [*order])
+        last, f.lanes = f.lanes == 2, half
+        found = f.call(f"s{r.op}", np.dtype(f"int{bits}"), [first, second])
+        if last:
+            break
+    found = f.emit(f"bitcast <2 x {word}> {turned(found)} to <2 x {base}>")
+    f.lanes = 1
+    found = f.emit(f"extractelement <2 x {base}> {found}, i64 0")
+    nan = f.constant_scalar(r.dtype, np.nan)
+    return f.emit(f"select i1 {odd}, {base} {nan}, {base} {found}")
 
 
 def _hoist(f: Function, roots: list[Value], axis: str) -> None:

@@ -1,6 +1,8 @@
 """The thread pool as LLVM text: workers that wait for a job, and a caller that works with them.
 
-A job is a kernel and a range of its grid, handed out in chunks by a counter. Whoever joins a job
+A job is a kernel and a range of its grid, in one part for each thread. A part is handed out in
+chunks by a counter, first to the thread whose it is, so that the next job finds in the cache of a
+core what this one left there, and then to those that are done with theirs. Whoever joins a job
 counts itself in the pool's state; the caller closes the job when no chunk is left and waits only
 for those who joined, so a worker that the system does not run never holds it up.
 
@@ -11,8 +13,10 @@ bit 0, how many workers are inside, how many may be, and whether the job is open
 from __future__ import annotations
 
 # Where things lie in the pool, each on a cache line of its own.
-STATE, NEXT, JOB, BUSY, SLEEPERS, WAITING, SPIN = 0, 64, 128, 192, 256, 320, 384
+STATE, NAMES, JOB, BUSY, SLEEPERS, WAITING, SPIN, PARTS = 0, 64, 128, 192, 256, 320, 384, 512
 SIZE = 4096
+# Parts that there is room for: a counter and its end each.
+MOST = 48
 LIMIT_SHIFT, OPEN = 12, 1 << 24
 INSIDE = (1 << LIMIT_SHIFT) - 1
 
@@ -46,28 +50,46 @@ done:
   ret void
 }
 
-define internal void @work(ptr %pool) nounwind {
+define internal void @work(ptr %pool, i64 %me) nounwind {
 entry:
-  %counter = getelementptr i8, ptr %pool, i64 $NEXT
+  %parts = getelementptr i8, ptr %pool, i64 $PARTS
   %job = getelementptr i8, ptr %pool, i64 $JOB
   %job1 = getelementptr i8, ptr %job, i64 8
   %job2 = getelementptr i8, ptr %job, i64 16
   %job3 = getelementptr i8, ptr %job, i64 24
   %kernel = load ptr, ptr %job
   %buffers = load ptr, ptr %job1
-  %stop = load i64, ptr %job2
+  %count = load i64, ptr %job2
   %chunk = load i64, ptr %job3
+  %home = urem i64 %me, %count
+  br label %visit
+visit:
+  %turn = phi i64 [ 0, %entry ], [ %turn1, %leave ]
+  %sum = add i64 %home, %turn
+  %which = urem i64 %sum, %count
+  %far = shl i64 %which, 6
+  %counter = getelementptr i8, ptr %parts, i64 %far
+  %stop.at = getelementptr i8, ptr %counter, i64 8
+  %stop = load i64, ptr %stop.at
   br label %take
 take:
+  %now = load atomic i64, ptr %counter monotonic, align 8
+  %left = icmp slt i64 %now, %stop
+  br i1 %left, label %try, label %leave
+try:
   %from = atomicrmw add ptr %counter, i64 %chunk monotonic
   %some = icmp slt i64 %from, %stop
-  br i1 %some, label %do, label %done
+  br i1 %some, label %do, label %leave
 do:
   %end = add i64 %from, %chunk
   %whole = icmp slt i64 %end, %stop
   %to = select i1 %whole, i64 %end, i64 %stop
   call void %kernel(ptr %buffers, i64 %from, i64 %to)
   br label %take
+leave:
+  %turn1 = add i64 %turn, 1
+  %again = icmp ult i64 %turn1, %count
+  br i1 %again, label %visit, label %done
 done:
   ret void
 }
@@ -80,6 +102,9 @@ entry:
   %sleepers.at = getelementptr i8, ptr %pool, i64 $SLEEPERS
   %waiting.at = getelementptr i8, ptr %pool, i64 $WAITING
   %spin.at = getelementptr i8, ptr %pool, i64 $SPIN
+  %names.at = getelementptr i8, ptr %pool, i64 $NAMES
+  %others = atomicrmw add ptr %names.at, i64 1 monotonic
+  %me = add i64 %others, 1
   br label %wait
 wait:
   %last = phi i32 [ 0, %entry ], [ %number, %refused ], [ %number, %left ], [ %last, %sleep ]
@@ -125,7 +150,7 @@ try:
   %won = extractvalue { i64, i1 } %swap, 1
   br i1 %won, label %do, label %enter
 do:
-  call void @work(ptr %pool)
+  call void @work(ptr %pool, i64 %me)
   %before = atomicrmw sub ptr %pool, i64 1 seq_cst
   %low = and i64 %before, $LAST
   %last.one = icmp eq i64 %low, 1
@@ -170,20 +195,42 @@ part:
   br i1 %whole, label %part, label %return
 
 post:
-  %counter = getelementptr i8, ptr %pool, i64 $NEXT
+  %parts = getelementptr i8, ptr %pool, i64 $PARTS
   %job = getelementptr i8, ptr %pool, i64 $JOB
   %job1 = getelementptr i8, ptr %job, i64 8
   %job2 = getelementptr i8, ptr %job, i64 16
   %job3 = getelementptr i8, ptr %job, i64 24
   store ptr %kernel, ptr %job
   store ptr %buffers, ptr %job1
-  store i64 %stop, ptr %job2
   store i64 %chunk, ptr %job3
-  store atomic i64 %start, ptr %counter monotonic, align 8
   %rest = sub i64 %span, 1
   %others = udiv i64 %rest, %chunk
   %few = icmp ult i64 %others, %helpers
   %limit = select i1 %few, i64 %others, i64 %helpers
+  %chunks = add i64 %others, 1
+  %all = add i64 %limit, 1
+  %fit = icmp ult i64 %all, $MOST
+  %count = select i1 %fit, i64 %all, i64 $MOST
+  store i64 %count, ptr %job2
+  br label %share
+share:
+  %part.number = phi i64 [ 0, %post ], [ %part.next, %share ]
+  %share.from = phi i64 [ %start, %post ], [ %share.to, %share ]
+  %part.next = add i64 %part.number, 1
+  %scaled = mul i64 %chunks, %part.next
+  %so.many = udiv i64 %scaled, %count
+  %share.far = mul i64 %so.many, %chunk
+  %share.end = add i64 %start, %share.far
+  %share.less = icmp slt i64 %share.end, %stop
+  %share.to = select i1 %share.less, i64 %share.end, i64 %stop
+  %part.far = shl i64 %part.number, 6
+  %part.at = getelementptr i8, ptr %parts, i64 %part.far
+  %part.stop = getelementptr i8, ptr %part.at, i64 8
+  store atomic i64 %share.from, ptr %part.at monotonic, align 8
+  store i64 %share.to, ptr %part.stop
+  %share.more = icmp ult i64 %part.next, %count
+  br i1 %share.more, label %share, label %announce
+announce:
   %state = load atomic i64, ptr %pool monotonic, align 8
   %high = lshr i64 %state, 32
   %number = add i64 %high, 1
@@ -198,11 +245,11 @@ post:
   br i1 %asleep, label %wake, label %help
 wake:
   %number.at = getelementptr i8, ptr %pool, i64 4
-  %count = trunc i64 %limit to i32
-  call void @futex(ptr %number.at, i32 $WAKE, i32 %count)
+  %called = trunc i64 %limit to i32
+  call void @futex(ptr %number.at, i32 $WAKE, i32 %called)
   br label %help
 help:
-  call void @work(ptr %pool)
+  call void @work(ptr %pool, i64 0)
   %closed = atomicrmw and ptr %pool, i64 $CLOSE seq_cst
   %spin.at = getelementptr i8, ptr %pool, i64 $SPIN
   %spins = load atomic i32, ptr %spin.at monotonic, align 4
@@ -245,9 +292,10 @@ def pool_text(architecture: str) -> str | None:
     last = OPEN | INSIDE
     words = {
         "RELAX": f"@{relax}({argument})", "DECLARE": f"@{relax}({argument[:3]})",
-        "FUTEX": futex, "WAIT": _WAIT, "WAKE": _WAKE, "NEXT": NEXT, "JOB": JOB,
+        "FUTEX": futex, "WAIT": _WAIT, "WAKE": _WAKE, "NAMES": NAMES, "JOB": JOB,
         "BUSY": BUSY, "SLEEPERS": SLEEPERS, "WAITING": WAITING, "SPIN": SPIN, "OPEN": OPEN,
         "INSIDE": INSIDE, "SHIFT": LIMIT_SHIFT, "LAST": last, "CLOSE": ~OPEN,
+        "PARTS": PARTS, "MOST": MOST,
     }  # fmt: skip
     text = _WORK + _WORKER + _RUN
     for name in sorted(words, key=len, reverse=True):

@@ -156,10 +156,11 @@ class Function:
         found = self.known.get(key)
         if found is not None:
             return found
-        total = str(index.const)
+        known = {axis: int(self.axes[axis]) for axis, _ in index.terms if self.axes[axis].isdigit()}
+        total = str(index.const + sum(known.get(axis, 0) * factor for axis, factor in index.terms))
         for axis, factor in index.terms:
             term = self.axes[axis]
-            if term == "0":
+            if axis in known:
                 continue
             if factor != 1:
                 term = self.emit(f"mul i64 {term}, {factor}")
@@ -196,8 +197,10 @@ class Function:
             name = self.splat(_MEMORY.get(dtype, dtype), name)
         elif distances:
             name = self.gather(base, dtype, self.sum_of(distances, self.pattern(index)))
-        elif self.mask is None and not args and self.in_pairs(buffer, index):
-            name = self.load_part(buffer, index, dtype)
+        elif self.mask is None and not args and (step := self.turns(buffer, index)):
+            name = self.load_part(buffer, index, dtype, step)
+            if dtype == BOOL:
+                return name  # bits of wider numbers
         else:
             name = self.load_vector(base, dtype, self.pattern(index))
         if dtype not in _MEMORY:
@@ -205,23 +208,38 @@ class Function:
         rule = "trunc" if dtype == BOOL else "bitcast"
         return self.emit(f"{rule} {self.type_of(_MEMORY[dtype])} {name} to {self.type_of(dtype)}")
 
-    def in_pairs(self, buffer: int, index: Affine) -> bool:
-        """Whether lanes read every other element, and what lies between them is there to read."""
-        if self.kernel.buffers[buffer].size % 2 or any(n % 2 for _, n in index.terms):
-            return False
-        return self.pattern(index) == list(range(0, 2 * self.lanes, 2))
+    def turns(self, buffer: int, index: Affine) -> int:
+        """In steps of how many elements lanes read, where what lies between is there to read."""
+        pattern = self.pattern(index)
+        step, size = pattern[1], self.kernel.buffers[buffer].size
+        if step not in (2, 4, 8) or size % step or any(n % step for _, n in index.terms):
+            return 0
+        if pattern != list(range(0, step * self.lanes, step)):
+            return 0
+        few = step * self.kernel.buffers[buffer].dtype.itemsize <= 8
+        return step if step == 2 or few else 0
 
-    def load_part(self, buffer: int, index: Affine, dtype: np.dtype) -> str:
-        """The even or the odd elements of memory that is read once for both."""
-        part = index.const % 2
+    def load_part(self, buffer: int, index: Affine, dtype: np.dtype, step: int) -> str:
+        """Every so many elements of memory that is read once for all that lie between."""
+        part, kind = index.const % step, memory_type(dtype)
         first = index.plus(Affine(-part))
-        key = (("pair", buffer, first), self.lanes)
-        wide = f"<{2 * self.lanes} x {memory_type(dtype)}>"
+        size = 8 * step * dtype.itemsize
+        key = (("turns", buffer, first, step), self.lanes)
+        whole = dtype.kind in "biu" and dtype.itemsize < 4 and size in (16, 32, 64)
+        wide = f"<{self.lanes} x i{size}>" if whole else f"<{step * self.lanes} x {kind}>"
         if key not in self.known:
             base = self.address(buffer, self.offset(first))
             self.known[key] = self.emit(f"load {wide}, ptr {base}, align {dtype.itemsize}")
-        order = list(range(part, 2 * self.lanes, 2))
-        return self.shuffle(wide, self.known[key], "poison", [*order])
+        if not whole:
+            order = list(range(part, step * self.lanes, step))
+            return self.shuffle(wide, self.known[key], "poison", [*order])
+        name = self.known[key]
+        if dtype == BOOL:
+            bit = self.emit(f"and {wide} {name}, splat (i{size} {1 << 8 * part})")
+            return self.emit(f"icmp ne {wide} {bit}, zeroinitializer")
+        if part:
+            name = self.emit(f"lshr {wide} {name}, splat (i{size} {8 * part * dtype.itemsize})")
+        return self.emit(f"trunc {wide} {name} to {self.type_of(dtype)}")
 
     def moved(self, base: str, kind: str, offset: Value, text: str) -> tuple[str, str | None]:
         """An address with an offset from data added, or the offsets where they differ by lane."""
@@ -375,7 +393,8 @@ class Function:
         if op == "const":
             return self.constant(dtype, v.attr)
         if op == "load":
-            return self.load(v, args)
+            kept = None if args else self.known.get((("row", *v.attr[:2]), self.lanes))
+            return self.load(v, args) if kept is None else kept
         if op == "index":
             return self.position(v.attr)
         if op == "acc":

@@ -5,7 +5,8 @@ a kind of machine value. Parameters are annotated; a variable has the kind of wh
 given; numbers written out take the kind of the other operand. ``i64[p, k]`` is the ``k``-th
 ``i64`` at ``p``, to read or to assign; ``p + n`` is ``n`` bytes after ``p``. Division and
 remainder are the machine's, towards zero. Statements: assignment, ``if``, ``while``,
-``for ... in range``, ``break``, ``continue``, ``return``, calls.
+``for ... in range``, ``break``, ``continue``, ``return``, calls. What depends on numbers that are
+given and comes to nothing is left out, and so are private stubs that nothing calls then.
 
 Calls: other stubs of the module; functions outside of it, declared with their kinds; a kind, to
 convert (``u32(x)``); ``bits(u32, x)`` for the same bits as another kind; ``stack(n)`` for ``n``
@@ -136,6 +137,11 @@ class StubError(TypeError):
     """A stub that cannot be translated: a mistake of ours."""
 
 
+# What a condition is made of that is decided when a stub is translated.
+_GIVEN = (ast.Constant, ast.Compare, ast.BoolOp, ast.UnaryOp)
+_GIVEN += (ast.cmpop, ast.boolop, ast.unaryop, ast.expr_context)
+
+
 def translate(
     stubs: Iterable[Callable[..., Any]],
     names: Mapping[str, Any] | None = None,
@@ -155,9 +161,17 @@ def translate(
     given = dict(names or {})
     known = {name: _signature(tree, given) for name, tree in trees.items()}
     module = Module(known, given, frozenset(private), plain)
-    for f in stubs:
+    texts: dict[str, str] = {}
+    # functions among the names may be private stubs that are called by those
+    renamed = any(isinstance(value, External) for value in given.values())
+    waiting = [f for f in stubs if renamed or f.__name__ not in module.private]
+    while waiting:
+        f = waiting.pop()
         module.names = {**f.__globals__, **given}
-        module.functions.append(Translation(module, trees[f.__name__]).run())
+        texts[f.__name__] = Translation(module, trees[f.__name__]).run()
+        if not waiting:
+            waiting = [f for f in stubs if f.__name__ in module.called - texts.keys()]
+    module.functions = [texts[name] for name in trees if name in texts]
     return (LIGHT if light else INLINE if plain else OPTIMISE) + module.text()
 
 
@@ -202,6 +216,7 @@ class Module:
         self.loops = 0
         self.functions: list[str] = []
         self.used: dict[str, str] = {}
+        self.called: set[str] = set()
 
     def text(self) -> str:
         notes = [f"!{i} = distinct !{{!{i}, {_PLAIN}}}" for i in range(self.loops)]
@@ -228,6 +243,7 @@ class Translation:
         self.count = 0
         self.exits: list[tuple[str, str]] = []  # labels of continue and break
         self.open = True  # whether the text can go on where it stands
+        self.cut = False  # whether what follows is left out, as given numbers say
 
     def fail(self, node: ast.AST, what: str) -> StubError:
         line = ast.unparse(node).splitlines()[0]
@@ -288,6 +304,8 @@ class Translation:
     def block(self, body: list[ast.stmt]) -> None:
         for statement in body:
             if not self.open:
+                if self.cut:
+                    return
                 raise self.fail(statement, "nothing leads here")
             self.statement(statement)
 
@@ -334,7 +352,24 @@ class Translation:
         else:
             raise self.fail(target, "cannot be assigned")
 
+    def known(self, test: ast.expr) -> bool | None:
+        """What a condition on given numbers comes to."""
+        for node in ast.walk(test):
+            if isinstance(node, ast.Name):
+                known = None if node.id in self.variables else self.module.names.get(node.id)
+                if not isinstance(known, int):
+                    return None
+            elif not isinstance(node, _GIVEN):
+                return None
+        code = compile(ast.Expression(test), "stub", "eval")
+        return bool(eval(code, {"__builtins__": {}}, self.module.names))
+
     def if_(self, node: ast.If) -> None:
+        known = self.known(node.test)
+        if known is not None:
+            self.block(node.body if known else node.orelse)
+            self.cut |= not self.open
+            return
         yes, no, end = self.label("then"), self.label("else"), self.label("end")
         self.branch(self.condition(node.test), yes, no if node.orelse else end)
         reached = not node.orelse
@@ -583,6 +618,7 @@ class Translation:
         return self.convert(self.value(node.args[0]), self.constant_name(node.func), node)
 
     def known_call(self, node: ast.Call, name: str, known: External) -> Operand:
+        self.module.called.add(name)
         if len(node.args) != len(known.parameters):
             raise self.fail(node, f"{name} takes {len(known.parameters)} arguments")
         if name not in self.module.known:

@@ -68,3 +68,8 @@ def masks(body: list[Any]) -> bool:
 def masks_last(body: list[Any]) -> bool:
     """Whether what is left of a loop is a masked vector; else it is done element by element."""
     return vector_bits() == 512 or len(_operations(body)) > _EMULATED
+
+
+def writes_only(body: list[Any]) -> bool:
+    """Whether a body is so small that the time it takes is that of writing what it computes."""
+    return len(_operations(body)) <= _SMALL

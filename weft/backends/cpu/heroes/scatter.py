@@ -3,7 +3,10 @@
 The result is the same whoever computes it. Updates of a small array are worked off in pieces, each
 into an array of its own, which are combined at the end. Those of a large one are dealt into
 buckets by where they go, each bucket in their order, and a bucket is worked off by one thread: its
-part of the array stays in the cache. Where the user says that no two meet, they go straight there.
+part of the array stays in the cache. Parts of the array that no index moves anything between are
+worked off for themselves. If most go into one bucket, as a look at some of them shows,
+that bucket is a small array of which pieces have their own. Where the user says that no two meet,
+they go straight there.
 """
 
 from __future__ import annotations
@@ -26,6 +29,11 @@ FEW, UNIT = 1 << 14, 1 << 14
 PART, BUCKETS = 1 << 17, 256
 # Bytes up to which an array is small, and how many pieces its updates come in at most.
 SMALL, PIECES = 1 << 21, 8
+# Parts of an array from which on they are worked off one by one.
+SLABS = 8
+# Updates from which on it is worth a look whether most of them go to one part of the array, and
+# how many there are at least for each element of that part in an array of its own.
+MANY, SHARE = 1 << 16, 4
 _COMPLEX = frozenset([np.dtype(np.complex64), np.dtype(np.complex128)])
 _UNSIGNED = {1: u8, 2: u16, 4: u32, 8: u64}
 _OPS = {
@@ -46,6 +54,7 @@ class Shape(Record):
     elements: int
     keys: int
     row: int  # elements for each key, where keys count the array from its beginning; else 0
+    slabs: int  # parts of the array, each with a part of every window that no index moves; else 0
 
 
 def _strides(shape: tuple[int, ...]) -> list[int]:
@@ -67,6 +76,9 @@ def analyse(ins: list[Type], params: dict[str, Any]) -> Shape | None:
     steps = _strides(updates.shape)
     windows = [(sizes[a], strides[a], steps[i]) for a, i in zip(kept, inside, strict=True)]
     loops = _merged(windows)
+    before = sum(axis < min([*index_map, *batching], default=0) for axis in kept)
+    slabs = _slabs(windows[:before], windows[before:])
+    loops = slabs or loops
     if len(index_map) > 3 or len(batching) > 2 or loops is None:
         return None
     names: dict[str, Any] = {"K": len(index_map), "B": len(batching)}
@@ -89,7 +101,7 @@ def analyse(ins: list[Type], params: dict[str, Any]) -> Shape | None:
     elements = prod(updates.shape)
     leading = sorted(apart) == list(range(len(apart)))
     row = prod(operand.shape[len(apart) :]) if leading else 0
-    return Shape(names, prod(batch), elements, keys, row)
+    return Shape(names, prod(batch), elements, keys, row, slabs[0][0] if slabs else 0)
 
 
 def params_inserted(params: dict[str, Any]) -> tuple[int, ...]:
@@ -110,6 +122,16 @@ def _merged(windows: list[tuple[int, int, int]]) -> list[tuple[int, int, int]] |
     if len(loops) > 3:
         return None
     return [(1, 0, 0)] * (3 - len(loops)) + loops
+
+
+def _slabs(
+    before: list[tuple[int, int, int]], rest: list[tuple[int, int, int]]
+) -> list[tuple[int, int, int]] | None:
+    """Loops over a window of which the first is that over axes before all that indices move."""
+    outer, inner = _merged(before), _merged(rest)
+    if outer is None or inner is None or outer[1][0] > 1 or outer[2][0] == 1 or inner[0][0] > 1:
+        return None
+    return [outer[2], *inner[1:]]
 
 
 def element(op: int, dtype: np.dtype) -> Kind | None:
@@ -184,7 +206,7 @@ def scatter(name: str) -> Any:
         halves = {BF16: 1, F16: 2}.get(operand.dtype, 0)
         names["HALF"] = halves if op != stubs.SET else 0
         names |= {"FLOATS": int(operand.dtype.kind == "f"), "SHIFT": 0, "BINS": 1, "BYTES": 0}
-        names |= {"PIECE": 1, "PIECES": 1, "NEUTRAL": 0}
+        names |= {"PIECE": 1, "PIECES": 1, "NEUTRAL": 0, "LOOK": 0, "WINDOW": 1}
         unique = params["unique_indices"]
         make = lambda here: _tasks(dict(names), shape, operand.dtype, unique, here)
         return make(False)._replace(in_place=make(True))
@@ -197,12 +219,15 @@ def _tasks(
 ) -> Lowered:
     """The tasks; ``here`` where the result has the memory of the operand."""
     size, total, op = names["SIZE"], names["TOTAL"], names["OP"]
+    if shape.slabs >= SLABS and shape.elements >= FEW:
+        if names["S0"] * dtype.itemsize <= SMALL:
+            return _in_slabs(names, shape, here)
     many = shape.elements >= FEW and op != stubs.TURN
-    pieces = min(PIECES, shape.elements // total, shape.count)
+    pieces = _pieces(shape.count, shape.elements, total)
+    # products of floats may overflow in pieces where they do not in a row
+    ordered = names["HALF"] or (op == stubs.MUL and names["FLOATS"])
     if many and not unique and size <= SMALL:
-        # products of floats may overflow in pieces where they do not in a row
-        ordered = op == stubs.SET or names["HALF"] or (op == stubs.MUL and names["FLOATS"])
-        if not ordered and pieces > 1:
+        if not ordered and op != stubs.SET and pieces > 1:
             return _in_pieces(names, shape, dtype, pieces)
         many = size > 2 * PART  # else all of it stays near anyway
     bins = min(BUCKETS, max(16, -(-size // PART)))
@@ -223,26 +248,68 @@ def _tasks(
         straight = unique and many
         step = _task(names, "apart" if straight else "in_a_row", places, units if straight else 1)
         return Lowered([*tasks, step])
-    counts, begins, targets, what = [("scratch", i) for i in range(4)]
+    if shape.row and names["ONE"] and shape.count >= MANY:
+        window = shape.row << shift
+        pieces = _pieces(units, shape.count, window)
+        names |= {"LOOK": 2, "WINDOW": window}
+        if pieces > 1 and not ordered:
+            each = -(-units // pieces)
+            names |= {"LOOK": 1, "PIECE": each, "PIECES": -(-units // each)}
+            names["NEUTRAL"] = 0 if op == stubs.SET else neutral(op, dtype)
+    return _dealt(names, shape, tasks, units)
+
+
+def _dealt(names: dict[str, Any], shape: Shape, tasks: list[Task], units: int) -> Lowered:
+    """Updates dealt into buckets, which are worked off; after a look at them, if that is said."""
+    bins, look = names["BINS"], names["LOOK"]
+    counts, begins, targets, what, which, others, arrays = [("scratch", i) for i in range(7)]
     carried = names["WIDTH"] if names["ONE"] else 4
+    kept = 4 if names["OP"] == stubs.SET else names["WIDTH"]
     scratch = (
         4 * units * bins,
         4 * (bins + 1),
         (8 if names["PACKED"] else 4) * shape.count,
         0 if names["PACKED"] else carried * shape.count,
+        *((8, 4 * units) if look else ()),
+        *([names["PIECES"] * names["WINDOW"] * kept] if look == 1 else ()),
     )
-    places = [begins, targets, what, ("in", 2), ("out", 0), ("in", 0)]
+    given, updates, out = ("in", 1), ("in", 2), ("out", 0)
+    more: dict[str, list[Any]] = {"count": [], "rank": [], "deal": [], "work_off": []}
+    if look:
+        more = {stub: [which] for stub in more}
+    if look == 1:
+        more["count"] += [updates, arrays, others, targets, what]
+        more["work_off"] += [arrays]
+    places = [begins, targets, what, updates, out, ("in", 0), *more["work_off"]]
+    tasks += [_task(names, "look", [given, which], 1)] if look else []
     tasks += [
-        _task(names, "count", [("in", 1), counts], units),
-        _task(names, "rank", [counts, begins], 1),
-        _task(names, "deal", [("in", 1), counts, ("in", 2), targets, what], units),
+        _task(names, "count", [given, counts, *more["count"]], units),
+        _task(names, "rank", [counts, begins, *more["rank"]], 1),
+        _task(names, "deal", [given, counts, updates, targets, what, *more["deal"]], units),
         _task(names, "work_off", places, bins),
     ]
+    if look == 1:
+        tasks.append(_task(names, "rest", [which, others, targets, what, out], 1))
+    if look == 2:
+        tasks.append(_task(names, "in_a_row", [given, updates, out, which], 1))
     return Lowered(tasks, scratch)
 
 
+def _pieces(most: int, updates: int, elements: int) -> int:
+    """How many pieces there are of updates, each with an array of so many elements."""
+    pieces = min(PIECES, most, updates // (SHARE * elements))
+    return 1 << max(pieces, 1).bit_length() - 1  # so that threads have as many each
+
+
+def _in_slabs(names: dict[str, Any], shape: Shape, here: bool) -> Lowered:
+    copy = _task(names, "copy", [("in", 0), ("out", 0)], -(-names["SIZE"] // stubs.BLOCK))
+    task = _task(names, "in_slabs", [("in", 1), ("in", 2), ("out", 0)], shape.slabs)
+    each = max(1, FEW * shape.slabs // shape.elements)
+    return Lowered([*([] if here else [copy]), task._replace(chunk=each)])
+
+
 def _in_pieces(names: dict[str, Any], shape: Shape, dtype: np.dtype, pieces: int) -> Lowered:
-    names |= {"PIECE": -(-shape.count // pieces), "PIECES": pieces}
+    names |= {"PIECE": -(-shape.count // pieces), "PIECES": pieces, "WINDOW": names["TOTAL"]}
     names["NEUTRAL"] = neutral(names["OP"], dtype)
     arrays = ("scratch", 0)
     tasks = [
@@ -253,7 +320,9 @@ def _in_pieces(names: dict[str, Any], shape: Shape, dtype: np.dtype, pieces: int
 
 
 def _task(names: dict[str, Any], stub: str, places: list[Any], extent: int) -> Task:
-    text = stubs.text(stub, tuple(sorted(names.items())))
+    # one text for all that do not differ in what they do
+    known = names if stub == "work_off" else names | {"BYTES": 0}
+    text = stubs.text(stub, tuple(sorted(known.items())))
     return Task(text, stub, tuple([Place(*p) for p in places]), extent)
 
 

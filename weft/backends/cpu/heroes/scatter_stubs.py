@@ -21,6 +21,8 @@ NARROW = 8
 FETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
 CALL = r"call void @llvm.prefetch.p0(\1, i32 1, i32 3, i32 1)"
 AHEAD, EARLY = 64, 24
+# Updates looked at to see whether most go into one bucket, and how many of them are most.
+LOOKED, MOST = 512, 448
 # Updates from which on code is optimised at length.
 MANY = 1 << 16
 # Operations on elements.
@@ -37,6 +39,7 @@ MOST0 = MOST1 = MOST2 = STRIDE0 = STRIDE1 = STRIDE2 = KEY0 = KEY1 = KEY2 = 0
 INNER0 = INNER1 = OUTER0 = OUTER1 = STEP0 = STEP1 = PART0 = PART1 = 0
 W0 = W1 = W2 = S0 = S1 = S2 = R0 = R1 = R2 = 0
 UNIT = PIECE = PIECES = TOTAL = NEUTRAL = 0
+LOOK = WINDOW = 0
 
 
 def copy(buffers: ptr, start: i64, stop: i64) -> void:
@@ -64,23 +67,31 @@ def locate(indices: ptr, n: i64) -> u64:
     """Where a window begins, above it its bucket; all ones for one that is left out."""
     at = i64(0)
     key = i64(0)
-    moved = i64(0)
     if K > 0:
-        wanted0 = i64(I[indices, n * K])
-        place0 = held(wanted0, i64(MOST0))
-        moved = moved | (wanted0 ^ place0)
+        place0 = i64(I[indices, n * K])
+        if DROP:
+            if u64(place0) > u64(MOST0):
+                return ~u64(0)
+        else:
+            place0 = held(place0, i64(MOST0))
         at = at + place0 * STRIDE0
         key = key + place0 * KEY0
     if K > 1:
-        wanted1 = i64(I[indices, n * K + 1])
-        place1 = held(wanted1, i64(MOST1))
-        moved = moved | (wanted1 ^ place1)
+        place1 = i64(I[indices, n * K + 1])
+        if DROP:
+            if u64(place1) > u64(MOST1):
+                return ~u64(0)
+        else:
+            place1 = held(place1, i64(MOST1))
         at = at + place1 * STRIDE1
         key = key + place1 * KEY1
     if K > 2:
-        wanted2 = i64(I[indices, n * K + 2])
-        place2 = held(wanted2, i64(MOST2))
-        moved = moved | (wanted2 ^ place2)
+        place2 = i64(I[indices, n * K + 2])
+        if DROP:
+            if u64(place2) > u64(MOST2):
+                return ~u64(0)
+        else:
+            place2 = held(place2, i64(MOST2))
         at = at + place2 * STRIDE2
         key = key + place2 * KEY2
     if B > 0:
@@ -91,11 +102,7 @@ def locate(indices: ptr, n: i64) -> u64:
         row1 = n // INNER1 % OUTER1
         at = at + row1 * STEP1
         key = key + row1 * PART1
-    found = (u64(key >> SHIFT) << 48) | u64(at)
-    if DROP:
-        if moved != 0:
-            found = ~u64(0)
-    return found
+    return (u64(key >> SHIFT) << 48) | u64(at)
 
 
 def widen(x: u16) -> f32:
@@ -186,6 +193,18 @@ def turn(out: ptr, at: i64, updates: ptr, source: i64) -> void:
     U[out, 2 * at + 1] = re * y + im * x
 
 
+def part(out: ptr, updates: ptr, at: i64, first: i64) -> void:
+    """The inner loops of one window."""
+    for b in range(W1):
+        to = at + b * S1
+        source = first + b * R1
+        for c in range(W2):
+            if OP == 6:
+                turn(out, to + c * S2, updates, source + c * R2)
+            else:
+                put(out, to + c * S2, U[updates, source + c * R2])
+
+
 def window(out: ptr, updates: ptr, at: i64, n: i64) -> void:
     """All elements of one window."""
     first = n * UPDATE
@@ -196,14 +215,7 @@ def window(out: ptr, updates: ptr, at: i64, n: i64) -> void:
             put(out, at, U[updates, first])
         return
     for a in range(W0):
-        for b in range(W1):
-            to = at + a * S0 + b * S1
-            source = first + a * R0 + b * R1
-            for c in range(W2):
-                if OP == 6:
-                    turn(out, to + c * S2, updates, source + c * R2)
-                else:
-                    put(out, to + c * S2, U[updates, source + c * R2])
+        part(out, updates, at + a * S0, first + a * R0)
 
 
 def range_of(indices: ptr, updates: ptr, out: ptr, low: i64, high: i64) -> void:
@@ -215,8 +227,23 @@ def range_of(indices: ptr, updates: ptr, out: ptr, low: i64, high: i64) -> void:
 
 
 def in_a_row(buffers: ptr, start: i64, stop: i64) -> void:
-    """Updates one after the other: indices, updates, result."""
+    """Updates one after the other: indices, updates, result, and whether to, if that was seen."""
+    if LOOK:
+        if u32[ptr[buffers, 3], 0] == 0:
+            return
     range_of(ptr[buffers, 0], ptr[buffers, 1], ptr[buffers, 2], i64(0), i64(COUNT))
+
+
+def in_slabs(buffers: ptr, start: i64, stop: i64) -> void:
+    """All updates of one part of the array, then of the next: indices, updates, result."""
+    indices = ptr[buffers, 0]
+    updates = ptr[buffers, 1]
+    for a in range(start, stop):
+        for n in range(i64(COUNT)):
+            found = locate(indices, n)
+            if found != ~u64(0):
+                at = i64((found << 16) >> 16)
+                part(ptr[buffers, 2], updates, at + a * S0, n * UPDATE + a * R0)
 
 
 def apart(buffers: ptr, start: i64, stop: i64) -> void:
@@ -246,8 +273,25 @@ def in_pieces(buffers: ptr, start: i64, stop: i64) -> void:
         range_of(ptr[buffers, 0], ptr[buffers, 1], own, low, high)
 
 
+def joined(total: U, arrays: ptr, i: i64) -> U:
+    """A number combined with those of all pieces, in their order."""
+    for piece in range(i64(PIECES)):
+        new = U[arrays, piece * WINDOW + i]
+        if OP == 1 or OP == 2:
+            total = total + new
+        if OP == 3:
+            total = total * new
+        if OP == 4:
+            total = new if new < total else total
+        if OP == 5:
+            total = new if new > total else total
+        if FLOATS:
+            total = new if new != new else total
+    return total
+
+
 def join(buffers: ptr, start: i64, stop: i64) -> void:
-    """Those arrays combined with the operand, in their order: operand, arrays, result."""
+    """Those arrays combined with the operand: operand, arrays, result."""
     operand = ptr[buffers, 0]
     arrays = ptr[buffers, 1]
     out = ptr[buffers, 2]
@@ -255,24 +299,117 @@ def join(buffers: ptr, start: i64, stop: i64) -> void:
         low = block * UNIT
         high = min(low + UNIT, i64(TOTAL))
         for i in range(low, high):
-            total = U[operand, i]
+            U[out, i] = joined(U[operand, i], arrays, i)
+
+
+def look(buffers: ptr, start: i64, stop: i64) -> void:
+    """The bucket that most updates go into, counted from one, or zero: indices, which."""
+    indices = ptr[buffers, 0]
+    own = stack(4 * BINS)
+    for i in range(i64(BINS)):
+        u32[own, i] = u32(0)
+    for i in range(i64(LOOKED)):
+        found = locate(indices, i * (COUNT // LOOKED))
+        if found != ~u64(0):
+            cell = i64(found >> 48)
+            u32[own, cell] = u32[own, cell] + 1
+    which = u32(0)
+    for i in range(i64(BINS)):
+        if u32[own, i] > MOST:
+            which = u32(i + 1)
+    u32[ptr[buffers, 1], 0] = which
+
+
+def keep(own: ptr, at: i64, updates: ptr, n: i64) -> void:
+    """An update into the array of a piece; of those that are set, the number of the last."""
+    if OP == 0:
+        u32[own, at] = u32(n + 1)
+    else:
+        put(own, at, U[updates, n])
+
+
+def gather_piece(buffers: ptr, piece: i64, which: i64) -> void:
+    """A piece of the updates, those of one bucket into an array of its own, others into lists."""
+    indices = ptr[buffers, 0]
+    updates = ptr[buffers, 3]
+    targets = ptr[buffers, 6]
+    width = 4 if OP == 0 else WIDTH
+    own = ptr[buffers, 4] + piece * (WINDOW * width)
+    for i in range(i64(WINDOW)):
+        if OP == 0:
+            u32[own, i] = u32(0)
+        else:
+            BITS[own, i] = BITS(NEUTRAL)
+    units = (i64(COUNT) + UNIT - 1) // UNIT
+    for unit in range(piece * PIECE, min(piece * PIECE + PIECE, units)):
+        low = unit * UNIT
+        to = low
+        for n in range(low, min(low + UNIT, i64(COUNT))):
+            found = locate(indices, n)
+            if found != ~u64(0):
+                at = i64((found << 16) >> 16)
+                if u64(at - which * WINDOW) < WINDOW:
+                    keep(own, at - which * WINDOW, updates, n)
+                else:
+                    if PACKED:
+                        u64[targets, to] = (found << 32) | u64(bits(BITS, U[updates, n]))
+                    else:
+                        u32[targets, to] = u32(at)
+                        U[ptr[buffers, 7], to] = U[updates, n]
+                    to = to + 1
+        u32[ptr[buffers, 5], unit] = u32(to - low)
+
+
+def put_listed(out: ptr, targets: ptr, what: ptr, low: i64, high: i64) -> void:
+    """A stretch of lists of single elements and where they go."""
+    for i in range(low, high):
+        if PACKED:
+            both = u64[targets, i]
+            put(out, i64(both >> 32), bits(U, BITS(both)))
+        else:
+            put(out, i64(u32[targets, i]), U[what, i])
+
+
+def rest(buffers: ptr, start: i64, stop: i64) -> void:
+    """What pieces left: the bucket of most, how many each unit left, targets, what goes there,
+    result.
+    """
+    if u32[ptr[buffers, 0], 0] == 0:
+        return
+    units = (i64(COUNT) + UNIT - 1) // UNIT
+    for unit in range(units):
+        low = unit * UNIT
+        high = low + i64(u32[ptr[buffers, 1], unit])
+        put_listed(ptr[buffers, 4], ptr[buffers, 2], ptr[buffers, 3], low, high)
+
+
+def join_bucket(out: ptr, updates: ptr, arrays: ptr, which: i64) -> void:
+    """The arrays of pieces combined with the bucket of the result that they stand for."""
+    low = which * WINDOW
+    for i in range(low, min(low + WINDOW, i64(TOTAL))):
+        if OP == 0:
+            latest = u32(0)
             for piece in range(i64(PIECES)):
-                new = U[arrays, piece * TOTAL + i]
-                if OP == 1 or OP == 2:
-                    total = total + new
-                if OP == 3:
-                    total = total * new
-                if OP == 4:
-                    total = new if new < total else total
-                if OP == 5:
-                    total = new if new > total else total
-                if FLOATS:
-                    total = new if new != new else total
-            U[out, i] = total
+                latest = max(latest, u32[arrays, piece * WINDOW + i - low])
+            if latest != 0:
+                U[out, i] = U[updates, i64(latest) - 1]
+        else:
+            U[out, i] = joined(U[out, i], arrays, i - low)
 
 
 def count(buffers: ptr, start: i64, stop: i64) -> void:
-    """How many updates of each unit go into each bucket: indices, counts."""
+    """How many updates of each unit go into each bucket: indices, counts.
+
+    Where that was looked for: the bucket of most, updates, arrays of pieces, how many are not of
+    that bucket, where these go, what goes there.
+    """
+    if LOOK:
+        which = i64(u32[ptr[buffers, 2], 0]) - 1
+        if which >= 0:
+            if LOOK == 1:
+                for piece in range(start, min(stop, i64(PIECES))):
+                    gather_piece(buffers, piece, which)
+            return
     indices = ptr[buffers, 0]
     counts = ptr[buffers, 1]
     own = stack(4 * BINS)  # threads that count side by side in memory would wait for each other
@@ -294,6 +431,11 @@ def rank(buffers: ptr, start: i64, stop: i64) -> void:
     """Where each unit's part of each bucket begins, and each bucket: counts, beginnings."""
     counts = ptr[buffers, 0]
     begins = ptr[buffers, 1]
+    if LOOK:
+        if u32[ptr[buffers, 2], 0] != 0:
+            for b in range(i64(BINS) + 1):
+                u32[begins, b] = u32(0)
+            return
     total = u32(0)
     units = (i64(COUNT) + UNIT - 1) // UNIT
     for b in range(i64(BINS)):
@@ -307,13 +449,18 @@ def rank(buffers: ptr, start: i64, stop: i64) -> void:
 
 
 def deal(buffers: ptr, start: i64, stop: i64) -> void:
-    """Updates into their buckets: indices, counts, updates, targets, what goes there."""
+    """Updates into their buckets: indices, counts, updates, targets, what goes there, and, where
+    that was looked for, whether it is done otherwise.
+    """
     indices = ptr[buffers, 0]
     counts = ptr[buffers, 1]
     updates = ptr[buffers, 2]
     targets = ptr[buffers, 3]
     what = ptr[buffers, 4]
     own = stack(4 * BINS)
+    if LOOK:
+        if u32[ptr[buffers, 5], 0] != 0:
+            return
     for unit in range(start, stop):
         for i in range(i64(BINS)):
             u32[own, i] = u32[counts, unit * BINS + i]
@@ -340,7 +487,9 @@ def deal(buffers: ptr, start: i64, stop: i64) -> void:
 
 
 def work_off(buffers: ptr, start: i64, stop: i64) -> void:
-    """Buckets: beginnings, targets, what goes there, updates, result, operand."""
+    """Buckets: beginnings, targets, what goes there, updates, result, operand, and, where that was
+    looked for, the bucket of most updates and the arrays of pieces.
+    """
     begins = ptr[buffers, 0]
     targets = ptr[buffers, 1]
     what = ptr[buffers, 2]
@@ -351,30 +500,33 @@ def work_off(buffers: ptr, start: i64, stop: i64) -> void:
         if BYTES > 0:
             for i in range(b * BYTES, min(b * BYTES + BYTES, i64(SIZE))):
                 u8[out, i] = u8[operand, i]
-        for i in range(i64(u32[begins, b]), i64(u32[begins, b + 1])):
-            if PACKED:
-                both = u64[targets, i]
-                put(out, i64(both >> 32), bits(U, BITS(both)))
-            else:
-                at = i64(u32[targets, i])
-                if ONE:
-                    put(out, at, U[what, i])
-                else:
-                    window(out, updates, at, i64(u32[what, i]))
+        if LOOK == 1:
+            if i64(u32[ptr[buffers, 6], 0]) == b + 1:
+                join_bucket(out, updates, ptr[buffers, 7], b)
+        low = i64(u32[begins, b])
+        high = i64(u32[begins, b + 1])
+        if ONE:
+            put_listed(out, targets, what, low, high)
+        else:
+            for i in range(low, high):
+                window(out, updates, i64(u32[targets, i]), i64(u32[what, i]))
 
 
 # Each stub that is a task, after those that it calls.
-_COMBINE = [widen, narrow, put_half, put, turn, window]
+_COMBINE = [widen, narrow, put_half, put, turn, part, window]
 _STUBS: dict[str, list[Any]] = {
     "copy": [copy],
     "in_a_row": [held, locate, *_COMBINE, range_of, in_a_row],
+    "in_slabs": [held, locate, *_COMBINE, in_slabs],
     "apart": [fetch, held, locate, *_COMBINE, apart],
     "in_pieces": [held, locate, *_COMBINE, range_of, in_pieces],
-    "join": [join],
-    "count": [held, locate, count],
+    "join": [joined, join],
+    "look": [held, locate, look],
+    "count": [held, locate, *_COMBINE, keep, gather_piece, count],
     "rank": [rank],
     "deal": [fetch, held, locate, deal],
-    "work_off": [*_COMBINE, work_off],
+    "rest": [*_COMBINE, put_listed, rest],
+    "work_off": [*_COMBINE, joined, join_bucket, put_listed, work_off],
 }
 
 
@@ -387,6 +539,6 @@ def text(stub: str, names: tuple[tuple[str, Any], ...]) -> str:
     # nothing in them becomes vectors; many updates are worth all that LLVM can do
     narrow = window in helpers and known["W2"] < NARROW
     few = stub in ("count", "deal") or narrow
-    plain = stub == "rank" or (few and known["COUNT"] < MANY)
+    plain = stub in ("rank", "look", "rest") or (few and known["COUNT"] < MANY)
     text = translate([*helpers, main], names=known, private=inner, plain=plain)
     return re.sub(r"call void @fetch\((ptr [^)]*)\)", CALL, text) + FETCH
