@@ -77,13 +77,15 @@ LATE = {
     *(
         ("weft.backends.cpu.heroes.table", f"weft.backends.cpu.heroes.{name}")
         for name in (
-            "conv cumulative dot fft generator linalg sampling scatter sort special window"
+            "conv cumulative dot fft generator linalg partition sampling scatter sort special"
+            " sylvester window"
         ).split()
     ),
     ("weft.runtime.dispatch", "weft.backends.cpu.stub"),
     ("weft.runtime.dispatch", "weft.runtime.caller"),
     ("weft.compiler.pipeline", "weft.core.verify"),
     ("weft.runtime.target", "weft.backends.cpu.heroes.table"),
+    ("weft.runtime.target", "weft.backends.cpu.block_text"),
     ("weft.runtime.target", "weft.backends.cpu.heroes.tiny"),
     ("weft.runtime.target", "weft.backends.cpu.loop_text"),
     ("weft.runtime.target", "weft.backends.cpu.unrolled"),

@@ -117,6 +117,19 @@ def _mandelbrot(jax: Any, c: Any) -> Any:
     return jax.lax.while_loop(lambda s: s[0] < 50, step, start)[2]
 
 
+def _first(results: list[np.ndarray]) -> list[np.ndarray]:
+    """For what is chaotic: what comes before small differences have grown."""
+    return [x[:100] for x in results]
+
+
+def _early(results: list[np.ndarray]) -> list[np.ndarray]:
+    return [x[:, :100] for x in results]
+
+
+def _ones() -> tuple[Any, ...]:
+    return (np.ones(3, np.float32),)
+
+
 def _mean(results: list[np.ndarray]) -> list[np.ndarray]:
     """For what is chaotic: single points may differ, the whole may not."""
     return [np.asarray(np.mean(x)) for x in results]
@@ -248,6 +261,81 @@ def _kalman(jax: Any, seen: Any) -> Any:
     return jax.lax.scan(step, (jnp.zeros(2), jnp.eye(2)), seen)[1]
 
 
+def _kalman_solve(jax: Any, move: Any, look: Any, seen: Any) -> Any:
+    jnp = jax.numpy
+
+    def step(state: Any, y: Any) -> Any:
+        mean, spread = move @ state[0], move @ state[1] @ move.T + 0.01 * jnp.eye(4)
+        gain = jnp.linalg.solve(look @ spread @ look.T + jnp.eye(2), look @ spread).T
+        mean = mean + gain @ (y - look @ mean)
+        return (mean, spread - gain @ look @ spread), mean
+
+    return jax.lax.scan(step, (jnp.zeros(4), jnp.eye(4)), seen)[1]
+
+
+def _motion() -> tuple[Any, ...]:
+    turn = np.linalg.qr(normal()((4, 4))[0])[0].astype(np.float32)
+    return 0.99 * turn, *normal()((2, 4)), *normal()((1000, 2))
+
+
+def _lorenz(jax: Any, state: Any) -> Any:
+    def slope(s: Any) -> Any:
+        x, y, z = s
+        return jax.numpy.stack([10 * (y - x), x * (28 - z) - y, x * y - 8 / 3 * z])
+
+    def step(s: Any, _: Any) -> Any:
+        h = 0.01
+        a = slope(s)
+        b = slope(s + h / 2 * a)
+        c = slope(s + h / 2 * b)
+        d = slope(s + h * c)
+        s = s + h / 6 * (a + 2 * b + 2 * c + d)
+        return s, s
+
+    return jax.lax.scan(step, state, None, length=1000)[1]
+
+
+def _lorenz_many(jax: Any, states: Any) -> Any:
+    return jax.vmap(lambda state: _lorenz(jax, state))(states)
+
+
+def _chain(jax: Any, steps: Any, shows: Any, seen: Any) -> Any:
+    """The likelihood of what a chain of hidden states shows."""
+    jnp = jax.numpy
+
+    def step(state: Any, o: Any) -> Any:
+        weights = state[0] @ steps * shows[o]
+        total = jnp.sum(weights)
+        return (weights / total, state[1] + jnp.log(total)), None
+
+    start = (jnp.full(10, 0.1), jnp.float32(0))
+    return jax.lax.scan(step, start, seen)[0][1]
+
+
+def _hidden() -> tuple[Any, ...]:
+    steps, shows = _random().random((10, 10)), _random().random((20, 10))
+    seen = _random().integers(0, 20, 1000).astype(np.int32)
+    return (*((x / x.sum(1, keepdims=True)).astype(np.float32) for x in (steps, shows)), seen)
+
+
+def _roots(jax: Any, a: Any) -> Any:
+    """Newton's iteration, for each element until it has its root."""
+
+    def one(a: Any) -> Any:
+        far = lambda x: jax.numpy.abs(x * x - a) > 1e-4 * a
+        return jax.lax.while_loop(far, lambda x: 0.5 * (x + a / x), a)
+
+    return jax.vmap(one)(a)
+
+
+def _population(jax: Any, x: Any) -> Any:
+    return jax.lax.fori_loop(0, 200, lambda i, x: 3.2 * x * (1 - x), x)
+
+
+def _parts() -> tuple[Any, ...]:
+    return (_random().random(500_000).astype(np.float32) * 0.9 + 0.05,)
+
+
 # Small matrices, many of them.
 
 
@@ -340,6 +428,12 @@ ROWS = [
     ),
     _row("histogram", "1M into 100", _histogram, _sized(1_000_000), tolerance=1e-2),
     _row("Kalman filter", "1,000 steps of 2×2", _kalman, _sized(1000, 1)),
+    _row("Kalman filter of 4 states", "1,000 steps, solving 2×2", _kalman_solve, _motion),
+    _row("Lorenz equations", "1,000 Runge–Kutta steps", _lorenz, _ones, look=_first),
+    _row("Lorenz, 500 at once", "vmap of it", _lorenz_many, _sized(500, 3), look=_early),
+    _row("hidden Markov chain", "10 states, 1,000 steps", _chain, _hidden),
+    _row("Newton roots", "500,000, a loop for each", _roots, _parts),
+    _row("logistic map", "500,000, 200 steps", _population, _parts),
     _row("batched solve", "2000 of 8×8", _solve, _systems, numpy=np.linalg.solve),
     _row("batched whitening", "Cholesky and solve, 2000 of 8×8", _whiten, _systems),
     _row("batched inverse", "2000 of 8×8", _inverse, _many, numpy=np.linalg.inv),

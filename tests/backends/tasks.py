@@ -16,7 +16,12 @@ def run_tasks(lowered, ins, outs):
     }
     code = machine.compile_many([(task.text, task.name) for task in lowered.tasks])
     for task, address in zip(lowered.tasks, code, strict=True):
-        pointers = [_address(arrays, *place) for place in task.places]
+        numbers = [np.array(what, np.int64) for kind, what in task.places if kind == "numbers"]
+        tables = iter(numbers)
+        pointers = [
+            next(tables).ctypes.data if place.kind == "numbers" else _address(arrays, *place)
+            for place in task.places
+        ]
         given = (ctypes.c_void_p * len(pointers))(*pointers)
         pool.run(address, given, 0, task.extent, task.chunk)
     for memory in [m for group in arrays.values() for m in group]:

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-import weft.backends.cpu.heroes.linalg  # noqa: F401  (fills the table)
+import weft.backends.cpu.heroes.linalg
+import weft.backends.cpu.heroes.sylvester  # noqa: F401
 from tests.backends.tasks import run_tasks
 from weft.backends.cpu import processor
+from weft.backends.cpu.heroes import jacobi
 from weft.backends.cpu.heroes.registry import HEROES
 from weft.base import knobs, lapack
 from weft.kernel.program import Type
@@ -149,7 +151,16 @@ def test_eigenvalues(dtype, stack):
             a[0, ..., 0, 0] = np.nan
         for lower in (False, True):
             flags = {"sort_eigenvalues": True, "subset_by_index": None, "algorithm": None}
-            same("eigh", [symmetric], lapack.eigh(symmetric, lower), lower=lower, **flags)
+            want = lapack.eigh(symmetric, lower)
+            if symmetric.dtype.kind == "f" and stack != STACKS[0] and n <= jacobi.LONGEST:
+                # by rotations, which turn vectors as they like
+                v, w = native("eigh", [symmetric], want, lower=lower, **flags)
+                signs = np.sign((v * want[0]).sum(-2, keepdims=True))
+                bound = 200 * np.finfo(dtype).eps
+                np.testing.assert_allclose(v * signs, want[0], atol=n * bound)
+                np.testing.assert_allclose(w, want[1], rtol=bound)
+            else:
+                same("eigh", [symmetric], want, lower=lower, **flags)
             if n > 1:
                 want = lapack.tridiagonal(symmetric, lower)
                 same("tridiagonal", [symmetric], want, lower=lower)
@@ -162,6 +173,87 @@ def test_eigenvalues(dtype, stack):
             same("hessenberg", [symmetric], lapack.hessenberg(symmetric))
 
 
+def hard(dtype, m, n):
+    """A stack with matrices that are zero, huge, tiny, of one rank, diagonal, not finite."""
+    a, limits = draw((40, m, n), dtype, m * n), np.finfo(dtype)
+    a[0] = 0
+    a[1] *= limits.max / 100
+    a[2] *= limits.tiny * 1000
+    a[3] = 1
+    a[4] = np.eye(m, n) * np.arange(1, n + 1)
+    a[5] = a[5, :, :1] * a[5, :1]
+    a[6, :, -1] = 0
+    a[7] = np.eye(m, n)
+    a[38, 0, 0], a[39, -1, -1] = np.nan, np.inf
+    return a
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 16])
+def test_small_eigenvalues(dtype, n):
+    a = hard(dtype, n, n)
+    flags = {"sort_eigenvalues": True, "subset_by_index": None, "algorithm": None}
+    eps, tiny = np.finfo(dtype).eps, np.finfo(dtype).tiny
+    for lower in (False, True):
+        outs = [a, a[..., 0]]
+        v, w = native("eigh", [a], outs, lower=lower, **flags)
+        _, alone = native("eigh", [a], outs, lower=lower, vectors=False, **flags)
+        np.testing.assert_array_equal(alone, w)
+        assert np.isnan(v[38:]).all() and np.isnan(w[38:]).all()
+        v, w, given = (x[:38].astype(np.float64) for x in (v, w, a))
+        half = np.tril(given, -1) if lower else np.triu(given, 1)
+        whole = half + half.swapaxes(-1, -2) + given * np.eye(n)
+        size = np.abs(whole).max((1, 2)) * n + 1e3 * float(tiny)
+        rest = np.abs(whole @ v - v * w[:, None]).max((1, 2))
+        assert np.all(rest <= 8 * eps * size), (rest / size).max() / eps
+        assert np.abs(v.swapaxes(-1, -2) @ v - np.eye(n)).max() <= 2 * n * eps
+        assert np.all(np.diff(w) >= 0)
+        want = np.linalg.eigvalsh(whole)
+        assert np.all(np.abs(w - want).max(1) <= 8 * eps * size)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (5, 12), (12, 5), (16, 16)])
+def test_small_singular_values(dtype, shape):
+    a = hard(dtype, *shape)
+    flags = {"subset_by_index": None, "algorithm": None, "compute_uv": False}
+    (w,) = native("svd", [a], [a[:, : min(shape), 0]], full_matrices=False, **flags)
+    assert np.isnan(w[38:]).all()
+    want = np.linalg.svd(a[:38].astype(np.float64), compute_uv=False)
+    size = want.max(1) + 1e3 * float(np.finfo(dtype).tiny)
+    assert np.all(np.abs(w[:38] - want).max(1) <= 8 * max(shape) * np.finfo(dtype).eps * size)
+    assert np.all(np.diff(w[:38]) <= 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 8), (9, 4), (16, 16), (1, 7), (6, 1)])
+def test_small_singular_vectors(dtype, full, shape):
+    a = hard(dtype, *shape)
+    m, n = shape
+    k = min(shape)
+    shapes = [(40, k), (40, m, m if full else k), (40, n if full else k, n)]
+    outs = [np.zeros(shape, dtype) for shape in shapes]
+    flags = {"subset_by_index": None, "algorithm": None, "compute_uv": True}
+    found = native("svd", [a], outs, full_matrices=full, **flags)
+    assert all(np.isnan(x[38:]).all() for x in found)
+    w, u, vt = (x[:38].astype(np.float64) for x in found)
+    given = a[:38].astype(np.float64)
+    eps, size = np.finfo(dtype).eps, w.max(1) + 1e3 * float(np.finfo(dtype).tiny)
+    rest = np.abs((u[..., :k] * w[:, None]) @ vt[:, :k] - given).max((1, 2))
+    assert np.all(rest <= 8 * max(shape) * eps * size), (rest / size).max() / eps
+    for q in (u.swapaxes(-1, -2), vt):
+        assert np.abs(q @ q.swapaxes(-1, -2) - np.eye(q.shape[-2])).max() <= 4 * max(shape) * eps
+
+
+@pytest.mark.parametrize("bits", [128, 256])
+def test_small_values_by_narrow_vectors(bits, monkeypatch):
+    monkeypatch.setattr(processor, "vector_bits", lambda: bits)
+    test_small_eigenvalues(np.float32, 5)
+    test_small_singular_values(np.float32, (4, 6))
+    test_small_singular_vectors(np.float32, True, (4, 6))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("stack", STACKS)
 def test_svd(dtype, stack):
@@ -170,7 +262,8 @@ def test_svd(dtype, stack):
         flags = {"subset_by_index": None, "algorithm": None}
         for whole in (False, True):
             want = lapack.svd(a, whole, True)
-            same("svd", [a], want, full_matrices=whole, compute_uv=True, **flags)
+            if a.dtype.kind == "c" or stack == STACKS[0] or max(shape) > jacobi.LONGEST:
+                same("svd", [a], want, full_matrices=whole, compute_uv=True, **flags)
         values = lapack.svd(a, False, False)
         same("svd", [a], values, full_matrices=False, compute_uv=False, **flags)
 
@@ -232,3 +325,40 @@ def test_the_same_bits_on_any_number_of_threads():
         with knobs.scope(num_threads=count):
             results.add(native("cholesky", [a], [a])[0].tobytes())
     assert len(results) == 1
+
+
+def schur_form(stack, n, dtype):
+    """Forms with eigenvalues on the right; real ones with blocks of two at odd places as well."""
+    a = np.triu(draw((*stack, n, n), dtype, n)) + 4 * n * np.eye(n, dtype=dtype)
+    if a.dtype.kind != "c":
+        for i in range(2, n - 1, 5):
+            a[..., i + 1, i + 1] = a[..., i, i]
+            a[..., i + 1, i] = -a[..., i, i + 1]
+    return a
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("adjoint", [False, True])
+def test_triangular_sylvester(dtype, adjoint):
+    for stack, m, n in (((), 1, 1), ((3,), 4, 7), ((2,), 33, 40), ((), 70, 97), ((), 66, 3)):
+        a, b, c = (
+            schur_form(stack, m, dtype),
+            schur_form(stack, n, dtype),
+            draw((*stack, m, n), dtype),
+        )
+        want = lapack.triangular_sylvester(a, b, c, adjoint)
+        left, right = (x.conj().swapaxes(-1, -2) if adjoint else x for x in (a, b))
+        np.testing.assert_allclose(left @ want + want @ right, c, atol=2e3 * np.finfo(dtype).eps)
+        same("triangular_sylvester", [a, b, c], want, adjoint=adjoint)
+
+
+def test_triangular_sylvester_of_real_numbers():
+    a, b, c = (
+        schur_form((), 40, np.complex64),
+        schur_form((), 33, np.complex64),
+        draw((40, 33), "c8"),
+    )
+    a, b, c = (x.real.astype(np.complex64) for x in (a, b, c))
+    (got,) = native("triangular_sylvester", [a, b, c], [c], adjoint=False)
+    assert not got.imag.any()
+    np.testing.assert_allclose(a @ got + got @ b, c, atol=1e-4)

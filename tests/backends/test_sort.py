@@ -6,7 +6,7 @@ import pytest
 
 from tests.backends.tasks import run_tasks
 from weft import dtypes
-from weft.backends.cpu.heroes import network, sort
+from weft.backends.cpu.heroes import network, packing, sort
 from weft.kernel.program import Type
 from weft.prims.sort import approx_top_k_p, sort_p, top_k_p
 from weft.runtime.threads import num_threads
@@ -17,7 +17,7 @@ COMPLEX = ("complex64", "complex128")
 # Single vectors and less, tiles with empty lanes, columns, rows cut into runs, and merged ones.
 SHAPES = [((5,), 0), ((16,), 0), ((300,), 0), ((40, 100), 1), ((20, 5), 1), ((5, 33), 0)]
 SHAPES += [((3, 50, 20), 1), ((2, 7, 3), 1), ((2, 3000), 1), ((40000,), 0), ((300, 40), 0)]
-SHAPES += [((3000, 4), 0), ((1, 2), 1), ((33, 130), 1)]
+SHAPES += [((3000, 4), 0), ((1, 2), 1), ((33, 130), 1), ((2, 2100, 37), 1), ((17, 16), 0)]
 
 
 def sample(shape, dtype, seed=0):
@@ -156,3 +156,61 @@ def test_many_of_the_largest_are_kept_in_a_heap(dtype):
     single = Type((5000,), np.dtype(np.float32))
     found = sort.top_k([single], [single, single], {"k": 100, "axis": 0})
     assert [task.name for task in found.tasks][-1] == "top_heap"
+
+
+def hard_rows(n):
+    """Keys that are hard to split: all the same, few, in order, one far from all others."""
+    random = np.random.default_rng(0)
+    yield np.full(n, 7)
+    yield random.integers(0, 3, n)
+    yield np.arange(n)
+    yield np.arange(n)[::-1]
+    yield np.where(np.arange(n) == n // 3, -(2**31), 2**31 - 1)
+    yield np.where(random.random(n) < 0.99, 5, random.integers(0, 10**6, n))
+    yield 2 ** (np.arange(n) % 31)  # halves of the range of keys hold one kind of key each
+    yield np.abs(np.arange(n) - n // 2)
+
+
+@pytest.mark.parametrize("n", [257, 300, 5000, 32768, 70001])
+@pytest.mark.parametrize("dtype", ["int32", "float64", "uint16"])
+def test_rows_that_are_hard_to_split(n, dtype):
+    for x in hard_rows(n):
+        x = x.astype(dtype)
+        check(sort_p, sort.sort, [x], dimension=0, is_stable=True, num_keys=1)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float16", "float32", "int64"])
+def test_long_rows_by_several_threads(dtype):
+    for shape in [(100003,), (3, 40000), (20, 33000)]:
+        x = sample(shape, dtype)
+        kept = {"dimension": len(shape) - 1, "is_stable": True, "num_keys": 1}
+        check(sort_p, sort.sort, [x], **kept)
+        check(sort_p, sort.sort, [x, positions(shape, len(shape) - 1)], **kept)
+
+
+def test_pivots_by_the_range_of_keys(monkeypatch):
+    """Where chosen keys split badly again and again, the range of keys is halved."""
+    monkeypatch.setattr(packing, "DEPTH", 1)
+    monkeypatch.setattr(sort, "quick_text", sort.quick.quick_text)
+    for x in hard_rows(9000):
+        check(sort_p, sort.sort, [x.astype("int32")], dimension=0, is_stable=True, num_keys=1)
+
+
+def test_usual_nans_need_no_mending():
+    """The NaN that NumPy writes keeps its bits through its key; others are put back."""
+    order = sort.order_of(np.dtype("float32"))
+    assert order.nan == np.float32(np.nan).view("uint32")
+    x = sample((3000,), "float32")
+    x.view("uint32")[::50] = 0x7FC00001
+    x.view("uint32")[::70] = 0xFFC00000
+    check(sort_p, sort.sort, [x], dimension=0, is_stable=True, num_keys=1)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "bfloat16", "int64"])
+def test_merged_where_vectors_are_not_packed(dtype, monkeypatch):
+    monkeypatch.setattr(sort, "can_split", lambda: False)
+    for shape in [(300,), (2, 3000), (40000,)]:
+        x = sample(shape, dtype)
+        kept = {"dimension": len(shape) - 1, "is_stable": True, "num_keys": 1}
+        check(sort_p, sort.sort, [x], **kept)
+        check(sort_p, sort.sort, [x, positions(shape, len(shape) - 1)], **kept)

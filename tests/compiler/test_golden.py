@@ -39,7 +39,7 @@ def joined(x, y):
 
 
 def loop(a, x):
-    return lax.fori_loop(0, 901, lambda i, x: a * x + 1, x)
+    return lax.fori_loop(0, 901, lambda i, x: a * x[::-1] + 1, x)
 
 
 def choice(x):

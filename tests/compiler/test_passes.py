@@ -1,6 +1,7 @@
 """Passes one by one: what they leave out, what they keep, and that programs mean the same."""
 
 import numpy as np
+import pytest
 
 import weft
 from weft import lax
@@ -93,6 +94,23 @@ def test_prune_leaves_out_what_nothing_needs():
     shorter = prune(closed)
     assert names(shorter) == ["add"]
     same(closed, shorter, X)
+
+
+@pytest.mark.parametrize(
+    ("fun", "name", "without"),
+    [
+        (lambda x: jnp.linalg.eigvalsh(x), "eigh", {"vectors": False}),
+        (lambda x: jnp.linalg.qr(x, mode="r"), "qr", {"q": False}),
+        (lambda x: jnp.linalg.eigh(x)[1], "eigh", {}),
+    ],
+)
+def test_prune_asks_for_no_results_that_nothing_uses(fun, name, without):
+    x = np.diag(np.arange(1.0, 20.0, dtype=np.float32))
+    closed = inline(weft.make_jaxpr(fun)(x))
+    (before,) = [eqn for eqn in closed.eqns if eqn.primitive.name == name]
+    (after,) = [eqn for eqn in prune(closed).eqns if eqn.primitive.name == name]
+    assert after.params == {**before.params, **without}
+    np.testing.assert_allclose(np.abs(weft.jit(fun)(x)), np.abs(fun(x)), rtol=1e-5)
 
 
 def test_prune_keeps_programs_in_which_all_is_needed():

@@ -17,7 +17,7 @@ from weft.compiler.passes.inline import inline
 from weft.compiler.passes.prune import prune
 from weft.compiler.pipeline import schedule
 from weft.core.jaxpr import Literal
-from weft.kernel.kernel import Loop, statements
+from weft.kernel.kernel import Loop, Store, statements
 from weft.kernel.spec import KernelError, verify
 
 
@@ -225,7 +225,7 @@ def test_a_chunk_is_some_work():
 def test_short_rows_run_side_by_side(dtype):
     rng = np.random.default_rng(5)
     with weft.enable_x64(True):
-        for shape in [(200, 10), (64, 3), (33, 16), (3, 70, 2), (130, 1)]:
+        for shape in [(200, 9), (200, 10), (64, 3), (33, 16), (3, 70, 2), (130, 1)]:
             x = rng.standard_normal(shape).astype(np.dtype(dtype))
             got, _ = run(softmax, x)
             wide = x.astype(np.float64)
@@ -235,7 +235,7 @@ def test_short_rows_run_side_by_side(dtype):
                 got[0].astype(np.float64), e / e.sum(-1, keepdims=True), tolerance
             )
             np.testing.assert_allclose(got[1].astype(np.float64), e.sum(-1), tolerance)
-    parts, _ = parts_of(lambda x: x.sum(-1), np.zeros((1000, 10), np.float32))
+    parts, _ = parts_of(lambda x: x.sum(-1), np.zeros((1000, 9), np.float32))
     assert any(s.lanes for s in statements(parts[0].kernel.body) if isinstance(s, Loop))
 
 
@@ -252,3 +252,46 @@ def test_registers_of_other_processors(bits, small, monkeypatch):
                 want = weft.tree.leaves(fun(x))
             for got, expected in zip(outs, want, strict=True):
                 np.testing.assert_allclose(got, np.asarray(expected), 1e-5)
+
+
+def test_few_rows_of_the_result_are_read_together():
+    """What lies in the same lines of memory is read once, by one thread, not once for each row."""
+    x = np.arange(3 * 20_001, dtype=np.float32).reshape(20_001, 3)
+    (part,), _ = parts_of(lambda x: x.T + 1, x)
+    assert [name for name, _ in part.kernel.axes] == ["cut", "p0"]
+    assert grid.chunk(part.kernel) % 3 == 0
+    for order in (1, -1):
+        outs, _ = run(lambda x: x.T + 1, x, order=order)
+        np.testing.assert_array_equal(outs[0], x.T + 1)
+    y = np.arange(4 * 3 * 9001).reshape(4, 9001, 3).astype(np.float32)
+    outs, _ = run(lambda y: y.transpose(0, 2, 1) * 2, y)
+    np.testing.assert_array_equal(outs[0], y.transpose(0, 2, 1) * 2)
+
+
+STACKS = {
+    "last": lambda x, y: jnp.stack([x + y, x * y, x - 2 * y], -1),
+    "two": lambda x, y: jnp.stack([jnp.sin(x) + y, x], -1),
+    "first": lambda x, y: jnp.stack([x + y, x * y]),
+    "uneven": lambda x, y: jnp.concatenate([x[:, :1] + y[:, :1], x * y, y[:, 1:]], 1),
+    "ones": lambda x, y: (x + y).reshape(*x.shape, 1) + jnp.ones((1, 1, 1)),
+    "both": lambda x, y: (jnp.stack([x + y, y], -1), jnp.stack([x, x * y], -1)),
+}
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_pieces_of_joined_arrays_are_computed_side_by_side(name):
+    fun = STACKS[name]
+    for shape in [(1, 1), (7, 3), (50, 17), (300, 100)]:
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) % 37
+        args = x, x[::-1] + 1
+        with weft.base.knobs.scope(backend="interpret"):
+            want = weft.tree.leaves(fun(*args))
+        for got, expected in zip(weft.tree.leaves(weft.jit(fun)(*args)), want, strict=True):
+            np.testing.assert_allclose(got, np.asarray(expected), 1e-6, err_msg=str(shape))
+
+
+def test_a_stack_along_the_last_axis_is_one_loop():
+    x = np.zeros(500, np.float32)
+    (part,), _ = parts_of(lambda x: jnp.stack([x + 1, x * 2, x - 3], -1), x)
+    assert part.kernel.grid == ("p0", 500)
+    assert [type(s) for s in part.kernel.body] == [Store] * 3

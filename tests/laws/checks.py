@@ -364,7 +364,8 @@ INEXACT = frozenset(
     "dot_general reduce_sum reduce_prod reduce_scatter conv_general_dilated reduce_window_sum"
     " select_and_scatter_add fft cholesky triangular_solve cumsum cumprod cumlogsumexp scatter-add"
     " scatter-mul lu geqrf geqp3 householder_product qr eigh eig svd schur hessenberg tridiagonal"
-    " tridiagonal_solve ormqr ragged_dot_general symmetric_product cholesky_update".split()
+    " tridiagonal_solve triangular_sylvester ormqr ragged_dot_general symmetric_product"
+    " cholesky_update".split()
 )
 
 

@@ -1,5 +1,7 @@
 """Functions with a quick form for some arguments: it agrees with NumPy and with the other form."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -160,3 +162,59 @@ def test_products_of_complex_vectors():
         for _ in range(2)
     )
     np.testing.assert_allclose(weft.jit(jnp.vdot)(x, y), np.vdot(x, y), rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint32"])
+@pytest.mark.parametrize("high", [20, 100, 2**31 - 1])
+@pytest.mark.parametrize("count", [70, 500])
+def test_membership_of_integers(dtype, high, count):
+    random = np.random.default_rng(high)
+    x, tests = (random.integers(-high, high, n).astype(dtype) for n in (1000, count))
+    for invert in (False, True):
+        want = np.isin(x, tests, invert=invert)
+        isin = functools.partial(jnp.isin, invert=invert)
+        same(isin(x, tests), want)
+        same(weft.jit(isin)(x, tests), want)
+
+
+def test_membership_at_the_ends_of_a_dtype():
+    ends = np.array([-(2**31), 2**31 - 1, 0, 5] * 20, np.int32)
+    tests = np.array([2**31 - 1, -(2**31), *[5] * 100], np.int32)
+    same(jnp.isin(ends, tests), np.isin(ends, tests))
+    rows, many = np.arange(400, dtype=np.int32).reshape(4, 100), ends.reshape(4, 20)
+    many = np.tile(many, 5)
+    want = np.stack([np.isin(a, b) for a, b in zip(rows, many, strict=True)])
+    same(weft.vmap(jnp.isin)(rows, many), want)
+
+
+@pytest.mark.parametrize("kth", [0, 700, 2500, -1])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_partitions_of_long_rows(kth, axis):
+    x = RANDOM.integers(0, 3000, (2, 5000)).astype(np.float32)
+    x = x if axis else x.T
+    right = np.take(np.sort(x, axis), [kth], axis)
+    parts = weft.jit(lambda x: (jnp.partition(x, kth, axis), jnp.argpartition(x, kth, axis)))
+    split, places = parts(x)
+    same(np.take_along_axis(x, np.asarray(places), axis), split)
+    same(np.sort(split, axis), np.sort(x, axis))
+    same(np.take(split, [kth], axis), right)
+    before, after = np.split(np.asarray(split), [kth % 5000], axis)
+    assert (before <= right).all() and (after >= right).all()
+    weights = np.expand_dims(np.arange(5000.0, dtype=np.float32), 1 - axis)
+    slope = weft.grad(lambda x: (jnp.partition(x, kth, axis) * weights).sum())(x)
+    same(slope, np.argsort(np.asarray(places), axis))
+
+
+@pytest.mark.parametrize("size", [3, 40, 1000, 2000])
+def test_positions_and_distinct_elements_of_a_size(size):
+    x = np.random.default_rng(0).integers(0, 60, 1000).astype(np.int32)
+    found = np.unique(x)
+    want = np.concatenate([found, np.full(2000, found[0])])[:size]
+    same(weft.jit(lambda x: jnp.unique(x, size=size))(x), want.astype(np.int32))
+    places = np.flatnonzero(x)
+    want = np.concatenate([places, np.zeros(2000)])[:size].astype(np.int32)
+    same(weft.jit(lambda x: jnp.flatnonzero(x, size=size))(x), want)
+    grid = jnp.nonzero(x.reshape(20, 50), size=size, fill_value=-1)
+    rest = max(size - len(places), 0)
+    for got, axis in zip(grid, np.nonzero(x.reshape(20, 50)), strict=True):
+        same(got, np.concatenate([axis[:size], np.full(rest, -1)]).astype(np.int32))

@@ -9,6 +9,9 @@ import weft
 import weft.numpy as jnp
 from weft import random
 from weft.prims.erf_inv_reference import erf_inv
+from weft.prims.random import keys_of, threefry_impl
+from weft.prims.random_counts import random_binomial_p, random_poisson_p
+from weft.prims.random_gamma import random_gamma_p
 
 LOGITS = np.array([[0.1, 1.0, -2.0], [2.0, 0.0, 0.5]], np.float32)
 WEIGHTS = np.array([0.1, 0.2, 0.3, 0.4], np.float32)
@@ -363,3 +366,44 @@ def test_programs_are_jaxs():
 def test_mistakes(call, error, text):
     with pytest.raises(error, match=text):
         call(random.key(0))
+
+
+def test_counts_are_the_last_that_were_accepted_as_in_jax():
+    # recorded from JAX 0.10.2: an element's count depends on how long others take
+    key = random.key(3)
+    means = np.array([11.0, 0.5, 60.0, 9.0, 0.0, np.nan, -1.0, 2000.0] * 40, np.float32)
+    drawn = np.asarray(random.poisson(key, means))
+    assert drawn[:8].tolist() == [14, 0, 65, 11, 0, -1, -1, 1996] and drawn.sum() == 83441
+    trials = np.array([5.0, 90.0, 300.0, 40.0, np.inf, -1.0] * 50, np.float32)
+    chances = np.array([0.3, 0.4, 0.8, 0.02, 0.3, 0.3] * 50, np.float32)
+    drawn = np.asarray(random.binomial(key, trials, chances))
+    assert drawn[:4].tolist() == [0, 41, 228, 0]
+    assert np.isinf(drawn[4]) and np.isnan(drawn[5])
+    assert drawn[np.isfinite(drawn)].sum() == 13935
+
+
+@pytest.mark.parametrize("keys", [1, 3, 30])
+def test_native_counts_are_those_of_the_reference(keys):
+    words = np.asarray(random.key_data(random.split(random.key(5), keys)))
+    held = keys_of(words, threefry_impl)
+    n = 9000 // keys + 1
+    mean = np.linspace(0.1, 40, keys * n).astype(np.float32).reshape(keys, n)
+    small = mean / 5
+    given = [(mean,), (small,), (2 * mean + 30, mean / 80, mean < 8)]
+    primitives = [random_poisson_p, random_poisson_p, random_binomial_p]
+    for primitive, operands in zip(primitives, given, strict=True):
+        drawn = weft.jit(primitive.bind)(random.wrap_key_data(words), *operands)
+        assert np.mean(np.asarray(drawn) != primitive.ref(held, *operands)) < 2e-4
+
+
+@pytest.mark.parametrize("keys", [1, 3, 300])
+def test_native_gamma_samples_are_those_of_the_reference(keys):
+    words = np.asarray(random.key_data(random.split(random.key(5), keys)))
+    alpha = np.linspace(0.05, 4, 3000).astype(np.float32).reshape(keys, -1)
+    alpha[0, :5] = [0, np.nan, -1, np.inf, 1e-30]
+    for logs in (False, True):
+        draw = weft.jit(lambda k, a, logs=logs: random_gamma_p.bind(k, a, log_space=logs))
+        drawn = np.asarray(draw(random.wrap_key_data(words), alpha))
+        with np.errstate(all="ignore"):
+            wanted = random_gamma_p.ref(keys_of(words, threefry_impl), alpha, log_space=logs)
+        np.testing.assert_allclose(drawn, wanted, 2e-6, 2e-6)

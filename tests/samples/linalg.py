@@ -8,6 +8,7 @@ from tests.samples import Sample, between, fixed, normal, whole
 from weft import lax
 from weft.lax import linalg
 from weft.prims.linalg.matrix import matmul, mH, triu
+from weft.prims.linalg.sylvester import triangular_sylvester_p
 
 REAL = ("float32", "float64")
 INEXACT = (*REAL, "complex64", "complex128")
@@ -36,6 +37,10 @@ def dominant(n, *stack):
 
 def upper(n):
     return lambda rng: np.triu(dominant(n)(rng))
+
+
+def sylvester(adjoint):
+    return partial(triangular_sylvester_p.bind, adjoint=adjoint)
 
 
 def cholesky(x):
@@ -151,6 +156,10 @@ SAMPLES += [
            wrt=(2,), linear=((2,),)),
     sample("ormqr", "right", [normal(3, 2), between(0.5, 1.5, 2), normal(4, 3)],
            partial(linalg.ormqr, left=False, transpose=True), wrt=(2,), linear=((2,),)),
+    sample("triangular_sylvester", "one", [upper(3), upper(2), normal(3, 2)], sylvester(False),
+           wrt=(2,), linear=((2,),)),
+    sample("triangular_sylvester", "adjoint", [upper(3), upper(2), normal(3, 2)], sylvester(True),
+           wrt=(2,), linear=((2,),)),
     sample("householder_product", "tall", [normal(4, 3), between(0.5, 1.5, 3)],
            linalg.householder_product),
     sample("hessenberg", "one", [normal(4, 4)], linalg.hessenberg),

@@ -107,3 +107,36 @@ SAMPLES += [
     )
     for log_space in (False, True)
 ]
+
+
+def counts(name):
+    return lambda x, *operands: bind(name, keys(x), *operands)
+
+
+# means and trials on both sides of where the method changes
+MEANS = fixed([[0.5, 3.0], [12.0, 0.0], [9.0, 40.0]])
+SAMPLES += [
+    sample(
+        "random_poisson",
+        "both",
+        [WORDS, MEANS],
+        counts("random_poisson"),
+        ("float32", "float64"),
+        differentiable=False,
+        notes="counts jump, and have no slope between",
+    ),
+    sample(
+        "random_binomial",
+        "both",
+        [
+            WORDS,
+            fixed([[5.0, 300.0], [0.0, 90.0], [40.0, 7.0]]),
+            fixed([[0.5, 0.25], [0.25, 0.5], [0.125, 0.5]]),
+            fixed([[True, False], [True, False], [True, True]], np.bool_),
+        ],
+        counts("random_binomial"),
+        ("float32", "float64"),
+        differentiable=False,
+        notes="counts jump, and have no slope between",
+    ),
+]

@@ -43,6 +43,30 @@ SAMPLES += [
 ]
 SAMPLES += [
     Sample(
+        name=f"partition_{label}",
+        prim="partition",
+        args=args,
+        params={"kth": kth},
+        dtypes=DTYPES,
+    )
+    for label, args, kth in (
+        ("line", [normal((7,))], 3),
+        ("rows", [normal((3, 5))], 4),
+        ("payload", [normal((3, 5)), normal((3, 5))], 0),
+        ("empty", [normal((0, 3))], 1),
+    )
+]
+SAMPLES += [
+    Sample(
+        name="partition_ties",
+        prim="partition",
+        args=[few((20,)), few((20,))],
+        params={"kth": 11},
+        dtypes=("int32", "uint8"),
+    )
+]
+SAMPLES += [
+    Sample(
         name=f"top_k_{label}",
         prim="top_k",
         args=[normal(shape)],

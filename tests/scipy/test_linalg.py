@@ -142,6 +142,22 @@ def test_expm_of_stacks_triangles_and_too_large():
     assert np.isnan(linalg.expm(a[0] * 1e9)).all()
 
 
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_functions_of_matrices_of_several_blocks(dtype):
+    rng = np.random.default_rng(3)
+    a = rng.standard_normal((37, 37)) / 6
+    a = (a + 1j * rng.standard_normal((37, 37)) / 6 if dtype == "complex128" else a).astype(dtype)
+    with weft.enable_x64(True):
+        root = np.asarray(linalg.sqrtm(a))
+        np.testing.assert_allclose(root @ root, a, atol=1e-11)
+        np.testing.assert_allclose(linalg.funm(a, jnp.exp), reference.expm(a), atol=1e-11)
+        b, c = a[:33, :33] + 4 * np.eye(33), a[:, :33]
+        x = np.asarray(linalg.solve_sylvester(a, b, c))
+        np.testing.assert_allclose(a @ x + x @ b, c, atol=1e-11)
+        stack = np.stack([a, 2 * a])
+        np.testing.assert_allclose(linalg.sqrtm(stack)[1], linalg.sqrtm(2 * a), atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", KINDS)
 def test_functions_through_schur(dtype):
     a = draw(4, 4, dtype=dtype)

@@ -454,6 +454,27 @@ def tridiagonal(a: ndarray, lower: bool) -> tuple[ndarray, ndarray, ndarray, nda
     return _rows(packed, batch), d, e, taus
 
 
+def triangular_sylvester(a: ndarray, b: ndarray, c: ndarray, adjoint: bool) -> ndarray:
+    """x of a x + x b = c, or of aᴴ x + x bᴴ = c, for Schur forms `a` and `b`.
+
+    >>> a, b = np.array([[1.0, 1.0], [0.0, 2.0]]), np.array([[3.0]])
+    >>> triangular_sylvester(a, b, np.array([[5.0], [5.0]]), False)
+    array([[1.],
+           [1.]])
+    """
+    if c.size == 0:
+        return c.copy()
+    m, n = c.shape[-2:]
+    left, right, result = _columns(a), _columns(b), _columns(c)
+    routine = lapack_routine("trsyl", a.dtype)
+    turned = ord("N" if not adjoint else "C" if _is_complex(a.dtype) else "T")
+    scale = np.ones(1, _real(a.dtype))
+    for i, (at, other, target) in enumerate(_addresses(left, right, result)):
+        routine(turned, turned, 1, m, n, at, m, other, n, target, m, _address(scale))
+        result[i] /= scale
+    return _rows(result, c.shape[:-2])
+
+
 def triangular_solve(
     a: ndarray,
     b: ndarray,

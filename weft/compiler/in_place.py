@@ -7,7 +7,7 @@ memory: a temporary that dies, a value that goes round in a loop, an argument th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -38,12 +38,16 @@ def last_uses(steps: list[Step], outvars: Any) -> Last:
     return last
 
 
-def renewed(steps: list[Step], i: int, last: Last, kernels: bool = True) -> dict[Any, Any]:
+def renewed(
+    steps: list[Step],
+    i: int,
+    last: Last,
+    least: int = 1,
+    allowed: Callable[[Any, Any], bool] | None = None,
+) -> dict[Any, Any]:
     """Results of a step, each with an operand whose memory it may have, as nothing reads that
-    later; of kernels only if asked for."""
+    later; of kernels only those of so many bytes. ``allowed`` says which pairs are asked for."""
     step = steps[i]
-    if step.kernel is not None and not kernels:
-        return {}
     if step.kernel is None:
         assert step.eqn is not None
         if not step.eqn.primitive.in_place:
@@ -51,12 +55,13 @@ def renewed(steps: list[Step], i: int, last: Last, kernels: bool = True) -> dict
         source, *others = step.eqn.invars
         if type(source) is Literal or last[source] != i or any(x is source for x in others):
             return {}
-        return {step.writes[0]: source}
-    dying = dict.fromkeys(v for v in reads(step) if last[v] == i and bytes_of(v))
+        wanted = allowed is None or allowed(step.writes[0], source)
+        return {step.writes[0]: source} if wanted else {}
+    dying = dict.fromkeys(v for v in reads(step) if last[v] == i and bytes_of(v) >= least)
     found: dict[Any, Any] = {}
     for v in step.writes:
         for source in dying if last.get(v, -1) > i else ():
-            if overwrites(step, source, v):
+            if (allowed is None or allowed(v, source)) and overwrites(step, source, v):
                 found[v] = source
                 del dying[source]
                 break
@@ -64,12 +69,12 @@ def renewed(steps: list[Step], i: int, last: Last, kernels: bool = True) -> dict
 
 
 def bind_sources(
-    steps: list[Step], last: Last, bound: dict[Any, int], kernels: bool, fixed: Sequence[int] = ()
+    steps: list[Step], last: Last, bound: dict[Any, int], least: int, fixed: Sequence[int] = ()
 ) -> None:
     """Let operands be made where results that may have their memory belong, but for some slots."""
     made = {v for step in steps for v in step.writes}
     for i in reversed(range(len(steps))):
-        for v, source in renewed(steps, i, last, kernels).items():
+        for v, source in renewed(steps, i, last, least).items():
             if source in made and source not in bound and bound.get(v) is not None:
                 if bound[v] not in fixed:
                     bound[source] = bound[v]

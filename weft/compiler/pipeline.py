@@ -19,11 +19,13 @@ from weft.compiler.fuse import Fusion, Step
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.contract import contract
 from weft.compiler.passes.cse import cse
+from weft.compiler.passes.diagonal import diagonal
 from weft.compiler.passes.grid import grid
 from weft.compiler.passes.inline import inline
 from weft.compiler.passes.prune import prune
 from weft.compiler.passes.split import Part, Parts, split
 from weft.compiler.passes.tile import tile
+from weft.compiler.passes.transform import transform
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr
 from weft.kernel.kernel import Kernel
 from weft.kernel.spec import verify
@@ -65,8 +67,10 @@ PIPELINE = (
     Pass("inline", "program", inline),
     Pass("cse", "program", cse),
     Pass("contract", "program", contract),
+    Pass("transform", "program", transform),
     Pass("prune", "program", prune),
     Pass("fuse", "fusion", _fuse),
+    Pass("diagonal", "kernel", _each(diagonal)),
     Pass("collapse", "kernel", _each(collapse)),
     Pass("split", "kernel", _split),
     Pass("collapse", "kernel", _each(collapse)),

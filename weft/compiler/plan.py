@@ -25,10 +25,12 @@ from weft.compiler.in_place import (
     put_off,
     renewed,
 )
+from weft.compiler.interchange import in_blocks
 from weft.compiler.pipeline import fuse
 from weft.core.interpret import constant_value, has_data, literal_value, storage_dtype
-from weft.core.jaxpr import ClosedJaxpr, Literal
+from weft.core.jaxpr import ClosedJaxpr, DropVar, Literal
 from weft.kernel.program import (
+    Blocks,
     Branch,
     Copy,
     Finish,
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
 
 # Bytes that no machine has; sums of a few such sizes still fit a machine word.
 MOST = 1 << 45
+# Bytes from which on a value that goes round in a loop is in memory, where it may stay.
+LARGE = 1 << 13
 
 
 class Unplannable(Exception):
@@ -78,11 +82,20 @@ class Target(Protocol):
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """A program without calls, shared and pruned."""
 
-    def kernel(self, kernel: Any) -> tuple[list[Piece], list[int]]:
-        """A kernel as pieces to be run in order, and the bytes of scratch memory they share."""
+    def kernel(self, kernel: Any, looped: bool = False) -> tuple[list[Piece], list[int]]:
+        """A kernel as pieces to be run in order, and the bytes of scratch memory they share; in a
+        loop, one of a few elements is meant to become part of a larger function."""
 
     def loop(self, node: Any, slots: Any, codes: Any, inside: int) -> Any:
         """A small loop as one function: its text and the slots it takes, or None."""
+
+    def block(self, size: int, values: int) -> int:
+        """Elements that a loop is done for at a time, so that values of that size, so many and
+        some more, are in registers."""
+
+    def blocks(self, blocks: Blocks, slots: Any, codes: Any) -> Any:
+        """A function that runs a loop for block after block: its text and the slots it takes,
+        after one for the number of rounds and one for whether there are more; or None."""
 
     def hero(
         self,
@@ -91,9 +104,10 @@ class Target(Protocol):
         outs: list[Type],
         params: Any,
         finish: Finish | None = None,
+        looped: bool = False,
     ) -> Lowered | None:
         """Tasks of an operation that is not fused; with a kernel that goes on with its result, of
-        both, or None where they stay apart."""
+        both, or None where they stay apart. ``looped`` is meant as for kernels."""
 
     def begin(self, text: str, name: str) -> None:
         """Told of a native function that the program will call; it may be compiled by now."""
@@ -121,6 +135,7 @@ class Planner:
         self.libraries: dict[str, int] = {}
         self.hosts: list[HostCall] = []
         self.loops = 0  # loops around what is being planned
+        self.held: dict[int, Any] = {}  # loops inside others by id, until these are complete
         self.finished: dict[int, tuple[Step, Lowered]] = {}  # by the id of a step
         self.taken: dict[int, int] = {}  # donated arguments by the slots whose part they take
         self.stayed: set[int] = set()  # targets whose values stayed in the slot they were read from
@@ -281,12 +296,17 @@ class Planner:
         if donated:
             steps = put_off(steps, donated, jaxpr.outvars)
         last = last_uses(steps, jaxpr.outvars)
-        outside = self.loops == 0  # in small loops values are in registers
+        least = LARGE if self.loops else 1  # in small loops values are in registers
         if donated:
             self._donate(donations(steps, last, bound, donated), env, bound)
         fixed = [env[v] for v in donated]
-        bind_sources(steps, last, bound, outside, fixed)
+        bind_sources(steps, last, bound, least, fixed)
         own: set[int] = set()
+
+        def allowed(v: Any, source: Any) -> bool:
+            slot = env.get(source)  # what a kernel is attached to is nowhere in memory
+            return slot is not None and self._renews(slot, bound.get(v), pairs or {}, own)
+
         for i, step in enumerate(steps):
             if self.watch is not None:
                 self.watch.begin(fusion, step)
@@ -298,9 +318,8 @@ class Planner:
                 if self.watch is not None:
                     self.watch.end([])
                 continue
-            for v, source in renewed(steps, i, last, outside).items():
-                if self._renews(env[source], bound.get(v), pairs or {}, own):
-                    env[v] = env[source]
+            for v, source in renewed(steps, i, last, least, allowed).items():
+                env[v] = env[source]
             for v in step.writes:
                 target = bound.get(v)
                 if v in env:
@@ -363,7 +382,7 @@ class Planner:
         slots = [env[v] for v in step.buffers]
         if copies_to_itself(step, slots):
             return []
-        pieces, scratch = self.target.kernel(step.kernel)
+        pieces, scratch = self.target.kernel(step.kernel, self.loops > 0)
         writes = [env[v] for v in step.writes]
         slots += [self.slot("temp", n) for n in scratch]
         nodes = []
@@ -391,9 +410,11 @@ class Planner:
         if eqn.effects:
             return None
         ins, outs = (
-            [Type(x.aval.shape, x.aval.dtype) for x in xs] for xs in (eqn.invars, eqn.outvars)
+            [Type(x.aval.shape, x.aval.dtype, type(x) is not DropVar) for x in xs]
+            for xs in (eqn.invars, eqn.outvars)
         )
-        return self.target.hero(eqn.primitive.name, ins, outs, eqn.params, finish)
+        looped = self.loops > 0
+        return self.target.hero(eqn.primitive.name, ins, outs, eqn.params, finish, looped)
 
     def _finished(self, step: Step, env: dict[Any, int]) -> list[Any]:
         """The nodes of an operation and of the kernel that goes on with its result."""
@@ -416,6 +437,10 @@ class Planner:
         outs = [env[v] for v in eqn.outvars]
         if eqn.primitive.name == "cond":
             return self._cond(eqn.params, size_of(eqn.invars[0].aval), ins, outs)
+        if eqn.primitive.name in ("while", "scan"):
+            found = in_blocks(self, eqn, ins, outs)
+            if found is not None:
+                return found
         if eqn.primitive.name == "while":
             params, taken = eqn.primitive.scalar_predicate(eqn.params)
             return self._while(params, [ins[i] for i in taken], outs)
@@ -491,9 +516,32 @@ class Planner:
 
     def _loop(self, node: Any, inside: int, touched: list[int]) -> list[Any]:
         """A loop as a node; a small one as a function that is called until it is done."""
-        made = self.target.loop(node, self.slots, list(self.codes), inside)
-        if made is None:
+        seen = None if self.watch is None else self.watch.current
+        if self.loops:  # it may become part of the function of the loop around it
+            self.held[id(node)] = (node, inside, seen)
             return [self.node(node, *touched)]
+        made = self._small(node, inside, seen)
+        if made is not None:
+            nodes = self._called(made, touched)
+        else:
+            own = len(self.slots)
+            found = self._settled(node)
+            nodes = [self.node(found, *touched, *range(own, len(self.slots)))]
+        for _, _, inner in self.held.values():
+            if inner is not None and made is not None:
+                inner.loop = "one"
+        self.held.clear()
+        return nodes
+
+    def _small(self, node: Any, inside: int, seen: Any) -> Any:
+        """A loop as one function, if it is small."""
+        made = self.target.loop(node, self.slots, list(self.codes), inside)
+        if seen is not None:
+            seen.loop = "nodes" if made is None else "one"
+        return made
+
+    def _called(self, made: Any, touched: Sequence[int] = ()) -> list[Any]:
+        """The nodes that call a loop's function until it is done."""
         text, externals = made
         start = self.constant(np.zeros((), np.int64))
         progress, flag = self.slot("temp", 8), self.slot("temp", 1)
@@ -502,6 +550,40 @@ class Planner:
         slots = (progress, flag, *externals)
         launch = self.node(Launch(self._code(text, "loop"), slots, 1, 1), *touched)
         return [begin, self.node(While((launch,), flag, ()), flag, *slots, *touched)]
+
+    def _settled(self, node: Any) -> Any:
+        """A node of a loop that is walked, with small loops inside it as functions."""
+        if isinstance(node, For):
+            return node._replace(body=self._inner(node.body))
+        if isinstance(node, While):
+            condition, body = self._inner(node.condition), self._inner(node.body)
+            return node._replace(condition=condition, body=body)
+        if isinstance(node, Branch):
+            return node._replace(regions=tuple(self._inner(r) for r in node.regions))
+        return node
+
+    def _inner(self, nodes: Sequence[Any]) -> tuple[Any, ...]:
+        found: list[Any] = []
+        for node in nodes:
+            held = self.held.get(id(node))
+            made = None
+            if held is not None:
+                _, inside, seen = held
+                made = self._small(node, inside, seen)
+            if made is None:
+                found.append(self._settled(node))
+                continue
+            own = len(self.slots)
+            found += self._called(made)
+            for slot in range(own, len(self.slots)):
+                if slot in self.lives:  # it is there in every round of the loops around
+                    self.lives[slot] = self.lives[slot]._replace(first=0)
+        return tuple(found)
+
+    def _unneeded(self, nodes: list[Any], view: int, place: int) -> list[Any]:
+        """Nodes without the view of a second place that nothing is written to."""
+        del self.lives[place]
+        return [x for x in nodes if not (isinstance(x, Point) and x.view == view)]
 
     def _while(self, params: Any, ins: list[int], outs: list[int]) -> list[Any]:
         n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
@@ -527,6 +609,9 @@ class Planner:
         self.loops -= 1
         inner += [self.node(Swap(*pair)) for pair in swaps if pair[1] not in self.stayed]
         self.touch([flag, *reads, *writes])
+        for _, after in swaps:
+            if after in self.stayed:
+                nodes = self._unneeded(nodes, after, self.under[after][1])
         self._repeat(begin)
         nodes += self._loop(While(tuple(condition), flag, tuple(inner)), inside, ins)
         for now, out in zip(reads, outs, strict=True):
@@ -539,7 +624,7 @@ class Planner:
         body = self.target.simplify(params["jaxpr"])
         nodes: list[Any] = []
         reads, writes, swaps, copies = [], [], [], []
-        ends: dict[int, int] = {}
+        ends: dict[int, tuple[int, int]] = {}
         for i, (start, out) in enumerate(zip(init, outs, strict=False)):
             if body.jaxpr.outvars[i] is body.jaxpr.invars[n_consts + i]:
                 reads.append(start)
@@ -554,7 +639,7 @@ class Planner:
             reads.append(now)
             writes.append(after)
             swaps.append((now, after))
-            ends[now] = out
+            ends[now] = (out, other)
         slices = []
         for base in [*ins[n_consts + n_carry :], *outs[n_carry:]]:
             view = self.view(base)
@@ -568,10 +653,12 @@ class Planner:
         inner = self.region(body, [*consts, *reads, *xs], [*writes, *ys], swaps)
         self.loops -= 1
         inner += [self.node(Swap(*pair)) for pair in swaps if pair[1] not in self.stayed]
+        self.touch([*reads, *writes, *xs, *ys])
         for now, after in swaps:
             if after in self.stayed:  # there is no other place it could end in
-                nodes = [_pointed(node, now, ends[now]) for node in nodes]
-        self.touch([*reads, *writes, *xs, *ys])
+                out, other = ends[now]
+                nodes = [_pointed(node, now, out) for node in nodes]
+                nodes = self._unneeded(nodes, after, other)
         self._repeat(begin)
         node = For(trips, params["reverse"], tuple(slices), tuple(inner))
         nodes += self._loop(node, inside, [*ins, *outs])

@@ -29,6 +29,10 @@ FEW = 128
 LARGE = 1000
 # Operations that are not computed again for every row, though they are for a few kernels.
 SLOW = frozenset(["div", "rem", "sqrt"])
+# Equations on complex numbers that are not, either: many operations each.
+SLOW_PARTS = frozenset(["div", "sqrt", "rsqrt"])
+# Rows and columns from which on the order in which memory is read matters.
+CROSSWISE = 16
 # At how many places a kernel may compute one variable: cheap ones, and costly ones.
 PLACES = (8, 3)
 
@@ -282,9 +286,8 @@ class Puller:
             result = encode(k, result, x.aval.dtype)
         if primitive.costly:
             self._note_cost(x, index, result)
-        elif type(result) is Value and result.op in SLOW and x not in self.roots:
-            if self._repeats(x, index):
-                self.fusion.missing.add(x)
+        elif x not in self.roots and _is_slow(result, primitive.name) and self._repeats(x, index):
+            self.fusion.missing.add(x)
         return self._settled(x, eqn, index, result)
 
     def _settled(self, x: Any, eqn: JaxprEqn, index: Index, result: Any) -> Any:
@@ -414,7 +417,22 @@ class Puller:
             return self.looped(full + single)
         if not self.domain.trailing or not self.row_axes:
             return self._around_columns(single)
+        if full and self._crosswise():
+            # rows one by one would go through memory in steps, twice: first the reductions alone
+            known = [self.reduced[r.symbol] for _, r in self.stages]
+            self.fusion.missing.update(v for v in known if v not in self.roots)
+            if any(v in self.roots for v in known):
+                self.fusion.apart.update(v for v in self.roots if v not in known)
         return self._over_rows(full, single)
+
+    def _crosswise(self) -> bool:
+        """Whether it is rows, not columns, that follow each other in all that reductions read."""
+        row, column = self.row_axes[-1], self.column_axes[-1]
+        if min(self.extents[row], self.extents[column]) < CROSSWISE:
+            return False
+        found = [v.attr[1] for v in walk([r.value for _, r in self.stages]) if v.op == "load"]
+        along = any(abs(i.coefficient(column)) == 1 for i in found)
+        return not along and any(abs(i.coefficient(row)) == 1 for i in found)
 
     def looped(self, stores: list[Store]) -> tuple[list[Any], tuple[str, int] | None]:
         """Statements for every element, and the axis that threads may share."""
@@ -480,6 +498,10 @@ def scalars(value: Any) -> Sequence[Value]:
     if type(value) is Value:
         return [value]
     return value.parts if type(value) is Parts else [v for one in value for v in scalars(one)]
+
+
+def _is_slow(value: Any, name: str) -> bool:
+    return value.op in SLOW if type(value) is Value else name in SLOW_PARTS
 
 
 def reduces(eqn: JaxprEqn) -> bool:

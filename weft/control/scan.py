@@ -17,6 +17,7 @@ from weft.base.lazy import Late
 from weft.base.record import Record
 from weft.control.initial_style import forwarded_inputs, interleave, keep_outputs, rearrange
 from weft.control.jit import numpy_consts, used_axis_names
+from weft.control.parts import on_parts, split_carry
 from weft.core.ad import UndefPrimal, Zero, instantiate, is_undef, zeros
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis, moveaxis
@@ -61,6 +62,8 @@ class Scan(Primitive):
     name = "scan"
     multiple_results = True
     takes_refs = True
+    split_carry = staticmethod(split_carry)
+    on_parts = staticmethod(on_parts)
 
     def shape(
         self, *avals: Any, jaxpr: ClosedJaxpr, length: int, num_carry: int, **params: Any

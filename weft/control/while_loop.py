@@ -17,6 +17,7 @@ from weft.base.functional import merge_lists, partition_list, split_list
 from weft.base.lazy import Late
 from weft.control.initial_style import interleave, keep_outputs, must_not_repeat, rearrange
 from weft.control.jit import numpy_consts, used_axis_names
+from weft.control.parts import on_parts, split_carry
 from weft.core.ad import Zero, instantiate
 from weft.core.batching import AxisData, match_axis
 from weft.core.effects import Effects, observable
@@ -45,6 +46,8 @@ class While(Primitive):
     name = "while"
     multiple_results = True
     takes_refs = True
+    split_carry = staticmethod(split_carry)
+    on_parts = staticmethod(on_parts)
 
     def shape(self, *avals: Any, body_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
         return body_jaxpr.out_avals

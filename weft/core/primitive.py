@@ -103,6 +103,10 @@ class Primitive:
         """Whether the compiler may use the form, with these parameters and types of operands."""
         return self.form is not None
 
+    def lean(self, params: dict[str, Any], used: list[bool]) -> dict[str, Any]:
+        """Parameters that leave out the work for results that nothing uses, if it can be."""
+        return params
+
     def evaluate(self, args: Any, params: dict[str, Any]) -> Any:
         """Compute, with nothing traced; references are cells themselves."""
         if self.discharge is not None and touches_refs(self, params):

@@ -18,10 +18,11 @@ from weft.kernel.kernel import Kernel, Loop
 
 
 class Type(Record):
-    """Shape and dtype of an operand or a result."""
+    """Shape and dtype of an operand or a result; whether anything needs it."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
+    used: bool = True
 
 
 class Place(Record):
@@ -166,6 +167,20 @@ class For(Record):
     reverse: bool
     slices: tuple[tuple[int, int, int], ...]  # view, base, bytes of a slice
     body: tuple[Any, ...]
+
+
+class Blocks(Record):
+    """A loop for a block of elements: nodes over slots of its own, one of them the loop.
+
+    ``arrays`` are slots of arrays of ``total`` elements, each with the bytes of an element: a block
+    is ``width`` of these. A loop of unknown length does at most ``most`` rounds at a time.
+    """
+
+    nodes: tuple[Any, ...]
+    width: int
+    total: int
+    arrays: dict[int, int]
+    most: int
 
 
 def inner_regions(node: Any) -> list[Any]:

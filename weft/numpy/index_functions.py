@@ -29,6 +29,8 @@ from weft.prims.families import const, scalar
 from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
 
 Mode = str | GatherScatterMode | None
+# Choices up to which all are read to take one.
+_FEW = 8
 
 
 # --- taking and putting ---------------------------------------------------------------------------
@@ -319,8 +321,10 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Array
         raise ValueError(f"mode must be 'raise', 'wrap' or 'clip', got {mode!r}")
     shape = _broadcast_shapes(a.shape, *(c.shape for c in arrays))
     dtype, _ = dtypes.lattice_result_type(*arrays)
-    rows = [lax.expand_dims(_to_shape(convert(c, dtype), shape), (0,)) for c in arrays]
-    table = lax.concatenate(rows, 0)
+    cases = [_to_shape(convert(c, dtype), shape) for c in arrays]
+    if 1 < count <= _FEW:
+        return lax.select_n(_to_shape(convert(a, np.int32), shape), *cases)
+    table = lax.concatenate([lax.expand_dims(c, (0,)) for c in cases], 0)
     steps = [_steps(shape, d) for d in range(len(shape))]
     return getitem(table, (_to_shape(a, shape), *steps))
 
@@ -342,13 +346,12 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     conditions = [_array("select", c) for c in condlist]
     choices = [c if _is_scalar(c) else _array("select", c) for c in (default, *choicelist)]
     dtype, weak_type = dtypes.lattice_result_type(*choices)
-    shape = _broadcast_shapes(*(c.shape for c in conditions))
-    never = _full(shape, False, np.dtype(np.bool_))
-    holds = [_to_shape(convert(c, np.dtype(np.bool_)), shape) for c in conditions]
-    first = lax.argmax(lax.stack([never, *holds]), 0, np.int32)
-    shape = _broadcast_shapes(shape, *(np.shape(c) for c in choices))
-    cases = [_to_shape(convert_operand(c, dtype, weak_type), shape) for c in choices]
-    return lax.select_n(_to_shape(first, shape), *cases)
+    shape = _broadcast_shapes(*(c.shape for c in conditions), *(np.shape(c) for c in choices))
+    found, *cases = [_to_shape(convert_operand(c, dtype, weak_type), shape) for c in choices]
+    for condition, case in zip(reversed(conditions), reversed(cases), strict=True):
+        holds = _to_shape(convert(condition, np.dtype(np.bool_)), shape)
+        found = lax.select_n(holds, found, case)
+    return found
 
 
 def compress(
@@ -412,7 +415,7 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
 
 
 # Elements for each position that is wanted, from which on positions are searched for.
-_SEARCH = 32
+SEARCH = 32
 
 
 def _first_at_least(counts: Any, wanted: Any, dtype: Any) -> Any:
@@ -431,6 +434,17 @@ def _first_at_least(counts: Any, wanted: Any, dtype: Any) -> Any:
     size = counts.shape[0]
     bounds = (_full(wanted.shape, 0, dtype), _full(wanted.shape, size, dtype))
     return lax.fori_loop(0, size.bit_length(), halve, bounds)[0]
+
+
+def packed(values: Any, mask: Any, counts: Any, into: Any) -> Any:
+    """The values that a mask chooses, side by side in front of an array.
+
+    ``counts`` says of each value how many are chosen up to it.
+    """
+    beyond = _full(counts.shape, into.shape[0], counts.dtype)
+    place = lax.select(mask, lax.sub(counts, const(counts, 1)), beyond)
+    options: dict[str, Any] = {"mode": "drop", "unique_indices": True}
+    return update_index(into, place, values, lax.scatter, wrap_negative_indices=False, **options)
 
 
 def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
@@ -457,17 +471,16 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
         return tuple(_full((size,), 0, dtype) for _ in a.shape)
     mask = a if a.dtype == np.bool_ else lax.ne(a, const(a, 0))
     counts = lax.cumsum(convert(_flat(mask), dtype))
-    if size * _SEARCH <= a.size:
+    if size * SEARCH <= a.size:
         flat = _first_at_least(counts, lax.add(lax.iota(dtype, size), scalar(dtype, 1)), dtype)
+        flat = lax.rem(flat, scalar(dtype, a.size))
     else:
-        # The k-th element that holds comes after all whose count is at most k: a histogram of the
-        # counts, summed up, numbers them.
-        below = update_index(
-            _full((size,), 0, dtype), lax.max(convert_staged(0, dtype), counts), 1, lax.scatter_add
-        )
-        flat = lax.cumsum(below)
+        # Each one that holds tells its position to the place it is counted for.
+        flat = packed(lax.iota(dtype, a.size), _flat(mask), counts, _full((size,), 0, dtype))
     strides = [math.prod(a.shape[d + 1 :]) for d in range(a.ndim)]
-    found = [flat // scalar(dtype, step) % n for step, n in zip(strides, a.shape)]
+    found = [flat]
+    if a.ndim > 1:
+        found = [flat // scalar(dtype, step) % n for step, n in zip(strides, a.shape)]
     if fill_value is None:
         return tuple(found)
     beyond = lax.ge(lax.iota(dtype, size), _total(mask, dtype))

@@ -285,19 +285,20 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
     if not dtypes.issubdtype(x.dtype, np.integer) and x.dtype != np.bool_:
         raise TypeError(f"packbits takes integers or booleans, got dtype {x.dtype}")
     _check_bit_order(bitorder)
-    x = convert_operand(lax.ne(x, const(x, 0)), _UINT8)
+    x = x if x.dtype == np.bool_ else lax.ne(x, const(x, 0))
     if axis is None:
         x, axis = ravel(x), 0
     x = swapaxes(x, axis, -1)
     spare = -x.shape[-1] % 8
     if spare:
-        x = lax.pad(x, np.uint8(0), [(0, 0, 0)] * (x.ndim - 1) + [(0, spare, 0)])
+        x = lax.pad(x, np.bool_(False), [(0, 0, 0)] * (x.ndim - 1) + [(0, spare, 0)])
     x = reshape(x, (*x.shape[:-1], x.shape[-1] // 8, 8))
-    packed = lax.index_in_dim(x, 7 if bitorder == "big" else 0, x.ndim - 1, keepdims=False)
-    for place in range(1, 8):
+    none = lax.full(x.shape[:-1], 0, _UINT8)
+    packed = none
+    for place in range(8):
         bit = 7 - place if bitorder == "big" else place
         column = lax.index_in_dim(x, bit, x.ndim - 1, keepdims=False)
-        packed = lax.bitwise_or(packed, lax.shift_left(column, const(column, place)))
+        packed = lax.bitwise_or(packed, lax.select(column, lax.full_like(none, 1 << place), none))
     return swapaxes(as_array(packed), axis, -1)
 
 

@@ -18,7 +18,7 @@ from weft.numpy import known_sets
 from weft.numpy.broadcasting import choose_where, filled
 from weft.numpy.calculus import diff
 from weft.numpy.creation import arange, asarray, full_like, zeros
-from weft.numpy.index_functions import nonzero
+from weft.numpy.index_functions import SEARCH, nonzero, packed
 from weft.numpy.indexing import getitem, take_index, update_index
 from weft.numpy.manipulation import append, concatenate, moveaxis, ravel, reshape, transpose
 from weft.numpy.promotion import (
@@ -33,10 +33,12 @@ from weft.numpy.reductions import all, any, cumsum, max, min, sum
 from weft.numpy.sorting import lexsort, searchsorted, sort
 from weft.numpy.ufuncs import add, equal, less, not_equal, subtract
 from weft.numpy.unary import isnan
-from weft.prims.families import COMPLEX, FLOAT, const, kind_of, scalar
+from weft.prims.families import COMPLEX, FLOAT, INTEGER, const, kind_of, scalar
 
 # Elements up to which looking for one among all of them is quicker than a search.
 _FEW = 64
+# Entries of a table of integers for each element that is looked up or looked for.
+_PER_ELEMENT = 2
 _LATER, _EARLIER = slice(1, None), slice(None, -1)
 
 
@@ -103,7 +105,12 @@ def _unique(
         raise ValueError("unique of an empty array with a size needs a fill_value")
     rows, mask, order = _sorted_slices(x, axis, equal_nan, ordered)
     place = mask if size is None else nonzero(mask, size=size)[0]
-    found = getitem(rows, place) if rows.size else rows
+    if size and rows.ndim == 1 and size * SEARCH > rows.size > 0:
+        # places left over get the smallest
+        first = lax.broadcast(getitem(rows, 0), (size,))
+        found = packed(rows, mask, cumsum(mask), first)
+    else:
+        found = getitem(rows, place) if rows.size else rows
     if size is not None and fill_value is not None:
         fill = convert_operand(asarray(fill_value), found.dtype)
         if found.shape[0]:
@@ -285,6 +292,8 @@ def _is_member(
     compare = not_equal if invert else equal
     if method == "auto":
         method = "compare_all" if tests.size <= _FEW else "binary_search"
+        if method == "binary_search" and kind_of(x.dtype) & INTEGER and x.size > _FEW:
+            return _is_member_of_integers(x, tests, invert)
     if method == "compare_all":
         pairs = compare(lax.expand_dims(x, (1,)), lax.expand_dims(tests, (0,)))
         return (all if invert else any)(pairs, -1)
@@ -296,6 +305,44 @@ def _is_member(
     raise ValueError(
         f"isin has no method {method!r}; it has 'auto', 'compare_all', 'binary_search' and 'sort'"
     )
+
+
+def _is_member_of_integers(x: Any, tests: Any, invert: bool) -> Any:
+    """Membership by a table of all integers between the least and the largest, if they are few."""
+    word = np.dtype(f"uint{8 * x.dtype.itemsize}")
+    size = _PER_ELEMENT * (x.size + tests.size)
+
+    def from_least(v: Any) -> Any:
+        return lax.sub(convert_operand(v, word), least)
+
+    def by_table(x: Any, tests: Any) -> Any:
+        # in order and each integer once: threads that write side by side would wait for each other
+        tests = lax.sort(tests)
+        new = lax.ne(getitem(tests, _LATER), getitem(tests, _EARLIER))
+        new = concatenate((filled((1,), np.True_), new))
+        places = convert_operand(from_least(tests), int_dtype)
+        places = lax.select(new, places, full_like(places, size))
+        options: dict[str, Any] = {"unique_indices": True, "wrap_negative_indices": False}
+        marks = filled((size,), np.False_)
+        marks = update_index(marks, places, True, lax.scatter, mode="drop", **options)
+        place = from_least(x)
+        inside = lax.le(place, span)
+        place = convert_operand(lax.select(inside, place, full_like(place, 0)), int_dtype)
+        found = take_index(marks, place, mode="promise_in_bounds", wrap_negative_indices=False)
+        found = lax.bitwise_and(inside, found)
+        return lax.bitwise_not(found) if invert else found
+
+    def by_search(x: Any, tests: Any) -> Any:
+        return _is_member(x, tests, invert, "binary_search")
+
+    int_dtype = dtypes.default_int_dtype()
+    if size > np.iinfo(int_dtype).max:
+        return by_search(x, tests)
+    least = convert_operand(min(tests), word)
+    span = lax.sub(convert_operand(max(tests), word), least)
+    if size > np.iinfo(word).max:
+        return by_table(x, tests)
+    return lax.cond(lax.lt(span, scalar(word, size)), by_table, by_search, x, tests)
 
 
 def _is_member_by_sorting(x: Any, tests: Any, compare: Any, assume_unique: bool) -> Any:

@@ -29,6 +29,7 @@ from weft.numpy.reductions import sum
 from weft.numpy.ufuncs import floor_divide
 from weft.prims.families import COMPLEX, FLOAT, UINT, const, kind_of, scalar
 from weft.prims.order import eq_to_p, le_to_p, lt_to_p
+from weft.prims.sort import partition_p
 
 
 def _refuse_options(name: str, kind: Any, order: Any) -> None:
@@ -131,6 +132,9 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
 
 # --- partitions -----------------------------------------------------------------------------------
 
+# Elements of a row up to which both parts come in JAX's order; no order is promised.
+_SORTED = 4096
+
 
 def _partition_operand(name: str, a: Any, kth: int, axis: int) -> tuple[Any, int, int]:
     """The array with its axis last, the place that splits it, and the axis."""
@@ -152,12 +156,16 @@ def _reversed_order(x: Any) -> Any:
 def partition(a: Any, kth: int, axis: int = -1) -> Array:
     """An array split so that nothing before the kth element is larger, nothing after smaller.
 
+    In which order elements come before and after it is not promised.
+
     >>> import weft.numpy as jnp
     >>> jnp.partition(jnp.array([3, 1, 2, 0]), 1)[:2]
     Array([0, 1], dtype=int32)
     """
     x, kth, axis = _partition_operand("partition", a, kth, axis)
     last = x.ndim - 1
+    if x.shape[-1] > _SORTED:
+        return swapaxes(partition_p.bind(x, kth=kth)[0], -1, axis)
     bottom, top = lax.split(lax.sort(x), (kth + 1, x.shape[-1] - kth - 1), last)
     return swapaxes(lax.concatenate([bottom, lax.rev(top, (last,))], last), -1, axis)
 
@@ -170,6 +178,10 @@ def argpartition(a: Any, kth: int, axis: int = -1) -> Array:
     Array([3, 1], dtype=int32)
     """
     x, kth, axis = _partition_operand("argpartition", a, kth, axis)
+    if x.shape[-1] > _SORTED:
+        places = lax.broadcasted_iota(np.int32, x.shape, x.ndim - 1)
+        _, places = partition_p.bind(x, places, kth=kth)
+        return swapaxes(places, -1, axis)
     bottom = lax.top_k(_reversed_order(x), kth + 1)[1]
 
     def others(index: Any) -> Any:

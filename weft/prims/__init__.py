@@ -32,12 +32,14 @@ _registry.declare(
         "linalg.qr": "geqrf geqp3 householder_product ormqr qr",
         "linalg.solve": "triangular_solve tridiagonal_solve",
         "linalg.svd": "svd",
+        "linalg.sylvester": "triangular_sylvester",
         "order": "eq_to le_to lt_to",
         "ragged_dot": "ragged_dot_general",
         "random": (
             "random_seed random_split random_fold_in random_bits random_clone random_wrap "
             "random_unwrap"
         ),
+        "random_counts": "random_poisson random_binomial",
         "random_gamma": "random_gamma",
         "reduce": (
             "reduce_sum reduce_prod reduce_max reduce_min reduce_and reduce_or reduce_xor "
@@ -48,7 +50,7 @@ _registry.declare(
             "pad tile iota empty optimization_barrier"
         ),
         "slice": "slice dynamic_slice dynamic_update_slice",
-        "sort": "sort top_k approx_top_k",
+        "sort": "sort partition top_k approx_top_k",
         "special": (
             "erf erfc erf_inv lgamma digamma polygamma zeta igamma igammac igamma_grad_a "
             "random_gamma_grad regularized_incomplete_beta bessel_i0e bessel_i1e"

@@ -35,12 +35,19 @@ def _complex(dtype: Any) -> Any:
 
 
 class FFT(Primitive):
-    """The transform of the last ``len(fft_lengths)`` axes."""
+    """The transform of the last ``len(fft_lengths)`` axes.
+
+    The compiler may ask for a complex transform along another axis instead.
+    """
 
     name = "fft"
     linear = True
 
-    def shape(self, x: Any, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> ShapedArray:
+    def shape(
+        self, x: Any, *, fft_type: FftType, fft_lengths: tuple[int, ...], axis: int | None = None
+    ) -> ShapedArray:
+        if axis is not None:
+            return x
         rank = len(fft_lengths)
         if rank > x.ndim:
             raise ValueError(
@@ -71,8 +78,14 @@ class FFT(Primitive):
             )
 
     @staticmethod
-    def ref(x: np.ndarray, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> np.ndarray:
-        axes = tuple(range(-len(fft_lengths), 0))
+    def ref(
+        x: np.ndarray,
+        *,
+        fft_type: FftType,
+        fft_lengths: tuple[int, ...],
+        axis: int | None = None,
+    ) -> np.ndarray:
+        axes = tuple(range(-len(fft_lengths), 0)) if axis is None else (axis,)
         if 0 in x.shape or 0 in fft_lengths:
             return _empty(x, fft_type, fft_lengths)
         if fft_type == FftType.FFT:

@@ -42,7 +42,10 @@ def update_window(
     new = reshape(updates, window)
     drops = mode is GatherScatterMode.FILL_OR_DROP and fits is not None
     if operator is not None or drops:
-        old = lookup("dynamic_slice").bind(x, *starts, slice_sizes=window)
+        whole = window == shape
+        old = x if whole else lookup("dynamic_slice").bind(x, *starts, slice_sizes=window)
         new = new if operator is None else operator.bind(old, new)
         new = select_n(fits, old, new) if drops else new
+        if whole:
+            return new
     return lookup("dynamic_update_slice").bind(x, new, *starts)

@@ -1,4 +1,4 @@
-"""Sorting: stable sorts by one or several keys, and the largest elements along an axis."""
+"""Sorting: stable sorts by one or several keys, partitions, the largest elements along an axis."""
 
 from __future__ import annotations
 
@@ -130,6 +130,54 @@ class Sort(Primitive):
         moved = [match_axis(axis.size, d, dim, x) for x, d in zip(args, dims, strict=True)]
         out = self.bind(*moved, dimension=dimension + (dim <= dimension), **params)
         return out, [dim] * len(out)
+
+
+# --- partitions -----------------------------------------------------------------------------------
+
+
+class Partition(Primitive):
+    """Operands permuted alike along the last dimension so that the ``kth`` element of the first has
+    the place that sorting would give it, what is less before it and what is more behind it.
+
+    Elements less than it, equal to it and more than it keep their order.
+    """
+
+    name = "partition"
+    multiple_results = True
+    holes = {"transpose": "not linear; its tangent is a gather"}
+
+    def shape(self, *avals: Any, kth: int) -> list[Any]:
+        first = avals[0].shape
+        if any(a.shape != first for a in avals):
+            shapes = " ".join(str(a.shape) for a in avals)
+            raise TypeError(f"partition needs operands of equal shapes, got {shapes}")
+        if kind_of(avals[0].dtype) == COMPLEX:
+            raise TypeError(f"partition does not order complex numbers, got {avals[0].str_short()}")
+        if not first or not 0 <= kth < first[-1]:
+            raise ValueError(f"partition got kth {kth} for operands of shape {first}")
+        return list(avals)
+
+    @staticmethod
+    def ref(*args: np.ndarray, kth: int) -> list[np.ndarray]:
+        (key,) = sort_keys(args[0])
+        chosen = np.partition(key, kth)[..., kth, None]
+        part = (key >= chosen).astype(np.int8) + (key > chosen)
+        order = np.argsort(part, kind="stable")
+        return [np.take_along_axis(x, order, -1) for x in args]
+
+    def jvp(self, primals: Any, tangents: Any, *, kth: int) -> tuple[list[Any], list[Any]]:
+        shape = np.shape(primals[0])
+        last = len(shape) - 1
+        *out, order = self.bind(*primals, iota(index_dtype_for(shape), shape, last), kth=kth)
+        indices = expand_dims(order, (len(shape),))
+        return out, [t if type(t) is Zero else gather_along(t, indices, last) for t in tangents]
+
+    def batch(
+        self, axis: AxisData, args: Any, dims: Any, *, kth: int
+    ) -> tuple[list[Any], list[int]]:
+        moved = [match_axis(axis.size, d, 0, x) for x, d in zip(args, dims, strict=True)]
+        out = self.bind(*moved, kth=kth)
+        return out, [0] * len(out)
 
 
 # --- the largest elements -------------------------------------------------------------------------
@@ -291,4 +339,4 @@ def take_along(x: Any, indices: Any, axis: int) -> Any:
     return gather_along(x, column, axis, mode=FILL_OR_DROP, fill_value=fill)
 
 
-sort_p, top_k_p, approx_top_k_p = Sort(), TopK(), ApproxTopK()
+sort_p, partition_p, top_k_p, approx_top_k_p = Sort(), Partition(), TopK(), ApproxTopK()

@@ -16,6 +16,7 @@ from weft.core.array import Array
 from weft.numpy.promotion import check_arraylike, promote_dtypes_complex, promote_dtypes_inexact
 from weft.numpy.stacks import over_stacks
 from weft.prims.linalg.matrix import eye, matmul, mH
+from weft.scipy import triangular
 from weft.scipy.matrix_solves import solve_triangular
 
 # Numerators of the diagonal Padé approximants of exp, and up to which 1-norm each is exact to
@@ -138,6 +139,35 @@ def complex_schur(a: Array) -> tuple[Array, Array]:
     return form, vectors
 
 
+def _triangular_form(a: Array) -> tuple[Array, Array]:
+    """Some complex T and Z of a = Z T Zᴴ; by the real Schur form, which is found sooner."""
+    if jnp.iscomplexobj(a):
+        return complex_schur(a)
+    t, z = lax.linalg.schur(a)
+    wide = dtypes.to_complex_dtype(a.dtype)
+    n = a.shape[0]
+    if n < 2:
+        return t.astype(wide), z.astype(wide)
+    diagonal, low, high = jnp.diagonal(t), jnp.diagonal(t, -1), jnp.diagonal(t, 1)
+    # Blocks of two have no row in common: all of them are turned at once.
+    half = (diagonal[:-1] - diagonal[1:]) / 2
+    first = half + jnp.sqrt((half * half + low * high).astype(wide))
+    length = jnp.sqrt(first.real**2 + first.imag**2 + low**2)
+    c = jnp.where(low == 0, 1, first / jnp.where(low == 0, 1, length))
+    s = jnp.where(low == 0, 0, low / jnp.where(low == 0, 1, length))
+    own = jnp.pad(c.conj(), (0, 1), constant_values=1) * jnp.pad(c, (1, 0), constant_values=1)
+    after, before = jnp.pad(s, (0, 1)), -jnp.pad(s, (1, 0))
+
+    def turned(x: Array, own: Array) -> Array:
+        """The rows of a matrix turned; the next row and the one before have a part in each."""
+        upper = jnp.pad(x[1:], ((0, 1), (0, 0)))
+        lower = jnp.pad(x[:-1], ((1, 0), (0, 0)))
+        return own[:, None] * x + after[:, None] * upper + before[:, None] * lower
+
+    form = turned(turned(t, own).T, own.conj()).T
+    return jnp.triu(form), turned(z.T, own.conj()).T
+
+
 @jit
 def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Array, Array]:
     """The real Schur form made complex: T triangular where it had blocks of two.
@@ -202,28 +232,8 @@ def sqrtm(A: Any, blocksize: int = 1) -> Array:
 def _sqrtm(a: Array) -> Array:
     if a.ndim > 2:
         return over_stacks(_sqrtm, (2,))(a)
-    form, z = complex_schur(a)
-    return matmul(matmul(z, _triangular_root(form)), mH(z))
-
-
-def _triangular_root(t: Array) -> Array:
-    """The square root of an upper triangular matrix, column by column (Björck and Hammarling)."""
-    n = t.shape[0]
-    roots = jnp.sqrt(jnp.diagonal(t))
-    at = jnp.arange(n)
-    tiny = float(dtypes.finfo(t.dtype).tiny)
-
-    def column(j: Any, u: Array) -> Array:
-        inside = at < j
-        sums = jnp.where(inside, roots + roots[j], 1)
-        # Two zero roots: the entry is zero if a root exists, and overflows if none does.
-        sums = jnp.where(sums == 0, tiny, sums)
-        block = jnp.where(inside[:, None] & (at > at[:, None]), u, 0) + jnp.diag(sums)
-        wanted = jnp.where(inside, t[:, j], 0)
-        x = lax.linalg.triangular_solve(block, wanted, left_side=True)
-        return u.at[:, j].set(jnp.where(inside, x, u[:, j]))
-
-    return lax.fori_loop(1, n, column, jnp.diag(roots)) if n else t
+    form, z = _triangular_form(a)
+    return matmul(matmul(z, triangular.square_root(form)), mH(z)) if a.size else form
 
 
 def funm(A: Any, func: Callable[[Array], Array], disp: bool = True) -> Any:
@@ -241,40 +251,28 @@ def funm(A: Any, func: Callable[[Array], Array], disp: bool = True) -> Any:
     a = jnp.asarray(A)
     if a.ndim != 2 or a.shape[0] != a.shape[1]:
         raise ValueError(f"funm needs a square matrix, got shape {a.shape}")
-    t, z = complex_schur(_square("funm", a))
-    start = jnp.diag(func(jnp.diagonal(t))).astype(t.dtype)
-    f, least = _parlett(start, t)
-    result = matmul(matmul(z, f), mH(z))
+    a = _square("funm", a)
+    if not a.size:
+        return a
+    t, z = _triangular_form(a)
+    values = func(jnp.diagonal(t)).astype(t.dtype)
+    result = matmul(matmul(z, triangular.function(values, t)), mH(z))
     if disp:
         return result
-    eps = float(dtypes.finfo(t.dtype).eps)
-    least = jnp.where(least == 0, eps, least)
-    spread = jnp.abs(jnp.triu(t, 1)).sum(0).max()
-    error = jnp.minimum(1, jnp.maximum(eps, eps / least * spread))
-    return result, jnp.where(jnp.isinf(result).any(), np.inf, error)
+    return result, _parlett_error(t, result)
 
 
 @jit
-def _parlett(f: Array, t: Array) -> tuple[Array, Array]:
-    """Superdiagonals of F from F T = T F, and the least distance of two eigenvalues."""
-    n = t.shape[0]
-    at = jnp.arange(n)
-    apart = at[None, :] - at[:, None]
-    eigenvalues = jnp.diagonal(t)
-
-    def diagonal(p: Any, state: Any) -> Any:
-        """All entries of one superdiagonal: T F - F T there, of the entries found so far."""
-        f, least = state
-        # column i of these is column i + p of the matrices
-        f_later, t_later = jnp.roll(f, -p, 1), jnp.roll(t, -p, 1)
-        total = (t * f_later.T - f * t_later.T).sum(1)
-        gap = jnp.roll(eigenvalues, -p) - eigenvalues
-        value = jnp.where(gap == 0, total, total / jnp.where(gap == 0, 1, gap))
-        inside = at < n - p
-        least = jnp.minimum(least, jnp.where(inside, jnp.abs(gap), np.inf).min())
-        return jnp.where(apart == p, jnp.where(inside, value, 0)[:, None], f), least
-
-    return lax.fori_loop(1, n, diagonal, (f, jnp.abs(t[0, 0])))
+def _parlett_error(t: Array, result: Array) -> Array:
+    """An estimate of the error of Parlett's method, from the least distance of eigenvalues."""
+    eps = float(dtypes.finfo(t.dtype).eps)
+    values = jnp.diagonal(t)
+    gaps = jnp.abs(values - values[:, None])
+    gaps = jnp.where(jnp.eye(len(values), dtype=bool), jnp.abs(values[0]), gaps)
+    least = jnp.where(gaps.min() == 0, eps, gaps.min())
+    spread = jnp.abs(jnp.triu(t, 1)).sum(0).max()
+    error = jnp.minimum(1, jnp.maximum(eps, eps / least * spread))
+    return jnp.where(jnp.isinf(result).any(), np.inf, error)
 
 
 # --- equations and factors ------------------------------------------------------------------------
@@ -312,30 +310,23 @@ def _sylvester(a: Array, b: Array, c: Array, method: str, tol: Any) -> Array:
         inner = jnp.linalg.solve(u, matmul(c.astype(wide), v)) / (left[:, None] + right)
         x = matmul(matmul(u, inner), jnp.linalg.inv(v))
     else:
-        r, u = complex_schur(a)
-        s, v = complex_schur(mH(b))
-        left, right = jnp.linalg.eigvals(a), jnp.linalg.eigvals(b)
-        inner = _triangular_sylvester(r, mH(s), matmul(matmul(mH(u), c.astype(wide)), v))
+        (r, u), (s, v) = lax.linalg.schur(a), lax.linalg.schur(b)
+        left, right = _eigenvalues(r), _eigenvalues(s)
+        inner = triangular.sylvester(r, s, matmul(matmul(mH(u), c), v))
         x = matmul(matmul(u, inner), mH(v))
     x = x if c.dtype == wide else x.real
     singular = (jnp.abs(left[:, None] + right) < tol).any()
     return jnp.where(singular, jnp.full_like(x, np.nan), x)
 
 
-def _triangular_sylvester(r: Array, s: Array, f: Array) -> Array:
-    """Y of R Y + Y S = F for upper R and lower S, from the last column to the first."""
-    m, n = f.shape
-    at = jnp.arange(n)
-    unit = eye(r.dtype, m)
-
-    def column(i: Any, y: Array) -> Array:
-        j = n - 1 - i
-        known = jnp.where(at > j, s[:, j], 0)
-        wanted = f[:, j] - (y * known).sum(-1)
-        x = lax.linalg.triangular_solve(r + s[j, j] * unit, wanted, left_side=True)
-        return y.at[:, j].set(x)
-
-    return lax.fori_loop(0, n, column, jnp.zeros_like(f))
+def _eigenvalues(form: Array) -> Array:
+    """The eigenvalues of a Schur form: those of a block of two are its diagonal ± i sqrt(-b c)."""
+    values = jnp.diagonal(form)
+    if jnp.iscomplexobj(form):
+        return values
+    below, above = jnp.diagonal(form, -1), jnp.diagonal(form, 1)
+    turn = jnp.sqrt(jnp.abs(below)) * jnp.sqrt(jnp.abs(above))
+    return lax.complex(values, jnp.pad(turn, (0, 1)) - jnp.pad(turn, (1, 0)))
 
 
 @partial(jit, static_argnames=("side", "method", "eps", "max_iterations"))

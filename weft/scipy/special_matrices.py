@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import weft.numpy as jnp
-from weft import dtypes
+from weft import dtypes, lax
 from weft.core.array import Array
 from weft.numpy.promotion import check_arraylike, promote_dtypes, promote_dtypes_inexact
 
@@ -25,6 +25,15 @@ def _paired(*stacks: Array) -> list[Array]:
     """Stacks of vectors of one dtype whose axes before the last are broadcast."""
     lead = jnp.broadcast_shapes(*(x.shape[:-1] for x in stacks))
     return [jnp.broadcast_to(x, (*lead, x.shape[-1])) for x in promote_dtypes(*stacks)]
+
+
+def _windows(values: Array, starts: np.ndarray, n: int) -> Array:
+    """Matrices whose rows are ``n`` elements of vectors in a row, from given places on."""
+    lead = values.ndim - 1
+    numbers = lax.GatherDimensionNumbers((*range(lead), lead + 1), (), (lead,))
+    sizes = (*values.shape[:-1], n)
+    places = starts[:, None].astype(np.int32)
+    return lax.gather(values, places, numbers, sizes, mode="promise_in_bounds")
 
 
 def toeplitz(c: Any, r: Any = None) -> Array:
@@ -46,8 +55,7 @@ def toeplitz(c: Any, r: Any = None) -> Array:
     if m == 0 or n == 0:
         return jnp.zeros((*column.shape[:-1], m, n), column.dtype)
     values = jnp.concatenate([column[..., ::-1], row[..., 1:]], axis=-1)
-    places = np.arange(m - 1, -1, -1)[:, None] + np.arange(n)
-    return values[..., places]
+    return _windows(values, np.arange(m)[::-1], n)
 
 
 def hankel(c: Any, r: Any = None) -> Array:
@@ -74,7 +82,7 @@ def hankel(c: Any, r: Any = None) -> Array:
     if m == 0 or n == 0:
         return jnp.zeros((*column.shape[:-1], m, n), column.dtype)
     values = jnp.concatenate([column, row[..., 1:]], axis=-1)
-    return values[..., np.arange(m)[:, None] + np.arange(n)]
+    return _windows(values, np.arange(m), n)
 
 
 def circulant(c: Any) -> Array:
@@ -88,8 +96,8 @@ def circulant(c: Any) -> Array:
            [3, 2, 1]], dtype=int32)
     """
     column = _vectors("circulant", c)
-    at = np.arange(column.shape[-1])
-    return column[..., (at[:, None] - at) % max(at.size, 1)]
+    turned, n = column[..., ::-1], column.shape[-1]
+    return _windows(jnp.concatenate([turned, turned], axis=-1), np.arange(n)[::-1], n)
 
 
 def leslie(f: Any, s: Any) -> Array:

@@ -9,7 +9,7 @@ are more to do, and keeps the number of those done.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from weft.backends.cpu.llvm import OPTIMISE
@@ -18,6 +18,11 @@ from weft.kernel.program import Branch, Copy, For, Host, Launch, Point, Slot, Sw
 
 # Bytes that the body of a small loop may touch in memory of its own, and nodes it may have.
 BYTES, NODES = 4096, 64
+# Bytes of a constant of a loop up to which it is copied: what rounds write is then known to be
+# other memory, and it may stay in registers.
+STEADY = 512
+# Lines of text that a round may run, in loops inside: some hundredths of a second.
+ROUND = 1 << 24
 # Lines of text run between two looks at signals: some hundredths of a second.
 PATIENCE = 1 << 26
 
@@ -38,13 +43,13 @@ def render_loop(
 
     Its buffers are: the number of rounds done (i64), the flag (i8), then the externals.
     """
-    found = _Survey(slots, codes, inside)
+    found = Survey(slots, codes, inside)
     if not found.small(node):
         return None
-    return _Writer(slots, codes, inside, found).run(node)
+    return Writer(slots, codes, inside, found).run(node)
 
 
-class _Survey:
+class Survey:
     """What a loop is made of."""
 
     def __init__(
@@ -55,13 +60,31 @@ class _Survey:
         self.inside = inside
         self.used: dict[int, None] = {}
         self.called: dict[int, None] = {}
+        self.bases: set[int] = set()
+        self.depth, self.times = 0, 1  # loops around a node, and rounds of those inside others
+        self.lines = 0  # of text that a round runs
         self.nodes = 0
         self.fits = True
 
     def small(self, node: Any) -> bool:
         self.visit([node])
-        own = sum(self.slots[s].size for s in self.used if self.slots[s].role in ("temp", "view"))
-        return self.fits and self.nodes <= NODES and own <= BYTES
+        own = sum(self.slots[s].size for s in self.used if self._inside(s))
+        few = self.nodes <= NODES and self.lines <= ROUND
+        return self.fits and few and own <= BYTES
+
+    def _inside(self, slot: int) -> bool:
+        role = self.slots[slot].role
+        return role == "view" or (role == "temp" and slot >= self.inside)
+
+    def steady(self) -> set[int]:
+        """Small memory from outside that rounds only read."""
+        found = set()
+        for slot in self.used:
+            size, role = self.slots[slot].size, self.slots[slot].role
+            outside = role != "view" and slot < self.inside and slot not in self.bases
+            if outside and 0 < size <= STEADY:
+                found.add(slot)
+        return found
 
     def visit(self, nodes: Sequence[Any]) -> None:
         for node in nodes:
@@ -75,16 +98,25 @@ class _Survey:
                 for region in node.regions:
                     self.visit(region)
             elif isinstance(node, While):
+                self.fits &= not self.depth  # nobody could interrupt one that does not end
                 self.use([node.flag])
-                self.visit(node.condition)
-                self.visit(node.body)
+                self._repeated(node.condition, 1)
+                self._repeated(node.body, 1)
             elif isinstance(node, For):
                 for view, base, _ in node.slices:
                     self.use([view, base])
-                self.visit(node.body)
+                    self.bases.add(base)
+                self._repeated(node.body, node.trips if self.depth else 1)
             else:
                 assert isinstance(node, Host)
                 self.fits = False
+
+    def _repeated(self, nodes: Sequence[Any], trips: int) -> None:
+        """Nodes of a loop, which is done so many times in a round of the outermost one."""
+        self.depth += 1
+        before, self.times = self.times, self.times * trips
+        self.visit(nodes)
+        self.depth, self.times = self.depth - 1, before
 
     def use(self, slots: Sequence[int]) -> None:
         for slot in slots:
@@ -95,11 +127,12 @@ class _Survey:
         self.use(node.slots)
         self.called[node.code] = None
         text, name = self.codes[node.code]
+        self.lines += self.times * text.count("\n")
         alone = _DEFINE.findall(text) == [name] and "\n@" not in f"\n{text}"
         self.fits &= alone and node.extent <= node.chunk
 
 
-class _Writer:
+class Writer:
     """The text of a loop's function while it is written."""
 
     def __init__(
@@ -107,7 +140,7 @@ class _Writer:
         slots: Sequence[Slot],
         codes: Sequence[tuple[str, str]],
         inside: int,
-        found: _Survey,
+        found: Survey,
     ) -> None:
         self.slots = slots
         self.codes = codes
@@ -147,19 +180,19 @@ class _Writer:
         pairs = [(s.first, s.second) for s in body if isinstance(s, Swap)]
         carried = {slot for pair in pairs for slot in pair}
         views = {view for view, _, _ in node.slices} if isinstance(node, For) else set()
-        externals = self._memory(carried, views)
-        self._kernels()
+        externals = self.memory(carried, views, self.found.steady())
+        self.kernels()
         for now, after in pairs:
             size = self.slots[now].size
             self.copy(self.pointer(now), f"%x{now}", size)
             self.copy(self.pointer(after), self.pointer(now), size)
         done = self.emit("load i64, ptr %p0")
-        rounds = max(16, PATIENCE // max(1, self._length()))
+        rounds = max(16, PATIENCE // max(1, self.found.lines))
         limit = self.emit(f"add i64 {done}, {rounds}")
         if isinstance(node, For):
             finished = self._for(node, done, limit)
         else:
-            finished = self._while(node, done, limit)
+            finished = self.going(node, done, limit)
         more = self.emit(f"xor i1 {finished}, true")
         self.line(f"store i8 {self.emit(f'zext i1 {more} to i8')}, ptr %p1")
         odd = isinstance(node, For) and node.trips % 2 == 1
@@ -172,7 +205,9 @@ class _Writer:
         text = [*self.declared, *self.functions, *head, "entry:", *self.head, *self.lines]
         return LoopText(OPTIMISE + "\n".join([*text, "  ret void", "}", ""]), externals)
 
-    def _memory(self, carried: set[int], views: set[int]) -> tuple[int, ...]:
+    def memory(
+        self, carried: set[int], views: set[int], steady: Collection[int] = ()
+    ) -> tuple[int, ...]:
         """Pointers of all slots: of memory outside, or of memory of the function's own."""
         externals: list[int] = []
         for i in (0, 1):
@@ -189,14 +224,16 @@ class _Writer:
                 externals.append(slot)
                 self.head.append(f"  %g{slot} = getelementptr ptr, ptr %buffers, i64 {number}")
                 self.head.append(f"  %x{slot} = load ptr, ptr %g{slot}")
-                if not own:
+                if not own and slot not in steady:
                     self.head.append(f"  store ptr %x{slot}, ptr %s{slot}")
-            if own:
+            if own or slot in steady:
                 self.head.append(f"  %m{slot} = alloca [{max(size, 1)} x i8], align 64")
                 self.head.append(f"  store ptr %m{slot}, ptr %s{slot}")
+            if slot in steady:
+                self.copy(f"%m{slot}", f"%x{slot}", size)
         return tuple(externals)
 
-    def _kernels(self) -> None:
+    def kernels(self) -> None:
         self.functions: list[str] = []
         for code in self.found.called:
             text, name = self.codes[code]
@@ -208,18 +245,15 @@ class _Writer:
             body = body.replace(f"define void @{name}(", f"define internal void @f{code}(")
             self.functions.append(body.replace(") #0 {", ") alwaysinline nounwind {"))
 
-    def _length(self) -> int:
-        return sum(text.count("\n") for text in self.functions)
-
     def _for(self, node: For, done: str, limit: str) -> str:
         """Rounds from those done to the limit or the end; whether the end is reached."""
         less = self.emit(f"icmp slt i64 {limit}, {node.trips}")
         stop = self.emit(f"select i1 {less}, i64 {limit}, i64 {node.trips}")
-        self._rounds(node, done, stop)
+        self.rounds(node, done, stop)
         self.line(f"store i64 {stop}, ptr %p0")
         return self.emit(f"icmp eq i64 {stop}, {node.trips}")
 
-    def _rounds(self, node: For, start: str, stop: str) -> None:
+    def rounds(self, node: For, start: str, stop: str) -> None:
         self.count += 1
         counter = f"%c{self.count}"
         head, body, end = self.label("head"), self.label("body"), self.label("end")
@@ -241,7 +275,7 @@ class _Writer:
         self.line(f"br label %{head}")
         self.lines.append(f"{end}:")
 
-    def _while(self, node: While, done: str, limit: str) -> str:
+    def going(self, node: While, done: str, limit: str) -> str:
         """Rounds while the condition holds, up to the limit; whether it has ceased to hold."""
         self.count += 1
         counter, over = f"%c{self.count}", f"%o{self.count}"
@@ -287,15 +321,14 @@ class _Writer:
                 self.copy(self.pointer(node.first), self.pointer(node.second), size)
             elif isinstance(node, Branch):
                 self._branch(node)
-            elif isinstance(node, For):
-                self._rounds(node, "0", str(node.trips))
+            else:
+                assert isinstance(node, For)
+                self.rounds(node, "0", str(node.trips))
                 if node.trips % 2 == 1:
                     for s in node.body:
                         if isinstance(s, Swap):
                             size = self.slots[s.first].size
                             self.copy(self.pointer(s.second), self.pointer(s.first), size)
-            else:
-                self._inner_while(node)
 
     def _call(self, node: Launch) -> None:
         self.count += 1
@@ -322,14 +355,4 @@ class _Writer:
             self.lines.append(f"{name}:")
             self.nodes(region)
             self.line(f"br label %{end}")
-        self.lines.append(f"{end}:")
-
-    def _inner_while(self, node: While) -> None:
-        head, body, end = self.label("head"), self.label("body"), self.label("end")
-        self.line(f"br label %{head}")
-        self.lines.append(f"{head}:")
-        self.line(f"br i1 {self._holds(node)}, label %{body}, label %{end}")
-        self.lines.append(f"{body}:")
-        self.nodes(node.body)
-        self.line(f"br label %{head}")
         self.lines.append(f"{end}:")

@@ -246,7 +246,8 @@ class Story:
             times = counted(told.times, "time")
         else:
             times = "as long as its condition holds (counted once here)"
-        how = "all in one native function" if seen.loop == "one" else "its kernels as nodes"
+        ways = {"one": "all in one native function", "blocks": "all rounds for a block at a time"}
+        how = ways.get(seen.loop, "its kernels as nodes")
         told.details.append(f"{times}, {how}")
         return told
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.compiler.passes.rewrite import Rewrite, roots
+from weft.compiler.passes.rewrite import Rewrite, loads, roots
 from weft.kernel.build import Builder
-from weft.kernel.kernel import Affine, Kernel, Loop, Store, affine, statements
+from weft.kernel.kernel import Affine, Kernel, Loop, Reduce, Store, affine, statements
 from weft.kernel.nodes import walk
 
 
 def collapse(kernel: Kernel) -> Kernel:
     """The kernel with adjacent axes merged wherever every index allows it."""
+    kernel = straighten(kernel)
     if kernel.axes:
         body, merged = merge(kernel.body)
         return kernel._replace(body=body) if merged else kernel
@@ -21,6 +22,63 @@ def collapse(kernel: Kernel) -> Kernel:
         return kernel._replace(body=body) if merged else kernel
     (top,), merged = merge([Loop(grid[0], grid[1], kernel.body)])
     return kernel._replace(grid=(top.axis, top.extent), body=top.body) if merged else kernel
+
+
+def straighten(kernel: Kernel) -> Kernel:
+    """The kernel without loops of one iteration, and with neighbouring loops that only write, over
+    the same axis, as one: pieces of a joined array are computed side by side."""
+    loops = [s for s in statements(kernel.body) if isinstance(s, Loop)]
+    if any(s.whole is not None for s in loops) or not any(_once(s) for s in loops):
+        return kernel
+    body = _Straight().body(kernel.body, frozenset())
+    written = {s.buffer for s in statements(body) if isinstance(s, Store)}
+    if written.isdisjoint(v.attr[0] for v in loads(body)):
+        body = _joined(body)
+    return kernel._replace(body=body)
+
+
+def _once(s: Loop) -> bool:
+    return s.extent == 1 and not s.carries and not s.lanes
+
+
+class _Straight:
+    """Statements with axes of one iteration left out."""
+
+    def __init__(self) -> None:
+        self.k = Builder()
+        self.rewrites: dict[frozenset[str], Rewrite] = {}
+
+    def body(self, body: list[Any], gone: frozenset[str]) -> list[Any]:
+        rewrite = self.rewrites.get(gone)
+        if rewrite is None:
+            rewrite = self.rewrites[gone] = Rewrite(self.k, dict.fromkeys(gone, Affine()))
+        found: list[Any] = []
+        for s in body:
+            if not isinstance(s, Loop):
+                found.append(rewrite.statement(s))
+            elif _once(s):
+                found += self.body(s.body, gone | {s.axis})
+            else:
+                found.append(s._replace(body=self.body(s.body, gone - {s.axis})))
+        return found
+
+
+def _joined(body: list[Any]) -> list[Any]:
+    """Loops over the same axis that follow each other made one."""
+    found: list[Any] = []
+    for s in body:
+        if isinstance(s, Loop) and found and _alike(found[-1], s):
+            found[-1] = found[-1]._replace(body=[*found[-1].body, *s.body])
+        else:
+            found.append(s)
+    return [s._replace(body=_joined(s.body)) if isinstance(s, Loop) else s for s in found]
+
+
+def _alike(one: Any, other: Loop) -> bool:
+    if not isinstance(one, Loop) or (one.axis, one.extent) != (other.axis, other.extent):
+        return False
+    parts = [*statements([one]), *statements([other])]
+    return not any(isinstance(s, Reduce) or (isinstance(s, Loop) and s.lanes) for s in parts)
 
 
 def merge(body: list[Any]) -> tuple[list[Any], bool]:

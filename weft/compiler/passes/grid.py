@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from weft.compiler.passes.rewrite import Nest, Rewrite, peel, roots
+from weft.compiler.passes.rewrite import Nest, Rewrite, loads, peel, roots
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Kernel, Loop, Store, affine
 from weft.kernel.nodes import walk
@@ -18,6 +18,8 @@ _PIECE = 1 << 12
 _SHORT = 64
 # Work of a chunk, in bytes moved: starting a thread on one costs a few thousand.
 _CHUNK = 1 << 16
+# Bytes of a line of a cache, and iterations that are few enough to share one.
+_LINE, _FEW = 64, 16
 # Operations on elements that take as long as moving one byte.
 _PER_BYTE = 3
 
@@ -52,11 +54,26 @@ def _cut(nest: Nest) -> tuple[list[tuple[str, int]], list[Any]]:
         size = min(size, max(1, extent))
         rewrite = Rewrite(Builder(), {axis: affine(0, {"cut": size, axis: 1})})
         body, whole = rewrite.body(body), ("cut", extent)
-        outer = [*outer, ("cut", -(-extent // size))]
+        near = _near(nest, outer, axis)
+        far = [a for a in outer if a not in near]
+        outer = [*far, ("cut", -(-extent // size)), *near]
         extent = size
     for name, n in reversed(rest):
         body = [Loop(name, n, body)]
     return outer, [Loop(axis, extent, body, (), nest.lanes, whole)]
+
+
+def _near(nest: Nest, outer: list[tuple[str, int]], axis: str) -> list[tuple[str, int]]:
+    """The last axes whose iterations read the same lines of memory as each other, which are then
+    to be read once for all of them: for one piece of the innermost axis after the other."""
+    indices = [(v.attr[1], v.dtype.itemsize) for v in loads(nest.body)]
+    found: list[tuple[str, int]] = []
+    for name, n in reversed(outer):
+        steps = [(abs(i.coefficient(name)), abs(i.coefficient(axis)), size) for i, size in indices]
+        if n > _FEW or not any(0 < a < b and a * size < _LINE for a, b, size in steps):
+            break
+        found.insert(0, (name, n))
+    return found
 
 
 def chunk(kernel: Kernel) -> int:
@@ -68,15 +85,25 @@ def chunk(kernel: Kernel) -> int:
     if extent * each <= 2 * _CHUNK:
         return max(1, extent)
     count = -(-_CHUNK // each)
+    inner = _after_cut(kernel)
+    count = -(-count // inner) * inner  # what reads the same memory, by one thread
     # whole vectors where the grid itself runs in them
     return -(-count // 64) * 64 if count > 64 else count
+
+
+def _after_cut(kernel: Kernel) -> int:
+    """Iterations that share a piece of the innermost axis."""
+    names = [name for name, _ in kernel.axes]
+    first = names.index("cut") + 1 if "cut" in names else len(names)
+    return prod(n for _, n in kernel.axes[first:])
 
 
 def _work(body: list[Any]) -> int:
     """Operations and bytes of statements, loops counted by their extents."""
     total = 0
     flat = [s for s in body if not isinstance(s, Loop)]
-    values = [v for v in walk(roots(flat)) if v.op not in ("const", "index", "acc")]
+    # what is the same for all iterations is computed once a chunk
+    values = [v for v in walk(roots(flat)) if v.axes and v.op not in ("index", "acc")]
     for v in values:
         total += 1 if v.op != "load" else _PER_BYTE * v.dtype.itemsize
     total += sum(_PER_BYTE * s.value.dtype.itemsize for s in flat if isinstance(s, Store))

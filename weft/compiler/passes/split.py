@@ -16,6 +16,8 @@ from weft.kernel.nodes import Value, walk
 
 # Elements of a piece: some microseconds of work.
 PIECE = 1 << 14
+# Products pass through tiny numbers, which take long, on their way to zero: fewer, longer pieces.
+_PRODUCT = 1 << 17
 # Rows from which a kernel over rows has enough of them to share.
 _ROWS = 64
 # Pieces of all rows together: more would only add partial results.
@@ -26,7 +28,7 @@ _COLUMNS = 2048
 _FEW = 256
 
 # Elements of rows that run side by side, and how many of them do.
-_SHORT_ROW, _TOGETHER = 16, 64
+_SHORT_ROW, _TOGETHER = 9, 64
 
 
 class Part(Record):
@@ -195,7 +197,9 @@ def _rows(kernel: Kernel, nest: Nest) -> Parts | None:
     axis, extent = max(columns, key=lambda c: c[1])
     if any((axis, extent) not in _nest_axes(s) for s in passes):
         return None
-    pieces = min(-(-length // PIECE), max(2, _MOST // rows), extent)
+    product = any(isinstance(s, Reduce) and s.op == "mul" for s in statements(passes))
+    pieces = -(-length // (_PRODUCT if product else PIECE))
+    pieces = min(max(2, pieces), max(2, _MOST // rows), extent)
     size = -(-extent // pieces)
     size = -(-size // 64) * 64 if size > 64 else size
     if size >= extent:

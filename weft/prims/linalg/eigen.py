@@ -65,7 +65,13 @@ def inverse_gaps(w: Any) -> Any:
 
 
 def _eigh_reference(
-    a: np.ndarray, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any, algorithm: Any
+    a: np.ndarray,
+    *,
+    lower: bool,
+    sort_eigenvalues: bool,
+    subset_by_index: Any,
+    algorithm: Any,
+    vectors: bool = True,
 ) -> Any:
     v, w = lapack.eigh(a, lower)
     if subset_by_index is None:
@@ -96,6 +102,9 @@ class Eigh(MatrixPrimitive):
         return [((n, count), dtype), ((count,), real_dtype(dtype))]
 
     ref = reference(_eigh_reference)
+
+    def lean(self, params: dict[str, Any], used: list[bool]) -> dict[str, Any]:
+        return params if used[0] else {**params, "vectors": False}
 
     def expands(self, avals: Any, params: Any) -> bool:
         return params["subset_by_index"] is not None

@@ -135,7 +135,9 @@ class Ormqr(MatrixPrimitive):
         return [None, None, self.bind(a, taus, ct, **turned)]
 
 
-def _qr_reference(a: np.ndarray, *, pivoting: bool, full_matrices: bool, use_magma: Any) -> Any:
+def _qr_reference(
+    a: np.ndarray, *, pivoting: bool, full_matrices: bool, use_magma: Any, q: bool = True
+) -> Any:
     decompose = lapack.qr_pivoted if pivoting else lapack.qr
     return decompose(a, full_matrices)
 
@@ -154,6 +156,9 @@ class QR(MatrixPrimitive):
         return [((m, k), dtype), ((k, n), dtype), *order]
 
     ref = reference(_qr_reference)
+
+    def lean(self, params: dict[str, Any], used: list[bool]) -> dict[str, Any]:
+        return params if used[0] else {**params, "q": False}
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
         (x,), (x_dot,) = primals, tangents

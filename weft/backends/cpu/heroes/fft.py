@@ -264,7 +264,7 @@ def _convenient(n: int) -> bool:
 
 
 def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
-    """The tasks of a transform over the last axes."""
+    """The tasks of a transform over the last axes, or along one."""
     kind, lengths = int(params["fft_type"]), tuple(params["fft_lengths"])
     x, y = ins[0], outs[0]
     if 0 in x.shape or 0 in y.shape or not lengths:
@@ -273,6 +273,12 @@ def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered 
     plan = Plan(np.dtype(f"f{wide.itemsize // 2}"))
     lead = math.prod(x.shape[: len(x.shape) - len(lengths)])
     source, target = Place("in", 0), Place("out", 0)
+    along = params.get("axis")
+    if along is not None:
+        n, inverse = lengths[0], kind == IFFT
+        shape = (math.prod(x.shape[:along]), n, math.prod(x.shape[along + 1 :]))
+        plan.columns(source, target, shape, inverse, 1 / n if inverse else 1.0)
+        return Lowered(plan.tasks, tuple(plan.sizes))
     spectrum = (*lengths[:-1], lengths[-1] // 2 + 1) if kind in (RFFT, IRFFT) else lengths
     # Steps write elsewhere than they read; the last one writes the result.
     steps = len(lengths)

@@ -1,27 +1,17 @@
-"""Random integers of Philox and Threefry, and samples of gamma distributions, as stubs.
+"""Random integers of Philox and Threefry, as stubs; bits are those of the references in prims.
 
-Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011); Marsaglia
-and Tsang, "A simple method for generating gamma variables" (2000). Bits are those of the
-references in prims.
+Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from weft.backends.cpu.stub import bits, f32, i64, ptr, u32, u64, void
+from weft.backends.cpu.stub import i64, ptr, u32, u64, void
 
 # Names that stubs are given; here so that they can be written.
-F: Any = f32
-W: Any = u32
 OUT: Any = u32
-LOG: Any = None
-LOG1P: Any = None
-ROOT: Any = None
-POWER: Any = None
-ERF_INV: Any = None
-COUNT = INNER = SIZE = HALF = TAKEN = EACH = SHIFT = ONE = LOGS = 0
-LOW = SPAN = THIRD = ROOT_TWO = SQUEEZE = 0.0
+COUNT = INNER = SIZE = HALF = TAKEN = 0
 
 
 def rotate(x: u32, n: u32) -> u32:
@@ -137,76 +127,3 @@ def advance(buffers: ptr, start: i64, stop: i64) -> void:
     """The key after this: key, result."""
     u64[ptr[buffers, 1], 0] = u64[ptr[buffers, 0], 0]
     u64[ptr[buffers, 1], 1] = u64[ptr[buffers, 0], 1] + TAKEN
-
-
-# --- samples of gamma distributions ---------------------------------------------------------------
-
-
-def uniform(key: u64) -> F:
-    """A number from 0 to 1."""
-    found = threefry(key, u64(0))
-    raw = W(found)
-    if SIZE == 4:
-        raw = W(found) ^ W(found >> 32)
-    return bits(F, (raw >> SHIFT) | ONE) - 1.0
-
-
-def normal(key: u64) -> F:
-    """A number of the normal distribution."""
-    x = uniform(key) * SPAN + LOW
-    return ROOT_TWO * ERF_INV(max(x, F(LOW)))
-
-
-def cube(key: u64, c: F, d: F) -> F:
-    """The first (1 + c x)**3 that is accepted."""
-    found = F(1.0)
-    while d == d:
-        again = threefry(key, u64(0))
-        inner = threefry(key, u64(1))
-        x = F(0.0)
-        root = F(0.0)
-        while True:
-            x = normal(threefry(inner, u64(1)))
-            root = x * c + 1.0
-            if root <= 0.0:
-                inner = threefry(inner, u64(0))
-            else:
-                break
-        square = x * x
-        found = root * root * root
-        u = uniform(threefry(key, u64(2)))
-        if u < 1.0 - SQUEEZE * (square * square):
-            break
-        slope = d * ((1.0 - found) + LOG(found))
-        if LOG(u) < square * 0.5 + slope:
-            break
-        if slope != slope:
-            break
-        key = again
-    return found
-
-
-def gamma(buffers: ptr, start: i64, stop: i64) -> void:
-    """Samples, or their logarithms: keys, alphas, result."""
-    for n in range(start, stop):
-        own = turned(u64[ptr[buffers, 0], n // EACH])
-        key = threefry(own, u64(n % EACH))
-        alpha = F[ptr[buffers, 1], n]
-        boosted = alpha + 1.0
-        if alpha >= 1.0:
-            boosted = alpha
-        d = boosted - THIRD
-        v = cube(threefry(key, u64(0)), THIRD / ROOT(d), d)
-        found = d * v
-        if LOGS == 1:
-            found = LOG(d) + LOG(v)
-        if not alpha >= 1.0:
-            # a sample for alpha + 1 becomes one for alpha by a factor u**(1 / alpha)
-            u = uniform(threefry(key, u64(1)))
-            if LOGS == 1:
-                logs = LOG1P(-u)
-                if logs != 0.0:
-                    found = found + logs * (1.0 / alpha)
-            else:
-                found = found * POWER(1.0 - u, 1.0 / alpha)
-        F[ptr[buffers, 2], n] = found

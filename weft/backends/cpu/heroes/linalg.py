@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.heroes import cholesky_tiles
+from weft.backends.cpu.heroes import cholesky_tiles, jacobi
 from weft.backends.cpu.heroes import small_matrices as small
 from weft.backends.cpu.heroes.registry import HEROES
 from weft.backends.cpu.heroes.stack_text import (
@@ -220,7 +220,7 @@ def ormqr(ins: Types, outs: Types, params: Params) -> Lowered | None:
 
 
 def qr(ins: Types, outs: Types, params: Params) -> Lowered | None:
-    """Q and R; with pivoting the column order too."""
+    """Q, if anything uses it, and R; with pivoting the column order too."""
     if not _usable(ins):
         return None
     m, n = ins[0].shape[-2:]
@@ -254,8 +254,9 @@ def qr(ins: Types, outs: Types, params: Params) -> Lowered | None:
         s.keep_upper(r, k, n)
         if k > n:
             s.clear(f.at(packed, m * n * s.size), m * (k - n) * s.size)
-        s.call(product, m, k, least, packed, m, taus, work, more)
-        s.rows(packed, q, m, k)
+        if params.get("q", True):
+            s.call(product, m, k, least, packed, m, taus, work, more)
+            s.rows(packed, q, m, k)
     return s.lowered()
 
 
@@ -263,14 +264,17 @@ def qr(ins: Types, outs: Types, params: Params) -> Lowered | None:
 
 
 def eigh(ins: Types, outs: Types, params: Params) -> Lowered | None:
-    """Eigenvectors and ascending eigenvalues of Hermitian matrices."""
+    """Eigenvectors, if anything uses them, and ascending eigenvalues of Hermitian matrices."""
     if not _usable(ins) or params["subset_by_index"] is not None:
         return None
     n = ins[0].shape[-1]
+    wanted = params.get("vectors", True)
+    if n <= jacobi.LONGEST and small.fits(ins[0], _count(ins[0]), 2 * n * n + n + 2):
+        return jacobi.eigh(ins[0], _count(ins[0]), params["lower"], wanted)
     s = _stack(ins[0])
     stem = "heevd" if s.complex else "syevd"
     source, routine, targets = s.operand(0), s.routine(stem), [s.result(0), s.result(1)]
-    head = ("V", "L" if params["lower"] else "U", n)
+    head = ("V" if wanted else "N", "L" if params["lower"] else "U", n)
     whole = np.dtype(np.int32)
     kinds = [s.dtype, s.real, whole] if s.complex else [s.dtype, whole]
     sizes = _ask(stem, s.dtype, (*head, None, n, None), kinds)
@@ -281,9 +285,11 @@ def eigh(ins: Types, outs: Types, params: Params) -> Lowered | None:
         v, w = s.member(targets[0], g, n * n), s.member(targets[1], g, n, s.real.itemsize)
         s.columns(s.member(source, g, n * n), vectors, n, n)
         info = s.call(routine, *head, vectors, n, w, *given)
-        s.rows(vectors, v, n, n)
+        if wanted:
+            s.rows(vectors, v, n, n)
         with s.when_failed(info):
-            s.fill_nan(v, n * n)
+            if wanted:
+                s.fill_nan(v, n * n)
             s.fill_nan(w, n, real=True)
     return s.lowered()
 
@@ -294,8 +300,12 @@ def svd(ins: Types, outs: Types, params: Params) -> Lowered | None:
         return None
     m, n = ins[0].shape[-2:]
     k = min(m, n)
-    s = _stack(ins[0])
     by_qr = getattr(params["algorithm"], "name", "") == "QR"
+    if not by_qr and max(m, n) <= jacobi.LONGEST:
+        width = 0 if len(outs) == 1 else max(m, n) if params["full_matrices"] else k
+        if small.fits(ins[0], _count(ins[0]), m * n + 3 * jacobi.LONGEST**2):
+            return jacobi.svd(ins[0], _count(ins[0]), width)
+    s = _stack(ins[0])
     stem = "gesvd" if by_qr else "gesdd"
     source, routine = s.operand(0), s.routine(stem)
     targets = [s.result(i) for i in range(len(outs))]

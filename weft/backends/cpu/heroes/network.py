@@ -37,6 +37,11 @@ class Order(Record):
     def ones(self) -> int:
         return (1 << self.bits) - 1
 
+    @property
+    def nan(self) -> int:
+        """The bits of the NaN that stands for all of them."""
+        return self.infinity | (self.infinity & -self.infinity) >> 1
+
 
 class Lanes(Record):
     """The vectors of a sort."""
@@ -177,9 +182,12 @@ def key_text(f: Function, order: Order, kind: str, x: str) -> tuple[str, str | N
     flip = f.emit(f"select {bit} {negative}, {kind} {ones}, {kind} {sign}")
     key = f.emit(f"xor {kind} {x}, {flip}")
     key = f.emit(f"select {bit} {zero}, {kind} {sign}, {kind} {key}")
-    key = f.emit(f"select {bit} {nan}, {kind} {ones}, {kind} {key}")
+    last = _splat(order, kind, order.nan ^ order.sign)
+    key = f.emit(f"select {bit} {nan}, {kind} {last}, {kind} {key}")
     minus = f.emit(f"icmp eq {kind} {x}, {sign}")
-    return key, f.emit(f"or {bit} {nan}, {minus}")
+    usual = f.emit(f"icmp eq {kind} {x}, {_splat(order, kind, order.nan)}")
+    odd = f.emit(f"select {bit} {usual}, {bit} {_splat_bit(kind)}, {bit} {nan}")
+    return key, f.emit(f"or {bit} {odd}, {minus}")
 
 
 def element_text(f: Function, order: Order, kind: str, key: str) -> str:
@@ -197,6 +205,10 @@ def element_text(f: Function, order: Order, kind: str, key: str) -> str:
 
 def _splat(order: Order, kind: str, number: int) -> str:
     return f"splat (i{order.bits} {number})" if kind.startswith("<") else str(number)
+
+
+def _splat_bit(kind: str) -> str:
+    return "zeroinitializer" if kind.startswith("<") else "false"
 
 
 def _mask_of(kind: str) -> str:

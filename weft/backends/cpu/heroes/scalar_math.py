@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.render import Function, scalar_type
-from weft.backends.cpu.stub import External, f32, f64, i64, ptr, translate, u32, u64, void
+from weft.backends.cpu.stub import External, bits, f32, f64, i64, ptr, translate, u32, u64, void
 from weft.base.functional import lru
 from weft.kernel import math as real
 from weft.kernel.build import Builder
@@ -53,16 +53,26 @@ def _definition(name: str) -> tuple[str, tuple[str, ...]]:
 _CALLED = re.compile(r"^declare (?:float|double) @(\w+)\(.*\)\n", re.MULTILINE)
 
 
-def translate_with_math(main: Any, names: dict[str, Any], **given: Any) -> str:
-    """The LLVM text of a stub with all it calls: stubs of its module, functions of this file.
+def translate_with_math(
+    main: Any,
+    names: dict[str, Any],
+    plain: bool = False,
+    inline: tuple[Any, ...] = (),
+    **given: Any,
+) -> str:
+    """The LLVM text of a stub with all it calls: other stubs, functions of this file.
 
-    ``given`` says what it calls by other names: a stub, or the name of a function of this file.
+    Loops may be ``plain``, as those of `translate`; stubs ``inline`` become part of those that
+    call them. ``given`` says what it calls by other names: a stub, or the name of a function of
+    this file.
     """
     helpers = _called([f for f in given.values() if isinstance(f, FunctionType)] + [main])
     helpers.remove(main)
     known = {name: _signature(f) for name, f in given.items()}
-    text = translate([*helpers, main], names | known, [f.__name__ for f in helpers])
-    text = text.replace(" alwaysinline {", " {")
+    text = translate([*helpers, main], names | known, [f.__name__ for f in helpers], plain)
+    for f in helpers:
+        if f not in inline:
+            text = re.sub(rf"(@{f.__name__}\(.*) alwaysinline {{", r"\1 {", text)
     for name, f in given.items():
         if isinstance(f, FunctionType):
             text = re.sub(rf"^declare .*@{name}\(.*\n", "", text, flags=re.MULTILINE)
@@ -85,13 +95,15 @@ def _arguments(f: FunctionType) -> tuple[str, ...]:
 
 
 def _called(stubs: list[FunctionType]) -> list[FunctionType]:
-    """Stubs and the stubs of their module that they call, in any order."""
+    """Stubs and the stubs that they call, in any order."""
     found: dict[str, FunctionType] = {}
     while stubs:
         f = stubs.pop()
         if f.__name__ not in found:
             found[f.__name__] = f
             inner = [f.__globals__.get(name) for name in f.__code__.co_names]
-            near = [g for g in inner if isinstance(g, FunctionType)]
-            stubs += [g for g in near if g.__module__ == f.__module__]
+            # the functions of the stub language itself are no stubs
+            stubs += [
+                g for g in inner if isinstance(g, FunctionType) and g.__module__ != bits.__module__
+            ]
     return list(found.values())

@@ -342,7 +342,7 @@ def _reflector(s: Small, a: str, m: int, n: int, t: Number, total: str) -> str:
     with f.loop(below, m) as i:
         size = s.intrinsic("fabs", s.get(a, f.add(f.mul(i, n), t)))
         s.put(total, 0, s.choose(s.compare("ogt", size, s.get(total, 0)), size, s.get(total, 0)))
-    unit, inverse_unit = _power_of_two(s, s.get(total, 0))
+    unit, inverse_unit = power_of_two(s, s.get(total, 0))
     s.put(total, 0, zero)
     with f.loop(below, m) as i:
         x = s.op("fmul", s.get(a, f.add(f.mul(i, n), t)), inverse_unit)
@@ -350,7 +350,7 @@ def _reflector(s: Small, a: str, m: int, n: int, t: Number, total: str) -> str:
     rest = s.get(total, 0)
     scaled = s.op("fmul", alpha, inverse_unit)
     length = s.intrinsic("sqrt", v.fma(f, scaled, scaled, rest))
-    beta = v.neg(f, _with_sign(s, s.op("fmul", length, unit), alpha))
+    beta = v.neg(f, with_sign(s, s.op("fmul", length, unit), alpha))
     none = s.compare("oeq", rest, zero)
     safe = s.choose(none, one, beta)
     tau = s.op("fdiv", s.op("fsub", safe, alpha), safe)
@@ -362,7 +362,7 @@ def _reflector(s: Small, a: str, m: int, n: int, t: Number, total: str) -> str:
     return s.choose(none, zero, tau)
 
 
-def _power_of_two(s: Small, size: str) -> tuple[str, str]:
+def power_of_two(s: Small, size: str) -> tuple[str, str]:
     """A power of two near a vector of sizes, and its inverse."""
     f, v = s.f, s.v
     bits, exponent = (32, 23) if v.itemsize == 4 else (64, 52)
@@ -379,7 +379,7 @@ def _power_of_two(s: Small, size: str) -> tuple[str, str]:
     return unit, inverse
 
 
-def _with_sign(s: Small, size: str, sign: str) -> str:
+def with_sign(s: Small, size: str, sign: str) -> str:
     kind = s.v.kind
     name = s.f.declare(f"llvm.copysign.{s.v.suffix}", kind, f"{kind}, {kind}")
     return s.f.emit(f"call {kind} {name}({kind} {size}, {kind} {sign})")

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.backends.cpu.heroes import buckets as bucketing
 from weft.backends.cpu.heroes import mend as mending
 from weft.backends.cpu.heroes import merge as merging
-from weft.backends.cpu.heroes import network, records
+from weft.backends.cpu.heroes import network, quick, records
+from weft.backends.cpu.heroes import turn as turning
 from weft.backends.cpu.heroes.network import BLOCK, LONGEST, Lanes, Order
 from weft.backends.cpu.heroes.registry import HEROES
-from weft.backends.cpu.heroes.writer import Module, kernel
 from weft.backends.cpu.processor import vector_bits
 from weft.backends.cpu.stub import translate
 from weft.base.functional import lru
@@ -30,6 +31,8 @@ SHORT = 128
 # Elements of a unit of work at least, of one that merges within a cache, and of one of a long row.
 LEAST, LOCAL, PIECE = 1 << 14, 1 << 16, 1 << 14
 SHARED = 8  # pieces that are enough for all threads
+# Bytes of a piece that is split into buckets, and elements of a bucket at least.
+SPLIT, BUCKET = 1 << 15, 1 << 13
 _INFINITIES = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}
 
 
@@ -92,43 +95,25 @@ def runs_of(rows: Rows, v: Lanes) -> Runs:
 
 
 class Plan:
-    """Tasks, their memory, and the tables of numbers they read, which the first task writes."""
+    """Tasks and their memory."""
 
     def __init__(self) -> None:
         self.tasks: list[Task] = []
         self.scratch: list[int] = []
-        self.tables: list[tuple[Place, tuple[int, ...]]] = []
 
     def memory(self, size: int) -> Place:
         self.scratch.append(size)
         return Place("scratch", len(self.scratch) - 1)
 
     def table(self, *numbers: int) -> Place:
-        for place, known in self.tables:
-            if known == numbers:
-                return place
-        place = self.memory(8 * len(numbers))
-        self.tables.append((place, numbers))
-        return place
+        """Numbers that tasks read, so that one text serves every shape."""
+        return Place("numbers", numbers)
 
     def add(self, text: str, name: str, places: tuple[Place, ...], extent: int, chunk: int) -> None:
         self.tasks.append(Task(text, name, places, extent, chunk))
 
     def done(self) -> Lowered:
-        places = tuple([place for place, _ in self.tables])
-        first = Task(tables_text([numbers for _, numbers in self.tables]), "tables", places)
-        return Lowered([first, *self.tasks], tuple(self.scratch))
-
-
-def tables_text(tables: list[tuple[int, ...]]) -> str:
-    """A task that writes numbers into its buffers."""
-    f = kernel(Module(), "tables")
-    for i, numbers in enumerate(tables):
-        place = f.pointer(i)
-        for k, number in enumerate(numbers):
-            f.store("i64", str(number), f.at(place, 8 * k), 8)
-    f.close()
-    return f.module.text()
+        return Lowered(self.tasks, tuple(self.scratch))
 
 
 # --- texts ----------------------------------------------------------------------------------------
@@ -139,6 +124,11 @@ columns_text = lru(64)(network.columns_text)
 merge_text = lru(8)(merging.merge_text)
 unload_text = lru(64)(merging.unload_text)
 mend_text = lru(64)(mending.mend_text)
+quick_text = lru(64)(quick.quick_text)
+keys_text = lru(64)(bucketing.keys_text)
+sample_text = lru(64)(bucketing.sample_text)
+buckets_text = lru(64)(bucketing.buckets_text)
+turn_text = lru(16)(turning.turn_text)
 
 
 @lru(256)
@@ -169,18 +159,24 @@ def key_names(order: Order, canonical: bool = True, flipped: bool = False) -> di
 # --- elements alone -------------------------------------------------------------------------------
 
 
-def alone(rows: Rows, order: Order) -> Lowered | None:
-    """The tasks that sort a single operand, or None where records have to do it."""
+def alone(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) -> None:
+    """The tasks that sort a single operand."""
     v = lanes(order.bits)
     if rows.inner > 1:
-        return columns(rows, order, v)
-    plan = Plan()
+        if rows.inner < v.count or rows.length > LONGEST:
+            turned(plan, rows, order, source, result)
+        else:
+            columns(plan, rows, order, source, result)
+        return
     runs = runs_of(rows, v)
+    if runs.splits > 1 and can_split():
+        pair = [plan.memory(rows.count * rows.length * v.step) for _ in range(2)]
+        Quick(plan, rows, v, order, pair).sort(source, result)
+        return
     tiles = -(-rows.count * runs.splits // v.count)
     flags = plan.memory(8 * tiles)
     table = runs_table(plan, rows, runs)
     chunk = max(1, LEAST // (v.count * runs.run))
-    source, result = Place("in", 0), Place("out", 0)
     if rows.length < v.count:
         text = narrow_text(v, order)
         plan.add(text, "sort_narrow", (source, result, table, flags), tiles, chunk)
@@ -197,22 +193,47 @@ def alone(rows: Rows, order: Order) -> Lowered | None:
         sizes = plan.table(width, pieces, PIECE, rows.length)
         extent = rows.count * pieces
         plan.add(unload_text(v, order), "unload", (found, result, sizes), extent, 1)
-    mend(plan, rows, order, v, table, flags)
-    return plan.done()
+    mend(plan, rows, order, v, (source, result, table, flags))
 
 
-def columns(rows: Rows, order: Order, v: Lanes) -> Lowered | None:
-    if rows.inner < v.count or rows.length > LONGEST:
-        return None
-    plan = Plan()
+def columns(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) -> None:
+    """Neighbouring columns sorted side by side."""
+    v = lanes(order.bits)
     tiles = rows.count // rows.inner * -(-rows.inner // v.count)
     flags = plan.memory(8 * tiles)
     table = runs_table(plan, rows, Runs(1, rows.length))
     chunk = max(1, LEAST // (v.count * rows.length))
-    places = (Place("in", 0), Place("out", 0), table, flags)
+    places = (source, result, table, flags)
     plan.add(columns_text(v, order), "sort_columns", places, tiles, chunk)
-    mend(plan, rows, order, v, table, flags)
-    return plan.done()
+    mend(plan, rows, order, v, places)
+
+
+def turned(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) -> None:
+    """Columns sorted as rows, which they are brought into and back."""
+    size = rows.count * rows.length * order.bits // 8
+    before, after = plan.memory(size), plan.memory(size)
+    outer = rows.count // rows.inner
+    turn(plan, (outer, rows.length, rows.inner), order, source, before)
+    alone(plan, Rows(rows.count, rows.length, 1), order, before, after)
+    turn(plan, (outer, rows.inner, rows.length), order, after, result)
+
+
+def turn(
+    plan: Plan, shape: tuple[int, int, int], order: Order, source: Place, result: Place
+) -> None:
+    """Matrices transposed."""
+    count, height, width = shape
+    v = Lanes(lanes(order.bits).count, order.bits)
+    blocks = min(height, width) >= v.count
+    tall, wide = min(height, 4 * v.count), min(width, 4 * v.count)
+    if not blocks:
+        tall, wide = (height, PIECE // height) if height < width else (PIECE // width, width)
+    tall, wide = max(1, tall), max(1, wide)
+    down, across = -(-height // tall), -(-width // wide)
+    table = plan.table(height, width, down, across, tall, wide)
+    chunk = max(1, LEAST // (tall * wide))
+    places = (source, result, table)
+    plan.add(turn_text(v, blocks), "turn", places, count * down * across, chunk)
 
 
 def runs_table(plan: Plan, rows: Rows, runs: Runs) -> Place:
@@ -221,13 +242,12 @@ def runs_table(plan: Plan, rows: Rows, runs: Runs) -> Place:
     return plan.table(count, rows.length, *sizes, rows.inner)
 
 
-def mend(plan: Plan, rows: Rows, order: Order, v: Lanes, table: Place, flags: Place) -> None:
+def mend(plan: Plan, rows: Rows, order: Order, v: Lanes, places: tuple[Place, ...]) -> None:
     """Zeros and NaNs put in place, where there are any that keys do not tell apart."""
     if order.kind != "float":
         return
     text = mend_text(v.count, order)
     chunk = max(1, LEAST // rows.length)
-    places = (Place("in", 0), Place("out", 0), table, flags)
     plan.add(text, "mend", places, rows.count, chunk)
 
 
@@ -251,6 +271,82 @@ def merge(plan: Plan, rows: Rows, runs: Runs, v: Lanes, pair: list[Place]) -> Pl
             here, there = there, here
         part <<= times
     return here
+
+
+# --- by splitting ---------------------------------------------------------------------------------
+
+
+def can_split() -> bool:
+    """Whether the processor packs the lanes of a vector by an instruction."""
+    return vector_bits() == 512
+
+
+class Quick:
+    """The tasks that sort long rows by splitting their keys."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        rows: Rows,
+        v: Lanes,
+        order: Order,
+        pair: list[Place],
+        records: bool = False,
+        ready: bool = False,
+    ) -> None:
+        self.plan, self.rows, self.v, self.order, self.pair = plan, rows, v, order, pair
+        self.records = records  # whether records are sorted, and whether these are there already
+        self.placed, self.ready = records and not ready, ready
+        self.result = None if records else order
+        self.marks = plan.memory(8 * rows.count)
+
+    def sort(self, source: Place, result: Place) -> None:
+        plan, rows, n = self.plan, self.rows, self.rows.length
+        first, second = self.pair
+        if n >= 4 * BUCKET and rows.count < 2 * SHARED:
+            self.shared(source, result)
+        else:
+            if not self.ready:
+                table, chunk = plan.table(n, 1, 1, quick.WHOLE), max(1, LEAST // n)
+                text = keys_text(self.v, self.order, self.placed)
+                places = (source, first, table, self.marks)
+                plan.add(text, "sort_keys", places, rows.count, chunk)
+            self.whole(n, first, second, result)
+        if not self.records:
+            table = runs_table(plan, rows, Runs(self.v.count, n))
+            mend(plan, rows, self.order, self.v, (source, result, table, self.marks))
+
+    def whole(self, length: int, keys: Place, other: Place, result: Place) -> None:
+        """Rows of so many keys sorted, each by one thread."""
+        table, chunk = self.plan.table(length, 1, 1, quick.WHOLE), max(1, LEAST // length)
+        places = (keys, other, result, table, table, table)
+        text = quick_text(self.v, self.result)
+        self.plan.add(text, "quick_sort", places, self.rows.count, chunk)
+
+    def shared(self, source: Place, result: Place) -> None:
+        """Rows sorted by several threads, in buckets."""
+        plan, rows, v, order = self.plan, self.rows, self.v, self.order
+        first, second = self.pair
+        piece = SPLIT // v.step
+        pieces = -(-rows.length // piece)
+        buckets = min(bucketing.MOST, 1 << (rows.length // BUCKET).bit_length() - 1)
+        sizes = (rows.length, pieces, buckets)
+        table = plan.table(*sizes, quick.NEAR)
+        taken, other, samples = (
+            plan.memory(bucketing.SAMPLES * rows.count * v.step) for _ in range(3)
+        )
+        places = (source, taken, table, self.marks)
+        plan.add(sample_text(v, order, self.placed), "sort_sample", places, rows.count, 1)
+        self.whole(bucketing.SAMPLES, taken, other, samples)
+        starts = plan.memory(8 * rows.count * pieces * (buckets + 1))
+        bounds = plan.memory(16 * rows.count * buckets)
+        places = (source, second, table, samples, self.marks, starts)
+        text = buckets_text(v, order, piece, self.placed)
+        plan.add(text, "sort_buckets", places, rows.count * pieces, 1)
+        for way in (quick.NEAR, quick.FAR):
+            places = (first, second, result, plan.table(*sizes, way), bounds, starts)
+            text = quick_text(v, self.result)
+            plan.add(text, "quick_sort", places, rows.count * buckets, 1)
 
 
 # --- records --------------------------------------------------------------------------------------
@@ -297,8 +393,10 @@ class Records:
         self.runs = runs = runs_of(Rows(rows.count, n, 1), v)
         if runs.splits == 1:
             runs = self.runs = Runs(1, -(-n // v.count) * v.count)
-        self.width = width = runs.splits * runs.run
-        self.pair = [plan.memory((rows.count * width + v.count) * v.step) for _ in range(2)]
+        self.quick = runs.splits > 1 and can_split()
+        self.width = width = n if self.quick else runs.splits * runs.run
+        size = (rows.count * width + v.count) * v.step
+        self.pair = [plan.memory(size) for _ in range(3 if self.quick else 2)]
         self.wanted = wanted
         self.block = 1 if rows.inner == 1 else records.TOGETHER
         self.flags = plan.memory(8)
@@ -323,6 +421,12 @@ class Records:
     def one(self, word: Word, order: Place | None, **how: Any) -> Place:
         """Records of a word, in order."""
         plan, v = self.plan, self.v
+        rows = Rows(self.rows.count, self.width, 1)
+        alike = word.parts == 1 and word.order.bits <= 32 and self.rows.inner == 1
+        if self.quick and order is None and alike and not how:
+            work = Quick(plan, rows, v, word.order, self.pair[:2], records=True)
+            work.sort(Place("in", word.operand), self.pair[2])
+            return self.pair[2]
         table, extent, chunk = self.units(self.width)
         text = record_text(
             "load_records",
@@ -334,16 +438,19 @@ class Records:
             APART=int(self.rows.inner > 1),
             **key_names(word.order, **how),
         )
-        first, second = self.pair
+        first, second = self.pair[:2]
         places = (Place("in", word.operand), first, table, order or first)
         plan.add(text, "load_records", places, extent, chunk)
-        padded = Rows(self.rows.count, self.width, 1)
-        table = runs_table(plan, padded, self.runs)
-        tiles = -(-padded.count * self.runs.splits // v.count)
+        if self.quick:
+            work = Quick(plan, rows, v, Order(64, "unsigned"), self.pair[:2], True, ready=True)
+            work.sort(first, self.pair[2])
+            return self.pair[2]
+        table = runs_table(plan, rows, self.runs)
+        tiles = -(-rows.count * self.runs.splits // v.count)
         chunk = max(1, LEAST // (v.count * self.runs.run))
         text = runs_text(v, Order(64, "unsigned"), None)
         plan.add(text, "sort_runs", (first, second, table, self.flags), tiles, chunk)
-        return merge(plan, padded, self.runs, v, [second, first])
+        return merge(plan, rows, self.runs, v, [second, first])
 
     def units(self, length: int) -> tuple[Place, int, int]:
         """The table of tasks over parts of rows of so many elements, extent and chunk."""
@@ -384,17 +491,20 @@ def sort(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered |
         return None
     if len(ins) == 1 and ins[0].dtype.kind != "c":
         order = order_of(ins[0].dtype)
-        found = None if order is None else alone(rows, order)
-        if found is not None:
-            return found
+        if order is None:
+            return None
+        plan = Plan()
+        alone(plan, rows, order, Place("in", 0), Place("out", 0))
+        return plan.done()
     words = words_of(ins[:num_keys])
     if words is None:
         return None
     plan = Plan()
     work = Records(plan, rows, rows.length)
     done = work.sort(words)
-    for i, t in enumerate(ins):
-        work.gather(done, t.dtype, Place("in", i), Place("out", i))
+    for i, t in enumerate(outs):
+        if t.used:
+            work.gather(done, t.dtype, Place("in", i), Place("out", i))
     return plan.done()
 
 

@@ -17,9 +17,12 @@ _dot = Late("weft.backends.cpu.heroes.dot")
 _fft = Late("weft.backends.cpu.heroes.fft")
 _generator = Late("weft.backends.cpu.heroes.generator")
 _linalg = Late("weft.backends.cpu.heroes.linalg")
+_partition = Late("weft.backends.cpu.heroes.partition")
+_sampling = Late("weft.backends.cpu.heroes.sampling")
 _scatter = Late("weft.backends.cpu.heroes.scatter")
 _sort = Late("weft.backends.cpu.heroes.sort")
 _special = Late("weft.backends.cpu.heroes.special")
+_sylvester = Late("weft.backends.cpu.heroes.sylvester")
 _window = Late("weft.backends.cpu.heroes.window")
 
 _NAMES = {
@@ -27,9 +30,12 @@ _NAMES = {
     _cumulative: "cumsum cumprod cummax cummin cumlogsumexp",
     _dot: "dot_general",
     _fft: "fft",
-    _generator: "rng_bit_generator random_gamma",
+    _generator: "rng_bit_generator",
     _linalg: "cholesky lu lu_pivots_to_permutation geqrf geqp3 householder_product ormqr qr eigh"
     " svd eig schur hessenberg tridiagonal tridiagonal_solve triangular_solve",
+    _sylvester: "triangular_sylvester",
+    _sampling: "random_gamma random_poisson random_binomial",
+    _partition: "partition",
     _scatter: "scatter scatter-add scatter-sub scatter-mul scatter-min scatter-max",
     _sort: "sort top_k approx_top_k",
     _special: "igamma igammac igamma_grad_a random_gamma_grad regularized_incomplete_beta zeta"
