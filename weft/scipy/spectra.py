@@ -86,7 +86,7 @@ def _segment_length(name: str, window: Any, nperseg: Any, length: int) -> int:
         if nperseg < 1:
             raise ValueError(f"{name} needs a positive nperseg, got {nperseg}")
     if isinstance(window, str | tuple):
-        nperseg = 256 if nperseg is None else nperseg
+        nperseg = length if nperseg is None else nperseg  # as JAX has it; SciPy takes 256
         if nperseg > length:
             warn(
                 f"{name} has segments of {nperseg} values and a signal of {length}; segments are"
