@@ -7,6 +7,7 @@ import weft
 from tests.runtime import ways
 from weft import lax, nn
 from weft import numpy as jnp
+from weft.backends.cpu.processor import has_matrices
 from weft.compiler import pipeline
 from weft.compiler.attach import attach, reads, written
 from weft.compiler.fuse import Fusion
@@ -188,7 +189,8 @@ def test_dtypes(dtype, apart):
     def fun(a, b, c):
         return jnp.maximum(a @ b + c, 0) * 3, (a @ b).astype("float32")
 
-    assert attached(fun, *args)
+    # registers of matrices hand their blocks to nobody
+    assert bool(attached(fun, *args)) != (dtype == "bfloat16" and has_matrices())
     assert bits(weft.jit(fun)(*args)) == bits(apart(fun, *args))
 
 

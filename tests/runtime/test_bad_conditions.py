@@ -292,7 +292,7 @@ print(dispatch.native() is not None)
 
 
 def test_damaged_caches_are_rebuilt(tmp_path: Path):
-    cache = {"WEFT_CACHE": str(tmp_path)}
+    cache = {"WEFT_CACHE": str(tmp_path), "WEFT_CACHE_PROGRAMS": "on"}
     want = python(USE_CACHE, **cache)
     room = tmp_path / disk.FOLDER
     whole = {p.name: p.read_bytes() for p in room.iterdir()}

@@ -95,7 +95,7 @@ def preload(needed: bool = False, then: Callable[[], Any] | None = None) -> None
     _looked = True
     if threads() > 1 and (needed or not disk.has_entries()):
         _begun = True
-        threading.Thread(target=_load, args=[opener(), then], daemon=True).start()
+        threading.Thread(target=_load, args=[opener(), then]).start()
 
 
 def _load(open_library: Callable[[], Any], then: Callable[[], Any] | None) -> None:
