@@ -16,7 +16,7 @@ import numpy as np
 
 from weft.backends.cpu import library, pool
 from weft.backends.cpu.compiling import preload
-from weft.backends.cpu.machine import Address, Ahead, compile_many, origins
+from weft.backends.cpu.machine import Address, Ahead, compile_many, origins, setting
 from weft.base import errors, events, knobs
 from weft.base.forks import across_forks
 from weft.base.functional import lru
@@ -74,6 +74,12 @@ def _uncollected() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def look_around() -> None:
+    """Find out what the machine is; while LLVM is loaded, no other library can be asked."""
+    if supported():
+        setting()
 
 
 def prepare(needed: bool = False) -> None:

@@ -106,7 +106,7 @@ def _load(open_library: Callable[[], Any], then: Callable[[], Any] | None) -> No
         if _inside == 1:  # nobody waits for LLVM yet: what it does once is done by then
             library.compile(_FIRST, machine)
         _spare.append(machine)
-    if then is not None:
+    if then is not None and not _inside:  # who compiles has the processor to himself
         then()
 
 

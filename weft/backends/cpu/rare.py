@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
+
+from weft.base.functional import lru
 from weft.base.record import Record
 from weft.kernel.nodes import Value, walk
 
@@ -19,27 +22,49 @@ class Rare(Record):
 
 def rare(roots: list[Value]) -> list[Rare]:
     """The rare choices that values are made of and that are worth a branch."""
+    return _rare(tuple(roots))
+
+
+@lru(8)  # asked for again and again, of one kernel after the other
+def _rare(roots: tuple[Value, ...]) -> list[Rare]:
     groups: dict[int, list[Value]] = {}
-    for v in walk(roots):
+    values = walk(roots)
+    for v in values:
         if v.op == "select" and v.attr == "rare":
             groups.setdefault(v.args[0].number, []).append(v)
+    if not groups:
+        return []
+    users: dict[int, list[Value]] = {}
+    for v in values:
+        for x in v.args:
+            users.setdefault(x.number, []).append(v)
+    outside = {v.number for v in roots}
     found = []
     for choices in groups.values():
-        common = _without(roots, {v.number for v in choices})
-        needed = walk([v.args[1] for v in choices])
-        inside = frozenset(v.number for v in needed) - common
+        inside = frozenset(_behind(choices, users, outside))
         if len(inside) >= _WORTH:
             found.append(Rare(choices[0].args[0], choices, inside))
     return found
 
 
-def _without(roots: list[Value], choices: set[int]) -> set[int]:
-    """The numbers of all values that are needed where no choice falls on its first arm."""
-    seen: set[int] = set()
-    stack = list(roots)
-    while stack:
-        v = stack.pop()
-        if v.number not in seen:
-            seen.add(v.number)
-            stack.extend((v.args[0], v.args[2]) if v.number in choices else v.args)
-    return seen
+def _behind(choices: list[Value], users: dict[int, list[Value]], outside: set[int]) -> set[int]:
+    """The numbers of all values that are needed only where a choice falls on its first arm."""
+    own = {v.number for v in choices}
+    inside: set[int] = set()
+    waiting = {v.args[1].number: v.args[1] for v in choices}
+    order = [-number for number in waiting]
+    heapify(order)
+    while order:  # users come before what they use: they have the higher numbers
+        number = -heappop(order)
+        v = waiting[number]
+        if number in outside or not all(
+            u.number in inside or (u.number in own and v is not u.args[0] and v is not u.args[2])
+            for u in users[number]
+        ):
+            continue
+        inside.add(number)
+        for x in v.args:
+            if x.number not in waiting:
+                waiting[x.number] = x
+                heappush(order, -x.number)
+    return inside
