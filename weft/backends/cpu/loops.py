@@ -11,7 +11,7 @@ import numpy as np
 from weft.backends.cpu import blocks
 from weft.backends.cpu.processor import vector_bits
 from weft.backends.cpu.rare import rare
-from weft.backends.cpu.render import Function, memory_type, scalar_type
+from weft.backends.cpu.render import Function, scalar_type
 from weft.backends.cpu.width import lanes_of, masks, masks_last, native, writes_only
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import F32, F64, Value, is_float, walk
@@ -36,12 +36,7 @@ def render(kernel: Kernel, width: int = 0, chunk: int = 0) -> str:
         f.extent = kernel.grid[1] if chunk >= kernel.grid[1] else 0
         f.pieces = gcd(kernel.grid[1], chunk) if chunk < kernel.grid[1] else kernel.grid[1]
     f.reduces = {s.symbol: s for s in statements(kernel.body) if isinstance(s, Reduce)}
-    for i, buffer in enumerate(kernel.buffers):
-        if buffer.role == "row":
-            f.line(f"%b{i} = alloca [{buffer.size} x {memory_type(buffer.dtype)}], align 64")
-            continue
-        f.line(f"%p{i} = getelementptr ptr, ptr %buffers, i64 {i}")
-        f.line(f"%b{i} = load ptr, ptr %p{i}, align 8")
+    f.name_buffers()
     if kernel.grid is None:
         block(f, kernel.body)
     elif kernel.axes:

@@ -180,6 +180,16 @@ class Function:
     def varies(self, index: Affine) -> bool:
         return any(index.coefficient(axis) for axis in self.steps)
 
+    def name_buffers(self) -> None:
+        """The addresses of all buffers as ``%b`` with their numbers."""
+        for i, buffer in enumerate(self.kernel.buffers):
+            if buffer.role == "row":
+                kind = memory_type(buffer.dtype)
+                self.line(f"%b{i} = alloca [{buffer.size} x {kind}], align 64")
+                continue
+            self.line(f"%p{i} = getelementptr ptr, ptr %buffers, i64 {i}")
+            self.line(f"%b{i} = load ptr, ptr %p{i}, align 8")
+
     def address(self, buffer: int, offset: str) -> str:
         kind = memory_type(self.kernel.buffers[buffer].dtype)
         return self.emit(f"getelementptr {kind}, ptr %b{buffer}, i64 {offset}")

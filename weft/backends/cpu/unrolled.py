@@ -11,7 +11,7 @@ from typing import Any
 from weft.backends.cpu.loops import combine, load_first
 from weft.backends.cpu.processor import vector_bits
 from weft.backends.cpu.rare import rare
-from weft.backends.cpu.render import Function, memory_type, scalar_type
+from weft.backends.cpu.render import Function, scalar_type
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import walk
 
@@ -30,12 +30,7 @@ def render_unrolled(kernel: Kernel) -> str | None:
         return None
     f = Function(kernel)
     f.reduces = {s.symbol: s for s in statements(body) if isinstance(s, Reduce)}
-    for i, buffer in enumerate(kernel.buffers):
-        if buffer.role == "row":
-            f.line(f"%b{i} = alloca [{buffer.size} x {memory_type(buffer.dtype)}], align 64")
-            continue
-        f.line(f"%p{i} = getelementptr ptr, ptr %buffers, i64 {i}")
-        f.line(f"%b{i} = load ptr, ptr %p{i}, align 8")
+    f.name_buffers()
     _Unroll(f).body(body)
     f.line("ret void")
     head = f"define void @{kernel.name}(ptr noalias %buffers, i64 %start, i64 %stop) #0 {{"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.avals import ShapedArray
-from weft.core.jaxpr import ClosedJaxpr, Literal, Var
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from weft.core.registry import lookup
 
 Dims = tuple[int, ...]
@@ -30,6 +30,13 @@ _TINY = 256
 _MANY, _FEW, _SHORT = 64, 16, 4
 
 
+def uses_of(jaxpr: Jaxpr) -> Counter[Any]:
+    """How often each variable is read, results counted."""
+    uses = Counter(x for eqn in jaxpr.eqns for x in eqn.invars if type(x) is not Literal)
+    uses.update(x for x in jaxpr.outvars if type(x) is not Literal)
+    return uses
+
+
 def contract(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The program with products of and under transposes written as products alone.
 
@@ -38,8 +45,7 @@ def contract(closed: ClosedJaxpr) -> ClosedJaxpr:
     jaxpr = closed.jaxpr
     if not any(eqn.primitive.name == "dot_general" for eqn in jaxpr.eqns):
         return closed
-    uses = Counter(x for eqn in jaxpr.eqns for x in eqn.invars if type(x) is not Literal)
-    uses.update(x for x in jaxpr.outvars if type(x) is not Literal)
+    uses = uses_of(jaxpr)
     made: dict[Any, Any] = {}
     eqns: list[Any] = []
     for eqn in jaxpr.eqns:

@@ -5,9 +5,9 @@ Transforms along columns need no transposes: their lanes are neighbouring column
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
+from weft.compiler.passes.contract import uses_of
 from weft.core.jaxpr import ClosedJaxpr, Literal
 
 
@@ -19,8 +19,7 @@ def transform(closed: ClosedJaxpr) -> ClosedJaxpr:
     jaxpr = closed.jaxpr
     if not any(eqn.primitive.name == "fft" for eqn in jaxpr.eqns):
         return closed
-    uses = Counter(x for eqn in jaxpr.eqns for x in eqn.invars if type(x) is not Literal)
-    uses.update(x for x in jaxpr.outvars if type(x) is not Literal)
+    uses = uses_of(jaxpr)
     made: dict[Any, Any] = {}
     eqns: list[Any] = []
     for eqn in jaxpr.eqns:

@@ -10,6 +10,7 @@ from weft.backends.cpu.heroes.gemm_text import (
     load_table,
     locate,
     pointers,
+    unit_of,
 )
 
 BLAS_FIELDS = (
@@ -45,10 +46,7 @@ def complex_product(part: str, name: str) -> str:
     f(f"store [2 x {part}] [{part} 1.0, {part} 0.0], ptr {one}, align 16")
     f(f"store [2 x {part}] zeroinitializer, ptr {zero}, align 16")
     f.loop("u", "%start", "%stop")
-    column_block = f.emit("urem i64 %u, %column_blocks")
-    rest = f.emit("udiv i64 %u, %column_blocks")
-    row_block = f.emit(f"urem i64 {rest}, %row_blocks")
-    outer = f.emit(f"udiv i64 {rest}, %row_blocks")
+    column_block, row_block, outer = unit_of(f)
     at = locate(f, outer, {"lhs": "%lhs", "rhs": "%rhs", "out": "%out"})
     row = f.emit(f"mul i64 {row_block}, %row_block")
     column = f.emit(f"mul i64 {column_block}, %column_block")

@@ -250,6 +250,14 @@ def locate(f: Lines, index: str, offsets: dict[str, str]) -> dict[str, str]:
     return moved
 
 
+def unit_of(f: Lines) -> tuple[str, str, str]:
+    """The numbers of a unit of work, ``%u``: its blocks of columns and rows, its outer index."""
+    column_block = f.emit("urem i64 %u, %column_blocks")
+    rest = f.emit("udiv i64 %u, %column_blocks")
+    row_block = f.emit(f"urem i64 {rest}, %row_blocks")
+    return column_block, row_block, f.emit(f"udiv i64 {rest}, %row_blocks")
+
+
 def panel_place(f: Lines, shape: Shape, j: str) -> str:
     """The first column of the panel after ``j`` columns, moved back until it is whole."""
     over = f.emit(f"sub i64 %columns, {shape.lanes * shape.width}")
@@ -277,10 +285,7 @@ def product(shape: Shape, reading: Reading, name: str) -> str:
     if reading.finish:
         f(f"%block = alloca [{shape.rows * step * bytes_of(shape.out)} x i8], align 64")
     f.loop("u", "%start", "%stop")
-    column_block = f.emit("urem i64 %u, %column_blocks")
-    rest = f.emit("udiv i64 %u, %column_blocks")
-    row_block = f.emit(f"urem i64 {rest}, %row_blocks")
-    outer = f.emit(f"udiv i64 {rest}, %row_blocks")
+    column_block, row_block, outer = unit_of(f)
     out = "0" if reading.finish else "%out"
     at = locate(f, outer, {"lhs": "%lhs", "rhs": "%rhs", "out": out})
     first_row = f.emit(f"mul i64 {row_block}, %row_block")

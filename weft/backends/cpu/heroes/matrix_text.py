@@ -19,6 +19,7 @@ from weft.backends.cpu.heroes.gemm_text import (
     memory_kind,
     pointers,
     transposed,
+    unit_of,
 )
 
 # Rows or columns of a tile, its depths, its bytes; rows and columns of a block of the result.
@@ -141,10 +142,7 @@ def matrix_product(out: str, name: str) -> str:
     f("call void @llvm.x86.ldtilecfg(ptr %shapes)")
     strip = f.emit(f"mul i64 %deep, {TILE}")
     f.loop("u", "%start", "%stop")
-    column_block = f.emit("urem i64 %u, %column_blocks")
-    rest = f.emit("udiv i64 %u, %column_blocks")
-    row_block = f.emit(f"urem i64 {rest}, %row_blocks")
-    outer = f.emit(f"udiv i64 {rest}, %row_blocks")
+    column_block, row_block, outer = unit_of(f)
     at = locate(f, outer, {"lhs": "%lhs", "rhs": "%rhs", "out": "%out"})
     step = f.emit(f"mul i64 %row_block, {BLOCK}")
     first = f.emit(f"mul i64 {row_block}, {step}")
