@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import weft.backends.cpu.heroes.linalg
-import weft.backends.cpu.heroes.sylvester  # noqa: F401
+import weft.backends.cpu.heroes.sylvester  # noqa: F401  enters itself in HEROES
 from tests.backends.tasks import run_tasks
 from weft.backends.cpu import processor
 from weft.backends.cpu.heroes import jacobi

@@ -218,3 +218,10 @@ def test_positions_and_distinct_elements_of_a_size(size):
     rest = max(size - len(places), 0)
     for got, axis in zip(grid, np.nonzero(x.reshape(20, 50)), strict=True):
         same(got, np.concatenate([axis[:size], np.full(rest, -1)]).astype(np.int32))
+
+
+@pytest.mark.parametrize("function", [jnp.partition, jnp.argpartition])
+@pytest.mark.parametrize("kth", [9, -10])
+def test_a_place_that_an_axis_does_not_have(function, kth):
+    with pytest.raises(ValueError, match=rf"kth={kth} for an axis of 9 elements"):
+        function(jnp.arange(9.0), kth)

@@ -142,8 +142,10 @@ def _partition_operand(name: str, a: Any, kth: int, axis: int) -> tuple[Any, int
     if kind_of(x.dtype) == COMPLEX:
         raise NotImplementedError(f"{name} does not order complex numbers; use jnp.sort")
     axis = canonical_axis(axis, x.ndim)
-    kth = canonical_axis(concrete(kth, f"{name} needs a concrete kth"), x.shape[axis])
-    return swapaxes(x, axis, -1), kth, axis
+    place, length = concrete(kth, f"{name} needs a concrete kth"), x.shape[axis]
+    if not -length <= place < length:
+        raise ValueError(f"{name} got kth={place} for an axis of {length} elements")
+    return swapaxes(x, axis, -1), place % length, axis
 
 
 def _reversed_order(x: Any) -> Any:

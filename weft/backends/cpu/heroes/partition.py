@@ -34,6 +34,9 @@ from weft.backends.cpu.heroes.writer import Function, Module, Number, kernel
 from weft.base.functional import lru
 from weft.kernel.program import Lowered, Place, Type
 
+# What is done with a vector of keys: position, keys, which lanes (all for None), values carried.
+Step = Callable[[Number, str, str | None, list[str]], list[Number]]
+
 SAMPLES = 4096
 # What the table holds: the length of rows, pieces of a row, the rank, and of the sorted samples the
 # ones between which its key is looked for, -1 where that has no end.
@@ -50,7 +53,7 @@ def over(
     here: str,
     count: Number,
     values: list[tuple[str, Number]],
-    body: Callable[[Number, str, str | None, list[str]], list[Number]],
+    body: Step,
 ) -> list[Number]:
     """Values carried over vectors of keys: position, keys, which lanes (all for None), values."""
     kind, size = f"<{v.count} x i{order.bits}>", order.bits // 8
@@ -95,6 +98,17 @@ class Unit:
         low = piece_start(f, self.index, length, pieces)
         self.count = f.sub(piece_start(f, f.add(self.index, 1), length, pieces), low)
         self.begin = f.add(f.mul(self.row, length), low)
+
+
+def two_counts(
+    f: Function, v: Lanes, order: Order, place: tuple[str, Unit, str], counts: str, step: Step
+) -> None:
+    """Two numbers counted over the keys of a unit, and kept under its number."""
+    src, unit, number = place
+    here = f.at(src, f.mul(unit.begin, order.bits // 8))
+    found = over(f, v, order, here, unit.count, [("i64", 0), ("i64", 0)], step)
+    for k in range(2):
+        f.store("i64", str(found[k]), f.at(counts, f.add(f.mul(number, 16), 8 * k)), 8)
 
 
 @lru(64)
@@ -147,10 +161,7 @@ def window_text(v: Lanes, order: Order) -> str:
             stored(f, v.count, v.bits, x, f.at(there, f.mul(held[1], v.step)), near)
             return [f.add(held[0], ones_in(f, v, below)), f.add(held[1], ones_in(f, v, near))]
 
-        here = f.at(src, f.mul(unit.begin, order.bits // 8))
-        found = over(f, v, order, here, unit.count, [("i64", 0), ("i64", 0)], step)
-        for k in range(2):
-            f.store("i64", str(found[k]), f.at(counts, f.add(f.mul(n, 16), 8 * k)), 8)
+        two_counts(f, v, order, (src, unit, n), counts, step)
     f.close()
     return f.module.text()
 
@@ -289,10 +300,7 @@ def count_text(v: Lanes, order: Order) -> str:
                 for number, how in zip(held, ("ult", "eq"), strict=True)
             ]
 
-        here = f.at(src, f.mul(unit.begin, order.bits // 8))
-        found = over(f, v, order, here, unit.count, [("i64", 0), ("i64", 0)], step)
-        for k in range(2):
-            f.store("i64", str(found[k]), f.at(counts, f.add(f.mul(n, 16), 8 * k)), 8)
+        two_counts(f, v, order, (src, unit, n), counts, step)
     f.close()
     return f.module.text()
 
