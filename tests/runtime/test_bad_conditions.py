@@ -281,8 +281,10 @@ def test_other_threads_run_while_a_loop_does(by_native):
 
 USE_CACHE = """
 import weft, weft.numpy as jnp
+from weft.backends.cpu import pool
 from weft.runtime import dispatch
 dispatch.native()
+pool.load(True)  # a small program may or may not find it made
 f = weft.jit(lambda x: jnp.tanh(x) * 3 + jnp.sum(x * x))
 for _ in range(3):
     y = f(jnp.arange(5.0))
