@@ -54,22 +54,26 @@ def test_each_iteration_runs_once(threads: int) -> None:
     assert not x[:3].any() and not x[10001:].any()
 
 
-@pytest.mark.parametrize("alone", [0.0, 1e-5, 100.0])
-def test_short_work_needs_no_pool(alone: float, monkeypatch) -> None:
+@pytest.mark.parametrize("alone", [0.0, 100.0])
+def test_the_caller_works_until_there_is_a_pool(alone: float, monkeypatch) -> None:
     monkeypatch.setattr(pool, "_pool", None)
     monkeypatch.setattr(pool, "_alone", 0.0)
+    monkeypatch.setattr(pool, "_asked", False)
     monkeypatch.setattr(pool, "ALONE", alone)
-    if alone == 100:  # nobody has made the code, which others of these tests may have
-        monkeypatch.setattr(pool, "_held", [])
+    monkeypatch.setattr(pool, "_held", [])
     x = np.zeros(10007, np.int32)
     address = compile_text(INCREMENT, "k")
+    where = (ctypes.c_void_p * 1)(x.ctypes.data)
     with num_threads(2):
-        for _ in range(20):
-            where = (ctypes.c_void_p * 1)(x.ctypes.data)
+        for i in range(20):
             pool.run_at_first(address, where, 3, 10001, 101)
+            if i == 9:
+                for thread in threading.enumerate():
+                    if thread.name == "weft-pool":
+                        thread.join()
     assert (x[3:10001] == 20).all()
     assert not x[:3].any() and not x[10001:].any()
-    assert (pool._pool is None) == (alone == 100)
+    assert (pool._pool is None) == (not pool._held) == (alone == 100)
 
 
 @pytest.mark.parametrize(("start", "stop", "chunk"), [(0, 0, 1), (5, 5, 7), (7, 3, 2), (0, 1, 9)])

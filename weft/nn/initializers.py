@@ -7,6 +7,7 @@ are positions that share the weights' variance (fan-in and fan-out count them).
 from __future__ import annotations
 
 import math
+import sys as _sys
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,6 +15,7 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes, random
+from weft.base.traceback import expose as _expose
 from weft.core.array import Array
 
 Axes = int | Sequence[int]
@@ -320,3 +322,6 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
         return jnp.zeros(shape, dtype, out_sharding=out_sharding).at[centre].set(matrix)
 
     return init
+
+
+_expose(_sys.modules[__name__])

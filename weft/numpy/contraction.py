@@ -9,6 +9,7 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.core.array import Array
+from weft.lax.products import dot_general
 from weft.lax.shape import canonical_axis
 from weft.numpy.manipulation import moveaxis, ravel
 from weft.numpy.promotion import as_array, convert_operand, ensure_arrays, promote_dtypes
@@ -27,7 +28,7 @@ def element_type(name: str, preferred: Any, *arrays: Any) -> tuple[Any, bool]:
 
 
 def _product(x: Any, y: Any, numbers: Any, precision: Any, dtype: Any, weak: bool) -> Any:
-    out = lax.dot_general(x, y, numbers, precision=precision, preferred_element_type=dtype)
+    out = dot_general(x, y, numbers, precision=precision, preferred_element_type=dtype)
     return as_array(convert_operand(out, dtype, weak))
 
 
@@ -117,7 +118,7 @@ def _batched_matmul(x: Any, y: Any, precision: Any, dtype: Any, weak: bool) -> A
         places.append(count + x_matrix)
     x, y = lax.squeeze(x, x_ones), lax.squeeze(y, y_ones)
     contract = (x.ndim - 1,), (y.ndim - 1 - y_matrix,)
-    out = lax.dot_general(
+    out = dot_general(
         x,
         y,
         (contract, (tuple(x_shared), tuple(y_shared))),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -88,7 +89,35 @@ def _find_steps(arguments: tuple[Any, ...], optimize: Any) -> tuple[list[Any], l
 
 @lru(1024)
 def _steps_by_shape(subscripts: str, shapes: Any, optimize: Any) -> list[Step]:
+    step = _only_step(subscripts, shapes) if isinstance(optimize, (bool, str)) else None
+    if step is not None:
+        return [step]
     return _find_steps((subscripts, *map(_Shape, shapes)), optimize)[1]
+
+
+_PLAIN = re.compile(r"([a-zA-Z]+)(?:,([a-zA-Z]+))?->([a-zA-Z]*)")
+
+
+def _only_step(subscripts: str, shapes: Any) -> Step | None:
+    """The step of one or two operands written out in full, which leave nothing to find.
+
+    None where something is left open, or wrong: who looks for paths says what it is.
+    """
+    found = _PLAIN.fullmatch(subscripts)
+    if found is None:
+        return None
+    *inputs, result = (x for x in found.groups() if x is not None)
+    if [len(x) for x in inputs] != [len(shape) for shape in shapes]:
+        return None
+    pairs = [
+        pair for x, shape in zip(inputs, shapes, strict=True) for pair in zip(x, shape, strict=True)
+    ]
+    sizes = dict(pairs)
+    once = len(set(result)) == len(result) and sizes.keys() >= set(result)
+    if not once or any(sizes[name] != size for name, size in pairs):
+        return None
+    summed = tuple(sorted(sizes.keys() - set(result)))
+    return Step(tuple(reversed(range(len(inputs)))), summed, tuple(reversed(inputs)), result)
 
 
 def einsum(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import gc
 import threading
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu import library, pool
+from weft.backends.cpu import library
 from weft.backends.cpu.compiling import preload
 from weft.backends.cpu.machine import Address, Ahead, compile_many, origins, setting
 from weft.base import errors, events, knobs
@@ -77,15 +76,19 @@ def _uncollected() -> Iterator[None]:
 
 
 def look_around() -> None:
-    """Find out what the machine is; while LLVM is loaded, no other library can be asked."""
+    """Find out what the machine is; while LLVM is loaded, no other library can be asked.
+
+    And load what most programs need besides: products.
+    """
     if supported():
         setting()
+        target.heroes.load("dot_general")
 
 
 def prepare(needed: bool = False) -> None:
-    """Have a thread load LLVM and make the thread pool's code, where the disk is of no help."""
+    """Have a thread load LLVM, where the disk is of no help."""
     if supported():
-        preload(needed, functools.partial(pool.load, True))
+        preload(needed)
 
 
 class Executable:

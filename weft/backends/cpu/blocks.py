@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.backends.cpu.processor import vector_bits
 from weft.backends.cpu.render import Function, memory_type
+from weft.backends.cpu.turns import Turns
 from weft.kernel.kernel import Loop, Store
 
 
@@ -69,21 +70,10 @@ def _whole(f: Function, low: str, high: str, step: int) -> str:
 def _loop(f: Function, axis: str, low: str, high: str, step: int, body: Any) -> None:
     outside, f.known = f.known, dict(f.known)
     f.count += 1
-    tag = f"t{f.count}"
-    f.line(f"br label %{tag}pre")
-    f.label(f"{tag}pre")
-    enter = f.emit(f"icmp slt i64 {low}, {high}")
-    f.line(f"br i1 {enter}, label %{tag}head, label %{tag}exit")
-    f.label(f"{tag}head")
-    f.line(f"%{tag}i = phi i64 [ {low}, %{tag}pre ], [ %{tag}n, %{tag}latch ]")
-    f.axes[axis] = f"%{tag}i"
+    turns = Turns(f, f"t{f.count}", low, high)
+    f.axes[axis] = turns.index
     body()
-    f.line(f"br label %{tag}latch")
-    f.label(f"{tag}latch")
-    f.line(f"%{tag}n = add i64 %{tag}i, {step}")
-    again = f.emit(f"icmp slt i64 %{tag}n, {high}")
-    f.line(f"br i1 {again}, label %{tag}head, label %{tag}exit")
-    f.label(f"{tag}exit")
+    turns.close(str(step))
     f.known = outside
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from weft.backends.cpu import disk, loader
 from weft.backends.cpu.cores import threads
-from weft.backends.cpu.llvm import QUICK, Llvm, opener
+from weft.backends.cpu.llvm import BRIEF, QUICK, Llvm, opener
 from weft.backends.cpu.parts import divided, joined
 from weft.base.forks import across_forks
 from weft.base.functional import lru
 
-# Target machines that no thread uses at the moment.
-_spare: list[int] = []
+# Target machines that no thread uses at the moment, by their level of care.
+_spare: dict[int, list[int]] = {0: [], 2: []}
 # How many threads are inside LLVM; whoever forks waits until none is.
 _inside = 0
 _free = threading.Condition()
@@ -71,43 +71,36 @@ def compile_part(text: str) -> bytes:
     """The object of a text that goes to LLVM as it is."""
     with _within():
         library = llvm()
-        if text.startswith(QUICK):
-            machine = library.machine(0)
-        else:
-            machine = _spare.pop() if _spare else library.machine()
+        level = 0 if text.startswith((BRIEF, QUICK)) else 2
+        try:
+            machine = _spare[level].pop()
+        except IndexError:
+            machine = library.machine(level)
         try:
             return library.compile(text, machine)
         finally:
-            if text.startswith(QUICK):
-                library.dispose(machine)
-            else:
-                _spare.append(machine)
+            _spare[level].append(machine)
 
 
-def preload(needed: bool = False, then: Callable[[], Any] | None = None) -> None:
-    """Begin to load LLVM, by a thread, if it is needed or no code on disk makes it unnecessary.
-
-    ``then`` has code made that nearly every program runs.
-    """
+def preload(needed: bool = False) -> None:
+    """Begin to load LLVM, by a thread, if it is needed or no code on disk makes it unnecessary."""
     global _looked, _begun
     if _begun or (_looked and not needed):
         return
     _looked = True
     if threads() > 1 and (needed or not disk.has_entries()):
         _begun = True
-        threading.Thread(target=_load, args=[opener(), then]).start()
+        threading.Thread(target=_load, args=[opener()]).start()
 
 
-def _load(open_library: Callable[[], Any], then: Callable[[], Any] | None) -> None:
+def _load(open_library: Callable[[], Any]) -> None:
     with _within():
         open_library()  # before anything that would give way to other threads
         library = llvm()
         machine = library.machine()
         if _inside == 1:  # nobody waits for LLVM yet: what it does once is done by then
             library.compile(_FIRST, machine)
-        _spare.append(machine)
-    if then is not None and not _inside:  # who compiles has the processor to himself
-        then()
+        _spare[2].append(machine)
 
 
 class Batch:
@@ -119,9 +112,10 @@ class Batch:
     """
 
     def __init__(self) -> None:
-        self.queue: list[tuple[bytes, int, str]] = []
+        self.queue: list[str] = []
         self.objects: dict[bytes, Any] = {}  # None until it is made
-        self.parts: dict[bytes, list[Any]] = {}  # objects, or what they failed with
+        self.parts: dict[bytes, list[str]] = {}  # the texts that a module is made of
+        self.made: dict[str, Any] = {}  # objects by text, or what they failed with
         self.new: set[bytes] = set()
         self.helpers: list[threading.Thread] = []
 
@@ -142,25 +136,28 @@ class Batch:
 
     def divide(self, key: bytes, texts: list[str]) -> None:
         """Have the parts of a module compiled."""
-        self.parts[key] = [None] * len(texts)
-        self.queue += [(key, i, part) for i, part in enumerate(texts)]
+        self.parts[key] = texts
+        for text in texts:  # modules have parts in common: one tile with many a walk around it
+            if text not in self.made:
+                self.made[text] = None
+                self.queue.append(text)
         if len(self.queue) > 1:
             self._help()
 
     def finish(self) -> dict[bytes, Any]:
         """All objects, when they are there."""
         # Long ones first, so that none is begun last.
-        self.queue.sort(key=lambda item: len(item[2]))
+        self.queue.sort(key=len)
         for _ in range(len(self.queue) - 1):
             self._help()
         self._work()
         for helper in self.helpers:
             helper.join()
-        for key, made in self.parts.items():
-            for part in made:
-                if isinstance(part, BaseException):
-                    raise part
-            self.objects[key] = joined(made)
+        for part in self.made.values():
+            if isinstance(part, BaseException):
+                raise part
+        for key, texts in self.parts.items():
+            self.objects[key] = joined([self.made[text] for text in texts])
         return self.objects
 
     def _help(self) -> None:
@@ -173,13 +170,13 @@ class Batch:
     def _work(self) -> None:
         while True:
             try:
-                key, number, text = self.queue.pop()
+                text = self.queue.pop()
             except IndexError:
                 return
             try:
-                self.parts[key][number] = compile_part(text)
+                self.made[text] = compile_part(text)
             except BaseException as error:
-                self.parts[key][number] = error
+                self.made[text] = error
 
 
 def _before_fork() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from weft.backends.cpu.loops import inner_loop
 from weft.backends.cpu.render import Function
+from weft.backends.cpu.turns import Turns
 from weft.kernel.kernel import Loop
 from weft.kernel.program import Finish
 
@@ -30,9 +31,9 @@ def finish_text(finish: Finish, columns: int) -> str:
             f.line(f"%p{i} = getelementptr ptr, ptr %buffers, i64 {place}")
             f.line(f"%b{i} = load ptr, ptr %p{i}, align 8")
             place += 1
-    _open(f, "row", "0", "%rows")
-    begin = f.emit(f"add i64 %first, {f.emit('mul i64 %row, %stride')}")
-    row = f.emit(f"getelementptr i8, ptr %block, i64 {f.emit('mul i64 %row, %pitch')}")
+    rows = Turns(f, "row", "0", "%rows")
+    begin = f.emit(f"add i64 %first, {f.emit(f'mul i64 {rows.index}, %stride')}")
+    row = f.emit(f"getelementptr i8, ptr %block, i64 {f.emit(f'mul i64 {rows.index}, %pitch')}")
     f.line(f"%back = mul i64 {begin}, {-finish.size}")
     f.line(f"%b{finish.buffer} = getelementptr i8, ptr {row}, i64 %back")
     *outer, (last, extent) = axes
@@ -43,10 +44,10 @@ def finish_text(finish: Finish, columns: int) -> str:
     else:
         # a row of the block may go on in the next row of what the kernel runs over
         stop = f.emit(f"add i64 {begin}, %columns")
-        _open(f, "at", begin, stop)
-        index = f.emit(f"udiv i64 %at, {extent}")
-        low = f.emit(f"urem i64 %at, {extent}")
-        left = f.emit(f"sub i64 {stop}, %at")
+        parts = Turns(f, "part", begin, stop)
+        index = f.emit(f"udiv i64 {parts.index}, {extent}")
+        low = f.emit(f"urem i64 {parts.index}, {extent}")
+        left = f.emit(f"sub i64 {stop}, {parts.index}")
         high = f.emit(f"add i64 {low}, {left}")
         less = f.emit(f"icmp slt i64 {high}, {extent}")
         high = f.emit(f"select i1 {less}, i64 {high}, i64 {extent}")
@@ -54,27 +55,8 @@ def finish_text(finish: Finish, columns: int) -> str:
             f.axes[axis] = f.emit(f"urem i64 {index}, {count}") if i else index
             index = f.emit(f"udiv i64 {index}, {count}") if i else index
         inner_loop(f, inner, low, high)
-        _close(f, "at", stop, f.emit(f"sub i64 {high}, {low}"))
-    _close(f, "row", "%rows", "1")
+        parts.close(f.emit(f"sub i64 {high}, {low}"))
+    rows.close("1")
     f.line("ret void")
     head = f"define void @{NAME}({_PARAMETERS}) #0 {{"
     return "\n".join([*f.declared.values(), head, "entry:", *f.lines, "}", ""])
-
-
-def _open(f: Function, name: str, low: str, high: str) -> None:
-    """Begin a loop whose counter is ``%name``."""
-    f.line(f"br label %{name}.before")
-    f.label(f"{name}.before")
-    some = f.emit(f"icmp slt i64 {low}, {high}")
-    f.line(f"br i1 {some}, label %{name}.body, label %{name}.done")
-    f.label(f"{name}.body")
-    f.line(f"%{name} = phi i64 [ {low}, %{name}.before ], [ %{name}.next, %{name}.latch ]")
-
-
-def _close(f: Function, name: str, high: str, step: str) -> None:
-    f.line(f"br label %{name}.latch")
-    f.label(f"{name}.latch")
-    f.line(f"%{name}.next = add i64 %{name}, {step}")
-    f.line(f"%{name}.more = icmp slt i64 %{name}.next, {high}")
-    f.line(f"br i1 %{name}.more, label %{name}.body, label %{name}.done")
-    f.label(f"{name}.done")

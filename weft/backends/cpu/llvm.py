@@ -16,11 +16,14 @@ from weft.base.functional import lru
 from weft.base.lazy import folder_of
 
 # What a text says in its first line where it is no kernel: it wants LLVM's optimiser, its functions
-# made one without more of it, a little of it, or to be made as quickly as can be.
-OPTIMISE, INLINE, LIGHT, QUICK = "; optimise\n", "; inline\n", "; light\n", "; quick\n"
+# made one without more of it, a little of it, or to be made as quickly as can be: after they are
+# made one, or as it is.
+OPTIMISE, INLINE, LIGHT = "; optimise\n", "; inline\n", "; light\n"
+BRIEF, QUICK = "; brief\n", "; quick\n"
 _LIGHT_PASSES = ("SROA", "NewGVN", "SimplifyCFG")
 # As fast, where loops are to stay as they are, as what all of LLVM's passes make, in half the time.
-_PASSES = {LIGHT: _LIGHT_PASSES, INLINE: ("AlwaysInliner", "GlobalDCE", *_LIGHT_PASSES)}
+_INLINE_PASSES = ("AlwaysInliner", "GlobalDCE", *_LIGHT_PASSES)
+_PASSES = {LIGHT: _LIGHT_PASSES, INLINE: _INLINE_PASSES, BRIEF: _INLINE_PASSES}
 # Functions that take long: other threads run meanwhile. To let them run for less than it takes
 # to come to terms with them would cost more than it gives.
 _LONG = frozenset(["TargetMachineEmitToMemory", "RunNewModulePassManager"])
@@ -60,7 +63,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "CreateNewModulePassManager": (_POINTER,),
     "RunNewModulePassManager": (None, _POINTER, _POINTER, _POINTER),
     "DisposeNewModulePassManger": (None, _POINTER),
-    **{f"module_Add{name}Pass": (None, _POINTER) for name in _PASSES[INLINE]},
+    **{f"module_Add{name}Pass": (None, _POINTER) for name in _INLINE_PASSES},
 }
 
 
@@ -134,10 +137,6 @@ class Llvm:
             raise RuntimeError(f"LLVM does not know the machine {self.triple} {self.cpu}")
         return made
 
-    def dispose(self, machine: int) -> None:
-        """Give a target machine back."""
-        self.c.LLVMPY_DisposeTargetMachine(machine)
-
     def compile(self, text: str, machine: int) -> bytes:
         """The object of a module, made with a target machine that nobody else uses meanwhile."""
         # A context keeps every constant it has seen: one for each module keeps memory flat.
@@ -160,7 +159,7 @@ class Llvm:
         if self.c.LLVMPY_VerifyModule(module, ctypes.byref(error)):
             raise self._refused(self._taken(error), text)
         self._taken(error)
-        if text.startswith((OPTIMISE, INLINE, LIGHT)):
+        if text.startswith((OPTIMISE, *_PASSES)):
             self._optimise(module, machine, _PASSES.get(text[: text.index("\n") + 1]))
         buffer = self.long.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, ctypes.byref(error))
         if not buffer:

@@ -12,6 +12,7 @@ from weft.backends.cpu import blocks
 from weft.backends.cpu.processor import vector_bits
 from weft.backends.cpu.rare import rare
 from weft.backends.cpu.render import Function, scalar_type
+from weft.backends.cpu.turns import Turns
 from weft.backends.cpu.width import lanes_of, masks, masks_last, native, writes_only
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import F32, F64, Value, is_float, walk
@@ -213,19 +214,11 @@ def outer_loop(
     opened = _opened(f, s)
     f.wide.update(opened)
     starts = {symbol: f.start_of(symbol) for symbol in s.carries}
-    f.line(f"br label %{tag}pre")
-    f.label(f"{tag}pre")
-    enter = f.emit(f"icmp slt i64 {low}, {high}")
-    f.line(f"br i1 {enter}, label %{tag}head, label %{tag}exit")
-    f.label(f"{tag}head")
-    f.line(f"%{tag}i = phi i64 [ {low}, %{tag}pre ], [ %{tag}n, %{tag}latch ]")
+    turns = Turns(f, tag, low, high)
     for symbol in s.carries:
-        kind = f.accumulator_type(symbol)
-        f.line(
-            f"%{tag}a{symbol} = phi {kind} [ {starts[symbol]}, %{tag}pre ],"
-            f" [ %{tag}u{symbol}, %{tag}latch ]"
-        )
         f.carried[symbol] = f"%{tag}a{symbol}"
+        kind = f.accumulator_type(symbol)
+        turns.carry(f.carried[symbol], kind, starts[symbol], f"%{tag}u{symbol}")
     f.axes[s.axis] = f"%{tag}i"
     if f.kernel.grid is not None and s.axis == f.kernel.grid[0] and f.kernel.axes:
         _unfold(f, f"%{tag}i")
@@ -233,20 +226,13 @@ def outer_loop(
     if mask:
         f.mask = masked(f, f"%{tag}i", high)
     block(f, s.body)
-    f.line(f"br label %{tag}latch")
-    f.label(f"{tag}latch")
     for symbol in s.carries:
         kind = f.accumulator_type(symbol)
         f.line(f"%{tag}u{symbol} = freeze {kind} {f.accumulators[symbol]}")
-    f.line(f"%{tag}n = add i64 %{tag}i, {step}")
-    again = f.emit(f"icmp slt i64 %{tag}n, {high}")
-    f.line(f"br i1 {again}, label %{tag}head, label %{tag}exit")
-    f.label(f"{tag}exit")
+    turns.close(str(step))
     for symbol in s.carries:
         kind = f.accumulator_type(symbol)
-        f.accumulators[symbol] = f.emit(
-            f"phi {kind} [ {starts[symbol]}, %{tag}pre ], [ %{tag}u{symbol}, %{tag}latch ]"
-        )
+        f.accumulators[symbol] = turns.left(kind, starts[symbol], f"%{tag}u{symbol}")
         f.carried.pop(symbol, None)
     f.known = outside
     for symbol, lanes in opened.items():
@@ -388,23 +374,17 @@ def _run(
     f.count += 1
     tag = f"l{f.count}"
     extent = _extent(f, low, high)
-    once = extent is not None and 0 < extent <= step
-    if once:
+    turns = None
+    if extent is not None and 0 < extent <= step:  # one turn
         so_far = starts
         f.axes[s.axis] = low
     else:
-        f.line(f"br label %{tag}pre")
-        f.label(f"{tag}pre")
-        enter = f.emit(f"icmp slt i64 {low}, {high}")
-        f.line(f"br i1 {enter}, label %{tag}head, label %{tag}exit")
-        f.label(f"{tag}head")
-        f.line(f"%{tag}i = phi i64 [ {low}, %{tag}pre ], [ %{tag}n, %{tag}latch ]")
-        f.axes[s.axis] = f"%{tag}i"
+        turns = Turns(f, tag, low, high)
+        f.axes[s.axis] = turns.index
         so_far = {r.symbol: f"%{tag}a{r.symbol}" for r in reduces}
         for r in reduces:
-            f.line(
-                f"{so_far[r.symbol]} = phi {f.type_of(r.dtype)} [ {starts[r.symbol]}, %{tag}pre ],"
-                f" [ %{tag}u{r.symbol}, %{tag}latch ]"
+            turns.carry(
+                so_far[r.symbol], f.type_of(r.dtype), starts[r.symbol], f"%{tag}u{r.symbol}"
             )
     if mask:
         f.mask = masked(f, f.axes[s.axis], high)
@@ -420,18 +400,12 @@ def _run(
             _accumulate(f, statement, so_far[statement.symbol], f"%{tag}u{statement.symbol}")
     f.mask = None
     finals = {r.symbol: f"%{tag}u{r.symbol}" for r in reduces}
-    if not once:
-        f.line(f"br label %{tag}latch")
-        f.label(f"{tag}latch")
-        f.line(f"%{tag}n = add i64 %{tag}i, {step}")
-        again = f.emit(f"icmp slt i64 %{tag}n, {high}")
-        f.line(f"br i1 {again}, label %{tag}head, label %{tag}exit")
-        f.label(f"{tag}exit")
+    if turns is not None:
+        turns.close(str(step))
         for r in reduces:
-            before = f"[ {starts[r.symbol]}, %{tag}pre ]"
-            after = f"[ {finals[r.symbol]}, %{tag}latch ]"
-            finals[r.symbol] = f.emit(f"phi {f.type_of(r.dtype)} {before}, {after}")
-    if once:
+            kind, last = f.type_of(r.dtype), finals[r.symbol]
+            finals[r.symbol] = turns.left(kind, starts[r.symbol], last)
+    else:
         outside.update(_kept(f, s.body))
     f.lanes, f.steps, f.known = 1, {}, outside
     f.expect([])

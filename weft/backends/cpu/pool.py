@@ -24,9 +24,8 @@ from weft.base.functional import lru
 
 # How long a thread that has nothing to do looks for work before it sleeps.
 PATIENCE = 30e-6
-# Seconds of work that a process does by one thread while nobody has made the pool's code: that
-# takes as long.
-ALONE = 0.01
+# Seconds of work after which a process that has no pool's code has a thread make it.
+ALONE = 0.002
 _NAMES = ("weft_run", "weft_worker", "weft_relax")
 
 
@@ -153,17 +152,21 @@ def run(kernel: int, buffers: Any, start: int, stop: int, chunk: int) -> None:
 
 
 _alone = 0.0
+_asked = False
 
 
 def run_at_first(kernel: int, buffers: Any, start: int, stop: int, chunk: int) -> None:
-    """Like ``run``, but what is soon done is done by the caller while there is no pool."""
-    global _alone
+    """Like ``run``, but the caller does the work himself while the pool's code is not made yet."""
+    global _alone, _asked
     call = _Kernel(int(kernel))
-    while 0 < chunk and start < stop and not _held and _alone < ALONE:
+    while 0 < chunk and start < stop and not _held and available():
         begin = time.perf_counter()
         call(buffers, start, min(start + chunk, stop))
         start += chunk
         _alone += time.perf_counter() - begin
+        if _alone > ALONE and start < stop and not _asked and threads() > 1:
+            _asked = True
+            threading.Thread(target=_code, name="weft-pool").start()
     if start < stop:
         run(kernel, buffers, start, stop, chunk)
 
@@ -176,8 +179,8 @@ def load(needed: bool = False) -> None:
 
 def _forget() -> None:
     """A forked child has none of its parent's threads: it makes a pool of its own."""
-    global _pool, _lock
-    _pool, _lock = None, threading.Lock()
+    global _pool, _lock, _asked
+    _pool, _lock, _asked = None, threading.Lock(), False
 
 
 if hasattr(os, "register_at_fork"):

@@ -61,6 +61,7 @@ class Function:
         self.kernel = kernel
         self.width = width  # the most lanes that vectors may have, unless 0
         self.lines: list[str] = []
+        self.block = "entry"  # the one that lines are added to
         self.declared: dict[str, str] = {}
         self.count = 0
         self.axes: dict[str, str] = {}
@@ -94,6 +95,7 @@ class Function:
         self.lines.append(f"  {text}")
 
     def label(self, name: str) -> None:
+        self.block = name
         self.lines.append(f"{name}:")
 
     def type_of(self, dtype: np.dtype) -> str:
@@ -371,9 +373,7 @@ class Function:
         condition = self.value(group.condition)
         usual = [self.value(v.args[2]) for v in group.choices]
         tag = self.fresh("r")[1:]
-        self.line(f"br label %{tag}pre")
-        self.label(f"{tag}pre")
-        some = condition
+        before, some = self.block, condition
         if self.lanes > 1:
             name = f"@llvm.vector.reduce.or.v{self.lanes}i1"
             self.declared[name] = f"declare i1 {name}(<{self.lanes} x i1>)"
@@ -389,13 +389,12 @@ class Function:
                 self.render(v, [condition, self.known[v.args[1].number, self.lanes], other])
             )
         self.known, self.inside = known, inside
-        self.line(f"br label %{tag}post")
-        self.label(f"{tag}post")
+        after = self.block
         self.line(f"br label %{tag}join")
         self.label(f"{tag}join")
         for v, other, name in zip(group.choices, usual, chosen, strict=True):
             kind = self.type_of(v.dtype)
-            merged = f"phi {kind} [ {other}, %{tag}pre ], [ {name}, %{tag}post ]"
+            merged = f"phi {kind} [ {other}, %{before} ], [ {name}, %{after} ]"
             self.known[v.number, self.lanes] = self.emit(merged)
 
     def render(self, v: Value, args: list[str]) -> str:

@@ -24,12 +24,12 @@ from weft.backends.cpu.heroes.gemm_text import (
     FIELDS,
     SQUARE,
     TALL,
-    TOGETHER,
     Reading,
     Shape,
     bytes_of,
     is_floating,
     product,
+    together,
     zeros,
 )
 from weft.backends.cpu.heroes.matrix_text import (
@@ -486,12 +486,12 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
     last = (shape.width - 1) * shape.lanes - last_moved(columns.size, shape)
     row_block, column_block = units(problem, shape, bool(pack))
     row_blocks, column_blocks = blocks(rows.size, row_block), blocks(columns.size, column_block)
-    parts = blocks(depth.size, DEEP)
+    parts, turn = blocks(depth.size, DEEP), together(shape)
     table.update(
         rows=rows.size, columns=columns.size, depth=depth.size,
         row_block=row_block, column_block=column_block,
         row_blocks=row_blocks, column_blocks=column_blocks,
-        depth_block=blocks(depth.size, TOGETHER * parts) * TOGETHER,
+        depth_block=blocks(depth.size, turn * parts) * turn,
         a_tile=rows.lhs * size, a_pack=0, a_row=rows.lhs * size, a_depth=depth.lhs * size,
         b_column=columns.rhs * right, b_depth=depth.rhs * right, b_last=last * columns.rhs * right,
         out_row=rows.out * out_size, out_last=last * out_size, result_row=rows.out,
@@ -509,7 +509,7 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
         left=way,
         pack=pack,
         parts=bool(pack) and parts > 1,
-        whole=depth.size % TOGETHER == 0,
+        whole=depth.size % turn == 0,
         deep=depth.size > LASTING,
         finish=result.finish is not None,
         kind=rhs.kind,

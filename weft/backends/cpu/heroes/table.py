@@ -46,6 +46,11 @@ _NAMES = {
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
+def load(name: str) -> None:
+    """Have an operation's file loaded before a program needs it."""
+    _WHERE[name].HEROES  # noqa: B018 -- loads the file, which fills the table
+
+
 def lower(
     name: str, ins: list[Type], outs: list[Type], params: Any, finish: Finish | None = None
 ) -> Lowered | None:
@@ -53,10 +58,9 @@ def lower(
 
     With a kernel that goes on with the result: the tasks of both, or None where they stay apart.
     """
-    module = _WHERE.get(name)
-    if module is None:
+    if name not in _WHERE:
         return None
-    module.HEROES  # noqa: B018 -- loads the file, which fills the table
+    load(name)
     if finish is not None:
         finishing = FINISHING.get(name)
         return None if finishing is None else finishing(ins, outs, params, finish)
