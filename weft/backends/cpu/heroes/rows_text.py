@@ -37,6 +37,10 @@ ROWS_FIELDS = (
 )
 
 
+# Sums up to which the lanes of each are added by instructions of its own.
+FEW_SUMS = 8
+
+
 def row_products(shape: Shape, name: str) -> str:
     """A task over blocks of columns, ``width`` of them in registers at a time.
 
@@ -45,6 +49,9 @@ def row_products(shape: Shape, name: str) -> str:
     f, (work, _, lanes, rows, together) = Lines(), shape
     pointers(f, ("lhs", "rhs", "out"))
     load_table(f, 3, ROWS_FIELDS)
+    many = rows * together > FEW_SUMS
+    if many:
+        f(f"%kept = alloca [{rows * together * lanes} x {work}], align 64")
     f(f"%whole = and i64 %depth, {-lanes}")
     left = f.emit("sub i64 %depth, %whole")
     mask = _mask(f, lanes, left)
@@ -65,12 +72,15 @@ def row_products(shape: Shape, name: str) -> str:
         a.append(f.at(a[-1], "%a_row"))
     sums = _sums(f, shape, a, b, mask)
     to = f.at(at["out"], f.emit(f"mul i64 {place}, %out_column"))
-    for j in range(together):
-        to = to if j == 0 else f.at(to, "%out_column")
-        there = to
-        for i in range(rows):
-            there = there if i == 0 else f.at(there, "%out_row")
-            _store(f, shape, sums[i, j], there)
+    if many:
+        _store_kept(f, shape, sums, to)
+    else:
+        for j in range(together):
+            to = to if j == 0 else f.at(to, "%out_column")
+            there = to
+            for i in range(rows):
+                there = there if i == 0 else f.at(there, "%out_row")
+                _store(f, shape, sums[i, j], there)
     f.close("j", last, f"%j, {together}")
     f.close("u", "%stop", "%u, 1")
     f("ret void")
@@ -129,6 +139,24 @@ def _sums(
     f("br i1 %k.more, label %k.body, label %k.done")
     f.label("k.done")
     return {(i, j): f"%n{i}.{j}" for i, j in places}
+
+
+def _store_kept(f: Lines, shape: Shape, sums: dict[tuple[int, int], str], to: str) -> None:
+    """Sums by way of memory, so that the text of adding their lanes is there once."""
+    work, _, lanes, rows, together = shape
+    vector, size = f"<{lanes} x {work}>", lanes * bytes_of(work)
+    for (i, j), x in sums.items():
+        at = f.at("%kept", str((i * together + j) * size))
+        f(f"store {vector} {x}, ptr {at}, align {size}")
+    f.loop("row", "0", str(rows))
+    line = f.at(to, f.emit("mul i64 %row, %out_row"))
+    kept = f.at("%kept", f.emit(f"mul i64 %row, {together * size}"))
+    f.loop("column", "0", str(together))
+    there = f.at(line, f.emit("mul i64 %column, %out_column"))
+    here = f.at(kept, f.emit(f"mul i64 %column, {size}"))
+    _store(f, shape, f.emit(f"load {vector}, ptr {here}, align {size}"), there)
+    f.close("column", str(together), "%column, 1")
+    f.close("row", str(rows), "%row, 1")
 
 
 def _store(f: Lines, shape: Shape, x: str, to: str) -> None:
