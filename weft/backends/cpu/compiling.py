@@ -96,11 +96,15 @@ def preload(needed: bool = False) -> None:
 def _load(open_library: Callable[[], Any]) -> None:
     with _within():
         open_library()  # before anything that would give way to other threads
-        library = llvm()
-        machine = library.machine()
-        if _inside == 1:  # nobody waits for LLVM yet: what it does once is done by then
+        with _loading:
+            library = _llvm()
+            machine = library.machine()
+            awaited = _inside > 1
+            if awaited:
+                _spare[2].append(machine)
+        if not awaited:  # what LLVM does once is done when it is needed
             library.compile(_FIRST, machine)
-        _spare[2].append(machine)
+            _spare[2].append(machine)
 
 
 class Batch:
@@ -146,8 +150,8 @@ class Batch:
 
     def finish(self) -> dict[bytes, Any]:
         """All objects, when they are there."""
-        # Long ones first, so that none is begun last.
-        self.queue.sort(key=len)
+        # Long ones first, so that none is begun last; a table is one line, and soon read.
+        self.queue.sort(key=lambda text: text.count("\n"))
         for _ in range(len(self.queue) - 1):
             self._help()
         self._work()

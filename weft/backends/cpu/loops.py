@@ -268,7 +268,10 @@ def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
             low = first
         middle = whole_part(f, low, high, width)
         finals = _run(f, s, steps, starts, low, middle, width, False)
-        if cut:
+        if cut and not reduces:  # by single registers: less text than all of them at once
+            few = min(width, *(native(v) for x in s.body for v in x.operands))
+            _run(f, s, {s.axis: tuple(range(few))}, {}, middle, high, few, True)
+        elif cut:
             finals = _run(f, s, steps, finals, middle, high, width, True)
         else:
             if not reduces and width >= 4 * _LEAST and writes_only(s.body):
