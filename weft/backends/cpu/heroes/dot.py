@@ -83,7 +83,7 @@ FEW_ROWS = 12
 # result whose rows are not whole lines of the cache.
 SHALLOW, CROOKED, FAR = 16, 32, 1 << 20
 # A depth up to which tiles are written into the walk over them.
-LASTING = 64
+LASTING = 24
 # An operand up to this size stays in the nearest cache however it is read.
 NEAR = 32 << 10
 # Rows from which packing the right operand pays.
