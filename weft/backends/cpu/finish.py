@@ -20,11 +20,16 @@ _PARAMETERS = (
 )
 
 
-def finish_text(finish: Finish, columns: int) -> str:
-    """The LLVM text of a kernel for blocks; ``columns`` is what their length is a multiple of."""
+def finish_text(finish: Finish, columns: int, whole: bool = False) -> str:
+    """The LLVM text of a kernel for blocks, which are at most so many elements long.
+
+    ``whole`` says that they are just so long, as are rows of the result in multiples.
+    """
     kernel = finish.kernel
     axes = finish.axes
     f = Function(kernel, columns & -columns)
+    if whole and axes[-1][1] % f.width == 0:
+        f.exact = f.width
     place = 0
     for i in range(len(kernel.buffers)):
         if i != finish.buffer:

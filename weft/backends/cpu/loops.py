@@ -141,7 +141,8 @@ def _whole(f: Function, low: str, high: str, step: int) -> bool:
     """Whether steps of that many end where the range does."""
     if low == "0" and high.isdigit():
         return int(high) % step == 0
-    return (low, high) == ("%start", "%stop") and f.pieces % step == 0
+    pieces = f.pieces if (low, high) == ("%start", "%stop") else f.exact
+    return pieces % step == 0
 
 
 def _extent(f: Function, low: str, high: str) -> int | None:

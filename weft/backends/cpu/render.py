@@ -54,6 +54,14 @@ def memory_type(dtype: np.dtype) -> str:
     return scalar_type(_MEMORY.get(dtype, dtype))
 
 
+def _decides(op: str, number: Any) -> bool:
+    """Whether a number may stand for the extreme of itself and an equal one: not if that can be the
+    zero of the other sign, and not if it is NaN."""
+    if number == 0:
+        return bool(np.signbit(number)) == (op == "min")
+    return bool(number == number)
+
+
 class Function:
     """The text of one kernel while it is written."""
 
@@ -78,6 +86,7 @@ class Function:
         self.carried: dict[int, str] = {}
         self.in_lanes = False
         self.extent = 0  # of the grid, unless it is not to be known
+        self.exact = 1  # what the lengths of other ranges with unknown ends are multiples of
         self.pieces = 1  # what the ends of all ranges of the grid are multiples of
 
     # --- text -------------------------------------------------------------------------------------
@@ -397,6 +406,17 @@ class Function:
             merged = f"phi {kind} [ {other}, %{before} ], [ {name}, %{after} ]"
             self.known[v.number, self.lanes] = self.emit(merged)
 
+    def extreme(self, v: Value, args: list[str]) -> str:
+        """The smaller or larger of two floats; NaN if one is, and zeros are told apart."""
+        low = v.op == "min"
+        kind = self.type_of(v.dtype)
+        flags = "i1" if self.lanes == 1 else f"<{self.lanes} x i1>"
+        for value, known, other in zip(v.args, args, reversed(args), strict=True):
+            if value.op == "const" and _decides(v.op, np.frombuffer(value.attr, v.dtype)[0]):
+                test = self.emit(f"fcmp {'oge' if low else 'ole'} {kind} {other}, {known}")
+                return self.emit(f"select {flags} {test}, {kind} {known}, {kind} {other}")
+        return self.call("minimum" if low else "maximum", v.dtype, args)
+
     def render(self, v: Value, args: list[str]) -> str:
         op, dtype = v.op, v.dtype
         if op == "const":
@@ -449,7 +469,7 @@ class Function:
         if op == "fma":
             return self.call("fma", dtype, args)
         if op in ("min", "max"):
-            return self.call("minimum" if op == "min" else "maximum", dtype, args)
+            return self.extreme(v, args)
         raise TypeError(f"cannot render {op} of {dtype}")
 
     def integer_operation(self, op: str, dtype: np.dtype, kind: str, args: list[str]) -> str:

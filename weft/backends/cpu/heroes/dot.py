@@ -517,7 +517,8 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
     )
     places = (left, rhs.place, result.place, numbers_in(FIELDS, table))
     if result.finish is not None:
-        text = finish_text(result.finish, shape.lanes * shape.width)
+        panel = shape.lanes * shape.width
+        text = finish_text(result.finish, panel, columns.size % panel == 0 == rows.out % panel)
         more = (Place("finish", i) for i in range(len(result.finish.kernel.buffers)))
         others = [place for place in more if place.what != result.finish.buffer]
         places = (left, rhs.place, Place("code", (text, NAME)), places[3], *others)

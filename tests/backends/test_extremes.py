@@ -1,0 +1,26 @@
+"""The larger and smaller of floats and a number that is known, with NaN and both zeros."""
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+
+VALUES = np.array([0.0, -0.0, 1, -1, np.nan, np.inf, -np.inf, 1e-45, -1e-45, 3.5] * 3, np.float32)
+
+
+@pytest.mark.parametrize("number", [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45])
+@pytest.mark.parametrize("first", [True, False])
+def test_extremes_of_a_known_number(number: float, first: bool) -> None:
+    known = np.float32(number)
+    zeros = (VALUES == 0) & (known == 0)
+    signs = np.signbit(VALUES), np.signbit(known)
+    for name, negative in (("maximum", signs[0] & signs[1]), ("minimum", signs[0] | signs[1])):
+        function = getattr(jnp, name)
+        order = (lambda x: function(known, x)) if first else (lambda x: function(x, known))  # noqa: B023
+        found = np.asarray(weft.jit(order)(VALUES))
+        want = getattr(np, name)(VALUES, known)
+        want = np.where(zeros, np.where(negative, -0.0, 0.0), want)
+        np.testing.assert_array_equal(found, want)
+        there = ~np.isnan(want)
+        np.testing.assert_array_equal(np.signbit(found)[there], np.signbit(want)[there])
