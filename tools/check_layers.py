@@ -65,6 +65,9 @@ LATE = {
         ).split()
     ),
     ("weft.numpy.polynomials", "weft.numpy.linalg"),
+    ("weft.numpy.linalg", "weft.numpy.einstein"),
+    ("weft.numpy.linalg", "weft.lax.linear_solve"),
+    ("weft.numpy.determinant", "weft.lax.linear_solve"),
     ("weft.prims.families", "weft.kernel.kernel"),
     ("weft.prims.families", "weft.kernel.math"),
     ("weft.prims.families", "weft.kernel.math_complex"),
@@ -74,6 +77,7 @@ LATE = {
     ("weft.prims.families", "weft.kernel.tiny"),
     ("weft.prims.families", "weft.kernel.elements"),
     ("weft.runtime.evaluate", "weft.runtime.native"),
+    ("weft.runtime.evaluate", "weft.runtime.selection"),
     *(
         ("weft.backends.cpu.heroes.table", f"weft.backends.cpu.heroes.{name}")
         for name in (
@@ -86,6 +90,7 @@ LATE = {
     ("weft.compiler.pipeline", "weft.core.verify"),
     ("weft.runtime.target", "weft.backends.cpu.heroes.table"),
     ("weft.runtime.target", "weft.backends.cpu.block_text"),
+    ("weft.runtime.target", "weft.backends.cpu.called_text"),
     ("weft.runtime.target", "weft.backends.cpu.heroes.tiny"),
     ("weft.runtime.target", "weft.backends.cpu.loop_text"),
     ("weft.runtime.target", "weft.backends.cpu.unrolled"),
@@ -210,8 +215,15 @@ class Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def add_members(self, node: ast.Call) -> None:
-        """What a package passes on: modules of its own, and names by the modules they are in."""
-        if self.module.path.name != "__init__.py" or ast.unparse(node.args[0]) != "__name__":
+        """What a package passes on: modules of its own, and names by the modules they are in.
+
+        A file does the same for files whose names begin with its own.
+        """
+        own = self.module.path.name == "__init__.py"
+        if not own and len(node.args) == 3 and isinstance(node.args[2], ast.Dict):
+            keys = [str(getattr(key, "value", "")) for key in node.args[2].keys]
+            own = all(key.startswith(f"{self.module.name}_") for key in keys)
+        if not own or ast.unparse(node.args[0]) != "__name__":
             self.fault(node, "only a package has members, and they are its own")
         modules, *tables = node.args[1:]
         for constant in ast.walk(modules):

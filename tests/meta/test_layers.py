@@ -39,6 +39,7 @@ def test_open_rooms_stand_below_all() -> None:
         ({"core/__init__.py": "members(__name__, ['a'])", "core/a.py": "import weft.core"}, "each"),
         ({"core/__init__.py": "members(__name__, [], table)"}, "computed name"),
         ({"core/a.py": "members(__name__, ['hooks'])"}, "only a package"),
+        ({"core/a.py": "members(__name__, (), {'weft.core.b': 'x'})"}, "only a package"),
         ({"linen/a.py": "import weft.core.hooks"}, "linen may not import"),
         ({"debug/a.py": "import weft.stages", "stages.py": "import weft.debug"}, "each other"),
     ],

@@ -68,12 +68,15 @@ class Late:
 
 
 def members(
-    package: str, modules: Sequence[str], names: Mapping[str, str] | None = None
+    package: str,
+    modules: Sequence[str],
+    names: Mapping[str, str] | None = None,
+    public: bool = True,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package with parts that are imported on sight.
 
     ``modules`` are modules of the package; ``names`` has the names, one after the other, that come
-    from a module anywhere.
+    from a module anywhere. Functions of a public package end tracebacks for its users.
     """
     homes = {name: home for home, listed in (names or {}).items() for name in listed.split()}
 
@@ -82,7 +85,7 @@ def members(
             return load(f"{package}.{name}")
         if name in homes:
             value = getattr(load(homes[name]), name)
-            if type(value) is FunctionType:
+            if public and type(value) is FunctionType:
                 value = bounded(value, package)
             vars(sys.modules[package])[name] = value
             return value
