@@ -25,7 +25,7 @@ from weft.base.functional import lru
 # How long a thread that has nothing to do looks for work before it sleeps.
 PATIENCE = 30e-6
 # Seconds of work after which a process that has no pool's code has a thread make it.
-ALONE = 0.002
+ALONE = 0.004
 _NAMES = ("weft_run", "weft_worker", "weft_relax")
 
 
