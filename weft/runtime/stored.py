@@ -87,7 +87,8 @@ def keep(
         if name is None:
             return None
         try:
-            return name, marshal.dumps((keys, *_encoded(walked, program, given)))
+            # by the format in which bytes do not depend on who else holds the objects
+            return name, marshal.dumps((keys, *_encoded(walked, program, given)), 2)
         except (_Tied, ValueError):
             return None
 
