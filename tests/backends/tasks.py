@@ -18,13 +18,15 @@ def run_tasks(lowered, ins, outs):
     for task, address in zip(lowered.tasks, code, strict=True):
         numbers = [np.array(what, np.int64) for kind, what in task.places if kind == "numbers"]
         tables = iter(numbers)
+        called = machine.compile_many([what for kind, what in task.places if kind == "code"])
+        arrays["code"] = dict(zip([w for k, w in task.places if k == "code"], called, strict=True))
         pointers = [
             next(tables).ctypes.data if place.kind == "numbers" else _address(arrays, *place)
             for place in task.places
         ]
         given = (ctypes.c_void_p * len(pointers))(*pointers)
         pool.run(address, given, 0, task.extent, task.chunk)
-    for memory in [m for group in arrays.values() for m in group]:
+    for memory in [m for kind in ("in", "out", "scratch") for m in arrays[kind]]:
         assert np.all(memory[:64] == 0xAB) and np.all(memory[-64:] == 0xAB)
     for memory, x in zip(arrays["in"], ins, strict=True):
         assert memory[64:-64].tobytes() == x.tobytes()
@@ -46,4 +48,6 @@ def _guarded(size, content=None):
 def _address(arrays, kind, what):
     if kind == "library":
         return library.address(what)
+    if kind == "code":
+        return arrays[kind][what]
     return arrays[kind][what].ctypes.data + 64

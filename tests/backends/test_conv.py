@@ -156,9 +156,19 @@ def test_narrower_vectors_and_fewer_registers(monkeypatch, bits):
             assert "negative padding" in str(error)
 
 
-def test_tiles_that_copy_their_own_borders(monkeypatch):
+def own_borders(lowered):
+    """Of how many tasks the tiles copy what they read, and how many of these keep the copies."""
+    own = [t for t in lowered.tasks if "@border(" in t.text]
+    return np.array([len(own), sum("%near = alloca" not in t.text for t in own)])
+
+
+# Copies of whole images; kept ones; of as few rows as can be.
+@pytest.mark.parametrize("bytes_near", [1 << 18, 0, 1500])
+def test_tiles_that_copy_their_own_borders(monkeypatch, bytes_near):
     monkeypatch.setattr(conv, "OWN", 1)
-    found = 0
+    monkeypatch.setattr(conv, "NEARBY", bytes_near)
+    monkeypatch.setattr(conv, "MORE", 1e9)
+    found = np.zeros(2, int)
     for seed in range(200, 220):
         operands, params, depth = random_convolution(seed)
         try:
@@ -166,12 +176,37 @@ def test_tiles_that_copy_their_own_borders(monkeypatch):
         except ValueError as error:
             assert "negative padding" in str(error)
         else:
-            found += any(t.name == "conv" and len(t.places) == 4 for t in lowered.tasks)
-    assert found
+            found += own_borders(lowered)
+    assert found[0] and (found[1] == 0) == (bytes_near > 1500)
     x, w = np.ones((4, 6, 6, 3), np.float32), np.ones((3, 3, 3, 64), np.float32)
     for given in ({}, {"padding": ((1, 1), (0, 2))}):
         lowered, _ = check_conv(x, w, conv_params(2, LAST, **given), 27)
-        assert len(lowered.tasks[-1].places) == 3 + bool(given)
+        assert own_borders(lowered)[0] == bool(given)
+        assert len(lowered.tasks[-1].places) == 3 + (bool(given) and bytes_near == 0)
+
+
+@pytest.mark.parametrize("layout", [LAST, FIRST])
+@pytest.mark.parametrize("stride, dilation, low", [(1, 1, 1), (2, 1, 2), (1, 2, -1), (3, 2, 4)])
+def test_units_of_rows(monkeypatch, layout, stride, dilation, low):
+    monkeypatch.setattr(conv, "OWN", 1)
+    monkeypatch.setattr(conv, "MORE", 1e9)
+    rng = np.random.default_rng(7)
+    given = {
+        "window_strides": (stride, 1),
+        "rhs_dilation": (dilation, 1),
+        "padding": ((low, 3), (1, 1)),
+    }
+    x, w = rng.standard_normal((2, 23, 9, 20)), rng.standard_normal((3, 3, 20, 33))
+    if layout is FIRST:
+        x, w = x.transpose(0, 3, 1, 2), w.transpose(3, 2, 0, 1)
+    x, w = (np.ascontiguousarray(v, np.float32) for v in (x, w))
+    counts = set()
+    for bytes_near in (9_000, 14_000, 1 << 18):
+        monkeypatch.setattr(conv, "NEARBY", bytes_near)
+        lowered, _ = check_conv(x, w, conv_params(2, layout, **given), 180)
+        assert own_borders(lowered)[0] == 1
+        counts.add(lowered.tasks[-1].extent)
+    assert len(counts) > 1 and min(counts) == 2
 
 
 CASES = {
@@ -237,6 +272,37 @@ def test_a_long_sum_is_cut_into_parts():
     assert [t.name for t in lowered.tasks][-1] == "add"
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64", "bfloat16", "float16", "int8", "int32"])
+@pytest.mark.parametrize("space", [(7, 7), (3, 5), (1, 1)])
+def test_tiles_with_vectors_across_the_result(kind, space):
+    rng = np.random.default_rng(3)
+    x = values(rng, (2, 16, *space), np.dtype(kind))
+    w = values(rng, (40, 16, 3, 3), np.dtype(kind))
+    params = conv_params(2, FIRST, padding=((1, 1), (1, 1)))
+    lowered, _ = check_conv(x, w, params, 144)
+    if kind == "float32":
+        assert ("%block = alloca" in lowered.tasks[-1].text) == (space[1] > 1)
+
+
+@pytest.mark.parametrize("features", [24, 25])
+def test_units_of_a_long_sum(monkeypatch, features):
+    rng = np.random.default_rng(0)
+    x = values(rng, (16, 16, 16, features), np.float32)
+    g = values(rng, (16, 16, 16, 32), np.float32)
+    layout = ConvDimensionNumbers((3, 0, 1, 2), (3, 0, 1, 2), (2, 3, 0, 1))
+    params = conv_params(2, layout, padding=((1, 1), (1, 1)))
+    counts = []
+    for bytes_near, wanted in ((1 << 18, 1), (1 << 18, 3), (0, 1)):
+        monkeypatch.setattr(conv, "NEARBY", bytes_near)
+        monkeypatch.setattr(conv, "OWN", wanted)
+        lowered, _ = check_conv(x, g, params, 16 * 16 * 16)
+        assert lowered.tasks[-1].name == "add"
+        assert list(own_borders(lowered)) == [1, bytes_near == 0]
+        counts.append(lowered.tasks[-2].extent)
+    parts, tiles, kept = counts
+    assert tiles > parts == kept and tiles % parts == 0
+
+
 def test_sums_are_in_the_preferred_type():
     rng = np.random.default_rng(0)
     for have, want in (("int8", "int32"), ("float16", "float32"), ("float32", "float64")):
@@ -250,6 +316,14 @@ def test_nothing_to_sum_and_nothing_to_compute():
         x, w = np.zeros(left, np.float32), np.zeros(right, np.float32)
         layout = ConvDimensionNumbers((0, 1, 2), (0, 1, 2), (0, 1, 2))
         check_conv(x, w, conv_params(1, layout), 1)
+
+
+def test_positions_without_taps_do_not_choose_the_vectors():
+    rng = np.random.default_rng(0)
+    x, w = values(rng, (2, 6, 5), np.float32), values(rng, (1, 2, 3), np.float32)
+    layout = ConvDimensionNumbers((0, 1, 2), (1, 2, 0), (1, 0, 2))
+    given = {"window_strides": (2,), "padding": ((5, 4),), "lhs_dilation": (3,)}
+    check_conv(x, w, conv_params(1, layout, **given, feature_group_count=2), 3)
 
 
 def test_special_values_go_where_they_belong():

@@ -38,11 +38,19 @@ def test_a_walk_and_what_it_calls_are_two_texts():
 
 @pytest.mark.parametrize("text", [
     TEXT.replace(" noinline optnone", ""),
-    "@constant = private constant i64 3\n" + TEXT,
+    "@number = private global i64 3\n" + TEXT,
     QUICK + TEXT,
 ])  # fmt: skip
 def test_other_texts_stay_whole(text):
     assert divided(text) == [text]
+
+
+def test_constants_go_where_they_are_used():
+    constant = "@{} = private unnamed_addr constant i64 3\n".format
+    used = TEXT.replace("%y = call", "%p = load i64, ptr @number\n  %y = call")
+    first, second = divided(constant("number") + constant("other") + used)
+    assert "@number = " in second and "@number = " not in first
+    assert "@other" not in first + second
 
 
 def test_parts_call_each_other():
@@ -86,3 +94,23 @@ def test_long_modules_become_two_halves_of_which_one_calls_the_other():
     for name in names:
         call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_bool)
         assert call(region.symbols[name])(5, True) == 5 + 2 * added
+
+
+@pytest.mark.parametrize("lines", range(600, 604))
+def test_no_part_is_empty(lines):
+    begin, end = TEXT.split("  %y = add i64 %x, %x\n")
+    more = "".join(f"  %v{i} = add i64 %x, {i}\n" for i in range(lines))
+    end = end.replace("declare i64 @llvm.smin.i64(i64, i64)\n", "")
+    parts = divided(f"{begin}{more}  %y = add i64 %x, %x\n{end}".split("\n", 1)[1])
+    assert len(parts) == 2 and all("\ndefine " in f"\n{part}" for part in parts)
+
+
+def test_several_functions_without_care():
+    other = "define internal i64 @next(i64 %x) #0 noinline optnone {\nentry:\n  ret i64 %x\n}\n"
+    calls = TEXT.replace("add i64 %y, 1", "call i64 @next(i64 %y)").replace(
+        "define i64", f"{other}define i64"
+    )
+    first, second = divided(calls)
+    assert "@next" not in first and "define internal i64 @next" in second
+    region = loader.load(compile_now(calls))
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(region.symbols["kernel"])(7) == 14

@@ -25,8 +25,6 @@ if _TYPE_CHECKING:
     from weft.lax.convolutions import conv as conv
     from weft.lax.convolutions import conv_dimension_numbers as conv_dimension_numbers
     from weft.lax.convolutions import conv_general_dilated as conv_general_dilated
-    from weft.lax.convolutions import conv_general_dilated_local as conv_general_dilated_local
-    from weft.lax.convolutions import conv_general_dilated_patches as conv_general_dilated_patches
     from weft.lax.convolutions import conv_general_permutations as conv_general_permutations
     from weft.lax.convolutions import conv_general_shape_tuple as conv_general_shape_tuple
     from weft.lax.convolutions import conv_shape_tuple as conv_shape_tuple
@@ -130,6 +128,8 @@ if _TYPE_CHECKING:
     from weft.lax.parallel import psum_scatter as psum_scatter
     from weft.lax.parallel import pswapaxes as pswapaxes
     from weft.lax.parallel import ragged_all_to_all as ragged_all_to_all
+    from weft.lax.patches import conv_general_dilated_local as conv_general_dilated_local
+    from weft.lax.patches import conv_general_dilated_patches as conv_general_dilated_patches
     from weft.lax.products import DotDimensionNumbers as DotDimensionNumbers
     from weft.lax.products import batch_matmul as batch_matmul
     from weft.lax.products import dot as dot
@@ -393,9 +393,9 @@ else:  # each file is loaded when one of its names is first looked at
             "weft.lax.control_flow": "associative_scan cond map platform_dependent switch",
             "weft.lax.convolutions": (
                 "ConvGeneralDilatedDimensionNumbers conv conv_dimension_numbers "
-                "conv_general_dilated conv_general_dilated_local conv_general_dilated_patches "
-                "conv_general_permutations conv_general_shape_tuple conv_shape_tuple "
-                "conv_transpose conv_transpose_shape_tuple conv_with_general_padding"
+                "conv_general_dilated conv_general_permutations conv_general_shape_tuple "
+                "conv_shape_tuple conv_transpose conv_transpose_shape_tuple "
+                "conv_with_general_padding"
             ),
             "weft.lax.elementwise": (
                 "AccuracyMode RoundingMethod Tolerance abs acos acosh add asin asinh atan atan2 "
@@ -414,6 +414,7 @@ else:  # each file is loaded when one of its names is first looked at
                 "all_gather all_to_all axis_index axis_size pbroadcast pcast pmax pmean pmin "
                 "ppermute precv psend pshuffle psum psum_scatter pswapaxes ragged_all_to_all"
             ),
+            "weft.lax.patches": "conv_general_dilated_local conv_general_dilated_patches",
             "weft.lax.products": (
                 "DotDimensionNumbers batch_matmul dot dot_general ragged_dot ragged_dot_general"
             ),

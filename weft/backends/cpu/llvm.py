@@ -19,11 +19,18 @@ from weft.base.lazy import folder_of
 # made one without more of it, a little of it, or to be made as quickly as can be: after they are
 # made one, or as it is.
 OPTIMISE, INLINE, LIGHT = "; optimise\n", "; inline\n", "; light\n"
-BRIEF, QUICK = "; brief\n", "; quick\n"
+BRIEF, QUICK, LOOP = "; brief\n", "; quick\n", "; loop\n"
 _LIGHT_PASSES = ("SROA", "NewGVN", "SimplifyCFG")
 # As fast, where loops are to stay as they are, as what all of LLVM's passes make, in half the time.
 _INLINE_PASSES = ("AlwaysInliner", "GlobalDCE", *_LIGHT_PASSES)
-_PASSES = {LIGHT: _LIGHT_PASSES, INLINE: _INLINE_PASSES, BRIEF: _INLINE_PASSES}
+# Functions made one, and what goes round in a loop in registers.
+_LOOP_PASSES = (*_INLINE_PASSES[:2], "SROA", "NewGVN", "InstCombine", "LoopRotate", "SimplifyCFG")
+_PASSES = {
+    LIGHT: _LIGHT_PASSES,
+    INLINE: _INLINE_PASSES,
+    BRIEF: _INLINE_PASSES,
+    LOOP: _LOOP_PASSES,
+}
 # Functions that take long: other threads run meanwhile. To let them run for less than it takes
 # to come to terms with them would cost more than it gives.
 _LONG = frozenset(["TargetMachineEmitToMemory", "RunNewModulePassManager"])
@@ -63,7 +70,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "CreateNewModulePassManager": (_POINTER,),
     "RunNewModulePassManager": (None, _POINTER, _POINTER, _POINTER),
     "DisposeNewModulePassManger": (None, _POINTER),
-    **{f"module_Add{name}Pass": (None, _POINTER) for name in _INLINE_PASSES},
+    **{f"module_Add{name}Pass": (None, _POINTER) for name in {*_INLINE_PASSES, *_LOOP_PASSES}},
 }
 
 

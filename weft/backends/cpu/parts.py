@@ -1,7 +1,8 @@
 """Modules in parts, which several threads compile, with as much care as each part is worth.
 
-A function marked ``optnone`` calls the others of its module and does little besides: compiled on
-its own, without any care, it takes a fraction of the time. Long modules become two halves.
+Functions marked ``optnone`` call the others of their module and do little besides: compiled on
+their own, without any care, they take a fraction of the time. Of long modules the rest, or all,
+becomes two halves.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ from __future__ import annotations
 import re
 import struct
 
-from weft.backends.cpu.llvm import INLINE, LIGHT, OPTIMISE, QUICK
+from weft.backends.cpu.llvm import INLINE, LIGHT, LOOP, OPTIMISE, QUICK
 
-# Lines from which a module is worth a second thread.
-_LONG = 1000
+# Lines from which a module is worth a second thread: of one that is optimised a little, and of
+# kernels.
+_LONG, _HEAVY = 1000, 500
 _MAGIC = b"weftmany"
 _FUNCTION = re.compile(r"^define [^\n]*\n(?:[^}\n][^\n]*\n)*}\n", re.MULTILINE)
+# Constants may be in several parts; what is written to may not.
+_CONSTANT = re.compile(r"^@(\w+) = private unnamed_addr constant [^\n]*\n", re.MULTILINE)
+_VARIABLE = re.compile(r"^@(?!\w+ = private unnamed_addr constant )", re.MULTILINE)
 _NAME = re.compile(r"@(\w+)")
 _HEAD = re.compile(r"define (?:internal )?(.+? @\w+)\(([^)]*)\)")
 
@@ -22,22 +27,33 @@ _HEAD = re.compile(r"define (?:internal )?(.+? @\w+)\(([^)]*)\)")
 def divided(text: str) -> list[str]:
     """The texts of a module's parts, called ones before those that call them."""
     if text.startswith(LIGHT) and text.count("\n") > _LONG and "\n@" not in text:
-        return _halves(text)
-    if " optnone " not in text or text.startswith((OPTIMISE, INLINE, LIGHT, QUICK, "@")):
+        return _halves(text.removeprefix(LIGHT), LIGHT)
+    if " optnone " not in text or text.startswith((OPTIMISE, INLINE, LOOP, LIGHT, QUICK)):
         return [text]
     functions = _FUNCTION.findall(text)
     quick = [f for f in functions if " optnone " in f.split("\n", 1)[0]]
     others = [f for f in functions if f not in quick]
-    if "\n@" in text or not others or len(quick) != 1:
+    if not others or _VARIABLE.search(text):
         return [text]
     rest = _FUNCTION.sub("", text)
-    shared = [f.replace("define internal ", "define ", 1) for f in others]
-    declared = [_declared(f) for f in others]
-    plain = quick[0].replace(" noinline optnone", "", 1)
-    return ["".join([rest, *shared]), "".join([QUICK, rest, *declared, plain])]
+    shared = "".join(f.replace("define internal ", "define ", 1) for f in others)
+    careless = [f.replace(" noinline optnone", "", 1) for f in quick]
+    plain = "".join([*map(_declared, others), *careless])
+    careful = _used(rest, shared) + shared
+    whole = shared.count("\n") < _HEAVY or "\n@" in f"\n{careful}"
+    halves = [careful] if whole else _halves(careful, "")
+    return [*halves, QUICK + _used(rest, plain) + plain]
 
 
-def _halves(text: str) -> list[str]:
+def _used(rest: str, functions: str) -> str:
+    """What stands around functions without the constants that they do not use."""
+    if "@" not in rest:
+        return rest
+    used = set(_NAME.findall(functions))
+    return _CONSTANT.sub(lambda found: found[0] if found[1] in used else "", rest)
+
+
+def _halves(text: str, head: str) -> list[str]:
     """Two parts of about the same length, of which the first calls nothing of the second."""
     functions = {_NAME.findall(f)[0]: f for f in _FUNCTION.findall(text)}
     first: dict[str, str] = {}
@@ -50,16 +66,17 @@ def _halves(text: str) -> list[str]:
 
     half = text.count("\n") // 2
     for name in sorted(functions, key=lambda name: len(functions[name])):
-        if sum(f.count("\n") for f in first.values()) >= half:
+        so_far = sum(f.count("\n") for f in first.values())
+        if so_far + functions[name].count("\n") // 2 >= half:
             break
         add(name)
     second = [f for name, f in functions.items() if name not in first]
-    if not second:
-        return [text]
-    rest = _FUNCTION.sub("", text).removeprefix(LIGHT)
+    if not first or not second:
+        return [head + text]
+    rest = _FUNCTION.sub("", text)
     used = {name for f in second for name in _NAME.findall(f)}
     declared = [_declared(f) for name, f in first.items() if name in used]
-    return ["".join([LIGHT, rest, *first.values()]), "".join([LIGHT, rest, *declared, *second])]
+    return ["".join([head, rest, *first.values()]), "".join([head, rest, *declared, *second])]
 
 
 def _declared(function: str) -> str:

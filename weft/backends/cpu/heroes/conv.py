@@ -11,16 +11,29 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.finish import NAME, finish_text
-from weft.backends.cpu.heroes.conv_moves import Copied, Copy, copy_text, spread_text, sum_text
-from weft.backends.cpu.heroes.conv_plan import Grid, Role, Tiling, choose, grid_of, registers
+from weft.backends.cpu.heroes.conv_moves import Copied, copy_text, spread_text, sum_text
+from weft.backends.cpu.heroes.conv_plan import (
+    CHUNK,
+    KERNEL,
+    Block,
+    Grid,
+    Role,
+    Split,
+    Tiling,
+    choose,
+    grid_of,
+    in_place,
+    kernel_bytes,
+    registers,
+)
 from weft.backends.cpu.heroes.conv_text import (
     Border,
     Contraction,
     Dim,
+    Unit,
     collapsed,
     contraction_text,
 )
-from weft.backends.cpu.heroes.conv_writer import Text
 from weft.backends.cpu.heroes.registry import FINISHING, HEROES
 from weft.backends.cpu.processor import vector_bits
 from weft.base.record import Record
@@ -30,12 +43,12 @@ from weft.kernel.program import Finish, Lowered, Place, Task, Type
 COMPUTED = frozenset([BF16, F16, *map(np.dtype, "f4 f8 c8 c16 i1 i2 i4 i8 u1 u2 u4 u8".split())])
 # Bytes that one piece of a copy should at least move.
 _COPIED = 1 << 15
-# A copy of the right operand pays if its rows are wider than this, in bytes, or if it has fewer
-# elements than this part of the cycles.
-NARROW = 512
 # Fewer pieces of work than this are not enough to share.
 OWN = 16
-COPY = 0.05
+# Bytes of a copy that a function may have on its stack, and elements that units may copy more than
+# once for each cycle of all sums.
+NEARBY = 1 << 18
+MORE = 0.4
 
 
 class Line(Record):
@@ -238,7 +251,8 @@ class Convolution:
             self.kernel = self.memory(4 * size)
             text, extent = spread_text(size, have, self.work, self.lanes, "spread")
             self.add(text, "spread", (("in", 1), self.kernel), extent, 1 << 10)
-        heaviest = max(self.parts, key=lambda part: prod(x.size * max(1, x.taps) for x in part))
+        # One with taps, if there is any: without them a line has no stride.
+        heaviest = max(self.parts, key=lambda part: prod(x.size * x.taps for x in part))
         options = []
         for role in self.candidates(self.roles(heaviest)):
             strides = self.layout(role.axis)
@@ -246,10 +260,8 @@ class Convolution:
             options.append((tiling.cost + self.copying(role.axis), role, strides))
         _, vector, strides = min(options, key=lambda option: option[0])
         source: tuple[str, int] = ("in", 0)
-        if strides is not None:
-            source = self.memory(strides[""])
-            if len(self.parts) > 1:
-                self.copy_left(strides, source)
+        if strides is not None and len(self.parts) > 1:
+            source = self.copy_left(strides)
         for part in self.parts:
             self.contract(part, vector.name, strides, source)
         return Lowered(self.tasks, tuple(self.scratch))
@@ -284,34 +296,102 @@ class Convolution:
         where = strides or {e.name: e.stride for e in self.edges}
         return [r._replace(times=r.times * where[r.axis] if r.axis else 0) for r in roles]
 
-    def border(self, strides: dict[str, int]) -> tuple[Copied, ...]:
-        """The axes of the left operand's copy."""
+    def copied(
+        self, strides: dict[str, int], sizes: dict[str, int], shifted: str = ""
+    ) -> tuple[Copied, ...]:
+        """The axes of a copy of the left operand, of which one is shifted."""
         dims = []
         for e in sorted(self.edges, key=lambda e: -strides[e.name]):
-            size = max(1, e.high - e.low)
-            low, inside = (0, -1) if (e.low, e.high) == (0, e.size) else (-e.low, e.size)
-            dims.append(Copied(size, e.stride, strides[e.name], low, inside))
+            inside = (0, -1) if (e.low, e.high) == (0, e.size) else (-e.low, e.size)
+            axis = Copied(sizes[e.name], e.stride, strides[e.name], *inside)
+            dims.append(axis._replace(shifted=e.name == shifted))
         return tuple(dims)
 
-    def copy_left(self, strides: dict[str, int], target: tuple[str, int]) -> None:
-        have = _real(self.left.dtype)
-        text, extent = copy_text(self.border(strides), have, self.work, self.lanes, "copy")
+    def copy_left(self, strides: dict[str, int]) -> tuple[str, int]:
+        """A task that copies the left operand, and where to."""
+        have, target = _real(self.left.dtype), self.memory(strides[""])
+        sizes = {e.name: max(1, e.high - e.low) for e in self.edges}
+        dims = self.copied(strides, sizes)
+        text, extent = copy_text(dims, have, self.work, self.lanes, "copy")
         each = max(1, strides[""] * self.work.itemsize // extent)
         self.add(text, "copy", (("in", 0), target), extent, -(-_COPIED // each))
+        return target
 
-    def own_border(self, strides: dict[str, int], tiling: Tiling, grid: Grid) -> Border | None:
-        """The copy of the left operand as part of the contraction, if its first axis is one of
-        the copy's as well and there are enough indices along it to share the work by them."""
-        first = grid.axes[0]
-        outermost = max(self.edges, key=lambda e: strides[e.name])
-        if grid.first != outermost.name or first.count < OWN:
+    def block(self, part: Sequence[Line], tiling: Tiling, strides: dict[str, int]) -> Block | None:
+        """How units of tiles copy what they read of the left operand, or None where there would be
+        too few of them, or each would walk over a large right one."""
+        sizes = {e.name: max(1, e.high - e.low) for e in self.edges}
+        whole, wanted = strides[""], min(OWN, tiling.cost / CHUNK)
+        each = {r.name: n for r, n in tiling.box}.get("n", 1)
+        batch = self.batch // self.batch_groups
+        if tiling.split is not None:
+            if tiling.split.name != "c":  # neighbours in space read the same elements
+                return None
+            count, sizes["c"] = tiling.split.count, tiling.split.size
+            options = [(count, sizes, {"c": 1})]
+            if count < wanted and each > 1 and tiling.vector != "n":
+                units = count * -(-batch // each)
+                options = [(units, {**sizes, "n": each}, {"c": 1, "n": each})]
+        elif tiling.vector == "n" or kernel_bytes(self.roles(part), self.work.itemsize) > KERNEL:
             return None
-        dims, have = self.border(strides), _real(self.left.dtype)
-        copy = Copy(Text(0), dims, (have, self.work), self.lanes, ("", ""))
-        size = outermost.high - outermost.low
-        if not copy.outer or copy.outer[0].size % size or copy.extent % first.count:
-            return None
-        return Border(dims, have, self.lanes, copy.extent // first.count)
+        else:
+            options = [(-(-batch // each), {**sizes, "n": each}, {"n": each})]
+            options += self.rows(part, tiling, strides, options[0])
+        blocks = [
+            Block(kept, self.packed(kept, strides), apart, count)
+            for count, kept, apart in options
+            if count >= wanted
+        ]
+        for block in blocks:
+            size, more = block.strides[""], block.count * block.strides[""] - whole
+            if size * self.work.itemsize <= NEARBY and more <= max(whole, MORE * tiling.cost):
+                return block
+        return blocks[0] if blocks and blocks[0].apart == options[0][2] else None
+
+    def rows(self, part: Sequence[Line], tiling: Tiling, strides: Any, whole: Any) -> list[Any]:
+        """Units as ``whole`` ones of all rows, with ever fewer rows: of the outermost axis in space
+        whose elements are not neighbours in the copy."""
+        free = [i for i, line in enumerate(part) if f"o{i}" != tiling.vector and line.taps]
+        i = max(free, key=lambda i: strides[f"s{i}"], default=-1)
+        if i < 0 or strides[f"s{i}"] == 1:
+            return []
+        count, sizes, apart = whole
+        line, name = part[i], f"o{i}"
+        step = {r.name: n for r, n in tiling.box}.get(name, 1)
+        tiles = -(-line.size // step)
+        found = []
+        for some in sorted({-(-tiles // n) for n in range(2, tiles + 1)}, reverse=True):
+            rows = min(some * step, line.size)
+            read = (rows - 1) * line.stride + (line.taps - 1) * line.dilation + 1
+            units = count * -(-line.size // rows)
+            found.append((units, {**sizes, f"s{i}": read}, {**apart, name: rows}))
+        return found
+
+    def packed(self, sizes: dict[str, int], strides: dict[str, int]) -> dict[str, int]:
+        """Strides of a smaller copy with axes in the same order."""
+        out, total = {}, 1
+        for e in sorted(self.edges, key=lambda e: -strides[e.name])[::-1]:
+            out[e.name] = total
+            total *= sizes[e.name]
+        return {**out, "": total}
+
+    def border(self, part: Sequence[Line], block: Block, grid: Grid, split: Split | None) -> Border:
+        """The copies of units."""
+        edges = {e.name: e for e in self.edges}
+        axes = {r.name: r.axis for r in self.roles(part)}
+        units, shifted = [], ""
+        for name, axis in grid.units:
+            edge = edges[axes[name]]
+            if name[0] == "o":
+                shifted = edge.name
+                units.append(Unit(axis, 0, part[int(name[1:])].stride))
+            else:
+                size = split.size if split is not None and split.name == name else 1
+                units.append(Unit(axis, edge.stride * size))
+        dims = self.copied(block.strides, block.sizes, shifted)
+        size = block.strides[""]
+        kept = size * self.work.itemsize > NEARBY
+        return Border(tuple(units), dims, _real(self.left.dtype), self.lanes, size, kept)
 
     def contract(
         self, part: Sequence[Line], vector: str, strides: Any, source: tuple[str, int]
@@ -319,8 +399,18 @@ class Convolution:
         """The tasks of one plain convolution."""
         placed = self.placed(self.roles(part), strides)
         tiling = self.choose(placed, vector)
+        block = None
         if len(self.parts) > 1:
             tiling = tiling._replace(split=None)
+        elif strides is not None:
+            block = self.block(part, tiling, strides)
+            if block is None:
+                source = self.copy_left(strides)
+            else:
+                strides = block.strides
+                placed = self.placed(self.roles(part), strides)
+                now = {r.name: r for r in placed}
+                tiling = tiling._replace(box=tuple((now[r.name], n) for r, n in tiling.box))
         where = strides or {e.name: e.stride for e in self.edges}
         lows = {e.name: e.low if strides else 0 for e in self.edges}
         start = sum(
@@ -345,20 +435,18 @@ class Convolution:
         whole = self.parted * prod(self.out.shape)
         if split is not None:
             target, out = self.memory(whole * split.count), self.work
-        grid = grid_of(placed, tiling, right, panels, whole)
+        grid = grid_of(placed, tiling, right, panels, whole, block)
+        border = None if block is None else self.border(part, block, grid, split)
         if self.finish is not None:
             if split is not None or grid.vector[2] != 1:
                 raise _Apart
             target = ("code", (finish_text(self.finish, tiling.width), NAME))
-        places = (source, kernel, target)
-        border, chunk = None, grid.chunk
-        if strides is not None and len(self.parts) == 1:
-            border = self.own_border(strides, tiling, grid)
-            if border is None:
-                self.copy_left(strides, source)
-            else:
-                places = (*places, ("in", 0))
-                chunk = prod(a.count for a in grid.axes[1:-1])
+        places: tuple[Any, ...] = (source, kernel, target)
+        if border is not None and border.kept:
+            places = (*places, self.memory(border.size * grid.extent))
+        if self.finish is not None:
+            numbers = range(len(self.finish.kernel.buffers))
+            places = (*places, *(("finish", i) for i in numbers if i != self.finish.buffer))
         plan = Contraction(
             self.work,
             out,
@@ -371,15 +459,11 @@ class Convolution:
             tap,
             first,
             registers(),
+            grid.cycles,
             border,
             self.finish is not None,
         )
-        if self.finish is not None:
-            numbers = range(len(self.finish.kernel.buffers))
-            places = (*places, *(("finish", i) for i in numbers if i != self.finish.buffer))
-        text = contraction_text(plan, "conv")
-        extent = prod(a.count for a in grid.axes[:-1])
-        self.add(text, "conv", places, extent, chunk)
+        self.add(contraction_text(plan, "conv"), "conv", places, grid.extent, grid.chunk)
         if split is not None:
             kind = _real(self.out.dtype)
             text = sum_text(split.count, whole, self.work, kind, self.lanes, "add")
@@ -394,9 +478,7 @@ class Convolution:
         right = {r.name: r.right for r in placed}
         vector = next(r for r in placed if r.name == tiling.vector)
         size = prod(r.size for r in placed if r.right)
-        rows = vector.size * self.work.itemsize
-        alone = tiling.count == 1 or (rows <= NARROW and size > COPY * tiling.cost)
-        direct = have == self.work and (not vector.right or (vector.right == 1 and alone))
+        direct = have == self.work and in_place(placed, tiling, self.work.itemsize)
         if direct or not size:
             return self.kernel, right, 0, tap
         free = [r for r in placed if r.right and r.out and r.name != tiling.vector]

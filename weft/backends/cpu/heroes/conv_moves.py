@@ -9,13 +9,20 @@ from math import prod
 import numpy as np
 
 from weft.backends.cpu.heroes.conv_writer import Text
+from weft.backends.cpu.llvm import QUICK
 from weft.base.record import Record
+
+# Bytes of a row from which it does not matter how the row is found, and so few rows that nothing
+# about them does.
+LONG = 1024
+FEW = 1024
 
 
 class Copied(Record):
     """An axis of a copy: the source lies from ``low`` to ``low + inside``; zeros are around it.
 
-    With ``limit``, the source's index is the smaller of it and the index times ``step``.
+    With ``limit``, the source's index is the smaller of it and the index times ``step``; with
+    ``shifted`` it is further on by a number that is known when the copy is made.
     """
 
     size: int
@@ -25,10 +32,16 @@ class Copied(Record):
     inside: int = -1
     step: int = 1
     limit: int = -1
+    shifted: bool = False
 
     @property
     def whole(self) -> bool:
         return self.inside < 0
+
+    @property
+    def plain(self) -> bool:
+        """Whether every index of the target is the source's."""
+        return self.whole and self.limit < 0 and not self.shifted
 
 
 # --- copies ---------------------------------------------------------------------------------------
@@ -38,12 +51,12 @@ def joined(dims: Sequence[Copied]) -> list[Copied]:
     """The same copy by fewer axes, outermost first."""
     out: list[Copied] = []
     for d in dims:
-        if d.size == 1 and d.whole and d.step == 1:
+        if d.size == 1 and d.plain and d.step == 1:
             continue
         if out:
             o = out[-1]
             fits = o.source == d.size * d.source and o.target == d.size * d.target
-            if fits and d.whole and o.limit < 0 and d.limit < 0:
+            if fits and d.plain and o.limit < 0 and not o.shifted:
                 inside = -1 if o.whole else o.inside * d.size
                 out[-1] = Copied(o.size * d.size, d.source, d.target, o.low * d.size, inside)
                 continue
@@ -54,7 +67,10 @@ def joined(dims: Sequence[Copied]) -> list[Copied]:
 class Copy:
     """A copy, written into a text: ``extent`` items, each with a row of targets or a square.
 
-    ``types`` and ``pointers`` are of source and target; the source begins at ``start``.
+    Rows are of elements, or of ``group`` elements each that are neighbours in source and target.
+
+    ``types`` and ``pointers`` are of source and target; the source begins at ``start``, and
+    ``shift`` is what a shifted axis is further on by.
     """
 
     def __init__(
@@ -64,34 +80,50 @@ class Copy:
         types: tuple[np.dtype, np.dtype],
         lanes: int,
         pointers: tuple[str, str],
-        start: int = 0,
+        start: str = "0",
+        shift: str = "0",
     ) -> None:
         self.text, self.lanes, self.pointers, self.start = text, lanes, pointers, start
+        self.shift = shift
         self.have, self.want = types
         *outer, inner = joined(dims) or [Copied(1, 1, 1)]
         self.turned: Copied | None = None
-        if inner.source != 1 and inner.whole and inner.limit < 0 and inner.size > 3:
+        if inner.source != 1 and inner.plain and inner.size > 3:
             for d in reversed(outer):
-                if d.source == 1 and d.whole and d.limit < 0 and d.size > 3:
+                if d.source == 1 and d.plain and d.size > 3:
                     self.turned = d
                     outer.remove(d)
                     break
+        self.group = 1
+        if self.turned is None and outer and inner.plain and inner.source == 1:
+            row = outer[-1]
+            if inner.size <= lanes and row.target == inner.size:
+                if row.limit < 0 and not row.shifted:
+                    self.group, inner = inner.size, outer.pop()
         self.outer, self.inner = outer, inner
         self.extent = prod(d.size for d in outer)
+
+    @property
+    def moved(self) -> int:
+        """Bytes of an item, if they are moved as they are."""
+        same = self.have == self.want and self.inner.source == self.group == 1
+        return self.inner.size * self.want.itemsize if same and self.turned is None else 0
 
     def item(self, number: str, _: list[str]) -> list[str]:
         """The targets of one item."""
         text = self.text
         indices = text.indices(number, [d.size for d in self.outer])
-        inside, sources, targets = "true", [str(self.start)], []
+        inside, sources, targets = "true", [self.start], []
         for d, i in zip(self.outer, indices, strict=True):
             targets.append(text.scaled(i, d.target))
+            if d.shifted:
+                i = text.total([i, self.shift])
             if d.limit >= 0:
                 i = text.least(text.scaled(i, d.step), d.limit)
             elif not d.whole:
                 i = text.total([i, str(-d.low)])
                 valid = text.emit(f"icmp ult i64 {i}, {d.inside}")
-                inside = text.emit(f"and i1 {inside}, {valid}")
+                inside = valid if inside == "true" else text.emit(f"and i1 {inside}, {valid}")
             sources.append(text.scaled(i, d.source))
         source = text.at(self.pointers[0], text.total(sources), self.have)
         target = text.at(self.pointers[1], text.total(targets), self.want)
@@ -113,7 +145,7 @@ class Copy:
         """Zeros for an item that is all border."""
         text, turned = self.text, self.turned
         if turned is None:
-            self.fill(target, 0, self.inner.size)
+            self.fill(target, 0, self.inner.size * self.group)
             return
         step = turned.target
 
@@ -131,18 +163,9 @@ class Copy:
 
     def fill(self, target: str, first: int, last: int) -> None:
         """Zeros from one index to another."""
-        self.each(
-            first,
-            last,
-            lambda index, width: self._zero(self.text.at(target, index, self.want), width),
-        )
-
-    def _zero(self, place: str, width: int) -> None:
-        text = self.text
-        text.lanes = width
-        zero = "zeroinitializer" if width > 1 else text.constant_scalar(self.want, 0)
-        text.write(zero, place, self.want)
-        text.lanes = 1
+        if last > first:
+            place = self.text.at(target, str(first), self.want)
+            self.text.clear(place, (last - first) * self.want.itemsize)
 
     def each(self, first: int, last: int, body: Callable[[str, int], None]) -> None:
         """``body(index, width)`` for vectors, then for the numbers that are left."""
@@ -168,8 +191,9 @@ class Copy:
         text = self.text
         low = 0 if d.whole else min(d.size, max(0, d.low))
         high = d.size if d.whole else max(low, min(d.size, d.low + d.inside))
-        self.fill(target, 0, low)
-        self.fill(target, high, d.size)
+        group = self.group
+        self.fill(target, 0, low * group)
+        self.fill(target, high * group, d.size * group)
 
         def neighbours(index: str, width: int) -> None:
             moved = text.total([index, str(-d.low)])
@@ -177,10 +201,18 @@ class Copy:
 
         def single(index: str, _: list[str]) -> list[str]:
             moved = text.scaled(text.total([index, str(-d.low)]), d.source)
-            self.move(text.at(source, moved, self.have), text.at(target, index, self.want), 1)
+            place = text.at(target, text.scaled(index, group), self.want)
+            self.move(text.at(source, moved, self.have), place, group)
             return []
 
-        if d.source == 1:
+        if group > 1:
+            if high > low:
+                text.loop(str(low), str(high), [], single)
+        elif d.source == 1 and self.have == self.want and high > low:
+            begin = text.at(source, str(low - d.low), self.have)
+            place = text.at(target, str(low), self.want)
+            text.copy(begin, place, (high - low) * self.want.itemsize)
+        elif d.source == 1:
             self.each(low, high, neighbours)
         elif high > low:
             text.loop(str(low), str(high), [], single)
@@ -239,10 +271,12 @@ def copy_text(
     dims: Sequence[Copied], have: np.dtype, want: np.dtype, lanes: int, name: str, start: int = 0
 ) -> tuple[str, int]:
     """The function of a copy and its extent: buffers are source and target."""
-    text = Text(2)
-    copy = Copy(text, dims, (have, want), lanes, ("%b0", "%b1"), start)
+    text = Text((0, 1))
+    copy = Copy(text, dims, (have, want), lanes, ("%b0", "%b1"), str(start))
     text.loop("%start", "%stop", [], copy.item)
-    return text.finish(name), copy.extent
+    # Where all is done by the C library, or little at all, code without care is as good.
+    quick = copy.moved >= LONG or (copy.moved and copy.extent <= FEW)
+    return QUICK * quick + text.finish(name), copy.extent
 
 
 # --- sums -----------------------------------------------------------------------------------------
@@ -250,7 +284,7 @@ def copy_text(
 
 def sum_text(parts: int, size: int, work: np.dtype, out: np.dtype, lanes: int, name: str) -> str:
     """The function that sums ``parts`` arrays lying one after another, a vector an item."""
-    text = Text(2)
+    text = Text((0, 1))
     width = min(lanes, size)
     text.lanes = width
     kind = text.type_of(work)
@@ -292,7 +326,7 @@ def spread_text(
 
     They are the rows of the matrix that multiplies a pair of parts by the number.
     """
-    text = Text(2)
+    text = Text((0, 1))
     width = min(lanes, size)
 
     def item(number: str, _: list[str]) -> list[str]:

@@ -24,6 +24,10 @@ CHUNK = 40_000
 # Bytes of both operands, and of the right one, that stay in a core's second cache.
 NEAR = 1 << 19
 KERNEL = 1 << 20
+# A copy of the right operand pays if its rows are wider than this, in bytes, or if it has fewer
+# elements than this part of the cycles.
+NARROW = 512
+COPY = 0.05
 # A sum is cut where there are at most so many times as many results as it has terms, into so many
 # parts at most, whose results take so many bytes at most; so many tiles are enough for all threads.
 LONG = 64
@@ -71,16 +75,29 @@ class Tiling(Record):
         return tuple((i, min(lanes, self.width - i)) for i in range(0, self.width, lanes))
 
 
-class Grid(Record):
-    """The axes of tiles outermost first, strides of the vector axis, and items of a chunk.
+class Block(Record):
+    """What each unit of tiles has a copy of: ``sizes`` of the left operand's axes, and ``strides``
+    in the copy, with its size for the name that is empty.
 
-    ``first`` is the left operand's axis along which the first one goes in whole steps, if so.
+    Units are ``count``, apart along the dimensions ``apart``, by so many elements.
     """
 
+    sizes: dict[str, int]
+    strides: dict[str, int]
+    apart: dict[str, int]
+    count: int
+
+
+class Grid(Record):
+    """The axes of tiles outermost first, those of units, strides of the vector axis, cycles of a
+    row of tiles, how many items there are (or units, if there are any), and how many in a chunk."""
+
     axes: tuple[Axis, ...]
+    units: tuple[tuple[str, Axis], ...]
     vector: tuple[int, int, int]
+    cycles: float
+    extent: int
     chunk: int
-    first: str
 
 
 def registers() -> int:
@@ -178,10 +195,12 @@ def _split(placed: list[Role], tiling: Tiling, itemsize: int) -> Split | None:
         [-(-r.size // box.get(r.name, 1)) for r in placed if r.out and r.name != tiling.vector]
     )
     wanted = TILES / tiles
-    if depth * tiling.width * itemsize >= NEAR:
+    rights = prod(r.size for r in placed if r.right)
+    # Between two walks over the same part of the right operand there are walks over all of it,
+    # unless its panels are apart.
+    if (rights if in_place(placed, tiling, itemsize) else depth * tiling.width) * itemsize >= NEAR:
         # Windows overlap: elements of the left operand are counted once for their taps.
         lefts = prod(r.size for r in placed if r.times and (r.out == 0 or r.name in "gn"))
-        rights = prod(r.size for r in placed if r.right)
         wanted = max(wanted, (lefts + rights) * itemsize / NEAR)
     if wanted < 2:
         return None
@@ -192,38 +211,65 @@ def _split(placed: list[Role], tiling: Tiling, itemsize: int) -> Split | None:
     return Split(outer.name, parts, outer.size // parts, outer.times)
 
 
+def in_place(placed: list[Role], tiling: Tiling, itemsize: int) -> bool:
+    """Whether the right operand is read where it lies, if it has the type of the sums."""
+    v = next(r for r in placed if r.name == tiling.vector)
+    size = prod(r.size for r in placed if r.right)
+    alone = tiling.count == 1 or (v.size * itemsize <= NARROW and size > COPY * tiling.cost)
+    return not v.right or (v.right == 1 and alone)
+
+
+def kernel_bytes(placed: list[Role], itemsize: int) -> int:
+    """Bytes of the right operand that a place of the result has to do with."""
+    return prod(r.size for r in placed if r.right and not (r.times and r.out)) * itemsize
+
+
 def grid_of(
-    placed: list[Role], tiling: Tiling, right: dict[str, int], panels: int, whole: int
+    placed: list[Role],
+    tiling: Tiling,
+    right: dict[str, int],
+    panels: int,
+    whole: int,
+    block: Block | None,
 ) -> Grid:
     """The order of tiles: those that share operands follow each other."""
     box = {r.name: n for r, n in tiling.box}
+    apart = block.apart if block is not None else {}
     v = next(r for r in placed if r.name == tiling.vector)
     strides = (int(v.times > 0), int(v.right > 0), v.out)
     along = Axis(tiling.count, tiling.width, v.size, strides[0], strides[1], v.out, panels)
-    shared, rest = [], []
-    for r in sorted((r for r in placed if r.out and r is not v), key=lambda r: -r.out):
-        n = box.get(r.name, 1)
-        axis = Axis(-(-r.size // n), n, r.size, r.times, right[r.name], r.out)
-        (shared if r.times and r.right else rest).append((r.axis, axis))
-    kernel = prod(r.size for r in placed if r.right and not (r.times and r.out)) * 4
-    vector = [(v.axis, along)]
-    if kernel <= KERNEL and rest and not (v.times and v.right):
-        order = [*shared, *rest[:-1], *vector, rest[-1]]
-    else:
-        order = [*shared, *vector, *rest]
+    shared: list[Axis] = []
+    rest: list[Axis] = []
+    units: list[tuple[str, Axis]] = []
     if tiling.split is not None:
         s = tiling.split
-        part = Axis(s.count, 1, s.count, s.size * s.left, s.size * right[s.name], whole)
-        order.insert(0, (next(r.axis for r in placed if r.name == s.name), part))
-    order = [(name, axis) for name, axis in order if axis.count > 1]
-    order += [("", Axis(1, 1, 1, 0, 0, 0))] * (2 - len(order))
-    name, axis = order[0]
-    # Neighbours in space read the same elements: they do not divide them.
-    first = name if name[:1] != "s" and axis.count * axis.step == axis.size else ""
+        moved = 0 if s.name in apart else s.size * s.left
+        part = Axis(s.count, 1, s.count, moved, s.size * right[s.name], whole)
+        if s.name in apart:
+            units.append((s.name, part))
+        else:
+            shared.append(part)
+    for r in sorted((r for r in placed if r.out and r is not v), key=lambda r: -r.out):
+        size, n = r.size, box.get(r.name, 1)
+        if r.name in apart:
+            size = apart[r.name]
+            units.append((r.name, Axis(-(-r.size // size), size, r.size, 0, right[r.name], r.out)))
+        axis = Axis(-(-size // n), n, size, r.times, right[r.name], r.out)
+        if axis.count > 1:
+            (shared if r.times and r.right else rest).append(axis)
+    if kernel_bytes(placed, 4) <= KERNEL and rest and not (v.times and v.right):
+        order = [*shared, *rest[:-1], along, rest[-1]]
+    else:
+        order = [*shared, along, *rest]
+    axes = [axis for axis in order if axis.count > 1]
+    axes += [Axis(1, 1, 1, 0, 0, 0)] * (2 - len(axes))
     depth = prod(r.size for r in placed if not r.out) // (tiling.split.count if tiling.split else 1)
-    axes = tuple([axis for _, axis in order])
-    item = axes[-1].count * (depth * tiling.step + TILE)
+    cycles = axes[-1].count * (depth * tiling.step + TILE)
     items = prod(a.count for a in axes[:-1])
+    units = [(name, axis) for name, axis in units if axis.count > 1]
+    extent, each = items, 1
+    if block is not None:
+        extent, each = prod(a.count for _, a in units), items
     # Larger pieces where there are many: fewer meetings of threads.
-    chunk = max(1, int(CHUNK // item), int(items // 512))
-    return Grid(axes, strides, chunk, first)
+    chunk = max(1, int(CHUNK // (cycles * each)), extent // 512)
+    return Grid(tuple(axes), tuple(units), strides, cycles, extent, chunk)

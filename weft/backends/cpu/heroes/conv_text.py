@@ -11,11 +11,19 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.heroes.conv_moves import Copied, Copy
-from weft.backends.cpu.heroes.conv_writer import Text
+from weft.backends.cpu.heroes.conv_writer import Text, stored
 from weft.base.record import Record
+from weft.kernel.nodes import BF16
 
 # How many multiplications of a reduction are written out one after another.
 UNROLLED = 24
+# Cycles of a row of tiles, and bytes of a row of a copy, from which what is done to find them does
+# not matter: it is compiled without care.
+LONG = 2000
+MOVED = 512
+CARELESS = "#0 noinline optnone"
+# Elements of a tile that are written one by one at most.
+SCATTERED = 64
 
 
 class Axis(Record):
@@ -44,22 +52,36 @@ class Dim(Record):
     out: int = 0
 
 
-class Border(Record):
-    """A copy of the left operand that tiles make before they read it.
+class Unit(Record):
+    """An axis of units, which are tiles that read a copy of a part of the left operand.
 
-    Tiles with the same first index of the grid read what ``share`` of the copy's items write.
+    A step along ``axis`` is ``source`` elements of the operand, unless it shifts the copy's shifted
+    axis by ``shift`` indices.
     """
 
+    axis: Axis
+    source: int
+    shift: int = 0
+
+
+class Border(Record):
+    """The copy that each unit makes before it reads it, of ``size`` elements: in memory of its own
+    where ``kept``, else where the last one was."""
+
+    units: tuple[Unit, ...]
     dims: tuple[Copied, ...]
     have: np.dtype
     lanes: int
-    share: int
+    size: int
+    kept: bool
 
 
 class Contraction(Record):
     """Sums of products over ``reduced``, for tiles of ``box`` times ``pieces`` of the vector axis.
 
-    ``vector`` has stride one in the operands that vary along it and zero in the others.
+    ``vector`` has stride one in the operands that vary along it and zero in the others. Rows of
+    tiles take so many ``cycles``. With ``finish`` a kernel goes on with each tile: its function is
+    in place of the result.
     """
 
     work: np.dtype
@@ -73,8 +95,26 @@ class Contraction(Record):
     right_start: int
     out_start: int
     registers: int
+    cycles: float = 0
     border: Border | None = None
-    finish: bool = False  # a kernel goes on with each tile: its function is in place of the result
+    finish: bool = False
+
+    @property
+    def elements(self) -> int:
+        """How many a tile has."""
+        return prod(d.size for d in self.box) * self.vector.size
+
+    @property
+    def turned(self) -> bool:
+        """Whether tiles, whose vectors are not neighbours in the result, are written by way of
+        memory: element by element they would take long to compile."""
+        near = any(d.out == 1 and d.size > 1 for d in self.box)
+        return self.vector.out != 1 and near and self.elements > SCATTERED
+
+    @property
+    def converted(self) -> bool:
+        """Whether tiles become narrower numbers by way of memory, for the same reason."""
+        return self.out == BF16 and self.vector.out == 1 and self.elements > SCATTERED
 
 
 # --- contractions ---------------------------------------------------------------------------------
@@ -223,6 +263,12 @@ class _Tile:
 
     def store(self, out: str, sums: list[str]) -> None:
         text, plan = self.text, self.plan
+        if plan.turned or plan.converted:
+            self.keep(sums, plan.out if plan.turned else plan.work)
+            types = (stored(plan.out),) * 2 if plan.turned else (plan.work, plan.out)
+            copy = Copy(text, self.moves(), types, plan.pieces[0][1], ("%block", out))
+            text.loop("0", str(copy.extent), [], copy.item)
+            return
         for (point, (first, width)), value in zip(self.keys, sums, strict=True):
             text.lanes = width
             value = text.cast(plan.work, plan.out, value)
@@ -235,16 +281,30 @@ class _Tile:
                 text.scatter(value, place, plan.out, plan.vector.out)
         text.lanes = 1
 
+    def moves(self) -> list[Copied]:
+        """The axes of a tile as it lies in %block and in the result, outermost there first."""
+        plan, dims, step = self.plan, [], self.plan.vector.size
+        dims.append(Copied(step, 1, plan.vector.out))
+        for d in reversed(plan.box):
+            dims.append(Copied(d.size, step, d.out))
+            step *= d.size
+        return sorted(dims, key=lambda d: -d.target)
+
+    def keep(self, sums: list[str], kind: np.dtype) -> None:
+        """The tile in %block as numbers of some kind, its points one after another."""
+        text, plan = self.text, self.plan
+        for (point, (begin, lanes)), value in zip(self.keys, sums, strict=True):
+            text.lanes = lanes
+            value = text.cast(plan.work, kind, value)
+            place = self.points.index(point) * plan.vector.size + begin
+            text.write(value, text.at("%block", str(place), kind), kind)
+        text.lanes = 1
+
     def finish(self, first: str, sums: list[str], buffers: str) -> None:
         """Have a kernel go on with the tile, whose first element has this number in the result."""
         text, plan = self.text, self.plan
         size, width = plan.out.itemsize, plan.vector.size
-        for (point, (begin, lanes)), value in zip(self.keys, sums, strict=True):
-            text.lanes = lanes
-            value = text.cast(plan.work, plan.out, value)
-            place = self.points.index(point) * width + begin
-            text.write(value, text.at("%block", str(place), plan.out), plan.out)
-        text.lanes = 1
+        self.keep(sums, plan.out)
         *outer, last = collapsed(plan.box) or (Dim(1, 0, 0, 0),)
         for number, index in enumerate(product(*[range(d.size) for d in outer])):
             moved = sum(i * d.out for i, d in zip(index, outer, strict=True))
@@ -257,62 +317,106 @@ class _Tile:
 
 
 def contraction_text(plan: Contraction, name: str) -> str:
-    """The function of a contraction: buffers are left, right and result, and what left is made of
-    where it has a border; then those of the kernel that goes on with the result."""
-    given = 3 if plan.border is None else 4
-    text = Text(given)
-    buffers = ""
+    """The function of a contraction, of items or of units: buffers are left, right and result, and
+    memory for copies if they are kept; then those of the kernel that goes on with the result."""
+    border = plan.border
+    text = Text((3,) if border is not None and border.kept else (0,) if border is None else ())
+    outer, called = plan.grid[:-1], [_row(plan)]
+
+    def item(number: str, near: str, before: Sequence[str]) -> None:
+        indices = text.indices(number, [axis.count for axis in outer])
+        parts = [before, *(_offsets(text, a, i) for a, i in zip(outer, indices, strict=True))]
+        totals = ", ".join(f"i64 {text.total([p[i] for p in parts])}" for i in range(3))
+        text.line(f"call void @row(ptr %buffers, ptr {near}, {totals})")
+
+    def unit(number: str, _: list[str]) -> list[str]:
+        assert border is not None
+        near = "%near"
+        if border.kept:
+            near = text.at("%b3", text.scaled(number, border.size), plan.work)
+        indices = text.indices(number, [u.axis.count for u in border.units])
+        places, shift, parts = [], "0", []
+        for u, index in zip(border.units, indices, strict=True):
+            first = _first(text, u.axis, index)
+            places.append(text.scaled(first, u.source))
+            shift = text.scaled(first, u.shift) if u.shift else shift
+            parts.append(_offsets(text, u.axis, index))
+        numbers = f"i64 {text.total(places)}, i64 {shift}"
+        text.line(f"call void @border(ptr %buffers, ptr {near}, {numbers})")
+        before = [text.total([p[i] for p in parts]) for i in range(3)]
+        text.loop("0", str(items), [], lambda i, _: item(i, near, before) or [])
+        return []
+
+    items = prod(axis.count for axis in outer)
+    careless = plan.cycles >= LONG
+    if border is None:
+        text.loop("%start", "%stop", [], lambda i, _: item(i, "%b0", ("0", "0", "0")) or [])
+    else:
+        if not border.kept:
+            text.line(f"%near = alloca [{border.size * plan.work.itemsize} x i8], align 64")
+        called.append(_border(border, plan.work, careless))
+        text.loop("%start", "%stop", [], unit)
+    if careless:
+        text.attributes = CARELESS
+    return text.finish(name, called)
+
+
+def _first(text: Text, axis: Axis, index: str) -> str:
+    """The first element of a tile along an axis."""
+    first = text.scaled(index, axis.step)
+    if axis.count * axis.step != axis.size and index != "0":
+        first = text.least(first, axis.size - axis.step)
+    return first
+
+
+def _offsets(text: Text, axis: Axis, index: str) -> list[str]:
+    """Where the tiles of an index along an axis are in left, right and result."""
+    first = _first(text, axis, index)
+    found = [text.scaled(first, stride) for stride in (axis.left, axis.right, axis.out)]
+    if axis.panels:
+        found[1] = text.scaled(index, axis.panels)
+    return found
+
+
+def _row(plan: Contraction) -> Text:
+    """The function of the tiles along the last axis; those before it say where they are."""
+    text = Text((1, 2), "row", "ptr %b0, i64 %left, i64 %right, i64 %out")
+    buffers, last = "", plan.grid[-1]
+    if plan.finish or plan.turned or plan.converted:
+        text.line(f"%block = alloca [{plan.elements * plan.work.itemsize} x i8], align 64")
     if plan.finish:
-        count = prod(d.size for d in plan.box) * plan.vector.size
-        text.line(f"%block = alloca [{count * plan.out.itemsize} x i8], align 64")
+        given = 4 if plan.border is not None and plan.border.kept else 3
         buffers = text.emit(f"getelementptr ptr, ptr %buffers, i64 {given}")
-    *outer, last = plan.grid
-    sides = ("left", "right", "out")
     starts = (plan.left_start, plan.right_start, plan.out_start)
 
-    def offsets(axis: Axis, index: str) -> list[str]:
-        first = text.scaled(index, axis.step)
-        if axis.count * axis.step != axis.size and index != "0":
-            first = text.least(first, axis.size - axis.step)
-        found = [text.scaled(first, getattr(axis, side)) for side in sides]
-        if axis.panels:
-            found[1] = text.scaled(index, axis.panels)
-        return found
+    def tile(number: str, _: list[str]) -> list[str]:
+        found = _offsets(text, last, number)
+        totals = [
+            text.total([place, offset, str(start)])
+            for place, offset, start in zip(("%left", "%right", "%out"), found, starts, strict=True)
+        ]
+        left, right = (text.at(f"%b{i}", totals[i], plan.work) for i in range(2))
+        work = _Tile(text, plan)
+        sums = work.reduce(left, right)
+        if plan.finish:
+            work.finish(totals[2], sums, buffers)
+        else:
+            work.store(text.at("%b2", totals[2], plan.out), sums)
+        return []
 
-    def item(number: str, _: list[str]) -> list[str]:
-        indices = text.indices(number, [axis.count for axis in outer])
-        parts = [offsets(a, i) for a, i in zip(outer, indices, strict=True)]
-        totals = [text.total([p[i] for p in parts]) for i in range(3)]
-
-        def tile(number: str, _: list[str]) -> list[str]:
-            found = offsets(last, number)
-            bases = []
-            for i, dtype in enumerate((plan.work, plan.work, plan.out)):
-                start = str(starts[i])
-                offset = text.total([totals[i], found[i], start])
-                bases.append(text.at(f"%b{i}", offset, dtype) if i < 2 or not buffers else offset)
-            work = _Tile(text, plan)
-            sums = work.reduce(bases[0], bases[1])
-            if plan.finish:
-                work.finish(bases[2], sums, buffers)
-            else:
-                work.store(bases[2], sums)
-            return []
-
-        if last.count == 1:
-            return tile("0", [])
-        return text.loop("0", str(last.count), [], tile)
-
-    if plan.border is not None:
-        _copy_border(text, plan.border, plan.work, prod(axis.count for axis in outer[1:]))
-    text.loop("%start", "%stop", [], item)
-    return text.finish(name)
+    if last.count == 1:
+        tile("0", [])
+    else:
+        text.loop("0", str(last.count), [], tile)
+    return text
 
 
-def _copy_border(text: Text, border: Border, work: np.dtype, items: int) -> None:
-    """Copy what the items from %start to %stop read; they are all ``items`` of some first indices,
-    so nobody else writes or reads it."""
-    copy = Copy(text, border.dims, (border.have, work), border.lanes, ("%b3", "%b0"))
-    first = text.scaled(text.emit(f"udiv i64 %start, {items}"), border.share)
-    last = text.scaled(text.emit(f"udiv i64 %stop, {items}"), border.share)
-    text.loop(first, last, [], copy.item)
+def _border(border: Border, work: np.dtype, careless: bool) -> Text:
+    """The function that makes a unit's copy."""
+    text = Text((0,), "border", "ptr %near, i64 %place, i64 %shift")
+    types, pointers = (border.have, work), ("%b0", "%near")
+    copy = Copy(text, border.dims, types, border.lanes, pointers, "%place", "%shift")
+    text.loop("0", str(copy.extent), [], copy.item)
+    if careless and copy.moved >= MOVED:
+        text.attributes = CARELESS
+    return text

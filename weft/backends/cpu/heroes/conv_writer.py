@@ -20,11 +20,14 @@ def stored(dtype: np.dtype) -> np.dtype:
 class Text(Function):
     """The text of one task's function while it is written."""
 
-    def __init__(self, pointers: int) -> None:
+    def __init__(self, pointers: Sequence[int], name: str = "", parameters: str = "") -> None:
+        """``pointers`` are the numbers of the buffers used. With a name, the function is one that
+        the task's calls."""
         super().__init__(None, 1)  # type: ignore[arg-type]  # it is no kernel
+        self.name, self.parameters, self.attributes = name, parameters, "#0"
         self.block = "entry"
         self.inside = ""  # the last block of what was done under a condition
-        for i in range(pointers):
+        for i in pointers:
             at = self.emit(f"getelementptr ptr, ptr %buffers, i64 {i}")
             self.line(f"%b{i} = load ptr, ptr {at}")
 
@@ -32,6 +35,11 @@ class Text(Function):
         """Begin a block."""
         self.label(name)
         self.block = name
+
+    def _opaque(self, kind: str, value: str) -> str:
+        """The same number or address, of which LLVM does not see how it grows in a loop: to look
+        for other ways of counting takes a third of its time, and these are as good as any."""
+        return self.emit(f"freeze {kind} {value}") if kind in ("i64", "ptr") else value
 
     def loop(
         self,
@@ -50,7 +58,8 @@ class Text(Function):
         index = self.fresh("i")
         inside = [self.fresh("p") for _ in carried]
         results = body(index, inside)
-        following = self.emit(f"add i64 {index}, {step}")
+        results = [self._opaque(*r) for r in zip((k for k, _ in carried), results, strict=True)]
+        following = self._opaque("i64", self.emit(f"add i64 {index}, {step}"))
         more = self.emit(f"icmp slt i64 {following}, {last}")
         self.line(f"br i1 {more}, label %{head}, label %{end}")
         phis = [f"  {index} = phi i64 [ {first}, %{before} ], [ {following}, %{self.block} ]"]
@@ -83,7 +92,8 @@ class Text(Function):
         self.line(f"br i1 {more}, label %{inner}, label %{end}")
         self.begin(inner)
         results = body(index, inside)
-        following = self.emit(f"add i64 {index}, {step}")
+        results = [self._opaque(*r) for r in zip((k for k, _ in carried), results, strict=True)]
+        following = self._opaque("i64", self.emit(f"add i64 {index}, {step}"))
         self.line(f"br label %{head}")
         phis = [f"  {index} = phi i64 [ {first}, %{before} ], [ {following}, %{self.block} ]"]
         phis += [
@@ -159,6 +169,18 @@ class Text(Function):
             value = self.emit(f"bitcast {self.type_of(dtype)} {value} to {self.type_of(kept)}")
         self.line(f"store {self.type_of(kept)} {value}, ptr {pointer}, align {dtype.itemsize}")
 
+    def copy(self, source: str, target: str, size: int) -> None:
+        """Copy so many bytes."""
+        name = "@llvm.memcpy.p0.p0.i64"
+        self.declared[name] = f"declare void {name}(ptr, ptr, i64, i1)"
+        self.line(f"call void {name}(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+
+    def clear(self, target: str, size: int) -> None:
+        """Make so many bytes zero."""
+        name = "@llvm.memset.p0.i64"
+        self.declared[name] = f"declare void {name}(ptr, i8, i64, i1)"
+        self.line(f"call void {name}(ptr {target}, i8 0, i64 {size}, i1 false)")
+
     def scatter(self, value: str, pointer: str, dtype: np.dtype, stride: int) -> None:
         """A vector's elements, each to a place of its own."""
         width, kept = self.lanes, stored(dtype)
@@ -171,8 +193,18 @@ class Text(Function):
             self.write(one, self.at(pointer, str(i * stride), kept), kept)
         self.lanes = width
 
-    def finish(self, name: str) -> str:
-        declared = "".join(f"{line}\n" for line in self.declared.values())
-        head = f"define void @{name}(ptr noalias %buffers, i64 %start, i64 %stop) #0 {{\nentry:\n"
+    def function(self, head: str) -> str:
         lines = "\n".join(self.lines)
-        return f"{declared}{head}{lines}\n  ret void\n}}\nattributes #0 = {{ nounwind }}\n"
+        return f"define {head} {self.attributes} {{\nentry:\n{lines}\n  ret void\n}}\n"
+
+    def finish(self, name: str, called: Sequence[Text] = ()) -> str:
+        """The module of a task's function and those that it calls."""
+        declared: dict[str, str] = {}
+        for text in (*called, self):
+            declared |= text.declared
+        lines = [f"{line}\n" for line in declared.values()]
+        for text in called:
+            head = f"internal void @{text.name}(ptr noalias %buffers, {text.parameters})"
+            lines.append(text.function(head))
+        own = self.function(f"void @{name}(ptr noalias %buffers, i64 %start, i64 %stop)")
+        return "".join([*lines, own, "attributes #0 = { nounwind }\n"])

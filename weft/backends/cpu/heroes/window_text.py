@@ -97,7 +97,7 @@ class Windows:
     def __init__(self, slides: Sequence[Slide], rule: Any, types: Any, lanes: int) -> None:
         self.slides, self.rule, self.lanes = slides, rule, lanes
         self.have, self.out = types  # dtypes of the operands, and of the result
-        self.text = Text(len(self.have) + 1)
+        self.text = Text(range(len(self.have) + 1))
 
     def read(self, operand: int, offset: str, stride: int) -> str:
         """Elements of an operand from an offset on, a vector of them with a stride."""
@@ -487,7 +487,7 @@ class Scatter:
 
     def __init__(self, axes: Sequence[Reach], have: np.dtype, work: np.dtype, lanes: int) -> None:
         self.axes, self.have, self.work, self.lanes = axes, have, work, lanes
-        self.text = Text(3)
+        self.text = Text(range(3))
         self.add = "fadd" if is_float(work) else "add"
 
     def bounds(self, axis: Reach, index: str) -> tuple[str, str]:
