@@ -282,7 +282,7 @@ def fits() -> dict[str, Callable[[], Any]]:
         "exp64": make(exp, -half, half, range(11), weighted_exp, f64),
         "exp2_32": make(exp2, -0.5, 0.5, range(6), one, f32),
         "exp2_64": make(exp2, -0.5, 0.5, range(12), one, f64),
-        "exp2_middle": make(lambda x: mpf(2) ** x, -0.5, 0.5, range(8), plain, f64),
+        "exp2_middle": make(lambda x: mpf(2) ** x, -0.5, 0.5, range(7), plain, f64),
         "log32": make(log, low, high, range(8), floor_of(2, 9), f32),
         "log2_32": make(log2, low, high, range(9), one, f32),
         "atanh64": make(atanh, 0, s, range(8), floor_of(1, 9), f64),

@@ -42,6 +42,7 @@ CALLS = {
     "power": lambda x: jnp.power(x, 3),
     "nested lists": lambda x: jnp.block([[x, x], [x, x]]),
     "linspace": lambda x: jnp.linspace(0.0, 1.0, 7),
+    "iota": lambda x: lax.broadcasted_iota("int32", (2, 3), 1),
 }
 
 
@@ -69,6 +70,9 @@ def test_native_code_answers():
         for _ in range(3):
             jnp.ptp(x, axis=0)
         assert entries(jnp.ptp) == 1
+        for _ in range(6):
+            lax.iota("int32", 17)
+        assert entries(lax.iota) == 1
 
 
 def test_programs_are_traced_as_they_are_written():

@@ -225,3 +225,27 @@ def test_positions_and_distinct_elements_of_a_size(size):
 def test_a_place_that_an_axis_does_not_have(function, kth):
     with pytest.raises(ValueError, match=rf"kth={kth} for an axis of 9 elements"):
         function(jnp.arange(9.0), kth)
+
+
+@pytest.mark.parametrize("leading", [0, 1, 3, 5])
+@pytest.mark.parametrize("dtype", ["int32", "float32", "complex64"])
+def test_roots_of_known_polynomials(leading, dtype):
+    p = np.array([0, 0, 0, 0, 0, 2, -12, 22, -12]).astype(dtype)[5 - leading :]
+    found = np.asarray(jnp.roots(p))
+    assert found.dtype == np.complex64
+    np.testing.assert_allclose(np.sort(found.real), [1, 2, 3], rtol=1e-4)
+    padded = np.asarray(weft.jit(lambda p: jnp.roots(p, strip_zeros=False))(p))
+    np.testing.assert_allclose(np.sort(padded.real)[:3], [1, 2, 3], rtol=1e-4)
+    assert np.isnan(padded).sum() == leading
+    assert jnp.roots(np.zeros(4, dtype)).shape == (0,)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "int32", "float16", "float32"])
+@pytest.mark.parametrize("number", [0.5, -0.0, 1e30, float("nan")])
+def test_operators_on_arrays_and_floats_give_the_same_every_time(dtype, number):
+    x = jnp.asarray(np.array([0, 1, 1, 0, 1])).astype(dtype)
+    for operator in ("add", "rsub", "mul", "truediv", "rtruediv", "lt", "eq"):
+        results = [getattr(x, f"__{operator}__")(number) for _ in range(4)]
+        for again in results[1:]:
+            assert again.aval == results[0].aval
+            same(again, results[0])

@@ -60,7 +60,7 @@ class Eager(NativeFunction):
             kind = type(x)
             if kind is ArrayImpl:
                 key.append(x.aval)
-            elif kind is float and first.aval.dtype.kind in "fc":
+            elif kind is float and first.aval.dtype.kind in "biufc":
                 key.append(float)
             elif kind is int and first.aval.dtype in _WIDE:
                 key.append(int)

@@ -62,7 +62,7 @@ class Learning(NativeFunction):
 
     def __init__(self, fun: Callable[..., Any]) -> None:
         self._fun = fun
-        self._alone = fun.__module__ in _MAKERS
+        self._alone = fun.__module__ in _MAKERS or fun.__name__ in _COUNTERS
         self._forget()
         _functions.add(self)
 
@@ -324,6 +324,8 @@ _MAKERS = frozenset(
     weft.scipy.special_matrices
     """.split()
 )
+# Functions elsewhere that do.
+_COUNTERS = frozenset(["iota", "broadcasted_iota"])
 _POWERS = frozenset(["power", "pow", "float_power"])
 
 

@@ -81,7 +81,7 @@ def log_edges(k: Builder, x: Value, y: Value, zero: float = 0.0) -> Value:
 
 
 def power_edges(k: Builder, x: Value, y: Value, size: Value) -> Value:
-    """x**y from abs(x)**y: signs, powers of negative numbers, and what is 1 whatever else."""
+    """x**y from abs(x)**y, y finite: signs, powers of negative numbers, what is 1 whatever else."""
     zero, one = k.like(x, 0.0), k.like(x, 1.0)
     half = k.mul(y, k.like(x, 0.5))
     whole = k.eq(k.trunc(y), y)
@@ -89,9 +89,7 @@ def power_edges(k: Builder, x: Value, y: Value, size: Value) -> Value:
     out = k.select(odd, k.copysign(size, x), size)
     undefined = k.and_(k.lt(x, zero), k.and_(k.gt(x, k.like(x, -math.inf)), k.not_(whole)))
     out = where(k, undefined, math.nan, out)
-    even_end = k.and_(k.eq(x, k.like(x, -1.0)), k.eq(k.abs(y), k.like(x, math.inf)))
-    always = k.or_(k.or_(k.eq(y, zero), k.eq(x, one)), even_end)
-    return k.select(always, one, out)
+    return k.select(k.or_(k.eq(y, zero), k.eq(x, one)), one, out)
 
 
 # --- powers of two --------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from weft.kernel.math_parts import (
 )
 from weft.kernel.nodes import F32, F64, Value
 
-# in float64, twelve bits beyond float32: log2(1 + f) / f, and 2**r
+# in float64, twelve bits beyond float32: log2(1 + f) / f; and five bits beyond it: 2**r
 LOG2_MIDDLE = (
     0.07736948793356359,
     -0.1428386917809567,
@@ -48,14 +48,13 @@ LOG2_MIDDLE = (
     1.4426950408686967,
 )
 EXP2_MIDDLE = (
-    1.5316339790348162e-05,
-    0.00015469732077961454,
-    0.0013333423242210666,
-    0.009618025604163168,
-    0.055504109752657946,
-    0.2402265121355955,
-    0.69314718053531,
-    0.9999999999595568,
+    0.00015477931050576172,
+    0.001340043415501573,
+    0.009617994765390802,
+    0.055503272070791525,
+    0.2402265150494172,
+    0.6931472067179141,
+    0.9999999999179034,
 )
 # (2 atanh(s) - 2 s - 2/3 s**3) / s**5 in s**2, to 2**-67 of the whole
 ATANH = (
@@ -78,6 +77,9 @@ def pow(k: Builder, x: Value, y: Value) -> Value:
     known = _fixed_power(k, x, y) if y.op == "const" else None
     if known is not None:
         return known
+    # an infinite one is as good as a large one, whose product with log(1) is 0
+    large = 2.0**100 if x.dtype == F32 else 2.0**1000
+    y = at_least(k, at_most(k, y, large), -large)
     size = _power_single(k, x, y) if x.dtype == F32 else _power_double(k, x, y)
     return power_edges(k, x, y, size)
 
@@ -111,11 +113,16 @@ def _root_power(k: Builder, x: Value, y: Value, beyond: float = math.inf) -> Val
 
 def _power_single(k: Builder, x: Value, y: Value) -> Value:
     """abs(x)**y as 2**(y log2 x) in float64: the logarithm needs more bits than float32 has."""
-    base, wide = k.cast(k.abs(x), F64), k.cast(y, F64)
-    log = _log2_middle(k, base)
-    log = where(k, k.eq(base, k.like(base, 0.0)), -math.inf, log)
-    log = k.select(k.lt(base, k.like(base, math.inf)), log, base)
-    t = at_least(k, at_most(k, k.mul(wide, log), 200.0), -200.0)
+    a = k.abs(x)
+    small = k.lt(a, k.like(a, 2.0**-126))
+    bits, m = split_bits(k, k.select(small, k.mul(a, k.like(a, 2.0**24)), a))
+    e = exponent_value(k, bits, m)
+    e = k.select(small, k.sub(e, k.like(a, 24.0)), e)
+    e = where(k, k.eq(a, k.like(a, 0.0)), -math.inf, e)
+    e = k.select(k.lt(a, k.like(a, math.inf)), e, a)
+    f = k.cast(k.sub(m, k.like(a, 1.0)), F64)
+    log = k.fma(k.horner(f, LOG2_MIDDLE), f, k.cast(e, F64))
+    t = at_least(k, at_most(k, k.mul(k.cast(y, F64), log), 200.0), -200.0)
     n, low = nearest(k, t)
     z = k.horner(k.sub(t, n), EXP2_MIDDLE)
     return k.cast(k.mul(z, power_of_two(k, low, z)), F32)

@@ -16,7 +16,7 @@ from weft.core.array import Array
 from weft.core.avals import ShapedArray
 from weft.core.trace import Tracer, typeof
 from weft.lax.shape import canonical_axis
-from weft.numpy.index_plan import index_dtype
+from weft.numpy.index_plan import chosen, index_dtype, positions
 from weft.numpy.indexing import getitem, update_index
 from weft.numpy.promotion import (
     constant,
@@ -388,7 +388,10 @@ def compress(
         if known[length:].any():
             raise ValueError("compress got a condition that holds beyond the end of the axis")
         if not isinstance(a, Tracer) and not a.aval.weak_type:
-            return _boxed(np.compress(known, np.asarray(a), axis))
+            value = np.asarray(a)
+            if value.ndim == 1:
+                return _boxed(chosen(known[:length], value[:length]))
+            return _boxed(np.compress(known, value, axis))
         return getitem(a, (*before, np.nonzero(known)[0]))
     if not 0 <= size <= a.shape[axis]:
         raise ValueError(
@@ -462,7 +465,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     dtype = dtypes.default_int_dtype()
     if size is None:
         known = np.asarray(_known(a, "nonzero needs the values of the array, or size="))
-        return tuple(_boxed(x.astype(dtype)) for x in np.nonzero(known))
+        return tuple(_boxed(x) for x in positions(known, dtype))
     size = operator.index(size)
     fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * a.ndim
     if len(fills) != a.ndim or any(np.shape(f) != () for f in fills):
@@ -512,6 +515,9 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Arra
     if not a.ndim:
         rows = nonzero(lax.expand_dims(a, (0,)), size=size, fill_value=fill_value)[0].size
         return _full((rows, 0), 0, dtypes.default_int_dtype())
+    if size is None:
+        known = np.asarray(_known(a, "argwhere needs the values of the array, or size="))
+        return _boxed(np.stack(positions(known, dtypes.default_int_dtype()), 1))
     columns = nonzero(a, size=size, fill_value=fill_value)
     return lax.concatenate([lax.expand_dims(x, (1,)) for x in columns], 1)
 

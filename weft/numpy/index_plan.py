@@ -20,6 +20,7 @@ from weft.lax.slicing import wrap_negative
 from weft.prims.convert import convert
 from weft.prims.families import const, scalar
 from weft.prims.index_dims import GatherDimensionNumbers
+from weft.runtime.evaluate import picked
 
 NEWAXIS, ELLIPSIS, SLICE, INTEGER, ARRAY, BOOLEAN, WINDOW = range(7)
 FULL = slice(None)
@@ -619,8 +620,31 @@ def _expand_masks(entries: list[Entry], shape: Shape) -> list[Entry]:
                 f"the boolean index at position {position} has shape {mask.shape}, but the "
                 f"axes it selects from have shape {expected}"
             )
-        expanded.extend(Entry(ARRAY, x, axis + k) for k, x in enumerate(np.nonzero(mask)))
+        places = positions(mask, np.dtype(np.int64))
+        expanded.extend(Entry(ARRAY, x, axis + k) for k, x in enumerate(places))
     return expanded
+
+
+def positions(value: np.ndarray, dtype: np.dtype) -> list[np.ndarray]:
+    """For each axis, where the elements are that are not zero."""
+    kind, found = value.dtype.kind, None
+    if kind in "biuf" and value.dtype.isbuiltin == 1 and value.size <= np.iinfo(dtype).max:
+        found = picked("real" if kind == "f" else "set", value.ravel(), [dtype])
+    if found is None:
+        return [x.astype(dtype, copy=False) for x in np.nonzero(value)]
+    for size in value.shape[:0:-1]:
+        last = found.pop(0)
+        rest = last // dtype.type(size)
+        found[:0] = [rest, last - rest * dtype.type(size)]
+    return found
+
+
+def chosen(mask: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """The elements of a vector where another one holds."""
+    found = None
+    if value.itemsize in (1, 2, 4, 8) and value.dtype.kind in "biufcV":
+        found = picked("set", mask, [value])
+    return value[mask] if found is None else found[0]
 
 
 def _expand_scalar_bools(

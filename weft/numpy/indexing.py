@@ -12,13 +12,14 @@ from weft.base import errors, knobs
 from weft.base.source import warn
 from weft.core.ad import filled
 from weft.core.array import Array
-from weft.core.trace import Tracer, typeof
+from weft.core.trace import Tracer, is_tracing, typeof
 from weft.numpy.index_plan import (
     DynamicPlan,
     GatherPlan,
     Shape,
     StaticPlan,
     check_static_bounds,
+    chosen,
     parse,
     plan_dynamic,
     plan_gather,
@@ -30,6 +31,7 @@ from weft.prims.convert import convert
 from weft.prims.families import scalar
 from weft.prims.index_dims import GatherScatterMode, scatter_numbers
 from weft.prims.slice import dynamic_slice_p
+from weft.runtime.array import ArrayImpl, box
 
 CLIP = GatherScatterMode.CLIP
 PROMISE_IN_BOUNDS = GatherScatterMode.PROMISE_IN_BOUNDS
@@ -64,6 +66,10 @@ def take_index(
             return _slice(x, plan)
     plan = plan_rows(index, x.shape, wrap)
     if plan is None:
+        mask = index[0] if type(index) is tuple and len(index) == 1 else index
+        if _is_known_mask(x, mask):
+            value = chosen(np.ravel(mask), np.ravel(x._value))
+            return box(value, x.aval.update(shape=value.shape))
         entries = parse(index, x.shape)
         if parsed is PROMISE_IN_BOUNDS and knobs.thread.check_static_indices:
             check_static_bounds(entries, x.shape, wrap)
@@ -80,6 +86,14 @@ def take_index(
         mode=parsed,
         fill_value=_static_fill_value(fill_value),
     )
+
+
+def _is_known_mask(x: Array, index: Any) -> bool:
+    """Whether elements of known values are picked one by one, while nothing is traced."""
+    if type(x) is not ArrayImpl or not isinstance(index, (ArrayImpl, np.ndarray)) or is_tracing():
+        return False
+    known = not isinstance(x.dtype, dtypes.ExtendedDType) and x.ndim
+    return bool(known and index.dtype == np.bool_ and index.shape == x.shape)
 
 
 def _slice(x: Array, plan: StaticPlan) -> Array:

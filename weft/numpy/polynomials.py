@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
+from weft.api.jit import jit
 from weft.base.lazy import Late
 from weft.core.array import Array
 from weft.lax.shape import broadcast_shapes
@@ -53,10 +54,11 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Array:
         raise ValueError(f"roots takes a vector of coefficients, got shape {p.shape}")
     if p.size < 2:
         return filled((0,), scalar(dtypes.to_complex_dtype(p.dtype), 0))
-    leading = choose_where(all(equal(p, 0)), p.shape[0], argmin(equal(p, 0)))
     if strip_zeros:
-        count = int(concrete(leading, "roots of a traced polynomial needs strip_zeros=False"))
-        return _companion_roots(getitem(p, slice(count, None)))
+        known = concrete(p, "roots of a traced polynomial needs strip_zeros=False")
+        used = np.flatnonzero(np.asarray(known))
+        return _companion_roots(getitem(p, slice(used[0] if used.size else p.size, None)))
+    leading = choose_where(all(equal(p, 0)), p.shape[0], argmin(equal(p, 0)))
     p = choose_where(equal(leading, p.shape[0]), 1.0, p)
     found = _companion_roots(roll(p, negative(leading)))
     found = lax.sort_key_val(equal(found, 0), found)[1]
@@ -64,6 +66,7 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Array:
     return choose_where(valid, found, complex(np.nan, np.nan))
 
 
+@jit
 def _companion_roots(p: Any) -> Any:
     """Eigenvalues of the companion matrix."""
     if p.size < 2:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
+from weft.api.learning import learning
 from weft.core.array import Array
 from weft.lax.shape import canonical_axis
 from weft.numpy.broadcasting import broadcast_to, choose_where, filled
@@ -156,18 +157,19 @@ def delete(
     size = x.shape[place]
     if isinstance(obj, slice):
         gone = range(size)[obj]
-        if abs(gone.step) != 1 or not gone:
-            return _delete_unique(x, getitem(arange(size), obj), place)
-        parts = [slice(0, min(gone[0], gone[-1])), slice(max(gone[0], gone[-1]) + 1, None)]
-        return concatenate([getitem(x, (*lead, p)) for p in parts], place)
+        if abs(gone.step) == 1 or len(gone) < 2:
+            ends = sorted((gone[0], gone[-1])) if gone else (0, -1)
+            return _without(x, ends[0], ends[1] + 1, place)
+        kept = np.ones(size, bool)
+        kept[obj] = False
+        return getitem(x, (*lead, kept))
     if is_known(obj) and np.ndim(obj) == 0:
         try:
             index = canonical_axis(operator.index(obj), size)
         except TypeError:
             pass
         else:
-            parts = [slice(0, index), slice(index + 1, None)]
-            return concatenate([getitem(x, (*lead, p)) for p in parts], place)
+            return _without(x, index, index + 1, place)
     check_arraylike("delete", x, obj)
     if dtypes.issubdtype(dtypes.dtype(obj), np.integer) and assume_unique_indices:
         return _delete_unique(x, asarray(obj), place)
@@ -182,6 +184,19 @@ def delete(
     else:
         raise ValueError(f"delete needs integers or booleans, got dtype {gone.dtype}")
     return getitem(x, (*lead, kept))
+
+
+def _ends_of(x: Any, start: int, stop: int, axis: int) -> Any:
+    """An array without the part from ``start`` to ``stop``."""
+    lead = (slice(None),) * axis
+    parts = [slice(0, start)] if start else []
+    if stop < x.shape[axis] or not start:
+        parts.append(slice(stop, None))
+    ends = [getitem(x, (*lead, part)) for part in parts]
+    return concatenate(ends, axis) if len(ends) > 1 else ends[0]
+
+
+_without: Any = learning(_ends_of)
 
 
 def _delete_unique(x: Any, index: Any, axis: int) -> Any:

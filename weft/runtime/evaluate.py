@@ -15,6 +15,8 @@ from weft.runtime.array import ArrayImpl, box
 
 # the compiler, loaded when a function is to be compiled or a primitive is worth it
 native = Late("weft.runtime.native")
+# loaded when values decide the size of a result
+selection = Late("weft.runtime.selection")
 
 
 def to_numpy(x: Any, aval: Any) -> Any:
@@ -159,6 +161,20 @@ def call_donating(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
 def call_program(closed: Any, leaves: Any, avals: Any) -> list[Any]:
     """The results of a program on arrays and numbers of its types."""
     return native.call_program(closed, leaves, avals)
+
+
+def picks(count: int) -> bool:
+    """Whether elements are picked natively among so many."""
+    native_ones = knobs.thread.backend == "native" and count >= MANY
+    return native_ones and selection.supported()
+
+
+def picked(test: str, source: np.ndarray, wanted: list[Any]) -> list[np.ndarray] | None:
+    """What is wanted of the elements that a test picks, or None where NumPy finds it as soon.
+
+    What that is, ``selection.select`` says.
+    """
+    return selection.select(test, source, wanted) if picks(source.size) else None
 
 
 def native_hits(function: Any) -> int:
