@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.util
 import os
 import threading
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from weft.base.forks import across_forks
+from weft.base.lazy import folder_of
 
 COLUMN_MAJOR = 102
 ROW_MAJOR = 101
@@ -41,13 +41,10 @@ def is_supported(dtype: np.dtype) -> bool:
 
 
 def _library_path() -> str:
-    spec = importlib.util.find_spec(_PACKAGE)
-    folders = spec.submodule_search_locations if spec is not None else None
-    for folder in folders or ():
-        inside = os.path.join(folder, "lib")
-        for name in sorted(os.listdir(inside)) if os.path.isdir(inside) else ():
-            if "scipy_openblas" in name and name.endswith((".so", ".dylib", ".dll")):
-                return os.path.join(inside, name)
+    inside = os.path.join(folder_of(_PACKAGE) or "", "lib")
+    for name in sorted(os.listdir(inside)) if os.path.isdir(inside) else ():
+        if "scipy_openblas" in name and name.endswith((".so", ".dylib", ".dll")):
+            return os.path.join(inside, name)
     raise ImportError(
         "weft needs OpenBLAS for linear algebra and did not find it: "
         "install the package scipy-openblas32"

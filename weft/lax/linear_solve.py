@@ -16,7 +16,7 @@ from weft.lax.solves import custom_linear_solve
 from weft.prims.dot import dot_general_p
 from weft.prims.linalg.lu import lu_p
 from weft.prims.linalg.lu import lu_solve as solve_with_factors
-from weft.prims.linalg.matrix import broadcast, insert_axis
+from weft.prims.linalg.matrix import broadcast, broadcast_stack, insert_axis
 from weft.prims.precision import Precision
 from weft.prims.shape import squeeze_p
 
@@ -30,13 +30,6 @@ def check_solve_shapes(a: Any, b: Any) -> None:
             "solve needs a of shape (..., m, m) and b of shape (..., m) or (..., m, k), got"
             f" {left} and {right}"
         )
-
-
-def broadcast_stack(x: Any, stack: tuple[int, ...], rank: int) -> Any:
-    """``x`` with the axes before its last ``rank`` ones broadcast to ``stack``."""
-    shape = np.shape(x)
-    whole = (*stack, *shape[len(shape) - rank :])
-    return broadcast(x, whole, range(len(whole) - len(shape), len(whole)))
 
 
 def matvec(a: Any, x: Any) -> Any:

@@ -9,11 +9,11 @@ import numpy as np
 
 from weft import lax
 from weft.api.jit import jit
+from weft.base.lazy import Late
 from weft.base.record import Record
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
 from weft.core.trace import typeof
-from weft.lax import linear_solve
 from weft.numpy.creation import asarray
 from weft.numpy.promotion import check_arraylike, promote_dtypes_inexact
 from weft.prims.families import COMPLEX, kind_of
@@ -21,6 +21,8 @@ from weft.prims.linalg.lu import lu_p
 from weft.prims.linalg.matrix import concatenate, diagonal, iota, take_rows
 from weft.prims.linalg.qr import geqrf_p
 from weft.prims.linalg.solve import triangular_solve
+
+linear_solve = Late("weft.lax.linear_solve")
 
 
 class SlogdetResult(Record):

@@ -17,12 +17,12 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.api.jit import jit
+from weft.base.lazy import Late
 from weft.base.record import Record
 from weft.base.traceback import expose
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
-from weft.lax import linear_solve
-from weft.numpy import contraction, einstein, matrices
+from weft.numpy import contraction, matrices
 from weft.numpy.creation import asarray
 from weft.numpy.determinant import det, slogdet
 from weft.numpy.norms import matrix_norm, norm, vector_norm
@@ -31,6 +31,9 @@ from weft.numpy.stacks import over_stacks
 from weft.prims.linalg.matrix import eye, mH, symmetrize
 from weft.prims.linalg.matrix import matmul as exact_matmul
 from weft.prims.linalg.qr import geqrf_p, take_columns
+
+linear_solve = Late("weft.lax.linear_solve")
+einstein = Late("weft.numpy.einstein")
 
 __all__ = [
     "cholesky",

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from weft.api.batching import vmap
-from weft.lax.linear_solve import broadcast_stack
 from weft.lax.shape import broadcast_shapes
+from weft.prims.linalg.matrix import broadcast_stack
 
 
 def over_stacks(fun: Callable[..., Any], ranks: Sequence[int]) -> Callable[..., Any]:

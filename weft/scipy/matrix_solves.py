@@ -20,7 +20,7 @@ from weft.lax import linear_solve
 from weft.lax.solves import custom_linear_solve
 from weft.numpy.promotion import check_arraylike, promote_dtypes, promote_dtypes_inexact
 from weft.numpy.stacks import over_stacks
-from weft.prims.linalg.matrix import eye, matmul, mH, symmetrize
+from weft.prims.linalg.matrix import broadcast_stack, eye, matmul, mH, symmetrize
 from weft.prims.linalg.qr import geqp3_p, geqrf_p
 
 
@@ -252,7 +252,7 @@ def _qr_multiply(a: Any, c: Any, mode: str, pivoting: bool, conjugate: bool) -> 
             f" {'rows' if mode == 'left' else 'columns'}, got shape {c.shape}"
         )
     stack = jnp.broadcast_shapes(a.shape[:-2], c.shape[:-2])
-    a, c = (linear_solve.broadcast_stack(x, stack, 2) for x in (a, c))
+    a, c = (broadcast_stack(x, stack, 2) for x in (a, c))
     order: tuple[Array, ...] = ()
     if pivoting:
         free = jnp.zeros((*stack, n), np.int32)

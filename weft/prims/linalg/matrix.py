@@ -164,6 +164,13 @@ def broadcast(x: Any, shape: Shape, dims: Sequence[int]) -> Any:
     )
 
 
+def broadcast_stack(x: Any, stack: tuple[int, ...], rank: int) -> Any:
+    """``x`` with the axes before its last ``rank`` ones broadcast to ``stack``."""
+    shape = np.shape(x)
+    whole = (*stack, *shape[len(shape) - rank :])
+    return broadcast(x, whole, range(len(whole) - len(shape), len(whole)))
+
+
 def insert_axis(x: Any, axis: int) -> Any:
     """``x`` with a new axis of size 1 at ``axis`` (which may be negative) of the result."""
     shape = list(np.shape(x))

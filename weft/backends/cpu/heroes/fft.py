@@ -10,6 +10,7 @@ import numpy as np
 from weft.backends.cpu import processor
 from weft.backends.cpu.heroes import fft_kernels as kernels
 from weft.backends.cpu.heroes import fft_moves as moves
+from weft.backends.cpu.heroes.fft_kernels import Written
 from weft.backends.cpu.heroes.fft_text import Lanes
 from weft.backends.cpu.heroes.registry import HEROES
 from weft.base.functional import lru
@@ -27,21 +28,39 @@ CHUNK_BYTES = 1 << 16
 
 
 @lru(1024)
-def radices_of(n: int, most: int) -> tuple[int, ...]:
-    """The fewest factors up to ``most`` whose product is n, as even as can be, large ones first."""
-    best: dict[int, tuple[int, ...]] = {1: ()}
+def radices_of(n: int, most: int, apart: bool) -> tuple[int, ...]:
+    """The fewest factors up to ``most`` whose product is n.
 
-    def find(rest: int) -> tuple[int, ...]:
+    Of these, those whose passes are the least text: each pass is a function, but equal ones are the
+    same, other than the last one and, where it is ``apart``, the first. Then those as even as can
+    be.
+    """
+    best: dict[int, set[tuple[int, ...]]] = {1: {()}}
+
+    def find(rest: int) -> set[tuple[int, ...]]:
         if rest not in best:
-            options = [
-                tuple(sorted((*find(rest // r), r), reverse=True))
+            options = {
+                tuple(sorted((*found, r), reverse=True))
                 for r in (*range(2, most + 1), *(p for p in PRIMES if p > most))
                 if rest % r == 0
-            ]
-            best[rest] = min(options, key=lambda o: (len(o), sum(o)))
+                for found in find(rest // r)
+            }
+            least = min(map(len, options))
+            best[rest] = {option for option in options if len(option) == least}
         return best[rest]
 
-    return find(n) or (1,)
+    def arranged(option: tuple[int, ...]) -> tuple[int, ...]:
+        """The smallest last, and where it is a function of its own the next one first."""
+        *rest, last = option
+        return (rest[-1], *rest[:-1], last) if apart and rest else option
+
+    def length(option: tuple[int, ...]) -> int:
+        first = apart and len(option) > 1
+        return option[-1] + first * option[0] + sum(set(option[first:-1]))
+
+    if n == 1:
+        return (1,)
+    return min(map(arranged, find(n)), key=lambda o: (length(o), sum(o), o))
 
 
 @lru(1024)
@@ -85,17 +104,18 @@ class Plan:
         """Scratch memory for complex numbers."""
         return self.scratch(count * self.v.element)
 
-    def task(self, text: str, places: list[Place], extent: int, size: int) -> None:
+    def task(self, written: str | Written, places: list[Place], extent: int, size: int) -> None:
         """Add a task of so many iterations, each over so many bytes."""
+        text, codes = (written, []) if isinstance(written, str) else written
         chunk = max(1, min(extent, CHUNK_BYTES // max(1, size)))
-        self.tasks.append(Task(text, kernels.NAME, tuple(places), extent, chunk))
+        self.tasks.append(Task(text, kernels.NAME, (*places, *codes), extent, chunk))
 
     def each(self, text: str, places: list[Place], count: int) -> None:
         """Add a task over single numbers."""
         self.task(text, places, count, 2 * self.v.element)
 
-    def radices(self, n: int) -> list[int]:
-        return list(radices_of(n, RADIX))
+    def radices(self, n: int, apart: bool = False) -> tuple[int, ...]:
+        return radices_of(n, RADIX, apart)
 
     # --- complex transforms -----------------------------------------------------------------------
 
@@ -115,7 +135,7 @@ class Plan:
         elif inner < v.count:
             self.gathered(source, target, shape, inverse, scale)
         else:
-            text = kernels.columns_text(v, n, self.radices(n), inner, inverse, scale)
+            text = kernels.columns_text(v, n, self.radices(n, True), inner, inverse, scale)
             self.task(text, [source, target], outer * -(-inner // v.count), n * v.row)
 
     def rows(
@@ -173,7 +193,7 @@ class Plan:
             own = [self.scratch(n1 * v.row), self.numbers(groups * n1)]
             self.task(kernels.tables_text(v, n1, n2), own, n1, 16 * (v.count + groups))
             places += own
-        first = kernels.first_half_text(v, n1, n2, self.radices(n1), inverse, tables)
+        first = kernels.first_half_text(v, n1, n2, self.radices(n1, True), inverse, tables)
         self.task(first, places, batch * groups, n1 * v.row)
         second = kernels.second_half_text(v, n1, n2, self.radices(n2), inverse, scale)
         self.task(second, [places[1], target], batch * blocks, n2 * v.row)
@@ -200,13 +220,15 @@ class Plan:
         chirp, padded, spectrum = self.numbers(n), self.numbers(size), self.numbers(size)
         data, other = self.numbers(batch * size), self.numbers(batch * size)
         self.each(moves.chirp_text(v, n, size), [chirp, padded], n)
-        self.rows(padded, spectrum, 1, size, False, 1 / size)
+        # Three times the same kernels: what is scaled, and what makes the last transform one
+        # backwards, is in between.
+        self.rows(padded, spectrum, 1, size, False, 1.0)
         text, blocks = moves.modulated_text(v, n, size, inverse)
         self.task(text, [source, chirp, data], batch * blocks, 2 * v.row)
         self.rows(data, other, batch, size, False, 1.0)
         text, blocks = moves.product_text(v, size)
         self.task(text, [other, spectrum, data], batch * blocks, 2 * v.row)
-        self.rows(data, other, batch, size, True, 1.0)
+        self.rows(data, other, batch, size, False, 1.0)
         text, blocks = moves.demodulated_text(v, n, size, inverse, scale)
         self.task(text, [other, chirp, target], batch * blocks, 2 * v.row)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from weft.backends.cpu.heroes.fft_text import (
     Complex,
     Ends,
     Lanes,
+    inner_pass,
     interleaved,
     pass_factors,
     pass_function,
@@ -15,15 +18,22 @@ from weft.backends.cpu.heroes.fft_text import (
     scaled,
     swapped,
 )
+from weft.backends.cpu.heroes.squares import squares
 from weft.backends.cpu.heroes.writer import Function, Module, Number, kernel
+from weft.kernel.program import Place
 
 NAME = "transform"
+# The text of a kernel, and the functions that it wants in buffers after those of its task.
+Written = tuple[str, list[Place]]
 
 
 class Short:
     """A transform of one length on all lanes, by passes between two pieces of memory."""
 
-    def __init__(self, v: Lanes, n: int, radices: list[int], memory: int = 0) -> None:
+    def __init__(
+        self, v: Lanes, n: int, radices: tuple[int, ...], buffers: int, memory: int = 0
+    ) -> None:
+        """``buffers`` are those that its kernel has without functions of other modules."""
         self.v = v
         self.n = n
         self.radices = radices
@@ -31,6 +41,9 @@ class Short:
         self.f = kernel(self.module, NAME)
         tables = pass_factors(n, radices, v.real)
         self.factors = [self.module.constant(t) if t.size else "null" for t in tables]
+        self.buffers = buffers
+        self.inner: list[int] = []  # radices of passes in other modules
+        self.careful = False  # whether the kernel does more than to call others
         size = max(n, memory) * v.row
         self.spare = [self.f.local(size), self.f.local(size)]
 
@@ -58,7 +71,10 @@ class Short:
                 ends.swap_out and last,
                 ends.scale if last else 1.0,
             )
-            name = pass_function(self.v, self.module, radix, last, mine)
+            if not last and mine == Ends():
+                name = self.inner_pass(radix)
+            else:
+                name = pass_function(self.v, self.module, radix, i == 0, last, mine)
             to, stride = (target, target_step) if last else (spare[i % 2], self.v.row)
             self.f.line(
                 f"call void {name}(ptr {at}, i64 {step}, ptr {to}, i64 {stride},"
@@ -67,6 +83,12 @@ class Short:
             at, step = to, stride
             s *= radix
 
+    def inner_pass(self, radix: int) -> str:
+        """The address of a pass that other transforms have as well."""
+        if radix not in self.inner:
+            self.inner.append(radix)
+        return self.f.pointer(self.buffers + self.inner.index(radix))
+
     def passes_in_memory(self, source: int, ends: Ends) -> int:
         """All passes within the two pieces of memory; which of them holds the result."""
         result = source if len(self.radices) % 2 == 0 else 1 - source
@@ -74,9 +96,12 @@ class Short:
         self.passes(*steps, ends)
         return result
 
-    def text(self) -> str:
+    def written(self) -> Written:
+        if not self.careful:
+            self.f.without_care()
         self.f.close()
-        return self.module.text()
+        passes = [inner_pass(self.v.itemsize, 8 * self.v.bytes, radix) for radix in self.inner]
+        return self.module.text(), [Place("code", code) for code in passes]
 
 
 # --- lanes are rows -------------------------------------------------------------------------------
@@ -91,48 +116,56 @@ class Rows:
         self.per = self.v.count // 2  # complex numbers in a vector
         self.count = count
         self.step = step  # bytes from a row to the next
-
-    def offsets(self) -> list[int]:
-        """Where the row of every lane begins; the last row serves lanes that have none."""
-        return [min(i, self.count - 1) * self.step for i in range(self.v.count)]
+        # Rows are fewer than lanes: the last serves lanes that have none.
+        self.few = short.f.local(self.v.count * self.v.bytes) if count < self.v.count else ""
 
     def load(self, base: str, target: str, columns: int) -> None:
         v, f, per = self.v, self.short.f, self.per
-        with f.loop(0, -(-columns // per)) as tile:
-            column = f.smaller(f.mul(tile, per), columns - per)
-            at = f.at(base, f.mul(column, v.element))
-            vectors = [f.load(v.kind, f.at(at, o), v.itemsize) for o in self.offsets()]
-            low = v.transposed(f, vectors[:per], 2)
-            high = v.transposed(f, vectors[per:], 2)
-            to = f.at(target, f.mul(column, v.row))
-            for i, (a, b) in enumerate(zip(low, high, strict=True)):
-                v.store_split(f, f.at(to, i * v.row), v.apart(f, a, b))
+        for column, count in self.tiles(columns):
+            at, to = f.at(base, f.mul(column, v.element)), f.at(target, f.mul(column, v.row))
+            step = self.step
+            if self.few:
+                with f.loop(0, v.count) as lane:
+                    row = f.smaller(lane, self.count - 1)
+                    x = f.load(v.kind, f.at(at, f.mul(row, step)), v.itemsize)
+                    f.store(v.kind, x, f.at(self.few, f.mul(lane, v.bytes)), v.itemsize)
+                at, step = self.few, v.bytes
+            squares(f, v, (at, step, per * v.element), (to, v.bytes, per * v.row), count)
 
-    def store(self, source: str, base: str, columns: int, swap: bool, scale: float) -> None:
+    def store(self, source: str, base: str, columns: int) -> None:
         v, f, per = self.v, self.short.f, self.per
-        with f.loop(0, -(-columns // per)) as tile:
-            column = f.smaller(f.mul(tile, per), columns - per)
-            at = f.at(source, f.mul(column, v.row))
-            low, high = [], []
-            for i in range(per):
-                x = swapped(v.load_split(f, f.at(at, i * v.row)), swap)
-                a, b = v.together(f, scaled(v, f, x, scale))
-                low.append(a)
-                high.append(b)
-            vectors = v.transposed(f, low, 2) + v.transposed(f, high, 2)
-            to = f.at(base, f.mul(column, v.element))
-            for o, x in zip(self.offsets(), vectors, strict=True):
-                f.store(v.kind, x, f.at(to, o), v.itemsize)
+        for column, count in self.tiles(columns):
+            at, to = f.at(source, f.mul(column, v.row)), f.at(base, f.mul(column, v.element))
+            here = (at, v.bytes, per * v.row)
+            if not self.few:
+                squares(f, v, here, (to, self.step, per * v.element), count)
+                continue
+            squares(f, v, here, (self.few, v.bytes, 0), count)
+            with f.loop(0, self.count) as row:
+                x = f.load(v.kind, f.at(self.few, f.mul(row, v.bytes)), v.itemsize)
+                f.store(v.kind, x, f.at(to, f.mul(row, self.step)), v.itemsize)
+
+    def tiles(self, columns: int) -> Iterator[tuple[Number, int]]:
+        """First columns of squares, and how many are done at once; the last overlaps another."""
+        f, per = self.short.f, self.per
+        if self.few:
+            with f.loop(0, columns, per) as column:
+                yield f.smaller(column, columns - per), 1
+            return
+        yield 0, columns // per
+        if columns % per:
+            yield columns - per, 1
 
 
 def rows_text(
-    v: Lanes, n: int, radices: list[int], batch: int, inverse: bool, scale: float, real: bool
-) -> str:
+    v: Lanes, n: int, radices: tuple[int, ...], batch: int, inverse: bool, scale: float, real: bool
+) -> Written:
     """Transforms of the rows of a matrix, as many as there are lanes at a time.
 
     With ``real``, rows of 2 n real numbers to n + 1 complex ones, or back.
     """
-    short = Short(v, n, radices, n + 1 if real else n)
+    short = Short(v, n, radices, 2, n + 1 if real else n)
+    short.careful = batch < v.count
     f = short.f
     ins, outs = (n + 1 if real and inverse else n), (n + 1 if real and not inverse else n)
     sizes = [ins * v.element, outs * v.element]
@@ -143,16 +176,20 @@ def rows_text(
         readers[0].load(f.at(source, f.mul(row, sizes[0])), short.spare[0], ins)
         place = 0
         if real and inverse:
-            _pack(short, short.spare[0], short.spare[1])
+            f.line(f"call void {_pack(short)}(ptr {short.spare[0]}, ptr {short.spare[1]})")
             place = 1
-        ends = Ends(swap_in=inverse and not real)
+        ends = Ends("split", "split", inverse and not real, inverse, scale)
         place = short.passes_in_memory(place, ends)
         if real and not inverse:
-            _unpack(short, short.spare[place], short.spare[1 - place])
+            spots = short.spare[place], short.spare[1 - place]
+            f.line(f"call void {_unpack(short)}(ptr {spots[0]}, ptr {spots[1]})")
             place = 1 - place
         to = f.at(target, f.mul(row, sizes[1]))
-        readers[1].store(short.spare[place], to, outs, inverse, scale)
-    return short.text()
+        readers[1].store(short.spare[place], to, outs)
+    return short.written()
+
+
+_MOVE = "ptr noalias %source, ptr noalias %target"
 
 
 def _halves(short: Short) -> str:
@@ -161,13 +198,15 @@ def _halves(short: Short) -> str:
     return short.module.constant(interleaved(roots(np.arange(n // 2 + 1), 2 * n), short.v.real))
 
 
-def _unpack(short: Short, source: str, target: str) -> None:
+def _unpack(short: Short) -> str:
     """The spectrum of 2 n real numbers from that of n pairs of them.
 
     X[k] = (a + b* - i w^k (a - b*)) / 2 and X[n - k] = (a + b* + i w^k (a - b*))* / 2 where a and
     b are elements k and n - k of the spectrum of pairs.
     """
-    v, f, n = short.v, short.f, short.n
+    v, n = short.v, short.n
+    source, target = "%source", "%target"
+    f = Function(short.module, "unpack", _MOVE)
     table = _halves(short)
     with f.loop(0, n // 2 + 1) as k:
         other = f.sub(n, k)
@@ -176,10 +215,10 @@ def _unpack(short: Short, source: str, target: str) -> None:
         place = f.emit(f"select i1 {wrapped}, i64 0, i64 {other}")
         b = v.load_split(f, f.at(source, f.mul(place, v.row)))
         spot = f.at(table, f.mul(k, v.element))
-        w = [v.everywhere(f, spot), v.everywhere(f, f.at(spot, v.itemsize))]
-        first, second = join(v, f, a, b, w)
+        first, second = join(v, f, a, b, [*v.both_everywhere(f, spot)])
         v.store_split(f, f.at(target, f.mul(k, v.row)), scaled(v, f, first, 0.5))
         v.store_split(f, f.at(target, f.mul(other, v.row)), scaled(v, f, second, 0.5))
+    return f.close()
 
 
 def join(v: Lanes, f: Function, a: Complex, b: Complex, w: list[str]) -> tuple[Complex, Complex]:
@@ -191,9 +230,11 @@ def join(v: Lanes, f: Function, a: Complex, b: Complex, w: list[str]) -> tuple[C
     return first, Complex(second.re, v.neg(f, second.im))
 
 
-def _pack(short: Short, source: str, target: str) -> None:
+def _pack(short: Short) -> str:
     """The opposite of ``_unpack``, its parts swapped: what an inverse transform begins with."""
-    v, f, n = short.v, short.f, short.n
+    v, n = short.v, short.n
+    source, target = "%source", "%target"
+    f = Function(short.module, "pack", _MOVE)
     table = _halves(short)
     zero = f"{v.kind} zeroinitializer"
     for row in (0, n):  # what real numbers cannot have is not read
@@ -203,13 +244,14 @@ def _pack(short: Short, source: str, target: str) -> None:
         a = v.load_split(f, f.at(source, f.mul(k, v.row)))
         b = v.load_split(f, f.at(source, f.mul(other, v.row)))
         spot = f.at(table, f.mul(k, v.element))
-        wr, wi = v.everywhere(f, spot), v.everywhere(f, f.at(spot, v.itemsize))
+        wr, wi = v.both_everywhere(f, spot)
         first, second = join(v, f, a, b, [wr, v.neg(f, wi)])
         # The factor here is +i w*, there it was -i w: the two results change places.
         first, second = conjugate(v, f, second), conjugate(v, f, first)
         second_spot = f.at(target, f.mul(other, v.row))
         v.store_split(f, second_spot, swapped(second, True))
         v.store_split(f, f.at(target, f.mul(k, v.row)), swapped(first, True))
+    return f.close()
 
 
 def conjugate(v: Lanes, f: Function, x: Complex) -> Complex:
@@ -220,10 +262,10 @@ def conjugate(v: Lanes, f: Function, x: Complex) -> Complex:
 
 
 def columns_text(
-    v: Lanes, n: int, radices: list[int], inner: int, inverse: bool, scale: float
-) -> str:
+    v: Lanes, n: int, radices: tuple[int, ...], inner: int, inverse: bool, scale: float
+) -> Written:
     """Transforms along the middle axis of three; lanes are neighbours along the last one."""
-    short = Short(v, n, radices)
+    short = Short(v, n, radices, 2)
     f = short.f
     source, target = f.pointer(0), f.pointer(1)
     groups = -(-inner // v.count)
@@ -233,14 +275,15 @@ def columns_text(
         offset = f.add(f.mul(f.div(g, groups), n * step), f.mul(lane, v.element))
         ends = Ends("pairs", "pairs", inverse, inverse, scale)
         short.passes(f.at(source, offset), step, f.at(target, offset), step, ends)
-    return short.text()
+    return short.written()
 
 
 def gathered_text(
-    v: Lanes, n: int, radices: list[int], outer: int, inner: int, inverse: bool, scale: float
-) -> str:
+    v: Lanes, n: int, radices: tuple[int, ...], outer: int, inner: int, inverse: bool, scale: float
+) -> Written:
     """The same where the last axis is shorter than a vector: lanes are any of the transforms."""
-    short = Short(v, n, radices)
+    short = Short(v, n, radices, 2)
+    short.careful = True
     f = short.f
     source, target = f.pointer(0), f.pointer(1)
     step = inner * v.element
@@ -266,7 +309,7 @@ def gathered_text(
                 offset = f.load("i64", f.at(places, f.mul(lane, 8)), 8)
                 to = f.at(f.at(target, offset), f.mul(row, step))
                 _move(v, f, f.at(at, f.mul(lane, v.itemsize)), v.bytes, to, v.itemsize)
-    return short.text()
+    return short.written()
 
 
 def _move(v: Lanes, f: Function, at: str, step: int, to: str, stride: int) -> None:
@@ -280,14 +323,19 @@ def _move(v: Lanes, f: Function, at: str, step: int, to: str, stride: int) -> No
 
 
 def first_half_text(
-    v: Lanes, n1: int, n2: int, radices: list[int], inverse: bool, tables: list[np.ndarray] | None
-) -> str:
+    v: Lanes,
+    n1: int,
+    n2: int,
+    radices: tuple[int, ...],
+    inverse: bool,
+    tables: list[np.ndarray] | None,
+) -> Written:
     """Transforms of length n1 over the columns of rows of length n2, times w ** (j2 k1).
 
     Results go to blocks of as many k1 as there are lanes, each block a matrix over j2 and k1. The
     tables are constants, or else buffers 2 and 3.
     """
-    short = Short(v, n1, radices)
+    short = Short(v, n1, radices, 4 if tables is None else 2)
     f = short.f
     source, target = f.pointer(0), f.pointer(1)
     if tables is None:
@@ -306,24 +354,23 @@ def first_half_text(
         ends = Ends("pairs", "factors", inverse)
         short.passes(f.at(source, offset), step, held, v.row, ends, (lane_table, mine))
         begin = f.add(f.mul(outer, blocks * n2), lane)
-        with f.loop(0, blocks) as block:
-            row = f.smaller(f.mul(block, v.count), n1 - v.count)
-            at = f.at(held, f.mul(row, v.row))
-            to = f.at(target, f.mul(f.add(begin, f.mul(block, n2)), v.row))
-            with f.loop(0, v.row, v.bytes) as part:
-                here, there = f.at(at, part), f.at(to, part)
-                spots = [f.at(here, i * v.row) for i in range(v.count)]
-                square = [f.load(v.kind, spot, v.itemsize) for spot in spots]
-                for i, x in enumerate(v.transposed(f, square, 1)):
-                    f.store(v.kind, x, f.at(there, i * v.row), v.itemsize)
-    return short.text()
+        whole = n1 // v.count
+        for part in (0, v.bytes):
+            here = f.at(held, part)
+            to = f.at(target, f.add(f.mul(begin, v.row), part))
+            ahead, down = v.count * v.row, n2 * v.row
+            squares(f, v, (here, v.row, ahead), (to, v.row, down), whole)
+            if blocks > whole:  # the last block begins early, so as to be whole
+                here, to = f.at(here, (n1 - v.count) * v.row), f.at(to, whole * down)
+                squares(f, v, (here, v.row, 0), (to, v.row, 0), 1)
+    return short.written()
 
 
 def second_half_text(
-    v: Lanes, n1: int, n2: int, radices: list[int], inverse: bool, scale: float
-) -> str:
+    v: Lanes, n1: int, n2: int, radices: tuple[int, ...], inverse: bool, scale: float
+) -> Written:
     """Transforms of length n2 over the blocks that the first half made, to k1 + n1 k2."""
-    short = Short(v, n2, radices)
+    short = Short(v, n2, radices, 2)
     f = short.f
     source, target = f.pointer(0), f.pointer(1)
     blocks = -(-n1 // v.count)
@@ -333,7 +380,7 @@ def second_half_text(
         at = f.at(source, f.mul(g, n2 * v.row))
         ends = Ends("split", "pairs", False, inverse, scale)
         short.passes(at, v.row, f.at(target, offset), n1 * v.element, ends)
-    return short.text()
+    return short.written()
 
 
 def factor_tables(v: Lanes, n1: int, n2: int) -> list[np.ndarray]:
@@ -384,17 +431,20 @@ def tables_text(v: Lanes, n1: int, n2: int) -> str:
     f = kernel(module, NAME)
     lane_table, group_table = f.pointer(0), f.pointer(1)
     root = Roots(f, n1 * n2)
+    groups, count = -(-n2 // v.count), v.count
     with f.loop("%start", "%stop") as row:
-        at = f.at(lane_table, f.mul(row, v.row))
-        with f.loop(0, v.count) as lane:
-            to = f.at(at, f.mul(lane, v.itemsize))
-            for part, value in zip((0, v.bytes), root(f.mul(lane, row)), strict=True):
-                f.store(v.base, narrowed(v, f, value), f.at(to, part), v.itemsize)
-        at = f.at(group_table, f.mul(row, v.element))
-        with f.loop(0, -(-n2 // v.count)) as group:
-            first = f.smaller(f.mul(group, v.count), n2 - v.count)
-            to = f.at(at, f.mul(group, n1 * v.element))
-            for part, value in zip((0, v.itemsize), root(f.mul(first, row)), strict=True):
-                f.store(v.base, narrowed(v, f, value), f.at(to, part), v.itemsize)
+        lanes = f.at(lane_table, f.mul(row, v.row))
+        firsts = f.at(group_table, f.mul(row, v.element))
+        with f.loop(0, count + groups) as i:
+            # the lanes, then the first columns of groups: one body for both tables
+            lane = f.emit(f"icmp slt i64 {i}, {count}")
+            group = f.sub(i, count)
+            first = f.smaller(f.mul(group, count), n2 - count)
+            re, im = root(f.mul(f.emit(f"select i1 {lane}, i64 {i}, i64 {first}"), row))
+            spots = f.at(lanes, f.mul(i, v.itemsize)), f.at(firsts, f.mul(group, n1 * v.element))
+            at = f.emit(f"select i1 {lane}, ptr {spots[0]}, ptr {spots[1]}")
+            f.store(v.base, narrowed(v, f, re), at, v.itemsize)
+            apart = f.emit(f"select i1 {lane}, i64 {v.bytes}, i64 {v.itemsize}")
+            f.store(v.base, narrowed(v, f, im), f.at(at, apart), v.itemsize)
     f.close()
     return module.text()

@@ -92,21 +92,16 @@ class Mirror:
         """Elements k and n - k, the latter in reversed order."""
         f, v = self.loop.f, self.v
         a = v.load_pairs(f, f.at(row, f.mul(k, v.element)))
-        return a, self.reverse(v.load_pairs(f, self.opposite(row, k)))
+        return a, v.load_pairs(f, self.opposite(row, k), -1)
 
     def store(self, row: str, k: Number, a: Complex, b: Complex) -> None:
         f, v = self.loop.f, self.v
         v.store_pairs(f, f.at(row, f.mul(k, v.element)), a)
-        v.store_pairs(f, self.opposite(row, k), self.reverse(b))
+        v.store_pairs(f, self.opposite(row, k), b, -1)
 
     def opposite(self, row: str, k: Number) -> str:
         f, v = self.loop.f, self.v
         return f.at(row, f.mul(f.sub(self.n - v.count + 1, k), v.element))
-
-    def reverse(self, x: Complex) -> Complex:
-        f, v = self.loop.f, self.v
-        order = list(range(v.count))[::-1]
-        return Complex(v.shuffle(f, x.re, x.re, order), v.shuffle(f, x.im, x.im, order))
 
     def at_start(self, k: Number) -> str:
         return self.loop.f.emit(f"icmp eq i64 {k}, 1")
@@ -269,28 +264,29 @@ def modulated_text(v: Lanes, n: int, size: int, swap: bool) -> tuple[str, int]:
 
 
 def demodulated_text(v: Lanes, n: int, size: int, swap: bool, scale: float) -> tuple[str, int]:
-    """The first n of rows of ``size`` times the chirp; vectors in a row."""
+    """The first n of rows of ``size``, parts swapped, times the chirp; vectors in a row."""
     b = Blocks(v, n)
     f = b.loop.f
     source, chirp, target = f.pointer(0), f.pointer(1), f.pointer(2)
     with f.loop("%start", "%stop") as g:
         row, k = b.places(g)
         c = b.load(chirp, k)
-        x = v.times(f, b.load(source, f.add(f.mul(row, size), k)), c.re, c.im)
+        x = swapped(b.load(source, f.add(f.mul(row, size), k)), True)
+        x = v.times(f, x, c.re, c.im)
         b.store(target, f.add(f.mul(row, n), k), swapped(scaled(v, f, x, scale), swap))
     return b.text()
 
 
 def product_text(v: Lanes, size: int) -> tuple[str, int]:
-    """Rows of buffer 0 times buffer 1, to buffer 2; vectors in a row."""
+    """Rows of buffer 0 times buffer 1 over ``size``, parts swapped, to buffer 2."""
     b = Blocks(v, size)
     f = b.loop.f
     source, factors, target = f.pointer(0), f.pointer(1), f.pointer(2)
     with f.loop("%start", "%stop") as g:
         row, k = b.places(g)
         place = f.add(f.mul(row, size), k)
-        c = b.load(factors, k)
-        b.store(target, place, v.times(f, b.load(source, place), c.re, c.im))
+        c = scaled(v, f, b.load(factors, k), 1 / size)
+        b.store(target, place, swapped(v.times(f, b.load(source, place), c.re, c.im), True))
     return b.text()
 
 

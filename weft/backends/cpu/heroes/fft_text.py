@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import numpy as np
 
 from weft.backends.cpu.heroes.writer import Function, Module, Number
+from weft.base.functional import lru
 from weft.base.record import Record
 
 
@@ -109,16 +111,16 @@ class Lanes:
         kind = self.kind
         return f.emit(f"shufflevector {kind} {a}, {kind} {b}, <{len(picks)} x i32> <{mask}>")
 
-    def apart(self, f: Function, a: str, b: str) -> Complex:
-        """Real and imaginary parts of two vectors of pairs."""
+    def apart(self, f: Function, a: str, b: str, order: int = 1) -> Complex:
+        """Real and imaginary parts of two vectors of pairs, in reversed order if that is -1."""
         n = self.count
-        even, odd = list(range(0, 2 * n, 2)), list(range(1, 2 * n, 2))
+        even, odd = (list(range(i, 2 * n, 2))[::order] for i in (0, 1))
         return Complex(self.shuffle(f, a, b, even), self.shuffle(f, a, b, odd))
 
-    def together(self, f: Function, x: Complex) -> tuple[str, str]:
+    def together(self, f: Function, x: Complex, order: int = 1) -> tuple[str, str]:
         """Two vectors of pairs."""
         n = self.count
-        picks = [i // 2 + (i % 2) * n for i in range(2 * n)]
+        picks = [i + part for i in range(n)[::order] for part in (0, n)]
         low, high = picks[:n], picks[n:]
         return self.shuffle(f, x.re, x.im, low), self.shuffle(f, x.re, x.im, high)
 
@@ -132,13 +134,14 @@ class Lanes:
         f.store(self.kind, x.re, at, self.itemsize)
         f.store(self.kind, x.im, f.at(at, self.bytes), self.itemsize)
 
-    def load_pairs(self, f: Function, at: str) -> Complex:
+    def load_pairs(self, f: Function, at: str, order: int = 1) -> Complex:
         second = f.at(at, self.bytes)
         align = self.itemsize
-        return self.apart(f, f.load(self.kind, at, align), f.load(self.kind, second, align))
+        vectors = f.load(self.kind, at, align), f.load(self.kind, second, align)
+        return self.apart(f, *vectors, order)
 
-    def store_pairs(self, f: Function, at: str, x: Complex) -> None:
-        low, high = self.together(f, self.settle(f, x))
+    def store_pairs(self, f: Function, at: str, x: Complex, order: int = 1) -> None:
+        low, high = self.together(f, self.settle(f, x), order)
         f.store(self.kind, low, at, self.itemsize)
         f.store(self.kind, high, f.at(at, self.bytes), self.itemsize)
 
@@ -147,27 +150,15 @@ class Lanes:
         one = f.load(self.base, at, self.itemsize)
         return self.fill(f, one)
 
+    def both_everywhere(self, f: Function, at: str) -> tuple[str, str]:
+        """The two parts of the complex number at a place, in every lane."""
+        return self.everywhere(f, at), self.everywhere(f, f.at(at, self.itemsize))
+
     def fill(self, f: Function, one: str) -> str:
         kind = self.kind
         first = f.emit(f"insertelement {kind} poison, {self.base} {one}, i64 0")
         zeros = f"<{self.count} x i32> zeroinitializer"
         return f.emit(f"shufflevector {kind} {first}, {kind} poison, {zeros}")
-
-    def transposed(self, f: Function, rows: list[str], size: int) -> list[str]:
-        """A square of elements of ``size`` lanes each, one vector a row, with rows as columns."""
-        rows = list(rows)
-        n = self.count
-        d = 1
-        while d < len(rows):
-            step = d * size
-            low = [i if not i & step else n + i - step for i in range(n)]
-            high = [i + step if not i & step else n + i for i in range(n)]
-            for i in range(len(rows)):
-                if not i & d:
-                    a, b = rows[i], rows[i + d]
-                    rows[i], rows[i + d] = (self.shuffle(f, a, b, p) for p in (low, high))
-            d *= 2
-        return rows
 
 
 # --- transforms of few elements -------------------------------------------------------------------
@@ -260,46 +251,68 @@ PARAMETERS = (
 STRAIGHT = 16
 
 
-def pass_function(v: Lanes, module: Module, radix: int, last: bool, ends: Ends) -> str:
+def pass_function(v: Lanes, module: Module, radix: int, first: bool, last: bool, ends: Ends) -> str:
     """A pass of Stockham's transform as a function: made once for a radix and its ends.
 
     Element q + s (p + m k) of the source, for k below the radix, becomes after a transform over k
     and a product with w ** (p j) element q + s (radix p + j) of the target; s is the product of
     the radices before, m of those to come. Nothing is left in another order at the end.
     """
-    name = f"pass{radix}{'_last' if last else ''}_{ends.load}_{ends.store}"
+    name = f"pass{radix}{'_first' if first else ''}{'_last' if last else ''}"
+    name += f"_{ends.load}_{ends.store}"
     name += f"{'_in' if ends.swap_in else ''}{'_out' if ends.swap_out else ''}"
     if name in module.functions:
         return f"@{name}"
-    f = Function(module, name, PARAMETERS)
-    long = Long(v, f, radix) if radix > STRAIGHT else None
-    source_step = f.mul(f.mul("%m", "%s"), "%ss")
-    target_step = f.mul("%s", "%ts")
-    with f.loop(0, "%m") as p:
-        factors = f.at("%factors", f.mul(p, (radix - 1) * v.element))
-        from_row = f.mul(p, "%s")
-        to_row = f.mul(from_row, radix)
-        with f.loop(0, "%s") as q:
-            start = f.at("%source", f.mul(f.add(from_row, q), "%ss"))
-            row = f.add(to_row, q)
-            target = f.at("%target", f.mul(row, "%ts"))
+    return _pass(Function(module, name, PARAMETERS), v, radix, first, last, ends)
 
-            def load(k: Number, start: str = start) -> Complex:
-                at = f.at(start, f.mul(source_step, k)) if k != 0 else start
+
+@lru(64)
+def inner_pass(itemsize: int, bits: int, radix: int) -> tuple[str, str]:
+    """The text and the name of a pass that is not the last and reads and writes split rows.
+
+    Most transforms have such a pass, so it has a module of its own, which they share.
+    """
+    module, name = Module(), f"pass{radix}"
+    f = Function(module, name, PARAMETERS, False)
+    _pass(f, Lanes(itemsize, bits), radix, False, False, Ends())
+    return module.text(), name
+
+
+def _pass(f: Function, v: Lanes, radix: int, first: bool, last: bool, ends: Ends) -> str:
+    long = Long(v, f, radix) if radix > STRAIGHT else None
+    # One of the loops has one round in the first pass, the other one in the last.
+    m, s = 1 if last else "%m", 1 if first else "%s"
+    read = Strides(f, f.mul(f.mul(m, s), "%ss"))
+    written = Strides(f, f.mul(s, "%ts"))
+    both = s if ends.store == "factors" else 0
+    lanes, groups = Strides(f, f.mul(both, v.row)), Strides(f, f.mul(both, v.element))
+    with nullcontext(0) if last else f.loop(0, m) as p:
+        factors = "" if last else f.opaque(f.at("%factors", f.mul(p, (radix - 1) * v.element)))
+        from_row = f.mul(p, s)
+        with nullcontext(0) if first else f.loop(0, s) as q:
+            row = f.add(f.mul(from_row, radix), q)
+            read.begin(f.at("%source", f.mul(f.add(from_row, q), "%ss")))
+            written.begin(f.at("%target", f.mul(row, "%ts")))
+            if ends.store == "factors":
+                lanes.begin(f.at("%lane", f.mul(row, v.row)))
+                groups.begin(f.at("%group", f.mul(row, v.element)))
+
+            def load(k: Number) -> Complex:
+                at = read.at(k)
                 x = v.load_split(f, at) if ends.load == "split" else v.load_pairs(f, at)
                 return swapped(x, ends.swap_in)
 
-            def store(j: Number, y: Complex, at: tuple = (factors, row, target)) -> None:
-                factors, row, target = at
+            def store(j: Number, y: Complex, factors: str = factors) -> None:
                 if not last and j != 0:
                     spot = f.at(factors, f.mul(f.sub(j, 1), v.element))
-                    wr, wi = v.everywhere(f, spot), v.everywhere(f, f.at(spot, v.itemsize))
-                    y = v.times(f, y, wr, wi)
+                    y = v.times(f, y, *v.both_everywhere(f, spot))
                 if ends.store == "factors":
-                    y = _with_factors(v, f, y, f.add(row, f.mul("%s", j)))
+                    w = v.times(
+                        f, v.load_split(f, lanes.at(j)), *v.both_everywhere(f, groups.at(j))
+                    )
+                    y = v.times(f, y, w.re, w.im)
                 y = scaled(v, f, swapped(v.settle(f, y), ends.swap_out), ends.scale)
-                to = f.at(target, f.mul(target_step, j)) if j != 0 else target
-                (v.store_pairs if ends.store == "pairs" else v.store_split)(f, to, y)
+                (v.store_pairs if ends.store == "pairs" else v.store_split)(f, written.at(j), y)
 
             if long is not None:
                 long.transform(load, store)
@@ -307,6 +320,26 @@ def pass_function(v: Lanes, module: Module, radix: int, last: bool, ends: Ends) 
                 for j, y in enumerate(transform(v, f, [load(k) for k in range(radix)])):
                     store(j, y)
     return f.close()
+
+
+class Strides:
+    """Places in memory a number of bytes apart, which is known when run."""
+
+    def __init__(self, f: Function, step: Number) -> None:
+        self.f, self.step = f, step
+        self.spots: list[str] = []
+
+    def begin(self, at: str) -> None:
+        """Let the first one be here."""
+        self.spots = [self.f.opaque(at)]
+
+    def at(self, k: Number) -> str:
+        """The place of a number; one that is not known yet is found from the one before."""
+        if isinstance(k, str):
+            return self.f.at(self.spots[0], self.f.mul(self.step, k))
+        while len(self.spots) <= k:
+            self.spots.append(self.f.at(self.spots[-1], self.step))
+        return self.spots[k]
 
 
 class Long:
@@ -356,20 +389,11 @@ class Long:
         results = []
         for c, spot in enumerate(spots):
             at = f.at(spot, f.mul(k, v.element))
-            cos, sin = v.everywhere(f, at), v.everywhere(f, f.at(at, v.itemsize))
+            cos, sin = v.both_everywhere(f, at)
             parts = ((plus.re, cos), (plus.im, cos), (minus.re, sin), (minus.im, sin))
             old = held[4 * c : 4 * c + 4]
             results += [v.fma(f, x, w, h) for (x, w), h in zip(parts, old, strict=True)]
         return results
-
-
-def _with_factors(v: Lanes, f: Function, y: Complex, row: Number) -> Complex:
-    """A product with the factor of a row and its lane, and that of the row and its group."""
-    lane = v.load_split(f, f.at("%lane", f.mul(row, v.row)))
-    spot = f.at("%group", f.mul(row, v.element))
-    wr, wi = v.everywhere(f, spot), v.everywhere(f, f.at(spot, v.itemsize))
-    w = v.times(f, lane, wr, wi)
-    return v.times(f, y, w.re, w.im)
 
 
 def roots(numerators: np.ndarray, n: int) -> np.ndarray:
@@ -389,7 +413,7 @@ def interleaved(values: np.ndarray, real: np.dtype) -> np.ndarray:
     return np.stack([values.real, values.imag], -1).astype(real)
 
 
-def pass_factors(n: int, radices: list[int], real: np.dtype) -> list[np.ndarray]:
+def pass_factors(n: int, radices: tuple[int, ...], real: np.dtype) -> list[np.ndarray]:
     """The factors of every pass: w ** (p j) for each p, and j from 1."""
     tables, current = [], n
     for r in radices:

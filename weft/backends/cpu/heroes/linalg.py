@@ -129,6 +129,7 @@ def pivots_to_permutation(ins: Types, outs: Types, params: Params) -> Lowered | 
         return None
     count, size = ins[0].shape[-1], outs[0].shape[-1]
     s = Stack(np.dtype(np.float32), math.prod(ins[0].shape[:-1]))
+    s.careful = True
     source, target = s.operand(0), s.result(0)
     with s.f.loop("%start", "%stop") as g:
         pivots, order = s.member(source, g, count, 4), s.member(target, g, size, 4)

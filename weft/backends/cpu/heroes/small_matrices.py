@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from weft.backends.cpu import processor
 from weft.backends.cpu.heroes.fft_text import Lanes
+from weft.backends.cpu.heroes.squares import square
 from weft.backends.cpu.heroes.writer import Function, Module, Number, kernel
 from weft.kernel.program import Lowered, Place, Task, Type
 
@@ -69,11 +70,8 @@ class Small:
         with f.loop(0, size, v.count) as i:
             column = f.smaller(i, size - v.count)
             spot = f.at(at, f.mul(column, v.itemsize))
-            step = size * v.itemsize
-            rows = [f.load(v.kind, f.at(spot, k * step), v.itemsize) for k in range(v.count)]
-            spot = f.at(to, f.mul(column, v.bytes))
-            for k, row in enumerate(v.transposed(f, rows, 1)):
-                f.store(v.kind, row, f.at(spot, k * v.bytes), v.itemsize)
+            place = f.at(to, f.mul(column, v.bytes))
+            square(f, v, spot, size * v.itemsize, place, v.bytes)
 
     def store(self, at: str, size: int, base: str, first: Number) -> None:
         """The opposite of ``load``."""
@@ -89,11 +87,8 @@ class Small:
         with f.loop(0, size, v.count) as i:
             column = f.smaller(i, size - v.count)
             spot = f.at(at, f.mul(column, v.bytes))
-            rows = [f.load(v.kind, f.at(spot, k * v.bytes), v.itemsize) for k in range(v.count)]
-            spot = f.at(to, f.mul(column, v.itemsize))
-            step = size * v.itemsize
-            for k, row in enumerate(v.transposed(f, rows, 1)):
-                f.store(v.kind, row, f.at(spot, k * step), v.itemsize)
+            place = f.at(to, f.mul(column, v.itemsize))
+            square(f, v, spot, v.bytes, place, size * v.itemsize)
 
     # --- elements ---------------------------------------------------------------------------------
 

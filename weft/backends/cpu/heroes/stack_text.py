@@ -12,7 +12,9 @@ import numpy as np
 
 from weft.backends.cpu import processor
 from weft.backends.cpu.heroes.fft_text import Lanes
+from weft.backends.cpu.heroes.squares import squares
 from weft.backends.cpu.heroes.writer import Function, Module, Number, kernel
+from weft.backends.cpu.llvm import QUICK
 from weft.base.record import Record
 from weft.kernel.program import Lowered, Place, Task
 
@@ -43,6 +45,8 @@ class Stack:
         self.f: Function = kernel(self.module, NAME)
         self.places: list[Place] = []
         self.used = 0
+        # Whether the kernel goes over single numbers itself; else LLVM need take no care of it.
+        self.careful = False
         self.slot = self._slot()
 
     def _slot(self) -> str:
@@ -92,8 +96,12 @@ class Stack:
         return self._closed(extent, chunk)
 
     def _closed(self, extent: int, chunk: int) -> Task:
+        if not self.careful:
+            self.f.without_care()
         self.f.close()
-        return Task(self.module.text(), NAME, tuple(self.places), extent, chunk)
+        quick = "" if self.careful or len(self.module.functions) > 1 else QUICK
+        text = quick + self.module.text()
+        return Task(text, NAME, tuple(self.places), extent, chunk)
 
     # --- copies -----------------------------------------------------------------------------------
 
@@ -113,6 +121,7 @@ class Stack:
         if rows == 1 and stride == 1 and columns > 1:
             return self.copy(to, at, columns * size)
         if lanes is None or min(rows, columns) < lanes.count:
+            self.careful = True
             kind = f"i{8 * size}"
             with f.loop(0, rows) as r, f.loop(0, columns) as c:
                 spot = f.at(at, f.mul(f.add(f.mul(r, step), c), size))
@@ -121,14 +130,16 @@ class Stack:
                 f.store(kind, value, spot, min(8, size))
             return
         n = lanes.count
-        with f.loop(0, rows, n) as r0, f.loop(0, columns, n) as c0:
+        with f.loop(0, rows, n) as row:
+            r = f.smaller(row, rows - n)
             # The last square of a row of squares overlaps the one before.
-            r, c = f.smaller(r0, rows - n), f.smaller(c0, columns - n)
-            spot = f.at(at, f.mul(f.add(f.mul(r, step), c), size))
-            square = [f.load(lanes.kind, f.at(spot, i * step * size), size) for i in range(n)]
-            spot = f.at(to, f.mul(f.add(f.mul(c, stride), r), size))
-            for i, row in enumerate(lanes.transposed(f, square, 1)):
-                f.store(lanes.kind, row, f.at(spot, i * stride * size), size)
+            for c, count in ((0, columns // n), (columns - n, min(1, columns % n))):
+                spot = f.at(at, f.mul(f.add(f.mul(r, step), c), size))
+                place = f.at(to, f.mul(f.add(r, c * stride), size))
+                source = (spot, step * size, n * size)
+                target = (place, stride * size, n * stride * size)
+                if count:
+                    squares(f, lanes, source, target, count)
 
     def columns(self, at: str, to: str, m: int, n: int) -> None:
         """An m by n matrix of rows, column after column."""
@@ -155,6 +166,7 @@ class Stack:
 
     def conjugate(self, at: str, step: int, rows: Number, columns: Number) -> None:
         """Turn the signs of imaginary parts of a matrix with rows ``step`` apart."""
+        self.careful = True
         f, size = self.f, self.real.itemsize
         with f.loop(0, rows) as r, f.loop(0, columns) as c:
             place = f.mul(f.add(f.mul(r, step), c), self.size)
@@ -164,6 +176,7 @@ class Stack:
 
     def finite(self, at: str, count: int) -> str:
         """Whether all numbers of a matrix are finite, as ``i1``; x - x is 0 or NaN."""
+        self.careful = True
         f, size = self.f, self.real.itemsize
         total = count * (2 if self.complex else 1)
         place = self.scratch(1)

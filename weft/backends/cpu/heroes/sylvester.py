@@ -173,6 +173,7 @@ def triangular_sylvester(ins: list[Type], outs: list[Type], params: Any) -> Lowe
         return None
     m, n = ins[2].shape[-2:]
     s = Stack(ins[2].dtype, math.prod(ins[2].shape[:-2]))
+    s.careful = True
     f, adjoint = s.f, params["adjoint"]
     sizes = (m * m, n * n, m * n)
     sources, target = [s.operand(i) for i in range(3)], s.result(0)

@@ -43,6 +43,10 @@ class Function:
         self.block = "entry"
         self.count = 0
 
+    def without_care(self) -> None:
+        """Leave out all that makes code fast, where others do the work: the module has parts."""
+        self.lines[0] = self.lines[0].replace(" #0 {", " noinline optnone #0 {")
+
     def close(self) -> str:
         """Add the function to its module; its name there."""
         self.line("ret void")
@@ -84,6 +88,8 @@ class Function:
     def mul(self, a: Number, b: Number) -> Number:
         if isinstance(a, int) and isinstance(b, int):
             return a * b
+        if a == 0 or b == 0:
+            return 0
         if a == 1 or b == 1:
             return b if a == 1 else a
         return self.emit(f"mul i64 {a}, {b}")
@@ -116,6 +122,14 @@ class Function:
         if offset == 0:
             return pointer
         return self.emit(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+
+    def opaque(self, pointer: str) -> str:
+        """The same pointer, of which LLVM does not know that it depends on a loop's index.
+
+        For loops with many places in memory: LLVM would take longer over how to count along them
+        than over all the rest.
+        """
+        return self.emit(f'call ptr asm "", "=r,0"(ptr {pointer})')
 
     def load(self, kind: str, pointer: str, align: int) -> str:
         return self.emit(f"load {kind}, ptr {pointer}, align {align}")
