@@ -8,7 +8,7 @@ from tests.runtime import ways
 from weft import lax
 from weft import numpy as jnp
 from weft.compiler.plan import Planner
-from weft.kernel.program import For, While
+from weft.kernel.program import For, While, called, launched
 from weft.runtime import target
 
 X = jnp.arange(5.0) * 0.25
@@ -176,10 +176,16 @@ def check(fun, monkeypatch):
             found = [small(n) for n in numbers]
             again = [small(n) for n in numbers]
             patch.setattr(target.Cpu, "loop", lambda *_: None)
+            calling = weft.jit(lambda n: fun(n))
+            called = [calling(n) for n in numbers]
+            patch.setattr(target.Cpu, "calls", lambda *_: None)
             walked = weft.jit(lambda n: fun(n))
-            for n, one, two, expected in zip(numbers, found, again, want, strict=True):
+            for n, one, two, three, expected in zip(
+                numbers, found, again, called, want, strict=True
+            ):
                 close(one, expected)
                 ways.same(two, one)
+                ways.same(three, one)
                 ways.same(walked(n), one)
 
 
@@ -219,9 +225,10 @@ def test_small_loops_are_functions():
         assert loops(LOOPS[name], 3) == [], name
 
 
-def test_large_loops_are_walked():
+def test_loops_whose_work_is_shared_are_walked():
     step = lambda i, c: jnp.sin(c @ c)
-    assert loops(lambda n: lax.fori_loop(0, n, step, jnp.ones((200, 200))), 3)
+    assert loops(lambda n: lax.fori_loop(0, n, step, jnp.ones((600, 600))), 3)
+    assert not loops(lambda n: lax.fori_loop(0, n, step, jnp.ones((60, 60))), 3)
     shape = weft.ShapeDtypeStruct((), np.float32)
     back = lambda i, c: weft.pure_callback(lambda x: x, shape, c)
     assert loops(lambda n: lax.fori_loop(0, n, back, 1.0), 3)
@@ -252,6 +259,22 @@ def test_long_small_loops_return_in_between(monkeypatch):
         ways.same(function(n), ways.interpreted(until, n))
 
 
+@pytest.mark.parametrize("way", ways.WAYS)
+@pytest.mark.parametrize("name", LOOPS)
+def test_functions_that_call_kernels_return_in_between(name, way, monkeypatch):
+    """Pointers are where they were when a loop goes on, whatever else is in memory."""
+    from weft.backends.cpu import called_text
+
+    ways.take(way, monkeypatch)
+    monkeypatch.setattr(target.Cpu, "loop", lambda *_: None)
+    clock = called_text.counter()[:2]
+    monkeypatch.setattr(called_text, "counter", lambda: (*clock, 0))  # after every round
+    fun = LOOPS[name]
+    function = weft.jit(lambda n: fun(n))
+    for n in (0, 1, 2, 7):
+        close(function(n), ways.interpreted(fun, n))
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8"])
 def test_single_narrow_elements_leave_their_neighbours_alone(dtype):
     def squares(x, places):
@@ -264,3 +287,131 @@ def test_single_narrow_elements_leave_their_neighbours_alone(dtype):
     x, places = jnp.arange(1, 9).astype(dtype), np.array([0, 1, 2, 1, 5], np.int32)
     got = np.asarray(weft.jit(squares)(x, places)).astype(np.float32)
     np.testing.assert_array_equal(got, [1, 16, 9, 4, 5, 36, 7, 8])
+
+
+# --- loops of unknown length inside of others -----------------------------------------------------
+
+
+def roots(n):
+    def step(total, a):
+        def far(s):
+            return (s[1] < 40) & (jnp.abs(s[0] * s[0] - a) > 1e-6 * a)
+
+        root, count = lax.while_loop(far, lambda s: (0.5 * (s[0] + a / s[0]), s[1] + 1), (a, 0))
+        return total + root, (root, count)
+
+    return lax.scan(step, 0.0, jnp.arange(1.0, 9.0) * 1000 + n, reverse=True)
+
+
+def collatz(n):
+    def step(most, k):
+        def turn(s):
+            return jnp.where(s[0] % 2 == 0, s[0] // 2, 3 * s[0] + 1), s[1] + 1
+
+        count = lax.while_loop(lambda s: s[0] > 1, turn, (k + n, 0))[1]
+        return jnp.maximum(most, count), count
+
+    return lax.scan(step, 0, jnp.arange(1, 30))
+
+
+def three_deep(n):
+    """Loops of unknown length around a loop over slices around one of unknown length."""
+    rows = jnp.arange(6.0).reshape(3, 2)
+
+    def outer(c):
+        i, v = c
+
+        def row(w, r):
+            w = lax.while_loop(lambda z: jnp.sum(z) < 40 + r[1], lambda z: z * 1.25 + r[::-1], w)
+            return w * 0.125 + r, w[0]
+
+        w, firsts = lax.scan(row, v, rows)
+        return i + 1, w + jnp.sum(firsts) * 0.01
+
+    return lax.while_loop(lambda c: c[0] < n, outer, (0, jnp.ones(2)))
+
+
+def in_branches(n):
+    def body(i, c):
+        def halved(v):
+            return lax.while_loop(lambda w: w[0] > 1, lambda w: w * 0.75, v)
+
+        return lax.cond(i % 2 == 0, halved, lambda v: v * 50 + X, c)
+
+    return lax.fori_loop(0, n + 3, body, X + 9)
+
+
+def swapped(n):
+    """What goes round changes places, an odd or even number of times."""
+
+    def outer(c, k):
+        a, b = lax.fori_loop(0, k % 5 + n, lambda j, d: (d[1] + 1, d[0]), c)
+        return (b, a), a - b
+
+    return lax.scan(outer, (1, 100), jnp.arange(17))
+
+
+WAITING = {f.__name__: f for f in (roots, collatz, three_deep, in_branches, swapped)}
+
+
+@pytest.mark.parametrize("patience", [1, 1 << 26])
+@pytest.mark.parametrize("way", ways.WAYS)
+@pytest.mark.parametrize("name", WAITING)
+def test_loops_of_unknown_length_inside(name, way, patience, monkeypatch):
+    """They are part of the function, which goes on in them where it has returned."""
+    from weft.backends.cpu import loop_text
+
+    ways.take(way, monkeypatch)
+    monkeypatch.setattr(loop_text, "PATIENCE", patience)
+    fun = WAITING[name]
+    assert loops(fun, 3) == []
+    function = weft.jit(lambda n: fun(n))
+    for n in (0, 1, 2, 7):
+        close(function(n), ways.interpreted(fun, n))
+
+
+def test_loops_without_end_inside_of_others_can_be_interrupted():
+    import signal
+
+    def endless(x):
+        def step(c, r):
+            return lax.while_loop(lambda v: v > -1, lambda v: v * 0.5 + r, c), None
+
+        return lax.scan(step, x, jnp.ones(3))[0]
+
+    def stop(*_):
+        raise InterruptedError("enough")
+
+    assert loops(endless, 1.0) == []
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(InterruptedError, match="enough"):
+            weft.jit(endless)(1.0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_kernels_of_loops_that_are_not_small_have_loops():
+    """Text without loops is for functions that keep values in registers; it takes LLVM long."""
+
+    def fun(x):
+        return lax.scan(lambda c, _: (c * 0.5 + x, None), x, length=3)[0]
+
+    x = jnp.ones((64, 64))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("weft.compiler.plan.in_blocks", lambda *_: None)
+        program = Planner(target.Cpu()).program(weft.make_jaxpr(fun)(x))
+    used = launched(program.nodes) | called(program.slots)
+    assert len(used) == 2 and all(program.codes[i][0].count("\n") < 120 for i in used)
+
+
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_kernels_of_loops_are_not_long(axis):
+    def fun(x):
+        return lax.scan(lambda c, _: (c * 0.5, jnp.sum(c * x, axis)), x, length=3)[1]
+
+    for shape in ((128, 512), (128, 10), (3, 300), (300, 3)):
+        program = Planner(target.Cpu()).program(weft.make_jaxpr(fun)(jnp.ones(shape)))
+        assert max(text.count("\n") for text, _ in program.codes) < 900, shape

@@ -5,6 +5,8 @@ import ctypes
 import numpy as np
 import pytest
 
+from weft.backends.cpu import processor
+from weft.backends.cpu.llvm import INLINE
 from weft.backends.cpu.machine import load_modules
 from weft.backends.cpu.stub import (
     External,
@@ -28,7 +30,7 @@ from weft.backends.cpu.stub import (
     void,
 )
 
-CHOICE = 0  # so that stubs can name it
+CHOICE = TURNS = 0  # so that stubs can name them
 _C = {
     i64: ctypes.c_int64,
     i32: ctypes.c_int32,
@@ -213,6 +215,22 @@ def test_memory_on_the_stack_and_time():
     assert call(0) < call(0)
 
 
+@pytest.mark.parametrize("level", [0, 2])
+def test_the_clock_of_other_machines(level, monkeypatch):
+    """It is read there, too: a clock that stands still would never let anybody see signals."""
+    llvm = pytest.importorskip("llvmlite.binding")
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    monkeypatch.setattr(processor, "architecture", lambda: "aarch64")
+
+    def later(n: i64) -> i64:
+        return clock()
+
+    module = llvm.parse_assembly(translate([later]))
+    machine = llvm.Target.from_triple("aarch64-linux-gnu").create_target_machine(opt=level)
+    assert "CNTVCT_EL0" in machine.emit_assembly(module)
+
+
 def test_plain_loops_compute_the_same():
     def total(p: ptr, n: i64) -> i64:
         sum_ = 0
@@ -228,7 +246,31 @@ def test_plain_loops_compute_the_same():
     for plain in (False, True):
         call = native(total, given=(ptr, i64), plain=plain)
         assert call(data.ctypes.data, 100) == 2 * data.sum()
-    assert translate([total], plain=True).count("llvm.loop.unroll.disable") == 2
+    assert translate([total], plain=True).startswith(INLINE)
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 7])
+def test_loops_whose_length_is_known(turns):
+    def total(n: i64) -> i64:
+        found = 0
+        for i in range(TURNS):
+            for j in range(3, 3 + TURNS, 2):
+                if i + j == n:
+                    continue
+                if i == 5:
+                    break
+                found += 10 * i + j
+        return found
+
+    def meant(n):
+        pairs = [(i, j) for i in range(turns) for j in range(3, 3 + turns, 2)]
+        return sum(10 * i + j for i, j in pairs if i + j != n and i != 5)
+
+    for n in (0, 3, 6):
+        assert native(total, names={"TURNS": turns})(n) == meant(n)
+    text = translate([total], names={"TURNS": turns})
+    assert ("icmp slt" in text) == (turns > 1)
+    assert ("mul" in text) == (turns > 0)
 
 
 def test_names_are_numbers_and_kinds():

@@ -277,7 +277,8 @@ def test_large_kernels_end_where_values_meet(monkeypatch):
         return x
 
     steps = plan(fun, (5000,))
-    assert len(steps) > 4 and all(roles(s).count("in") == 1 for s in steps)
+    assert len(steps) == 4 and all(roles(s).count("in") == 1 for s in steps)
+    assert len({id(s.kernel) for s in steps}) == 1  # all of the same length, none with a rest
 
 
 # --- the kernel -----------------------------------------------------------------------------------

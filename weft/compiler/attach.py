@@ -31,6 +31,7 @@ def attach(steps: list[Step], results: list[Any]) -> list[Step]:
             readers.setdefault(v, []).append(i)
     joined: dict[int, Step] = {}  # by the place of the equation
     taken: set[int] = set()
+    known: dict[Any, Kernel | None] = {}  # what becomes of kernels that several steps have
     # of several products that one kernel reads, the last is the one it goes on with
     for i, step in reversed(list(enumerate(steps))):
         if step.eqn is None or not finishable(step.eqn):
@@ -39,7 +40,7 @@ def attach(steps: list[Step], results: list[Any]) -> list[Step]:
         first, *others = readers.get(v, [len(steps)])
         if first in taken or first == len(steps):
             continue
-        both = _joined(step, steps[first], v, bool(others) or v in results)
+        both = _joined(step, steps[first], v, bool(others) or v in results, known)
         if both is not None:
             joined[i] = both
             taken.add(first)
@@ -98,24 +99,30 @@ def reads(step: Step) -> list[Any]:
     found = [] if step.eqn is None else [x for x in step.eqn.invars if type(x) is not Literal]
     if step.kernel is not None:
         roles = zip(step.buffers, step.kernel.buffers, strict=False)
-        found += [v for v, b in roles if b.role == "in"]
+        found += [v for v, b in roles if b.role == "in" and type(v) is not Literal]
     return found
 
 
-def _joined(first: Step, second: Step, v: Any, kept: bool) -> Step | None:
+def _joined(
+    first: Step, second: Step, v: Any, kept: bool, known: dict[Any, Kernel | None]
+) -> Step | None:
     """Two steps as one, or None. ``kept`` is whether the value between them is written too."""
     if second.kernel is None or second.eqn is not None or second.source is not None:
         return None
     number = second.buffers.index(v)
-    kernel = collapse(second.kernel)
-    if not _goes_on(kernel, number, v):
+    key = (id(second.kernel), number, v.aval, kept)
+    if key not in known:
+        kernel = collapse(second.kernel)
+        fits = _goes_on(kernel, number, v)
+        known[key] = None if not fits else _keeping(kernel, number) if kept else kernel
+    found = known[key]
+    if found is None:
         return None
     buffers, writes = second.buffers, second.writes
     if kept:
-        kernel = _keeping(kernel, number)
         buffers, writes = [*buffers, v], [*writes, v]
-    finish = Finish(kernel, number)
-    return Step(kernel, buffers, first.eqn, writes, None, finish, (first, second))
+    finish = Finish(found, number)
+    return Step(found, buffers, first.eqn, writes, None, finish, (first, second))
 
 
 def _goes_on(kernel: Kernel, number: int, v: Any) -> bool:

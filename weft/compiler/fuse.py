@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.compiler import pull
+from weft.compiler.alike import Alike
 from weft.compiler.expand import expand
 from weft.compiler.pull import Cut, Domain, Memory, Puller, reduces, reduction_domain
 from weft.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal
@@ -49,13 +50,21 @@ def supported(aval: Any) -> bool:
 def fusible(eqn: JaxprEqn) -> bool:
     """Whether an equation can be pulled through."""
     primitive = eqn.primitive
-    avals = [x.aval for x in [*eqn.invars, *eqn.outvars]]
-    if primitive.form is None or eqn.effects or not all(supported(a) for a in avals):
+    if primitive.form is None or eqn.effects:
         return False
+    avals = [x.aval for x in [*eqn.invars, *eqn.outvars]]
+    plain = True
+    for a in avals:
+        if getattr(a, "dtype", None) not in _SUPPORTED:
+            plain = False
+            if not supported(a):
+                return False
     if not primitive.fuses(eqn.params, avals[: len(eqn.invars)]):
         return False
     if primitive.form in ("element", "update") and all(0 in v.aval.shape for v in eqn.outvars):
         return False
+    if plain:
+        return primitive.form != "map" or primitive.lower is not None
     if any(tiny(a.dtype) for a in avals) and primitive.form not in _MOVING:
         if primitive.form != "map" or primitive.name not in _WIDENED:
             return False
@@ -116,6 +125,7 @@ class Fusion:
         self.jaxpr = jaxpr = expand(jaxpr)
         self.producer: dict[Any, JaxprEqn] = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
         self.fusible = {id(eqn) for eqn in jaxpr.eqns if fusible(eqn)}
+        self.reductions = {id(e): reduction_domain(e) for e in jaxpr.eqns if reduces(e)}
         self.given = {*jaxpr.constvars, *jaxpr.invars}
         self.users: dict[Any, list[JaxprEqn]] = {}
         for eqn in jaxpr.eqns:
@@ -128,6 +138,8 @@ class Fusion:
         self.plain: set[Any] = set()  # roots that reductions cannot be computed along with
         self.shared: set[Any] = set()  # values written because several kernels need them
         self.built: dict[Any, Built] = {}
+        self.alike = Alike(self)
+        self.numbers: dict[int, Any] = {}  # literals that the kernel being built reads from arrays
 
     def _roots(self) -> set[Any]:
         """Results, and operands of what cannot be fused."""
@@ -136,7 +148,7 @@ class Fusion:
             if id(eqn) not in self.fusible:
                 roots.update(x for x in eqn.invars if type(x) is not Literal)
                 roots.update(eqn.outvars)
-            elif eqn.primitive.form == "update" or (reduces(eqn) and not self._absorbable(eqn)):
+            elif eqn.primitive.form == "update" or not self._absorbable(eqn):
                 roots.add(eqn.outvars[0])
         roots -= self.given
         return roots | self._crossing(roots)
@@ -153,10 +165,9 @@ class Fusion:
             behind = [x for x in eqn.invars if type(x) is not Literal]
             at = max((level.get(x, 0) + (x in ends) for x in behind), default=0)
             level.update((v, at) for v in eqn.outvars)
-            if reduces(eqn):
-                domain = reduction_domain(eqn)
-                if not (domain.trailing and domain.rows):
-                    ends.update(eqn.outvars)
+            domain = self.reductions.get(id(eqn))
+            if domain is not None and not (domain.trailing and domain.rows):
+                ends.update(eqn.outvars)
         found: set[Any] = set()
         work: dict[Any, int] = {}
         for eqn in self.jaxpr.eqns:
@@ -172,9 +183,9 @@ class Fusion:
         return found
 
     def _absorbable(self, eqn: JaxprEqn) -> bool:
-        """Whether a kernel of what a reduction's users are may hold the reduction too."""
-        domain = reduction_domain(eqn)
-        if domain.trailing and domain.rows:
+        """Whether a kernel of what an equation's users are may hold it too, if it reduces."""
+        domain = self.reductions.get(id(eqn))
+        if domain is None or (domain.trailing and domain.rows):
             return True
         (out,) = eqn.outvars
         return all(v.aval.shape == domain.rows for u in self.users.get(out, ()) for v in u.outvars)
@@ -191,7 +202,11 @@ class Fusion:
             self.shared |= again
             grown = self.missing | again
             if not grown and len(self.apart) + len(self.plain) == known:
-                return steps
+                if not self.alike.outdated:
+                    return steps
+                for key in self.alike.renew():
+                    self.built.pop(key, None)
+                continue
             if len(self.apart) + len(self.plain) == known and grown <= self.materialised:
                 raise AssertionError(f"fusion cannot place {grown}")
             self.materialised |= grown
@@ -223,35 +238,38 @@ class Fusion:
         self.behind: dict[Any, frozenset[Domain]] = {}
         self.support: dict[Any, int] = {}  # arrays of several elements that it is computed from
         self.arrays = arrays = dict[Any, int]()
+        given, materialised, fusible = self.given, self.materialised, self.fusible
+        bits, reads, behind, supports = self.bits, self.reads, self.behind, self.support
         nothing: frozenset[Domain] = frozenset()
         for eqn in self.jaxpr.eqns:
-            if id(eqn) not in self.fusible:
+            if id(eqn) not in fusible:
                 for v in eqn.outvars:
-                    self.behind[v] = nothing
+                    behind[v] = nothing
                 continue
             mask, found, support = 0, nothing, 0
             for x in eqn.invars:
                 if type(x) is Literal:
                     continue
-                known = self.support.get(x)
-                if known is None or x in self.materialised:
-                    known = 0
-                    if prod(x.aval.shape) > 1:
-                        known = arrays.setdefault(x, 1 << len(arrays))
+                stored = x in materialised
+                known = supports.get(x)
+                if known is None or stored:
+                    known = arrays.get(x, 0)
+                    if not known and prod(x.aval.shape) > 1:
+                        known = arrays[x] = 1 << len(arrays)
                 support |= known
-                if x in self.given:
+                if x in given:
                     continue
-                mask |= self.reads.get(x, 0) | self.bits.get(x, 0)
-                if x not in self.materialised and len(found) < 2:
-                    found = found | self.behind[x]
-            if reduces(eqn):
-                found = found | {reduction_domain(eqn)}
+                mask |= reads.get(x, 0) | bits.get(x, 0)
+                if not stored and len(found) < 2:
+                    found = found | behind[x]
+            if id(eqn) in self.reductions:
+                found = found | {self.reductions[id(eqn)]}
             for v in eqn.outvars:
-                self.reads[v] = mask
-                self.behind[v] = found
-                self.support[v] = support
-                if v in self.materialised:
-                    self.bits[v] = 1 << len(self.bits)
+                reads[v] = mask
+                behind[v] = found
+                supports[v] = support
+                if v in materialised:
+                    bits[v] = 1 << len(bits)
         self.products = 0  # those of the arrays that kernels may be attached to
         for v, bit in arrays.items():
             made = self.producer.get(v)
@@ -262,8 +280,8 @@ class Fusion:
         """The rows and columns of the kernel that writes a variable."""
         eqn = self.producer[out]
         shape = out.aval.shape
-        if reduces(eqn):
-            return reduction_domain(eqn)
+        if id(eqn) in self.reductions:
+            return self.reductions[id(eqn)]
         found = self.behind[out]
         if len(found) == 1 and out not in self.plain:
             (known,) = found
@@ -311,7 +329,7 @@ class Fusion:
             built = self.built.get(key)
             if built is None:
                 grown = len(self.missing) + len(self.apart) + len(self.plain)
-                built = self._update(roots[0]) if domain is None else self._build(domain, roots)
+                built = self._group(domain, roots)
                 if grown == len(self.missing) + len(self.apart) + len(self.plain):
                     self.built[key] = built
             steps += built.steps
@@ -366,7 +384,7 @@ class Fusion:
                 continue
             known = [x for x in eqn.invars if type(x) is not Literal]
             total = (eqn.primitive.form != "move") + sum(work.get(x, 0) for x in known)
-            costly = eqn.primitive.costly or reduces(eqn) or total >= WORK
+            costly = eqn.primitive.costly or id(eqn) in self.reductions or total >= WORK
             for v in again:
                 work[v] = min(total, WORK)
                 if costly or any(x in dear for x in known):
@@ -393,7 +411,10 @@ class Fusion:
 
     # --- kernels ----------------------------------------------------------------------------------
 
-    def _build(self, domain: Domain, roots: list[Any]) -> Built:
+    def _group(self, domain: Domain | None, roots: list[Any]) -> Built:
+        return self._update(roots[0]) if domain is None else self.alike.build(domain, roots)
+
+    def kernels(self, domain: Domain, roots: list[Any]) -> Built:
         """The kernel of some roots, or several where joined arrays cut it into pieces."""
         boxes: list[Any] = [tuple([(0, n) for n in domain.rows])]
         pieces: list[tuple[Puller, Any, Any]] = []

@@ -281,7 +281,7 @@ class _Interchange:
         if self.total < 2 * self.width:
             return None
         sub = self.sub = type(planner)(planner.target, planner.watch)
-        sub.loops, sub.codes = 1, planner.codes
+        sub.loops, sub.codes, sub.texts = 1, planner.codes, planner.texts
         self.arrays: dict[int, int] = {}
         avals = [x.aval for x in given.body.jaxpr.outvars]
         init, outs = ([self._slot(role, a) for a in avals] for role in ("arg", "out"))
@@ -296,10 +296,10 @@ class _Interchange:
         nodes = [*nodes, node, *self._moved(after, reads, outs)]
         most = max(16, PATIENCE // self.total)
         blocks = Blocks(tuple(nodes), self.width, self.total, self.arrays, most)
-        made = planner.target.blocks(blocks, sub.slots, list(sub.codes))
+        made = planner.target.blocks(blocks, sub.slots, sub.texts)
         if made is None or sub.hosts:
             return None
-        text, externals = made
+        text, externals, _ = made
         lines = text[: text.rindex("define ")].count("\n")
         planned = Planned(text, max(1, lines), externals, known, init, outs)
         return self._nodes(planned, rounds, test)

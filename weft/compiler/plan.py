@@ -89,6 +89,10 @@ class Target(Protocol):
     def loop(self, node: Any, slots: Any, codes: Any, inside: int) -> Any:
         """A small loop as one function: its text and the slots it takes, or None."""
 
+    def calls(self, node: Any, slots: Any) -> Any:
+        """A loop as a function that calls its kernels: its text, the slots and the native functions
+        it takes, or None."""
+
     def block(self, size: int, values: int) -> int:
         """Elements that a loop is done for at a time, so that values of that size, so many and
         some more, are in registers."""
@@ -112,6 +116,12 @@ class Target(Protocol):
     def begin(self, text: str, name: str) -> None:
         """Told of a native function that the program will call; it may be compiled by now."""
 
+    def share(
+        self, codes: list[tuple[str, str]], buffers: dict[int, int]
+    ) -> dict[int, tuple[tuple[str, str], list[int]]]:
+        """Of native functions, by number and with how many buffers each has: for those that one
+        function can stand for, that function and a table of numbers, its last buffer."""
+
 
 def size_of(aval: Any) -> int:
     """Bytes of a value."""
@@ -129,6 +139,7 @@ class Planner:
         self.lives: dict[int, Life] = {}
         self.clock = 0
         self.codes: dict[tuple[str, str], int] = {}
+        self.texts: list[tuple[str, str]] = []  # the same in a row
         self.constants: list[Any] = []
         self.known_constants: dict[Any, int] = {}
         self.given: dict[int, Any] = {}  # those of the program itself, by number
@@ -136,6 +147,7 @@ class Planner:
         self.hosts: list[HostCall] = []
         self.loops = 0  # loops around what is being planned
         self.held: dict[int, Any] = {}  # loops inside others by id, until these are complete
+        self.looped: dict[int, Any] = {}  # kernels meant for a larger function, by their codes
         self.finished: dict[int, tuple[Step, Lowered]] = {}  # by the id of a step
         self.taken: dict[int, int] = {}  # donated arguments by the slots whose part they take
         self.stayed: set[int] = set()  # targets whose values stayed in the slot they were read from
@@ -171,11 +183,23 @@ class Planner:
             if kind == "slot" and slot in self.taken:
                 results[i] = Result("taken", self.taken[slot])
                 self.slots[slot] = Slot("view", 0)
+        nodes = self._shared(nodes)
         offsets, arena = arrange(self.lives, len(self.slots))
-        codes = list(self.codes)
+        texts, constants = self.texts, self.constants
         return Program(
-            self.slots, offsets, arena, tuple(nodes), codes, self.constants, self.hosts, results
+            self.slots, offsets, arena, tuple(nodes), texts, constants, self.hosts, results
         )
+
+    def _shared(self, nodes: list[Any]) -> list[Any]:
+        """Nodes in which one native function stands for several that differ in numbers."""
+        buffers = {node.code: len(node.slots) for node in nodes if isinstance(node, Launch)}
+        found = self.target.share(self.texts, buffers)
+        for i, node in enumerate(nodes):
+            if isinstance(node, Launch) and node.code in found:
+                code, numbers = found[node.code]
+                slots = (*node.slots, self.constant(np.array(numbers, np.int64)))
+                nodes[i] = Launch(self._code(*code), slots, node.extent, node.chunk)
+        return nodes
 
     # --- slots ------------------------------------------------------------------------------------
 
@@ -373,13 +397,14 @@ class Planner:
     def _code(self, text: str, name: str) -> int:
         number = len(self.codes)
         found = self.codes.setdefault((text, name), number)
-        # what is in a loop may become part of one function instead
-        if found == number and not self.loops:
-            self.target.begin(text, name)
+        if found == number:
+            self.texts.append((text, name))
+            if not self.loops:  # in one, it may become part of a larger function instead
+                self.target.begin(text, name)
         return found
 
     def _kernel(self, step: Step, env: dict[Any, int]) -> list[Any]:
-        slots = [env[v] for v in step.buffers]
+        slots = [self._slot_of(v, env) for v in step.buffers]
         if copies_to_itself(step, slots):
             return []
         pieces, scratch = self.target.kernel(step.kernel, self.loops > 0)
@@ -390,6 +415,9 @@ class Planner:
             given = tuple(slots[i] for i in piece.buffers)
             launch = Launch(self._code(piece.text, piece.name), given, piece.extent, piece.chunk)
             nodes.append(self.node(launch, *writes))
+        if self.loops and len(nodes) == 1 and not scratch:
+            seen = None if self.watch is None else self.watch.current
+            self.looped[nodes[0].code] = (step.kernel, pieces[0], seen)
         return nodes
 
     def _attached(self, steps: list[Step]) -> list[Step]:
@@ -423,7 +451,9 @@ class Planner:
         assert eqn is not None and finish is not None
         ins = [self._slot_of(x, env) for x in eqn.invars]
         # what the buffer for the result stands for is nowhere in memory as a whole
-        slots = [-1 if i == finish.buffer else env[v] for i, v in enumerate(step.buffers)]
+        slots = [
+            -1 if i == finish.buffer else self._slot_of(v, env) for i, v in enumerate(step.buffers)
+        ]
         writes = [env[v] for v in step.writes]
         return self._tasks(eqn.primitive.name, lowered, ins, writes, slots)
 
@@ -521,12 +551,14 @@ class Planner:
             self.held[id(node)] = (node, inside, seen)
             return [self.node(node, *touched)]
         made = self._small(node, inside, seen)
+        own = len(self.slots)
         if made is not None:
-            nodes = self._called(made, touched)
+            self.touch(made.externals)
+            nodes = self._called(*made)
         else:
-            own = len(self.slots)
-            found = self._settled(node)
-            nodes = [self.node(found, *touched, *range(own, len(self.slots)))]
+            nodes = self._walked(node, seen)
+        self.clock += 1
+        self.touch([*touched, *range(own, len(self.slots))])
         for _, _, inner in self.held.values():
             if inner is not None and made is not None:
                 inner.loop = "one"
@@ -535,21 +567,30 @@ class Planner:
 
     def _small(self, node: Any, inside: int, seen: Any) -> Any:
         """A loop as one function, if it is small."""
-        made = self.target.loop(node, self.slots, list(self.codes), inside)
+        made = self.target.loop(node, self.slots, self.texts, inside)
         if seen is not None:
             seen.loop = "nodes" if made is None else "one"
         return made
 
-    def _called(self, made: Any, touched: Sequence[int] = ()) -> list[Any]:
+    def _walked(self, node: Any, seen: Any) -> list[Any]:
+        """The nodes of a loop that is not small: those that call one function, or the loop."""
+        found = self._settled(node)
+        made = self.target.calls(found, self.slots)
+        if made is None:
+            return [found]
+        if seen is not None:
+            seen.loop = "calls"
+        text, externals, codes = made
+        return self._called(text, [*externals, *(self.slot("code", 0, code) for code in codes)])
+
+    def _called(self, text: str, externals: Sequence[int], room: int = 0) -> list[Any]:
         """The nodes that call a loop's function until it is done."""
-        text, externals = made
-        start = self.constant(np.zeros((), np.int64))
-        progress, flag = self.slot("temp", 8), self.slot("temp", 1)
-        self.touch(touched)
-        begin = self.node(Copy(progress, start, 8))
-        slots = (progress, flag, *externals)
-        launch = self.node(Launch(self._code(text, "loop"), slots, 1, 1), *touched)
-        return [begin, self.node(While((launch,), flag, ()), flag, *slots, *touched)]
+        start = self.constant(np.zeros(2, np.int64))
+        progress, flag = self.slot("temp", 16 + room), self.slot("temp", 1)
+        for slot in (progress, flag):  # beside all that the loop and those around it work with
+            self.lives[slot] = self.lives[slot]._replace(first=0)
+        launch = Launch(self._code(text, "loop"), (progress, flag, *externals), 1, 1)
+        return [Copy(progress, start, 16), While((launch,), flag, ())]
 
     def _settled(self, node: Any) -> Any:
         """A node of a loop that is walked, with small loops inside it as functions."""
@@ -560,24 +601,48 @@ class Planner:
             return node._replace(condition=condition, body=body)
         if isinstance(node, Branch):
             return node._replace(regions=tuple(self._inner(r) for r in node.regions))
+        if isinstance(node, Launch):
+            return self._alone(node)
         return node
+
+    def _alone(self, node: Launch) -> Launch:
+        """A launch that is no part of a function: by a kernel with loops, if that is shorter."""
+        if node.code in self.looped:
+            kernel, meant, seen = self.looped[node.code]
+            piece = self._shorter(kernel, meant, seen)
+            if piece is not None:
+                code = self._code(piece.text, piece.name)
+                node = Launch(code, node.slots, piece.extent, piece.chunk)
+                if seen is not None:
+                    seen.nodes = [node]
+        self.target.begin(*self.texts[node.code])
+        return node
+
+    def _shorter(self, kernel: Any, meant: Piece, seen: Any) -> Piece | None:
+        """A kernel that was written without loops, as a piece with loops, if that is shorter."""
+        watch = self.watch
+        if watch is not None:
+            watch.stack.append(seen)
+            parts = seen.parts
+        pieces, scratch = self.target.kernel(kernel)
+        same = len(pieces) == 1 and not scratch and pieces[0].buffers == meant.buffers
+        shorter = same and 2 * pieces[0].text.count("\n") < meant.text.count("\n")
+        if watch is not None:
+            watch.stack.pop()
+            if not shorter:
+                seen.parts = parts
+        return pieces[0] if shorter else None
 
     def _inner(self, nodes: Sequence[Any]) -> tuple[Any, ...]:
         found: list[Any] = []
         for node in nodes:
             held = self.held.get(id(node))
-            made = None
-            if held is not None:
-                _, inside, seen = held
-                made = self._small(node, inside, seen)
-            if made is None:
+            if held is None:
                 found.append(self._settled(node))
                 continue
-            own = len(self.slots)
-            found += self._called(made)
-            for slot in range(own, len(self.slots)):
-                if slot in self.lives:  # it is there in every round of the loops around
-                    self.lives[slot] = self.lives[slot]._replace(first=0)
+            _, inside, seen = held
+            made = self._small(node, inside, seen)
+            found += self._walked(node, seen) if made is None else self._called(*made)
         return tuple(found)
 
     def _unneeded(self, nodes: list[Any], view: int, place: int) -> list[Any]:

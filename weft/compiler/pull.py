@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.base.functional import lru
 from weft.compiler import rows
 from weft.core.jaxpr import JaxprEqn, Literal
-from weft.kernel.build import Builder
+from weft.kernel.build import Builder, Recipe
 from weft.kernel.kernel import Affine, Buffer, Loop, Reduce, Store, Within, affine, linear
 from weft.kernel.nodes import F32, NARROW, Parts, Value, layout, tiny, walk
 from weft.kernel.tiny import decode, encode
@@ -25,8 +26,9 @@ ZERO = Affine()
 
 # Fewer elements than this are sooner computed again than written by a kernel of their own.
 FEW = 128
-# Operations after which a kernel is cut: the time that LLVM takes grows faster than they do.
-LARGE = 1000
+# Operations after which a kernel is cut: the time that LLVM takes grows faster than they do, and
+# vectors of two registers are no longer worth it, which are faster by more than a pass over memory.
+LARGE = 350
 # Operations that are not computed again for every row, though they are for a few kernels.
 SLOW = frozenset(["div", "rem", "sqrt"])
 # Equations on complex numbers that are not, either: many operations each.
@@ -110,7 +112,7 @@ class Puller:
         self.reduced: dict[int, Any] = {}
         self.depth: dict[int, int] = {}
         self.current: Any = None
-        self.cut = 0  # the number of the last value at which a large kernel is cut
+        self.cut = 0  # operations before the last place at which a large kernel is cut
         self.computed: dict[Any, int] = {}  # variables, and at how many places
         self.costly: dict[int, Value] = {}
         self.kept: list[Buffer] = []
@@ -151,6 +153,9 @@ class Puller:
         dtype = x.aval.dtype
         part, n = layout(dtype)
         if n == 1:
+            read = self.fusion.numbers.get(id(x))
+            if read is not None:
+                return self.k.load(self.memory.place(read[0]), part, Affine(read[1]))
             return self.k.const(np.asarray(x.val, dtype).view(part), part)
         numbers = np.asarray(x.val, dtype).reshape(1).view(part)
         return Parts(dtype, tuple(self.k.const(v, part) for v in numbers))
@@ -280,8 +285,11 @@ class Puller:
             pairs = zip(operands, kinds, strict=True)
             operands = [decode(k, v, d) if tiny(d) else v for v, d in pairs]
         whole = layout(x.aval.dtype)[1] == 1 and not any(type(v) is Parts for v in operands)
-        lower = primitive.lower if whole else primitive.lower_parts
-        result = lower(k, *operands, **eqn.params)
+        if whole and primitive.costly:
+            result = _followed(k, eqn, operands)
+        else:
+            lower = primitive.lower if whole else primitive.lower_parts
+            result = lower(k, *operands, **eqn.params)
         if tiny(x.aval.dtype):
             result = encode(k, result, x.aval.dtype)
         if primitive.costly:
@@ -298,15 +306,16 @@ class Puller:
             return self.values[x, index]
         if type(result) is Value:
             result = self.k.cast(result, layout(x.aval.dtype)[0])
-            if result.number > self.cut + LARGE and x not in self.roots:
+            if result.number - self.k.constants > self.cut + LARGE and x not in self.roots:
                 return self._cut_at(x, index, result)
         return result
 
     def _cut_at(self, x: Any, index: Index, result: Value) -> Value:
         """End a large kernel, soon where several values need one, then anywhere."""
-        if result.number <= self.cut + 2 * LARGE and len(self.fusion.users[x]) < 2:
+        count = result.number - self.k.constants  # each part of a kernel has constants of its own
+        if count <= self.cut + 2 * LARGE and len(self.fusion.users[x]) < 2:
             return result
-        self.cut = result.number
+        self.cut = count
         self.fusion.missing.add(x)
         self.fusion.apart.update((x, self.current))
         return self._load(x, index)
@@ -498,6 +507,29 @@ def scalars(value: Any) -> Sequence[Value]:
     if type(value) is Value:
         return [value]
     return value.parts if type(value) is Parts else [v for one in value for v in scalars(one)]
+
+
+def _followed(k: Builder, eqn: JaxprEqn, operands: list[Value]) -> Any:
+    """The result of a rule that makes many operations, written down the first time it is used."""
+    recipe = None
+    if not any(v.op == "const" for v in operands) and len(set(operands)) == len(operands):
+        dtypes = tuple([v.dtype for v in operands])
+        try:
+            recipe = _recipe(eqn.primitive, dtypes, tuple(eqn.params.items()))
+        except TypeError:  # a parameter that cannot be a key
+            pass
+    if recipe is None:
+        return eqn.primitive.lower(k, *operands, **eqn.params)
+    return k.follow(recipe, operands)
+
+
+@lru(256)
+def _recipe(primitive: Any, dtypes: tuple[np.dtype, ...], params: Any) -> Recipe | None:
+    """What a rule makes of operands of which it knows nothing but their dtypes."""
+    k = Builder()
+    operands = [k.load(i, dtype) for i, dtype in enumerate(dtypes)]
+    result = primitive.lower(k, *operands, **dict(params))
+    return k.recipe(operands, result) if type(result) is Value else None
 
 
 def _is_slow(value: Any, name: str) -> bool:

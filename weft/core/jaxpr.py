@@ -70,8 +70,12 @@ class JaxprEqn:
         self.source_info = source_info
 
     def replace(self, **changes: Any) -> JaxprEqn:
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        return JaxprEqn(**(fields | changes))
+        made = JaxprEqn(
+            self.invars, self.outvars, self.primitive, self.params, self.effects, self.source_info
+        )
+        for name, value in changes.items():
+            setattr(made, name, value)
+        return made
 
     def __repr__(self) -> str:
         return _print(self)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.base.record import Record
 from weft.kernel.kernel import Affine
 from weft.kernel.nodes import (
     BOOL,
@@ -21,11 +22,20 @@ from weft.kernel.nodes import (
 )
 
 
+class Recipe(Record):
+    """The operations of a function, to be made again for other operands: each with the numbers of
+    its operands, those of the function first, then its operations in order."""
+
+    steps: tuple[tuple[str, tuple[int, ...], np.dtype, Any], ...]
+    result: int
+
+
 class Builder:
     """Makes values. Lowering rules and the mathematics are written against it."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Value] = {}
+        self.constants = 0  # how many of them there are
         self._places: dict[str, tuple[Value, int]] = {}
 
     def make(self, op: str, args: tuple[Value, ...], dtype: Any, attr: Any = None) -> Value:
@@ -35,7 +45,33 @@ class Builder:
         if value is None:
             value = Value(op, args, dtype, attr, len(self._known))
             self._known[key] = value
+            if op == "const":
+                self.constants += 1
         return value
+
+    def recipe(self, operands: list[Value], result: Value) -> Recipe:
+        """How a result was made of operands, which were all that this builder knew before."""
+        places = {v.number: i for i, v in enumerate(operands)}
+        steps = []
+        for v in self._known.values():
+            if v.number not in places:
+                places[v.number] = len(places)
+                steps.append((v.op, tuple([places[a.number] for a in v.args]), v.dtype, v.attr))
+        return Recipe(tuple(steps), places[result.number])
+
+    def follow(self, recipe: Recipe, operands: list[Value]) -> Value:
+        """The result of a function on other operands: none of them constant, no two the same."""
+        values, known = list(operands), self._known
+        for op, places, dtype, attr in recipe.steps:
+            args = tuple([values[i] for i in places])
+            key = (op, args, dtype.num, attr)
+            value = known.get(key)
+            if value is None:
+                value = known[key] = Value(op, args, dtype, attr, len(known))
+                if op == "const":
+                    self.constants += 1
+            values.append(value)
+        return values[recipe.result]
 
     # --- leaves -----------------------------------------------------------------------------------
 

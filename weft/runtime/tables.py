@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.backends.cpu.processor import architecture
+from weft.backends.cpu.processor import counter
 
 # Words of the table that all programs share.
 (
@@ -92,9 +92,8 @@ CLASSES = 200
 HUGE = 1 << 22
 PAGE = 1 << 21
 ADVISE_HUGE = 14
-# Ticks of the clock between two looks at signals: some hundredths of a second at most. Arm's clock
-# is slower than its processors, by a factor that differs between machines.
-OVERDUE = 1 << 20 if architecture() in ("aarch64", "arm64") else 1 << 26
+# Ticks of the clock between two looks at signals.
+OVERDUE = counter()[2]
 CONTIGUOUS_ALIGNED = 0x101
 SMALL = 1024  # words of a run that lie on the stack
 SLOW_TEXT = int.from_bytes(b"_slow", "little")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weft.backends.cpu.loops import render
 from weft.backends.cpu.machine import Ahead
 from weft.backends.cpu.processor import vector_bits
+from weft.backends.cpu.sharing import Sized, shared, sizable, sized
 from weft.base.lazy import Late
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.grid import chunk
@@ -26,10 +27,15 @@ if TYPE_CHECKING:
 
 # loaded when a program has a loop, and when it has an operation with an algorithm of its own
 loop_text = Late("weft.backends.cpu.loop_text")
+called_text = Late("weft.backends.cpu.called_text")
 block_text = Late("weft.backends.cpu.block_text")
 unrolled = Late("weft.backends.cpu.unrolled")
 tiny = Late("weft.backends.cpu.heroes.tiny")
 heroes = Late("weft.backends.cpu.heroes.table")
+
+
+# Functions that wait for others like them while the program is planned.
+HELD = 64
 
 
 class Cpu(Target):
@@ -40,7 +46,12 @@ class Cpu(Target):
         self.ahead = ahead
         # equal layers are scheduled and rendered once
         self.kernels: dict[Any, tuple[list[Piece], list[int]]] = {}
+        self.signatures: dict[Any, int] = {}
+        self.same: dict[int, tuple[Kernel, int]] = {}  # kernels by id, kept alive
         self.heroes: dict[Any, Lowered | None] = {}
+        # functions that wait for others like them, apart from their sizes once that was looked at
+        self.waiting: dict[tuple[str, str], Sized | None] = {}
+        self.shared = False  # whether nothing is to wait any more
 
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         return simplify(closed, self.watch)
@@ -48,12 +59,20 @@ class Cpu(Target):
     def kernel(self, kernel: Kernel, looped: bool = False) -> tuple[list[Piece], list[int]]:
         if self.watch is not None:
             return self._unrolled(kernel, looped) or self._rendered(kernel)
-        key = (looped, signature(kernel))
+        key = (looped, self._signature(kernel))
         found = self.kernels.get(key)
         if found is None:
             found = self._unrolled(kernel, looped) or self._rendered(kernel)
             self.kernels[key] = found
         return found
+
+    def _signature(self, kernel: Kernel) -> int:
+        """A number that is the same for equal kernels."""
+        same = self.same.get(id(kernel))
+        if same is None:
+            number = self.signatures.setdefault(signature(kernel), len(self.signatures))
+            same = self.same[id(kernel)] = kernel, number
+        return same[1]
 
     def _unrolled(self, kernel: Kernel, looped: bool) -> tuple[list[Piece], list[int]] | None:
         """A kernel of a few elements in a loop, without loops of its own."""
@@ -85,11 +104,62 @@ class Cpu(Target):
         return pieces, [b.size * b.dtype.itemsize for b in scratch]
 
     def begin(self, text: str, name: str) -> None:
-        if self.ahead is not None:
+        if self.ahead is None:
+            return
+        if self.shared or not sizable(text):
             self.ahead.begin(text, name)
+            return
+        self.waiting.setdefault((text, name))
+        if len(self.waiting) > HELD:
+            self._let_go()
+
+    def _alike(self) -> dict[Any, list[tuple[str, str]]]:
+        """The functions that wait, those together that differ in sizes alone."""
+        found: dict[Any, list[tuple[str, str]]] = {}
+        for code, apart in self.waiting.items():
+            if apart is None:
+                apart = self.waiting[code] = sized(code[0])
+            found.setdefault((code[1], apart.between), []).append(code)
+        return found
+
+    def _let_go(self) -> None:
+        """Have the function compiled that has waited longest for another like it."""
+        assert self.ahead is not None
+        for codes in self._alike().values():
+            if len(codes) == 1:
+                self.ahead.begin(*codes[0])
+                del self.waiting[codes[0]]
+                return
+
+    def share(
+        self, codes: list[tuple[str, str]], buffers: dict[int, int]
+    ) -> dict[int, tuple[tuple[str, str], list[int]]]:
+        self.shared = True
+        found: dict[int, tuple[tuple[str, str], list[int]]] = {}
+        if len(self.waiting) > 1:
+            numbers = {codes[i]: i for i in buffers}
+            for alike in self._alike().values():
+                own = [numbers[code] for code in alike if code in numbers]
+                if len(own) < 2 or len({buffers[i] for i in own}) > 1:
+                    continue
+                texts = [self.waiting[codes[i]] for i in own]
+                made = shared([t for t in texts if t is not None], buffers[own[0]])
+                if made is not None:
+                    text, rows = made
+                    name = alike[0][1]
+                    found.update((i, ((text, name), r)) for i, r in zip(own, rows, strict=True))
+        replaced = {codes[i] for i in found}
+        for code in self.waiting:
+            if code not in replaced:
+                self.begin(*code)
+        self.waiting.clear()
+        return found
 
     def loop(self, node: Any, slots: Any, codes: Any, inside: int) -> Any:
         return loop_text.render_loop(node, slots, codes, inside)
+
+    def calls(self, node: Any, slots: Any) -> Any:
+        return called_text.render_calls(node, slots)
 
     def block(self, size: int, values: int) -> int:
         lanes = max(1, vector_bits() // (8 * max(4, size)))
@@ -116,7 +186,7 @@ class Cpu(Target):
             lowered = _lowered(name, ins, outs, params, finish)
             self.watch.spent("render", perf_counter() - begin)
             return lowered
-        more = None if finish is None else (finish.buffer, signature(finish.kernel))
+        more = None if finish is None else (finish.buffer, self._signature(finish.kernel))
         key = (name, *ins, *outs, *params.items(), more)
         try:
             if key not in self.heroes:

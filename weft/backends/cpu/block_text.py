@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.backends.cpu.llvm import OPTIMISE
+from weft.backends.cpu.llvm import LOOP
 from weft.backends.cpu.loop_text import LoopText, Survey, Writer
 from weft.kernel.program import Blocks, For, Slot, While
 
@@ -23,8 +23,9 @@ def render_blocks(
     found = Survey(slots, codes, 0)
     found.visit(blocks.nodes)
     own = sum(slots[s].size for s in found.used if slots[s].role in ("temp", "view"))
-    if not found.fits or found.nodes > NODES or own > BYTES:
+    if found.waits or not found.fits or found.nodes > NODES or own > BYTES:
         return None
+    found.sliced |= blocks.arrays.keys()
     w = Writer(slots, codes, 0, found)
     externals = w.memory(set(), set())
     w.kernels()
@@ -55,7 +56,7 @@ def render_blocks(
     w.lines.append("done:")
     head = "define void @blocks(ptr noalias %buffers, i64 %start, i64 %stop) nounwind {"
     text = [*w.declared, *w.functions, head, "entry:", *w.head, *w.lines, "  ret void", "}", ""]
-    return LoopText(OPTIMISE + "\n".join(text), externals)
+    return LoopText(LOOP + "\n".join(text), externals)
 
 
 def _point(w: Writer, blocks: Blocks, now: str) -> None:
@@ -67,5 +68,4 @@ def _point(w: Writer, blocks: Blocks, now: str) -> None:
     for slot, size in blocks.arrays.items():
         if slot in w.found.used:
             offset = w.emit(f"mul i64 {first}, {size}")
-            place = w.emit(f"getelementptr i8, ptr %x{slot}, i64 {offset}")
-            w.line(f"store ptr {place}, ptr %s{slot}")
+            w.point(slot, w.emit(f"getelementptr i8, ptr %x{slot}, i64 {offset}"))

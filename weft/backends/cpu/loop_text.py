@@ -3,7 +3,8 @@
 The kernels of a loop's body become functions of one module, called from a loop around them; LLVM's
 optimiser inlines them and keeps memory that nothing else sees in registers. A function does so
 many rounds and returns, so that a long loop can be interrupted; it says by a flag whether there
-are more to do, and keeps the number of those done.
+are more to do, and keeps the number of those done. Where it returns from inside of a loop of
+unknown length, it keeps all values as well, and goes on there when it is called again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from weft.backends.cpu.llvm import OPTIMISE
+from weft.backends.cpu.llvm import LOOP
 from weft.base.record import Record
 from weft.kernel.program import Branch, Copy, For, Host, Launch, Point, Slot, Swap, While
 
@@ -30,10 +31,15 @@ _DEFINE = re.compile(r"define (?:internal )?void @(\w+)\(")
 
 
 class LoopText(Record):
-    """A loop's function, and the slots whose pointers it takes after progress and flag."""
+    """A loop's function, and the slots whose pointers it takes after progress and flag.
+
+    Progress is the number of rounds done, then the number of the loop to go on in, then so many
+    bytes for values. It begins as zeros.
+    """
 
     text: str
     externals: tuple[int, ...]
+    room: int = 0
 
 
 def render_loop(
@@ -41,7 +47,7 @@ def render_loop(
 ) -> LoopText | None:
     """The function of a loop, or None where it is not small. Slots from ``inside`` on are its own.
 
-    Its buffers are: the number of rounds done (i64), the flag (i8), then the externals.
+    Its buffers are: progress, the flag (i8), then the externals.
     """
     found = Survey(slots, codes, inside)
     if not found.small(node):
@@ -61,6 +67,9 @@ class Survey:
         self.used: dict[int, None] = {}
         self.called: dict[int, None] = {}
         self.bases: set[int] = set()
+        self.sliced: set[int] = set()  # views of slices
+        self.points: dict[int, set[int]] = {}  # other views, and what they are made to point at
+        self.waits = False  # for loops of unknown length inside
         self.depth, self.times = 0, 1  # loops around a node, and rounds of those inside others
         self.lines = 0  # of text that a round runs
         self.nodes = 0
@@ -70,7 +79,9 @@ class Survey:
         self.visit([node])
         own = sum(self.slots[s].size for s in self.used if self._inside(s))
         few = self.nodes <= NODES and self.lines <= ROUND
-        return self.fits and few and own <= BYTES
+        # where to go on with views that may point here or there is not known
+        clear = not self.waits or all(len(bases) == 1 for bases in self.points.values())
+        return self.fits and clear and few and own <= BYTES
 
     def _inside(self, slot: int) -> bool:
         role = self.slots[slot].role
@@ -93,12 +104,14 @@ class Survey:
                 self._launch(node)
             elif isinstance(node, (Copy, Point, Swap)):
                 self.use(node[:2])
+                if isinstance(node, Point):
+                    self.points.setdefault(node.view, set()).add(node.base)
             elif isinstance(node, Branch):
                 self.use([node.choice])
                 for region in node.regions:
                     self.visit(region)
             elif isinstance(node, While):
-                self.fits &= not self.depth  # nobody could interrupt one that does not end
+                self.waits |= self.depth > 0
                 self.use([node.flag])
                 self._repeated(node.condition, 1)
                 self._repeated(node.body, 1)
@@ -106,6 +119,7 @@ class Survey:
                 for view, base, _ in node.slices:
                     self.use([view, base])
                     self.bases.add(base)
+                    self.sliced.add(view)
                 self._repeated(node.body, node.trips if self.depth else 1)
             else:
                 assert isinstance(node, Host)
@@ -132,26 +146,23 @@ class Survey:
         self.fits &= alone and node.extent <= node.chunk
 
 
-class Writer:
-    """The text of a loop's function while it is written."""
+class Text:
+    """The text of a function that does what nodes say, its pointers in variables."""
 
-    def __init__(
-        self,
-        slots: Sequence[Slot],
-        codes: Sequence[tuple[str, str]],
-        inside: int,
-        found: Survey,
-    ) -> None:
+    def __init__(self, slots: Sequence[Slot]) -> None:
         self.slots = slots
-        self.codes = codes
-        self.inside = inside
-        self.found = found
         self.head: list[str] = []
         self.lines: list[str] = []
         self.declared: dict[str, None] = {}
+        self.used: dict[int, None] = {}  # slots
+        self.fixed: dict[int, str] = {}  # pointers that never change, and so have no variable
+        self.counters: list[str] = []  # variables
+        self.around: list[tuple[For, str]] = []  # loops around what is written, with their counters
         self.count = 0
 
-    # --- text -------------------------------------------------------------------------------------
+    def nodes(self, nodes: Sequence[Any]) -> None:
+        """Write what nodes do."""
+        raise NotImplementedError
 
     def emit(self, text: str) -> str:
         self.count += 1
@@ -166,7 +177,83 @@ class Writer:
         return f"{stem}{self.count}"
 
     def pointer(self, slot: int) -> str:
-        return self.emit(f"load ptr, ptr %s{slot}")
+        self.used[slot] = None
+        return self.fixed.get(slot) or self.emit(f"load ptr, ptr %s{slot}")
+
+    def point(self, slot: int, place: str) -> None:
+        self.used[slot] = None
+        self.line(f"store ptr {place}, ptr %s{slot}")
+
+    def rounds(self, node: For, start: str, stop: str) -> None:
+        """A loop from one round to another."""
+        counter = self.counter()
+        head, body, end = self.label("head"), self.label("body"), self.label("end")
+        self.line(f"store i64 {start}, ptr {counter}")
+        self.line(f"br label %{head}")
+        self.lines.append(f"{head}:")
+        now = self.emit(f"load i64, ptr {counter}")
+        more = self.emit(f"icmp slt i64 {now}, {stop}")
+        self.line(f"br i1 {more}, label %{body}, label %{end}")
+        self.lines.append(f"{body}:")
+        self.around.append((node, counter))
+        self.slices(node, now)
+        self.nodes(node.body)
+        self.around.pop()
+        now = self.emit(f"load i64, ptr {counter}")  # a function may go on in the middle
+        self.line(f"store i64 {self.emit(f'add i64 {now}, 1')}, ptr {counter}")
+        self.line(f"br label %{head}")
+        self.lines.append(f"{end}:")
+
+    def counter(self) -> str:
+        """A variable that counts rounds."""
+        self.count += 1
+        self.counters.append(f"%c{self.count}")
+        self.head.append(f"  %c{self.count} = alloca i64")
+        return f"%c{self.count}"
+
+    def slices(self, node: For, now: str) -> None:
+        """Let views point at the slices of a round."""
+        at = now if not node.reverse else self.emit(f"sub i64 {node.trips - 1}, {now}")
+        for view, base, stride in node.slices:
+            offset = self.emit(f"mul i64 {at}, {stride}")
+            self.point(view, self.emit(f"getelementptr i8, ptr {self.pointer(base)}, i64 {offset}"))
+
+    def branch(self, node: Branch) -> None:
+        """One of several regions."""
+        kind = {1: "i8", 4: "i32", 8: "i64"}[node.size]
+        index = self.emit(f"load {kind}, ptr {self.pointer(node.choice)}")
+        if kind != "i64":
+            index = self.emit(f"{'zext' if kind == 'i8' else 'sext'} {kind} {index} to i64")
+        last = len(node.regions) - 1
+        end = self.label("end")
+        labels = [self.label("case") for _ in node.regions]
+        low = self.emit(f"icmp slt i64 {index}, 0")
+        index = self.emit(f"select i1 {low}, i64 0, i64 {index}")
+        cases = " ".join(f"i64 {i}, label %{name}" for i, name in enumerate(labels[:last]))
+        self.line(f"switch i64 {index}, label %{labels[last]} [ {cases} ]")
+        for name, region in zip(labels, node.regions, strict=True):
+            self.lines.append(f"{name}:")
+            self.nodes(region)
+            self.line(f"br label %{end}")
+        self.lines.append(f"{end}:")
+
+
+class Writer(Text):
+    """The text of a loop's function while it is written."""
+
+    def __init__(
+        self,
+        slots: Sequence[Slot],
+        codes: Sequence[tuple[str, str]],
+        inside: int,
+        found: Survey,
+    ) -> None:
+        super().__init__(slots)
+        self.codes = codes
+        self.inside = inside
+        self.found = found
+        self.own: list[int] = []  # slots of memory of its own
+        self.resumes: list[str] = []  # where it may go on
 
     def copy(self, target: str, source: str, size: int) -> None:
         name = "@llvm.memcpy.inline.p0.p0.i64"
@@ -192,6 +279,7 @@ class Writer:
         if isinstance(node, For):
             finished = self._for(node, done, limit)
         else:
+            self._enter()
             finished = self.going(node, done, limit)
         more = self.emit(f"xor i1 {finished}, true")
         self.line(f"store i8 {self.emit(f'zext i1 {more} to i8')}, ptr %p1")
@@ -202,8 +290,10 @@ class Writer:
                 target = self.emit(f"select i1 {finished}, ptr %x{after}, ptr %x{now}")
             self.copy(target, self.pointer(now), self.slots[now].size)
         head = ["define void @loop(ptr noalias %buffers, i64 %start, i64 %stop) nounwind {"]
+        self.line("ret void")
+        room = self._kept() if self.resumes else 0
         text = [*self.declared, *self.functions, *head, "entry:", *self.head, *self.lines]
-        return LoopText(OPTIMISE + "\n".join([*text, "  ret void", "}", ""]), externals)
+        return LoopText(LOOP + "\n".join([*text, "}", ""]), externals, room)
 
     def memory(
         self, carried: set[int], views: set[int], steady: Collection[int] = ()
@@ -213,25 +303,41 @@ class Writer:
         for i in (0, 1):
             self.head.append(f"  %q{i} = getelementptr ptr, ptr %buffers, i64 {i}")
             self.head.append(f"  %p{i} = load ptr, ptr %q{i}")
+        names: dict[int, str] = {}
         for slot in self.found.used:
             size, role = self.slots[slot].size, self.slots[slot].role
-            self.head.append(f"  %s{slot} = alloca ptr")
             own = slot in carried or (role == "temp" and slot >= self.inside)
             if slot in carried or not (own or (role == "view" and slot >= self.inside)):
-                if slot in views:
-                    continue
-                number = 2 + len(externals)
-                externals.append(slot)
-                self.head.append(f"  %g{slot} = getelementptr ptr, ptr %buffers, i64 {number}")
-                self.head.append(f"  %x{slot} = load ptr, ptr %g{slot}")
-                if not own and slot not in steady:
-                    self.head.append(f"  store ptr %x{slot}, ptr %s{slot}")
+                if slot not in views:
+                    number = 2 + len(externals)
+                    externals.append(slot)
+                    names[slot] = f"%x{slot}"
+                    self.head.append(f"  %g{slot} = getelementptr ptr, ptr %buffers, i64 {number}")
+                    self.head.append(f"  %x{slot} = load ptr, ptr %g{slot}")
             if own or slot in steady:
+                names[slot] = f"%m{slot}"
                 self.head.append(f"  %m{slot} = alloca [{max(size, 1)} x i8], align 64")
-                self.head.append(f"  store ptr %m{slot}, ptr %s{slot}")
             if slot in steady:
                 self.copy(f"%m{slot}", f"%x{slot}", size)
+            elif own:
+                self.own.append(slot)
+        self._variables(names)
         return tuple(externals)
+
+    def _variables(self, names: dict[int, str]) -> None:
+        """Pointers that never change by name, others in variables."""
+        found = self.found
+        for slot, name in names.items():
+            if slot not in found.sliced and slot not in found.points:
+                self.fixed[slot] = name
+        for view, (base, *others) in found.points.items():
+            if view not in found.sliced and not others and base in self.fixed:
+                self.fixed[view] = self.fixed[base]
+        for slot in found.used:
+            if slot not in self.fixed:
+                self.head.append(f"  %s{slot} = alloca ptr")
+                if slot in names:
+                    self.head.append(f"  store ptr {names[slot]}, ptr %s{slot}")
 
     def kernels(self) -> None:
         self.functions: list[str] = []
@@ -249,37 +355,16 @@ class Writer:
         """Rounds from those done to the limit or the end; whether the end is reached."""
         less = self.emit(f"icmp slt i64 {limit}, {node.trips}")
         stop = self.emit(f"select i1 {less}, i64 {limit}, i64 {node.trips}")
+        self._enter()
         self.rounds(node, done, stop)
         self.line(f"store i64 {stop}, ptr %p0")
         return self.emit(f"icmp eq i64 {stop}, {node.trips}")
 
-    def rounds(self, node: For, start: str, stop: str) -> None:
-        self.count += 1
-        counter = f"%c{self.count}"
-        head, body, end = self.label("head"), self.label("body"), self.label("end")
-        self.head.append(f"  {counter} = alloca i64")
-        self.line(f"store i64 {start}, ptr {counter}")
-        self.line(f"br label %{head}")
-        self.lines.append(f"{head}:")
-        now = self.emit(f"load i64, ptr {counter}")
-        more = self.emit(f"icmp slt i64 {now}, {stop}")
-        self.line(f"br i1 {more}, label %{body}, label %{end}")
-        self.lines.append(f"{body}:")
-        at = now if not node.reverse else self.emit(f"sub i64 {node.trips - 1}, {now}")
-        for view, base, stride in node.slices:
-            offset = self.emit(f"mul i64 {at}, {stride}")
-            place = self.emit(f"getelementptr i8, ptr {self.pointer(base)}, i64 {offset}")
-            self.line(f"store ptr {place}, ptr %s{view}")
-        self.nodes(node.body)
-        self.line(f"store i64 {self.emit(f'add i64 {now}, 1')}, ptr {counter}")
-        self.line(f"br label %{head}")
-        self.lines.append(f"{end}:")
-
     def going(self, node: While, done: str, limit: str) -> str:
         """Rounds while the condition holds, up to the limit; whether it has ceased to hold."""
-        self.count += 1
-        counter, over = f"%c{self.count}", f"%o{self.count}"
-        self.head += [f"  {counter} = alloca i64", f"  {over} = alloca i1"]
+        counter = self.counter()
+        over = f"%o{self.count}"
+        self.head += [f"  {over} = alloca i1", f"  store i1 false, ptr {over}"]
         self.line(f"store i64 {done}, ptr {counter}")
         head, body, end = self.label("head"), self.label("body"), self.label("end")
         check = self.label("check")
@@ -300,6 +385,67 @@ class Writer:
         self.lines.append(f"{end}:")
         return self.emit(f"load i1, ptr {over}")
 
+    # --- loops of unknown length inside -----------------------------------------------------------
+
+    def _enter(self) -> None:
+        """Begin, or go on where the function has returned."""
+        if not self.found.waits:
+            return
+        self.head += ["  %place = alloca i64", "  %left = alloca i64"]
+        self.head.append(f"  store i64 {max(16, PATIENCE // max(1, self.found.lines))}, ptr %left")
+        place = self.emit("getelementptr i8, ptr %p0, i64 8")
+        self.line(f"store i64 {self.emit(f'load i64, ptr {place}')}, ptr %place")
+        now = self.emit("load i64, ptr %place")
+        self.line(f"br i1 {self.emit(f'icmp eq i64 {now}, 0')}, label %fresh, label %restore")
+        self.lines.append("fresh:")
+
+    def _wait(self, node: While) -> None:
+        """Rounds while a condition holds; after very many the function returns in between."""
+        head, check, body = self.label("head"), self.label("check"), self.label("body")
+        leave, end, back = self.label("leave"), self.label("end"), self.label("back")
+        self.resumes.append(back)
+        self.line(f"br label %{head}")
+        self.lines.append(f"{back}:")
+        for loop, counter in self.around:
+            self.slices(loop, self.emit(f"load i64, ptr {counter}"))
+        for view, (base, *_) in self.found.points.items():
+            if view not in self.fixed:
+                self.point(view, self.pointer(base))
+        self.line(f"br label %{head}")
+        self.lines.append(f"{head}:")
+        left = self.emit(f"sub i64 {self.emit('load i64, ptr %left')}, 1")
+        self.line(f"store i64 {left}, ptr %left")
+        self.line(f"br i1 {self.emit(f'icmp slt i64 {left}, 0')}, label %{leave}, label %{check}")
+        self.lines.append(f"{leave}:")
+        self.line(f"store i64 {len(self.resumes)}, ptr %place")
+        self.line("br label %keep")
+        self.lines.append(f"{check}:")
+        self.line(f"br i1 {self._holds(node)}, label %{body}, label %{end}")
+        self.lines.append(f"{body}:")
+        self.nodes(node.body)
+        self.line(f"br label %{head}")
+        self.lines.append(f"{end}:")
+
+    def _kept(self) -> int:
+        """The ways out and in again: all values to and from progress, which takes so many bytes."""
+        place, at = "getelementptr i8, ptr %p0, i64", 16
+        out, back = ["keep:"], ["restore:", f"  %k8 = {place} 8", "  store i64 0, ptr %k8"]
+        out += [f"  %z8 = {place} 8", "  %z = load i64, ptr %place", "  store i64 %z, ptr %z8"]
+        whole = [(name, 8) for name in self.counters]
+        for name, size in whole + [(f"%m{slot}", self.slots[slot].size) for slot in self.own]:
+            call = "call void @llvm.memcpy.inline.p0.p0.i64"
+            out += [f"  %z{at} = {place} {at}"]
+            out += [f"  {call}(ptr %z{at}, ptr {name}, i64 {size}, i1 false)"]
+            back += [f"  %k{at} = {place} {at}"]
+            back += [f"  {call}(ptr {name}, ptr %k{at}, i64 {size}, i1 false)"]
+            at += -(-size // 8) * 8
+        self.declared["declare void @llvm.memcpy.inline.p0.p0.i64(ptr, ptr, i64, i1)"] = None
+        cases = " ".join(f"i64 {i}, label %{x}" for i, x in enumerate(self.resumes[1:], 2))
+        back += ["  %k = load i64, ptr %place"]
+        back += [f"  switch i64 %k, label %{self.resumes[0]} [ {cases} ]"]
+        self.lines += [*out, "  store i8 1, ptr %p1", "  ret void", *back]
+        return at - 16
+
     def _holds(self, node: While) -> str:
         self.nodes(node.condition)
         flag = self.emit(f"load i8, ptr {self.pointer(node.flag)}")
@@ -314,13 +460,16 @@ class Writer:
             elif isinstance(node, Copy):
                 self.copy(self.pointer(node.target), self.pointer(node.source), node.size)
             elif isinstance(node, Point):
-                self.line(f"store ptr {self.pointer(node.base)}, ptr %s{node.view}")
+                if node.view not in self.fixed:
+                    self.point(node.view, self.pointer(node.base))
             elif isinstance(node, Swap):
                 # the values change places, not the pointers: so they can stay in registers
                 size = self.slots[node.first].size
                 self.copy(self.pointer(node.first), self.pointer(node.second), size)
             elif isinstance(node, Branch):
-                self._branch(node)
+                self.branch(node)
+            elif isinstance(node, While):
+                self._wait(node)
             else:
                 assert isinstance(node, For)
                 self.rounds(node, "0", str(node.trips))
@@ -338,21 +487,3 @@ class Writer:
             place = self.emit(f"getelementptr ptr, ptr {row}, i64 {i}")
             self.line(f"store ptr {self.pointer(slot)}, ptr {place}")
         self.line(f"call void @f{node.code}(ptr {row}, i64 0, i64 {node.extent})")
-
-    def _branch(self, node: Branch) -> None:
-        kind = {1: "i8", 4: "i32", 8: "i64"}[node.size]
-        index = self.emit(f"load {kind}, ptr {self.pointer(node.choice)}")
-        if kind != "i64":
-            index = self.emit(f"{'zext' if kind == 'i8' else 'sext'} {kind} {index} to i64")
-        last = len(node.regions) - 1
-        end = self.label("end")
-        labels = [self.label("case") for _ in node.regions]
-        low = self.emit(f"icmp slt i64 {index}, 0")
-        index = self.emit(f"select i1 {low}, i64 0, i64 {index}")
-        cases = " ".join(f"i64 {i}, label %{name}" for i, name in enumerate(labels[:last]))
-        self.line(f"switch i64 {index}, label %{labels[last]} [ {cases} ]")
-        for name, region in zip(labels, node.regions, strict=True):
-            self.lines.append(f"{name}:")
-            self.nodes(region)
-            self.line(f"br label %{end}")
-        self.lines.append(f"{end}:")

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import ast
 import linecache
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.llvm import INLINE, LIGHT, OPTIMISE
-from weft.backends.cpu.processor import architecture
+from weft.backends.cpu.llvm import BRIEF, INLINE, LIGHT, OPTIMISE
+from weft.backends.cpu.processor import counter
 from weft.base.functional import lru
 from weft.base.record import Record
 
@@ -130,16 +131,19 @@ _COMPARE: dict[type, tuple[str, str, str]] = {
 _FAMILIES = {"signed": 0, "unsigned": 1, "float": 2, "pointer": 1, "truth": 1}
 
 
-_PLAIN = '!{!"llvm.loop.unroll.disable"}, !{!"llvm.loop.vectorize.enable", i1 false}'
-
-
 class StubError(TypeError):
     """A stub that cannot be translated: a mistake of ours."""
 
 
-# What a condition is made of that is decided when a stub is translated.
-_GIVEN = (ast.Constant, ast.Compare, ast.BoolOp, ast.UnaryOp)
-_GIVEN += (ast.cmpop, ast.boolop, ast.unaryop, ast.expr_context)
+# Comparisons of numbers that are decided when a stub is translated.
+_DECIDED: dict[type, Callable[[int, int], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
 
 
 def translate(
@@ -148,19 +152,20 @@ def translate(
     private: Iterable[str] = (),
     plain: bool = False,
     light: bool = False,
+    brief: bool = False,
 ) -> str:
     """The LLVM text of a module of stubs.
 
     ``names`` are numbers and kinds that the stubs use beyond their own globals. All stubs can be
     called from outside by their names, but those that are ``private``: they become part of the
     stubs that call them. Loops that are ``plain`` stay as written, which compiles much faster than
-    vectors and unrolled loops do; a ``light`` module is optimised only a little.
+    vectors and unrolled loops do; a ``light`` module is optimised only a little, a ``brief`` one is
+    made in the least time.
     """
     stubs = list(stubs)
-    trees = {f.__name__: _tree(f) for f in stubs}
     given = dict(names or {})
-    known = {name: _signature(tree, given) for name, tree in trees.items()}
-    module = Module(known, given, frozenset(private), plain)
+    known = {f.__name__: _signature(f, given) for f in stubs}
+    module = Module(known, given, frozenset(private))
     texts: dict[str, str] = {}
     # functions among the names may be private stubs that are called by those
     renamed = any(isinstance(value, External) for value in given.values())
@@ -168,35 +173,59 @@ def translate(
     while waiting:
         f = waiting.pop()
         module.names = {**f.__globals__, **given}
-        texts[f.__name__] = Translation(module, trees[f.__name__]).run()
+        texts[f.__name__] = Translation(module, _tree(f)).run()
         if not waiting:
             waiting = [f for f in stubs if f.__name__ in module.called - texts.keys()]
-    module.functions = [texts[name] for name in trees if name in texts]
-    return (LIGHT if light else INLINE if plain else OPTIMISE) + module.text()
+    module.functions = [texts[name] for name in known if name in texts]
+    care = BRIEF if brief else LIGHT if light else INLINE if plain else OPTIMISE
+    return care + module.text()
 
 
+@lru(512)
 def _tree(f: Callable[..., Any]) -> ast.FunctionDef:
-    code = f.__code__
-    return _trees(code.co_filename)[code.co_firstlineno]
+    """The source of a function; of a file that has many, what is not asked for is not read."""
+    first, lines = f.__code__.co_firstlineno, linecache.getlines(f.__code__.co_filename)
+    if not lines[first - 1].startswith("def "):
+        return _trees(f.__code__.co_filename)[first]
+    last = first
+    while last < len(lines) and lines[last].startswith((" ", "\n", "#", ")")):
+        last += 1
+    found = ast.parse("".join(lines[first - 1 : last])).body[0]
+    assert isinstance(found, ast.FunctionDef)
+    return found
 
 
 @lru(32)
 def _trees(filename: str) -> dict[int, ast.FunctionDef]:
-    """The functions of a file by their first lines, read once for all stubs in it."""
+    """All functions of a file by their first lines, those inside others as well."""
     tree = ast.parse("".join(linecache.getlines(filename)))
     return {node.lineno: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
-def _signature(tree: ast.FunctionDef, names: Mapping[str, Any]) -> External:
-    def kind(node: Any) -> Kind:
-        if not isinstance(node, ast.Name):
-            raise StubError(f"{tree.name}: parameters and result are annotated with kinds")
-        found = names.get(node.id) or _KINDS.get(node.id)
+def _signature(f: Callable[..., Any], names: Mapping[str, Any]) -> External:
+    def kind(word: Any) -> Kind:
+        if not isinstance(word, str):
+            raise StubError(f"{f.__name__}: parameters and result are annotated with kinds")
+        found = names.get(word) or _KINDS.get(word)
         if not isinstance(found, Kind):
-            raise StubError(f"{tree.name}: {node.id} is no kind")
+            raise StubError(f"{f.__name__}: {word} is no kind")
         return found
 
-    return External(kind(tree.returns), tuple(kind(a.annotation) for a in tree.args.args))
+    result, *parameters = map(kind, _annotations(f))
+    return External(result, tuple(parameters))
+
+
+def _annotations(f: Callable[..., Any]) -> list[Any]:
+    """The words that a stub's result and parameters are annotated with."""
+    names = ("return", *f.__code__.co_varnames[: f.__code__.co_argcount])
+    words = [f.__annotations__.get(name) for name in names]
+    if all(isinstance(word, str) for word in words):
+        return words
+    tree = _tree(f)
+    return [
+        getattr(node, "id", None)
+        for node in (tree.returns, *(a.annotation for a in tree.args.args))
+    ]
 
 
 class Module:
@@ -207,27 +236,16 @@ class Module:
         known: dict[str, External],
         names: dict[str, Any],
         private: frozenset[str],
-        plain: bool,
     ) -> None:
         self.known = known
         self.names = names
         self.private = private
-        self.plain = plain
-        self.loops = 0
         self.functions: list[str] = []
         self.used: dict[str, str] = {}
         self.called: set[str] = set()
 
     def text(self) -> str:
-        notes = [f"!{i} = distinct !{{!{i}, {_PLAIN}}}" for i in range(self.loops)]
-        return "\n".join([*self.used.values(), *self.functions, *notes])
-
-    def loop(self) -> str:
-        """What the end of a new loop says about it."""
-        if not self.plain:
-            return ""
-        self.loops += 1
-        return f", !llvm.loop !{self.loops - 1}"
+        return "\n".join([*self.used.values(), *self.functions])
 
 
 class Translation:
@@ -286,9 +304,9 @@ class Translation:
         self.lines.append(f"{label}:")
         self.open = True
 
-    def jump(self, label: str, note: str = "") -> None:
+    def jump(self, label: str) -> None:
         if self.open:
-            self.lines.append(f"  br label %{label}{note}")
+            self.lines.append(f"  br label %{label}")
         self.open = False
 
     def branch(self, condition: str, yes: str, no: str) -> None:
@@ -354,15 +372,32 @@ class Translation:
 
     def known(self, test: ast.expr) -> bool | None:
         """What a condition on given numbers comes to."""
-        for node in ast.walk(test):
-            if isinstance(node, ast.Name):
-                known = None if node.id in self.variables else self.module.names.get(node.id)
-                if not isinstance(known, int):
-                    return None
-            elif not isinstance(node, _GIVEN):
+        found = self.given(test)
+        return None if found is None else bool(found)
+
+    def given(self, node: ast.expr) -> int | None:
+        """What an expression of given numbers comes to; None where it has others."""
+        if isinstance(node, ast.Constant):
+            return node.value if isinstance(node.value, int) else None
+        if isinstance(node, ast.Name):
+            known = None if node.id in self.variables else self.module.names.get(node.id)
+            return known if isinstance(known, int) else None
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub)):
+            found = self.given(node.operand)
+            if found is None:
                 return None
-        code = compile(ast.Expression(test), "stub", "eval")
-        return bool(eval(code, {"__builtins__": {}}, self.module.names))
+            return not found if isinstance(node.op, ast.Not) else -found
+        if isinstance(node, ast.BoolOp):
+            both = [self.given(value) for value in node.values]
+            if None in both:
+                return None
+            return (all if isinstance(node.op, ast.And) else any)(both)
+        if isinstance(node, ast.Compare) and type(node.ops[0]) in _DECIDED:
+            left, right = self.given(node.left), self.given(node.comparators[0])
+            if left is None or right is None or len(node.ops) > 1:
+                return None
+            return _DECIDED[type(node.ops[0])](left, right)
+        return None
 
     def if_(self, node: ast.If) -> None:
         known = self.known(node.test)
@@ -398,7 +433,7 @@ class Translation:
         self.exits.append((head, end))
         self.block(node.body)
         self.exits.pop()
-        self.jump(head, self.module.loop())
+        self.jump(head)
         if not endless or any(isinstance(n, ast.Break) for n in ast.walk(node)):
             self.start(end)
 
@@ -409,25 +444,28 @@ class Translation:
         low = args[0] if len(args) > 1 else Operand("0", i64)
         high = args[0] if len(args) == 1 else args[1]
         step = int(args[2].text) if len(args) > 2 else 1
-        name = node.target.id
-        head, body = self.label("head"), self.label("body")
-        latch, end = self.label("latch"), self.label("end")
+        turns = _turns(low.text, high.text, step)
         self.assign(node.target, low)
-        self.jump(head)
-        self.start(head)
-        now = self.emit(f"load i64, ptr %v.{name}")
+        if turns == 0:
+            return
+        body, latch, end = self.label("body"), self.label("latch"), self.label("end")
         order = "slt" if step > 0 else "sgt"
-        self.branch(self.emit(f"icmp {order} i64 {now}, {high.text}"), body, end)
+        if turns is None:
+            test = self.emit(f"icmp {order} i64 {low.text}, {high.text}")
+            self.branch(test, body, end)
+        self.jump(body)
         self.start(body)
         self.exits.append((latch, end))
         self.block(node.body)
         self.exits.pop()
         self.jump(latch)
         self.start(latch)
-        now = self.emit(f"load i64, ptr %v.{name}")
+        now = self.emit(f"load i64, ptr %v.{node.target.id}")
         after = self.emit(f"add i64 {now}, {step}")
-        self.lines.append(f"  store i64 {after}, ptr %v.{name}")
-        self.jump(head, self.module.loop())
+        self.lines.append(f"  store i64 {after}, ptr %v.{node.target.id}")
+        if turns != 1:
+            self.branch(self.emit(f"icmp {order} i64 {after}, {high.text}"), body, end)
+        self.jump(end)
         self.start(end)
 
     def return_(self, node: ast.Return) -> None:
@@ -602,11 +640,8 @@ class Translation:
             assert value.kind is not None and value.kind.size == kind.size
             return Operand(self.bitcast(value, kind), kind)
         if name == "clock":
-            # aarch64 does not let user programs count cycles
-            arm = architecture() in ("aarch64", "arm64")
-            name = f"@llvm.read{'steady' if arm else 'cycle'}counter"
-            self.module.used["clock"] = f"declare i64 {name}()"
-            return Operand(self.emit(f"call i64 {name}()"), i64)
+            self.module.used["clock"], call, _ = counter()
+            return Operand(self.emit(call), i64)
         if name == "invoke":
             kind = self.constant_name(node.args[0])
             function, *args = [self.value(a) for a in node.args[1:]]
@@ -678,6 +713,13 @@ class Translation:
 def _as_load(node: ast.expr) -> ast.expr:
     """The target of an assignment, to be read."""
     return ast.parse(ast.unparse(node), mode="eval").body
+
+
+def _turns(low: str, high: str, step: int) -> int | None:
+    """How often a loop goes round, if that is known."""
+    if low.startswith("%") or high.startswith("%"):
+        return None
+    return len(range(int(low), int(high), step))
 
 
 def _python(text: str) -> int | float:

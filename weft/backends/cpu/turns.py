@@ -39,7 +39,7 @@ class Turns:
         self.latch = f.block
         for i in self.open:
             f.lines[i] = f.lines[i].replace(_LATCH, f"%{self.latch}")
-        # Frozen, a counter is none to LLVM, which has no better loops in mind then: code is as fast,
+        # Frozen, a counter is none to LLVM, which has no better loop in mind then: code is as fast,
         # and made in up to a third less time.
         f.line(f"%{tag}m = add i64 {self.index}, {step}")
         f.line(f"%{tag}n = freeze i64 %{tag}m")

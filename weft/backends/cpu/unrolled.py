@@ -42,12 +42,23 @@ def _operations(body: list[Any]) -> int:
     return sum(v.op not in ("const", "index", "acc") for v in walk(roots)) + len(roots)
 
 
-def _length(body: list[Any], times: int = 1) -> int:
-    """The operations that statements are unrolled to; no more are counted than are too many."""
+def _length(body: list[Any], times: int = 1, in_lanes: bool = False) -> int:
+    """The operations that statements are unrolled to; no more are counted than are too many.
+
+    In the lanes of a vector, all iterations of loops inside are done one after the other.
+    """
     total = times * _operations(body)
     for s in body:
         if isinstance(s, Loop) and total <= MOST:
-            total += _length(s.body, times * (len(_pieces(s)) if _in_vector(s) else s.extent))
+            if in_lanes or not _in_vector(s):
+                total += _length(s.body, times * s.extent, in_lanes)
+                continue
+            pieces = _pieces(s)
+            around = any(isinstance(x, Loop) for x in s.body)
+            total += _length(s.body, times * len(pieces), around)
+            if not around:  # halves of a vector that are combined, again and again
+                steps = sum(lanes.bit_length() - 1 for _, lanes in pieces)
+                total += times * 3 * len(s.carries) * steps
     return total
 
 

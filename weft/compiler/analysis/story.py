@@ -246,7 +246,11 @@ class Story:
             times = counted(told.times, "time")
         else:
             times = "as long as its condition holds (counted once here)"
-        ways = {"one": "all in one native function", "blocks": "all rounds for a block at a time"}
+        ways = {
+            "one": "all in one native function",
+            "calls": "by one native function that calls its kernels",
+            "blocks": "all rounds for a block at a time",
+        }
         how = ways.get(seen.loop, "its kernels as nodes")
         told.details.append(f"{times}, {how}")
         return told

@@ -13,13 +13,15 @@ def cse(closed: ClosedJaxpr) -> ClosedJaxpr:
     names: dict[Any, Any] = {}
     eqns = []
     for eqn in closed.eqns:
-        invars = [x if type(x) is Literal else names.get(x, x) for x in eqn.invars]
+        invars = eqn.invars
+        if names:
+            invars = [x if type(x) is Literal else names.get(x, x) for x in invars]
         key = None if eqn.effects else _key(eqn, invars)
         first = known.get(key) if key is not None else None
         if first is not None and not any(type(v) is DropVar for v in first.outvars):
             names.update(zip(eqn.outvars, first.outvars, strict=True))
             continue
-        renamed = eqn.replace(invars=invars)
+        renamed = eqn if invars == eqn.invars else eqn.replace(invars=invars)
         if key is not None:
             known[key] = renamed
         eqns.append(renamed)

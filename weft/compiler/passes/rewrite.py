@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.base.functional import lru
 from weft.base.record import Record
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Affine, Kernel, Loop, Reduce, Store, affine, statements
@@ -41,7 +42,12 @@ def roots(body: list[Any]) -> list[Value]:
 
 def loads(body: list[Any]) -> list[Value]:
     """All loads of a body."""
-    return [v for v in walk(roots(body)) if v.op == "load"]
+    return _loads(tuple(roots(body)))
+
+
+@lru(16)  # asked for again and again, of a few kernels
+def _loads(found: tuple[Value, ...]) -> list[Value]:
+    return [v for v in walk(found) if v.op == "load"]
 
 
 def position(axes: list[tuple[str, int]]) -> Affine:
