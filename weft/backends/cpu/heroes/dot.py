@@ -82,8 +82,9 @@ FEW_ROWS = 12
 # Depths up to which writing the result takes longer than computing it: in general, and for a large
 # result whose rows are not whole lines of the cache.
 SHALLOW, CROOKED, FAR = 16, 32, 1 << 20
-# A depth up to which tiles are written into the walk over them.
-LASTING = 24
+# A depth up to which tiles are written into the walk over them: in general, and where nothing is
+# packed, since the walk then takes as long as a third of the tiles.
+LASTING, BRIEFLY = 24, 64
 # An operand up to this size stays in the nearest cache however it is read.
 NEAR = 32 << 10
 # Rows from which packing the right operand pays.
@@ -510,7 +511,7 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
         pack=pack,
         parts=bool(pack) and parts > 1,
         whole=depth.size % turn == 0,
-        deep=depth.size > LASTING,
+        deep=depth.size > (LASTING if pack else BRIEFLY),
         finish=result.finish is not None,
         kind=rhs.kind,
         signed=rhs.signed,

@@ -134,7 +134,8 @@ class Lines:
     def close(self, name: str, high: str, step: str) -> None:
         self(f"br label %{name}.latch")
         self.label(f"{name}.latch")
-        self(f"%{name}.next = add i64 {step}")
+        # frozen: LLVM looks for no other counters then, which takes it long and gains nothing
+        self(f"%{name}.next = freeze i64 {self.emit(f'add i64 {step}')}")
         self(f"%{name}.more = icmp slt i64 %{name}.next, {high}")
         self(f"br i1 %{name}.more, label %{name}.body, label %{name}.done")
         self.label(f"{name}.done")
@@ -559,8 +560,8 @@ class _Tile:
         here = merged("at", "ptr", at, moved)
         self.turn(merged("so", self.vector, sums, new), here, together, new)
         for key, offset in self.offsets(together).items():
-            f(f"{moved[key]} = getelementptr i8, ptr {here[key]}, i64 {offset}")
-        f(f"%{name}.next = sub i64 %{name}, {together}")
+            f(f"{moved[key]} = freeze ptr {f.at(here[key], offset)}")
+        f(f"%{name}.next = freeze i64 {f.emit(f'sub i64 %{name}, {together}')}")
         f(f"%{name}.more = icmp ne i64 %{name}.next, 0")
         f(f"br i1 %{name}.more, label %{name}.body, label %{name}.done")
         f.label(f"{name}.done")

@@ -134,7 +134,7 @@ def _sums(
     right = [f.emit(f"load {vector}, ptr {f.at(p, offset)}, align {size}") for p in b]
     for i, j in places:
         multiply_add(f, work, lanes, left[i], right[j], f"%c{i}.{j}", f"%n{i}.{j}")
-    f(f"%k.next = add i64 %k, {lanes}")
+    f(f"%k.next = freeze i64 {f.emit(f'add i64 %k, {lanes}')}")
     f("%k.more = icmp slt i64 %k.next, %whole")
     f("br i1 %k.more, label %k.body, label %k.done")
     f.label("k.done")
