@@ -157,9 +157,14 @@ def test_updates_of_a_small_array_come_in_pieces(method, dtype):
     rng = np.random.default_rng(6)
     idx = rng.integers(-20, 400, 30_000)
     with weft.enable_x64():
+        ordered = method == "multiply" and dtype.startswith("float")
+        numbers = (-1, 2) if ordered else (-9, 9)
         for inner in ((), (5,)):
-            found = scattered(method, dtype, (300, *inner), (idx,), (30_000, *inner), mode="drop")
-            ordered = method == "multiply" and dtype.startswith("float")
+            found = scattered(
+                *(method, dtype, (300, *inner), (idx,), (30_000, *inner)),
+                mode="drop",
+                numbers=numbers,
+            )
             assert names_of(found) == (["copy", "in_a_row"] if ordered else ["in_pieces", "join"])
 
 
@@ -175,6 +180,59 @@ def test_pieces_keep_signs_of_zeros_and_nan(method):
     (got,) = run_tasks(found, [x, at, u], [Type(x.shape, x.dtype)])
     np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(np.signbit(got[:3]), np.signbit(x[:3]))
+
+
+@pytest.mark.parametrize("total", [300, 70_000])
+@pytest.mark.parametrize("factors", ["usual", "near one", "up and down", "down and up", "special"])
+def test_products_of_float32_are_those_of_float64(total, factors):
+    rng = np.random.default_rng(10)
+    count = 80_000
+    at = total // 2 + rng.integers(0, 100, count)
+    at[rng.integers(0, count, 50)] = total - 1
+    x = np.where(np.arange(total) % 3 == 1, 1e-40, rng.standard_normal(total)).astype(np.float32)
+    x[total // 2 : total // 2 + 3] = -0.0, 0.0, -1.0
+    order = np.argsort(at, kind="stable")
+    nth = np.empty(count, int)
+    nth[order] = np.arange(count) - np.searchsorted(at[order], at[order])  # of its place
+    close = rng.uniform(0.998, 1.002, count)
+    steps = np.array([90, 90, -90, -90])
+    u = {
+        "usual": rng.standard_normal(count),
+        "near one": close,
+        "up and down": close * 2.0 ** steps[nth % 4],
+        "down and up": -close * 2.0 ** -steps[nth % 4],
+        "special": np.where(
+            rng.random(count) < 1e-3, rng.choice([0, np.inf, np.nan], count), close
+        ),
+    }[factors].astype(np.float32)
+    (eqn,) = equations(lambda x, i, u: x.at[i].mul(u), x, at, u)
+    ins = [x, at[:, None].astype(np.int32), u]
+    found = lowered(eqn.primitive.name, ins, x, eqn.params)
+    assert names_of(found)[-1] == "in_a_row"
+    (got,) = run_tasks(found, ins, [Type(x.shape, x.dtype)])
+    want = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        np.multiply.at(want, at, u.astype(np.float64))
+        want = want.astype(np.float32)
+    if factors == "near one":
+        assert 0 < np.abs(want[want != 0]).min() < 1e-38
+    np.testing.assert_allclose(got, want, 5e-6, 2e-45)  # those apart: in float32
+    real = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[real]), np.signbit(want[real]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool"])
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_of_all_widths(method, dtype):
+    if dtype == "bool" and method in ("add", "multiply"):
+        return
+    idx = np.random.default_rng(11).integers(-2, 9, 40)
+    options = {"mode": "drop", "numbers": (0, 3)}
+    with weft.enable_x64():
+        for width in (1, 2, 3, 8, 17, 130):
+            scattered(method, dtype, (8, width), (idx,), (40, width), **options)
+        part = (idx, slice(1, 3))
+        scattered(method, dtype, (8, 4, 21), part, (40, 2, 21), **options)
 
 
 @pytest.mark.parametrize("method", METHODS)

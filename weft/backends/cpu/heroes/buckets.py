@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.backends.cpu.heroes.network import Lanes, Order, carried, fields, key_text, resized
 from weft.backends.cpu.heroes.packing import (
-    copy_function,
+    copy_keys,
     counting,
     mask_type,
     piece_start,
@@ -13,6 +13,7 @@ from weft.backends.cpu.heroes.packing import (
 )
 from weft.backends.cpu.heroes.quick import BUCKETS, LENGTH, PIECES
 from weft.backends.cpu.heroes.writer import Function, Module, Number, kernel
+from weft.backends.cpu.llvm import QUICK
 
 SAMPLES = 1024
 MOST = 64  # buckets
@@ -108,7 +109,7 @@ def sample_text(v: Lanes, source: Order, placed: bool = False) -> str:
         if placed:
             _place(f, v, there, places)
     f.close()
-    return module.text()
+    return QUICK + module.text()  # there are few of them
 
 
 def _place(f: Function, v: Lanes, keys: str, places: str) -> None:
@@ -166,6 +167,14 @@ def _pivot(f: Function, v: Lanes, order: Order, samples: str, node: str) -> str:
     return resized(f, kind, f"i{v.bits}", key_text(f, order, kind, x)[0], "zext")
 
 
+def _read_function(module: Module, v: Lanes, source: Order, placed: bool) -> None:
+    """A function that makes elements of a row keys, and marks the row."""
+    f = Function(module, "read", "ptr %src, ptr %dst, i64 %n, i64 %before, ptr %mark")
+    reader = Reader(f, v, source, placed)
+    reader.note(reader.keys("%src", "%dst", "%n", "%before"), "%mark")
+    f.close()
+
+
 def buckets_text(v: Lanes, source: Order, piece: int, placed: bool = False) -> str:
     """Pieces of rows as keys, bucket by bucket; pieces hold at least a vector.
 
@@ -174,12 +183,13 @@ def buckets_text(v: Lanes, source: Order, piece: int, placed: bool = False) -> s
     """
     module = Module()
     split_function(module, v)
-    copy_function(module, v)
+    _read_function(module, v, source, placed)
     f = kernel(module, "sort_buckets")
+    f.without_care()
     src, dst, table, samples, marks, starts = (f.pointer(i) for i in range(6))
     length, pieces, buckets = fields(f, table, LENGTH, PIECES, BUCKETS)
     near, far = f.local(piece * v.step), f.local(piece * v.step)
-    tree, reader = Tree(f, v), Reader(f, v, source, placed)
+    tree = Tree(f, v)
     with f.loop("%start", "%stop") as unit:
         row = f.emit(f"udiv i64 {unit}, {pieces}")
         index = f.sub(unit, f.mul(row, pieces))
@@ -187,7 +197,8 @@ def buckets_text(v: Lanes, source: Order, piece: int, placed: bool = False) -> s
         count = f.sub(piece_start(f, f.add(index, 1), length, pieces), low)
         begin = f.add(f.mul(row, length), low)
         here = f.at(src, f.mul(begin, source.bits // 8))
-        reader.note(reader.keys(here, near, count, low), f.at(marks, f.mul(row, 8)))
+        mark = f.at(marks, f.mul(row, 8))
+        f.line(f"call void @read(ptr {here}, ptr {near}, i64 {count}, i64 {low}, ptr {mark})")
         tree.put(1, near, far, count, 0)
         order = Order(v.bits, "unsigned") if placed else source
         base = f.at(samples, f.mul(row, SAMPLES * order.bits // 8))
@@ -198,7 +209,7 @@ def buckets_text(v: Lanes, source: Order, piece: int, placed: bool = False) -> s
         with carried(f, 0, buckets, [("i64", 0)]) as (bucket, (done,), after):
             f.store("i64", done, f.at(at, f.mul(bucket, 8)), 8)
             keys, _, n, _ = tree.get(f.add(buckets, bucket))
-            f.line(f"call void @copy(ptr {keys}, ptr {f.at(there, f.mul(done, v.step))}, i64 {n})")
+            copy_keys(f, v, keys, f.at(there, f.mul(done, v.step)), n)
             after[0] = f.add(done, n)
         f.store("i64", done, f.at(at, f.mul(buckets, 8)), 8)
     f.close()

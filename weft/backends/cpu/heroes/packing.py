@@ -190,19 +190,10 @@ def piece_start(f: Function, index: Number, length: Number, pieces: Number) -> N
     return f.emit(f"udiv i64 {f.mul(index, length)}, {pieces}")
 
 
-def copy_function(module: Module, v: Lanes) -> None:
-    """A function that copies keys."""
-    f = Function(module, "copy", "ptr %src, ptr %dst, i64 %n")
-    whole = f.emit(f"and i64 %n, {-v.count}")
-    with f.loop(0, whole, v.count) as i:
-        place = f.mul(i, v.step)
-        x = f.load(v.llvm, f.at("%src", place), v.step)
-        f.store(v.llvm, x, f.at("%dst", place), v.step)
-    place = f.mul(whole, v.step)
-    inside = lanes_below(f, v, f.sub("%n", whole))
-    x = load_some(f, v, f.at("%src", place), inside)
-    store_some(f, v.count, v.bits, x, f.at("%dst", place), inside)
-    f.close()
+def copy_keys(f: Function, v: Lanes, source: str, to: str, count: Number) -> None:
+    """So many keys copied."""
+    copy = f.declare("memcpy", "ptr", "ptr, ptr, i64")
+    f.emit(f"call ptr {copy}(ptr {to}, ptr {source}, i64 {f.mul(count, v.step)})")
 
 
 # --- pivots ---------------------------------------------------------------------------------------
@@ -227,34 +218,47 @@ class Pivot:
 
     def choose(self, keys: str, count: str, depth: str) -> str:
         """Choose one that leaves something on both sides; whether all keys are the same as it."""
-        f, v = self.f, self.v
-        kind = f"i{v.bits}"
-        x = sorted_lanes(f, v, _spread(f, v, keys, count))
-        low, middle, high = (
-            f.emit(f"extractelement {v.llvm} {x}, i64 {i}") for i in (0, v.count // 2, v.count - 1)
-        )
-
-        def after(condition: str) -> str:
-            """The key in the middle, or the next one."""
-            return f.emit(f"add {kind} {middle}, {f.emit(f'zext i1 {condition} to {kind}')}")
-
-        f.store(kind, after(f.emit(f"icmp eq {kind} {low}, {middle}")), self.place, 8)
-        f.store("i64", "0", self.flat, 8)
-        tired = f.emit(f"icmp eq i64 {depth}, 0")
-        same = f.emit(f"icmp eq {kind} {low}, {high}")
-        with f.when(f.emit(f"or i1 {same}, {tired}")):
-            f.line(f"call void @range(ptr {keys}, i64 {count}, ptr {self.found})")
-            least = f.load(kind, self.found, v.step)
-            most = f.load(kind, f.at(self.found, 8), v.step)
-            half = f.emit(f"lshr {kind} {f.emit(f'sub {kind} {most}, {least}')}, 1")
-            half = f.emit(f"add {kind} {f.emit(f'add {kind} {least}, {half}')}, 1")
-            near = after(f.emit(f"icmp eq {kind} {least}, {middle}"))
-            key = f.emit(f"select i1 {tired}, {kind} {half}, {kind} {near}")
-            flat = f.emit(f"icmp eq {kind} {least}, {most}")
-            key = f.emit(f"select i1 {flat}, {kind} {least}, {kind} {key}")
-            f.store(kind, key, self.place, 8)
-            f.store("i64", f.emit(f"zext i1 {flat} to i64"), self.flat, 8)
+        f = self.f
+        args = f"ptr {keys}, i64 {count}, i64 {depth}, ptr {self.place}, ptr {self.flat}"
+        f.line(f"call void @choose({args})")
         return f.emit(f"icmp ne i64 {f.load('i64', self.flat, 8)}, 0")
+
+
+def choose_function(module: Module, v: Lanes) -> None:
+    """A function that chooses a key which leaves something on both sides.
+
+    It says whether all keys are the same as that one. It calls the function of ranges.
+    """
+    range_function(module, v)
+    f = Function(module, "choose", "ptr %keys, i64 %count, i64 %depth, ptr %place, ptr %flat")
+    found = f.local(16)
+    kind = f"i{v.bits}"
+    x = sorted_lanes(f, v, _spread(f, v, "%keys", "%count"))
+    low, middle, high = (
+        f.emit(f"extractelement {v.llvm} {x}, i64 {i}") for i in (0, v.count // 2, v.count - 1)
+    )
+
+    def after(condition: str) -> str:
+        """The key in the middle, or the next one."""
+        return f.emit(f"add {kind} {middle}, {f.emit(f'zext i1 {condition} to {kind}')}")
+
+    f.store(kind, after(f.emit(f"icmp eq {kind} {low}, {middle}")), "%place", 8)
+    f.store("i64", "0", "%flat", 8)
+    tired = f.emit("icmp eq i64 %depth, 0")
+    same = f.emit(f"icmp eq {kind} {low}, {high}")
+    with f.when(f.emit(f"or i1 {same}, {tired}")):
+        f.line(f"call void @range(ptr %keys, i64 %count, ptr {found})")
+        least = f.load(kind, found, v.step)
+        most = f.load(kind, f.at(found, 8), v.step)
+        half = f.emit(f"lshr {kind} {f.emit(f'sub {kind} {most}, {least}')}, 1")
+        half = f.emit(f"add {kind} {f.emit(f'add {kind} {least}, {half}')}, 1")
+        near = after(f.emit(f"icmp eq {kind} {least}, {middle}"))
+        key = f.emit(f"select i1 {tired}, {kind} {half}, {kind} {near}")
+        flat = f.emit(f"icmp eq {kind} {least}, {most}")
+        key = f.emit(f"select i1 {flat}, {kind} {least}, {kind} {key}")
+        f.store(kind, key, "%place", 8)
+        f.store("i64", f.emit(f"zext i1 {flat} to i64"), "%flat", 8)
+    f.close()
 
 
 def _spread(f: Function, v: Lanes, keys: str, count: Number) -> str:

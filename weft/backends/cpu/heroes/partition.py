@@ -16,13 +16,13 @@ from weft.backends.cpu.heroes.buckets import Reader
 from weft.backends.cpu.heroes.network import Lanes, Order, carried, fields, key_text, resized
 from weft.backends.cpu.heroes.packing import (
     Pivot,
-    copy_function,
+    choose_function,
+    copy_keys,
     lanes_below,
     load_some,
     mask_type,
     ones_in,
     piece_start,
-    range_function,
     splat,
     split_function,
     while_not_zero,
@@ -175,8 +175,7 @@ def select_text(v: Lanes, order: Order) -> str:
     """
     module = Module()
     split_function(module, v)
-    range_function(module, v)
-    copy_function(module, v)
+    choose_function(module, v)
     small_function(module, v, None)
     f = kernel(module, "part_select")
     src, keys, other, table, counts, result = (f.pointer(i) for i in range(6))
@@ -201,7 +200,7 @@ def select_text(v: Lanes, order: Order) -> str:
                 here = f.at(keys, f.mul(begun, v.step))
                 count = f.load("i64", f.at(known, f.add(f.mul(i, 16), 8)), 8)
                 to = f.at(there, f.mul(done, v.step))
-                f.line(f"call void @copy(ptr {here}, ptr {to}, i64 {count})")
+                copy_keys(f, v, here, to, count)
                 after[0] = f.add(done, count)
             search.run(there, f.at(keys, f.mul(first, v.step)), near, left, place)
         with f.when(f.emit(f"xor i1 {good}, true")):

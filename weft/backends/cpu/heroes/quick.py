@@ -17,11 +17,11 @@ from weft.backends.cpu.heroes.network import (
 )
 from weft.backends.cpu.heroes.packing import (
     Pivot,
-    copy_function,
+    choose_function,
+    copy_keys,
     lanes_below,
     load_some,
     piece_start,
-    range_function,
     splat,
     split_function,
     store_some,
@@ -155,6 +155,16 @@ def _clean_function(module: Module, v: Lanes) -> None:
     f.close()
 
 
+def _fill_function(module: Module, v: Lanes, result: Order | None) -> None:
+    """A function that gives out the same key, at least as often as a vector has lanes."""
+    f = Function(module, "fill", f"ptr %dst, i64 %n, i{v.bits} %key")
+    x, bits = _out(f, v, result, splat(f, v, "%key"))
+    with f.loop(0, "%n", v.count) as i:
+        at = f.smaller(i, f.sub("%n", v.count))
+        f.store(f"<{v.count} x i{bits}>", x, f.at("%dst", f.mul(at, bits // 8)), bits // 8)
+    f.close()
+
+
 # --- the sort -------------------------------------------------------------------------------------
 
 
@@ -167,10 +177,11 @@ def quick_text(v: Lanes, result: Order | None) -> str:
     """
     module = Module()
     split_function(module, v)
-    range_function(module, v)
-    copy_function(module, v)
+    choose_function(module, v)
+    _fill_function(module, v, result)
     small_function(module, v, result)
     f = kernel(module, "quick_sort")
+    f.without_care()
     unit_of = Unit(f, v)
     out = f.pointer(2)
     size = v.step if result is None else result.bits // 8
@@ -244,7 +255,7 @@ class Unit:
             begun = f.add(first, piece_start(f, i, self.length, self.pieces))
             source = f.at(self.other, f.mul(f.add(begun, low), v.step))
             to = f.at(there, f.mul(done, v.step))
-            f.line(f"call void @copy(ptr {source}, ptr {to}, i64 {count})")
+            copy_keys(f, v, source, to, count)
             after[0] = f.add(done, count)
         now = f.emit(f"select i1 {fits}, i64 {total}, i64 0")
         self.set(there, start, now)
@@ -288,7 +299,7 @@ class State:
         f, v = self.f, self.v
         flat = self.pivot.choose(keys, count, depth)
         with f.when(flat):
-            self.fill(out, count, self.pivot.value())
+            f.line(f"call void @fill(ptr {out}, i64 {count}, i{v.bits} {self.pivot.value()})")
         with f.when(f.emit(f"xor i1 {flat}, true")):
             below = self.pivot.split(keys, other, count)
             above = f.sub(count, below)
@@ -306,10 +317,3 @@ class State:
                         a, b = b, a
                     chosen.append(f.emit(f"select i1 {less}, {kind} {a}, {kind} {b}"))
                 self.push(chosen[0], chosen[1], chosen[2], chosen[3], next_depth)
-
-    def fill(self, out: str, count: str, key: str) -> None:
-        f, v = self.f, self.v
-        x, bits = _out(f, v, self.result, splat(f, v, key))
-        with f.loop(0, count, v.count) as i:
-            at = f.smaller(i, f.sub(count, v.count))
-            f.store(f"<{v.count} x i{bits}>", x, f.at(out, f.mul(at, bits // 8)), bits // 8)

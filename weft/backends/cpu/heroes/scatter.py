@@ -18,7 +18,7 @@ import numpy as np
 
 from weft.backends.cpu.heroes import scatter_stubs as stubs
 from weft.backends.cpu.heroes.registry import HEROES
-from weft.backends.cpu.stub import Kind, kind_of, u8, u16, u32, u64
+from weft.backends.cpu.stub import Kind, f32, kind_of, u8, u16, u32, u64
 from weft.base.record import Record
 from weft.kernel.nodes import BF16, F16, NARROW
 from weft.kernel.program import Lowered, Place, Task, Type
@@ -207,6 +207,7 @@ def scatter(name: str) -> Any:
         names["HALF"] = halves if op != stubs.SET else 0
         names |= {"FLOATS": int(operand.dtype.kind == "f"), "SHIFT": 0, "BINS": 1, "BYTES": 0}
         names |= {"PIECE": 1, "PIECES": 1, "NEUTRAL": 0, "LOOK": 0, "WINDOW": 1}
+        names |= {"DOUBLE": 0, "PLACE": 0}
         unique = params["unique_indices"]
         make = lambda here: _tasks(dict(names), shape, operand.dtype, unique, here)
         return make(False)._replace(in_place=make(True))
@@ -245,9 +246,9 @@ def _tasks(
     units = -(-shape.count // UNIT)
     if not dealt:
         places = [("in", 1), ("in", 2), ("out", 0)]
-        straight = unique and many
-        step = _task(names, "apart" if straight else "in_a_row", places, units if straight else 1)
-        return Lowered([*tasks, step])
+        if unique and many:
+            return Lowered([*tasks, _task(names, "apart", places, units)])
+        return _in_a_row(names | {"WINDOW": total}, shape, Lowered(tasks), places)
     if shape.row and names["ONE"] and shape.count >= MANY:
         window = shape.row << shift
         pieces = _pieces(units, shape.count, window)
@@ -274,13 +275,12 @@ def _dealt(names: dict[str, Any], shape: Shape, tasks: list[Task], units: int) -
         *([names["PIECES"] * names["WINDOW"] * kept] if look == 1 else ()),
     )
     given, updates, out = ("in", 1), ("in", 2), ("out", 0)
-    more: dict[str, list[Any]] = {"count": [], "rank": [], "deal": [], "work_off": []}
+    more: dict[str, list[Any]] = {"count": [], "rank": [], "deal": []}
     if look:
         more = {stub: [which] for stub in more}
     if look == 1:
         more["count"] += [updates, arrays, others, targets, what]
-        more["work_off"] += [arrays]
-    places = [begins, targets, what, updates, out, ("in", 0), *more["work_off"]]
+    places = [begins, targets, what, updates, out, ("in", 0)]
     tasks += [_task(names, "look", [given, which], 1)] if look else []
     tasks += [
         _task(names, "count", [given, counts, *more["count"]], units),
@@ -289,10 +289,21 @@ def _dealt(names: dict[str, Any], shape: Shape, tasks: list[Task], units: int) -
         _task(names, "work_off", places, bins),
     ]
     if look == 1:
-        tasks.append(_task(names, "rest", [which, others, targets, what, out], 1))
+        left = [which, others, targets, what, updates, arrays, out]
+        tasks.append(_task(names, "rest", left, 1))
     if look == 2:
-        tasks.append(_task(names, "in_a_row", [given, updates, out, which], 1))
+        return _in_a_row(names, shape, Lowered(tasks, scratch), [given, updates, out, which])
     return Lowered(tasks, scratch)
+
+
+def _in_a_row(names: dict[str, Any], shape: Shape, before: Lowered, places: list[Any]) -> Lowered:
+    """Updates one after the other, of which many products go in float64."""
+    scratch = before.scratch
+    if names["OP"] == stubs.MUL and names["U"] is f32 and names["ONE"] and shape.elements >= FEW:
+        names = names | {"DOUBLE": 1, "PLACE": len(places)}
+        places = [*places, ("scratch", len(scratch))]
+        scratch = (*scratch, 8 * names["WINDOW"])
+    return Lowered([*before.tasks, _task(names, "in_a_row", places, 1)], scratch)
 
 
 def _pieces(most: int, updates: int, elements: int) -> int:

@@ -9,13 +9,32 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from weft.backends.cpu.stub import bits, f32, i64, ptr, stack, translate, u8, u16, u32, u64, void
+from weft.backends.cpu.processor import vector_bits
+from weft.backends.cpu.stub import (
+    External,
+    Kind,
+    bits,
+    f32,
+    f64,
+    i64,
+    ptr,
+    stack,
+    translate,
+    truth,
+    u16,
+    u32,
+    u64,
+    void,
+)
 from weft.base.functional import lru
 
 # Bytes copied at a time.
 BLOCK = 1 << 18
-# Elements in a row of a window from which on vectors are worth the time it takes to make them.
+# Elements in a row of a window from which on vectors are worth the time it takes LLVM to find them,
+# where they are not written here.
 NARROW = 8
+# Elements that are written one by one where many become the same; copies make the rest.
+SEED = 64
 # The instruction that brings memory near before it is written; how many bytes ahead that is in
 # lists, and how many updates ahead in the array itself.
 FETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
@@ -23,8 +42,11 @@ CALL = r"call void @llvm.prefetch.p0(\1, i32 1, i32 3, i32 1)"
 AHEAD, EARLY = 64, 24
 # Updates looked at to see whether most go into one bucket, and how many of them are most.
 LOOKED, MOST = 512, 448
-# Updates from which on code is optimised at length.
-MANY = 1 << 16
+# Updates from which on loops over single elements are unrolled.
+MANY = 1 << 12
+# Updates for each element between two looks whether products in float64 have become tiny, and the
+# bits, without that of the sign, below which they have: 2**-500, which is zero in float32.
+STRETCH, TINY = 32, (1023 - 500) << 53
 # Operations on elements.
 SET, ADD, SUB, MUL, MIN, MAX, TURN = range(7)  # to turn is to multiply complex numbers
 
@@ -40,6 +62,15 @@ INNER0 = INNER1 = OUTER0 = OUTER1 = STEP0 = STEP1 = PART0 = PART1 = 0
 W0 = W1 = W2 = S0 = S1 = S2 = R0 = R1 = R2 = 0
 UNIT = PIECE = PIECES = TOTAL = NEUTRAL = 0
 LOOK = WINDOW = 0
+# Elements of a vector of windows and of arrays of pieces, those of a window that come in vectors,
+# what arrays of pieces hold, and how wide that is.
+LANES = FULL = MERGED = KEPT = 0
+V: Any = u32
+# Whether products go in float64, and which of the places that array has.
+DOUBLE = PLACE = 0
+# A vector at one place combined with that at another one; bytes copied.
+put_lanes = merge_lanes = External(void, (ptr, ptr))
+memcpy = External(ptr, (ptr, ptr, i64))
 
 
 def copy(buffers: ptr, start: i64, stop: i64) -> void:
@@ -48,9 +79,7 @@ def copy(buffers: ptr, start: i64, stop: i64) -> void:
     out = ptr[buffers, 1]
     for block in range(start, stop):
         low = block * BLOCK
-        high = min(low + BLOCK, i64(SIZE))
-        for i in range(low, high):
-            u8[out, i] = u8[source, i]
+        memcpy(out + low, source + low, min(i64(BLOCK), SIZE - low))
 
 
 def fetch(place: ptr) -> void:
@@ -63,46 +92,69 @@ def held(wanted: i64, most: i64) -> i64:
     return max(i64(0), min(wanted, most))
 
 
-def locate(indices: ptr, n: i64) -> u64:
-    """Where a window begins, above it its bucket; all ones for one that is left out."""
+def index0(indices: ptr, n: i64) -> i64:
+    """Where a window begins along the first axis that indices move it along."""
+    if DROP:
+        return i64(I[indices, n * K])
+    return held(i64(I[indices, n * K]), i64(MOST0))
+
+
+def index1(indices: ptr, n: i64) -> i64:
+    """Along the second one."""
+    if DROP:
+        return i64(I[indices, n * K + 1])
+    return held(i64(I[indices, n * K + 1]), i64(MOST1))
+
+
+def index2(indices: ptr, n: i64) -> i64:
+    """Along the third one."""
+    if DROP:
+        return i64(I[indices, n * K + 2])
+    return held(i64(I[indices, n * K + 2]), i64(MOST2))
+
+
+def inside(indices: ptr, n: i64) -> truth:
+    """Whether a window lies in the array; others are left out."""
+    found = True
+    if DROP and K > 0:
+        found = u64(index0(indices, n)) <= u64(MOST0)
+    if DROP and K > 1:
+        found = found & (u64(index1(indices, n)) <= u64(MOST1))
+    if DROP and K > 2:
+        found = found & (u64(index2(indices, n)) <= u64(MOST2))
+    return found
+
+
+def locate(indices: ptr, n: i64) -> i64:
+    """Where a window begins."""
     at = i64(0)
+    if K > 0:
+        at = index0(indices, n) * STRIDE0
+    if K > 1:
+        at = at + index1(indices, n) * STRIDE1
+    if K > 2:
+        at = at + index2(indices, n) * STRIDE2
+    if B > 0:
+        at = at + n // INNER0 % OUTER0 * STEP0
+    if B > 1:
+        at = at + n // INNER1 % OUTER1 * STEP1
+    return at
+
+
+def bucket(indices: ptr, n: i64) -> i64:
+    """The bucket of a window."""
     key = i64(0)
     if K > 0:
-        place0 = i64(I[indices, n * K])
-        if DROP:
-            if u64(place0) > u64(MOST0):
-                return ~u64(0)
-        else:
-            place0 = held(place0, i64(MOST0))
-        at = at + place0 * STRIDE0
-        key = key + place0 * KEY0
+        key = index0(indices, n) * KEY0
     if K > 1:
-        place1 = i64(I[indices, n * K + 1])
-        if DROP:
-            if u64(place1) > u64(MOST1):
-                return ~u64(0)
-        else:
-            place1 = held(place1, i64(MOST1))
-        at = at + place1 * STRIDE1
-        key = key + place1 * KEY1
+        key = key + index1(indices, n) * KEY1
     if K > 2:
-        place2 = i64(I[indices, n * K + 2])
-        if DROP:
-            if u64(place2) > u64(MOST2):
-                return ~u64(0)
-        else:
-            place2 = held(place2, i64(MOST2))
-        at = at + place2 * STRIDE2
-        key = key + place2 * KEY2
+        key = key + index2(indices, n) * KEY2
     if B > 0:
-        row0 = n // INNER0 % OUTER0
-        at = at + row0 * STEP0
-        key = key + row0 * PART0
+        key = key + n // INNER0 % OUTER0 * PART0
     if B > 1:
-        row1 = n // INNER1 % OUTER1
-        at = at + row1 * STEP1
-        key = key + row1 * PART1
-    return (u64(key >> SHIFT) << 48) | u64(at)
+        key = key + n // INNER1 % OUTER1 * PART1
+    return key >> SHIFT
 
 
 def widen(x: u16) -> f32:
@@ -198,7 +250,9 @@ def part(out: ptr, updates: ptr, at: i64, first: i64) -> void:
     for b in range(W1):
         to = at + b * S1
         source = first + b * R1
-        for c in range(W2):
+        for c in range(0, FULL, LANES):
+            put_lanes(out + (to + c) * WIDTH, updates + (source + c) * WIDTH)
+        for c in range(FULL, W2):
             if OP == 6:
                 turn(out, to + c * S2, updates, source + c * R2)
             else:
@@ -218,20 +272,94 @@ def window(out: ptr, updates: ptr, at: i64, n: i64) -> void:
         part(out, updates, at + a * S0, first + a * R0)
 
 
+def update(indices: ptr, updates: ptr, out: ptr, n: i64) -> void:
+    """One update."""
+    if inside(indices, n):
+        window(out, updates, locate(indices, n), n)
+
+
 def range_of(indices: ptr, updates: ptr, out: ptr, low: i64, high: i64) -> void:
     """A range of updates, one after the other."""
-    for n in range(low, high):
-        found = locate(indices, n)
-        if found != ~u64(0):
-            window(out, updates, i64((found << 16) >> 16), n)
+    first = low
+    if ONE and not HALF and COUNT >= MANY:
+        # single elements take little longer than to count them
+        first = high - (high - low) % 4
+        for n in range(low, first, 4):
+            update(indices, updates, out, n)
+            update(indices, updates, out, n + 1)
+            update(indices, updates, out, n + 2)
+            update(indices, updates, out, n + 3)
+    for n in range(first, high):
+        update(indices, updates, out, n)
+
+
+def product(indices: ptr, updates: ptr, out: ptr, wide: ptr, base: i64, count: i64, n: i64) -> void:
+    """One update of an array of products in float64, or of the result where that has none."""
+    at = locate(indices, n) - base
+    if LOOK and K == 1 and B == 0 and STRIDE0 == 1:
+        if u64(at) < u64(count):  # where the index is the place, this says that it is inside
+            f64[wide, at] = f64[wide, at] * f64(f32[updates, n])
+            return
+    if inside(indices, n):
+        if LOOK:
+            if u64(at) >= u64(count):
+                put(out, at, f32[updates, n])
+                return
+        f64[wide, at] = f64[wide, at] * f64(f32[updates, n])
+
+
+def settle(wide: ptr, count: i64) -> void:
+    """Products that are tiny made zero, before they become denormal."""
+    for i in range(count):
+        found = bits(u64, f64[wide, i])
+        if (found << 1) < TINY:
+            u64[wide, i] = (found >> 63) << 63
+
+
+def in_double(buffers: ptr) -> void:
+    """Products one after the other, in float64.
+
+    Many of them often go through the denormal numbers on their way to zero. The processor takes a
+    hundred times as long for those.
+    """
+    indices = ptr[buffers, 0]
+    updates = ptr[buffers, 1]
+    base = i64(0)
+    if LOOK:
+        base = (i64(u32[ptr[buffers, 3], 0]) - 1) * WINDOW
+    out = ptr[buffers, 2] + base * 4
+    wide = ptr[buffers, PLACE]
+    count = min(i64(WINDOW), TOTAL - base)
+    for i in range(count):
+        f64[wide, i] = f64(f32[out, i])
+    low = i64(0)
+    while low < COUNT:
+        high = min(low + WINDOW * STRETCH, i64(COUNT))
+        first = high - (high - low) % 4
+        for n in range(low, first, 4):
+            product(indices, updates, out, wide, base, count, n)
+            product(indices, updates, out, wide, base, count, n + 1)
+            product(indices, updates, out, wide, base, count, n + 2)
+            product(indices, updates, out, wide, base, count, n + 3)
+        for n in range(first, high):
+            product(indices, updates, out, wide, base, count, n)
+        settle(wide, count)
+        low = high
+    for i in range(count):
+        f32[out, i] = f32(f64[wide, i])
 
 
 def in_a_row(buffers: ptr, start: i64, stop: i64) -> void:
-    """Updates one after the other: indices, updates, result, and whether to, if that was seen."""
+    """Updates one after the other: indices, updates, result, whether to, if that was seen, and room
+    for products in float64, where those are wanted.
+    """
     if LOOK:
         if u32[ptr[buffers, 3], 0] == 0:
             return
-    range_of(ptr[buffers, 0], ptr[buffers, 1], ptr[buffers, 2], i64(0), i64(COUNT))
+    if DOUBLE:
+        in_double(buffers)
+    else:
+        range_of(ptr[buffers, 0], ptr[buffers, 1], ptr[buffers, 2], i64(0), i64(COUNT))
 
 
 def in_slabs(buffers: ptr, start: i64, stop: i64) -> void:
@@ -240,10 +368,9 @@ def in_slabs(buffers: ptr, start: i64, stop: i64) -> void:
     updates = ptr[buffers, 1]
     for a in range(start, stop):
         for n in range(i64(COUNT)):
-            found = locate(indices, n)
-            if found != ~u64(0):
-                at = i64((found << 16) >> 16)
-                part(ptr[buffers, 2], updates, at + a * S0, n * UPDATE + a * R0)
+            if inside(indices, n):
+                at = locate(indices, n) + a * S0
+                part(ptr[buffers, 2], updates, at, n * UPDATE + a * R0)
 
 
 def apart(buffers: ptr, start: i64, stop: i64) -> void:
@@ -255,51 +382,73 @@ def apart(buffers: ptr, start: i64, stop: i64) -> void:
         low = unit * UNIT
         high = min(low + UNIT, i64(COUNT))
         for n in range(low, high):
-            later = locate(indices, min(n + EARLY, high - 1))
-            fetch(out + WIDTH * i64((later << 16) >> 16))
-            found = locate(indices, n)
-            if found != ~u64(0):
-                window(out, updates, i64((found << 16) >> 16), n)
+            fetch(out + WIDTH * locate(indices, min(n + EARLY, high - 1)))
+            if inside(indices, n):
+                window(out, updates, locate(indices, n), n)
+
+
+def clear(own: ptr, count: i64) -> void:
+    """The array of a piece before anything is in it."""
+    for i in range(min(count, i64(SEED))):
+        if OP == 0:
+            V[own, i] = V(0)
+        else:
+            BITS[own, i] = BITS(NEUTRAL)
+    size = count * KEPT
+    done = min(size, i64(SEED * KEPT))
+    while done < size:
+        more = min(done, size - done)
+        memcpy(own + done, own, more)
+        done = done + more
 
 
 def in_pieces(buffers: ptr, start: i64, stop: i64) -> void:
     """Pieces of the updates, each into an array of its own: indices, updates, those arrays."""
     for piece in range(start, stop):
         own = ptr[buffers, 2] + piece * SIZE
-        for i in range(i64(TOTAL)):
-            BITS[own, i] = BITS(NEUTRAL)
+        clear(own, i64(TOTAL))
         low = piece * PIECE
         high = min(low + PIECE, i64(COUNT))
         range_of(ptr[buffers, 0], ptr[buffers, 1], own, low, high)
 
 
-def joined(total: U, arrays: ptr, i: i64) -> U:
-    """A number combined with those of all pieces, in their order."""
+def joined(total: V, arrays: ptr, i: i64) -> V:
+    """A number combined with those of all pieces, in their order; of what is set, the last."""
     for piece in range(i64(PIECES)):
-        new = U[arrays, piece * WINDOW + i]
+        new = V[arrays, piece * WINDOW + i]
         if OP == 1 or OP == 2:
             total = total + new
         if OP == 3:
             total = total * new
         if OP == 4:
             total = new if new < total else total
-        if OP == 5:
+        if OP == 5 or OP == 0:
             total = new if new > total else total
-        if FLOATS:
+        if FLOATS and OP != 0:
             total = new if new != new else total
     return total
+
+
+def join_range(out: ptr, arrays: ptr, count: i64) -> void:
+    """So many elements combined with those of all pieces."""
+    whole = count - count % MERGED
+    for i in range(i64(0), whole, MERGED):
+        for piece in range(i64(PIECES)):
+            merge_lanes(out + i * KEPT, arrays + (piece * WINDOW + i) * KEPT)
+    for i in range(whole, count):
+        V[out, i] = joined(V[out, i], arrays, i)
 
 
 def join(buffers: ptr, start: i64, stop: i64) -> void:
     """Those arrays combined with the operand: operand, arrays, result."""
     operand = ptr[buffers, 0]
-    arrays = ptr[buffers, 1]
     out = ptr[buffers, 2]
     for block in range(start, stop):
         low = block * UNIT
-        high = min(low + UNIT, i64(TOTAL))
-        for i in range(low, high):
-            U[out, i] = joined(U[operand, i], arrays, i)
+        count = min(i64(UNIT), TOTAL - low)
+        if operand != out:
+            memcpy(out + low * WIDTH, operand + low * WIDTH, count * WIDTH)
+        join_range(out + low * WIDTH, ptr[buffers, 1] + low * WIDTH, count)
 
 
 def look(buffers: ptr, start: i64, stop: i64) -> void:
@@ -309,9 +458,9 @@ def look(buffers: ptr, start: i64, stop: i64) -> void:
     for i in range(i64(BINS)):
         u32[own, i] = u32(0)
     for i in range(i64(LOOKED)):
-        found = locate(indices, i * (COUNT // LOOKED))
-        if found != ~u64(0):
-            cell = i64(found >> 48)
+        n = i * (COUNT // LOOKED)
+        if inside(indices, n):
+            cell = bucket(indices, n)
             u32[own, cell] = u32[own, cell] + 1
     which = u32(0)
     for i in range(i64(BINS)):
@@ -333,26 +482,20 @@ def gather_piece(buffers: ptr, piece: i64, which: i64) -> void:
     indices = ptr[buffers, 0]
     updates = ptr[buffers, 3]
     targets = ptr[buffers, 6]
-    width = 4 if OP == 0 else WIDTH
-    own = ptr[buffers, 4] + piece * (WINDOW * width)
-    for i in range(i64(WINDOW)):
-        if OP == 0:
-            u32[own, i] = u32(0)
-        else:
-            BITS[own, i] = BITS(NEUTRAL)
+    own = ptr[buffers, 4] + piece * (WINDOW * KEPT)
+    clear(own, i64(WINDOW))
     units = (i64(COUNT) + UNIT - 1) // UNIT
     for unit in range(piece * PIECE, min(piece * PIECE + PIECE, units)):
         low = unit * UNIT
         to = low
         for n in range(low, min(low + UNIT, i64(COUNT))):
-            found = locate(indices, n)
-            if found != ~u64(0):
-                at = i64((found << 16) >> 16)
+            if inside(indices, n):
+                at = locate(indices, n)
                 if u64(at - which * WINDOW) < WINDOW:
                     keep(own, at - which * WINDOW, updates, n)
                 else:
                     if PACKED:
-                        u64[targets, to] = (found << 32) | u64(bits(BITS, U[updates, n]))
+                        u64[targets, to] = (u64(at) << 32) | u64(bits(BITS, U[updates, n]))
                     else:
                         u32[targets, to] = u32(at)
                         U[ptr[buffers, 7], to] = U[updates, n]
@@ -370,31 +513,33 @@ def put_listed(out: ptr, targets: ptr, what: ptr, low: i64, high: i64) -> void:
             put(out, i64(u32[targets, i]), U[what, i])
 
 
-def rest(buffers: ptr, start: i64, stop: i64) -> void:
-    """What pieces left: the bucket of most, how many each unit left, targets, what goes there,
-    result.
-    """
-    if u32[ptr[buffers, 0], 0] == 0:
+def join_bucket(out: ptr, updates: ptr, arrays: ptr, which: i64) -> void:
+    """The arrays of pieces combined with the bucket of the result that they stand for."""
+    low = which * WINDOW
+    count = min(i64(WINDOW), TOTAL - low)
+    if OP != 0:
+        join_range(out + low * WIDTH, arrays, count)
         return
+    join_range(arrays, arrays, count)
+    for i in range(count):
+        latest = u32[arrays, i]
+        if latest != 0:
+            U[out, low + i] = U[updates, i64(latest) - 1]
+
+
+def rest(buffers: ptr, start: i64, stop: i64) -> void:
+    """What pieces made and left: the bucket of most, how many each unit left, targets, what goes
+    there, updates, arrays of pieces, result.
+    """
+    which = i64(u32[ptr[buffers, 0], 0]) - 1
+    if which < 0:
+        return
+    join_bucket(ptr[buffers, 6], ptr[buffers, 4], ptr[buffers, 5], which)
     units = (i64(COUNT) + UNIT - 1) // UNIT
     for unit in range(units):
         low = unit * UNIT
         high = low + i64(u32[ptr[buffers, 1], unit])
-        put_listed(ptr[buffers, 4], ptr[buffers, 2], ptr[buffers, 3], low, high)
-
-
-def join_bucket(out: ptr, updates: ptr, arrays: ptr, which: i64) -> void:
-    """The arrays of pieces combined with the bucket of the result that they stand for."""
-    low = which * WINDOW
-    for i in range(low, min(low + WINDOW, i64(TOTAL))):
-        if OP == 0:
-            latest = u32(0)
-            for piece in range(i64(PIECES)):
-                latest = max(latest, u32[arrays, piece * WINDOW + i - low])
-            if latest != 0:
-                U[out, i] = U[updates, i64(latest) - 1]
-        else:
-            U[out, i] = joined(U[out, i], arrays, i - low)
+        put_listed(ptr[buffers, 6], ptr[buffers, 2], ptr[buffers, 3], low, high)
 
 
 def count(buffers: ptr, start: i64, stop: i64) -> void:
@@ -419,9 +564,8 @@ def count(buffers: ptr, start: i64, stop: i64) -> void:
         low = unit * UNIT
         high = min(low + UNIT, i64(COUNT))
         for n in range(low, high):
-            found = locate(indices, n)
-            if found != ~u64(0):
-                cell = i64(found >> 48)
+            if inside(indices, n):
+                cell = bucket(indices, n)
                 u32[own, cell] = u32[own, cell] + 1
         for i in range(i64(BINS)):
             u32[counts, unit * BINS + i] = u32[own, i]
@@ -467,16 +611,16 @@ def deal(buffers: ptr, start: i64, stop: i64) -> void:
         low = unit * UNIT
         high = min(low + UNIT, i64(COUNT))
         for n in range(low, high):
-            found = locate(indices, n)
-            if found != ~u64(0):
-                cell = i64(found >> 48)
+            if inside(indices, n):
+                at = locate(indices, n)
+                cell = bucket(indices, n)
                 to = i64(u32[own, cell])
                 u32[own, cell] = u32[own, cell] + 1
                 if PACKED:
-                    u64[targets, to] = (found << 32) | u64(bits(BITS, U[updates, n]))
+                    u64[targets, to] = (u64(at) << 32) | u64(bits(BITS, U[updates, n]))
                     fetch(targets + 8 * to + AHEAD)
                 else:
-                    u32[targets, to] = u32((found << 16) >> 16)
+                    u32[targets, to] = u32(at)
                     fetch(targets + 4 * to + AHEAD)
                     if ONE:
                         U[what, to] = U[updates, n]
@@ -487,9 +631,7 @@ def deal(buffers: ptr, start: i64, stop: i64) -> void:
 
 
 def work_off(buffers: ptr, start: i64, stop: i64) -> void:
-    """Buckets: beginnings, targets, what goes there, updates, result, operand, and, where that was
-    looked for, the bucket of most updates and the arrays of pieces.
-    """
+    """Buckets: beginnings, targets, what goes there, updates, result, operand."""
     begins = ptr[buffers, 0]
     targets = ptr[buffers, 1]
     what = ptr[buffers, 2]
@@ -498,11 +640,8 @@ def work_off(buffers: ptr, start: i64, stop: i64) -> void:
     operand = ptr[buffers, 5]
     for b in range(start, stop):
         if BYTES > 0:
-            for i in range(b * BYTES, min(b * BYTES + BYTES, i64(SIZE))):
-                u8[out, i] = u8[operand, i]
-        if LOOK == 1:
-            if i64(u32[ptr[buffers, 6], 0]) == b + 1:
-                join_bucket(out, updates, ptr[buffers, 7], b)
+            first = b * BYTES
+            memcpy(out + first, operand + first, min(i64(BYTES), SIZE - first))
         low = i64(u32[begins, b])
         high = i64(u32[begins, b + 1])
         if ONE:
@@ -513,21 +652,27 @@ def work_off(buffers: ptr, start: i64, stop: i64) -> void:
 
 
 # Each stub that is a task, after those that it calls.
+_LOCATE = [held, index0, index1, index2, inside, locate, bucket]
 _COMBINE = [widen, narrow, put_half, put, turn, part, window]
 _STUBS: dict[str, list[Any]] = {
     "copy": [copy],
-    "in_a_row": [held, locate, *_COMBINE, range_of, in_a_row],
-    "in_slabs": [held, locate, *_COMBINE, in_slabs],
-    "apart": [fetch, held, locate, *_COMBINE, apart],
-    "in_pieces": [held, locate, *_COMBINE, range_of, in_pieces],
-    "join": [joined, join],
-    "look": [held, locate, look],
-    "count": [held, locate, *_COMBINE, keep, gather_piece, count],
+    "in_a_row": [*_LOCATE, *_COMBINE, update, range_of, product, settle, in_double, in_a_row],
+    "in_slabs": [*_LOCATE, *_COMBINE, in_slabs],
+    "apart": [fetch, *_LOCATE, *_COMBINE, apart],
+    "in_pieces": [*_LOCATE, *_COMBINE, clear, update, range_of, in_pieces],
+    "join": [joined, join_range, join],
+    "look": [*_LOCATE, look],
+    "count": [*_LOCATE, *_COMBINE, clear, keep, gather_piece, count],
     "rank": [rank],
-    "deal": [fetch, held, locate, deal],
-    "rest": [*_COMBINE, put_listed, rest],
-    "work_off": [*_COMBINE, joined, join_bucket, put_listed, work_off],
+    "deal": [fetch, *_LOCATE, deal],
+    "rest": [*_COMBINE, joined, join_range, join_bucket, put_listed, rest],
+    "work_off": [*_COMBINE, put_listed, work_off],
 }
+# Stubs that do little: no code of them would be worth the time it takes to make it well.
+_BRIEF = frozenset(["look", "rank", "rest"])
+# Updates for each element of all pieces from which on it is little to join these.
+SELDOM = 16
+_INSTRUCTIONS = {ADD: "add", SUB: "sub", MUL: "mul"}
 
 
 @lru(512)
@@ -536,9 +681,54 @@ def text(stub: str, names: tuple[tuple[str, Any], ...]) -> str:
     *helpers, main = _STUBS[stub]
     inner = [f.__name__ for f in helpers]
     known = dict(names)
-    # nothing in them becomes vectors; many updates are worth all that LLVM can do
-    narrow = window in helpers and known["W2"] < NARROW
-    few = stub in ("count", "deal") or narrow
-    plain = stub in ("rank", "look", "rest") or (few and known["COUNT"] < MANY)
-    text = translate([*helpers, main], names=known, private=inner, plain=plain)
-    return re.sub(r"call void @fetch\((ptr [^)]*)\)", CALL, text) + FETCH
+    if stub == "copy":
+        return translate([main], names=known, brief=True)
+    op, kind, width = known["OP"], known["U"], known["W2"]
+    known["V"] = kept = u32 if op == SET else kind
+    most = vector_bits() // 8
+    # narrow and complex numbers are combined in many steps, of which LLVM makes vectors by itself
+    written = not known["HALF"] and op != TURN
+    straight = known["S2"] == known["R2"] == 1 and written
+    lanes = min(most // kind.size, 1 << width.bit_length() - 1) if straight else 1
+    full = width // lanes * lanes if lanes > 1 else 0
+    known |= {"LANES": lanes, "FULL": full, "MERGED": most // kept.size, "KEPT": kept.size}
+    found = window in helpers and not written and width >= NARROW
+    updates = known["COUNT"] * known["W0"] * known["W1"] * width
+    few = known["PIECES"] * known["TOTAL"] * SELDOM <= updates
+    brief = stub in _BRIEF or (stub == "join" and few)
+    text = translate([*helpers, main], names=known, private=inner, plain=not found, brief=brief)
+    text = re.sub(r"call void @fetch\((ptr [^)]*)\)", CALL, text) + FETCH
+    merge = {SET: MAX, SUB: ADD}.get(op, op)
+    for name, held_as, count, what in (
+        ("put_lanes", kind, lanes, op),
+        ("merge_lanes", kept, known["MERGED"], merge),
+    ):
+        function = _lanes(name, held_as, count, what)
+        text = text.replace(f"declare void @{name}(ptr, ptr)", function)
+    return text
+
+
+def _lanes(name: str, kind: Kind, count: int, op: int) -> str:
+    """The text of a function that combines a vector with another one in memory."""
+    vector = f"<{count} x {kind.llvm}>"
+    floats = kind.family == "float"
+    lines = [f"%y = load {vector}, ptr %new, align {kind.size}"]
+    if op != SET:
+        lines.append(f"%x = load {vector}, ptr %out, align {kind.size}")
+    if op in _INSTRUCTIONS:
+        lines.append(f"%z = {'f' * floats}{_INSTRUCTIONS[op]} {vector} %x, %y")
+    if op in (MIN, MAX):
+        order = "lt" if op == MIN else "gt"
+        test = f"fcmp o{order}" if floats else f"icmp {kind.family[0]}{order}"
+        lines.append(f"%t = {test} {vector} %y, %x")
+        choice = f"select <{count} x i1> %{{}}, {vector} %y, {vector} %{{}}"
+        lines.append(f"%{'w' if floats else 'z'} = {choice.format('t', 'x')}")
+        if floats:
+            lines.append(f"%u = fcmp uno {vector} %y, %y")
+            lines.append(f"%z = {choice.format('u', 'w')}")
+    result = "y" if op == SET else "z"
+    lines.append(f"store {vector} %{result}, ptr %out, align {kind.size}")
+    body = "\n  ".join([*lines, "ret void"])
+    return (
+        f"define internal void @{name}(ptr %out, ptr %new) alwaysinline nounwind {{\n  {body}\n}}\n"
+    )
