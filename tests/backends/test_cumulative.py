@@ -17,6 +17,7 @@ INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uin
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 SHAPES = [((5,), 0), ((300,), 0), ((3, 32), 1), ((3, 50, 20), 1), ((2, 7, 3), 1), ((9, 600), 0)]
 CUT = [((140_001,), 0), ((2, 132_000), 1), ((50_003, 3), 0)]
+SHORT = [((64, 2), 1), ((131, 3), 1), ((20_001, 4), 1)]
 
 
 def run(name, x, axis, reverse):
@@ -45,7 +46,7 @@ def dtype_of(name):
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("name", PRIMITIVES)
 def test_integers_are_exact(name, dtype):
-    for shape, axis in [SHAPES[1], SHAPES[3], CUT[0]]:
+    for shape, axis in [SHAPES[1], SHAPES[3], CUT[0], *SHORT]:
         x = random_of(shape, dtype).integers(-(2**40), 2**40, shape).astype(dtype)
         for reverse in (False, True):
             got, want = run(name, x, axis, reverse), reference(name, x, axis, reverse)
@@ -55,7 +56,7 @@ def test_integers_are_exact(name, dtype):
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", ["cummax", "cummin"])
 def test_extrema_are_exact(name, dtype):
-    for shape, axis in [*SHAPES, *CUT]:
+    for shape, axis in [*SHAPES, *CUT, *SHORT]:
         random = random_of(shape, dtype)
         x = random.standard_normal(shape)
         for value in (0.0, -0.0, np.inf, -np.inf, *[np.nan] * (len(shape) > 1)):
@@ -74,7 +75,7 @@ def test_sums_are_close(dtype):
     kind = dtype_of(dtype)
     wide = np.complex128 if kind.kind == "c" else np.float64
     epsilon = float(dtypes.finfo(kind).eps)
-    for shape, axis in [*SHAPES, *CUT]:
+    for shape, axis in [*SHAPES, *CUT, *SHORT]:
         x = random_of(shape, dtype).standard_normal(shape).astype(kind)
         for reverse in (False, True):
             exact = accumulated(np.cumsum, x.astype(wide), axis, reverse)
@@ -89,7 +90,7 @@ def test_sums_are_close(dtype):
 def test_products_are_close(dtype):
     kind = dtype_of(dtype)
     epsilon = float(dtypes.finfo(kind).eps)
-    for shape, axis in [*SHAPES, *CUT]:
+    for shape, axis in [*SHAPES, *CUT, *SHORT]:
         random = random_of(shape, dtype)
         x = np.exp(random.standard_normal(shape) / np.sqrt(shape[axis]) / 4)
         x = (x * np.sign(random.standard_normal(shape))).astype(kind)

@@ -23,6 +23,8 @@ from weft.kernel.program import Lowered, Place, Task, Type
 
 # Elements of a piece of a row, of a unit of work at least, and columns that are read together.
 PIECE, LEAST, COLUMNS = 1 << 15, 1 << 14, 512
+# Elements of a row up to which whole vectors of rows are taken apart into columns.
+SHORT = 4
 # Units of work that are enough without cutting rows.
 ENOUGH = 4
 _FLOATS = {2: "half", 4: "float", 8: "double"}
@@ -215,6 +217,49 @@ def rows_text(s: Scan, shape: Shape, pieces: Pieces) -> str:
     return f.module.text()
 
 
+def _picked(f: Function, s: Scan, vectors: list[str], places: list[int]) -> str:
+    """A vector of the elements at places in vectors that follow each other."""
+    n, kind = s.lanes, s.kind(s.lanes)
+    found = "poison"
+    for k, vector in enumerate(vectors):
+        if any(p // n == k for p in places):
+            mask = [n + p % n if p // n == k else i for i, p in enumerate(places)]
+            found = shuffle(f, kind, found, vector, mask)
+    return found
+
+
+def short_rows_text(s: Scan, shape: Shape) -> str:
+    """Partial results along very short rows, a vector of them at a time: elements, results."""
+    f = kernel(Module(), "scan_short")
+    src, dst = f.pointer(0), f.pointer(1)
+    n, length = s.lanes, shape.length
+    order = list(reversed(range(length))) if s.reverse else list(range(length))
+    groups = shape.outer // n
+    bytes_of_row = length * s.size
+    with f.loop("%start", f.smaller("%stop", groups)) as group:
+        at = f.mul(group, n * bytes_of_row)
+        here, there = f.at(src, at), f.at(dst, at)
+        vectors = [s.load(f, f.at(here, k * n * s.size), n) for k in range(length)]
+        columns = [_picked(f, s, vectors, [r * length + j for r in range(n)]) for j in order]
+        for i in range(1, length):
+            columns[i] = s.combine(f, columns[i - 1], columns[i], n)
+        ordered = [columns[order.index(j)] for j in range(length)]
+        for k in range(length):
+            # element p of a vector is of row p // length, whose columns are vectors
+            whole = [divmod(k * n + p, length) for p in range(n)]
+            places = [column * n + row for row, column in whole]
+            s.store(f, _picked(f, s, ordered, places), f.at(there, k * n * s.size), n)
+    with f.when(f.emit(f"icmp sgt i64 %stop, {groups}")), f.loop(groups * n, shape.outer) as row:
+        at = f.mul(row, bytes_of_row)
+        so_far = s.identity(1)
+        for j in order:
+            here = f.at(f.at(src, at), j * s.size)
+            so_far = s.combine(f, so_far, s.load(f, here, 1), 1)
+            s.store(f, so_far, f.at(f.at(dst, at), j * s.size), 1)
+    f.close()
+    return f.module.text()
+
+
 def row_totals_text(s: Scan, shape: Shape, pieces: Pieces) -> str:
     """The total of each piece: elements, totals."""
     f = kernel(Module(), "row_totals")
@@ -343,6 +388,10 @@ def lower(op: str, t: Type, axis: int, reverse: bool) -> Lowered | None:
     units = shape.outer * pieces.count
     each = pieces.size * width
     ins = (Place("in", 0), Place("out", 0))
+    if shape.inner == 1 < shape.length <= SHORT and shape.outer >= s.lanes:
+        groups = -(-shape.outer // s.lanes)
+        chunk = LEAST // (shape.length * s.lanes)
+        return Lowered([Task(short_rows_text(s, shape), "scan_short", ins, groups, chunk)])
     chunk = max(1, LEAST // each)
     if pieces.count == 1:
         if shape.inner == 1:
