@@ -351,7 +351,22 @@ def swapped(n):
     return lax.scan(outer, (1, 100), jnp.arange(17))
 
 
-WAITING = {f.__name__: f for f in (roots, collatz, three_deep, in_branches, swapped)}
+def empty(n):
+    """Values without elements beside others: there is nothing of them to keep."""
+
+    def outer(c, k):
+        def turn(s):
+            i, e, f = s
+            return i + 1, jnp.sin(e) + f[:, 0], jnp.concatenate([f, f])[: f.shape[0]] * 2
+
+        i, e, f = lax.while_loop(lambda s: s[0] < k + n, turn, (0, c[1], c[2]))
+        return (c[0] + i, jnp.cos(e), f + 1), e
+
+    begin = (0, jnp.zeros(0), jnp.zeros((0, 2)))
+    return lax.scan(outer, begin, jnp.arange(5))
+
+
+WAITING = {f.__name__: f for f in (roots, collatz, three_deep, in_branches, swapped, empty)}
 
 
 @pytest.mark.parametrize("patience", [1, 1 << 26])

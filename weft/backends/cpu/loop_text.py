@@ -433,6 +433,8 @@ class Writer(Text):
         out += [f"  %z8 = {place} 8", "  %z = load i64, ptr %place", "  store i64 %z, ptr %z8"]
         whole = [(name, 8) for name in self.counters]
         for name, size in whole + [(f"%m{slot}", self.slots[slot].size) for slot in self.own]:
+            if not size:
+                continue
             call = "call void @llvm.memcpy.inline.p0.p0.i64"
             out += [f"  %z{at} = {place} {at}"]
             out += [f"  {call}(ptr %z{at}, ptr {name}, i64 {size}, i1 false)"]
