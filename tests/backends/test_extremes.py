@@ -1,10 +1,17 @@
 """The larger and smaller of floats and a number that is known, with NaN and both zeros."""
 
+import functools
+
 import numpy as np
 import pytest
 
 import weft
 import weft.numpy as jnp
+
+
+def _called(function, known, first, x):
+    return function(known, x) if first else function(x, known)
+
 
 VALUES = np.array([0.0, -0.0, 1, -1, np.nan, np.inf, -np.inf, 1e-45, -1e-45, 3.5] * 3, np.float32)
 
@@ -17,8 +24,8 @@ def test_extremes_of_a_known_number(number: float, first: bool) -> None:
     signs = np.signbit(VALUES), np.signbit(known)
     for name, negative in (("maximum", signs[0] & signs[1]), ("minimum", signs[0] | signs[1])):
         function = getattr(jnp, name)
-        order = (lambda x: function(known, x)) if first else (lambda x: function(x, known))  # noqa: B023
-        found = np.asarray(weft.jit(order)(VALUES))
+        one_known = functools.partial(_called, function, known, first)
+        found = np.asarray(weft.jit(one_known)(VALUES))
         want = getattr(np, name)(VALUES, known)
         want = np.where(zeros, np.where(negative, -0.0, 0.0), want)
         np.testing.assert_array_equal(found, want)

@@ -70,11 +70,18 @@ def _unique(
     return [first, *rest]
 
 
+def _new(test: str, ordered: np.ndarray, wanted: list[Any]) -> list[np.ndarray]:
+    """What is wanted of the elements of many that are not the same as the one before."""
+    found = picked(test, ordered, wanted)
+    assert found is not None  # as there are many
+    return found
+
+
 def _runs(test: str, ordered: np.ndarray, counts: bool) -> list[np.ndarray]:
     """The distinct ones of elements in order, and how many there are of each if that is wanted."""
     if not counts:
-        return picked(test, ordered, [ordered])  # type: ignore[return-value]  # not for NumPy
-    first, places = picked(test, ordered, [ordered, dtypes.default_int_dtype()])  # type: ignore[misc]
+        return _new(test, ordered, [ordered])
+    first, places = _new(test, ordered, [ordered, dtypes.default_int_dtype()])
     return [first, np.diff(places, append=places.dtype.type(ordered.size))]
 
 
@@ -91,7 +98,7 @@ def _told_apart(
     number = dtypes.default_int_dtype()
     sources = lax.iota(number, value.size)
     ordered, order = map(np.asarray, lax.sort((value, sources)))
-    first, places = picked(test, ordered, [ordered, number])  # type: ignore[misc]
+    first, places = _new(test, ordered, [ordered, number])
     lengths = np.diff(places, append=number.type(value.size))
     rest = [order[places]] if index else []
     if inverse:

@@ -165,11 +165,13 @@ def delete(
         return getitem(x, (*lead, kept))
     if is_known(obj) and np.ndim(obj) == 0:
         try:
-            index = canonical_axis(operator.index(obj), size)
+            index = operator.index(obj)
         except TypeError:
             pass
         else:
-            return _without(x, index, index + 1, place)
+            if not -size <= index < size:
+                raise ValueError(f"delete got index {index} for an axis of size {size}")
+            return _without(x, index % size, index % size + 1, place)
     check_arraylike("delete", x, obj)
     if dtypes.issubdtype(dtypes.dtype(obj), np.integer) and assume_unique_indices:
         return _delete_unique(x, asarray(obj), place)
