@@ -53,8 +53,8 @@ def test_one_text_reads_what_others_have_written_in():
     text, rows = shared([sized(TEXT), sized(second)], 3)
     assert rows == [[7, 5], [70, 6]]
     assert "getelementptr ptr, ptr %buffers, i64 3\n" in text
-    assert "mul i64 %start, %size0\n" in text and "ptr %b0, i64 %size0\n" in text
-    assert "udiv i64 %start, %size1\n" in text and "sub i64 9, 0\n" in text
+    assert "mul i64 %start, %sized0\n" in text and "ptr %b0, i64 %sized0\n" in text
+    assert "udiv i64 %start, %sized1\n" in text and "sub i64 9, 0\n" in text
 
 
 def test_too_many_sizes_stay_where_they_are():
@@ -104,7 +104,7 @@ def test_kernels_of_other_sizes_share_code(function):
     launches = [node for node in plan.nodes if isinstance(node, Launch)]
     assert len({node.code for node in launches}) < len(launches)
     texts = [plan.codes[node.code][0] for node in launches]
-    assert any("%sizes" in text for text in texts)
+    assert any("%sized" in text for text in texts)
     again = planned(fun, *rows(*SHAPES))
     assert [n.code for n in again.nodes] == [n.code for n in plan.nodes]
 

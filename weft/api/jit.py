@@ -19,7 +19,7 @@ from weft.api.arguments import (
     signature,
 )
 from weft.api.reports import explain_miss, report_trace
-from weft.api.stages import Traced, delete_donated
+from weft.api.stages import Traced, call_writing, delete_donated
 from weft.api.staging import stage_call
 from weft.base import errors, events, knobs
 from weft.base.functional import register_cache
@@ -31,6 +31,7 @@ from weft.core.sharding import UNSPECIFIED
 from weft.core.trace import Tracer, eval_trace, is_tracing, state, typeof
 from weft.runtime.evaluate import (
     call_donating,
+    generalise,
     load_compiler,
     native_hits,
     prepare,
@@ -48,7 +49,7 @@ TRIES = 8
 class Staged:
     """A staged call: program, hoisted tracers, parameters of the equation, trees of both ends."""
 
-    __slots__ = ("closed", "hoisted", "params", "in_tree", "out_tree", "tries")
+    __slots__ = ("closed", "hoisted", "params", "in_tree", "out_tree", "tries", "refs", "writing")
 
     def __init__(
         self, closed: ClosedJaxpr, hoisted: Any, params: Any, in_tree: Any, out_tree: Any
@@ -59,6 +60,9 @@ class Staged:
         self.hoisted = hoisted
         self.params = params
         self.out_tree = out_tree
+        # whether it is given references, and then, once it is called, what it writes
+        self.refs = any(aval.is_ref for aval in closed.in_avals)
+        self.writing: Any = None
 
 
 def hoist_tracers(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
@@ -96,6 +100,7 @@ class JitFunction(NativeFunction):
                 f"jit got arguments that are both static and donated: {', '.join(sorted(both))};"
                 " only arrays can be donated"
             )
+        self._own = _is_ours(fun)
         self._cache: dict[Any, Staged] = {}
         self._hits = self._misses = 0
         _functions.add(self)
@@ -113,7 +118,9 @@ class JitFunction(NativeFunction):
             self._check_donated(staged, leaves, args, kwargs)
             self._check_deleted(leaves, args, kwargs)
         try:
-            if donates:
+            if staged.refs and state.trace is eval_trace:
+                outs = call_writing(staged, [*staged.hoisted, *leaves])
+            elif donates:
                 outs = call_donating(jit_p, [*staged.hoisted, *leaves], staged.params)
             else:
                 outs = jit_p.bind(*staged.hoisted, *leaves, **staged.params)
@@ -123,9 +130,9 @@ class JitFunction(NativeFunction):
             raise
         if donates:
             delete_donated(staged, leaves, outs)
-        elif began:
+        if began:
             pass  # native code would answer the next call and tell nobody
-        elif staged.tries and not staged.hoisted and not is_tracing():
+        elif staged.tries and (staged.refs or not staged.hoisted) and not is_tracing():
             self._remember(staged, args, kwargs, leaves)
         if began and not is_tracing():
             events.end(began, "call", self._name)
@@ -141,7 +148,13 @@ class JitFunction(NativeFunction):
         call = (positional, named)
         # the tree as it was: a callback may have changed the containers meanwhile
         tree = staged.in_tree
-        staged.tries -= remember(self, call, tree, leaves, staged.closed, staged.out_tree)
+        params, refs = staged.params, ((), ())
+        if staged.refs:
+            written, params = staged.writing
+            refs = staged.hoisted, written
+        donated = params["donated_invars"]
+        rest = (params["jaxpr"], staged.out_tree, donated, refs)
+        staged.tries -= remember(self, call, tree, leaves, *rest)
 
     def _check_donated(self, staged: Staged, leaves: Any, args: Any, kwargs: Any) -> None:
         """Raise if an array that is donated is passed a second time."""
@@ -249,8 +262,9 @@ class JitFunction(NativeFunction):
         given, named = self._without_static(args, kwargs)
         closed, out_tree = stage_call(fun, given, named, avals, in_tree, "jit")
         closed, hoisted = hoist_tracers(closed)
-        refs = any(a.is_ref for a in closed.in_avals)
-        if refs:
+        if self._own:
+            generalise(closed)
+        if any(a.is_ref for a in closed.in_avals):
             leaves = tree_flatten((dynamic, keywords))[0]
             names = functools.partial(self._names, args, kwargs)
             check_references(leaves, hoisted, self._fun, "jit", names)
@@ -271,10 +285,7 @@ class JitFunction(NativeFunction):
                 sorted((self._options["compiler_options"] or {}).items())
             ),
         }
-        staged = Staged(closed, hoisted, params, in_tree, out_tree)
-        if refs:
-            staged.tries = 0  # native code knows nothing of references
-        return staged
+        return Staged(closed, hoisted, params, in_tree, out_tree)
 
     def _donated(self, args: Any, dynamic: Any, keywords: Any, static: Any) -> tuple[bool, ...]:
         if not (self._donate_nums or self._donate_names):
@@ -408,6 +419,16 @@ def jit(
     _check_marks(fun, static_argnums, static_argnames, donate_argnums)
     load_compiler()
     return JitFunction(fun, options)
+
+
+# Rooms whose functions are called by users with arrays of all shapes.
+_ROOMS = ("weft.numpy", "weft.lax", "weft.nn", "weft.random", "weft.scipy", "weft.image")
+
+
+def _is_ours(fun: Any) -> bool:
+    """Whether a function is one of weft's own that is defined here as compiled."""
+    home = getattr(fun, "__globals__", {}).get("__name__", "")
+    return home.startswith(_ROOMS)
 
 
 def _check_marks(fun: Any, static_nums: Any, static_names: Any, donate_nums: Any) -> None:

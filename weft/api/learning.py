@@ -93,7 +93,7 @@ class Learning(NativeFunction):
             if len(self._seen) >= SEEN:
                 self._seen.clear()
             program = self._seen[key] = self._program(call, types)
-            if program is not None and program.is_exact and not program.is_large:
+            if program is not None and program.is_quick:
                 return self._fun(*args, **kwargs)
         if program is None:
             return self._fun(*args, **kwargs)
@@ -130,23 +130,26 @@ class Learning(NativeFunction):
         ):
             return None
         self._variants[types] = count + 1
+        evaluate.generalise(staged.closed)
         return Program(staged)
 
 
 class Program:
     """What a call of some types was staged as.
 
-    ``is_exact`` tells whether its results have the same bits in whatever order it is computed,
-    ``is_large`` whether its arrays are too large for operation by operation.
+    ``is_quick`` tells whether it may be run operation by operation: its results have the same bits
+    in whatever order it is computed, its arrays are small, and it is more than one operation that
+    would become a program of its own.
     """
 
-    __slots__ = ("staged", "is_exact", "is_large")
+    __slots__ = ("staged", "is_quick")
 
     def __init__(self, staged: Staged) -> None:
         self.staged = staged
         closed = staged.closed
-        self.is_exact = _is_exact(closed)
-        self.is_large = sum([a.size for a in closed.in_avals + closed.out_avals]) >= evaluate.MANY
+        many = sum([a.size for a in closed.in_avals + closed.out_avals]) >= evaluate.MANY
+        costly = any(eqn.primitive.costly for eqn in closed.eqns)
+        self.is_quick = not many and not costly and _is_exact(closed)
 
 
 _COMPLEX = (np.dtype(np.complex64), np.dtype(np.complex128))

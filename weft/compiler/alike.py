@@ -18,6 +18,8 @@ from weft.kernel.nodes import F32, F64
 
 # Variables from which on a kernel that reads its numbers is worth it: compiling takes that long.
 LONG = 12
+# Numbers that mean what they are, and are no size of an array.
+_USUAL = frozenset([-1.0, 0.0, 1.0])
 
 
 class Group(Record):
@@ -42,8 +44,9 @@ class Model(Record):
 class Alike:
     """The groups that one fusion has built."""
 
-    def __init__(self, fusion: Any) -> None:
+    def __init__(self, fusion: Any, general: bool = False) -> None:
         self.fusion = fusion
+        self.general = general
         self.kinds: dict[Any, int] = {}
         self.kind_of: dict[int, int] = {}  # by the id of an equation
         self.models: dict[Any, Model] = {}
@@ -57,7 +60,9 @@ class Alike:
         group = self._described(domain, roots)
         numbers = [np.asarray(x.val, x.aval.dtype).tobytes() for x in group.literals]
         varied: set[int] = set()
-        if len(group.variables) >= LONG:
+        if self.general:
+            varied = {i for i, x in enumerate(group.literals) if float(x.val) not in _USUAL}
+        elif len(group.variables) >= LONG:
             varied = self._vary(group, numbers, (domain, tuple(roots)))
         fixed = tuple([None if i in varied else n for i, n in enumerate(numbers)])
         key = (group.words, fixed)

@@ -33,6 +33,8 @@ _WIDENED = frozenset(
 )
 # A kernel in more pieces than this is not made: what it would be cut for is written first.
 PIECES = 12
+# The whole of a kernel whose rims are computed slowly, as a multiple of what is inside, at most.
+RIMS = 4
 # Elements up to which the pieces of a kernel are run one after the other, in one.
 SMALL = 1 << 14
 # Operations from which on values that several kernels need are written rather than computed again.
@@ -119,9 +121,12 @@ class Built(NamedTuple):
 
 
 class Fusion:
-    """Decides what is materialised and builds the kernels of a program."""
+    """Decides what is materialised and builds the kernels of a program.
 
-    def __init__(self, jaxpr: Jaxpr) -> None:
+    General kernels read numbers that are written into the program, as sizes of arrays are.
+    """
+
+    def __init__(self, jaxpr: Jaxpr, general: bool = False) -> None:
         self.jaxpr = jaxpr = expand(jaxpr)
         self.producer: dict[Any, JaxprEqn] = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
         self.fusible = {id(eqn) for eqn in jaxpr.eqns if fusible(eqn)}
@@ -138,7 +143,7 @@ class Fusion:
         self.plain: set[Any] = set()  # roots that reductions cannot be computed along with
         self.shared: set[Any] = set()  # values written because several kernels need them
         self.built: dict[Any, Built] = {}
-        self.alike = Alike(self)
+        self.alike = Alike(self, general)
         self.numbers: dict[int, Any] = {}  # literals that the kernel being built reads from arrays
 
     def _roots(self) -> set[Any]:
@@ -343,9 +348,8 @@ class Fusion:
         if domain is None or domain.columns or len(roots) < 2:
             return [roots]
         products = self.products
-        own = sum(self.arrays.get(out, 0) for out in roots)
-        masks = [self.support[out] & (products | own) | self.arrays.get(out, 0) for out in roots]
-        joined = _connected(roots, masks)
+        masks = [self.support[out] & products for out in roots]
+        joined = _connected(roots, self._linked(roots, masks))
         several = [members for mask, members in joined if mask & products]
         if len(several) < 2:
             return [roots]
@@ -364,12 +368,24 @@ class Fusion:
             return [roots]
         parts: list[list[Any]] = [[]]
         masks = [self.support[out] | self.arrays.get(out, 0) for out in roots]
-        for _, members in _connected(roots, masks):
+        for _, members in _connected(roots, self._linked(roots, masks)):
             if parts[-1] and len(parts[-1]) + len(members) > MOST:
                 parts.append([])
             parts[-1] += members
         order = {out: i for i, out in enumerate(roots)}
         return [sorted(part, key=order.__getitem__) for part in parts]
+
+    def _linked(self, roots: list[Any], masks: list[int]) -> list[int]:
+        """Masks with more bits, which roots that read each other have in common: the kernels of
+        roots apart are run in any order."""
+        own = 0
+        for out in roots:
+            own |= self.bits[out]
+        above = len(self.arrays)
+        return [
+            mask | ((self.reads[out] & own | self.bits[out]) << above)
+            for out, mask in zip(roots, masks, strict=True)
+        ]
 
     # --- what is computed more than once ----------------------------------------------------------
 
@@ -433,11 +449,44 @@ class Fusion:
                 memory.forget(known)
                 many = len(boxes) + len(pieces) + len(cut.points) >= PIECES
                 if many and cut.variable not in roots:
+                    inside = self._inside(domain, roots)
+                    if inside is not None:
+                        return inside
                     self.missing.add(cut.variable)
                     return Built([], set())
                 boxes[:0] = _split(box, cut)
         computed = set().union(*(puller.computed for puller, _, _ in pieces))
         return Built(self._assembled(pieces, roots, small), computed)
+
+    def _inside(self, domain: Domain, roots: list[Any]) -> Built | None:
+        """The kernel of the largest box without seams, and those of the rims around it.
+
+        That is how the gradient of a stencil looks: a sum of arrays that are padded on all sides,
+        each by other amounts. None where the rims would be most of something large.
+        """
+        whole = box = tuple([(0, n) for n in domain.rows])
+        pieces: list[tuple[Puller, Any, Any]] = []
+        try:
+            while not pieces:
+                puller = Puller(self, domain, roots, Memory(), box)
+                try:
+                    pieces.append((puller, *puller.build()))
+                except Cut as cut:
+                    if not cut.chooses:
+                        return None
+                    box = max(_split(box, cut), key=_size)
+                    if RIMS * _size(box) < _size(whole):
+                        if _size(whole) > SMALL:
+                            return None
+                        box = ()
+                        break
+            for rim in _around(box, domain.rows) if box else [whole]:
+                puller = Puller(self, domain, roots, Memory(), rim, rim=True)
+                pieces.append((puller, *puller.build()))
+        except Cut:
+            return None
+        computed = set().union(*(puller.computed for puller, _, _ in pieces))
+        return Built(self._assembled(pieces, roots, False), computed)
 
     def _assembled(self, pieces: Any, roots: list[Any], small: bool) -> list[Step]:
         if len(pieces) == 1:
@@ -529,3 +578,18 @@ def _split(box: Any, cut: Cut) -> list[Any]:
     low, high = box[cut.axis]
     ends = [low, *(low + p for p in cut.points), high]
     return [(*box[: cut.axis], pair, *box[cut.axis + 1 :]) for pair in pairwise(ends)]
+
+
+def _size(box: Any) -> int:
+    return prod(high - low for low, high in box)
+
+
+def _around(box: Any, shape: tuple[int, ...]) -> list[Any]:
+    """What is left of a whole outside of a box: at most two boxes for each axis."""
+    found = []
+    for axis, (low, high) in enumerate(box):
+        rest = tuple([(0, n) for n in shape[axis + 1 :]])
+        for pair in ((0, low), (high, shape[axis])):
+            if pair[0] < pair[1]:
+                found.append((*box[:axis], pair, *rest))
+    return found

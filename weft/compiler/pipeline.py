@@ -20,10 +20,10 @@ from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.contract import contract
 from weft.compiler.passes.cse import cse
 from weft.compiler.passes.diagonal import diagonal
-from weft.compiler.passes.grid import grid
+from weft.compiler.passes.grid import grid, plain_grid
 from weft.compiler.passes.inline import inline
 from weft.compiler.passes.prune import prune
-from weft.compiler.passes.split import Part, Parts, split
+from weft.compiler.passes.split import Part, Parts, oriented, split
 from weft.compiler.passes.tile import tile
 from weft.compiler.passes.transform import transform
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr
@@ -45,9 +45,13 @@ class Pass(Record):
     run: Callable[[Any], Any]
 
 
-def _fuse(jaxpr: Jaxpr) -> tuple[Fusion, list[Step]]:
-    fusion = Fusion(jaxpr)
+def _fuse(jaxpr: Jaxpr, general: bool = False) -> tuple[Fusion, list[Step]]:
+    fusion = Fusion(jaxpr, general)
     return fusion, attach(fusion.plan(), fusion.results)
+
+
+def _fuse_any(jaxpr: Jaxpr) -> tuple[Fusion, list[Step]]:
+    return _fuse(jaxpr, True)
 
 
 def _each(run: Callable[[Kernel], Kernel]) -> Callable[[Parts], Parts]:
@@ -78,9 +82,18 @@ PIPELINE = (
     Pass("grid", "kernel", _each(grid)),
 )
 
+# What becomes of kernels of few elements that are to do for others of their kind.
+_SMALL = (
+    Pass("diagonal", "kernel", _each(diagonal)),
+    Pass("collapse", "kernel", _each(collapse)),
+    Pass("orient", "kernel", _each(oriented)),
+    Pass("grid", "kernel", _each(plain_grid)),
+)
+
 _PROGRAM = [p for p in PIPELINE if p.on == "program"]
 _KERNEL = [p for p in PIPELINE if p.on == "kernel"]
 (_FUSION,) = (p for p in PIPELINE if p.on == "fusion")
+_FUSION_ANY = _FUSION._replace(run=_fuse_any)
 
 
 def simplify(closed: ClosedJaxpr, watch: Watch | None = None) -> ClosedJaxpr:
@@ -96,15 +109,24 @@ def simplify(closed: ClosedJaxpr, watch: Watch | None = None) -> ClosedJaxpr:
     return found
 
 
-def fuse(jaxpr: Jaxpr, watch: Watch | None = None) -> tuple[Fusion, list[Step]]:
-    """The steps of a flat program: kernels, and equations that are left to libraries."""
-    return _run(_FUSION, jaxpr, watch)
+def fuse(
+    jaxpr: Jaxpr, watch: Watch | None = None, general: bool = False
+) -> tuple[Fusion, list[Step]]:
+    """The steps of a flat program: kernels, and equations that are left to libraries.
+
+    General kernels are the same for arrays of other sizes, wherever they can be.
+    """
+    return _run(_FUSION_ANY if general else _FUSION, jaxpr, watch)
 
 
-def schedule(kernel: Kernel, watch: Watch | None = None) -> Parts:
-    """Kernels that are run in order instead of one, and the scratch memory they share."""
-    parts = Parts([Part(kernel, [])], [])
-    for step in _KERNEL:
+def schedule(kernel: Kernel, watch: Watch | None = None, small: bool = False) -> Parts:
+    """Kernels that are run in order instead of one, and the scratch memory they share.
+
+    Small ones stay in one piece that does not depend on how large they are.
+    """
+    outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
+    parts = Parts([Part(kernel, outside)], [])
+    for step in _SMALL if small else _KERNEL:
         parts = _run(step, parts, watch)
     return parts
 

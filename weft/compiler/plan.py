@@ -23,6 +23,7 @@ from weft.compiler.in_place import (
     free_after,
     last_uses,
     put_off,
+    relabelled,
     renewed,
 )
 from weft.compiler.interchange import in_blocks
@@ -74,10 +75,13 @@ class Piece(Record):
     extent: int
     chunk: int
     buffers: tuple[int, ...]
+    sizes: tuple[int, ...] = ()  # a table that it reads, its last buffer
 
 
 class Target(Protocol):
     """What planning asks of a backend."""
+
+    general: bool  # whether code is to do for arrays of other sizes too
 
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """A program without calls, shared and pruned."""
@@ -315,7 +319,7 @@ class Planner:
             if not all(has_data(x.aval) for x in [*eqn.invars, *eqn.outvars]):
                 raise Unplannable
         nodes: list[Any] = []
-        fusion, steps = fuse(jaxpr, self.watch)
+        fusion, steps = fuse(jaxpr, self.watch, self.target.general)
         steps = self._attached(steps)
         if donated:
             steps = put_off(steps, donated, jaxpr.outvars)
@@ -326,6 +330,8 @@ class Planner:
         fixed = [env[v] for v in donated]
         bind_sources(steps, last, bound, least, fixed)
         own: set[int] = set()
+        given = set(env.values()).difference(pairs or {}, fixed)  # nothing here writes to these
+        copies = relabelled(steps)
 
         def allowed(v: Any, source: Any) -> bool:
             slot = env.get(source)  # what a kernel is attached to is nowhere in memory
@@ -342,6 +348,14 @@ class Planner:
                 if self.watch is not None:
                     self.watch.end([])
                 continue
+            if len(step.writes) == 1 and step.writes[0] in copies:
+                (v,) = step.writes
+                slot = env.get(copies[v])
+                if slot in given and v not in bound:
+                    env[v] = slot
+                    if self.watch is not None:
+                        self.watch.end([])
+                    continue
             for v, source in renewed(steps, i, last, least, allowed).items():
                 env[v] = env[source]
             for v in step.writes:
@@ -413,6 +427,8 @@ class Planner:
         nodes = []
         for piece in pieces:
             given = tuple(slots[i] for i in piece.buffers)
+            if piece.sizes:
+                given = (*given, self.constant(np.array(piece.sizes, np.int64)))
             launch = Launch(self._code(piece.text, piece.name), given, piece.extent, piece.chunk)
             nodes.append(self.node(launch, *writes))
         if self.loops and len(nodes) == 1 and not scratch:

@@ -7,7 +7,7 @@ Extents are numbers here; a backend is free to run the grid axis in any order an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,11 +67,13 @@ def linear(index: Sequence[Affine], shape: Sequence[int]) -> Affine:
 class Within(Record):
     """Asked by the rule of a joined array: between which of the points does an index lie?
 
-    The answer is the number of points that are not above it, the same for all elements at hand.
+    The answer is the number of points that are not above it, the same for all elements at hand. A
+    rule that can choose for each element may also be told None.
     """
 
     entry: Affine
     points: tuple[int, ...]
+    chooses: bool = False
 
 
 class Buffer(Record):
@@ -171,6 +173,43 @@ def signature(kernel: Kernel) -> tuple[Any, ...]:
 
     whole = (kernel.name, *kernel.buffers, kernel.grid, kernel.axes)
     return (whole, tuple(values), body(kernel.body))
+
+
+def is_flat(kernel: Kernel) -> bool:
+    """Whether a kernel goes through its memory element by element: no size has a part in that."""
+    if not all(isinstance(s, Store) and s.offset is None for s in kernel.body):
+        return False
+    places = [s.at for s in kernel.body]
+    for v in walk([v for s in kernel.body for v in s.operands]):
+        if v.op == "load":
+            if v.args:
+                return False
+            places.append(v.attr[1])
+    return all(at.const == 0 and all(n == 1 for _, n in at.terms) for at in places)
+
+
+# Iterations from which it does not matter to a loop whether their number is known.
+_LONG = 64
+
+
+def is_even(kernel: Kernel) -> bool:
+    """Whether a kernel is no slower for having to read how large its arrays are: vectors run along
+    long axes, element by element, and no place in memory is computed."""
+    every = list(statements(kernel.body))
+    loops = [s for s in every if isinstance(s, Loop)]
+    inner = {s.axis: s.extent for s in loops if not any(isinstance(x, Loop) for x in s.body)}
+    if kernel.grid is not None and not loops:
+        inner[kernel.grid[0]] = kernel.grid[1]
+    if any(n < _LONG for n in inner.values()):
+        return False
+    for v in walk([v for s in every if not isinstance(s, Loop) for v in s.operands]):
+        if v.op == "index" or (v.op == "load" and (v.args or _far(v.attr[1], inner))):
+            return False
+    return not any(isinstance(s, Store) and (s.offset or _far(s.at, inner)) for s in every)
+
+
+def _far(at: Affine, axes: Iterable[str]) -> bool:
+    return any(abs(at.coefficient(axis)) > 1 for axis in axes)
 
 
 def show(kernel: Kernel) -> str:

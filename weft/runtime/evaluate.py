@@ -15,6 +15,7 @@ from weft.runtime.array import ArrayImpl, box
 
 # the compiler, loaded when a function is to be compiled or a primitive is worth it
 native = Late("weft.runtime.native")
+dispatch = Late("weft.runtime.dispatch")
 # loaded when values decide the size of a result
 selection = Late("weft.runtime.selection")
 
@@ -33,6 +34,7 @@ def to_numpy(x: Any, aval: Any) -> Any:
 def load_compiler() -> None:
     """Have the compiler loaded, for a function that will need it."""
     if knobs.thread.backend == "native":
+        dispatch.begin()
         native.look_around()
 
 
@@ -132,10 +134,24 @@ def _boxed(value: Any, aval: Any, foreign: bool) -> Any:
     return box(value, aval)
 
 
-def remember(function: Any, call: Any, tree: Any, leaves: Any, closed: Any, out_tree: Any) -> bool:
-    """Let native code answer calls like this one; False if it is too early to say."""
+def remember(
+    function: Any,
+    call: Any,
+    tree: Any,
+    leaves: Any,
+    closed: Any,
+    out_tree: Any,
+    donated: tuple[bool, ...] = (),
+    refs: Any = ((), ()),
+) -> bool:
+    """Let native code answer calls like this one; False if it is too early to say.
+
+    ``refs`` are the references that the function closes over, and which of all are written.
+    """
+    if any(donated) and closed.effects:  # as in ``call_donating``
+        return True
     if knobs.thread.backend == "native" and not _checks() and not state.axis_env:
-        return native.remember(function, call, tree, leaves, closed, out_tree)
+        return native.remember(function, call, tree, leaves, closed, out_tree, donated, refs)
     return True
 
 
@@ -149,13 +165,16 @@ def remember_operation(function: Any, closed: Any, given: Any) -> bool:
     return native.remember_operation(function, closed, given)
 
 
-def call_donating(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
-    """The results of a call, which may be in the memory of donated arguments."""
+def call_donating(primitive: Any, args: Any, params: dict[str, Any], refs: Any = ()) -> Any:
+    """The results of a call, which may be in the memory of donated arguments.
+
+    What references hold is donated too where it will be written; ``refs`` says who else has it.
+    """
     callee = primitive.callee(params)
     if knobs.thread.backend != "native" or _checks() or callee.effects:
         return primitive.bind(*args, **params)
     avals = [typeof(x) for x in args]
-    return native.call_donating(callee, args, avals, params["donated_invars"])
+    return native.call_donating(callee, args, avals, params["donated_invars"], refs)
 
 
 def call_program(closed: Any, leaves: Any, avals: Any) -> list[Any]:
@@ -175,6 +194,11 @@ def picked(test: str, source: np.ndarray, wanted: list[Any]) -> list[np.ndarray]
     What that is, ``selection.select`` says.
     """
     return selection.select(test, source, wanted) if picks(source.size) else None
+
+
+def generalise(closed: Any) -> Any:
+    """A program that is not the user's own, to be compiled for arrays of many sizes at once."""
+    return native.generalise(closed) if knobs.thread.backend == "native" else closed
 
 
 def native_hits(function: Any) -> int:

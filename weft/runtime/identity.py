@@ -44,7 +44,7 @@ class Unknown(Exception):
 class Walked:
     """A program that was gone through once, in an order that another process finds too."""
 
-    def __init__(self, closed: ClosedJaxpr, donated: tuple[bool, ...]) -> None:
+    def __init__(self, closed: ClosedJaxpr, donated: tuple[bool, ...], general: bool) -> None:
         self.types: dict[int, int] = {}
         self.told: dict[Any, int] = {}  # types by what is written of them
         self.programs: dict[Any, int] = {}
@@ -55,7 +55,7 @@ class Walked:
         self.names: dict[int, str] = {}
         self._program(closed.jaxpr, closed.consts)
         context = [_knob(v) for v in knobs.context_key().values]
-        self.context = (FORMAT, donated, context)
+        self.context = (FORMAT, donated, general, context)
 
     @functools.cached_property
     def key(self) -> bytes | None:
@@ -199,10 +199,12 @@ def _knob(value: Any) -> Any:
     return value
 
 
-def identify(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Walked | None:
+def identify(
+    closed: ClosedJaxpr, donated: tuple[bool, ...] = (), general: bool = False
+) -> Walked | None:
     """A program gone through, or None where it has no identity."""
     try:
-        return Walked(closed, donated)
+        return Walked(closed, donated, general)
     except (Unknown, KeyError, RecursionError):
         return None
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.backends.cpu import library
 from weft.backends.cpu.compiling import preload
-from weft.backends.cpu.machine import Address, Ahead, compile_many, origins, setting
+from weft.backends.cpu.machine import Address, Ahead, compile_many, origins
 from weft.base import errors, events, knobs
 from weft.base.forks import across_forks
 from weft.base.functional import lru
@@ -25,6 +25,7 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.staging import stage
 from weft.kernel.program import (
     For,
+    Host,
     Launch,
     Program,
     While,
@@ -60,6 +61,9 @@ FAR = 5000
 # How often a program is walked by Python before it waits for the native walker.
 PATIENCE = 16
 
+# Equations whose insides may become parts of larger functions.
+_LOOPS = frozenset(["while", "scan", "cond"])
+
 _settling = across_forks(threading.Lock())
 
 
@@ -76,12 +80,8 @@ def _uncollected() -> Iterator[None]:
 
 
 def look_around() -> None:
-    """Find out what the machine is; while LLVM is loaded, no other library can be asked.
-
-    And load what most programs need besides: products.
-    """
+    """Load what most programs need besides the compiler: products."""
     if supported():
-        setting()
         target.heroes.load("dot_general")
 
 
@@ -108,6 +108,7 @@ class Executable:
             else:
                 self.plan, self.code = _made(closed, watch, None, donated)
         self.taken = [r.number for r in self.plan.results if r.kind == "taken"]
+        self.stops = _stops(self.plan.nodes)
         self.host = Hosts(self.plan, self.avals, self.out_avals)
         self.call: Any = None
         self.asked = 0
@@ -201,7 +202,7 @@ def _found_or_made(
     closed: ClosedJaxpr, donated: tuple[bool, ...]
 ) -> tuple[Program, dict[int, Address]]:
     """A program's plan and code, from the disk where it has them."""
-    identity = stored.identity(closed, donated)
+    identity = stored.identity(closed, donated, is_general(closed))
     if identity is not None:
         found = stored.find(identity)
         if found is not None:
@@ -216,7 +217,10 @@ def _made(
     """A program planned, and its code compiled; kept on disk where it has an identity."""
     begin = perf_counter()
     with Ahead() as ahead:
-        cpu = target.Cpu(watch, ahead if watch is None else None)
+        elements = None
+        if is_general(closed):
+            elements = sum([a.size for a in [*closed.in_avals, *closed.out_avals]])
+        cpu = target.Cpu(watch, ahead if watch is None else None, elements)
         planner = target.Planner(cpu, watch)
         plan = planner.program(closed, donated)
         planned = perf_counter()
@@ -234,6 +238,27 @@ def _made(
     elif identity is not None:
         stored.keep(identity, plan, code, planner.given)
     return plan, code
+
+
+def is_general(closed: ClosedJaxpr) -> bool:
+    """Whether a program's code is to do for arrays of other sizes too."""
+    return "general" in closed._memo
+
+
+def generalise(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program, to be compiled to code that does for arrays of other sizes too."""
+    if not _has_loops(closed):
+        closed._memo["general"] = True
+    return closed
+
+
+def _has_loops(closed: ClosedJaxpr) -> bool:
+    for eqn in closed.eqns:
+        if eqn.primitive.name in _LOOPS:
+            return True
+        if any(type(p) is ClosedJaxpr and _has_loops(p) for p in eqn.params.values()):
+            return True
+    return False
 
 
 class Hosts:
@@ -307,6 +332,14 @@ def _steps(nodes: Any) -> int:
         times = node.trips if isinstance(node, For) else 1
         total += 1 + times * sum(_steps(region) for region in inner_regions(node))
     return total
+
+
+def _stops(nodes: Any) -> bool:
+    """Whether nodes may end before they are all done: by a signal, or by an error in Python."""
+    return any(
+        isinstance(node, (While, For, Host)) or any(map(_stops, inner_regions(node)))
+        for node in nodes
+    )
 
 
 def _widest(nodes: Any) -> int:
@@ -392,19 +425,30 @@ def call_program(closed: ClosedJaxpr, args: Any, avals: Any) -> list[Any]:
     return compile_program(closed)(given)
 
 
-def call_donating(closed: ClosedJaxpr, args: Any, avals: Any, donated: Any) -> list[Any]:
+def call_donating(
+    closed: ClosedJaxpr, args: Any, avals: Any, donated: Any, refs: Any = ()
+) -> list[Any]:
     """The results of a program, some of them in the memory of donated arguments, which are then
-    deleted."""
+    deleted.
+
+    ``refs`` has the numbers of those that references hold, and whether nobody else does: a
+    reference never loses its value without getting another one.
+    """
     executable = compile_program(closed, tuple(donated))
     taken = getattr(executable, "taken", ())
+    kept = [i for i, alone in refs if not alone or executable.stops] if taken else ()
     given = [
         x if type(x) is ArrayImpl else _settled(x, a) for x, a in zip(args, avals, strict=True)
     ]
-    given, lost = given_up(given, avals, taken)
+    given, lost = given_up(given, avals, taken, kept)
     try:
         return executable(given)
+    except MemoryError:
+        for i, _ in refs:  # nothing has been written yet
+            lost.pop(i, None)
+        raise
     finally:
-        for x in lost:
+        for x in lost.values():
             x.delete()
 
 
@@ -417,7 +461,7 @@ def _program_of(primitive: Any, avals: Any, params: Any, context: Any) -> Closed
         out = primitive.bind(*xs, **dict(params))
         return out if several else [out]
 
-    return stage(fun, avals)
+    return generalise(stage(fun, avals))
 
 
 def call_primitive(primitive: Any, args: Any, avals: Any, params: Any) -> list[Any] | None:
@@ -447,16 +491,27 @@ def _settled(x: Any, aval: Any) -> Any:
     return found if found.flags.aligned else found.copy()
 
 
-def remember(function: Any, call: Any, tree: Any, leaves: Any, closed: Any, out_tree: Any) -> bool:
+def remember(
+    function: Any,
+    call: Any,
+    tree: Any,
+    leaves: Any,
+    closed: Any,
+    out_tree: Any,
+    donated: tuple[bool, ...] = (),
+    refs: Any = ((), ()),
+) -> bool:
     """Give a function an entry for calls like this one; False if it is too early for that."""
-    executable = compile_program(closed)
+    executable = compile_program(closed, donated)
     if type(executable) is Executable:
         if executable.call is None and executable.asked < 2:
             return False
         if not executable.settle():
             return False
         context = knobs.context_key()
-        entries.add(function, context, call, tree, leaves, closed.in_avals, executable, out_tree)
+        avals = closed.in_avals
+        rest = (executable, out_tree, donated, *refs)
+        entries.add(function, context, call, tree, leaves, avals, *rest)
     return True
 
 
@@ -464,7 +519,7 @@ def remember_operation(function: Any, closed: Any, given: Any) -> bool:
     """Give an operation an entry for arguments like these; False if it is too early for that."""
     if supported() and native(wait=False) is None and is_loading():
         return False
-    executable = compile_program(closed)
+    executable = compile_program(generalise(closed))
     if type(executable) is Executable and executable.settle():
         entries.add_operation(function, knobs.context_key(), given, closed.in_avals, executable)
     return True

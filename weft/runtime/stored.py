@@ -50,14 +50,16 @@ class TypeName(str):
         return str(self)
 
 
-def identity(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Walked | None:
+def identity(
+    closed: ClosedJaxpr, donated: tuple[bool, ...] = (), general: bool = False
+) -> Walked | None:
     """What a program is found by; None where it is not kept, or is to be seen while it is made."""
     knob = knobs.thread
     if knob.debug or knob.dump or knob.verify or knob.compilation_cache_check_contents:
         return None
     if not knob.cache_programs or disk.folder() is None:
         return None
-    return identify(closed, donated)
+    return identify(closed, donated, general)
 
 
 def find(walked: Walked) -> tuple[Program, dict[int, Address]] | None:

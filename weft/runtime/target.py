@@ -5,10 +5,10 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from weft.backends.cpu.loops import render
+from weft.backends.cpu.loops import render, render_any
 from weft.backends.cpu.machine import Ahead
 from weft.backends.cpu.processor import vector_bits
-from weft.backends.cpu.sharing import Sized, shared, sizable, sized
+from weft.backends.cpu.sharing import Sized, general, shared, sizable, sized
 from weft.base.lazy import Late
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.grid import chunk
@@ -18,7 +18,7 @@ from weft.compiler.plan import Piece, Target
 from weft.compiler.plan import Planner as Planner
 from weft.compiler.plan import Unplannable as Unplannable
 from weft.core.jaxpr import ClosedJaxpr
-from weft.kernel.kernel import Kernel, signature
+from weft.kernel.kernel import Kernel, is_even, is_flat, signature
 from weft.kernel.program import Blocks, Finish, Lowered, Type
 from weft.kernel.spec import verify
 
@@ -36,14 +36,26 @@ heroes = Late("weft.backends.cpu.heroes.table")
 
 # Functions that wait for others like them while the program is planned.
 HELD = 64
+# Elements of all buffers of a kernel up to which its loops do not depend on how many there are.
+SMALL = 1 << 12
+# Elements of all arguments and results up to which operations with algorithms of their own read
+# their sizes.
+FEW = 1 << 13
 
 
 class Cpu(Target):
     """This machine's processor."""
 
-    def __init__(self, watch: Watch | None = None, ahead: Ahead | None = None) -> None:
+    def __init__(
+        self, watch: Watch | None = None, ahead: Ahead | None = None, elements: int | None = None
+    ) -> None:
         self.watch = watch
         self.ahead = ahead
+        # whether functions are to do for arrays of other sizes too, where that costs no time; how
+        # many elements are given and wanted says what does
+        self.general = elements is not None
+        self.few = elements is not None and elements <= FEW
+        self.read: set[str] = set()  # texts that read all their sizes
         # equal layers are scheduled and rendered once
         self.kernels: dict[Any, tuple[list[Piece], list[int]]] = {}
         self.signatures: dict[Any, int] = {}
@@ -51,7 +63,7 @@ class Cpu(Target):
         self.heroes: dict[Any, Lowered | None] = {}
         # functions that wait for others like them, apart from their sizes once that was looked at
         self.waiting: dict[tuple[str, str], Sized | None] = {}
-        self.shared = False  # whether nothing is to wait any more
+        self.shared = self.general  # whether nothing is to wait any more
 
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         return simplify(closed, self.watch)
@@ -89,22 +101,28 @@ class Cpu(Target):
         return [Piece(text, kernel.name, 1, 1, tuple(outside))], []
 
     def _rendered(self, kernel: Kernel) -> tuple[list[Piece], list[int]]:
-        parts, scratch = schedule(kernel, self.watch)
+        small = self.general and sum(b.size for b in kernel.buffers) <= SMALL
+        parts, scratch = schedule(kernel, self.watch, small)
         begin = perf_counter()
         pieces = []
         for part, buffers in parts:
-            verify(part)
             extent = 1 if part.grid is None else part.grid[1]
             count = chunk(part)
-            text = render(part, chunk=count)
-            pieces.append(Piece(text, part.name, extent, count, tuple(buffers)))
+            sizes: list[int] = []
+            if small or (self.general and is_even(part)):
+                text, sizes = _rendered_any(part, small)
+                self.read.add(text)
+            else:
+                verify(part)
+                text = render(part, chunk=count)
+            pieces.append(Piece(text, part.name, extent, count, tuple(buffers), tuple(sizes)))
         if self.watch is not None:
             self.watch.current.parts = parts
             self.watch.spent("render", perf_counter() - begin)
         return pieces, [b.size * b.dtype.itemsize for b in scratch]
 
     def begin(self, text: str, name: str) -> None:
-        if self.ahead is None:
+        if self.ahead is None or self.few:
             return
         if self.shared or not sizable(text):
             self.ahead.begin(text, name)
@@ -136,7 +154,10 @@ class Cpu(Target):
     ) -> dict[int, tuple[tuple[str, str], list[int]]]:
         self.shared = True
         found: dict[int, tuple[tuple[str, str], list[int]]] = {}
-        if len(self.waiting) > 1:
+        if self.few:
+            return self._general(codes, buffers)
+        # a look at their lengths tells most small programs that none are alike
+        if len({(text.count("\n"), name) for text, name in self.waiting}) < len(self.waiting):
             numbers = {codes[i]: i for i in buffers}
             for alike in self._alike().values():
                 own = [numbers[code] for code in alike if code in numbers]
@@ -153,6 +174,18 @@ class Cpu(Target):
             if code not in replaced:
                 self.begin(*code)
         self.waiting.clear()
+        return found
+
+    def _general(
+        self, codes: list[tuple[str, str]], buffers: dict[int, int]
+    ) -> dict[int, tuple[tuple[str, str], list[int]]]:
+        """Functions that have their sizes in their text, made to read them."""
+        found = {}
+        for i, count in buffers.items():
+            text, name = codes[i]
+            made = None if text in self.read else general(text, name, count)
+            if made is not None:
+                found[i] = (made[0], name), made[1]
         return found
 
     def loop(self, node: Any, slots: Any, codes: Any, inside: int) -> Any:
@@ -183,22 +216,43 @@ class Cpu(Target):
             return found
         if self.watch is not None:
             begin = perf_counter()
-            lowered = _lowered(name, ins, outs, params, finish)
+            lowered = self._lowered(name, ins, outs, params, finish)
             self.watch.spent("render", perf_counter() - begin)
             return lowered
         more = None if finish is None else (finish.buffer, self._signature(finish.kernel))
         key = (name, *ins, *outs, *params.items(), more)
         try:
             if key not in self.heroes:
-                self.heroes[key] = _lowered(name, ins, outs, params, finish)
+                self.heroes[key] = self._lowered(name, ins, outs, params, finish)
             return self.heroes[key]
         except TypeError:  # a parameter that cannot be a key
-            return _lowered(name, ins, outs, params, finish)
+            return self._lowered(name, ins, outs, params, finish)
+
+    def _lowered(
+        self, name: str, ins: list[Type], outs: list[Type], params: Any, finish: Finish | None
+    ) -> Lowered | None:
+        if finish is not None:
+            verify(finish.kernel)
+        return heroes.lower(name, ins, outs, params, finish, self.few)
 
 
-def _lowered(
-    name: str, ins: list[Type], outs: list[Type], params: Any, finish: Finish | None
-) -> Lowered | None:
-    if finish is not None:
-        verify(finish.kernel)
-    return heroes.lower(name, ins, outs, params, finish)
+# Texts of kernels without loops, which do for any number of elements, by what they compute.
+_flat: dict[Any, str] = {}
+FLAT = 512
+
+
+def _rendered_any(kernel: Kernel, small: bool) -> tuple[str, list[int]]:
+    """The text of a kernel that reads its sizes, and these."""
+    key = None
+    if kernel.grid is not None and not kernel.axes and is_flat(kernel):
+        plain = [b._replace(size=0) for b in kernel.buffers]
+        key = signature(kernel._replace(grid=(kernel.grid[0], 0), buffers=plain))
+        if key in _flat:
+            return _flat[key], []
+    verify(kernel)
+    text, sizes = render_any(kernel, small)
+    if key is not None and not sizes:
+        if len(_flat) >= FLAT:
+            _flat.clear()
+        _flat[key] = text
+    return text, sizes

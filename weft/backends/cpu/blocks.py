@@ -86,7 +86,8 @@ def _block(f: Function, outer: Loop, inner: Loop, store: Store, side: int) -> No
     base = f.address(buffer, f.offset(index))
     rows = []
     for i in range(side):
-        at = f.emit(f"getelementptr {kind}, ptr {base}, i64 {i * index.coefficient(inner.axis)}")
+        far = f.size(i * index.coefficient(inner.axis), "read", i)
+        at = f.emit(f"getelementptr {kind}, ptr {base}, i64 {far}")
         rows.append(f.emit(f"load {vector}, ptr {at}, align {dtype.itemsize}"))
     step = 1
     while step < side:
@@ -100,5 +101,6 @@ def _block(f: Function, outer: Loop, inner: Loop, store: Store, side: int) -> No
         step *= 2
     base = f.address(store.buffer, f.offset(store.at))
     for i in range(side):
-        at = f.emit(f"getelementptr {kind}, ptr {base}, i64 {i * store.at.coefficient(outer.axis)}")
+        far = f.size(i * store.at.coefficient(outer.axis), "written", i)
+        at = f.emit(f"getelementptr {kind}, ptr {base}, i64 {far}")
         f.line(f"store {vector} {rows[i]}, ptr {at}, align {dtype.itemsize}")

@@ -12,8 +12,16 @@ from weft.backends.cpu import blocks
 from weft.backends.cpu.processor import vector_bits
 from weft.backends.cpu.rare import rare
 from weft.backends.cpu.render import Function, scalar_type
+from weft.backends.cpu.sizes import Sizes
 from weft.backends.cpu.turns import Turns
-from weft.backends.cpu.width import lanes_of, masks, masks_last, native, writes_only
+from weft.backends.cpu.width import (
+    lanes_of,
+    masks,
+    masks_last,
+    native,
+    side_by_side,
+    writes_only,
+)
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import F32, F64, Value, is_float, walk
 
@@ -36,6 +44,23 @@ def render(kernel: Kernel, width: int = 0, chunk: int = 0) -> str:
     if kernel.grid is not None and chunk:
         f.extent = kernel.grid[1] if chunk >= kernel.grid[1] else 0
         f.pieces = gcd(kernel.grid[1], chunk) if chunk < kernel.grid[1] else kernel.grid[1]
+    return _text(f)
+
+
+def render_any(kernel: Kernel, small: bool = False) -> tuple[str, list[int]]:
+    """The LLVM text of a kernel that does for other sizes too: it reads them from a table, which is
+    its last buffer; and the table for the sizes of this one.
+
+    Small ones are for few elements: what would take other text for other sizes is left out.
+    """
+    f = Function(kernel)
+    f.sizes = Sizes(kernel, small)
+    text = _text(f)
+    return text, f.sizes.numbers
+
+
+def _text(f: Function) -> str:
+    kernel = f.kernel
     f.reduces = {s.symbol: s for s in statements(kernel.body) if isinstance(s, Reduce)}
     f.name_buffers()
     if kernel.grid is None:
@@ -47,7 +72,8 @@ def render(kernel: Kernel, width: int = 0, chunk: int = 0) -> str:
     f.line("ret void")
     head = [f"define void @{kernel.name}(ptr noalias %buffers, i64 %start, i64 %stop) #0 {{"]
     declarations = list(f.declared.values())
-    return "\n".join([*declarations, *head, "entry:", *f.lines, "}", ""])
+    sizes = [] if f.sizes is None else f.sizes.head()
+    return "\n".join([*declarations, *head, "entry:", *sizes, *f.lines, "}", ""])
 
 
 def block(f: Function, body: list[Any]) -> None:
@@ -67,14 +93,15 @@ def block(f: Function, body: list[Any]) -> None:
 def end(f: Function, s: Loop) -> str:
     """Where a loop that starts at 0 stops: earlier in the last piece of a longer axis."""
     if s.whole is None:
-        return str(s.extent)
+        return f.size(s.extent, "extent", s.axis)
     outer, total = s.whole
-    if total % s.extent == 0:
+    if f.sizes is None and total % s.extent == 0:
         return str(s.extent)
-    before = f.emit(f"mul i64 {f.axes[outer]}, {s.extent}")
-    left = f.emit(f"sub i64 {total}, {before}")
-    less = f.emit(f"icmp slt i64 {left}, {s.extent}")
-    return f.emit(f"select i1 {less}, i64 {left}, i64 {s.extent}")
+    extent = f.size(s.extent, "extent", s.axis)
+    before = f.emit(f"mul i64 {f.axes[outer]}, {extent}")
+    left = f.emit(f"sub i64 {f.size(total, 'whole', s.axis)}, {before}")
+    less = f.emit(f"icmp slt i64 {left}, {extent}")
+    return f.emit(f"select i1 {less}, i64 {left}, i64 {extent}")
 
 
 def loop(f: Function, s: Loop, low: str, high: str) -> None:
@@ -82,9 +109,9 @@ def loop(f: Function, s: Loop, low: str, high: str) -> None:
         lanes_loop(f, s, low, high)
     elif f.in_lanes or not any(isinstance(inner, Loop) for inner in s.body):
         outer_loop(f, s, low, high) if f.in_lanes else inner_loop(f, s, low, high)
-    elif blocks.turns(s):
+    elif not (f.sizes and f.sizes.small) and blocks.turns(s):
         blocks.copy(f, s, low, high, end(f, s.body[0]))
-    elif _is_short(s):
+    elif f.sizes is None and _is_short(s):
         short_loop(f, s, low, high)
     else:
         outer_loop(f, s, low, high)
@@ -100,6 +127,8 @@ def _is_short(s: Loop) -> bool:
     m = inner.extent
     lanes = min(native(x.value) for x in inner.body)
     if not 0 < m < 2 * lanes or m // gcd(m, lanes) > _SHORT:
+        return False
+    if not side_by_side(s, inner, lanes // gcd(m, lanes) * m):
         return False
     return all(x.at.coefficient(inner.axis) == 1 for x in inner.body) and all(
         x.at.coefficient(s.axis) == m for x in inner.body
@@ -165,7 +194,7 @@ def masked(f: Function, index: str, high: str) -> str:
 
 def lanes_loop(f: Function, s: Loop, low: str, high: str) -> None:
     """Iterations side by side, each running the loops inside; the last ones masked."""
-    width = lanes_of(s, f.width)
+    width = lanes_of(s, f.width, f.sizes)
     plain = s._replace(lanes=False, carries=())
     whole = _whole(f, low, high, width)
     middle = high if whole else whole_part(f, low, high, width)
@@ -188,8 +217,9 @@ def _unfold(f: Function, index: str) -> None:
         elif extent == 1:
             f.axes[axis] = "0"
         else:
-            f.axes[axis] = f.emit(f"urem i64 {index}, {extent}")
-            index = f.emit(f"udiv i64 {index}, {extent}")
+            count = f.size(extent, "extent", axis)
+            f.axes[axis] = f.emit(f"urem i64 {index}, {count}")
+            index = f.emit(f"udiv i64 {index}, {count}")
 
 
 def _opened(f: Function, s: Loop) -> dict[int, int]:
@@ -201,7 +231,7 @@ def _opened(f: Function, s: Loop) -> dict[int, int]:
         inner = inner.body[0]
     if any(isinstance(x, Loop) for x in inner.body):
         return {}
-    width = lanes_of(inner, f.width)
+    width = lanes_of(inner, f.width, f.sizes)
     return dict.fromkeys(s.carries, width)
 
 
@@ -248,7 +278,7 @@ def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
     reduces = [r for r in s.body if isinstance(r, Reduce)]
     known = _extent(f, low, high)
     width = f.wide.get(reduces[0].symbol, 0) if reduces else 0
-    width = width or lanes_of(s, f.width)
+    width = width or lanes_of(s, f.width, f.sizes)
     starts = {}
     for r in reduces:
         carried = f.wide.get(r.symbol) is not None
@@ -301,6 +331,8 @@ def _written_askew(f: Function, s: Loop, width: int) -> bool:
     if any(x.at != store.at or buffers[x.buffer].dtype.itemsize != size for x in s.body):
         return False
     rows = [size * n % LINE for axis, n in store.at.terms if axis != s.axis]
+    if f.sizes is not None and f.sizes.small:
+        return False
     long = s.extent >= 4 * width and vector_bits() == 8 * LINE
     return long and any(rows) and writes_only(s.body)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.rare import Rare
+from weft.backends.cpu.sizes import WRITTEN, Sizes
 from weft.kernel.kernel import Affine, Kernel, Reduce, Store
 from weft.kernel.nodes import BF16, BOOL, F16, F32, F64, I32, I64, REDUCED, Value, is_float, walk
 
@@ -88,6 +89,7 @@ class Function:
         self.extent = 0  # of the grid, unless it is not to be known
         self.exact = 1  # what the lengths of other ranges with unknown ends are multiples of
         self.pieces = 1  # what the ends of all ranges of the grid are multiples of
+        self.sizes: Sizes | None = None  # those that are read from a table, if any are
 
     # --- text -------------------------------------------------------------------------------------
 
@@ -139,6 +141,11 @@ class Function:
 
     def initial(self, symbol: int, lanes: int) -> str:
         reduce = self.reduces[symbol]
+        if self.sizes is not None and reduce.dtype in (I32, I64):
+            kind = scalar_type(reduce.dtype)
+            name = self.sizes.constant(int(reduce.initial), kind, lanes, "initial", symbol)
+            if name is not None:
+                return name
         text = self.constant_scalar(reduce.dtype, reduce.initial)
         return text if lanes == 1 else f"splat ({scalar_type(reduce.dtype)} {text})"
 
@@ -161,6 +168,21 @@ class Function:
         mask = f"<{self.lanes} x i32> zeroinitializer"
         return self.emit(f"shufflevector {kind} {first}, {kind} poison, {mask}")
 
+    def size(self, number: int, *purpose: Any) -> str:
+        """A size, a distance or a bound: itself, or the name under which it is read."""
+        return str(number) if self.sizes is None else self.sizes.name(number, *purpose)
+
+    def sized(self, v: Value) -> str | None:
+        """A constant that is read like a size."""
+        if self.sizes is None or v.number not in self.sizes.free:
+            return None
+        number = int(np.frombuffer(v.attr, v.dtype)[0])
+        return self.sizes.constant(number, scalar_type(v.dtype), self.lanes, v.number)
+
+    def written(self, v: Value, text: str) -> str:
+        """The text of an operand, of a constant that of its number."""
+        return self.constant(v.dtype, v.attr) if v.op == "const" else text
+
     def offset(self, index: Affine) -> str:
         """The element offset of an index, as an i64; that of the first lane in vectors."""
         key = ("offset", index)
@@ -168,13 +190,14 @@ class Function:
         if found is not None:
             return found
         known = {axis: int(self.axes[axis]) for axis, _ in index.terms if self.axes[axis].isdigit()}
-        total = str(index.const + sum(known.get(axis, 0) * factor for axis, factor in index.terms))
+        first = index.const + sum(known.get(axis, 0) * factor for axis, factor in index.terms)
+        total = self.size(first, index)
         for axis, factor in index.terms:
             term = self.axes[axis]
             if axis in known:
                 continue
             if factor != 1:
-                term = self.emit(f"mul i64 {term}, {factor}")
+                term = self.emit(f"mul i64 {term}, {self.size(factor, index, axis)}")
             total = term if total == "0" else self.emit(f"add i64 {total}, {term}")
         self.known[key] = total
         return total
@@ -195,8 +218,9 @@ class Function:
         """The addresses of all buffers as ``%b`` with their numbers."""
         for i, buffer in enumerate(self.kernel.buffers):
             if buffer.role == "row":
-                kind = memory_type(buffer.dtype)
-                self.line(f"%b{i} = alloca [{buffer.size} x {kind}], align 64")
+                kind, size = memory_type(buffer.dtype), self.size(buffer.size, "row", i)
+                many = f"[{size} x {kind}]" if size.isdigit() else f"{kind}, i64 {size}"
+                self.line(f"%b{i} = alloca {many}, align 64")
                 continue
             self.line(f"%p{i} = getelementptr ptr, ptr %buffers, i64 {i}")
             self.line(f"%b{i} = load ptr, ptr %p{i}, align 8")
@@ -419,8 +443,10 @@ class Function:
 
     def render(self, v: Value, args: list[str]) -> str:
         op, dtype = v.op, v.dtype
+        if op in WRITTEN and self.sizes is not None:
+            args = [self.written(a, x) for a, x in zip(v.args, args, strict=True)]
         if op == "const":
-            return self.constant(dtype, v.attr)
+            return self.sized(v) or self.constant(dtype, v.attr)
         if op == "load":
             kept = None if args else self.known.get((("row", *v.attr[:2]), self.lanes))
             return self.load(v, args) if kept is None else kept

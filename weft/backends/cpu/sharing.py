@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from weft.backends.cpu.sizes import LARGEST, read_sizes
 from weft.base.functional import lru
 from weft.base.record import Record
 
@@ -17,6 +18,10 @@ _LONG = 24
 # Sizes that a function may read; and offsets into memory, where it computes much with what it
 # reads, so that they are better off as parts of its instructions.
 _MOST, _OFFSETS = 20, 4
+# Sizes that a function may read which does for any arrays.
+_MOST_ALONE = 100
+# Words of lines whose numbers stay: parts of vectors, places in tables, widths of numbers.
+_FIXED = ("<i64", "splat", "getelementptr ptr", "getelementptr [", "@llvm.", "phi i32", "phi <")
 
 
 class Sized(Record):
@@ -54,6 +59,61 @@ def sized(text: str) -> Sized:
     return Sized(between, sizes)
 
 
+def general(text: str, name: str, buffers: int) -> tuple[str, list[int]] | None:
+    """A module whose function reads all sizes from a table, its last buffer after so many; and
+    these. None where it is not for that.
+
+    Equal numbers are not one: they would not be the same for arrays of another shape.
+    """
+    if "%sized" in text or " optnone " in text or "\n@" in f"\n{text}":
+        return None
+    rules, internal = _rules()
+    read: list[int] = []
+
+    def named(found: re.Match[str]) -> str:
+        number = int(found.group(2))
+        if not 1 < number < LARGEST:
+            return found.group()
+        read.append(number)
+        return f"{found.group(1)}%sized{len(read) - 1}"
+
+    lines: list[str] = []
+    start = began = 0
+    main, first = False, ""
+    for line in text.split("\n"):
+        if line.startswith("  "):
+            rule = rules.get(line[2:].rpartition(" = ")[2].partition(" ")[0])
+            if rule is not None and not any(word in line for word in _FIXED):
+                line = rule.sub(named, line)
+        elif line.startswith("define "):
+            start, began = len(lines) + 2, len(read)  # after its first label
+            main = f"@{name}(" in line
+            first = line.partition("(")[2].partition(",")[0].rpartition(" ")[2]
+        elif line == "}" and len(read) > began:
+            which = range(began, len(read))
+            lines[start:start] = read_sizes(which, buffers if main else None, first)
+        elif line == "}" and main:
+            lines[start:start] = read_sizes(range(0), buffers, first)
+        lines.append(line)
+    if not read or len(read) > _MOST_ALONE:
+        return None
+    text = "\n".join(lines)
+    for other in internal.findall(text):
+        text = text.replace(f"@{other}(", f"@{other}(ptr %sized, ").replace("%sized, )", "%sized)")
+    return text, read
+
+
+@lru(1)
+def _rules() -> tuple[dict[str, re.Pattern[str]], re.Pattern[str]]:
+    """Where sizes stand in the lines of operations; and what the private functions are."""
+    operand = re.compile(r"( i64 (?:%[^ ,]+, )?)(\d+)\b")
+    argument = re.compile(r"(\bi64 )(\d+)\b")
+    first = re.compile(r"((?<= phi i64 )\[ |(?<=\], )\[ )(\d+)(?=, %)")
+    rules = dict.fromkeys("mul add sub udiv urem sdiv srem icmp".split(), operand)
+    rules |= dict.fromkeys("select call store getelementptr ret".split(), argument)
+    return {**rules, "phi": first}, re.compile(r"^define internal [^@]*@(\w+)\(", re.MULTILINE)
+
+
 def shared(texts: list[Sized], buffers: int) -> tuple[str, list[list[int]]] | None:
     """One text for several that have the same between their sizes, and the sizes each reads.
 
@@ -70,16 +130,13 @@ def shared(texts: list[Sized], buffers: int) -> tuple[str, list[list[int]]] | No
             continue
         if "= getelementptr " in body[-1].rpartition("\n")[2]:
             offsets.add(column)
-        body += (f"%size{read.setdefault(column, len(read))}", after)
+        body += (f"%sized{read.setdefault(column, len(read))}", after)
     text = "".join(body)
     if len(read) > _MOST or (len(offsets) > _OFFSETS and "@llvm.fm" in text):
         return None
-    lines = [
-        f"  %sizes.at = getelementptr ptr, ptr %buffers, i64 {buffers}",
-        "  %sizes = load ptr, ptr %sizes.at, align 8",
-    ]
-    for i in range(len(read)):
-        lines.append(f"  %size{i}.at = getelementptr i64, ptr %sizes, i64 {i}")
-        lines.append(f"  %size{i} = load i64, ptr %size{i}.at, align 8")
-    text = text.replace(_HEAD, _HEAD + "\n".join(lines) + "\n", 1)
-    return text, [list(row) for row in zip(*read, strict=True)]
+    return _reading(text, buffers, len(read)), [list(row) for row in zip(*read, strict=True)]
+
+
+def _reading(text: str, buffers: int, count: int) -> str:
+    """A function that begins with reading so many sizes."""
+    return text.replace(_HEAD, _HEAD + "\n".join(read_sizes(range(count), buffers)) + "\n", 1)

@@ -6,6 +6,7 @@ from typing import Any
 
 from weft.backends.cpu.processor import vector_bits
 from weft.backends.cpu.rare import rare
+from weft.backends.cpu.sizes import Sizes
 from weft.kernel.kernel import Loop, Reduce, Store, statements
 from weft.kernel.nodes import Value, walk
 
@@ -15,6 +16,9 @@ _SMALL, _MEDIUM = 16, 400
 _NEAR = 4
 # Operations from which masks in every iteration cost less than a second copy of the body.
 _LARGE = 100
+# Operations on single registers, and elements read one by one, that are not too much text for
+# vectors of several rows: LLVM takes long for vectors of odd lengths.
+_TEXT = 400
 # Operations from which a masked vector is worth it where the processor has no masks for memory.
 _EMULATED = 40
 
@@ -30,8 +34,9 @@ def _operations(body: list[Any]) -> list[Value]:
     return [v for v in walk(roots) if v.op != "const" and v.number not in seldom]
 
 
-def lanes_of(loop: Loop, most: int = 0) -> int:
-    """Lanes for a loop, no more than cover its extent; at most so many, unless 0."""
+def lanes_of(loop: Loop, most: int = 0, sizes: Sizes | None = None) -> int:
+    """Lanes for a loop, no more than cover its extent, unless sizes are read; at most so many,
+    unless 0."""
     if loop.extent == 1:
         # LLVM makes a store of four bytes of a masked one of a single half that it knows of
         return 1
@@ -43,21 +48,35 @@ def lanes_of(loop: Loop, most: int = 0) -> int:
     if count <= _SMALL and all(isinstance(s, Reduce) for s in loop.body):
         # the fewer products there are, the fewer of them pass through slow tiny numbers on to zero
         registers = 1 if any(s.op == "mul" for s in loop.body) else 8
+    if sizes is not None and sizes.small and _apart(loop, operations, 1):
+        return 1
     if _apart(loop, operations):
         registers = 1  # lanes are read one by one: more of them are more text and no more speed
     lanes = one * registers
     if most:
         lanes, one = min(lanes, most), min(one, most)
-    while lanes > one and lanes >= 2 * loop.extent:
+    while sizes is None and lanes > one and lanes >= 2 * loop.extent:
         lanes //= 2
     return lanes
 
 
-def _apart(loop: Loop, operations: list[Value]) -> bool:
+def _apart(loop: Loop, operations: list[Value], near: int = _NEAR) -> bool:
     """Whether a loop reads or writes elements of memory that lie further and further apart."""
     places = [v.attr[1] for v in operations if v.op == "load"]
     places += [s.at for s in statements(loop.body) if isinstance(s, Store)]
-    return any(abs(place.coefficient(loop.axis)) > _NEAR for place in places)
+    return any(abs(place.coefficient(loop.axis)) > near for place in places)
+
+
+def side_by_side(outer: Loop, inner: Loop, lanes: int) -> bool:
+    """Whether short rows are to be computed several at a time, by vectors of so many lanes."""
+    operations = _operations(inner.body)
+    registers = lanes // min([native(x.value) for x in inner.body])
+    apart = 0
+    for v in operations:
+        if v.op == "load":
+            across, along = (abs(v.attr[1].coefficient(x.axis)) for x in (outer, inner))
+            apart += across > _NEAR * inner.extent or along > _NEAR
+    return len(operations) * registers + apart * lanes <= _TEXT
 
 
 def masks(body: list[Any]) -> bool:

@@ -65,6 +65,11 @@ def split(kernel: Kernel) -> Parts:
     return Parts([Part(_kernel(kernel, nest), outside)], [])
 
 
+def oriented(kernel: Kernel) -> Kernel:
+    """The kernel in one piece, its reductions along what follows itself in memory."""
+    return _kernel(kernel, orient(peel(kernel)))
+
+
 def _kernel(kernel: Kernel, nest: Nest) -> Kernel:
     body = nest.body
     for i, (axis, extent) in reversed(list(enumerate(nest.axes))):

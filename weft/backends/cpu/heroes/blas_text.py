@@ -1,8 +1,9 @@
-"""LLVM text that gives blocks of a product to a library's ``gemm``: complex numbers go this way."""
+"""LLVM text that gives blocks of a product to a library's ``gemm``: those of complex numbers, and
+small ones by code that does for all shapes."""
 
 from __future__ import annotations
 
-from weft.backends.cpu.heroes.gemm_text import (
+from weft.backends.cpu.heroes.dot_lines import (
     BATCH,
     Lines,
     function,
@@ -36,15 +37,17 @@ PLAIN, TRANSPOSED = 111, 112
 _ROW_MAJOR = 101
 
 
-def complex_product(part: str, name: str) -> str:
+def library_product(part: str, name: str, is_complex: bool) -> str:
     """A task over blocks: buffers are lhs, rhs, result, the table and the function."""
     f = Lines()
     pointers(f, ("lhs", "rhs", "out"))
     load_table(f, 3, BLAS_FIELDS)
     gemm = f.emit(f"load ptr, ptr {f.at('%buffers', '32')}, align 8")
-    one, zero = (f.emit(f"alloca [2 x {part}], align 16") for _ in range(2))
-    f(f"store [2 x {part}] [{part} 1.0, {part} 0.0], ptr {one}, align 16")
-    f(f"store [2 x {part}] zeroinitializer, ptr {zero}, align 16")
+    one, zero = f"{part} 1.0", f"{part} 0.0"
+    if is_complex:
+        one, zero = (f"ptr {f.emit(f'alloca [2 x {part}], align 16')}" for _ in range(2))
+        f(f"store [2 x {part}] [{part} 1.0, {part} 0.0], {one}, align 16")
+        f(f"store [2 x {part}] zeroinitializer, {zero}, align 16")
     f.loop("u", "%start", "%stop")
     column_block, row_block, outer = unit_of(f)
     at = locate(f, outer, {"lhs": "%lhs", "rhs": "%rhs", "out": "%out"})
@@ -59,8 +62,8 @@ def complex_product(part: str, name: str) -> str:
     names = ("%a_order", "%b_order", rows, columns, "%depth", "%a_lead", "%b_lead", "%out_lead")
     ta, tb, m, n, k, lda, ldb, ldc = (f"i32 {f.emit(f'trunc i64 {x} to i32')}" for x in names)
     f(
-        f"call void {gemm}(i32 {_ROW_MAJOR}, {ta}, {tb}, {m}, {n}, {k}, ptr {one}, ptr {a}, {lda},"
-        f" ptr {b}, {ldb}, ptr {zero}, ptr {c}, {ldc})"
+        f"call void {gemm}(i32 {_ROW_MAJOR}, {ta}, {tb}, {m}, {n}, {k}, {one}, ptr {a}, {lda},"
+        f" ptr {b}, {ldb}, {zero}, ptr {c}, {ldc})"
     )
     f.close("u", "%stop", "%u, 1")
     f("ret void")

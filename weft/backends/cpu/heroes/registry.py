@@ -15,3 +15,6 @@ HEROES: dict[str, Lowering] = {}
 # The same for a kernel that goes on with the result, given as a fourth argument: None where that
 # cannot be done block by block.
 FINISHING: dict[str, Callable[..., Lowered | None]] = {}
+
+# Other lowerings, to code that does for all shapes: None where there is only the usual one.
+GENERAL: dict[str, Lowering] = {}

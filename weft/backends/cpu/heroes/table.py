@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.backends.cpu.heroes.registry import FINISHING, HEROES
+from weft.backends.cpu.heroes.registry import FINISHING, GENERAL, HEROES
 from weft.base.lazy import Late
 from weft.kernel.program import Finish, Lowered, Type
 
@@ -20,6 +20,7 @@ _linalg = Late("weft.backends.cpu.heroes.linalg")
 _partition = Late("weft.backends.cpu.heroes.partition")
 _sampling = Late("weft.backends.cpu.heroes.sampling")
 _scatter = Late("weft.backends.cpu.heroes.scatter")
+_small_products = Late("weft.backends.cpu.heroes.small_products")
 _sort = Late("weft.backends.cpu.heroes.sort")
 _special = Late("weft.backends.cpu.heroes.special")
 _sylvester = Late("weft.backends.cpu.heroes.sylvester")
@@ -43,6 +44,8 @@ _NAMES = {
     _window: "reduce_window_sum reduce_window_max reduce_window_min select_and_gather_add"
     " select_and_scatter_add",
 }
+# Files with lowerings to code that does for all shapes.
+_GENERAL = {"dot_general": _small_products}
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
@@ -52,15 +55,26 @@ def load(name: str) -> None:
 
 
 def lower(
-    name: str, ins: list[Type], outs: list[Type], params: Any, finish: Finish | None = None
+    name: str,
+    ins: list[Type],
+    outs: list[Type],
+    params: Any,
+    finish: Finish | None = None,
+    general: bool = False,
 ) -> Lowered | None:
     """The tasks of an operation, or None where its reference does it.
 
     With a kernel that goes on with the result: the tasks of both, or None where they stay apart.
+    General code does for other shapes as well, wherever there is such code.
     """
     if name not in _WHERE:
         return None
     load(name)
+    if general and name in _GENERAL:
+        _GENERAL[name].GENERAL  # noqa: B018 -- loads the file, which fills the table
+        found = GENERAL[name](ins, outs, params)
+        if found is not None:
+            return None if finish is not None else found
     if finish is not None:
         finishing = FINISHING.get(name)
         return None if finishing is None else finishing(ins, outs, params, finish)
