@@ -53,6 +53,35 @@ def _slice(a: Any) -> Any:
     return a[2:7]
 
 
+def _donated(values: Any) -> Any:
+    """A setup whose calls each take the memory of the last result."""
+
+    def setup(jax: Any) -> Any:
+        step = jax.jit(
+            lambda tree: jax.tree.map(lambda x: jax.numpy.maximum(x, 1), tree), donate_argnums=0
+        )
+        held = [jax.tree.map(jax.numpy.array, values)]
+
+        def call() -> Any:
+            held[0] = step(held[0])
+            return held[0]
+
+        return Program(call, (), compiled=False, wait=False)
+
+    return setup
+
+
+def _reference(jax: Any) -> Any:
+    ref = jax.new_ref(jax.numpy.zeros(1_000_000))
+
+    @jax.jit
+    def write(i: Any) -> Any:
+        ref[i] = jax.numpy.maximum(ref[i], 1)
+        return ref[i]
+
+    return Program(write, (np.int32(5),), compiled=False, wait=False)
+
+
 CALLS = [
     row(
         "call a+b, 10",
@@ -74,6 +103,14 @@ CALLS = [
             lambda tree: jax.tree.map(lambda x: x + 1, tree), (_tree(100),), wait=False
         ),
     ),
+    row("call donated, 10", "jitted max(a, 1), written over a", 0.2, _donated(SMALL)),
+    row(
+        "call donated tree of 100",
+        "the same of a dict of 100 small arrays",
+        0.2,
+        _donated(_tree(100)),
+    ),
+    row("call reference, 1M", "a jitted write of one element of a reference", 0.1, _reference),
     row(
         "eager a+b, 10",
         "a+b without jit",

@@ -484,3 +484,24 @@ def test_random_programs_are_mutation(seed):
         got = call(lambda ref: program(ref, jnp.sum))(ref)
         np.testing.assert_array_equal(ref[...], want)
         assert float(got) == total
+
+
+def test_what_a_reference_holds_is_its_own():
+    """Arrays that went into it, or came out of it, are deleted and donated without it."""
+    give = weft.jit(lambda x: x + 1, donate_argnums=0)
+
+    def whole(ref):
+        return weft.jit(lambda: ref[...])()
+
+    x, y = jnp.arange(3.0), jnp.arange(3.0)
+    ref, other = weft.new_ref(x), weft.new_ref(jnp.zeros(3))
+    other[...] = y
+    for array in (x, y):
+        assert np.array_equal(give(array), [1, 2, 3]) and array.is_deleted()
+    for read in (lambda r: r[...], lambda r: r[:], whole, weft.freeze):
+        for r in (ref, other):
+            read(r).delete()
+            assert np.array_equal(give(read(r)), [1, 2, 3])
+            assert np.array_equal(r[...], [0, 1, 2])
+    with pytest.raises(RuntimeError, match="deleted"):
+        weft.new_ref(x)

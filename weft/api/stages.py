@@ -8,10 +8,10 @@ from typing import Any
 from weft.base import knobs
 from weft.base.lazy import Late
 from weft.base.traceback import api_boundary
-from weft.control.jit import jit_p
+from weft.control.jit import jit_p, jit_params
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_dtype import struct_of
-from weft.core.trace import eval_trace, state, typeof
+from weft.core.trace import Tracer, eval_trace, state, typeof
 from weft.runtime.evaluate import call_donating
 from weft.tree.functions import tree_flatten, tree_unflatten
 
@@ -94,8 +94,9 @@ class _Stage:
 
     @property
     def _donated(self) -> tuple[bool, ...]:
-        """Which arguments of the program are donated."""
-        return tuple(self._staged.params["donated_invars"])
+        """Which arguments of the program are donated: what references hold, where it is written."""
+        staged = self._staged
+        return tuple((_writing(staged)[1] if staged.refs else staged.params)["donated_invars"])
 
     def _dynamic_avals(self) -> list[Any]:
         return self._staged.closed.in_avals[len(self._staged.hoisted) :]
@@ -156,7 +157,10 @@ class Compiled(_Stage):
                     " types"
                 )
         given = [*self._staged.hoisted, *leaves]
-        if any(self._donated) and state.trace is eval_trace:
+        if self._staged.refs and state.trace is eval_trace:
+            outs = call_writing(self._staged, given)
+            delete_donated(self._staged, leaves, outs)
+        elif any(self._donated) and state.trace is eval_trace:
             outs = call_donating(jit_p, given, self._staged.params)
             delete_donated(self._staged, leaves, outs)
         else:
@@ -200,6 +204,28 @@ class Compiled(_Stage):
     def runtime_executable(self) -> Any:
         """What runs the program."""
         return study.compile_program(self._program, self._donated)
+
+
+def _writing(staged: Any) -> Any:
+    """Which references a call writes, and the parameters of the same call on their values."""
+    if staged.writing is None:
+        pure, written = without_refs.discharge_closed(staged.closed)
+        given = zip(staged.params["donated_invars"], staged.closed.in_avals, written, strict=True)
+        donated = [w or (d and not aval.is_ref) for d, aval, w in given]
+        staged.writing = written, jit_params(pure, staged.params, donated)
+    return staged.writing
+
+
+def call_writing(staged: Any, args: list[Any]) -> list[Any]:
+    """The results of a call with references, which are written in their own memory if they alone
+    can see it."""
+    if any(isinstance(x, Tracer) for x in args):
+        return jit_p.bind(*args, **staged.params)  # which says where they escaped from
+    written, params = _writing(staged)
+    checked = knobs.thread.mutable_array_checks  # that none is there twice
+    refs = [(i, checked and args[i].holds_alone()) for i, w in enumerate(written) if w]
+    outs = call_donating(jit_p, without_refs.values_of(args), params, refs)
+    return without_refs.store(args, written, outs)
 
 
 def delete_donated(staged: Any, leaves: Any, outs: Any) -> None:

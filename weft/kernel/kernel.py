@@ -188,8 +188,9 @@ def is_flat(kernel: Kernel) -> bool:
     return all(at.const == 0 and all(n == 1 for _, n in at.terms) for at in places)
 
 
-# Iterations from which it does not matter to a loop whether their number is known.
-_LONG = 64
+# Iterations from which it does not matter to a loop whether their number is known; to one that
+# reduces, whose vectors are longer.
+_LONG, _LONGER = 64, 128
 
 
 def is_even(kernel: Kernel) -> bool:
@@ -200,10 +201,13 @@ def is_even(kernel: Kernel) -> bool:
     inner = {s.axis: s.extent for s in loops if not any(isinstance(x, Loop) for x in s.body)}
     if kernel.grid is not None and not loops:
         inner[kernel.grid[0]] = kernel.grid[1]
-    if any(n < _LONG for n in inner.values()):
+    reduces = any(isinstance(s, Reduce) for s in every)
+    if any(n < (_LONGER if reduces else _LONG) for n in inner.values()):
         return False
     for v in walk([v for s in every if not isinstance(s, Loop) for v in s.operands]):
-        if v.op == "index" or (v.op == "load" and (v.args or _far(v.attr[1], inner))):
+        if v.op in ("div", "rem") and v.dtype.kind in "iu":
+            return False
+        if v.op == "load" and _far(v.attr[1], inner):
             return False
     return not any(isinstance(s, Store) and (s.offset or _far(s.at, inner)) for s in every)
 

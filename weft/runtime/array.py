@@ -257,6 +257,19 @@ class ArrayImpl(Array):
     def clone(self) -> ArrayImpl:
         return box(self._value, self.aval)
 
+    def _alias(self) -> ArrayImpl:
+        """Another array with the same memory: either may be deleted without the other."""
+        owner = self._owner
+        if owner is None:
+            self._make_view()  # which says so
+        x = _new(ArrayImpl)
+        x.aval = self.aval
+        x._owner = owner
+        x._view = owner if self._view is owner else None
+        x._sharding = self._sharding
+        x._committed = self._committed
+        return x
+
     def block_until_ready(self) -> ArrayImpl:
         """The array, once its values are computed: at once, CPU calls are synchronous."""
         return self if self._owner is not None else self._refuse()

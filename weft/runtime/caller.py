@@ -9,7 +9,7 @@ they know comes through tables, so the code itself holds no addresses.
 from __future__ import annotations
 
 from weft.backends.cpu import walker
-from weft.backends.cpu.stub import External, f32, f64, i32, i64, ptr, stack, u8
+from weft.backends.cpu.kinds import External, f32, f64, i32, i64, ptr, stack, u8
 from weft.backends.cpu.walker import (
     Py_DecRef,
     PyLong_FromLongLong,
@@ -27,7 +27,14 @@ from weft.runtime.blocks import (
     PyType_GenericAlloc,
     free,
 )
-from weft.runtime.running import PyErr_Clear, PyLong_AsLongLong, PyObject_GetAttr, malloc, run
+from weft.runtime.running import (
+    PyErr_Clear,
+    PyLong_AsLongLong,
+    PyObject_GetAttr,
+    malloc,
+    run,
+    run_donating,
+)
 from weft.runtime.tables import (
     ARGUMENTS,
     ARRAY_TYPE,
@@ -40,6 +47,7 @@ from weft.runtime.tables import (
     DICT_TYPE,
     EMPTY,
     ENTRY_CONTEXT,
+    ENTRY_DONATED,
     ENTRY_HITS,
     ENTRY_PROGRAM,
     ENTRY_RECIPE,
@@ -49,6 +57,7 @@ from weft.runtime.tables import (
     EVAL_TRACE,
     FALSE,
     FIRST_ENTRY,
+    FIXED,
     FLOAT_TYPE,
     FLOATING,
     FOUND,
@@ -67,9 +76,11 @@ from weft.runtime.tables import (
     NONE,
     NOTHING,
     NUMPY,
+    REFERENCE,
     RESULT_COUNT,
     ROOM,
     SAME,
+    SEEN,
     SHARED,
     SINGLE,
     SLICE,
@@ -103,6 +114,26 @@ def found(leaves: ptr, pointer: ptr, owner: ptr, words: i64) -> i64:
     i64[leaves, COUNT] = count + 1
     ptr[leaves, CURSOR] = ptr[leaves, CURSOR] + words * 8
     return 1
+
+
+def match_array(shared: ptr, thing: ptr, aval: ptr, leaves: ptr, words: i64) -> i64:
+    """An array of the type expected."""
+    if ptr[thing, 1] != ptr[shared, ARRAY_TYPE] or ptr[thing, SLOT_AVAL] != aval:
+        return 0
+    owner = ptr[thing, SLOT_OWNER]
+    if ptr[owner, 1] != ptr[shared, BLOCK_TYPE] and ptr[owner, 1] != ptr[shared, NDARRAY_TYPE]:
+        return 0
+    ptr[leaves, FOUND + 2 * i64[leaves, ROOM] + i64[leaves, COUNT]] = thing
+    return found(leaves, ptr[owner, 2], owner, words)
+
+
+def match_reference(shared: ptr, thing: ptr, leaves: ptr) -> i64:
+    """A mutable reference, which stands for the array that it holds."""
+    at = ptr[leaves, CURSOR]
+    if ptr[thing, 1] != ptr[at, 1] or ptr[thing, i64[at, 2]] != ptr[at, 3]:
+        return 0
+    ptr[leaves, FOUND + 3 * i64[leaves, ROOM] + i64[leaves, COUNT]] = thing
+    return match_array(shared, ptr[thing, i64[at, 4]], ptr[at, 5], leaves, 6)
 
 
 def match_scalar(shared: ptr, thing: ptr, leaves: ptr) -> i64:
@@ -212,12 +243,7 @@ def match(shared: ptr, thing: ptr, leaves: ptr) -> i64:
     operation = i64[at, 0]
     kind = ptr[thing, 1]
     if operation == LEAF:
-        if kind != ptr[shared, ARRAY_TYPE] or ptr[thing, SLOT_AVAL] != ptr[at, 1]:
-            return 0
-        owner = ptr[thing, SLOT_OWNER]
-        if ptr[owner, 1] != ptr[shared, BLOCK_TYPE] and ptr[owner, 1] != ptr[shared, NDARRAY_TYPE]:
-            return 0
-        return found(leaves, ptr[owner, 2], owner, 2)
+        return match_array(shared, thing, ptr[at, 1], leaves, 2)
     if operation == TUPLE:
         if kind != ptr[at, 1] or i64[thing, 2] != i64[at, 2]:
             return 0
@@ -254,6 +280,8 @@ def match(shared: ptr, thing: ptr, leaves: ptr) -> i64:
         return 0
     if operation == SLICE:
         return match_slice(shared, thing, leaves)
+    if operation == REFERENCE:
+        return match_reference(shared, thing, leaves)
     if operation == INDEX or operation == EQUAL:
         return match_index(shared, thing, leaves)
     return match_scalar(shared, thing, leaves)
@@ -345,7 +373,15 @@ def slow(function: ptr, args: ptr, kwargs: ptr) -> ptr:
 
 
 def match_call(shared: ptr, args: ptr, kwargs: ptr, leaves: ptr) -> i64:
-    """Whether positional and named arguments are what an entry expects."""
+    """Whether positional and named arguments are what an entry expects.
+
+    What the function closes over comes first, by itself.
+    """
+    while i64[ptr[leaves, CURSOR], 0] == FIXED:
+        thing = ptr[ptr[leaves, CURSOR], 1]
+        ptr[leaves, CURSOR] = ptr[leaves, CURSOR] + 16
+        if match(shared, thing, leaves) == 0:
+            return 0
     if match(shared, args, leaves) == 0:
         return 0
     if kwargs is not None:
@@ -366,9 +402,18 @@ def call_entry(entry: ptr, shared: ptr, args: ptr, kwargs: ptr, work: ptr) -> pt
     ptr[leaves, CURSOR] = ptr[entry, ENTRY_RECIPE]
     if match_call(shared, args, kwargs, leaves) == 0:
         return shared
+    donated = ptr[entry, ENTRY_DONATED]
+    pointers = leaves + FOUND * 8
+    results = pointers + 4 * room * 8
+    status = 0
+    if donated is None:
+        status = run(program, pointers, pointers + room * 8, results)
+    else:
+        status = run_donating(program, donated, pointers, results)
+        if status == SEEN:
+            return shared
     i64[entry, ENTRY_HITS] += 1
-    results = work + (FOUND + 3 * room) * 8
-    if run(program, leaves + FOUND * 8, leaves + (FOUND + room) * 8, results) != 0:
+    if status != 0:
         return None
     i64[leaves, COUNT] = 0
     ptr[leaves, CURSOR] = ptr[entry, ENTRY_RESULT]
@@ -377,7 +422,7 @@ def call_entry(entry: ptr, shared: ptr, args: ptr, kwargs: ptr, work: ptr) -> pt
 
 def call_one(entry: ptr, shared: ptr, args: ptr, kwargs: ptr) -> ptr:
     program = ptr[entry, ENTRY_PROGRAM]
-    words = FOUND + 3 * i64[program, ARGUMENTS] + i64[program, RESULT_COUNT]
+    words = FOUND + 4 * i64[program, ARGUMENTS] + i64[program, RESULT_COUNT]
     if words <= SMALL:
         return call_entry(entry, shared, args, kwargs, stack(SMALL * 8))
     work = malloc(words * 8)
@@ -476,6 +521,8 @@ STUBS = (
     *blocks.STUBS,
     *running.STUBS,
     found,
+    match_array,
+    match_reference,
     match_scalar,
     match_index,
     match_slice,

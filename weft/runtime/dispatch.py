@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu import loader, pool
+from weft.backends.cpu.compiling import preload
 from weft.backends.cpu.cores import usable_cores
-from weft.backends.cpu.machine import load_keyed
+from weft.backends.cpu.machine import load_keyed, setting
 from weft.base import knobs
 from weft.base.functional import lru, register_cache
 from weft.base.lazy import Late
@@ -26,6 +27,7 @@ from weft.core.trace import eval_trace, state
 from weft.runtime import tables
 from weft.runtime.array import ArrayImpl
 from weft.runtime.function import NativeFunction
+from weft.runtime.memory import Block
 
 # loaded by the thread that makes the native caller
 caller = Late("weft.runtime.caller")
@@ -149,6 +151,7 @@ class Native:
             tables.LIST_TYPE: list,
             tables.TUPLE_TYPE: tuple,
             tables.SLICE_TYPE: slice,
+            tables.PIECE_TYPE: Block,
             tables.STATE: state,
             tables.NAME_TRACE: sys.intern("trace"),
             tables.EVAL_TRACE: eval_trace,
@@ -197,6 +200,7 @@ class Native:
 
 
 _SOURCES = (
+    "weft.backends.cpu.kinds",
     "weft.backends.cpu.stub",
     "weft.backends.cpu.walker",
     "weft.runtime.tables",
@@ -236,6 +240,13 @@ def supported() -> bool:
     """Whether native programs can run here."""
     plain = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
     return plain and loader.supported() and pool.available()
+
+
+def begin() -> None:
+    """Have a thread load LLVM, where the disk is of no help, while the compiler is imported."""
+    if supported():
+        setting()  # while LLVM is loaded, no other library can be asked
+        preload()
 
 
 class _Loading:

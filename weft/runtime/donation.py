@@ -38,15 +38,17 @@ def alone(x: Any) -> bool:
     return type(x._owner.base.base) is Block and getrefcount(x._owner.base.base) == 2
 
 
-def given_up(args: list[Any], avals: Any, taken: Any) -> tuple[list[Any], list[Any]]:
+def given_up(
+    args: list[Any], avals: Any, taken: Any, kept: Any = ()
+) -> tuple[list[Any], dict[int, Any]]:
     """Arguments whose memory may be written over where that is to be, and those that lose theirs.
 
-    Where others can see it, a copy is written over instead.
+    Where others can see it, or where it is to be kept, a copy is written over instead.
     """
-    found, lost = list(args), []
+    found, lost = list(args), {}
     for i in taken:
-        if alone(args[i]):
-            lost.append(args[i])
+        if i not in kept and alone(args[i]):
+            lost[i] = args[i]
         else:
             value = args[i]._value if type(args[i]) is ArrayImpl else args[i]
             found[i] = box(np.array(value, order="C", copy=True), avals[i])

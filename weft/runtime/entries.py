@@ -14,11 +14,13 @@ import numpy as np
 from weft.base.record import Record
 from weft.runtime import tables
 from weft.runtime.array import ArrayImpl
-from weft.runtime.dispatch import address, native, words_of
+from weft.runtime.dispatch import address, native, slot_numbers, words_of
 from weft.runtime.function import NativeFunction
 
 # Entries of one function, and of one operation; those made last are kept.
 MOST, MOST_OPERATION = 16, 64
+# References of one call: each is compared with all others.
+MOST_REFERENCES = 64
 _CODES = {
     np.dtype(np.float32): tables.SINGLE,
     np.dtype(np.float64): tables.DOUBLE,
@@ -45,6 +47,7 @@ class Entry(Record):
     recipe: Any
     executable: Any
     result: Any
+    donated: Any
     key: tuple[int, ...]
     kept: Any
 
@@ -102,7 +105,15 @@ def leaf_words(x: Any, aval: Any) -> list[int]:
         return [tables.FLOATING, _CODES[aval.dtype]]
     if kind is int and aval.dtype in _CODES and aval.dtype.kind == "i":
         return [tables.INTEGER, _CODES[aval.dtype]]
+    if _is_reference(x):
+        slots = slot_numbers(kind, ["_aval", "_refs"])
+        words = [tables.REFERENCE, id(kind), slots["_aval"], id(x.aval), slots["_refs"], id(aval)]
+        return words
     raise NoRecipe
+
+
+def _is_reference(x: Any) -> bool:
+    return getattr(getattr(x, "aval", None), "is_ref", False)
 
 
 def result_words(tree: Any, unflatten: Any) -> list[int]:
@@ -141,6 +152,26 @@ def _argument(static: bool, value: Any, nodes: Any, given: Any, words: list[int]
         recipe(next(nodes), given, words)
 
 
+def donated_words(args: Any, executable: Any, donated: Any, written: Any) -> list[int]:
+    """Rows of arguments that are donated, and of references; others than arrays lose nothing."""
+    taken = executable.taken
+    refs = [i for i, x in enumerate(args) if _is_reference(x)]
+    if len(refs) > MOST_REFERENCES or (executable.stops and any(i in taken for i in refs)):
+        raise NoRecipe
+    if any(i not in refs and type(args[i]) is not ArrayImpl for i in taken):
+        raise NoRecipe
+    result = len(executable.out_avals) - sum(written)  # the first that a reference gets
+    rows = []
+    for i, x in enumerate(args):
+        if i in refs:
+            slot = slot_numbers(type(x), ["_aval", "_refs"])["_refs"]
+            rows.append([i, i in taken, slot, result if written[i] else -1])
+            result += written[i]
+        elif type(x) is ArrayImpl and donated and donated[i]:
+            rows.append([i, i in taken, 0, -1])
+    return [len(rows), *(word for row in rows for word in row)]
+
+
 def add(
     function: NativeFunction,
     context: Any,
@@ -150,10 +181,21 @@ def add(
     avals: Any,
     executable: Any,
     out_tree: Any,
+    donated: Any = (),
+    hoisted: Any = (),
+    written: Any = (),
 ) -> None:
-    """Let calls like this one be answered natively from now on."""
+    """Let calls like this one be answered natively from now on.
+
+    ``hoisted`` are references that the function closes over, its first arguments; ``written`` says
+    which arguments are references that get the last results.
+    """
+    count = len(hoisted)
     try:
-        words = call_words(call, tree, leaves, avals)
+        given = donated_words([*hoisted, *leaves], executable, donated, written)
+        fixed = [(x, leaf_words(x, a)) for x, a in zip(hoisted, avals, strict=False)]
+        words = [word for x, row in fixed for word in (tables.FIXED, id(x), *row)]
+        words += call_words(call, tree, leaves, avals[count:])
     except NoRecipe:
         return
     old = entries_of(function)
@@ -164,8 +206,9 @@ def add(
     result = words_of(result_words(out_tree, unflatten))
     # the words hold addresses of these
     types = [getattr(x, "dtype", None) for x in leaves] + [getattr(x, "aval", 0) for x in leaves]
-    kept = (_without_arrays(call), tree, types, list(avals), out_tree, unflatten)
-    entry = Entry(context, words_of(words), executable, result, key, kept)
+    kept = (_without_arrays(call), tree, types, list(avals), out_tree, unflatten, list(hoisted))
+    lost = words_of(given) if given[0] else None
+    entry = Entry(context, words_of(words), executable, result, lost, key, kept)
     _install(function, [entry, *old][:MOST])
 
 
@@ -187,7 +230,7 @@ def add_operation(
     old = entries_of(function)
     result = words_of([tables.LEAF])
     key = (id(context), *words)
-    entry = Entry(context, words_of(words), executable, result, key, list(avals))
+    entry = Entry(context, words_of(words), executable, result, None, key, list(avals))
     _install(function, [entry, *old][:MOST_OPERATION])
 
 
@@ -244,7 +287,7 @@ def _install(function: NativeFunction, entries: list[Entry]) -> None:
     words = [address(walks.shared), len(entries)]
     for e in entries:
         words += [id(e.context), address(e.recipe), address(e.executable.table), address(e.result)]
-        words.append(counts.get(e.key, 0))
+        words += [0 if e.donated is None else address(e.donated), counts.get(e.key, 0)]
     # one object holds the words and all they point to: who holds it may use them
     function._entries = (words_of(words), entries)
 

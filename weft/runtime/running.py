@@ -1,8 +1,11 @@
-"""A program run once, as native code: its results' memory, the walk through its nodes, boxes."""
+"""A program run once, as native code: its results' memory, the walk through its nodes, boxes.
+
+Arguments that are donated lose their memory to it; ``donation.py`` says the same in Python.
+"""
 
 from __future__ import annotations
 
-from weft.backends.cpu.stub import External, i64, ptr, stack, void
+from weft.backends.cpu.kinds import External, i32, i64, ptr, stack, void
 from weft.backends.cpu.walker import (
     BUFFERS,
     CONTEXT_WORDS,
@@ -27,6 +30,7 @@ from weft.backends.cpu.walker import (
 )
 from weft.runtime.blocks import (
     SLOT_OWNER,
+    SLOT_VIEW,
     Py_IncRef,
     PyErr_NoMemory,
     allocate,
@@ -41,8 +45,16 @@ from weft.runtime.tables import (
     ARENA,
     ARGUMENTS,
     AVAL,
+    BLOCK_TYPE,
     BYTES,
     DEFAULT,
+    DONATED_COUNT,
+    DONATED_LEAF,
+    DONATED_RESULT,
+    DONATED_ROWS,
+    DONATED_SLOT,
+    DONATED_TAKEN,
+    DONATED_WORDS,
     END,
     FRESH,
     HOSTS,
@@ -51,13 +63,16 @@ from weft.runtime.tables import (
     LONG,
     MEMORY,
     NAME_THREADS,
+    NDARRAY_TYPE,
     NODES,
     NONE,
     NUMBER,
     OVERDUE,
     OWNER,
+    OWNS_DATA,
     PARALLEL,
     PASSED,
+    PIECE_TYPE,
     PREPARE,
     READY,
     REPEATED,
@@ -65,6 +80,7 @@ from weft.runtime.tables import (
     RESULT_WORDS,
     RESULTS,
     RUN_POOL,
+    SEEN,
     SHARED,
     SLOTS,
     SMALL,
@@ -73,6 +89,7 @@ from weft.runtime.tables import (
     TEMPLATE,
     TEMPS,
     WIDEST,
+    WRITEABLE,
 )
 
 malloc = External(ptr, (i64,))
@@ -244,8 +261,8 @@ def run_in(program: ptr, pointers: ptr, owners: ptr, results: ptr, work: ptr) ->
     return box_results(program, env, owners, results)
 
 
-def run(program: ptr, pointers: ptr, owners: ptr, results: ptr) -> i64:
-    """Run a program; its results are new references."""
+def run_held(program: ptr, pointers: ptr, owners: ptr, results: ptr) -> i64:
+    """Run a program whose arguments are kept."""
     words = CONTEXT_WORDS + i64[program, SLOTS] + i64[program, WIDEST]
     work = stack(SMALL * 8)
     if words > SMALL:
@@ -253,11 +270,167 @@ def run(program: ptr, pointers: ptr, owners: ptr, results: ptr) -> i64:
         if work is None:
             PyErr_NoMemory()
             return 1
-    hold(owners, i64[program, ARGUMENTS])
     status = run_in(program, pointers, owners, results, work)
-    let_go(owners, i64[program, ARGUMENTS])
     if words > SMALL:
         free(work)
+    return status
+
+
+def run(program: ptr, pointers: ptr, owners: ptr, results: ptr) -> i64:
+    """Run a program; its results are new references."""
+    hold(owners, i64[program, ARGUMENTS])
+    status = run_held(program, pointers, owners, results)
+    let_go(owners, i64[program, ARGUMENTS])
+    return status
+
+
+# --- donated arguments ----------------------------------------------------------------------------
+
+
+def references(thing: ptr) -> i64:
+    """How many hold an object; newer Pythons keep other things in the upper half of the word."""
+    return i64(i32[thing, 0])
+
+
+def set_slot(array: ptr, slot: i64, value: ptr) -> void:
+    """Change what an array or a reference holds."""
+    old = ptr[array, slot]
+    Py_IncRef(value)
+    ptr[array, slot] = value
+    Py_DecRef(old)
+
+
+def delete(array: ptr, none: ptr) -> void:
+    set_slot(array, SLOT_VIEW, none)
+    set_slot(array, SLOT_OWNER, none)
+
+
+def hold_donated(none: ptr, row: ptr, end: ptr, arrays: ptr, refs: ptr) -> void:
+    """Keep donated arrays, without views of theirs that nobody else has: these are made again."""
+    first = row
+    while row != end:
+        Py_IncRef(ptr[arrays, i64[row, DONATED_LEAF]])
+        if i64[row, DONATED_SLOT] != 0:
+            Py_IncRef(ptr[refs, i64[row, DONATED_LEAF]])
+        row = row + DONATED_WORDS * 8
+    # when a view goes, anything may happen: whoever has a weak reference to it is told
+    row = first
+    while row != end:
+        array = ptr[arrays, i64[row, DONATED_LEAF]]
+        view = ptr[array, SLOT_VIEW]
+        if view != none and view != ptr[array, SLOT_OWNER] and references(view) == 1:
+            set_slot(array, SLOT_VIEW, none)
+        row = row + DONATED_WORDS * 8
+
+
+def is_ours(shared: ptr, owner: ptr) -> i64:
+    """Whether memory is our own, and nothing but the owner of it holds what is below."""
+    if ptr[owner, 1] == ptr[shared, BLOCK_TYPE]:
+        return 1
+    base = ptr[owner, 6]
+    if base is None:
+        return 0
+    if ptr[base, 1] != ptr[shared, NDARRAY_TYPE] or references(base) != 1:
+        return 0
+    if i32[base, 16] & OWNS_DATA != 0:
+        return 1 if i32[base, 16] & WRITEABLE != 0 else 0
+    piece = ptr[base, 6]
+    if piece is None:
+        return 0
+    if ptr[piece, 1] != ptr[shared, PIECE_TYPE] or references(piece) != 1:
+        return 0
+    return 1
+
+
+def is_alone(shared: ptr, array: ptr, owner: ptr) -> i64:
+    """Whether an array alone can see its memory, which the call holds once for each argument."""
+    if owner != ptr[array, SLOT_OWNER]:  # deleted meanwhile
+        return 0
+    if references(owner) != (3 if owner == ptr[array, SLOT_VIEW] else 2):
+        return 0
+    return is_ours(shared, owner)
+
+
+def is_fit(first: ptr, row: ptr, refs: ptr, array: ptr) -> i64:
+    """Whether a reference still holds an array, alone if that is taken, and is there once."""
+    ref = ptr[refs, i64[row, DONATED_LEAF]]
+    if ptr[ref, i64[row, DONATED_SLOT]] != array:
+        return 0
+    if i64[row, DONATED_TAKEN] != 0 and references(array) != 2:
+        return 0
+    while first != row:
+        if i64[first, DONATED_SLOT] != 0 and ptr[refs, i64[first, DONATED_LEAF]] == ref:
+            return 0
+        first = first + DONATED_WORDS * 8
+    return 1
+
+
+def are_fit(shared: ptr, row: ptr, end: ptr, owners: ptr, arrays: ptr, refs: ptr) -> i64:
+    """Whether all memory that is taken can be, and nothing is passed twice."""
+    first = row
+    while row != end:
+        leaf = i64[row, DONATED_LEAF]
+        array = ptr[arrays, leaf]
+        is_reference = i64[row, DONATED_SLOT] != 0
+        if is_reference and is_fit(first, row, refs, array) == 0:
+            return 0
+        if i64[row, DONATED_TAKEN] != 0 or not is_reference:
+            if is_alone(shared, array, ptr[owners, leaf]) == 0:
+                return 0
+        row = row + DONATED_WORDS * 8
+    return 1
+
+
+def finish(
+    status: i64, none: ptr, row: ptr, owners: ptr, arrays: ptr, refs: ptr, results: ptr
+) -> void:
+    """What a run leaves of a donated array, or of a reference and what it held."""
+    leaf = i64[row, DONATED_LEAF]
+    number = i64[row, DONATED_RESULT]
+    slot = i64[row, DONATED_SLOT]
+    if status != 0:
+        if slot != 0 and i64[row, DONATED_TAKEN] != 0:  # nothing has been written
+            set_slot(ptr[arrays, leaf], SLOT_OWNER, ptr[owners, leaf])
+    elif slot == 0:
+        delete(ptr[arrays, leaf], none)
+    elif number >= 0:
+        set_slot(ptr[refs, leaf], slot, ptr[results, number])
+        Py_DecRef(ptr[results, number])
+
+
+def run_donating(program: ptr, donated: ptr, leaves: ptr, results: ptr) -> i64:
+    """Run a program that may write over donated arrays; not where others can see their memory.
+
+    What will be written over is deleted first, so that no other thread looks at it meanwhile.
+    """
+    shared = ptr[program, SHARED]
+    none = ptr[shared, NONE]
+    owners = leaves + i64[program, ARGUMENTS] * 8
+    arrays = owners + i64[program, ARGUMENTS] * 8
+    refs = arrays + i64[program, ARGUMENTS] * 8
+    first = donated + DONATED_ROWS * 8
+    end = first + i64[donated, DONATED_COUNT] * (DONATED_WORDS * 8)
+    status = SEEN
+    hold(owners, i64[program, ARGUMENTS])
+    hold_donated(none, first, end, arrays, refs)
+    if are_fit(shared, first, end, owners, arrays, refs) != 0:
+        row = first
+        while row != end:
+            if i64[row, DONATED_TAKEN] != 0:
+                delete(ptr[arrays, i64[row, DONATED_LEAF]], none)
+            row = row + DONATED_WORDS * 8
+        status = run_held(program, leaves, owners, results)
+        row = first
+        while row != end:
+            finish(status, none, row, owners, arrays, refs, results)
+            row = row + DONATED_WORDS * 8
+    row = first
+    while row != end:
+        Py_DecRef(ptr[arrays, i64[row, DONATED_LEAF]])
+        if i64[row, DONATED_SLOT] != 0:
+            Py_DecRef(ptr[refs, i64[row, DONATED_LEAF]])
+        row = row + DONATED_WORDS * 8
+    let_go(owners, i64[program, ARGUMENTS])
     return status
 
 
@@ -273,5 +446,16 @@ STUBS = (
     let_go,
     walk_program,
     run_in,
+    run_held,
     run,
+    references,
+    set_slot,
+    delete,
+    hold_donated,
+    is_ours,
+    is_alone,
+    is_fit,
+    are_fit,
+    finish,
+    run_donating,
 )

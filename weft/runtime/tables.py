@@ -19,6 +19,7 @@ from weft.backends.cpu.processor import counter
     LIST_TYPE,
     TUPLE_TYPE,
     SLICE_TYPE,
+    PIECE_TYPE,
     STATE,
     NAME_TRACE,
     EVAL_TRACE,
@@ -33,7 +34,7 @@ from weft.backends.cpu.processor import counter
     DEFAULT,
     PREPARE,
     SERVICES,
-) = range(27)
+) = range(28)
 
 # Words of the table of one program.
 (
@@ -75,15 +76,31 @@ FRESH, PASSED, CONSTANT, REPEATED = range(4)
     INDEX,
     EQUAL,
     SLICE,
-) = range(14)
+    REFERENCE,
+    FIXED,
+) = range(16)
 SINGLE, DOUBLE, INT32, INT64 = range(4)
 
 # Words of a function's table of entries.
-ENTRY_CONTEXT, ENTRY_RECIPE, ENTRY_PROGRAM, ENTRY_RESULT, ENTRY_HITS, ENTRY_WORDS = range(6)
+(
+    ENTRY_CONTEXT,
+    ENTRY_RECIPE,
+    ENTRY_PROGRAM,
+    ENTRY_RESULT,
+    ENTRY_DONATED,
+    ENTRY_HITS,
+    ENTRY_WORDS,
+) = range(7)
 FIRST_ENTRY = 2
+# Donated leaves of an entry, and references: how many, then a row for each of them. A reference has
+# a slot for its value, and the number of the result that it gets, or -1.
+DONATED_COUNT, DONATED_ROWS = range(2)
+DONATED_LEAF, DONATED_TAKEN, DONATED_SLOT, DONATED_RESULT, DONATED_WORDS = range(5)
+# What running says of a call that is not for native code, beside 0 and 1.
+SEEN = 2
 
 # Leaves found so far: their number, how many there may be, the place in the recipe; then pointers,
-# owners, scalars.
+# owners, scalars or arrays, and references.
 COUNT, ROOM, CURSOR, FOUND = range(4)
 
 # Memory kept for reuse: bytes kept, bytes allowed, and a list of pieces for each class of size.
@@ -95,6 +112,7 @@ ADVISE_HUGE = 14
 # Ticks of the clock between two looks at signals.
 OVERDUE = counter()[2]
 CONTIGUOUS_ALIGNED = 0x101
+OWNS_DATA, WRITEABLE = 0x4, 0x400
 SMALL = 1024  # words of a run that lie on the stack
 SLOW_TEXT = int.from_bytes(b"_slow", "little")
 # A block: a Python object that owns a piece. Header, address, bytes, class, memory.

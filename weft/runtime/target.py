@@ -37,10 +37,10 @@ heroes = Late("weft.backends.cpu.heroes.table")
 # Functions that wait for others like them while the program is planned.
 HELD = 64
 # Elements of all buffers of a kernel up to which its loops do not depend on how many there are.
-SMALL = 1 << 12
+SMALL = 1 << 13
 # Elements of all arguments and results up to which operations with algorithms of their own read
 # their sizes.
-FEW = 1 << 13
+FEW = 1 << 14
 
 
 class Cpu(Target):

@@ -28,6 +28,8 @@ from weft.state.types import (
     ReadEffect,
     Ref,
     WriteEffect,
+    another,
+    reference_type,
 )
 from weft.transforms.discharge import Cell
 from weft.transforms.jvp import jvp
@@ -50,7 +52,7 @@ class NewRef(Primitive):
     holes = _holes
 
     def shape(self, init: Any, *, memory_space: Any, kind: Any) -> AbstractRef:
-        return AbstractRef(init, memory_space, kind)
+        return reference_type(init, memory_space, kind)
 
     def evaluate(self, args: Any, params: dict[str, Any]) -> Ref:
         (init,) = args
@@ -124,7 +126,7 @@ class Freeze(Primitive):
         return ref.inner_aval
 
     def evaluate(self, args: Any, params: dict[str, Any]) -> Any:
-        return args[0].value
+        return another(args[0].value)
 
     def discharge(self, cell: Any) -> Any:
         return cell.value
@@ -272,6 +274,9 @@ class Get(Access):
 
     def shape(self, ref: Any, *operands: Any, tree: Any) -> Any:
         return self.result(ref, tree, operands)
+
+    def evaluate(self, args: Any, params: dict[str, Any]) -> Any:
+        return another(super().evaluate(args, params))
 
     def discharge(self, cell: Any, *operands: Any, tree: Any) -> Any:
         return read(cell.value, tree_unflatten(tree, operands))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
+from weft.base.functional import lru
 from weft.core.avals import AbstractValue
 from weft.core.batching import broadcast_axis
 from weft.core.effects import Effect
@@ -132,6 +134,12 @@ class AbstractRef(AbstractValue):
         return lookup("new_ref").bind(start, memory_space=self.memory_space, kind=self.kind)
 
 
+@lru()
+def reference_type(inner: Any, memory_space: Any, kind: Any) -> AbstractRef:
+    """The type of references to an array: one object, by which native code knows it."""
+    return AbstractRef(inner, memory_space, kind)
+
+
 class LiveCell(AnyCell):
     """A reference as a cell: to look at it is to bind a primitive."""
 
@@ -147,6 +155,11 @@ class LiveCell(AnyCell):
     @value.setter
     def value(self, value: Any) -> None:
         set_(self.ref, None, value)
+
+
+def another(value: Any) -> Any:
+    """Another array with the same memory: what a reference holds, nobody else deletes."""
+    return value._alias() if hasattr(value, "_alias") else value
 
 
 class _RefKind(type):
@@ -173,7 +186,7 @@ class Ref(AnyCell, metaclass=_RefKind):
 
     def __init__(self, aval: AbstractRef, refs: Any) -> None:
         self._aval = aval
-        self._refs = refs
+        self._refs = another(refs)
 
     @property
     def aval(self) -> AbstractRef:
@@ -216,10 +229,13 @@ class Ref(AnyCell, metaclass=_RefKind):
 
     @value.setter
     def value(self, value: Any) -> None:
-        self._refs = value
+        self._refs = another(value)
 
     def free(self) -> None:
         self._refs = None
+
+    def holds_alone(self) -> bool:
+        return getrefcount(self._refs) == 2  # and the question's own
 
     def unsafe_buffer_pointer(self) -> int:
         return self.value.unsafe_buffer_pointer()
@@ -231,7 +247,7 @@ class Ref(AnyCell, metaclass=_RefKind):
 
     def __getitem__(self, index: Any) -> Any:
         if index is Ellipsis and state.trace is eval_trace:
-            return self.value
+            return another(self.value)
         return get(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -267,7 +283,7 @@ class Ref(AnyCell, metaclass=_RefKind):
 
 
 def _unpickled(value: Any, memory_space: Any, kind: Any) -> Ref:
-    return Ref(AbstractRef(typeof(value), memory_space, kind), value)
+    return Ref(reference_type(typeof(value), memory_space, kind), value)
 
 
 class RefIndexer:

@@ -30,6 +30,10 @@ class AnyCell:
     def free(self) -> None:
         """Give the value up: it is not read again."""
 
+    def holds_alone(self) -> bool:
+        """Whether nobody else has its value, as an object."""
+        return False
+
 
 class Cell(AnyCell):
     """The value of a reference at one point of a program."""
