@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,18 @@ def _vmap(jax: Any) -> Any:
     return lambda: jax.make_jaxpr(lambda p, b: mapped(p, b))(params, batches)
 
 
+def _new_shapes(jax: Any) -> Any:
+    """Operations outside of compiled functions on arrays of shapes that never came before."""
+    jnp, size = jax.numpy, itertools.count(10)
+
+    def some() -> None:
+        for _ in range(5):
+            x = jnp.asarray(np.ones(next(size), np.float32))
+            (jnp.tanh(x) + x[1:].sum() * jnp.mean(x)).block_until_ready()
+
+    return some
+
+
 def _tree() -> dict[str, Any]:
     return {f"layer{i}": {"w": i, "b": float(i)} for i in range(50)}
 
@@ -154,6 +167,14 @@ ROWS = [
         "transformer vmap grad",
         "the same step, mapped over a batch of batches",
         same(_vmap),
+        unit="ms",
+        ratio=0.4,
+    ),
+    Row(
+        "eager, new shapes",
+        "tanh, a slice, a sum, a mean, a product and a sum on arrays of a new size",
+        same(_new_shapes),
+        per=5,
         unit="ms",
         ratio=0.4,
     ),
