@@ -60,8 +60,8 @@ LATE = {
     *(
         ("weft.numpy.operators", f"weft.numpy.{name}")
         for name in (
-            "contraction creation index_functions index_update manipulation matrices "
-            "rearranging reductions sorting"
+            "averages contraction creation index_functions index_update manipulation matrices "
+            "positions rearranging reductions sorting"
         ).split()
     ),
     ("weft.numpy.polynomials", "weft.numpy.linalg"),
@@ -76,13 +76,14 @@ LATE = {
     ("weft.prims.families", "weft.kernel.math_series"),
     ("weft.prims.families", "weft.kernel.tiny"),
     ("weft.prims.families", "weft.kernel.elements"),
+    ("weft.runtime.evaluate", "weft.runtime.dispatch"),
     ("weft.runtime.evaluate", "weft.runtime.native"),
     ("weft.runtime.evaluate", "weft.runtime.selection"),
     *(
         ("weft.backends.cpu.heroes.table", f"weft.backends.cpu.heroes.{name}")
         for name in (
-            "conv cumulative dot fft generator linalg partition sampling scatter sort special"
-            " sylvester window"
+            "conv cumulative dot fft generator linalg partition sampling scatter small_products"
+            " sort special sylvester window"
         ).split()
     ),
     ("weft.runtime.dispatch", "weft.backends.cpu.stub"),

@@ -225,6 +225,7 @@ def fits() -> dict[str, Callable[[], Any]]:
     turn, near_turn = (mp.pi / 4 * mpf("1.06")) ** 2, (mp.pi / 4 * mpf("1.01")) ** 2
     eighth = (mp.tan(mp.pi / 8) * mpf("1.001")) ** 2
     sine, sinh = odd(mp.sin, -mpf(1) / 6), odd(mp.sinh, mpf(1) / 6)
+    even, turned = at_zero(lambda z: (mp.cosh(mp.sqrt(z)) - 1) / z, 0.5), half**2
     arctan, arcsin = odd(mp.atan, -mpf(1) / 3), odd(mp.asin, mpf(1) / 6)
     c32, c64 = mpf("2.0419921875"), mpf("3.25")
     h32, h64 = scaled_erfc(c32), scaled_erfc(c64)
@@ -261,14 +262,13 @@ def fits() -> dict[str, Callable[[], Any]]:
         stirling = (x - mpf(0.5)) * (mp.log(x) - 1) + mp.log(2 * mp.pi) / 2 - mpf(0.5)
         return (mp.loggamma(x) - stirling) * x
 
-    def far(x: Any) -> Any:
-        return -mp.log(mp.erfc(x), 2)
+    def root_of_erfc(middle: int) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+        """The fourth root, and what an error of it is in its fourth power."""
 
-    def far_3(t: Any) -> Any:
-        return far(t + 3)
+        def fourth(t: Any) -> Any:
+            return mp.sqrt(mp.sqrt(mp.erfc(t + middle)))
 
-    def erfc_3(t: Any) -> Any:
-        return mp.erfc(t + 3)
+        return fourth, lambda t: 4 * fourth(t) ** 3
 
     def fifth(z: Any) -> Any:
         return (atanh(z) - mpf(2) / 3) / z if z > TINY else mpf(2) / 5
@@ -276,6 +276,7 @@ def fits() -> dict[str, Callable[[], Any]]:
     def ends(centre: Any, right: str) -> tuple[Any, Any]:
         return tuple((mpf(a) - centre) / (mpf(a) + centre) for a in ("0.74", right))
 
+    (root32, weight32), (root64, weight64) = root_of_erfc(0), root_of_erfc(3)
     one, square, plain = floor_of(1, 6), floor_of(2, 6), floor_of(0, 200)
     return {
         "exp32": make(exp, -half, half, range(5), weighted_exp, f32),
@@ -290,6 +291,10 @@ def fits() -> dict[str, Callable[[], Any]]:
         "atanh_pair": make(fifth, 0, s, range(8), floor_of(2, 12), f64),
         "sinh32": make(sinh, 0, mpf("1.02"), range(4), one, f32),
         "sinh64": make(sinh, 0, mpf("1.02"), range(8), one, f64),
+        "cosh_even32": make(even, 0, turned, range(3), one, f32),
+        "cosh_even64": make(even, 0, turned, range(5), one, f64),
+        "sinh_odd32": make(sinh, 0, turned, range(2), one, f32),
+        "sinh_odd64": make(sinh, 0, turned, range(5), one, f64),
         "sin32": make(sine, 0, turn, range(3), one, f32),
         "cos32": make(cosine, 0, turn, range(3), square, f32),
         "sin_middle": make(sine, 0, turn, range(4), one, f64),
@@ -301,17 +306,10 @@ def fits() -> dict[str, Callable[[], Any]]:
         "asin32": make(arcsin, 0, mpf("0.2501"), range(6), floor_of(1, 7), f32),
         "asin64": make(arcsin, 0, mpf("0.2501"), range(13), one, f64),
         "cbrt": make(lambda m: mp.cbrt(1 / m), 1 / root, root, range(6), mp.cbrt, f64),
-        "erf_near32": make(erf_over_x, 0, mpf("1.01"), range(7), erf_weight, f32),
+        "erf_near32": make(erf_over_x, 0, mpf("1.21"), range(7), erf_weight, f32),
         "erf_near64": make(erf_over_x, 0, mpf("1.01"), range(13), erf_weight, f64),
-        "erf_far32": make(far, mpf("0.99"), mpf("3.93"), range(7), mp.erfc, f32),
-        "erf_far64": make(
-            lambda t: far(t + 3),
-            mpf("-2.01"),
-            mpf("2.95"),
-            range(19),
-            lambda t: mp.erfc(t + 3),
-            f64,
-        ),
+        "erf_far32": make(root32, mpf("1.1"), mpf(4), range(8), weight32, f32),
+        "erf_far64": make(root64, mpf(-2), mpf("2.95"), range(22), weight64, f64),
         "erfc32": make(h32, *ends(c32, "10.1"), range(9), relative(h32), f32),
         "erfcx32": make(erfcx_whole, -1, 1, range(12), relative(erfcx_whole), f32, 220),
         "lgamma_near": make(

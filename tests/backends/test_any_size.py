@@ -22,7 +22,7 @@ def every(monkeypatch):
     made = []
 
     def noted(closed):
-        made.append(not native._has_loops(closed))
+        made.append("general" in native.generalise(closed)._memo)
         return made[-1]
 
     monkeypatch.setattr(native, "is_general", noted)
@@ -133,6 +133,7 @@ CALLS = {
     "broadcast": lambda x: x + x[:1],
     "repeat": lambda x: jnp.repeat(x, 2),
     "diff": jnp.diff,
+    "searchsorted": lambda x: jnp.searchsorted(jnp.arange(x.size, dtype=x.dtype), x.ravel()),
 }
 
 

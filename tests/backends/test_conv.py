@@ -16,8 +16,8 @@ from weft.backends.cpu.heroes import conv, conv_plan, window
 from weft.backends.cpu.heroes.registry import HEROES
 from weft.backends.cpu.machine import compile_many
 from weft.kernel.program import Type
-from weft.prims.arithmetic import ge_p, le_p
 from weft.prims.conv import ConvDimensionNumbers, conv_general_dilated_p
+from weft.prims.selection import ge_p, le_p
 from weft.prims.window import (
     dilate_shape,
     reduce_window_max_p,

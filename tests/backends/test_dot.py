@@ -10,7 +10,7 @@ import weft
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu import library, pool
-from weft.backends.cpu.heroes import dot
+from weft.backends.cpu.heroes import dot, dot_plan, dot_tiles
 from weft.backends.cpu.machine import compile_many
 from weft.base import knobs
 from weft.compiler.passes.contract import contract
@@ -124,8 +124,10 @@ def test_axes_in_any_order(dtype):
 
 @pytest.mark.parametrize(("bits", "registers"), [(128, 32), (128, 16), (256, 16)])
 def test_machines_with_other_registers(monkeypatch, bits, registers):
-    monkeypatch.setattr(dot, "vector_bits", lambda: bits)
-    monkeypatch.setattr(dot, "registers", lambda: registers)
+    for module in (dot, dot_plan, dot_tiles):
+        monkeypatch.setattr(module, "vector_bits", lambda: bits)
+    for module in (dot, dot_tiles):
+        monkeypatch.setattr(module, "registers", lambda: registers)
     rng = np.random.default_rng(8)
     for dtype in ("f4", "f4", "f8", BF16, "i2"):
         check(*orders(rng, dtype))

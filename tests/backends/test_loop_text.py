@@ -430,3 +430,21 @@ def test_kernels_of_loops_are_not_long(axis):
     for shape in ((128, 512), (128, 10), (3, 300), (300, 3)):
         program = Planner(target.Cpu()).program(weft.make_jaxpr(fun)(jnp.ones(shape)))
         assert max(text.count("\n") for text, _ in program.codes) < 900, shape
+
+
+@pytest.mark.parametrize("extreme", [lax.max, lax.min])
+def test_gradients_of_pools_in_loops(extreme):
+    """LLVM once ended the process over the loops inside of these."""
+    start = np.float32(-np.inf if extreme is lax.max else np.inf)
+
+    def pool(x):
+        return lax.reduce_window(x, start, extreme, (1, 3), (1, 1), "SAME")
+
+    def fun(x):
+        return jnp.sum(lax.scan(lambda c, y: (jnp.tanh(c + pool(y)), c), x[0], x)[0])
+
+    x = np.random.default_rng(0).standard_normal((3, 2, 5)).astype(np.float32)
+    with weft.base.knobs.scope(backend="interpret"):
+        want = weft.grad(fun)(x)
+    with weft.base.knobs.scope(backend="native"):
+        np.testing.assert_allclose(weft.jit(weft.grad(fun))(x), want, rtol=1e-5, atol=1e-6)

@@ -204,6 +204,27 @@ def test_a_result_may_take_the_place_of_an_operand():
     assert np.array_equal(a, b + b)
 
 
+@pytest.mark.parametrize("count", [1, 2, 40])
+def test_short_rows_far_apart_are_not_read_one_by_one(count):
+    """Many of them would be text for which LLVM takes seconds."""
+    k = Builder()
+    rows, columns, apart = 37, 5, 30
+    total = k.const(0, F32)
+    for i in range(count):
+        total = k.add(total, k.load(0, F32, affine(i, {"i": apart, "j": 1})))
+    store = Store(1, affine(0, {"i": columns, "j": 1}), total)
+    x = np.arange(apart * rows + count + columns, dtype=np.float32)
+    buffers = [Buffer(F32, x.size, "in"), Buffer(F32, rows * columns, "out")]
+    kernel = Kernel("rows", buffers, ("i", rows), [Loop("j", columns, [store])])
+    whole, out = guarded(rows * columns, F32)
+    execute(kernel, [x, out], 0, rows)
+    at = apart * np.arange(rows)[:, None] + np.arange(columns)
+    want = sum(x[at + i] for i in range(count))
+    np.testing.assert_array_equal(out.reshape(rows, columns), want)
+    assert np.all(whole[:MARGIN] == 1) and np.all(whole[MARGIN + out.size :] == 1)
+    assert render(kernel).count("\n") < 1000
+
+
 @pytest.mark.parametrize("rows", [1, 2, 5, 16, 33])
 def test_short_rows_fill_vectors(rows):
     with weft.base.knobs.scope(backend="native"):

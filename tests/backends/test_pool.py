@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -54,13 +55,23 @@ def test_each_iteration_runs_once(threads: int) -> None:
     assert not x[:3].any() and not x[10001:].any()
 
 
-@pytest.mark.parametrize("alone", [0.0, 100.0])
-def test_the_caller_works_until_there_is_a_pool(alone: float, monkeypatch) -> None:
+@pytest.fixture
+def no_pool(monkeypatch) -> None:
+    """A process that has no code of the pool yet."""
     monkeypatch.setattr(pool, "_pool", None)
     monkeypatch.setattr(pool, "_alone", 0.0)
     monkeypatch.setattr(pool, "_asked", False)
-    monkeypatch.setattr(pool, "ALONE", alone)
     monkeypatch.setattr(pool, "_held", [])
+
+
+@pytest.mark.parametrize("long", [0.0, 100.0])
+@pytest.mark.parametrize(("longer", "alone"), [(100.0, -1.0), (0.0, 100.0), (100.0, 100.0)])
+def test_the_caller_works_until_there_is_a_pool(
+    long: float, longer: float, alone: float, no_pool, monkeypatch
+) -> None:
+    monkeypatch.setattr(pool, "LONG", long)
+    monkeypatch.setattr(pool, "LONGER", longer)
+    monkeypatch.setattr(pool, "ALONE", alone)
     x = np.zeros(10007, np.int32)
     address = compile_text(INCREMENT, "k")
     where = (ctypes.c_void_p * 1)(x.ctypes.data)
@@ -73,7 +84,59 @@ def test_the_caller_works_until_there_is_a_pool(alone: float, monkeypatch) -> No
                         thread.join()
     assert (x[3:10001] == 20).all()
     assert not x[:3].any() and not x[10001:].any()
-    assert (pool._pool is None) == (not pool._held) == (alone == 100)
+    assert (pool._pool is None) == (not pool._held) == (longer == alone)
+
+
+def test_a_long_run_goes_on_with_the_pool(no_pool, monkeypatch) -> None:
+    monkeypatch.setattr(pool, "LONG", 0.0)
+    monkeypatch.setattr(pool, "LONGER", 0.0)
+    lows: list[int] = []
+
+    def work(_: int | None, low: int, high: int) -> None:
+        lows.append(low)
+        if not pool._held:
+            time.sleep(0.002)
+
+    kernel = Kernel(work)
+    with num_threads(2):
+        pool.run_at_first(ctypes.cast(kernel, ctypes.c_void_p).value or 0, None, 0, 9999, 1)
+    assert sorted(lows) == list(range(9999)) and pool._pool is not None
+
+
+def test_threads_help_where_there_is_no_pool(no_pool, monkeypatch) -> None:
+    monkeypatch.setattr(pool, "LONG", 0.0)
+    monkeypatch.setattr(pool, "ALONE", 100.0)
+    meet = threading.Barrier(2, timeout=30)
+    lows: list[int] = []
+    # the first chunk is the caller's; two of the others can only be done side by side
+
+    def meeting(_: int | None, low: int, high: int) -> None:
+        lows.append(low)
+        if 0 < low < 3:
+            meet.wait()
+
+    kernel = Kernel(meeting)
+    with num_threads(2):
+        pool.run_at_first(ctypes.cast(kernel, ctypes.c_void_p).value or 0, None, 0, 5, 1)
+    assert sorted(lows) == [0, 1, 2, 3, 4] and not meet.broken
+    assert not any(thread.name == "weft-helper" for thread in threading.enumerate())
+
+
+def test_an_interrupted_run_leaves_no_thread_at_work(no_pool, monkeypatch) -> None:
+    monkeypatch.setattr(pool, "LONG", 0.0)
+    done: list[int] = []
+    kernel = Kernel(lambda _, low, high: done.append(low))
+    begin = pool._help
+
+    def interrupted(*args) -> None:
+        begin(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pool, "_help", interrupted)
+    with num_threads(2), pytest.raises(KeyboardInterrupt):
+        pool.run_at_first(ctypes.cast(kernel, ctypes.c_void_p).value or 0, None, 0, 10**6, 1)
+    assert len(done) < 10**6
+    assert not any(thread.name == "weft-helper" for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize(("start", "stop", "chunk"), [(0, 0, 1), (5, 5, 7), (7, 3, 2), (0, 1, 9)])

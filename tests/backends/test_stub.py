@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 
 from weft.backends.cpu import processor
-from weft.backends.cpu.llvm import INLINE
-from weft.backends.cpu.machine import load_modules
-from weft.backends.cpu.stub import (
+from weft.backends.cpu.kinds import (
     External,
-    StubError,
     bits,
     clock,
     f32,
@@ -22,13 +19,15 @@ from weft.backends.cpu.stub import (
     kind_of,
     ptr,
     stack,
-    translate,
     truth,
     u8,
     u32,
     u64,
     void,
 )
+from weft.backends.cpu.llvm import INLINE
+from weft.backends.cpu.machine import load_modules
+from weft.backends.cpu.stub import StubError, translate
 
 CHOICE = TURNS = 0  # so that stubs can name them
 _C = {

@@ -5,7 +5,8 @@ import numpy as np
 import weft
 from weft import lax
 from weft import numpy as jnp
-from weft.compiler import pull, rows
+from weft.base import knobs
+from weft.compiler import fuse, pull, rows
 from weft.compiler.fuse import Fusion
 from weft.compiler.passes.cse import cse
 from weft.compiler.passes.inline import inline
@@ -174,3 +175,78 @@ def test_library_calls_split_a_program():
     steps = plan(lambda x: jnp.exp(x + 1) @ jnp.tanh(x) * 2, (20, 20))
     libraries = [s.eqn.primitive.name for s in steps if s.kernel is None]
     assert libraries == ["dot_general"] and len(steps) == 3
+
+
+def written_before_read(steps, given):
+    known = set(given)
+    for step in steps:
+        reads = step.eqn.invars if step.kernel is None else step.buffers
+        assert known.issuperset(v for v in reads if v not in step.writes), step
+        known.update(step.writes)
+
+
+def test_results_in_several_kernels_are_written_before_they_are_read():
+    def many(x, t):
+        first = x[0] * 2
+        return [first, *[first + t * i for i in range(50)], x[1] * 3]
+
+    def products(x, y):
+        p, q = x @ x, y @ y
+        one, other = q[0, 0] * 2, p[0, 0] * 3
+        return one, other, other + q[0, 1], one - q[1, 0]
+
+    for fun, shapes in ((many, [(4,), ()]), (products, [(128, 128), (128, 128)])):
+        closed = weft.make_jaxpr(fun)(*(np.zeros(s, np.float32) for s in shapes))
+        jaxpr = prune(cse(inline(closed))).jaxpr
+        fusion = Fusion(jaxpr)
+        written_before_read(fusion.plan(), fusion.given)
+    x, t = np.arange(4, dtype=np.float32), np.array(2, np.float32)
+    np.testing.assert_array_equal(run(many, x, t), many(x, t))
+
+
+def stencil(x, width=3):
+    """A sum over all boxes of a width less, each with a weight of its own."""
+    parts = []
+    for at in np.ndindex(*[width] * x.ndim):
+        box = tuple(slice(a, n - width + 1 + a) for a, n in zip(at, x.shape))
+        parts.append((1 + sum(at)) * x[box] ** 2)
+    return jnp.sum(jnp.sin(sum(parts)))
+
+
+def check_gradient(fun, shape, dtype=np.float32):
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    gradient = weft.grad(fun)
+    with knobs.scope(backend="interpret"):
+        want = gradient(x)
+    np.testing.assert_allclose(run(gradient, x)[0], want, rtol=0, atol=2e-5 * np.abs(want).max())
+
+
+def test_the_gradient_of_a_stencil_is_the_inside_and_a_rim(monkeypatch):
+    steps = plan(weft.grad(stencil), (40, 50))
+    assert [roles(s).count("out") for s in steps].count(0) == 0
+    joined = [s for s in steps if s.buffers[-1] is steps[-1].buffers[-1] or not s.writes]
+    assert len(steps) <= 7 and len(joined) >= 4  # two rims for each axis
+    check_gradient(stencil, (40, 50))
+    check_gradient(stencil, (12, 9, 11))
+    monkeypatch.setattr(fuse, "RIMS", 10**9)
+    check_gradient(stencil, (7, 8))
+
+
+def test_small_arrays_that_are_all_rim_are_one_kernel():
+    steps = plan(weft.grad(stencil), (5, 6, 5))
+    assert len(steps) <= 3
+    check_gradient(stencil, (5, 6, 5))
+
+
+def test_rims_of_arrays_spread_apart():
+    def spread(x):
+        parts = [
+            (1 + i) * lax.pad(x, np.float32(i), [(i, 9 - i, 2), (9 - i, i, 1)]) for i in range(9)
+        ]
+        return jnp.sum(jnp.sin(sum(parts)))
+
+    check_gradient(spread, (5, 6))
+    x = np.random.default_rng(0).standard_normal((5, 6)).astype(np.float32)
+    with knobs.scope(backend="interpret"):
+        want = spread(x)
+    np.testing.assert_allclose(run(spread, x)[0], want, rtol=1e-4)

@@ -337,8 +337,26 @@ def while_with_kept(x):
     return lax.while_loop(lambda c: c[0] < 4, body, (0, y))
 
 
+def of_other_shapes(x):
+    y, z = x.reshape(-1), x.reshape(1, *x.shape)
+    changed = y.at[jnp.arange(3)].set(1), lax.dynamic_update_slice(y, y[1:3] * 2, (0,))
+    return changed, jnp.sort(y), y.at[2].add(y[1]), jnp.sort(z, axis=1), x.reshape(-1, 1), z
+
+
+def of_other_shapes_in_loops(x):
+    kept = x.reshape(-1)
+
+    def body(c, i):
+        flat = c.reshape(-1)
+        new = flat.at[i].set(jnp.sort(kept)[i] + 1)
+        same = lax.cond(i > 1, lambda v: v, lambda v: jnp.sort(v) + kept, new).reshape(x.shape)
+        return same.at[0].set(flat[1]), (jnp.sort(flat), kept.at[i].set(0.0))
+
+    return lax.scan(body, x, jnp.arange(3)), lax.fori_loop(0, 2, lambda i, c: jnp.sort(c), kept)
+
+
 UPDATES = [several, chains, read_after, in_loops, old_and_new, carries_that_swap, in_branches]
-UPDATES += [in_nested_loops, while_with_kept]
+UPDATES += [in_nested_loops, while_with_kept, of_other_shapes, of_other_shapes_in_loops]
 
 
 @pytest.mark.skipif(not supported(), reason="no native programs here")
@@ -364,6 +382,18 @@ def test_an_array_reshaped_in_its_own_memory_is_not_copied():
     compiled = weft.jit(lambda x: jnp.repeat(x, 2, axis=0)).lower(x).compile()
     assert compiled.as_text().count("kernel k") == 1
     np.testing.assert_array_equal(compiled(x), np.repeat(x, 2, 0))
+
+
+def test_an_argument_of_another_shape_is_not_copied():
+    x = np.arange(12.0, dtype=np.float32)[::-1].reshape(4, 3).copy()
+    compiled = weft.jit(lambda x: jnp.sort(x.reshape(-1))).lower(x).compile()
+    assert "kernel k" not in compiled.as_text()
+    np.testing.assert_array_equal(compiled(x), np.arange(12.0))
+    at = np.array([3, 1, 3], np.int32)
+    u = np.array([1, 2, 4], np.float32)
+    summed = weft.jit(lambda u, at: weft.ops.segment_sum(u, at, 5)).lower(u, at).compile()
+    assert summed.as_text().count("kernel k") == 1  # the zeros to begin with
+    np.testing.assert_array_equal(summed(u, at), [0, 2, 0, 5, 0])
 
 
 def test_no_rounds_of_a_loop_that_branches_on_what_it_is_given():

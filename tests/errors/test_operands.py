@@ -48,7 +48,7 @@ MISMATCHES = {
         lambda: jnp.einsum("ij,jk", TALL, TALL),
         ["'j'", "3", "2"],
     ),
-    "axis": (ValueError, lambda: jnp.sum(ONE, axis=1), ["axis 1", "1 dimension"]),
+    "axis": ("AxisError", lambda: jnp.sum(ONE, axis=1), ["axis 1", "1 dimension"]),
     "indices": (IndexError, lambda: ONE[0, 0], ["too many indices", "(3,)"]),
     "index by float": (TypeError, lambda: ONE[0.5], ["integer", "float"]),
     "index by list": (TypeError, lambda: ONE[[0, 1]], ["jnp.array(seq)"]),

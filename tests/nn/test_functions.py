@@ -330,6 +330,8 @@ def test_one_hot():
         wanted = np.moveaxis(np.eye(6, dtype=np.float32)[np.asarray(index)][..., :3], -1, axis)
         np.testing.assert_array_equal(nn.one_hot(index, 3, axis=axis), wanted)
     assert nn.one_hot(index, 3, dtype=jnp.int8).dtype == np.int8
+    with pytest.warns(DeprecationWarning, match="takes integers, got dtype float32"):
+        assert nn.one_hot(jnp.array([1.0]), 2).tolist() == [[0.0, 1.0]]
     rows = weft.vmap(lambda _: nn.one_hot(jnp.array([0, 2]), 3, axis="i"), axis_name="i")
     np.testing.assert_array_equal(rows(jnp.arange(3)), [[1, 0], [0, 0], [0, 1]])
 

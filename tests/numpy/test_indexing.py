@@ -147,6 +147,16 @@ def test_apply_counts_repetitions():
     assert out.tolist() == [0, 111, 2, 31]
 
 
+@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("function", [jnp.exp, jnp.isnan, lambda v: jnp.stack([v, v])])
+def test_apply_keeps_the_dtype(function, staged):
+    def put(x):
+        return x.at[1].apply(function)
+
+    with pytest.raises(ValueError, match="one of the same dtype, got one that returns"):
+        (weft.jit(put) if staged else put)(jnp.arange(4))
+
+
 @pytest.mark.parametrize(
     "index, error, words",
     [

@@ -863,3 +863,18 @@ def test_threads_see_their_own_scopes(way):
         thread.join()
     assert set(found[True]) == {np.dtype(np.float64)}
     assert set(found[False]) == {np.dtype(np.float32)}
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_the_caller_is_not_made_while_a_program_is_compiled(wanted, monkeypatch):
+    monkeypatch.setattr(dispatch, "Native", dict)
+    monkeypatch.setattr(dispatch.pool, "load", lambda: None)
+    with dispatch.busy():
+        loading = dispatch._Loading()
+        loading.thread.join(10 * dispatch.PAUSE)
+        assert loading.made is None
+        if wanted:  # somebody waits for it after all
+            loading.wanted.set()
+            loading.thread.join()
+    loading.thread.join()
+    assert loading.made == {}

@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.samples import Sample
 from weft import lax, make_jaxpr
-from weft.prims.arithmetic import ge_p, le_p
+from weft.prims.selection import ge_p, le_p
 from weft.prims.window import reduce_window_shape
 
 NUMBERS = ("float32", "float64", "bfloat16", "complex64", "int32")

@@ -134,6 +134,9 @@ def test_spherical_harmonics():
     theta, phi = spread(0.01, 3.1, 50), spread(0, 6.28, 50)
     got = special.sph_harm_y(n, m, theta, phi)
     np.testing.assert_allclose(got, sc.sph_harm_y(n, m, theta, phi), atol=1e-14)
+    # The polar angle may leave [0, pi]: the root of 1 - cos(theta)^2 is the positive one.
+    got = special.sph_harm_y(n, m, theta - 4.0, phi)
+    np.testing.assert_allclose(got, sc.sph_harm_y(n, m, theta - 4.0, phi), atol=1e-14)
 
 
 def test_counted_ones():

@@ -238,6 +238,10 @@ class KeyReuseError(JAXTypeError):
         super().__init__(message)
 
 
+class AxisError(ValueError, IndexError):
+    """An axis that an array does not have; of both classes, as NumPy's, since JAX raises either."""
+
+
 class JaxRuntimeError(RuntimeError):
     """A compiled program failed while running."""
 

@@ -116,6 +116,15 @@ def partition_list(bs: Sequence[bool], xs: Sequence[T]) -> tuple[list[T], list[T
     return off, on
 
 
+def either(a: Sequence[bool], b: Sequence[bool]) -> list[bool]:
+    """Flags that are true where one of two is.
+
+    >>> either([True, False], [False, False])
+    [True, False]
+    """
+    return [x or y for x, y in zip(a, b, strict=True)]
+
+
 def merge_lists(bs: Sequence[bool], xs: Iterable[Any], ys: Iterable[Any]) -> list[Any]:
     """The reverse of `partition_list`: from `xs` where false, from `ys` where true.
 

@@ -7,6 +7,7 @@ memory: a temporary that dies, a value that goes round in a loop, an argument th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
@@ -122,6 +123,50 @@ def overwrites(step: Step, source: Any, target: Any) -> bool:
         return len(nest.body) == 1  # one element, whose operands are read before it is written
     found = [v for v in loads(nest.body) if v.attr[0] == read]
     return all((v.attr[1], v.args) in places for v in found)
+
+
+# --- copies ---------------------------------------------------------------------------------------
+
+
+def relabelled(steps: list[Step]) -> dict[Any, Any]:
+    """Variables that are others element by element, in the same order of memory, and stay so."""
+    found: dict[Any, Any] = {}
+    for step in steps:
+        if step.kernel is not None and step.source is None and step.eqn is None:
+            source = _copied(step)
+            if source is not None:
+                found[step.writes[0]] = source
+    if found:
+        times = Counter(v for step in steps for v in written(step))
+        found = {v: source for v, source in found.items() if times[v] == 1}
+    return found
+
+
+def _copied(step: Step) -> Any:
+    """The variable that a kernel copies the whole of, each element to the place it has; or None."""
+    kernel = step.kernel
+    assert kernel is not None
+    if len(step.buffers) != 2 or len(step.writes) != 1 or len(kernel.buffers) != 2:
+        return None
+    nest = peel(kernel)
+    store = nest.body[0]
+    if len(nest.body) != 1 or not isinstance(store, Store) or store.offset is not None:
+        return None
+    value = store.value
+    if value.op != "load" or value.args:
+        return None
+    single = {axis for axis, n in nest.axes if n == 1}
+    at, read = (
+        (place.const, [term for term in place.terms if term[0] not in single])
+        for place in (store.at, value.attr[1])
+    )
+    if at != read:
+        return None
+    given, made = kernel.buffers[value.attr[0]], kernel.buffers[store.buffer]
+    whole = prod(n for _, n in nest.axes) == made.size == given.size
+    if not whole or given.dtype != made.dtype or value.attr[0] == store.buffer:
+        return None
+    return step.buffers[value.attr[0]]
 
 
 # --- donated arguments ----------------------------------------------------------------------------

@@ -55,10 +55,11 @@ class Domain(NamedTuple):
 class Cut(Exception):
     """A joined array is read on both sides of a seam: the kernel has to be cut there."""
 
-    def __init__(self, variable: Any, axis: int, points: list[int]) -> None:
+    def __init__(self, variable: Any, axis: int, points: list[int], chooses: bool) -> None:
         self.variable = variable
         self.axis = axis
         self.points = points
+        self.chooses = chooses  # whether its elements may be chosen one by one instead
 
 
 class _Stored(Exception):
@@ -88,14 +89,24 @@ class Memory:
 
 
 class Puller:
-    """Computes some roots over a box of their domain."""
+    """Computes some roots over a box of their domain.
+
+    At a rim, elements on both sides of the seams of padded arrays are chosen one by one.
+    """
 
     def __init__(
-        self, fusion: Any, domain: Domain, roots: list[Any], memory: Memory, box: Any
+        self,
+        fusion: Any,
+        domain: Domain,
+        roots: list[Any],
+        memory: Memory,
+        box: Any,
+        rim: bool = False,
     ) -> None:
         self.fusion = fusion
         self.domain = domain
         self.memory = memory
+        self.rim = rim
         self.k = memory.k
         self.roots = dict.fromkeys(roots)
         self.row_axes = [f"p{i}" for i in range(len(domain.rows))]
@@ -201,7 +212,7 @@ class Puller:
     def _wanders(self, x: Any, index: Index) -> bool:
         """Whether too much of a variable would be computed again at other places."""
         primitive = self.fusion.producer[x].primitive
-        if primitive.form == "move":
+        if primitive.form == "move" or self.rim:
             return False
         if self.computed[x] > PLACES[primitive.costly] and prod(x.aval.shape) >= FEW:
             return True
@@ -229,19 +240,21 @@ class Puller:
                 operand, at = asked
                 answer = yield eqn.invars[operand], at
 
-    def _side(self, x: Any, asked: Within) -> int:
+    def _side(self, x: Any, asked: Within) -> int | None:
         """On which side of the seams of a joined array an index lies, or a cut."""
-        entry, points = asked
+        entry, points, chooses = asked
         low, high = self.k.range_of(entry, self.extents)
         side = sum(p <= low for p in points)
         if side == sum(p <= high for p in points) or high < low:
             return side
+        if chooses and self.rim:
+            return None
         ((axis, step), *others) = entry.terms
         if others or axis not in self.row_axes:
             raise _Stored
         cuts = [_crossing(p - entry.const, step) for p in points]
         inside = sorted({c for c in cuts if 0 < c < self.extents[axis]})
-        raise Cut(x, self.row_axes.index(axis), inside)
+        raise Cut(x, self.row_axes.index(axis), inside, chooses)
 
     def _stored(self, x: Any, index: Index) -> Any:
         """Something in place of a value that has to be in memory; the plan is made anew."""

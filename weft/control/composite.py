@@ -4,31 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.control.jit import jit_p, numpy_consts, used_axis_names
+from weft.control.jit import jit_p, jit_parameters, numpy_consts, used_axis_names
 from weft.core.ad import Zero
 from weft.core.batching import AxisData
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
-from weft.core.sharding import UNSPECIFIED
-
-
-def jit_parameters(jaxpr: ClosedJaxpr, name: str) -> dict[str, Any]:
-    """Parameters of a ``jit`` equation that calls a program."""
-    n_in, n_out = len(jaxpr.in_avals), len(jaxpr.out_avals)
-    return {
-        "jaxpr": jaxpr,
-        "in_shardings": (UNSPECIFIED,) * n_in,
-        "out_shardings": (UNSPECIFIED,) * n_out,
-        "in_layouts": (None,) * n_in,
-        "out_layouts": (None,) * n_out,
-        "donated_invars": (False,) * n_in,
-        "ctx_mesh": None,
-        "name": name,
-        "keep_unused": False,
-        "inline": False,
-        "compiler_options_kvs": (),
-    }
 
 
 class Composed(Primitive):

@@ -9,8 +9,8 @@ import numpy as np
 
 from weft.base.functional import merge_lists, partition_list
 from weft.base.lazy import Late
-from weft.control.initial_style import keep_outputs, must_not_repeat, transposed_program
-from weft.control.jit import numpy_consts, used_axis_names
+from weft.control.initial_style import keep_outputs, must_not_repeat
+from weft.control.jit import numpy_consts, transpose_jaxpr, used_axis_names
 from weft.core.ad import Zero, is_undef, zeros
 from weft.core.batching import AxisData, at_front, moveaxis
 from weft.core.effects import Effects, observable
@@ -19,8 +19,9 @@ from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var, eval_jaxpr, joi
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.staging import stage
-from weft.prims.arithmetic import eq, select_n, stop_gradient_p
+from weft.prims.arithmetic import stop_gradient_p
 from weft.prims.families import const
+from weft.prims.selection import eq, select_n
 from weft.prims.shape import broadcast_in_dim_p
 from weft.transforms.dce import dce_closed
 from weft.transforms.jvp import jvp_jaxpr
@@ -107,8 +108,8 @@ class Cond(Primitive):
     ) -> list[Any]:
         linear = [is_undef(x) for x in ops]
         nonzero = [type(ct) is not Zero for ct in cts]
-        wanted = _any(transposed_program(b, linear, nonzero, False)[1] for b in branches)
-        backward = tuple(transposed_program(b, linear, nonzero, wanted)[0] for b in branches)
+        wanted = _any(transpose_jaxpr(b, linear, nonzero, False)[1] for b in branches)
+        backward = tuple(transpose_jaxpr(b, linear, nonzero, wanted)[0] for b in branches)
         known = [x for x in ops if not is_undef(x)]
         given = [ct for ct in cts if type(ct) is not Zero]
         outs = iter(self.bind(index, *known, *given, branches=backward, **params))

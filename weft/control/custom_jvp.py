@@ -9,29 +9,25 @@ from typing import Any
 from weft import dtypes
 from weft.base.traceback import api_boundary
 from weft.control.custom_rules import (
+    CustomCall,
     OutputDims,
     Signature,
     SymbolicZero,
-    any_axis,
     check_same_output,
     from_rule,
     name_of,
     named,
-    run_plainly,
     same_types,
     static_positions,
     to_rule,
     unbatch_zeros,
     with_static,
 )
-from weft.control.jit import used_axis_names
 from weft.core.ad import Zero, add_tangents, instantiate, zeros
 from weft.core.batching import AxisData
 from weft.core.debug_info import DebugInfo
 from weft.core.effects import observable
-from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, jaxpr_as_fun
-from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.staging import stage
 from weft.core.trace import Tracer, typeof
@@ -41,7 +37,7 @@ from weft.transforms.vmap import batch
 from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
 
 
-class CustomJVPCall(Primitive):
+class CustomJVPCall(CustomCall):
     """A call of a function whose derivative is given by a rule.
 
     Bound with the functions ``fun`` and ``jvp`` of flat arguments; staged with the program
@@ -49,24 +45,6 @@ class CustomJVPCall(Primitive):
     """
 
     name = "custom_jvp_call"
-    multiple_results = True
-    takes_refs = True
-
-    def shape(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
-        return call_jaxpr.out_avals
-
-    def eqn_effects(self, avals: Any, params: Any) -> Any:
-        return params["call_jaxpr"].effects
-
-    def evaluate(self, args: Any, params: dict[str, Any]) -> list[Any]:
-        return run_plainly(params["fun"], args)
-
-    def callee(self, params: dict[str, Any]) -> ClosedJaxpr | None:
-        return params.get("call_jaxpr")  # None before it is staged
-
-    @staticmethod
-    def ref(*args: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
-        return run(call_jaxpr.jaxpr, (), args)
 
     def stage(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
         staged, consts = stage_call(params["fun"], args)
@@ -129,10 +107,6 @@ class CustomJVPCall(Primitive):
             *args, fun=batched_fun, jvp=named(batched_jvp, jvp), symbolic_zeros=symbolic_zeros
         )
         return outs, decided.dims or []
-
-    def axis_names(self, params: Any) -> Any:
-        closed = params.get("call_jaxpr")
-        return any_axis if closed is None else used_axis_names(closed.jaxpr)
 
     def partial_eval(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
         # Only linear functions are written down by partial evaluation: the rule has done its work.

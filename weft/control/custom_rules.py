@@ -8,8 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base.errors import UnexpectedTracerError
+from weft.control.jit import used_axis_names
 from weft.core.ad import Zero, zeros
 from weft.core.batching import AxisData, match_axis
+from weft.core.interpret import run
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.transforms.vmap import batched, unbatched
 from weft.tree.functions import tree_map, tree_unflatten
@@ -81,6 +85,33 @@ def run_plainly(fun: Callable[..., Any], args: Sequence[Any]) -> list[Any]:
 
 
 # --- arguments ------------------------------------------------------------------------------------
+
+
+class CustomCall(Primitive):
+    """A call of a function with rules of its own: ``fun``, and once it is staged ``call_jaxpr``."""
+
+    multiple_results = True
+    takes_refs = True
+
+    def shape(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
+        return call_jaxpr.out_avals
+
+    def eqn_effects(self, avals: Any, params: Any) -> Any:
+        return params["call_jaxpr"].effects
+
+    def evaluate(self, args: Any, params: dict[str, Any]) -> list[Any]:
+        return run_plainly(params["fun"], args)
+
+    def callee(self, params: dict[str, Any]) -> ClosedJaxpr | None:
+        return params.get("call_jaxpr")  # None before it is staged
+
+    @staticmethod
+    def ref(*args: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
+        return run(call_jaxpr.jaxpr, (), args)
+
+    def axis_names(self, params: Any) -> Any:
+        closed = params.get("call_jaxpr")
+        return any_axis if closed is None else used_axis_names(closed.jaxpr)
 
 
 def name_of(fun: Any) -> str:

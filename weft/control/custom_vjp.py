@@ -14,29 +14,26 @@ from weft.base.record import Record
 from weft.base.traceback import api_boundary
 from weft.control.custom_jvp import call_function, stage_call
 from weft.control.custom_rules import (
+    CustomCall,
     OutputDims,
     Signature,
     SymbolicZero,
-    any_axis,
     check_same_output,
     from_rule,
     name_of,
     named,
-    run_plainly,
     static_positions,
     to_rule,
     unbatch_zeros,
     with_static,
 )
-from weft.control.jit import used_axis_names
 from weft.control.remat_opt import cheap_primal
 from weft.core.ad import Zero, instantiate, zeros
 from weft.core.avals import ShapedArray, same_type
 from weft.core.batching import AxisData, match_axis
 from weft.core.debug_info import DebugInfo
 from weft.core.effects import observable
-from weft.core.interpret import run
-from weft.core.jaxpr import ClosedJaxpr, JaxprEqn
+from weft.core.jaxpr import JaxprEqn
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import Tracer, typeof
@@ -66,7 +63,7 @@ class CustomVJPException(Exception):
         )
 
 
-class CustomVJPCall(Primitive):
+class CustomVJPCall(CustomCall):
     """A call of a function whose reverse-mode derivative is given by two rules.
 
     Bound with functions of flat values: ``fun(*args)``; ``fwd(args, perturbed)`` that returns
@@ -76,25 +73,7 @@ class CustomVJPCall(Primitive):
     """
 
     name = "custom_vjp_call"
-    multiple_results = True
-    takes_refs = True
     holes = {"transpose": "reverse mode goes through custom_lin, which jvp binds"}
-
-    def shape(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
-        return call_jaxpr.out_avals
-
-    def eqn_effects(self, avals: Any, params: Any) -> Any:
-        return params["call_jaxpr"].effects
-
-    def evaluate(self, args: Any, params: dict[str, Any]) -> list[Any]:
-        return run_plainly(params["fun"], args)
-
-    def callee(self, params: dict[str, Any]) -> ClosedJaxpr | None:
-        return params.get("call_jaxpr")  # None before it is staged
-
-    @staticmethod
-    def ref(*args: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
-        return run(call_jaxpr.jaxpr, (), args)
 
     def stage(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
         staged, consts = stage_call(params["fun"], args)
@@ -169,10 +148,6 @@ class CustomVJPCall(Primitive):
             *args, fun=call.run, fwd=named(call.fwd, fwd), bwd=named(call.bwd, bwd), **params
         )
         return outs, call.decided.dims or []
-
-    def axis_names(self, params: Any) -> Any:
-        closed = params.get("call_jaxpr")
-        return any_axis if closed is None else used_axis_names(closed.jaxpr)
 
     def dce(self, used: list[bool], eqn: JaxprEqn) -> JaxprEqn | None:
         if not any(used) and not observable(eqn.effects):

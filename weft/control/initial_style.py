@@ -11,14 +11,12 @@ from typing import Any
 
 from weft.base import knobs
 from weft.base.functional import weakref_lru_cache
-from weft.core.ad import UndefPrimal, Zero, instantiate
 from weft.core.debug_info import DebugInfo
 from weft.core.effects import Effects, NamedAxisEffect
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from weft.core.staging import stage
 from weft.core.trace import Tracer, state, typeof
 from weft.transforms.dce import close, convert_constvars
-from weft.transforms.transpose import backward_pass
 from weft.tree.functions import tree_flatten, tree_leaves_with_path, tree_unflatten
 from weft.tree.keys import keystr
 from weft.tree.treedef import PyTreeDef
@@ -216,49 +214,3 @@ def _interleaved(firsts: Sequence[int], seconds: Sequence[int]) -> list[int]:
         order += [*range(first, first + n), *range(second, second + m)]
         first, second = first + n, second + m
     return order
-
-
-def transposed_program(
-    closed: ClosedJaxpr, linear: Flags, nonzero: Flags, instantiated: Flags | bool
-) -> tuple[ClosedJaxpr, list[bool]]:
-    """The transposed program: known inputs and nonzero cotangents to cotangents of the linear.
-
-    Says also which linear inputs have a cotangent; those marked in ``instantiated`` have one.
-    """
-    if isinstance(instantiated, bool):
-        instantiated = [instantiated] * sum(linear)
-    key = ("transposed", tuple(linear), tuple(nonzero), tuple(instantiated))
-    found = closed._memo.get(key)
-    if found is None:
-        found = closed._memo[key] = _transposed(closed, linear, nonzero, instantiated)
-    return found
-
-
-def _transposed(
-    closed: ClosedJaxpr, linear: Flags, nonzero: Flags, instantiated: Flags
-) -> tuple[ClosedJaxpr, list[bool]]:
-    wanted: list[bool] = []
-    known_avals = [a for a, lin in zip(closed.in_avals, linear, strict=True) if not lin]
-    ct_avals = [
-        a.to_cotangent_aval() for a, nz in zip(closed.out_avals, nonzero, strict=True) if nz
-    ]
-
-    def backward(*args: Any) -> list[Any]:
-        known = iter(args[: len(known_avals)])
-        given = iter(args[len(known_avals) :])
-        primals = [
-            UndefPrimal(a) if lin else next(known)
-            for a, lin in zip(closed.in_avals, linear, strict=True)
-        ]
-        cts = [
-            next(given) if nz else Zero(a.to_cotangent_aval())
-            for a, nz in zip(closed.out_avals, nonzero, strict=True)
-        ]
-        outs = backward_pass(closed.jaxpr, closed.consts, primals, cts)
-        found = [ct for ct, lin in zip(outs, linear, strict=True) if lin]
-        wanted.extend(
-            inst or type(ct) is not Zero for ct, inst in zip(found, instantiated, strict=True)
-        )
-        return [instantiate(ct) for ct, w in zip(found, wanted, strict=True) if w]
-
-    return stage(backward, [*known_avals, *ct_avals], closed.debug_info), wanted

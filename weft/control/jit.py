@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial_eval import partial_eval_jaxpr
 from weft.transforms.transpose import backward_pass
 from weft.transforms.vmap import batch_jaxpr
+
+Flags = Sequence[bool]
 
 # needed with mutable references only
 without_refs = Late("weft.transforms.discharge")
@@ -49,6 +52,24 @@ def jit_params(closed: ClosedJaxpr, params: dict[str, Any], donated: Any = None)
         out_layouts=(None,) * n_out,
         donated_invars=(False,) * n_in if donated is None else tuple(donated),
     )
+
+
+def jit_parameters(closed: ClosedJaxpr, name: str) -> dict[str, Any]:
+    """Parameters of a ``jit`` equation that calls a program, with nothing special about it."""
+    n_in, n_out = len(closed.in_avals), len(closed.out_avals)
+    return {
+        "jaxpr": closed,
+        "in_shardings": (UNSPECIFIED,) * n_in,
+        "out_shardings": (UNSPECIFIED,) * n_out,
+        "in_layouts": (None,) * n_in,
+        "out_layouts": (None,) * n_out,
+        "donated_invars": (False,) * n_in,
+        "ctx_mesh": None,
+        "name": name,
+        "keep_unused": False,
+        "inline": False,
+        "compiler_options_kvs": (),
+    }
 
 
 class Jit(Primitive):
@@ -182,23 +203,25 @@ def used_axis_names(jaxpr: Any) -> set[Any]:
 
 
 def transpose_jaxpr(
-    closed: ClosedJaxpr, linear: list[bool], nonzero: list[bool]
+    closed: ClosedJaxpr, linear: Flags, nonzero: Flags, instantiated: Flags | bool = False
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """The transposed program: known inputs and nonzero cotangents to cotangents of the linear.
 
-    Also says which of the linear inputs have a cotangent that is not zero.
+    Says also which linear inputs have a cotangent; those marked in ``instantiated`` have one.
     """
-    key = ("transpose", tuple(linear), tuple(nonzero))
+    if isinstance(instantiated, bool):
+        instantiated = [instantiated] * sum(linear)
+    key = ("transpose", tuple(linear), tuple(nonzero), tuple(instantiated))
     found = closed._memo.get(key)
     if found is None:
-        found = closed._memo[key] = _transpose_jaxpr(closed, linear, nonzero)
+        found = closed._memo[key] = _transposed(closed, linear, nonzero, instantiated)
     return found
 
 
-def _transpose_jaxpr(
-    closed: ClosedJaxpr, linear: list[bool], nonzero: list[bool]
+def _transposed(
+    closed: ClosedJaxpr, linear: Flags, nonzero: Flags, instantiated: Flags
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    out_nonzero: list[bool] = []
+    wanted: list[bool] = []
     known_avals, _ = partition_list(linear, closed.in_avals)
     ct_avals = [
         a.to_cotangent_aval() for a, nz in zip(closed.out_avals, nonzero, strict=True) if nz
@@ -216,11 +239,13 @@ def _transpose_jaxpr(
             for a, nz in zip(closed.out_avals, nonzero, strict=True)
         ]
         outs = backward_pass(closed.jaxpr, closed.consts, primals, cts)
-        wanted = [ct for ct, lin in zip(outs, linear, strict=True) if lin]
-        out_nonzero.extend(type(ct) is not Zero for ct in wanted)
-        return [instantiate(ct) for ct in wanted if type(ct) is not Zero]
+        found = [ct for ct, lin in zip(outs, linear, strict=True) if lin]
+        wanted.extend(
+            inst or type(ct) is not Zero for ct, inst in zip(found, instantiated, strict=True)
+        )
+        return [instantiate(ct) for ct, w in zip(found, wanted, strict=True) if w]
 
-    return stage(backward, [*known_avals, *ct_avals], closed.debug_info), out_nonzero
+    return stage(backward, [*known_avals, *ct_avals], closed.debug_info), wanted
 
 
 jit_p = Jit()

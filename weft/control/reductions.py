@@ -20,11 +20,12 @@ from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.staging import stage
-from weft.prims.arithmetic import and_, ge, lt, or_, select_n
+from weft.prims.bits import and_, or_
 from weft.prims.families import const
 from weft.prims.in_turn import MOST as MOST_PLACES
 from weft.prims.in_turn import PLACE, update_in_turn
 from weft.prims.reduce import flatten_axes_first, pad_one_row, rows
+from weft.prims.selection import ge, lt, select_n
 from weft.prims.shape import concatenate_p, full, iota, reshape, squeeze
 from weft.prims.window import (
     Padding,

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from weft.control.jit import jit_p
+from weft.control.jit import jit_p, jit_parameters
 from weft.core.ad import Zero
 from weft.core.batching import AxisData, at_front
 from weft.core.debug_info import DebugInfo
@@ -14,7 +14,6 @@ from weft.core.effects import observable
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn
 from weft.core.primitive import Primitive
-from weft.core.sharding import UNSPECIFIED
 from weft.core.staging import stage
 from weft.core.trace import typeof
 from weft.transforms.dce import close, convert_constvars, dce_closed
@@ -57,7 +56,7 @@ class RematOpt(Primitive):
         nonzero = [type(t) is not Zero for t in tangents]
         closed, out_nonzero = jvp_jaxpr(fwd_jaxpr, nonzero, False)
         given = [t for t in tangents if type(t) is not Zero]
-        results = jit_p.bind(*primals, *given, **plain_jit_params(closed, "fwd"))
+        results = jit_p.bind(*primals, *given, **jit_parameters(closed, "fwd"))
         outs, rest = results[: len(out_nonzero)], iter(results[len(out_nonzero) :])
         return outs, [
             next(rest) if nz else Zero.from_primal(x)
@@ -104,7 +103,7 @@ class RematOpt(Primitive):
         if not any(used[:num_res]):
             program, used_in = dce_closed(params["fun_jaxpr_thunk"](), used[num_res:])
             operands = eqn.invars[params["num_consts"] :]
-            new_params = plain_jit_params(program, "fun")
+            new_params = jit_parameters(program, "fun")
             primitive: Primitive = jit_p
         else:
             count = params["num_consts"]
@@ -130,24 +129,6 @@ class RematOpt(Primitive):
 
 def _selected(thunk: Callable[[], ClosedJaxpr], used: list[bool]) -> Callable[[], ClosedJaxpr]:
     return functools.cache(lambda: dce_closed(thunk(), used, True)[0])
-
-
-def plain_jit_params(closed: ClosedJaxpr, name: str) -> dict[str, Any]:
-    """Parameters of a ``jit`` equation with nothing special about it."""
-    n_in, n_out = len(closed.in_avals), len(closed.out_avals)
-    return {
-        "jaxpr": closed,
-        "in_shardings": (UNSPECIFIED,) * n_in,
-        "out_shardings": (UNSPECIFIED,) * n_out,
-        "in_layouts": (None,) * n_in,
-        "out_layouts": (None,) * n_out,
-        "donated_invars": (False,) * n_in,
-        "ctx_mesh": None,
-        "name": name,
-        "keep_unused": False,
-        "inline": False,
-        "compiler_options_kvs": (),
-    }
 
 
 remat_opt_p = RematOpt()

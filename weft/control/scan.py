@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.base.functional import merge_lists, partition_list, split_list
+from weft.base.functional import either, merge_lists, partition_list, split_list
 from weft.base.lazy import Late
 from weft.base.record import Record
 from weft.control.initial_style import forwarded_inputs, interleave, keep_outputs, rearrange
@@ -157,7 +157,7 @@ class Scan(Primitive):
             )
             if out_nz[:num_carry] == carry_nz:
                 break
-            carry_nz = _either(carry_nz, out_nz[:num_carry])
+            carry_nz = either(carry_nz, out_nz[:num_carry])
         nonzero = consts_nz + carry_nz + xs_nz
         given = [instantiate(t) if nz else t for t, nz in zip(tangents, nonzero, strict=True)]
         consts, init, xs = split_list(primals, [num_consts, num_carry])
@@ -223,7 +223,7 @@ class Scan(Primitive):
             )
             if out_b[:num_carry] == carry_b:
                 break
-            carry_b = _either(carry_b, out_b[:num_carry])
+            carry_b = either(carry_b, out_b[:num_carry])
         consts, init, xs = split_list(list(zip(args, dims, strict=True)), [num_consts, num_carry])
         outs = self.bind(
             *(x if d is None else moveaxis(x, d, 0) for x, d in consts),
@@ -288,7 +288,7 @@ class Scan(Primitive):
             carry_read = read[num_consts : num_consts + num_carry]
             if carry_read == carry:
                 break
-            carry = _either(carry, carry_read)
+            carry = either(carry, carry_read)
         return eqn.replace(
             invars=[x for x, r in zip(eqn.invars, read, strict=True) if r],
             outvars=[v for v, u in zip(eqn.outvars, carry + ys, strict=True) if u],
@@ -297,10 +297,6 @@ class Scan(Primitive):
             ),
             effects=body.effects,
         )
-
-
-def _either(a: Sequence[bool], b: Sequence[bool]) -> list[bool]:
-    return [x or y for x, y in zip(a, b, strict=True)]
 
 
 def _position(items: Sequence[Any], item: Any) -> int:
@@ -336,7 +332,7 @@ def split_scan(
         )
         if out_unknown[:num_carry] == carry_u:
             break
-        carry_u = _either(carry_u, out_unknown[:num_carry])
+        carry_u = either(carry_u, out_unknown[:num_carry])
     num_residuals = len(residual_avals)
     groups = split_list(args, [num_consts, num_carry])
     (known_consts, consts), (known_init, init), (known_xs, xs) = (
@@ -433,7 +429,7 @@ def linear_carry(
         for eqn in jaxpr.eqns:
             if any(x in depends for x in eqn.invars):
                 depends.update(eqn.outvars)
-        after = _either(carry, [v in depends for v in jaxpr.jaxpr.outvars[:num_carry]])
+        after = either(carry, [v in depends for v in jaxpr.jaxpr.outvars[:num_carry]])
         if after == carry:
             return carry
         carry = after

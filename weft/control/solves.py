@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.base.functional import split_list
+from weft.base.functional import either, split_list
 from weft.base.record import Record
 from weft.control.jit import numpy_consts, used_axis_names
 from weft.core.ad import Zero, add_tangents, instantiate, is_undef
@@ -209,20 +209,13 @@ def _batch_programs(
         solve, x_solve = program("solve", b, x)
         vecmat, x_vecmat = program("vecmat", b, x[:count])
         aux = [True] * (len(x) - count) if jaxprs.vecmat is not None else x_solve[count:]
-        x_after = _either(x_solve, x_vecmat + aux)
+        x_after = either(x_solve, x_vecmat + aux)
         matvec, b_matvec = program("matvec", x_after[:count], b)
         back, b_back = program("transpose_solve", x_after[:count], b + aux)
-        b_after = _either(b, _either(b_matvec, b_back[:count]))
+        b_after = either(b, either(b_matvec, b_back[:count]))
         if x_after == x and b_after == b:
             return _LinearSolveTuple(matvec, vecmat, solve, back), x, b
         x, b = x_after, b_after
-
-
-def _either(
-    a: Sequence[bool],
-    b: Sequence[bool],
-) -> list[bool]:
-    return [p or q for p, q in zip(a, b, strict=True)]
 
 
 linear_solve_p = CustomLinearSolve()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.base import source
-from weft.base.functional import merge_lists, partition_list, split_list
+from weft.base.functional import either, merge_lists, partition_list, split_list
 from weft.base.lazy import Late
 from weft.control.initial_style import interleave, keep_outputs, must_not_repeat, rearrange
 from weft.control.jit import numpy_consts, used_axis_names
@@ -26,8 +26,8 @@ from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Var, jaxpr_as_fun
 from weft.core.primitive import Primitive
 from weft.core.staging import stage
 from weft.core.trace import state, typeof
-from weft.prims.arithmetic import select_n_p
 from weft.prims.reduce import reduce_or_p
+from weft.prims.selection import select_n_p
 from weft.prims.shape import broadcast_in_dim
 from weft.transforms.dce import dce_closed
 from weft.transforms.jvp import jvp_jaxpr
@@ -131,7 +131,7 @@ class While(Primitive):
             program, out_nz = jvp_jaxpr(body_jaxpr, consts_nz + carry_nz, carry_nz)
             if out_nz == carry_nz:
                 break
-            carry_nz = _either(carry_nz, out_nz)
+            carry_nz = either(carry_nz, out_nz)
         consts_dot = [t for t in consts_dot if type(t) is not Zero]
         init_dot = [instantiate(t) for t, nz in zip(init_dot, carry_nz, strict=True) if nz]
         count = len(init)
@@ -241,7 +241,7 @@ class While(Primitive):
             _, out = batch_jaxpr(body_jaxpr, axis, body_batched + carry, carry)
             if out == carry:
                 break
-            carry = _either(carry, out)
+            carry = either(carry, out)
         cond_batched = [d is not None for d in cond_dims]
         _, (predicate_batched,) = batch_jaxpr(cond_jaxpr, axis, cond_batched + carry, False)
         carry_dims: list[int | None]
@@ -289,7 +289,7 @@ class While(Primitive):
             known, _, out, _ = partial_eval_jaxpr(body_jaxpr, body_unknown + carry, carry)
             if out == carry:
                 break
-            carry = _either(carry, out)
+            carry = either(carry, out)
         cond_known, _, (predicate_unknown,), _ = partial_eval_jaxpr(
             cond_jaxpr, cond_unknown + carry, False
         )
@@ -313,13 +313,13 @@ class While(Primitive):
         params = eqn.params
         sizes = [params["cond_nconsts"], params["body_nconsts"]]
         cond, cond_used = dce_closed(params["cond_jaxpr"], [True])
-        carry = _either(used, cond_used[sizes[0] :])
+        carry = either(used, cond_used[sizes[0] :])
         while True:
             keep_body = [False] * sizes[1] + carry
             body, body_used = dce_closed(params["body_jaxpr"], carry, keep_body)
             if body_used[sizes[1] :] == carry:
                 break
-            carry = _either(carry, body_used[sizes[1] :])
+            carry = either(carry, body_used[sizes[1] :])
         cond, cond_used = dce_closed(params["cond_jaxpr"], [True], [False] * sizes[0] + carry)
         read = [*cond_used[: sizes[0]], *body_used[: sizes[1]], *carry]
         return eqn.replace(
@@ -333,10 +333,6 @@ class While(Primitive):
             },
             effects=cond.effects | body.effects,
         )
-
-
-def _either(a: Sequence[bool], b: Sequence[bool]) -> list[bool]:
-    return [x or y for x, y in zip(a, b, strict=True)]
 
 
 def _where(going: Any, new: Any, old: Any) -> Any:

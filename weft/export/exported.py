@@ -11,9 +11,8 @@ from weft import dtypes
 from weft.api.autodiff import vjp
 from weft.api.jit import JitFunction, jit
 from weft.base.traceback import api_boundary
-from weft.control.composite import jit_parameters
 from weft.control.custom_vjp import custom_vjp
-from weft.control.jit import jit_p
+from weft.control.jit import jit_p, jit_parameters
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from weft.core.shape_dtype import ShapeDtypeStruct
 from weft.core.staging import stage

@@ -65,7 +65,12 @@ def pad(k: Builder, index: Any, ins: Any, outs: Any, number: int, *, padding_con
     for axis, (low, _, interior) in enumerate(padding_config):
         size, entry = ins[0].shape[axis], _moved(index[axis], -low)
         reach = (size - 1) * (interior + 1) + 1 if size else 0
-        if (yield Within(entry, (0, reach))) != 1:
+        side = yield Within(entry, (0, reach), reach > 0)
+        if side is None:
+            place, test = clamped(k, k.position(entry), reach - 1)
+            inside = test if inside is None else k.and_(inside, test)
+            entry = k.place(place, reach)
+        elif side != 1:
             return (yield 1, ())
         if interior:
             entry, test = _between(k, entry, interior + 1, size)

@@ -27,10 +27,10 @@ def erf_inv_single(k: Builder, x: Value) -> Value:
     near = _log1p(k, y)
     far = _log(k, k.add(one, y))
     w = k.neg(k.select(k.lt(square, k.like(x, _SMALL)), near, far))
-    central = k.lt(w, k.like(x, 5.0))
     centre, tail = k.sub(w, k.like(x, 2.5)), k.sub(k.sqrt(w), k.like(x, 3.0))
-    t = k.select(central, centre, tail)
-    y = k.select(central, k.horner(t, CENTRE), k.horner(t, TAIL))
+    # of numbers from -1 to 1, one in three hundred
+    outer = k.not_(k.lt(w, k.like(x, 5.0)))
+    y = k.rarely(outer, k.horner(tail, TAIL), k.horner(centre, CENTRE))
     size = k.abs(x)
     edge = k.select(k.eq(size, one), k.copysign(k.like(x, math.inf), x), k.like(x, math.nan))
     return k.select(k.lt(size, one), k.mul(y, x), edge)

@@ -10,11 +10,9 @@ import math
 from weft.base.record import Record
 from weft.kernel.build import Builder
 from weft.kernel.math_erf_inv import erf_inv_single
-from weft.kernel.math_exponential import DOUBLE as EXP_DOUBLE
-from weft.kernel.math_exponential import SINGLE as EXP_SINGLE
 from weft.kernel.math_exponential import parts_of_pair
 from weft.kernel.math_logarithm import log
-from weft.kernel.math_parts import at_most, nearest, power_of_two, scale, two_product
+from weft.kernel.math_parts import at_most, scale, two_product
 from weft.kernel.nodes import F32, Value
 
 
@@ -29,11 +27,11 @@ class Piece(Record):
 class Error(Record):
     """Coefficients and bounds of one floating type."""
 
-    near: tuple[float, ...]  # erf(x) / x - 1 in x**2, up to 1
-    far: tuple[float, ...]  # -log2(erfc(x)) in x - middle, from 1 to ``one``
+    near: tuple[float, ...]  # erf(x) / x - 1 in x**2, up to ``start``
+    far: tuple[float, ...]  # erfc(x)**(1/4) in x - middle, from ``start`` to ``one``
+    start: float
     middle: float
     one: float  # beyond, erf is 1
-    exp2: tuple[float, ...]
     scaled: tuple[float, ...]  # (3 x + 3/2) e**(x**2) erfc(x) in (x - centre) / (x + centre)
     centre: float
     zero: float  # beyond, erfc is 0
@@ -42,26 +40,27 @@ class Error(Record):
 
 SINGLE = Error(
     near=(
-        7.554564217571169e-05,
-        -0.0007929899729788303,
-        0.00518064247444272,
-        -0.0268507432192564,
-        0.11283542960882187,
-        -0.3761262595653534,
+        7.235925295390189e-05,
+        -0.0007824710919521749,
+        0.005167729686945677,
+        -0.026843518018722534,
+        0.11283364146947861,
+        -0.37612611055374146,
         0.12837916612625122,
     ),
     far=(
-        -0.00026946645812131464,
-        0.0042586796917021275,
-        -0.03153202682733536,
-        0.14881105720996857,
-        0.9205744862556458,
-        1.6260939836502075,
-        0.000479984562844038,
+        -0.00017560581909492612,
+        0.0031799732241779566,
+        -0.021896453574299812,
+        0.0651143342256546,
+        -0.04859737679362297,
+        -0.06549275666475296,
+        -0.307549387216568,
+        1.0051875114440918,
     ),
+    start=1.1,
     middle=0.0,
-    one=3.93,
-    exp2=EXP_SINGLE.exp2,
+    one=4.0,
     scaled=(
         -0.002130676992237568,
         0.0006423919694498181,
@@ -128,29 +127,32 @@ DOUBLE = Error(
         0.1283791670955126,
     ),
     far=(
-        -1.541814250610392e-12,
-        -1.2903804113321956e-11,
-        -3.762860057808307e-11,
-        -4.421453472401842e-11,
-        1.9310950294547473e-10,
-        1.1382009457798698e-10,
-        1.16929300061058e-09,
-        -1.3191510997499626e-09,
-        -1.7481036950372665e-08,
-        1.9597060414450895e-07,
-        -1.5423869782147644e-06,
-        1.0266076560636394e-05,
-        -6.215369207978196e-05,
-        0.00035445871326867816,
-        -0.0019524143463781193,
-        0.010693099524056074,
-        1.381227891644344,
-        9.094394186111582,
-        15.466214597195506,
+        -2.548175608326667e-15,
+        -4.1690775822484476e-14,
+        4.098895288608744e-14,
+        2.0726172489394774e-12,
+        -4.15991778605323e-12,
+        -6.044398607072371e-11,
+        3.055148015578756e-10,
+        9.818804804786576e-10,
+        -1.2215188993432629e-08,
+        9.118690788183382e-09,
+        2.9779510774412894e-07,
+        -1.1413131322560347e-06,
+        -3.198632962733186e-06,
+        3.3306836581091595e-05,
+        -4.391547607345939e-05,
+        -0.00041100403878104947,
+        0.0018877336010089357,
+        -0.000569779633141706,
+        -0.018989110228451667,
+        0.0687243751059825,
+        -0.10804150263715351,
+        0.06855693161083354,
     ),
+    start=1.0,
     middle=3.0,
     one=5.95,
-    exp2=EXP_DOUBLE.exp2,
     scaled=(
         -4.248342206932175e-08,
         1.8371413553926254e-08,
@@ -267,18 +269,20 @@ def facts(x: Value) -> Error:
 
 
 def erf(k: Builder, x: Value) -> Value:
-    """The error function: a polynomial up to 1, then 1 - 2**(a polynomial)."""
+    """The error function: a polynomial at first, then 1 less the fourth power of another.
+
+    That power has but a small part in the result: its roundings hardly show.
+    """
     table = facts(x)
     one, a = k.like(x, 1.0), k.abs(x)
     near = k.fma(k.horner(k.mul(x, x), table.near), x, x)
     inside = at_most(k, a, table.one)
     if table.middle:
         inside = k.sub(inside, k.like(x, table.middle))
-    t = k.neg(k.horner(inside, table.far))
-    n, bits = nearest(k, t)
-    r = k.sub(t, n)
-    rest = k.mul(k.fma(k.horner(r, table.exp2), r, one), power_of_two(k, bits, x))
-    return k.select(k.lt(a, one), near, k.copysign(k.sub(one, rest), x))
+    root = k.horner(inside, table.far)
+    square = k.mul(root, root)
+    far = k.copysign(k.fma(k.neg(square), square, one), x)
+    return k.select(k.lt(a, k.like(x, table.start)), near, far)
 
 
 def erfc(k: Builder, x: Value) -> Value:

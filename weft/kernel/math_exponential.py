@@ -16,6 +16,7 @@ from weft.kernel.math_parts import (
     power_of_two,
     quick_sum,
     scale,
+    width,
 )
 from weft.kernel.nodes import F32, Value
 
@@ -28,6 +29,8 @@ class Exponential(Record):
     exp: tuple[float, ...]  # (e**r - 1 - r) / r**2 for |r| <= log(2) / 2
     exp2: tuple[float, ...]  # (2**r - 1) / r for |r| <= 1/2
     sinh: tuple[float, ...]  # (sinh(x) - x) / x**3 in x**2, up to 1
+    even: tuple[float, ...]  # (cosh(r) - 1) / r**2 in r**2 for |r| <= log(2) / 2
+    odd: tuple[float, ...]  # (sinh(r) - r) / r**3 likewise
     ln2: tuple[float, float]  # log(2): a number of the type, and the rest
     exp_range: tuple[float, float]  # beyond: 0 and infinity
     exp2_range: tuple[float, float]
@@ -59,6 +62,15 @@ SINGLE = Exponential(
         0.00019842293113470078,
         0.008333312347531319,
         0.1666666716337204,
+    ),
+    even=(
+        0.0013935609022155404,
+        0.041666459292173386,
+        0.5,
+    ),
+    odd=(
+        0.008365326561033726,
+        0.16666558384895325,
     ),
     ln2=(0.693147182464599609375, -1.904654299957767e-09),
     exp_range=(-104.0, 89.0),
@@ -107,6 +119,20 @@ DOUBLE = Exponential(
         0.00019841269841031276,
         0.008333333333333597,
         0.16666666666666666,
+    ),
+    even=(
+        2.762782237722957e-07,
+        2.480150123592484e-05,
+        0.0013888888934228344,
+        0.04166666666657316,
+        0.5000000000000004,
+    ),
+    odd=(
+        2.5109431816125197e-08,
+        2.7557245201167975e-06,
+        0.00019841269882576367,
+        0.008333333333324281,
+        0.1666666666666667,
     ),
     ln2=(0.6931471805599453, 2.3190468138462996e-17),
     exp_range=(-746.0, 710.0),
@@ -202,16 +228,29 @@ def tanh(k: Builder, x: Value) -> Value:
     return keep_tiny(k, x, k.copysign(y, x), table.tiny_cubed)
 
 
-def _quarter_exp(k: Builder, x: Value) -> Value:
-    """e**abs(x) / 4: no overflow before the functions made of it overflow."""
-    z, bits = parts(k, at_most(k, k.abs(x), facts(x).sinh_high))
-    return k.mul(z, power_of_two(k, bits, x, -2))
+def _even_and_odd(k: Builder, x: Value) -> tuple[Value, Value, Value, Value]:
+    """abs(x) = n log(2) + r: cosh(r) - 1, sinh(r), 2**(n - 2) and 2**(-n - 2).
+
+    A quarter of the powers: no overflow before the functions made of them overflow.
+    """
+    table, bounds = facts(x), width(x)
+    r, bits = _reduce(k, at_most(k, k.abs(x), table.sinh_high))
+    z = k.mul(r, r)
+    even = k.mul(k.horner(z, table.even), z)
+    odd = k.fma(k.mul(r, z), k.horner(z, table.odd), r)
+    raised = k.shl(bits, k.const(bounds.mantissa, bounds.integer))
+    quarter = k.const(bounds.one - (2 << bounds.mantissa), bounds.integer)
+    # where the power is below all normal numbers, 0 will do
+    under = k.max(k.sub(quarter, raised), k.const(0, bounds.integer))
+    up, down = (k.bitcast(v, x.dtype) for v in (k.add(quarter, raised), under))
+    return even, odd, up, down
 
 
 def sinh(k: Builder, x: Value) -> Value:
     """(e**x - e**-x) / 2, a polynomial below 1."""
-    e = _quarter_exp(k, x)
-    far = k.sub(e, k.div(k.like(x, 1.0 / 16), e))
+    even, odd, up, down = _even_and_odd(k, x)
+    rest = k.fma(k.sub(up, down), even, k.neg(down))
+    far = k.add(up, k.fma(k.add(up, down), odd, rest))
     z = k.mul(x, x)
     near = k.fma(k.mul(z, x), k.horner(z, facts(x).sinh), x)
     return k.select(k.lt(k.abs(x), k.like(x, 1.0)), near, k.copysign(k.add(far, far), x))
@@ -219,6 +258,7 @@ def sinh(k: Builder, x: Value) -> Value:
 
 def cosh(k: Builder, x: Value) -> Value:
     """(e**x + e**-x) / 2."""
-    e = _quarter_exp(k, x)
-    y = k.add(e, k.div(k.like(x, 1.0 / 16), e))
+    even, odd, up, down = _even_and_odd(k, x)
+    rest = k.fma(k.add(up, down), even, down)
+    y = k.add(up, k.fma(k.sub(up, down), odd, rest))
     return k.add(y, y)

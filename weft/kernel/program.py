@@ -8,6 +8,7 @@ a view, to wherever a node has made it point.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -23,6 +24,11 @@ class Type(Record):
     shape: tuple[int, ...]
     dtype: np.dtype
     used: bool = True
+
+
+def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a row-major array, in elements."""
+    return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 class Place(Record):

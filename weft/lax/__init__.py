@@ -228,26 +228,19 @@ if _TYPE_CHECKING:
     from weft.prims.arithmetic import complex_p as complex_p
     from weft.prims.arithmetic import conj_p as conj_p
     from weft.prims.arithmetic import div_p as div_p
-    from weft.prims.arithmetic import eq_p as eq_p
     from weft.prims.arithmetic import floor_p as floor_p
-    from weft.prims.arithmetic import ge_p as ge_p
-    from weft.prims.arithmetic import gt_p as gt_p
     from weft.prims.arithmetic import imag_p as imag_p
     from weft.prims.arithmetic import integer_pow_p as integer_pow_p
     from weft.prims.arithmetic import is_finite_p as is_finite_p
-    from weft.prims.arithmetic import le_p as le_p
-    from weft.prims.arithmetic import lt_p as lt_p
     from weft.prims.arithmetic import max_p as max_p
     from weft.prims.arithmetic import min_p as min_p
     from weft.prims.arithmetic import mul_p as mul_p
     from weft.prims.arithmetic import mulhi_p as mulhi_p
-    from weft.prims.arithmetic import ne_p as ne_p
     from weft.prims.arithmetic import neg_p as neg_p
     from weft.prims.arithmetic import nextafter_p as nextafter_p
     from weft.prims.arithmetic import real_p as real_p
     from weft.prims.arithmetic import rem_p as rem_p
     from weft.prims.arithmetic import round_p as round_p
-    from weft.prims.arithmetic import select_n_p as select_n_p
     from weft.prims.arithmetic import sign_p as sign_p
     from weft.prims.arithmetic import square_p as square_p
     from weft.prims.arithmetic import stop_gradient_p as stop_gradient_p
@@ -313,6 +306,13 @@ if _TYPE_CHECKING:
     from weft.prims.reduce import reduce_prod_p as reduce_prod_p
     from weft.prims.reduce import reduce_sum_p as reduce_sum_p
     from weft.prims.reduce import reduce_xor_p as reduce_xor_p
+    from weft.prims.selection import eq_p as eq_p
+    from weft.prims.selection import ge_p as ge_p
+    from weft.prims.selection import gt_p as gt_p
+    from weft.prims.selection import le_p as le_p
+    from weft.prims.selection import lt_p as lt_p
+    from weft.prims.selection import ne_p as ne_p
+    from weft.prims.selection import select_n_p as select_n_p
     from weft.prims.shape import broadcast_in_dim_p as broadcast_in_dim_p
     from weft.prims.shape import concatenate_p as concatenate_p
     from weft.prims.shape import iota_p as iota_p
@@ -444,10 +444,9 @@ else:  # each file is loaded when one of its names is first looked at
             "weft.lax.transfer": "after_all create_token dce_sink stage with_sharding_constraint",
             "weft.lax.windows": "padtype_to_pads reduce_window reduce_window_shape_tuple",
             "weft.prims.arithmetic": (
-                "abs_p add_p ceil_p clamp_p complex_p conj_p div_p eq_p floor_p ge_p gt_p imag_p "
-                "integer_pow_p is_finite_p le_p lt_p max_p min_p mul_p mulhi_p ne_p neg_p "
-                "nextafter_p real_p rem_p round_p select_n_p sign_p square_p stop_gradient_p "
-                "sub_p"
+                "abs_p add_p ceil_p clamp_p complex_p conj_p div_p floor_p imag_p integer_pow_p "
+                "is_finite_p max_p min_p mul_p mulhi_p neg_p nextafter_p real_p rem_p round_p "
+                "sign_p square_p stop_gradient_p sub_p"
             ),
             "weft.prims.bit_generator": "RandomAlgorithm rng_bit_generator_p rng_uniform_p",
             "weft.prims.bits": (
@@ -479,6 +478,7 @@ else:  # each file is loaded when one of its names is first looked at
                 "argmax_p argmin_p reduce_and_p reduce_max_p reduce_min_p reduce_or_p "
                 "reduce_prod_p reduce_sum_p reduce_xor_p"
             ),
+            "weft.prims.selection": "eq_p ge_p gt_p le_p lt_p ne_p select_n_p",
             "weft.prims.shape": (
                 "broadcast_in_dim_p concatenate_p iota_p optimization_barrier_p pad_p reshape_p "
                 "rev_p split_p squeeze_p stack_p tile_p transpose_p unstack_p"

@@ -31,9 +31,11 @@ from weft.lax.shape import canonical_axis
 from weft.lax.slicing import slice_in_dim
 from weft.lax.solves import custom_linear_solve as custom_linear_solve
 from weft.lax.solves import custom_root as custom_root
-from weft.prims.arithmetic import add, clamp_p, ne, or_
+from weft.prims.arithmetic import add, clamp_p
+from weft.prims.bits import or_
 from weft.prims.convert import convert
 from weft.prims.families import BOOL, FLOAT, INTEGER, const, kind_of, scalar
+from weft.prims.selection import ne
 from weft.prims.shape import concatenate_p, pad_p, reshape_p, rev_p
 from weft.prims.slice import slice_p
 from weft.transforms.vmap import batch

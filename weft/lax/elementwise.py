@@ -11,7 +11,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.core.trace import typeof
-from weft.prims import arithmetic, bits, convert, transcendental
+from weft.prims import arithmetic, bits, convert, selection, transcendental
 from weft.prims.families import scalar
 from weft.prims.shape import broadcast_in_dim
 from weft.tree.functions import tree_map
@@ -491,7 +491,7 @@ def eq(x: Any, y: Any) -> Any:
     >>> lax.eq(1, 1).item()
     True
     """
-    return arithmetic.eq_p.bind(x, y)
+    return selection.eq_p.bind(x, y)
 
 
 def ne(x: Any, y: Any) -> Any:
@@ -501,7 +501,7 @@ def ne(x: Any, y: Any) -> Any:
     >>> lax.ne(1, 1).item()
     False
     """
-    return arithmetic.ne_p.bind(x, y)
+    return selection.ne_p.bind(x, y)
 
 
 def ge(x: Any, y: Any) -> Any:
@@ -511,7 +511,7 @@ def ge(x: Any, y: Any) -> Any:
     >>> lax.ge(1, 1).item()
     True
     """
-    return arithmetic.ge_p.bind(x, y)
+    return selection.ge_p.bind(x, y)
 
 
 def gt(x: Any, y: Any) -> Any:
@@ -521,7 +521,7 @@ def gt(x: Any, y: Any) -> Any:
     >>> lax.gt(1, 1).item()
     False
     """
-    return arithmetic.gt_p.bind(x, y)
+    return selection.gt_p.bind(x, y)
 
 
 def le(x: Any, y: Any) -> Any:
@@ -531,7 +531,7 @@ def le(x: Any, y: Any) -> Any:
     >>> lax.le(1, 1).item()
     True
     """
-    return arithmetic.le_p.bind(x, y)
+    return selection.le_p.bind(x, y)
 
 
 def lt(x: Any, y: Any) -> Any:
@@ -541,7 +541,7 @@ def lt(x: Any, y: Any) -> Any:
     >>> lax.lt(1, 1).item()
     False
     """
-    return arithmetic.lt_p.bind(x, y)
+    return selection.lt_p.bind(x, y)
 
 
 def bitwise_and(x: Any, y: Any) -> Any:
@@ -673,7 +673,7 @@ def select_n(which: Any, *cases: Any) -> Any:
     """
     if not cases:
         raise ValueError("select_n needs at least one case")
-    return arithmetic.select_n_p.bind(which, *cases)
+    return selection.select_n_p.bind(which, *cases)
 
 
 def select(pred: Any, on_true: Any, on_false: Any) -> Any:
@@ -683,7 +683,7 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
     >>> lax.select(True, 1.0, 2.0).item()
     1.0
     """
-    return arithmetic.select_n_p.bind(pred, on_false, on_true)
+    return selection.select_n_p.bind(pred, on_false, on_true)
 
 
 def clamp(min: Any, x: Any, max: Any) -> Any:

@@ -31,9 +31,10 @@ from weft.core.debug_info import DebugInfo
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import Tracer, box, is_tracing, typeof
 from weft.lax.slicing import index_in_dim
-from weft.prims.arithmetic import add, lt
+from weft.prims.arithmetic import add
 from weft.prims.convert import convert, convert_values
 from weft.prims.families import const
+from weft.prims.selection import lt
 from weft.prims.shape import broadcast_in_dim_p, concatenate_p
 from weft.transforms.dce import dce_closed
 from weft.tree.compare import equality_errors_treedef

@@ -18,9 +18,10 @@ from weft.lax.convolutions import (
     integers,
 )
 from weft.lax.products import dot_general
-from weft.prims.arithmetic import add, eq
+from weft.prims.arithmetic import add
 from weft.prims.convert import convert
 from weft.prims.precision import Precision, PrecisionLike, canonicalize_precision
+from weft.prims.selection import eq
 from weft.prims.shape import broadcast_in_dim, iota, reshape, transpose
 
 

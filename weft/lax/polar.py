@@ -12,20 +12,8 @@ from weft.core.array import Array
 from weft.core.trace import typeof
 from weft.lax.elementwise import rsqrt, sqrt
 from weft.lax.loops import while_loop
-from weft.prims.arithmetic import (
-    abs_,
-    add,
-    and_,
-    conj,
-    eq,
-    gt,
-    lt,
-    mul,
-    not_,
-    select_n,
-    square,
-    sub,
-)
+from weft.prims.arithmetic import abs_, add, conj, mul, square, sub
+from weft.prims.bits import and_, not_
 from weft.prims.convert import convert
 from weft.prims.families import scalar
 from weft.prims.linalg.cholesky import cholesky_p
@@ -48,6 +36,7 @@ from weft.prims.linalg.matrix import (
 from weft.prims.linalg.qr import qr_p
 from weft.prims.linalg.solve import triangular_solve
 from weft.prims.reduce import reduce_max_p, reduce_sum_p
+from weft.prims.selection import eq, gt, lt, select_n
 
 # Above this weight the Cholesky step loses accuracy (Nakatsukasa and Higham, "Stable and efficient
 # spectral divide and conquer algorithms", 2013).

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.base.errors import AxisError
 from weft.core.trace import Tracer, typeof
 from weft.prims import shape as prims
 from weft.tree.functions import tree_flatten, tree_unflatten
@@ -49,7 +50,7 @@ def canonical_axis(axis: Any, ndim: int) -> int:
     """An axis counted from the front."""
     axis = integer_axis(axis)
     if not -ndim <= axis < ndim:
-        raise ValueError(f"axis {axis} is out of bounds for an array of {ndim} dimensions")
+        raise AxisError(f"axis {axis} is out of bounds for an array of {ndim} dimensions")
     return axis % ndim
 
 

@@ -18,7 +18,7 @@ from weft.core.registry import lookup
 from weft.core.staging import stage
 from weft.core.trace import Tracer, is_tracing, typeof
 from weft.prims import index as prims
-from weft.prims.arithmetic import add, lt, rem, select_n
+from weft.prims.arithmetic import add, rem
 from weft.prims.convert import convert
 from weft.prims.families import const, scalar
 from weft.prims.index import gather as bind_gather
@@ -28,6 +28,7 @@ from weft.prims.index_dims import (
     GatherScatterMode,
     ScatterDimensionNumbers,
 )
+from weft.prims.selection import lt, select_n
 from weft.prims.slice import dynamic_slice_p, dynamic_update_slice_p, slice_p
 
 Mode = str | GatherScatterMode | None
@@ -529,6 +530,13 @@ def _stage_unary(func: Callable[[Any], Any], dtype: Any, weak_type: bool) -> Any
         raise NotImplementedError(
             "the function given to scatter_apply must not use traced values from outside; "
             "write x.at[idx].set(f(x[idx])) instead"
+        )
+    (out,) = closed.out_avals
+    if out.dtype != dtype or out.shape:
+        raise ValueError(
+            f"scatter_apply needs a function from a number of dtype {dtype} to one of the same"
+            f" dtype, got one that returns {out}: convert its result with astype, or write"
+            " x.at[idx].set(f(x[idx]))"
         )
     return closed
 

@@ -13,8 +13,10 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes, lax
+from weft.base.source import warn
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
+from weft.lax.shape import canonical_axis
 from weft.numpy.exponentials import Axis, logsumexp
 from weft.numpy.operands import arraylike, inexact
 from weft.numpy.promotion import concrete
@@ -263,7 +265,7 @@ def glu(x: Any, axis: int = -1) -> Array:
     Array([2.], dtype=float32)
     """
     x = arraylike("glu", x)
-    if x.shape[axis] % 2:
+    if x.shape[canonical_axis(axis, x.ndim)] % 2:
         raise AssertionError(
             f"glu needs an even size along axis {axis}, got shape {x.shape}: pad the axis or pass"
             " another"
@@ -361,6 +363,12 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> A
     """
     size = operator.index(concrete(num_classes, "one_hot needs to know the number of classes"))
     x = jnp.asarray(x)
+    if not dtypes.issubdtype(x.dtype, np.integer):
+        warn(
+            f"one_hot takes integers, got dtype {x.dtype}; this will be an error: convert with"
+            " astype(int)",
+            DeprecationWarning,
+        )
     dtype = dtypes.default_float_dtype() if dtype is None else dtype
     try:
         place = operator.index(axis)

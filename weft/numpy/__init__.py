@@ -3,15 +3,19 @@
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from weft.base import lazy as _lazy
+from weft.numpy import averages as _averages
 from weft.numpy import contraction as _contraction
 from weft.numpy import operators as _operators
-from weft.numpy import reductions as _reductions
 
 __array_api_version__ = "2024.12"
 
 if _TYPE_CHECKING:
     from weft.numpy import fft as fft
     from weft.numpy import linalg as linalg
+    from weft.numpy.averages import average as average
+    from weft.numpy.averages import mean as mean
+    from weft.numpy.averages import std as std
+    from weft.numpy.averages import var as var
     from weft.numpy.broadcasting import broadcast_arrays as broadcast_arrays
     from weft.numpy.broadcasting import broadcast_shapes as broadcast_shapes
     from weft.numpy.broadcasting import broadcast_to as broadcast_to
@@ -57,21 +61,15 @@ if _TYPE_CHECKING:
     from weft.numpy.creation import zeros_like as zeros_like
     from weft.numpy.einstein import einsum as einsum
     from weft.numpy.einstein import einsum_path as einsum_path
-    from weft.numpy.index_functions import argwhere as argwhere
     from weft.numpy.index_functions import choose as choose
     from weft.numpy.index_functions import compress as compress
     from weft.numpy.index_functions import extract as extract
-    from weft.numpy.index_functions import flatnonzero as flatnonzero
-    from weft.numpy.index_functions import ix_ as ix_
-    from weft.numpy.index_functions import nonzero as nonzero
     from weft.numpy.index_functions import place as place
     from weft.numpy.index_functions import put as put
     from weft.numpy.index_functions import put_along_axis as put_along_axis
-    from weft.numpy.index_functions import ravel_multi_index as ravel_multi_index
     from weft.numpy.index_functions import select as select
     from weft.numpy.index_functions import take as take
     from weft.numpy.index_functions import take_along_axis as take_along_axis
-    from weft.numpy.index_functions import unravel_index as unravel_index
     from weft.numpy.manipulation import append as append
     from weft.numpy.manipulation import array_split as array_split
     from weft.numpy.manipulation import atleast_1d as atleast_1d
@@ -142,6 +140,26 @@ if _TYPE_CHECKING:
     from weft.numpy.nan_reductions import nansum as nansum
     from weft.numpy.nan_reductions import nanvar as nanvar
     from weft.numpy.padding import pad as pad
+    from weft.numpy.parts import angle as angle
+    from weft.numpy.parts import conj as conj
+    from weft.numpy.parts import conjugate as conjugate
+    from weft.numpy.parts import deg2rad as deg2rad
+    from weft.numpy.parts import degrees as degrees
+    from weft.numpy.parts import frexp as frexp
+    from weft.numpy.parts import imag as imag
+    from weft.numpy.parts import iscomplex as iscomplex
+    from weft.numpy.parts import isfinite as isfinite
+    from weft.numpy.parts import isinf as isinf
+    from weft.numpy.parts import isnan as isnan
+    from weft.numpy.parts import isneginf as isneginf
+    from weft.numpy.parts import isposinf as isposinf
+    from weft.numpy.parts import isreal as isreal
+    from weft.numpy.parts import nan_to_num as nan_to_num
+    from weft.numpy.parts import rad2deg as rad2deg
+    from weft.numpy.parts import radians as radians
+    from weft.numpy.parts import real as real
+    from weft.numpy.parts import signbit as signbit
+    from weft.numpy.parts import spacing as spacing
     from weft.numpy.polynomials import poly as poly
     from weft.numpy.polynomials import polyadd as polyadd
     from weft.numpy.polynomials import polyder as polyder
@@ -152,6 +170,12 @@ if _TYPE_CHECKING:
     from weft.numpy.polynomials import polysub as polysub
     from weft.numpy.polynomials import polyval as polyval
     from weft.numpy.polynomials import roots as roots
+    from weft.numpy.positions import argwhere as argwhere
+    from weft.numpy.positions import flatnonzero as flatnonzero
+    from weft.numpy.positions import ix_ as ix_
+    from weft.numpy.positions import nonzero as nonzero
+    from weft.numpy.positions import ravel_multi_index as ravel_multi_index
+    from weft.numpy.positions import unravel_index as unravel_index
     from weft.numpy.ranges import c_ as c_
     from weft.numpy.ranges import geomspace as geomspace
     from weft.numpy.ranges import index_exp as index_exp
@@ -179,7 +203,6 @@ if _TYPE_CHECKING:
     from weft.numpy.reductions import argmin as argmin
     from weft.numpy.reductions import array_equal as array_equal
     from weft.numpy.reductions import array_equiv as array_equiv
-    from weft.numpy.reductions import average as average
     from weft.numpy.reductions import clip as clip
     from weft.numpy.reductions import count_nonzero as count_nonzero
     from weft.numpy.reductions import cumprod as cumprod
@@ -187,13 +210,10 @@ if _TYPE_CHECKING:
     from weft.numpy.reductions import cumulative_prod as cumulative_prod
     from weft.numpy.reductions import cumulative_sum as cumulative_sum
     from weft.numpy.reductions import max as max
-    from weft.numpy.reductions import mean as mean
     from weft.numpy.reductions import min as min
     from weft.numpy.reductions import prod as prod
     from weft.numpy.reductions import ptp as ptp
-    from weft.numpy.reductions import std as std
     from weft.numpy.reductions import sum as sum
-    from weft.numpy.reductions import var as var
     from weft.numpy.sets import intersect1d as intersect1d
     from weft.numpy.sets import isin as isin
     from weft.numpy.sets import setdiff1d as setdiff1d
@@ -354,7 +374,6 @@ if _TYPE_CHECKING:
     from weft.numpy.unary import absolute as absolute
     from weft.numpy.unary import acos as acos
     from weft.numpy.unary import acosh as acosh
-    from weft.numpy.unary import angle as angle
     from weft.numpy.unary import arccos as arccos
     from weft.numpy.unary import arccosh as arccosh
     from weft.numpy.unary import arcsin as arcsin
@@ -371,48 +390,29 @@ if _TYPE_CHECKING:
     from weft.numpy.unary import bitwise_not as bitwise_not
     from weft.numpy.unary import cbrt as cbrt
     from weft.numpy.unary import ceil as ceil
-    from weft.numpy.unary import conj as conj
-    from weft.numpy.unary import conjugate as conjugate
     from weft.numpy.unary import cos as cos
     from weft.numpy.unary import cosh as cosh
-    from weft.numpy.unary import deg2rad as deg2rad
-    from weft.numpy.unary import degrees as degrees
     from weft.numpy.unary import exp as exp
     from weft.numpy.unary import exp2 as exp2
     from weft.numpy.unary import expm1 as expm1
     from weft.numpy.unary import fabs as fabs
     from weft.numpy.unary import floor as floor
-    from weft.numpy.unary import frexp as frexp
     from weft.numpy.unary import i0 as i0
-    from weft.numpy.unary import imag as imag
     from weft.numpy.unary import invert as invert
-    from weft.numpy.unary import iscomplex as iscomplex
-    from weft.numpy.unary import isfinite as isfinite
-    from weft.numpy.unary import isinf as isinf
-    from weft.numpy.unary import isnan as isnan
-    from weft.numpy.unary import isneginf as isneginf
-    from weft.numpy.unary import isposinf as isposinf
-    from weft.numpy.unary import isreal as isreal
     from weft.numpy.unary import log as log
     from weft.numpy.unary import log1p as log1p
     from weft.numpy.unary import log2 as log2
     from weft.numpy.unary import log10 as log10
     from weft.numpy.unary import logical_not as logical_not
     from weft.numpy.unary import modf as modf
-    from weft.numpy.unary import nan_to_num as nan_to_num
     from weft.numpy.unary import positive as positive
-    from weft.numpy.unary import rad2deg as rad2deg
-    from weft.numpy.unary import radians as radians
-    from weft.numpy.unary import real as real
     from weft.numpy.unary import reciprocal as reciprocal
     from weft.numpy.unary import rint as rint
     from weft.numpy.unary import round as round
     from weft.numpy.unary import sign as sign
-    from weft.numpy.unary import signbit as signbit
     from weft.numpy.unary import sin as sin
     from weft.numpy.unary import sinc as sinc
     from weft.numpy.unary import sinh as sinh
-    from weft.numpy.unary import spacing as spacing
     from weft.numpy.unary import sqrt as sqrt
     from weft.numpy.unary import square as square
     from weft.numpy.unary import tan as tan
@@ -432,6 +432,7 @@ else:  # each file is loaded when one of its names is first looked at
         __name__,
         ("fft", "linalg"),
         {
+            "weft.numpy.averages": "average mean std var",
             "weft.numpy.broadcasting": "broadcast_arrays broadcast_shapes broadcast_to where",
             "weft.numpy.calculus": (
                 "convolve correlate diff ediff1d gradient interp trapezoid unwrap"
@@ -444,8 +445,7 @@ else:  # each file is loaded when one of its names is first looked at
             ),
             "weft.numpy.einstein": "einsum einsum_path",
             "weft.numpy.index_functions": (
-                "argwhere choose compress extract flatnonzero ix_ nonzero place put "
-                "put_along_axis ravel_multi_index select take take_along_axis unravel_index"
+                "choose compress extract place put put_along_axis select take take_along_axis"
             ),
             "weft.numpy.manipulation": (
                 "append array_split atleast_1d atleast_2d atleast_3d block column_stack concat "
@@ -464,17 +464,23 @@ else:  # each file is loaded when one of its names is first looked at
                 "nansum nanvar"
             ),
             "weft.numpy.padding": "pad",
+            "weft.numpy.parts": (
+                "angle conj conjugate deg2rad degrees frexp imag iscomplex isfinite isinf isnan "
+                "isneginf isposinf isreal nan_to_num rad2deg radians real signbit spacing"
+            ),
             "weft.numpy.polynomials": (
                 "poly polyadd polyder polydiv polyfit polyint polymul polysub polyval roots"
+            ),
+            "weft.numpy.positions": (
+                "argwhere flatnonzero ix_ nonzero ravel_multi_index unravel_index"
             ),
             "weft.numpy.ranges": (
                 "c_ geomspace index_exp indices linspace logspace meshgrid mgrid ogrid r_ s_"
             ),
             "weft.numpy.rearranging": "delete insert packbits repeat roll trim_zeros unpackbits",
             "weft.numpy.reductions": (
-                "all allclose amax amin any argmax argmin array_equal array_equiv average clip "
-                "count_nonzero cumprod cumsum cumulative_prod cumulative_sum max mean min prod "
-                "ptp std sum var"
+                "all allclose amax amin any argmax argmin array_equal array_equiv clip "
+                "count_nonzero cumprod cumsum cumulative_prod cumulative_sum max min prod ptp sum"
             ),
             "weft.numpy.sets": (
                 "intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts "
@@ -511,12 +517,10 @@ else:  # each file is loaded when one of its names is first looked at
                 "not_equal pow power remainder right_shift true_divide"
             ),
             "weft.numpy.unary": (
-                "abs absolute acos acosh angle arccos arccosh arcsin arcsinh arctan arctanh "
-                "around asin asinh atan atanh bitwise_count bitwise_invert bitwise_not cbrt ceil "
-                "conj conjugate cos cosh deg2rad degrees exp exp2 expm1 fabs floor frexp i0 imag "
-                "invert iscomplex isfinite isinf isnan isneginf isposinf isreal log log1p log2 "
-                "log10 logical_not modf nan_to_num positive rad2deg radians real reciprocal rint "
-                "round sign signbit sin sinc sinh spacing sqrt square tan tanh trunc"
+                "abs absolute acos acosh arccos arccosh arcsin arcsinh arctan arctanh around "
+                "asin asinh atan atanh bitwise_count bitwise_invert bitwise_not cbrt ceil cos "
+                "cosh exp exp2 expm1 fabs floor i0 invert log log1p log2 log10 logical_not modf "
+                "positive reciprocal rint round sign sin sinc sinh sqrt square tan tanh trunc"
             ),
             "weft.numpy.vectorizing": "apply_along_axis apply_over_axes piecewise vectorize",
             "weft.numpy.windows": "bartlett blackman hamming hanning kaiser",

@@ -10,7 +10,7 @@ from weft import dtypes, lax
 from weft.core.array import Array
 from weft.core.trace import typeof
 from weft.lax.shape import canonical_shape
-from weft.numpy.index_functions import nonzero
+from weft.numpy.positions import nonzero
 from weft.numpy.promotion import (
     as_array,
     check_arraylike,
@@ -19,8 +19,8 @@ from weft.numpy.promotion import (
     ensure_arrays,
     unwrapped,
 )
-from weft.prims.arithmetic import select_n_p
 from weft.prims.families import const, scalar
+from weft.prims.selection import select_n_p
 from weft.prims.shape import broadcast_in_dim
 
 

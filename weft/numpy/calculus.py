@@ -14,6 +14,7 @@ from weft.numpy.broadcasting import broadcast_to, choose_where
 from weft.numpy.creation import asarray
 from weft.numpy.indexing import getitem
 from weft.numpy.manipulation import axis_tuple, concatenate, flip, moveaxis, ravel, reshape
+from weft.numpy.parts import conjugate
 from weft.numpy.promotion import (
     as_array,
     check_arraylike,
@@ -38,7 +39,7 @@ from weft.numpy.ufuncs import (
     subtract,
     true_divide,
 )
-from weft.numpy.unary import absolute, conjugate, negative
+from weft.numpy.unary import absolute, negative
 from weft.prims.families import COMPLEX, INTEGER, kind_of
 
 # --- differences ----------------------------------------------------------------------------------
@@ -187,7 +188,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = _TURN) -> 
     p, period = (as_array(x) for x in promote_dtypes(p, period, staged=period is not _TURN))
     if kind_of(p.dtype) == COMPLEX:
         raise ValueError("unwrap does not take complex numbers")
-    if p.shape[axis] == 0:
+    if p.shape[canonical_axis(axis, p.ndim)] == 0:
         return p
     if discont is None:
         discont = true_divide(period, 2)

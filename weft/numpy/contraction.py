@@ -12,10 +12,15 @@ from weft.core.array import Array
 from weft.lax.products import dot_general
 from weft.lax.shape import canonical_axis
 from weft.numpy.manipulation import moveaxis, ravel
-from weft.numpy.promotion import as_array, convert_operand, ensure_arrays, promote_dtypes
-from weft.numpy.reductions import refuse_out
+from weft.numpy.parts import conjugate
+from weft.numpy.promotion import (
+    as_array,
+    convert_operand,
+    ensure_arrays,
+    promote_dtypes,
+    refuse_out,
+)
 from weft.numpy.ufuncs import multiply
-from weft.numpy.unary import conjugate
 from weft.numpy.vectorizing import vectorize
 from weft.prims.families import COMPLEX, kind_of
 

@@ -123,8 +123,15 @@ def _from_object(x: Any, dtype: Any, copy: bool) -> Array:
     except TypeError:
         if isinstance(x, str) and dtype is not None:
             raise ValueError(f"the text {x!r} is no number of dtype {dtype}") from None
-        raise _not_data(x) from None
+        if not _holds_numbers(x):
+            raise _not_data(x) from None
+        return _from_numpy(np.asarray(x), dtype)
     return _from_numpy(np.asarray(view), dtype)
+
+
+def _holds_numbers(x: Any) -> bool:
+    """Whether NumPy reads numbers out of an object: a range, a deque, a sequence of the user's."""
+    return hasattr(x, "__getitem__") and np.asarray(x).dtype.kind in "biufc"
 
 
 def _not_data(x: Any) -> TypeError:
@@ -196,7 +203,8 @@ def _common_dtype(leaves: Any) -> Any:
         return dtypes.lattice_result_type(*leaves)[0]
     except TypeError:
         for leaf in leaves:
-            if not isinstance(leaf, _PYTHON_SCALARS) and not hasattr(leaf, "__array__"):
+            known = isinstance(leaf, _PYTHON_SCALARS) or hasattr(leaf, "__array__")
+            if not known and not _holds_numbers(leaf):
                 raise _not_data(leaf) from None
         return dtypes.lattice_result_type(*map(np.asarray, leaves))[0]
 
@@ -455,6 +463,8 @@ def _range(first: Any, last: Any, stride: Any, dtype: Any) -> Any:
         working = dtype
         if kind_of(dtype) == FLOAT and dtype.itemsize < 4:
             working = np.dtype(np.float32)
+        if stride == 0:
+            raise ZeroDivisionError("arange needs a step other than 0")
         size = max(0, int(np.ceil((last - first) / stride)))
         steps = lax.mul(convert_operand(stride, working), lax.iota(working, size))
         return convert_operand(lax.add(convert_operand(first, working), steps), dtype)

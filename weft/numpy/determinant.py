@@ -13,12 +13,10 @@ from weft.base.lazy import Late
 from weft.base.record import Record
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
-from weft.core.trace import typeof
 from weft.numpy.creation import asarray
 from weft.numpy.promotion import check_arraylike, promote_dtypes_inexact
-from weft.prims.families import COMPLEX, kind_of
 from weft.prims.linalg.lu import lu_p
-from weft.prims.linalg.matrix import concatenate, diagonal, iota, take_rows
+from weft.prims.linalg.matrix import concatenate, diagonal, iota, is_complex, take_rows
 from weft.prims.linalg.qr import geqrf_p
 from weft.prims.linalg.solve import triangular_solve
 
@@ -36,10 +34,6 @@ def _square(name: str, a: Any) -> Any:
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise ValueError(f"{name} needs square matrices of shape (..., n, n), got {a.shape}")
     return a
-
-
-def _is_complex(x: Any) -> bool:
-    return kind_of(typeof(x).dtype) == COMPLEX
 
 
 def _parity(pivots: Any) -> Any:
@@ -77,7 +71,7 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
 
 def _sign_and_log_tangents(a: Any, sign: Any, ratio: Any) -> tuple[Any, Any]:
     """Tangents of sign and logarithm, from det'/det."""
-    if not _is_complex(a):
+    if not is_complex(a):
         return lax.full_like(sign, 0), ratio
     real = lax.real(ratio)
     return (ratio - real.astype(ratio.dtype)) * sign, real
@@ -123,7 +117,7 @@ def _slogdet_lu(a: Any) -> tuple[Any, Any]:
     values = diagonal(packed)
     singular = (values == 0).any(-1)
     parity = _parity(pivots)
-    if _is_complex(a):
+    if is_complex(a):
         sign = (values / lax.abs(values).astype(a.dtype)).prod(-1)
     else:
         sign = 1
@@ -138,7 +132,7 @@ def _slogdet_lu(a: Any) -> tuple[Any, Any]:
 
 @custom_jvp
 def _slogdet_qr(a: Any) -> tuple[Any, Any]:
-    if _is_complex(a):
+    if is_complex(a):
         raise NotImplementedError("slogdet with method='qr' takes real matrices: use method='lu'")
     packed, taus = geqrf_p.bind(a)
     values = diagonal(packed)

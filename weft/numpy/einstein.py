@@ -17,8 +17,7 @@ from weft.base.record import Record
 from weft.core.array import Array
 from weft.numpy.broadcasting import full_of
 from weft.numpy.contraction import element_type
-from weft.numpy.promotion import as_array, convert_operand, ensure_arrays, unwrapped
-from weft.numpy.reductions import refuse_out
+from weft.numpy.promotion import as_array, convert_operand, ensure_arrays, refuse_out, unwrapped
 
 
 class Step(Record):

@@ -44,14 +44,11 @@ Sizes = Sequence[int] | None
 
 def _scale(norm: str | None, inverse: bool, count: int, dtype: Any) -> Any:
     """What the transform is multiplied by; None for 1. Inverse ones divide by ``count`` already."""
-    if norm in (None, "backward"):
-        return None
-    if norm == "ortho":
-        factor = count**0.5
-    elif norm == "forward":
-        factor = float(count)
-    else:
+    if norm not in (None, "backward", "forward", "ortho"):
         raise ValueError(f"norm must be 'backward', 'ortho' or 'forward', got {norm!r}")
+    if norm in (None, "backward") or count == 0:
+        return None
+    factor = count**0.5 if norm == "ortho" else float(count)
     return scalar(dtype, factor if inverse else 1 / factor)
 
 
@@ -141,6 +138,8 @@ def _transform_1d(name: str, kind: FftType, a: Any, n: Any, axis: Any, norm: Any
 
 
 def _transform_2d(name: str, kind: FftType, a: Any, s: Sizes, axes: Any, norm: Any) -> Array:
+    if axes is None:
+        raise TypeError(f"{name} needs its two axes: leave axes out for the last two, or use fftn")
     if len(axes) != 2:
         raise ValueError(f"{name} takes two axes, got {axes}")
     return _transform(name, kind, a, s, axes, norm)
@@ -203,7 +202,7 @@ def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     if isinstance(axis, (list, tuple)):
         raise ValueError(f"hfft takes one axis, got {axis}")
     x = asarray(a).conj()
-    size = 2 * (x.shape[axis] - 1) if n is None else n
+    size = 2 * (x.shape[canonical_axis(axis, x.ndim)] - 1) if n is None else n
     return _transform_1d("hfft", FftType.IRFFT, x, n, axis, norm) * size
 
 
@@ -217,7 +216,7 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
     if isinstance(axis, (list, tuple)):
         raise ValueError(f"ihfft takes one axis, got {axis}")
     x = asarray(a)
-    size = x.shape[axis] if n is None else n
+    size = x.shape[canonical_axis(axis, x.ndim)] if n is None else n
     return _transform_1d("ihfft", FftType.RFFT, x, n, axis, norm).conj() * (1 / size)
 
 

@@ -1,31 +1,30 @@
-"""NumPy's functions about indices and selection: take, put, choose, select, nonzero and kin."""
+"""NumPy's functions that select by indices and conditions: take, put, choose, select and kin."""
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes, lax
-from weft.base import errors
-from weft.core.ad import filled
 from weft.core.array import Array
-from weft.core.avals import ShapedArray
-from weft.core.trace import Tracer, typeof
+from weft.core.trace import Tracer
 from weft.lax.shape import canonical_axis
-from weft.numpy.index_plan import chosen, index_dtype, positions
+from weft.numpy.index_plan import chosen, index_dtype
 from weft.numpy.indexing import getitem, update_index
-from weft.numpy.promotion import (
-    constant,
-    convert_operand,
-    convert_staged,
-    ensure_array,
+from weft.numpy.positions import (
+    boxed,
+    clipped_to,
+    flattened,
+    full,
+    nonzero,
+    to_shape,
+    unravel_index,
 )
+from weft.numpy.promotion import concrete, convert_operand, ensure_array
 from weft.prims.convert import convert
-from weft.prims.families import const, scalar
+from weft.prims.families import const
 from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
 
 Mode = str | GatherScatterMode | None
@@ -57,9 +56,9 @@ def take(
            [6., 4.]], dtype=float32)
     """
     _refuse_out("take", out)
-    a, indices = _array("take", a), _array("take", indices)
+    a, indices = ensure_array("take", a), ensure_array("take", indices)
     if axis is None:
-        a, axis = _flat(a), 0
+        a, axis = flattened(a), 0
     axis = canonical_axis(axis, a.ndim)
     size = a.shape[axis]
     gather_mode = "fill" if mode is None else mode
@@ -83,7 +82,7 @@ def take(
         return a
     if not indices.size:
         shape = a.shape[:axis] + indices.shape + a.shape[axis + 1 :]
-        return _full(shape, 0, a.dtype)
+        return full(shape, 0, a.dtype)
     after = range(axis + indices.ndim, a.ndim + indices.ndim - 1)
     numbers = GatherDimensionNumbers((*range(axis), *after), (axis,), (axis,))
     return lax.gather(
@@ -115,7 +114,7 @@ def take_along_axis(
     Array([[3],
            [2]], dtype=int32)
     """
-    a, indices = _array("take_along_axis", arr), _array("take_along_axis", indices)
+    a, indices = ensure_array("take_along_axis", arr), ensure_array("take_along_axis", indices)
     if not dtypes.issubdtype(indices.dtype, np.integer):
         raise TypeError(
             f"take_along_axis needs indices of an integer dtype, got {indices.aval.str_short()}"
@@ -125,7 +124,7 @@ def take_along_axis(
             raise ValueError(
                 f"take_along_axis with axis=None needs a vector of indices, got {indices.shape}"
             )
-        a, axis = _flat(a), 0
+        a, axis = flattened(a), 0
     if a.ndim != indices.ndim:
         raise ValueError(
             "take_along_axis needs an array and indices with as many axes, got shapes "
@@ -136,7 +135,7 @@ def take_along_axis(
     others = (*a.shape[:axis], 1, *a.shape[axis + 1 :])
     out_shape = _broadcast_shapes(indices.shape, others)
     if not size:
-        return _full(out_shape, 0, a.dtype)
+        return full(out_shape, 0, a.dtype)
     if wrap_negative_indices is None:
         wrap_negative_indices = mode != "promise_in_bounds"
     indices = convert(indices, _wide_enough(indices.dtype, size, wrap_negative_indices))
@@ -191,7 +190,7 @@ def _one_hot_take(a: Array, indices: Array, axis: int) -> Array:
     picked = lax.select(
         lax.broadcast_in_dim(hot, shape, every),
         lax.broadcast_in_dim(rows, shape, every),
-        _full(shape, 0, a.dtype),
+        full(shape, 0, a.dtype),
     )
     return lax.reduce_sum(picked, (last,))
 
@@ -214,10 +213,10 @@ def put_along_axis(
            [99, 40, 50]], dtype=int32)
     """
     _refuse_in_place("put_along_axis", inplace)
-    a, indices = _array("put_along_axis", arr), _array("put_along_axis", indices)
+    a, indices = ensure_array("put_along_axis", arr), ensure_array("put_along_axis", indices)
     shape = a.shape
     if axis is None:
-        a, axis = _flat(a), 0
+        a, axis = flattened(a), 0
     if a.ndim != indices.ndim:
         raise ValueError(
             "put_along_axis needs an array and indices with as many axes, got shapes "
@@ -228,7 +227,7 @@ def put_along_axis(
             "put_along_axis needs values that can be broadcast to the indices, got shapes "
             f"{np.shape(values)} and {indices.shape}"
         )
-    values = _to_shape(values, indices.shape)
+    values = to_shape(values, indices.shape)
     index = [_steps(a.shape, d) for d in range(a.ndim)]
     index[canonical_axis(axis, a.ndim)] = indices
     out = update_index(a, tuple(index), values, lax.scatter, mode=mode)
@@ -246,12 +245,12 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     Array([10.,  0., 20.,  0.,  0.], dtype=float32)
     """
     _refuse_in_place("put", inplace)
-    a, ind = _array("put", a), _flat(_array("put", ind))
-    v = _flat(v if _is_scalar(v) else _array("put", v))
+    a, ind = ensure_array("put", a), flattened(ensure_array("put", ind))
+    v = flattened(v if _is_scalar(v) else ensure_array("put", v))
     if not (a.size and ind.size and v.size):
         return a
     if mode == "clip":
-        ind = _clip(ind, a.size - 1)
+        ind = clipped_to(ind, a.size - 1)
     elif mode == "wrap":
         ind = ind % a.size
     elif mode == "raise":
@@ -278,7 +277,11 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Array:
     >>> jnp.place(x, x > 1, jnp.array([-1, -2]), inplace=False)
     Array([ 0,  1, -1, -2, -1], dtype=int32)
     """
-    a, mask, vals = _array("place", arr), _array("place", mask), _flat(_array("place", vals))
+    a, mask, vals = (
+        ensure_array("place", arr),
+        ensure_array("place", mask),
+        flattened(ensure_array("place", vals)),
+    )
     _refuse_in_place("place", inplace)
     if a.size != mask.size:
         raise ValueError(
@@ -288,8 +291,8 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Array:
         raise ValueError("place cannot take values from an empty array")
     if not a.size:
         return a
-    where = nonzero(_flat(mask), size=mask.size, fill_value=mask.size)[0]
-    out = update_index(_flat(a), where, _tiled(vals, mask.size), lax.scatter, mode="drop")
+    where = nonzero(flattened(mask), size=mask.size, fill_value=mask.size)[0]
+    out = update_index(flattened(a), where, _tiled(vals, mask.size), lax.scatter, mode="drop")
     return lax.reshape(out, a.shape)
 
 
@@ -304,29 +307,29 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Array
     Array([3, 2], dtype=int32)
     """
     _refuse_out("choose", out)
-    a = _array("choose", a)
-    arrays = [_array("choose", c) for c in choices]
+    a = ensure_array("choose", a)
+    arrays = [ensure_array("choose", c) for c in choices]
     if not dtypes.issubdtype(a.dtype, np.integer):
         raise ValueError(f"choose needs an integer array, got {a.aval.str_short()}")
     count = len(arrays)
     if mode == "raise":
-        known = np.asarray(_known(a, "choose checks its indices unless mode is 'wrap' or 'clip'"))
+        known = np.asarray(concrete(a, "choose checks its indices unless mode is 'wrap' or 'clip'"))
         if ((known < 0) | (known >= count)).any():
             raise ValueError(f"choose got an index outside of its {count} choices")
     elif mode == "wrap":
         a = a % count
     elif mode == "clip":
-        a = _clip(a, count - 1)
+        a = clipped_to(a, count - 1)
     else:
         raise ValueError(f"mode must be 'raise', 'wrap' or 'clip', got {mode!r}")
     shape = _broadcast_shapes(a.shape, *(c.shape for c in arrays))
     dtype, _ = dtypes.lattice_result_type(*arrays)
-    cases = [_to_shape(convert(c, dtype), shape) for c in arrays]
+    cases = [to_shape(convert(c, dtype), shape) for c in arrays]
     if 1 < count <= _FEW:
-        return lax.select_n(_to_shape(convert(a, np.int32), shape), *cases)
+        return lax.select_n(to_shape(convert(a, np.int32), shape), *cases)
     table = lax.concatenate([lax.expand_dims(c, (0,)) for c in cases], 0)
     steps = [_steps(shape, d) for d in range(len(shape))]
-    return getitem(table, (_to_shape(a, shape), *steps))
+    return getitem(table, (to_shape(a, shape), *steps))
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
@@ -343,13 +346,13 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
         )
     if not len(condlist):
         raise ValueError("select needs at least one condition")
-    conditions = [_array("select", c) for c in condlist]
-    choices = [c if _is_scalar(c) else _array("select", c) for c in (default, *choicelist)]
+    conditions = [ensure_array("select", c) for c in condlist]
+    choices = [c if _is_scalar(c) else ensure_array("select", c) for c in (default, *choicelist)]
     dtype, weak_type = dtypes.lattice_result_type(*choices)
     shape = _broadcast_shapes(*(c.shape for c in conditions), *(np.shape(c) for c in choices))
-    found, *cases = [_to_shape(convert_operand(c, dtype, weak_type), shape) for c in choices]
+    found, *cases = [to_shape(convert_operand(c, dtype, weak_type), shape) for c in choices]
     for condition, case in zip(reversed(conditions), reversed(cases), strict=True):
-        holds = _to_shape(convert(condition, np.dtype(np.bool_)), shape)
+        holds = to_shape(convert(condition, np.dtype(np.bool_)), shape)
         found = lax.select_n(holds, found, case)
     return found
 
@@ -373,25 +376,25 @@ def compress(
            [3, 5]], dtype=int32)
     """
     _refuse_out("compress", out)
-    mask, a = _array("compress", condition), _array("compress", a)
+    mask, a = ensure_array("compress", condition), ensure_array("compress", a)
     if mask.ndim != 1:
         raise ValueError(f"compress needs a condition with one axis, got shape {mask.shape}")
     if axis is None:
-        a, axis = _flat(a), 0
+        a, axis = flattened(a), 0
     axis = canonical_axis(axis, a.ndim)
     length = min(mask.size, a.shape[axis])
     if mask.dtype != np.bool_:
         mask = lax.ne(mask, const(mask, 0))
     before = (slice(None),) * axis
     if size is None:
-        known = np.asarray(_known(mask, "compress needs the condition, or size="))
+        known = np.asarray(concrete(mask, "compress needs the condition, or size="))
         if known[length:].any():
             raise ValueError("compress got a condition that holds beyond the end of the axis")
         if not isinstance(a, Tracer) and not a.aval.weak_type:
             value = np.asarray(a)
             if value.ndim == 1:
-                return _boxed(chosen(known[:length], value[:length]))
-            return _boxed(np.compress(known, value, axis))
+                return boxed(chosen(known[:length], value[:length]))
+            return boxed(np.compress(known, value, axis))
         return getitem(a, (*before, np.nonzero(known)[0]))
     if not 0 <= size <= a.shape[axis]:
         raise ValueError(
@@ -410,248 +413,11 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
     >>> jnp.extract(x % 2 == 0, x)
     Array([0, 2, 4], dtype=int32)
     """
-    mask, a = _flat(_array("extract", condition)), _flat(_array("extract", arr))
+    mask, a = flattened(ensure_array("extract", condition)), flattened(ensure_array("extract", arr))
     return compress(mask, a, size=size, fill_value=fill_value)
 
 
-# --- positions ------------------------------------------------------------------------------------
-
-
-# Elements for each position that is wanted, from which on positions are searched for.
-SEARCH = 32
-
-
-def _first_at_least(counts: Any, wanted: Any, dtype: Any) -> Any:
-    """For each number, the first place of a rising vector that is not below it, or its length."""
-
-    def halve(_: Any, bounds: tuple[Any, Any]) -> tuple[Any, Any]:
-        low, high = bounds
-        middle = lax.shift_right_logical(lax.add(low, high), scalar(dtype, 1))
-        found = getitem(counts, lax.min(middle, scalar(dtype, size - 1)))
-        enough = lax.bitwise_or(lax.ge(found, wanted), lax.eq(low, high))
-        return (
-            lax.select(enough, low, lax.add(middle, scalar(dtype, 1))),
-            lax.select(enough, middle, high),
-        )
-
-    size = counts.shape[0]
-    bounds = (_full(wanted.shape, 0, dtype), _full(wanted.shape, size, dtype))
-    return lax.fori_loop(0, size.bit_length(), halve, bounds)[0]
-
-
-def packed(values: Any, mask: Any, counts: Any, into: Any) -> Any:
-    """The values that a mask chooses, side by side in front of an array.
-
-    ``counts`` says of each value how many are chosen up to it.
-    """
-    beyond = _full(counts.shape, into.shape[0], counts.dtype)
-    place = lax.select(mask, lax.sub(counts, const(counts, 1)), beyond)
-    options: dict[str, Any] = {"mode": "drop", "unique_indices": True}
-    return update_index(into, place, values, lax.scatter, wrap_negative_indices=False, **options)
-
-
-def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
-    """The positions of the elements that are not zero, one vector for each axis.
-
-    With ``size`` there are that many, filled up with ``fill_value`` (0), and ``a`` may be traced.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.nonzero(jnp.array([0, 5, 0, 7]), size=3, fill_value=-1)
-    (Array([ 1,  3, -1], dtype=int32),)
-    """
-    a = _array("nonzero", a)
-    if not a.ndim:
-        raise ValueError("nonzero needs an array with an axis, got a scalar; use atleast_1d first")
-    dtype = dtypes.default_int_dtype()
-    if size is None:
-        known = np.asarray(_known(a, "nonzero needs the values of the array, or size="))
-        return tuple(_boxed(x) for x in positions(known, dtype))
-    size = operator.index(size)
-    fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * a.ndim
-    if len(fills) != a.ndim or any(np.shape(f) != () for f in fills):
-        raise ValueError(f"fill_value must be a scalar or {a.ndim} scalars, got {fill_value!r}")
-    if not a.size or not size:
-        return tuple(_full((size,), 0, dtype) for _ in a.shape)
-    mask = a if a.dtype == np.bool_ else lax.ne(a, const(a, 0))
-    counts = lax.cumsum(convert(_flat(mask), dtype))
-    if size * SEARCH <= a.size:
-        flat = _first_at_least(counts, lax.add(lax.iota(dtype, size), scalar(dtype, 1)), dtype)
-        flat = lax.rem(flat, scalar(dtype, a.size))
-    else:
-        # Each one that holds tells its position to the place it is counted for.
-        flat = packed(lax.iota(dtype, a.size), _flat(mask), counts, _full((size,), 0, dtype))
-    strides = [math.prod(a.shape[d + 1 :]) for d in range(a.ndim)]
-    found = [flat]
-    if a.ndim > 1:
-        found = [flat // scalar(dtype, step) % n for step, n in zip(strides, a.shape)]
-    if fill_value is None:
-        return tuple(found)
-    beyond = lax.ge(lax.iota(dtype, size), _total(mask, dtype))
-    return tuple(
-        lax.select(beyond, _to_shape(convert_staged(f, dtype), (size,)), x)
-        for f, x in zip(fills, found)
-    )
-
-
-def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The positions, in the flattened array, of the elements that are not zero.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.flatnonzero(jnp.array([[0, 5], [0, 7]]))
-    Array([1, 3], dtype=int32)
-    """
-    return nonzero(_flat(_array("flatnonzero", a)), size=size, fill_value=fill_value)[0]
-
-
-def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The positions of the elements that are not zero, one row each.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.argwhere(jnp.array([[0, 5], [7, 0]]))
-    Array([[0, 1],
-           [1, 0]], dtype=int32)
-    """
-    a = _array("argwhere", a)
-    if not a.ndim:
-        rows = nonzero(lax.expand_dims(a, (0,)), size=size, fill_value=fill_value)[0].size
-        return _full((rows, 0), 0, dtypes.default_int_dtype())
-    if size is None:
-        known = np.asarray(_known(a, "argwhere needs the values of the array, or size="))
-        return _boxed(np.stack(positions(known, dtypes.default_int_dtype()), 1))
-    columns = nonzero(a, size=size, fill_value=fill_value)
-    return lax.concatenate([lax.expand_dims(x, (1,)) for x in columns], 1)
-
-
-def ix_(*args: Any) -> tuple[Array, ...]:
-    """Vectors of indices arranged so that together they select a grid.
-
-    >>> import weft.numpy as jnp
-    >>> x = jnp.arange(12).reshape(3, 4)
-    >>> x[jnp.ix_(jnp.array([0, 2]), jnp.array([1, 3]))]
-    Array([[ 1,  3],
-           [ 9, 11]], dtype=int32)
-    """
-    arranged = []
-    for k, arg in enumerate(args):
-        a = _array("ix_", arg)
-        if a.ndim != 1:
-            raise ValueError(f"ix_ needs vectors, got shape {a.shape}")
-        if a.dtype == np.bool_:
-            a = nonzero(a)[0]
-        shape = (1,) * k + (a.size,) + (1,) * (len(args) - k - 1)
-        if not a.size:
-            arranged.append(_full(shape, 0, dtypes.default_int_dtype()))
-        else:
-            arranged.append(lax.broadcast_in_dim(a, shape, (k,)))
-    return tuple(arranged)
-
-
-def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
-    """Positions in an array of some shape of indices into the flattened array, clipped.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.unravel_index(jnp.array([5, 11]), (3, 4))
-    (Array([1, 2], dtype=int32), Array([1, 3], dtype=int32))
-    """
-    rest = _array("unravel_index", indices)
-    sizes = [shape] if np.ndim(shape) == 0 else list(shape)
-    if any(np.ndim(n) for n in sizes):
-        raise ValueError(f"unravel_index needs a shape: a number or a sequence, got {shape!r}")
-    found: list[Any] = [0] * len(sizes)
-    for axis in reversed(range(len(sizes))):
-        rest, found[axis] = divmod(rest, sizes[axis])
-    above = lax.gt(rest, const(rest, 0))
-    below = None
-    if not dtypes.issubdtype(rest.dtype, np.unsignedinteger):
-        below = lax.lt(rest, const(rest, -1))
-    clipped = []
-    for size, x in zip(sizes, found):
-        if below is not None:
-            x = lax.select(below, _full(x.shape, 0, x.dtype), x)
-        clipped.append(lax.select(above, _full(x.shape, size - 1, x.dtype), x))
-    return tuple(clipped)
-
-
-def ravel_multi_index(
-    multi_index: Sequence[Any],
-    dims: Sequence[int],
-    mode: str = "raise",
-    order: str = "C",
-    *,
-    dtype: Any = None,
-) -> Array:
-    """Indices into the flattened array of positions in an array of shape ``dims``.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.ravel_multi_index((jnp.array([1, 2]), jnp.array([1, 3])), (3, 4))
-    Array([ 5, 11], dtype=int32)
-    """
-    sizes = tuple(operator.index(n) for n in dims)
-    if len(multi_index) != len(sizes):
-        raise ValueError(
-            "ravel_multi_index needs one array of positions for each size, got "
-            f"{len(multi_index)} and {len(sizes)}"
-        )
-    positions = [_array("ravel_multi_index", i) for i in multi_index]
-    if any(not dtypes.issubdtype(i.dtype, np.integer) for i in positions):
-        raise TypeError("ravel_multi_index needs positions of integer dtypes")
-    if dtype is None:
-        dtype = dtypes.result_type(int, *positions)
-    else:
-        dtype = dtypes.check_user_dtype(dtype, "ravel_multi_index")
-    if not dtypes.issubdtype(dtype, np.integer) or math.prod(sizes) - 1 > dtypes.iinfo(dtype).max:
-        raise ValueError(
-            f"dtype {dtype} cannot hold the indices of an array of shape {sizes}; pass another "
-            "integer dtype"
-        )
-    positions = [_bounded(i, n, mode) for i, n in zip(positions, sizes)]
-    if order not in ("C", "F"):
-        raise ValueError(f"order must be 'C' or 'F', got {order!r}")
-    total = _boxed(np.zeros((), dtype))
-    for k, x in enumerate(positions):
-        step = math.prod(sizes[k + 1 :] if order == "C" else sizes[:k])
-        total = total + convert(x, dtype) * scalar(dtype, step)
-    return total
-
-
-def _bounded(x: Array, size: int, mode: str) -> Array:
-    if mode == "clip":
-        return _clip(x, size - 1)
-    if mode == "wrap":
-        return x % size
-    if mode == "raise":
-        reason = "ravel_multi_index checks its positions unless mode is 'wrap' or 'clip'"
-        known = np.asarray(_known(x, reason))
-        if ((known < 0) | (known >= size)).any():
-            raise ValueError(f"a position is out of bounds for an axis of size {size}")
-    elif mode != "ignore":
-        raise ValueError(f"mode must be 'raise', 'wrap', 'clip' or 'ignore', got {mode!r}")
-    return x
-
-
 # --- arguments ------------------------------------------------------------------------------------
-
-
-def _array(name: str, x: Any) -> Any:
-    """``x`` as an array; sequences are refused, as by all functions of this room."""
-    return ensure_array(name, x)
-
-
-def _boxed(value: np.ndarray) -> Array:
-    return constant(value, typeof(value))
-
-
-def _known(x: Array, reason: str) -> Any:
-    if not isinstance(x, Tracer):
-        return x
-    value = x._concrete()
-    if value is None:
-        raise errors.ConcretizationTypeError(x, reason)
-    return value
-
-
-def _flat(x: Any) -> Any:
-    return x if np.ndim(x) == 1 else lax.reshape(x, (np.size(x),))
 
 
 def _steps(shape: tuple[int, ...], axis: int) -> Any:
@@ -671,17 +437,6 @@ def _is_scalar(x: Any) -> bool:
     return dtypes.is_python_scalar(x) or isinstance(x, np.generic)
 
 
-def _full(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
-    return filled(value, ShapedArray(shape, dtype))
-
-
-def _to_shape(x: Any, shape: tuple[int, ...]) -> Any:
-    have = np.shape(x)
-    if have == shape:
-        return x
-    return lax.broadcast_in_dim(x, shape, tuple(range(len(shape) - len(have), len(shape))))
-
-
 def _broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*shapes)
@@ -696,16 +451,6 @@ def _wide_enough(dtype: Any, size: int, wrap: bool) -> Any:
     if wrap and not limits.min:
         return index_dtype((size,))
     return dtype if limits.max >= size else index_dtype((size,))
-
-
-def _total(mask: Any, dtype: Any) -> Any:
-    return lax.reduce_sum(convert(mask, dtype), tuple(range(mask.ndim)))
-
-
-def _clip(x: Any, limit: int) -> Any:
-    dtype, weak = typeof(x).dtype, typeof(x).weak_type
-    low = lax.max(convert_staged(0, dtype, weak), x)
-    return lax.min(convert_staged(limit, dtype, weak), low)
 
 
 def _refuse_out(name: str, out: Any) -> None:

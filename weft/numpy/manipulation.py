@@ -22,6 +22,7 @@ from weft.numpy.promotion import (
     ensure_array,
     ensure_arrays,
     promote_dtypes,
+    refuse_out,
 )
 
 _ARRAYS = (Array, np.ndarray)
@@ -372,8 +373,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
     """
     if not len(arrays):
         raise ValueError("stack needs at least one array")
-    if out is not None:
-        raise NotImplementedError("stack has no out argument: arrays are immutable")
+    refuse_out("stack", out)
     if isinstance(arrays, _ARRAYS):
         x = as_array(arrays)
         place = canonical_axis(axis, x.ndim)

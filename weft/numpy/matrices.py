@@ -13,9 +13,9 @@ from weft.core.array import Array
 from weft.lax.shape import canonical_axis
 from weft.numpy.broadcasting import choose_where, full_of
 from weft.numpy.creation import arange, array, asarray, ones, placed, zeros_like
-from weft.numpy.index_functions import nonzero
 from weft.numpy.indexing import getitem, update_index
 from weft.numpy.manipulation import expand_dims, moveaxis, ravel, reshape, tile
+from weft.numpy.positions import nonzero
 from weft.numpy.promotion import (
     as_array,
     check_arraylike,
@@ -24,8 +24,9 @@ from weft.numpy.promotion import (
     ensure_array,
     ensure_arrays,
     promote_dtypes,
+    refuse_out,
 )
-from weft.numpy.reductions import refuse_out, sum
+from weft.numpy.reductions import sum
 from weft.numpy.ufuncs import multiply, power, subtract
 from weft.prims.families import const, scalar
 
@@ -143,7 +144,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     if x.ndim < 2:
         raise ValueError(f"diagonal needs at least two dimensions, got shape {x.shape}")
     offset = operator.index(concrete(offset, "diagonal needs a concrete offset"))
-    rows, columns = x.shape[axis1], x.shape[axis2]
+    rows, columns = (x.shape[canonical_axis(i, x.ndim)] for i in (axis1, axis2))
     x = moveaxis(x, (axis1, axis2), (-2, -1))
     count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
     i, j = arange(count), arange(abs(offset), abs(offset) + count)

@@ -10,31 +10,16 @@ import numpy as np
 from weft import dtypes, lax
 from weft.core.array import Array
 from weft.core.trace import typeof
+from weft.numpy.averages import mean, squared_size, variance_dtypes
 from weft.numpy.broadcasting import choose_where
-from weft.numpy.promotion import as_array, convert_operand, convert_staged, ensure_array
-from weft.numpy.reductions import (
-    all,
-    argmax,
-    argmin,
-    check_where,
-    cumulate,
-    max,
-    mean,
-    min,
-    prod,
-    refuse_out,
-    squared_size,
-    sum,
-    variance_dtypes,
-)
+from weft.numpy.promotion import as_array, convert_operand, convert_staged, ensure_array, refuse_out
+from weft.numpy.reductions import all, argmax, argmin, check_where, cumulate, max, min, prod, sum
 from weft.numpy.ufuncs import subtract
-from weft.prims.families import COMPLEX, FLOAT, const, kind_of, scalar
-
-_INEXACT = FLOAT | COMPLEX
+from weft.prims.families import INEXACT, const, kind_of, scalar
 
 
 def _has_nan(x: Any) -> bool:
-    return bool(kind_of(typeof(x).dtype) & _INEXACT)
+    return bool(kind_of(typeof(x).dtype) & INEXACT)
 
 
 def _is_nan(x: Any) -> Any:
@@ -190,7 +175,9 @@ def nanvar(
         center = convert_operand(ensure_array("nanvar", mean), working)
     squares = squared_size(choose_where(_is_nan(x), 0, lax.sub(x, center)))
     count = sum(lax.bitwise_not(_is_nan(x)), axis=axis, keepdims=keepdims, where=where)
-    count = subtract(count, convert_staged(ddof, count.dtype))
+    if not dtypes.issubdtype(dtypes.result_type(ddof), np.inexact):
+        ddof = convert_staged(ddof, count.dtype)
+    count = subtract(count, ddof)
     too_few = lax.le(count, const(count, 0))
     total = sum(squares, axis, keepdims=keepdims, where=where)
     total = choose_where(too_few, np.nan, total)

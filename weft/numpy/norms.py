@@ -13,6 +13,7 @@ from weft.core.array import Array
 from weft.lax.shape import canonical_axis
 from weft.numpy.creation import asarray
 from weft.numpy.promotion import check_arraylike, promote_dtypes_inexact
+from weft.numpy.unary import absolute
 from weft.prims.families import COMPLEX, kind_of
 
 
@@ -101,17 +102,20 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     Array(6., dtype=float32)
     """
     check_arraylike("jnp.linalg.vector_norm", x)
-    (x,) = promote_dtypes_inexact(asarray(x))
+    x = asarray(x)
     if isinstance(ord, str):
         raise ValueError(f"{ord!r} is not a vector norm; write a number, jnp.inf or -jnp.inf")
+    # The sum and the extremes of integers are integers; all else is a matter of floats.
+    if ord not in (1, np.inf, -np.inf):
+        (x,) = promote_dtypes_inexact(x)
     if ord is None or ord == 2:
         return _length(x, axis, keepdims)
     if ord in (np.inf, -np.inf):
-        return _extreme(lax.abs(x), axis, ord, keepdims)
+        return _extreme(absolute(x), axis, ord, keepdims)
     if ord == 0:
         real = dtypes.finfo(x.dtype).dtype
         return (x != 0).sum(axis=axis, keepdims=keepdims, dtype=real)
-    size = lax.abs(x)
+    size = absolute(x)
     if ord == 1:
         return size.sum(axis=axis, keepdims=keepdims)
     power = np.asarray(ord, size.dtype)[()]

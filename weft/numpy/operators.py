@@ -13,18 +13,20 @@ from weft.api.placement import device_put
 from weft.base.lazy import Late
 from weft.core.array import Array
 from weft.core.layout import format_of
-from weft.numpy import indexing, ufuncs, unary
+from weft.numpy import indexing, parts, ufuncs, unary
 from weft.numpy.promotion import as_array, convert_operand, ensure_array
 from weft.prims.convert import copy_p
 from weft.prims.families import BOOL, COMPLEX, kind_of
 
 # Each is loaded when an array's operator or method first needs it.
+averages = Late("weft.numpy.averages")
 contraction = Late("weft.numpy.contraction")
 creation = Late("weft.numpy.creation")
 index_functions = Late("weft.numpy.index_functions")
 index_update = Late("weft.numpy.index_update")
 manipulation = Late("weft.numpy.manipulation")
 matrices = Late("weft.numpy.matrices")
+positions = Late("weft.numpy.positions")
 rearranging = Late("weft.numpy.rearranging")
 reductions = Late("weft.numpy.reductions")
 sorting = Late("weft.numpy.sorting")
@@ -275,20 +277,23 @@ _OWN_PROPERTIES: dict[str, Callable[[Any], Any]] = {
 }
 # The functions that are methods and properties; the function's name stands behind another name.
 _METHODS: dict[Late, str] = {
+    averages: "mean std var",
     contraction: "dot",
-    index_functions: "choose nonzero take",
+    index_functions: "choose take",
     indexing: "__getitem__=getitem",
     manipulation: "flatten=ravel ravel squeeze swapaxes",
     matrices: "diagonal trace",
+    parts: "conj=conjugate conjugate",
+    positions: "nonzero",
     rearranging: "repeat",
-    reductions: "all any argmax argmin clip cumprod cumsum max mean min prod ptp std sum var",
+    reductions: "all any argmax argmin clip cumprod cumsum max min prod ptp sum",
     sorting: "argpartition argsort searchsorted sort",
-    unary: "conj=conjugate conjugate round",
+    unary: "round",
 }
 _PROPERTIES: dict[Late, str] = {
     index_update: "at=IndexUpdateHelper",
     manipulation: "T=transpose flat=ravel mT=matrix_transpose",
-    unary: "imag real",
+    parts: "imag real",
 }
 
 

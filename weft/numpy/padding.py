@@ -9,13 +9,14 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.core.array import Array
+from weft.numpy.averages import mean
 from weft.numpy.broadcasting import broadcast_to
 from weft.numpy.creation import asarray, empty_like
 from weft.numpy.indexing import getitem
 from weft.numpy.manipulation import flip, reshape, squeeze
 from weft.numpy.promotion import concrete, convert_operand, convert_staged, ensure_array
 from weft.numpy.ranges import linspace
-from weft.numpy.reductions import amax, amin, mean
+from weft.numpy.reductions import amax, amin
 from weft.numpy.statistics import median
 from weft.numpy.ufuncs import multiply, subtract
 from weft.numpy.unary import round

@@ -21,13 +21,12 @@ from weft.core.staging import StagingTrace
 from weft.core.trace import Tracer, box, state, typeof
 from weft.lax.shape import broadcast_shapes
 from weft.prims.convert import convert_element_type_p, convert_values
-from weft.prims.families import ANY, COMPLEX, FLOAT, NUMBER, kind_of, scalar
+from weft.prims.families import ANY, COMPLEX, INEXACT, NUMBER, kind_of, scalar
 from weft.prims.shape import broadcast_in_dim
 
 _PYTHON_SCALARS = (bool, int, float, complex)
 _PLAIN = frozenset(_PYTHON_SCALARS)
 _DATA = (np.ndarray, np.generic)
-_INEXACT = FLOAT | COMPLEX
 
 
 # --- what is an array -----------------------------------------------------------------------------
@@ -79,6 +78,11 @@ def constant(value: np.ndarray, aval: Any) -> Any:
     return trace.literal(value.item() if aval.weak_type else value[()], aval)
 
 
+def array_kind(x: Any) -> int:
+    """Which kind of numbers an array or scalar has."""
+    return kind_of(typeof(x).dtype)
+
+
 def ensure_array(name: str, x: Any) -> Any:
     """``x`` checked to be an array or scalar, as an array."""
     if isinstance(x, Array):
@@ -91,6 +95,12 @@ def ensure_arrays(name: str, *args: Any) -> list[Any]:
     """Arguments checked to be arrays or scalars, as arrays."""
     check_arraylike(name, *args)
     return [as_array(x) for x in args]
+
+
+def refuse_out(name: str, out: Any) -> None:
+    """Raise if an array to write to was given."""
+    if out is not None:
+        raise NotImplementedError(f"{name} has no out argument: arrays are immutable")
 
 
 def is_known(x: Any) -> bool:
@@ -282,7 +292,7 @@ def _fits(kind: type, dtype: Any) -> bool:
     if dtypes.canonicalize_dtype(dtype, True) != dtype:
         return False  # a 64-bit array, used where enable_x64 is off
     if kind is float:
-        return bool(kind_of(dtype) & _INEXACT)
+        return bool(kind_of(dtype) & INEXACT)
     return kind is int and bool(kind_of(dtype) & NUMBER)
 
 
@@ -302,7 +312,7 @@ def promote_pair_inexact(name: str, x: Any, y: Any) -> Any:
     """Two operands checked, of one inexact dtype and of equal rank."""
     for v in (x, y):
         aval = getattr(v, "aval", None)
-        if aval is not None and kind_of(aval.dtype) & _INEXACT:
+        if aval is not None and kind_of(aval.dtype) & INEXACT:
             return promote_pair(name, x, y)
     return _checked(name, (x, y), dtypes.to_inexact_dtype, False)
 
@@ -321,7 +331,7 @@ def promote_args_inexact(name: str, *args: Any, staged: bool = False) -> list[An
     """Arguments checked, of one inexact dtype and of equal rank."""
     if len(args) == 1:
         (x,) = args
-        if isinstance(x, Array) and kind_of(x.aval.dtype) & _INEXACT:
+        if isinstance(x, Array) and kind_of(x.aval.dtype) & INEXACT:
             return [x]
     return _checked(name, args, dtypes.to_inexact_dtype, staged)
 

@@ -13,7 +13,7 @@ from weft.core.array import Array
 from weft.lax.shape import canonical_axis
 from weft.numpy.broadcasting import broadcast_to, choose_where, filled
 from weft.numpy.creation import arange, array, asarray, full, ones, zeros_like
-from weft.numpy.index_functions import nonzero, take
+from weft.numpy.index_functions import take
 from weft.numpy.indexing import getitem, update_index
 from weft.numpy.manipulation import (
     axis_tuple,
@@ -25,6 +25,7 @@ from weft.numpy.manipulation import (
     swapaxes,
 )
 from weft.numpy.padding import pad
+from weft.numpy.positions import nonzero
 from weft.numpy.promotion import (
     as_array,
     check_arraylike,

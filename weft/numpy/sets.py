@@ -18,9 +18,10 @@ from weft.numpy import known_sets
 from weft.numpy.broadcasting import choose_where, filled
 from weft.numpy.calculus import diff
 from weft.numpy.creation import arange, asarray, full_like, zeros
-from weft.numpy.index_functions import SEARCH, nonzero, packed
 from weft.numpy.indexing import getitem, take_index, update_index
 from weft.numpy.manipulation import append, concatenate, moveaxis, ravel, reshape, transpose
+from weft.numpy.parts import isnan
+from weft.numpy.positions import SEARCH, nonzero, packed
 from weft.numpy.promotion import (
     as_array,
     concrete,
@@ -32,7 +33,6 @@ from weft.numpy.promotion import (
 from weft.numpy.reductions import all, any, cumsum, max, min, sum
 from weft.numpy.sorting import lexsort, searchsorted, sort
 from weft.numpy.ufuncs import add, equal, less, not_equal, subtract
-from weft.numpy.unary import isnan
 from weft.prims.families import COMPLEX, FLOAT, INTEGER, const, kind_of, scalar
 
 # Elements up to which looking for one among all of them is quicker than a search.

@@ -13,9 +13,9 @@ from weft.core.array import Array
 from weft.core.trace import typeof
 from weft.lax.shape import canonical_axis
 from weft.numpy.broadcasting import choose_where, filled, full_of
-from weft.numpy.index_functions import nonzero
 from weft.numpy.indexing import getitem, update_index
 from weft.numpy.manipulation import ravel, swapaxes
+from weft.numpy.positions import nonzero
 from weft.numpy.promotion import (
     as_array,
     check_arraylike,

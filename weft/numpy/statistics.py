@@ -13,11 +13,12 @@ from weft.base import errors
 from weft.core.array import Array
 from weft.core.trace import Tracer
 from weft.lax.shape import canonical_axis
+from weft.numpy.averages import average
 from weft.numpy.broadcasting import choose_where, filled, full_of
 from weft.numpy.calculus import diff
 from weft.numpy.contraction import dot
 from weft.numpy.creation import asarray, ones_like, zeros
-from weft.numpy.index_functions import ix_, ravel_multi_index, take_along_axis
+from weft.numpy.index_functions import take_along_axis
 from weft.numpy.indexing import getitem, update_index
 from weft.numpy.manipulation import (
     atleast_2d,
@@ -28,6 +29,8 @@ from weft.numpy.manipulation import (
     transpose,
 )
 from weft.numpy.matrices import diag
+from weft.numpy.parts import conjugate, imag, real
+from weft.numpy.positions import ix_, ravel_multi_index
 from weft.numpy.promotion import (
     as_array,
     check_arraylike,
@@ -39,10 +42,10 @@ from weft.numpy.promotion import (
     promote_dtypes_inexact,
 )
 from weft.numpy.ranges import linspace
-from weft.numpy.reductions import any, average, clip, cumsum, max, min, ptp, sum
+from weft.numpy.reductions import any, clip, cumsum, max, min, ptp, sum
 from weft.numpy.sorting import searchsorted
 from weft.numpy.ufuncs import add, equal, multiply, subtract, true_divide
-from weft.numpy.unary import absolute, conjugate, imag, real, sqrt
+from weft.numpy.unary import absolute, sqrt
 from weft.prims.families import COMPLEX, const, kind_of, scalar
 from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
 

@@ -9,10 +9,16 @@ import numpy as np
 from weft import lax
 from weft.api.learning import learning
 from weft.core.array import Array
-from weft.numpy import reductions, ufuncs, unary
+from weft.numpy import parts, reductions, ufuncs, unary
 from weft.numpy.broadcasting import full_of
 from weft.numpy.indexing import update_index
-from weft.numpy.promotion import as_array, convert_operand, ensure_array, promote_dtypes_inexact
+from weft.numpy.promotion import (
+    as_array,
+    convert_operand,
+    ensure_array,
+    promote_dtypes_inexact,
+    refuse_out,
+)
 from weft.numpy.ufunc_class import ufunc
 
 _BOOL, _INT32 = np.dtype(np.bool_), np.dtype(np.int32)
@@ -42,10 +48,10 @@ def _logsumexp(
     where: Any = None,
 ) -> Array:
     """The logarithm of the sum of exponentials along axes."""
-    reductions.refuse_out("logaddexp.reduce", out)
+    refuse_out("logaddexp.reduce", out)
     (x,) = promote_dtypes_inexact(ensure_array("logsumexp", a))
     axes = reductions.canonical_axes(axis, x.ndim)
-    high = reductions.max(unary.real(x), axis=axes, keepdims=True, where=where, initial=-np.inf)
+    high = reductions.max(parts.real(x), axis=axes, keepdims=True, where=where, initial=-np.inf)
     high = lax.stop_gradient(lax.select(lax.is_finite(high), high, full_of(high, 0)))
     shifted = lax.exp(lax.sub(x, convert_operand(high, x.dtype)))
     total = reductions.sum(shifted, axis=axes, keepdims=keepdims, where=where)

@@ -15,7 +15,9 @@ from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
 from weft.core.trace import typeof
 from weft.numpy.broadcasting import choose_where, expand_to, full_of
+from weft.numpy.parts import frexp, isfinite, isnan, isposinf, signbit
 from weft.numpy.promotion import (
+    array_kind,
     as_array,
     check_arraylike,
     convert_operand,
@@ -31,28 +33,13 @@ from weft.numpy.promotion import (
     promote_shapes,
     unwrapped,
 )
-from weft.numpy.unary import absolute, frexp, isfinite, isnan, isposinf, signbit
-from weft.prims.arithmetic import (
-    add_p,
-    and_p,
-    div_p,
-    eq_p,
-    max_p,
-    min_p,
-    mul_p,
-    ne_p,
-    or_p,
-    sub_p,
-    xor_p,
-)
-from weft.prims.families import BOOL, COMPLEX, FLOAT, INTEGER, UINT, const, kind_of, scalar
+from weft.numpy.unary import absolute
+from weft.prims.arithmetic import add_p, div_p, max_p, min_p, mul_p, sub_p
+from weft.prims.bits import and_p, or_p, xor_p
+from weft.prims.families import BOOL, COMPLEX, INEXACT, INTEGER, UINT, const, scalar
+from weft.prims.selection import eq_p, ne_p
 
-_INEXACT = FLOAT | COMPLEX
 _BOOL = np.dtype(np.bool_)
-
-
-def _kind(x: Any) -> int:
-    return kind_of(typeof(x).dtype)
 
 
 def _is_bool(x: Any) -> bool:
@@ -116,7 +103,7 @@ def floor_divide(x1: Any, x2: Any, /) -> Array:
     -4
     """
     x1, x2 = promote_args_numeric("floor_divide", x1, x2, staged=True)
-    kind = _kind(x1)
+    kind = array_kind(x1)
     if kind == UINT:
         return lax.div(x1, x2)
     if kind & INTEGER:
@@ -149,7 +136,7 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Array, Array]:
     [3, 1]
     """
     x1, x2 = promote_args_numeric("divmod", x1, x2, staged=True)
-    if _kind(x1) & INTEGER:
+    if array_kind(x1) & INTEGER:
         return floor_divide(x1, x2), remainder(x1, x2)
     return _float_divmod(x1, x2)
 
@@ -163,7 +150,7 @@ def remainder(x1: Any, x2: Any, /) -> Array:
     """
     x1, x2 = promote_args_numeric("remainder", x1, x2, staged=True)
     zero = scalar(typeof(x1).dtype, 0)
-    if _kind(x2) & INTEGER:
+    if array_kind(x2) & INTEGER:
         x2 = _nonzero_divisor(x2)
     rest = lax.rem(x1, x2)
     nonzero = lax.ne(rest, zero)
@@ -223,9 +210,9 @@ pow = power
 def _power(x1: Any, x2: Any) -> Any:
     x1, x2 = promote_shapes("power", x1, x2)
     base, exponent = promote_args_numeric("power", x1, x2)
-    if _kind(base) & (INTEGER | BOOL):
+    if array_kind(base) & (INTEGER | BOOL):
         return _integer_power(base, exponent)
-    if _kind(x1) & _INEXACT and _kind(x2) & INTEGER:
+    if array_kind(x1) & INEXACT and array_kind(x2) & INTEGER:
         return lax.pow(x1, x2)
     return lax.pow(base, exponent)
 
@@ -319,7 +306,7 @@ def less_equal(x: Any, y: Any, /) -> Array:
 
 
 def _compare(compare: Any, x: Any, y: Any) -> Any:
-    if _kind(x) != COMPLEX:
+    if array_kind(x) != COMPLEX:
         return compare(x, y)
     same = lax.eq(lax.real(x), lax.real(y))
     by_imaginary = compare(lax.imag(x), lax.imag(y))
@@ -457,7 +444,7 @@ def right_shift(x1: Any, x2: Any, /) -> Array:
     -4
     """
     x1, x2 = promote_args_numeric("right_shift", x1, x2)
-    if _kind(x1) == UINT:
+    if array_kind(x1) == UINT:
         return lax.shift_right_logical(x1, x2)
     return lax.shift_right_arithmetic(x1, x2)
 
@@ -547,7 +534,7 @@ def hypot(x1: Any, x2: Any, /) -> Array:
     5.0
     """
     x1, x2 = promote_args_inexact("hypot", x1, x2, staged=True)
-    if _kind(x1) == COMPLEX:
+    if array_kind(x1) == COMPLEX:
         raise ValueError("hypot does not accept complex numbers; take their absolute values first")
     x1, x2 = lax.abs(x1), lax.abs(x2)
     infinite = lax.bitwise_or(isposinf(x1), isposinf(x2))
@@ -568,7 +555,7 @@ def copysign(x1: Any, x2: Any, /) -> Array:
     -2.0
     """
     x1, x2 = promote_args_inexact("copysign", x1, x2, staged=True)
-    if _kind(x1) == COMPLEX:
+    if array_kind(x1) == COMPLEX:
         raise TypeError("copysign does not accept complex numbers")
     return choose_where(signbit(x2), lax.neg(lax.abs(x1)), lax.abs(x1))
 
@@ -592,7 +579,7 @@ def ldexp(x1: Any, x2: Any, /) -> Array:
     12.0
     """
     x1, x2 = ensure_arrays("ldexp", x1, x2)
-    if _kind(x1) == COMPLEX or _kind(x2) & _INEXACT:
+    if array_kind(x1) == COMPLEX or array_kind(x2) & INEXACT:
         raise ValueError(
             f"ldexp needs real numbers and integer exponents, got {x1.dtype} and {x2.dtype}"
         )
@@ -621,13 +608,13 @@ def _wrapped(x: Any, half: float) -> Any:
 
 
 def _without_infinity(x: Any) -> Any:
-    return lax.select(isposinf(lax.real(x) if _kind(x) == COMPLEX else x), full_of(x, 0), x)
+    return lax.select(isposinf(lax.real(x) if array_kind(x) == COMPLEX else x), full_of(x, 0), x)
 
 
 @custom_jvp
 def _logaddexp(x1: Any, x2: Any, /) -> Any:
     high = lax.max(x1, x2)
-    if _kind(x1) == COMPLEX:
+    if array_kind(x1) == COMPLEX:
         delta = lax.sub(lax.add(x1, x2), lax.mul(high, const(high, 2)))
         out = lax.add(high, lax.log1p(lax.exp(delta)))
         return lax.complex(lax.real(out), _wrapped(lax.imag(out), np.pi))
@@ -650,7 +637,7 @@ def _logaddexp_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 def _logaddexp2(x1: Any, x2: Any, /) -> Any:
     high = lax.max(x1, x2)
     scale = const(high, 1 / np.log(2))
-    if _kind(x1) == COMPLEX:
+    if array_kind(x1) == COMPLEX:
         delta = lax.sub(lax.add(x1, x2), lax.mul(high, const(high, 2)))
         out = lax.add(high, lax.mul(scale, lax.log1p(lax.exp2(delta))))
         return lax.complex(lax.real(out), _wrapped(lax.imag(out), np.pi / np.log(2)))
@@ -716,7 +703,7 @@ def _gcd_unfinished(pair: tuple[Any, Any]) -> Any:
 def _integers(name: str, x1: Any, x2: Any) -> list[Any]:
     check_arraylike(name, x1, x2)
     x1, x2 = promote_dtypes(unwrapped(x1), unwrapped(x2), staged=True)
-    if not _kind(x1) & INTEGER:
+    if not array_kind(x1) & INTEGER:
         raise ValueError(f"{name} needs integers, got {typeof(x1).dtype}")
     return [x1, x2]
 

@@ -8,8 +8,7 @@ _registry.declare(
     {
         "arithmetic": (
             "add_any add sub neg mul div rem mulhi square integer_pow sign abs floor ceil "
-            "round is_finite nextafter max min eq ne ge gt le lt real imag complex conj "
-            "select_n clamp stop_gradient"
+            "round is_finite nextafter max min real imag complex conj clamp stop_gradient"
         ),
         "bit_generator": "rng_bit_generator rng_uniform",
         "bits": (
@@ -45,6 +44,7 @@ _registry.declare(
             "reduce_sum reduce_prod reduce_max reduce_min reduce_and reduce_or reduce_xor "
             "argmax argmin"
         ),
+        "selection": "eq ne ge gt le lt select_n",
         "shape": (
             "broadcast_in_dim reshape squeeze transpose rev concatenate split stack unstack "
             "pad tile iota empty optimization_barrier"

@@ -1,8 +1,7 @@
-"""Elementwise arithmetic, comparison, logic and selection."""
+"""Elementwise arithmetic, rounding, extremes and the parts of complex numbers."""
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -10,23 +9,16 @@ import numpy as np
 from weft import dtypes
 from weft.core.ad import Zero, add_tangents, is_undef
 from weft.core.avals import ShapedArray
-from weft.core.batching import AxisData, match_axis
+from weft.core.batching import AxisData
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims import complex_reference
-from weft.prims.bits import and_p as and_p
-from weft.prims.bits import not_p as not_p
-from weft.prims.bits import or_p as or_p
-from weft.prims.bits import shift_left_p as shift_left_p
-from weft.prims.bits import shift_right_arithmetic_p as shift_right_arithmetic_p
-from weft.prims.bits import shift_right_logical_p as shift_right_logical_p
-from weft.prims.bits import xor_p as xor_p
+from weft.prims.bits import and_
 from weft.prims.families import (
     ANY,
     BOOL,
     COMPLEX,
-    EXTENDED,
     FLOAT,
     INT,
     INTEGER,
@@ -36,7 +28,6 @@ from weft.prims.families import (
     LinearUnary,
     NonDifferentiable,
     align_batched,
-    append_axes,
     broadcast_shapes,
     broadcast_to,
     computed,
@@ -50,6 +41,7 @@ from weft.prims.families import (
     unbroadcast,
     widened,
 )
+from weft.prims.selection import bool_dtype, eq, ge, gt, lt, select_n
 
 
 def real_dtype(dtype: Any, *_: Any) -> Any:
@@ -64,10 +56,6 @@ def complex_dtype(dtype: Any, *_: Any, **__: Any) -> Any:
     if kind_of(dtype) == COMPLEX:
         return dtype
     return np.dtype(np.complex128 if dtype == np.float64 else np.complex64)
-
-
-def bool_dtype(*_: Any, **__: Any) -> Any:
-    return np.dtype(np.bool_)
 
 
 def _negated(x: Any) -> Any:
@@ -559,62 +547,6 @@ class Min(Elementwise):
         return _half_at_ties(g, out, y, x)
 
 
-class Comparison(NonDifferentiable):
-    """An elementwise comparison: booleans."""
-
-    accepts, result = ORDERED, staticmethod(bool_dtype)
-
-
-class Eq(Comparison):
-    """Equal."""
-
-    name, accepts = "eq", ANY | EXTENDED
-    ref = staticmethod(operator.eq)  # unlike np.equal, knows the opaque elements of keys
-    lower = lowered("eq")
-    lower_parts = in_parts("eq")
-
-
-class Ne(Comparison):
-    """Not equal."""
-
-    name, accepts = "ne", ANY | EXTENDED
-    ref = staticmethod(operator.ne)
-    lower = lowered("ne")
-    lower_parts = in_parts("ne")
-
-
-class Ge(Comparison):
-    """Greater or equal."""
-
-    name = "ge"
-    ref = staticmethod(np.greater_equal)
-    lower = lowered("ge")
-
-
-class Gt(Comparison):
-    """Greater."""
-
-    name = "gt"
-    ref = staticmethod(np.greater)
-    lower = lowered("gt")
-
-
-class Le(Comparison):
-    """Less or equal."""
-
-    name = "le"
-    ref = staticmethod(np.less_equal)
-    lower = lowered("le")
-
-
-class Lt(Comparison):
-    """Less."""
-
-    name = "lt"
-    ref = staticmethod(np.less)
-    lower = lowered("lt")
-
-
 # --- complex numbers ------------------------------------------------------------------------------
 
 
@@ -686,89 +618,7 @@ class Conj(Elementwise):
         return [real(ct)]
 
 
-# --- selection ------------------------------------------------------------------------------------
-
-
-class SelectN(Primitive):
-    """One of several cases, chosen element by element."""
-
-    name, form = "select_n", "map"
-
-    def lower(self, k: Any, which: Any, *cases: Any) -> Any:
-        if which.dtype == np.bool_:
-            return k.select(which, cases[-1], cases[0])
-        result = cases[0]
-        for i, case in enumerate(cases[1:], 1):
-            result = k.select(k.ge(which, k.like(which, i)), case, result)
-        return result
-
-    lower_parts = lower
-
-    def shape(self, which: Any, *cases: Any) -> ShapedArray:
-        if not cases:
-            raise TypeError("select_n needs at least one case")
-        first = cases[0]
-        if any(c.shape != first.shape for c in cases):
-            shapes = ", ".join(str(c.shape) for c in cases)
-            raise TypeError(f"select_n cases must have the same shape, got {shapes}")
-        if any(c.dtype != first.dtype for c in cases):
-            kinds = ", ".join(c.str_short() for c in cases)
-            raise TypeError(f"select_n cases must have the same dtype, got {kinds}")
-        if which.shape and which.shape != first.shape:
-            raise TypeError(
-                f"select_n needs a predicate of shape () or {first.shape}, got {which.shape}"
-            )
-        if which.dtype != np.bool_ and which.dtype != np.int32:
-            raise TypeError(f"select_n needs a bool or int32 predicate, got {which.str_short()}")
-        if which.dtype == np.bool_ and len(cases) > 2:
-            raise TypeError(f"select_n with a boolean predicate takes 2 cases, got {len(cases)}")
-        weak = all(c.weak_type for c in cases)
-        return ShapedArray(first.shape, first.dtype, weak)
-
-    @staticmethod
-    def ref(which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
-        index = np.clip(which.astype(np.int64), 0, len(cases) - 1)
-        out = cases[0].copy()
-        for i, case in enumerate(cases[1:], 1):
-            out = np.where(index == i, case, out)
-        return out.astype(cases[0].dtype)
-
-    def jvp(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
-        which, *cases = primals
-        out = self.bind(which, *cases)
-        given = tangents[1:]
-        if all(type(t) is Zero for t in given):
-            return out, Zero.from_primal(out)
-        zero = const(out, 0)
-        filled = [broadcast_to(zero, np.shape(out)) if type(t) is Zero else t for t in given]
-        return out, self.bind(which, *filled)
-
-    def transpose(self, ct: Any, which: Any, *cases: Any) -> list[Any]:
-        if type(ct) is Zero:
-            return [None, *(Zero(c.aval) if is_undef(c) else None for c in cases)]
-        zero = broadcast_to(const(ct, 0), np.shape(ct))
-        grads: list[Any] = []
-        for i, case in enumerate(cases):
-            if not is_undef(case):
-                grads.append(None)
-                continue
-            grads.append(self.bind(which, *[ct if j == i else zero for j in range(len(cases))]))
-        return [None, *grads]
-
-    def batch(self, axis: AxisData, args: Any, dims: Any) -> tuple[Any, int]:
-        which, *cases = args
-        which_dim, *case_dims = dims
-        if which_dim is None and not np.ndim(which):
-            aligned, dim = align_batched(axis, cases, case_dims)
-            shape = np.broadcast_shapes(*(np.shape(x) for x in aligned))
-            return self.bind(which, *(broadcast_to(x, shape) for x in aligned)), dim
-        rank = np.ndim(cases[0]) - (case_dims[0] is not None)
-        moved = []
-        for x, d in zip(args, dims, strict=True):
-            front = match_axis(axis.size, d, 0, x)
-            moved.append(append_axes(front, rank + 1 - np.ndim(front)))
-        shape = np.broadcast_shapes(*(np.shape(x) for x in moved))
-        return self.bind(*(broadcast_to(x, shape) for x in moved)), 0
+# --- bounds and barriers --------------------------------------------------------------------------
 
 
 class Clamp(Primitive):
@@ -861,17 +711,13 @@ mul_p, div_p, rem_p, mulhi_p = Mul(), Div(), Rem(), MulHi()
 square_p, integer_pow_p = Square(), IntegerPow()
 sign_p, abs_p, floor_p, ceil_p, round_p = Sign(), Abs(), Floor(), Ceil(), Round()
 is_finite_p, nextafter_p, max_p, min_p = IsFinite(), NextAfter(), Max(), Min()
-eq_p, ne_p, ge_p, gt_p, le_p, lt_p = Eq(), Ne(), Ge(), Gt(), Le(), Lt()
 real_p, imag_p, complex_p, conj_p = Real(), Imag(), Complex(), Conj()
-select_n_p, clamp_p, stop_gradient_p = SelectN(), Clamp(), StopGradient()
+clamp_p, stop_gradient_p = Clamp(), StopGradient()
 
 add, sub, neg, div, rem = add_p.bind, sub_p.bind, neg_p.bind, div_p.bind, rem_p.bind
 square, sign, abs_, floor = square_p.bind, sign_p.bind, abs_p.bind, floor_p.bind
-eq, ne, ge, gt, le, lt = eq_p.bind, ne_p.bind, ge_p.bind, gt_p.bind, le_p.bind, lt_p.bind
-and_, or_, not_ = and_p.bind, or_p.bind, not_p.bind
 real, imag, complex_ = real_p.bind, imag_p.bind, complex_p.bind
 maximum, minimum = max_p.bind, min_p.bind
-select_n = select_n_p.bind
 
 
 def mul(x: Any, y: Any, out_dtype: Any = None) -> Any:

@@ -145,3 +145,5 @@ population_count_p, clz_p = PopulationCount(), Clz()
 shift_left_p = ShiftLeft()
 shift_right_logical_p = ShiftRightLogical()
 shift_right_arithmetic_p = ShiftRightArithmetic()
+
+and_, or_, not_ = and_p.bind, or_p.bind, not_p.bind

@@ -20,10 +20,11 @@ from weft.core.effects import Effects, NamedAxisEffect
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import axis_size, typeof
-from weft.prims.arithmetic import eq, mul, select_n
+from weft.prims.arithmetic import mul
 from weft.prims.families import const, scalar
 from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
 from weft.prims.reduce import computable
+from weft.prims.selection import eq, select_n
 
 Names = tuple[Any, ...]
 

@@ -16,22 +16,18 @@ from weft.prims.arithmetic import (
     abs_,
     add,
     complex_,
-    eq,
     imag,
-    lt,
     max_p,
     maximum,
     min_p,
     mul,
     mul_p,
-    ne,
     neg,
-    or_,
     real,
     rem,
-    select_n,
     sub,
 )
+from weft.prims.bits import or_
 from weft.prims.families import (
     COMPLEX,
     FLOAT,
@@ -42,6 +38,7 @@ from weft.prims.families import (
     kind_of,
 )
 from weft.prims.reduce import computable
+from weft.prims.selection import eq, lt, ne, select_n
 from weft.prims.shape import concatenate_p, pad_p, rev_p
 from weft.prims.transcendental import exp, log1p_p
 

@@ -16,7 +16,7 @@ from weft.core.avals import AbstractToken, ShapedArray, abstract_token
 from weft.core.batching import AxisData, all_at_front
 from weft.core.registry import lookup
 from weft.core.trace import typeof
-from weft.prims.arithmetic import add, ge, lt, mul, select_n, sub
+from weft.prims.arithmetic import add, mul, sub
 from weft.prims.collective import (
     Collective,
     Names,
@@ -29,6 +29,7 @@ from weft.prims.collective import (
 )
 from weft.prims.families import const, scalar
 from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
+from weft.prims.selection import ge, lt, select_n
 
 _INT32 = np.dtype(np.int32)
 

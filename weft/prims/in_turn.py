@@ -11,7 +11,8 @@ from weft.core.avals import ShapedArray
 from weft.core.registry import lookup
 from weft.core.staging import stage
 from weft.core.trace import typeof
-from weft.prims.arithmetic import ge, max_p, select_n
+from weft.prims.arithmetic import max_p
+from weft.prims.selection import ge, select_n
 from weft.prims.shape import reshape
 
 PLACE = np.dtype(np.int32)

@@ -19,19 +19,7 @@ from weft.core.interpret import run
 from weft.core.jaxpr import Jaxpr, JaxprEqn, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.prims.arithmetic import (
-    add,
-    add_p,
-    div,
-    eq,
-    max_p,
-    min_p,
-    mul,
-    mul_p,
-    neg,
-    select_n,
-    sub_p,
-)
+from weft.prims.arithmetic import add, add_p, div, max_p, min_p, mul, mul_p, neg, sub_p
 from weft.prims.families import element_rule, kernel_elements, scalar
 from weft.prims.in_turn import MOST, PLACE, update_in_turn
 from weft.prims.index_dims import (
@@ -47,6 +35,7 @@ from weft.prims.index_dims import (
 )
 from weft.prims.index_reference import gather_reference, scatter_reference
 from weft.prims.one_window import update_window
+from weft.prims.selection import eq, select_n
 from weft.prims.shape import iota, reshape
 
 CLIP = GatherScatterMode.CLIP

@@ -8,10 +8,10 @@ import numpy as np
 
 from weft.core.registry import lookup
 from weft.core.trace import typeof
-from weft.prims.arithmetic import select_n
 from weft.prims.convert import convert
 from weft.prims.families import scalar
 from weft.prims.index_dims import GatherScatterMode, ScatterDimensionNumbers, window_sizes
+from weft.prims.selection import select_n
 from weft.prims.shape import reshape
 
 _INDEX = np.dtype(np.int32)

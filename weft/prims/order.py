@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.prims.arithmetic import Comparison
 from weft.prims.families import ANY, COMPLEX, FLOAT, kind_of
+from weft.prims.selection import Comparison
 
 
 def total_order_key(x: np.ndarray) -> np.ndarray:

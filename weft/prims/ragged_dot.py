@@ -16,7 +16,8 @@ from weft.core.batching import AxisData, at_front
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
-from weft.prims.arithmetic import and_, le, lt, select_n, sub
+from weft.prims.arithmetic import sub
+from weft.prims.bits import and_
 from weft.prims.convert import convert
 from weft.prims.dot import (
     DimensionNumbers,
@@ -32,6 +33,7 @@ from weft.prims.dot import (
     remaining,
 )
 from weft.prims.families import INTEGER, const, kind_of
+from weft.prims.selection import le, lt, select_n
 from weft.prims.shape import broadcast_in_dim, full, iota, transpose
 
 

@@ -12,10 +12,11 @@ from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
 from weft.core.primitive import Primitive
-from weft.prims.arithmetic import div, eq, mul, select_n
+from weft.prims.arithmetic import div, mul
 from weft.prims.erf_inv_reference import erf_inv
 from weft.prims.families import FLOAT, broadcast_to, const, kind_of
 from weft.prims.random import PRNGImpl, impl_of, is_key, threefry_impl, words_of
+from weft.prims.selection import eq, select_n
 from weft.prims.special import random_gamma_grad_p
 from weft.prims.transcendental import exp_p
 

@@ -14,7 +14,8 @@ from weft.core.batching import AxisData
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
-from weft.prims.arithmetic import add_any_p, div, eq, mul, ne, or_, select_n
+from weft.prims.arithmetic import add_any_p, div, mul
+from weft.prims.bits import or_
 from weft.prims.families import (
     ANY,
     BOOL,
@@ -29,6 +30,7 @@ from weft.prims.families import (
     kind_of,
     scalar,
 )
+from weft.prims.selection import eq, ne, select_n
 
 Axes = tuple[int, ...]
 

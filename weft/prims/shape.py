@@ -15,8 +15,9 @@ from weft.core.batching import AxisData, at_front, moveaxis
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
-from weft.prims.arithmetic import select_n, sub
+from weft.prims.arithmetic import sub
 from weft.prims.families import const, element_rule, forwarded, kernel_elements, kernels
+from weft.prims.selection import select_n
 
 # Operands up to which a joined array is compiled into as many loops.
 MOST_JOINED = 8

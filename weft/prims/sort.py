@@ -14,11 +14,12 @@ from weft.core.batching import AxisData, match_axis
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
-from weft.prims.arithmetic import add, lt, select_n
+from weft.prims.arithmetic import add
 from weft.prims.families import COMPLEX, FLOAT, const, kind_of
 from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
 from weft.prims.order import total_order_key
 from weft.prims.reduce import computable
+from weft.prims.selection import lt, select_n
 from weft.prims.shape import expand_dims, iota, reshape
 
 PROMISE_IN_BOUNDS = GatherScatterMode.PROMISE_IN_BOUNDS

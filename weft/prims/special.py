@@ -11,19 +11,7 @@ from weft import dtypes
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims import incomplete_reference, special_reference
-from weft.prims.arithmetic import (
-    abs_,
-    add,
-    div,
-    gt,
-    integer_pow,
-    mul,
-    neg,
-    select_n,
-    sign,
-    square,
-    sub,
-)
+from weft.prims.arithmetic import abs_, add, div, integer_pow, mul, neg, sign, square, sub
 from weft.prims.erf_inv_reference import erf_inv
 from weft.prims.families import (
     FLOAT,
@@ -34,6 +22,7 @@ from weft.prims.families import (
     const,
     kernel_series,
 )
+from weft.prims.selection import gt, select_n
 from weft.prims.transcendental import exp, log, log1p_p
 
 

@@ -10,7 +10,7 @@ from weft.core.avals import ShapedArray
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims import complex_reference
-from weft.prims.arithmetic import add, div, eq, integer_pow, mul, neg, select_n, square, sub
+from weft.prims.arithmetic import add, div, integer_pow, mul, neg, square, sub
 from weft.prims.families import (
     COMPLEX,
     FLOAT,
@@ -26,6 +26,7 @@ from weft.prims.families import (
     on_plane,
     widened,
 )
+from weft.prims.selection import eq, select_n
 
 
 class Transcendental(Elementwise):

@@ -16,9 +16,10 @@ from weft.core.batching import AxisData, at_front
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
-from weft.prims.arithmetic import add, eq, ge_p, le_p, select_n
+from weft.prims.arithmetic import add
 from weft.prims.families import ANY, NUMBER, const, describe_kinds, kind_of
 from weft.prims.reduce import argmax_p, argmin_p, computable, max_identity, min_identity
+from weft.prims.selection import eq, ge_p, le_p, select_n
 from weft.prims.shape import concatenate_p, expand_dims, full, pad_p
 
 Shape = tuple[int, ...]

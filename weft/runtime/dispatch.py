@@ -7,17 +7,17 @@ its slots is searched for them. Where that fails, or where the machine is not kn
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from weft.backends.cpu import loader, pool
-from weft.backends.cpu.compiling import preload
 from weft.backends.cpu.cores import usable_cores
 from weft.backends.cpu.machine import load_keyed, setting
 from weft.base import knobs
@@ -243,10 +243,19 @@ def supported() -> bool:
 
 
 def begin() -> None:
-    """Have a thread load LLVM, where the disk is of no help, while the compiler is imported."""
+    """Find out what the machine is; while LLVM is loaded, no other library can be asked."""
     if supported():
-        setting()  # while LLVM is loaded, no other library can be asked
-        preload()
+        setting()
+
+
+@contextlib.contextmanager
+def busy() -> Iterator[None]:
+    """While a program is compiled; the native caller can wait until that is over."""
+    _busy.append(None)
+    try:
+        yield
+    finally:
+        del _busy[-1:]
 
 
 class _Loading:
@@ -261,8 +270,10 @@ class _Loading:
         self.thread.start()
 
     def make(self) -> None:
-        # whoever has begun this shall have its result before Python is busy here
-        self.wanted.wait(PAUSE)
+        # whoever has begun this shall have its result before Python is busy here, and so shall
+        # those for whom a program is being compiled
+        while not self.wanted.wait(PAUSE) and _busy:
+            pass
         try:
             self.made = Native()
             pool.load()
@@ -291,6 +302,7 @@ class _Loading:
 
 _native: Native | None = None
 _loading: _Loading | None = None
+_busy: list[None] = []
 _lock = threading.Lock()
 
 
@@ -333,12 +345,14 @@ def _before_fork() -> None:
     # a child would wait for ever for a thread that only its parent has
     native_loaded = _loading
     if native_loaded is not None:
+        native_loaded.wanted.set()
         native_loaded.thread.join()
 
 
 def _after_fork() -> None:
     global _lock
     _lock = threading.Lock()
+    _busy.clear()
     if _native is None and _loading is not None:
         _loading.taken = False  # a thread of the parent's may have been taking it
     if _native is not None:

@@ -35,7 +35,7 @@ def load_compiler() -> None:
     """Have the compiler loaded, for a function that will need it."""
     if knobs.thread.backend == "native":
         dispatch.begin()
-        native.look_around()
+        native.load_products()
 
 
 def prepare() -> None:

@@ -38,6 +38,7 @@ from weft.runtime.array import ArrayImpl, box
 from weft.runtime.dispatch import (
     Native,
     address,
+    busy,
     is_loaded,
     is_loading,
     native,
@@ -61,8 +62,9 @@ FAR = 5000
 # How often a program is walked by Python before it waits for the native walker.
 PATIENCE = 16
 
-# Equations whose insides may become parts of larger functions.
-_LOOPS = frozenset(["while", "scan", "cond"])
+# Rounds of loops up to which a program of few elements does for other sizes too; and those of
+# loops whose length is not known.
+ROUNDS, UNKNOWN = 64, 1 << 40
 
 _settling = across_forks(threading.Lock())
 
@@ -79,7 +81,7 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def look_around() -> None:
+def load_products() -> None:
     """Load what most programs need besides the compiler: products."""
     if supported():
         target.heroes.load("dot_general")
@@ -102,7 +104,7 @@ class Executable:
             watch = tell.Watch(closed)
         self.avals = closed.in_avals
         self.out_avals = closed.out_avals
-        with _uncollected():
+        with busy(), _uncollected():
             if watch is None:
                 self.plan, self.code = _found_or_made(closed, donated)
             else:
@@ -217,9 +219,7 @@ def _made(
     """A program planned, and its code compiled; kept on disk where it has an identity."""
     begin = perf_counter()
     with Ahead() as ahead:
-        elements = None
-        if is_general(closed):
-            elements = sum([a.size for a in [*closed.in_avals, *closed.out_avals]])
+        elements = elements_of(closed) if is_general(closed) else None
         cpu = target.Cpu(watch, ahead if watch is None else None, elements)
         planner = target.Planner(cpu, watch)
         plan = planner.program(closed, donated)
@@ -246,19 +246,33 @@ def is_general(closed: ClosedJaxpr) -> bool:
 
 
 def generalise(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The program, to be compiled to code that does for arrays of other sizes too."""
-    if not _has_loops(closed):
+    """The program, to be compiled to code that does for arrays of other sizes too.
+
+    Not if it has loops, but for short ones over few elements.
+    """
+    rounds = _rounds(closed)
+    if rounds == 0 or (rounds <= ROUNDS and elements_of(closed) <= target.FEW):
         closed._memo["general"] = True
     return closed
 
 
-def _has_loops(closed: ClosedJaxpr) -> bool:
+def elements_of(closed: ClosedJaxpr) -> int:
+    """How many elements a program is given and makes."""
+    return sum([a.size for a in [*closed.in_avals, *closed.out_avals]])
+
+
+def _rounds(closed: ClosedJaxpr) -> int:
+    """How many rounds the loops of a program make; very many where that is not known."""
+    total = 0
     for eqn in closed.eqns:
-        if eqn.primitive.name in _LOOPS:
-            return True
-        if any(type(p) is ClosedJaxpr and _has_loops(p) for p in eqn.params.values()):
-            return True
-    return False
+        if eqn.primitive.name in ("while", "cond"):
+            return UNKNOWN
+        inside = [_rounds(p) for p in eqn.params.values() if type(p) is ClosedJaxpr]
+        if eqn.primitive.name == "scan":
+            total += eqn.params["length"] * (1 + sum(inside))
+        else:
+            total += sum(inside)
+    return total
 
 
 class Hosts:

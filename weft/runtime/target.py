@@ -10,11 +10,11 @@ from weft.backends.cpu.machine import Ahead
 from weft.backends.cpu.processor import vector_bits
 from weft.backends.cpu.sharing import Sized, general, shared, sizable, sized
 from weft.base.lazy import Late
+from weft.compiler.backend import Piece, Target
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.grid import chunk
 from weft.compiler.passes.split import Part
 from weft.compiler.pipeline import schedule, simplify
-from weft.compiler.plan import Piece, Target
 from weft.compiler.plan import Planner as Planner
 from weft.compiler.plan import Unplannable as Unplannable
 from weft.core.jaxpr import ClosedJaxpr
@@ -69,6 +69,7 @@ class Cpu(Target):
         return simplify(closed, self.watch)
 
     def kernel(self, kernel: Kernel, looped: bool = False) -> tuple[list[Piece], list[int]]:
+        looped = looped and not self.general
         if self.watch is not None:
             return self._unrolled(kernel, looped) or self._rendered(kernel)
         key = (looped, self._signature(kernel))
@@ -189,9 +190,13 @@ class Cpu(Target):
         return found
 
     def loop(self, node: Any, slots: Any, codes: Any, inside: int) -> Any:
+        if self.general:  # a few rounds, whose number is not part of any text then
+            return None
         return loop_text.render_loop(node, slots, codes, inside)
 
     def calls(self, node: Any, slots: Any) -> Any:
+        if self.general:
+            return None
         return called_text.render_calls(node, slots)
 
     def block(self, size: int, values: int) -> int:
@@ -200,6 +205,8 @@ class Cpu(Target):
         return lanes * max(k for k in (1, 2, 4) if k == 1 or (values + 4) * k <= registers)
 
     def blocks(self, blocks: Blocks, slots: Any, codes: Any) -> Any:
+        if self.general:
+            return None
         return block_text.render_blocks(blocks, slots, codes)
 
     def hero(

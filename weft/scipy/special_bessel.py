@@ -131,7 +131,7 @@ def sph_harm_y(
 
 def _legendre(n: Any, m: Any, theta: Any, n_max: int) -> Any:
     """Normalised associated Legendre functions, by recurrence in the degree (DLMF 14.10.3)."""
-    x, sine = jnp.cos(theta), jnp.sin(theta)
+    x, sine = jnp.cos(theta), jnp.abs(jnp.sin(theta))
     shape = np.broadcast_shapes(n.shape, m.shape, theta.shape)
     order = jnp.broadcast_to(m, shape).astype(theta.dtype)
     zero = jnp.zeros(shape, theta.dtype)

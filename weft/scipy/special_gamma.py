@@ -14,6 +14,7 @@ from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
 from weft.kernel.special_tables import BERNOULLI
 from weft.numpy.operands import inexact, is_complex, real
+from weft.numpy.promotion import concrete
 from weft.scipy.series import horner
 
 _HALF_LOG_TWO_PI = 0.9189385332046727
@@ -227,7 +228,7 @@ def multigammaln(a: Any, d: Any) -> Array:
     >>> round(float(multigammaln(3.0, 2)), 4)
     1.5502
     """
-    d = operator.index(d)
+    d = operator.index(concrete(d, "multigammaln needs to know the dimension d"))
     (a,) = inexact("multigammaln", a)
     total = jnp.full_like(a, d * (d - 1) / 4 * math.log(math.pi))
     for i in range(d):
@@ -260,7 +261,7 @@ def bernoulli(n: int) -> Array:
     >>> [round(float(b), 4) for b in bernoulli(4)]
     [1.0, -0.5, 0.1667, 0.0, -0.0333]
     """
-    n = operator.index(n)
+    n = operator.index(concrete(n, "bernoulli needs to know n, the size of its result"))
     if n < 0:
         raise ValueError(f"bernoulli needs n >= 0, got {n}")
     known = [1.0, -0.5]

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu.instructions import memory_type
 from weft.backends.cpu.processor import vector_bits
-from weft.backends.cpu.render import Function, memory_type
+from weft.backends.cpu.render import Function
 from weft.backends.cpu.turns import Turns
 from weft.kernel.kernel import Loop, Store
 

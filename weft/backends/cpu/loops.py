@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu import blocks
+from weft.backends.cpu.instructions import scalar_type
 from weft.backends.cpu.processor import vector_bits
 from weft.backends.cpu.rare import rare
-from weft.backends.cpu.render import Function, scalar_type
+from weft.backends.cpu.render import Function
 from weft.backends.cpu.sizes import Sizes
 from weft.backends.cpu.turns import Turns
 from weft.backends.cpu.width import (

@@ -7,10 +7,12 @@ alone: nobody waits for it.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from weft.backends.cpu import loader
@@ -24,8 +26,9 @@ from weft.base.functional import lru
 
 # How long a thread that has nothing to do looks for work before it sleeps.
 PATIENCE = 30e-6
-# Seconds of work after which a process that has no pool's code has a thread make it.
-ALONE = 0.004
+# Where there is no code of the pool yet: seconds of work on one range after which threads of Python
+# help; and after which a thread makes that code: of one range, and without help in all.
+LONG, LONGER, ALONE = 0.001, 0.05, 0.008
 _NAMES = ("weft_run", "weft_worker", "weft_relax")
 
 
@@ -156,19 +159,64 @@ _asked = False
 
 
 def run_at_first(kernel: int, buffers: Any, start: int, stop: int, chunk: int) -> None:
-    """Like ``run``, but the caller does the work himself while the pool's code is not made yet."""
-    global _alone, _asked
-    call = _Kernel(int(kernel))
-    while 0 < chunk and start < stop and not _held and available():
-        begin = time.perf_counter()
-        call(buffers, start, min(start + chunk, stop))
-        start += chunk
-        _alone += time.perf_counter() - begin
-        if _alone > ALONE and start < stop and not _asked and threads() > 1:
-            _asked = True
-            threading.Thread(target=_code, name="weft-pool").start()
-    if start < stop:
+    """Like ``run``, but without the pool's code while that is not made yet.
+
+    The caller does the work himself. Where it takes long, threads of Python help him: their lock is
+    free while a chunk is being done.
+    """
+    global _alone
+    if chunk < 1 or _held or not available():
         run(kernel, buffers, start, stop, chunk)
+        return
+    call = _Kernel(int(kernel))
+    chunks = iter(range(start, stop, chunk))  # whoever is free takes the next one
+    helpers: list[threading.Thread] = []
+    over: list[bool] = []
+
+    def work() -> None:
+        for low in chunks:
+            call(buffers, low, min(low + chunk, stop))
+            if over:
+                return
+
+    begin, spent = time.perf_counter(), 0.0
+    try:
+        for low in chunks:
+            call(buffers, low, min(low + chunk, stop))
+            spent = time.perf_counter() - begin
+            if not helpers and spent > LONG:
+                _help(helpers, work, min(threads(), (stop - low - 1) // chunk) - 1)
+            if spent > LONGER:  # others may have Python's lock whenever a chunk is done
+                _ask()
+                if _held:
+                    break
+    finally:  # no more is begun where the caller was interrupted
+        over.append(True)
+        for helper in helpers:
+            helper.join()
+    rest = next(chunks, None)
+    if rest is not None:
+        run(kernel, buffers, rest, stop, chunk)
+    _alone += min(spent, LONG)
+    if _alone > ALONE:
+        _ask()
+
+
+def _ask() -> None:
+    """Have a thread make the pool's code."""
+    global _asked
+    if not _asked and threads() > 1:
+        _asked = True
+        threading.Thread(target=_code, name="weft-pool").start()
+
+
+def _help(helpers: list[threading.Thread], work: Callable[[], None], wanted: int) -> None:
+    """Have some threads do a piece of work; fewer where the system gives none."""
+    with contextlib.suppress(RuntimeError):
+        while len(helpers) < wanted:
+            helper = threading.Thread(target=work, name="weft-helper")
+            helper.start()
+            helpers.append(helper)
 
 
 def load(needed: bool = False) -> None:

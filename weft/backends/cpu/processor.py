@@ -101,3 +101,8 @@ def vector_bits() -> int:
     if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags:
         return 512
     return 256 if "avx2" in flags else 128
+
+
+def registers() -> int:
+    """How many vector registers the machine has."""
+    return 32 if vector_bits() == 512 or architecture() in ("aarch64", "arm64") else 16

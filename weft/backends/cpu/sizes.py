@@ -82,14 +82,15 @@ class Sizes:
 def _constants(kernel: Kernel) -> frozenset[int]:
     """The numbers of the integer constants that may be read: bounds, and places in arrays."""
     every = list(statements(kernel.body))
-    values = walk([v for s in every if type(s) is not Loop for v in s.operands])
-    reduced = any(type(s) is Reduce and s.dtype.kind in "iu" for s in every)
-    if not reduced and not any(_counts(v) for v in values):
+    roots = [v for s in every if type(s) is not Loop for v in s.operands]
+    values = walk(roots)
+    counts = any(type(s) is Reduce and s.dtype.kind in "iu" for s in every)
+    if not counts and not any(_counts(v) for v in values) and all(v.op != "const" for v in roots):
         return frozenset()
     whole = [v for v in values if v.op == "const" and v.dtype.kind in "iu"]
     found = {v.number for v in whole if v.dtype.itemsize >= 4}
     read = {a.number for v in values if v.op not in WRITTEN for a in v.args}
-    read.update(v.number for s in every if type(s) is not Loop for v in s.operands)
+    read.update(v.number for v in roots)
     return frozenset(found & read)
 
 

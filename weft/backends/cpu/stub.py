@@ -24,78 +24,11 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu.kinds import KINDS, External, Kind, i64, ptr, truth, void
 from weft.backends.cpu.llvm import BRIEF, INLINE, LIGHT, OPTIMISE
 from weft.backends.cpu.processor import counter
 from weft.base.functional import lru
 from weft.base.record import Record
-
-
-class Kind:
-    """A kind of machine value."""
-
-    def __init__(self, name: str, llvm: str, size: int, family: str) -> None:
-        self.name = name
-        self.llvm = llvm
-        self.size = size
-        self.family = family  # "signed", "unsigned", "float", "pointer", "truth" or "nothing"
-
-    def __repr__(self) -> str:
-        return self.name
-
-    # Stubs are read and not run; these only let them be written.
-    def __getitem__(self, place: Any) -> Any:
-        raise TypeError("a stub is not run by Python")
-
-    def __setitem__(self, place: Any, value: Any) -> None:
-        raise TypeError("a stub is not run by Python")
-
-    def __call__(self, value: Any) -> Any:
-        raise TypeError("a stub is not run by Python")
-
-
-i8, i16, i32, i64 = (Kind(f"i{n}", f"i{n}", n // 8, "signed") for n in (8, 16, 32, 64))
-u8, u16, u32, u64 = (Kind(f"u{n}", f"i{n}", n // 8, "unsigned") for n in (8, 16, 32, 64))
-f32, f64 = Kind("f32", "float", 4, "float"), Kind("f64", "double", 8, "float")
-ptr = Kind("ptr", "ptr", 8, "pointer")
-truth = Kind("truth", "i1", 1, "truth")
-void = Kind("void", "void", 0, "nothing")
-_KINDS = {k.name: k for k in (i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, ptr, truth, void)}
-_BY_DTYPE = {np.dtype(c): k for c, k in zip("bhiqBHIQfd", list(_KINDS.values())[:10], strict=True)}
-
-
-def bits(kind: Any, value: Any) -> Any:
-    """The same bits as another kind; for stubs only."""
-    raise TypeError("a stub is not run by Python")
-
-
-def stack(size: Any) -> Any:
-    """Memory that lives as long as the call; for stubs only."""
-    raise TypeError("a stub is not run by Python")
-
-
-def invoke(kind: Any, function: Any, *args: Any) -> Any:
-    """A call of a function at an address; for stubs only."""
-    raise TypeError("a stub is not run by Python")
-
-
-def clock() -> Any:
-    """A count that grows with time; for stubs only."""
-    raise TypeError("a stub is not run by Python")
-
-
-def kind_of(dtype: Any) -> Kind:
-    """The kind of an element of a NumPy dtype."""
-    return _BY_DTYPE[np.dtype(dtype)]
-
-
-class External(Record):
-    """A function outside of a module: its result and its parameters."""
-
-    result: Kind
-    parameters: tuple[Kind, ...]
-
-    def __call__(self, *args: Any) -> Any:
-        raise TypeError("a stub is not run by Python")
 
 
 class Operand(Record):
@@ -206,7 +139,7 @@ def _signature(f: Callable[..., Any], names: Mapping[str, Any]) -> External:
     def kind(word: Any) -> Kind:
         if not isinstance(word, str):
             raise StubError(f"{f.__name__}: parameters and result are annotated with kinds")
-        found = names.get(word) or _KINDS.get(word)
+        found = names.get(word) or KINDS.get(word)
         if not isinstance(found, Kind):
             raise StubError(f"{f.__name__}: {word} is no kind")
         return found
@@ -523,7 +456,7 @@ class Translation:
     def constant_name(self, node: ast.AST) -> Kind:
         """The kind that a name stands for."""
         if isinstance(node, ast.Name):
-            found = self.module.names.get(node.id) or _KINDS.get(node.id)
+            found = self.module.names.get(node.id) or KINDS.get(node.id)
             if isinstance(found, Kind):
                 return found
         raise self.fail(node, "no kind")

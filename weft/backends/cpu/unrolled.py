@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.backends.cpu.instructions import scalar_type
 from weft.backends.cpu.loops import combine, load_first
 from weft.backends.cpu.processor import vector_bits
 from weft.backends.cpu.rare import rare
-from weft.backends.cpu.render import Function, scalar_type
+from weft.backends.cpu.render import Function
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import walk
 

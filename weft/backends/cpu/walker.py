@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.backends.cpu.stub import External, clock, i32, i64, invoke, ptr, u8, void
+from weft.backends.cpu.kinds import External, clock, i32, i64, invoke, ptr, u8, void
 from weft.kernel.program import Branch, Copy, For, Host, Launch, Point, Swap, While
 
 LAUNCH, COPY, POINT, SWAP, BRANCH, WHILE, FOR, HOST = range(1, 9)

@@ -198,10 +198,13 @@ class Story:
         assert kernel is not None
         eqns, roots = _computed(seen)
         name = " ".join(dict.fromkeys(self.functions[c] for c in codes_of(seen.nodes)))
-        told = Told("kernel", name or "kernel", eqns)
-        told.read, told.written = kernel_bytes(kernel)
+        told = Told("kernel", name or "no kernel", eqns)
         outs = ", ".join(v.aval.str_short(True) for v in roots[:_NAMES])
         more = f" and {len(roots) - _NAMES} more" if len(roots) > _NAMES else ""
+        if not seen.nodes:
+            told.details.append(f"→ {outs}{more}; in the memory of what it is made from")
+            return told
+        told.read, told.written = kernel_bytes(kernel)
         told.details.append(
             f"→ {outs}{more}; reads {size_text(told.read)}, writes {size_text(told.written)}"
         )

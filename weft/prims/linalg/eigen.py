@@ -15,7 +15,6 @@ from weft.prims.arithmetic import (
     complex_,
     conj,
     div,
-    eq,
     imag,
     integer_pow,
     mul,
@@ -44,6 +43,7 @@ from weft.prims.linalg.matrix import (
     sum_over,
     symmetrize,
 )
+from weft.prims.selection import eq
 
 
 def real_dtype(dtype: Any) -> Any:

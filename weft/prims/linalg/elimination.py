@@ -11,23 +11,11 @@ from weft.core.batching import moveaxis
 from weft.core.registry import lookup
 from weft.core.staging import stage
 from weft.core.trace import typeof
-from weft.prims.arithmetic import (
-    abs_,
-    add,
-    complex_,
-    div,
-    eq,
-    gt,
-    lt,
-    max_p,
-    mul,
-    neg,
-    select_n,
-    sub,
-)
+from weft.prims.arithmetic import abs_, add, complex_, div, max_p, mul, neg, sub
 from weft.prims.convert import convert
 from weft.prims.families import broadcast_to, const, scalar
 from weft.prims.linalg.matrix import eye, insert_axis, sum_over
+from weft.prims.selection import eq, gt, lt, select_n
 from weft.prims.shape import concatenate_p, full, reshape
 
 

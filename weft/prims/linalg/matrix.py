@@ -12,12 +12,13 @@ from weft.core.batching import AxisData, all_at_front
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
-from weft.prims.arithmetic import add, conj, div, eq, ge, select_n
+from weft.prims.arithmetic import add, conj, div
 from weft.prims.convert import convert
 from weft.prims.families import COMPLEX, FLOAT, describe_kinds, is_narrow, kind_of, scalar
 from weft.prims.index import gather_p
 from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
 from weft.prims.precision import Precision
+from weft.prims.selection import eq, ge, select_n
 from weft.prims.slice import slice_p
 
 Shape = tuple[int, ...]

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.base import lapack
 from weft.core.trace import typeof
-from weft.prims.arithmetic import add, div, eq, mul, real, sub
+from weft.prims.arithmetic import add, div, mul, real, sub
 from weft.prims.convert import convert
 from weft.prims.families import scalar
 from weft.prims.linalg.eigen import real_dtype
@@ -27,6 +27,7 @@ from weft.prims.linalg.matrix import (
     reference,
     rows,
 )
+from weft.prims.selection import eq
 
 
 class SvdAlgorithm(enum.Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from math import gcd, prod
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ from weft.backends.cpu.heroes.conv_plan import (
     grid_of,
     in_place,
     kernel_bytes,
-    registers,
 )
 from weft.backends.cpu.heroes.conv_text import (
     Border,
@@ -34,11 +33,12 @@ from weft.backends.cpu.heroes.conv_text import (
     collapsed,
     contraction_text,
 )
+from weft.backends.cpu.heroes.lines import Line, lines
 from weft.backends.cpu.heroes.registry import FINISHING, HEROES
-from weft.backends.cpu.processor import vector_bits
+from weft.backends.cpu.processor import registers, vector_bits
 from weft.base.record import Record
 from weft.kernel.nodes import BF16, F16, F32, is_float
-from weft.kernel.program import Finish, Lowered, Place, Task, Type
+from weft.kernel.program import Finish, Lowered, Place, Task, Type, contiguous
 
 COMPUTED = frozenset([BF16, F16, *map(np.dtype, "f4 f8 c8 c16 i1 i2 i4 i8 u1 u2 u4 u8".split())])
 # Bytes that one piece of a copy should at least move.
@@ -49,24 +49,6 @@ OWN = 16
 # once for each cycle of all sums.
 NEARBY = 1 << 18
 MORE = 0.4
-
-
-class Line(Record):
-    """One spatial dimension of a convolution whose input has no holes.
-
-    Output ``i`` of ``size`` is at ``first + i * step``; with tap ``t`` of ``taps``, which is the
-    kernel's ``tap + t * tap_step``, it reads the input at ``start + i * stride + t * dilation``.
-    """
-
-    first: int
-    step: int
-    size: int
-    start: int
-    stride: int
-    dilation: int
-    tap: int
-    tap_step: int
-    taps: int
 
 
 class Edge(Record):
@@ -81,33 +63,6 @@ class Edge(Record):
     @property
     def padded(self) -> bool:
         return self.low < 0 or self.high > self.size
-
-
-def lines(out: int, taps: int, stride: int, low: int, dilation: int, tap_dilation: int) -> Any:
-    """A spatial dimension as plain ones: outputs apart by what the input's holes repeat with."""
-    period = dilation // gcd(stride, dilation)
-    apart = dilation // gcd(tap_dilation, dilation)
-    found = []
-    for first in range(min(period, out)):
-        size = -(-(out - first) // period)
-        for tap in range(min(apart, taps)):
-            position = first * stride + tap * tap_dilation - low
-            if position % dilation == 0:
-                count = -(-(taps - tap) // apart)
-                start = position // dilation
-                steps = (period * stride // dilation, tap_dilation * apart // dilation)
-                found.append(Line(first, period, size, start, *steps, tap, apart, count))
-                break
-        else:
-            found.append(Line(first, period, size, 0, 0, 0, 0, 1, 0))
-    return found
-
-
-def _strides(shape: Sequence[int]) -> list[int]:
-    out = [1] * len(shape)
-    for i in range(len(shape) - 2, -1, -1):
-        out[i] = out[i + 1] * shape[i + 1]
-    return out
 
 
 def _real(dtype: np.dtype) -> np.dtype:
@@ -138,9 +93,9 @@ class Convolution:
         lhs, rhs, result = map(list, params["dimension_numbers"])
         self.complex = left.dtype.kind == "c"
         self.parted = 1 + self.complex  # parts of a number, which lie next to each other
-        self.left_strides = [self.parted * _strides(left.shape)[i] for i in lhs]
-        self.right_strides = [_strides(right.shape)[i] for i in rhs]
-        self.out_strides = [self.parted * _strides(out.shape)[i] for i in result]
+        self.left_strides = [self.parted * contiguous(left.shape)[i] for i in lhs]
+        self.right_strides = [contiguous(right.shape)[i] for i in rhs]
+        self.out_strides = [self.parted * contiguous(out.shape)[i] for i in result]
         self.kernel: tuple[str, int] = ("in", 1)
         self.batch, self.features, *self.space = (left.shape[i] for i in lhs)
         self.outputs, _, *self.window = (right.shape[i] for i in rhs)

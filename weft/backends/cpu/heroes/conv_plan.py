@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from weft.backends.cpu.heroes.conv_text import Axis
-from weft.backends.cpu.processor import architecture, vector_bits
+from weft.backends.cpu.processor import registers
 from weft.base.record import Record
 
 # A sum waits so many cycles for the one before it; so many instructions begin in one cycle.
@@ -98,11 +98,6 @@ class Grid(Record):
     cycles: float
     extent: int
     chunk: int
-
-
-def registers() -> int:
-    """How many vector registers the machine has."""
-    return 32 if vector_bits() == 512 or architecture() in ("aarch64", "arm64") else 16
 
 
 def _sizes(size: int, most: int) -> list[int]:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from weft.backends.cpu.render import Function, memory_type
+from weft.backends.cpu.instructions import memory_type
+from weft.backends.cpu.render import Function
 from weft.kernel.nodes import BF16, F16
 
 _I16 = np.dtype(np.int16)

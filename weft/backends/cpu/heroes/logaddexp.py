@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from weft.backends.cpu.heroes.writer import Module
-from weft.backends.cpu.render import Function, scalar_type
+from weft.backends.cpu.instructions import scalar_type
+from weft.backends.cpu.render import Function
 from weft.kernel import math
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Kernel

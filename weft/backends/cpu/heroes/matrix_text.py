@@ -7,7 +7,7 @@ multiplied two tiles by two. Sums are float32, and what is denormal counts as ze
 
 from __future__ import annotations
 
-from weft.backends.cpu.heroes.gemm_text import (
+from weft.backends.cpu.heroes.dot_lines import (
     BATCH,
     Lines,
     bytes_of,

@@ -6,7 +6,7 @@ left operand are packed as the columns of its transpose.
 
 from __future__ import annotations
 
-from weft.backends.cpu.heroes.gemm_text import (
+from weft.backends.cpu.heroes.dot_lines import (
     BATCH,
     Lines,
     bytes_of,

@@ -6,7 +6,7 @@ other products; the sum of an element has a fixed order.
 
 from __future__ import annotations
 
-from weft.backends.cpu.heroes.gemm_text import (
+from weft.backends.cpu.heroes.dot_lines import (
     BATCH,
     Lines,
     Shape,

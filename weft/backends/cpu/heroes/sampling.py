@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu.heroes import generator_stubs as generator
 from weft.backends.cpu.heroes import sampling_kernels as kernels
 from weft.backends.cpu.heroes import sampling_stubs as stubs
 from weft.backends.cpu.heroes.registry import HEROES
 from weft.backends.cpu.heroes.scalar_math import translate_with_math
-from weft.backends.cpu.stub import kind_of
+from weft.backends.cpu.kinds import kind_of
 from weft.base import knobs
 from weft.base.functional import lru
 from weft.kernel.counts import MOST
@@ -62,7 +63,8 @@ def _gamma(dtype: np.dtype, each: int, shared: bool, logs: bool) -> str:
     names |= {name: float(x) for name, x in numbers.items()}
     suffix = "_single" if dtype == F32 else ""
     given = {"LOG": f"log{suffix}", "ROOT": f"sqrt{suffix}", "ERF_INV": f"erf_inv{suffix}"}
-    return translate_with_math(stubs.gamma, names, plain=True, **given)
+    small = (generator.rotate, generator.rounds, generator.inject, stubs.joined)
+    return translate_with_math(stubs.gamma, names, plain=True, inline=small, **given)
 
 
 def random_poisson(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:

@@ -19,7 +19,7 @@ from weft.kernel.counts import stirling_tail
 from weft.kernel.kernel import Affine, Buffer, Kernel, Store
 from weft.kernel.math_parts import where
 from weft.kernel.math_random import threefry2x32
-from weft.kernel.nodes import F32, I32, U32, U64, Value
+from weft.kernel.nodes import F32, I32, U8, U32, U64, Value
 from weft.kernel.spec import verify
 
 # Elements of a block.
@@ -104,23 +104,24 @@ def gamma_kernels(dtype: np.dtype, logs: bool, shared: bool) -> tuple[str, str, 
             factor = where(k, k.eq(factor, none), 0.0, k.mul(factor, inverse))
         else:
             factor, none = real.pow(k, k.sub(one, u), inverse), one
-        return [*child(k, key, 0), d, k.rarely(k.not_(large), factor, none)]
+        return [*key, d, k.rarely(k.not_(large), factor, none)]
 
     def attempt(k: Builder, k0: Value, k1: Value, d: Value) -> list[Value]:
+        key = child(k, (k0, k1), 0)  # of the key an attempt before was made with
         one = k.like(d, 1.0)
         c = k.div(k.like(d, 1 / 3), k.sqrt(d))
-        x = normal(k, child(k, child(k, (k0, k1), 1), 1), dtype)
+        x = normal(k, child(k, child(k, key, 1), 1), dtype)
         root = k.add(k.mul(x, c), one)
         square, cube = k.mul(x, x), k.mul(k.mul(root, root), root)
-        u = uniform(k, child(k, (k0, k1), 2), k.const(0, U32), dtype)
+        u = uniform(k, child(k, key, 2), k.const(0, U32), dtype)
         inside = k.lt(u, k.sub(one, k.mul(k.like(d, 0.0331), k.mul(square, square))))
         log = real.log(k, cube)
         slope = k.mul(d, k.add(k.sub(one, cube), log))
         below = k.lt(real.log(k, u), k.add(k.mul(square, k.like(d, 0.5)), slope))
         accepted = k.or_(k.or_(inside, below), k.isnan(slope))
         state = k.select(accepted, k.const(0, I32), k.const(1, I32))
-        state = k.select(k.le(root, k.like(d, 0.0)), k.const(2, I32), state)
-        return [log if logs else cube, state]
+        state = k.cast(k.select(k.le(root, k.like(d, 0.0)), k.const(2, I32), state), U8)
+        return [log if logs else cube, state, *key]
 
     def end(k: Builder, d: Value, found: Value, factor: Value) -> list[Value]:
         if logs:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.heroes.generator_stubs import threefry
-from weft.backends.cpu.stub import bits, f32, i32, i64, invoke, ptr, stack, u8, u32, u64, void
+from weft.backends.cpu.kinds import bits, f32, i32, i64, invoke, ptr, stack, u8, u32, u64, void
 
 # Names that stubs are given; here so that they can be written.
 F: Any = f32
@@ -63,11 +63,10 @@ def normal(key: u64) -> F:
 
 
 def cube(key: u64, c: F, d: F) -> F:
-    """The first (1 + c x)**3 that is accepted."""
+    """The first (1 + c x)**3 that is accepted, where the first x of the key is not."""
     found = F(1.0)
+    inner = threefry(threefry(key, u64(1)), u64(0))
     while d == d:
-        again = threefry(key, u64(0))
-        inner = threefry(key, u64(1))
         x = F(0.0)
         root = F(0.0)
         while True:
@@ -87,22 +86,24 @@ def cube(key: u64, c: F, d: F) -> F:
             break
         if slope != slope:
             break
-        key = again
+        key = threefry(key, u64(0))
+        inner = threefry(key, u64(1))
     return found
 
 
 def cubes(attempt: ptr, table: ptr, spare: ptr, result: ptr, count: i64) -> void:
     """Attempts until all elements of a block have a number.
 
-    Most have one after the first; the others move to the front of arrays of their own.
+    Most have one after the first; the others move to the front of arrays of their own, with the
+    keys of that attempt, which the next begins with.
     """
     invoke(void, attempt, table, 0, count)
     states = ptr[table, 4]
     left = i64(0)
-    for pair in range((count + 1) // 2):
-        if u64[states, pair] != 0:
-            for i in range(2 * pair, min(2 * pair + 2, count)):
-                if i32[states, i] != 0:
+    for low in range(0, count, 8):
+        if u64[states + low, 0] != 0:
+            for i in range(low, min(low + 8, count)):
+                if u8[states, i] != 0:
                     left = again(table, spare, result, i, u32(i), left)
     for i in range(3):
         ptr[table, i] = spare + 8 * i * ROOM
@@ -113,7 +114,7 @@ def cubes(attempt: ptr, table: ptr, spare: ptr, result: ptr, count: i64) -> void
         kept = i64(0)
         for i in range(left):
             at = u32[index, i]
-            if i32[states, i] == 0:
+            if u8[states, i] == 0:
                 F[result, i64(at)] = F[ptr[table, 3], i]
             else:
                 kept = again(table, spare, result, i, at, kept)
@@ -122,17 +123,17 @@ def cubes(attempt: ptr, table: ptr, spare: ptr, result: ptr, count: i64) -> void
 
 def again(table: ptr, spare: ptr, result: ptr, i: i64, at: u32, kept: i64) -> i64:
     """Put an element that was not accepted among those to be drawn for with the next key."""
-    key = joined(u32[ptr[table, 0], i], u32[ptr[table, 1], i])
+    first = u32[ptr[table, 5], i]
+    second = u32[ptr[table, 6], i]
     own = F[ptr[table, 2], i]
-    if i32[ptr[table, 4], i] == 2:  # rare: only the normal number is drawn again
-        found = cube(key, THIRD / ROOT(own), own)
+    if u8[ptr[table, 4], i] == 2:  # rare: only the normal number is drawn again
+        found = cube(joined(first, second), THIRD / ROOT(own), own)
         if LOGS == 1:
             found = LOG(found)
         F[result, i64(at)] = found
         return kept
-    key = threefry(key, u64(0))
-    u32[spare, kept] = u32(key >> 32)
-    u32[spare + 8 * ROOM, kept] = u32(key)
+    u32[spare, kept] = first
+    u32[spare + 8 * ROOM, kept] = second
     F[spare + 16 * ROOM, kept] = own
     u32[spare + 24 * ROOM, kept] = at
     return kept + 1
@@ -173,6 +174,8 @@ def gamma(buffers: ptr, start: i64, stop: i64) -> void:
         ptr[table, 2] = d
         ptr[table, 3] = result
         ptr[table, 4] = states
+        ptr[table, 5] = first
+        ptr[table, 6] = second
         cubes(ptr[buffers, 3], table, spare, result, count)
         ptr[table, 0] = d
         ptr[table, 1] = result

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.render import Function, scalar_type
-from weft.backends.cpu.stub import External, bits, f32, f64, i64, ptr, translate, u32, u64, void
+from weft.backends.cpu.instructions import scalar_type
+from weft.backends.cpu.kinds import External, bits, f32, f64, i64, ptr, u32, u64, void
+from weft.backends.cpu.render import Function
+from weft.backends.cpu.stub import translate
 from weft.base.functional import lru
 from weft.kernel import math as real
 from weft.kernel.build import Builder

@@ -16,12 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu.heroes import scatter_products as products
 from weft.backends.cpu.heroes import scatter_stubs as stubs
+from weft.backends.cpu.heroes import scatter_text
 from weft.backends.cpu.heroes.registry import HEROES
-from weft.backends.cpu.stub import Kind, f32, kind_of, u8, u16, u32, u64
+from weft.backends.cpu.kinds import Kind, f32, kind_of, u8, u16, u32, u64
 from weft.base.record import Record
 from weft.kernel.nodes import BF16, F16, NARROW
-from weft.kernel.program import Lowered, Place, Task, Type
+from weft.kernel.program import Lowered, Place, Task, Type, contiguous
 
 # Elements below which updates are worked off in a row; index vectors of one unit of dealing out.
 FEW, UNIT = 1 << 14, 1 << 14
@@ -57,23 +59,19 @@ class Shape(Record):
     slabs: int  # parts of the array, each with a part of every window that no index moves; else 0
 
 
-def _strides(shape: tuple[int, ...]) -> list[int]:
-    return [prod(shape[i + 1 :]) for i in range(len(shape))]
-
-
 def analyse(ins: list[Type], params: dict[str, Any]) -> Shape | None:
     """A scatter's numbers, or None for one of a kind that is rare."""
     operand, indices, updates = ins
     inside, _, index_map, batching, indices_batching = params["dimension_numbers"]
     batch = indices.shape[:-1]
-    strides = _strides(operand.shape)
+    strides = contiguous(operand.shape)
     # axes of the updates: some of the window, then all of the batch, then the rest of the window
     outer = [i for i in range(len(updates.shape)) if i not in inside]
     if outer and outer != list(range(outer[0], outer[0] + len(outer))):
         return None
     kept = [i for i in range(len(operand.shape)) if i not in (*params_inserted(params), *batching)]
     sizes = {axis: updates.shape[i] for axis, i in zip(kept, inside, strict=True)}
-    steps = _strides(updates.shape)
+    steps = contiguous(updates.shape)
     windows = [(sizes[a], strides[a], steps[i]) for a, i in zip(kept, inside, strict=True)]
     loops = _merged(windows)
     before = sum(axis < min([*index_map, *batching], default=0) for axis in kept)
@@ -207,7 +205,7 @@ def scatter(name: str) -> Any:
         names["HALF"] = halves if op != stubs.SET else 0
         names |= {"FLOATS": int(operand.dtype.kind == "f"), "SHIFT": 0, "BINS": 1, "BYTES": 0}
         names |= {"PIECE": 1, "PIECES": 1, "NEUTRAL": 0, "LOOK": 0, "WINDOW": 1}
-        names |= {"DOUBLE": 0, "PLACE": 0}
+        names |= {"DOUBLE": 0, "PLACE": 0, "PADDED": 0}
         unique = params["unique_indices"]
         make = lambda here: _tasks(dict(names), shape, operand.dtype, unique, here)
         return make(False)._replace(in_place=make(True))
@@ -297,13 +295,39 @@ def _dealt(names: dict[str, Any], shape: Shape, tasks: list[Task], units: int) -
 
 
 def _in_a_row(names: dict[str, Any], shape: Shape, before: Lowered, places: list[Any]) -> Lowered:
-    """Updates one after the other, of which many products go in float64."""
+    """Updates one after the other, of which many products go in float64, and then in pieces."""
     scratch = before.scratch
     if names["OP"] == stubs.MUL and names["U"] is f32 and names["ONE"] and shape.elements >= FEW:
+        units = -(-shape.count // UNIT)
+        pieces = _pieces(units, shape.count, names["WINDOW"])
+        if pieces > 1:
+            each = -(-units // pieces)
+            names = names | {"PIECE": each, "PIECES": -(-units // each)}
+            return _multiplied(names, units, before, places)
         names = names | {"DOUBLE": 1, "PLACE": len(places)}
         places = [*places, ("scratch", len(scratch))]
         scratch = (*scratch, 8 * names["WINDOW"])
     return Lowered([*before.tasks, _task(names, "in_a_row", places, 1)], scratch)
+
+
+def _multiplied(names: dict[str, Any], units: int, before: Lowered, places: list[Any]) -> Lowered:
+    """Products of pieces of the updates, which are multiplied; places as for those in a row."""
+    scratch, pieces, window = before.scratch, names["PIECES"], names["WINDOW"]
+    names["PADDED"] = padded = max(8, 1 << (window - 1).bit_length())
+    first = len(scratch)
+    given = [*places[:3], ("scratch", first), ("scratch", first + 1)]
+    scratch = (*scratch, 8 * pieces * padded, 8 * pieces)
+    if names["LOOK"]:
+        # lists lie where those of buckets would, which are not made then
+        given += [places[3], ("scratch", first + 2), ("scratch", 2)]
+        scratch = (*scratch, 4 * units)
+    blocks = -(-window // products.MULTIPLIED)
+    tasks = [
+        _task(names, "multiply_pieces", given, pieces),
+        _task(names, "multiply", given, blocks),
+        _task(names, "multiply_rest", given, 1),
+    ]
+    return Lowered([*before.tasks, *tasks], scratch)
 
 
 def _pieces(most: int, updates: int, elements: int) -> int:
@@ -333,7 +357,7 @@ def _in_pieces(names: dict[str, Any], shape: Shape, dtype: np.dtype, pieces: int
 def _task(names: dict[str, Any], stub: str, places: list[Any], extent: int) -> Task:
     # one text for all that do not differ in what they do
     known = names if stub == "work_off" else names | {"BYTES": 0}
-    text = stubs.text(stub, tuple(sorted(known.items())))
+    text = scatter_text.text(stub, tuple(sorted(known.items())))
     return Task(text, stub, tuple([Place(*p) for p in places]), extent)
 
 

@@ -6,47 +6,33 @@ finds those and decides which of the functions run.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from weft.backends.cpu.processor import vector_bits
-from weft.backends.cpu.stub import (
+from weft.backends.cpu.kinds import (
     External,
-    Kind,
     bits,
     f32,
-    f64,
     i64,
     ptr,
     stack,
-    translate,
     truth,
     u16,
     u32,
     u64,
     void,
 )
-from weft.base.functional import lru
 
 # Bytes copied at a time.
 BLOCK = 1 << 18
-# Elements in a row of a window from which on vectors are worth the time it takes LLVM to find them,
-# where they are not written here.
-NARROW = 8
 # Elements that are written one by one where many become the same; copies make the rest.
 SEED = 64
-# The instruction that brings memory near before it is written; how many bytes ahead that is in
-# lists, and how many updates ahead in the array itself.
-FETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
-CALL = r"call void @llvm.prefetch.p0(\1, i32 1, i32 3, i32 1)"
+# How many bytes ahead memory is brought near before it is written in lists, and how many updates
+# ahead in the array itself.
 AHEAD, EARLY = 64, 24
 # Updates looked at to see whether most go into one bucket, and how many of them are most.
 LOOKED, MOST = 512, 448
 # Updates from which on loops over single elements are unrolled.
 MANY = 1 << 12
-# Updates for each element between two looks whether products in float64 have become tiny, and the
-# bits, without that of the sign, below which they have: 2**-500, which is zero in float32.
-STRETCH, TINY = 32, (1023 - 500) << 53
 # Operations on elements.
 SET, ADD, SUB, MUL, MIN, MAX, TURN = range(7)  # to turn is to multiply complex numbers
 
@@ -62,12 +48,12 @@ INNER0 = INNER1 = OUTER0 = OUTER1 = STEP0 = STEP1 = PART0 = PART1 = 0
 W0 = W1 = W2 = S0 = S1 = S2 = R0 = R1 = R2 = 0
 UNIT = PIECE = PIECES = TOTAL = NEUTRAL = 0
 LOOK = WINDOW = 0
+# Whether indices are places of single elements, and windows are powers of two.
+PLAIN = 0
 # Elements of a vector of windows and of arrays of pieces, those of a window that come in vectors,
 # what arrays of pieces hold, and how wide that is.
 LANES = FULL = MERGED = KEPT = 0
 V: Any = u32
-# Whether products go in float64, and which of the places that array has.
-DOUBLE = PLACE = 0
 # A vector at one place combined with that at another one; bytes copied.
 put_lanes = merge_lanes = External(void, (ptr, ptr))
 memcpy = External(ptr, (ptr, ptr, i64))
@@ -293,75 +279,6 @@ def range_of(indices: ptr, updates: ptr, out: ptr, low: i64, high: i64) -> void:
         update(indices, updates, out, n)
 
 
-def product(indices: ptr, updates: ptr, out: ptr, wide: ptr, base: i64, count: i64, n: i64) -> void:
-    """One update of an array of products in float64, or of the result where that has none."""
-    at = locate(indices, n) - base
-    if LOOK and K == 1 and B == 0 and STRIDE0 == 1:
-        if u64(at) < u64(count):  # where the index is the place, this says that it is inside
-            f64[wide, at] = f64[wide, at] * f64(f32[updates, n])
-            return
-    if inside(indices, n):
-        if LOOK:
-            if u64(at) >= u64(count):
-                put(out, at, f32[updates, n])
-                return
-        f64[wide, at] = f64[wide, at] * f64(f32[updates, n])
-
-
-def settle(wide: ptr, count: i64) -> void:
-    """Products that are tiny made zero, before they become denormal."""
-    for i in range(count):
-        found = bits(u64, f64[wide, i])
-        if (found << 1) < TINY:
-            u64[wide, i] = (found >> 63) << 63
-
-
-def in_double(buffers: ptr) -> void:
-    """Products one after the other, in float64.
-
-    Many of them often go through the denormal numbers on their way to zero. The processor takes a
-    hundred times as long for those.
-    """
-    indices = ptr[buffers, 0]
-    updates = ptr[buffers, 1]
-    base = i64(0)
-    if LOOK:
-        base = (i64(u32[ptr[buffers, 3], 0]) - 1) * WINDOW
-    out = ptr[buffers, 2] + base * 4
-    wide = ptr[buffers, PLACE]
-    count = min(i64(WINDOW), TOTAL - base)
-    for i in range(count):
-        f64[wide, i] = f64(f32[out, i])
-    low = i64(0)
-    while low < COUNT:
-        high = min(low + WINDOW * STRETCH, i64(COUNT))
-        first = high - (high - low) % 4
-        for n in range(low, first, 4):
-            product(indices, updates, out, wide, base, count, n)
-            product(indices, updates, out, wide, base, count, n + 1)
-            product(indices, updates, out, wide, base, count, n + 2)
-            product(indices, updates, out, wide, base, count, n + 3)
-        for n in range(first, high):
-            product(indices, updates, out, wide, base, count, n)
-        settle(wide, count)
-        low = high
-    for i in range(count):
-        f32[out, i] = f32(f64[wide, i])
-
-
-def in_a_row(buffers: ptr, start: i64, stop: i64) -> void:
-    """Updates one after the other: indices, updates, result, whether to, if that was seen, and room
-    for products in float64, where those are wanted.
-    """
-    if LOOK:
-        if u32[ptr[buffers, 3], 0] == 0:
-            return
-    if DOUBLE:
-        in_double(buffers)
-    else:
-        range_of(ptr[buffers, 0], ptr[buffers, 1], ptr[buffers, 2], i64(0), i64(COUNT))
-
-
 def in_slabs(buffers: ptr, start: i64, stop: i64) -> void:
     """All updates of one part of the array, then of the next: indices, updates, result."""
     indices = ptr[buffers, 0]
@@ -477,29 +394,58 @@ def keep(own: ptr, at: i64, updates: ptr, n: i64) -> void:
         put(own, at, U[updates, n])
 
 
+def gather_range(buffers: ptr, own: ptr, which: i64, low: i64, high: i64, first: i64) -> i64:
+    """A range of updates, those of one bucket into an array, others into a list that begins
+    somewhere; where it ends."""
+    indices = ptr[buffers, 0]
+    updates = ptr[buffers, 3]
+    targets = ptr[buffers, 6]
+    to = first
+    for n in range(low, high):
+        if inside(indices, n):
+            at = locate(indices, n)
+            if u64(at - which * WINDOW) < WINDOW:
+                keep(own, at - which * WINDOW, updates, n)
+            else:
+                if PACKED:
+                    u64[targets, to] = (u64(at) << 32) | u64(bits(BITS, U[updates, n]))
+                else:
+                    u32[targets, to] = u32(at)
+                    U[ptr[buffers, 7], to] = U[updates, n]
+                to = to + 1
+    return to
+
+
 def gather_piece(buffers: ptr, piece: i64, which: i64) -> void:
     """A piece of the updates, those of one bucket into an array of its own, others into lists."""
     indices = ptr[buffers, 0]
     updates = ptr[buffers, 3]
-    targets = ptr[buffers, 6]
     own = ptr[buffers, 4] + piece * (WINDOW * KEPT)
     clear(own, i64(WINDOW))
+    base = which * WINDOW
     units = (i64(COUNT) + UNIT - 1) // UNIT
     for unit in range(piece * PIECE, min(piece * PIECE + PIECE, units)):
         low = unit * UNIT
+        high = min(low + UNIT, i64(COUNT))
         to = low
-        for n in range(low, min(low + UNIT, i64(COUNT))):
-            if inside(indices, n):
-                at = locate(indices, n)
-                if u64(at - which * WINDOW) < WINDOW:
-                    keep(own, at - which * WINDOW, updates, n)
-                else:
-                    if PACKED:
-                        u64[targets, to] = (u64(at) << 32) | u64(bits(BITS, U[updates, n]))
-                    else:
-                        u32[targets, to] = u32(at)
-                        U[ptr[buffers, 7], to] = U[updates, n]
-                    to = to + 1
+        n = low
+        while n < high:
+            more = min(n + 4, high)
+            if PLAIN and more == n + 4:
+                a = locate(indices, n) - base
+                b = locate(indices, n + 1) - base
+                c = locate(indices, n + 2) - base
+                d = locate(indices, n + 3) - base
+                # one question for all; past the end of the result nothing comes of them
+                if u64(a | b | c | d) < WINDOW:
+                    keep(own, a, updates, n)
+                    keep(own, b, updates, n + 1)
+                    keep(own, c, updates, n + 2)
+                    keep(own, d, updates, n + 3)
+                    n = more
+            if n < more:
+                to = gather_range(buffers, own, which, n, more, to)
+                n = more
         u32[ptr[buffers, 5], unit] = u32(to - low)
 
 
@@ -649,86 +595,3 @@ def work_off(buffers: ptr, start: i64, stop: i64) -> void:
         else:
             for i in range(low, high):
                 window(out, updates, i64(u32[targets, i]), i64(u32[what, i]))
-
-
-# Each stub that is a task, after those that it calls.
-_LOCATE = [held, index0, index1, index2, inside, locate, bucket]
-_COMBINE = [widen, narrow, put_half, put, turn, part, window]
-_STUBS: dict[str, list[Any]] = {
-    "copy": [copy],
-    "in_a_row": [*_LOCATE, *_COMBINE, update, range_of, product, settle, in_double, in_a_row],
-    "in_slabs": [*_LOCATE, *_COMBINE, in_slabs],
-    "apart": [fetch, *_LOCATE, *_COMBINE, apart],
-    "in_pieces": [*_LOCATE, *_COMBINE, clear, update, range_of, in_pieces],
-    "join": [joined, join_range, join],
-    "look": [*_LOCATE, look],
-    "count": [*_LOCATE, *_COMBINE, clear, keep, gather_piece, count],
-    "rank": [rank],
-    "deal": [fetch, *_LOCATE, deal],
-    "rest": [*_COMBINE, joined, join_range, join_bucket, put_listed, rest],
-    "work_off": [*_COMBINE, put_listed, work_off],
-}
-# Stubs that do little: no code of them would be worth the time it takes to make it well.
-_BRIEF = frozenset(["look", "rank", "rest"])
-# Updates for each element of all pieces from which on it is little to join these.
-SELDOM = 16
-_INSTRUCTIONS = {ADD: "add", SUB: "sub", MUL: "mul"}
-
-
-@lru(512)
-def text(stub: str, names: tuple[tuple[str, Any], ...]) -> str:
-    """The LLVM text of one of the tasks."""
-    *helpers, main = _STUBS[stub]
-    inner = [f.__name__ for f in helpers]
-    known = dict(names)
-    if stub == "copy":
-        return translate([main], names=known, brief=True)
-    op, kind, width = known["OP"], known["U"], known["W2"]
-    known["V"] = kept = u32 if op == SET else kind
-    most = vector_bits() // 8
-    # narrow and complex numbers are combined in many steps, of which LLVM makes vectors by itself
-    written = not known["HALF"] and op != TURN
-    straight = known["S2"] == known["R2"] == 1 and written
-    lanes = min(most // kind.size, 1 << width.bit_length() - 1) if straight else 1
-    full = width // lanes * lanes if lanes > 1 else 0
-    known |= {"LANES": lanes, "FULL": full, "MERGED": most // kept.size, "KEPT": kept.size}
-    found = window in helpers and not written and width >= NARROW
-    updates = known["COUNT"] * known["W0"] * known["W1"] * width
-    few = known["PIECES"] * known["TOTAL"] * SELDOM <= updates
-    brief = stub in _BRIEF or (stub == "join" and few)
-    text = translate([*helpers, main], names=known, private=inner, plain=not found, brief=brief)
-    text = re.sub(r"call void @fetch\((ptr [^)]*)\)", CALL, text) + FETCH
-    merge = {SET: MAX, SUB: ADD}.get(op, op)
-    for name, held_as, count, what in (
-        ("put_lanes", kind, lanes, op),
-        ("merge_lanes", kept, known["MERGED"], merge),
-    ):
-        function = _lanes(name, held_as, count, what)
-        text = text.replace(f"declare void @{name}(ptr, ptr)", function)
-    return text
-
-
-def _lanes(name: str, kind: Kind, count: int, op: int) -> str:
-    """The text of a function that combines a vector with another one in memory."""
-    vector = f"<{count} x {kind.llvm}>"
-    floats = kind.family == "float"
-    lines = [f"%y = load {vector}, ptr %new, align {kind.size}"]
-    if op != SET:
-        lines.append(f"%x = load {vector}, ptr %out, align {kind.size}")
-    if op in _INSTRUCTIONS:
-        lines.append(f"%z = {'f' * floats}{_INSTRUCTIONS[op]} {vector} %x, %y")
-    if op in (MIN, MAX):
-        order = "lt" if op == MIN else "gt"
-        test = f"fcmp o{order}" if floats else f"icmp {kind.family[0]}{order}"
-        lines.append(f"%t = {test} {vector} %y, %x")
-        choice = f"select <{count} x i1> %{{}}, {vector} %y, {vector} %{{}}"
-        lines.append(f"%{'w' if floats else 'z'} = {choice.format('t', 'x')}")
-        if floats:
-            lines.append(f"%u = fcmp uno {vector} %y, %y")
-            lines.append(f"%z = {choice.format('u', 'w')}")
-    result = "y" if op == SET else "z"
-    lines.append(f"store {vector} %{result}, ptr %out, align {kind.size}")
-    body = "\n  ".join([*lines, "ret void"])
-    return (
-        f"define internal void @{name}(ptr %out, ptr %new) alwaysinline nounwind {{\n  {body}\n}}\n"
-    )

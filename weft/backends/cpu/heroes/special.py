@@ -15,7 +15,7 @@ import numpy as np
 from weft.backends.cpu.heroes import special_stubs as stubs
 from weft.backends.cpu.heroes.registry import HEROES
 from weft.backends.cpu.heroes.scalar_math import translate_with_math
-from weft.backends.cpu.stub import kind_of
+from weft.backends.cpu.kinds import kind_of
 from weft.base.functional import lru
 from weft.kernel import special_tables as tables
 from weft.kernel.nodes import F32, F64

@@ -19,7 +19,7 @@ from weft.backends.cpu.heroes.scalar_math import (
     power,
     sqrt,
 )
-from weft.backends.cpu.stub import f64, i64, ptr, stack, void
+from weft.backends.cpu.kinds import f64, i64, ptr, stack, void
 
 # Names that stubs are given; here so that they can be written.
 NEAR_ONE = NEAR_TWO = PSI_NEAR = EXCESS = STIRLING = PSI_FAR = TEMME = FACTORIAL = BERNOULLI = 0

@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.backends.cpu.heroes.writer import Function, Module, kernel
 from weft.backends.cpu.processor import vector_bits
-from weft.kernel.program import Lowered, Place, Task, Type
+from weft.kernel.program import Lowered, Place, Task, Type, contiguous
 
 # Instructions that an operation may take.
 MOST = 300
@@ -127,7 +127,7 @@ class Scalars:
 
 def _places(shape: tuple[int, ...], axes: list[tuple[int, ...]]) -> Callable[..., int]:
     """Where the element lies that numbers count along groups of axes."""
-    strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
+    strides = contiguous(shape)
     groups = [
         [
             sum(strides[a] * i for a, i in zip(group, at, strict=True))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.heroes.conv import lines
+from weft.backends.cpu.heroes.lines import lines
 from weft.backends.cpu.heroes.registry import HEROES
 from weft.backends.cpu.heroes.window_text import (
     Fold,
@@ -23,7 +23,7 @@ from weft.backends.cpu.heroes.window_text import (
 )
 from weft.backends.cpu.processor import vector_bits
 from weft.kernel.nodes import BF16, BOOL, F16, F32
-from weft.kernel.program import Lowered, Place, Task, Type
+from weft.kernel.program import Lowered, Place, Task, Type, contiguous
 
 # Elements that one piece of work should at least read.
 CHUNK = 1 << 14
@@ -45,17 +45,13 @@ def _end(dtype: np.dtype, kind: str) -> bytes:
     return np.asarray(value, dtype).tobytes()
 
 
-def _strides(shape: Sequence[int]) -> list[int]:
-    return [prod(shape[i + 1 :]) for i in range(len(shape))]
-
-
 def slides(shape: Sequence[int], out: Sequence[int], window: dict[str, Any]) -> list[list[Slide]]:
     """The windows of every part of a result between whose elements no holes of the base lie."""
     rank = len(shape)
     ones = (1,) * rank
     base = window.get("base_dilation") or ones
     dilation = window.get("window_dilation") or ones
-    sources, targets = _strides(shape), _strides(out)
+    sources, targets = contiguous(shape), contiguous(out)
     along = []
     for i in range(rank):
         taps, stride = window["window_dimensions"][i], window["window_strides"][i]
@@ -193,8 +189,8 @@ def select_and_scatter_add(
         window["window_dimensions"],
         window["window_strides"],
         [low for low, _ in window["padding"]],
-        _strides(source.shape),
-        _strides(x.shape),
+        contiguous(source.shape),
+        contiguous(x.shape),
         strict=True,
     )
     reach = _joined_reach([Reach(*s) for s in sizes])

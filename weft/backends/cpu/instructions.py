@@ -1,0 +1,297 @@
+"""LLVM instructions on numbers or vectors of them: constants, integer arithmetic, conversions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.kernel.nodes import BF16, BOOL, F16, F32, F64, I32, is_float
+
+_I16 = np.dtype(np.int16)
+_INT = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
+_NAMES = {BOOL: "i1", F32: "float", F64: "double", F16: "half", BF16: "bfloat"}
+MEMORY = {BOOL: np.dtype(np.int8), F16: _I16, BF16: _I16}  # what is moved in their stead
+SUFFIXES = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}
+_BINARY_INT = {
+    "add": "add",
+    "sub": "sub",
+    "mul": "mul",
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+    "shl": "shl",
+    "lshr": "lshr",
+    "ashr": "ashr",
+}
+
+
+def scalar_type(dtype: np.dtype) -> str:
+    """The LLVM type of a value in registers; booleans are one bit."""
+    return _NAMES.get(dtype) or _INT[dtype.itemsize]
+
+
+def memory_type(dtype: np.dtype) -> str:
+    """The LLVM type of a value in memory; booleans are one byte, narrow floats are bits, which
+    every processor can move."""
+    return scalar_type(MEMORY.get(dtype, dtype))
+
+
+class Instructions:
+    """Lines of a function while it is written, each for as many lanes as vectors have just then."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.block = "entry"  # the one that lines are added to
+        self.declared: dict[str, str] = {}
+        self.count = 0
+        self.lanes = 1
+        self.mask: str | None = None  # lanes that may touch memory, where not all may
+
+    # --- text -------------------------------------------------------------------------------------
+
+    def fresh(self, stem: str = "v") -> str:
+        self.count += 1
+        return f"%{stem}{self.count}"
+
+    def emit(self, text: str) -> str:
+        name = self.fresh()
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def line(self, text: str) -> None:
+        self.lines.append(f"  {text}")
+
+    def label(self, name: str) -> None:
+        self.block = name
+        self.lines.append(f"{name}:")
+
+    def type_of(self, dtype: np.dtype) -> str:
+        base = scalar_type(dtype)
+        return base if self.lanes == 1 else f"<{self.lanes} x {base}>"
+
+    def suffix(self, dtype: np.dtype) -> str:
+        base = SUFFIXES.get(scalar_type(dtype), scalar_type(dtype))
+        return base if self.lanes == 1 else f"v{self.lanes}{base}"
+
+    def call(self, intrinsic: str, dtype: np.dtype, args: list[str], extra: str = "") -> str:
+        name = f"@llvm.{intrinsic}.{self.suffix(dtype)}"
+        kind = self.type_of(dtype)
+        parameters = ", ".join([kind] * len(args)) + (", i1" if extra else "")
+        self.declared[name] = f"declare {kind} {name}({parameters})"
+        given = ", ".join(f"{kind} {a}" for a in args) + (f", {extra}" if extra else "")
+        return self.emit(f"call {kind} {name}({given})")
+
+    # --- constants --------------------------------------------------------------------------------
+
+    def constant(self, dtype: np.dtype, bits: bytes) -> str:
+        text = _literal(dtype, bits)
+        return text if self.lanes == 1 else f"splat ({scalar_type(dtype)} {text})"
+
+    def constant_scalar(self, dtype: np.dtype, number: Any) -> str:
+        return _literal(dtype, np.asarray(number, dtype).tobytes())
+
+    def whole(self, number: int, dtype: np.dtype = I32) -> str:
+        """An integer constant for every lane."""
+        return self.constant(dtype, np.asarray(number, dtype).tobytes())
+
+    def splat(self, dtype: np.dtype, name: str) -> str:
+        if self.lanes == 1:
+            return name
+        kind, base = self.type_of(dtype), scalar_type(dtype)
+        first = self.emit(f"insertelement {kind} poison, {base} {name}, i64 0")
+        mask = f"<{self.lanes} x i32> zeroinitializer"
+        return self.emit(f"shufflevector {kind} {first}, {kind} poison, {mask}")
+
+    # --- integers ---------------------------------------------------------------------------------
+
+    def integer_operation(self, op: str, dtype: np.dtype, kind: str, args: list[str]) -> str:
+        unsigned = dtype.kind == "u" or dtype == BOOL
+        if op in _BINARY_INT:
+            return self.emit(f"{_BINARY_INT[op]} {kind} {args[0]}, {args[1]}")
+        if op in ("div", "rem"):
+            below = args[1]
+            known = not below.startswith("%")  # a constant, which the assembler divides by quickly
+            if self.mask is not None and self.lanes > 1 and not known:
+                # lanes that are not used divide by 1
+                one = self.constant(dtype, np.asarray(1, dtype).tobytes())
+                flags = f"<{self.lanes} x i1> {self.mask}"
+                below = self.emit(f"select {flags}, {kind} {below}, {kind} {one}")
+            if self.lanes > 1 and not known and dtype.itemsize <= 4:
+                return self.divided(op, dtype, args[0], below)
+            return self.emit(f"{'u' if unsigned else 's'}{op} {kind} {args[0]}, {below}")
+        if op in ("min", "max"):
+            return self.call(f"{'u' if unsigned else 's'}{op}", dtype, args)
+        if op == "neg":
+            return self.emit(f"sub {kind} {self.constant(dtype, bytes(dtype.itemsize))}, {args[0]}")
+        if op == "abs":
+            return self.call("abs", dtype, args, "i1 false")
+        if op == "not":
+            ones = np.full((), -1, f"i{dtype.itemsize}").tobytes() if dtype != BOOL else b"\x01"
+            return self.emit(f"xor {kind} {args[0]}, {self.constant(dtype, ones)}")
+        if op == "mulhi":
+            return self.high_product(dtype, args)
+        if op == "popcount":
+            return self.call("ctpop", dtype, args)
+        if op == "clz":
+            return self.call("ctlz", dtype, args, "i1 false")
+        raise TypeError(f"cannot render {op} of {dtype}")
+
+    def divided(self, op: str, dtype: np.dtype, x: str, y: str) -> str:
+        """A quotient or remainder of vectors by a division of floats; no vectors divide integers.
+
+        With twice the bits of the operands, a quotient that is rounded never reaches the next
+        integer: it is off by less than the distance of x / y from there, at least 1 / y.
+        """
+        kind, letter = self.type_of(dtype), "u" if dtype.kind in "ub" else "s"
+        wide = self.type_of(np.dtype(np.float64 if dtype.itemsize == 4 else np.float32))
+        above, below = (self.emit(f"{letter}itofp {kind} {z} to {wide}") for z in (x, y))
+        ratio = self.emit(f"fdiv {wide} {above}, {below}")
+        quotient = self.emit(f"fpto{letter}i {wide} {ratio} to {kind}")
+        if op == "div":
+            return quotient
+        whole = self.emit(f"mul {kind} {quotient}, {y}")
+        return self.emit(f"sub {kind} {x}, {whole}")
+
+    def high_product(self, dtype: np.dtype, args: list[str]) -> str:
+        """The high half of the product, through integers of twice the width."""
+        bits = 8 * dtype.itemsize
+        kind = self.type_of(dtype)
+        wide = f"i{2 * bits}" if self.lanes == 1 else f"<{self.lanes} x i{2 * bits}>"
+        extend = "zext" if dtype.kind == "u" else "sext"
+        x, y = (self.emit(f"{extend} {kind} {a} to {wide}") for a in args)
+        product = self.emit(f"mul {wide} {x}, {y}")
+        shift = str(bits) if self.lanes == 1 else f"splat (i{2 * bits} {bits})"
+        high = self.emit(f"lshr {wide} {product}, {shift}")
+        return self.emit(f"trunc {wide} {high} to {kind}")
+
+    # --- conversions ------------------------------------------------------------------------------
+
+    def cast(self, have: np.dtype, want: np.dtype, x: str) -> str:
+        source, target = self.type_of(have), self.type_of(want)
+        if want == BOOL:
+            zero = self.constant(have, bytes(have.itemsize))
+            test = "fcmp une" if is_float(have) else "icmp ne"
+            return self.emit(f"{test} {source} {x}, {zero}")
+        if is_float(have):
+            if is_float(want):
+                return self.float_cast(have, want, x)
+            if self.lanes > 1 and want.itemsize <= 4 and have.itemsize >= 4:
+                return self.to_integer(have, want, x)
+            rule = "fptoui" if want.kind == "u" else "fptosi"
+            name = f"@llvm.{rule}.sat.{self.suffix(want)}.{self.suffix(have)}"
+            self.declared[name] = f"declare {target} {name}({source})"
+            return self.emit(f"call {target} {name}({source} {x})")
+        if is_float(want):
+            if want.itemsize < 4:
+                return self.float_cast(F32, want, self.cast(have, F32, x))
+            rule = "uitofp" if have.kind in "ub" else "sitofp"
+            return self.emit(f"{rule} {source} {x} to {target}")
+        if have != BOOL and have.itemsize == want.itemsize:
+            return x
+        if have != BOOL and want.itemsize < have.itemsize:
+            return self.emit(f"trunc {source} {x} to {target}")
+        return self.emit(f"{'zext' if have.kind in 'ub' else 'sext'} {source} {x} to {target}")
+
+    def to_integer(self, have: np.dtype, want: np.dtype, x: str) -> str:
+        """Vectors of floats as integers, those beyond their range as its ends, NaN as zero.
+
+        The intrinsic for this takes vectors apart on some processors.
+        """
+        source, target = self.type_of(have), self.type_of(want)
+        limits = np.iinfo(want)
+        # the floats next to the ends, inside of them
+        low = np.asarray(limits.min, have)
+        high = np.asarray(limits.max, have)
+        if int(high) > limits.max:
+            high = np.nextafter(high, np.zeros((), have))
+        first, last = self.constant(have, low.tobytes()), self.constant(have, high.tobytes())
+        flags = f"<{self.lanes} x i1>"
+        above = self.emit(f"fcmp ogt {source} {x}, {first}")
+        inside = self.emit(f"select {flags} {above}, {source} {x}, {source} {first}")
+        below = self.emit(f"fcmp olt {source} {inside}, {last}")
+        inside = self.emit(f"select {flags} {below}, {source} {inside}, {source} {last}")
+        rule = "fptoui" if want.kind == "u" else "fptosi"
+        found = self.emit(f"{rule} {source} {inside} to {target}")
+        most = self.constant(want, np.asarray(limits.max, want).tobytes())
+        over = self.emit(f"fcmp ogt {source} {x}, {last}")
+        found = self.emit(f"select {flags} {over}, {target} {most}, {target} {found}")
+        zero = self.constant(want, bytes(want.itemsize))
+        odd = self.emit(f"fcmp uno {source} {x}, {x}")
+        return self.emit(f"select {flags} {odd}, {target} {zero}, {target} {found}")
+
+    def float_cast(self, have: np.dtype, want: np.dtype, x: str) -> str:
+        """Conversions between floats by instructions that every processor of a kind has."""
+        if have == want:
+            return x
+        if have.itemsize < 4 or want.itemsize < 4:
+            if have == BF16:
+                return self.float_cast(F32, want, self.from_bfloat(x))
+            if have == F16 and want != F32:
+                return self.float_cast(F32, want, self.float_cast(have, F32, x))
+            if want == BF16:
+                return self.to_bfloat(self.float_cast(have, F32, x))
+            if have == F64:
+                return self.float_cast(F32, want, self.rounded_to_odd(x))
+        rule = "fpext" if want.itemsize > have.itemsize else "fptrunc"
+        return self.emit(f"{rule} {self.type_of(have)} {x} to {self.type_of(want)}")
+
+    def from_bfloat(self, x: str) -> str:
+        short, wide = self.type_of(_I16), self.type_of(I32)
+        bits = self.emit(f"bitcast {self.type_of(BF16)} {x} to {short}")
+        bits = self.emit(f"zext {short} {bits} to {wide}")
+        bits = self.emit(f"shl {wide} {bits}, {self.whole(16)}")
+        return self.emit(f"bitcast {wide} {bits} to {self.type_of(F32)}")
+
+    def to_bfloat(self, x: str) -> str:
+        """Round to nearest even on the bits: the instruction for it flushes denormal numbers."""
+        single, short, wide = self.type_of(F32), self.type_of(_I16), self.type_of(I32)
+        bits = self.emit(f"bitcast {single} {x} to {wide}")
+        last = self.emit(f"lshr {wide} {bits}, {self.whole(16)}")
+        odd = self.emit(f"and {wide} {last}, {self.whole(1)}")
+        carried = self.emit(f"add {wide} {bits}, {self.whole(0x7FFF)}")
+        carried = self.emit(f"add {wide} {carried}, {odd}")
+        # a NaN keeps its sign and stays one, whatever bits are cut off
+        quiet = self.emit(f"and {wide} {bits}, {self.whole(-(1 << 31))}")
+        quiet = self.emit(f"or {wide} {quiet}, {self.whole(0x7FC00000)}")
+        nan = self.emit(f"fcmp uno {single} {x}, {x}")
+        chosen = self.emit(f"select {self.type_of(BOOL)} {nan}, {wide} {quiet}, {wide} {carried}")
+        high = self.emit(f"lshr {wide} {chosen}, {self.whole(16)}")
+        cut = self.emit(f"trunc {wide} {high} to {short}")
+        return self.emit(f"bitcast {short} {cut} to {self.type_of(BF16)}")
+
+    def rounded_to_odd(self, x: str) -> str:
+        """float64 as float32 whose last bit says whether anything was cut off.
+
+        Rounding that once more, to float16, gives what rounding once gives.
+        """
+        double, wide = self.type_of(F64), self.type_of(I32)
+        near = self.float_cast(F64, F32, x)
+        back = self.float_cast(F32, F64, near)
+        bits = self.emit(f"bitcast {self.type_of(F32)} {near} to {wide}")
+        sizes = [self.call("fabs", F64, [v]) for v in (back, x)]
+        above = self.emit(f"fcmp ogt {double} {sizes[0]}, {sizes[1]}")
+        one = self.emit(f"zext {self.type_of(BOOL)} {above} to {wide}")
+        below = self.emit(f"sub {wide} {bits}, {one}")
+        inexact = self.emit(f"fcmp one {double} {back}, {x}")
+        sticky = self.emit(f"zext {self.type_of(BOOL)} {inexact} to {wide}")
+        odd = self.emit(f"or {wide} {below}, {sticky}")
+        return self.emit(f"bitcast {wide} {odd} to {self.type_of(F32)}")
+
+
+def _literal(dtype: np.dtype, bits: bytes) -> str:
+    value = np.frombuffer(bits, dtype)[0]
+    if dtype == BOOL:
+        return "true" if value else "false"
+    if dtype == F32:
+        wide = np.float64(value)
+        if np.isnan(value):
+            return "0x7FF8000000000000"
+        return f"0x{int(wide.view(np.uint64)):016X}"
+    if dtype == F64:
+        return f"0x{int(value.view(np.uint64)):016X}"
+    if dtype == F16:
+        return f"0xH{int(value.view(np.uint16)):04X}"
+    if dtype == BF16:
+        return f"0xR{int(value.view(np.uint16)):04X}"
+    return str(int(value))

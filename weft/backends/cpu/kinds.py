@@ -1,0 +1,80 @@
+"""What stubs are written with: kinds of machine values, and words that stand for instructions.
+
+See `stub.py` for the language and its translation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.base.record import Record
+
+
+class Kind:
+    """A kind of machine value."""
+
+    def __init__(self, name: str, llvm: str, size: int, family: str) -> None:
+        self.name = name
+        self.llvm = llvm
+        self.size = size
+        self.family = family  # "signed", "unsigned", "float", "pointer", "truth" or "nothing"
+
+    def __repr__(self) -> str:
+        return self.name
+
+    # Stubs are read and not run; these only let them be written.
+    def __getitem__(self, place: Any) -> Any:
+        raise TypeError("a stub is not run by Python")
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        raise TypeError("a stub is not run by Python")
+
+    def __call__(self, value: Any) -> Any:
+        raise TypeError("a stub is not run by Python")
+
+
+i8, i16, i32, i64 = (Kind(f"i{n}", f"i{n}", n // 8, "signed") for n in (8, 16, 32, 64))
+u8, u16, u32, u64 = (Kind(f"u{n}", f"i{n}", n // 8, "unsigned") for n in (8, 16, 32, 64))
+f32, f64 = Kind("f32", "float", 4, "float"), Kind("f64", "double", 8, "float")
+ptr = Kind("ptr", "ptr", 8, "pointer")
+truth = Kind("truth", "i1", 1, "truth")
+void = Kind("void", "void", 0, "nothing")
+KINDS = {k.name: k for k in (i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, ptr, truth, void)}
+_BY_DTYPE = {np.dtype(c): k for c, k in zip("bhiqBHIQfd", list(KINDS.values())[:10], strict=True)}
+
+
+def bits(kind: Any, value: Any) -> Any:
+    """The same bits as another kind; for stubs only."""
+    raise TypeError("a stub is not run by Python")
+
+
+def stack(size: Any) -> Any:
+    """Memory that lives as long as the call; for stubs only."""
+    raise TypeError("a stub is not run by Python")
+
+
+def invoke(kind: Any, function: Any, *args: Any) -> Any:
+    """A call of a function at an address; for stubs only."""
+    raise TypeError("a stub is not run by Python")
+
+
+def clock() -> Any:
+    """A count that grows with time; for stubs only."""
+    raise TypeError("a stub is not run by Python")
+
+
+def kind_of(dtype: Any) -> Kind:
+    """The kind of an element of a NumPy dtype."""
+    return _BY_DTYPE[np.dtype(dtype)]
+
+
+class External(Record):
+    """A function outside of a module: its result and its parameters."""
+
+    result: Kind
+    parameters: tuple[Kind, ...]
+
+    def __call__(self, *args: Any) -> Any:
+        raise TypeError("a stub is not run by Python")

@@ -1,0 +1,334 @@
+"""What numbers are made of, with NumPy's names: finite or not, real and imaginary, bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes, lax
+from weft.control.custom_jvp import custom_jvp
+from weft.core.array import Array
+from weft.core.trace import typeof
+from weft.numpy.broadcasting import choose_where, filled, full_of
+from weft.numpy.promotion import (
+    array_kind,
+    as_array,
+    convert_operand,
+    ensure_array,
+    promote_args,
+    promote_args_inexact,
+    promote_dtypes_inexact,
+    refuse_out,
+)
+from weft.prims.families import COMPLEX, FLOAT, INEXACT, INTEGER, const, kind_of, scalar
+
+_SIGNED = {16: np.int16, 32: np.int32, 64: np.int64}
+
+# --- questions ------------------------------------------------------------------------------------
+
+
+def isfinite(x: Any, /) -> Array:
+    """Whether neither infinite nor NaN.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.isfinite(jnp.inf).item()
+    False
+    """
+    x = ensure_array("isfinite", x)
+    kind = array_kind(x)
+    if kind == FLOAT:
+        return lax.is_finite(x)
+    if kind == COMPLEX:
+        return lax.bitwise_and(lax.is_finite(lax.real(x)), lax.is_finite(lax.imag(x)))
+    return filled(x.shape, np.True_)
+
+
+def _is_infinite(x: Any) -> Any:
+    return lax.eq(lax.abs(x), scalar(typeof(x).dtype, np.inf))
+
+
+def isinf(x: Any, /) -> Array:
+    """Whether infinite.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.isinf(jnp.inf).item()
+    True
+    """
+    x = ensure_array("isinf", x)
+    kind = array_kind(x)
+    if kind == FLOAT:
+        return _is_infinite(x)
+    if kind == COMPLEX:
+        return lax.bitwise_or(_is_infinite(lax.real(x)), _is_infinite(lax.imag(x)))
+    return filled(x.shape, np.False_)
+
+
+def isposinf(x: Any, /, out: None = None) -> Array:
+    """Whether plus infinity.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.isposinf(-jnp.inf).item()
+    False
+    """
+    return _is_signed_infinity("isposinf", x, np.inf, out)
+
+
+def isneginf(x: Any, /, out: None = None) -> Array:
+    """Whether minus infinity.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.isneginf(-jnp.inf).item()
+    True
+    """
+    return _is_signed_infinity("isneginf", x, -np.inf, out)
+
+
+def _is_signed_infinity(name: str, x: Any, value: float, out: None) -> Array:
+    x = ensure_array(name, x)
+    refuse_out(name, out)
+    kind = array_kind(x)
+    if kind == FLOAT:
+        return lax.eq(x, scalar(x.dtype, value))
+    if kind == COMPLEX:
+        raise ValueError(f"{name} is not defined for complex numbers")
+    return filled(x.shape, np.False_)
+
+
+def isnan(x: Any, /) -> Array:
+    """Whether not a number.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.isnan(jnp.nan).item()
+    True
+    """
+    x = ensure_array("isnan", x)
+    return lax.ne(x, x)
+
+
+def nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Array:
+    """Numbers in place of NaN and the infinities: 0 and the extremes unless others are given.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.nan_to_num(jnp.array([1.0, jnp.nan]), nan=7.0)
+    Array([1., 7.], dtype=float32)
+    """
+    x = ensure_array("nan_to_num", x)
+    dtype, kind = x.dtype, array_kind(x)
+    if not kind & INEXACT:
+        return x
+    if kind == COMPLEX:
+        parts = (nan_to_num(p, copy, nan, posinf, neginf) for p in (lax.real(x), lax.imag(x)))
+        return lax.complex(*parts)
+    info = dtypes.finfo(dtype)
+    above = float(info.max) if posinf is None else posinf
+    below = float(info.min) if neginf is None else neginf
+    x = choose_where(isnan(x), convert_operand(nan, dtype), x)
+    x = choose_where(isposinf(x), convert_operand(above, dtype), x)
+    return choose_where(isneginf(x), convert_operand(below, dtype), x)
+
+
+# --- angles and complex numbers -------------------------------------------------------------------
+
+
+def deg2rad(x: Any, /) -> Array:
+    """Degrees as radians.
+
+    >>> import weft.numpy as jnp
+    >>> f"{jnp.deg2rad(180.0):.5f}"
+    '3.14159'
+    """
+    (x,) = promote_args_inexact("deg2rad", x)
+    return lax.mul(x, const(x, np.pi / 180))
+
+
+def rad2deg(x: Any, /) -> Array:
+    """Radians as degrees.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.rad2deg(0.0).item()
+    0.0
+    """
+    (x,) = promote_args_inexact("rad2deg", x)
+    return lax.mul(x, const(x, 180 / np.pi))
+
+
+radians, degrees = deg2rad, rad2deg
+
+
+def conjugate(x: Any, /) -> Array:
+    """Complex conjugate; real numbers stay as they are.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.conjugate(1 + 2j).item()
+    (1-2j)
+    """
+    x = ensure_array("conjugate", x)
+    return lax.conj(x) if array_kind(x) == COMPLEX else x
+
+
+conj = conjugate
+
+
+def real(val: Any, /) -> Array:
+    """The real part.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.real(1 + 2j).item()
+    1.0
+    """
+    x = ensure_array("real", val)
+    return lax.real(x) if array_kind(x) == COMPLEX else x
+
+
+def imag(val: Any, /) -> Array:
+    """The imaginary part, zero for real numbers.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.imag(1 + 2j).item()
+    2.0
+    """
+    x = ensure_array("imag", val)
+    return lax.imag(x) if array_kind(x) == COMPLEX else as_array(full_of(x, 0))
+
+
+def angle(z: Any, deg: bool = False) -> Array:
+    """The angle of complex numbers, in radians or degrees.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.angle(1.0).item()
+    0.0
+    """
+    z = ensure_array("angle", z)
+    re, im = real(z), imag(z)
+    if not array_kind(re) & FLOAT or (array_kind(z) == FLOAT and not z.ndim):
+        dtype = dtypes.default_float_dtype()
+        re, im = convert_operand(re, dtype), convert_operand(im, dtype)
+    result = lax.atan2(im, re)
+    return rad2deg(result) if deg else result
+
+
+def iscomplex(x: Any) -> Array:
+    """Whether elements have an imaginary part that is not zero.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.iscomplex(jnp.array([1j, 1]))
+    Array([ True, False], dtype=bool)
+    """
+    part = imag(x)
+    return lax.ne(part, const(part, 0))
+
+
+def isreal(x: Any) -> Array:
+    """Whether elements have no imaginary part, or one of zero.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.isreal(jnp.array([1j, 1]))
+    Array([False,  True], dtype=bool)
+    """
+    part = imag(x)
+    return lax.eq(part, const(part, 0))
+
+
+# --- the bits of a floating number ---------------------------------------------------------------
+
+
+def signbit(x: Any, /) -> Array:
+    """Whether the sign bit is set.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.signbit(-0.0).item()
+    True
+    """
+    (x,) = promote_args("signbit", x)
+    dtype = typeof(x).dtype
+    kind = kind_of(dtype)
+    if kind & INTEGER:
+        return lax.lt(x, scalar(dtype, 0))
+    if dtype == np.bool_:
+        return filled(np.shape(x), np.False_)
+    if kind != FLOAT:
+        raise ValueError(f"signbit does not accept dtype {dtype}")
+    bits = dtypes.itemsize_bits(dtype)
+    if bits not in _SIGNED:
+        raise NotImplementedError(f"signbit reads floats of 16, 32 or 64 bits, got {dtype}")
+    integer = lax.bitcast_convert_type(x, _SIGNED[bits])
+    shifted = lax.shift_right_arithmetic(integer, scalar(typeof(integer).dtype, bits - 1))
+    return lax.convert_element_type(shifted, np.dtype(np.bool_))
+
+
+def spacing(x: Any, /) -> Array:
+    """The distance from a number to the next one away from zero.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.spacing(jnp.float32(1.0)).item() == 2.0**-23
+    True
+    """
+    (x,) = promote_args_inexact("spacing", x)
+    if array_kind(x) == COMPLEX:
+        raise ValueError("spacing is not defined for complex numbers")
+    dtype = typeof(x).dtype
+    if dtype == np.float16:
+        return lax.sub(lax.nextafter(x, const(x, np.inf)), x)
+    away = choose_where(signbit(x), const(x, -np.inf), const(x, np.inf))
+    gap = lax.sub(lax.nextafter(x, away), x)
+    least = scalar(dtype, float(dtypes.finfo(dtype).smallest_subnormal))
+    tiny = choose_where(signbit(x), -least, least)
+    return choose_where(lax.eq(gap, const(gap, 0)), tiny, gap)
+
+
+def frexp(x: Any, /) -> tuple[Array, Array]:
+    """The mantissa, between a half and 1 in size, and the exponent of 2.
+
+    >>> import weft.numpy as jnp
+    >>> [part.item() for part in jnp.frexp(12.0)]
+    [0.75, 4]
+    """
+    x = ensure_array("frexp", x)
+    (x,) = promote_dtypes_inexact(x)
+    if array_kind(x) == COMPLEX:
+        raise TypeError("frexp does not accept complex numbers")
+    return _frexp(x)
+
+
+@custom_jvp
+def _frexp(x: Any) -> tuple[Any, Any]:
+    dtype = typeof(x).dtype
+    info = dtypes.finfo(dtype)
+    word = np.dtype(_SIGNED[info.bits])
+    mask, bias = (1 << info.nexp) - 1, 1 - info.minexp
+    bits, exponent = _normalized(x, info, word)
+    field = lax.bitwise_and(
+        lax.shift_right_arithmetic(bits, scalar(word, info.nmant)), scalar(word, mask)
+    )
+    field = lax.add(lax.sub(field, scalar(word, bias)), scalar(word, 1))
+    exponent = lax.add(exponent, field)
+    bits = lax.bitwise_and(bits, scalar(word, ~(mask << info.nmant)))
+    bits = lax.bitwise_or(bits, scalar(word, (bias - 1) << info.nmant))
+    mantissa = lax.bitcast_convert_type(bits, dtype)
+    plain = lax.bitwise_or(
+        lax.bitwise_or(_is_infinite(x), lax.ne(x, x)), lax.eq(x, scalar(dtype, 0))
+    )
+    exponent = choose_where(plain, full_of(exponent, 0), exponent)
+    exponent = as_array(convert_operand(exponent, np.dtype(np.int32)))
+    return choose_where(plain, x, mantissa), exponent
+
+
+def _normalized(x: Any, info: Any, word: Any) -> tuple[Any, Any]:
+    """Bits of a number scaled out of the subnormal range, and the exponent that this took."""
+    dtype = typeof(x).dtype
+    small = lax.lt(lax.abs(x), scalar(dtype, float(info.tiny)))
+    scaled = choose_where(small, lax.mul(x, scalar(dtype, float(1 << info.nmant))), x)
+    shift = choose_where(small, scalar(word, -info.nmant), scalar(word, 0))
+    return lax.bitcast_convert_type(scaled, word), shift
+
+
+@_frexp.defjvp
+def _frexp_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    (x,), (t,) = primals, tangents
+    mantissa, exponent = _frexp(x)
+    scale = lax.exp2(lax.neg(convert_operand(exponent, typeof(t).dtype)))
+    no_tangent = np.zeros(np.shape(exponent), dtypes.float0)
+    return (mantissa, exponent), (lax.mul(t, scale), no_tangent)

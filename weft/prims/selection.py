@@ -1,0 +1,174 @@
+"""Elementwise comparison, and selection by what it gives."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from weft.core.ad import Zero, is_undef
+from weft.core.avals import ShapedArray
+from weft.core.batching import AxisData, match_axis
+from weft.core.primitive import Primitive
+from weft.prims.families import (
+    ANY,
+    EXTENDED,
+    ORDERED,
+    NonDifferentiable,
+    align_batched,
+    append_axes,
+    broadcast_to,
+    const,
+    in_parts,
+    lowered,
+)
+
+
+def bool_dtype(*_: Any, **__: Any) -> Any:
+    return np.dtype(np.bool_)
+
+
+class Comparison(NonDifferentiable):
+    """An elementwise comparison: booleans."""
+
+    accepts, result = ORDERED, staticmethod(bool_dtype)
+
+
+class Eq(Comparison):
+    """Equal."""
+
+    name, accepts = "eq", ANY | EXTENDED
+    ref = staticmethod(operator.eq)  # unlike np.equal, knows the opaque elements of keys
+    lower = lowered("eq")
+    lower_parts = in_parts("eq")
+
+
+class Ne(Comparison):
+    """Not equal."""
+
+    name, accepts = "ne", ANY | EXTENDED
+    ref = staticmethod(operator.ne)
+    lower = lowered("ne")
+    lower_parts = in_parts("ne")
+
+
+class Ge(Comparison):
+    """Greater or equal."""
+
+    name = "ge"
+    ref = staticmethod(np.greater_equal)
+    lower = lowered("ge")
+
+
+class Gt(Comparison):
+    """Greater."""
+
+    name = "gt"
+    ref = staticmethod(np.greater)
+    lower = lowered("gt")
+
+
+class Le(Comparison):
+    """Less or equal."""
+
+    name = "le"
+    ref = staticmethod(np.less_equal)
+    lower = lowered("le")
+
+
+class Lt(Comparison):
+    """Less."""
+
+    name = "lt"
+    ref = staticmethod(np.less)
+    lower = lowered("lt")
+
+
+class SelectN(Primitive):
+    """One of several cases, chosen element by element."""
+
+    name, form = "select_n", "map"
+
+    def lower(self, k: Any, which: Any, *cases: Any) -> Any:
+        if which.dtype == np.bool_:
+            return k.select(which, cases[-1], cases[0])
+        result = cases[0]
+        for i, case in enumerate(cases[1:], 1):
+            result = k.select(k.ge(which, k.like(which, i)), case, result)
+        return result
+
+    lower_parts = lower
+
+    def shape(self, which: Any, *cases: Any) -> ShapedArray:
+        if not cases:
+            raise TypeError("select_n needs at least one case")
+        first = cases[0]
+        if any(c.shape != first.shape for c in cases):
+            shapes = ", ".join(str(c.shape) for c in cases)
+            raise TypeError(f"select_n cases must have the same shape, got {shapes}")
+        if any(c.dtype != first.dtype for c in cases):
+            kinds = ", ".join(c.str_short() for c in cases)
+            raise TypeError(f"select_n cases must have the same dtype, got {kinds}")
+        if which.shape and which.shape != first.shape:
+            raise TypeError(
+                f"select_n needs a predicate of shape () or {first.shape}, got {which.shape}"
+            )
+        if which.dtype != np.bool_ and which.dtype != np.int32:
+            raise TypeError(f"select_n needs a bool or int32 predicate, got {which.str_short()}")
+        if which.dtype == np.bool_ and len(cases) > 2:
+            raise TypeError(f"select_n with a boolean predicate takes 2 cases, got {len(cases)}")
+        weak = all(c.weak_type for c in cases)
+        return ShapedArray(first.shape, first.dtype, weak)
+
+    @staticmethod
+    def ref(which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
+        index = np.clip(which.astype(np.int64), 0, len(cases) - 1)
+        out = cases[0].copy()
+        for i, case in enumerate(cases[1:], 1):
+            out = np.where(index == i, case, out)
+        return out.astype(cases[0].dtype)
+
+    def jvp(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
+        which, *cases = primals
+        out = self.bind(which, *cases)
+        given = tangents[1:]
+        if all(type(t) is Zero for t in given):
+            return out, Zero.from_primal(out)
+        zero = const(out, 0)
+        filled = [broadcast_to(zero, np.shape(out)) if type(t) is Zero else t for t in given]
+        return out, self.bind(which, *filled)
+
+    def transpose(self, ct: Any, which: Any, *cases: Any) -> list[Any]:
+        if type(ct) is Zero:
+            return [None, *(Zero(c.aval) if is_undef(c) else None for c in cases)]
+        zero = broadcast_to(const(ct, 0), np.shape(ct))
+        grads: list[Any] = []
+        for i, case in enumerate(cases):
+            if not is_undef(case):
+                grads.append(None)
+                continue
+            grads.append(self.bind(which, *[ct if j == i else zero for j in range(len(cases))]))
+        return [None, *grads]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any) -> tuple[Any, int]:
+        which, *cases = args
+        which_dim, *case_dims = dims
+        if which_dim is None and not np.ndim(which):
+            aligned, dim = align_batched(axis, cases, case_dims)
+            shape = np.broadcast_shapes(*(np.shape(x) for x in aligned))
+            return self.bind(which, *(broadcast_to(x, shape) for x in aligned)), dim
+        rank = np.ndim(cases[0]) - (case_dims[0] is not None)
+        moved = []
+        for x, d in zip(args, dims, strict=True):
+            front = match_axis(axis.size, d, 0, x)
+            moved.append(append_axes(front, rank + 1 - np.ndim(front)))
+        shape = np.broadcast_shapes(*(np.shape(x) for x in moved))
+        return self.bind(*(broadcast_to(x, shape) for x in moved)), 0
+
+
+eq_p, ne_p, ge_p, gt_p, le_p, lt_p = Eq(), Ne(), Ge(), Gt(), Le(), Lt()
+select_n_p = SelectN()
+
+eq, ne, ge, gt, le, lt = eq_p.bind, ne_p.bind, ge_p.bind, gt_p.bind, le_p.bind, lt_p.bind
+select_n = select_n_p.bind
