@@ -59,11 +59,8 @@ def both(fun, *args):
 # --- results --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("small", [target.SMALL, 0], ids=["small", "large"])
-@pytest.mark.parametrize("sample", all_samples(), ids=repr)
-def test_a_sample_is_the_same(sample, small, every, monkeypatch):
-    monkeypatch.setattr(target, "SMALL", small)
-    for dtype in sample.dtypes[: None if small else 1]:
+def check_sample(sample, count, every):
+    for dtype in sample.dtypes[:count]:
         with checks.precision(dtype):
             args = sample.operands(dtype, checks.seed_of(sample))
             exact = checks.is_exact(sample, dtype, args)
@@ -75,6 +72,17 @@ def test_a_sample_is_the_same(sample, small, every, monkeypatch):
                     least = 16.0 if "digamma" in repr(sample) else 4.0
                     checks.assert_close(a, b, max(sample.tol, least), dtype)
     assert every
+
+
+@pytest.mark.parametrize("sample", all_samples(), ids=repr)
+def test_a_sample_is_the_same(sample, every):
+    check_sample(sample, None, every)
+
+
+@pytest.mark.parametrize("sample", all_samples()[::2], ids=repr)
+def test_a_sample_is_the_same_as_if_it_were_large(sample, every, monkeypatch):
+    monkeypatch.setattr(target, "SMALL", 0)
+    check_sample(sample, 1, every)
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, CHUNK))
