@@ -281,6 +281,15 @@ def test_large_kernels_end_where_values_meet(monkeypatch):
     assert len({id(s.kernel) for s in steps}) == 1  # all of the same length, none with a rest
 
 
+def test_large_kernels_of_complex_numbers_end_too():
+    def fun(x):
+        return weft.grad(lambda v: jnp.prod(v.astype(jnp.complex64)).real)(x)
+
+    # a tree of halves: without an end each level would be computed at twice as many places
+    assert max(len(operations(s)) for s in plan(fun, (96,))) < 4 * pull.LARGE
+    same(fun, np.linspace(0.9, 1.1, 24, dtype=np.float32), exact=False)
+
+
 # --- the kernel -----------------------------------------------------------------------------------
 
 

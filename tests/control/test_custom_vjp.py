@@ -85,6 +85,28 @@ def test_second_derivative():
     np.testing.assert_allclose(jitted(np.float32(0.3)), expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("layer", [weft.jit, weft.checkpoint, lambda f: f])
+def test_second_derivative_where_a_rule_uses_constants(layer):
+    """A number that a rule converts is known, and no input of what is transposed."""
+
+    @weft.custom_vjp
+    def steps(x):
+        return x * 0.5 + (x * 5).astype(np.int32).astype(np.float32) * 0.05 + jnp.asarray(0.25)
+
+    def forward(x):
+        return steps.fun(x), x
+
+    steps.defvjp(forward, lambda x, ct: weft.vjp(steps.fun, x)[1](ct))
+
+    def fun(f, x):
+        return jnp.sin(layer(lambda y, z: jnp.sin(y) * z)(f(-x), -x))
+
+    def slope(f, x):
+        return weft.grad(lambda x: jnp.cos(weft.grad(lambda x: fun(f, x))(x)))(x)
+
+    np.testing.assert_allclose(slope(steps, 0.37), slope(steps.fun, 0.37), rtol=1e-5)
+
+
 def test_forward_over_reverse_differentiates_the_rules():
     @custom_vjp
     def f(x):

@@ -319,13 +319,14 @@ class Puller:
             return self.values[x, index]
         if type(result) is Value:
             result = self.k.cast(result, layout(x.aval.dtype)[0])
-            if result.number - self.k.constants > self.cut + LARGE and x not in self.roots:
-                return self._cut_at(x, index, result)
+        last = max(v.number for v in result.parts) if type(result) is Parts else result.number
+        if last - self.k.constants > self.cut + LARGE and x not in self.roots:
+            return self._cut_at(x, index, result, last)
         return result
 
-    def _cut_at(self, x: Any, index: Index, result: Value) -> Value:
+    def _cut_at(self, x: Any, index: Index, result: Any, last: int) -> Any:
         """End a large kernel, soon where several values need one, then anywhere."""
-        count = result.number - self.k.constants  # each part of a kernel has constants of its own
+        count = last - self.k.constants  # each part of a kernel has constants of its own
         if count <= self.cut + 2 * LARGE and len(self.fusion.users[x]) < 2:
             return result
         self.cut = count

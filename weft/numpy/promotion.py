@@ -63,15 +63,18 @@ def as_array(x: Any) -> Any:
     if isinstance(x, Array):
         return x
     aval = typeof(x)
-    if type(x) in _PLAIN and isinstance(state.trace, StagingTrace):
+    if type(x) in _PLAIN and type(state.trace) is StagingTrace:
         return state.trace.literal(x, aval)
     return constant(np.array(x, aval.dtype), aval)
 
 
 def constant(value: np.ndarray, aval: Any) -> Any:
-    """An array of data that nobody else will change; while staging, a constant of the program."""
+    """An array of data that nobody else will change; while staging, a constant of the program.
+
+    Partial evaluation, a kind of staging, writes down what is unknown: a constant is not.
+    """
     trace = state.trace
-    if not isinstance(trace, StagingTrace):
+    if type(trace) is not StagingTrace:
         return box(value, aval)
     if value.ndim:
         return trace.lift(box(value, aval))

@@ -16,9 +16,9 @@ _SMALL, _MEDIUM = 16, 400
 _NEAR = 4
 # Operations from which masks in every iteration cost less than a second copy of the body.
 _LARGE = 100
-# Operations on single registers, and elements read one by one, that are not too much text for
-# vectors of several rows: LLVM takes long for vectors of odd lengths.
-_TEXT = 400
+# Operations on single registers, of which three read an element, that are not too much for vectors
+# of several rows: LLVM takes long for vectors of odd lengths.
+_TEXT = 1000
 # Operations from which a masked vector is worth it where the processor has no masks for memory.
 _EMULATED = 40
 
@@ -76,7 +76,7 @@ def side_by_side(outer: Loop, inner: Loop, lanes: int) -> bool:
         if v.op == "load":
             across, along = (abs(v.attr[1].coefficient(x.axis)) for x in (outer, inner))
             apart += across > _NEAR * inner.extent or along > _NEAR
-    return len(operations) * registers + apart * lanes <= _TEXT
+    return len(operations) * registers + 3 * apart * lanes <= _TEXT
 
 
 def masks(body: list[Any]) -> bool:
