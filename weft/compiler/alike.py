@@ -20,6 +20,8 @@ from weft.kernel.nodes import F32, F64
 LONG = 12
 # Numbers that mean what they are, and are no size of an array.
 _USUAL = frozenset([-1.0, 0.0, 1.0])
+# What is done with sizes of arrays; bounds are better known.
+_ARITHMETIC = frozenset(["add", "sub", "mul", "div"])
 
 
 class Group(Record):
@@ -28,6 +30,7 @@ class Group(Record):
     words: tuple[Any, ...]
     variables: list[Any]
     literals: list[Literal]
+    counts: list[bool]  # of each literal, whether it may be how many there are of something
 
 
 class Model(Record):
@@ -61,7 +64,7 @@ class Alike:
         numbers = [np.asarray(x.val, x.aval.dtype).tobytes() for x in group.literals]
         varied: set[int] = set()
         if self.general:
-            varied = {i for i, x in enumerate(group.literals) if float(x.val) not in _USUAL}
+            varied = {i for i, counts in enumerate(group.counts) if counts}
         elif len(group.variables) >= LONG:
             varied = self._vary(group, numbers, (domain, tuple(roots)))
         fixed = tuple([None if i in varied else n for i, n in enumerate(numbers)])
@@ -105,6 +108,7 @@ class Alike:
         places = {v: i for i, v in enumerate(roots)}
         words: list[Any] = [domain, len(roots)]
         literals: list[Literal] = []
+        counts: list[bool] = []
         several: dict[int, int] = {}  # equations with several results
         for i, x in enumerate(variables):  # it grows meanwhile
             eqn = producer.get(x)
@@ -122,13 +126,15 @@ class Alike:
                 if type(v) is Literal:
                     if _is_loose(eqn, v):
                         literals.append(v)
+                        usual = float(v.val) in _USUAL
+                        counts.append(eqn.primitive.name in _ARITHMETIC and not usual)
                     continue
                 place = places.get(v)
                 if place is None:
                     place = places[v] = len(variables)
                     variables.append(v)
                 words.append(place)
-        return Group(tuple(words), variables, literals)
+        return Group(tuple(words), variables, literals, counts)
 
     def _kind(self, eqn: JaxprEqn) -> int:
         """A number that stands for what an equation does, whatever its variables are."""

@@ -41,7 +41,7 @@ class Sizes:
         self.numbers: list[int] = []
         self.vectors: dict[Any, str] = {}
         self.buffers = sum(b.role != "row" for b in kernel.buffers)
-        self.free = _constants(kernel)
+        self.free = _constants(kernel, small)
 
     def name(self, number: int, *purpose: Any) -> str:
         """How a number is written: itself, if it says more than how large something is."""
@@ -79,13 +79,20 @@ class Sizes:
         return lines
 
 
-def _constants(kernel: Kernel) -> frozenset[int]:
-    """The numbers of the integer constants that may be read: bounds, and places in arrays."""
+def _constants(kernel: Kernel, small: bool) -> frozenset[int]:
+    """The numbers of the integer constants that may be read: bounds, and places in arrays.
+
+    Where there are many elements, not those of arithmetic on integers, which has many of them.
+    """
     every = list(statements(kernel.body))
     roots = [v for s in every if type(s) is not Loop for v in s.operands]
     values = walk(roots)
     counts = any(type(s) is Reduce and s.dtype.kind in "iu" for s in every)
-    if not counts and not any(_counts(v) for v in values) and all(v.op != "const" for v in roots):
+    if (
+        not counts
+        and not any(_counts(v, small) for v in values)
+        and all(v.op != "const" for v in roots)
+    ):
         return frozenset()
     whole = [v for v in values if v.op == "const" and v.dtype.kind in "iu"]
     found = {v.number for v in whole if v.dtype.itemsize >= 4}
@@ -94,6 +101,8 @@ def _constants(kernel: Kernel) -> frozenset[int]:
     return frozenset(found & read)
 
 
-def _counts(v: Value) -> bool:
+def _counts(v: Value, small: bool) -> bool:
     """Whether a value is a whole number that was given, or is at a place that was computed."""
-    return v.op == "index" or (v.op == "load" and (v.dtype.kind in "iu" or bool(v.args)))
+    return v.op == "index" or (
+        v.op == "load" and (bool(v.args) or (small and v.dtype.kind in "iu"))
+    )
