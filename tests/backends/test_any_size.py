@@ -183,6 +183,15 @@ def test_random_numbers_of_a_new_shape_compile_nothing(texts):
         texts.clear()
 
 
+def test_code_for_one_element_is_not_that_for_many(texts):
+    for _ in range(3):
+        jnp.tanh(jnp.ones(1))
+    texts.clear()
+    for _ in range(3):
+        jnp.tanh(jnp.ones(50))
+    assert any(" x float>" in text for text in texts)
+
+
 def test_what_a_table_holds_is_what_differs():
     def planned(n):
         closed = weft.make_jaxpr(lambda x: x[1:, ::2] * 2.5)(np.ones((n, n), np.float32))

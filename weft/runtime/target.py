@@ -251,7 +251,8 @@ FLAT = 512
 def _rendered_any(kernel: Kernel, small: bool) -> tuple[str, list[int]]:
     """The text of a kernel that reads its sizes, and these."""
     key = None
-    if kernel.grid is not None and not kernel.axes and is_flat(kernel):
+    # one element alone is not computed by vectors
+    if kernel.grid is not None and kernel.grid[1] > 1 and not kernel.axes and is_flat(kernel):
         plain = [b._replace(size=0) for b in kernel.buffers]
         key = signature(kernel._replace(grid=(kernel.grid[0], 0), buffers=plain))
         if key in _flat:
