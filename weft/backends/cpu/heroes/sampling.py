@@ -21,6 +21,8 @@ from weft.kernel.program import Lowered, Place, Task, Type
 
 # Elements of a piece of work that tells others of its turns.
 PIECE = 1 << 12
+# Samples of a key from which on blocks are of one key each.
+SHARED = 64
 
 
 def _known(keys: Type, like: Type) -> bool:
@@ -41,7 +43,7 @@ def random_gamma(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> L
     if not _known(keys, alphas):
         return None
     count, each = _sizes(keys, alphas)
-    shared = each >= kernels.ROOM // 4
+    shared = each >= SHARED
     texts = kernels.gamma_kernels(alphas.dtype, params["log_space"], shared)
     codes = [Place("code", code) for code in zip(texts, ("begin", "attempt", "end"), strict=True)]
     places = (Place("in", 0), Place("in", 1), *codes, Place("out", 0))

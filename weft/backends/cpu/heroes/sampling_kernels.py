@@ -22,8 +22,8 @@ from weft.kernel.math_random import threefry2x32
 from weft.kernel.nodes import F32, I32, U8, U32, U64, Value
 from weft.kernel.spec import verify
 
-# Elements of a block.
-ROOM = 256
+# Elements of a block: in a long one those that are drawn for again fill their vectors.
+ROOM = 1024
 EACH = Affine(0, (("i", 1),))
 Key = Sequence[Value]
 
@@ -123,9 +123,11 @@ def gamma_kernels(dtype: np.dtype, logs: bool, shared: bool) -> tuple[str, str, 
         state = k.cast(k.select(k.le(root, k.like(d, 0.0)), k.const(2, I32), state), U8)
         return [log if logs else cube, state, *key]
 
-    def end(k: Builder, d: Value, found: Value, factor: Value) -> list[Value]:
+    def end(k: Builder, one: Value, d: Value, found: Value, factor: Value) -> list[Value]:
         if logs:
-            return [k.add(k.add(real.log(k, d), found), factor)]
+            # most often all are of the same distribution
+            log = k.rarely(k.ne(d, one), real.log(k, d), real.log(k, one))
+            return [k.add(k.add(log, found), factor)]
         return [k.mul(k.mul(d, found), factor)]
 
     words = (U32, U32, U32)
@@ -133,7 +135,7 @@ def gamma_kernels(dtype: np.dtype, logs: bool, shared: bool) -> tuple[str, str, 
     return (
         block_kernel("begin", words if shared else (), each, begin),
         block_kernel("attempt", (), (U32, U32, dtype), attempt),
-        block_kernel("end", (), (dtype, dtype, dtype), end),
+        block_kernel("end", (dtype,), (dtype, dtype, dtype), end),
     )
 
 

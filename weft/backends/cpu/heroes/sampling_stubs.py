@@ -177,10 +177,11 @@ def gamma(buffers: ptr, start: i64, stop: i64) -> void:
         ptr[table, 5] = first
         ptr[table, 6] = second
         cubes(ptr[buffers, 3], table, spare, result, count)
-        ptr[table, 0] = d
-        ptr[table, 1] = result
-        ptr[table, 2] = factor
-        ptr[table, 3] = ptr[buffers, 5] + low * SIZE
+        ptr[table, 0] = d  # the first of them, and each
+        ptr[table, 1] = d
+        ptr[table, 2] = result
+        ptr[table, 3] = factor
+        ptr[table, 4] = ptr[buffers, 5] + low * SIZE
         invoke(void, ptr[buffers, 4], table, 0, count)
         low = high
 
