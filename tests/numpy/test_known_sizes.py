@@ -135,3 +135,18 @@ def test_two_sets_of_nothing(sizes):
     for function in "union1d setdiff1d setxor1d intersect1d".split():
         found = getattr(jnp, function)(x, y)
         same(found, getattr(np, function)(np.asarray(x), np.asarray(y)))
+
+
+def test_unique_numbers_are_as_weak_as_their_array_unless_complex():
+    assert jnp.unique(2.5).weak_type
+    assert jnp.unique(3, size=1).weak_type
+    assert not jnp.unique(jnp.array([3.0, 1.0])).weak_type
+    assert not jnp.unique(1 + 2j).weak_type
+    assert not jnp.unique(1 + 2j, size=1).weak_type
+
+
+def test_unique_takes_flags_that_are_no_bools():
+    values, index, inverse = jnp.unique(jnp.array([3, 1, 3]), 1, 2.5)
+    assert values.tolist() == [1, 3]
+    assert index.tolist() == [1, 0]
+    assert inverse.tolist() == [1, 0, 1]

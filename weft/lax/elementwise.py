@@ -721,6 +721,7 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     1
     """
     dtype = dtypes.check_user_dtype(new_dtype, "lax.convert_element_type")
+    convert.warn_of_lost_parts(typeof(operand).dtype, dtype)
     return convert.convert(operand, dtype)
 
 

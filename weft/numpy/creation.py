@@ -25,7 +25,7 @@ from weft.numpy.promotion import (
     convert_operand,
     ensure_array,
 )
-from weft.prims.convert import convert_values, copy_p
+from weft.prims.convert import convert_values, copy_p, warn_of_lost_parts
 from weft.prims.families import COMPLEX, FLOAT, kind_of, scalar
 from weft.tree.functions import tree_leaves
 
@@ -164,6 +164,7 @@ def _from_numpy(x: np.ndarray, dtype: Any) -> Array:
     if dtype is None or dtype == x.dtype:
         value = np.array(x, dtype=own if dtype is None else dtype, order="C", copy=True)
     else:
+        warn_of_lost_parts(own, dtype)
         with np.errstate(all="ignore"):
             value = np.array(convert_values(x, dtype), order="C", copy=True)
     return constant(value, ShapedArray(value.shape, value.dtype))
@@ -260,7 +261,7 @@ def _without_imaginary(x: Any, dtype: Any) -> Any:
         "casting complex numbers to real discards the imaginary part; use jnp.real first",
         DeprecationWarning,
     )
-    return x
+    return lax.real(x)
 
 
 # --- of one value ---------------------------------------------------------------------------------

@@ -48,7 +48,9 @@ def unique(x: Any, index: bool, inverse: bool, counts: bool, equal_nan: bool) ->
     first, *rest = _unique(value, index, inverse, counts, equal_nan)
     if inverse:
         rest[index] = rest[index].reshape(x.shape)
-    return [_boxed(first), *map(_numbers, rest)]
+    weak = dtypes.is_weakly_typed(x) and first.dtype.kind != "c"
+    found = constant(first, typeof(first).update(weak_type=True)) if weak else _boxed(first)
+    return [found, *map(_numbers, rest)]
 
 
 def _unique(

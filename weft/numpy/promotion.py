@@ -20,7 +20,7 @@ from weft.core.jaxpr import Literal
 from weft.core.staging import StagingTrace
 from weft.core.trace import Tracer, box, state, typeof
 from weft.lax.shape import broadcast_shapes
-from weft.prims.convert import convert_element_type_p, convert_values
+from weft.prims.convert import convert_element_type_p, convert_values, warn_of_lost_parts
 from weft.prims.families import ANY, COMPLEX, INEXACT, NUMBER, kind_of, scalar
 from weft.prims.shape import broadcast_in_dim
 
@@ -156,6 +156,7 @@ def convert_operand(x: Any, dtype: Any, weak: bool = False) -> Any:
 
 
 def _bind_conversion(x: Any, dtype: Any, weak: bool) -> Any:
+    warn_of_lost_parts(typeof(x).dtype, dtype)
     return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak, sharding=None)
 
 
@@ -164,6 +165,7 @@ def _known_scalar(value: np.ndarray, dtype: Any, weak: bool) -> Any:
         return dtypes.scalar_type_of(dtype)(value.item())
     if value.dtype == dtype:
         return value[()]
+    warn_of_lost_parts(value.dtype, dtype)
     with np.errstate(all="ignore"):
         return convert_values(value, dtype)[()]
 

@@ -167,7 +167,12 @@ def unique(
     Array([ 1,  3, -1], dtype=int32)
     """
     x = ensure_array("unique", ar)
+    if kind_of(x.dtype) == COMPLEX:  # ordered by its parts, which are not weakly typed
+        x = convert_operand(x, x.dtype)
     size = _static_size("unique", size)
+    return_index, return_inverse, return_counts = map(
+        bool, (return_index, return_inverse, return_counts)
+    )
     if size is None:
         _need_values("unique", x)
         if axis is None:

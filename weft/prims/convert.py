@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.base.source import warn
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, moveaxis
@@ -285,6 +286,15 @@ bitcast_convert_type_p = BitcastConvertType()
 reduce_precision_p = ReducePrecision()
 copy_p = Copy()
 copy_p_p = CopyP()
+
+
+def warn_of_lost_parts(have: Any, dtype: Any) -> None:
+    """A warning where complex numbers are to become real ones."""
+    if kind_of(have) == COMPLEX != kind_of(dtype):
+        warn(
+            "casting complex values to real discards the imaginary part; use jnp.real first",
+            np.exceptions.ComplexWarning,
+        )
 
 
 def convert(x: Any, dtype: Any, weak_type: bool = False) -> Any:
