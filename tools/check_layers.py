@@ -82,10 +82,11 @@ LATE = {
     *(
         ("weft.backends.cpu.heroes.table", f"weft.backends.cpu.heroes.{name}")
         for name in (
-            "conv cumulative dot fft generator linalg partition sampling scatter small_products"
-            " sort special sylvester window"
+            "conv conv_any cumulative dot fft fft_any generator linalg partition sampling scatter"
+            " small_products sort special sylvester window window_any"
         ).split()
     ),
+    ("weft.backends.cpu.heroes.small_products", "weft.backends.cpu.heroes.products_any"),
     ("weft.runtime.dispatch", "weft.backends.cpu.stub"),
     ("weft.runtime.dispatch", "weft.runtime.caller"),
     ("weft.compiler.pipeline", "weft.core.verify"),

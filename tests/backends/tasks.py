@@ -48,6 +48,8 @@ def _guarded(size, content=None):
 def _address(arrays, kind, what):
     if kind == "library":
         return library.address(what)
+    if kind == "data":
+        return what.ctypes.data
     if kind == "code":
         return arrays[kind][what]
     return arrays[kind][what].ctypes.data + 64

@@ -29,6 +29,7 @@ from weft.core.sharding import UNSPECIFIED
 from weft.core.trace import eval_trace, state
 from weft.runtime import evaluate
 from weft.runtime.array import ArrayImpl
+from weft.runtime.exact import is_exact, programs_of
 from weft.runtime.function import NativeFunction
 from weft.tree.functions import tree_leaves, tree_unflatten
 
@@ -36,6 +37,9 @@ from weft.tree.functions import tree_leaves, tree_unflatten
 SEEN = 1024
 # Programs that one function may have, and those for the same arrays with other settings.
 PROGRAMS, VARIANTS = 96, 12
+# Operations from which on a program is sooner planned, its code being known, than these are run one
+# by one on arrays of a new size.
+LONG = 40
 
 _OPTIONS: dict[str, Any] = {
     "in_shardings": UNSPECIFIED,
@@ -58,10 +62,11 @@ class Unknown(Exception):
 class Learning(NativeFunction):
     """A public function that learns to be native."""
 
-    __slots__ = ("_fun", "_alone", "_seen", "_variants", "_staged", "__weakref__")
+    __slots__ = ("_fun", "_alone", "_known", "_seen", "_variants", "_staged", "__weakref__")
 
     def __init__(self, fun: Callable[..., Any]) -> None:
         self._fun = fun
+        self._known = fun.__name__ in _LOOKING
         self._alone = fun.__module__ in _MAKERS or fun.__name__ in _COUNTERS
         self._forget()
         _functions.add(self)
@@ -79,7 +84,7 @@ class Learning(NativeFunction):
         if thread.disable_jit or thread.debug_nans or thread.debug_infs or events.begin():
             return self._fun(*args, **kwargs)
         try:
-            call = Call(args, kwargs)
+            call = Call(args, kwargs, self._known)
             if not (self._alone or call.has_arrays):
                 raise Unknown
         except Unknown:
@@ -94,9 +99,12 @@ class Learning(NativeFunction):
                 self._seen.clear()
             program = self._seen[key] = self._program(call, types)
             if program is not None and program.is_quick:
-                return self._fun(*args, **kwargs)
+                # the code of a program is known once it has run on arrays of other sizes
+                if program.length < LONG or not any(p and p.has_run for p in self._seen.values()):
+                    return self._fun(*args, **kwargs)
         if program is None:
             return self._fun(*args, **kwargs)
+        program.has_run = True
         staged = program.staged
         closed = staged.closed
         outs = evaluate.call_program(closed, call.leaves, closed.in_avals)
@@ -142,53 +150,32 @@ class Program:
     would become a program of its own.
     """
 
-    __slots__ = ("staged", "is_quick")
+    __slots__ = ("staged", "is_quick", "length", "has_run")
 
     def __init__(self, staged: Staged) -> None:
         self.staged = staged
         closed = staged.closed
         many = sum([a.size for a in closed.in_avals + closed.out_avals]) >= evaluate.MANY
         costly = any(eqn.primitive.costly for eqn in closed.eqns)
-        self.is_quick = not many and not costly and _is_exact(closed)
+        self.is_quick = not many and not costly and is_exact(closed)
+        self.length = _length(closed) if self.is_quick else 0
+        self.has_run = False
 
 
-_COMPLEX = (np.dtype(np.complex64), np.dtype(np.complex128))
-_IN_ORDER = frozenset(["map", "move", "iota", "element", "expand", "update"])
-_EXACT = frozenset(
-    """
-    sort top_k cummax cummin scatter scatter-max scatter-min reduce_window_max reduce_window_min
-    reduce_max reduce_min reduce_and reduce_or reduce_xor jit custom_jvp_call custom_vjp_call cond
-    while scan
-    """.split()
-)
-
-
-def _is_exact(closed: ClosedJaxpr) -> bool:
-    for eqn in closed.eqns:
-        primitive = eqn.primitive
-        if any(getattr(v.aval, "dtype", None) in _COMPLEX for v in eqn.outvars):
-            return False  # NumPy multiplies and divides them by other steps
-        if primitive.form in _IN_ORDER:
-            continue
-        if primitive.name not in _EXACT and any(_is_float(v.aval) for v in eqn.outvars):
-            return False
-        for inner in tree_leaves(list(eqn.params.values())):
-            if isinstance(inner, ClosedJaxpr) and not _is_exact(inner):
-                return False
-    return True
-
-
-def _is_float(aval: Any) -> bool:
-    return type(aval) is not ShapedArray or getattr(aval.dtype, "kind", "V") in "fcV"
+def _length(closed: ClosedJaxpr) -> int:
+    """How many operations a program is made of."""
+    inner = [x for eqn in closed.eqns for x in programs_of(eqn)]
+    return len(closed.eqns) + sum([_length(x) for x in inner])
 
 
 class Call:
     """The arguments of a call: leaves, their types, and what is no array and no number."""
 
-    __slots__ = ("args", "kwargs", "leaves", "types", "settings", "positions", "names")
+    __slots__ = ("args", "kwargs", "known", "leaves", "types", "settings", "positions", "names")
 
-    def __init__(self, args: Any, kwargs: Any) -> None:
+    def __init__(self, args: Any, kwargs: Any, known: bool = False) -> None:
         self.args, self.kwargs = args, kwargs
+        self.known = known  # whether 0 and 1 are settings, as these values decide what is done
         self.leaves: list[Any] = []
         self.types: list[Any] = []
         self.settings: list[Any] = []
@@ -204,7 +191,7 @@ class Call:
         kind = type(x)
         if kind is ArrayImpl:
             self.types.append(x.aval)
-        elif kind is float:
+        elif kind is float and not (self.known and x in (0, 1)):
             self.types.append(float)
         elif kind is np.ndarray or isinstance(x, np.generic):
             self.types.append((np.ndarray, x.shape, x.dtype))
@@ -213,7 +200,12 @@ class Call:
             if any(self.setting(y) for y in x):
                 raise Unknown
             return False
-        elif kind in _SETTINGS or isinstance(x, (np.dtype, type, enum.Enum)) or _is_ours(x):
+        elif (
+            kind in _SETTINGS
+            or kind is float
+            or isinstance(x, (np.dtype, type, enum.Enum))
+            or _is_ours(x)
+        ):
             self.settings.append((kind, x))
             return True
         elif isinstance(x, tuple):
@@ -329,6 +321,8 @@ _MAKERS = frozenset(
 )
 # Functions elsewhere that do.
 _COUNTERS = frozenset(["iota", "broadcasted_iota"])
+# Functions that look at a number: whether it is the one that changes nothing.
+_LOOKING = frozenset(["reduce", "reduce_window"])
 _POWERS = frozenset(["power", "pow", "float_power"])
 
 

@@ -7,6 +7,7 @@ their kernel reads, so that one kernel, and one native function, does for all.
 
 from __future__ import annotations
 
+from math import frexp, prod
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,15 @@ import numpy as np
 from weft.base.record import Record
 from weft.core.avals import ShapedArray
 from weft.core.jaxpr import DropVar, JaxprEqn, Literal
-from weft.kernel.nodes import F32, F64
+from weft.kernel.nodes import F32, F64, layout
 
 # Variables from which on a kernel that reads its numbers is worth it: compiling takes that long.
 LONG = 12
+# Numbers that are too many to be sizes: coefficients, or those of an unrolled loop.
+MANY = 16
+_COMPLEX = (np.dtype(np.complex64), np.dtype(np.complex128))
+# Elements from which on it is worth some compiling that there is less to compute.
+LARGE = 100_000
 # Numbers that mean what they are, and are no size of an array.
 _USUAL = frozenset([-1.0, 0.0, 1.0])
 # What is done with sizes of arrays; bounds are better known.
@@ -65,6 +71,8 @@ class Alike:
         varied: set[int] = set()
         if self.general:
             varied = {i for i, counts in enumerate(group.counts) if counts}
+            if len(varied) > MANY:
+                varied = set()
         elif len(group.variables) >= LONG:
             varied = self._vary(group, numbers, (domain, tuple(roots)))
         fixed = tuple([None if i in varied else n for i, n in enumerate(numbers)])
@@ -110,6 +118,8 @@ class Alike:
         literals: list[Literal] = []
         counts: list[bool] = []
         several: dict[int, int] = {}  # equations with several results
+        # dividing by a power of two that is known is multiplying
+        large = domain is not None and prod(domain.rows) * prod(domain.columns) >= LARGE
         for i, x in enumerate(variables):  # it grows meanwhile
             eqn = producer.get(x)
             if eqn is not None and len(eqn.outvars) > 1:
@@ -124,10 +134,13 @@ class Alike:
             words.append(i >= len(roots) and len(users.get(x, ())) > 1)
             for v in eqn.invars:
                 if type(v) is Literal:
-                    if _is_loose(eqn, v):
+                    if self._is_loose(eqn, v):
                         literals.append(v)
-                        usual = float(v.val) in _USUAL
-                        counts.append(eqn.primitive.name in _ARITHMETIC and not usual)
+                        number, name = float(np.real(v.val)), eqn.primitive.name
+                        usual = number in _USUAL or (
+                            large and name == "div" and frexp(number)[0] == 0.5
+                        )
+                        counts.append(name in _ARITHMETIC and not usual)
                     continue
                 place = places.get(v)
                 if place is None:
@@ -142,7 +155,7 @@ class Alike:
         for x in eqn.invars:
             if type(x) is not Literal:
                 operands.append(x.aval)
-            elif _is_loose(eqn, x):
+            elif self._is_loose(eqn, x):
                 operands.append((x.aval,))
             else:
                 operands.append((x.aval, np.asarray(x.val, x.aval.dtype).tobytes()))
@@ -155,6 +168,17 @@ class Alike:
             found = self.kinds.setdefault(id(eqn), len(self.kinds))
         self.kind_of[id(eqn)] = found
         return found
+
+    def _is_loose(self, eqn: JaxprEqn, x: Literal) -> bool:
+        """Whether a kernel may read a number instead of having it written into it.
+
+        Rules of costly operations look at the numbers they are given. General kernels read complex
+        numbers as well that are in fact real ones.
+        """
+        primitive, dtype = eqn.primitive, x.aval.dtype
+        if primitive.form != "map" or primitive.costly:
+            return False
+        return dtype in (F32, F64) or (self.general and dtype in _COMPLEX and _is_real(x))
 
     # --- building ---------------------------------------------------------------------------------
 
@@ -177,7 +201,7 @@ class Alike:
         """What was built for a group, with the variables and numbers of another."""
         names: dict[Any, Any] = dict(zip(model.group.variables, group.variables, strict=True))
         for array, places in model.numbers.values():
-            values = [np.asarray(group.literals[i].val, array.aval.dtype) for i in places]
+            values = [np.real(group.literals[i].val) for i in places]
             names[array] = Literal(np.array(values, array.aval.dtype), array.aval)
         fusion = self.fusion
         fusion.missing.update([names[v] for v in model.missing])
@@ -193,13 +217,9 @@ class Alike:
         return model.built._replace(steps=steps, computed={names[v] for v in model.built.computed})
 
 
-def _is_loose(eqn: JaxprEqn, x: Literal) -> bool:
-    """Whether a kernel may read a number instead of having it written into it.
-
-    Rules of costly operations look at the numbers they are given.
-    """
-    primitive = eqn.primitive
-    return x.aval.dtype in (F32, F64) and primitive.form == "map" and not primitive.costly
+def _is_real(x: Literal) -> bool:
+    """Whether a complex number has nothing, not even a sign, in its imaginary part."""
+    return not any(np.asarray(x.val, x.aval.dtype).imag.tobytes())
 
 
 def _arrays(literals: list[Literal], varied: set[int]) -> tuple[dict[int, Any], dict[int, Any]]:
@@ -210,10 +230,10 @@ def _arrays(literals: list[Literal], varied: set[int]) -> tuple[dict[int, Any], 
     for dtype in (F32, F64):
         places: dict[int, int] = {}  # the first place of each literal in the group
         for i in sorted(varied):
-            if literals[i].aval.dtype == dtype:
+            if layout(literals[i].aval.dtype)[0] == dtype:
                 places.setdefault(id(literals[i]), i)
         if places:
-            values = [np.asarray(literals[i].val, dtype) for i in places.values()]
+            values = [np.real(literals[i].val) for i in places.values()]
             array = Literal(np.array(values, dtype), ShapedArray((len(values),), dtype))
             found.update((which, (array, n)) for n, which in enumerate(places))
             numbers[id(array)] = (array, list(places.values()))

@@ -29,6 +29,9 @@ class Target(Protocol):
 
     general: bool  # whether code is to do for arrays of other sizes too
 
+    def exact(self) -> Target:
+        """The same machine, for code of sizes that are the same for all arrays."""
+
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """A program without calls, shared and pruned."""
 
@@ -62,6 +65,10 @@ class Target(Protocol):
     ) -> Lowered | None:
         """Tasks of an operation that is not fused; with a kernel that goes on with its result, of
         both, or None where they stay apart. ``looped`` is meant as for kernels."""
+
+    def sized(self, text: str, name: str, buffers: int) -> tuple[str, list[int]] | None:
+        """A function that reads its sizes from a table, after so many buffers, and these, or None
+        where they stay in its text."""
 
     def begin(self, text: str, name: str) -> None:
         """Told of a native function that the program will call; it may be compiled by now."""

@@ -95,6 +95,10 @@ MOST = 32
 _OFTEN = 3
 
 
+# Operations that take a part of an array.
+_PIECES = frozenset(["slice", "split", "squeeze", "reshape", "unstack"])
+
+
 class Step(NamedTuple):
     """One step of a plan: a kernel with its variables, or an equation left to a library.
 
@@ -128,6 +132,7 @@ class Fusion:
 
     def __init__(self, jaxpr: Jaxpr, general: bool = False) -> None:
         self.jaxpr = jaxpr = expand(jaxpr)
+        self.general = general
         self.producer: dict[Any, JaxprEqn] = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
         self.fusible = {id(eqn) for eqn in jaxpr.eqns if fusible(eqn)}
         self.reductions = {id(e): reduction_domain(e) for e in jaxpr.eqns if reduces(e)}
@@ -362,8 +367,11 @@ class Fusion:
         """Roots that share no array in kernels of their own, where they are many.
 
         Equal ones, of the leaves of a large tree, then compile once; those that share arrays are
-        together, as one pass over them should do.
+        together, as one pass over them should do. Pieces of arrays are kernels of their own where
+        these are to be the same for arrays of other sizes, of which there are more or fewer pieces.
         """
+        if self.general and len(roots) > 1 and all(map(self._is_piece, roots)):
+            return [[out] for out in roots]
         if len(roots) <= MOST:
             return [roots]
         parts: list[list[Any]] = [[]]
@@ -374,6 +382,17 @@ class Fusion:
             parts[-1] += members
         order = {out: i for i, out in enumerate(roots)}
         return [sorted(part, key=order.__getitem__) for part in parts]
+
+    def _is_piece(self, out: Any) -> bool:
+        """Whether a value is a part of an array that is given."""
+        while out not in self.given:
+            eqn = self.producer.get(out)
+            if eqn is None or eqn.primitive.name not in _PIECES:
+                return False
+            out = eqn.invars[0]
+            if type(out) is Literal:
+                return False
+        return True
 
     def _linked(self, roots: list[Any], masks: list[int]) -> list[int]:
         """Masks with more bits, which roots that read each other have in common: the kernels of

@@ -69,6 +69,7 @@ class Planned(Record):
     text: str
     lines: int
     externals: tuple[int, ...]
+    sizes: tuple[int, ...]  # a table that it reads
     known: dict[int, Any]
     init: list[int]
     outs: list[int]
@@ -77,7 +78,9 @@ class Planned(Record):
 def in_blocks(planner: Any, eqn: Any, ins: list[int], outs: list[int]) -> list[Any] | None:
     """The nodes of a loop that is done in blocks, or None where it cannot be."""
     largest = max((prod(v.aval.shape) for v in eqn.outvars), default=0)
-    if largest < LEAST or eqn.effects or not {*ins}.isdisjoint(outs):
+    # where sizes are not known, values of few elements are not in registers either
+    least = 2 if planner.target.general else LEAST
+    if largest < least or eqn.effects or not {*ins}.isdisjoint(outs):
         return None
     given = _scan(eqn, ins, outs) if eqn.primitive.name == "scan" else _while(eqn, ins, outs)
     if given is None:
@@ -241,7 +244,11 @@ class _Interchange:
         kinds = [layout(v.aval.dtype) for v in variables if v.aval.shape == self.shape]
         widest = max(part.itemsize for part, _ in kinds)
         held = [v for v in [*rounds.needed, *carry] if v.aval.shape == self.shape]
-        return self.planner.target.block(widest, sum(layout(v.aval.dtype)[1] for v in held))
+        target = self.planner.target
+        width = target.block(widest, sum(layout(v.aval.dtype)[1] for v in held))
+        while width > self.total:
+            width //= 2
+        return width
 
     def _aval(self, aval: Any) -> Any:
         if aval.shape == self.shape:
@@ -278,9 +285,10 @@ class _Interchange:
     def _plan(self, rounds: Rounds, test: Rounds | None, before: Any, after: Any) -> Any:
         given, planner = self.given, self.planner
         self.width = self._width(rounds, len(given.consts))
-        if self.total < 2 * self.width:
+        if LEAST <= self.total < 2 * self.width:
             return None
-        sub = self.sub = type(planner)(planner.target, planner.watch)
+        # a block is of the same size for all arrays
+        sub = self.sub = type(planner)(planner.target.exact(), planner.watch)
         sub.loops, sub.codes, sub.texts = 1, planner.codes, planner.texts
         self.arrays: dict[int, int] = {}
         avals = [x.aval for x in given.body.jaxpr.outvars]
@@ -299,9 +307,9 @@ class _Interchange:
         made = planner.target.blocks(blocks, sub.slots, sub.texts)
         if made is None or sub.hosts:
             return None
-        text, externals, _ = made
+        text, externals, _, sizes = made
         lines = text[: text.rindex("define ")].count("\n")
-        planned = Planned(text, max(1, lines), externals, known, init, outs)
+        planned = Planned(text, max(1, lines), externals, sizes, known, init, outs)
         return self._nodes(planned, rounds, test)
 
     def _size(self, aval: Any) -> int:
@@ -405,6 +413,8 @@ class _Interchange:
                 slots.append(
                     planner.constant(self.sub.constants[slot.what]) if constant else places[inner]
                 )
+            if plan.sizes:
+                slots.append(planner.constant(np.array(plan.sizes, np.int64)))
             return planner.node(Launch(code, tuple(slots), extent, chunk))
 
         most = max(16, PATIENCE // (extent * plan.lines))

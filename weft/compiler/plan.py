@@ -131,7 +131,12 @@ class Planner:
 
     def _shared(self, nodes: list[Any]) -> list[Any]:
         """Nodes in which one native function stands for several that differ in numbers."""
-        buffers = {node.code: len(node.slots) for node in nodes if isinstance(node, Launch)}
+        counts: dict[int, set[int]] = {}
+        for node in nodes:
+            if isinstance(node, Launch):
+                counts.setdefault(node.code, set()).add(len(node.slots))
+        # where another function's buffers follow, their number varies: a table has no place then
+        buffers = {code: n for code, (n, *others) in counts.items() if not others}
         found = self.target.share(self.texts, buffers)
         for i, node in enumerate(nodes):
             if isinstance(node, Launch) and node.code in found:
@@ -450,7 +455,10 @@ class Planner:
         nodes = []
         for task in lowered.tasks:
             slots = tuple(self._place(place, known) for place in task.places)
-            code = self._code(task.text, task.name)
+            sized = self.target.sized(task.text, task.name, len(slots))
+            if sized is not None:
+                slots = (*slots, self.constant(np.array(sized[1], np.int64)))
+            code = self._code(task.text if sized is None else sized[0], task.name)
             nodes.append(self.node(Launch(code, slots, task.extent, task.chunk), *outs))
         return nodes
 
@@ -460,6 +468,8 @@ class Planner:
             return self._library(str(what))
         if kind == "numbers":
             return self.constant(np.array(what, np.int64))
+        if kind == "data":
+            return self.constant(what)
         if kind == "code":
             assert isinstance(what, tuple)
             return self.slot("code", 0, self._code(*what))
@@ -531,11 +541,16 @@ class Planner:
             return [found]
         if seen is not None:
             seen.loop = "calls"
-        text, externals, codes = made
-        return self._called(text, [*externals, *(self.slot("code", 0, code) for code in codes)])
+        text, externals, codes, sizes = made
+        slots = [*externals, *(self.slot("code", 0, code) for code in codes)]
+        return self._called(text, slots, 0, sizes)
 
-    def _called(self, text: str, externals: Sequence[int], room: int = 0) -> list[Any]:
+    def _called(
+        self, text: str, externals: Sequence[int], room: int = 0, sizes: Sequence[int] = ()
+    ) -> list[Any]:
         """The nodes that call a loop's function until it is done."""
+        if sizes:
+            externals = [*externals, self.constant(np.array(sizes, np.int64))]
         start = self.constant(np.zeros(2, np.int64))
         progress, flag = self.slot("temp", 16 + room), self.slot("temp", 1)
         for slot in (progress, flag):  # beside all that the loop and those around it work with

@@ -29,6 +29,8 @@ FEW = 128
 # Operations after which a kernel is cut: the time that LLVM takes grows faster than they do, and
 # vectors of two registers are no longer worth it, which are faster by more than a pass over memory.
 LARGE = 350
+# Operations of a value that is too little work for a large kernel to be cut there.
+LITTLE = 64
 # Operations that are not computed again for every row, though they are for a few kernels.
 SLOW = frozenset(["div", "rem", "sqrt"])
 # Equations on complex numbers that are not, either: many operations each.
@@ -124,6 +126,7 @@ class Puller:
         self.depth: dict[int, int] = {}
         self.current: Any = None
         self.cut = 0  # operations before the last place at which a large kernel is cut
+        self.begun: dict[Any, int] = {}  # operations before the first of a variable
         self.computed: dict[Any, int] = {}  # variables, and at how many places
         self.costly: dict[int, Value] = {}
         self.kept: list[Buffer] = []
@@ -163,10 +166,11 @@ class Puller:
     def _literal(self, x: Literal) -> Any:
         dtype = x.aval.dtype
         part, n = layout(dtype)
+        read = self.fusion.numbers.get(id(x))
+        if read is not None:
+            value = self.k.load(self.memory.place(read[0]), part, Affine(read[1]))
+            return value if n == 1 else Parts(dtype, (value, self.k.const(0.0, part)))
         if n == 1:
-            read = self.fusion.numbers.get(id(x))
-            if read is not None:
-                return self.k.load(self.memory.place(read[0]), part, Affine(read[1]))
             return self.k.const(np.asarray(x.val, dtype).view(part), part)
         numbers = np.asarray(x.val, dtype).reshape(1).view(part)
         return Parts(dtype, tuple(self.k.const(v, part) for v in numbers))
@@ -189,6 +193,7 @@ class Puller:
                 return self._load(x, index)
         eqn = self.fusion.producer[x]
         form = eqn.primitive.form
+        self.begun[x] = self.k.count
         if form == "map":
             operands = []
             for v in eqn.invars:
@@ -328,6 +333,9 @@ class Puller:
         """End a large kernel, soon where several values need one, then anywhere."""
         count = last - self.k.constants  # each part of a kernel has constants of its own
         if count <= self.cut + 2 * LARGE and len(self.fusion.users[x]) < 2:
+            return result
+        # without a value that is little work the kernel is as large as before, and the next is cut
+        if self.fusion.general and count - self.begun[x] < LITTLE:
             return result
         self.cut = count
         self.fusion.missing.add(x)

@@ -93,6 +93,11 @@ def _method(method: str | ResizeMethod) -> ResizeMethod:
     return method
 
 
+def _library_of(x: Any) -> Any:
+    """What computes with a number: NumPy where it is known."""
+    return np if isinstance(x, np.generic | float | int) else jnp
+
+
 def _weights(
     size: int, out_size: int, scale: Any, shift: Any, method: ResizeMethod, antialias: bool
 ) -> Array:
@@ -107,7 +112,7 @@ def _weights(
         low = jnp.maximum(sample - half, index - 0.5)
         weights = jnp.maximum(jnp.minimum(sample + half, index + 0.5) - low, 0)
     else:
-        widened = jnp.maximum(inverse, 1) if antialias else 1
+        widened = _library_of(inverse).maximum(inverse, 1) if antialias else 1
         if method is ResizeMethod.CUBIC_PYTORCH:
             kernel = _cubic(-0.5 if antialias else -0.75)
         else:
@@ -118,7 +123,11 @@ def _weights(
     total = weights.sum(axis=0, keepdims=True)
     enough = jnp.abs(total) > 1000 * float(np.finfo(np.float32).eps)
     weights = jnp.where(enough, weights / jnp.where(enough, total, 1), 0)
-    return jnp.where((sample >= -0.5) & (sample <= size - 0.5), weights, 0)
+    # the end is an array: code for one size does for others then
+    inside = (sample >= -0.5) & (sample <= np.full(out_size, size - 0.5, np.float32))
+    if isinstance(inside, np.ndarray) and inside.all():
+        return weights
+    return jnp.where(inside, weights, 0)
 
 
 def _clamped_cubic(size: int, sample: Array, kernel: Callable[[Array], Array]) -> Array:

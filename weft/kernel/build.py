@@ -49,6 +49,11 @@ class Builder:
                 self.constants += 1
         return value
 
+    @property
+    def count(self) -> int:
+        """How many values there are besides constants."""
+        return len(self._known) - self.constants
+
     def recipe(self, operands: list[Value], result: Value) -> Recipe:
         """How a result was made of operands, which were all that this builder knew before."""
         places = {v.number: i for i, v in enumerate(operands)}
@@ -108,6 +113,8 @@ class Builder:
         """
         if extent <= 1:
             return Affine()
+        if value.op == "const":
+            return Affine(min(max(0, int(np.frombuffer(value.attr, value.dtype)[0])), extent - 1))
         name = f"%{value.number}"
         self._places[name] = (self.cast(value, I64), extent)
         return Affine(0, ((name, 1),))
@@ -212,11 +219,18 @@ class Builder:
 
     def min(self, x: Value, y: Value) -> Value:
         """The smaller; NaN if either is, -0 below 0."""
-        return self._same("min", x, y)
+        return self._bound("min", x, y)
 
     def max(self, x: Value, y: Value) -> Value:
         """The larger; NaN if either is, -0 below 0."""
-        return self._same("max", x, y)
+        return self._bound("max", x, y)
+
+    def _bound(self, op: str, x: Value, y: Value) -> Value:
+        if x.op == "const" and y.op == "const" and x.dtype == y.dtype and x.dtype.kind in "iu":
+            # places that are known are clamped to where an array is
+            known = [np.frombuffer(v.attr, v.dtype)[0] for v in (x, y)]
+            return self.const(min(known) if op == "min" else max(known), x.dtype)
+        return self._same(op, x, y)
 
     def and_(self, x: Value, y: Value) -> Value:
         return self._logic("and", x, y)

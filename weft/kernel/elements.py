@@ -118,6 +118,10 @@ def clamped(k: Builder, start: Value, most: int) -> tuple[Value, Value]:
 
     It is a signed integer of 32 bits where those are enough: a register holds more of them.
     """
+    if start.op == "const":
+        number = int(np.frombuffer(start.attr, start.dtype)[0])
+        inside = min(max(0, number), most)
+        return k.const(inside, I64), k.const(inside == number, BOOL)
     if start.dtype == U64:
         start = k.min(start, k.const(np.uint64(2**63 - 1), U64))
     if start.dtype == U32 and most < 1 << 31:

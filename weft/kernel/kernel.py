@@ -7,7 +7,7 @@ Extents are numbers here; a backend is free to run the grid axis in any order an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -186,34 +186,6 @@ def is_flat(kernel: Kernel) -> bool:
                 return False
             places.append(v.attr[1])
     return all(at.const == 0 and all(n == 1 for _, n in at.terms) for at in places)
-
-
-# Iterations from which it does not matter to a loop whether their number is known; to one that
-# reduces, whose vectors are longer.
-_LONG, _LONGER = 64, 128
-
-
-def is_even(kernel: Kernel) -> bool:
-    """Whether a kernel is no slower for having to read how large its arrays are: vectors run along
-    long axes, element by element, and no place in memory is computed."""
-    every = list(statements(kernel.body))
-    loops = [s for s in every if isinstance(s, Loop)]
-    inner = {s.axis: s.extent for s in loops if not any(isinstance(x, Loop) for x in s.body)}
-    if kernel.grid is not None and not loops:
-        inner[kernel.grid[0]] = kernel.grid[1]
-    reduces = any(isinstance(s, Reduce) for s in every)
-    if any(n < (_LONGER if reduces else _LONG) for n in inner.values()):
-        return False
-    for v in walk([v for s in every if not isinstance(s, Loop) for v in s.operands]):
-        if v.op in ("div", "rem") and v.dtype.kind in "iu":
-            return False
-        if v.op == "load" and _far(v.attr[1], inner):
-            return False
-    return not any(isinstance(s, Store) and (s.offset or _far(s.at, inner)) for s in every)
-
-
-def _far(at: Affine, axes: Iterable[str]) -> bool:
-    return any(abs(at.coefficient(axis)) > 1 for axis in axes)
 
 
 def show(kernel: Kernel) -> str:

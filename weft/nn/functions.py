@@ -301,10 +301,9 @@ def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = Fa
     total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
     if where is None:
         size = np.size(x) if axis is None else _count(np.shape(x), axis)
-        count = jnp.asarray(size, total.dtype)
-    else:
-        chosen = jnp.broadcast_to(where, np.shape(x))
-        count = jnp.sum(chosen, axis=axis, keepdims=keepdims, dtype=total.dtype)
+        return total - jnp.asarray(math.log(size) if size else -np.inf, total.dtype)
+    chosen = jnp.broadcast_to(where, np.shape(x))
+    count = jnp.sum(chosen, axis=axis, keepdims=keepdims, dtype=total.dtype)
     return total - jnp.log(count)
 
 

@@ -312,11 +312,12 @@ def _pinv(a: Any, rtol: Any = None, hermitian: bool = False) -> Array:
     m, n = a.shape[-2:]
     if m == 0 or n == 0:
         return lax.full((*a.shape[:-2], n, m), 0, a.dtype)
-    if rtol is None:
-        rtol = 10.0 * max(m, n) * float(dtypes.finfo(a.dtype).eps)
     u, s, vh = svd(a.conj(), full_matrices=False, hermitian=hermitian)
-    rtol = asarray(rtol, dtype=s.dtype)
-    cutoff = lax.expand_dims(rtol[..., None], range(s.ndim - rtol.ndim - 1)) * s[..., :1]
+    if rtol is None:
+        cutoff = 10.0 * max(m, n) * float(dtypes.finfo(a.dtype).eps) * s[..., :1]
+    else:
+        rtol = asarray(rtol, dtype=s.dtype)
+        cutoff = lax.expand_dims(rtol[..., None], range(s.ndim - rtol.ndim - 1)) * s[..., :1]
     safe = _where(s > cutoff, s, np.inf).astype(u.dtype)
     return exact_matmul(vh.mT, u.mT / safe[..., None])
 

@@ -94,6 +94,7 @@ def polyfit(
     x, y = ensure_arrays("polyfit", x, y)
     order = int(concrete(deg, "polyfit needs a concrete degree")) + 1
     _check_fit(x, y, order)
+    usual = rcond is None
     if rcond is None:
         rcond = x.shape[0] * float(dtypes.finfo(x.dtype).eps)
     rcond = float(concrete(rcond, "polyfit needs a concrete rcond"))
@@ -108,7 +109,8 @@ def polyfit(
     scale = sqrt(sum(multiply(left, left), axis=0))
     row = lax.expand_dims(scale, (0,))
     left = true_divide(left, row)
-    fit, residuals, rank, singular = linalg.lstsq(left, right, rcond)
+    usual = usual and x.shape[0] >= order and left.dtype == x.dtype  # then lstsq knows it as well
+    fit, residuals, rank, singular = linalg.lstsq(left, right, None if usual else rcond)
     if fit.ndim > 1:
         fit = transpose(true_divide(transpose(fit), row))
     else:

@@ -94,6 +94,26 @@ def _randint(key: Any, minval: Any, maxval: Any, shape: Any, dtype: Any) -> Any:
     return lax.add(minval, lax.convert_element_type(lax.rem(offset, span), dtype))
 
 
+def _below(key: Any, count: int, shape: tuple[int, ...]) -> Any:
+    """What randint draws from 0 to a number that is known.
+
+    Below some numbers the high bits of what is drawn make no difference.
+    """
+    dtype = check_dtype("choice", None, np.integer, TypeError)
+    nbits = dtypes.iinfo(dtype).bits
+    factor = (2 ** (nbits // 2) % count) ** 2 % 2**nbits % count
+    high, low = unpack(split_key(key))
+
+    def rest(x: Any) -> Any:
+        return lax.rem(x, const(x, count))
+
+    drawn = rest(random_bits(low, nbits, shape))
+    if factor:
+        more = lax.mul(rest(random_bits(high, nbits, shape)), const(drawn, factor))
+        drawn = rest(lax.add(more, drawn))
+    return lax.convert_element_type(drawn, dtype)
+
+
 # --- permutations and choices ---------------------------------------------------------------------
 
 
@@ -191,7 +211,9 @@ def choice(
         result = ordered[(slice(None),) * axis + (slice(n_draws),)]
     else:
         if p is None:
-            ind = randint(key, shape, 0, n_inputs)
+            # only within a program: others are the same for any number of things
+            known = isinstance(key, Tracer)
+            ind = _below(key, n_inputs, shape) if known else randint(key, shape, 0, n_inputs)
         else:
             ind = _by_probability(key, p, n_inputs, shape, replace, mode)
         result = jnp.take(a, ind, axis) if ndim else ind

@@ -12,6 +12,7 @@ from weft.core.avals import ShapedArray
 from weft.core.interpret import check_floats, run_primitive
 from weft.core.trace import state, typeof
 from weft.runtime.array import ArrayImpl, box
+from weft.runtime.exact import is_exact_round
 
 # the compiler, loaded when a function is to be compiled or a primitive is worth it
 native = Late("weft.runtime.native")
@@ -76,13 +77,15 @@ def evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
 
 def _run_while(primitive: Any, args: Any, avals: Any, params: dict[str, Any]) -> Any:
     """A loop of unknown length: some rounds by the interpreter, the rest compiled."""
-    values = [to_numpy(x, a) for x, a in zip(args, avals, strict=True)]
+    body, condition = params["body_jaxpr"], params["cond_jaxpr"]
     effects = primitive.eqn_effects(avals, params)
-    rounds = _LONG // (1 + len(params["body_jaxpr"].eqns) + len(params["cond_jaxpr"].eqns))
+    if not effects and not (is_exact_round(condition) and _is_interpreted(body, _LONG // _OFTEN)):
+        return native.call_once(primitive, args, avals, params)
+    values = [to_numpy(x, a) for x, a in zip(args, avals, strict=True)]
+    rounds = _LONG // (1 + len(body.eqns) + len(condition.eqns))
     with np.errstate(all="ignore"):
         carry, done = primitive.some_rounds(values, params, None if effects else rounds)
-    out = params["body_jaxpr"].out_avals
-    boxed = [_boxed(v, a, True) for v, a in zip(carry, out, strict=True)]
+    boxed = [_boxed(v, a, True) for v, a in zip(carry, body.out_avals, strict=True)]
     if done:
         return boxed
     rest = [*args[: len(args) - len(boxed)], *boxed]
@@ -93,8 +96,18 @@ def _run_while(primitive: Any, args: Any, avals: Any, params: dict[str, Any]) ->
 _BY_PARTS = frozenset("abs sign div integer_pow square".split())
 # Elements of operands and results from which on a native program is worth making.
 MANY = 1 << 15
-# Equations run by a loop from which on it is worth compiling.
-_LONG = 1 << 11
+# Equations that a loop runs, in all its calls, from which on it is worth compiling; and how many
+# calls, where its length is not known.
+_LONG, _OFTEN = 1 << 11, 8
+
+
+def _is_interpreted(body: Any, work: int) -> bool:
+    """Whether a loop that is about to run so many equations is still run by NumPy: it has not been
+    run for long, and that makes no difference to its results."""
+    if not is_exact_round(body):
+        return False
+    spent = body._memo["spent"] = body._memo.get("spent", 0) + work
+    return spent < _LONG
 
 
 def _worth(primitive: Any, avals: Any, out: Any, params: dict[str, Any]) -> bool:
@@ -104,7 +117,9 @@ def _worth(primitive: Any, avals: Any, out: Any, params: dict[str, Any]) -> bool
     on ``jit``; the rest where it is large.
     """
     if primitive.name == "scan":
-        return params["length"] * len(params["jaxpr"].eqns) >= _LONG and not params["jaxpr"].effects
+        body = params["jaxpr"]
+        work = params["length"] * (1 + len(body.eqns))
+        return not body.effects and not _is_interpreted(body, work)
     if primitive.effects or primitive.eqn_effects is not None:
         return False
     if primitive.costly:

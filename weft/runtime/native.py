@@ -62,9 +62,11 @@ FAR = 5000
 # How often a program is walked by Python before it waits for the native walker.
 PATIENCE = 16
 
-# Rounds of loops up to which a program of few elements does for other sizes too; and those of
-# loops whose length is not known.
+# Rounds of a user's loop up to which it hardly matters that it calls a function for each step,
+# where it would be one function otherwise; and those of loops whose length is not known.
 ROUNDS, UNKNOWN = 64, 1 << 40
+# Programs that a user's loop may have, for arrays of several shapes.
+CALLED = 64
 
 _settling = across_forks(threading.Lock())
 
@@ -246,13 +248,8 @@ def is_general(closed: ClosedJaxpr) -> bool:
 
 
 def generalise(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The program, to be compiled to code that does for arrays of other sizes too.
-
-    Not if it has loops, but for short ones over few elements.
-    """
-    rounds = _rounds(closed)
-    if rounds == 0 or (rounds <= ROUNDS and elements_of(closed) <= target.FEW):
-        closed._memo["general"] = True
+    """The program, to be compiled to code that does for arrays of other sizes too."""
+    closed._memo["general"] = True
     return closed
 
 
@@ -265,9 +262,10 @@ def _rounds(closed: ClosedJaxpr) -> int:
     """How many rounds the loops of a program make; very many where that is not known."""
     total = 0
     for eqn in closed.eqns:
-        if eqn.primitive.name in ("while", "cond"):
+        if eqn.primitive.name == "while":
             return UNKNOWN
-        inside = [_rounds(p) for p in eqn.params.values() if type(p) is ClosedJaxpr]
+        parts = [p for x in eqn.params.values() for p in (x if type(x) is tuple else (x,))]
+        inside = [_rounds(p) for p in parts if type(p) is ClosedJaxpr]
         if eqn.primitive.name == "scan":
             total += eqn.params["length"] * (1 + sum(inside))
         else:
@@ -491,8 +489,19 @@ def call_primitive(primitive: Any, args: Any, avals: Any, params: Any) -> list[A
 
 
 def call_once(primitive: Any, args: Any, avals: Any, params: Any) -> list[Any]:
-    """The results of a primitive that carries programs, compiled for this call."""
-    closed = stage(lambda *xs: primitive.bind(*xs, **params), avals)
+    """The results of a primitive that carries programs, compiled for arguments like these."""
+    programs = [p for p in params.values() if type(p) is ClosedJaxpr]
+    others = tuple([(k, v) for k, v in params.items() if type(v) is not ClosedJaxpr])
+    key = (primitive, tuple(avals), others, *map(id, programs), knobs.context_key())
+    known = programs[-1]._memo.setdefault("called", {})
+    closed = known.get(key)
+    if closed is None:
+        closed = stage(lambda *xs: primitive.bind(*xs, **params), avals)
+        if _rounds(closed) <= ROUNDS:
+            generalise(closed)
+        if len(known) >= CALLED:
+            known.clear()
+        known[key] = closed  # it keeps its programs, whose numbers are no others' then
     return call_program(closed, args, avals)
 
 

@@ -18,7 +18,7 @@ from weft.compiler.pipeline import schedule, simplify
 from weft.compiler.plan import Planner as Planner
 from weft.compiler.plan import Unplannable as Unplannable
 from weft.core.jaxpr import ClosedJaxpr
-from weft.kernel.kernel import Kernel, is_even, is_flat, signature
+from weft.kernel.kernel import Kernel, Loop, is_flat, signature
 from weft.kernel.program import Blocks, Finish, Lowered, Type
 from weft.kernel.spec import verify
 
@@ -36,10 +36,12 @@ heroes = Late("weft.backends.cpu.heroes.table")
 
 # Functions that wait for others like them while the program is planned.
 HELD = 64
+# Elements of a buffer that is no array, whatever sizes arrays are of.
+SINGLE = 2
 # Elements of all buffers of a kernel up to which its loops do not depend on how many there are.
 SMALL = 1 << 13
-# Elements of all arguments and results up to which operations with algorithms of their own read
-# their sizes.
+# Elements of all arguments and results up to which whatever has sizes in its text is made to read
+# them; of more, the functions of some operations with algorithms of their own.
 FEW = 1 << 14
 
 
@@ -56,6 +58,7 @@ class Cpu(Target):
         self.general = elements is not None
         self.few = elements is not None and elements <= FEW
         self.read: set[str] = set()  # texts that read all their sizes
+        self.reading: set[str] = set()  # texts that are to be made to do so
         # equal layers are scheduled and rendered once
         self.kernels: dict[Any, tuple[list[Piece], list[int]]] = {}
         self.signatures: dict[Any, int] = {}
@@ -65,11 +68,14 @@ class Cpu(Target):
         self.waiting: dict[tuple[str, str], Sized | None] = {}
         self.shared = self.general  # whether nothing is to wait any more
 
+    def exact(self) -> Cpu:
+        return Cpu(self.watch) if self.general else self
+
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         return simplify(closed, self.watch)
 
     def kernel(self, kernel: Kernel, looped: bool = False) -> tuple[list[Piece], list[int]]:
-        looped = looped and not self.general
+        looped = looped and (not self.general or all(b.size <= SINGLE for b in kernel.buffers))
         if self.watch is not None:
             return self._unrolled(kernel, looped) or self._rendered(kernel)
         key = (looped, self._signature(kernel))
@@ -102,7 +108,7 @@ class Cpu(Target):
         return [Piece(text, kernel.name, 1, 1, tuple(outside))], []
 
     def _rendered(self, kernel: Kernel) -> tuple[list[Piece], list[int]]:
-        small = self.general and sum(b.size for b in kernel.buffers) <= SMALL
+        small = self.general and _is_small(kernel)
         parts, scratch = schedule(kernel, self.watch, small)
         begin = perf_counter()
         pieces = []
@@ -110,8 +116,8 @@ class Cpu(Target):
             extent = 1 if part.grid is None else part.grid[1]
             count = chunk(part)
             sizes: list[int] = []
-            if small or (self.general and is_even(part)):
-                text, sizes = _rendered_any(part, small)
+            if self.general:
+                text, sizes = _rendered_any(part, small or _is_small(part))
                 self.read.add(text)
             else:
                 verify(part)
@@ -122,8 +128,13 @@ class Cpu(Target):
             self.watch.spent("render", perf_counter() - begin)
         return pieces, [b.size * b.dtype.itemsize for b in scratch]
 
+    def sized(self, text: str, name: str, buffers: int) -> tuple[str, list[int]] | None:
+        if text in self.reading or (self.few and text not in self.read):
+            return general(text, name, buffers, self.few)
+        return None
+
     def begin(self, text: str, name: str) -> None:
-        if self.ahead is None or self.few:
+        if self.ahead is None or self.few or text in self.reading:
             return
         if self.shared or not sizable(text):
             self.ahead.begin(text, name)
@@ -155,7 +166,7 @@ class Cpu(Target):
     ) -> dict[int, tuple[tuple[str, str], list[int]]]:
         self.shared = True
         found: dict[int, tuple[tuple[str, str], list[int]]] = {}
-        if self.few:
+        if self.few or self.reading:
             return self._general(codes, buffers)
         # a look at their lengths tells most small programs that none are alike
         if len({(text.count("\n"), name) for text, name in self.waiting}) < len(self.waiting):
@@ -184,20 +195,16 @@ class Cpu(Target):
         found = {}
         for i, count in buffers.items():
             text, name = codes[i]
-            made = None if text in self.read else general(text, name, count)
+            made = self.sized(text, name, count)
             if made is not None:
                 found[i] = (made[0], name), made[1]
         return found
 
     def loop(self, node: Any, slots: Any, codes: Any, inside: int) -> Any:
-        if self.general:  # a few rounds, whose number is not part of any text then
-            return None
-        return loop_text.render_loop(node, slots, codes, inside)
+        return loop_text.render_loop(node, slots, codes, inside, self.general)
 
     def calls(self, node: Any, slots: Any) -> Any:
-        if self.general:
-            return None
-        return called_text.render_calls(node, slots)
+        return called_text.render_calls(node, slots, self.general)
 
     def block(self, size: int, values: int) -> int:
         lanes = max(1, vector_bits() // (8 * max(4, size)))
@@ -205,9 +212,7 @@ class Cpu(Target):
         return lanes * max(k for k in (1, 2, 4) if k == 1 or (values + 4) * k <= registers)
 
     def blocks(self, blocks: Blocks, slots: Any, codes: Any) -> Any:
-        if self.general:
-            return None
-        return block_text.render_blocks(blocks, slots, codes)
+        return block_text.render_blocks(blocks, slots, codes, self.general)
 
     def hero(
         self,
@@ -218,9 +223,10 @@ class Cpu(Target):
         finish: Finish | None = None,
         looped: bool = False,
     ) -> Lowered | None:
-        found = tiny.lower(name, ins, outs, params) if looped and finish is None else None
-        if found is not None:
-            return found
+        if looped and finish is None and not self.general:
+            found = tiny.lower(name, ins, outs, params)
+            if found is not None:
+                return found
         if self.watch is not None:
             begin = perf_counter()
             lowered = self._lowered(name, ins, outs, params, finish)
@@ -240,7 +246,27 @@ class Cpu(Target):
     ) -> Lowered | None:
         if finish is not None:
             verify(finish.kernel)
-        return heroes.lower(name, ins, outs, params, finish, self.few)
+        lowered = heroes.lower(name, ins, outs, params, finish, self.general)
+        if self.general and lowered is not None:
+            reads = heroes.reads_sizes(name)
+            if reads is not None:
+                every = [lowered] if lowered.in_place is None else [lowered, lowered.in_place]
+                texts = [task.text for one in every for task in one.tasks]
+                (self.reading if reads else self.read).update(texts)
+        return lowered
+
+
+def _is_small(kernel: Kernel) -> bool:
+    """Whether a kernel has few elements, or touches very few of many: it need not be quick then."""
+    if sum(b.size for b in kernel.buffers) <= SMALL:
+        return True
+    rounds = _rounds(kernel.body) * (1 if kernel.grid is None else kernel.grid[1])
+    return sum(min(b.size, rounds) for b in kernel.buffers) <= SMALL // 8
+
+
+def _rounds(body: list[Any]) -> int:
+    """How often the innermost loops of statements are gone through."""
+    return 1 + sum(s.extent * _rounds(s.body) for s in body if isinstance(s, Loop))
 
 
 # Texts of kernels without loops, which do for any number of elements, by what they compute.

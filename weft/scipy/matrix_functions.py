@@ -188,9 +188,8 @@ def _triangularize(t: Array, z: Array) -> tuple[Array, Array]:
     n = t.shape[0]
     eps = float(dtypes.finfo(t.dtype).eps)
 
-    def step(i: Any, state: Any) -> Any:
+    def step(state: Any, m: Any) -> Any:
         t, z = state
-        m = n - i
         # Rotate rows and columns m - 1 and m so that an eigenvalue of the block comes first.
         block = lax.dynamic_slice(t, (m - 1, m - 1), (2, 2))
         shifted = jnp.linalg.eigvals(block)[0] - block[1, 1]
@@ -201,17 +200,19 @@ def _triangularize(t: Array, z: Array) -> tuple[Array, Array]:
         c = jnp.where(is_block, shifted / safe, 1)
         s = jnp.where(is_block, low / safe, 0)
         turn = jnp.stack([jnp.stack([c.conj(), s]), jnp.stack([-s, c])])
-        rows = lax.dynamic_slice(t, (m - 1, 0), (2, n))
-        t = lax.dynamic_update_slice(t, matmul(turn, rows), (m - 1, 0))
-        columns = lax.dynamic_slice(t, (0, m - 1), (n, 2))
-        t = lax.dynamic_update_slice(t, matmul(columns, mH(turn)), (0, m - 1))
-        columns = lax.dynamic_slice(z, (0, m - 1), (n, 2))
-        z = lax.dynamic_update_slice(z, matmul(columns, mH(turn)), (0, m - 1))
-        return t.at[m, m - 1].set(0), z
+        rows = lax.dynamic_slice(t, (m - 1, top), (2, n))
+        t = lax.dynamic_update_slice(t, matmul(turn, rows), (m - 1, top))
+        columns = lax.dynamic_slice(t, (top, m - 1), (n, 2))
+        t = lax.dynamic_update_slice(t, matmul(columns, mH(turn)), (top, m - 1))
+        columns = lax.dynamic_slice(z, (top, m - 1), (n, 2))
+        z = lax.dynamic_update_slice(z, matmul(columns, mH(turn)), (top, m - 1))
+        return (lax.dynamic_update_slice(t, zero, (m, m - 1)), z), None
 
     if n < 2:
         return t, z
-    return lax.fori_loop(1, n, step, (t, z))
+    zero, top = jnp.zeros((1, 1), t.dtype), np.uint32(0)
+    state, _ = lax.scan(step, (t, z), np.arange(n - 1, 0, -1, dtype=np.uint32))
+    return state
 
 
 def sqrtm(A: Any, blocksize: int = 1) -> Array:

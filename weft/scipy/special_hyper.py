@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,11 @@ def _sum_series(ratio: Any, like: Any, weight: Any = None) -> Any:
     return lax.while_loop(unfinished, steps, step((like.dtype.type(0), *start)))[1]
 
 
+def _if_any(wanted: Any, fun: Callable[[], Any], like: Any) -> Any:
+    """What a function gives, if any element wants it; else ones."""
+    return lax.cond(jnp.any(wanted), fun, lambda: jnp.ones_like(like))
+
+
 def _is_minus_integer(x: Any) -> Any:
     return (x <= 0) & (x == jnp.round(x))
 
@@ -84,7 +90,11 @@ def _hyp1f1(a: Any, b: Any, x: Any) -> Any:
     limit = 100 if x.dtype == np.float64 else 40
     large = (point > limit) & ~_is_minus_integer(top)
     near = _hyp1f1_series(top, b, jnp.where(large, 1, point))
-    far = _hyp1f1_large(jnp.where(large, top, 1), b, jnp.where(large, point, limit))
+    far = _if_any(
+        large,
+        lambda: _hyp1f1_large(jnp.where(large, top, 1), b, jnp.where(large, point, limit)),
+        point,
+    )
     # Half the exponential at a time: it overflows before the product does.
     half = jnp.exp(jnp.where(flip, 0, 0.5 * point))
     grown = half * far * half
@@ -134,7 +144,8 @@ def _near_one(a: Any, b: Any, c: Any, s: Any, wanted: Any) -> Any:
     two = two + second * _hyp2f1_series(c - a, c - b, 1 + apart, s)
     # ... and a finite sum and a series with logarithms where it is (DLMF 15.8.10).
     m = jnp.where(whole, d, 0)
-    return jnp.where(whole, _finite_part(a, b, m, s) + _logarithmic_part(a, b, m, s), two)
+    parts = _if_any(whole, lambda: _finite_part(a, b, m, s) + _logarithmic_part(a, b, m, s), two)
+    return jnp.where(whole, parts, two)
 
 
 def _finite_part(a: Any, b: Any, m: Any, s: Any) -> Any:
@@ -190,10 +201,11 @@ def _hyp2f1_inside(a: Any, b: Any, c: Any, x: Any) -> Any:
     p, q = jnp.where(turn, c - a, a), jnp.where(turn, c - b, b)
     direct = _hyp2f1_series(a, b, c, jnp.where(close, 0, x))
     ends = _is_minus_integer(p) | _is_minus_integer(q)
-    plain = _hyp2f1_series(p, q, c, jnp.where(ends & close, x, 0))
+    plain = _if_any(ends & close, lambda: _hyp2f1_series(p, q, c, jnp.where(ends & close, x, 0)), x)
     wanted = close & ~ends
     safe = jnp.where(wanted, s, 1e-30)
-    near = _near_one(jnp.where(ends, 0.5, p), jnp.where(ends, 0.5, q), c, safe, wanted)
+    p, q = jnp.where(ends, 0.5, p), jnp.where(ends, 0.5, q)
+    near = _if_any(wanted, lambda: _near_one(p, q, c, safe, wanted), x)
     near = jnp.where(ends, plain, near) * jnp.where(turn, s, 1) ** jnp.where(turn, d, 1)
     return jnp.where(close, near, direct)
 
@@ -209,7 +221,7 @@ def _beyond_one(a: Any, b: Any, c: Any, x: Any) -> Any:
 def _hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
     a, b, c, x = (jnp.asarray(v) for v in (a, b, c, x))
     ends = _is_minus_integer(a) | _is_minus_integer(b)
-    polynomial = _hyp2f1_series(a, b, c, jnp.where(ends, x, 0))
+    polynomial = _if_any(ends, lambda: _hyp2f1_series(a, b, c, jnp.where(ends, x, 0)), x)
     # Pfaff's transformation takes the negative axis to [0, 1).
     left = x < 0
     inside = (x < 1) & ~ends
@@ -218,8 +230,8 @@ def _hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
     value = jnp.where(left & inside, jnp.where(left, 1 - x, 1) ** -a * value, value)
     value = jnp.where(ends, polynomial, jnp.where(x > 1, _beyond_one(a, b, c, x), value))
     d = c - a - b
-    at_one = jnp.where(d > 0, gamma(c) * gamma(d) / (gamma(c - a) * gamma(c - b)), np.inf)
-    value = jnp.where((x == 1) & ~ends, at_one, value)
+    at_one = _if_any(x == 1, lambda: gamma(c) * gamma(d) / (gamma(c - a) * gamma(c - b)), x)
+    value = jnp.where((x == 1) & ~ends, jnp.where(d > 0, at_one, np.inf), value)
     value = jnp.where(_is_minus_integer(c), np.inf, value)
     return jnp.where((x == 0) | (((a == 0) | (b == 0)) & (c != 0)), 1, value)
 

@@ -100,6 +100,20 @@ def circulant(c: Any) -> Array:
     return _windows(jnp.concatenate([turned, turned], axis=-1), np.arange(n)[::-1], n)
 
 
+def _filled(size: int, rows: list[Any], columns: list[Any], values: list[Array]) -> Array:
+    """Square matrices of zeros but for some values, at places given in several pieces."""
+    places = np.concatenate(rows), np.concatenate(columns)
+    given = jnp.concatenate(values, axis=-1)
+    return jnp.zeros((*given.shape[:-1], size, size), given.dtype).at[..., *places].set(given)
+
+
+def _below(first: Array, values: Array) -> Array:
+    """Square matrices of their first rows and what is below the diagonal."""
+    n = first.shape[-1]
+    every = np.arange(n)
+    return _filled(n, [0 * every, every[1:]], [every, every[:-1]], [first, values])
+
+
 def leslie(f: Any, s: Any) -> Array:
     """Leslie matrices: fecundities f in the first row, survival s below the diagonal.
 
@@ -117,8 +131,7 @@ def leslie(f: Any, s: Any) -> Array:
             f" {below.shape}"
         )
     first, below = _paired(first, below)
-    out = jnp.zeros((*first.shape[:-1], n, n), first.dtype).at[..., 0, :].set(first)
-    return out.at[..., np.arange(1, n), np.arange(n - 1)].set(below)
+    return _below(first, below)
 
 
 def companion(a: Any) -> Array:
@@ -134,8 +147,7 @@ def companion(a: Any) -> Array:
     n = a.shape[-1] - 1
     if n < 1:
         raise ValueError(f"companion needs two coefficients or more, got shape {a.shape}")
-    out = jnp.zeros((*a.shape[:-1], n, n), a.dtype).at[..., 0, :].set(-a[..., 1:] / a[..., :1])
-    return out.at[..., np.arange(1, n), np.arange(n - 1)].set(1)
+    return _below(-a[..., 1:] / a[..., :1], jnp.ones((*a.shape[:-1], n - 1), a.dtype))
 
 
 def fiedler(a: Any) -> Array:
@@ -164,22 +176,18 @@ def fiedler_companion(a: Any) -> Array:
     n = a.shape[-1] - 1
     if n < 0:
         raise ValueError(f"fiedler_companion needs coefficients, got shape {a.shape}")
-    out = jnp.zeros((*a.shape[:-1], n, n), a.dtype)
     if n == 0:
-        return out
+        return jnp.zeros((*a.shape[:-1], 0, 0), a.dtype)
     a = a / a[..., :1]
     if n == 1:
-        return out.at[..., 0, 0].set(-a[..., 1])
+        return -a[..., 1:, None]
     even, odd = np.arange(0, n, 2), np.arange(1, n, 2)
-    out = out.at[..., 0, 0].set(-a[..., 1]).at[..., 1, 0].set(1)
-    right = even[even + 1 < n]
-    out = out.at[..., right, right + 1].set(-a[..., right + 2])
-    far = even[even + 2 < n]
-    out = out.at[..., far, far + 2].set(1)
-    left = even[even >= 2]
-    out = out.at[..., left, left - 1].set(-a[..., left + 1])
-    back = odd[odd >= 3]
-    return out.at[..., back, back - 2].set(1)
+    right, left = even[even + 1 < n], even[even >= 2]
+    far, back = even[even + 2 < n], odd[odd >= 3]
+    rows = [[0], right, left, [1], far, back]
+    columns = [[0], right + 1, left - 1, [0], far + 2, back - 2]
+    ones = jnp.ones((*a.shape[:-1], 1 + len(far) + len(back)), a.dtype)
+    return _filled(n, rows, columns, [-a[..., 1:2], -a[..., 2::2], -a[..., 3::2], ones])
 
 
 def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.backends.cpu.llvm import LOOP
-from weft.backends.cpu.loop_text import LoopText, Survey, Writer
+from weft.backends.cpu.loop_text import LoopText, Survey, Writer, numbered
 from weft.kernel.program import Blocks, For, Slot, While
 
 # Bytes of a block and what is computed of it, which should be in registers, and nodes of a round.
@@ -17,7 +17,7 @@ BYTES, NODES = 1 << 14, 64
 
 
 def render_blocks(
-    blocks: Blocks, slots: Sequence[Slot], codes: Sequence[tuple[str, str]]
+    blocks: Blocks, slots: Sequence[Slot], codes: Sequence[tuple[str, str]], general: bool = False
 ) -> LoopText | None:
     """The function of a loop in blocks, over their number, or None where it is not small."""
     found = Survey(slots, codes, 0)
@@ -26,7 +26,7 @@ def render_blocks(
     if found.waits or not found.fits or found.nodes > NODES or own > BYTES:
         return None
     found.sliced |= blocks.arrays.keys()
-    w = Writer(slots, codes, 0, found)
+    w = Writer(slots, codes, 0, found, general)
     externals = w.memory(set(), set())
     w.kernels()
     w.head.append("  %block = alloca i64")
@@ -42,7 +42,7 @@ def render_blocks(
         if isinstance(node, For):
             w.rounds(node, "0", w.emit("load i64, ptr %p0"))
         elif isinstance(node, While):
-            over = w.going(node, "0", str(blocks.most))
+            over = w.going(node, "0", w.size(blocks.most))
             ready, wait = w.label("ready"), w.label("wait")
             w.line(f"br i1 {over}, label %{ready}, label %{wait}")
             w.lines.append(f"{wait}:")
@@ -55,14 +55,15 @@ def render_blocks(
     w.line("br label %next")
     w.lines.append("done:")
     head = "define void @blocks(ptr noalias %buffers, i64 %start, i64 %stop) nounwind {"
-    text = [*w.declared, *w.functions, head, "entry:", *w.head, *w.lines, "  ret void", "}", ""]
-    return LoopText(LOOP + "\n".join(text), externals)
+    text = [*w.declared, *w.functions, head, "entry:", *w.reading(len(externals)), *w.head]
+    whole = "\n".join([*text, *w.lines, "  ret void", "}", ""])
+    return LoopText(LOOP + (numbered(whole) if general else whole), externals, 0, tuple(w.sizes))
 
 
 def _point(w: Writer, blocks: Blocks, now: str) -> None:
     """Let the slots of arrays point at the block; the last one overlaps that before it."""
     first = w.emit(f"mul i64 {now}, {blocks.width}")
-    last = blocks.total - blocks.width
+    last = w.size(blocks.total - blocks.width)
     less = w.emit(f"icmp slt i64 {first}, {last}")
     first = w.emit(f"select i1 {less}, i64 {first}, i64 {last}")
     for slot, size in blocks.arrays.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,11 @@ def copy(f: Function, s: Loop, low: str, high: str, inner_high: str) -> None:
         f.store(store)
 
     def along(start: str, stop: str, step: int, body: Any) -> Any:
-        return lambda: _loop(f, inner.axis, start, stop, step, body)
+        def run() -> None:
+            f.offsets_before([store.at, store.value.attr[1]], inner.axis)
+            _loop(f, inner.axis, start, stop, step, body)
+
+        return run
 
     _loop(f, s.axis, low, middle, side, along("0", inner_middle, side, block))
     if inner_middle != inner_high:
@@ -84,11 +89,9 @@ def _block(f: Function, outer: Loop, inner: Loop, store: Store, side: int) -> No
     kind = memory_type(dtype)
     vector = f"<{side} x {kind}>"
     buffer, index = store.value.attr
-    base = f.address(buffer, f.offset(index))
     rows = []
-    for i in range(side):
-        far = f.size(i * index.coefficient(inner.axis), "read", i)
-        at = f.emit(f"getelementptr {kind}, ptr {base}, i64 {far}")
+    far = index.coefficient(inner.axis)
+    for at in _places(f, kind, f.address(buffer, f.offset(index)), side, far, "read"):
         rows.append(f.emit(f"load {vector}, ptr {at}, align {dtype.itemsize}"))
     step = 1
     while step < side:
@@ -100,8 +103,16 @@ def _block(f: Function, outer: Loop, inner: Loop, store: Store, side: int) -> No
                 rows[i] = f.shuffle(vector, *pair, low)
                 rows[i + step] = f.shuffle(vector, *pair, high)
         step *= 2
-    base = f.address(store.buffer, f.offset(store.at))
-    for i in range(side):
-        far = f.size(i * store.at.coefficient(outer.axis), "written", i)
-        at = f.emit(f"getelementptr {kind}, ptr {base}, i64 {far}")
+    far, base = store.at.coefficient(outer.axis), f.address(store.buffer, f.offset(store.at))
+    for i, at in enumerate(_places(f, kind, base, side, far, "written")):
         f.line(f"store {vector} {rows[i]}, ptr {at}, align {dtype.itemsize}")
+
+
+def _places(f: Function, kind: str, base: str, count: int, far: int, purpose: str) -> Iterator[str]:
+    """Addresses at equal distances."""
+    each = f.size(far, purpose)
+    for i in range(count):
+        if f.sizes is None:
+            yield f.emit(f"getelementptr {kind}, ptr {base}, i64 {i * far}")
+        else:
+            yield f.further_on(base, kind, each, i)

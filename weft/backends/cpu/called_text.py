@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.backends.cpu.llvm import QUICK
-from weft.backends.cpu.loop_text import Text
+from weft.backends.cpu.loop_text import Text, numbered
 from weft.backends.cpu.processor import counter
 from weft.base.record import Record
 from weft.kernel.program import Branch, Copy, For, Launch, Point, Slot, Swap, While, inner_regions
@@ -26,16 +26,17 @@ class CallsText(Record):
     text: str
     externals: tuple[int, ...]
     codes: tuple[int, ...]
+    sizes: tuple[int, ...] = ()  # a table that it reads, its last buffer
 
 
-def render_calls(node: Any, slots: Sequence[Slot]) -> CallsText | None:
+def render_calls(node: Any, slots: Sequence[Slot], general: bool = False) -> CallsText | None:
     """The function of a loop that calls its kernels, or None where nodes have to be walked.
 
     Its buffers are: the number of rounds done (i64), the flag (i8), the externals, the kernels.
     """
     if not all(_plain(x, INSIDE) for x in [*getattr(node, "condition", ()), *node.body]):
         return None
-    return Calls(slots).run(node)
+    return Calls(slots, general).run(node)
 
 
 def _plain(node: Any, rounds: int) -> bool:
@@ -68,8 +69,8 @@ def _moved(nodes: Sequence[Any]) -> list[int]:
 class Calls(Text):
     """The text of a loop's function while it is written."""
 
-    def __init__(self, slots: Sequence[Slot]) -> None:
-        super().__init__(slots)
+    def __init__(self, slots: Sequence[Slot], general: bool = False) -> None:
+        super().__init__(slots, general)
         self.codes: dict[int, None] = {}
         self.rows: list[str] = []  # what launches are given that stays the same
 
@@ -90,7 +91,7 @@ class Calls(Text):
         self.lines.append("begin:")
         now = self.emit("load i64, ptr %done")
         if isinstance(node, For):
-            more = self.emit(f"icmp slt i64 {now}, {node.trips}")
+            more = self.emit(f"icmp slt i64 {now}, {self.size(node.trips)}")
             self.line(f"br i1 {more}, label %body, label %end")
             self.lines.append("body:")
             self.slices(node, now)
@@ -135,9 +136,10 @@ class Calls(Text):
         for slot in [s for s in self.used if s not in self.fixed]:
             head += [f"  %s{slot} = alloca ptr", f"  store ptr %x{slot}, ptr %s{slot}"]
         first = "define void @loop(ptr noalias %buffers, i64 %start, i64 %stop) nounwind {"
-        text = [*self.declared, first, "entry:", *head, *self.rows, *self.head, *self.lines]
-        whole = QUICK + "\n".join([*text, "  ret void", "}", ""])
-        return CallsText(whole, tuple(self.used), tuple(self.codes))
+        text = [*self.declared, first, "entry:", *self.reading(len(names) - 2), *head, *self.rows]
+        whole = "\n".join([*text, *self.head, *self.lines, "  ret void", "}", ""])
+        whole = QUICK + (numbered(whole) if self.general else whole)
+        return CallsText(whole, tuple(self.used), tuple(self.codes), tuple(self.sizes))
 
     # --- nodes ------------------------------------------------------------------------------------
 
@@ -155,7 +157,7 @@ class Calls(Text):
                 self.branch(node)
             else:
                 assert isinstance(node, For)
-                self.rounds(node, "0", str(node.trips))
+                self.rounds(node, "0", self.size(node.trips))
 
     def _launch(self, node: Launch) -> None:
         self.codes[node.code] = None
@@ -167,7 +169,8 @@ class Calls(Text):
             value = self.pointer(slot)
             lines.append(f"  {row}.{i} = getelementptr ptr, ptr {row}, i64 {i}")
             lines.append(f"  store ptr {value}, ptr {row}.{i}")
-        self.line(f"call void %f{node.code}(ptr {row}, i64 0, i64 {node.extent})")
+        extent = self.size(node.extent)
+        self.line(f"call void %f{node.code}(ptr {row}, i64 0, i64 {extent})")
 
     def _swap(self, node: Swap) -> None:
         first, second = self.pointer(node.first), self.pointer(node.second)
@@ -177,4 +180,5 @@ class Calls(Text):
     def _copy(self, target: str, source: str, size: int) -> None:
         name = "@llvm.memcpy.p0.p0.i64"
         self.declared[f"declare void {name}(ptr, ptr, i64, i1)"] = None
-        self.line(f"call void {name}(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+        call = f"call void {name}(ptr {target}, ptr {source}, i64 {self.size(size)}, i1 false)"
+        self.line(call)

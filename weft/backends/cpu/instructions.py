@@ -112,13 +112,14 @@ class Instructions:
         if op in ("div", "rem"):
             below = args[1]
             known = not below.startswith("%")  # a constant, which the assembler divides by quickly
-            if self.mask is not None and self.lanes > 1 and not known:
+            size = below.startswith("%sized")  # the same in all lanes, and not zero
+            if self.mask is not None and self.lanes > 1 and not known and not size:
                 # lanes that are not used divide by 1
                 one = self.constant(dtype, np.asarray(1, dtype).tobytes())
                 flags = f"<{self.lanes} x i1> {self.mask}"
                 below = self.emit(f"select {flags}, {kind} {below}, {kind} {one}")
             if self.lanes > 1 and not known and dtype.itemsize <= 4:
-                return self.divided(op, dtype, args[0], below)
+                return self.divided(op, dtype, args[0], below, size)
             return self.emit(f"{'u' if unsigned else 's'}{op} {kind} {args[0]}, {below}")
         if op in ("min", "max"):
             return self.call(f"{'u' if unsigned else 's'}{op}", dtype, args)
@@ -137,16 +138,22 @@ class Instructions:
             return self.call("ctlz", dtype, args, "i1 false")
         raise TypeError(f"cannot render {op} of {dtype}")
 
-    def divided(self, op: str, dtype: np.dtype, x: str, y: str) -> str:
+    def divided(self, op: str, dtype: np.dtype, x: str, y: str, size: bool = False) -> str:
         """A quotient or remainder of vectors by a division of floats; no vectors divide integers.
 
         With twice the bits of the operands, a quotient that is rounded never reaches the next
-        integer: it is off by less than the distance of x / y from there, at least 1 / y.
+        integer: it is off by less than the distance of x / y from there, at least 1 / y. What is
+        divided by a size is multiplied by a number of 32 bits' inverse, a little more than that.
         """
         kind, letter = self.type_of(dtype), "u" if dtype.kind in "ub" else "s"
         wide = self.type_of(np.dtype(np.float64 if dtype.itemsize == 4 else np.float32))
         above, below = (self.emit(f"{letter}itofp {kind} {z} to {wide}") for z in (x, y))
-        ratio = self.emit(f"fdiv {wide} {above}, {below}")
+        if size and dtype.itemsize == 4:
+            more = self.constant(F64, np.float64(1 + 2.0**-50).tobytes())
+            inverse = self.emit(f"fdiv {wide} {more}, {below}")
+            ratio = self.emit(f"fmul {wide} {above}, {inverse}")
+        else:
+            ratio = self.emit(f"fdiv {wide} {above}, {below}")
         quotient = self.emit(f"fpto{letter}i {wide} {ratio} to {kind}")
         if op == "div":
             return quotient

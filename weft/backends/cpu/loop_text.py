@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from weft.backends.cpu.llvm import LOOP
+from weft.backends.cpu.sizes import read_sizes
 from weft.base.record import Record
 from weft.kernel.program import Branch, Copy, For, Host, Launch, Point, Slot, Swap, While
 
@@ -22,6 +23,8 @@ BYTES, NODES = 4096, 64
 # Bytes of a constant of a loop up to which it is copied: what rounds write is then known to be
 # other memory, and it may stay in registers.
 STEADY = 512
+# Bytes of values that are no arrays, and so are the same in loops over arrays of other sizes.
+SINGLE = 16
 # Lines of text that a round may run, in loops inside: some hundredths of a second.
 ROUND = 1 << 24
 # Lines of text run between two looks at signals: some hundredths of a second.
@@ -34,36 +37,47 @@ class LoopText(Record):
     """A loop's function, and the slots whose pointers it takes after progress and flag.
 
     Progress is the number of rounds done, then the number of the loop to go on in, then so many
-    bytes for values. It begins as zeros.
+    bytes for values. It begins as zeros. ``sizes`` is a table that it reads, its last buffer.
     """
 
     text: str
     externals: tuple[int, ...]
     room: int = 0
+    sizes: tuple[int, ...] = ()
 
 
 def render_loop(
-    node: Any, slots: Sequence[Slot], codes: Sequence[tuple[str, str]], inside: int
+    node: Any,
+    slots: Sequence[Slot],
+    codes: Sequence[tuple[str, str]],
+    inside: int,
+    general: bool = False,
 ) -> LoopText | None:
     """The function of a loop, or None where it is not small. Slots from ``inside`` on are its own.
 
-    Its buffers are: progress, the flag (i8), then the externals.
+    Its buffers are: progress, the flag (i8), then the externals. One that is to do for arrays of
+    other sizes too is small if all its values are single numbers.
     """
-    found = Survey(slots, codes, inside)
+    found = Survey(slots, codes, inside, general)
     if not found.small(node):
         return None
-    return Writer(slots, codes, inside, found).run(node)
+    return Writer(slots, codes, inside, found, general).run(node)
 
 
 class Survey:
     """What a loop is made of."""
 
     def __init__(
-        self, slots: Sequence[Slot], codes: Sequence[tuple[str, str]], inside: int
+        self,
+        slots: Sequence[Slot],
+        codes: Sequence[tuple[str, str]],
+        inside: int,
+        general: bool = False,
     ) -> None:
         self.slots = slots
         self.codes = codes
         self.inside = inside
+        self.general = general
         self.used: dict[int, None] = {}
         self.called: dict[int, None] = {}
         self.bases: set[int] = set()
@@ -77,7 +91,10 @@ class Survey:
 
     def small(self, node: Any) -> bool:
         self.visit([node])
-        own = sum(self.slots[s].size for s in self.used if self._inside(s))
+        sizes = [self.slots[s].size for s in self.used if self._inside(s)]
+        if self.general and max(sizes, default=0) > SINGLE:
+            return False
+        own = sum(sizes)
         few = self.nodes <= NODES and self.lines <= ROUND
         # where to go on with views that may point here or there is not known
         clear = not self.waits or all(len(bases) == 1 for bases in self.points.values())
@@ -93,7 +110,7 @@ class Survey:
         for slot in self.used:
             size, role = self.slots[slot].size, self.slots[slot].role
             outside = role != "view" and slot < self.inside and slot not in self.bases
-            if outside and 0 < size <= STEADY:
+            if outside and 0 < size <= (SINGLE if self.general else STEADY):
                 found.add(slot)
         return found
 
@@ -149,8 +166,10 @@ class Survey:
 class Text:
     """The text of a function that does what nodes say, its pointers in variables."""
 
-    def __init__(self, slots: Sequence[Slot]) -> None:
+    def __init__(self, slots: Sequence[Slot], general: bool = False) -> None:
         self.slots = slots
+        self.general = general  # whether it reads its sizes
+        self.sizes: list[int] = []
         self.head: list[str] = []
         self.lines: list[str] = []
         self.declared: dict[str, None] = {}
@@ -172,9 +191,20 @@ class Text:
     def line(self, text: str) -> None:
         self.lines.append(f"  {text}")
 
+    def size(self, number: int) -> str:
+        """A number that may be another one for arrays of other sizes."""
+        if not self.general or 0 <= number <= 1:
+            return str(number)
+        self.sizes.append(number)
+        return f"%sized{len(self.sizes) - 1}"
+
     def label(self, stem: str) -> str:
         self.count += 1
         return f"{stem}{self.count}"
+
+    def reading(self, externals: int) -> list[str]:
+        """The lines that read all sizes, from a buffer after so many externals."""
+        return read_sizes(range(len(self.sizes)), 2 + externals) if self.sizes else []
 
     def pointer(self, slot: int) -> str:
         self.used[slot] = None
@@ -213,9 +243,11 @@ class Text:
 
     def slices(self, node: For, now: str) -> None:
         """Let views point at the slices of a round."""
-        at = now if not node.reverse else self.emit(f"sub i64 {node.trips - 1}, {now}")
+        at = now
+        if node.reverse:
+            at = self.emit(f"sub i64 {self.size(node.trips - 1)}, {now}")
         for view, base, stride in node.slices:
-            offset = self.emit(f"mul i64 {at}, {stride}")
+            offset = self.emit(f"mul i64 {at}, {self.size(stride)}")
             self.point(view, self.emit(f"getelementptr i8, ptr {self.pointer(base)}, i64 {offset}"))
 
     def branch(self, node: Branch) -> None:
@@ -247,8 +279,9 @@ class Writer(Text):
         codes: Sequence[tuple[str, str]],
         inside: int,
         found: Survey,
+        general: bool = False,
     ) -> None:
-        super().__init__(slots)
+        super().__init__(slots, general)
         self.codes = codes
         self.inside = inside
         self.found = found
@@ -275,7 +308,7 @@ class Writer(Text):
             self.copy(self.pointer(after), self.pointer(now), size)
         done = self.emit("load i64, ptr %p0")
         rounds = max(16, PATIENCE // max(1, self.found.lines))
-        limit = self.emit(f"add i64 {done}, {rounds}")
+        limit = self.emit(f"add i64 {done}, {self.size(rounds)}")
         if isinstance(node, For):
             finished = self._for(node, done, limit)
         else:
@@ -283,17 +316,28 @@ class Writer(Text):
             finished = self.going(node, done, limit)
         more = self.emit(f"xor i1 {finished}, true")
         self.line(f"store i8 {self.emit(f'zext i1 {more} to i8')}, ptr %p1")
-        odd = isinstance(node, For) and node.trips % 2 == 1
+        last = self._last(node, finished)
         for now, after in pairs:
             target = f"%x{now}"
-            if odd:  # where the last of so many swaps would have left it
-                target = self.emit(f"select i1 {finished}, ptr %x{after}, ptr %x{now}")
+            if last is not None:  # where the last of so many swaps would have left it
+                target = self.emit(f"select i1 {last}, ptr %x{after}, ptr %x{now}")
             self.copy(target, self.pointer(now), self.slots[now].size)
         head = ["define void @loop(ptr noalias %buffers, i64 %start, i64 %stop) nounwind {"]
         self.line("ret void")
         room = self._kept() if self.resumes else 0
-        text = [*self.declared, *self.functions, *head, "entry:", *self.head, *self.lines]
-        return LoopText(LOOP + "\n".join([*text, "}", ""]), externals, room)
+        text = [*self.declared, *self.functions, *head, "entry:", *self.reading(len(externals))]
+        text += [*self.head, *self.lines, "}", ""]
+        whole = numbered("\n".join(text)) if self.general else "\n".join(text)
+        return LoopText(LOOP + whole, externals, room, tuple(self.sizes))
+
+    def _last(self, node: Any, finished: str) -> str | None:
+        """Whether the rounds are over, and were odd in number; None if they are not."""
+        if not isinstance(node, For):
+            return None
+        if not self.general:
+            return finished if node.trips % 2 == 1 else None
+        odd = self.emit(f"trunc i64 {self.size(node.trips)} to i1")
+        return self.emit(f"and i1 {finished}, {odd}")
 
     def memory(
         self, carried: set[int], views: set[int], steady: Collection[int] = ()
@@ -353,12 +397,13 @@ class Writer(Text):
 
     def _for(self, node: For, done: str, limit: str) -> str:
         """Rounds from those done to the limit or the end; whether the end is reached."""
-        less = self.emit(f"icmp slt i64 {limit}, {node.trips}")
-        stop = self.emit(f"select i1 {less}, i64 {limit}, i64 {node.trips}")
+        trips = self.size(node.trips)
+        less = self.emit(f"icmp slt i64 {limit}, {trips}")
+        stop = self.emit(f"select i1 {less}, i64 {limit}, i64 {trips}")
         self._enter()
         self.rounds(node, done, stop)
         self.line(f"store i64 {stop}, ptr %p0")
-        return self.emit(f"icmp eq i64 {stop}, {node.trips}")
+        return self.emit(f"icmp eq i64 {stop}, {trips}")
 
     def going(self, node: While, done: str, limit: str) -> str:
         """Rounds while the condition holds, up to the limit; whether it has ceased to hold."""
@@ -392,7 +437,8 @@ class Writer(Text):
         if not self.found.waits:
             return
         self.head += ["  %place = alloca i64", "  %left = alloca i64"]
-        self.head.append(f"  store i64 {max(16, PATIENCE // max(1, self.found.lines))}, ptr %left")
+        left = self.size(max(16, PATIENCE // max(1, self.found.lines)))
+        self.head.append(f"  store i64 {left}, ptr %left")
         place = self.emit("getelementptr i8, ptr %p0, i64 8")
         self.line(f"store i64 {self.emit(f'load i64, ptr {place}')}, ptr %place")
         now = self.emit("load i64, ptr %place")
@@ -474,7 +520,7 @@ class Writer(Text):
                 self._wait(node)
             else:
                 assert isinstance(node, For)
-                self.rounds(node, "0", str(node.trips))
+                self.rounds(node, "0", self.size(node.trips))
                 if node.trips % 2 == 1:
                     for s in node.body:
                         if isinstance(s, Swap):
@@ -488,4 +534,22 @@ class Writer(Text):
         for i, slot in enumerate(node.slots):
             place = self.emit(f"getelementptr ptr, ptr {row}, i64 {i}")
             self.line(f"store ptr {self.pointer(slot)}, ptr {place}")
-        self.line(f"call void @f{node.code}(ptr {row}, i64 0, i64 {node.extent})")
+        extent = self.size(node.extent)
+        self.line(f"call void @f{node.code}(ptr {row}, i64 0, i64 {extent})")
+
+
+# Names of a loop's text that have the numbers of slots, or of functions.
+_NUMBERED = re.compile(r"(%[gmsx]|[%@]f)(\d+)\b")
+
+
+def numbered(text: str) -> str:
+    """A text whose names are numbered as they come, whatever the slots of a program are."""
+    slots: dict[str, int] = {}
+    codes: dict[str, int] = {}
+
+    def name(found: re.Match[str]) -> str:
+        stem, number = found.groups()
+        numbers = codes if stem.endswith("f") else slots
+        return f"{stem}{numbers.setdefault(number, len(numbers))}"
+
+    return _NUMBERED.sub(name, text)

@@ -56,6 +56,8 @@ def render_any(kernel: Kernel, small: bool = False) -> tuple[str, list[int]]:
     """
     f = Function(kernel)
     f.sizes = Sizes(kernel, small)
+    if not small:
+        f.sizes.rows = _short_rows(kernel)
     text = _text(f)
     return text, f.sizes.numbers
 
@@ -112,10 +114,30 @@ def loop(f: Function, s: Loop, low: str, high: str) -> None:
         outer_loop(f, s, low, high) if f.in_lanes else inner_loop(f, s, low, high)
     elif not (f.sizes and f.sizes.small) and blocks.turns(s):
         blocks.copy(f, s, low, high, end(f, s.body[0]))
-    elif f.sizes is None and _is_short(s):
+    elif s.axis in f.sizes.rows if f.sizes else _is_short(s):
         short_loop(f, s, low, high)
     else:
         outer_loop(f, s, low, high)
+
+
+def _short_rows(kernel: Kernel) -> dict[str, str]:
+    """The axes of short rows, by those that count them, if these are enough for a vector."""
+    body = kernel.body
+    if kernel.grid is not None and not kernel.axes:
+        body = [Loop(*kernel.grid, body)]
+    nests = [s for s in statements(body) if isinstance(s, Loop) and isinstance(s.body[0], Loop)]
+    found = {s.axis: s.body[0] for s in nests if not s.lanes and _is_short(s)}
+    return {
+        s.axis: found[s.axis].axis
+        for s in nests
+        if s.axis in found and s.extent >= _several(found[s.axis])
+    }
+
+
+def _several(inner: Loop) -> int:
+    """How many short rows fill a vector."""
+    lanes = min(native(x.value) for x in inner.body)
+    return lanes // gcd(inner.extent, lanes)
 
 
 def _is_short(s: Loop) -> bool:
@@ -139,9 +161,7 @@ def _is_short(s: Loop) -> bool:
 def short_loop(f: Function, s: Loop, low: str, high: str) -> None:
     """Several iterations of the outer axis in one vector, which they fill."""
     (inner,) = s.body
-    m = inner.extent
-    lanes = min(native(x.value) for x in inner.body)
-    several = lanes // gcd(m, lanes)
+    m, several = inner.extent, _several(inner)
     f.axes[inner.axis] = "0"
     steps = {s.axis: tuple(i // m for i in range(several * m))}
     steps[inner.axis] = tuple(i % m for i in range(several * m))
@@ -169,21 +189,32 @@ def whole_part(f: Function, low: str, high: str, step: int) -> str:
 
 def _whole(f: Function, low: str, high: str, step: int) -> bool:
     """Whether steps of that many end where the range does."""
-    if low == "0" and high.isdigit():
-        return int(high) % step == 0
+    known = _known(f, low, high)
+    if known is not None:
+        return known % step == 0
     pieces = f.pieces if (low, high) == ("%start", "%stop") else f.exact
     return pieces % step == 0
 
 
 def _extent(f: Function, low: str, high: str) -> int | None:
     """How long a range is, where that is known."""
-    if low == "0" and high.isdigit():
-        return int(high)
+    known = _known(f, low, high)
+    if known is not None:
+        return known
     return f.extent or None if (low, high) == ("%start", "%stop") else None
+
+
+def _known(f: Function, low: str, high: str) -> int | None:
+    """How long a loop is: that of one which reads it too, if a vector holds all of it."""
+    if low != "0":
+        return None
+    return int(high) if high.isdigit() else f.once.get(high)
 
 
 def masked(f: Function, index: str, high: str) -> str:
     """The lanes before the end."""
+    if index == "0" and high in f.once:
+        return _masked_once(f, high, f.once[high])
     left = f.emit(f"sub i64 {high}, {index}")
     # counted in 32 bits, which take half the registers; more than all lanes are all lanes
     left = f.scalar_min(left, 1 << 30)
@@ -191,6 +222,35 @@ def masked(f: Function, index: str, high: str) -> str:
     limit = f.splat(np.dtype(np.int32), count)
     order = ", ".join(f"i32 {i}" for i in range(f.lanes))
     return f.emit(f"icmp slt <{f.lanes} x i32> <{order}>, {limit}")
+
+
+def _masked_once(f: Function, high: str, count: int) -> str:
+    """The lanes before the end of a loop that a vector holds: it is known which register that is
+    in, and what that one's lanes are is found out once."""
+    assert f.sizes is not None
+    widest = max(4, *(b.dtype.itemsize for b in f.kernel.buffers))
+    some = min(f.lanes, vector_bits() // (8 * widest))
+    before = (count - 1) // some
+    parts: list[Any] = [[True] * some] * before
+    parts += [f.sizes.mask(high, before * some, some)]
+    parts += [[False] * some] * (f.lanes // some - before - 1)
+    while len(parts) > 1:
+        kind, order = f"<{some} x i1>", [*range(2 * some)]
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [
+            [*a, *b]
+            if isinstance(a, list) and isinstance(b, list)
+            else f.shuffle(kind, _flags(a), _flags(b), [*order])
+            for a, b in pairs
+        ]
+        some *= 2
+    return parts[0]
+
+
+def _flags(flags: Any) -> str:
+    if isinstance(flags, str):
+        return flags
+    return "<" + ", ".join(f"i1 {str(flag).lower()}" for flag in flags) + ">"
 
 
 def lanes_loop(f: Function, s: Loop, low: str, high: str) -> None:
@@ -240,6 +300,8 @@ def outer_loop(
     f: Function, s: Loop, low: str, high: str, step: int = 1, mask: bool = False
 ) -> None:
     """A scalar loop around other loops; its carried reductions go through it."""
+    if f.in_lanes and f.sizes is not None and s.axis not in f.steps:
+        _hoist_lanes(f, s)
     outside = f.known
     f.count += 1
     tag = f"o{f.count}"
@@ -277,9 +339,11 @@ def outer_loop(
 def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
     """Whole vectors, then one of which only some lanes count, or single elements."""
     reduces = [r for r in s.body if isinstance(r, Reduce)]
-    known = _extent(f, low, high)
     width = f.wide.get(reduces[0].symbol, 0) if reduces else 0
     width = width or lanes_of(s, f.width, f.sizes)
+    if high.startswith("%sized") and not (f.sizes and f.sizes.small) and s.extent <= width:
+        f.once[high] = s.extent
+    known = _extent(f, low, high)
     starts = {}
     for r in reduces:
         carried = f.wide.get(r.symbol) is not None
@@ -408,6 +472,7 @@ def _run(
     operands = [v for x in s.body for v in x.operands]
     f.expect(rare(operands))
     _hoist(f, operands, s.axis)
+    f.offsets_before([x.at for x in s.body if isinstance(x, Store)], s.axis)
     f.count += 1
     tag = f"l{f.count}"
     extent = _extent(f, low, high)
@@ -551,8 +616,23 @@ def _extreme(f: Function, r: Reduce, vector: str, lanes: int) -> str:
     return f.emit(f"select i1 {odd}, {base} {nan}, {base} {found}")
 
 
+def _hoist_lanes(f: Function, s: Loop) -> None:
+    """Render what does not depend on the axis of a loop inside of vectors: LLVM does not know that
+    what is read, as sizes and numbers of the program are, stays the same."""
+    if any(isinstance(x, Loop) for x in s.body):
+        return
+    values = walk([v for x in s.body for v in x.operands])
+    own = {x.symbol for x in s.body if isinstance(x, Reduce)}
+    if not any(v.op == "acc" and v.attr in own for v in values):
+        for v in values:
+            if s.axis not in v.axes:
+                f.single(v)
+
+
 def _hoist(f: Function, roots: list[Value], axis: str) -> None:
     """Render what does not depend on the axis before the loop."""
-    for v in walk(roots):
+    values = walk(roots)
+    for v in values:
         if axis not in v.axes and v.number not in f.inside:
-            f.single(v)
+            f.scalar(v) if f.sizes is not None and f.is_odd(v) else f.value(v)
+    f.offsets_before([v.attr[1] for v in values if v.op == "load"], axis)

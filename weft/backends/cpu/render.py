@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.backends.cpu.instructions import MEMORY, SUFFIXES, Instructions, memory_type, scalar_type
 from weft.backends.cpu.rare import Rare
-from weft.backends.cpu.sizes import WRITTEN, Sizes
+from weft.backends.cpu.sizes import NEAR, Sizes, is_written
 from weft.kernel.kernel import Affine, Kernel, Reduce, Store
 from weft.kernel.nodes import BOOL, I32, I64, REDUCED, Value, is_float, walk
 
@@ -27,6 +27,10 @@ _INTRINSIC = {
     "rint": "roundeven",
     "trunc": "trunc",
 }
+# Elements from lane to lane up to which that is part of the text.
+_NEAR = 16
+# Operations that places in arrays are made of.
+_PLACES = frozenset(["add", "sub", "mul"])
 
 
 def _decides(op: str, number: Any) -> bool:
@@ -59,6 +63,7 @@ class Function(Instructions):
         self.exact = 1  # what the lengths of other ranges with unknown ends are multiples of
         self.pieces = 1  # what the ends of all ranges of the grid are multiples of
         self.sizes: Sizes | None = None  # those that are read from a table, if any are
+        self.once: dict[str, int] = {}  # what is read of them and is no more than a vector holds
 
     # --- leaves -----------------------------------------------------------------------------------
 
@@ -109,6 +114,9 @@ class Function(Instructions):
         found = self.known.get(key)
         if found is not None:
             return found
+        if self.sizes is not None and (near := self._before(index)):
+            self.known[key] = near
+            return near
         known = {axis: int(self.axes[axis]) for axis, _ in index.terms if self.axes[axis].isdigit()}
         first = index.const + sum(known.get(axis, 0) * factor for axis, factor in index.terms)
         total = self.size(first, index)
@@ -122,12 +130,39 @@ class Function(Instructions):
         self.known[key] = total
         return total
 
+    def _before(self, index: Affine) -> str | None:
+        """The offset of an index, if all but that along one axis is known from outside a loop."""
+        for axis, factor in index.terms:
+            outside = self.known.get(("offset", without(index, axis)))
+            if outside is not None and not self.axes[axis].isdigit():
+                term = self.axes[axis]
+                if factor != 1:
+                    term = self.emit(f"mul i64 {term}, {self.size(factor, index, axis)}")
+                return self.emit(f"add i64 {outside}, {term}")
+        return None
+
+    def offsets_before(self, indices: list[Affine], axis: str) -> None:
+        """Compute what of some places is the same along an axis, before the loop over it, where
+        sizes are read: that would take registers for all of them within."""
+        if self.sizes is not None:
+            for index in indices:
+                if len(index.terms) > 1 and index.coefficient(axis):
+                    self.offset(without(index, axis))
+
+    def far(self, index: Affine) -> dict[str, str]:
+        """The axes of lanes along which elements are far apart, and how far, if that is read."""
+        if self.sizes is None:
+            return {}
+        near = _NEAR if len(self.steps) == 1 else NEAR
+        factors = {axis: index.coefficient(axis) for axis in self.steps}
+        return {a: self.size(n, index, a) for a, n in factors.items() if abs(n) > near}
+
     def pattern(self, index: Affine) -> list[int]:
-        """How far the element of each lane lies from that of the first."""
-        found = [0] * self.lanes
+        """How far the element of each lane lies from that of the first, but for what is read."""
+        found, far = [0] * self.lanes, self.far(index)
         for axis, steps in self.steps.items():
             factor = index.coefficient(axis)
-            if factor:
+            if factor and axis not in far:
                 found = [o + factor * step for o, step in zip(found, steps, strict=True)]
         return found
 
@@ -161,13 +196,13 @@ class Function(Instructions):
             name = self.emit(f"load {kind}, ptr {base}, align {dtype.itemsize}")
             name = self.splat(MEMORY.get(dtype, dtype), name)
         elif distances:
-            name = self.gather(base, dtype, self.sum_of(distances, self.pattern(index)))
+            name = self.gather(base, dtype, self.sum_of(distances, index))
         elif self.mask is None and not args and (step := self.turns(buffer, index)):
             name = self.load_part(buffer, index, dtype, step)
             if dtype == BOOL:
                 return name  # bits of wider numbers
         else:
-            name = self.load_vector(base, dtype, self.pattern(index))
+            name = self.load_vector(base, dtype, index)
         if dtype not in MEMORY:
             return name
         rule = "trunc" if dtype == BOOL else "bitcast"
@@ -178,6 +213,8 @@ class Function(Instructions):
         pattern = self.pattern(index)
         step, size = pattern[1], self.kernel.buffers[buffer].size
         if step not in (2, 4, 8) or size % step or any(n % step for _, n in index.terms):
+            return 0
+        if self.far(index):
             return 0
         if pattern != list(range(0, step * self.lanes, step)):
             return 0
@@ -215,40 +252,86 @@ class Function(Instructions):
             text = self.emit(f"extractelement <{self.lanes} x i64> {text}, i64 0")
         return self.emit(f"getelementptr {kind}, ptr {base}, i64 {text}"), None
 
-    def sum_of(self, distances: str, pattern: list[int]) -> str:
-        if not any(pattern):
-            return distances
-        return self.emit(f"add <{self.lanes} x i64> {distances}, {_vector(pattern)}")
+    def sum_of(self, distances: str, index: Affine) -> str:
+        """Distances, and those of the lanes."""
+        pattern, kind = self.pattern(index), f"<{self.lanes} x i64>"
+        if any(pattern):
+            distances = self.emit(f"add {kind} {distances}, {_vector(pattern)}")
+        return self.further(distances, index)
 
-    def load_vector(self, base: str, dtype: np.dtype, pattern: list[int]) -> str:
+    def distances(self, index: Affine) -> str:
+        """How far lanes lie from the first."""
+        return self.further(_vector(self.pattern(index)), index)
+
+    def further(self, distances: str, index: Affine) -> str:
+        """Distances, and those of the lanes along axes where they are read."""
+        kind = f"<{self.lanes} x i64>"
+        for axis, far in self.far(index).items():
+            steps = _vector(list(self.steps[axis]))
+            much = self.emit(f"mul {kind} {steps}, {self.splat(I64, far)}")
+            distances = self.emit(f"add {kind} {distances}, {much}")
+        return distances
+
+    def further_on(self, at: str, kind: str, size: str, count: int) -> str:
+        """The address of what is so many times a size that is read further on.
+
+        By two steps: one for each number would take many registers, and going on from one address
+        to the next would be to wait for it.
+        """
+        for n in (count & ~3, count & 3):
+            if n:
+                key = ("times", size, n)
+                if key not in self.known:
+                    self.known[key] = size if n == 1 else self.emit(f"mul i64 {size}, {n}")
+                at = self.emit(f"getelementptr {kind}, ptr {at}, i64 {self.known[key]}")
+        return at
+
+    def places(self, base: str, kind: str, index: Affine) -> tuple[list[Any], dict[Any, str]]:
+        """What each lane's element is next to, and how far from it; and where these things are."""
+        far = self.far(index)
+        steps = [self.steps[axis] for axis in far]
+        keys = list(zip(*steps, strict=True)) if far else [()] * self.lanes
+        found: dict[Any, str] = {}
+        for key in dict.fromkeys(keys):
+            found[key] = base
+            for n, size in zip(key, far.values(), strict=True):
+                found[key] = self.further_on(found[key], kind, size, n)
+        return list(zip(keys, self.pattern(index), strict=True)), found
+
+    def load_vector(self, base: str, dtype: np.dtype, index: Affine) -> str:
         """The elements at distances from an address; no byte beyond them is read."""
         kind = memory_type(dtype)
         vector = f"<{self.lanes} x {kind}>"
-        following = pattern == list(range(self.lanes))
+        following = not self.far(index) and self.pattern(index) == list(range(self.lanes))
         if self.mask is not None:
             if following:
                 return self.masked("load", base, dtype)
-            return self.gather(base, dtype, _vector(pattern))
+            return self.gather(base, dtype, self.distances(index))
         if following:
             return self.emit(f"load {vector}, ptr {base}, align {dtype.itemsize}")
-        windows = _windows(pattern)
+        pattern, bases = self.places(base, kind, index)
+        windows = [
+            (key, *window)
+            for key in bases
+            for window in _windows([n for k, n in pattern if k == key], self.lanes)
+        ]
         if len(windows) > 4:
             distinct = sorted(set(pattern))
             part, name = f"<{len(distinct)} x {kind}>", "poison"
-            for i, distance in enumerate(distinct):
-                at = self.emit(f"getelementptr {kind}, ptr {base}, i64 {distance}")
+            for i, (key, distance) in enumerate(distinct):
+                at = self.emit(f"getelementptr {kind}, ptr {bases[key]}, i64 {distance}")
                 one = self.emit(f"load {kind}, ptr {at}, align {dtype.itemsize}")
                 name = self.emit(f"insertelement {part} {name}, {kind} {one}, i64 {i}")
             if pattern == distinct:
                 return name
             return self.shuffle(part, name, "poison", [distinct.index(o) for o in pattern])
         name = ""
-        for first, size in windows:
-            at = self.emit(f"getelementptr {kind}, ptr {base}, i64 {first}")
+        for key, first, size in windows:
+            at = self.emit(f"getelementptr {kind}, ptr {bases[key]}, i64 {first}")
             part = f"<{size} x {kind}>"
             some = self.emit(f"load {part}, ptr {at}, align {dtype.itemsize}")
-            inside = [0 <= distance - first < size for distance in pattern]
-            order = [d - first if ok else None for d, ok in zip(pattern, inside, strict=True)]
+            inside = [k == key and 0 <= n - first < size for k, n in pattern]
+            order = [n - first if ok else None for (_, n), ok in zip(pattern, inside, strict=True)]
             spread = self.shuffle(part, some, "poison", order)
             if name:
                 taken = [self.lanes + i if ok else i for i, ok in enumerate(inside)]
@@ -314,7 +397,34 @@ class Function(Instructions):
         if v.number in self.rare:
             self.branch(self.rare[v.number])
             return
+        if self.sizes is not None and (self.is_odd(v) or self._is_place(v)):
+            self.known[key] = self.splat(v.dtype, self.scalar(v))
+            return
         self.known[key] = self.render(v, [self.known[a.number, self.lanes] for a in v.args])
+
+    def is_odd(self, v: Value) -> bool:
+        """Whether a value is the same for all lanes of vectors of an odd length, which LLVM would
+        keep element by element from one block to another."""
+        if self.lanes & (self.lanes - 1) == 0 or v.op in ("const", "index", "acc"):
+            return False
+        return v.axes.isdisjoint(self.steps)
+
+    def _is_place(self, v: Value) -> bool:
+        """Whether a value is a place along axes, the same for all lanes."""
+        if self.lanes == 1 or v.op not in _PLACES or v.dtype != I64:
+            return False
+        if not v.axes or not v.axes.isdisjoint(self.steps):
+            return False
+        return all(x.op in _PLACES or x.op in ("index", "const") for x in walk([v]))
+
+    def scalar(self, v: Value) -> str:
+        """A value that is the same for all lanes, computed once: LLVM would not see that it is,
+        where sizes that it does not know are parts of it."""
+        state = self.lanes, self.steps, self.mask
+        self.lanes, self.steps, self.mask = 1, {}, None
+        name = self.value(v)
+        self.lanes, self.steps, self.mask = state
+        return name
 
     def expect(self, found: list[Rare]) -> None:
         """The rare choices of the values that are rendered from now on."""
@@ -363,7 +473,7 @@ class Function(Instructions):
 
     def render(self, v: Value, args: list[str]) -> str:
         op, dtype = v.op, v.dtype
-        if op in WRITTEN and self.sizes is not None:
+        if self.sizes is not None and is_written(v, self.sizes.small, self.kernel):
             args = [self.written(a, x) for a, x in zip(v.args, args, strict=True)]
         if op == "const":
             return self.sized(v) or self.constant(dtype, v.attr)
@@ -429,7 +539,9 @@ class Function(Instructions):
         if s.buffer != after.buffer or s.value.dtype in MEMORY:
             return False
         beside = s.at.plus(Affine(1)) == after.at
-        return beside and self.pattern(s.at) == list(range(0, 2 * self.lanes, 2))
+        if not beside or self.far(s.at):
+            return False
+        return self.pattern(s.at) == list(range(0, 2 * self.lanes, 2))
 
     def store_both(self, s: Store, after: Store) -> None:
         """Elements of two statements, in turns."""
@@ -456,33 +568,39 @@ class Function(Instructions):
         if self.lanes == 1:
             self.line(f"store {kind} {name}, ptr {base}, align {dtype.itemsize}")
             return
-        vector, pattern = f"<{self.lanes} x {kind}>", self.pattern(s.at)
+        vector = f"<{self.lanes} x {kind}>"
         if distances:
-            where = self.spread(base, dtype, self.sum_of(distances, pattern))
+            where = self.spread(base, dtype, self.sum_of(distances, s.at))
             self.masked("scatter", where, dtype, name)
-        elif pattern == list(range(self.lanes)):
+        elif not self.far(s.at) and self.pattern(s.at) == list(range(self.lanes)):
             if self.mask is not None:
                 self.masked("store", base, dtype, name)
             else:
                 self.line(f"store {vector} {name}, ptr {base}, align {dtype.itemsize}")
         elif self.mask is not None:
-            self.masked("scatter", self.spread(base, dtype, _vector(pattern)), dtype, name)
+            self.masked("scatter", self.spread(base, dtype, self.distances(s.at)), dtype, name)
         else:
-            for i, distance in enumerate(pattern):
+            pattern, bases = self.places(base, kind, s.at)
+            for i, (key, distance) in enumerate(pattern):
                 one = self.emit(f"extractelement {vector} {name}, i64 {i}")
-                at = self.emit(f"getelementptr {kind}, ptr {base}, i64 {distance}")
+                at = self.emit(f"getelementptr {kind}, ptr {bases[key]}, i64 {distance}")
                 self.line(f"store {kind} {one}, ptr {at}, align {dtype.itemsize}")
+
+
+def without(index: Affine, axis: str) -> Affine:
+    """An index at the beginning of an axis."""
+    return Affine(index.const, tuple([term for term in index.terms if term[0] != axis]))
 
 
 def _vector(numbers: list[int]) -> str:
     return "<" + ", ".join(f"i64 {n}" for n in numbers) + ">"
 
 
-def _windows(pattern: list[int]) -> list[tuple[int, int]]:
+def _windows(pattern: list[int], most: int = 0) -> list[tuple[int, int]]:
     """Stretches of memory, each no longer than a vector, that hold all elements of a pattern."""
     found = []
     offsets = sorted(set(pattern))
-    most, low = len(pattern), offsets[0]
+    most, low = most or len(pattern), offsets[0]
     while offsets:
         inside = [o for o in offsets if o < offsets[0] + most]
         size = inside[-1] - inside[0] + 1

@@ -59,20 +59,25 @@ def sized(text: str) -> Sized:
     return Sized(between, sizes)
 
 
-def general(text: str, name: str, buffers: int) -> tuple[str, list[int]] | None:
+def general(text: str, name: str, buffers: int, few: bool = True) -> tuple[str, list[int]] | None:
     """A module whose function reads all sizes from a table, its last buffer after so many; and
     these. None where it is not for that.
 
-    Equal numbers are not one: they would not be the same for arrays of another shape.
+    Equal numbers are not one: they would not be the same for arrays of another shape. Unless it is
+    for few elements, what are bytes of an element or steps of a vector, by their looks, stay.
     """
     if "%sized" in text or " optnone " in text or "\n@" in f"\n{text}":
         return None
-    rules, internal = _rules()
+    rules, rounds, internal = _rules()
+    digits = re.compile(r"[ [](?=\d)").search
     read: list[int] = []
 
     def named(found: re.Match[str]) -> str:
         number = int(found.group(2))
-        if not 1 < number < LARGEST:
+        # few rounds are as many as others; elsewhere 0 and 1 are what they are for all sizes
+        if not 1 < number < LARGEST and found.re is not rounds:
+            return found.group()
+        if not few and _is_step(found.string, number):
             return found.group()
         read.append(number)
         return f"{found.group(1)}%sized{len(read) - 1}"
@@ -83,8 +88,8 @@ def general(text: str, name: str, buffers: int) -> tuple[str, list[int]] | None:
     for line in text.split("\n"):
         if line.startswith("  "):
             rule = rules.get(line[2:].rpartition(" = ")[2].partition(" ")[0])
-            if rule is not None and not any(word in line for word in _FIXED):
-                line = rule.sub(named, line)
+            if rule is not None and digits(line) and not any(word in line for word in _FIXED):
+                line = (rounds if rounds.match(line) else rule).sub(named, line)
         elif line.startswith("define "):
             start, began = len(lines) + 2, len(read)  # after its first label
             main = f"@{name}(" in line
@@ -99,19 +104,29 @@ def general(text: str, name: str, buffers: int) -> tuple[str, list[int]] | None:
         return None
     text = "\n".join(lines)
     for other in internal.findall(text):
-        text = text.replace(f"@{other}(", f"@{other}(ptr %sized, ").replace("%sized, )", "%sized)")
-    return text, read
+        text = text.replace(f"@{other}(", f"@{other}(ptr %sized, ")
+    return text.replace("ptr %sized, )", "ptr %sized)"), read
+
+
+def _is_step(line: str, number: int) -> bool:
+    """Whether the number of a line is the bytes of an element, or what a loop goes on by."""
+    if number in (2, 4, 8) and " = mul i64 " in line:
+        return True
+    return line.startswith("  %n") and " = add i64 %i" in line
 
 
 @lru(1)
-def _rules() -> tuple[dict[str, re.Pattern[str]], re.Pattern[str]]:
-    """Where sizes stand in the lines of operations; and what the private functions are."""
+def _rules() -> tuple[dict[str, re.Pattern[str]], re.Pattern[str], re.Pattern[str]]:
+    """Where sizes stand in the lines of operations, and in those that end loops; and what the
+    private functions are."""
     operand = re.compile(r"( i64 (?:%[^ ,]+, )?)(\d+)\b")
     argument = re.compile(r"(\bi64 )(\d+)\b")
     first = re.compile(r"((?<= phi i64 )\[ |(?<=\], )\[ )(\d+)(?=, %)")
     rules = dict.fromkeys("mul add sub udiv urem sdiv srem icmp".split(), operand)
     rules |= dict.fromkeys("select call store getelementptr ret".split(), argument)
-    return {**rules, "phi": first}, re.compile(r"^define internal [^@]*@(\w+)\(", re.MULTILINE)
+    rounds = re.compile(r"(  %c\d+ = icmp slt i64 %i\d+, )(\d+)$")
+    private = re.compile(r"^define internal [^@]*@(\w+)\(", re.MULTILINE)
+    return {**rules, "phi": first}, rounds, private
 
 
 def shared(texts: list[Sized], buffers: int) -> tuple[str, list[list[int]]] | None:

@@ -35,8 +35,8 @@ def _operations(body: list[Any]) -> list[Value]:
 
 
 def lanes_of(loop: Loop, most: int = 0, sizes: Sizes | None = None) -> int:
-    """Lanes for a loop, no more than cover its extent, unless sizes are read; at most so many,
-    unless 0."""
+    """Lanes for a loop, no more than cover its extent, unless that is read and of few elements; at
+    most so many, unless 0."""
     if loop.extent == 1:
         # LLVM makes a store of four bytes of a masked one of a single half that it knows of
         return 1
@@ -55,7 +55,9 @@ def lanes_of(loop: Loop, most: int = 0, sizes: Sizes | None = None) -> int:
     lanes = one * registers
     if most:
         lanes, one = min(lanes, most), min(one, most)
-    while sizes is None and lanes > one and lanes >= 2 * loop.extent:
+    if sizes is not None and sizes.small:
+        return lanes
+    while lanes > one and lanes >= 2 * loop.extent:
         lanes //= 2
     return lanes
 

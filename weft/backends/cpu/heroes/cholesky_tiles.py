@@ -25,12 +25,12 @@ from weft.kernel.program import Lowered, Task, Type
 LEAST = 384  # below, one call of LAPACK is as good
 
 
-def cholesky(kind: Type) -> Lowered:
+def cholesky(kind: Type, general: bool = False) -> Lowered:
     """The lower factor, or NaN where the matrix is not positive."""
     n = kind.shape[-1]
     size = 128 if n < 2048 else 256
     steps = -(-n // size)
-    tiles = _Tiles(kind.dtype, n, size)
+    tiles = _Tiles(kind.dtype, n, size, general)
     first, diagonal, panel, update, last = (
         tiles.begin(),
         tiles.diagonal(),
@@ -48,13 +48,13 @@ def cholesky(kind: Type) -> Lowered:
 
 
 class _Tiles:
-    def __init__(self, dtype: np.dtype, n: int, size: int) -> None:
-        self.dtype, self.n, self.size = dtype, n, size
+    def __init__(self, dtype: np.dtype, n: int, size: int, general: bool) -> None:
+        self.dtype, self.n, self.size, self.general = dtype, n, size, general
         self.turned = CONJUGATE_TRANSPOSE if dtype.kind == "c" else TRANSPOSE
 
     def open(self, *names: str) -> tuple[Stack, str, str, list[str]]:
         """A kernel, its matrix, its counter, and functions of BLAS."""
-        s = Stack(self.dtype, 1)
+        s = Stack(self.dtype, 1, self.general)
         target, counter = s.result(0), s.slot
         stems = [n if n.startswith("LAPACKE") else f"cblas_{s.letter}{n}" for n in names]
         return s, target, counter, [s.pointer("library", name) for name in stems]

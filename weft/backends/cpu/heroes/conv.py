@@ -65,16 +65,16 @@ class Edge(Record):
         return self.low < 0 or self.high > self.size
 
 
-def _real(dtype: np.dtype) -> np.dtype:
+def real_of(dtype: np.dtype) -> np.dtype:
     """The dtype of a number's parts."""
     return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
 
 
-def _working(left: np.dtype, out: np.dtype) -> np.dtype | None:
+def working(left: np.dtype, out: np.dtype) -> np.dtype | None:
     """The dtype of products and sums, or None where the reference does it."""
     if left not in COMPUTED or out not in COMPUTED or (left.kind == "c") != (out.kind == "c"):
         return None
-    kinds = [_real(out), _real(left)]
+    kinds = [real_of(out), real_of(left)]
     if not any(is_float(d) for d in kinds):
         return out
     return max(F32, *[d for d in kinds if is_float(d)], key=lambda d: d.itemsize)
@@ -184,7 +184,7 @@ class Convolution:
     def layout(self, vector: str) -> dict[str, int] | None:
         """Strides of a copy of the left operand, or None where it is read where it lies."""
         inner = next((e for e in self.edges if e.name == vector), None)
-        direct = _real(self.left.dtype) == self.work and not any(e.padded for e in self.edges)
+        direct = real_of(self.left.dtype) == self.work and not any(e.padded for e in self.edges)
         if direct and (inner is None or inner.stride == 1):
             return None
         order = sorted(self.edges, key=lambda e: -e.stride)
@@ -202,7 +202,7 @@ class Convolution:
         """The tasks: copies, contractions, sums."""
         size = prod(self.right.shape)
         if self.complex and size:
-            have = _real(self.right.dtype)
+            have = real_of(self.right.dtype)
             self.kernel = self.memory(4 * size)
             text, extent = spread_text(size, have, self.work, self.lanes, "spread")
             self.add(text, "spread", (("in", 1), self.kernel), extent, 1 << 10)
@@ -264,7 +264,7 @@ class Convolution:
 
     def copy_left(self, strides: dict[str, int]) -> tuple[str, int]:
         """A task that copies the left operand, and where to."""
-        have, target = _real(self.left.dtype), self.memory(strides[""])
+        have, target = real_of(self.left.dtype), self.memory(strides[""])
         sizes = {e.name: max(1, e.high - e.low) for e in self.edges}
         dims = self.copied(strides, sizes)
         text, extent = copy_text(dims, have, self.work, self.lanes, "copy")
@@ -346,7 +346,7 @@ class Convolution:
         dims = self.copied(block.strides, block.sizes, shifted)
         size = block.strides[""]
         kept = size * self.work.itemsize > NEARBY
-        return Border(tuple(units), dims, _real(self.left.dtype), self.lanes, size, kept)
+        return Border(tuple(units), dims, real_of(self.left.dtype), self.lanes, size, kept)
 
     def contract(
         self, part: Sequence[Line], vector: str, strides: Any, source: tuple[str, int]
@@ -386,7 +386,7 @@ class Convolution:
         if split is not None:
             i = next(i for i, r in enumerate(summed) if r.name == split.name)
             reduced[i] = reduced[i]._replace(size=split.size)
-        out, target = _real(self.out.dtype), ("out", 0)
+        out, target = real_of(self.out.dtype), ("out", 0)
         whole = self.parted * prod(self.out.shape)
         if split is not None:
             target, out = self.memory(whole * split.count), self.work
@@ -420,7 +420,7 @@ class Convolution:
         )
         self.add(contraction_text(plan, "conv"), "conv", places, grid.extent, grid.chunk)
         if split is not None:
-            kind = _real(self.out.dtype)
+            kind = real_of(self.out.dtype)
             text = sum_text(split.count, whole, self.work, kind, self.lanes, "add")
             extent = -(-whole // self.lanes)
             self.add(text, "add", (target, ("out", 0)), extent, 1 + 8192 // split.count // 4)
@@ -474,7 +474,7 @@ def convolution(
     """Tasks of ``conv_general_dilated``; with a kernel that goes on with the result, None where
     neighbours in the result are not in one tile."""
     (left, right), (out,) = ins, outs
-    work = _working(left.dtype, out.dtype)
+    work = working(left.dtype, out.dtype)
     if work is None or not left.dtype == right.dtype:
         return None
     if not prod(out.shape):

@@ -170,7 +170,7 @@ class Text(Function):
             value = self.emit(f"bitcast {self.type_of(dtype)} {value} to {self.type_of(kept)}")
         self.line(f"store {self.type_of(kept)} {value}, ptr {pointer}, align {dtype.itemsize}")
 
-    def copy(self, source: str, target: str, size: int) -> None:
+    def copy(self, source: str, target: str, size: int | str) -> None:
         """Copy so many bytes."""
         name = "@llvm.memcpy.p0.p0.i64"
         self.declared[name] = f"declare void {name}(ptr, ptr, i64, i1)"

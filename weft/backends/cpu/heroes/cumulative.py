@@ -199,6 +199,9 @@ def rows_text(s: Scan, shape: Shape, pieces: Pieces) -> str:
             first = f.load(s.work, f.at(before, f.mul(unit, s.step)), s.step)
         vectors = f.div(length, s.lanes)
         rest = f.sub(length, f.mul(vectors, s.lanes))
+        if s.reverse and isinstance(rest, int):
+            # 0 and 1 would be left out of sums and products, whose text would be another then
+            rest = f.emit(f"sub i64 {rest + 2}, 2")
         so_far = [(kind, s.spread(f, first))]
         with carried(f, 0, vectors, so_far) as (i, (sum_,), after):
             at = f.mul(s.place(f, i, f.add(f.mul(vectors, s.lanes), 0), s.lanes), s.size)

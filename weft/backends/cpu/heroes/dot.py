@@ -51,7 +51,6 @@ from weft.backends.cpu.heroes.matrix_text import (
 from weft.backends.cpu.heroes.pack_text import (
     PART_FIELDS,
     add_parts,
-    copy,
 )
 from weft.backends.cpu.heroes.registry import FINISHING, HEROES
 from weft.backends.cpu.heroes.rows_text import ROWS_FIELDS, row_products
@@ -165,7 +164,11 @@ def problem_of(lhs: Operand, rhs: Operand, numbers: Any, swapped: bool) -> Probl
 
 
 def lower_dot(
-    ins: list[Type], outs: list[Type], params: dict[str, Any], finish: Finish | None = None
+    ins: list[Type],
+    outs: list[Type],
+    params: dict[str, Any],
+    finish: Finish | None = None,
+    plan_type: type[Plan] = Plan,
 ) -> Lowered | None:
     """The tasks of a product, or None where the reference does it.
 
@@ -179,7 +182,7 @@ def lower_dot(
     work = COMPLEX[names.pop()] if is_complex else work_kind(types)
     if work is None:
         return None
-    plan = Plan(work)
+    plan = plan_type(work)
     size = prod(outs[0].shape)
     if finish is not None and (is_complex or size == 0 or 0 in ins[0].shape):
         return None
@@ -262,10 +265,7 @@ def copied(plan: Plan, lhs: Operand, rhs: Operand, numbers: Any) -> tuple[Operan
         shape = tuple(operand.shape[i] for i in order)
         strides = tuple(operand.strides[i] for i in order)
         if strides != contiguous(shape):
-            place = plan.memory(prod(shape) * bytes_of(operand.kind))
-            text = copy(operand.kind, shape, strides, "product")
-            inside = prod(shape[1:]) * bytes_of(operand.kind)
-            plan.task(text, (operand.place, place), shape[0], -(-CHUNK_BYTES // max(1, inside)))
+            place = plan.copied(operand, shape, strides)
             operand = operand._replace(place=place, shape=shape, strides=contiguous(shape))
         else:
             operand = operand._replace(shape=shape, strides=strides)
@@ -299,6 +299,7 @@ def row_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: 
     _, rows, columns, depth = problem
     lanes = min(vector_bits() // (8 * size), below(depth.size))
     together = max(1, min(columns.size, 8, 3 * registers() // 4 // rows.size))
+    together = below(together) if plan.general else together
     shape = Shape(lhs.kind, result.kind, lanes, rows.size, together)
     table = outer_numbers(problem, size, size, out_size)
     each = rows.size * (depth.size + 16)
@@ -319,10 +320,7 @@ def dense_rows(plan: Plan, lhs: Operand, problem: Problem) -> tuple[Operand, Pro
     """The left operand copied so that its depths lie side by side."""
     axes = [*(a for a in problem.outer if a.lhs), problem.rows, problem.depth]
     sizes = tuple(a.size for a in axes)
-    place = plan.memory(prod(sizes) * bytes_of(lhs.kind))
-    text = copy(lhs.kind, sizes, tuple(a.lhs for a in axes), "product")
-    inside = prod(sizes[1:]) * bytes_of(lhs.kind)
-    plan.task(text, (lhs.place, place), sizes[0], CHUNK_BYTES // max(1, inside))
+    place = plan.copied(lhs, sizes, tuple(a.lhs for a in axes))
     steps = iter(contiguous(sizes))
     outer = [a._replace(lhs=next(steps)) if a.lhs else a for a in problem.outer]
     rows, depth = problem.rows._replace(lhs=next(steps)), problem.depth._replace(lhs=next(steps))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from weft.backends.cpu.heroes.dot_lines import BATCH, bytes_of
-from weft.backends.cpu.heroes.pack_text import change
+from weft.backends.cpu.heroes.pack_text import change, copy
 from weft.backends.cpu.processor import vector_bits
 from weft.base.record import Record
 from weft.kernel.program import Finish, Lowered, Place, Task
@@ -71,6 +71,8 @@ def joined(axes: list[Axis]) -> list[Axis]:
 class Plan:
     """Tasks of one product under construction, and the type in which it multiplies."""
 
+    general = False  # whether they are to be by texts that many shapes have in common
+
     def __init__(self, work: str) -> None:
         self.work = work
         self.tasks: list[Task] = []
@@ -82,6 +84,15 @@ class Plan:
 
     def task(self, text: str, places: tuple[Place, ...], extent: int, chunk: int = 1) -> None:
         self.tasks.append(Task(text, "product", places, extent, max(1, chunk)))
+
+    def copied(self, operand: Operand, shape: tuple[int, ...], strides: tuple[int, ...]) -> Place:
+        """A row-major copy of an operand with other axes."""
+        size = bytes_of(operand.kind)
+        place = self.memory(prod(shape) * size)
+        text = copy(operand.kind, shape, strides, "product")
+        inside = max(1, prod(shape[1:]) * size)
+        self.task(text, (operand.place, place), shape[0], -(-CHUNK_BYTES // inside))
+        return place
 
     def lowered(self) -> Lowered:
         return Lowered(self.tasks, tuple(self.scratch))

@@ -45,6 +45,8 @@ LASTING, BRIEFLY = 24, 64
 NEAR = 32 << 10
 # Rows from which packing the right operand pays.
 MANY_ROWS = 40
+# What a tile may cost in terms of the best one where many shapes are to have the same.
+NEARLY = 1.08
 # Rows that a unit has at least, without and with packing.
 UNIT_ROWS = (32, 128)
 
@@ -57,17 +59,22 @@ def shallow(problem: Problem, out: str) -> bool:
     return depth <= SHALLOW or (depth <= CROOKED and crooked and far)
 
 
-def tile_shape(problem: Problem, work: str, out: str) -> Shape:
+def tile_shape(problem: Problem, work: str, out: str, general: bool) -> Shape:
     """Rows and vectors that fill the registers, for a result of this size."""
     _, rows, columns, depth = problem
     lanes = min(vector_bits() // (8 * bytes_of(work)), below(columns.size))
     count = registers()
     tall = count == 32 and not shallow(problem, out)
     vectors = blocks(columns.size, lanes)
+    heights = list({min(n, rows.size): 0 for n in ((6, 8, 12) if tall else (4, 6))})
+    widths = (8, 6, 4, 3, 2, 1)
+    if general:
+        heights = [n for n in ((12, 6, 4, 2, 1) if tall else (6, 4, 2, 1)) if n <= rows.size][:2]
+        widths = (8, 4, 2, 1)
     sizes = [
         (height, width)
-        for height in {min(n, rows.size): 0 for n in ((6, 8, 12) if tall else (4, 6))}
-        for width in (8, 6, 4, 3, 2, 1)
+        for height in heights
+        for width in widths
         if width <= vectors and (width == 1 or height * width <= 3 * count // 4)
     ]
 
@@ -78,7 +85,10 @@ def tile_shape(problem: Problem, work: str, out: str) -> Shape:
         tiles = blocks(rows.size, height) * blocks(columns.size, lanes * width)
         return tiles * (cycles + height * width + 32)
 
-    return Shape(work, out, lanes, *min(sizes, key=cost))
+    best = min(sizes, key=cost)
+    if general:
+        best = next(size for size in sizes if cost(size) <= NEARLY * cost(best))
+    return Shape(work, out, lanes, *best)
 
 
 def units(problem: Problem, shape: Shape, pack: bool) -> tuple[int, int]:
@@ -117,7 +127,7 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
     """Register tiles over blocks of the result; operands are packed where it pays."""
     size, out_size = bytes_of(plan.work), bytes_of(result.kind)
     _, rows, columns, depth = problem
-    shape = tile_shape(problem, plan.work, result.kind)
+    shape = tile_shape(problem, plan.work, result.kind, plan.general)
     pack = packing(problem, shape, size, rhs.kind != plan.work)
     lhs = converted(plan, lhs)
     rhs = rhs if pack else converted(plan, rhs)
@@ -149,7 +159,7 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
         left=way,
         pack=pack,
         parts=bool(pack) and parts > 1,
-        whole=depth.size % turn == 0,
+        whole=depth.size % turn == 0 and not plan.general,
         deep=depth.size > (LASTING if pack else BRIEFLY),
         finish=result.finish is not None,
         kind=rhs.kind,

@@ -135,8 +135,15 @@ class Plan:
         elif inner < v.count:
             self.gathered(source, target, shape, inverse, scale)
         else:
-            text = kernels.columns_text(v, n, self.radices(n, True), inner, inverse, scale)
-            self.task(text, [source, target], outer * -(-inner // v.count), n * v.row)
+            self.neighbours(source, target, shape, inverse, scale)
+
+    def neighbours(
+        self, source: Place, target: Place, shape: tuple[int, int, int], inverse: bool, scale: float
+    ) -> None:
+        """The same, by lanes that are neighbours along the last axis."""
+        v, (outer, n, inner) = self.v, shape
+        text = kernels.columns_text(v, n, self.radices(n, True), inner, inverse, scale)
+        self.task(text, [source, target], outer * -(-inner // v.count), n * v.row)
 
     def rows(
         self, source: Place, target: Place, batch: int, n: int, inverse: bool, scale: float
@@ -148,12 +155,26 @@ class Plan:
         if self.at_once(batch, n):
             if 2 * n < v.count:
                 return self.gathered(source, target, (batch, n, 1), inverse, scale)
-            text = kernels.rows_text(v, n, self.radices(n), batch, inverse, scale, False)
-            return self.task(text, [source, target], -(-batch // v.count), n * v.row)
+            return self.lanes(source, target, batch, n, inverse, scale)
         parts = split(n, v.count)
         if parts is None:
             return self.nested(source, target, batch, n, inverse, scale)
         self.halves(source, target, batch, parts, inverse, scale)
+
+    def lanes(
+        self,
+        source: Place,
+        target: Place,
+        batch: int,
+        n: int,
+        inverse: bool,
+        scale: float,
+        real: bool = False,
+    ) -> None:
+        """The same by lanes that are rows; with ``real``, of 2 n real numbers or to such."""
+        v = self.v
+        text = kernels.rows_text(v, n, self.radices(n), batch, inverse, scale, real)
+        self.task(text, [source, target], -(-batch // v.count), n * v.row)
 
     def at_once(self, batch: int, n: int) -> bool:
         """Whether rows are the lanes of a kernel for the whole length."""
@@ -238,36 +259,49 @@ class Plan:
         """Half spectra of rows of real numbers."""
         v, half = self.v, n // 2
         if self.fused(batch, n):
-            text = kernels.rows_text(v, half, self.radices(half), batch, False, 1.0, True)
-            self.task(text, [source, target], -(-batch // v.count), half * v.row)
+            self.lanes(source, target, batch, half, False, 1.0, True)
         elif n % 2 == 0 and half >= 2 * v.count:
             spectrum = self.numbers(batch * half)
             self.rows(source, spectrum, batch, half, False, 1.0)
-            text, blocks = moves.unpack_text(v, half)
-            self.task(text, [spectrum, target], batch * blocks, 2 * v.row)
+            self.mirror(False, spectrum, target, batch, half)
         else:
             wide, spectrum = self.numbers(batch * n), self.numbers(batch * n)
             self.each(moves.widen_text(v), [source, wide], batch * n)
             self.rows(wide, spectrum, batch, n, False, 1.0)
-            text = moves.crop_text(v, n, half + 1)
-            self.each(text, [spectrum, target], batch * (half + 1))
+            self.crop(spectrum, target, batch, n)
 
     def from_half(self, source: Place, target: Place, batch: int, n: int) -> None:
         """Rows of real numbers from their half spectra."""
         v, half = self.v, n // 2
         if self.fused(batch, n):
-            text = kernels.rows_text(v, half, self.radices(half), batch, True, 1 / n, True)
-            self.task(text, [source, target], -(-batch // v.count), half * v.row)
+            self.lanes(source, target, batch, half, True, 1 / n, True)
         elif n % 2 == 0 and half >= 2 * v.count:
             spectrum = self.numbers(batch * half)
-            text, blocks = moves.pack_text(v, half)
-            self.task(text, [source, spectrum], batch * blocks, 2 * v.row)
+            self.mirror(True, source, spectrum, batch, half)
             self.rows(spectrum, target, batch, half, True, 1 / n)
         else:
             wide, whole = self.numbers(batch * n), self.numbers(batch * n)
-            self.each(moves.mirrored_text(v, n), [source, whole], batch * n)
+            self.complete(source, whole, batch, n)
             self.rows(whole, wide, batch, n, True, 1 / n)
             self.each(moves.real_part_text(v), [wide, target], batch * n)
+
+    def mirror(self, back: bool, source: Place, target: Place, batch: int, n: int) -> None:
+        """Half spectra from those of pairs of numbers, or back."""
+        text = (moves.pack_text if back else moves.unpack_text)(self.v, n)
+        self.task(text, [source, target], batch * self.mirrors(n), 2 * self.v.row)
+
+    def mirrors(self, n: int) -> int:
+        """Into how many pieces of a row that work is divided."""
+        return -(-(n // 2) // self.v.count)
+
+    def crop(self, source: Place, target: Place, batch: int, n: int) -> None:
+        """Half spectra from whole ones."""
+        kept = n // 2 + 1
+        self.each(moves.crop_text(self.v, n, kept), [source, target], batch * kept)
+
+    def complete(self, source: Place, target: Place, batch: int, n: int) -> None:
+        """Whole spectra from half ones."""
+        self.each(moves.mirrored_text(self.v, n), [source, target], batch * n)
 
     def fused(self, batch: int, n: int) -> bool:
         """Whether the kernel of rows takes real numbers too."""
@@ -287,12 +321,19 @@ def _convenient(n: int) -> bool:
 
 def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
     """The tasks of a transform over the last axes, or along one."""
+    return lowered(Plan, ins, outs, params)
+
+
+def lowered(
+    plans: type[Plan], ins: list[Type], outs: list[Type], params: dict[str, Any]
+) -> Lowered | None:
+    """The same by a plan of some kind."""
     kind, lengths = int(params["fft_type"]), tuple(params["fft_lengths"])
     x, y = ins[0], outs[0]
     if 0 in x.shape or 0 in y.shape or not lengths:
         return None
     wide = x.dtype if kind == IRFFT else y.dtype
-    plan = Plan(np.dtype(f"f{wide.itemsize // 2}"))
+    plan = plans(np.dtype(f"f{wide.itemsize // 2}"))
     lead = math.prod(x.shape[: len(x.shape) - len(lengths)])
     source, target = Place("in", 0), Place("out", 0)
     along = params.get("axis")

@@ -189,7 +189,7 @@ def rows_text(
     return short.written()
 
 
-_MOVE = "ptr noalias %source, ptr noalias %target"
+MOVE = "ptr noalias %source, ptr noalias %target"
 
 
 def _halves(short: Short) -> str:
@@ -206,7 +206,7 @@ def _unpack(short: Short) -> str:
     """
     v, n = short.v, short.n
     source, target = "%source", "%target"
-    f = Function(short.module, "unpack", _MOVE)
+    f = Function(short.module, "unpack", MOVE)
     table = _halves(short)
     with f.loop(0, n // 2 + 1) as k:
         other = f.sub(n, k)
@@ -234,7 +234,7 @@ def _pack(short: Short) -> str:
     """The opposite of ``_unpack``, its parts swapped: what an inverse transform begins with."""
     v, n = short.v, short.n
     source, target = "%source", "%target"
-    f = Function(short.module, "pack", _MOVE)
+    f = Function(short.module, "pack", MOVE)
     table = _halves(short)
     zero = f"{v.kind} zeroinitializer"
     for row in (0, n):  # what real numbers cannot have is not read
@@ -301,18 +301,18 @@ def gathered_text(
             with f.loop(0, v.count) as lane:
                 offset = f.load("i64", f.at(places, f.mul(lane, 8)), 8)
                 at = f.at(f.at(source, offset), f.mul(row, step))
-                _move(v, f, at, v.itemsize, f.at(to, f.mul(lane, v.itemsize)), v.bytes)
+                move(v, f, at, v.itemsize, f.at(to, f.mul(lane, v.itemsize)), v.bytes)
         place = short.passes_in_memory(0, Ends("split", "split", inverse, inverse, scale))
         with f.loop(0, n) as row:
             at = f.at(short.spare[place], f.mul(row, v.row))
             with f.loop(0, v.count) as lane:
                 offset = f.load("i64", f.at(places, f.mul(lane, 8)), 8)
                 to = f.at(f.at(target, offset), f.mul(row, step))
-                _move(v, f, f.at(at, f.mul(lane, v.itemsize)), v.bytes, to, v.itemsize)
+                move(v, f, f.at(at, f.mul(lane, v.itemsize)), v.bytes, to, v.itemsize)
     return short.written()
 
 
-def _move(v: Lanes, f: Function, at: str, step: int, to: str, stride: int) -> None:
+def move(v: Lanes, f: Function, at: str, step: int, to: str, stride: int) -> None:
     """Copy a complex number; its parts lie ``step`` bytes apart here, ``stride`` there."""
     for i in (0, 1):
         value = f.load(v.base, f.at(at, i * step), v.itemsize)

@@ -7,6 +7,7 @@ import numpy as np
 from weft.backends.cpu.heroes.fft_kernels import NAME, Roots, conjugate, join, narrowed
 from weft.backends.cpu.heroes.fft_text import Complex, Lanes, roots, scaled, swapped
 from weft.backends.cpu.heroes.writer import Function, Module, Number, kernel
+from weft.backends.cpu.sizes import read_sizes
 
 Pair = tuple[str, str]
 
@@ -14,11 +15,16 @@ Pair = tuple[str, str]
 class Loop:
     """A kernel under way, and complex scalars in it."""
 
-    def __init__(self, v: Lanes) -> None:
+    def __init__(self, v: Lanes, numbers: tuple[int, ...] = (), after: int | None = None) -> None:
+        """With numbers that are written, or read from a table after so many buffers."""
         self.v = v
         self.module = Module()
         self.f = kernel(self.module, NAME)
         self.zero = v.literal(0.0)
+        self.sizes: list[Number] = list(numbers)
+        if after is not None:
+            self.f.lines += read_sizes(range(len(numbers)), after)
+            self.sizes = [f"%sized{i}" for i in range(len(numbers))]
 
     def text(self) -> str:
         self.f.close()
@@ -64,26 +70,33 @@ class Loop:
 class Mirror:
     """A loop over blocks of k from 1 to n / 2 of every row, with the blocks of n - k."""
 
-    def __init__(self, v: Lanes, n: int) -> None:
-        self.loop = Loop(v)
-        self.v, self.n = v, n
+    def __init__(self, v: Lanes, n: int, after: int | None) -> None:
+        """With factors in a buffer if sizes are in a table."""
+        blocks = -(-(n // 2) // v.count)
+        self.loop = Loop(v, (n, blocks), after)
+        self.v = v
+        self.n, self.blocks = self.loop.sizes
         f = self.loop.f
         self.source, self.target = f.pointer(0), f.pointer(1)
-        lanes = roots(np.arange(v.count), 2 * n)
-        table = np.stack([lanes.real, lanes.imag]).astype(v.real)
-        self.lane_factors = self.loop.module.constant(table)
-        self.root = Roots(f, 2 * n)
-        self.blocks = -(-(n // 2) // v.count)
+        self.table = None if after is None else f.pointer(2)
+        if self.table is None:
+            lanes = roots(np.arange(v.count), 2 * n)
+            table = np.stack([lanes.real, lanes.imag]).astype(v.real)
+            self.lane_factors = self.loop.module.constant(table)
+            self.root = Roots(f, 2 * n)
 
     def places(self, g: str) -> tuple[Number, Number]:
         """The row and the first k of a block; blocks at the end of a row overlap."""
         f, v = self.loop.f, self.v
         first = f.add(f.mul(f.rem(g, self.blocks), v.count), 1)
-        return f.div(g, self.blocks), f.smaller(first, self.n // 2 - v.count + 1)
+        return f.div(g, self.blocks), f.smaller(first, f.sub(f.div(self.n, 2), v.count - 1))
 
     def factors(self, k: Number) -> list[str]:
         """w ** k for each lane."""
         f, v = self.loop.f, self.v
+        if self.table is not None:
+            found = v.load_pairs(f, f.at(self.table, f.mul(k, v.element)))
+            return [found.re, found.im]
         re, im = (v.fill(f, narrowed(v, f, x)) for x in self.root(k))
         w = v.times(f, v.load_split(f, self.lane_factors), re, im)
         return [w.re, w.im]
@@ -101,44 +114,44 @@ class Mirror:
 
     def opposite(self, row: str, k: Number) -> str:
         f, v = self.loop.f, self.v
-        return f.at(row, f.mul(f.sub(self.n - v.count + 1, k), v.element))
+        return f.at(row, f.mul(f.sub(f.sub(self.n, v.count - 1), k), v.element))
 
     def at_start(self, k: Number) -> str:
         return self.loop.f.emit(f"icmp eq i64 {k}, 1")
 
 
-def unpack_text(v: Lanes, n: int) -> tuple[str, int]:
-    """The spectra of rows of 2 n real numbers from those of n pairs; blocks in a row."""
-    m = Mirror(v, n)
+def unpack_text(v: Lanes, n: int, after: int | None = None) -> str:
+    """The spectra of rows of 2 n real numbers from those of n pairs."""
+    m = Mirror(v, n, after)
     loop, f = m.loop, m.loop.f
     with f.loop("%start", "%stop") as g:
         row, k = m.places(g)
-        source = f.at(m.source, f.mul(row, n * v.element))
-        target = f.at(m.target, f.mul(row, (n + 1) * v.element))
+        source = f.at(m.source, f.mul(row, f.mul(m.n, v.element)))
+        target = f.at(m.target, f.mul(row, f.mul(f.add(m.n, 1), v.element)))
         first, second = join(v, f, *m.load(source, k), m.factors(k))
         m.store(target, k, scaled(v, f, first, 0.5), scaled(v, f, second, 0.5))
         with f.when(m.at_start(k)):
             re, im = loop.load(source, 0)
             loop.store(target, 0, (loop.op("fadd", re, im), loop.zero))
-            loop.store(target, n, (loop.op("fsub", re, im), loop.zero))
-    return loop.text(), m.blocks
+            loop.store(target, m.n, (loop.op("fsub", re, im), loop.zero))
+    return loop.text()
 
 
-def pack_text(v: Lanes, n: int) -> tuple[str, int]:
+def pack_text(v: Lanes, n: int, after: int | None = None) -> str:
     """Spectra of n pairs from those of rows of 2 n real numbers, twice as large."""
-    m = Mirror(v, n)
+    m = Mirror(v, n, after)
     loop, f = m.loop, m.loop.f
     with f.loop("%start", "%stop") as g:
         row, k = m.places(g)
-        source = f.at(m.source, f.mul(row, (n + 1) * v.element))
-        target = f.at(m.target, f.mul(row, n * v.element))
+        source = f.at(m.source, f.mul(row, f.mul(f.add(m.n, 1), v.element)))
+        target = f.at(m.target, f.mul(row, f.mul(m.n, v.element)))
         wr, wi = m.factors(k)
         first, second = join(v, f, *m.load(source, k), [wr, v.neg(f, wi)])
         m.store(target, k, conjugate(v, f, second), conjugate(v, f, first))
         with f.when(m.at_start(k)):
-            a, b = loop.load(source, 0)[0], loop.load(source, n)[0]
+            a, b = loop.load(source, 0)[0], loop.load(source, m.n)[0]
             loop.store(target, 0, (loop.op("fadd", a, b), loop.op("fsub", a, b)))
-    return loop.text(), m.blocks
+    return loop.text()
 
 
 def widen_text(v: Lanes) -> str:
@@ -222,7 +235,7 @@ class Blocks:
         return self.loop.text(), self.count
 
 
-def _clear(f: Function, at: str, size: Number) -> None:
+def clear(f: Function, at: str, size: Number) -> None:
     name = f.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
     f.line(f"call void {name}(ptr {at}, i8 0, i64 {size}, i1 false)")
 
@@ -242,7 +255,7 @@ def chirp_text(v: Lanes, n: int, size: int) -> str:
         opposite = loop.index(start, 0, f.sub(size, j))
         loop.store(padded, opposite, (re, turned))
         with f.when(start):
-            _clear(f, f.at(padded, n * v.element), (size - 2 * n + 1) * v.element)
+            clear(f, f.at(padded, n * v.element), (size - 2 * n + 1) * v.element)
     return loop.text()
 
 
@@ -259,7 +272,7 @@ def modulated_text(v: Lanes, n: int, size: int, swap: bool) -> tuple[str, int]:
         b.store(target, f.add(to, k), v.times(f, x, c.re, c.im))
         with f.when(f.emit(f"icmp eq i64 {k}, 0")):
             rest = f.at(target, f.mul(f.add(to, n), v.element))
-            _clear(f, rest, (size - n) * v.element)
+            clear(f, rest, (size - n) * v.element)
     return b.text()
 
 
@@ -295,23 +308,21 @@ def product_text(v: Lanes, size: int) -> tuple[str, int]:
 STRIP = 8
 
 
-def transposed_text(v: Lanes, rows: int, columns: int) -> str:
+def transposed_text(v: Lanes, rows: int, columns: int, after: int | None = None) -> str:
     """Matrices transposed, a strip of rows at a time."""
-    module = Module()
-    f = kernel(module, NAME)
+    loop = Loop(v, (rows, columns, -(-rows // STRIP)), after)
+    f, (height, width, strips) = loop.f, loop.sizes
     source, target = f.pointer(0), f.pointer(1)
-    strips = -(-rows // STRIP)
     with f.loop("%start", "%stop") as g:
-        offset = f.mul(f.div(g, strips), rows * columns)
+        offset = f.mul(f.div(g, strips), f.mul(height, width))
         first = f.mul(f.rem(g, strips), STRIP)
-        stop = f.smaller(f.add(first, STRIP), rows)
-        with f.loop(0, columns) as column:
+        stop = f.smaller(f.add(first, STRIP), height)
+        with f.loop(0, width) as column:
             with f.loop(first, stop) as row:
-                place = f.add(offset, f.add(f.mul(row, columns), column))
-                to = f.add(offset, f.add(f.mul(column, rows), row))
+                place = f.add(offset, f.add(f.mul(row, width), column))
+                to = f.add(offset, f.add(f.mul(column, height), row))
                 _copy(v, f, source, place, target, to)
-    f.close()
-    return module.text()
+    return loop.text()
 
 
 def _copy(v: Lanes, f: Function, source: str, place: Number, target: str, to: Number) -> None:

@@ -410,7 +410,8 @@ def roots(numerators: np.ndarray, n: int) -> np.ndarray:
 
 def interleaved(values: np.ndarray, real: np.dtype) -> np.ndarray:
     """Complex numbers as pairs of a narrower kind."""
-    return np.stack([values.real, values.imag], -1).astype(real)
+    narrow = values.astype(np.complex64 if real.itemsize == 4 else np.complex128, order="C")
+    return narrow.view(real).reshape(*values.shape, 2)
 
 
 def pass_factors(n: int, radices: tuple[int, ...], real: np.dtype) -> list[np.ndarray]:

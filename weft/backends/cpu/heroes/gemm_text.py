@@ -30,6 +30,7 @@ from weft.backends.cpu.heroes.dot_lines import (
     unit_of,
     vector_of,
 )
+from weft.base.functional import lru
 from weft.base.record import Record
 
 # What the table of a product holds, in order.
@@ -99,6 +100,7 @@ def panel_place(f: Lines, shape: Shape, j: str) -> str:
     return least(f, j, back)
 
 
+@lru(64)
 def product(shape: Shape, reading: Reading, name: str) -> str:
     """A task over blocks of the result: buffers are lhs, rhs, result and the table.
 

@@ -6,6 +6,9 @@ columns have in common, is gone (Jacobi 1846, Hestenes 1958; the formulas after 
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import numpy as np
 
 from weft.backends.cpu.heroes.small_matrices import Small, power_of_two, with_sign
@@ -23,10 +26,10 @@ ZERO = "zeroinitializer"
 class _Rotations(Small):
     """A kernel of rotations under construction."""
 
-    def __init__(self, kind: Type, count: int) -> None:
-        super().__init__(kind, count)
+    def __init__(self, kind: Type, count: int, general: bool) -> None:
+        super().__init__(kind, count, general)
         self.one = self.v.splat(1.0)
-        self.state = self.local(2)  # the largest number met, and NaN where a matrix has any
+        self.state = self.cells(2)  # the largest number met, and NaN where a matrix has any
 
     def largest(self, value: str) -> None:
         """Note a size, if it is the largest so far."""
@@ -76,6 +79,26 @@ class _Rotations(Small):
         low = v.fma(f, v.neg(f, s), v.fma(f, half, x, y), x)
         return low, v.fma(f, s, v.fma(f, v.neg(f, half), y, x), y)
 
+    def each(self, n: int, body: Callable[[Number], None]) -> None:
+        """Instructions for each of so many numbers, one after the other if the size is known."""
+        if self.reads:
+            with self.f.loop(0, n) as r:
+                body(r)
+        else:
+            for r in range(n):
+                body(r)
+
+    def total(
+        self, n: int, count: int, step: Callable[[Number, list[str]], list[str]]
+    ) -> list[str]:
+        """The same for some sums, that begin with 0."""
+        sums = [ZERO] * count
+        if self.reads:
+            return self.f.fold(n, self.v.kind, sums, step)
+        for r in range(n):
+            sums = step(r, sums)
+        return sums
+
     def ordered(self, values: str, n: int, how: str, columns: list[_Columns]) -> None:
         """Values in order, and the columns of matrices that belong to them."""
         f = self.f
@@ -111,10 +134,10 @@ class _Columns(Record):
         s.put(self.column(s, c), s.f.mul(r, self.step), value)
 
 
-def eigh(kind: Type, count: int, lower: bool, vectors: bool) -> Lowered:
+def eigh(kind: Type, count: int, lower: bool, vectors: bool, general: bool = False) -> Lowered:
     """Eigenvectors, if wanted, and ascending eigenvalues of symmetric matrices."""
     n = kind.shape[-1]
-    s = _Rotations(kind, count)
+    s = _Rotations(kind, count, general)
     f = s.f
     source, targets = s.pointer("in", 0), [s.pointer("out", 0), s.pointer("out", 1)]
     a, w, basis = s.local(n * n), s.local(n), s.local(n * n if vectors else 1)
@@ -166,15 +189,19 @@ def _turn_both(s: _Rotations, a: str, basis: str, n: int, p: Number, q: Number) 
     columns = [s.element(a, p), s.element(a, q)]
     rows = [s.element(a, f.mul(p, n)), s.element(a, f.mul(q, n))]
     vectors = [s.element(basis, p), s.element(basis, q)] if basis else []
-    for r in range(n):
-        found = s.turned(*(s.get(at, r * n) for at in columns), sine, half)
+
+    def turn(r: Number) -> None:
+        place = f.mul(r, n)
+        found = s.turned(*(s.get(at, place) for at in columns), sine, half)
         for value, column, row in zip(found, columns, rows, strict=True):
-            s.put(column, r * n, value)
+            s.put(column, place, value)
             s.put(row, r, value)
         if basis:
-            found = s.turned(*(s.get(at, r * n) for at in vectors), sine, half)
+            found = s.turned(*(s.get(at, place) for at in vectors), sine, half)
             for value, vector in zip(found, vectors, strict=True):
-                s.put(vector, r * n, value)
+                s.put(vector, place, value)
+
+    s.each(n, turn)
     # where the rows and columns cross, the loop has left nothing of use
     change = s.op("fmul", t, both)
     s.put(a, f.mul(p, n + 1), s.op("fsub", first, change))
@@ -183,7 +210,7 @@ def _turn_both(s: _Rotations, a: str, basis: str, n: int, p: Number, q: Number) 
         s.put(a, place, ZERO)
 
 
-def svd(kind: Type, count: int, width: int) -> Lowered:
+def svd(kind: Type, count: int, width: int, general: bool = False) -> Lowered:
     """Descending singular values; then U and Vᵀ, the longer with so many vectors, unless 0.
 
     Of a matrix or its transpose, whichever has fewer columns, columns are turned until they are at
@@ -191,7 +218,7 @@ def svd(kind: Type, count: int, width: int) -> Lowered:
     """
     m, n = kind.shape[-2:]
     k, long = min(m, n), max(m, n)
-    s = _Rotations(kind, count)
+    s = _Rotations(kind, count, general)
     f = s.f
     source, w = s.pointer("in", 0), s.local(k)
     targets = [s.pointer("out", i) for i in range(3 if width else 1)]
@@ -204,7 +231,7 @@ def svd(kind: Type, count: int, width: int) -> Lowered:
         basis = _Columns(left, 1, width, m) if tall else _Columns(right, n, 1, n)
         held = [turns]
     completion = _Completion(s, basis, width) if width else None
-    bound = float(np.finfo(kind.dtype).eps) * long
+    bound = float(np.finfo(kind.dtype).eps) * (LONGEST if s.reads else long)
     with f.loop("%start", "%stop") as g:
         first = s.first(g)
         s.load(source, first, m * n, x.base)
@@ -239,33 +266,46 @@ def svd(kind: Type, count: int, width: int) -> Lowered:
 
 def _square(s: _Rotations, x: _Columns, c: Number) -> str:
     """The square of the length of a column."""
-    total, at = ZERO, x.column(s, c)
-    for value in [s.get(at, r * x.step) for r in range(x.length)]:
-        total = s.v.fma(s.f, value, value, total)
-    return total
+    at = x.column(s, c)
+    values: list[str] = []
+    if not s.reads:
+        values = [s.get(at, r * x.step) for r in range(x.length)]
+
+    def step(r: Number, sums: list[str]) -> list[str]:
+        value = values[r] if isinstance(r, int) else s.get(at, s.f.mul(r, x.step))
+        return [s.v.fma(s.f, value, value, sums[0])]
+
+    return s.total(x.length, 1, step)[0]
 
 
 def _turn_columns(s: _Rotations, x: _Columns, others: list[_Columns], p: Number, q: Number) -> None:
     """Two columns turned until they are at right angles, and those of other matrices with them."""
     f, v = s.f, s.v
-    first = second = both = ZERO
     left, right = x.column(s, p), x.column(s, q)
-    for r in range(x.length):
-        a, b = s.get(left, r * x.step), s.get(right, r * x.step)
-        first, second, both = (
-            v.fma(f, u, w, total) for u, w, total in ((a, a, first), (b, b, second), (a, b, both))
-        )
+
+    def step(r: Number, sums: list[str]) -> list[str]:
+        a, b = s.get(left, f.mul(r, x.step)), s.get(right, f.mul(r, x.step))
+        factors = ((a, a), (b, b), (a, b))
+        return [v.fma(f, u, w, total) for (u, w), total in zip(factors, sums, strict=True)]
+
+    first, second, both = s.total(x.length, 3, step)
     size = s.intrinsic("sqrt", s.op("fmul", first, second))
     size = s.choose(s.compare("oeq", size, ZERO), s.one, size)
     s.largest(s.op("fdiv", s.intrinsic("fabs", both), size))
     _, sine, half = s.angle(both, first, second)
     for matrix in (x, *others):
         left, right = matrix.column(s, p), matrix.column(s, q)
-        for r in range(matrix.length):
-            place = r * matrix.step
-            a, b = s.turned(s.get(left, place), s.get(right, place), sine, half)
-            s.put(left, place, a)
-            s.put(right, place, b)
+        s.each(matrix.length, functools.partial(_turn_pair, s, (left, right), matrix, sine, half))
+
+
+def _turn_pair(
+    s: _Rotations, pair: tuple[str, str], matrix: _Columns, sine: str, half: str, r: Number
+) -> None:
+    """The elements of two columns in a row turned."""
+    place = s.f.mul(r, matrix.step)
+    found = s.turned(*(s.get(at, place) for at in pair), sine, half)
+    for at, value in zip(pair, found, strict=True):
+        s.put(at, place, value)
 
 
 class _Completion:
@@ -277,7 +317,7 @@ class _Completion:
     def __init__(self, s: _Rotations, basis: _Columns, width: int) -> None:
         self.s, self.basis, self.width = s, basis, width
         self.shares, self.vector = s.local(width), s.local(basis.length)
-        self.best = s.local(2)  # how much is left of the best unit vector, and which it is
+        self.best = s.cells(2)  # how much is left of the best unit vector, and which it is
 
     def write(self, x: _Columns, sizes: str, k: int) -> None:
         """The directions of ``k`` columns of given lengths, then whatever is missing."""

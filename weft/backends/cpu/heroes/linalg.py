@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.backends.cpu.heroes import cholesky_tiles, jacobi
 from weft.backends.cpu.heroes import small_matrices as small
-from weft.backends.cpu.heroes.registry import HEROES
+from weft.backends.cpu.heroes.registry import GENERAL, HEROES, Lowering
 from weft.backends.cpu.heroes.stack_text import (
     CONJUGATE_TRANSPOSE,
     LEFT,
@@ -45,8 +45,13 @@ def _count(a: Type) -> int:
     return math.prod(a.shape[:-2])
 
 
-def _stack(a: Type) -> Stack:
-    return Stack(a.dtype, _count(a))
+def _general(params: Params) -> bool:
+    """Whether code is to do for matrices of any size."""
+    return bool(params.get("general", False))
+
+
+def _stack(a: Type, params: Params) -> Stack:
+    return Stack(a.dtype, _count(a), _general(params))
 
 
 def _ask(stem: str, dtype: np.dtype, before: tuple, spaces: list[np.dtype], after: int = 0) -> list:
@@ -74,10 +79,10 @@ def cholesky(ins: Types, outs: Types, params: Params) -> Lowered | None:
         return None
     n = ins[0].shape[-1]
     if small.fits(ins[0], _count(ins[0]), n * n):
-        return small.cholesky(ins[0], _count(ins[0]))
+        return small.cholesky(ins[0], _count(ins[0]), _general(params))
     if _count(ins[0]) == 1 and n >= cholesky_tiles.LEAST:
-        return cholesky_tiles.cholesky(ins[0])
-    s = _stack(ins[0])
+        return cholesky_tiles.cholesky(ins[0], _general(params))
+    s = _stack(ins[0], params)
     f = s.f
     source, target, potrf = s.operand(0), s.result(0), s.routine("potrf")
     with f.loop("%start", "%stop") as g:
@@ -103,8 +108,8 @@ def lu(ins: Types, outs: Types, params: Params) -> Lowered | None:
     m, n = ins[0].shape[-2:]
     k = min(m, n)
     if small.fits(ins[0], _count(ins[0]), m * n):
-        return small.lu(ins[0], _count(ins[0]))
-    s = _stack(ins[0])
+        return small.lu(ins[0], _count(ins[0]), _general(params))
+    s = _stack(ins[0], params)
     f = s.f
     source, getrf = s.operand(0), s.routine("getrf")
     targets = [s.result(i) for i in range(3)]
@@ -128,7 +133,7 @@ def pivots_to_permutation(ins: Types, outs: Types, params: Params) -> Lowered | 
     if any(0 in t.shape for t in (*ins, *outs)):
         return None
     count, size = ins[0].shape[-1], outs[0].shape[-1]
-    s = Stack(np.dtype(np.float32), math.prod(ins[0].shape[:-1]))
+    s = Stack(np.dtype(np.float32), math.prod(ins[0].shape[:-1]), _general(params))
     s.careful = True
     source, target = s.operand(0), s.result(0)
     with s.f.loop("%start", "%stop") as g:
@@ -146,7 +151,7 @@ def geqrf(ins: Types, outs: Types, params: Params) -> Lowered | None:
         return None
     m, n = ins[0].shape[-2:]
     k = min(m, n)
-    s = _stack(ins[0])
+    s = _stack(ins[0], params)
     source, routine, targets = s.operand(0), s.routine("geqrf"), [s.result(0), s.result(1)]
     (size,) = _ask("geqrf", s.dtype, (m, n, None, m, None), [s.dtype])
     packed, work = s.scratch(m * n), s.scratch(size)
@@ -163,7 +168,7 @@ def geqp3(ins: Types, outs: Types, params: Params) -> Lowered | None:
         return None
     m, n = ins[0].shape[-2:]
     k = min(m, n)
-    s = _stack(ins[0])
+    s = _stack(ins[0], params)
     sources, routine = [s.operand(0), s.operand(1)], s.routine("geqp3")
     targets = [s.result(i) for i in range(3)]
     before = (m, n, None, m, None, None)
@@ -185,7 +190,7 @@ def householder_product(ins: Types, outs: Types, params: Params) -> Lowered | No
         return None
     m, n = ins[0].shape[-2:]
     k = ins[1].shape[-1]
-    s = _stack(ins[0])
+    s = _stack(ins[0], params)
     stem = "ungqr" if s.complex else "orgqr"
     sources, routine, target = [s.operand(0), s.operand(1)], s.routine(stem), s.result(0)
     (size,) = _ask(stem, s.dtype, (m, n, k, None, m, None), [s.dtype])
@@ -205,7 +210,7 @@ def ormqr(ins: Types, outs: Types, params: Params) -> Lowered | None:
     rows, width = ins[0].shape[-2:]
     k = ins[1].shape[-1]
     m, n = ins[2].shape[-2:]
-    s = _stack(ins[0])
+    s = _stack(ins[0], params)
     stem = "unmqr" if s.complex else "ormqr"
     turned = "N" if not transpose else "C" if s.complex else "T"
     sources, routine, target = [s.operand(i) for i in range(3)], s.routine(stem), s.result(0)
@@ -228,8 +233,8 @@ def qr(ins: Types, outs: Types, params: Params) -> Lowered | None:
     k = outs[0].shape[-1]
     least, pivoting = min(m, n), params["pivoting"]
     if not pivoting and small.fits(ins[0], _count(ins[0]), (m + k) * (n + k)):
-        return small.qr(ins[0], _count(ins[0]), k)
-    s = _stack(ins[0])
+        return small.qr(ins[0], _count(ins[0]), k, _general(params))
+    s = _stack(ins[0], params)
     f = s.f
     stem, make = "geqp3" if pivoting else "geqrf", "ungqr" if s.complex else "orgqr"
     source, factor, product = s.operand(0), s.routine(stem), s.routine(make)
@@ -271,8 +276,8 @@ def eigh(ins: Types, outs: Types, params: Params) -> Lowered | None:
     n = ins[0].shape[-1]
     wanted = params.get("vectors", True)
     if n <= jacobi.LONGEST and small.fits(ins[0], _count(ins[0]), 2 * n * n + n + 2):
-        return jacobi.eigh(ins[0], _count(ins[0]), params["lower"], wanted)
-    s = _stack(ins[0])
+        return jacobi.eigh(ins[0], _count(ins[0]), params["lower"], wanted, _general(params))
+    s = _stack(ins[0], params)
     stem = "heevd" if s.complex else "syevd"
     source, routine, targets = s.operand(0), s.routine(stem), [s.result(0), s.result(1)]
     head = ("V" if wanted else "N", "L" if params["lower"] else "U", n)
@@ -305,8 +310,8 @@ def svd(ins: Types, outs: Types, params: Params) -> Lowered | None:
     if not by_qr and max(m, n) <= jacobi.LONGEST:
         width = 0 if len(outs) == 1 else max(m, n) if params["full_matrices"] else k
         if small.fits(ins[0], _count(ins[0]), m * n + 3 * jacobi.LONGEST**2):
-            return jacobi.svd(ins[0], _count(ins[0]), width)
-    s = _stack(ins[0])
+            return jacobi.svd(ins[0], _count(ins[0]), width, _general(params))
+    s = _stack(ins[0], params)
     stem = "gesvd" if by_qr else "gesdd"
     source, routine = s.operand(0), s.routine(stem)
     targets = [s.result(i) for i in range(len(outs))]
@@ -348,7 +353,7 @@ def eig(ins: Types, outs: Types, params: Params) -> Lowered | None:
     if not _usable(ins):
         return None
     n = ins[0].shape[-1]
-    s = _stack(ins[0])
+    s = _stack(ins[0], params)
     f = s.f
     left, right = params["compute_left_eigenvectors"], params["compute_right_eigenvectors"]
     source, geev = s.operand(0), s.routine("geev")
@@ -421,7 +426,7 @@ def schur(ins: Types, outs: Types, params: Params) -> Lowered | None:
     if not _usable(ins):
         return None
     n = ins[0].shape[-1]
-    s = _stack(ins[0])
+    s = _stack(ins[0], params)
     f = s.f
     vectors = len(outs) > 1
     source, gees = s.operand(0), s.routine("gees")
@@ -457,7 +462,7 @@ def hessenberg(ins: Types, outs: Types, params: Params) -> Lowered | None:
     if not _usable(ins) or ins[0].shape[-1] < 2:
         return None
     n = ins[0].shape[-1]
-    s = _stack(ins[0])
+    s = _stack(ins[0], params)
     source, gehrd, targets = s.operand(0), s.routine("gehrd"), [s.result(0), s.result(1)]
     (size,) = _ask("gehrd", s.dtype, (n, 1, n, None, n, None), [s.dtype])
     packed, work = s.scratch(n * n), s.scratch(size)
@@ -473,7 +478,7 @@ def tridiagonal(ins: Types, outs: Types, params: Params) -> Lowered | None:
     if not _usable(ins) or ins[0].shape[-1] < 2:
         return None
     n = ins[0].shape[-1]
-    s = _stack(ins[0])
+    s = _stack(ins[0], params)
     stem = "hetrd" if s.complex else "sytrd"
     source, routine, targets = s.operand(0), s.routine(stem), [s.result(i) for i in range(4)]
     head = ("L" if params["lower"] else "U", n)
@@ -496,7 +501,7 @@ def tridiagonal_solve(ins: Types, outs: Types, params: Params) -> Lowered | None
     if not _usable(ins) or params["perturb_singular"]:
         return None
     n, columns = ins[3].shape[-2:]
-    s = _stack(ins[3])
+    s = _stack(ins[3], params)
     sources, gtsv, target = [s.operand(i) for i in range(4)], s.routine("gtsv"), s.result(0)
     below, middle, above, work = (s.scratch(size) for size in (n, n, n, n * columns))
     with s.f.loop("%start", "%stop") as g:
@@ -527,10 +532,11 @@ def triangular_solve(ins: Types, outs: Types, params: Params) -> Lowered | None:
     conjugate = params["conjugate_a"] and ins[0].dtype.kind == "c"
     lower, unit = params["lower"], params["unit_diagonal"]
     if small.fits(ins[0], _count(ins[0]), n * n + m * k):
-        return small.triangular_solve(*ins, _count(ins[0]), left, lower, transpose, unit)
+        kinds = (left, lower, transpose, unit)
+        return small.triangular_solve(*ins, _count(ins[0]), *kinds, _general(params))
     sides = k if left else m
     tiles = -(-sides // TILE)
-    s = Stack(ins[0].dtype, _count(ins[0]) * tiles)
+    s = Stack(ins[0].dtype, _count(ins[0]) * tiles, _general(params))
     f = s.f
     turned = NO_TRANSPOSE
     if transpose:
@@ -571,21 +577,28 @@ def triangular_solve(ins: Types, outs: Types, params: Params) -> Lowered | None:
     return s.lowered()
 
 
-HEROES.update(
-    cholesky=cholesky,
-    lu=lu,
-    lu_pivots_to_permutation=pivots_to_permutation,
-    geqrf=geqrf,
-    geqp3=geqp3,
-    householder_product=householder_product,
-    ormqr=ormqr,
-    qr=qr,
-    eigh=eigh,
-    svd=svd,
-    eig=eig,
-    schur=schur,
-    hessenberg=hessenberg,
-    tridiagonal=tridiagonal,
-    tridiagonal_solve=tridiagonal_solve,
-    triangular_solve=triangular_solve,
-)
+def _any_size(lowering: Lowering) -> Lowering:
+    """The same for matrices of any size."""
+    return lambda ins, outs, params: lowering(ins, outs, {**params, "general": True})
+
+
+_OWN: dict[str, Lowering] = {
+    "cholesky": cholesky,
+    "lu": lu,
+    "lu_pivots_to_permutation": pivots_to_permutation,
+    "geqrf": geqrf,
+    "geqp3": geqp3,
+    "householder_product": householder_product,
+    "ormqr": ormqr,
+    "qr": qr,
+    "eigh": eigh,
+    "svd": svd,
+    "eig": eig,
+    "schur": schur,
+    "hessenberg": hessenberg,
+    "tridiagonal": tridiagonal,
+    "tridiagonal_solve": tridiagonal_solve,
+    "triangular_solve": triangular_solve,
+}
+HEROES.update(_OWN)
+GENERAL.update({name: _any_size(lowering) for name, lowering in _OWN.items()})

@@ -19,6 +19,7 @@ from weft.backends.cpu.heroes.dot_lines import (
     memory_kind,
     pointers,
 )
+from weft.base.functional import lru
 
 PACK_FIELDS = (
     *(f"{what}{i}" for i in range(BATCH) for what in ("size", "from", "to")),
@@ -32,6 +33,7 @@ PACK_FIELDS = (
 PART_FIELDS = ("parts", "length")  # how many, at least two, and the bytes of each
 
 
+@lru(64)
 def pack(kind: str, tile: int, dense: bool, name: str) -> str:
     """A task over blocks of the depth: buffers are operand, packed operand and the table.
 

@@ -23,6 +23,7 @@ from weft.backends.cpu.heroes.dot_lines import (
     pointers,
     suffix,
 )
+from weft.base.functional import lru
 
 ROWS_FIELDS = (
     *(f"{what}{i}" for i in range(BATCH) for what in ("size", "lhs", "rhs", "out")),
@@ -41,6 +42,7 @@ ROWS_FIELDS = (
 FEW_SUMS = 8
 
 
+@lru(64)
 def row_products(shape: Shape, name: str) -> str:
     """A task over blocks of columns, ``width`` of them in registers at a time.
 

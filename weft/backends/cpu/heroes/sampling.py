@@ -23,6 +23,9 @@ from weft.kernel.program import Lowered, Place, Task, Type
 PIECE = 1 << 12
 # Samples of a key from which on blocks are of one key each.
 SHARED = 64
+# What stands in texts that are kept for how many samples there are of a key, and pieces of those:
+# numbers that are nothing else.
+EACH, PIECES = 731_592_064, 731_592_065
 
 
 def _known(keys: Type, like: Type) -> bool:
@@ -47,16 +50,16 @@ def random_gamma(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> L
     texts = kernels.gamma_kernels(alphas.dtype, params["log_space"], shared)
     codes = [Place("code", code) for code in zip(texts, ("begin", "attempt", "end"), strict=True)]
     places = (Place("in", 0), Place("in", 1), *codes, Place("out", 0))
-    text = _gamma(alphas.dtype, each, shared, params["log_space"])
+    text = _gamma(alphas.dtype, shared, params["log_space"]).replace(str(EACH), str(each))
     return Lowered([Task(text, "gamma", places, count, kernels.ROOM)])
 
 
 @lru(64)
-def _gamma(dtype: np.dtype, each: int, shared: bool, logs: bool) -> str:
+def _gamma(dtype: np.dtype, shared: bool, logs: bool) -> str:
     of, info = dtype.type, np.finfo(dtype)
     low = np.nextafter(of(-1), of(0))
     unsigned = np.dtype(f"u{dtype.itemsize}")
-    names: dict[str, Any] = {"F": kind_of(dtype), "W": kind_of(unsigned), "EACH": each}
+    names: dict[str, Any] = {"F": kind_of(dtype), "W": kind_of(unsigned), "EACH": EACH}
     names |= {"SIZE": dtype.itemsize, "SHIFT": info.bits - info.nmant, "ROOM": kernels.ROOM}
     names |= {"SHARED": int(shared), "LOGS": int(logs)}
     names["ONE"] = int(of(1).view(unsigned))
@@ -94,19 +97,21 @@ def _counts(
     codes = [Place("code", code) for code in zip(make(like.dtype), ("wait", "reject"), strict=True)]
     operands = [Place("in", i) for i in given]
     places = (Place("in", 0), *operands, *codes, Place("out", 0))
-    names = {**names, "F": kind_of(like.dtype), "SIZE": like.dtype.itemsize, "EACH": each}
+    names = {**names, "F": kind_of(like.dtype), "SIZE": like.dtype.itemsize, "EACH": EACH}
     names |= {"ROOM": kernels.ROOM, "MOST": MOST}
     if count != each:
-        text = _count_text(stubs.count_by_key, **names)
+        text = _count_text(stubs.count_by_key, **names).replace(str(EACH), str(each))
         return Lowered([Task(text, "count_by_key", places, count // each, max(1, PIECE // each))])
     pieces = -(-count // PIECE)
-    names |= {"PIECE": PIECE, "PIECES": pieces}
+    # the loop over a single piece is not written
+    names |= {"PIECE": PIECE, "PIECES": 1 if pieces == 1 else PIECES}
     places = (*places, Place("scratch", 0), Place("scratch", 1))
-    parts = (stubs.count_few, stubs.count_turns, stubs.count_many)
-    return Lowered(
-        [Task(_count_text(f, **names), f.__name__, places, count, PIECE) for f in parts],
-        (8 * pieces, 8 * pieces),
-    )
+    tasks = []
+    for f in (stubs.count_few, stubs.count_turns, stubs.count_many):
+        text = _count_text(f, **names).replace(str(EACH), str(each))
+        text = text.replace(str(PIECES), str(pieces))
+        tasks.append(Task(text, f.__name__, places, count, PIECE))
+    return Lowered(tasks, (8 * pieces, 8 * pieces))
 
 
 @lru(64)

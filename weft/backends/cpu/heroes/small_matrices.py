@@ -6,6 +6,7 @@ LAPACK takes longer to be called than to do such a matrix.
 from __future__ import annotations
 
 from weft.backends.cpu import processor
+from weft.backends.cpu.heroes import any_size
 from weft.backends.cpu.heroes.fft_text import Lanes
 from weft.backends.cpu.heroes.squares import square
 from weft.backends.cpu.heroes.writer import Function, Module, Number, kernel
@@ -14,6 +15,8 @@ from weft.kernel.program import Lowered, Place, Task, Type
 NAME = "small"
 # Bytes of one piece of work, and the most that the matrices of all lanes may take on the stack.
 CHUNK_BYTES, MEMORY = 1 << 15, 1 << 17
+# Sides of matrices up to which code for any number of them is for one size: it has few loops then.
+TINY = 8
 
 
 def fits(kind: Type, count: int, elements: int) -> bool:
@@ -25,34 +28,59 @@ def fits(kind: Type, count: int, elements: int) -> bool:
 
 
 class Small:
-    """A kernel over groups of matrices; arrays of all lanes are split element by element."""
+    """A kernel over groups of matrices; arrays of all lanes are split element by element.
 
-    def __init__(self, kind: Type, count: int) -> None:
+    A ``general`` one does for any number of matrices, and for any size of those with a longest
+    side that is not tiny.
+    """
+
+    def __init__(self, kind: Type, count: int, general: bool, longest: int = 0) -> None:
         self.v = Lanes(kind.dtype.itemsize, processor.vector_bits())
         self.count = count
         self.module = Module()
         self.f = kernel(self.module, NAME)
         self.places: list[Place] = []
         self.elements = 0
+        self.general = general
+        self.reads = general and max(*kind.shape[-2:], longest) > TINY
+        self.limit: Number = count - self.v.count
+        if general and not self.reads:
+            table = self.pointer("numbers", (self.limit,))
+            self.limit = "%sized.limit"  # a name which says that all is read that is to be read
+            self.f.line(f"{self.limit} = load i64, ptr {table}, align 8")
 
-    def pointer(self, kind: str, what: int) -> str:
+    def pointer(self, kind: str, what: int | tuple[int, ...]) -> str:
         self.places.append(Place(kind, what))
         return self.f.pointer(len(self.places) - 1)
 
     def local(self, elements: int) -> str:
+        """Memory for so many elements of all lanes, as many as a matrix has."""
+        if not self.reads:
+            return self.cells(elements)
+        self.elements += elements
+        return self.f.emit(f"alloca i8, i64 {elements * self.v.bytes}, align 64")
+
+    def cells(self, elements: int) -> str:
+        """The same where their number is no size."""
         self.elements += elements
         return self.f.local(elements * self.v.bytes)
 
+    def apart(self, size: int) -> Number:
+        """How far apart rows are: written once, if it is read."""
+        return self.f.emit(f"add i64 {size}, 0") if self.reads else size
+
     def first(self, g: str) -> Number:
         """The first matrix of a group; the last group overlaps the one before."""
-        return self.f.smaller(self.f.mul(g, self.v.count), self.count - self.v.count)
+        return self.f.smaller(self.f.mul(g, self.v.count), self.limit)
 
     def lowered(self) -> Lowered:
         groups = -(-self.count // self.v.count)
         chunk = max(1, min(groups, CHUNK_BYTES // (self.elements * self.v.bytes)))
         self.f.close()
-        task = Task(self.module.text(), NAME, tuple(self.places), groups, chunk)
-        return Lowered([task], ())
+        text, places = self.module.text(), tuple(self.places)
+        if self.reads:
+            text, places = any_size.reading(text, NAME, places, frozenset([self.v.itemsize]))
+        return Lowered([Task(text, NAME, places, groups, chunk)], ())
 
     # --- moves ------------------------------------------------------------------------------------
 
@@ -71,7 +99,7 @@ class Small:
             column = f.smaller(i, size - v.count)
             spot = f.at(at, f.mul(column, v.itemsize))
             place = f.at(to, f.mul(column, v.bytes))
-            square(f, v, spot, size * v.itemsize, place, v.bytes)
+            square(f, v, spot, self.apart(size * v.itemsize), place, v.bytes)
 
     def store(self, at: str, size: int, base: str, first: Number) -> None:
         """The opposite of ``load``."""
@@ -88,11 +116,13 @@ class Small:
             column = f.smaller(i, size - v.count)
             spot = f.at(at, f.mul(column, v.bytes))
             place = f.at(to, f.mul(column, v.itemsize))
-            square(f, v, spot, v.bytes, place, size * v.itemsize)
+            square(f, v, spot, v.bytes, place, self.apart(size * v.itemsize))
 
     # --- elements ---------------------------------------------------------------------------------
 
     def element(self, base: str, index: Number) -> str:
+        if self.reads:
+            return self.f.emit(f"getelementptr {self.v.kind}, ptr {base}, i64 {index}")
         return self.f.at(base, self.f.mul(index, self.v.bytes))
 
     def get(self, base: str, index: Number) -> str:
@@ -124,13 +154,13 @@ class Small:
         return self.f.emit(f"call {v.kind} {full}({v.kind} {a})")
 
 
-def cholesky(kind: Type, count: int) -> Lowered:
+def cholesky(kind: Type, count: int, general: bool = False) -> Lowered:
     """Lower factors; a pivot that is not positive makes all of its matrix NaN."""
     n = kind.shape[-1]
-    s = Small(kind, count)
+    s = Small(kind, count, general)
     f, v = s.f, s.v
     source, target = s.pointer("in", 0), s.pointer("out", 0)
-    a, state = s.local(n * n), s.local(1)
+    a, state = s.local(n * n), s.cells(1)
     one, nan = v.splat(1.0), f"splat ({v.base} 0x7FF8000000000000)"
     with f.loop("%start", "%stop") as g:
         first = s.first(g)
@@ -165,15 +195,15 @@ def cholesky(kind: Type, count: int) -> Lowered:
     return s.lowered()
 
 
-def lu(kind: Type, count: int) -> Lowered:
+def lu(kind: Type, count: int, general: bool = False) -> Lowered:
     """Packed factors, the row swaps and the permutation, by elimination with row swaps."""
     m, n = kind.shape[-2:]
     k_max = min(m, n)
-    s = Small(kind, count)
+    s = Small(kind, count, general)
     f, v = s.f, s.v
     source = s.pointer("in", 0)
     targets = [s.pointer("out", i) for i in range(3)]
-    a, chosen, best = s.local(m * n), s.local(1), s.local(1)
+    a, chosen, best = s.local(m * n), s.cells(1), s.cells(1)
     whole = f"<{v.count} x i32>"
     zero, one = "zeroinitializer", v.splat(1.0)
     with f.loop("%start", "%stop") as g:
@@ -252,12 +282,19 @@ def permutation(f: Function, pivots: str, order: str, count: int, size: int) -> 
 
 
 def triangular_solve(
-    a_type: Type, b_type: Type, count: int, left: bool, lower: bool, turned: bool, unit: bool
+    a_type: Type,
+    b_type: Type,
+    count: int,
+    left: bool,
+    lower: bool,
+    turned: bool,
+    unit: bool,
+    general: bool = False,
 ) -> Lowered:
     """Solutions by substitution; a right side is a left side of transposed matrices."""
     n = a_type.shape[-1]
     m, k = b_type.shape[-2:]
-    s = Small(a_type, count)
+    s = Small(a_type, count, general, max(m, k))
     f, v = s.f, s.v
     sources, target = [s.pointer("in", 0), s.pointer("in", 1)], s.pointer("out", 0)
     a, b = s.local(n * n), s.local(m * k)
@@ -287,15 +324,15 @@ def triangular_solve(
     return s.lowered()
 
 
-def qr(kind: Type, count: int, k: int) -> Lowered:
+def qr(kind: Type, count: int, k: int, general: bool = False) -> Lowered:
     """Q of k columns and R by reflections, with the signs that LAPACK chooses."""
     m, n = kind.shape[-2:]
     least = min(m, n)
-    s = Small(kind, count)
+    s = Small(kind, count, general)
     f = s.f
     source, targets = s.pointer("in", 0), [s.pointer("out", 0), s.pointer("out", 1)]
     a, q, r, taus = (s.local(size) for size in (m * n, m * k, k * n, least))
-    total = s.local(1)
+    total = s.cells(1)
     zero = "zeroinitializer"
     with f.loop("%start", "%stop") as g:
         first = s.first(g)

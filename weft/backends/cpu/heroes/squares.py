@@ -16,7 +16,11 @@ _PARAMETERS = (
 
 
 def squares(
-    f: Function, v: Lanes, source: tuple[str, int, int], target: tuple[str, int, int], count: int
+    f: Function,
+    v: Lanes,
+    source: tuple[str, Number, Number],
+    target: tuple[str, Number, Number],
+    count: Number,
 ) -> None:
     """Transpose so many squares.
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu import processor
+from weft.backends.cpu.heroes import any_size
 from weft.backends.cpu.heroes.fft_text import Lanes
 from weft.backends.cpu.heroes.squares import squares
 from weft.backends.cpu.heroes.writer import Function, Module, Number, kernel
@@ -31,10 +32,11 @@ PIECES, MEMORY = 64, 1 << 28
 
 
 class Stack:
-    """A kernel that does the same with every matrix of a stack."""
+    """A kernel that does the same with every matrix of a stack, ``general`` ones of any size."""
 
-    def __init__(self, dtype: np.dtype, count: int) -> None:
+    def __init__(self, dtype: np.dtype, count: int, general: bool = False) -> None:
         self.dtype = dtype
+        self.general = general
         self.letter = LETTERS[dtype.name]
         self.complex = dtype.kind == "c"
         self.real = np.dtype(f"f{dtype.itemsize // 2}") if self.complex else dtype
@@ -100,8 +102,11 @@ class Stack:
             self.f.without_care()
         self.f.close()
         quick = "" if self.careful or len(self.module.functions) > 1 else QUICK
-        text = quick + self.module.text()
-        return Task(text, NAME, tuple(self.places), extent, chunk)
+        text, places = quick + self.module.text(), tuple(self.places)
+        if self.general:
+            kept = frozenset((4, self.size, self.real.itemsize, 2 * self.real.itemsize))
+            text, places = any_size.reading(text, NAME, places, kept)
+        return Task(text, NAME, places, extent, chunk)
 
     # --- copies -----------------------------------------------------------------------------------
 
@@ -117,6 +122,8 @@ class Stack:
     def turn(self, at: str, step: int, to: str, stride: int, rows: int, columns: int) -> None:
         """Row r and column c of a matrix with rows ``step`` apart to row c, column r of another."""
         f, size = self.f, self.size
+        if self.general:
+            return any_size.turn(f, size, at, to, (step, stride, rows, columns))
         lanes = Lanes(size, processor.vector_bits()) if size <= 8 else None
         if rows == 1 and stride == 1 and columns > 1:
             return self.copy(to, at, columns * size)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.heroes.registry import HEROES
+from weft.backends.cpu.heroes.registry import GENERAL, HEROES
 from weft.backends.cpu.heroes.stack_text import (
     COLUMN_MAJOR,
     LETTERS,
@@ -172,7 +172,7 @@ def triangular_sylvester(ins: list[Type], outs: list[Type], params: Any) -> Lowe
     if ins[2].dtype.name not in LETTERS or 0 in ins[2].shape:
         return None
     m, n = ins[2].shape[-2:]
-    s = Stack(ins[2].dtype, math.prod(ins[2].shape[:-2]))
+    s = Stack(ins[2].dtype, math.prod(ins[2].shape[:-2]), params.get("general", False))
     s.careful = True
     f, adjoint = s.f, params["adjoint"]
     sizes = (m * m, n * n, m * n)
@@ -202,4 +202,7 @@ def triangular_sylvester(ins: list[Type], outs: list[Type], params: Any) -> Lowe
     return s.lowered()
 
 
-HEROES.update(triangular_sylvester=triangular_sylvester)
+HEROES["triangular_sylvester"] = triangular_sylvester
+GENERAL["triangular_sylvester"] = lambda ins, outs, params: triangular_sylvester(
+    ins, outs, {**params, "general": True}
+)

@@ -12,9 +12,11 @@ from weft.base.lazy import Late
 from weft.kernel.program import Finish, Lowered, Type
 
 _conv = Late("weft.backends.cpu.heroes.conv")
+_conv_any = Late("weft.backends.cpu.heroes.conv_any")
 _cumulative = Late("weft.backends.cpu.heroes.cumulative")
 _dot = Late("weft.backends.cpu.heroes.dot")
 _fft = Late("weft.backends.cpu.heroes.fft")
+_fft_any = Late("weft.backends.cpu.heroes.fft_any")
 _generator = Late("weft.backends.cpu.heroes.generator")
 _linalg = Late("weft.backends.cpu.heroes.linalg")
 _partition = Late("weft.backends.cpu.heroes.partition")
@@ -25,6 +27,7 @@ _sort = Late("weft.backends.cpu.heroes.sort")
 _special = Late("weft.backends.cpu.heroes.special")
 _sylvester = Late("weft.backends.cpu.heroes.sylvester")
 _window = Late("weft.backends.cpu.heroes.window")
+_window_any = Late("weft.backends.cpu.heroes.window_any")
 
 _NAMES = {
     _conv: "conv_general_dilated",
@@ -45,8 +48,25 @@ _NAMES = {
     " select_and_scatter_add",
 }
 # Files with lowerings to code that does for all shapes.
-_GENERAL = {"dot_general": _small_products}
+_GENERAL = {
+    "dot_general": _small_products,
+    "fft": _fft_any,
+    "conv_general_dilated": _conv_any,
+    **dict.fromkeys(("reduce_window_sum", "reduce_window_max", "reduce_window_min"), _window_any),
+    **{name: module for module in (_linalg, _sylvester) for name in _NAMES[module].split()},
+}
+# Files whose functions have no sizes in their texts; and those whose functions are as quick where
+# they read them, however large arrays are.
+_FREE = (_partition, _sort, _special)
+_READING = (_cumulative, _generator, _sampling, _scatter)
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+
+def reads_sizes(name: str) -> bool | None:
+    """Whether the functions of an operation are to be made to read their sizes: on all arrays, or
+    on none as they do for any. None where it depends on how large arrays are."""
+    module = _WHERE[name]
+    return True if module in _READING else False if module in _FREE else None
 
 
 def load(name: str) -> None:

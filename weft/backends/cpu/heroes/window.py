@@ -107,35 +107,42 @@ def _whole(shape: Sequence[int]) -> bool:
     return 0 < len(shape) and 0 < prod(shape)
 
 
+def fold_of(kind: str, x: Type, out: Type, params: dict[str, Any]) -> Any:
+    """What a reduction reads and computes in, its identity, both shapes and the windows; None where
+    the reference does it, or where there is nothing to do."""
+    dtype, shape, result = x.dtype, x.shape, out.shape
+    if not prod(result) or not _whole(shape):
+        return None
+    if dtype == BOOL:  # bytes that are zero or one
+        dtype = np.dtype(np.uint8)
+    if dtype.kind == "c":  # pairs of numbers, along which no window moves
+        dtype = np.dtype(f"f{dtype.itemsize // 2}")
+        shape, result = (*shape, 2), (*result, 2)
+        params = {k: (*v, (0, 0) if k == "padding" else 1) for k, v in params.items()}
+    work = _working(dtype)
+    if work is None:
+        return None
+    identity = bytes(work.itemsize) if kind == "sum" else _end(work, kind)
+    if x.dtype == BOOL and kind == "min":
+        identity = b"\1"
+    return dtype, work, identity, shape, result, params
+
+
 def reduce_window(kind: str) -> Any:
     """The lowering of sums or extrema."""
 
     def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
-        (x,), (out,) = ins, outs
-        dtype, shape, result = x.dtype, x.shape, out.shape
-        if not prod(result):
-            return Lowered([])
-        if not _whole(shape):
-            return None
-        if dtype == BOOL:  # bytes that are zero or one
-            dtype = np.dtype(np.uint8)
-        if dtype.kind == "c":  # pairs of numbers, along which no window moves
-            dtype = np.dtype(f"f{dtype.itemsize // 2}")
-            shape, result = (*shape, 2), (*result, 2)
-            params = {k: (*v, (0, 0) if k == "padding" else 1) for k, v in params.items()}
-        work = _working(dtype)
-        if work is None:
-            return None
-        identity = bytes(work.itemsize) if kind == "sum" else _end(work, kind)
-        if x.dtype == BOOL and kind == "min":
-            identity = b"\1"
+        found = fold_of(kind, ins[0], outs[0], params)
+        if found is None:
+            return None if prod(outs[0].shape) else Lowered([])
+        dtype, work, identity, shape, result, window = found
         tasks = [
             _task(
                 Windows(part, Fold(kind, dtype, work, identity), ((dtype,), dtype), _lanes(work)),
                 [("in", 0)],
                 ("out", 0),
             )
-            for part in slides(shape, result, params)
+            for part in slides(shape, result, window)
         ]
         return Lowered(tasks)
 

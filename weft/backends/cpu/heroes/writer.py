@@ -94,13 +94,13 @@ class Function:
             return b if a == 1 else a
         return self.emit(f"mul i64 {a}, {b}")
 
-    def div(self, a: Number, b: int) -> Number:
-        if isinstance(a, int):
+    def div(self, a: Number, b: Number) -> Number:
+        if isinstance(a, int) and isinstance(b, int):
             return a // b
         return a if b == 1 else self.emit(f"udiv i64 {a}, {b}")
 
-    def rem(self, a: Number, b: int) -> Number:
-        if isinstance(a, int):
+    def rem(self, a: Number, b: Number) -> Number:
+        if isinstance(a, int) and isinstance(b, int):
             return a % b
         return 0 if b == 1 else self.emit(f"urem i64 {a}, {b}")
 
@@ -202,6 +202,30 @@ class Function:
         yield
         self.line(f"br label %after{n}")
         self.begin(f"after{n}")
+
+    def either(
+        self,
+        condition: str,
+        kind: str,
+        first: Callable[[], list[str]],
+        second: Callable[[], list[str]],
+    ) -> list[str]:
+        """The values of a type that one of two pieces of code gives."""
+        self.count += 1
+        n = self.count
+        self.line(f"br i1 {condition}, label %first{n}, label %second{n}")
+        found: list[list[str]] = []
+        ends: list[str] = []
+        for label, write in ((f"first{n}", first), (f"second{n}", second)):
+            self.begin(label)
+            found.append(write())
+            ends.append(self.block)
+            self.line(f"br label %both{n}")
+        self.begin(f"both{n}")
+        return [
+            self.emit(f"phi {kind} [ {a}, %{ends[0]} ], [ {b}, %{ends[1]} ]")
+            for a, b in zip(*found, strict=True)
+        ]
 
 
 def kernel(module: Module, name: str) -> Function:

@@ -1,0 +1,28 @@
+"""What goes to LLVM while operations meet arrays of new shapes."""
+
+import contextlib
+
+import weft
+from weft.backends.cpu import compiling
+from weft.base import knobs
+from weft.runtime import native, target
+
+
+@contextlib.contextmanager
+def compiled_texts(monkeypatch):
+    """The texts that go to LLVM; nothing is known from before, but for what operators learnt."""
+    native.native()  # its own code is no matter here, and operators wait for it
+    weft.clear_caches()
+    target._flat.clear()
+    found = []
+    compile_part = compiling.compile_part
+
+    def noted(text):
+        if "@weft_run" not in text:  # the pool's, made by a thread whenever there is work for it
+            found.append(text)
+        return compile_part(text)
+
+    monkeypatch.setattr(compiling, "compile_part", noted)
+    with knobs.scope(cache="off"):
+        yield found
+    weft.clear_caches()

@@ -1,0 +1,241 @@
+"""Fourier transforms by code that is the same for all lengths: factors are data, sizes in tables.
+
+For operations outside of compiled functions, which meet a new length all the time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu.heroes import fft_any_kernels as kernels
+from weft.backends.cpu.heroes import fft_any_moves as any_moves
+from weft.backends.cpu.heroes import fft_moves as moves
+from weft.backends.cpu.heroes.fft import IRFFT, PRIMES, RFFT, SHORT, Plan, lowered, smooth, split
+from weft.backends.cpu.heroes.fft_any_kernels import Tables, bits_of
+from weft.backends.cpu.heroes.fft_any_text import STRAIGHT
+from weft.backends.cpu.heroes.fft_kernels import factor_tables
+from weft.backends.cpu.heroes.fft_text import Lanes, interleaved, roots
+from weft.backends.cpu.heroes.registry import GENERAL
+from weft.base.functional import lru
+from weft.kernel.program import Lowered, Place, Type
+
+# The longest transforms, and those by chirps: tables of longer ones would take too much memory.
+LONGEST, CHIRPS = 1 << 20, 1 << 18
+# The longest chirps whose spectra are tables, too.
+SPECTRA = 1 << 16
+# Lanes of the widest vectors.
+LANES = 16
+# What a pass costs an element: going through memory, and arithmetic.
+COSTS = {2: 7.0, 3: 8.0, 4: 8.0, 5: 10.5, 7: 13.0, 8: 10.0, 10: 13.0}
+# Lengths of cyclic convolutions are these times powers of two.
+ODD = (1, 3, 5, 9, 15)
+
+
+@lru(4096)
+def radices_of(n: int) -> tuple[int, ...]:
+    """Radices whose product is n, of those that have a pass, at the least cost; largest first."""
+    best: dict[int, tuple[float, tuple[int, ...]]] = {1: (0.0, ())}
+
+    def find(rest: int) -> tuple[float, tuple[int, ...]]:
+        if rest not in best:
+            found = []
+            for r in (*STRAIGHT, *(p for p in PRIMES if p not in STRAIGHT)):
+                if rest % r == 0:
+                    cost, others = find(rest // r)
+                    found.append((cost + COSTS.get(r, 2.0 * r), (r, *others)))
+            best[rest] = min(found)
+        return best[rest]
+
+    return tuple(sorted(find(n)[1], reverse=True)) or (1,)
+
+
+def circle(count: int, n: int) -> np.ndarray:
+    """The first powers of exp(-2 pi i / n), many of them as products of few."""
+    size = 1 << (count.bit_length() + 1) // 2
+    if size <= 64:
+        return roots(np.arange(count), n)
+    high = roots(np.arange(-(-count // size)) * size, n)
+    return np.multiply.outer(high, roots(np.arange(size), n)).ravel()[:count]
+
+
+class AnyPlan(Plan):
+    """The tasks of a transform, by kernels that read all numbers."""
+
+    def given(self) -> tuple[int, int]:
+        """What the text of a kernel depends on."""
+        return self.v.itemsize, 8 * self.v.bytes
+
+    def neighbours(
+        self, source: Place, target: Place, shape: tuple[int, int, int], inverse: bool, scale: float
+    ) -> None:
+        v, (outer, n, inner) = self.v, shape
+        tables, groups = Tables(v), -(-inner // v.count)
+        count = tables.passes(n, radices_of(n))
+        places = tables.places([n, inner, groups, count, *signs(inverse, scale)])
+        text = kernels.columns_text(*self.given())
+        self.task(text, [source, target, *places], outer * groups, n * v.row)
+
+    def lanes(
+        self,
+        source: Place,
+        target: Place,
+        batch: int,
+        n: int,
+        inverse: bool,
+        scale: float,
+        real: bool = False,
+    ) -> None:
+        v, tables = self.v, Tables(self.v)
+        count = tables.passes(n, radices_of(n))
+        ins, outs = n + (real and inverse), n + (real and not inverse)
+        halves = tables.complex(circle(n // 2 + 1, 2 * n)) if real else 0
+        flip = v.bytes if inverse else 0
+        numbers = [batch, n, ins, outs, count, flip, bits_of(scale), halves]
+        kind = ("from" if inverse else "to") if real else ""
+        text = kernels.rows_text(*self.given(), kind)
+        places = [source, target, *tables.places(numbers)]
+        self.task(text, places, -(-batch // v.count), n * v.row)
+
+    def gathered(
+        self, source: Place, target: Place, shape: tuple[int, int, int], inverse: bool, scale: float
+    ) -> None:
+        v, (outer, n, inner) = self.v, shape
+        tables = Tables(v)
+        count = tables.passes(n, radices_of(n))
+        flip = v.bytes if inverse else 0
+        places = tables.places([n, inner, outer * inner, count, flip, bits_of(scale)])
+        text = kernels.gathered_text(*self.given())
+        self.task(text, [source, target, *places], -(-outer * inner // v.count), n * v.row)
+
+    def transposed(self, source: Place, target: Place, batch: int, rows: int, columns: int) -> None:
+        strips = -(-rows // moves.STRIP)
+        sizes = Place("numbers", (rows, columns, strips))
+        size = moves.STRIP * columns * self.v.element
+        self.task(
+            _moving("transposed", *self.given()), [source, target, sizes], batch * strips, size
+        )
+
+    def halves(
+        self,
+        source: Place,
+        target: Place,
+        batch: int,
+        parts: tuple[int, int],
+        inverse: bool,
+        scale: float,
+    ) -> None:
+        v, (n1, n2) = self.v, parts
+        groups, blocks = -(-n2 // v.count), -(-n1 // v.count)
+        held = self.scratch(batch * blocks * n2 * v.row)
+        tables = Tables(v)
+        count = tables.passes(n1, radices_of(n1))
+        lanes, firsts = (tables.add(t) for t in factor_tables(v, n1, n2))
+        sign, *ends = signs(inverse, scale)
+        places = tables.places([n1, n2, groups, blocks, count, sign, lanes, firsts])
+        text = kernels.first_half_text(*self.given())
+        self.task(text, [source, held, *places], batch * groups, n1 * v.row)
+        tables = Tables(v)
+        count = tables.passes(n2, radices_of(n2))
+        places = tables.places([n1, n2, blocks, count, *ends])
+        text = kernels.second_half_text(*self.given())
+        self.task(text, [held, target, *places], batch * blocks, n2 * v.row)
+
+    def chirped(
+        self, source: Place, target: Place, batch: int, n: int, inverse: bool, scale: float
+    ) -> None:
+        """Chirp and spectrum are data, so that two transforms are left; three if it is long."""
+        v, size = self.v, _convenient(2 * n - 1)
+        j = np.arange(n)
+        chirp = circle(2 * n, 2 * n)[j * j % (2 * n)]
+        padded = np.zeros(size, np.complex128)
+        padded[:n] = chirp.conj()
+        padded[size - n + 1 :] = padded[n - 1 : 0 : -1]
+        padded /= size
+        known = n <= SPECTRA
+        factors, spectrum = (
+            Place("data", interleaved(x, v.real))
+            for x in (chirp, np.fft.fft(padded) if known else padded)
+        )
+        if not known:
+            held, spectrum = spectrum, self.numbers(size)
+            self.rows(held, spectrum, 1, size, False, 1.0)
+        data, other = self.numbers(batch * size), self.numbers(batch * size)
+        ends = signs(inverse, scale)
+
+        def step(name: str, places: list[Place], length: int, *sizes: int) -> None:
+            blocks = -(-length // v.count)
+            table = Place("numbers", (length, blocks, *sizes, *ends))
+            text = any_moves.chirp_text(*self.given(), name)
+            self.task(text, [*places, table], batch * blocks, 2 * v.row)
+
+        step("begin", [source, data, factors], n, n, size)
+        self.rows(data, other, batch, size, False, 1.0)
+        step("multiply", [other, data, spectrum], size, size, size)
+        self.rows(data, other, batch, size, False, 1.0)
+        step("end", [other, target, factors], n, size, n)
+
+    # --- real transforms --------------------------------------------------------------------------
+
+    def mirror(self, back: bool, source: Place, target: Place, batch: int, n: int) -> None:
+        factors = Place("data", interleaved(circle(n // 2 + 1, 2 * n), self.v.real))
+        blocks = self.mirrors(n)
+        places = [source, target, factors, Place("numbers", (n, blocks))]
+        text = _moving("pack" if back else "unpack", *self.given())
+        self.task(text, places, batch * blocks, 2 * self.v.row)
+
+    def crop(self, source: Place, target: Place, batch: int, n: int) -> None:
+        sizes = Place("numbers", (n, n // 2 + 1))
+        text = any_moves.crop_text(*self.given())
+        self.task(text, [source, target, sizes], batch, n * self.v.element)
+
+    def complete(self, source: Place, target: Place, batch: int, n: int) -> None:
+        sizes = Place("numbers", (n, n // 2 + 1))
+        text = any_moves.complete_text(*self.given())
+        self.task(text, [source, target, sizes], batch, n * self.v.element)
+
+
+def signs(inverse: bool, scale: float) -> list[int]:
+    """Words for what pairs are multiplied by when read and written: conjugates are inverses."""
+    turn = -1.0 if inverse else 1.0
+    return [bits_of(turn), bits_of(scale), bits_of(turn * scale)]
+
+
+@lru(16)
+def _moving(name: str, itemsize: int, bits: int) -> str:
+    """The text of a kernel that goes over data once; its sizes are read."""
+    v = Lanes(itemsize, bits)
+    if name == "transposed":
+        return moves.transposed_text(v, 0, 0, 2)
+    return (moves.pack_text if name == "pack" else moves.unpack_text)(v, 0, 3)
+
+
+def _convenient(least: int) -> int:
+    """The smallest length of a few kinds that is not below another."""
+    return min(odd << max(4, math.ceil(math.log2(least / odd))) for odd in ODD)
+
+
+def _reaches(n: int) -> bool:
+    """Whether there is such code for a length."""
+    if n > LONGEST or (n > CHIRPS and not smooth(n)):
+        return False
+    if not smooth(n):
+        n = _convenient(2 * n - 1)
+    return n <= 2 * SHORT or split(n, LANES) is not None
+
+
+def lower_any(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
+    """The tasks of a transform, or None where it is lowered as others are."""
+    lengths = params["fft_lengths"]
+    if not lengths or 0 in lengths:
+        return None
+    kind, last = int(params["fft_type"]), lengths[-1]
+    half = kind in (RFFT, IRFFT) and last % 2 == 0
+    if not all(map(_reaches, (*lengths[:-1], last // 2 if half else last))):
+        return None
+    return lowered(AnyPlan, ins, outs, params)
+
+
+GENERAL["fft"] = lower_any

@@ -1,0 +1,84 @@
+"""Kernels that go over data once, around transforms of any length: half spectra and chirps."""
+
+from __future__ import annotations
+
+from weft.backends.cpu.heroes.fft_any_kernels import Driver
+from weft.backends.cpu.heroes.fft_any_text import number
+from weft.backends.cpu.heroes.fft_moves import Loop, clear
+from weft.backends.cpu.heroes.fft_text import Complex, Lanes, swapped
+from weft.backends.cpu.heroes.writer import Function, Number
+from weft.base.functional import lru
+
+
+def _copy(f: Function, to: str, at: str, size: Number) -> None:
+    name = f.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
+    f.line(f"call void {name}(ptr {to}, ptr {at}, i64 {size}, i1 false)")
+
+
+@lru(4)
+def crop_text(itemsize: int, bits: int) -> str:
+    """Rows of half spectra from those of whole ones; sizes are the lengths of both."""
+    v = Lanes(itemsize, bits)
+    loop = Loop(v, (0, 0), 2)
+    f, (n, half) = loop.f, loop.sizes
+    source, target = f.pointer(0), f.pointer(1)
+    long, short = f.mul(n, v.element), f.mul(half, v.element)
+    with f.loop("%start", "%stop") as row:
+        _copy(f, f.at(target, f.mul(row, short)), f.at(source, f.mul(row, long)), short)
+    return loop.text()
+
+
+@lru(4)
+def complete_text(itemsize: int, bits: int) -> str:
+    """Rows of whole spectra from those of half ones."""
+    v = Lanes(itemsize, bits)
+    loop = Loop(v, (0, 0), 2)
+    f, (n, half) = loop.f, loop.sizes
+    source, target = f.pointer(0), f.pointer(1)
+    long, short = f.mul(n, v.element), f.mul(half, v.element)
+    even = f.emit(f"icmp eq i64 {f.rem(n, 2)}, 0")
+    with f.loop("%start", "%stop") as row:
+        at, to = f.at(source, f.mul(row, short)), f.at(target, f.mul(row, long))
+        _copy(f, to, at, short)
+        with f.loop(1, f.add(f.sub(n, half), 1)) as k:
+            re, im = loop.load(at, k)
+            loop.store(to, f.sub(n, k), (re, loop.neg(im)))
+        # Element 0, and that in the middle of an even length, are their own opposites.
+        f.store(v.base, loop.zero, f.at(to, v.itemsize), v.itemsize)
+        with f.when(even):
+            middle = f.at(to, f.mul(f.sub(half, 1), v.element))
+            f.store(v.base, loop.zero, f.at(middle, v.itemsize), v.itemsize)
+    return loop.text()
+
+
+@lru(16)
+def chirp_text(itemsize: int, bits: int, step: str) -> str:
+    """A step of a transform by a convolution with a chirp, on vectors of rows.
+
+    ``begin``: rows times the chirp, padded with zeros. ``multiply``: rows times a spectrum, parts
+    swapped. ``end``: the first of a row, parts swapped, times the chirp.
+    """
+    v = Lanes(itemsize, bits)
+    d = Driver(v, "n blocks from to sign scale turn")
+    f, size = d.f, d.size
+    sign, scale, turn = (number(v, f, size[word]) for word in ("sign", "scale", "turn"))
+    with f.loop("%start", "%stop") as g:
+        row = f.div(g, size["blocks"])
+        k = f.smaller(f.mul(f.rem(g, size["blocks"]), v.count), f.sub(size["n"], v.count))
+        c = v.load_pairs(f, f.at(d.data, f.mul(k, v.element)))
+        place = f.add(f.mul(row, size["from"]), k)
+        x = v.load_pairs(f, f.at(d.source, f.mul(place, v.element)))
+        if step == "begin":
+            x = Complex(x.re, v.op(f, "fmul", x.im, sign))
+        x = v.times(f, swapped(x, step == "end"), c.re, c.im)
+        x = swapped(x, step == "multiply")
+        if step == "end":
+            x = Complex(v.op(f, "fmul", x.re, scale), v.op(f, "fmul", x.im, turn))
+        to = f.mul(row, size["to"])
+        v.store_pairs(f, f.at(d.target, f.mul(f.add(to, k), v.element)), x)
+        if step == "begin":
+            with f.when(f.emit(f"icmp eq i64 {k}, 0")):
+                rest = f.at(d.target, f.mul(f.add(to, size["n"]), v.element))
+                clear(f, rest, f.mul(f.sub(size["to"], size["n"]), v.element))
+    f.close()
+    return d.module.text()
