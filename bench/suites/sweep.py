@@ -10,7 +10,7 @@ import functools
 import importlib
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,12 +21,24 @@ FORMS = ("compiled", "eager", "eager, ten elements")
 MANY = 1_000_000
 
 
+class Sizes(NamedTuple):
+    """How large arguments are: lines, sides of planes and of matrices, stacks, tall matrices."""
+
+    n: int
+    r: int
+    a: int
+    t: int
+    tall: tuple[int, int]
+
+
+LARGE, SMALL = Sizes(MANY, 1000, 256, 2000, (20_000, 30)), Sizes(10, 4, 4, 3, (12, 3))
+
+
 @functools.cache
-def arrays(small: bool) -> dict[str, Callable[[np.random.Generator], np.ndarray]]:
+def arrays(sizes: Sizes) -> dict[str, Callable[[np.random.Generator], np.ndarray]]:
     """How the argument that each letter stands for is made; capitals have several axes."""
-    n, r = (10, 4) if small else (MANY, 1000)
-    a, t = (4, 3) if small else (256, 2000)
-    tall = (12, 3) if small else (20_000, 30)
+    n, r, a, t, tall = sizes
+    deep = r >= 48
 
     def normal(*shape: int) -> Callable[[np.random.Generator], np.ndarray]:
         return lambda random: random.standard_normal(shape, np.float32)
@@ -90,8 +102,8 @@ def arrays(small: bool) -> dict[str, Callable[[np.random.Generator], np.ndarray]
         "V": normal(n // 3, 3),
         "W": normal(n // 3, 3),
         "E": normal(t, 8),
-        "C": normal(4, 16, r // 16, r // 16) if not small else normal(1, 2, 5, 5),
-        "D": normal(32, 16, 3, 3) if not small else normal(2, 2, 3, 3),
+        "C": normal(4, 16, r // 16, r // 16) if deep else normal(1, 2, 5, 5),
+        "D": normal(32, 16, 3, 3) if deep else normal(2, 2, 3, 3),
         "Q": normal(2, r // 4, 4, 64),
         "R": normal(4, r, 100),
         "G": lambda random: np.full(4, r // 4, np.int32),
@@ -100,8 +112,8 @@ def arrays(small: bool) -> dict[str, Callable[[np.random.Generator], np.ndarray]
 
 
 @functools.lru_cache(64)
-def argument(letter: str, small: bool) -> np.ndarray:
-    return arrays(small)[letter](np.random.default_rng(list(letter.encode())))
+def argument(letter: str, sizes: Sizes) -> np.ndarray:
+    return arrays(sizes)[letter](np.random.default_rng(list(letter.encode())))
 
 
 def split(lines: str) -> Iterator[tuple[str, str | None, bool]]:
@@ -116,7 +128,7 @@ def letters(text: str) -> list[str]:
     nodes = list(ast.walk(ast.parse(text, mode="eval")))
     inner = {node.arg for node in nodes if isinstance(node, ast.arg)}
     found = {node.id for node in nodes if isinstance(node, ast.Name)} - inner
-    return [name for name in arrays(False) if name in found]
+    return [name for name in arrays(LARGE) if name in found]
 
 
 def modules(library: Any, room: str, text: str) -> dict[str, Any]:
@@ -136,20 +148,20 @@ def modules(library: Any, room: str, text: str) -> dict[str, Any]:
     return found if plain else {**found, "lax": library.lax}
 
 
+def prepare(library: Any, room: str, text: str, sizes: Sizes) -> tuple[Callable[..., Any], Any]:
+    """A call as a function of the arrays that its letters name, and these."""
+    given = letters(text)
+    names = {**modules(library, room, text), "n": sizes.n, "r": sizes.r}
+    function = eval(f"lambda {', '.join(given)}: room.{text}", names)
+    return function, tuple(argument(letter, sizes) for letter in given)
+
+
 def setup(room: str, text: str, form: str) -> Callable[[Any], Program]:
-    """A call as a function of the arrays that its letters name."""
-    small = form == FORMS[2]
+    """What builds the program of a call."""
 
     def build(library: Any) -> Program:
-        given = letters(text)
-        names = {
-            **modules(library, room, text),
-            "n": 10 if small else MANY,
-            "r": 4 if small else 1000,
-        }
-        function = eval(f"lambda {', '.join(given)}: room.{text}", names)
-        arguments = tuple(argument(letter, small) for letter in given)
-        return Program(function, arguments, compiled=form == FORMS[0])
+        made = prepare(library, room, text, SMALL if form == FORMS[2] else LARGE)
+        return Program(*made, compiled=form == FORMS[0])
 
     return build
 
