@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.backends.shapes import compiled_texts
 from tests.compose.test_random_programs import check_seed
 from tests.laws import checks
 from tests.samples import all_samples
@@ -33,21 +34,8 @@ def every(monkeypatch):
 @pytest.fixture
 def texts(monkeypatch):
     """The texts that go to LLVM; nothing is known from before."""
-    native.native()  # its own code is no matter here, and operators wait for it
-    weft.clear_caches()
-    target._flat.clear()
-    found = []
-    compile_part = compiling.compile_part
-
-    def noted(text):
-        if "@weft_run" not in text:  # the pool's, made by a thread whenever there is work for it
-            found.append(text)
-        return compile_part(text)
-
-    monkeypatch.setattr(compiling, "compile_part", noted)
-    with knobs.scope(cache="off"):
+    with compiled_texts(monkeypatch) as found:
         yield found
-    weft.clear_caches()
 
 
 def both(fun, *args):
