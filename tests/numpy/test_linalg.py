@@ -279,3 +279,19 @@ def test_integers_are_promoted():
         assert linalg.inv(np.array([[2, 1], [1, 3]])).dtype == np.float32
         assert linalg.norm(np.array([3, 4])) == 5
         assert linalg.eigvals(np.array([[2, 1], [1, 3]])).dtype == np.complex64
+
+
+@pytest.mark.parametrize("call", [jnp.dot, jnp.matmul, lambda x, y: x @ y])
+@pytest.mark.parametrize("shapes", [((2, 3), (2, 3)), ((4,), (3,)), ((2, 3), (4,)), ((4,), (3, 2))])
+def test_products_of_sizes_that_do_not_fit_say_which_axes_those_are(call, shapes):
+    x, y = map(jnp.ones, shapes)
+    axis = "last" if y.ndim == 1 else "second-to-last"
+    with pytest.raises(
+        TypeError, match=f"the {axis} axis of the second, which must be of the same"
+    ):
+        call(x, y)
+
+
+def test_stacks_of_matrices_that_do_not_fit_are_refused():
+    with pytest.raises(TypeError, match=r"got shapes \(5, 2, 3\) and \(5, 2, 3\)"):
+        jnp.matmul(jnp.ones((5, 2, 3)), jnp.ones((5, 2, 3)))

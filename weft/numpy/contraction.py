@@ -37,6 +37,16 @@ def _product(x: Any, y: Any, numbers: Any, precision: Any, dtype: Any, weak: boo
     return as_array(convert_operand(out, dtype, weak))
 
 
+def _check_inner(name: str, x: Any, y: Any) -> None:
+    """Raise TypeError unless there are as many columns of the first as rows of the second array."""
+    which = "last" if y.ndim == 1 else "second-to-last"
+    if x.shape[-1] != y.shape[max(y.ndim - 2, 0)]:
+        raise TypeError(
+            f"{name} sums over the last axis of the first array and the {which} axis of the second,"
+            f" which must be of the same size; got shapes {x.shape} and {y.shape}"
+        )
+
+
 def dot(
     a: Any,
     b: Any,
@@ -55,6 +65,7 @@ def dot(
     dtype, weak = element_type("dot", preferred_element_type, x, y)
     contract: Any = ((), ())
     if x.ndim and y.ndim:
+        _check_inner("dot", x, y)
         contract = (x.ndim - 1,), (max(y.ndim - 2, 0),)
     return _product(x, y, (contract, ((), ())), precision, dtype, weak)
 
@@ -77,6 +88,7 @@ def matmul(
     for i, v in enumerate((x, y)):
         if not v.ndim:
             raise ValueError(f"matmul operand {i} must have at least one dimension, got a scalar")
+    _check_inner("matmul", x, y)
     dtype, weak = element_type("matmul", preferred_element_type, x, y)
     if x.ndim <= 2 and y.ndim <= 2:
         numbers = ((x.ndim - 1,), (max(y.ndim - 2, 0),)), ((), ())
