@@ -10,7 +10,8 @@ from weft import lax
 from weft import numpy as jnp
 from weft.base import knobs
 from weft.compiler.arena import ALIGNMENT, Life, arrange
-from weft.compiler.plan import MOST, Planner
+from weft.compiler.plan import Planner
+from weft.compiler.slots import MOST
 from weft.kernel.program import Branch, Copy, For, Host, Launch, Point, Swap, While
 from weft.runtime.dispatch import supported
 from weft.runtime.target import Cpu

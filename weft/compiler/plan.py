@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.compiler.arena import Life, arrange
+from weft.compiler.arena import arrange
 from weft.compiler.fuse import Step
 from weft.compiler.in_place import (
     bind_sources,
@@ -27,6 +27,7 @@ from weft.compiler.in_place import (
 )
 from weft.compiler.interchange import in_blocks
 from weft.compiler.pipeline import fuse
+from weft.compiler.slots import Slots
 from weft.core.interpret import constant_value, has_data, literal_value, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, DropVar, Literal
 from weft.kernel.program import (
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
     from weft.compiler.backend import Piece, Target
     from weft.compiler.watch import Watch
 
-# Bytes that no machine has; sums of a few such sizes still fit a machine word.
-MOST = 1 << 45
 # Bytes from which on a value that goes round in a loop is in memory, where it may stay.
 LARGE = 1 << 13
 
@@ -67,22 +66,16 @@ def size_of(aval: Any) -> int:
     return prod(aval.shape) * storage_dtype(aval.dtype).itemsize
 
 
-class Planner:
+class Planner(Slots):
     """One program while it is made."""
 
     def __init__(self, target: Target, watch: Watch | None = None) -> None:
+        super().__init__()
         self.target = target
         self.watch = watch
-        self.slots: list[Slot] = []
-        self.under: dict[int, tuple[int, ...]] = {}  # what a view may point at
-        self.lives: dict[int, Life] = {}
-        self.clock = 0
         self.codes: dict[tuple[str, str], int] = {}
         self.texts: list[tuple[str, str]] = []  # the same in a row
-        self.constants: list[Any] = []
-        self.known_constants: dict[Any, int] = {}
         self.given: dict[int, Any] = {}  # those of the program itself, by number
-        self.libraries: dict[str, int] = {}
         self.hosts: list[HostCall] = []
         self.loops = 0  # loops around what is being planned
         self.held: dict[int, Any] = {}  # loops inside others by id, until these are complete
@@ -144,50 +137,6 @@ class Planner:
                 slots = (*node.slots, self.constant(np.array(numbers, np.int64)))
                 nodes[i] = Launch(self._code(*code), slots, node.extent, node.chunk)
         return nodes
-
-    # --- slots ------------------------------------------------------------------------------------
-
-    def slot(self, role: str, size: int, what: Any = None) -> int:
-        if size > MOST:
-            raise MemoryError(f"a compiled function needs an array of {size:,} bytes")
-        self.slots.append(Slot(role, size, what))
-        number = len(self.slots) - 1
-        if role == "temp":
-            self.lives[number] = Life(size, self.clock, self.clock)
-        return number
-
-    def view(self, *under: int) -> int:
-        number = self.slot("view", self.slots[under[0]].size)
-        self.under[number] = under
-        return number
-
-    def constant(self, value: Any) -> int:
-        """The slot of a constant; equal bytes are one."""
-        value = np.ascontiguousarray(value).reshape(np.shape(value))
-        key = (value.tobytes(), value.dtype)
-        number = self.known_constants.get(key)
-        return self._add_constant(value, key) if number is None else number
-
-    def _add_constant(self, value: np.ndarray, key: Any) -> int:
-        value.flags.writeable = False
-        number = self.known_constants[key] = self.slot("const", value.nbytes, len(self.constants))
-        self.constants.append(value)
-        return number
-
-    def _library(self, name: str) -> int:
-        number = self.libraries.get(name)
-        if number is None:
-            number = self.libraries[name] = self.slot("library", 0, name)
-        return number
-
-    def touch(self, slots: Any) -> None:
-        """Say that slots are in use now."""
-        for number in slots:
-            life = self.lives.get(number)
-            if life is not None:
-                self.lives[number] = life._replace(last=max(life.last, self.clock))
-            elif number in self.under:
-                self.touch(self.under[number])
 
     def _bind_constants(self, closed: ClosedJaxpr, env: dict[Any, int]) -> None:
         for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True):
@@ -465,7 +414,7 @@ class Planner:
     def _place(self, place: Place, known: dict[str, list[int]]) -> int:
         kind, what = place
         if kind == "library":
-            return self._library(str(what))
+            return self.library(str(what))
         if kind == "numbers":
             return self.constant(np.array(what, np.int64))
         if kind == "data":

@@ -15,14 +15,18 @@ def _copy(f: Function, to: str, at: str, size: Number) -> None:
     f.line(f"call void {name}(ptr {to}, ptr {at}, i64 {size}, i1 false)")
 
 
+def _halved(loop: Loop) -> tuple[Function, str, str, Number, Number]:
+    """The function of a loop, its two arrays, and bytes of a row of a whole and of a half one."""
+    f, element = loop.f, loop.v.element
+    long, short = (f.mul(size, element) for size in loop.sizes)
+    return f, f.pointer(0), f.pointer(1), long, short
+
+
 @lru(4)
 def crop_text(itemsize: int, bits: int) -> str:
     """Rows of half spectra from those of whole ones; sizes are the lengths of both."""
-    v = Lanes(itemsize, bits)
-    loop = Loop(v, (0, 0), 2)
-    f, (n, half) = loop.f, loop.sizes
-    source, target = f.pointer(0), f.pointer(1)
-    long, short = f.mul(n, v.element), f.mul(half, v.element)
+    loop = Loop(Lanes(itemsize, bits), (0, 0), 2)
+    f, source, target, long, short = _halved(loop)
     with f.loop("%start", "%stop") as row:
         _copy(f, f.at(target, f.mul(row, short)), f.at(source, f.mul(row, long)), short)
     return loop.text()
@@ -33,9 +37,8 @@ def complete_text(itemsize: int, bits: int) -> str:
     """Rows of whole spectra from those of half ones."""
     v = Lanes(itemsize, bits)
     loop = Loop(v, (0, 0), 2)
-    f, (n, half) = loop.f, loop.sizes
-    source, target = f.pointer(0), f.pointer(1)
-    long, short = f.mul(n, v.element), f.mul(half, v.element)
+    n, half = loop.sizes
+    f, source, target, long, short = _halved(loop)
     even = f.emit(f"icmp eq i64 {f.rem(n, 2)}, 0")
     with f.loop("%start", "%stop") as row:
         at, to = f.at(source, f.mul(row, short)), f.at(target, f.mul(row, long))
