@@ -236,6 +236,25 @@ def test_short_rows_fill_vectors(rows):
             assert np.array_equal(got[1], x * x[:, :1])
 
 
+@pytest.mark.parametrize("copies", [3, 5])
+def test_few_short_rows_are_vectors_of_their_own(copies):
+    """Where they do not fill one together, each is a vector: no element is stored by itself."""
+    k = Builder()
+    groups, columns = 7, 10
+    load = k.load(0, F32, affine(0, {"g": columns, "j": 1}))
+    store = Store(1, affine(0, {"g": copies * columns, "i": columns, "j": 1}), load)
+    nest = Loop("i", copies, [Loop("j", columns, [store])])
+    buffers = [Buffer(F32, groups * columns, "in"), Buffer(F32, copies * groups * columns, "out")]
+    kernel = Kernel("copies", buffers, ("g", groups), [nest])
+    x = np.arange(groups * columns, dtype=np.float32)
+    whole, out = guarded(copies * x.size, F32)
+    execute(kernel, [x, out], 0, groups)
+    want = np.repeat(x.reshape(groups, columns), copies, 0)
+    np.testing.assert_array_equal(out.reshape(want.shape), want)
+    assert np.all(whole[:MARGIN] == 1) and np.all(whole[MARGIN + out.size :] == 1)
+    assert "store float " not in render(kernel)
+
+
 def test_nan_and_signed_zeros_survive_every_path():
     x = np.array([np.nan, -0.0, 0.0, np.inf, -np.inf] * 7, np.float32)
     with weft.base.knobs.scope(backend="native"):

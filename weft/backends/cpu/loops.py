@@ -114,7 +114,7 @@ def loop(f: Function, s: Loop, low: str, high: str) -> None:
         outer_loop(f, s, low, high) if f.in_lanes else inner_loop(f, s, low, high)
     elif not (f.sizes and f.sizes.small) and blocks.turns(s):
         blocks.copy(f, s, low, high, end(f, s.body[0]))
-    elif s.axis in f.sizes.rows if f.sizes else _is_short(s):
+    elif s.axis in f.sizes.rows if f.sizes else _fills(s):
         short_loop(f, s, low, high)
     else:
         outer_loop(f, s, low, high)
@@ -126,18 +126,18 @@ def _short_rows(kernel: Kernel) -> dict[str, str]:
     if kernel.grid is not None and not kernel.axes:
         body = [Loop(*kernel.grid, body)]
     nests = [s for s in statements(body) if isinstance(s, Loop) and isinstance(s.body[0], Loop)]
-    found = {s.axis: s.body[0] for s in nests if not s.lanes and _is_short(s)}
-    return {
-        s.axis: found[s.axis].axis
-        for s in nests
-        if s.axis in found and s.extent >= _several(found[s.axis])
-    }
+    return {s.axis: s.body[0].axis for s in nests if not s.lanes and _fills(s)}
 
 
 def _several(inner: Loop) -> int:
     """How many short rows fill a vector."""
     lanes = min(native(x.value) for x in inner.body)
     return lanes // gcd(inner.extent, lanes)
+
+
+def _fills(s: Loop) -> bool:
+    """Whether a loop has short rows that follow each other, enough of them for a vector."""
+    return _is_short(s) and s.extent >= _several(s.body[0])
 
 
 def _is_short(s: Loop) -> bool:
