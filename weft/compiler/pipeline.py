@@ -21,6 +21,7 @@ from weft.compiler.passes.contract import contract
 from weft.compiler.passes.cse import cse
 from weft.compiler.passes.diagonal import diagonal
 from weft.compiler.passes.grid import grid, plain_grid
+from weft.compiler.passes.hoist import hoist
 from weft.compiler.passes.inline import inline
 from weft.compiler.passes.prune import prune
 from weft.compiler.passes.split import Part, Parts, oriented, split
@@ -70,6 +71,7 @@ def _split(parts: Parts) -> Parts:
 PIPELINE = (
     Pass("inline", "program", inline),
     Pass("cse", "program", cse),
+    Pass("hoist", "program", hoist),
     Pass("contract", "program", contract),
     Pass("transform", "program", transform),
     Pass("prune", "program", prune),
