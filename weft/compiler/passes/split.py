@@ -123,11 +123,12 @@ def orient(nest: Nest) -> Nest:
         return nest
     if not nest.body[0].carries or any(isinstance(s, Loop) for s in nest.body[1:]):
         return nest
-    if any(b.op == "load" and b.args for b in loads(nest.body)):
+    if any(b.op == "load" and b.args for b in loads(nest.body[:1])):
         return nest
     inner = _innermost(nest.body[0])
     parallel = nest.axes[-1][0]
-    indices = [v.attr[1] for v in loads(nest.body[:1])]
+    # what is the same for all rows is read as well either way
+    indices = [v.attr[1] for v in loads(nest.body[:1]) if v.attr[1].coefficient(parallel)]
     along = sum(abs(i.coefficient(inner.axis)) == 1 for i in indices)
     across = sum(i.coefficient(parallel) == 1 for i in indices)
     if nest.lanes and along and not across:
