@@ -64,6 +64,27 @@ def test_long_lengths():
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_tables_made_in_each_call(kind, monkeypatch):
+    monkeypatch.setattr(fft_any, "KEPT", 0)
+    monkeypatch.setattr(fft_any, "SPECTRA", 0)
+    for i, n in enumerate([*LONG, 101, 103, 206, 1366]):
+        real = [np.float32, np.float64][(i + kind) % 2]
+        test_fft.check(kind, real, (*STACKS[i % 3], n), (n,))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_more_than_two_factors(kind, monkeypatch):
+    # as if memory for passes were smaller, so that lengths need not be beyond four million
+    monkeypatch.setattr(fft, "SHORT", 48)
+    fft.split.cache_clear()
+    for i, n in enumerate([4096, 5040, 12000, 6561, 2 * 4913, 2003]):
+        real = [np.float32, np.float64][(i + kind) % 2]
+        assert n > 48 * 48 or not fft.smooth(n)
+        test_fft.check(kind, real, (*STACKS[(i + kind) % 3], n), (n,))
+    fft.split.cache_clear()
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(3, 20, 6), (2, 30, 40), (2, 37, 20), (2, 3, 9, 11), (5, 1, 4)])
 def test_several_axes(kind, shape):
     for rank in range(2, len(shape) + 1):
@@ -89,6 +110,12 @@ def test_narrower_vectors(bits, monkeypatch):
             for shape in [(7, 48), (700,), (3, 38), (9, 26), (211,), (2, 5)]:
                 test_fft.check(kind, real, shape, shape[-1:])
     test_fft.check(FftType.FFT, np.float64, (3, 6, 10), (6, 10))
+    monkeypatch.setattr(fft_any, "KEPT", 0)
+    monkeypatch.setattr(fft_any, "SPECTRA", 0)
+    for kind in KINDS:
+        for real in (np.float32, np.float64):
+            for shape in [(700,), (211,), (2, 5000), (422,)]:
+                test_fft.check(kind, real, shape, shape[-1:])
 
 
 def test_the_ends_of_a_half_spectrum_are_read_as_real():
@@ -99,10 +126,22 @@ def test_an_element_that_is_not_finite_stays_in_its_row():
     test_fft.test_an_element_that_is_not_finite_stays_in_its_row()
 
 
-def test_what_such_code_does_not_reach_is_lowered_as_ever():
-    for shape, lengths in [((0, 8), (8,)), ((3, 0), (0,)), ((4, 2), ()), ((1 << 21,), (1 << 21,))]:
+def test_nothing_to_do_is_left_to_others():
+    for shape, lengths in [((0, 8), (8,)), ((3, 0), (0,)), ((4, 2), ())]:
         kind = Type(shape, np.dtype(np.complex64))
         assert fft_any.lower_any([kind], [kind], {"fft_type": 0, "fft_lengths": lengths}) is None
+
+
+def test_arrays_of_long_transforms_are_short():
+    """Programs are kept, so that what is in them must not grow as lengths do."""
+    for n in (1 << 16, 16381, 1 << 21, 2097143, 97**3, 3 << 21):
+        for kind in (FftType.FFT, FftType.RFFT):
+            x, out = (Type((n,), np.dtype(d)) for d in (np.float64, np.complex128))
+            ins = x if kind == FftType.RFFT else out
+            made = fft_any.lower_any([ins], [out], {"fft_type": kind, "fft_lengths": (n,)})
+            arrays = {id(p.what): p.what for task in made.tasks for p in task.places}
+            size = sum(a.nbytes for a in arrays.values() if isinstance(a, np.ndarray))
+            assert size <= 1 << 20, (n, kind, size)
 
 
 def test_radices_make_up_the_length():
@@ -145,6 +184,19 @@ NEW_PLANES = [(20, 30), (99, 64), (19, 120), (64, 63), (33, 107), (107, 64), (50
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
 def test_a_new_length_compiles_nothing(name, texts):
     check_new(name, [(n,) for n in EACH + LINES], [(n,) for n in NEW_LINES], -1, texts)
+
+
+def test_long_lines_of_a_new_length_compile_nothing(texts):
+    for n in (65551, 98280, 180180, 500500):  # a chirp; two halves of all straight radices
+        jnp.fft.fft(array("fft", (n,)))
+        jnp.fft.rfft(array("rfft", (2 * n,)))
+    texts.clear()
+    for name, n in [("fft", 65557), ("fft", 147000), ("fft", 1 << 20), ("rfft", 300300)]:
+        x = array(name, (n,))
+        want = getattr(np.fft, name)(x)
+        found = getattr(jnp.fft, name)(x)
+        np.testing.assert_allclose(found, want, rtol=0, atol=3e-6 * np.abs(want).max())
+        assert texts == [], (name, n)
 
 
 @pytest.mark.parametrize("name, axis", [("fft", 1), ("ifft", 0), ("rfft", 1), ("irfft", 1)])

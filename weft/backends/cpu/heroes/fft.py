@@ -228,9 +228,14 @@ class Plan:
         held, done = self.numbers(total), self.numbers(total)
         # Swapped parts make a forward transform of an inverse one; conjugated factors do as well.
         self.columns(source, held, (batch, n1, n2), inverse, 1.0)
-        self.each(moves.twisted_text(self.v, n1, n2, inverse), [held], total)
+        self.twisted(held, batch, (n1, n2), inverse)
         self.rows(held, done, batch * n1, n2, inverse, scale)
         self.transposed(done, target, batch, n1, n2)
+
+    def twisted(self, held: Place, batch: int, parts: tuple[int, int], inverse: bool) -> None:
+        """What is between these halves, in place."""
+        text = moves.twisted_text(self.v, *parts, inverse)
+        self.each(text, [held], batch * math.prod(parts))
 
     def chirped(
         self, source: Place, target: Place, batch: int, n: int, inverse: bool, scale: float

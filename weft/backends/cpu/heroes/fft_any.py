@@ -13,7 +13,7 @@ import numpy as np
 from weft.backends.cpu.heroes import fft_any_kernels as kernels
 from weft.backends.cpu.heroes import fft_any_moves as any_moves
 from weft.backends.cpu.heroes import fft_moves as moves
-from weft.backends.cpu.heroes.fft import IRFFT, PRIMES, RFFT, SHORT, Plan, lowered, smooth, split
+from weft.backends.cpu.heroes.fft import PRIMES, Plan, lowered
 from weft.backends.cpu.heroes.fft_any_kernels import Tables, bits_of
 from weft.backends.cpu.heroes.fft_any_text import STRAIGHT
 from weft.backends.cpu.heroes.fft_kernels import factor_tables
@@ -22,12 +22,9 @@ from weft.backends.cpu.heroes.registry import GENERAL
 from weft.base.functional import lru
 from weft.kernel.program import Lowered, Place, Type
 
-# The longest transforms, and those by chirps: tables of longer ones would take too much memory.
-LONGEST, CHIRPS = 1 << 20, 1 << 18
-# The longest chirps whose spectra are tables, too.
-SPECTRA = 1 << 16
-# Lanes of the widest vectors.
-LANES = 16
+# The longest transforms whose factors, and whose chirp and its spectrum, are constant arrays. Those
+# of longer ones are computed in each call, as programs are kept and would take much memory.
+KEPT, SPECTRA = 1 << 16, 1 << 14
 # What a pass costs an element: going through memory, and arithmetic.
 COSTS = {2: 7.0, 3: 8.0, 4: 8.0, 5: 10.5, 7: 13.0, 8: 10.0, 10: 13.0}
 # Lengths of cyclic convolutions are these times powers of two.
@@ -130,45 +127,71 @@ class AnyPlan(Plan):
         v, (n1, n2) = self.v, parts
         groups, blocks = -(-n2 // v.count), -(-n1 // v.count)
         held = self.scratch(batch * blocks * n2 * v.row)
+        factors = self.factors(n1, n2, groups)
         tables = Tables(v)
         count = tables.passes(n1, radices_of(n1))
-        lanes, firsts = (tables.add(t) for t in factor_tables(v, n1, n2))
         sign, *ends = signs(inverse, scale)
-        places = tables.places([n1, n2, groups, blocks, count, sign, lanes, firsts])
+        places = tables.places([n1, n2, groups, blocks, count, sign])
         text = kernels.first_half_text(*self.given())
-        self.task(text, [source, held, *places], batch * groups, n1 * v.row)
+        places = [source, held, *places[:2], *factors, *places[2:]]
+        self.task(text, places, batch * groups, n1 * v.row)
         tables = Tables(v)
         count = tables.passes(n2, radices_of(n2))
         places = tables.places([n1, n2, blocks, count, *ends])
         text = kernels.second_half_text(*self.given())
         self.task(text, [held, target, *places], batch * blocks, n2 * v.row)
 
+    def factors(self, n1: int, n2: int, groups: int) -> list[Place]:
+        """Tables of what is between two halves."""
+        v, tables = self.v, Tables(self.v)
+        if n1 * n2 <= KEPT:
+            return [Place("data", table) for table in factor_tables(v, n1, n2)]
+        made = [self.scratch(n1 * v.row), self.numbers(groups * n1)]
+        sizes = Place("numbers", (n1, n2, *tables.roots(n1 * n2)))
+        text = any_moves.factors_text(*self.given())
+        self.task(text, [*made, tables.data(), sizes], v.count + groups, 16 * n1)
+        return made
+
+    def twisted(self, held: Place, batch: int, parts: tuple[int, int], inverse: bool) -> None:
+        tables, (n1, n2) = Tables(self.v), parts
+        sizes = Place("numbers", (n1, n2, *tables.roots(n1 * n2), signs(inverse, 1.0)[0]))
+        text = any_moves.twisted_text(*self.given())
+        self.task(text, [held, tables.data(), sizes], batch * n1, n2 * self.v.element)
+
+    def chirp(self, n: int, size: int) -> tuple[Place, Place]:
+        """A chirp, and the spectrum of its conjugate over ``size``."""
+        v = self.v
+        if n > SPECTRA:
+            chirp, padded, spectrum = (self.numbers(count) for count in (n, size, size))
+            tables = Tables(v)
+            sizes = Place("numbers", (n, size, *tables.roots(2 * n), bits_of(1 / size)))
+            text = any_moves.chirp_text(*self.given())
+            self.each(text, [chirp, padded, tables.data(), sizes], n)
+            self.rows(padded, spectrum, 1, size, False, 1.0)
+            return chirp, spectrum
+        j = np.arange(n)
+        values = circle(2 * n, 2 * n)[j * j % (2 * n)]
+        padded = np.zeros(size, np.complex128)
+        padded[:n] = values.conj()
+        padded[size - n + 1 :] = padded[n - 1 : 0 : -1]
+        padded /= size
+        chirp, spectrum = (
+            Place("data", interleaved(x, v.real)) for x in (values, np.fft.fft(padded))
+        )
+        return chirp, spectrum
+
     def chirped(
         self, source: Place, target: Place, batch: int, n: int, inverse: bool, scale: float
     ) -> None:
-        """Chirp and spectrum are data, so that two transforms are left; three if it is long."""
         v, size = self.v, _convenient(2 * n - 1)
-        j = np.arange(n)
-        chirp = circle(2 * n, 2 * n)[j * j % (2 * n)]
-        padded = np.zeros(size, np.complex128)
-        padded[:n] = chirp.conj()
-        padded[size - n + 1 :] = padded[n - 1 : 0 : -1]
-        padded /= size
-        known = n <= SPECTRA
-        factors, spectrum = (
-            Place("data", interleaved(x, v.real))
-            for x in (chirp, np.fft.fft(padded) if known else padded)
-        )
-        if not known:
-            held, spectrum = spectrum, self.numbers(size)
-            self.rows(held, spectrum, 1, size, False, 1.0)
+        factors, spectrum = self.chirp(n, size)
         data, other = self.numbers(batch * size), self.numbers(batch * size)
         ends = signs(inverse, scale)
 
         def step(name: str, places: list[Place], length: int, *sizes: int) -> None:
             blocks = -(-length // v.count)
             table = Place("numbers", (length, blocks, *sizes, *ends))
-            text = any_moves.chirp_text(*self.given(), name)
+            text = any_moves.chirped_text(*self.given(), name)
             self.task(text, [*places, table], batch * blocks, 2 * v.row)
 
         step("begin", [source, data, factors], n, n, size)
@@ -180,9 +203,9 @@ class AnyPlan(Plan):
     # --- real transforms --------------------------------------------------------------------------
 
     def mirror(self, back: bool, source: Place, target: Place, batch: int, n: int) -> None:
-        factors = Place("data", interleaved(circle(n // 2 + 1, 2 * n), self.v.real))
-        blocks = self.mirrors(n)
-        places = [source, target, factors, Place("numbers", (n, blocks))]
+        tables, blocks = Tables(self.v), self.mirrors(n)
+        sizes = (n, blocks, *tables.roots(2 * n), tables.add(moves.lane_factors(self.v, n)))
+        places = [source, target, tables.data(), Place("numbers", sizes)]
         text = _moving("pack" if back else "unpack", *self.given())
         self.task(text, places, batch * blocks, 2 * self.v.row)
 
@@ -217,24 +240,8 @@ def _convenient(least: int) -> int:
     return min(odd << max(4, math.ceil(math.log2(least / odd))) for odd in ODD)
 
 
-def _reaches(n: int) -> bool:
-    """Whether there is such code for a length."""
-    if n > LONGEST or (n > CHIRPS and not smooth(n)):
-        return False
-    if not smooth(n):
-        n = _convenient(2 * n - 1)
-    return n <= 2 * SHORT or split(n, LANES) is not None
-
-
 def lower_any(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
-    """The tasks of a transform, or None where it is lowered as others are."""
-    lengths = params["fft_lengths"]
-    if not lengths or 0 in lengths:
-        return None
-    kind, last = int(params["fft_type"]), lengths[-1]
-    half = kind in (RFFT, IRFFT) and last % 2 == 0
-    if not all(map(_reaches, (*lengths[:-1], last // 2 if half else last))):
-        return None
+    """The tasks of a transform, or None if it has nothing to do."""
     return lowered(AnyPlan, ins, outs, params)
 
 

@@ -1,8 +1,8 @@
 """Kernels of Fourier transforms without numbers in them: these are in a table they are given.
 
 They do what those of ``fft_kernels`` and ``fft_moves`` do. Buffers are the source, the target, an
-array with all factors, the table, and then functions that all share: one that calls passes, and
-the passes.
+array with all factors, the table, and at the end functions that all share: one that calls passes,
+and the passes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.backends.cpu.heroes.fft_any_text import STRAIGHT, WORDS, pass_text
-from weft.backends.cpu.heroes.fft_kernels import MOVE, NAME, conjugate, join, move
+from weft.backends.cpu.heroes.fft_kernels import MOVE, NAME, conjugate, join, move, root_tables
 from weft.backends.cpu.heroes.fft_text import Lanes, interleaved, roots, scaled, swapped
 from weft.backends.cpu.heroes.squares import squares
 from weft.backends.cpu.heroes.writer import Function, Module, Number, kernel
@@ -21,7 +21,7 @@ from weft.kernel.program import Place
 # Words of the table for a pass: the number of its function, its radix, the products of the radices
 # to come and of those before, and where its factors and its table of cosines are.
 STEP = 6
-TABLE, CODES = 3, 4
+TABLE = 3
 # Where data is, and two distances in it.
 Strided = tuple[str, Number, Number]
 
@@ -43,6 +43,12 @@ class Tables:
         self.arrays.append(data)
         self.size += len(data)
         return place
+
+    def roots(self, n: int) -> list[int]:
+        """Add tables of roots, before all else: what a kernel is to be told of them."""
+        shift, (low, high) = root_tables(n)
+        self.add(low)
+        return [shift, self.add(high)]
 
     def complex(self, values: np.ndarray) -> int:
         return self.add(interleaved(values, self.v.real))
@@ -68,11 +74,14 @@ class Tables:
 
     def places(self, numbers: list[int]) -> list[Place]:
         """What a kernel is given after its source and its target."""
-        data = np.frombuffer(b"".join(self.arrays) or bytes(8), self.v.real)
         bits = 8 * self.v.bytes
         texts = [pass_text(self.v.itemsize, bits, code) for code in self.codes]
         codes = [Place("code", code) for code in (calls_text(self.v.itemsize, bits), *texts)]
-        return [Place("data", data), Place("numbers", (*numbers, *self.steps)), *codes]
+        return [self.data(), Place("numbers", (*numbers, *self.steps)), *codes]
+
+    def data(self) -> Place:
+        """All arrays as one."""
+        return Place("data", np.frombuffer(b"".join(self.arrays) or bytes(8), self.v.real))
 
 
 def bits_of(number: float) -> int:
@@ -83,8 +92,11 @@ def bits_of(number: float) -> int:
 class Driver:
     """A kernel under way: its table, and transforms by passes between two pieces of memory."""
 
-    def __init__(self, v: Lanes, names: str) -> None:
-        """The table has these words, and then those of all passes if one is their ``count``."""
+    def __init__(self, v: Lanes, names: str, more: int = 0) -> None:
+        """The table has these words, and then those of all passes if one is their ``count``.
+
+        So many more buffers follow it.
+        """
         self.v = v
         self.module = Module()
         self.f = f = kernel(self.module, NAME)
@@ -93,8 +105,8 @@ class Driver:
         self.size = {word: f"%sized{i}" for i, word in enumerate(words)}
         self.source, self.target, self.data = (f.pointer(i) for i in range(3))
         if "count" in words:
-            self.calls = f.pointer(CODES)
-            self.codes = f.emit(f"getelementptr ptr, ptr %buffers, i64 {CODES + 1}")
+            self.calls = f.pointer(TABLE + 1 + more)
+            self.codes = f.emit(f"getelementptr ptr, ptr %buffers, i64 {TABLE + 2 + more}")
             self.steps = f.at("%sized", 8 * len(words))
 
     def memory(self, rows: Number) -> list[str]:
@@ -390,15 +402,13 @@ def _gathering(module: Module, v: Lanes, name: str) -> str:
 def first_half_text(itemsize: int, bits: int) -> str:
     """Transforms of length n1 over the columns of rows of length n2, times w ** (j2 k1)."""
     v = Lanes(itemsize, bits)
-    d = Driver(v, "n1 n2 groups blocks count sign lanes firsts")
+    d = Driver(v, "n1 n2 groups blocks count sign", 2)
     f, size = d.f, d.size
+    lanes, firsts = (f.pointer(TABLE + i) for i in (1, 2))
     n1, n2 = size["n1"], size["n2"]
     spare = d.memory(n1)
-    twist = _twisting(d.module, v)
-    step, down = f.mul(n2, v.element), f.mul(n2, v.row)
-    whole = f.div(n1, v.count)
-    some = f.emit(f"icmp ne i64 {whole}, {size['blocks']}")
-    more = f.emit(f"zext i1 {some} to i64")
+    turn = _turning(d.module, v)
+    step = f.mul(n2, v.element)
     odd = f.emit(f"trunc i64 {size['count']} to i1")
     held = f.emit(f"select i1 {odd}, ptr {spare[0]}, ptr {spare[1]}")
     one = str(bits_of(1.0))
@@ -409,26 +419,45 @@ def first_half_text(itemsize: int, bits: int) -> str:
         # the last pass writes where its turn would be, which is not what it reads
         source, target = (f.at(d.source, offset), step, 0), (held, v.row, v.bytes)
         d.passes(source, target, spare, (size["sign"], one, one))
-        mine = f.at(d.at("firsts"), f.mul(group, f.mul(n1, v.element)))
-        f.line(f"call void {twist}(ptr {held}, ptr {d.at('lanes')}, ptr {mine}, i64 {n1})")
+        mine = f.at(firsts, f.mul(group, f.mul(n1, v.element)))
         begin = f.add(f.mul(outer, f.mul(size["blocks"], n2)), lane)
-        for part in (0, v.bytes):
-            here, to = f.at(held, part), f.at(d.target, f.add(f.mul(begin, v.row), part))
-            squares(f, v, (here, v.row, v.count * v.row), (to, v.row, down), whole)
-            # the last block begins early, so as to be whole
-            here = f.at(here, f.mul(f.sub(n1, v.count), v.row))
-            squares(f, v, (here, v.row, 0), (f.at(to, f.mul(whole, down)), v.row, 0), more)
+        to = f.at(d.target, f.mul(begin, v.row))
+        f.line(
+            f"call void {turn}(ptr {held}, ptr {lanes}, ptr {mine}, i64 {n1}, ptr {to},"
+            f" i64 {f.mul(n2, v.row)})"
+        )
     return d.text()
 
 
-def _twisting(module: Module, v: Lanes) -> str:
-    """Split rows times the factors of their lanes and that of their first lane, in place."""
-    f = Function(module, "twist", "ptr %rows, ptr %lanes, ptr %firsts, i64 %n")
-    with f.loop(0, "%n") as k:
+def _turning(module: Module, v: Lanes) -> str:
+    """Split rows times the factors of their lanes and that of their first lane, in place; then
+    transposed, a block of as many rows as there are lanes at a time, ``down`` bytes apart."""
+    f = Function(
+        module, "turn", "ptr %rows, ptr %lanes, ptr %firsts, i64 %n, ptr %target, i64 %down"
+    )
+
+    def twist(k: Number) -> None:
         at = f.at("%rows", f.mul(k, v.row))
         w = v.load_split(f, f.at("%lanes", f.mul(k, v.row)))
         w = v.times(f, w, *v.both_everywhere(f, f.at("%firsts", f.mul(k, v.element))))
         v.store_split(f, at, v.times(f, v.load_split(f, at), w.re, w.im))
+
+    def turn(first: Number, block: Number) -> None:
+        at, to = f.at("%rows", f.mul(first, v.row)), f.at("%target", f.mul(block, "%down"))
+        for part in (0, v.bytes):
+            squares(f, v, (f.at(at, part), v.row, 0), (f.at(to, part), v.row, 0), 1)
+
+    whole = f.div("%n", v.count)
+    with f.loop(0, whole) as block:
+        first = f.mul(block, v.count)
+        with f.loop(0, v.count) as i:
+            twist(f.add(first, i))
+        turn(first, block)
+    done = f.mul(whole, v.count)
+    with f.when(f.emit(f"icmp ne i64 {done}, %n")):
+        with f.loop(done, "%n") as k:
+            twist(k)
+        turn(f.sub("%n", v.count), whole)  # the last block begins early, so as to be whole
     return f.close()
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from weft.backends.cpu.heroes.fft_any_kernels import Driver
+from weft.backends.cpu.heroes.fft_any_kernels import TABLE, Driver
 from weft.backends.cpu.heroes.fft_any_text import number
-from weft.backends.cpu.heroes.fft_moves import Loop, clear
+from weft.backends.cpu.heroes.fft_kernels import narrowed
+from weft.backends.cpu.heroes.fft_moves import ROOTS, Loop, clear
 from weft.backends.cpu.heroes.fft_text import Complex, Lanes, swapped
 from weft.backends.cpu.heroes.writer import Function, Number
 from weft.base.functional import lru
@@ -55,7 +56,7 @@ def complete_text(itemsize: int, bits: int) -> str:
 
 
 @lru(16)
-def chirp_text(itemsize: int, bits: int, step: str) -> str:
+def chirped_text(itemsize: int, bits: int, step: str) -> str:
     """A step of a transform by a convolution with a chirp, on vectors of rows.
 
     ``begin``: rows times the chirp, padded with zeros. ``multiply``: rows times a spectrum, parts
@@ -85,3 +86,85 @@ def chirp_text(itemsize: int, bits: int, step: str) -> str:
                 clear(f, rest, f.mul(f.sub(size["to"], size["n"]), v.element))
     f.close()
     return d.module.text()
+
+
+@lru(4)
+def chirp_text(itemsize: int, bits: int) -> str:
+    """c[j] = exp(-pi i j j / n) to buffer 0; its conjugate, around 0 and scaled, to buffer 1."""
+    v = Lanes(itemsize, bits)
+    loop = Loop(v, (0, 0, *ROOTS, 0), TABLE)
+    f, (n, size, shift, high, scale) = loop.f, loop.sizes
+    chirp, padded = f.pointer(0), f.pointer(1)
+    root = loop.roots(f.pointer(2), shift, high)
+    factor = f.emit(f"bitcast i64 {scale} to double")
+    whole = f.mul(n, 2)
+
+    def step(i: str, held: list[str]) -> list[str]:
+        (square,) = held
+        j = f.add("%start", i)
+        values = root(square)
+        loop.store(chirp, j, (narrowed(v, f, values[0]), narrowed(v, f, values[1])))
+        re, im = (narrowed(v, f, f.emit(f"fmul double {x}, {factor}")) for x in values)
+        at_start = f.emit(f"icmp eq i64 {j}, 0")
+        for place in (j, loop.index(at_start, 0, f.sub(size, j))):
+            loop.store(padded, place, (re, loop.neg(im)))
+        with f.when(at_start):
+            rest = f.sub(f.add(size, 1), whole)
+            clear(f, f.at(padded, f.mul(n, v.element)), f.mul(rest, v.element))
+        # the next square, still below 2 n
+        after = f.add(square, f.add(f.mul(j, 2), 1))
+        less = f.sub(after, whole)
+        return [loop.index(loop.below(less, 0), after, less)]
+
+    first = f.rem(f.mul("%start", "%start"), whole)
+    f.fold(f.sub("%stop", "%start"), "i64", [str(first)], step)
+    return loop.text()
+
+
+@lru(4)
+def twisted_text(itemsize: int, bits: int) -> str:
+    """Element (k1, j2) of n1 by n2 matrices times w ** (j2 k1), or its conjugate, in place."""
+    v = Lanes(itemsize, bits)
+    loop = Loop(v, (0, 0, *ROOTS, 0), 2)
+    f, (n1, n2, shift, high, turn) = loop.f, loop.sizes
+    root = loop.roots(f.pointer(1), shift, high)
+    data, sign = f.pointer(0), f.emit(f"bitcast i64 {turn} to double")
+    with f.loop("%start", "%stop") as row:
+        at, k = f.at(data, f.mul(row, f.mul(n2, v.element))), f.rem(row, n1)
+
+        def step(j: str, held: list[str]) -> list[str]:
+            re, im = root(held[0])
+            im = f.emit(f"fmul double {im}, {sign}")
+            loop.store(
+                at, j, loop.times(loop.load(at, j), (narrowed(v, f, re), narrowed(v, f, im)))
+            )
+            return [str(f.add(held[0], k))]
+
+        f.fold(n2, "i64", ["0"], step)
+    return loop.text()
+
+
+@lru(4)
+def factors_text(itemsize: int, bits: int) -> str:
+    """The tables of ``factor_tables`` into buffers 0 and 1: a range of lanes, then of groups."""
+    v = Lanes(itemsize, bits)
+    loop = Loop(v, (0, 0, *ROOTS), TABLE)
+    f, (n1, n2, shift, high) = loop.f, loop.sizes
+    lanes, firsts = f.pointer(0), f.pointer(1)
+    root = loop.roots(f.pointer(2), shift, high)
+    with f.loop("%start", "%stop") as i:
+        lane, group = loop.below(i, v.count), f.sub(i, v.count)
+        column = loop.index(lane, i, f.smaller(f.mul(group, v.count), f.sub(n2, v.count)))
+        mine = f.at(firsts, f.mul(group, f.mul(n1, v.element)))
+        at = f.at(lanes, f.mul(i, v.itemsize))
+        at = f.emit(f"select i1 {lane}, ptr {at}, ptr {mine}")
+        ahead, apart = loop.index(lane, v.row, v.element), loop.index(lane, v.bytes, v.itemsize)
+
+        def step(row: str, held: list[str]) -> list[str]:
+            to = f.at(at, f.mul(row, ahead))
+            for place, part in zip((to, f.at(to, apart)), root(held[0]), strict=True):
+                f.store(v.base, narrowed(v, f, part), place, v.itemsize)
+            return [str(f.add(held[0], column))]
+
+        f.fold(n1, "i64", ["0"], step)
+    return loop.text()

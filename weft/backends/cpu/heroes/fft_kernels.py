@@ -393,23 +393,37 @@ def factor_tables(v: Lanes, n1: int, n2: int) -> list[np.ndarray]:
     return [split, interleaved(roots(groups[:, None] * rows, n), v.real)]
 
 
+def root_tables(n: int) -> tuple[int, list[np.ndarray]]:
+    """Two short tables whose products are all powers of exp(-2 pi i / n).
+
+    The first has the powers up to 1 << shift, the second each of the powers so far apart.
+    """
+    shift = max(1, (n.bit_length() + 1) // 2)
+    size = 1 << shift
+    low, high = roots(np.arange(size), n), roots(np.arange(-(-n // size)) * size, n)
+    return shift, [interleaved(t, np.dtype(np.float64)) for t in (low, high)]
+
+
 class Roots:
     """exp(-2 pi i t / n) in double precision by two short tables, for t known when run."""
 
-    def __init__(self, f: Function, n: int) -> None:
+    def __init__(self, f: Function, low: str, high: str, shift: Number) -> None:
         self.f = f
-        self.shift = max(1, (n.bit_length() + 1) // 2)
-        size = 1 << self.shift
-        low = roots(np.arange(size), n)
-        high = roots(np.arange(-(-n // size)) * size, n)
-        self.low, self.high = (
-            f.module.constant(interleaved(t, np.dtype(np.float64))) for t in (low, high)
-        )
+        self.low, self.high, self.shift = low, high, shift
+        size = 1 << shift if isinstance(shift, int) else f.emit(f"shl i64 1, {shift}")
+        self.mask = f.sub(size, 1)
+
+    @classmethod
+    def constant(cls, f: Function, n: int) -> Roots:
+        """By tables in the text, for a length that is known."""
+        shift, tables = root_tables(n)
+        low, high = map(f.module.constant, tables)
+        return cls(f, low, high, shift)
 
     def __call__(self, t: Number) -> tuple[str, str]:
         f = self.f
         high = f.emit(f"lshr i64 {t}, {self.shift}")
-        low = f.emit(f"and i64 {t}, {(1 << self.shift) - 1}")
+        low = f.emit(f"and i64 {t}, {self.mask}")
         spots = [f.at(self.high, f.mul(high, 16)), f.at(self.low, f.mul(low, 16))]
         (ar, ai), (br, bi) = (
             [f.load("double", f.at(spot, i), 8) for i in (0, 8)] for spot in spots
@@ -430,7 +444,7 @@ def tables_text(v: Lanes, n1: int, n2: int) -> str:
     module = Module()
     f = kernel(module, NAME)
     lane_table, group_table = f.pointer(0), f.pointer(1)
-    root = Roots(f, n1 * n2)
+    root = Roots.constant(f, n1 * n2)
     groups, count = -(-n2 // v.count), v.count
     with f.loop("%start", "%stop") as row:
         lanes = f.at(lane_table, f.mul(row, v.row))

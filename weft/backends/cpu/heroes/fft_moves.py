@@ -10,6 +10,8 @@ from weft.backends.cpu.heroes.writer import Function, Module, Number, kernel
 from weft.backends.cpu.sizes import read_sizes
 
 Pair = tuple[str, str]
+# Sizes that tell where tables of roots are, if that is read.
+ROOTS = (0, 0)
 
 
 class Loop:
@@ -25,6 +27,10 @@ class Loop:
         if after is not None:
             self.f.lines += read_sizes(range(len(numbers)), after)
             self.sizes = [f"%sized{i}" for i in range(len(numbers))]
+
+    def roots(self, tables: str, shift: Number, high: Number) -> Roots:
+        """By two tables in a buffer, the second so many bytes after the first."""
+        return Roots(self.f, tables, self.f.at(tables, high), shift)
 
     def text(self) -> str:
         self.f.close()
@@ -67,23 +73,30 @@ class Loop:
 # --- real data ------------------------------------------------------------------------------------
 
 
+def lane_factors(v: Lanes, n: int) -> np.ndarray:
+    """The first powers of exp(-pi i / n), split."""
+    lanes = roots(np.arange(v.count), 2 * n)
+    return np.stack([lanes.real, lanes.imag]).astype(v.real)
+
+
 class Mirror:
     """A loop over blocks of k from 1 to n / 2 of every row, with the blocks of n - k."""
 
     def __init__(self, v: Lanes, n: int, after: int | None) -> None:
-        """With factors in a buffer if sizes are in a table."""
+        """With tables in a buffer if sizes are in one."""
         blocks = -(-(n // 2) // v.count)
-        self.loop = Loop(v, (n, blocks), after)
+        self.loop = Loop(v, (n, blocks, *ROOTS, 0), after)
         self.v = v
-        self.n, self.blocks = self.loop.sizes
+        self.n, self.blocks, shift, high, lanes = self.loop.sizes
         f = self.loop.f
         self.source, self.target = f.pointer(0), f.pointer(1)
-        self.table = None if after is None else f.pointer(2)
-        if self.table is None:
-            lanes = roots(np.arange(v.count), 2 * n)
-            table = np.stack([lanes.real, lanes.imag]).astype(v.real)
-            self.lane_factors = self.loop.module.constant(table)
-            self.root = Roots(f, 2 * n)
+        if after is None:
+            self.lane_factors = self.loop.module.constant(lane_factors(v, n))
+            self.root = Roots.constant(f, 2 * n)
+        else:
+            tables = f.pointer(2)
+            self.lane_factors = f.at(tables, lanes)
+            self.root = self.loop.roots(tables, shift, high)
 
     def places(self, g: str) -> tuple[Number, Number]:
         """The row and the first k of a block; blocks at the end of a row overlap."""
@@ -94,9 +107,6 @@ class Mirror:
     def factors(self, k: Number) -> list[str]:
         """w ** k for each lane."""
         f, v = self.loop.f, self.v
-        if self.table is not None:
-            found = v.load_pairs(f, f.at(self.table, f.mul(k, v.element)))
-            return [found.re, found.im]
         re, im = (v.fill(f, narrowed(v, f, x)) for x in self.root(k))
         w = v.times(f, v.load_split(f, self.lane_factors), re, im)
         return [w.re, w.im]
@@ -245,7 +255,7 @@ def chirp_text(v: Lanes, n: int, size: int) -> str:
     loop = Loop(v)
     f = loop.f
     chirp, padded = f.pointer(0), f.pointer(1)
-    root = Roots(f, 2 * n)
+    root = Roots.constant(f, 2 * n)
     with f.loop("%start", "%stop") as j:
         re, im = (narrowed(v, f, x) for x in root(f.rem(f.mul(j, j), 2 * n)))
         loop.store(chirp, j, (re, im))
@@ -336,7 +346,7 @@ def twisted_text(v: Lanes, n1: int, n2: int, inverse: bool) -> str:
     loop = Loop(v)
     f = loop.f
     data = f.pointer(0)
-    root = Roots(f, n1 * n2)
+    root = Roots.constant(f, n1 * n2)
     with f.loop("%start", "%stop") as i:
         row, column = f.rem(f.div(i, n2), n1), f.rem(i, n2)
         re, im = (narrowed(v, f, x) for x in root(f.mul(row, column)))
