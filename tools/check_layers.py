@@ -82,8 +82,8 @@ LATE = {
     *(
         ("weft.backends.cpu.heroes.table", f"weft.backends.cpu.heroes.{name}")
         for name in (
-            "conv conv_any cumulative dot fft fft_any generator linalg partition sampling scatter"
-            " small_products sort special sylvester window window_any"
+            "complex_products conv conv_any cumulative dot fft fft_any generator linalg partition"
+            " sampling scatter small_products sort special sylvester window window_any"
         ).split()
     ),
     ("weft.backends.cpu.heroes.small_products", "weft.backends.cpu.heroes.products_any"),

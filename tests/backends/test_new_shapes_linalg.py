@@ -243,3 +243,17 @@ def test_functions_of_one_matrix(name, texts):
         np.testing.assert_allclose(found, numpys(a.astype(F64)), rtol=2e-3, atol=2e-3)
         assert i == 0 or texts == []
         texts.clear()
+
+
+def test_determinants_of_complex_matrices(texts):
+    for n in (29, 6):
+        jnp.linalg.det(usual.draw((n, n), C64))
+        jnp.linalg.slogdet(usual.draw((n, n), C64))
+    texts.clear()
+    for n in (4, 5, 7, 9, 16, 23, 31, 40):
+        a = (usual.draw((n, n), C64) / np.sqrt(n)).astype(C64)
+        want = np.linalg.det(a.astype(C128))
+        assert abs(np.asarray(jnp.linalg.det(a)) - want) <= 1e-4 * abs(want)
+        sign, size = map(np.asarray, jnp.linalg.slogdet(a))
+        assert abs(sign * np.exp(size) - want) <= 1e-4 * abs(want)
+        assert texts == [], n

@@ -8,7 +8,7 @@ import weft
 from tests.backends.shapes import compiled_texts
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu.heroes import contract
+from weft.backends.cpu.heroes import contract, conv_any
 from weft.base import knobs
 from weft.runtime import native
 
@@ -34,6 +34,7 @@ def general(monkeypatch):
         return lowered(job)
 
     monkeypatch.setattr(contract.Job, "lowered", noted)
+    monkeypatch.setattr(conv_any, "BRIEF", 1 << 40)  # else some convolutions are done in blocks
     monkeypatch.setattr(
         native, "is_general", lambda closed: "general" in native.generalise(closed)._memo
     )

@@ -9,9 +9,12 @@ from weft.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var
 from weft.core.staging import stage
 
 
-def expand(jaxpr: Jaxpr) -> Jaxpr:
-    """The program with equations replaced by their decomposition where they ask for it."""
-    chosen = [e.primitive.expands([x.aval for x in e.invars], e.params) for e in jaxpr.eqns]
+def expand(jaxpr: Jaxpr, general: bool = False) -> Jaxpr:
+    """The program with equations replaced by their decomposition where they ask for it.
+
+    General programs are for arrays of other sizes too.
+    """
+    chosen = [_is_expanded(e, general) for e in jaxpr.eqns]
     if not any(chosen):
         return jaxpr
     eqns: list[JaxprEqn] = []
@@ -21,6 +24,13 @@ def expand(jaxpr: Jaxpr) -> Jaxpr:
         else:
             eqns.append(eqn)
     return jaxpr.replace(eqns=eqns)
+
+
+def _is_expanded(eqn: JaxprEqn, general: bool) -> bool:
+    avals = [x.aval for x in eqn.invars]
+    if not eqn.primitive.expands(avals, eqn.params):
+        return False
+    return not (general and eqn.primitive.whole(avals, eqn.params))
 
 
 def _expand(eqn: JaxprEqn, eqns: list[JaxprEqn]) -> None:

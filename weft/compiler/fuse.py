@@ -131,7 +131,7 @@ class Fusion:
     """
 
     def __init__(self, jaxpr: Jaxpr, general: bool = False) -> None:
-        self.jaxpr = jaxpr = expand(jaxpr)
+        self.jaxpr = jaxpr = expand(jaxpr, general)
         self.general = general
         self.producer: dict[Any, JaxprEqn] = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
         self.fusible = {id(eqn) for eqn in jaxpr.eqns if fusible(eqn)}

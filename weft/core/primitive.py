@@ -99,6 +99,10 @@ class Primitive:
         """Whether the compiler should take its decomposition instead."""
         return self.form == "expand"
 
+    def whole(self, avals: Any, params: dict[str, Any]) -> bool:
+        """Whether it is not expanded in code for all sizes, as that would depend on them."""
+        return False
+
     def fuses(self, params: dict[str, Any], ins: Any) -> bool:
         """Whether the compiler may use the form, with these parameters and types of operands."""
         return self.form is not None

@@ -167,6 +167,15 @@ class ReduceProd(Reduction):
     def expands(self, avals: Any, params: Any) -> bool:
         return kind_of(avals[0].dtype) == COMPLEX
 
+    def whole(self, avals: Any, params: Any) -> bool:
+        """Many short rows are quicker multiplied all at once, and have few lengths."""
+        (x,) = avals
+        short = prod([x.shape[i] for i in params["axes"]]) < 64
+        return not (short and x.size >= 100_000 and x.ndim - 1 in params["axes"])
+
+    def fuses(self, params: Any, ins: Any) -> bool:
+        return kind_of(ins[0].dtype) != COMPLEX
+
     def decompose(self, x: Any, *, axes: Axes) -> Any:
         """Neighbours multiplied until one is left: kernels reduce complex numbers by sums alone."""
         if not axes:

@@ -114,7 +114,7 @@ def loop(f: Function, s: Loop, low: str, high: str) -> None:
         outer_loop(f, s, low, high) if f.in_lanes else inner_loop(f, s, low, high)
     elif not (f.sizes and f.sizes.small) and blocks.turns(s):
         blocks.copy(f, s, low, high, end(f, s.body[0]))
-    elif s.axis in f.sizes.rows if f.sizes else _fills(s):
+    elif _fills(s) and (not f.sizes or s.axis in f.sizes.rows):
         short_loop(f, s, low, high)
     else:
         outer_loop(f, s, low, high)

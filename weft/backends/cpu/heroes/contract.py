@@ -264,7 +264,7 @@ class Job:
             [(r.size, i, j, r.out) for r, i, j in placed if r.out and r.name not in taken]
         )
         summed = _joined([(r.size, i, j, 0) for r, i, j in placed if not r.out])
-        outers = _least(OUTERS, len(outer))
+        outers = least(OUTERS, len(outer))
         axes = [(1, 0, 0, 0)] * (outers - len(outer)) + outer
         large = prod(r.size for r in roles) >= LARGE
         deep, steps = _steps([] if empty else summed, large)
@@ -298,7 +298,7 @@ def copy_task(
 ) -> Task:
     """A copy from one place to another, by the source's axes and their strides in the target."""
     axes = _linked(sides)
-    rank = _least(RANKS, len(axes))
+    rank = least(RANKS, len(axes))
     axes = [(Side("", 1, 0), 0)] * (rank - len(axes)) + axes
     numbers = [
         n
@@ -316,7 +316,7 @@ class Unfit(Exception):
     """What texts are not made for: more steps of a sum, or axes; no axis to lie in vectors."""
 
 
-def _least(numbers: Sequence[int], count: int) -> int:
+def least(numbers: Sequence[int], count: int) -> int:
     """The first number that is enough."""
     for n in numbers:
         if n >= count:

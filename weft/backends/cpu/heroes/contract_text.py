@@ -67,8 +67,10 @@ def contracted_fields(outer: int) -> list[str]:
 class Told(Text):
     """A task's function that is told numbers by the last of its buffers."""
 
-    def __init__(self, buffers: int, fields: Sequence[str]) -> None:
-        super().__init__(range(buffers))
+    def __init__(
+        self, buffers: int, fields: Sequence[str], name: str = "", parameters: str = ""
+    ) -> None:
+        super().__init__(range(buffers), name, parameters)
         at = self.emit(f"getelementptr ptr, ptr %buffers, i64 {buffers}")
         self.line(f"%sized = load ptr, ptr {at}, align 8")
         for i, field in enumerate(fields):

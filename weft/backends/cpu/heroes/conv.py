@@ -184,8 +184,7 @@ class Convolution:
     def layout(self, vector: str) -> dict[str, int] | None:
         """Strides of a copy of the left operand, or None where it is read where it lies."""
         inner = next((e for e in self.edges if e.name == vector), None)
-        direct = real_of(self.left.dtype) == self.work and not any(e.padded for e in self.edges)
-        if direct and (inner is None or inner.stride == 1):
+        if self.direct(inner):
             return None
         order = sorted(self.edges, key=lambda e: -e.stride)
         if inner is not None:
@@ -198,14 +197,18 @@ class Convolution:
         strides[""] = total
         return strides
 
+    def direct(self, inner: Edge | None) -> bool:
+        """Whether the left operand can be read where it lies, in vectors along an axis."""
+        same = real_of(self.left.dtype) == self.work
+        near = inner is None or inner.stride == 1
+        return same and near and not any(e.padded for e in self.edges)
+
     def run(self) -> Lowered:
         """The tasks: copies, contractions, sums."""
         size = prod(self.right.shape)
         if self.complex and size:
-            have = real_of(self.right.dtype)
             self.kernel = self.memory(4 * size)
-            text, extent = spread_text(size, have, self.work, self.lanes, "spread")
-            self.add(text, "spread", (("in", 1), self.kernel), extent, 1 << 10)
+            self.spread(size)
         # One with taps, if there is any: without them a line has no stride.
         heaviest = max(self.parts, key=lambda part: prod(x.size * x.taps for x in part))
         options = []
@@ -220,6 +223,12 @@ class Convolution:
         for part in self.parts:
             self.contract(part, vector.name, strides, source)
         return Lowered(self.tasks, tuple(self.scratch))
+
+    def spread(self, size: int) -> None:
+        """A task that writes the four parts of a complex kernel."""
+        have = real_of(self.right.dtype)
+        text, extent = spread_text(size, have, self.work, self.lanes, "spread")
+        self.add(text, "spread", (("in", 1), self.kernel), extent, 1 << 10)
 
     def candidates(self, roles: list[Role]) -> list[Role]:
         """Dimensions that may lie in vectors; few where the obvious ones fill them."""
@@ -264,12 +273,18 @@ class Convolution:
 
     def copy_left(self, strides: dict[str, int]) -> tuple[str, int]:
         """A task that copies the left operand, and where to."""
-        have, target = real_of(self.left.dtype), self.memory(strides[""])
         sizes = {e.name: max(1, e.high - e.low) for e in self.edges}
         dims = self.copied(strides, sizes)
-        text, extent = copy_text(dims, have, self.work, self.lanes, "copy")
-        each = max(1, strides[""] * self.work.itemsize // extent)
-        self.add(text, "copy", (("in", 0), target), extent, -(-_COPIED // each))
+        return self.copy(("in", 0), dims, real_of(self.left.dtype), strides[""])
+
+    def copy(
+        self, source: Any, dims: Sequence[Copied], have: np.dtype, total: int, start: int = 0
+    ) -> tuple[str, int]:
+        """A task that copies an operand, and where to."""
+        target = self.memory(total)
+        text, extent = copy_text(dims, have, self.work, self.lanes, "copy", start)
+        each = max(1, total * self.work.itemsize // extent)
+        self.add(text, "copy", (source, target), extent, -(-_COPIED // each))
         return target
 
     def block(self, part: Sequence[Line], tiling: Tiling, strides: dict[str, int]) -> Block | None:
@@ -418,29 +433,44 @@ class Convolution:
             border,
             self.finish is not None,
         )
-        self.add(contraction_text(plan, "conv"), "conv", places, grid.extent, grid.chunk)
+        self.compute(plan, tiling, grid, places)
         if split is not None:
-            kind = real_of(self.out.dtype)
-            text = sum_text(split.count, whole, self.work, kind, self.lanes, "add")
-            extent = -(-whole // self.lanes)
-            self.add(text, "add", (target, ("out", 0)), extent, 1 + 8192 // split.count // 4)
+            self.sum(split.count, whole, target)
+
+    def compute(self, plan: Contraction, tiling: Tiling, grid: Grid, places: Any) -> None:
+        """The task of a contraction."""
+        self.add(contraction_text(plan, "conv"), "conv", places, grid.extent, grid.chunk)
+
+    def sum(self, count: int, whole: int, source: Any) -> None:
+        """The task that adds parts of sums."""
+        kind = real_of(self.out.dtype)
+        text = sum_text(count, whole, self.work, kind, self.lanes, "add")
+        self.add(text, "add", (source, ("out", 0)), -(-whole // self.lanes), 1 + 2048 // count)
+
+    def in_place(self, placed: list[Role], tiling: Tiling) -> bool:
+        """Whether the right operand is read where it lies."""
+        have = self.work if self.complex else self.right.dtype
+        return have == self.work and in_place(placed, tiling, self.work.itemsize)
+
+    def panel(self, tiling: Tiling) -> int:
+        """Elements of a row of a panel of the right operand."""
+        return tiling.width
 
     def copy_right(
         self, placed: list[Role], summed: list[Role], tiling: Tiling, tap: int
     ) -> tuple[tuple[str, int], dict[str, int], int, int]:
         """Where the right operand is, its strides, the distance of its panels, and its start."""
-        have = self.work if self.complex else self.right.dtype
         right = {r.name: r.right for r in placed}
         vector = next(r for r in placed if r.name == tiling.vector)
         size = prod(r.size for r in placed if r.right)
-        direct = have == self.work and in_place(placed, tiling, self.work.itemsize)
-        if direct or not size:
+        if self.in_place(placed, tiling) or not size:
             return self.kernel, right, 0, tap
         free = [r for r in placed if r.right and r.out and r.name != tiling.vector]
-        total = 1
+        total = width = self.panel(tiling)
         if vector.right:
-            total = tiling.width
             right[vector.name] = 1
+        else:
+            total = 1
         for r in reversed(summed):
             right[r.name] = total
             total *= r.size
@@ -456,11 +486,10 @@ class Convolution:
             dims.append(Copied(tiling.count, vector.right, panels, step=tiling.width, limit=limit))
         dims += [Copied(r.size, r.right, right[r.name]) for r in summed]
         if vector.right:
-            dims.append(Copied(tiling.width, vector.right, 1))
-        target = self.memory(total)
-        text, extent = copy_text(dims, have, self.work, self.lanes, "copy", tap)
-        each = max(1, total * self.work.itemsize // extent)
-        self.add(text, "copy", (self.kernel, target), extent, -(-_COPIED // each))
+            inside = -1 if width == tiling.width else tiling.width
+            dims.append(Copied(width, vector.right, 1, inside=inside))
+        have = self.work if self.complex else self.right.dtype
+        target = self.copy(self.kernel, dims, have, total, tap)
         return target, right, panels, 0
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu.heroes.blocks import Blocks
 from weft.backends.cpu.heroes.contract import Choice, Job, Operand, Role, Side, Unfit
 from weft.backends.cpu.heroes.contract_text import parts_text
 from weft.backends.cpu.heroes.conv import Convolution, real_of, working
@@ -15,24 +16,23 @@ from weft.backends.cpu.heroes.lines import Line
 from weft.backends.cpu.heroes.registry import GENERAL
 from weft.kernel.program import Lowered, Place, Type
 
-# Elements from which on code for one shape is worth its making, but for long rows in one direction,
-# which are as quick without.
-MANY = 100_000
-# Cycles up to which it is not for fewer: where results in a vector are neighbours, and where they
-# are apart.
-BRIEF, APART = 1 << 18, 1 << 17
-# Vectors of a long row.
-WIDE = 4
+# Cycles up to which one contraction does, and its few short texts; and vectors of a row that is so
+# long that it is as quick at any size.
+BRIEF, WIDE = 1 << 15, 4
 
 
 def lower_any(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
-    """The tasks of a convolution that is not too large, or None where it is lowered as others."""
+    """The tasks of a convolution, or None where it is lowered as others."""
     (left, right), (out,) = ins, outs
     work = working(left.dtype, out.dtype)
     if work is None or left.dtype != right.dtype or not prod(out.shape):
         return None
     try:
-        return _Any(left, right, out, work, params).lowered()
+        few = _Any(left, right, out, work, params).lowered()
+    except Unfit:
+        few = None
+    try:
+        return few or Blocks(left, right, out, work, params).run()
     except Unfit:
         return None
 
@@ -41,6 +41,7 @@ class _Any(Convolution):
     """A convolution as contractions of any shape."""
 
     def lowered(self) -> Lowered | None:
+        """The tasks, or None where they are not brief."""
         self.job = Job(self.work)
         place, dtype = Place("in", 1), self.right.dtype
         size = prod(self.right.shape)
@@ -66,12 +67,10 @@ class _Any(Convolution):
 
     def fits(self, choice: Choice) -> bool:
         """Whether a part is brief, or of rows that are computed one by one from long ones."""
+        if choice.cost <= BRIEF:
+            return True
         long = choice.vector.name[:1] == "o" and choice.vector.size >= WIDE * choice.lanes
-        rows = long and choice.row.size <= 2 and choice.stride == 1
-        few = prod(self.left.shape) + prod(self.right.shape) + prod(self.out.shape) < MANY
-        if rows:
-            return few or len(self.space) == 1
-        return few and choice.cost <= (BRIEF if choice.vector.out == 1 else APART)
+        return len(self.space) == 1 and long and choice.row.size <= 2 and choice.stride == 1
 
     def strided(self, part: Sequence[Line]) -> list[int]:
         """Axes along which results are far apart: in vectors once taps are copied one by one."""

@@ -111,7 +111,7 @@ def _sizes(size: int, most: int) -> list[int]:
     return found
 
 
-def _boxes(roles: list[Role], most: int) -> Iterator[tuple[tuple[Role, int], ...]]:
+def boxes(roles: list[Role], most: int) -> Iterator[tuple[tuple[Role, int], ...]]:
     """Boxes of up to two dimensions that fit into so many registers, and fill half of them."""
     yield ()
     for r in roles:
@@ -148,7 +148,7 @@ def choose(placed: list[Role], vector: str, lanes: int, itemsize: int) -> Tiling
     for vectors in range(1, min(5, -(-v.size // lanes) + 1)):
         width = min(vectors * lanes, v.size)
         tiles = -(-v.size // width)
-        for box in _boxes(others[:4], (registers() - 2 - vectors) // vectors):
+        for box in boxes(others[:4], (registers() - 2 - vectors) // vectors):
             points, lefts, rights, count = 1, 1, 1, tiles * total
             for r, n in box:
                 points *= n
@@ -173,10 +173,10 @@ def choose(placed: list[Role], vector: str, lanes: int, itemsize: int) -> Tiling
     assert best is not None
     cost, width, box, step = best
     tiling = Tiling(cost, vector, width, -(-v.size // width), box, step)
-    return tiling._replace(split=_split(placed, tiling, itemsize))
+    return tiling._replace(split=split_of(placed, tiling, itemsize))
 
 
-def _split(placed: list[Role], tiling: Tiling, itemsize: int) -> Split | None:
+def split_of(placed: list[Role], tiling: Tiling, itemsize: int) -> Split | None:
     """How a long sum over few results is cut into parts, so that there is work for all threads and
     a part's operands stay near."""
     summed = sorted((r for r in placed if not r.out), key=lambda r: -r.times)

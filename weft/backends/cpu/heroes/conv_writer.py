@@ -116,7 +116,7 @@ class Text(Function):
         self.line(f"br label %{end}")
         self.begin(end)
 
-    def indices(self, item: str, counts: Sequence[int]) -> list[str]:
+    def indices(self, item: str, counts: Sequence[int | str]) -> list[str]:
         """An item's number as an index along each axis."""
         found = []
         for n in reversed(counts[1:]):
@@ -127,10 +127,12 @@ class Text(Function):
                 item = self.emit(f"udiv i64 {item}, {n}")
         return [item, *reversed(found)] if counts else []
 
-    def scaled(self, index: str, factor: int) -> str:
-        """An index times a number."""
+    def scaled(self, index: str, factor: int | str) -> str:
+        """An index times a number, or one that is read."""
         if index[0] != "%":
-            return str(int(index) * factor)
+            if str(factor)[0] != "%":
+                return str(int(index) * int(factor))
+            index, factor = str(factor), int(index)
         if factor == 0:
             return "0"
         return index if factor == 1 else self.emit(f"mul i64 {index}, {factor}")
@@ -146,7 +148,7 @@ class Text(Function):
             return out or str(number)
         return self.emit(f"add i64 {out}, {number}")
 
-    def least(self, index: str, limit: int) -> str:
+    def least(self, index: str, limit: int | str) -> str:
         """The smaller of an index and a number."""
         below = self.emit(f"icmp slt i64 {index}, {limit}")
         return self.emit(f"select i1 {below}, i64 {index}, i64 {limit}")

@@ -11,6 +11,7 @@ from weft.backends.cpu.heroes.registry import FINISHING, GENERAL, HEROES
 from weft.base.lazy import Late
 from weft.kernel.program import Finish, Lowered, Type
 
+_complex_products = Late("weft.backends.cpu.heroes.complex_products")
 _conv = Late("weft.backends.cpu.heroes.conv")
 _conv_any = Late("weft.backends.cpu.heroes.conv_any")
 _cumulative = Late("weft.backends.cpu.heroes.cumulative")
@@ -30,6 +31,7 @@ _window = Late("weft.backends.cpu.heroes.window")
 _window_any = Late("weft.backends.cpu.heroes.window_any")
 
 _NAMES = {
+    _complex_products: "reduce_prod",
     _conv: "conv_general_dilated",
     _cumulative: "cumsum cumprod cummax cummin cumlogsumexp",
     _dot: "dot_general",
@@ -52,12 +54,12 @@ _GENERAL = {
     "dot_general": _small_products,
     "fft": _fft_any,
     "conv_general_dilated": _conv_any,
-    **dict.fromkeys(("reduce_window_sum", "reduce_window_max", "reduce_window_min"), _window_any),
+    **dict.fromkeys(_NAMES[_window].split(), _window_any),
     **{name: module for module in (_linalg, _sylvester) for name in _NAMES[module].split()},
 }
 # Files whose functions have no sizes in their texts; and those whose functions are as quick where
 # they read them, however large arrays are.
-_FREE = (_partition, _sort, _special)
+_FREE = (_complex_products, _partition, _sort, _special)
 _READING = (_cumulative, _generator, _sampling, _scatter)
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 

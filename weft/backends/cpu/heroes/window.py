@@ -12,21 +12,24 @@ import numpy as np
 
 from weft.backends.cpu.heroes.lines import lines
 from weft.backends.cpu.heroes.registry import HEROES
-from weft.backends.cpu.heroes.window_text import (
-    Fold,
-    Reach,
-    Rule,
-    Scatter,
-    Select,
-    Slide,
-    Windows,
-)
+from weft.backends.cpu.heroes.window_scatter import Reach, Scatter
+from weft.backends.cpu.heroes.window_text import SHORT, Fold, Numbers, Rule, Select, Slide, Windows
 from weft.backends.cpu.processor import vector_bits
 from weft.kernel.nodes import BF16, BOOL, F16, F32
 from weft.kernel.program import Lowered, Place, Task, Type, contiguous
 
 # Elements that one piece of work should at least read.
 CHUNK = 1 << 14
+# Elements of windows from which on sums may be done one axis after another, to other last bits.
+APART = 36
+# What windows are along an axis that they do not move along.
+_PLAIN: dict[str, Any] = {
+    "window_dimensions": 1,
+    "window_strides": 1,
+    "padding": (0, 0),
+    "base_dilation": 1,
+    "window_dilation": 1,
+}
 
 
 def _working(dtype: np.dtype) -> np.dtype | None:
@@ -79,24 +82,43 @@ def slides(shape: Sequence[int], out: Sequence[int], window: dict[str, Any]) -> 
 
 
 def joined(part: Sequence[Slide]) -> list[Slide]:
-    """The same windows by fewer axes: neighbours along which none moves are one."""
+    """The same windows by fewer axes: neighbours along which none moves are one, and so are an axis
+    along which windows move by steps of one and a few elements at each of its places."""
     out: list[Slide] = []
-    for s in part:
-        if out and s.still and out[-1].still and s.window == out[-1].window == 1:
-            o = out[-1]
-            if o.source == s.size * s.source and o.target == s.size * s.target:
-                size = o.size * s.size
-                out[-1] = s._replace(size=size, length=size)
-                continue
-        out.append(s)
+    for i, s in enumerate(part):
+        if not out or not s.still or s.window != 1:
+            out.append(s)
+            continue
+        o, n, last = out[-1], s.size, i == len(part) - 1
+        follow = o.source == n * s.source and o.target == n * s.target
+        if last and n == 1:
+            continue
+        if follow and o.still and o.window == 1:
+            out[-1] = s._replace(size=o.size * n, length=o.size * n)
+        elif follow and last and n <= SHORT and o.stride == 1:
+            out[-1] = o._replace(
+                size=o.size * n,
+                start=o.start * n,
+                dilation=o.dilation * n,
+                length=o.length * n,
+                source=s.source,
+                target=s.target,
+            )
+        else:
+            out.append(s)
     return out
 
 
 def _task(windows: Windows, inputs: Sequence[tuple[str, int]], target: Any) -> Task:
     text, extent = windows.finish("window")
     reads = prod(s.taps * s.size for s in windows.slides) // extent
-    places = tuple(Place(*p) for p in (*inputs, target))
-    return Task(text, "window", places, extent, max(1, CHUNK // max(1, reads)))
+    places = [Place(*p) for p in (*inputs, target)]
+    chunk = max(1, CHUNK // max(1, reads))
+    return Task(text, "window", _with_table(places, windows.size), extent, chunk)
+
+
+def _with_table(places: Sequence[Place], size: Numbers) -> tuple[Place, ...]:
+    return (*places, Place("numbers", tuple(size.table))) if size.table else tuple(places)
 
 
 def _lanes(*types: np.dtype) -> int:
@@ -128,25 +150,59 @@ def fold_of(kind: str, x: Type, out: Type, params: dict[str, Any]) -> Any:
     return dtype, work, identity, shape, result, params
 
 
-def reduce_window(kind: str) -> Any:
-    """The lowering of sums or extrema."""
+def reduce_window(kind: str, general: bool = False) -> Any:
+    """The lowering of sums or extrema; general code does for other shapes as well."""
 
     def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
         found = fold_of(kind, ins[0], outs[0], params)
         if found is None:
             return None if prod(outs[0].shape) else Lowered([])
         dtype, work, identity, shape, result, window = found
-        tasks = [
-            _task(
-                Windows(part, Fold(kind, dtype, work, identity), ((dtype,), dtype), _lanes(work)),
-                [("in", 0)],
-                ("out", 0),
-            )
-            for part in slides(shape, result, window)
-        ]
-        return Lowered(tasks)
+        tasks = []
+        scratch: list[int] = []
+        steps = [(shape, result, window)]
+        if kind != "sum" or prod(window["window_dimensions"]) >= APART:
+            steps = _apart(shape, result, window) or steps
+        have, place = dtype, ("in", 0)
+        for i, (before, after, one) in enumerate(steps):
+            last = i == len(steps) - 1
+            out, target = (dtype, ("out", 0)) if last else (work, ("scratch", i))
+            rule = Fold(kind, have, work, identity, out)
+            for part in slides(before, after, one):
+                windows = Windows(part, rule, ((have,), out), _lanes(work), general)
+                tasks.append(_task(windows, [place], target))
+            if not last:
+                scratch.append(prod(after) * work.itemsize)
+            have, place = out, target
+        return Lowered(tasks, tuple(scratch))
 
     return lower
+
+
+def _apart(
+    shape: Sequence[int], result: Sequence[int], window: dict[str, Any]
+) -> list[tuple[Any, Any, Any]]:
+    """Large windows that overlap, one axis after another: shapes before and after, and windows.
+
+    The last axis is the first, so that of equal extrema it is still the first one that is found.
+    """
+    dims, rank = window["window_dimensions"], len(shape)
+    if any(d > 1 for d in window.get("base_dilation") or ()):
+        return []
+    before, steps, cost = tuple(shape), [], 0
+    for i in reversed(range(rank)):
+        after = (*before[:i], result[i], *before[i + 1 :])
+        if dims[i] == 1 and after == before:
+            continue
+        one = {
+            key: tuple(given[i] if j == i else plain for j in range(rank))
+            for key, plain in _PLAIN.items()
+            if (given := window.get(key)) is not None
+        }
+        steps.append((before, after, one))
+        before = after
+        cost += prod(after) * (dims[i] + 2)  # what is between is written and read
+    return steps if 3 * cost < 2 * prod(result) * prod(dims) else []
 
 
 def _chosen(params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -156,7 +212,7 @@ def _chosen(params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def select_and_gather_add(
-    ins: list[Type], outs: list[Type], params: dict[str, Any]
+    ins: list[Type], outs: list[Type], params: dict[str, Any], general: bool = False
 ) -> Lowered | None:
     """Tasks that take the first operand where the second has its extrema."""
     (g, x), (out,) = ins, outs
@@ -170,13 +226,13 @@ def select_and_gather_add(
     tasks = []
     for part in slides(x.shape, out.shape, window):
         rule = Select(kind, (x.dtype, bits), work, _end(work, kind))
-        windows = Windows(part, rule, ((x.dtype, bits), bits), _lanes(work, bits))
+        windows = Windows(part, rule, ((x.dtype, bits), bits), _lanes(work, bits), general)
         tasks.append(_task(windows, [("in", 1), ("in", 0)], ("out", 0)))
     return Lowered(tasks)
 
 
 def select_and_scatter_add(
-    ins: list[Type], outs: list[Type], params: dict[str, Any]
+    ins: list[Type], outs: list[Type], params: dict[str, Any], general: bool = False
 ) -> Lowered | None:
     """Tasks that find the tap each window chooses, and sum for each element its windows."""
     (source, x), _ = ins, outs
@@ -188,7 +244,7 @@ def select_and_scatter_add(
         return None
     rule: Rule = Select(kind, (x.dtype, None), work, _end(work, kind))
     (part,) = slides(x.shape, source.shape, window)
-    windows = Windows(part, rule, ((x.dtype,), np.dtype(np.int32)), _lanes(work))
+    windows = Windows(part, rule, ((x.dtype,), np.dtype(np.int32)), _lanes(work), general)
     find = _task(windows, [("in", 1)], ("scratch", 0))
     sizes = zip(
         x.shape,
@@ -201,8 +257,9 @@ def select_and_scatter_add(
         strict=True,
     )
     reach = _joined_reach([Reach(*s) for s in sizes])
-    text, extent = Scatter(reach, source.dtype, total, _lanes(total)).finish("scatter")
-    places = (Place("in", 0), Place("scratch", 0), Place("out", 0))
+    scatter = Scatter(reach, source.dtype, total, _lanes(total), general)
+    text, extent = scatter.finish("scatter")
+    places = _with_table((Place("in", 0), Place("scratch", 0), Place("out", 0)), scatter.size)
     chunk = max(1, CHUNK // 4 // -(-prod(x.shape) // extent))
     put = Task(text, "scatter", places, extent, chunk)
     return Lowered([find, put], (4 * prod(source.shape),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -10,16 +11,23 @@ import numpy as np
 
 from weft.backends.cpu.heroes.contract import Job, Operand, Role, Side, Unfit
 from weft.backends.cpu.heroes.registry import GENERAL
-from weft.backends.cpu.heroes.window import fold_of, slides
+from weft.backends.cpu.heroes.window import (
+    fold_of,
+    reduce_window,
+    select_and_gather_add,
+    select_and_scatter_add,
+    slides,
+)
 from weft.backends.cpu.heroes.window_text import Slide
 from weft.kernel.program import Lowered, Place, Type
 
-# Elements, and cycles, up to which code for one shape, which is quicker, is not worth its making.
-FEW, BRIEF = 100_000, 1 << 16
+# Elements, and cycles, up to which windows are contractions, of which there are fewer texts.
+FEW, BRIEF = 1 << 14, 1 << 15
 
 
 def reduce_any(kind: str) -> Any:
     """The lowering of sums or extrema."""
+    of_many = reduce_window(kind, general=True)
 
     def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
         found = fold_of(kind, ins[0], outs[0], params)
@@ -27,14 +35,14 @@ def reduce_any(kind: str) -> Any:
             return None
         dtype, work, identity, shape, result, window = found
         if prod(shape) + prod(result) > FEW:
-            return None
+            return of_many(ins, outs, params)
         job = Job(work)
         try:
             for part in slides(shape, result, window):
                 if not _reduce(job, part, dtype, (kind, identity)):
-                    return None
+                    return of_many(ins, outs, params)
         except Unfit:
-            return None
+            return of_many(ins, outs, params)
         return job.lowered()
 
     return lower
@@ -73,3 +81,5 @@ def _given(part: Sequence[Slide], taken: int, dtype: np.dtype) -> tuple[list[Rol
 
 for _kind in ("sum", "max", "min"):
     GENERAL[f"reduce_window_{_kind}"] = reduce_any(_kind)
+GENERAL["select_and_gather_add"] = partial(select_and_gather_add, general=True)
+GENERAL["select_and_scatter_add"] = partial(select_and_scatter_add, general=True)

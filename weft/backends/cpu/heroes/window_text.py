@@ -1,4 +1,4 @@
-"""LLVM text of reductions over sliding windows and of the selections that differentiate them.
+"""LLVM text of reductions over sliding windows, and of selections that differentiate extrema.
 
 Rows of results lie along the last axis. Where no window moves along it, it is walked in vectors;
 else its middle, where windows are whole, is, and its ends one result at a time.
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.heroes.conv_writer import Text, stored
+from weft.backends.cpu.sizes import read_sizes
 from weft.base.record import Record
 from weft.kernel.nodes import is_float
 
@@ -23,6 +24,8 @@ TOGETHER = 4
 # Fewer rows than this are cut into pieces of at least so many results.
 FEW = 64
 PIECE = 4096
+# Elements of the last axis that are too few for vectors along it.
+SHORT = 6
 I32 = np.dtype(np.int32)
 
 
@@ -71,8 +74,9 @@ class Slide(Record):
 class Rule(ABC):
     """What is done with a window's elements: a state of vectors of some kinds."""
 
-    def __init__(self, kinds: Sequence[np.dtype]) -> None:
+    def __init__(self, kinds: Sequence[np.dtype], numbered: bool = False) -> None:
         self.kinds = kinds
+        self.numbered = numbered  # whether taps have numbers
 
     @abstractmethod
     def start(self, text: Text, exact: str | None, read: Callable[[int], str]) -> list[str]:
@@ -91,13 +95,49 @@ class Rule(ABC):
         """What is written after the last element."""
 
 
+class Numbers:
+    """How sizes are written: as they are, or as names of what is read from a table, the last buffer
+    of a function that does for arrays of other sizes too."""
+
+    def __init__(self, read: bool) -> None:
+        self.read = read
+        self.places: dict[tuple[str, int], int] = {}
+        self.table: list[int] = []
+
+    def __call__(self, number: int, purpose: str, axis: int = 0) -> str:
+        if not self.read:
+            return str(number)
+        place = self.places.setdefault((purpose, axis), len(self.table))
+        if place == len(self.table):
+            self.table.append(number)
+        assert self.table[place] == number
+        return f"%sized{place}"
+
+    def begin(self, text: Text, buffers: int) -> None:
+        """Have a function begin with reading what was named."""
+        if self.table:
+            text.lines[:0] = read_sizes(range(len(self.table)), buffers)
+
+
+def row_of(size: int, lanes: int) -> tuple[int, int]:
+    """How wide the vectors are, and how many, that hold a row, of which the last may begin earlier
+    than where the one before it ends."""
+    width = min(lanes, 1 << max(0, size.bit_length() - 1))
+    return width, -(-size // width)
+
+
 class Windows:
     """The text of one task over all windows."""
 
-    def __init__(self, slides: Sequence[Slide], rule: Any, types: Any, lanes: int) -> None:
+    def __init__(
+        self, slides: Sequence[Slide], rule: Any, types: Any, lanes: int, general: bool = False
+    ) -> None:
         self.slides, self.rule, self.lanes = slides, rule, lanes
         self.have, self.out = types  # dtypes of the operands, and of the result
         self.text = Text(range(len(self.have) + 1))
+        self.general, self.size = general, Numbers(general)
+        # Either all windows are whole or any may not be, so that there are not many texts.
+        self.whole = not general or all(s.whole for s in slides if s.taps != 1)
 
     def read(self, operand: int, offset: str, stride: int) -> str:
         """Elements of an operand from an offset on, a vector of them with a stride."""
@@ -108,14 +148,8 @@ class Windows:
             return text.read(base, dtype)
         kept = stored(dtype)
         kind = text.type_of(kept)
-        if stride == 2:
-            low = text.read(base, kept)
-            high = text.read(text.at(base, str(width - 1), kept), kept)
-            order = [2 * i if 2 * i < width else 2 * i + 1 for i in range(width)]
-            mask = ", ".join(f"i32 {i}" for i in order)
-            value = text.emit(
-                f"shufflevector {kind} {low}, {kind} {high}, <{width} x i32> <{mask}>"
-            )
+        if stride < width:
+            value = self.picked(base, kept, stride)
         else:
             value = "poison"
             for i in range(width):
@@ -128,34 +162,65 @@ class Windows:
             return value
         return text.emit(f"bitcast {kind} {value} to {text.type_of(dtype)}")
 
-    def range_of(self, slide: Slide, index: str) -> tuple[str, str]:
-        """The taps of a window that are inside of its axis."""
+    def picked(self, base: str, dtype: np.dtype, stride: int) -> str:
+        """Elements with a stride, picked out of as few vectors as hold them."""
         text = self.text
-        if slide.whole:
+        width, kind = text.lanes, text.type_of(dtype)
+        value, done, known = "poison", 0, list(range(width))
+        while done < width:
+            start = min(done * stride, (width - 1) * (stride - 1))  # nothing after the last is read
+            part = text.read(text.at(base, str(start), dtype), dtype)
+            upto = min(width, (start + width - 1) // stride + 1)
+            places = range(done * stride - start, upto * stride - start, stride)
+            if not done:
+                value, known = part, list(places)
+            else:
+                order = [*known[:done], *(width + n for n in places)]
+                mask = [f"i32 {n}" for n in order] + ["i32 poison"] * (width - upto)
+                value = text.emit(
+                    f"shufflevector {kind} {value}, {kind} {part},"
+                    f" <{width} x i32> <{', '.join(mask)}>"
+                )
+                known = list(range(width))
+            done = upto
+        return value
+
+    def is_whole(self, slide: Slide) -> bool:
+        """Whether it is known that no window reaches beyond an axis."""
+        return slide.whole and (self.whole or slide.taps == 1)
+
+    def range_of(self, axis: int, index: str) -> tuple[str, str]:
+        """The taps of a window that are inside of its axis."""
+        text, size, slide = self.text, self.size, self.slides[axis]
+        if self.is_whole(slide):
             return "0", str(slide.taps)
-        at = text.total([text.scaled(index, slide.stride), str(slide.start)])
+        at = text.total([text.scaled(index, slide.stride), size(slide.start, "start", axis)])
         # The first tap at or after index zero, and the first at or after the end.
         bounds = []
-        for edge in (0, slide.length):
-            distance = text.emit(f"sub i64 {edge + slide.dilation - 1}, {at}")
+        edges = str(slide.dilation - 1), size(slide.length + slide.dilation - 1, "edge", axis)
+        for edge in edges:
+            distance = text.emit(f"sub i64 {edge}, {at}")
             positive = text.emit(f"icmp sgt i64 {distance}, 0")
             distance = text.emit(f"select i1 {positive}, i64 {distance}, i64 0")
             taps = text.emit(f"udiv i64 {distance}, {slide.dilation}")
-            bounds.append(text.least(taps, slide.taps))
+            bounds.append(text.least(taps, size(slide.taps, "taps", axis)))
         return bounds[0], bounds[1]
 
     def taps(
-        self, position: list[str], ranges: list[tuple[str, str]], width: Sequence[int], stride: int
+        self,
+        position: list[str],
+        ranges: list[tuple[str, str]],
+        width: Sequence[int],
+        firsts: Sequence[str],
     ) -> list[list[str]]:
-        """The states of neighbouring vectors (of widths) after all taps."""
-        text, slides = self.text, self.slides
+        """The states of some vectors (of widths) after all taps, each ``firsts`` further on."""
+        text, slides, size = self.text, self.slides, self.size
         offset = text.total(position)
-        steps = [s.dilation * s.source for s in slides]
+        stride = slides[-1].stride * slides[-1].source
         exact = self.exact(ranges)
-        firsts = [sum(width[:i]) * stride for i in range(len(width))]
 
-        def reader(base: str, first: int) -> Callable[[int], str]:
-            return lambda operand: self.read(operand, text.total([base, str(first)]), stride)
+        def reader(base: str, first: str) -> Callable[[int], str]:
+            return lambda operand: self.read(operand, text.total([base, first]), stride)
 
         states: list[str] = []
         for w, first in zip(width, firsts, strict=True):
@@ -182,18 +247,23 @@ class Windows:
             if axis == len(slides):
                 return visit(base, tap, given)
             s, (low, high) = slides[axis], ranges[axis]
-            inner = prod(t.window for t in slides[axis + 1 :])
+            inner = prod(t.window for t in slides[axis + 1 :]) if self.rule.numbered else 0
             taps = prod(t.taps for t in slides[axis:]) * len(width)
-            if low == "0" and high == str(s.taps) and (s.taps == 1 or taps <= UNROLLED):
-                for t in range(s.taps):
-                    number = text.total([tap, str((s.tap + t * s.tap_step) * inner)])
-                    place = text.total([base, str(t * steps[axis])])
-                    given = walk(axis + 1, place, number, given)
-                return given
+            step = str(s.dilation * s.source)
+            if axis < len(slides) - 1 and s.taps > 1:
+                step = size(s.dilation * s.source, "step", axis)
+            if low == "0" and high == str(s.taps):
+                if s.taps == 1 or taps <= UNROLLED:
+                    for t in range(s.taps):
+                        number = text.total([tap, str((s.tap + t * s.tap_step) * inner)])
+                        place = text.total([base, text.scaled(str(t), step)])
+                        given = walk(axis + 1, place, number, given)
+                    return given
+                high = size(s.taps, "taps", axis)
 
             def body(t: str, inside: list[str]) -> list[str]:
                 number = text.total([tap, text.scaled(t, s.tap_step * inner), str(s.tap * inner)])
-                place = text.total([base, text.scaled(t, steps[axis])])
+                place = text.total([base, text.scaled(t, step)])
                 return walk(axis + 1, place, number, inside)
 
             return text.repeat(low, high, list(zip(kinds, given, strict=True)), body)
@@ -216,43 +286,51 @@ class Windows:
 
     def finish(self, name: str) -> tuple[str, int]:
         """The function and its extent."""
-        text = self.text
-        *outer, last = self.slides
+        text, size = self.text, self.size
+        *outer, _ = self.slides
         rows = prod(s.size for s in outer)
         pieces, length = self.pieces(rows)
         # Rows that follow each other are done by one item, to find their place but once.
         inner = outer[-1].size if outer and rows // outer[-1].size >= FEW else 1
+        counts = [size(s.size, "size", a) for a, s in enumerate(outer)]
 
         def row(indices: list[str], piece: str) -> None:
             places, targets, ranges = [], [], []
-            for s, i in zip(outer, indices, strict=True):
-                at = text.total([text.scaled(i, s.stride), str(s.start)])
-                places.append(text.scaled(at, s.source))
-                targets += [text.scaled(i, s.target), str(s.first)]
-                ranges.append(self.range_of(s, i))
-            target = text.total([*targets, str(last.first)])
+            for a, (s, i) in enumerate(zip(outer, indices, strict=True)):
+                at = text.scaled(i, size(s.stride, "stride", a))
+                at = text.total([at, size(s.start, "start", a)])
+                places.append(text.scaled(at, size(s.source, "source", a)))
+                targets.append(text.scaled(i, size(s.target, "target", a)))
+                ranges.append(self.range_of(a, i))
+            first = sum(s.first for s in self.slides)
+            target = text.total([*targets, size(first, "first") if first else "0"])
             if pieces == 1:
                 self.ends(places, target, ranges)
-                self.middle(places, target, ranges)
+                if self.general:
+                    self.middle_of_any(places, target, ranges)
+                else:
+                    self.middle(places, target, ranges)
                 return
-            first = text.emit(f"icmp eq i64 {piece}, 0")
-            text.when(first, lambda: self.ends(places, target, ranges))
+            begins = text.emit(f"icmp eq i64 {piece}, 0")
+            text.when(begins, lambda: self.ends(places, target, ranges))
             self.piece(places, target, ranges, piece, length)
 
         def item(number: str, _: list[str]) -> list[str]:
             if inner == 1:
-                *indices, piece = text.indices(number, [*[s.size for s in outer], pieces])
+                many = size(pieces, "pieces") if pieces > 1 else 1
+                *indices, piece = text.indices(number, [*counts, many])
                 row(indices, piece)
                 return []
-            indices = text.indices(number, [s.size for s in outer[:-1]])
+            indices = text.indices(number, counts[:-1])
 
             def each(index: str, _: list[str]) -> list[str]:
                 row([*indices, index], "0")
                 return []
 
-            return text.loop("0", str(inner), [], each)
+            return text.loop("0", counts[-1], [], each)
 
         text.loop("%start", "%stop", [], item)
+        size.begin(text, len(self.have) + 1)
         return text.finish(name), rows * pieces // inner
 
     def pieces(self, rows: int) -> tuple[int, int]:
@@ -266,37 +344,54 @@ class Windows:
         return -(-(stop - first) // length), length
 
     def single(self, places: list[str], target: str, ranges: Any) -> Any:
-        last = self.slides[-1]
+        axis = len(self.slides) - 1
 
         def body(index: str, _: list[str]) -> list[str]:
-            self.results(places, target, [*ranges, self.range_of(last, index)], index, [1])
+            self.results(places, target, [*ranges, self.range_of(axis, index)], index, [1])
             return []
 
         return body
 
-    def vectors(self, places: list[str], target: str, ranges: Any, widths: list[int]) -> Any:
+    def vectors(
+        self, places: list[str], target: str, ranges: Any, widths: list[int], end: int | None = None
+    ) -> Any:
         whole = ("0", str(self.slides[-1].taps))
 
         def body(index: str, _: list[str]) -> list[str]:
-            self.results(places, target, [*ranges, whole], index, widths)
+            self.results(places, target, [*ranges, whole], index, widths, end)
             return []
 
         return body
 
     def ends(self, places: list[str], target: str, ranges: Any) -> None:
         """The results of a row whose windows reach beyond it."""
-        last = self.slides[-1]
+        text, size, last = self.text, self.size, self.slides[-1]
         first, stop = last.middle()
-        for low, high in ((0, first), (stop, last.size)):
-            if high > low:
-                self.text.loop(str(low), str(high), [], self.single(places, target, ranges))
+        single = self.single(places, target, ranges)
+        if not self.general:
+            for low, high in ((0, first), (stop, last.size)):
+                if high > low:
+                    text.loop(str(low), str(high), [], single)
+            return
+        if self.is_whole(last):
+            return
+
+        def body(index: str, _: list[str]) -> list[str]:
+            before = text.emit(f"icmp slt i64 {index}, {size(first, 'begin')}")
+            between = size(stop - first, "between")
+            skipped = text.emit(f"select i1 {before}, i64 0, i64 {between}")
+            return single(text.total([index, skipped]), [])
+
+        text.repeat("0", size(last.size - (stop - first), "ends"), [], body)
 
     def piece(self, places: list[str], target: str, ranges: Any, piece: str, length: int) -> None:
         """A piece of a row; the last one is moved back so that it ends with the row."""
-        text, (first, stop) = self.text, self.slides[-1].middle()
-        start = text.least(text.scaled(piece, length), stop - first - length)
-        start = text.total([start, str(first)])
-        end = text.total([start, str(length)])
+        text, size, (first, stop) = self.text, self.size, self.slides[-1].middle()
+        long = size(length, "length")
+        start = text.least(text.scaled(piece, long), size(stop - first - length, "latest"))
+        if not self.is_whole(self.slides[-1]):
+            start = text.total([start, size(first, "begin")])
+        end = text.total([start, long])
         body = self.vectors(places, target, ranges, [self.lanes] * TOGETHER)
         text.loop(start, end, [], body, self.lanes * TOGETHER)
 
@@ -306,17 +401,74 @@ class Windows:
         first, stop = last.middle()
         wide = self.lanes * TOGETHER
         if last.target == 1:
-            whole = first + (stop - first) // wide * wide
+            count = stop - first
+            whole = first + count // wide * wide
             if whole > first:
                 body = self.vectors(places, target, ranges, [self.lanes] * TOGETHER)
                 text.loop(str(first), str(whole), [], body, wide)
                 first = whole
+            if 1 < count and first < stop and not last.still and last.stride <= 2:
+                width, _ = row_of(count, self.lanes)
+                many = -(-(stop - first) // width)
+                begin, end = stop - many * width, None
+                if many * width > count:  # the last of them ends with the row
+                    begin, end = first, count - width
+                self.vectors(places, target, ranges, [width] * many, end)(str(begin), [])
+                return
             widths = self.widths(stop - first)
             if widths:
                 self.vectors(places, target, ranges, widths)(str(first), [])
                 first += sum(widths)
         if stop > first:
             text.loop(str(first), str(stop), [], self.single(places, target, ranges))
+
+    def middle_of_any(self, places: list[str], target: str, ranges: Any) -> None:
+        """The same for rows of any length, of a few kinds: the last vector may begin earlier than
+        where the one before it ends."""
+        text, size, last, lanes = self.text, self.size, self.slides[-1], self.lanes
+        first, stop = last.middle()
+        count = stop - first
+        begin = "0" if self.is_whole(last) else size(first, "begin")
+        if last.stride > 2:  # reads are many, so that few elements should be read twice
+            lanes = min(lanes, 4 if count < FEW else 8)
+        width, many = row_of(count, lanes)
+        if last.target != 1 or width <= 1:
+            end = text.total([begin, size(count, "between")])
+            text.repeat(begin, end, [], self.single(places, target, ranges))
+            return
+        if last.still and count <= SHORT:  # so few that there are not many texts
+            self.vectors(places, target, ranges, [count])(begin, [])
+            return
+        if last.still and many <= TOGETHER:
+            rest = count - (many - 1) * width
+            tail = width // 2 if 2 * rest <= width else width
+            end = count - tail if many > 1 else None
+            self.vectors(places, target, ranges, [width] * (many - 1) + [tail], end)(begin, [])
+            return
+
+        def some(low: str, high: str, together: int, end: int | None = None) -> None:
+            """Vectors together as long as some are left; the last ones end with the row."""
+            wide = width * together
+            vectors = self.vectors(places, target, ranges, [width] * together, end)
+            latest = size(max(0, count - wide), f"latest{together}")
+
+            def body(index: str, _: list[str]) -> list[str]:
+                index = text.least(index, latest)
+                return vectors(text.total([index, begin]), [])
+
+            text.repeat(low, high, [], body, wide)
+
+        if width < lanes:
+            some("0", size(count, "between"), 1)
+            return
+        fours, done = count - count % (width * TOGETHER), size(count, "between")
+        some("0", size(fours, "fours"), TOGETHER)
+        if last.stride > 2:
+            pairs = size(count - count % (2 * width), "pairs")
+            some(size(fours, "fours"), pairs, 2)
+            some(pairs, done, 1)
+        else:
+            some(size(fours, "fours"), done, 2, min(width, count - width))
 
     def widths(self, rest: int) -> list[int]:
         """Vectors for what is left of a row: halves of halves where they read with a stride."""
@@ -333,32 +485,57 @@ class Windows:
         return found
 
     def results(
-        self, places: list[str], target: str, ranges: Any, index: str, widths: list[int]
+        self,
+        places: list[str],
+        target: str,
+        ranges: Any,
+        index: str,
+        widths: list[int],
+        end: int | None = None,
     ) -> None:
-        """The results from an index of the last axis on."""
+        """The results from an index of the last axis on, in vectors that follow each other; but the
+        last one is ``end`` further on than the first, if that is given."""
         text, last = self.text, self.slides[-1]
-        at = text.total([text.scaled(index, last.stride), str(last.start)])
+        start = "0" if last.still else self.size(last.start, "start", len(self.slides) - 1)
+        at = text.total([text.scaled(index, last.stride), start])
         position = [*places, text.scaled(at, last.source)]
-        states = self.taps(position, ranges, widths, last.stride * last.source)
-        place = text.total([target, text.scaled(index, last.target)])
-        for i, (state, width) in enumerate(zip(states, widths, strict=True)):
+        offsets = [sum(widths[:i]) for i in range(len(widths))]
+        stride = last.stride * last.source
+        firsts, written = [str(n * stride) for n in offsets], [str(n) for n in offsets]
+        if end is not None:
+            firsts[-1], written[-1] = self.size(end * stride, "reads"), self.size(end, "writes")
+        states = self.taps(position, ranges, widths, firsts)
+        place = text.total([target, text.scaled(index, self.last_target())])
+        for state, width, offset in zip(states, widths, written, strict=True):
             text.lanes = width
             value = self.rule.result(text, state)
-            offset = text.total([place, str(sum(widths[:i]))])
-            pointer = text.at(f"%b{len(self.have)}", offset, self.out)
+            pointer = text.at(f"%b{len(self.have)}", text.total([place, offset]), self.out)
             text.write(value, pointer, self.out)
         text.lanes = 1
+
+    def last_target(self) -> str:
+        """How far apart results are."""
+        target = self.slides[-1].target
+        return "1" if target == 1 else self.size(target, "target", len(self.slides) - 1)
 
 
 # --- rules ----------------------------------------------------------------------------------------
 
 
 class Fold(Rule):
-    """Sums and extrema."""
+    """Sums and extrema, written as what they are read as or as something else."""
 
-    def __init__(self, kind: str, have: np.dtype, work: np.dtype, identity: bytes) -> None:
+    def __init__(
+        self,
+        kind: str,
+        have: np.dtype,
+        work: np.dtype,
+        identity: bytes,
+        out: np.dtype | None = None,
+    ) -> None:
         super().__init__((work,))
         self.kind, self.have, self.work, self.identity = kind, have, work, identity
+        self.out = out or have
 
     def start(self, text: Text, exact: str | None, read: Any) -> list[str]:
         return [text.constant(self.work, self.identity)]
@@ -372,7 +549,7 @@ class Fold(Rule):
         return [chosen(text, better, self.work, value, state[0])]
 
     def result(self, text: Text, state: list[str]) -> str:
-        return text.cast(self.work, self.have, state[0])
+        return text.cast(self.work, self.out, state[0])
 
 
 def beats(text: Text, kind: str, dtype: np.dtype, new: str, old: str) -> str:
@@ -405,7 +582,7 @@ class Select(Rule):
     def __init__(self, kind: str, types: Any, work: np.dtype, identity: bytes) -> None:
         self.kind, self.work, self.identity = kind, work, identity
         self.have, self.goes = types  # dtypes of what is compared, and of what goes with it
-        super().__init__((work, I32 if self.goes is None else self.goes))
+        super().__init__((work, I32 if self.goes is None else self.goes), self.goes is None)
 
     def start(self, text: Text, exact: str | None, read: Any) -> list[str]:
         best = text.constant(self.work, self.identity)
@@ -456,145 +633,3 @@ class Select(Rule):
 
     def result(self, text: Text, state: list[str]) -> str:
         return state[1]
-
-
-# --- the scatter ----------------------------------------------------------------------------------
-
-
-class Reach(Record):
-    """An axis of a scatter: element ``i`` of ``size`` is in the windows from
-    ``ceil((i + low - window + 1) / stride)`` to ``(i + low) // stride`` of ``count``."""
-
-    size: int
-    count: int
-    window: int
-    stride: int
-    low: int
-    source: int
-    target: int
-
-    @property
-    def still(self) -> bool:
-        """Whether every element is in the window of its own index alone."""
-        return (self.window, self.stride, self.low) == (1, 1, 0) and self.count == self.size
-
-
-class Scatter:
-    """Every element's sum over the windows that chose it.
-
-    Buffers are the windows' values, the numbers of their chosen taps and the result.
-    """
-
-    def __init__(self, axes: Sequence[Reach], have: np.dtype, work: np.dtype, lanes: int) -> None:
-        self.axes, self.have, self.work, self.lanes = axes, have, work, lanes
-        self.text = Text(range(3))
-        self.add = "fadd" if is_float(work) else "add"
-
-    def bounds(self, axis: Reach, index: str) -> tuple[str, str]:
-        """The first window that holds an element, and the first after it that does not."""
-        text = self.text
-        at = text.total([index, str(axis.low)])
-        found = []
-        for extra in (axis.stride - axis.window, axis.stride):
-            value = text.total([at, str(extra)])
-            positive = text.emit(f"icmp sgt i64 {value}, 0")
-            value = text.emit(f"select i1 {positive}, i64 {value}, i64 0")
-            value = text.emit(f"udiv i64 {value}, {axis.stride}")
-            found.append(text.least(value, axis.count))
-        return found[0], found[1]
-
-    def visit(self, source: str, tap: str, total: str, width: int) -> str:
-        """A sum after one window: its value is added if the tap is the chosen one."""
-        text, have, work = self.text, self.have, self.work
-        text.lanes = width
-        value = text.cast(have, work, text.read(text.at("%b0", source, have), have))
-        number = text.read(text.at("%b1", source, I32), I32)
-        text.lanes = 1
-        mine = text.emit(f"trunc i64 {tap} to i32")
-        text.lanes = width
-        mine = text.splat(I32, mine)
-        same = text.emit(f"icmp eq {text.type_of(I32)} {number}, {mine}")
-        added = text.emit(f"{self.add} {text.type_of(work)} {total}, {value}")
-        total = chosen(text, same, work, added, total)
-        text.lanes = 1
-        return total
-
-    def gather(self, indices: list[str], ranges: list[Any], place: str, width: int) -> None:
-        """The sums of elements that are neighbours along the last axis."""
-        text, axes, work = self.text, self.axes, self.work
-        text.lanes = width
-        kind = text.type_of(work)
-        zero = text.constant(work, bytes(work.itemsize))
-        text.lanes = 1
-
-        def walk(axis: int, source: list[str], tap: str, total: str) -> str:
-            if axis == len(ranges):
-                return self.visit(text.total(source), tap, total, width)
-            a, (low, high) = axes[axis], ranges[axis]
-
-            def body(o: str, inside: list[str]) -> list[str]:
-                at = text.total([indices[axis], str(a.low)])
-                offset = text.emit(f"sub i64 {at}, {text.scaled(o, a.stride)}")
-                number = text.total([text.scaled(tap, a.window), offset])
-                new = [*source, text.scaled(o, a.source)]
-                return [walk(axis + 1, new, number, inside[0])]
-
-            return text.repeat(low, high, [(kind, total)], body)[0]
-
-        given = [] if len(ranges) == len(axes) else [text.scaled(indices[-1], axes[-1].source)]
-        total = walk(0, given, "0", zero)
-        text.lanes = width
-        value = text.cast(work, self.have, total)
-        text.write(value, text.at("%b2", place, self.have), self.have)
-        text.lanes = 1
-
-    def row(self, indices: list[str], start: str, stop: str, whole: bool) -> None:
-        """The elements of a row, or of a piece of one."""
-        text, lanes = self.text, self.lanes
-        *outer, last = self.axes
-        ranges = [self.bounds(a, i) for a, i in zip(outer, indices, strict=True)]
-        row = text.total([text.scaled(i, a.target) for a, i in zip(outer, indices, strict=True)])
-
-        def run(width: int) -> Callable[[str, list[str]], list[str]]:
-            def body(index: str, _: list[str]) -> list[str]:
-                bounds = [] if last.still else [self.bounds(last, index)]
-                place = text.total([row, index])
-                self.gather([*indices, index], [*ranges, *bounds], place, width)
-                return []
-
-            return body
-
-        if not last.still:
-            text.loop(start, stop, [], run(1))
-        elif whole:
-            end = last.size // lanes * lanes
-            if end:
-                text.loop("0", str(end), [], run(lanes), lanes)
-            if last.size > end:
-                run(last.size - end)(str(end), [])
-        else:
-            count = text.emit(f"sub i64 {stop}, {start}")
-            count = text.emit(f"and i64 {count}, {-lanes}")
-            end = text.emit(f"add i64 {start}, {count}")
-            text.repeat(start, end, [], run(lanes), lanes)
-            text.repeat(end, stop, [], run(1))
-
-    def finish(self, name: str) -> tuple[str, int]:
-        """The function and its extent."""
-        text = self.text
-        *outer, last = self.axes
-        rows = prod(a.size for a in outer)
-        length = last.size if rows >= FEW else min(last.size, PIECE)
-        pieces = -(-last.size // length)
-
-        def item(number: str, _: list[str]) -> list[str]:
-            *indices, piece = text.indices(number, [*[a.size for a in outer], pieces])
-            start = text.scaled(piece, length)
-            stop = str(last.size)
-            if pieces > 1:
-                stop = text.least(text.total([start, str(length)]), last.size)
-            self.row(indices, start, stop, pieces == 1)
-            return []
-
-        text.loop("%start", "%stop", [], item)
-        return text.finish(name), rows * pieces
