@@ -14,19 +14,23 @@ import functools
 import weakref
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from weft.api.jit import JitFunction, Staged
+from weft.api.making import Making
 from weft.base import events, knobs
 from weft.base.functional import register_cache
 from weft.base.source import refusing_warnings
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
-from weft.core.jaxpr import ClosedJaxpr
+from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
+from weft.core.registry import lookup
 from weft.core.sharding import UNSPECIFIED
-from weft.core.trace import eval_trace, state
+from weft.core.staging import stage
+from weft.core.trace import eval_trace, state, typeof
+from weft.dtypes import canonicalize_dtype
 from weft.runtime import evaluate
 from weft.runtime.array import ArrayImpl
 from weft.runtime.exact import is_exact, programs_of
@@ -40,6 +44,8 @@ PROGRAMS, VARIANTS = 96, 12
 # Operations from which on a program is sooner planned, its code being known, than these are run one
 # by one on arrays of a new size.
 LONG = 40
+# Items of a list that may be a setting, or that one array is made of if they are arrays.
+FEW = 32
 
 _OPTIONS: dict[str, Any] = {
     "in_shardings": UNSPECIFIED,
@@ -52,7 +58,10 @@ _OPTIONS: dict[str, Any] = {
     "inline": False,
     "compiler_options": None,
 }
+_ARRAYS = (ArrayImpl, np.ndarray, np.generic)
 _SETTINGS = (bool, int, str, type(None), type, np.dtype)
+# Numbers that change nothing: added, multiplied by, or of which the larger or smaller is taken.
+_NEUTRAL = (0, 1, np.inf, -np.inf)
 
 
 class Unknown(Exception):
@@ -62,12 +71,26 @@ class Unknown(Exception):
 class Learning(NativeFunction):
     """A public function that learns to be native."""
 
-    __slots__ = ("_fun", "_alone", "_known", "_seen", "_variants", "_staged", "__weakref__")
+    __slots__ = (
+        "_fun",
+        "_alone",
+        "_loose",
+        "_reading",
+        "_seen",
+        "_variants",
+        "_staged",
+        "__weakref__",
+    )
 
     def __init__(self, fun: Callable[..., Any]) -> None:
+        name, home = fun.__name__, fun.__module__
         self._fun = fun
-        self._known = fun.__name__ in _LOOKING
-        self._alone = fun.__module__ in _MAKERS or fun.__name__ in _COUNTERS
+        span, *whole = _WHOLE.get(name, (_INT32,))
+        numbers = home in _SCALAR and name not in _POWERS
+        filling = name in _FILLING
+        self._reading = Reading(name in _LOOKING, numbers, span, tuple(whole), filling)
+        self._alone = home in _MAKERS or name in _COUNTERS
+        self._loose = numbers or name in _ELEMENTWISE or name in _EXACT
         self._forget()
         _functions.add(self)
 
@@ -84,12 +107,16 @@ class Learning(NativeFunction):
         if thread.disable_jit or thread.debug_nans or thread.debug_infs or events.begin():
             return self._fun(*args, **kwargs)
         try:
-            call = Call(args, kwargs, self._known)
-            if not (self._alone or call.has_arrays):
+            call = Call(args, kwargs, self._reading)
+            if not (self._alone or call.leaves):
                 raise Unknown
         except Unknown:
             return self._fun(*args, **kwargs)
         types = (knobs.context_key(), tuple(call.types))
+        if self._loose and self._variants.get(types, 0) >= VARIANTS:
+            # numbers that change all the time
+            call = call.with_operands(self._fun.__name__ in _EXACT) or call
+            types = (knobs.context_key(), tuple(call.types))
         # which arguments the settings are tells f(2, x) from f(x, 2)
         key = (types, tuple(call.settings), call.positions, call.names)
         if key in self._seen:
@@ -104,15 +131,30 @@ class Learning(NativeFunction):
                     return self._fun(*args, **kwargs)
         if program is None:
             return self._fun(*args, **kwargs)
-        program.has_run = True
         staged = program.staged
         closed = staged.closed
+        if program.given is not None:
+            return self._same(call, program, key)
+        program.has_run = True
         outs = evaluate.call_program(closed, call.leaves, closed.in_avals)
         if staged.tries:
             tree, out_tree = staged.in_tree, staged.out_tree
             recipe = call.recipe()
-            staged.tries -= evaluate.remember(self, recipe, tree, call.leaves, closed, out_tree)
+            leaves = call.expected()
+            staged.tries -= evaluate.remember(self, recipe, tree, leaves, closed, out_tree)
         return tree_unflatten(staged.out_tree, outs)
+
+    def _same(self, call: Call, program: Program, key: Any) -> Any:
+        """The result of a call that gives one of its arguments back."""
+        result = self._fun(*call.args, **call.kwargs)
+        staged, number = program.staged, program.given
+        if type(result) is not ArrayImpl or result is not call.leaves[number]:
+            self._seen[key] = None
+        elif staged.tries:
+            recipe, leaves = call.recipe(), call.expected()
+            closed, tree = staged.closed, staged.in_tree
+            staged.tries -= evaluate.remember_given(self, recipe, tree, leaves, closed, number)
+        return result
 
     def _program(self, call: Call, types: Any) -> Program | None:
         """The program of calls like this one; None if there is none, or if there are too many."""
@@ -126,7 +168,7 @@ class Learning(NativeFunction):
             function = self._staged[static] = JitFunction(_checked(self._fun), options)
         try:
             with refusing_warnings():
-                _, staged = function._stage(call.args, call.kwargs)
+                _, staged = function._stage(*call.hashable())
         except Exception:
             # the values decide, the call is wrong, or there is a warning: Python says which
             return None
@@ -138,8 +180,38 @@ class Learning(NativeFunction):
         ):
             return None
         self._variants[types] = count + 1
+        if any(_is_wide(x) for x in call.leaves):
+            closed = staged_reading(jaxpr_as_fun(staged.closed), call.leaves)
+            rest = (staged.hoisted, staged.params, staged.in_tree, staged.out_tree)
+            staged = Staged(closed, *rest)
         evaluate.generalise(staged.closed)
         return Program(staged)
+
+
+def staged_reading(fun: Callable[..., Any], args: Any) -> Any:
+    """The program of a function; arrays of NumPy's are read as they are and converted by it."""
+    arrays = [type(x) is np.ndarray for x in args]
+    avals = [
+        ShapedArray(x.shape, x.dtype) if is_array else typeof(x)
+        for x, is_array in zip(args, arrays, strict=True)
+    ]
+    convert = lookup("convert_element_type")
+
+    def converted(x: Any) -> Any:
+        dtype = canonicalize_dtype(x.dtype)
+        if dtype == x.dtype:
+            return x
+        return convert.bind(x, new_dtype=dtype, weak_type=False, sharding=None)
+
+    def read(*given: Any) -> Any:
+        return fun(*[converted(x) if a else x for x, a in zip(given, arrays, strict=True)])
+
+    return stage(read, avals)
+
+
+def _is_wide(x: Any) -> bool:
+    """Whether an array of NumPy's has another dtype than the one that is made of it."""
+    return type(x) is np.ndarray and x.dtype.isbuiltin and canonicalize_dtype(x.dtype) != x.dtype
 
 
 class Program:
@@ -147,10 +219,10 @@ class Program:
 
     ``is_quick`` tells whether it may be run operation by operation: its results have the same bits
     in whatever order it is computed, its arrays are small, and it is more than one operation that
-    would become a program of its own.
+    would become a program of its own. ``given`` is the number of the argument that it gives back.
     """
 
-    __slots__ = ("staged", "is_quick", "length", "has_run")
+    __slots__ = ("staged", "is_quick", "length", "has_run", "given")
 
     def __init__(self, staged: Staged) -> None:
         self.staged = staged
@@ -160,6 +232,10 @@ class Program:
         self.is_quick = not many and not costly and is_exact(closed)
         self.length = _length(closed) if self.is_quick else 0
         self.has_run = False
+        jaxpr = closed.jaxpr
+        self.given: Any = None
+        if len(jaxpr.outvars) == 1 and jaxpr.outvars[0] in jaxpr.invars:
+            self.given = jaxpr.invars.index(jaxpr.outvars[0])
 
 
 def _length(closed: ClosedJaxpr) -> int:
@@ -168,38 +244,99 @@ def _length(closed: ClosedJaxpr) -> int:
     return len(closed.eqns) + sum([_length(x) for x in inner])
 
 
+class Reading(NamedTuple):
+    """How a function's arguments are read."""
+
+    known: bool  # some numbers are settings, as these values decide what is done
+    numbers: bool  # whole numbers are operands where there are no arrays
+    span: range  # whole numbers that are operands by the places and names of their arguments
+    whole: tuple[int | str, ...]
+    filling: bool  # ``fill_value`` is part of the program
+
+
 class Call:
     """The arguments of a call: leaves, their types, and what is no array and no number."""
 
-    __slots__ = ("args", "kwargs", "known", "leaves", "types", "settings", "positions", "names")
+    __slots__ = (
+        "args",
+        "kwargs",
+        "reading",
+        "whole",
+        "leaves",
+        "types",
+        "settings",
+        "positions",
+        "names",
+    )
 
-    def __init__(self, args: Any, kwargs: Any, known: bool = False) -> None:
+    def __init__(self, args: Any, kwargs: Any, reading: Reading, whole: bool = False) -> None:
         self.args, self.kwargs = args, kwargs
-        self.known = known  # whether 0 and 1 are settings, as these values decide what is done
+        self.reading = reading
         self.leaves: list[Any] = []
         self.types: list[Any] = []
         self.settings: list[Any] = []
-        self.positions = tuple([i for i, x in enumerate(args) if self.setting(x)])
+        # whether whole numbers are operands now
+        self.whole = whole or (reading.numbers and not any(isinstance(x, _ARRAYS) for x in args))
+        if reading.whole:
+            positions = [i for i, x in enumerate(args) if self.argument(i, x)]
+        else:
+            positions = [i for i, x in enumerate(args) if self.setting(x)]
+        self.positions = tuple(positions)
+        self.whole = False
         self.names: tuple[str, ...] = ()
         if kwargs:
             named = sorted(kwargs)
-            self.names = tuple([k for k in named if self.setting(kwargs[k])])
+            self.names = tuple([k for k in named if self.argument(k, kwargs[k])])
             self.settings.append(tuple(named))
+
+    def argument(self, place: int | str, x: Any) -> bool:
+        """Note an argument at a place, or by a name; whether it is a setting."""
+        if place == "fill_value" and self.reading.filling:
+            return self.fixed(x)
+        if place not in self.reading.whole:
+            return self.setting(x)
+        self.whole = True
+        if type(x) in (tuple, list) and any(type(y) is int for y in x):
+            found = self.container(x)
+        else:
+            found = self.setting(x)
+        self.whole = False
+        return found
+
+    def fixed(self, x: Any) -> bool:
+        """Note a number that is a setting."""
+        if type(x) not in (int, float, bool, type(None)) or (x == 0 and str(x)[0] == "-"):
+            raise Unknown  # minus zero is another setting than zero, which it equals
+        self.settings.append((type(x), x))
+        return True
+
+    def container(self, x: Any) -> bool:
+        """Note the items of a tuple or list, which are arrays and numbers."""
+        self.types.append((type(x), len(x)))
+        if any(self.setting(y) for y in x):
+            raise Unknown
+        return False
 
     def setting(self, x: Any) -> bool:
         """Note an argument; whether it is a setting, and not arrays and numbers."""
         kind = type(x)
+        if self.reading.known and getattr(x, "shape", None) == ():
+            if not isinstance(x, np.generic):
+                raise Unknown  # its value decides
+            self.settings.append((kind, x))
+            return True
         if kind is ArrayImpl:
             self.types.append(x.aval)
-        elif kind is float and not (self.known and x in (0, 1)):
+        elif kind is float and not (self.reading.known and x in _NEUTRAL):
             self.types.append(float)
+        elif kind is int and self.whole:
+            if x not in self.reading.span:
+                raise Unknown
+            self.types.append(int)
         elif kind is np.ndarray or isinstance(x, np.generic):
             self.types.append((np.ndarray, x.shape, x.dtype))
         elif kind in (tuple, list) and _holds_arrays(x):
-            self.types.append((kind, len(x)))
-            if any(self.setting(y) for y in x):
-                raise Unknown
-            return False
+            return self.container(x)
         elif (
             kind in _SETTINGS
             or kind is float
@@ -208,9 +345,11 @@ class Call:
         ):
             self.settings.append((kind, x))
             return True
-        elif isinstance(x, tuple):
+        elif isinstance(x, tuple) or (kind is list and len(x) <= FEW):
+            whole, self.whole = self.whole, False
             if not all(self.setting(y) for y in x):
                 raise Unknown
+            self.whole = whole
             self.settings.append((kind, len(x)))
             return True
         else:
@@ -218,15 +357,50 @@ class Call:
         self.leaves.append(x)
         return False
 
-    @property
-    def has_arrays(self) -> bool:
-        return any(type(x) is ArrayImpl or type(x) is np.ndarray for x in self.leaves)
+    def with_operands(self, exact: bool) -> Call | None:
+        """The call with its whole numbers as operands, if that makes no difference.
+
+        Unless ``exact``, they are the same beside some arrays only.
+        """
+        if all(type(self.args[i]) is not int for i in self.positions):
+            return None
+        if not exact and any(getattr(a, "dtype", None) not in _WIDE for a in self.types):
+            return None
+        try:
+            return Call(self.args, self.kwargs, self.reading, True)
+        except Unknown:
+            return None
+
+    def expected(self) -> list[Any]:
+        """The leaves as native code is told of them: whole numbers are any that are operands."""
+        return [self.reading.span if type(x) is int else x for x in self.leaves]
+
+    def hashable(self) -> tuple[Any, Any]:
+        """The arguments with settings that can be looked up."""
+        args = [
+            Listed(x) if type(x) is list and i in self.positions else x
+            for i, x in enumerate(self.args)
+        ]
+        named = self.kwargs.items()
+        return args, {k: Listed(x) if type(x) is list and k in self.names else x for k, x in named}
 
     def recipe(self) -> Any:
         """The arguments as native code is told of them: each with whether it is a setting."""
         positional = [(i in self.positions, x) for i, x in enumerate(self.args)]
         named = [(k, (k in self.names, self.kwargs[k])) for k in sorted(self.kwargs)]
         return positional, named
+
+
+class Listed(tuple[Any, ...]):
+    """A list of settings, which is no tuple of the same ones."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Listed and tuple.__eq__(self, other)
+
+    def __hash__(self) -> int:
+        return tuple.__hash__((Listed, *self))
 
 
 def _is_ours(x: Any) -> bool:
@@ -245,14 +419,17 @@ def _holds_arrays(x: Any) -> bool:
 
 
 def _checked(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """``fun``, to be staged: what gives no arrays, or those it was given, is no program."""
+    """``fun``, to be staged: what gives no arrays, or several it was given, is no program."""
 
     @functools.wraps(fun)
     def checked(*args: Any, **kwargs: Any) -> Any:
+        args = tuple([list(x) if type(x) is Listed else x for x in args])
+        kwargs = {k: list(x) if type(x) is Listed else x for k, x in kwargs.items()}
         result = fun(*args, **kwargs)
         given = [id(x) for x in tree_leaves((args, kwargs))]
         found = tree_leaves(result)
-        if not all(isinstance(x, Array) for x in found) or all(id(x) in given for x in found):
+        same = all(id(x) in given for x in found) and not isinstance(result, Array)
+        if same or not all(isinstance(x, Array) for x in found):
             raise Unknown
         return result
 
@@ -287,6 +464,28 @@ class Power(Learning):
         return super()._slow(*args, **kwargs)
 
 
+class Taking:
+    """A function that makes an array of anything: it learns where that is an array, or a few."""
+
+    __slots__ = ("_fun", "_learning")
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        self._fun = fun
+        self._learning = Learning(fun)
+
+    def take(self, *args: Any, **kwargs: Any) -> Any:
+        """The result of a call."""
+        if args:
+            first = args[0]
+            kind = type(first)
+            if kind is ArrayImpl:
+                return self._learning(*args, **kwargs)
+            if (kind is list or kind is tuple) and len(first) <= FEW:
+                if ArrayImpl in map(type, first):
+                    return self._learning(*args, **kwargs)
+        return self._fun(*args, **kwargs)
+
+
 # Rooms whose functions learn; modules and functions of theirs that are given functions, that say
 # what an array is like, or that make arrays of other data.
 _ROOMS = (
@@ -300,16 +499,15 @@ _ROOMS = (
 )
 _MODULES = frozenset(
     """
-    weft.numpy.promotion weft.numpy.types weft.random.keys
+    weft.numpy.promotion weft.numpy.types
     weft.nn.initializers weft.lax.parallel weft.lax.control_flow weft.lax.loops weft.lax.composites
     weft.lax.transfer weft.scipy.optimize weft.scipy.sparse.linalg
     """.split()
 )
 _FUNCTIONS = frozenset(
     """
-    array asarray copy zeros ones empty full empty_like arange fromfunction frombuffer fromstring
-    fromfile fromiter from_dlpack load save savez array_repr array_str shape ndim size iterable
-    broadcast_shapes einsum_path
+    fromfunction frombuffer fromstring fromfile fromiter from_dlpack load save savez array_repr
+    array_str shape ndim size iterable broadcast_shapes einsum_path
     """.split()
 )
 # Modules whose functions make arrays of numbers alone, and that by many operations.
@@ -323,12 +521,45 @@ _MAKERS = frozenset(
 _COUNTERS = frozenset(["iota", "broadcasted_iota"])
 # Functions that look at a number: whether it is the one that changes nothing.
 _LOOKING = frozenset(["reduce", "reduce_window"])
+# Functions that take whole numbers as they take arrays, which of them (one of 32 bits would be
+# another number, or not be), and where: a position and a name.
+_INT32 = range(-(1 << 31), 1 << 31)
+_WHOLE: dict[str, tuple[Any, ...]] = {
+    "fold_in": (range(1 << 31), 1, "data"),
+    "key": (_INT32, 0, "seed"),
+    "PRNGKey": (_INT32, 0, "seed"),
+    "take": (_INT32, 1, "indices"),
+    "one_hot": (_INT32, 0, "x"),
+    "unravel_index": (_INT32, 0, "indices"),
+    "dynamic_slice": (_INT32, 1, "start_indices"),
+    "dynamic_slice_in_dim": (_INT32, 1, "start_index"),
+    "dynamic_index_in_dim": (_INT32, 1, "index"),
+    "dynamic_update_slice": (_INT32, 2, "start_indices"),
+    "dynamic_update_slice_in_dim": (_INT32, 2, "start_index"),
+    "dynamic_update_index_in_dim": (_INT32, 2, "index"),
+}
+# Functions whose results have a number that is part of the program where there is no element.
+_FILLING = frozenset(["gather", "take", "take_along_axis"])
+# Functions elsewhere that take a number as they take an array: by the same steps for each element.
+_ELEMENTWISE = frozenset(["where", "clip", "full_like"])
+# Functions that give the same elements whether their numbers are known or not.
+_EXACT = frozenset(["roll", "randint"])
+# dtypes beside which a whole number of 32 bits is the same as an operand.
+_WIDE = frozenset(np.dtype(c) for c in "?fdilq")
+# Modules of functions of numbers, be they arrays or not.
+_SCALAR = frozenset(["weft.numpy.unary", "weft.numpy.ufuncs", "weft.numpy.parts"])
+_OF_NUMBERS = frozenset(["zeros", "ones", "empty", "full", "arange"])
+_OF_ANYTHING = frozenset(["array", "asarray"])
 _POWERS = frozenset(["power", "pow", "float_power"])
 
 
-def learning(fun: Callable[..., Any]) -> Learning | None:
+def learning(fun: Callable[..., Any]) -> Callable[..., Any] | None:
     """``fun`` as one that learns, where it is a function of arrays."""
     home, name = fun.__module__, fun.__name__
     if not home.startswith(_ROOMS) or home in _MODULES or name in _FUNCTIONS:
         return None
+    if name in _OF_NUMBERS:
+        return Making(fun).make
+    if name in _OF_ANYTHING:
+        return Taking(fun).take
     return Power(fun) if name in _POWERS else Learning(fun)

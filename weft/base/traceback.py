@@ -30,10 +30,10 @@ def api_boundary(fun: F) -> F:
             # A bare raise keeps the traceback as it is now: this frame is not added again.
             raise
 
-    return _named_as(fun, wrapped)
+    return named_as(fun, wrapped)
 
 
-def _named_as(fun: F, wrapped: Any) -> F:
+def named_as(fun: F, wrapped: Any) -> F:
     """A wrapper under the name and with the documentation of what it wraps."""
     # What functools.wraps does, in a fifth of the time: hundreds are wrapped when weft is imported.
     if type(fun) is FunctionType:
@@ -88,7 +88,13 @@ def _wrapped(fun: FunctionType) -> Any:
             shorten(error)
             raise
 
-    return _named_as(fun, wrapped)
+    return named_as(fun, wrapped)
+
+
+def eager_form(fun: Callable[..., Any]) -> Any:
+    """What a function is called as while nothing is being traced; None where that is itself."""
+    home = getattr(fun, "__module__", None)
+    return _eager(fun) if isinstance(home, str) and hasattr(fun, "__name__") else None
 
 
 def set_eager(eager: Callable[[Any], Any], state: Any, idle: Any) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.base.traceback import api_boundary
+from weft.base.traceback import api_boundary, eager_form, named_as
 from weft.control.custom_rules import (
     CustomCall,
     OutputDims,
@@ -30,7 +30,7 @@ from weft.core.effects import observable
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, jaxpr_as_fun
 from weft.core.registry import lookup
 from weft.core.staging import stage
-from weft.core.trace import Tracer, typeof
+from weft.core.trace import Tracer, eval_trace, state, typeof
 from weft.transforms.dce import close, convert_constvars, dce_closed
 from weft.transforms.transpose import backward_pass
 from weft.transforms.vmap import batch
@@ -184,6 +184,7 @@ class custom_jvp:
         self.jvp: Callable[..., Any] | None = None
         self.symbolic_zeros = False
         self._signature = Signature(fun)
+        self._inside: Any = self  # what is called while nothing is traced; this object: not known
         self.nondiff_argnums = static_positions(self._signature, nondiff_argnums, nondiff_argnames)
 
     def __getattr__(self, name: str) -> Any:
@@ -227,6 +228,23 @@ class custom_jvp:
 
     @api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if state.trace is eval_trace:
+            inside = self._inside
+            if inside is self:
+                inside = self._inside = eager_form(self._call_as(self.fun))
+            if inside is not None:
+                return inside(*args, **kwargs)
+        return self._call(*args, **kwargs)
+
+    def _call_as(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        """The call, as a function that goes by the name of ``fun``."""
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self._call(*args, **kwargs)
+
+        return named_as(fun, call)
+
+    def _call(self, *args: Any, **kwargs: Any) -> Any:
         fun, rule, static = self.fun, self.jvp, self.nondiff_argnums
         if rule is None:
             raise AttributeError(

@@ -299,7 +299,10 @@ def canonical_numeric(dtype: np.dtype, x: Any = None) -> Any:
 
 
 def _aval_of_scalar(x: Any) -> AbstractValue:
-    for kind in (bool, int, float, complex):
+    kind = type(x)
+    if kind in _python_scalars:
+        return ShapedArray((), dtypes.scalar_type_to_dtype(kind, x), kind is not bool)
+    for kind in _python_scalars:
         if isinstance(x, kind):
             return ShapedArray((), dtypes.scalar_type_to_dtype(kind, x), kind is not bool)
     raise TypeError(f"{type(x).__name__} is not a scalar")

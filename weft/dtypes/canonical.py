@@ -154,6 +154,10 @@ def check_user_dtype(dtype: Any, name: str | None = None) -> Any:
     >>> check_user_dtype("int8", "zeros"), check_user_dtype(float) == default_float_dtype()
     (dtype('int8'), True)
     """
+    try:
+        return _settled[dtype]
+    except (KeyError, TypeError):
+        pass
     if dtype is None:
         raise ValueError(f"a dtype must be given{f' to {name}' if name else ''}; got None")
     if isinstance(dtype, ExtendedDType) or _is_extended_class(dtype):
@@ -170,7 +174,13 @@ def check_user_dtype(dtype: Any, name: str | None = None) -> Any:
             f"{f'{name} got ' if name else ''}dtype {dtype!r}, which weft does not have; "
             "arrays hold booleans, integers, floats or complex numbers in native byte order"
         )
+    if converted not in _NARROWED and isinstance(dtype, (type, np.dtype, str)):
+        _settled[dtype] = converted
     return narrow_explicit_dtype(converted, name or "")
+
+
+# What names dtypes that are the same whether 64 bits are enabled or not.
+_settled: dict[Any, Any] = {}
 
 
 def dtype(x: Any, *, canonicalize: bool = True) -> Any:
@@ -250,8 +260,8 @@ def scalar_type_to_dtype(typ: type, value: Any = None) -> DType:
     """
     found = python_scalar_dtypes[typ]()
     if typ is int and value is not None:
-        limits = np.iinfo(found)
-        if not limits.min <= value <= limits.max:
+        limit = 1 << (8 * found.itemsize - 1)
+        if not -limit <= value < limit:
             raise OverflowError(f"Python int {value} does not fit into {found}")
     return found
 

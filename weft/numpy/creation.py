@@ -104,6 +104,11 @@ def placed(x: Any, device: Any, out_sharding: Any) -> Any:
 
 
 def _from_object(x: Any, dtype: Any, copy: bool) -> Array:
+    kind = type(x)
+    if kind is float or kind is int:
+        return _from_scalar(x, dtype)
+    if kind is list:
+        return _from_sequence(x, dtype)
     if isinstance(x, Array):
         return _from_array(x, dtype, copy)
     if isinstance(x, (np.ndarray, np.generic)):
@@ -162,7 +167,7 @@ def _from_numpy(x: np.ndarray, dtype: Any) -> Array:
     if isinstance(dtype, dtypes.ExtendedDType):
         raise TypeError(f"an array of dtype {dtype} is made with weft.random.wrap_key_data")
     if dtype is None or dtype == x.dtype:
-        value = np.array(x, dtype=own if dtype is None else dtype, order="C", copy=True)
+        value = x.astype(own if dtype is None else dtype, "C", "unsafe", False)
     else:
         warn_of_lost_parts(own, dtype)
         with np.errstate(all="ignore"):
@@ -174,7 +179,34 @@ def _is_leaf(x: Any) -> bool:
     return not isinstance(x, (list, tuple))
 
 
+def _item_kind(x: Any) -> Any:
+    """The one type of number in a sequence, or in the sequences in it; None if there are more."""
+    kinds = set(map(type, x))
+    if len(kinds) != 1:
+        return None
+    kind = kinds.pop()
+    if kind is list or kind is tuple:
+        inner = {_item_kind(row) for row in x}
+        return inner.pop() if len(inner) == 1 else None
+    return kind if kind in _ITEM_DTYPES else None
+
+
+_ITEM_DTYPES: dict[Any, Callable[[], Any]] = {
+    bool: lambda: np.dtype(np.bool_),
+    int: dtypes.default_int_dtype,
+    float: dtypes.default_float_dtype,
+}
+
+
 def _from_sequence(x: Any, dtype: Any) -> Array:
+    kind = _item_kind(x)
+    if kind is not None:
+        try:
+            value = np.array(x, _ITEM_DTYPES[kind]() if dtype is None else dtype)
+        except (ValueError, OverflowError):
+            pass  # the rest says what is wrong
+        else:
+            return constant(value, ShapedArray(value.shape, value.dtype))
     leaves = tree_leaves(x, is_leaf=_is_leaf)
     for leaf in leaves:
         if leaf is None:

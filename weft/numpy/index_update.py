@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from weft import lax
+from weft.api.eager import learnt_method
 from weft.base.traceback import api_boundary
 from weft.core.ad import filled
 from weft.core.array import Array
 from weft.core.trace import typeof
-from weft.numpy.indexing import take_index, update_index
+from weft.numpy.indexing import take_index, update_index, update_masked
 
 
 class IndexUpdateHelper:
@@ -59,12 +60,22 @@ class IndexUpdateHelper:
         return f"{type(self).__name__}({self.array!r})"
 
 
-def _updating(
-    scatter: Any, name: str, doc: str, finish: Callable[[Any, Any], Any] | None = None
-) -> Callable[..., Array]:
-    """A method that scatters values; with ``finish``, into ones that are then combined with x."""
+def _part(x: Any, index: Any) -> IndexUpdateRef:
+    return IndexUpdateRef(x, index)
 
-    @api_boundary
+
+def _updating(
+    scatter: Any,
+    combine: Any,
+    name: str,
+    doc: str,
+    finish: Callable[[Any, Any], Any] | None = None,
+) -> Callable[..., Array]:
+    """A method that scatters values; with ``finish``, into ones that are then combined with x.
+
+    ``combine`` does to one element what ``scatter`` does, or is None where the value replaces it.
+    """
+
     def method(
         self: IndexUpdateRef,
         values: Any,
@@ -88,10 +99,15 @@ def _updating(
         )
         return updated if finish is None else finish(self.array, updated)
 
+    def masked(x: Any, mask: Any, value: Any, **options: Any) -> Array:
+        target = x if finish is None else filled(1, typeof(x))
+        updated = update_masked(target, mask, value, combine)
+        return updated if finish is None else finish(x, updated)
+
     method.__name__ = name
     method.__qualname__ = f"IndexUpdateRef.{name}"
     method.__doc__ = doc
-    return method
+    return learnt_method(method, _part, masked)
 
 
 class IndexUpdateRef:
@@ -106,8 +122,7 @@ class IndexUpdateRef:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.array!r}, {self.index!r})"
 
-    @api_boundary
-    def get(
+    def _get(
         self,
         *,
         indices_are_sorted: bool = False,
@@ -155,23 +170,35 @@ class IndexUpdateRef:
             wrap_negative_indices=wrap_negative_indices,
         )
 
-    set = _updating(lax.scatter, "set", "A copy in which ``values`` stand at the index.")
-    add = _updating(lax.scatter_add, "add", "A copy with ``values`` added at the index.")
+    _get.__name__, _get.__qualname__ = "get", "IndexUpdateRef.get"
+    get = learnt_method(_get, _part)
+    set = _updating(lax.scatter, None, "set", "A copy in which ``values`` stand at the index.")
+    add = _updating(lax.scatter_add, lax.add, "add", "A copy with ``values`` added at the index.")
     subtract = _updating(
-        lax.scatter_sub, "subtract", "A copy with ``values`` subtracted at the index."
+        lax.scatter_sub, lax.sub, "subtract", "A copy with ``values`` subtracted at the index."
     )
     multiply = mul = _updating(
-        lax.scatter_mul, "multiply", "A copy multiplied by ``values`` at the index."
+        lax.scatter_mul, lax.mul, "multiply", "A copy multiplied by ``values`` at the index."
     )
     divide = _updating(
-        lax.scatter_mul, "divide", "A copy divided by ``values`` at the index.", operator.truediv
+        lax.scatter_mul,
+        lax.mul,
+        "divide",
+        "A copy divided by ``values`` at the index.",
+        operator.truediv,
     )
     power = _updating(
-        lax.scatter_mul, "power", "A copy raised to ``values`` at the index.", operator.pow
+        lax.scatter_mul, lax.mul, "power", "A copy raised to ``values`` at the index.", operator.pow
     )
     min = _updating(
-        lax.scatter_min, "min", "A copy with the smaller of old value and ``values`` at the index."
+        lax.scatter_min,
+        lax.min,
+        "min",
+        "A copy with the smaller of old value and ``values`` at the index.",
     )
     max = _updating(
-        lax.scatter_max, "max", "A copy with the larger of old value and ``values`` at the index."
+        lax.scatter_max,
+        lax.max,
+        "max",
+        "A copy with the larger of old value and ``values`` at the index.",
     )

@@ -28,7 +28,7 @@ from weft.numpy.index_plan import (
 )
 from weft.numpy.promotion import convert_operand
 from weft.prims.convert import convert
-from weft.prims.families import scalar
+from weft.prims.families import FLOAT, INTEGER, kind_of, scalar
 from weft.prims.index_dims import GatherScatterMode, scatter_numbers
 from weft.prims.slice import dynamic_slice_p
 from weft.runtime.array import ArrayImpl, box
@@ -210,6 +210,25 @@ def update_index(
     )
     if plan.bool_axes:
         out = lax.squeeze(out, plan.bool_axes)
+    return convert(out, target.dtype, target.weak_type)
+
+
+def update_masked(x: Any, mask: Any, value: Any, combine: Any) -> Array:
+    """What ``update_index`` gives for a mask over leading axes of ``x``, and one number.
+
+    The mask may be traced. ``combine`` makes new elements of old ones and the number, which
+    takes their place where it is None.
+    """
+    target = typeof(x)
+    if combine is not None and not kind_of(target.dtype) & (INTEGER | FLOAT):
+        raise TypeError(f"no update of {target.dtype} is made of a mask that is not known")
+    value = _updates_of(value, target)
+    _warn_of_lossy_update(value, target)
+    dtype, weak_type = dtypes.lattice_result_type(x, value)
+    operand = convert(x, dtype, weak_type)
+    values = _broadcast(convert_operand(value, dtype, weak_type), target.shape)
+    wide = lax.broadcast_in_dim(mask, target.shape, tuple(range(np.ndim(mask))))
+    out = lax.select(wide, combine(operand, values) if combine else values, operand)
     return convert(out, target.dtype, target.weak_type)
 
 

@@ -23,6 +23,7 @@ from weft.lax.shape import broadcast_shapes
 from weft.prims.convert import convert_element_type_p, convert_values, warn_of_lost_parts
 from weft.prims.families import ANY, COMPLEX, INEXACT, NUMBER, kind_of, scalar
 from weft.prims.shape import broadcast_in_dim
+from weft.runtime.array import own
 
 _PYTHON_SCALARS = (bool, int, float, complex)
 _PLAIN = frozenset(_PYTHON_SCALARS)
@@ -57,6 +58,11 @@ def unwrapped(x: Any) -> Any:
 
 def as_array(x: Any) -> Any:
     """A scalar or NumPy array as an array."""
+    if type(x) in _PLAIN:
+        aval, trace = typeof(x), state.trace
+        if type(trace) is StagingTrace:
+            return trace.literal(x, aval)
+        return own(np.array(x, aval.dtype), aval)
     if isinstance(x, Array):
         return x
     x = unwrapped(x)
@@ -75,7 +81,7 @@ def constant(value: np.ndarray, aval: Any) -> Any:
     """
     trace = state.trace
     if type(trace) is not StagingTrace:
-        return box(value, aval)
+        return own(value, aval) if value.flags.c_contiguous else box(value, aval)
     if value.ndim:
         return trace.lift(box(value, aval))
     return trace.literal(value.item() if aval.weak_type else value[()], aval)

@@ -72,6 +72,8 @@ def _clipped(x: Any, dtype: Any) -> Any:
 @jit(static_argnums=(3, 4))
 def _randint(key: Any, minval: Any, maxval: Any, shape: Any, dtype: Any) -> Any:
     check_fits("randint", shape, np.shape(minval), np.shape(maxval))
+    # where nothing is compiled they are what the user gave
+    minval, maxval = (jnp.asarray(x) for x in (minval, maxval))
     minval, maxval = (
         x if dtypes.issubdtype(x.dtype, np.integer) else x.astype(int) for x in (minval, maxval)
     )

@@ -322,11 +322,13 @@ _live: weakref.WeakSet[ArrayImpl] | None = None
 
 def box(value: np.ndarray, aval: ShapedArray) -> ArrayImpl:
     """An array over NumPy memory that nobody else will change."""
-    if not value.flags.c_contiguous:
+    flags = value.flags
+    if not flags.c_contiguous:
         value = np.ascontiguousarray(value).reshape(aval.shape)
-    if value.flags.writeable:
+        flags = value.flags
+    if flags.writeable:
         value = value.view()
-        value.flags.writeable = False
+        value.setflags(write=False)
     x = _new(ArrayImpl)
     x.aval = aval
     x._view = x._owner = value
@@ -335,11 +337,23 @@ def box(value: np.ndarray, aval: ShapedArray) -> ArrayImpl:
     return x
 
 
+def own(value: np.ndarray, aval: ShapedArray) -> ArrayImpl:
+    """An array over contiguous memory that has just been made for it."""
+    view = value.view()  # what it is a view of can be written, so that it can be donated
+    view.setflags(write=False)
+    x = _new(ArrayImpl)
+    x.aval = aval
+    x._view = x._owner = view
+    x._sharding = None
+    x._committed = False
+    return x
+
+
 def from_numpy(value: np.ndarray, dtype: Any = None, weak_type: bool = False) -> ArrayImpl:
     """An array with a copy of NumPy data."""
     dtype = dtypes.canonicalize_dtype(value.dtype if dtype is None else dtype)
-    copied = np.array(value, dtype=storage_dtype(dtype), order="C", copy=True)
-    return box(copied, ShapedArray(copied.shape, dtype, weak_type))
+    copied = value.astype(storage_dtype(dtype), "C", "unsafe", False)
+    return own(copied, ShapedArray(copied.shape, dtype, weak_type))
 
 
 install(ArrayImpl)

@@ -38,6 +38,7 @@ from weft.runtime.running import (
 from weft.runtime.tables import (
     ARGUMENTS,
     ARRAY_TYPE,
+    AS_IS,
     BLOCK_TYPE,
     BOOLEAN,
     CONTIGUOUS_ALIGNED,
@@ -61,6 +62,8 @@ from weft.runtime.tables import (
     FLOAT_TYPE,
     FLOATING,
     FOUND,
+    GENERIC,
+    GIVEN,
     HOSTS,
     INDEX,
     INT32,
@@ -80,6 +83,7 @@ from weft.runtime.tables import (
     RESULT_COUNT,
     ROOM,
     SAME,
+    SCALAR_VALUE,
     SEEN,
     SHARED,
     SINGLE,
@@ -171,6 +175,25 @@ def match_scalar(shared: ptr, thing: ptr, leaves: ptr) -> i64:
         else:
             i64[place, 0] = value
     return found(leaves, place, None, 2)
+
+
+def match_generic(thing: ptr, leaves: ptr) -> i64:
+    """A NumPy scalar of the type expected, read where it lies, or as a number of half its bits."""
+    at = ptr[leaves, CURSOR]
+    code = i64[at, 2]
+    if ptr[thing, 1] != ptr[at, 1]:
+        return 0
+    if code == AS_IS:
+        return found(leaves, thing + SCALAR_VALUE * 8, None, 3)
+    place = leaves + (FOUND + 2 * i64[leaves, ROOM] + i64[leaves, COUNT]) * 8
+    if code == SINGLE:
+        f32[place, 0] = f32(f64[thing, SCALAR_VALUE])
+    else:
+        value = i64[thing, SCALAR_VALUE]
+        if value > 2147483647 or value < -2147483648:
+            return 0
+        i32[place, 0] = i32(value)
+    return found(leaves, place, None, 3)
 
 
 def match_index(shared: ptr, thing: ptr, leaves: ptr) -> i64:
@@ -282,6 +305,8 @@ def match(shared: ptr, thing: ptr, leaves: ptr) -> i64:
         return match_slice(shared, thing, leaves)
     if operation == REFERENCE:
         return match_reference(shared, thing, leaves)
+    if operation == GENERIC:
+        return match_generic(thing, leaves)
     if operation == INDEX or operation == EQUAL:
         return match_index(shared, thing, leaves)
     return match_scalar(shared, thing, leaves)
@@ -402,6 +427,12 @@ def call_entry(entry: ptr, shared: ptr, args: ptr, kwargs: ptr, work: ptr) -> pt
     ptr[leaves, CURSOR] = ptr[entry, ENTRY_RECIPE]
     if match_call(shared, args, kwargs, leaves) == 0:
         return shared
+    outcome = ptr[entry, ENTRY_RESULT]
+    if i64[outcome, 0] == GIVEN:
+        i64[entry, ENTRY_HITS] += 1
+        same = ptr[leaves, FOUND + 2 * room + i64[outcome, 1]]
+        Py_IncRef(same)
+        return same
     donated = ptr[entry, ENTRY_DONATED]
     pointers = leaves + FOUND * 8
     results = pointers + 4 * room * 8
@@ -416,7 +447,7 @@ def call_entry(entry: ptr, shared: ptr, args: ptr, kwargs: ptr, work: ptr) -> pt
     if status != 0:
         return None
     i64[leaves, COUNT] = 0
-    ptr[leaves, CURSOR] = ptr[entry, ENTRY_RESULT]
+    ptr[leaves, CURSOR] = outcome
     return build(shared, results, leaves)
 
 
@@ -524,6 +555,7 @@ STUBS = (
     match_array,
     match_reference,
     match_scalar,
+    match_generic,
     match_index,
     match_slice,
     match_numpy,

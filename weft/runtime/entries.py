@@ -6,7 +6,9 @@ containers of users' classes has none, and its calls go the slow way.
 
 from __future__ import annotations
 
+import ctypes
 import enum
+import itertools
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,9 @@ _CODES = {
 }
 
 
+# dtypes of NumPy scalars that have their value in them, and those native code makes narrower.
+_IN_OBJECTS = frozenset(np.dtype(c) for c in "?bhilqBHILQefdFD")
+_HALVED = frozenset((np.dtype(wide), np.dtype(narrow)) for wide, narrow in ("df", "li", "qi"))
 _UNCHANGING = frozenset(
     [bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type, np.dtype, range]
     + [type(np.dtype(c)) for c in np.typecodes["All"]]
@@ -82,7 +87,7 @@ def _fixed(value: Any) -> bool:
     kind = type(value)
     if kind in _UNCHANGING or kind.__hash__ is object.__hash__:
         return True
-    if isinstance(value, enum.Enum):
+    if isinstance(value, enum.Enum) or _names_dtype(value):
         return True
     if kind in (tuple, frozenset):
         return all(map(_fixed, value))
@@ -90,6 +95,27 @@ def _fixed(value: Any) -> bool:
     if params is None or not params.frozen:
         return False
     return all(_fixed(getattr(value, name, None)) for name in kind.__dataclass_fields__)
+
+
+def _names_dtype(value: Any) -> bool:
+    """Whether an object is a class that stands for a dtype, which compares as that."""
+    return isinstance(value, type) and isinstance(getattr(value, "dtype", None), np.dtype)
+
+
+def static_words(value: Any) -> list[int]:
+    """How an argument that is part of the program is recognised: whole numbers by their value,
+    tuples and lists by their items, all else by identity."""
+    kind = type(value)
+    if kind is int and -(1 << 63) <= value < 1 << 63:
+        return [tables.EQUAL, value]
+    if kind is tuple or (isinstance(value, tuple) and kind.__eq__ is tuple.__eq__):
+        items = [word for item in value for word in static_words(item)]
+        return [tables.TUPLE, id(kind), len(value), *items]
+    if kind is list:
+        return [tables.LIST, len(value), *(word for item in value for word in static_words(item))]
+    if not _fixed(value):
+        raise NoRecipe
+    return [tables.SAME, id(value)]
 
 
 def leaf_words(x: Any, aval: Any) -> list[int]:
@@ -105,11 +131,26 @@ def leaf_words(x: Any, aval: Any) -> list[int]:
         return [tables.FLOATING, _CODES[aval.dtype]]
     if kind is int and aval.dtype in _CODES and aval.dtype.kind == "i":
         return [tables.INTEGER, _CODES[aval.dtype]]
+    if isinstance(x, np.generic):
+        return _scalar_words(x, aval.dtype)
+    if kind is range:  # any whole number in it
+        return [tables.INDEX, x.start, x.stop]
     if _is_reference(x):
         slots = slot_numbers(kind, ["_aval", "_refs"])
         words = [tables.REFERENCE, id(kind), slots["_aval"], id(x.aval), slots["_refs"], id(aval)]
         return words
     raise NoRecipe
+
+
+def _scalar_words(x: np.generic, dtype: Any) -> list[int]:
+    where = id(x) + tables.SCALAR_VALUE * 8
+    if x.dtype not in _IN_OBJECTS or ctypes.string_at(where, x.itemsize) != x.tobytes():
+        raise NoRecipe
+    if x.dtype == dtype:
+        return [tables.GENERIC, id(type(x)), tables.AS_IS]
+    if (x.dtype, dtype) not in _HALVED:
+        raise NoRecipe
+    return [tables.GENERIC, id(type(x)), _CODES[dtype]]
 
 
 def _is_reference(x: Any) -> bool:
@@ -145,9 +186,7 @@ def call_words(call: Any, tree: Any, leaves: Any, avals: Any) -> list[int]:
 
 def _argument(static: bool, value: Any, nodes: Any, given: Any, words: list[int]) -> None:
     if static:
-        if not _fixed(value):
-            raise NoRecipe
-        words.extend([tables.SAME, id(value)])
+        words.extend(static_words(value))
     else:
         recipe(next(nodes), given, words)
 
@@ -184,15 +223,19 @@ def add(
     donated: Any = (),
     hoisted: Any = (),
     written: Any = (),
+    given: int | None = None,
 ) -> None:
     """Let calls like this one be answered natively from now on.
 
     ``hoisted`` are references that the function closes over, its first arguments; ``written`` says
-    which arguments are references that get the last results.
+    which arguments are references that get the last results. ``given`` is the number of a leaf that
+    is the result itself; there is no ``out_tree`` then.
     """
     count = len(hoisted)
+    if given is not None and type(leaves[given]) is not ArrayImpl:
+        return
     try:
-        given = donated_words([*hoisted, *leaves], executable, donated, written)
+        lost = donated_words([*hoisted, *leaves], executable, donated, written)
         fixed = [(x, leaf_words(x, a)) for x, a in zip(hoisted, avals, strict=False)]
         words = [word for x, row in fixed for word in (tables.FIXED, id(x), *row)]
         words += call_words(call, tree, leaves, avals[count:])
@@ -202,20 +245,26 @@ def add(
     key = (id(context), *words)
     if any(entry.key == key for entry in old):
         return
-    unflatten = out_tree.unflatten
-    result = words_of(result_words(out_tree, unflatten))
+    unflatten = None if out_tree is None else out_tree.unflatten
+    result = [tables.GIVEN, given] if given is not None else result_words(out_tree, unflatten)
     # the words hold addresses of these
     types = [getattr(x, "dtype", None) for x in leaves] + [getattr(x, "aval", 0) for x in leaves]
     kept = (_without_arrays(call), tree, types, list(avals), out_tree, unflatten, list(hoisted))
-    lost = words_of(given) if given[0] else None
-    entry = Entry(context, words_of(words), executable, result, lost, key, kept)
+    donors = words_of(lost) if lost[0] else None
+    entry = Entry(context, words_of(words), executable, words_of(result), donors, key, kept)
     _install(function, [entry, *old][:MOST])
 
 
 def add_operation(
-    function: NativeFunction, context: Any, given: Any, avals: Any, executable: Any
+    function: NativeFunction,
+    context: Any,
+    given: Any,
+    options: dict[str, Any],
+    avals: Any,
+    executable: Any,
 ) -> None:
     """Let an operation on arrays, numbers and indices like these be answered natively."""
+    named = sorted(options.items())
     words = [tables.TUPLE, id(tuple), len(given)]
     rest = iter(avals)
     try:
@@ -223,14 +272,19 @@ def add_operation(
             if kind == "leaf":
                 words += leaf_words(value, next(rest))
             else:
-                words += index_words(*value)
+                index, shape, operands = value
+                words += index_words(index, shape)
+                list(itertools.islice(rest, operands))
+        words += [tables.DICT, len(named), *(id(name) for name, _ in named)]
+        for _, value in named:
+            words += static_words(value)
     except NoRecipe:
         return
-    words += [tables.DICT, 0]
     old = entries_of(function)
     result = words_of([tables.LEAF])
     key = (id(context), *words)
-    entry = Entry(context, words_of(words), executable, result, None, key, list(avals))
+    kept = [*avals, *named, *(getattr(value, "dtype", None) for _, value in given)]
+    entry = Entry(context, words_of(words), executable, result, None, key, kept)
     _install(function, [entry, *old][:MOST_OPERATION])
 
 
@@ -263,7 +317,7 @@ def _part_words(part: Any, size: int) -> list[int]:
         for end in (part.start, part.stop, part.step):
             words += [tables.NOTHING] if end is None else [tables.EQUAL, end]
         return words
-    return [tables.LEAF, id(part.aval)]
+    return leaf_words(part, part)
 
 
 def _without_arrays(call: Any) -> Any:

@@ -170,14 +170,23 @@ def remember(
     return True
 
 
-def remember_operation(function: Any, closed: Any, given: Any) -> bool:
+def remember_given(
+    function: Any, call: Any, tree: Any, leaves: Any, closed: Any, number: int
+) -> bool:
+    """Let native code answer calls like this one, which give one of the leaves back."""
+    if _checks() or state.axis_env:
+        return True
+    return native.remember_given(function, call, tree, leaves, closed, number)
+
+
+def remember_operation(function: Any, closed: Any, given: Any, options: Any = None) -> bool:
     """Let native code answer an operation, if it is ready to.
 
-    ``given`` says what the arguments of the operation are.
+    ``given`` says what the arguments of the operation are, ``options`` has those that are named.
     """
     if _checks() or state.axis_env:
         return False
-    return native.remember_operation(function, closed, given)
+    return native.remember_operation(function, closed, given, options or {})
 
 
 def call_donating(primitive: Any, args: Any, params: dict[str, Any], refs: Any = ()) -> Any:

@@ -538,13 +538,27 @@ def remember(
     return True
 
 
-def remember_operation(function: Any, closed: Any, given: Any) -> bool:
+def remember_given(
+    function: Any, call: Any, tree: Any, leaves: Any, closed: Any, number: int
+) -> bool:
+    """Give a function an entry for calls that give one of their leaves back; False if too early."""
+    if supported() and native(wait=False) is None and is_loading():
+        return False
+    executable = compile_program(closed)
+    if type(executable) is Executable and executable.settle():
+        context, avals = knobs.context_key(), closed.in_avals
+        entries.add(function, context, call, tree, leaves, avals, executable, None, given=number)
+    return True
+
+
+def remember_operation(function: Any, closed: Any, given: Any, options: Any) -> bool:
     """Give an operation an entry for arguments like these; False if it is too early for that."""
     if supported() and native(wait=False) is None and is_loading():
         return False
     executable = compile_program(generalise(closed))
     if type(executable) is Executable and executable.settle():
-        entries.add_operation(function, knobs.context_key(), given, closed.in_avals, executable)
+        context, avals = knobs.context_key(), closed.in_avals
+        entries.add_operation(function, context, given, options, avals, executable)
     return True
 
 

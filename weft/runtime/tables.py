@@ -78,8 +78,10 @@ FRESH, PASSED, CONSTANT, REPEATED = range(4)
     SLICE,
     REFERENCE,
     FIXED,
-) = range(16)
-SINGLE, DOUBLE, INT32, INT64 = range(4)
+    GENERIC,
+    GIVEN,
+) = range(18)
+SINGLE, DOUBLE, INT32, INT64, AS_IS = range(5)
 
 # Words of a function's table of entries.
 (
@@ -112,6 +114,7 @@ ADVISE_HUGE = 14
 # Ticks of the clock between two looks at signals.
 OVERDUE = counter()[2]
 CONTIGUOUS_ALIGNED = 0x101
+SCALAR_VALUE = 2  # the word of a NumPy scalar that has its value
 OWNS_DATA, WRITEABLE = 0x4, 0x400
 SMALL = 1024  # words of a run that lie on the stack
 SLOW_TEXT = int.from_bytes(b"_slow", "little")

@@ -138,7 +138,7 @@ def _legendre(n: Any, m: Any, theta: Any, n_max: int) -> Any:
 
     def step(degree: Any, state: Any) -> Any:
         diagonal, before, value, out = state
-        d = degree.astype(theta.dtype)
+        d = jnp.asarray(degree, theta.dtype)
         grown = -jnp.sqrt((2 * d + 1) / (2 * jnp.maximum(d, 1))) * sine * diagonal
         diagonal = jnp.where((degree > 0) & (d <= order), grown, diagonal)
         above = d > order

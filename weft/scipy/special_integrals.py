@@ -93,7 +93,7 @@ def _expn_sums(n: Any, x: Any, order: Any, y: Any) -> tuple[Any, Any]:
     terms = 28 if x.dtype == np.float32 else 100
 
     def step(i: Any, tails: Any) -> Any:
-        k = (terms - i).astype(x.dtype)
+        k = jnp.asarray(terms - i, x.dtype)
         divisor = k - n
         weight = jnp.where(divisor == 0, 0, 1 / jnp.where(divisor == 0, 1, divisor))
         fraction = k * (order - 1 + k) / (y + order + 2 * k - tails[1])
