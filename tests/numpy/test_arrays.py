@@ -275,3 +275,20 @@ def test_out_is_refused() -> None:
 def test_reductions_over_named_axes() -> None:
     total = weft.vmap(lambda x: jnp.sum(x, axis=("i", 0)), axis_name="i")(X)
     assert total.tolist() == [21.0, 21.0]
+
+
+def test_numpy_scalars_of_64_bits_become_those_of_32_first():
+    """Also where they go on to be floats: as arrays of them do."""
+    x, wide = jnp.arange(2.0), np.int64((1 << 40) + 3)
+    for _ in range(4):  # the ordinary way, and by learnt code
+        for got in (x + wide, jnp.add(x, wide), x + np.array(wide), x + np.array([wide, wide])):
+            assert got.dtype == np.float32
+            np.testing.assert_array_equal(got, [3, 4])
+
+
+def test_masked_arrays_are_refused():
+    masked = np.ma.array([1.0, 2.0], mask=[False, True])
+    for use in (jnp.asarray, jnp.array, jnp.sin, lambda m: jnp.ones(2) + m, weft.jit(jnp.sum)):
+        with pytest.raises(ValueError, match=r"masked array.*x\.filled"):
+            use(masked)
+    assert jnp.sum(masked.filled(0.0)) == 1

@@ -288,7 +288,12 @@ def _aval_of_ndarray(x: Any) -> AbstractValue:
 
 
 def canonical_numeric(dtype: np.dtype, x: Any = None) -> Any:
-    """The canonical dtype of NumPy data, or TypeError if it is not numeric."""
+    """The canonical dtype of NumPy data; an error if it is not numeric, or masked."""
+    if type(x) is not np.ndarray and isinstance(x, np.ma.MaskedArray):
+        raise ValueError(
+            "a masked array has no place for its mask here; pass x.filled(value), or x.data and"
+            " x.mask as two arrays"
+        )
     if dtype.kind in "OSUMm" or (dtype.kind == "V" and dtype.isbuiltin == 1):
         if dtype != dtypes.float0:
             raise TypeError(

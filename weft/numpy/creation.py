@@ -112,6 +112,7 @@ def _from_object(x: Any, dtype: Any, copy: bool) -> Array:
     if isinstance(x, Array):
         return _from_array(x, dtype, copy)
     if isinstance(x, (np.ndarray, np.generic)):
+        canonical_numeric(x.dtype, x)  # as an array it would look like others
         return _from_numpy(np.asarray(x), dtype)
     if isinstance(x, _PYTHON_SCALARS):
         return _from_scalar(x, dtype)

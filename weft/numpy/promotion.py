@@ -158,7 +158,12 @@ def convert_operand(x: Any, dtype: Any, weak: bool = False) -> Any:
     x = unwrapped(x)
     if isinstance(x, Array):
         return convert_operand(x, dtype, weak)
-    return _known_scalar(np.asarray(x), dtype, weak)
+    value = np.asarray(x)
+    own_dtype = typeof(value).dtype  # numbers of 64 bits may have to become those of 32 first
+    if own_dtype != value.dtype:
+        with np.errstate(all="ignore"):
+            value = value.astype(own_dtype)
+    return _known_scalar(value, dtype, weak)
 
 
 def _bind_conversion(x: Any, dtype: Any, weak: bool) -> Any:
