@@ -80,6 +80,9 @@ PARTS, LONG = 16, 1024
 FEW_ROWS = 12
 # Multiply-adds up to which tiles of whole matrices do not pay.
 FEW_TILES = 1 << 15
+# Cycles of a result for each vector along its depth, those for adding up the lanes of one; and for
+# each vector of results that lie side by side.
+ALONG, FOLDED, ACROSS = 0.75, 7.0, 0.54
 
 
 # --- what the product is --------------------------------------------------------------------------
@@ -249,7 +252,11 @@ def _swaps(lhs: Operand, rhs: Operand, numbers: Any, size: int | None) -> bool:
     one = one_depth(depth)
     lanes = vector_bits() // (8 * size)
     few = count[1] < lanes and count[1] <= FEW_ROWS and count[0] > 2 * count[1]
-    return few and one is not None and one.lhs == 1 and one.size >= 4 * lanes
+    if not few or one is None or one.lhs != 1 or one.size < 2 * lanes:
+        return False
+    narrow = below(count[1])
+    wasted = blocks(count[1], narrow) * narrow / count[1]
+    return one.size * ALONG / lanes + FOLDED < one.size * ACROSS / narrow * wasted
 
 
 # --- operands -------------------------------------------------------------------------------------
