@@ -174,11 +174,11 @@ def test_a_loop_has_one_text_for_all_sizes(name, texts):
 
 def test_a_loop_of_a_user_is_compiled_once(texts):
     for n in (51, 57, 63):
-        x = jnp.asarray(rows(n, 6))
-        _, found = lax.scan(lambda c, r: (jnp.tanh(c * 0.5 + r) * 2 - c * r, c), x[0], x)
+        x, start = jnp.asarray(rows(n, 6)), jnp.asarray(rows(n, 6)[0])
+        _, found = lax.scan(lambda c, r: (jnp.tanh(c * 0.5 + r) * 2 - c * r, c), start, x)
         assert (texts == []) == (n != 51)
         with knobs.scope(backend="interpret"):
-            _, wanted = lax.scan(lambda c, r: (jnp.tanh(c * 0.5 + r) * 2 - c * r, c), x[0], x)
+            _, wanted = lax.scan(lambda c, r: (jnp.tanh(c * 0.5 + r) * 2 - c * r, c), start, x)
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
         texts.clear()
 
@@ -240,3 +240,32 @@ def test_what_is_costly_in_branches_has_the_bits_of_compiled_functions():
     assert (found == weft.jit(special.hyp1f1)(a, b, x)).all()
     few = special.hyp1f1(a, b, x / 60)  # nobody wants the other branch
     np.testing.assert_array_equal(few, weft.jit(special.hyp1f1)(a, b, x / 60))
+
+
+def _recurrent(w, h):
+    return lax.scan(lambda h, _: (jnp.tanh(h @ w), h.mean()), h, None, length=90)
+
+
+def _heated(u):
+    near = [(1, 0), (-1, 0), (1, 1), (-1, 1)]
+    return lax.while_loop(
+        lambda c: c[0] < 80,
+        lambda c: (c[0] + 1, c[1] * 0.6 + 0.1 * sum(jnp.roll(c[1], *at) for at in near)),
+        (0, u),
+    )[1]
+
+
+@pytest.mark.parametrize("fun", [_recurrent, _heated], ids=lambda f: f.__name__)
+def test_long_loops_over_many_elements_are_made_once(fun, texts):
+    """Where each round is more than calling its functions, they do for any size."""
+    for i, n in enumerate([71, 75, 83, 90]):
+        x = np.random.default_rng(n).normal(size=(n, n)).astype(np.float32) / 8
+        given = [jnp.asarray(a) for a in ((x, x[:9]) if fun is _recurrent else (x,))]
+        before = len(texts)
+        got = leaves(fun(*given))
+        if i > 1:
+            assert len(texts) == before, n
+        with knobs.scope(backend="interpret"):
+            want = leaves(fun(*given))
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)

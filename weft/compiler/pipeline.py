@@ -21,7 +21,7 @@ from weft.compiler.passes.contract import contract
 from weft.compiler.passes.cse import cse
 from weft.compiler.passes.diagonal import diagonal
 from weft.compiler.passes.grid import grid, plain_grid
-from weft.compiler.passes.hoist import hoist
+from weft.compiler.passes.hoist import hoist, hoist_any
 from weft.compiler.passes.inline import inline
 from weft.compiler.passes.prune import prune
 from weft.compiler.passes.split import Part, Parts, oriented, split
@@ -96,18 +96,23 @@ _PROGRAM = [p for p in PIPELINE if p.on == "program"]
 _KERNEL = [p for p in PIPELINE if p.on == "kernel"]
 (_FUSION,) = (p for p in PIPELINE if p.on == "fusion")
 _FUSION_ANY = _FUSION._replace(run=_fuse_any)
+_PROGRAM_ANY = [p._replace(run=hoist_any) if p.name == "hoist" else p for p in _PROGRAM]
 
 
-def simplify(closed: ClosedJaxpr, watch: Watch | None = None) -> ClosedJaxpr:
-    """A program without calls and without what is computed twice or for nothing; made once."""
+def simplify(closed: ClosedJaxpr, watch: Watch | None = None, general: bool = False) -> ClosedJaxpr:
+    """A program without calls and without what is computed twice or for nothing; made once.
+
+    General ones are the same for arrays of other sizes, wherever they can be.
+    """
     memo = closed._memo if watch is None else watch.memo(closed)
-    found = memo.get("simple")
+    key = "simple for any" if general else "simple"
+    found = memo.get(key)
     if found is None:
         found = closed
-        for step in _PROGRAM:
+        for step in _PROGRAM_ANY if general else _PROGRAM:
             found = _run(step, found, watch)
-        memo["simple"] = found
-        (found._memo if watch is None else watch.memo(found))["simple"] = found
+        memo[key] = found
+        (found._memo if watch is None else watch.memo(found))[key] = found
     return found
 
 

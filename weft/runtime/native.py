@@ -63,8 +63,9 @@ FAR = 5000
 PATIENCE = 16
 
 # Rounds of a user's loop up to which it hardly matters that it calls a function for each step,
-# where it would be one function otherwise; and those of loops whose length is not known.
-ROUNDS, UNKNOWN = 64, 1 << 40
+# where it would be one function otherwise; and those of loops whose length is not known. Elements
+# of a round from which on it does not matter at all.
+ROUNDS, UNKNOWN, MANY = 64, 1 << 40, 1 << 12
 # Programs that a user's loop may have, for arrays of several shapes.
 CALLED = 64
 
@@ -497,7 +498,7 @@ def call_once(primitive: Any, args: Any, avals: Any, params: Any) -> list[Any]:
     closed = known.get(key)
     if closed is None:
         closed = stage(lambda *xs: primitive.bind(*xs, **params), avals)
-        if _rounds(closed) <= ROUNDS:
+        if _rounds(closed) <= ROUNDS or max(map(elements_of, programs)) >= MANY:
             generalise(closed)
         if len(known) >= CALLED:
             known.clear()

@@ -72,7 +72,7 @@ class Cpu(Target):
         return Cpu(self.watch) if self.general else self
 
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        return simplify(closed, self.watch)
+        return simplify(closed, self.watch, self.general)
 
     def kernel(self, kernel: Kernel, looped: bool = False) -> tuple[list[Piece], list[int]]:
         looped = looped and (not self.general or all(b.size <= SINGLE for b in kernel.buffers))

@@ -343,7 +343,8 @@ def _why_stored(fusion: Any, v: Any) -> str:
 
 def costs(watch: Watch, program: Program) -> dict[str, float]:
     """Operations and bytes of a plan, under the names that XLA has for them."""
-    found = unfused_costs(watch.memo(watch.closed)["simple"])
+    memo = watch.memo(watch.closed)
+    found = unfused_costs(memo["simple"] if "simple" in memo else memo["simple for any"])
     found["bytes accessed"] = float(Story(watch, program).moved)
     return found
 

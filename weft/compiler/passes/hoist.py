@@ -14,6 +14,8 @@ from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
 LEAST = 1 << 16
 # Rounds that a loop is taken to have where their number is not known.
 USUAL = 64
+# How often programs run that are for arrays of many sizes.
+MANY = 1 << 40
 # Elements up to which a value is read as soon as what it is made of, however few that are.
 SMALL = 1 << 12
 # Elements of a vector: fewer take as long. Operations that a costly one counts as.
@@ -23,6 +25,12 @@ _VIEWS = frozenset(["move", "iota"])
 _STAY = frozenset("dynamic_slice split unstack random_wrap random_unwrap device_put".split())
 # What is to be computed where it stands, or might not end.
 _FIXED = frozenset(["optimization_barrier", "remat2", "while"])
+
+
+def hoist_any(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The same for programs that are to do for arrays of other sizes: whatever is costly, however
+    large it is."""
+    return hoist(closed, MANY)
 
 
 def hoist(closed: ClosedJaxpr, times: int = 1) -> ClosedJaxpr:
@@ -144,7 +152,8 @@ class _Body:
             return False
         if primitive.costly or primitive.form is None or primitive.form == "expand":
             return True
-        return _elements(x) <= max(SMALL, self.sources[x])
+        # where sizes are to make no difference, what is cheap stays
+        return self.trips < MANY and _elements(x) <= max(SMALL, self.sources[x])
 
     def parted(self, env: dict[Any, Any], into: _Into) -> tuple[ClosedJaxpr, list[Var]]:
         """The program of a round, with the equations that are chosen, and those that they need,
