@@ -289,7 +289,8 @@ def _aval_of_ndarray(x: Any) -> AbstractValue:
 
 def canonical_numeric(dtype: np.dtype, x: Any = None) -> Any:
     """The canonical dtype of NumPy data; an error if it is not numeric, or masked."""
-    if type(x) is not np.ndarray and isinstance(x, np.ma.MaskedArray):
+    # told by its looks: to ask numpy.ma would load it
+    if type(x) is not np.ndarray and hasattr(x, "mask") and hasattr(x, "filled"):
         raise ValueError(
             "a masked array has no place for its mask here; pass x.filled(value), or x.data and"
             " x.mask as two arrays"
