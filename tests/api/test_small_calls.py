@@ -102,8 +102,8 @@ def test_updates_are_what_python_gives(dtype):
         method = METHODS[random.integers(len(METHODS) - 2 * (dtype == "complex64"))]
         rounds = method in ("divide", "power")
         by = "native" if rounds else "interpret"
-        agrees(lambda: getattr(x.at[index], method)(value), backend=by)  # noqa: B023
-        agrees(lambda: x.at[index].get())  # noqa: B023
+        agrees(lambda: getattr(x.at[index], method)(value), backend=by)  # noqa: B023 -- called at once
+        agrees(lambda: x.at[index].get())  # noqa: B023 -- called at once
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -140,11 +140,11 @@ def test_options_of_updates():
     options = [{"mode": m} for m in ("drop", "fill", "clip", "promise_in_bounds", "wrong")]
     options += [{"wrap_negative_indices": False}, {"unique_indices": True}, {"wrong": 1}]
     for given in options:
-        agrees(lambda: x.at[where].set(1.0, **given))  # noqa: B023
-        agrees(lambda: x.at[where].get(**given))  # noqa: B023
+        agrees(lambda: x.at[where].set(1.0, **given))  # noqa: B023 -- called at once
+        agrees(lambda: x.at[where].get(**given))  # noqa: B023 -- called at once
     for value in (0, 0.0, -0.0, 1.5, np.nan, True, np.float32(2), None):
-        agrees(lambda: x.at[where].get(mode="fill", fill_value=value))  # noqa: B023
-        agrees(lambda: jnp.take(x, where, mode="fill", fill_value=value))  # noqa: B023
+        agrees(lambda: x.at[where].get(mode="fill", fill_value=value))  # noqa: B023 -- called at once
+        agrees(lambda: jnp.take(x, where, mode="fill", fill_value=value))  # noqa: B023 -- called at once
     assert x.at[2].set(values=7.0)[2] == 7.0
 
 
@@ -212,9 +212,9 @@ def test_operators_on_things_of_numpy(dtype, wide):
     with weft.enable_x64(wide):
         x = jnp.asarray(X).astype(dtype)
         for value in [*VALUES, X[::-1], X.astype(">f4"), np.bool_(True), np.int64(2**40)]:
-            agrees(lambda: x + value, 3)  # noqa: B023
-            agrees(lambda: value * x, 3)  # noqa: B023
-            agrees(lambda: x < value, 3)  # noqa: B023
+            agrees(lambda: x + value, 3)  # noqa: B023 -- called at once
+            agrees(lambda: value * x, 3)  # noqa: B023 -- called at once
+            agrees(lambda: x < value, 3)  # noqa: B023 -- called at once
 
 
 def test_numpy_arrays_are_read_each_time():
@@ -305,9 +305,9 @@ def test_functions_with_rules_of_their_own():
     learnt = []
     for function in (weft.nn.relu, weft.nn.relu6, weft.scipy.special.xlogy):
         args = (x, x + 3) if function is weft.scipy.special.xlogy else (x,)
-        want = outcome(lambda: weft.jit(function)(*args))  # noqa: B023
+        want = outcome(lambda: weft.jit(function)(*args))  # noqa: B023 -- called at once
         for _ in range(5):
-            assert outcome(lambda: function(*args)) == want  # noqa: B023
+            assert outcome(lambda: function(*args)) == want  # noqa: B023 -- called at once
         learnt.append(entries.hits(function._inside) > 0)
     assert all(learnt)
     assert "custom_jvp_call" in str(weft.make_jaxpr(weft.nn.relu)(x))
@@ -366,7 +366,7 @@ def test_whole_numbers_that_are_operands(name):
     weft.clear_caches()
     for k in [*range(20), -1, -5, 100, 2**31 - 1, 2**31, -(2**31), 2**40, True]:
         with knobs.backend("native"):
-            agrees(lambda: WHOLE[name](k), 1)  # noqa: B023
+            agrees(lambda: WHOLE[name](k), 1)  # noqa: B023 -- called at once
 
 
 def test_one_program_for_all_whole_numbers():
@@ -399,7 +399,7 @@ def test_numbers_that_change_all_the_time(name, dtype):
     weft.clear_caches()
     x = jnp.asarray(X).astype(dtype)
     for k in [*range(30), 7, 2**31 - 1, 2**31, 300]:
-        agrees(lambda: CHANGING[name](x, k), 2)  # noqa: B023
+        agrees(lambda: CHANGING[name](x, k), 2)  # noqa: B023 -- called at once
     if name not in ("around", "power") and (dtype != "uint8" or name in ("roll", "randint")):
         function = weft.random.randint if name == "randint" else getattr(jnp, name)
         before = hits(function)

@@ -26,3 +26,13 @@ def compiled_texts(monkeypatch):
     with knobs.scope(cache="off"):
         yield found
     weft.clear_caches()
+
+
+@contextlib.contextmanager
+def all_general(monkeypatch):
+    """All programs as those of operations outside of compiled functions."""
+    monkeypatch.setattr(
+        native, "is_general", lambda closed: "general" in native.generalise(closed)._memo
+    )
+    with knobs.scope(cache="off"):
+        yield

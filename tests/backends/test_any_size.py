@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import weft
-from tests.backends.shapes import compiled_texts
 from tests.compose.test_random_programs import check_seed
 from tests.laws import checks
 from tests.samples import all_samples
@@ -29,13 +28,6 @@ def every(monkeypatch):
     monkeypatch.setattr(native, "is_general", noted)
     with knobs.scope(cache="off"):
         yield made
-
-
-@pytest.fixture
-def texts(monkeypatch):
-    """The texts that go to LLVM; nothing is known from before."""
-    with compiled_texts(monkeypatch) as found:
-        yield found
 
 
 def both(fun, *args):

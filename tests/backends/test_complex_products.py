@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import weft
-from tests.backends.shapes import compiled_texts
 from tests.backends.tasks import run_tasks
 from weft import lax
 from weft import numpy as jnp
@@ -20,12 +19,6 @@ CASES = [((n,), (0,)) for n in (1, 2, 5, 63, 64, 65, 200, 4096, 4097, 9000)]
 CASES += [((n, columns), (0,)) for n in (1, 3, 15, 16, 40, 4500) for columns in (2, 7, 16, 33)]
 CASES += [((5, 33), (1,)), ((2, 3, 4, 5), (0, 2)), ((2, 3, 4, 5), (1, 3)), ((7, 6), (1, 0))]
 CASES += [((2, 70, 4, 5), (1, 2)), ((1, 5, 1), (0, 2)), ((2, 1, 3), (1,)), ((3, 4), ())]
-
-
-@pytest.fixture
-def texts(monkeypatch):
-    with compiled_texts(monkeypatch) as found:
-        yield found
 
 
 def draw(shape, dtype):

@@ -6,20 +6,13 @@ import pytest
 
 import weft
 from tests.backends import test_new_shapes_products as products
-from tests.backends.shapes import compiled_texts
+from tests.backends.shapes import all_general
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu.heroes import blocks, conv, conv_any
 from weft.base import knobs
-from weft.runtime import native
 
 LAST, FIRST = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")
-
-
-@pytest.fixture
-def texts(monkeypatch):
-    with compiled_texts(monkeypatch) as found:
-        yield found
 
 
 @pytest.fixture
@@ -36,10 +29,7 @@ def blocked(monkeypatch):
 
     monkeypatch.setattr(blocks.Blocks, "run", noted)
     monkeypatch.setattr(conv_any, "BRIEF", 0)
-    monkeypatch.setattr(
-        native, "is_general", lambda closed: "general" in native.generalise(closed)._memo
-    )
-    with knobs.scope(cache="off"):
+    with all_general(monkeypatch):
         yield made
 
 

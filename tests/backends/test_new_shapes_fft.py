@@ -5,7 +5,6 @@ import pytest
 
 import weft
 from tests.backends import test_fft
-from tests.backends.shapes import compiled_texts
 from tests.backends.tasks import run_tasks
 from weft import numpy as jnp
 from weft.backends.cpu import processor
@@ -24,12 +23,6 @@ LONG = [169, 202, 256, 331, 500, 997, 1000, 1003, 1024, 1155, 1511, 2197, 4096, 
 def by_any(monkeypatch):
     """What ``test_fft`` checks is this code."""
     monkeypatch.setattr(test_fft, "native", lowered)
-
-
-@pytest.fixture
-def texts(monkeypatch):
-    with compiled_texts(monkeypatch) as found:
-        yield found
 
 
 def lowered(kind, x, out, lengths, **more):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import weft
-from tests.backends.shapes import compiled_texts
 from weft import lax, nn
 from weft import numpy as jnp
 from weft.base import knobs
@@ -61,12 +60,6 @@ CALLS = {
     "reduce": lambda x: lax.reduce(x, 0.0, lax.add, (1,)),
     "pairs": lambda x: lax.reduce_window(x, -np.inf, lax.max, (2, 2), (2, 2), "VALID"),
 }
-
-
-@pytest.fixture
-def texts(monkeypatch):
-    with compiled_texts(monkeypatch) as found:
-        yield found
 
 
 def array(shape, dtype=np.float32):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tests.backends import test_linalg as usual
-from tests.backends.shapes import compiled_texts
 from tests.backends.tasks import run_tasks
 from weft import lax, scipy
 from weft import numpy as jnp
@@ -17,12 +16,6 @@ from weft.backends.cpu.heroes.writer import Module, kernel
 from weft.kernel.program import Lowered, Place, Task, Type
 
 F32, F64, C64, C128 = usual.DTYPES
-
-
-@pytest.fixture
-def texts(monkeypatch):
-    with compiled_texts(monkeypatch) as found:
-        yield found
 
 
 # --- results --------------------------------------------------------------------------------------

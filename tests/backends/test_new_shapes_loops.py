@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import weft
-from tests.backends.shapes import compiled_texts
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu.loop_text import numbered
@@ -13,12 +12,6 @@ from weft.kernel.program import For, While, inner_regions
 from weft.runtime import native
 
 special, linalg = weft.scipy.special, weft.scipy.linalg
-
-
-@pytest.fixture
-def texts(monkeypatch):
-    with compiled_texts(monkeypatch) as found:
-        yield found
 
 
 def reals(n, seed=0):

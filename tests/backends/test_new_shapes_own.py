@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import weft
-from tests.backends.shapes import compiled_texts
 from tests.laws import checks
 from tests.samples import all_samples
 from weft import lax, ops, random, scipy
@@ -12,13 +11,6 @@ from weft import numpy as jnp
 from weft.backends.cpu import sharing
 from weft.base import knobs
 from weft.runtime import native, target
-
-
-@pytest.fixture
-def texts(monkeypatch):
-    with compiled_texts(monkeypatch) as found:
-        yield found
-
 
 KEY = random.key(3)
 NUMBERS = lax.ScatterDimensionNumbers((), (0,), (0,))

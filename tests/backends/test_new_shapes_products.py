@@ -5,21 +5,14 @@ import numpy as np
 import pytest
 
 import weft
-from tests.backends.shapes import compiled_texts
+from tests.backends.shapes import all_general
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu.heroes import contract, conv_any
 from weft.base import knobs
-from weft.runtime import native
 
 TYPES = "float32 int32 int8 uint16 bfloat16 float16 complex64".split()
 CLOSE = {"bfloat16": 2e-2, "float16": 3e-3}
-
-
-@pytest.fixture
-def texts(monkeypatch):
-    with compiled_texts(monkeypatch) as found:
-        yield found
 
 
 @pytest.fixture
@@ -35,10 +28,7 @@ def general(monkeypatch):
 
     monkeypatch.setattr(contract.Job, "lowered", noted)
     monkeypatch.setattr(conv_any, "BRIEF", 1 << 40)  # else some convolutions are done in blocks
-    monkeypatch.setattr(
-        native, "is_general", lambda closed: "general" in native.generalise(closed)._memo
-    )
-    with knobs.scope(cache="off"):
+    with all_general(monkeypatch):
         yield made
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import weft
-from tests.backends.shapes import compiled_texts
+from tests.backends.shapes import all_general
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu.heroes import window, window_any
@@ -20,19 +20,10 @@ LENGTHS = [1, 2, 3, 5, 7, 8, 12, 16, 17, 20, 31, 32, 40, 64, 65, 97, 130]
 
 
 @pytest.fixture
-def texts(monkeypatch):
-    with compiled_texts(monkeypatch) as found:
-        yield found
-
-
-@pytest.fixture
 def general(monkeypatch):
     """All programs as those of operations outside of compiled functions, of many elements."""
     monkeypatch.setattr(window_any, "FEW", -1)
-    monkeypatch.setattr(
-        native, "is_general", lambda closed: "general" in native.generalise(closed)._memo
-    )
-    with knobs.scope(cache="off"):
+    with all_general(monkeypatch):
         yield
 
 

@@ -426,3 +426,11 @@ def test_dynamic_slices_of_lax():
         lax.dynamic_slice(x, (0.5, 1.5), (2, 2))
     with pytest.raises(TypeError, match="dtype"):
         lax.dynamic_update_slice(x, np.zeros((1, 1), int), (0, 0))
+
+
+@pytest.mark.parametrize("value", ["a", "1", "float32", b"1"])
+def test_strings_are_no_updates(value):
+    x = jnp.zeros(3)
+    for update in (x.at[0].set, x.at[1:].add, x.at[x > 1].set, weft.jit(x.at[0].set)):
+        with pytest.raises(TypeError, match=r"string|not a valid"):
+            update(value)

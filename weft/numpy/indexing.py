@@ -240,6 +240,8 @@ def _updates_of(values: Any, target: Any) -> Any:
             return scalar(target.dtype, int(values))
     if isinstance(values, (list, tuple)):
         return np.asarray(values)
+    if isinstance(values, (str, bytes)):  # which would be taken for the name of a dtype
+        raise TypeError(f"an update takes numbers or arrays of them, got the string {values!r}")
     return values
 
 

@@ -327,20 +327,18 @@ def box(value: np.ndarray, aval: ShapedArray) -> ArrayImpl:
         value = np.ascontiguousarray(value).reshape(aval.shape)
         flags = value.flags
     if flags.writeable:
-        value = value.view()
-        value.setflags(write=False)
-    x = _new(ArrayImpl)
-    x.aval = aval
-    x._view = x._owner = value
-    x._sharding = None
-    x._committed = False
-    return x
+        return own(value, aval)
+    return _over(value, aval)
 
 
 def own(value: np.ndarray, aval: ShapedArray) -> ArrayImpl:
     """An array over contiguous memory that has just been made for it."""
     view = value.view()  # what it is a view of can be written, so that it can be donated
     view.setflags(write=False)
+    return _over(view, aval)
+
+
+def _over(view: np.ndarray, aval: ShapedArray) -> ArrayImpl:
     x = _new(ArrayImpl)
     x.aval = aval
     x._view = x._owner = view
