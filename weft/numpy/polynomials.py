@@ -241,11 +241,17 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array,
     u, v = _inexact("polydiv", u, v)
     if u.ndim != 1 or v.ndim != 1:
         raise ValueError(f"polydiv takes vectors of coefficients, got {u.shape} and {v.shape}")
+    quotient, rest = _divided(u, v)
+    if trim_leading_zeros:
+        rest = _without_leading(rest, np.sqrt(float(dtypes.finfo(u.dtype).eps)))
+    return quotient, rest
+
+
+@jit
+def _divided(u: Any, v: Any) -> tuple[Any, Any]:
+    """Quotient and remainder, by a loop that may be long: a program, for any number of them."""
     steps = u.shape[0] - v.shape[0] + 1
     scale = true_divide(1.0, getitem(v, 0))
-    if u.ndim > 1 or v.ndim > 1:
-        multiply(scale, getitem(u, 0))  # which says so where the shapes do not fit either
-        raise ValueError(f"polydiv takes two vectors of coefficients, got {u.shape} and {v.shape}")
     quotient = zeros(steps if steps > 1 else 1, u.dtype)
 
     def divide(k: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -255,11 +261,7 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array,
         rest = lax.dynamic_update_slice_in_dim(rest, add(part, multiply(negative(factor), v)), k, 0)
         return lax.dynamic_update_index_in_dim(quotient, factor, k, 0), rest
 
-    if steps > 0:
-        quotient, u = lax.fori_loop(0, steps, divide, (quotient, u))
-    if trim_leading_zeros:
-        u = _without_leading(u, np.sqrt(float(dtypes.finfo(u.dtype).eps)))
-    return quotient, u
+    return lax.fori_loop(0, steps, divide, (quotient, u)) if steps > 0 else (quotient, u)
 
 
 def _without_leading(x: Any, tolerance: float) -> Any:
