@@ -124,6 +124,14 @@ def test_the_ends_of_a_half_spectrum_are_read_as_real():
         np.testing.assert_allclose(got, exact(FftType.IRFFT, clean, (n,)), atol=1e-5)
 
 
+def test_the_ends_of_a_half_spectrum_are_real():
+    for n in (2, 4, 8, 34, 512, 4096):
+        for rows in (1, 20):
+            x = draw((rows, n), np.float32)
+            got = native(FftType.RFFT, x, Type((rows, n // 2 + 1), np.dtype(np.complex64)), (n,))
+            assert not np.any(np.ascontiguousarray(got.imag[:, [0, -1]]).view(np.uint32))
+
+
 def test_an_element_that_is_not_finite_stays_in_its_row():
     x = draw((20, 60), np.complex64)
     x[3, 7] = np.inf

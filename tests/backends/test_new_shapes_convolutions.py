@@ -147,8 +147,9 @@ def test_bits_are_the_same_at_any_number_of_threads(name, blocked):
 
 # --- shapes ---------------------------------------------------------------------------------------
 
-# First those from which the forms of tiles are learnt.
-SIZES = [(28, 28), (32, 40), (33, 45), (24, 36), (50, 30), (29, 41), (35, 52), (39, 43)]
+# First those from which the forms of tiles are learnt, by vectors of any width.
+LEARNT = [(28, 28), (32, 40), (33, 45), (24, 36), (50, 30), (39, 43), (31, 29)]
+SIZES = [*LEARNT, (29, 41), (35, 52), (37, 47)]
 CALLS = {
     "channels last": (layer(), (6, 0, 0, 32), (3, 3, 32, 64)),
     "channels first": (layer(FIRST), (6, 32, 0, 0), (64, 32, 3, 3)),

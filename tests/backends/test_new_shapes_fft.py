@@ -134,7 +134,7 @@ def test_arrays_of_long_transforms_are_short():
             made = fft_any.lower_any([ins], [out], {"fft_type": kind, "fft_lengths": (n,)})
             arrays = {id(p.what): p.what for task in made.tasks for p in task.places}
             size = sum(a.nbytes for a in arrays.values() if isinstance(a, np.ndarray))
-            assert size <= 1 << 20, (n, kind, size)
+            assert size <= 3 << 19, (n, kind, size)  # of narrow vectors, which have more factors
 
 
 def test_radices_make_up_the_length():
@@ -168,8 +168,8 @@ def array(name, shape):
 
 
 # lengths with all radices; a prime, half of a prime, several halves
-EACH = [6, 16, 25, 49, 64, 100, 33, 103, 206, 1]
-LINES = [11551, 2520, 3072, 2310, 231, 1013, 2026, 1012, 2, 26]
+EACH = [6, 16, 25, 49, 64, 100, 33, 103, 206, 1, 2]
+LINES = [11551, 2520, 3072, 2310, 231, 1013, 2026, 1012, 26]
 NEW_LINES = [1000, 1021, 640, 900, 5000, 4411, 7001, 363, 1800, 60, 2042]
 NEW_PLANES = [(20, 30), (99, 64), (19, 120), (64, 63), (33, 107), (107, 64), (50, 77), (9, 2)]
 

@@ -67,8 +67,9 @@ def test_narrow_floats_are_rounded_at_every_step(dtype, method):
     want = eqn.primitive.ref(x, at[:, None], u, **eqn.params)
     found = lowered(eqn.primitive.name, [x, at[:, None], u], want, eqn.params)
     (got,) = run_tasks(found, [x, at[:, None], u], [Type(want.shape, want.dtype)])
-    nan = np.isnan(want.astype(np.float32))
-    np.testing.assert_array_equal(np.isnan(got.astype(np.float32)), nan)
+    with np.errstate(invalid="ignore"):  # some processors do signal what a signalling one is
+        nan, nans = (np.isnan(a.astype(np.float32)) for a in (want, got))
+    np.testing.assert_array_equal(nans, nan)
     np.testing.assert_array_equal(got[~nan].view(np.uint16), want[~nan].view(np.uint16))
 
 

@@ -121,7 +121,7 @@ CASES = {
     "image": (filtered, [(4, 14, 14, 16), (3, 3, 16, 32), (32,)], 1),
     "odd image": (filtered, [(3, 17, 19, 5), (3, 3, 5, 37), (37,)], 1),
     "line": (filtered, [(8, 100, 16), (5, 16, 24), (24,)], 1),
-    "channels first": (channels_first, [(4, 16, 14, 14), (32, 16, 3, 3), (32,)], 1),
+    "channels first": (channels_first, [(4, 16, 14, 16), (32, 16, 3, 3), (32,)], 1),
     "depthwise": (
         lambda x, w, b: filtered(x, w, b, feature_group_count=32),
         [(4, 14, 14, 32), (3, 3, 1, 32), (32,)],

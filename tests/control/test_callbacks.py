@@ -159,6 +159,21 @@ def test_breakpoint_shows_values():
     assert "doubled = 2 * x" in text
 
 
+def test_breakpoint_has_variables_that_are_no_trees():
+    out, ring, mixed = io.StringIO(), [], {1: 2, "a": 3}
+    ring.append(ring)
+
+    def f(x):
+        debug.breakpoint(stdin=io.StringIO("u\np ring[0] is ring, mixed, x\nc\n"), stdout=out)
+        return x
+
+    def caller(x, ring, mixed):
+        return f(x)
+
+    weft.jit(lambda x: caller(x, ring, mixed))(3.0)
+    assert "(True, {1: 2, 'a': 3}, " in out.getvalue() and "3." in out.getvalue()
+
+
 def test_shardings(capsys):
     seen = []
     debug.inspect_array_sharding(jnp.zeros(3), callback=seen.append)

@@ -123,13 +123,17 @@ class Rng:
     def distinct(self, shape: Any, d: str = "f32") -> np.ndarray:
         """Well separated values in random order, so that comparisons have no ties."""
         n = int(np.prod(shape))
-        x = (self.state.permutation(n) - n // 2) * 0.375 + 0.125
-        return x.reshape(shape).astype(dtype(d))
+        x = ((self.state.permutation(n) - n // 2) * 0.375 + 0.125).reshape(shape)
+        if not is_inexact(dtype(d)):
+            x = x.astype(np.int64)  # unsigned ones wrap; of floats each machine makes its own
+        return x.astype(dtype(d))
 
     def spd(self, n: int, d: str = "f32", batch: tuple[int, ...] = ()) -> np.ndarray:
         """Symmetric (Hermitian) positive definite, well conditioned, eigenvalues apart."""
         wide = "c128" if d.startswith("c") else "f64"
         a = self.f(batch + (n, n), wide, -1.0, 1.0)
+        if wide == "c128":
+            a = np.round(a * 2**20) / 2**20  # short: the product is exact in any order
         a = a @ np.conj(np.swapaxes(a, -1, -2)) / n
         return (a + np.diag(np.arange(1.0, n + 1.0))).astype(dtype(d))
 

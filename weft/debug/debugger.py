@@ -41,6 +41,14 @@ def _user_frames(limit: int | None, filtered: bool) -> list[Frame]:
     return frames
 
 
+def _flat(value: Any) -> tuple[list[Any], Any] | None:
+    """Leaves and structure of a variable, or None if it is no tree: callers may have any."""
+    try:
+        return tree_flatten(value)
+    except (RecursionError, ValueError):  # it holds itself, or has keys that do not sort
+        return None
+
+
 def breakpoint(
     *,
     backend: str | None = None,
@@ -68,21 +76,23 @@ def breakpoint(
     # Variables are handed over by way of the program: it knows the values of traced ones.
     tree_leaves: list[Any] = []
     trees = []
+    others = []
     for frame in frames:
         names = {k: v for k, v in frame.variables.items() if not k.startswith("__")}
-        flat = {k: tree_flatten(v) for k, v in names.items()}
+        flat = {k: found for k, v in names.items() if (found := _flat(v)) is not None}
         trees.append({k: (len(leaves), tree) for k, (leaves, tree) in flat.items()})
         tree_leaves.extend(leaf for leaves, _ in flat.values() for leaf in leaves)
+        others.append({k: v for k, v in names.items() if k not in flat})
 
     def stop(*values: Any) -> None:
         given = iter(values)
         shown = []
-        for frame, variables in zip(frames, trees, strict=True):
+        for frame, variables, other in zip(frames, trees, others, strict=True):
             found = {
                 k: tree_unflatten(tree, [next(given) for _ in range(count)])
                 for k, (count, tree) in variables.items()
             }
-            shown.append(frame._replace(variables=found))
+            shown.append(frame._replace(variables=found | other))
         Prompt(shown, **kwargs).run()
 
     callback(stop, *tree_leaves, ordered=ordered)

@@ -171,6 +171,12 @@ def short_loop(f: Function, s: Loop, low: str, high: str) -> None:
         return
     middle = whole_part(f, low, high, several)
     _run(f, flat, steps, {}, low, middle, several, False)
+    known = _extent(f, low, high) if f.sizes is None and not masks_last(inner.body) else None
+    if known is not None and known <= _SHORT * several:  # those that are left count
+        rest = known % several
+        steps = {axis: lanes[: rest * m] for axis, lanes in steps.items()}
+        _run(f, flat, steps, {}, middle, high, rest, False)
+        return
     f.single_lanes = True
     outer_loop(f, s, middle, high)
     f.single_lanes = False
@@ -337,7 +343,8 @@ def outer_loop(
 
 
 def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
-    """Whole vectors, then one of which only some lanes count, or single elements."""
+    """Whole vectors, then one of which only some lanes count or that has fewer, or single
+    elements."""
     reduces = [r for r in s.body if isinstance(r, Reduce)]
     width = f.wide.get(reduces[0].symbol, 0) if reduces else 0
     width = width or lanes_of(s, f.width, f.sizes)
@@ -356,6 +363,13 @@ def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
         finals = _run(f, s, steps, starts, low, high, width, True)
     elif _whole(f, low, high, width):
         finals = _run(f, s, steps, starts, low, high, width, False)
+    elif known is not None and not cut and f.sizes is None and not reduces and _easily_masked(s):
+        # what is left is a vector of just so many lanes, which LLVM makes of whole registers
+        rest = known % width
+        last = low if rest == known else whole_part(f, low, high, width)
+        if rest < known:
+            _run(f, s, steps, {}, low, last, width, False)
+        finals = _run(f, s, {s.axis: tuple(range(rest))}, {}, last, high, rest, False)
     else:
         if cut and _written_askew(f, s, width):
             few = LINE // f.kernel.buffers[s.body[0].buffer].dtype.itemsize

@@ -10,7 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from weft.backends.cpu.heroes.fft_any_text import STRAIGHT, WORDS, pass_text
-from weft.backends.cpu.heroes.fft_kernels import MOVE, NAME, conjugate, join, move, root_tables
+from weft.backends.cpu.heroes.fft_kernels import (
+    MOVE,
+    NAME,
+    conjugate,
+    join,
+    move,
+    real_ends,
+    root_tables,
+)
 from weft.backends.cpu.heroes.fft_text import Lanes, interleaved, roots, scaled, swapped
 from weft.backends.cpu.heroes.squares import squares
 from weft.backends.cpu.heroes.writer import Function, Module, Number, kernel
@@ -292,9 +300,7 @@ def _packing(module: Module, v: Lanes, back: bool) -> str:
     """
     f = Function(module, "pack" if back else "unpack", f"{MOVE}, i64 %n, ptr %table")
     if back:
-        zero = f"{v.kind} zeroinitializer"
-        for row in (0, f.mul("%n", v.row)):  # what real numbers cannot have is not read
-            f.line(f"store {zero}, ptr {f.at('%source', f.add(row, v.bytes))}, align {v.itemsize}")
+        real_ends(v, f, "%source", "%n")
     with f.loop(0, f.add(f.div("%n", 2), 1)) as k:
         other = f.sub("%n", k)
         at_start = f.emit(f"icmp eq i64 {k}, 0")
@@ -310,6 +316,8 @@ def _packing(module: Module, v: Lanes, back: bool) -> str:
             first, second = (scaled(v, f, x, 0.5) for x in join(v, f, a, b, [wr, wi]))
         v.store_split(f, f.at("%target", f.mul(other, v.row)), second)
         v.store_split(f, f.at("%target", f.mul(k, v.row)), first)
+    if not back:
+        real_ends(v, f, "%target", "%n")
     return f.close()
 
 

@@ -218,7 +218,16 @@ def _unpack(short: Short) -> str:
         first, second = join(v, f, a, b, [*v.both_everywhere(f, spot)])
         v.store_split(f, f.at(target, f.mul(k, v.row)), scaled(v, f, first, 0.5))
         v.store_split(f, f.at(target, f.mul(other, v.row)), scaled(v, f, second, 0.5))
+    real_ends(v, f, target, n)
     return f.close()
+
+
+def real_ends(v: Lanes, f: Function, place: str, n: Number) -> None:
+    """Clear what the spectrum of 2 n real numbers cannot have: the first and the last imaginary
+    part."""
+    for row in (0, f.mul(n, v.row)):
+        spot = f.at(place, f.add(row, v.bytes))
+        f.line(f"store {v.kind} zeroinitializer, ptr {spot}, align {v.itemsize}")
 
 
 def join(v: Lanes, f: Function, a: Complex, b: Complex, w: list[str]) -> tuple[Complex, Complex]:
@@ -236,9 +245,7 @@ def _pack(short: Short) -> str:
     source, target = "%source", "%target"
     f = Function(short.module, "pack", MOVE)
     table = _halves(short)
-    zero = f"{v.kind} zeroinitializer"
-    for row in (0, n):  # what real numbers cannot have is not read
-        f.line(f"store {zero}, ptr {f.at(source, row * v.row + v.bytes)}, align {v.itemsize}")
+    real_ends(v, f, source, n)
     with f.loop(0, n // 2 + 1) as k:
         other = f.sub(n, k)
         a = v.load_split(f, f.at(source, f.mul(k, v.row)))
