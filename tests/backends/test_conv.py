@@ -15,6 +15,7 @@ from weft.backends.cpu import pool
 from weft.backends.cpu.heroes import conv, conv_plan, window
 from weft.backends.cpu.heroes.registry import HEROES
 from weft.backends.cpu.machine import compile_many
+from weft.backends.cpu.processor import vector_bits
 from weft.kernel.program import Type
 from weft.prims.conv import ConvDimensionNumbers, conv_general_dilated_p
 from weft.prims.selection import ge_p, le_p
@@ -206,7 +207,7 @@ def test_units_of_rows(monkeypatch, layout, stride, dilation, low):
         lowered, _ = check_conv(x, w, conv_params(2, layout, **given), 180)
         assert own_borders(lowered)[0] == 1
         counts.add(lowered.tasks[-1].extent)
-    assert len(counts) > 1 and min(counts) == 2
+    assert len(counts) > 1 and min(counts) <= 2  # tiles of both images are one unit
 
 
 CASES = {
@@ -280,7 +281,7 @@ def test_tiles_with_vectors_across_the_result(kind, space):
     w = values(rng, (40, 16, 3, 3), np.dtype(kind))
     params = conv_params(2, FIRST, padding=((1, 1), (1, 1)))
     lowered, _ = check_conv(x, w, params, 144)
-    if kind == "float32":
+    if kind == "float32" and vector_bits() == 512:  # short vectors make small tiles
         assert ("%block = alloca" in lowered.tasks[-1].text) == (space[1] > 1)
 
 

@@ -34,6 +34,12 @@ def memory(fun, *args, **options):
     return weft.jit(lambda *xs: fun(*xs), **options).lower(*args).compile().memory_analysis()
 
 
+def packed():
+    """The bytes that a product of two arrays packs its operands into, if this machine does."""
+    x = jnp.ones((N, N))
+    return memory(jnp.matmul, x, x).temp_size_in_bytes
+
+
 # --- kernels --------------------------------------------------------------------------------------
 
 
@@ -118,7 +124,7 @@ def test_layers_that_end_in_their_result():
     x = jnp.ones((N, N))
     want = np.asarray(ways.interpreted(fun, x, x))
     assert np.allclose(weft.jit(fun)(x, x), want, rtol=1e-5)
-    assert memory(fun, x, x).temp_size_in_bytes <= 2 * BYTES
+    assert memory(fun, x, x).temp_size_in_bytes <= 2 * BYTES + packed()
 
 
 PROGRAMS = {
@@ -245,6 +251,7 @@ def test_values_that_go_round_stay_where_they_are():
     for fun, swaps, arrays in ((by_scan, 1, 1), (by_while, 2, 4)):
         compiled = weft.jit(fun).lower(x).compile()
         assert compiled.as_text().count("swap") == swaps
-        assert compiled.memory_analysis().temp_size_in_bytes < (arrays + 1) * BYTES
+        own = compiled.memory_analysis().temp_size_in_bytes - packed()
+        assert own < (arrays + 1) * BYTES
         for got, expected in zip(compiled(x), want, strict=True):
             np.testing.assert_allclose(got, expected, 1e-4, 1e-5)

@@ -64,4 +64,4 @@ def finish_text(finish: Finish, columns: int, whole: bool = False) -> str:
     rows.close("1")
     f.line("ret void")
     head = f"define void @{NAME}({_PARAMETERS}) #0 {{"
-    return "\n".join([*f.declared.values(), head, "entry:", *f.lines, "}", ""])
+    return "\n".join([*f.declared.values(), head, "entry:", *f.spilled_head(), *f.lines, "}", ""])

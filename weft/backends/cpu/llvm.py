@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from weft.backends.cpu.processor import is_arm
 from weft.base.functional import lru
 from weft.base.lazy import folder_of
 
@@ -114,6 +115,11 @@ class Llvm:
         self.c.LLVMPY_InitializeNativeAsmPrinter()
         self.triple = self._said(self.c.LLVMPY_GetDefaultTargetTriple)
         self.cpu = self._said(self.c.LLVMPY_GetHostCPUName)
+        if is_arm():
+            # The generic model schedules for an in-order processor, which interleaves independent
+            # chains. Models of out-of-order ones leave that to a reorder buffer that is too short
+            # for our long bodies.
+            self.cpu = "generic"
         features = self._said(self.c.LLVMPY_GetHostCPUFeatures).split(",")
         self.features = ",".join(sorted(filter(None, features), key=lambda word: word[1:]))
         error = _POINTER()

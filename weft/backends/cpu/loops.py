@@ -17,6 +17,7 @@ from weft.backends.cpu.sizes import Sizes
 from weft.backends.cpu.turns import Turns
 from weft.backends.cpu.width import (
     lanes_of,
+    latency_bound,
     masks,
     masks_last,
     native,
@@ -76,7 +77,7 @@ def _text(f: Function) -> str:
     head = [f"define void @{kernel.name}(ptr noalias %buffers, i64 %start, i64 %stop) #0 {{"]
     declarations = list(f.declared.values())
     sizes = [] if f.sizes is None else f.sizes.head()
-    return "\n".join([*declarations, *head, "entry:", *sizes, *f.lines, "}", ""])
+    return "\n".join([*declarations, *head, "entry:", *sizes, *f.spilled_head(), *f.lines, "}", ""])
 
 
 def block(f: Function, body: list[Any]) -> None:
@@ -357,6 +358,7 @@ def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
         starts[r.symbol] = f.start_of(r.symbol) if carried else f.initial(r.symbol, width)
     steps = {s.axis: tuple(range(width))}
     cut = masks_last(s.body) and _easily_masked(s)
+    f.spilled_lanes = width if latency_bound(s, f.sizes) else 0
     if f.single_lanes or width == 1:
         finals = _run(f, s, {}, starts, low, high, 1, False)
     elif cut and (masks(s.body) or (known is not None and known < width)):
@@ -391,6 +393,7 @@ def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
                 _run(f, s, few, {}, middle, last, width // 4, False)
                 middle = last
             finals = _singles(f, s, reduces, finals, middle, high, width)
+    f.spilled_lanes = 0
     for r in reduces:
         final = finals[r.symbol]
         if r.symbol not in f.wide:

@@ -22,10 +22,15 @@ def architecture() -> str:
     return os.environ.get("PROCESSOR_ARCHITECTURE", "")
 
 
+def is_arm() -> bool:
+    """Whether this is a 64-bit Arm processor."""
+    return architecture() in ("aarch64", "arm64")
+
+
 def counter() -> tuple[str, str, int]:
     """LLVM text for a number that grows as time goes by: what it declares, the call, and by how
     much the number grows in some hundredths of a second at most."""
-    if architecture() in ("aarch64", "arm64"):
+    if is_arm():
         # Programs may not count cycles there, and what LLVM's other functions for that do depends
         # on its version. The clock is slower than the processor, by a factor that differs between
         # machines.
@@ -105,4 +110,18 @@ def vector_bits() -> int:
 
 def registers() -> int:
     """How many vector registers the machine has."""
-    return 32 if vector_bits() == 512 or architecture() in ("aarch64", "arm64") else 16
+    return 32 if vector_bits() == 512 or is_arm() else 16
+
+
+def has_by_element_fma() -> bool:
+    """Whether an FMA takes one lane of a vector as a factor for all lanes, as Arm's FMLA does.
+
+    A broadcast then needs no instruction of its own: one load brings as many factors as a vector
+    has lanes.
+    """
+    return is_arm()
+
+
+def has_ieee_minimum() -> bool:
+    """Whether IEEE 754's minimum (NaN if either is, -0 below 0) is a single instruction."""
+    return is_arm()

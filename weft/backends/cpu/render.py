@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.instructions import MEMORY, SUFFIXES, Instructions, memory_type, scalar_type
+from weft.backends.cpu.processor import has_ieee_minimum
 from weft.backends.cpu.rare import Rare
 from weft.backends.cpu.sizes import NEAR, Sizes, is_written
 from weft.kernel.kernel import Affine, Kernel, Reduce, Store
@@ -27,8 +28,12 @@ _INTRINSIC = {
     "rint": "roundeven",
     "trunc": "trunc",
 }
+# The intrinsic that clamps a number: select(bound < x, bound, x), and the same with >.
+_CLAMPS = {"lt": "minimum", "gt": "maximum"}
 # Elements from lane to lane up to which that is part of the text.
 _NEAR = 16
+# Bytes that stack slots are aligned to: no more than the stack is, which would then be realigned.
+_SLOT_ALIGNMENT = 16
 # Operations that places in arrays are made of.
 _PLACES = frozenset(["add", "sub", "mul"])
 
@@ -39,6 +44,20 @@ def _decides(op: str, number: Any) -> bool:
     if number == 0:
         return bool(np.signbit(number)) == (op == "min")
     return bool(number == number)
+
+
+def _is_clamp(v: Value) -> bool:
+    """Whether a select is IEEE 754's minimum or maximum of a number (or NaN) and a constant."""
+    test, bound, x = v.args
+    if (
+        not has_ieee_minimum()
+        or test.op not in _CLAMPS
+        or bound.op != "const"
+        or not is_float(v.dtype)
+    ):
+        return False
+    number = np.frombuffer(bound.attr, v.dtype)[0]
+    return test.args[0] is bound and test.args[1] is x and number != 0 and number == number
 
 
 class Function(Instructions):
@@ -63,6 +82,11 @@ class Function(Instructions):
         self.exact = 1  # what the lengths of other ranges with unknown ends are multiples of
         self.pieces = 1  # what the ends of all ranges of the grid are multiples of
         self.sizes: Sizes | None = None  # those that are read from a table, if any are
+        # An Arm FMA overwrites its addend, so that a constant addend has to be copied first.
+        # Loading it from the stack leaves the vector pipes free. Lanes for which that is done (0:
+        # none), and the names of the stack slots by type and constant.
+        self.spilled_lanes = 0
+        self.spilled: dict[tuple[str, str], str] = {}
         self.once: dict[str, int] = {}  # what is read of them and is no more than a vector holds
 
     # --- leaves -----------------------------------------------------------------------------------
@@ -463,6 +487,8 @@ class Function(Instructions):
     def extreme(self, v: Value, args: list[str]) -> str:
         """The smaller or larger of two floats; NaN if one is, and zeros are told apart."""
         low = v.op == "min"
+        if has_ieee_minimum():
+            return self.call("minimum" if low else "maximum", v.dtype, args)
         kind = self.type_of(v.dtype)
         flags = "i1" if self.lanes == 1 else f"<{self.lanes} x i1>"
         for value, known, other in zip(v.args, args, reversed(args), strict=True):
@@ -470,6 +496,20 @@ class Function(Instructions):
                 test = self.emit(f"fcmp {'oge' if low else 'ole'} {kind} {other}, {known}")
                 return self.emit(f"select {flags} {test}, {kind} {known}, {kind} {other}")
         return self.call("minimum" if low else "maximum", v.dtype, args)
+
+    def spilled_constant(self, v: Value) -> str:
+        """A constant in every lane, loaded from the stack."""
+        key = (self.type_of(v.dtype), self.constant(v.dtype, v.attr))
+        slot = self.spilled.setdefault(key, f"%spilled{len(self.spilled)}")
+        return self.emit(f"load {key[0]}, ptr {slot}, align {_SLOT_ALIGNMENT}")
+
+    def spilled_head(self) -> list[str]:
+        """The lines of the entry block that store constants to the stack."""
+        lines = []
+        for (kind, text), slot in self.spilled.items():
+            lines.append(f"  {slot} = alloca {kind}, align {_SLOT_ALIGNMENT}")
+            lines.append(f"  store {kind} {text}, ptr {slot}, align {_SLOT_ALIGNMENT}")
+        return lines
 
     def render(self, v: Value, args: list[str]) -> str:
         op, dtype = v.op, v.dtype
@@ -489,6 +529,8 @@ class Function(Instructions):
         if op in _SIGNED:
             return self.comparison(v, kind, args)
         if op == "select":
+            if _is_clamp(v):
+                return self.call(_CLAMPS[v.args[0].op], dtype, args[1:])
             condition = self.type_of(BOOL)
             return self.emit(f"select {condition} {args[0]}, {kind} {args[1]}, {kind} {args[2]}")
         if op == "cast":
@@ -523,6 +565,8 @@ class Function(Instructions):
         if op in _INTRINSIC:
             return self.call(_INTRINSIC[op], dtype, args)
         if op == "fma":
+            if v.args[2].op == "const" and self.lanes == self.spilled_lanes:
+                args = [*args[:2], self.spilled_constant(v.args[2])]
             return self.call("fma", dtype, args)
         if op in ("min", "max"):
             return self.extreme(v, args)

@@ -44,6 +44,7 @@ class Sizes:
 
     def __init__(self, kernel: Kernel, small: bool) -> None:
         self.small = small
+        self.grid = kernel.grid[0] if kernel.grid else ""
         self.places: dict[Any, int] = {}
         self.numbers: list[int] = []
         self.vectors: dict[Any, str] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.backends.cpu.processor import vector_bits
+from weft.backends.cpu.processor import registers, vector_bits
 from weft.backends.cpu.rare import rare
 from weft.backends.cpu.sizes import Sizes
 from weft.kernel.kernel import Loop, Reduce, Store, statements
@@ -12,6 +12,9 @@ from weft.kernel.nodes import Value, walk
 
 # Operations of a loop's body up to which its vectors are four and two registers wide.
 _SMALL, _MEDIUM = 16, 400
+# Operations up to which four registers are used where there are 32 of 128 bits, which two chains of
+# dependent operations do not keep busy; and elements from which the remainder does not matter.
+_MAX_WIDE_OPS, _MIN_WIDE_EXTENT = 160, 256
 # Elements from lane to lane up to which vectors of memory are read, and shuffled.
 _NEAR = 4
 # Operations from which masks in every iteration cost less than a second copy of the body.
@@ -44,15 +47,17 @@ def lanes_of(loop: Loop, most: int = 0, sizes: Sizes | None = None) -> int:
     widest = max((v.dtype.itemsize for v in operations if v.op != "index"), default=4)
     one = max(1, vector_bits() // (8 * max(4, widest)))
     count = len(operations)
-    registers = 4 if count <= _SMALL else 2 if count <= _MEDIUM else 1
+    width = 2 if count <= _MEDIUM else 1
+    if count <= _SMALL or _latency_bound(loop, count, sizes):
+        width = 4
     if count <= _SMALL and all(isinstance(s, Reduce) for s in loop.body):
         # the fewer products there are, the fewer of them pass through slow tiny numbers on to zero
-        registers = 1 if any(s.op == "mul" for s in loop.body) else 8
+        width = 1 if any(s.op == "mul" for s in loop.body) else 8
     if sizes is not None and sizes.small and _apart(loop, operations, 1):
         return 1
     if _apart(loop, operations):
-        registers = 1  # lanes are read one by one: more of them are more text and no more speed
-    lanes = one * registers
+        width = 1  # lanes are read one by one: more of them are more text and no more speed
+    lanes = one * width
     if most:
         lanes, one = min(lanes, most), min(one, most)
     if sizes is not None and sizes.small:
@@ -60,6 +65,20 @@ def lanes_of(loop: Loop, most: int = 0, sizes: Sizes | None = None) -> int:
     while lanes > one and lanes >= 2 * loop.extent:
         lanes //= 2
     return lanes
+
+
+def latency_bound(loop: Loop, sizes: Sizes | None) -> bool:
+    """Whether the latency of a loop's operations decides, rather than memory or their number."""
+    return _latency_bound(loop, len(_operations(loop.body)), sizes)
+
+
+def _latency_bound(loop: Loop, count: int, sizes: Sizes | None) -> bool:
+    if vector_bits() != 128 or registers() != 32 or not _SMALL < count <= _MAX_WIDE_OPS:
+        return False
+    if sizes is None:
+        return loop.extent >= _MIN_WIDE_EXTENT
+    # Shape-generic code may not ask for an extent; a loop over all of many elements is long.
+    return not sizes.small and loop.axis == sizes.grid
 
 
 def _apart(loop: Loop, operations: list[Value], near: int = _NEAR) -> bool:
@@ -72,13 +91,13 @@ def _apart(loop: Loop, operations: list[Value], near: int = _NEAR) -> bool:
 def side_by_side(outer: Loop, inner: Loop, lanes: int) -> bool:
     """Whether short rows are to be computed several at a time, by vectors of so many lanes."""
     operations = _operations(inner.body)
-    registers = lanes // min([native(x.value) for x in inner.body])
+    each = lanes // min([native(x.value) for x in inner.body])
     apart = 0
     for v in operations:
         if v.op == "load":
             across, along = (abs(v.attr[1].coefficient(x.axis)) for x in (outer, inner))
             apart += across > _NEAR * inner.extent or along > _NEAR
-    return len(operations) * registers + 3 * apart * lanes <= _TEXT
+    return len(operations) * each + 3 * apart * lanes <= _TEXT
 
 
 def masks(body: list[Any]) -> bool:

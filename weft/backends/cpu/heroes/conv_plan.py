@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from weft.backends.cpu.heroes.conv_text import Axis
-from weft.backends.cpu.processor import registers
+from weft.backends.cpu.processor import has_by_element_fma, registers
 from weft.base.record import Record
 
 # A sum waits so many cycles for the one before it; so many instructions begin in one cycle.
@@ -144,11 +144,13 @@ def choose(placed: list[Role], vector: str, lanes: int, itemsize: int) -> Tiling
     inner = min((r.times for r in placed if not r.out and r.size > 1), default=1)
     depth = prod(r.size for r in placed if not r.out)
     total = prod(r.size for r in others)
+    # Registers for elements of the left operand: more where an FMA has no memory operand.
+    spare = 4 if has_by_element_fma() else 2
     best: tuple[float, int, tuple[tuple[Role, int], ...], float] | None = None
     for vectors in range(1, min(5, -(-v.size // lanes) + 1)):
         width = min(vectors * lanes, v.size)
         tiles = -(-v.size // width)
-        for box in boxes(others[:4], (registers() - 2 - vectors) // vectors):
+        for box in boxes(others[:4], (registers() - spare - vectors) // vectors):
             points, lefts, rights, count = 1, 1, 1, tiles * total
             for r, n in box:
                 points *= n

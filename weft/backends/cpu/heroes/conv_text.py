@@ -12,6 +12,7 @@ import numpy as np
 
 from weft.backends.cpu.heroes.conv_moves import Copied, Copy
 from weft.backends.cpu.heroes.conv_writer import Text, stored
+from weft.backends.cpu.processor import has_by_element_fma
 from weft.base.record import Record
 from weft.kernel.nodes import BF16
 
@@ -143,6 +144,7 @@ class _Tile:
         self.text, self.plan = text, plan
         self.points = list(product(*[range(d.size) for d in plan.box]))
         self.keys = [(p, piece) for p in self.points for piece in plan.pieces]
+        self.left_lanes = 1  # elements of the left operand that one load reads
 
     def kinds(self) -> list[str]:
         kinds = []
@@ -166,6 +168,17 @@ class _Tile:
             if varies:
                 text.lanes = width
                 known[key] = text.read(address, plan.work)
+            elif side == "left" and self.left_lanes > 1:
+                lane, text.lanes = step % self.left_lanes, self.left_lanes
+                one = known.get((side, offset - lane, 0))
+                if one is None:
+                    address = text.at(base, str(offset - lane), plan.work)
+                    one = known[side, offset - lane, 0] = text.read(address, plan.work)
+                kind, mask = text.type_of(plan.work), f"<{width} x i32> splat (i32 {lane})"
+                pick = f"shufflevector {kind} {one}, {kind} poison, {mask}"
+                if width == 1:
+                    pick = f"extractelement {kind} {one}, i64 {lane}"
+                known[key] = text.emit(pick)
             else:
                 text.lanes = 1
                 one = known.get((side, offset, 1))
@@ -204,7 +217,12 @@ class _Tile:
         inner: list[Dim] = []
         while dims and self.fits([dims[-1], *inner]):
             inner.insert(0, dims.pop())
-        if dims and not inner:
+        if dims and not inner and self.reads_left_vectors(dims[-1]):
+            last = dims.pop()
+            lanes = self.left_lanes = self.plan.pieces[0][1]
+            dims.append(Dim(last.size // lanes, lanes, lanes * last.right))
+            inner = [Dim(lanes, 1, last.right)]
+        elif dims and not inner:
             last = dims.pop()
             most = max(1, UNROLLED // len(self.keys))
             factor = max(n for n in range(1, min(most, last.size) + 1) if last.size % n == 0)
@@ -214,6 +232,20 @@ class _Tile:
             inner.append(Dim(factor, last.left, last.right))
         offsets = self.offsets(inner)
         return self.nest([d for d in dims if d.size > 1], left, right, sums, offsets)
+
+    def reads_left_vectors(self, last: Dim) -> bool:
+        """Whether one load reads consecutive elements of the left operand, for by-element FMA."""
+        plan, lanes = self.plan, self.plan.pieces[0][1]
+        if (
+            not has_by_element_fma()
+            or plan.vector.left
+            or last.left != 1
+            or lanes < 2
+            or last.size % lanes
+        ):
+            return False
+        vectors = len(plan.pieces)
+        return len(self.keys) + len(self.points) + vectors + 2 <= plan.registers
 
     def offsets(self, dims: Sequence[Dim]) -> list[tuple[int, int]]:
         """Where the steps of a walk are in both operands."""

@@ -30,7 +30,7 @@ from weft.backends.cpu.heroes.gemm_text import (
     together,
 )
 from weft.backends.cpu.heroes.pack_text import PACK_FIELDS, pack
-from weft.backends.cpu.processor import registers, vector_bits
+from weft.backends.cpu.processor import has_by_element_fma, registers, vector_bits
 from weft.kernel.program import Place
 
 # How many units a large product should have, so that many threads find work.
@@ -43,8 +43,11 @@ SHALLOW, CROOKED, FAR = 16, 32, 1 << 20
 LASTING, BRIEFLY = 24, 64
 # An operand up to this size stays in the nearest cache however it is read.
 NEAR = 32 << 10
-# Rows from which packing the right operand pays.
-MANY_ROWS = 40
+# Rows from which packing the right operand pays: in general, and where a panel is narrower than a
+# cache line and the operand larger than the second-level cache (in bytes).
+MIN_PACKED_ROWS, MIN_PACKED_ROWS_FAR, FAR_RHS_BYTES = 40, 8, 1 << 19
+# Bytes up to which an operand is packed as a whole, by a task of its own.
+MAX_PREPACKED_BYTES = 1 << 26
 # What a tile may cost in terms of the best one where many shapes are to have the same.
 NEARLY = 1.08
 # Rows that a unit has at least, without and with packing.
@@ -66,10 +69,13 @@ def tile_shape(problem: Problem, work: str, out: str, general: bool) -> Shape:
     count = registers()
     tall = count == 32 and not shallow(problem, out)
     vectors = blocks(columns.size, lanes)
-    heights = list({min(n, rows.size): 0 for n in ((6, 8, 12) if tall else (4, 6))})
+    usual, common = ((6, 8, 12), (12, 6, 4, 2, 1)) if tall else ((4, 6), (6, 4, 2, 1))
+    if tall and has_by_element_fma():  # a tile has whole vectors of rows
+        usual, common = (8, 12, 4), (12, 8, 4, 2, 1)
+    heights = list({min(n, rows.size): 0 for n in usual})
     widths = (8, 6, 4, 3, 2, 1)
     if general:
-        heights = [n for n in ((12, 6, 4, 2, 1) if tall else (6, 4, 2, 1)) if n <= rows.size][:2]
+        heights = [n for n in common if n <= rows.size][:2]
         widths = (8, 4, 2, 1)
     sizes = [
         (height, width)
@@ -149,11 +155,18 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
     if result.finish is not None:
         pitch = shape.lanes * shape.width * out_size
         table.update(outer_numbers(problem, size, right, 1), out_row=pitch)
-    left = lhs.place
+    left, panels = lhs.place, rhs.place
     if packs_rows(problem, shape, size):
-        left, steps = packed(plan, lhs, problem, shape.rows)
+        left, steps = packed(plan, lhs, problem, "lhs", shape.rows)
         table.update(a_tile=0, a_pack=depth.size * size, a_row=size, a_depth=shape.rows * size)
         table.update(steps)
+    same = rhs.kind == plan.work
+    if pack in ("rows", "columns") and same and prepacks(problem, shape, size):
+        panel = shape.lanes * shape.width
+        panels, steps = packed(plan, rhs, problem, "rhs", panel)
+        table.update(b_column=depth.size * size, b_depth=panel * size)
+        table.update(steps)
+        pack = "prepacked"
     way = "rows" if table["a_row"] == size else "depth" if table["a_depth"] == size else "any"
     reading = Reading(
         left=way,
@@ -165,13 +178,13 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
         kind=rhs.kind,
         signed=rhs.signed,
     )
-    places = (left, rhs.place, result.place, numbers_in(FIELDS, table))
+    places = (left, panels, result.place, numbers_in(FIELDS, table))
     if result.finish is not None:
         panel = shape.lanes * shape.width
         text = finish_text(result.finish, panel, columns.size % panel == 0 == rows.out % panel)
         more = (Place("finish", i) for i in range(len(result.finish.kernel.buffers)))
         others = [place for place in more if place.what != result.finish.buffer]
-        places = (left, rhs.place, Place("code", (text, NAME)), places[3], *others)
+        places = (left, panels, Place("code", (text, NAME)), places[3], *others)
     extent = prod(a.size for a in problem.outer) * row_blocks * column_blocks
     unit = max(8, min(row_block, rows.size)) * min(column_block, columns.size) * (depth.size + 16)
     plan.task(product(shape, reading, "product"), places, extent, CHUNK_WORK // unit)
@@ -188,40 +201,70 @@ def packing(problem: Problem, shape: Shape, size: int, narrow: bool) -> str:
     if narrow:
         return "rows"
     # Packing reads far memory faster than tiles do, and tiles like vectors that are aligned.
-    often = rows.size >= MANY_ROWS and not shallow(problem, shape.out)
-    far = depth.size * columns.size * size > NEAR
+    bytes_each = depth.size * columns.size * size
+    narrow_panels = has_by_element_fma() and bytes_each > FAR_RHS_BYTES
+    fewest = MIN_PACKED_ROWS_FAR if narrow_panels else MIN_PACKED_ROWS
+    often = rows.size >= fewest and not shallow(problem, shape.out)
+    far = bytes_each > NEAR
     crooked = depth.rhs % shape.lanes != 0
     return "rows" if often and (far or crooked) else ""
 
 
 def packs_rows(problem: Problem, shape: Shape, size: int) -> bool:
-    """Whether the left operand is packed: where depths are apart, and it is read often."""
+    """Whether the left operand is packed: where it is read often, and its depths are apart or
+    by-element FMA wants vectors of rows."""
     rows, columns, depth = problem.rows, problem.columns, problem.depth
     often = columns.size > 2 * shape.lanes * shape.width and rows.size >= 8
-    return depth.lhs != 1 and often and depth.size * rows.size * size > NEAR
+    if depth.lhs == 1:
+        fits = operand_bytes(problem, "lhs", size) <= MAX_PREPACKED_BYTES
+        return often and has_by_element_fma() and fits
+    return often and depth.size * rows.size * size > NEAR
 
 
-def packed(plan: Plan, lhs: Operand, problem: Problem, tile: int) -> tuple[Place, dict[str, int]]:
-    """The left operand with the rows of a tile side by side: its new place, and the new strides of
-    outer axes."""
-    size = bytes_of(lhs.kind)
-    rows, depth = problem.rows, problem.depth
-    bytes_each = blocks(rows.size, tile) * tile * depth.size * size
+def prepacks(problem: Problem, shape: Shape, size: int) -> bool:
+    """Whether a task of its own packs the right operand once, rather than each unit its panel.
+
+    Narrow panels are slow to pack one at a time: each row is a cache line or less, and rows are far
+    apart, so that they share few cache sets and need a TLB entry each.
+    """
+    wide = problem.columns.size >= shape.lanes * shape.width
+    fits = operand_bytes(problem, "rhs", size) <= MAX_PREPACKED_BYTES
+    return has_by_element_fma() and wide and fits
+
+
+def operand_bytes(problem: Problem, side: str, size: int) -> int:
+    """The bytes of one operand, "lhs" or "rhs", with all its outer axes."""
+    axes = [*problem.outer, problem.rows, problem.columns, problem.depth]
+    return prod(axis.size for axis in axes if getattr(axis, side)) * size
+
+
+def packed(
+    plan: Plan, operand: Operand, problem: Problem, side: str, tile: int
+) -> tuple[Place, dict[str, int]]:
+    """An operand with the rows of a tile side by side, or the columns of a panel: its new place,
+    and the new strides of outer axes."""
+    size = bytes_of(operand.kind)
+    across, depth = problem.rows if side == "lhs" else problem.columns, problem.depth
+    bytes_each = blocks(across.size, tile) * tile * depth.size * size
     table, steps, copies = {}, {}, 1
     outer = [ONE] * (BATCH - len(problem.outer)) + problem.outer
     for i in reversed(range(BATCH)):
-        stride = outer[i].lhs
+        stride = getattr(outer[i], side)
         table[f"size{i}"] = outer[i].size if stride else 1
         table[f"from{i}"] = stride * size
-        table[f"to{i}"] = steps[f"lhs{i}"] = bytes_each * copies if stride else 0
+        table[f"to{i}"] = steps[f"{side}{i}"] = bytes_each * copies if stride else 0
         copies *= table[f"size{i}"]
-    block = min(64, depth.size)
+    step, along = getattr(across, side), getattr(depth, side)
+    square = vector_bits() // (8 * size)
+    squares = along == 1 and depth.size >= square and tile % square == 0
+    near = "rows" if step == 1 else "depth" if squares else "any"
+    block = min(128 if near == "depth" else 64, depth.size)
     count = blocks(depth.size, block)
-    table.update(rows=rows.size, depth=depth.size, depth_block=block, depth_blocks=count)
-    table.update(from_row=rows.lhs * size, from_depth=depth.lhs * size)
+    table.update(rows=across.size, depth=depth.size, depth_block=block, depth_blocks=count)
+    table.update(from_row=step * size, from_depth=along * size)
     place = plan.memory(bytes_each * copies)
-    places = (lhs.place, place, numbers_in(PACK_FIELDS, table))
-    chunk = CHUNK_BYTES // max(1, block * rows.size * size)
-    text = pack(lhs.kind, tile, rows.lhs == 1, "product")
+    places = (operand.place, place, numbers_in(PACK_FIELDS, table))
+    chunk = CHUNK_BYTES // max(1, block * across.size * size)
+    text = pack(operand.kind, tile, near, square, "product")
     plan.task(text, places, copies * count, chunk)
     return place, steps

@@ -30,6 +30,7 @@ from weft.backends.cpu.heroes.dot_lines import (
     unit_of,
     vector_of,
 )
+from weft.backends.cpu.processor import has_by_element_fma
 from weft.base.functional import lru
 from weft.base.record import Record
 
@@ -64,7 +65,7 @@ class Reading(Record):
     neighbouring depths do, "any" otherwise. Addresses that are known here cost no instructions.
     ``pack`` is how panels of the right operand are packed: "" for not at all, "rows" where
     neighbouring columns lie side by side, "columns" where neighbouring depths do (``SQUARE`` of
-    them at least), "single" otherwise.
+    them at least), "prepacked" if another task has done it, "single" otherwise.
     """
 
     left: str
@@ -112,8 +113,8 @@ def product(shape: Shape, reading: Reading, name: str) -> str:
     pointers(f, ("lhs", "rhs", "out"))
     load_table(f, 3, FIELDS)
     load_multiples(f)
-    size = bytes_of(shape.work)
-    if reading.pack:
+    size, packs = bytes_of(shape.work), reading.pack not in ("", "prepacked")
+    if packs:
         f(f"%panel = alloca [{DEEP * step * size} x i8], align 64")
     if reading.parts:
         tall = -(-TALL // shape.rows) * shape.rows
@@ -131,7 +132,8 @@ def product(shape: Shape, reading: Reading, name: str) -> str:
     bound = f.emit(f"sub i64 %rows, {shape.rows}")
     f.loop("j", first, last)
     place = panel_place(f, shape, "%j")
-    b = f.at(at["rhs"], f.emit(f"mul i64 {place}, %b_column"))
+    column = "%j" if reading.pack == "prepacked" else place
+    b = f.at(at["rhs"], f.emit(f"mul i64 {column}, %b_column"))
     if not reading.finish:
         out = f.at(at["out"], f.emit(f"mul i64 {place}, {bytes_of(shape.out)}"))
     lhs = at["lhs"]
@@ -141,7 +143,7 @@ def product(shape: Shape, reading: Reading, name: str) -> str:
         given.update(depth=least(f, f.emit("sub i64 %depth, %d"), "%depth_block"), done="%d")
         lhs = f.at(lhs, f.emit("mul i64 %d, %a_depth"))
         b = f.at(b, f.emit("mul i64 %d, %b_depth"))
-    if reading.pack:
+    if packs:
         f(f"call void @pack(ptr {b}, ptr %panel, i64 {given['depth']}, ptr %table)")
         b = "%panel"
     f.loop("i", first_row, last_row)
@@ -172,7 +174,7 @@ def product(shape: Shape, reading: Reading, name: str) -> str:
         "declare i64 @llvm.smax.i64(i64, i64)",
         *declarations(shape),
         *(_narrow(shape) if shape.out == "bfloat" else []),
-        *(_pack(shape, reading) if reading.pack else []),
+        *(_pack(shape, reading) if packs else []),
         *(_tile_function(shape, reading) if reading.deep else []),
     ]
     # Improving the walk would take LLVM a third of its time and gains nothing if tiles are deep.
@@ -304,6 +306,10 @@ class _Tile:
         self.given = given
         self.vector = vector_of(shape.work, shape.lanes)
         self.size = bytes_of(shape.work)
+        # Whether one load reads a vector of rows for by-element FMA, and the last one read.
+        whole = shape.lanes > 1 and shape.rows % shape.lanes == 0
+        self.reads_row_vectors = has_by_element_fma() and reading.left == "rows" and whole
+        self.row_vector = ""
 
     def write(self) -> None:
         """The tile computed and stored, or some depths of it."""
@@ -482,16 +488,21 @@ class _Tile:
 
     def spread(self, at: dict[str, str], row: int) -> str:
         """A number of the left operand in every lane."""
-        f, work = self.f, self.shape.work
+        f, work, lanes = self.f, self.shape.work, self.shape.lanes
+        mask = f"<{lanes} x i32> zeroinitializer"
         if self.reading.left == "rows":
             place = f.at(at["a0"], str(row * self.size)) if row else at["a0"]
         else:
             place = at[f"a{row // 4 * 4}"]
             place = f.at(place, multiple("a_row", row % 4)) if row % 4 else place
-        number = f.emit(f"load {work}, ptr {place}, align {self.size}")
-        one = f.emit(f"insertelement {self.vector} poison, {work} {number}, i32 0")
-        zeros = f"<{self.shape.lanes} x i32> zeroinitializer"
-        return f.emit(f"shufflevector {self.vector} {one}, {self.vector} poison, {zeros}")
+        if self.reads_row_vectors:
+            if row % lanes == 0:
+                self.row_vector = f.emit(f"load {self.vector}, ptr {place}, align {self.size}")
+            one, mask = self.row_vector, f"<{lanes} x i32> splat (i32 {row % lanes})"
+        else:
+            number = f.emit(f"load {work}, ptr {place}, align {self.size}")
+            one = f.emit(f"insertelement {self.vector} poison, {work} {number}, i32 0")
+        return f.emit(f"shufflevector {self.vector} {one}, {self.vector} poison, {mask}")
 
 
 def _tile_function(shape: Shape, reading: Reading) -> list[str]:

@@ -18,6 +18,7 @@ from weft.backends.cpu.heroes.dot_lines import (
     locate,
     memory_kind,
     pointers,
+    transposed,
 )
 from weft.base.functional import lru
 
@@ -34,11 +35,13 @@ PART_FIELDS = ("parts", "length")  # how many, at least two, and the bytes of ea
 
 
 @lru(64)
-def pack(kind: str, tile: int, dense: bool, name: str) -> str:
+def pack(kind: str, tile: int, near: str, square: int, name: str) -> str:
     """A task over blocks of the depth: buffers are operand, packed operand and the table.
 
-    ``dense`` is whether neighbouring rows lie side by side in the operand. There are at least as
-    many rows as a tile has; the last tile is moved back until it is whole.
+    ``near`` is "rows" if neighbouring rows are contiguous in the operand, "depth" if neighbouring
+    depths are, else "any". In the second case blocks of ``square`` rows and depths are transposed
+    in registers, and there are at least so many depths. There are at least as many rows as a tile
+    has; the last tile is moved back until it is whole.
     """
     f, size = Lines(), bytes_of(kind)
     pointers(f, ("from", "to"))
@@ -56,15 +59,21 @@ def pack(kind: str, tile: int, dense: bool, name: str) -> str:
     source = f.at(at["from"], f.emit(f"mul i64 {place}, %from_row"))
     target = f.at(at["to"], f.emit(f"mul i64 %i, {strip}"))
     f.loop("k", first, last)
-    here = f.at(source, f.emit("mul i64 %k, %from_depth"))
-    there = f.at(target, f.emit(f"mul i64 %k, {tile * size}"))
-    each = tile if dense else 1
+    depths = square if near == "depth" else 1
+    k = "%k" if depths == 1 else least(f, "%k", f.emit(f"sub i64 %depth, {depths}"))
+    here = f.at(source, f.emit(f"mul i64 {k}, %from_depth"))
+    there = f.at(target, f.emit(f"mul i64 {k}, {tile * size}"))
+    each = tile if near == "rows" else depths
     vector = f"<{each} x {kind}>"
     for row in range(0, tile, each):
-        here = here if row == 0 else f.at(here, "%from_row")
-        x = f.emit(f"load {vector}, ptr {here}, align {size}")
-        f(f"store {vector} {x}, ptr {f.at(there, str(row * size))}, align {size}")
-    f.close("k", last, "%k, 1")
+        rows = []
+        for i in range(depths):
+            here = here if row + i == 0 else f.at(here, "%from_row")
+            rows.append(f.emit(f"load {vector}, ptr {here}, align {size}"))
+        for i, x in enumerate(transposed(f, rows, vector, each) if depths > 1 else rows):
+            to = f.at(there, str((i * tile + row) * size))
+            f(f"store {vector} {x}, ptr {to}, align {size}")
+    f.close("k", last, f"%k, {depths}")
     f.close("i", "%rows", f"%i, {tile}")
     f.close("u", "%stop", "%u, 1")
     f("ret void")
