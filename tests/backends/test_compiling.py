@@ -100,11 +100,11 @@ def test_a_fork_waits_for_compiling_threads() -> None:
     def stay() -> None:
         with compiling._within():
             inside.set()
-            leave.wait(10)
+            leave.wait(600)
 
     thread = threading.Thread(target=stay)
     thread.start()
-    inside.wait(10)
+    inside.wait(600)
     threading.Timer(0.05, leave.set).start()
     pid = os.fork()
     if pid == 0:
@@ -130,7 +130,7 @@ def test_a_first_call_begins_to_load_llvm_and_a_warm_program_loads_none(tmp_path
     def run() -> list[str]:
         command = [sys.executable, "-c", SCRIPT]
         return subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=True, timeout=60
+            command, env=environment, capture_output=True, text=True, check=True, timeout=600
         ).stdout.split()
 
     assert run() == ["False", "True", "True"]

@@ -160,7 +160,7 @@ def test_a_second_process_needs_no_llvm(tmp_path: Path) -> None:
     def run() -> str:
         command = [sys.executable, "-c", SCRIPT]
         return subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=True, timeout=60
+            command, env=environment, capture_output=True, text=True, check=True, timeout=600
         ).stdout.strip()
 
     assert run() == "True"

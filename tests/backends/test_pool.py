@@ -106,7 +106,7 @@ def test_a_long_run_goes_on_with_the_pool(no_pool, monkeypatch) -> None:
 def test_threads_help_where_there_is_no_pool(no_pool, monkeypatch) -> None:
     monkeypatch.setattr(pool, "LONG", 0.0)
     monkeypatch.setattr(pool, "ALONE", 100.0)
-    meet = threading.Barrier(2, timeout=30)
+    meet = threading.Barrier(2, timeout=600)
     lows: list[int] = []
     # the first chunk is the caller's; two of the others can only be done side by side
 
@@ -157,7 +157,7 @@ def test_chunks_do_not_depend_on_the_threads(threads: int) -> None:
 
 
 def test_several_threads_work_on_one_job() -> None:
-    meet = threading.Barrier(2, timeout=30)
+    meet = threading.Barrier(2, timeout=600)
     kernel = Kernel(lambda *_: meet.wait() and None)
     with num_threads(2):
         pool.run(ctypes.cast(kernel, ctypes.c_void_p).value or 0, None, 0, 2, 1)
@@ -207,7 +207,7 @@ def test_forked_children_compute_and_exit() -> None:
             process = context.Process(target=child, args=(queue,))
             process.start()
             assert queue.get() == 5000
-            process.join(30)
+            process.join(600)
             assert process.exitcode == 0
     assert (x == 200).all()
 
@@ -253,7 +253,7 @@ assert len(os.listdir("/proc/self/task")) == before + 2
 def test_threads_start_late_and_do_not_hold_up_the_exit() -> None:
     given = {**os.environ, "WEFT_CACHE": "off"}  # no thread that writes to disk
     command = [sys.executable, "-c", SCRIPT]
-    done = subprocess.run(command, timeout=60, capture_output=True, text=True, env=given)
+    done = subprocess.run(command, timeout=600, capture_output=True, text=True, env=given)
     assert done.returncode == 0, done.stderr
 
 

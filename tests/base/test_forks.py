@@ -62,5 +62,5 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(left) == 2)
 @pytest.mark.parametrize("text", [TEXT, LATE, INSIDE], ids=["held", "late", "inside"])
 def test_a_child_finds_locks_free(text):
     command = [sys.executable, "-W", "ignore", "-c", text]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert (done.stdout, done.stderr) == ("7 True\n", "")

@@ -113,7 +113,7 @@ def test_the_command(tmp_path):
     file = tmp_path / "figures.json"
     command = [sys.executable, "-m", "bench", "compiled", "--rows", "eager a+b*", "--quick"]
     command += ["--only", "weft", "--only", "numpy", "--json", str(file)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "eager a+b, 10" in done.stdout
     (row,) = json.loads(file.read_text())["rows"]

@@ -6,7 +6,6 @@ import inspect
 import json
 import os
 import pkgutil
-import statistics
 import subprocess
 import sys
 
@@ -16,7 +15,8 @@ import weft
 from weft.core.array import OPERATORS, Operator
 from weft.core.registry import load_declared, primitives
 
-# Processor time beyond NumPy's own, in the median of several runs.
+# Processor time beyond NumPy's own, in the best of several runs: what else the machine does only
+# adds to it.
 BUDGET_S, RUNS = 0.100, 7
 
 PROBE = """
@@ -116,7 +116,7 @@ def probes(cache: str) -> list[dict]:
 
 
 def test_import_is_cheap(probes: list[dict]) -> None:
-    weft, numpy = (statistics.median(r[what] for r in probes) for what in ("seconds", "numpy"))
+    weft, numpy = (min(r[what] for r in probes) for what in ("seconds", "numpy"))
     assert weft <= BUDGET_S, (
         f"import weft takes {weft * 1000:.0f} ms beyond NumPy's {numpy * 1000:.0f}"
     )

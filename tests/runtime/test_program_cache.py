@@ -294,8 +294,8 @@ def test_processes_share_what_they_planned(tmp_path):
         return subprocess.Popen(command, env=given, stdout=subprocess.PIPE, text=True)
 
     work = [run() for _ in range(3)]
-    printed = [process.communicate(timeout=100)[0].splitlines() for process in work]
-    another = run().communicate(timeout=100)[0].splitlines()
+    printed = [process.communicate(timeout=600)[0].splitlines() for process in work]
+    another = run().communicate(timeout=600)[0].splitlines()
     assert {lines[0] for lines in printed} == {another[0]}
     assert not [p for p in (tmp_path / disk.FOLDER).iterdir() if p.name.startswith(".")]
     # nobody plans what is known, if nobody has changed the source a moment ago
