@@ -7,6 +7,7 @@ import numpy as np
 from weft.api.placement import device_put
 from weft.base import knobs as _knobs
 from weft.core.array import Array as _Array
+from weft.core.sharding import NO_AXES
 from weft.core.sharding import AbstractDevice as AbstractDevice
 from weft.core.sharding import AbstractMesh as AbstractMesh
 from weft.core.sharding import AxisType as AxisType
@@ -27,7 +28,6 @@ __all__ = [
 ]  # fmt: skip
 
 _NO_MESH = Mesh(np.empty((), object), ())
-_NO_AXES = AbstractMesh((), ())
 
 
 def make_single_device_sharding(device, *, memory_kind=None):
@@ -117,7 +117,7 @@ def get_abstract_mesh():
     AbstractMesh((), axis_types=())
     """
     current = _knobs.thread.mesh
-    return _NO_AXES if current is None else current[1]
+    return NO_AXES if current is None else current[1]
 
 
 def reshard(xs, out_shardings):

@@ -154,9 +154,13 @@ def chosen_names(fun: Any, args: Sequence[Any], positions: Sequence[int]) -> lis
     return names
 
 
-def check_array_leaves(leaves: Sequence[Any], fun: Any, names: Callable[[], Any]) -> None:
-    """Raise TypeError naming the first argument that is not an array."""
+def check_array_leaves(
+    leaves: Sequence[Any], fun: Any, names: Callable[[], Any], which: Any = None
+) -> None:
+    """Raise TypeError naming the first argument that is not an array, of those at ``which``."""
     for i, x in enumerate(leaves):
+        if which is not None and not which[i]:
+            continue
         try:
             typeof(x)
         except TypeError:

@@ -145,15 +145,16 @@ class _LinearFunction:
 
     def __init__(self, linear: Linearized, in_tree: Any, out_tree: Any, name: str) -> None:
         self.jaxpr = linear.program.jaxpr
-        self.linear = linear
+        self.in_avals, self.out_avals = linear.in_avals, linear.out_avals
+        self.nonzero_outs = linear.nonzero_outs
+        # the residuals are left out: a tree structure may outlive the trace they belong to
         self.in_tree = in_tree
         self.out_tree = out_tree
         self.name = name
 
     def bind(self, residuals: Sequence[Any]) -> Linearized:
         program = ClosedJaxpr(self.jaxpr, residuals)
-        old = self.linear
-        return Linearized(program, old.in_avals, old.out_avals, old.nonzero_outs)
+        return Linearized(program, self.in_avals, self.out_avals, self.nonzero_outs)
 
 
 class _Push(_LinearFunction):
@@ -165,7 +166,7 @@ class _Push(_LinearFunction):
                 "a linearized function takes tangents of the structure of the primals"
                 f" {self.in_tree}, got {tree}"
             )
-        for expected, t in zip(self.linear.in_avals, leaves, strict=True):
+        for expected, t in zip(self.in_avals, leaves, strict=True):
             got = typeof(t)
             if got.shape != expected.shape or got.dtype != expected.dtype:
                 raise ValueError(
@@ -179,7 +180,7 @@ class _Pull(_LinearFunction):
     @api_boundary
     def __call__(self, residuals: Any, *cotangents: Any) -> Any:
         leaves = self.check(cotangents)
-        if any(aval.is_ref for aval in self.linear.in_avals):
+        if any(aval.is_ref for aval in self.in_avals):
             raise ValueError(
                 f"{self.name} was differentiated by a mutable reference: its cotangent goes into a"
                 " reference too; write f_vjp.with_refs(...)(cotangent)"
@@ -203,7 +204,7 @@ class _Pull(_LinearFunction):
         leaves, tree = tree_flatten(cotangents[0])
         if tree != self.out_tree:
             raise ValueError(_structure_message(self.name, self.out_tree, tree))
-        for expected, ct in zip(self.linear.out_avals, leaves, strict=True):
+        for expected, ct in zip(self.out_avals, leaves, strict=True):
             got = typeof(ct)
             if got.shape != expected.shape or got.dtype != expected.dtype:
                 raise ValueError(
@@ -417,7 +418,7 @@ def value_and_grad(
     """
     check_callable(fun)
 
-    @functools.wraps(fun, updated=())
+    @functools.wraps(fun)
     @api_boundary
     def value_and_grad_of(*args: Any, **kwargs: Any) -> Any:
         of_chosen, chosen, positions = split_argnums(fun, argnums, args, "grad")
@@ -428,7 +429,7 @@ def value_and_grad(
             name = lambda i=i: names()[i]
             _check_inputs("grad", holomorphic, allow_int, x, name)
 
-        @functools.wraps(fun, updated=())
+        @functools.wraps(fun)
         def with_kwargs(*xs: Any) -> Any:
             return of_chosen(*xs, **kwargs)
 
@@ -476,7 +477,7 @@ def grad(
     """
     both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
 
-    @functools.wraps(fun, updated=())
+    @functools.wraps(fun)
     @api_boundary
     def grad_of(*args: Any, **kwargs: Any) -> Any:
         value, gradient = both(*args, **kwargs)

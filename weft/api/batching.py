@@ -53,7 +53,7 @@ def vmap(
                 f"vmap {kind} must hold integers and None (or containers of them), got {spec!r}"
             )
 
-    @functools.wraps(fun, updated=())
+    @functools.wraps(fun)
     @api_boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
@@ -63,8 +63,9 @@ def vmap(
             )
         leaves, in_tree = tree_flatten((args, kwargs))
         names = functools.partial(argument_names, fun, args, kwargs)
-        check_array_leaves(leaves, fun, names)
         dims = flatten_axes("vmap in_axes", in_tree, (in_axes, 0), tupled_args=True)
+        # what is not mapped need not be an array: it is passed on as it is
+        check_array_leaves(leaves, fun, names, [d is not None for d in dims])
         dims = [
             _normalize(i, x, d, names) for i, (x, d) in enumerate(zip(leaves, dims, strict=True))
         ]

@@ -80,7 +80,7 @@ def explain(fun: Callable[..., Any], *, quiet: bool = False) -> Callable[..., Ex
     check_callable(fun)
     jitted = fun if isinstance(fun, JitFunction) else jit(fun)
 
-    @functools.wraps(fun, updated=())
+    @functools.wraps(fun)
     @api_boundary
     def explain_of(*args: Any, **kwargs: Any) -> Explanation:
         begin = time.perf_counter()

@@ -35,7 +35,7 @@ def jacfwd(
     """
     check_callable(fun)
 
-    @functools.wraps(fun, updated=())
+    @functools.wraps(fun)
     @api_boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
         of_chosen, chosen, _ = split_argnums(
@@ -78,7 +78,7 @@ def jacrev(
     """
     check_callable(fun)
 
-    @functools.wraps(fun, updated=())
+    @functools.wraps(fun)
     @api_boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
         of_chosen, chosen, _ = split_argnums(

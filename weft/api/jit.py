@@ -88,6 +88,7 @@ class JitFunction(NativeFunction):
 
     def __init__(self, fun: Callable[..., Any], options: dict[str, Any]) -> None:
         functools.update_wrapper(self, fun, updated=())
+        _keep_attributes(self, fun)
         self._fun = fun
         self._options = options
         nums, names = options["static_argnums"], options["static_argnames"]
@@ -183,7 +184,10 @@ class JitFunction(NativeFunction):
         return self if instance is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:
-        return f"<weft.jit of {self._fun!r}>"
+        try:
+            return f"<PjitFunction of {self._fun!r}>"
+        except Exception:  # a function object's own repr may fail
+            return f"<PjitFunction of a {type(self._fun).__name__}>"
 
     @property
     def _name(self) -> str:
@@ -340,6 +344,18 @@ class JitFunction(NativeFunction):
         """Hits, misses and entries of this function's cache."""
         hits = self._hits + native_hits(self)
         return {"hits": hits, "misses": self._misses, "entries": len(self._cache)}
+
+
+# Libraries tell compiled functions by the name of their type.
+JitFunction.__name__ = JitFunction.__qualname__ = "PjitFunction"
+
+
+def _keep_attributes(compiled: JitFunction, fun: Any) -> None:
+    """Give a compiled function the attributes that users set on the function."""
+    attributes = getattr(fun, "__dict__", None)
+    if attributes and not isinstance(fun, type):
+        own = {k: v for k, v in attributes.items() if not hasattr(JitFunction, k)}
+        compiled.__dict__.update(own, __wrapped__=fun)
 
 
 def _with_static(fun: Callable[..., Any], count: int, static: Any) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from weft.base import knobs
 from weft.base.traceback import api_boundary
 from weft.core.array import Array
 from weft.core.registry import lookup
-from weft.core.trace import Tracer, eval_trace, state, typeof
+from weft.core.trace import FoldingTrace, Tracer, eval_trace, state, typeof
 from weft.runtime.array import ArrayImpl, from_numpy
 from weft.tree.compare import broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_leaves, tree_map, tree_unflatten
@@ -102,7 +102,7 @@ def effects_barrier() -> None:
 
 @contextmanager
 def ensure_compile_time_eval() -> Iterator[None]:
-    """Compute in this block although a function is being traced; operands must be concrete.
+    """Compute in this block what depends on no traced value, although a function is traced.
 
     >>> import weft, weft.numpy as jnp
     >>> @weft.jit
@@ -114,7 +114,8 @@ def ensure_compile_time_eval() -> Iterator[None]:
     8.0
     """
     previous = state.trace
-    state.trace = eval_trace
+    if previous is not eval_trace:
+        state.trace = FoldingTrace(previous)
     try:
         yield
     finally:
@@ -138,7 +139,7 @@ def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[
     """``fun`` traced under a name."""
     label = name or fun.__name__
 
-    @functools.wraps(fun, updated=())
+    @functools.wraps(fun)
     def named(*args: Any, **kwargs: Any) -> Any:
         with named_scope(label):
             return fun(*args, **kwargs)

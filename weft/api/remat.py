@@ -52,7 +52,7 @@ def checkpoint(
     prevent_cse = _checked_prevent_cse(prevent_cse)
     parts = _Static(fun, static_argnums, as_tuple(static_argnames))
 
-    @functools.wraps(fun, updated=())
+    @functools.wraps(fun)
     @api_boundary
     def rematerialized(*args: Any, **kwargs: Any) -> Any:
         body, dynamic, keywords = parts.split(args, kwargs)

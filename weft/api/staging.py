@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from weft.api.arguments import as_tuple, check_callable, check_results, debug_info
+from weft.base import knobs
+from weft.base.functional import weakref_lru_cache
 from weft.base.traceback import api_boundary
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_dtype import abstractify, struct_of
 from weft.core.staging import stage
-from weft.core.trace import extend_axis_env
+from weft.core.trace import Tracer, extend_axis_env, state, typeof
 from weft.tree.functions import tree_flatten, tree_unflatten
 
 
@@ -35,6 +38,38 @@ def stage_call(
     return closed, trees[0]
 
 
+# Functions whose programs are remembered by make_jaxpr and eval_shape, and types of each.
+STAGED_PROGRAMS = 1024
+
+
+def _closes_over_nothing_traced(staged: tuple[ClosedJaxpr, Any]) -> bool:
+    return not any(isinstance(c, Tracer) or typeof(c).is_ref for c in staged[0].consts)
+
+
+@weakref_lru_cache(
+    maxsize=STAGED_PROGRAMS,
+    context=lambda: (knobs.context_key(), state.axis_env),
+    keep=_closes_over_nothing_traced,
+)
+def _stage_again(fun: Any, in_tree: Any, avals: Any, what: str) -> tuple[ClosedJaxpr, Any]:
+    args, kwargs = tree_unflatten(in_tree, range(in_tree.num_leaves))
+    return stage_call(fun, args, kwargs, avals, in_tree, what)
+
+
+def _stage_once(fun: Any, args: Any, kwargs: Any, what: str) -> tuple[ClosedJaxpr, Any]:
+    """``stage_call``, remembered for the same function and types as long as the function lives."""
+    leaves, in_tree = tree_flatten((args, kwargs))
+    avals = tuple([abstractify(x) for x in leaves])
+    try:
+        hash(fun)
+        weakref.ref(fun)
+    except TypeError:
+        return stage_call(fun, args, kwargs, avals, in_tree, what)
+    if knobs.thread.check_tracer_leaks:  # which are looked for while a function is staged
+        return stage_call(fun, args, kwargs, avals, in_tree, what)
+    return _stage_again(fun, in_tree, avals, what)
+
+
 def make_jaxpr(
     fun: Callable[..., Any],
     static_argnums: Any = (),
@@ -50,13 +85,17 @@ def make_jaxpr(
     check_callable(fun)
     static = as_tuple(static_argnums)
 
-    @functools.wraps(fun, updated=())
+    @functools.wraps(fun)
     @api_boundary
     def make_jaxpr_of(*args: Any, **kwargs: Any) -> Any:
+        if not static:
+            with extend_axis_env(axis_env or ()):
+                closed, out_tree = _stage_once(fun, args, kwargs, "make_jaxpr")
+            return _with_shape(closed, out_tree) if return_shape else closed
         positions = {n % len(args) for n in static} if args else set()
         dynamic = tuple(x for i, x in enumerate(args) if i not in positions)
 
-        @functools.wraps(fun, updated=())
+        @functools.wraps(fun)
         def of_dynamic(*given: Any, **keywords: Any) -> Any:
             rest = iter(given)
             full = [x if i in positions else next(rest) for i, x in enumerate(args)]
@@ -67,11 +106,15 @@ def make_jaxpr(
         with extend_axis_env(axis_env or ()):
             given = [None if i in positions else x for i, x in enumerate(args)]
             closed, out_tree = stage_call(of_dynamic, given, kwargs, avals, in_tree, "make_jaxpr")
-        if return_shape:
-            return closed, tree_unflatten(out_tree, map(struct_of, closed.out_avals))
-        return closed
+        return _with_shape(closed, out_tree) if return_shape else closed
 
+    name = getattr(fun, "__name__", type(fun).__name__)
+    make_jaxpr_of.__name__ = make_jaxpr_of.__qualname__ = f"make_jaxpr({name})"
     return make_jaxpr_of
+
+
+def _with_shape(closed: ClosedJaxpr, out_tree: Any) -> tuple[ClosedJaxpr, Any]:
+    return closed, tree_unflatten(out_tree, map(struct_of, closed.out_avals))
 
 
 @api_boundary
@@ -82,7 +125,5 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     >>> weft.eval_shape(jnp.sum, jnp.ones((2, 3)))
     ShapeDtypeStruct(shape=(), dtype=float32)
     """
-    leaves, in_tree = tree_flatten((args, kwargs))
-    avals = [abstractify(x) for x in leaves]
-    closed, out_tree = stage_call(fun, args, kwargs, avals, in_tree, "eval_shape")
+    closed, out_tree = _stage_once(fun, args, kwargs, "eval_shape")
     return tree_unflatten(out_tree, map(struct_of, closed.out_avals))

@@ -240,12 +240,14 @@ class WeakLru:
         max_total: int,
         size_of: Callable[[Any], int] | None = None,
         context: Callable[[], Hashable] | None = None,
+        keep: Callable[[Any], bool] | None = None,
     ):
         functools.update_wrapper(self, f)
         self._f = f
         self._max_total = max_total
         self._size_of = size_of
         self._context = context
+        self._keep = keep
         self.cache_clear()
         register_cache(self)
 
@@ -276,7 +278,8 @@ class WeakLru:
             return entry[0]
         self.misses += 1
         result = self._f(first, *args, **kwargs)
-        self._insert(first, key, result)
+        if self._keep is None or self._keep(result):
+            self._insert(first, key, result)
         return result
 
     def _insert(self, first: Any, key: tuple[Any, ...], result: Any) -> None:
@@ -316,11 +319,12 @@ def weakref_lru_cache(
     max_bytes: int | None = None,
     size_of: Callable[[Any], int] | None = None,
     context: Callable[[], Hashable] | None = None,
+    keep: Callable[[Any], bool] | None = None,
 ) -> Any:
     """Cache a function whose first argument is held weakly and the others must be hashable.
 
     `context` is called at each call and its value belongs to the key. With `max_bytes` and
-    `size_of` the bound is in bytes.
+    `size_of` the bound is in bytes. Results for which `keep` is false are not kept.
 
     >>> class Model:
     ...     layers = 3
@@ -332,5 +336,5 @@ def weakref_lru_cache(
     """
     bound = maxsize if max_bytes is None else max_bytes
     if f is None:
-        return lambda g: WeakLru(g, bound, size_of, context)
-    return WeakLru(f, bound, size_of, context)
+        return lambda g: WeakLru(g, bound, size_of, context, keep)
+    return WeakLru(f, bound, size_of, context, keep)

@@ -15,6 +15,8 @@ from weft.control.custom_rules import (
     SymbolicZero,
     check_same_output,
     from_rule,
+    lift_scalar,
+    lift_scalars,
     name_of,
     named,
     same_types,
@@ -29,7 +31,7 @@ from weft.core.debug_info import DebugInfo
 from weft.core.effects import observable
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, jaxpr_as_fun
 from weft.core.registry import lookup
-from weft.core.staging import stage
+from weft.core.staging import literal_types, stage
 from weft.core.trace import Tracer, eval_trace, state, typeof
 from weft.transforms.dce import close, convert_constvars, dce_closed
 from weft.transforms.transpose import backward_pass
@@ -58,10 +60,12 @@ class CustomJVPCall(CustomCall):
 
     def get_bind_params(self, params: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         rule, skipped = params["jvp_jaxpr_fun"], params["num_consts"]
+        in_avals = params["call_jaxpr"].in_avals[skipped:]
 
         def jvp(*args: Any) -> Any:
             half = len(args) // 2
-            return rule(*args[skipped:half], *args[half + skipped :])
+            primals = lift_scalars(args[skipped:half], in_avals)
+            return rule(*primals, *args[half + skipped :])
 
         fun = call_function(params["call_jaxpr"])
         symbolic = params["symbolic_zeros"]
@@ -70,7 +74,7 @@ class CustomJVPCall(CustomCall):
     def jvp(
         self, primals: Any, tangents: Any, *, fun: Any, jvp: Any, symbolic_zeros: bool
     ) -> tuple[list[Any], list[Any]]:
-        given = map(to_rule if symbolic_zeros else instantiate, tangents)
+        given = map(to_rule if symbolic_zeros else _instantiated, tangents)
         outs = jvp(*primals, *given)
         half = len(outs) // 2
         return outs[:half], [_tangent(t) for t in outs[half:]]
@@ -129,6 +133,12 @@ class CustomJVPCall(CustomCall):
             params=dict(params, call_jaxpr=smaller, jvp_jaxpr_fun=named(jvp, rule)),
             effects=smaller.effects,
         )
+
+
+def _instantiated(t: Any) -> Any:
+    """A tangent as an array; zeros of a number's type are one, too."""
+    t = instantiate(t)
+    return lift_scalar(t, typeof(t)) if type(t) in literal_types else t
 
 
 def _tangent(t: Any) -> Any:

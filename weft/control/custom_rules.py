@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from weft.base.errors import UnexpectedTracerError
 from weft.control.jit import used_axis_names
 from weft.core.ad import Zero, zeros
@@ -14,7 +16,8 @@ from weft.core.batching import AxisData, match_axis
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
-from weft.core.trace import typeof
+from weft.core.staging import StagingTrace, literal_types
+from weft.core.trace import box, state, typeof
 from weft.transforms.vmap import batched, unbatched
 from weft.tree.functions import tree_map, tree_unflatten
 
@@ -56,6 +59,22 @@ def to_rule(x: Any) -> Any:
 def from_rule(x: Any) -> Any:
     """A tangent that a rule returned."""
     return Zero(x.aval) if type(x) is SymbolicZero else x
+
+
+def lift_scalars(values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
+    """Operands of a staged call as its rule sees them: literals of the program become arrays."""
+    return [
+        lift_scalar(x, a) if type(x) in literal_types else x
+        for x, a in zip(values, avals, strict=True)
+    ]
+
+
+def lift_scalar(x: Any, aval: Any) -> Any:
+    """A Python number as an array, written into a program as the literal that it is."""
+    trace = state.trace
+    if type(trace) is StagingTrace:
+        return trace.literal(x, aval)
+    return box(np.asarray(x, aval.dtype), aval)
 
 
 class AnyAxis:

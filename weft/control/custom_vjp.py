@@ -10,7 +10,6 @@ import numpy as np
 
 from weft import dtypes
 from weft.base.errors import UnexpectedTracerError
-from weft.base.record import Record
 from weft.base.traceback import api_boundary
 from weft.control.custom_jvp import call_function, stage_call
 from weft.control.custom_rules import (
@@ -20,6 +19,7 @@ from weft.control.custom_rules import (
     SymbolicZero,
     check_same_output,
     from_rule,
+    lift_scalars,
     name_of,
     named,
     static_positions,
@@ -90,21 +90,23 @@ class CustomVJPCall(CustomCall):
     def get_bind_params(self, params: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         closed, skipped = params["call_jaxpr"], params["num_consts"]
         fwd_rule, bwd_rule = params["fwd_jaxpr_thunk"], params["bwd"]
-        fwd, bwd = fwd_rule, bwd_rule
+        bwd = bwd_rule
+        in_avals = closed.in_avals[skipped:]
+
+        def fwd(args: Any, perturbed: Any) -> Any:
+            if any(perturbed[:skipped]):
+                raise CustomVJPException
+            return fwd_rule(lift_scalars(args[skipped:], in_avals), perturbed[skipped:])
+
         if skipped:
             const_cts = [Zero(a.to_cotangent_aval()) for a in closed.in_avals[:skipped]]
-
-            def fwd(args: Any, perturbed: Any) -> Any:
-                if any(perturbed[:skipped]):
-                    raise CustomVJPException
-                return fwd_rule(args[skipped:], perturbed[skipped:])
 
             def bwd(context: Any, residuals: Any, cts: Any) -> list[Any]:
                 return [*const_cts, *bwd_rule(context, residuals, cts)]
 
         return [], {
             "fun": call_function(closed),
-            "fwd": named(fwd, fwd_rule) if skipped else fwd,
+            "fwd": named(fwd, fwd_rule),
             "bwd": named(bwd, bwd_rule) if skipped else bwd,
             "out_trees": params["out_trees"],
             "symbolic_zeros": params["symbolic_zeros"],
@@ -122,7 +124,11 @@ class CustomVJPCall(CustomCall):
         symbolic_zeros: bool,
     ) -> tuple[list[Any], list[Any]]:
         in_zeros = [type(t) is Zero for t in tangents]
-        outs, residuals, context = fwd(primals, [not z for z in in_zeros])
+        perturbed = [
+            not z and dtypes.issubdtype(typeof(x).dtype, np.inexact)
+            for x, z in zip(primals, in_zeros, strict=True)
+        ]
+        outs, residuals, context = fwd(primals, perturbed)
         out_avals = [typeof(x).to_tangent_aval() for x in outs]
         given = [t for t in tangents if type(t) is not Zero]
         out_tangents = custom_lin_p.bind(
@@ -289,11 +295,20 @@ custom_lin_p = CustomLin()
 # --- the decorator --------------------------------------------------------------------------------
 
 
-class CustomVJPPrimal(Record):
-    """What a fwd rule with ``symbolic_zeros=True`` is given for each leaf of its arguments."""
+class CustomVJPPrimal:
+    """What a fwd rule with ``symbolic_zeros=True`` is given for each leaf of its arguments.
 
-    value: Any
-    perturbed: bool
+    It is a leaf of trees itself.
+    """
+
+    __slots__ = ("value", "perturbed")
+
+    def __init__(self, value: Any, perturbed: bool) -> None:
+        self.value = value
+        self.perturbed = perturbed
+
+    def __repr__(self) -> str:
+        return f"CustomVJPPrimal(value={self.value!r}, perturbed={self.perturbed!r})"
 
 
 def custom_vjp_primal_tree_values(tree: Any) -> Any:
@@ -304,7 +319,7 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
             raise TypeError(f"expected leaves of type CustomVJPPrimal, got {type(leaf).__name__}")
         return leaf.value
 
-    return tree_map(value, tree, is_leaf=lambda x: type(x) is CustomVJPPrimal)
+    return tree_map(value, tree)
 
 
 class custom_vjp:

@@ -38,6 +38,30 @@ class Operator:
         return getattr(kind if array is None else array, self.name)
 
 
+# What only arrays in memory have: the class answers to these names, a traced array does not.
+IN_MEMORY = """
+addressable_data addressable_shards committed copy_to_host_async device global_shards
+is_fully_addressable is_fully_replicated item sharding
+""".split()
+
+
+class InMemory:
+    """Stands on the abstract class for an attribute of arrays in memory."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, array: Any, kind: type) -> Any:
+        if array is None:
+            return self
+        # an AttributeError, so that hasattr and getattr with a default work
+        raise AttributeError(
+            f"{self.name} is an attribute of arrays in memory, and this one is traced: {array}"
+        )
+
+
 class Array:
     """An n-dimensional array, concrete or traced; immutable.
 
@@ -51,6 +75,7 @@ class Array:
     aval: Any
 
     vars().update((name, Operator(name)) for name in OPERATORS)
+    vars().update((name, InMemory(name)) for name in IN_MEMORY)
 
     # Not __new__: that would be a Python call for every tracer made.
     def __init__(self, *args: Any, **kwargs: Any) -> None:

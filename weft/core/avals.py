@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.core.sharding import NO_AXES, NamedSharding, PartitionSpec
 
 
 class AbstractValue:
@@ -62,9 +63,9 @@ class ShapedArray(AbstractValue):
         return prod(self.shape)
 
     @property
-    def sharding(self) -> None:
-        """The sharding carried by the type: none until explicit sharding is asked for."""
-        return None
+    def sharding(self) -> NamedSharding:
+        """The sharding carried by the type: over no axes, as types say nothing of devices yet."""
+        return NamedSharding(NO_AXES, PartitionSpec(*[None] * len(self.shape)))
 
     @property
     def vma(self) -> frozenset[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from weft import dtypes
 from weft.core.avals import ShapedArray
 from weft.core.registry import lookup
-from weft.core.trace import typeof
+from weft.core.trace import aval_handlers, typeof
 
 
 class ShapeDtypeStruct:
@@ -39,6 +39,19 @@ class ShapeDtypeStruct:
         self.weak_type = weak_type
         self.is_ref = is_ref
 
+    @classmethod
+    def like(cls, x: Any) -> ShapeDtypeStruct:
+        """The struct of an array, or of anything that has a shape and a dtype.
+
+        >>> import numpy as np
+        >>> ShapeDtypeStruct.like(np.ones((2, 3), np.float32))
+        ShapeDtypeStruct(shape=(2, 3), dtype=float32)
+        """
+        if isinstance(x, ShapeDtypeStruct):
+            return x
+        aval = abstractify(x)
+        return cls(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
     @property
     def ndim(self) -> int:
         return len(self.shape)
@@ -51,6 +64,15 @@ class ShapeDtypeStruct:
         if not self.shape:
             raise TypeError("len() of unsized object")
         return self.shape[0]
+
+    def _no_value(self) -> Any:
+        raise TypeError(
+            f"{self!r} has a type but no value: it can be staged on (eval_shape, make_jaxpr,"
+            " jit(f).lower), not computed with or written into a compiled program"
+        )
+
+    # what NumPy asks for when it makes an array of an object
+    __float__ = __int__ = __complex__ = _no_value
 
     def update(self, **changes: Any) -> ShapeDtypeStruct:
         shape = changes.pop("shape", self.shape)
@@ -76,11 +98,16 @@ class ShapeDtypeStruct:
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={name}{sharding}{weak}{ref})"
 
 
+def _aval_of_struct(x: ShapeDtypeStruct) -> Any:
+    aval = ShapedArray(x.shape, x.dtype, x.weak_type)
+    return lookup("new_ref").shape(aval, memory_space=None, kind=None) if x.is_ref else aval
+
+
+aval_handlers[ShapeDtypeStruct] = _aval_of_struct  # a value that only staging can do with
+
+
 def abstractify(x: Any) -> Any:
     """The abstract value of an array, or of anything that has a shape and a dtype."""
-    if type(x) is ShapeDtypeStruct:
-        aval = ShapedArray(x.shape, x.dtype, x.weak_type)
-        return lookup("new_ref").shape(aval, memory_space=None, kind=None) if x.is_ref else aval
     try:
         return typeof(x)
     except TypeError:

@@ -25,7 +25,7 @@ class PartitionSpec(tuple[Any, ...]):
     """How the dimensions of an array are divided over the axes of a mesh.
 
     >>> PartitionSpec('data', None)
-    PartitionSpec('data', None)
+    P('data', None)
     """
 
     UNCONSTRAINED = object()
@@ -37,7 +37,7 @@ class PartitionSpec(tuple[Any, ...]):
         return super().__new__(cls, normal)
 
     def __repr__(self) -> str:
-        return f"PartitionSpec({', '.join(map(repr, self))})"
+        return f"P{tuple(self)!r}"
 
     def __reduce__(self) -> Any:
         return PartitionSpec, tuple(self)
@@ -156,6 +156,7 @@ class AbstractMesh:
 
 
 _MESH_FIELDS = ("axis_sizes", "axis_names", "axis_types", "abstract_device")
+NO_AXES = AbstractMesh((), ())
 
 
 class ManualAxisType:
@@ -297,6 +298,15 @@ class Sharding:
     def addressable_devices(self) -> set[Any]:
         return self.device_set
 
+    @property
+    def _device_assignment(self) -> tuple[Any, ...]:
+        """The devices in order, under the name by which libraries ask for them."""
+        return tuple(sorted(self.device_set, key=lambda device: device.id))
+
+    @property
+    def _addressable_device_assignment(self) -> tuple[Any, ...]:
+        return self._device_assignment
+
 
 class SingleDeviceSharding(Sharding):
     """All of an array on one device."""
@@ -324,7 +334,7 @@ class SingleDeviceSharding(Sharding):
 class NamedSharding(Sharding):
     """An array divided over a mesh as a partition spec says."""
 
-    def __init__(self, mesh: Mesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
+    def __init__(self, mesh: Any, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
         self.mesh = mesh
         self.spec = spec
         self.memory_kind = memory_kind

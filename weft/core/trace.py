@@ -53,6 +53,25 @@ class EvalTrace(Trace):
 eval_trace = EvalTrace()
 
 
+class FoldingTrace(Trace):
+    """Computes what depends on no tracer; leaves the rest to the trace it was made in."""
+
+    __slots__ = ("parent",)
+
+    def __init__(self, parent: Trace) -> None:
+        self.alive = True
+        self.parent = parent
+
+    def process_primitive(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
+        traced = any(isinstance(x, Tracer) for x in args)
+        trace = self.parent if traced else eval_trace
+        state.trace = trace
+        try:
+            return trace.process_primitive(primitive, args, params)
+        finally:
+            state.trace = self
+
+
 class State(threading.local):
     """The state of tracing in one thread."""
 
@@ -111,6 +130,10 @@ class Tracer(Array):
     _trace: Any
     aval: Any
     display = "Tracer"  # the name it is printed by
+
+    def __init__(self, trace: Any, aval: Any) -> None:
+        self._trace = trace
+        self.aval = aval
 
     # What the tracer's value depends on, for error messages; staging says more.
     def _origin_msg(self) -> str:
@@ -176,7 +199,6 @@ class Tracer(Array):
         value = self._value_or(lambda: error(self, "item() needs the value of the array"))
         return np.asarray(value).item(*args)
 
-    @api_boundary
     @api_boundary
     def __reduce__(self) -> Any:
         raise errors.ConcretizationTypeError(self, "a traced array cannot be pickled")

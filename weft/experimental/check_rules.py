@@ -247,16 +247,16 @@ def checked_program(
 def _checked(
     fun: Rule, closed: ClosedJaxpr, enabled: frozenset[Any], wanted: Sequence[ErrorEffect] | None
 ) -> Checked:
-    errors: list[Error] = []
+    kept: list[Any] = []  # of the error only what is no tracer
 
     def with_errors(*args: Any) -> list[Any]:
         error, outs = run_checked(fun, enabled, *args)
-        errors.append(error)
-        return [*flat_values(error, effects_of(error) if wanted is None else wanted), *outs]
+        effects = effects_of(error) if wanted is None else list(wanted)
+        kept.extend((effects, error._metadata))
+        return [*flat_values(error, effects), *outs]
 
     program = stage(with_errors, closed.in_avals, closed.debug_info)
-    effects = effects_of(errors[0]) if wanted is None else list(wanted)
-    return Checked(program, effects, errors[0]._metadata)
+    return Checked(program, *kept)
 
 
 def _results(trace: CheckTrace, effects: Any, metadata: Any, values: Any) -> list[Any]:

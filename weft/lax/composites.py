@@ -27,7 +27,7 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
     6.0
     """
 
-    @functools.wraps(decomposition, updated=())
+    @functools.wraps(decomposition)
     @api_boundary
     def composed(*args: Any, **kwargs: Any) -> Any:
         attributes = tuple(

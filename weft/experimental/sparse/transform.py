@@ -304,7 +304,7 @@ def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., A
     Array([0.841, 0.841], dtype=float32)
     """
 
-    @functools.wraps(f, updated=())
+    @functools.wraps(f)
     def sparse_f(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree_flatten((args, kwargs), is_leaf=is_sparse)
         avals = [ShapedArray(x.shape, x.dtype) if is_sparse(x) else typeof(x) for x in leaves]
