@@ -76,6 +76,7 @@ LATE = {
     ("weft.prims.families", "weft.kernel.math_series"),
     ("weft.prims.families", "weft.kernel.tiny"),
     ("weft.prims.families", "weft.kernel.elements"),
+    ("weft.tree.treedef", "weft.tree.proto"),
     ("weft.runtime.evaluate", "weft.runtime.dispatch"),
     ("weft.runtime.evaluate", "weft.runtime.native"),
     ("weft.runtime.evaluate", "weft.runtime.selection"),

@@ -501,7 +501,8 @@ def test_arrays_of_numbers_are_separate():
 
 def test_put_arrays_are_others():
     x = jnp.asarray(X)
-    y = weft.device_put(x)
+    assert weft.device_put(x) is x
+    y = weft.device_put(x, weft.devices()[0])
     x.delete()
     assert y is not x and y.tolist() == X.tolist()
     with pytest.raises(RuntimeError, match="deleted"):

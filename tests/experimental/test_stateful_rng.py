@@ -68,3 +68,26 @@ def test_seeds():
     with pytest.raises(TypeError):
         stateful_rng(1.5)
     assert weft.jit(lambda s: stateful_rng(s).random())(SEED) == stateful_rng(SEED).random()
+
+
+def test_parts_of_a_generator_are_checked():
+    key, counter = weft.random.key(0), weft.new_ref(0)
+    StatefulPRNG(key, counter)
+    for bad in (weft.random.PRNGKey(0), 0):
+        with pytest.raises(ValueError, match="typed key"):
+            StatefulPRNG(bad, counter)
+    for bad in (0, jnp.uint32(0)):
+        with pytest.raises(ValueError, match="reference to an integer"):
+            StatefulPRNG(key, bad)
+
+
+def test_a_generator_that_is_not_mapped_is_refused_under_vmap():
+    rng = stateful_rng(0)
+    with pytest.raises(ValueError, match=r"rng\.split"):
+        weft.vmap(lambda x: x + rng.uniform())(jnp.zeros(3))
+    with pytest.raises(ValueError, match=r"rng\.split"):
+        weft.vmap(lambda r, x: x + r.uniform(), in_axes=(None, 0))(rng, jnp.zeros(3))
+    drawn = weft.vmap(lambda r, x: x + r.uniform())(rng.split(3), jnp.zeros(3))
+    assert len(set(drawn.tolist())) == 3
+    inside = weft.vmap(lambda seed: stateful_rng(seed).uniform())(jnp.arange(3))
+    assert len(set(inside.tolist())) == 3

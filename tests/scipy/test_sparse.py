@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import weft
+import weft.numpy as jnp
 from weft.scipy.sparse import linalg
 
 RNG = np.random.default_rng(0)
@@ -113,3 +114,39 @@ def test_refusals(name):
     if name == "gmres":
         with pytest.raises(ValueError, match="solve_method"):
             solve(a, b, solve_method="other")
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_objects_with_a_product_are_linear_maps(solver):
+    matrix = jnp.array([[2.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 4.0]])
+
+    class Operator:
+        def __init__(self, shape):
+            self.shape = shape
+
+        def __matmul__(self, x):
+            return matrix @ x
+
+    solve = getattr(linalg, solver)
+    found, _ = solve(Operator((3, 3)), jnp.ones(3))
+    np.testing.assert_allclose(matrix @ found, np.ones(3), rtol=1e-5)
+    with pytest.raises(ValueError, match="square"):
+        solve(Operator((3, 2)), jnp.ones(3))
+    with pytest.raises(TypeError, match="shape and __matmul__"):
+        solve(object(), jnp.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("solver", "options", "weak"),
+    [
+        ("cg", {}, False),
+        ("bicgstab", {}, True),
+        ("gmres", {}, True),
+        ("gmres", {"solve_method": "incremental"}, False),
+    ],
+)
+def test_weak_types_of_solutions(solver, options, weak):
+    solve = getattr(linalg, solver)
+    assert solve(lambda x: x, 1.0, **options)[0].weak_type is weak
+    assert solve(lambda x: x, {"a": 1.0}, **options)[0]["a"].weak_type is weak
+    assert not solve(lambda x: x, jnp.ones(2), **options)[0].weak_type

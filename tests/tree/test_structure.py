@@ -220,3 +220,47 @@ def test_generated_functions():
     assert tree.structure(unflatten(leaves)) == treedef
     for other in (1, {}, {**sample, "a": [1]}, {**sample, "b": None}, {**sample, "z": 1}):
         assert flatten(other) is None
+
+
+def test_keys_of_different_kinds_hash_differently():
+    kinds = [tree_util.SequenceKey, tree_util.FlattenedIndexKey, tree_util.DictKey]
+    assert len({hash(kind(1)) for kind in kinds}) == len(kinds)
+    assert hash(tree_util.SequenceKey(1)) == hash(tree_util.SequenceKey(1))
+
+
+@pytest.mark.parametrize(
+    ("sample", "data"),
+    [
+        (1, b"\n\x02\x10\x01"),
+        (None, b"\n\x02\x10\x03"),
+        ([1], b"\n\x02\x10\x01\n\x04\x08\x01\x10\x02"),
+        ((1, 2), b"\n\x02\x10\x01\n\x02\x10\x01\n\x04\x08\x02\x10\x04"),
+        (
+            {"b": 1, "a": {"a": 2, "c": [3]}},
+            (
+                b"\n\x02\x10\x01\n\x02\x10\x01\n\x04\x08\x01\x10\x02\n\n\x08\x02\x10\x05\x1a\x04\n\x02"
+                b"\x00\x01\n\x02\x10\x01\n\n\x08\x02\x10\x05\x1a\x04\n\x02\x00\x02\x12\x01a\x12\x01c"
+                b"\x12\x01b"
+            ),
+        ),
+    ],
+)
+def test_protocol_buffers_are_those_of_jax(sample, data):
+    structure = tree.structure(sample)
+    assert structure.serialize_using_proto() == data
+    assert type(structure).deserialize_using_proto(None, data) == structure
+
+
+def test_protocol_buffers_of_many_keys():
+    structure = tree.structure({f"key {i}": [i] * (i % 3) for i in range(300)})
+    data = structure.serialize_using_proto()
+    assert type(structure).deserialize_using_proto(None, data) == structure
+    for cut in range(0, len(data), 97):
+        with pytest.raises((RuntimeError, ValueError)):
+            type(structure).deserialize_using_proto(None, data[:cut])
+
+
+@pytest.mark.parametrize("sample", [Box(1), Pair(1, 2), {1: 2}, collections.OrderedDict(a=1)])
+def test_structures_without_protocol_buffer(sample):
+    with pytest.raises(ValueError, match="protocol buffer"):
+        tree.structure(sample).serialize_using_proto()

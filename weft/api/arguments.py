@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import knobs
-from weft.core.debug_info import DebugInfo
+from weft.core.debug_info import DebugInfo, hollow
 from weft.core.trace import typeof
 from weft.tree.functions import tree_flatten, tree_leaves_with_path, tree_unflatten
 from weft.tree.keys import keystr
@@ -122,9 +122,11 @@ def debug_info(what: str, fun: Callable[..., Any], args: Any, kwargs: Any) -> De
     """Names of a function and its arguments, worked out only if a message wants them."""
     structure = tree_flatten((args, kwargs))[1]
 
+    known = hollow(fun)
+
     def names() -> tuple[str, ...]:
         dummies = tree_unflatten(structure, range(structure.num_leaves))
-        return argument_names(fun, *dummies)
+        return argument_names(known, *dummies)
 
     return DebugInfo(what, fun, names)
 

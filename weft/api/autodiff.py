@@ -21,6 +21,7 @@ from weft.api.arguments import (
 from weft.base.lazy import Late
 from weft.base.traceback import api_boundary
 from weft.core.ad import UndefPrimal, Zero, instantiate_array
+from weft.core.array import Array
 from weft.core.debug_info import DebugInfo
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_dtype import abstractify
@@ -110,10 +111,18 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     outs, out_tangents = jvp_flat(flat, leaves, symbolic)
     n = found["n"]
     primal_out = tree_unflatten(found["out_tree"], outs[:n])
-    tangent_out = tree_unflatten(found["out_tree"], map(instantiate_array, out_tangents[:n]))
+    shown = map(_shown_tangent, outs[:n], out_tangents[:n])
+    tangent_out = tree_unflatten(found["out_tree"], shown)
     if has_aux:
         return primal_out, tangent_out, rebuild_aux(found, outs[n:])
     return primal_out, tangent_out
+
+
+def _shown_tangent(primal: Any, tangent: Any) -> Any:
+    """A tangent as the user sees it: an array, or a number as given where the primal is one."""
+    if isinstance(primal, Array) or type(tangent) is Zero:
+        return instantiate_array(tangent)
+    return tangent
 
 
 def _check_tangent(p: Any, t: Any, name: Callable[[], str]) -> None:

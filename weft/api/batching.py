@@ -42,7 +42,7 @@ def vmap(
     check_callable(fun)
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
-    if not (in_axes is None or type(in_axes) in (int, tuple) or _is_tree_of_axes(in_axes)):
+    if not (in_axes is None or isinstance(in_axes, tuple) or _is_int(in_axes)):
         raise TypeError(
             "vmap in_axes must be an int, None, or a tuple with an entry for each positional"
             f" argument, got {in_axes!r}"
@@ -93,10 +93,6 @@ def vmap(
 
 def _is_int(x: Any) -> bool:
     return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
-
-
-def _is_tree_of_axes(axes: Any) -> bool:
-    return not isinstance(axes, (str, float)) and all(_is_int(x) for x in tree_leaves(axes))
 
 
 def _normalize(i: int, x: Any, dim: int | None, names: Any) -> int | None:

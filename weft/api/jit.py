@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+import operator
 import time
 import weakref
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from weft.api.arguments import (
     Hashed,
     argument_names,
+    as_tuple,
     check_array_leaves,
     check_callable,
     check_references,
@@ -19,10 +22,10 @@ from weft.api.arguments import (
     signature,
 )
 from weft.api.reports import explain_miss, report_trace
-from weft.api.stages import Traced, call_writing, delete_donated
+from weft.api.stages import Traced, call_writing, delete_donated, warn_unusable
 from weft.api.staging import stage_call
 from weft.base import errors, events, knobs
-from weft.base.functional import register_cache
+from weft.base.functional import register_cache, weakref_lru_cache
 from weft.base.traceback import api_boundary
 from weft.control.jit import jit_p
 from weft.core.jaxpr import ClosedJaxpr
@@ -49,7 +52,17 @@ TRIES = 8
 class Staged:
     """A staged call: program, hoisted tracers, parameters of the equation, trees of both ends."""
 
-    __slots__ = ("closed", "hoisted", "params", "in_tree", "out_tree", "tries", "refs", "writing")
+    __slots__ = (
+        "closed",
+        "hoisted",
+        "params",
+        "in_tree",
+        "out_tree",
+        "tries",
+        "refs",
+        "writing",
+        "warned",
+    )
 
     def __init__(
         self, closed: ClosedJaxpr, hoisted: Any, params: Any, in_tree: Any, out_tree: Any
@@ -63,6 +76,20 @@ class Staged:
         # whether it is given references, and then, once it is called, what it writes
         self.refs = any(aval.is_ref for aval in closed.in_avals)
         self.writing: Any = None
+        # whether it has been said that memory is donated in vain
+        self.warned = False
+
+    def again(self) -> Staged:
+        """The same for another jit of the function, which makes native entries of its own."""
+        same = Staged(self.closed, self.hoisted, self.params, self.in_tree, self.out_tree)
+        same.warned = self.warned
+        return same
+
+
+@weakref_lru_cache
+def _staged_of(fun: Callable[..., Any], options: Any) -> dict[Any, Staged]:
+    """What is staged of a function while it lives, for whoever jits it again."""
+    return {}
 
 
 def hoist_tracers(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
@@ -102,6 +129,7 @@ class JitFunction(NativeFunction):
                 " only arrays can be donated"
             )
         self._own = _is_ours(fun)
+        self._marks = self._static_nums, self._static_names, self._donate_nums, self._donate_names
         self._cache: dict[Any, Staged] = {}
         self._hits = self._misses = 0
         _functions.add(self)
@@ -116,6 +144,7 @@ class JitFunction(NativeFunction):
         leaves, staged = self._stage(args, kwargs)
         donates = any(staged.params["donated_invars"]) and state.trace is eval_trace
         if donates:
+            warn_unusable(staged)
             self._check_donated(staged, leaves, args, kwargs)
             self._check_deleted(leaves, args, kwargs)
         try:
@@ -235,12 +264,17 @@ class JitFunction(NativeFunction):
         if staged is not None:
             self._hits += 1
             return leaves, staged
+        shared = self._shared()
+        if shared is not None and key in shared:
+            self._hits += 1
+            staged = self._cache[key] = shared[key].again()
+            return leaves, staged
         self._misses += 1
         if abstract is typeof and state.trace is eval_trace:
             prepare()
         names = functools.partial(self._names, args, kwargs)
-        if knobs.thread.explain_cache_misses:
-            explain_miss(self._fun, key, self._cache, names)
+        if knobs.thread.explain_cache_misses and not _is_of_package(self._fun):
+            explain_miss(self._fun, key, list(self._cache), names)
         started, began = time.perf_counter(), events.begin()
         staged = self._trace(args, kwargs, dynamic, keywords, static, in_tree, avals)
         events.end(began, "trace", self._name)
@@ -250,7 +284,17 @@ class JitFunction(NativeFunction):
             if len(self._cache) >= CACHE_LIMIT:
                 self.clear_cache()
             self._cache[key] = staged
+            if shared is not None:
+                shared[key] = staged
         return leaves, staged
+
+    def _shared(self) -> dict[Any, Staged] | None:
+        """What all jits of this function with these options have staged."""
+        if type(self._fun) is not FunctionType or knobs.thread.check_tracer_leaks:
+            return None
+        options = self._options
+        rest = options["keep_unused"], options["inline"], repr(options["compiler_options"])
+        return _staged_of(self._fun, (self._marks, rest))
 
     def _trace(
         self,
@@ -326,6 +370,9 @@ class JitFunction(NativeFunction):
     def clear_cache(self) -> None:
         """Forget everything staged so far."""
         self._cache.clear()
+        shared = self._shared()
+        if shared is not None:
+            shared.clear()
         if hasattr(self, "_entries"):
             del self._entries
 
@@ -432,7 +479,7 @@ def jit(
     if fun is None:
         return lambda f: jit(f, **options)
     check_callable(fun)
-    _check_marks(fun, static_argnums, static_argnames, donate_argnums)
+    _check_marks(fun, options)
     load_compiler()
     return JitFunction(fun, options)
 
@@ -443,31 +490,55 @@ _ROOMS = ("weft.numpy", "weft.lax", "weft.nn", "weft.random", "weft.scipy", "wef
 
 def _is_ours(fun: Any) -> bool:
     """Whether a function is one of weft's own that is defined here as compiled."""
-    home = getattr(fun, "__globals__", {}).get("__name__", "")
-    return home.startswith(_ROOMS)
+    return _home(fun).startswith(_ROOMS)
 
 
-def _check_marks(fun: Any, static_nums: Any, static_names: Any, donate_nums: Any) -> None:
-    if all(mark is None for mark in (static_nums, static_names, donate_nums)):
+def _is_of_package(fun: Any) -> bool:
+    """Whether a function is defined anywhere in weft: users cannot do much about its traces."""
+    return _home(fun).partition(".")[0] == __name__.partition(".")[0]
+
+
+def _home(fun: Any) -> str:
+    return getattr(fun, "__globals__", {}).get("__name__") or ""
+
+
+def _check_marks(fun: Any, options: dict[str, Any]) -> None:
+    """Raise ValueError where marked arguments are not among the parameters of a function."""
+    marks = ("static_argnums", "static_argnames", "donate_argnums", "donate_argnames")
+    if all(options[mark] is None for mark in marks):
         return
     sig = signature(fun)
     if sig is None:
         return
     params = sig.parameters.values()
-    names = {p.name for p in params}
-    if any(p.kind == p.VAR_KEYWORD for p in params):
-        names = None  # type: ignore[assignment]
-    given = (static_names,) if isinstance(static_names, str) else tuple(static_names or ())
-    for name in given:
-        if names is not None and name not in names:
-            raise ValueError(f"static_argnames={name!r} is not a parameter of {fun.__name__}{sig}")
+    _check_names(fun, sig, {k: options[k] for k in ("static_argnames", "donate_argnames")})
     positional = [p for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if any(p.kind == p.VAR_POSITIONAL for p in params):
         return
-    for what, nums in (("static_argnums", static_nums), ("donate_argnums", donate_nums)):
-        for n in (nums,) if isinstance(nums, int) else tuple(nums or ()):
-            if not -len(positional) <= n < len(positional):
+    for what in ("static_argnums", "donate_argnums"):
+        for n in as_tuple(options[what]):
+            if not -len(positional) <= operator.index(n) < len(positional):
                 raise ValueError(
-                    f"jit got {what}={nums}, but {getattr(fun, '__name__', fun)}{sig} has"
+                    f"jit got {what}={options[what]}, but {getattr(fun, '__name__', fun)}{sig} has"
                     f" {len(positional)} positional parameters"
+                )
+
+
+def _check_names(fun: Any, sig: Any, marked: dict[str, Any]) -> None:
+    params = sig.parameters.values()
+    by_position = {p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)}
+    named = {p.name for p in params if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    open_ended = any(p.kind == p.VAR_KEYWORD for p in params)
+    for what, names in marked.items():
+        for name in as_tuple(names):
+            if not isinstance(name, str):
+                raise TypeError(f"{what} takes names of parameters, got {names!r}")
+            if name in by_position:
+                raise ValueError(
+                    f"{what}={name!r} of {getattr(fun, '__name__', fun)}{sig} is given by position"
+                    f" only; write {what.replace('names', 'nums')}"
+                )
+            if not open_ended and name not in named:
+                raise ValueError(
+                    f"{what}={name!r} is not a parameter of {getattr(fun, '__name__', fun)}{sig}"
                 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,13 @@ from weft import dtypes
 from weft.base import knobs
 from weft.base.traceback import api_boundary
 from weft.core.array import Array
+from weft.core.avals import ShapedArray
+from weft.core.layout import Format
 from weft.core.registry import lookup
+from weft.core.sharding import PartitionSpec, Sharding
 from weft.core.trace import FoldingTrace, Tracer, eval_trace, state, typeof
-from weft.runtime.array import ArrayImpl, from_numpy
+from weft.runtime.array import ArrayImpl, box, from_numpy
+from weft.runtime.devices import Device
 from weft.tree.compare import broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
@@ -35,18 +41,24 @@ def device_put(
     >>> weft.device_put([1.0, 2.0])
     [Array(1., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True)]
     """
-    if device is None and src is None and state.trace is eval_trace and not _watched():
+    now = state.trace is eval_trace and not _watched()
+    if now and device is None and donate is False and may_alias is None:
         if type(x) is ArrayImpl:
-            return x._alias()
+            return x.block_until_ready()  # unless it has been deleted
         if type(x) is np.ndarray and x.dtype.kind in "biufc":
             return from_numpy(x)
     leaves, tree = tree_flatten(x)
-    if device is None or not isinstance(device, (tuple, list, dict)):
-        places = [device] * len(leaves)
-    else:
-        places = broadcast_prefix(device, x, is_leaf=lambda d: d is None)
-    for leaf in leaves:
-        typeof(leaf)
+    places = _spread("device", device, x, len(leaves))
+    for place in places:
+        _check_place(place)
+    gives = _spread("donate", donate, x, len(leaves))
+    aliases = _spread("may_alias", may_alias, x, len(leaves))
+    if any(g and a for g, a in zip(gives, aliases, strict=True)):
+        raise ValueError("device_put cannot both donate an array and alias it; choose one of them")
+    plain = [type(typeof(leaf)) is ShapedArray for leaf in leaves]
+    if now and all(plain):
+        given = zip(leaves, places, gives, aliases, strict=True)
+        return tree_unflatten(tree, [_put(*one) for one in given])
     put = lookup("device_put")
     outs = put.bind(
         *leaves,
@@ -54,7 +66,49 @@ def device_put(
         srcs=(src,) * len(leaves),
         copy_semantics=("reuse",) * len(leaves),
     )
+    for out, place in zip(outs, places, strict=True):
+        if place is not None and type(out) is ArrayImpl:
+            out._committed = True
     return tree_unflatten(tree, outs)
+
+
+def _spread(name: str, value: Any, x: Any, count: int) -> list[Any]:
+    """What is said of a whole tree, or of parts of it, for each of its leaves."""
+    if not isinstance(value, (tuple, list, dict)):
+        return [value] * count
+    try:
+        return broadcast_prefix(value, x, is_leaf=lambda v: v is None)
+    except ValueError as error:
+        raise ValueError(f"the {name} of device_put does not fit its argument: {error}") from None
+
+
+def _check_place(place: Any) -> None:
+    if place is None or isinstance(place, (Device, Sharding, Format, PartitionSpec)):
+        return
+    if isinstance(place, Enum) and type(place).__name__ == "Space":  # weft.memory, of a room above
+        return
+    raise ValueError(
+        "device_put takes a device, a sharding, a format, a memory space or None, got"
+        f" {place!r} of type {type(place).__name__}; write device_put(x, weft.devices()[0])"
+    )
+
+
+def _put(x: Any, place: Any, donate: bool, may_alias: bool | None) -> ArrayImpl:
+    """An array at a place, over the same memory unless that is refused."""
+    if type(x) is not ArrayImpl:
+        aval = typeof(x)
+        out = box(np.array(x, aval.dtype), aval)
+    elif may_alias is False:
+        out = copy(x)
+    else:
+        x.block_until_ready()
+        stays = place is None or (isinstance(place, Sharding) and x._committed)
+        if stays and not donate and (place is None or place == x.sharding):
+            return x
+        out = x._alias()
+    if place is not None:
+        out._committed = True
+    return out
 
 
 def _watched() -> bool:
@@ -92,7 +146,13 @@ def block_until_ready(x: Any) -> Any:
 
 
 def copy_to_host_async(x: Any) -> Any:
-    """A tree of arrays, its values on the way to the host: they are there already."""
+    """A tree of arrays, its values on the way to the host: weft's arrays are there already.
+
+    Other leaves are asked, if they have a method of this name.
+    """
+    for leaf in tree_leaves(x):
+        if hasattr(leaf, "copy_to_host_async"):
+            leaf.copy_to_host_async()
     return x
 
 

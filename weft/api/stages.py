@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from weft.base import knobs
 from weft.base.lazy import Late
+from weft.base.source import warn
 from weft.base.traceback import api_boundary
 from weft.control.jit import jit_p, jit_params
-from weft.core.jaxpr import ClosedJaxpr
+from weft.core.jaxpr import ClosedJaxpr, Var
 from weft.core.shape_dtype import struct_of
 from weft.core.trace import Tracer, eval_trace, state, typeof
 from weft.runtime.evaluate import call_donating
@@ -111,6 +113,7 @@ class Traced(_Stage):
 
     def lower(self, *, lowering_platforms: Any = None) -> Lowered:
         """The program made ready for the backend."""
+        warn_unusable(self._staged)
         return Lowered(self._fun, self._staged, self._args, self._in_tree)
 
 
@@ -235,3 +238,33 @@ def delete_donated(staged: Any, leaves: Any, outs: Any) -> None:
     for x, d in zip(leaves, donated, strict=True):
         if d and hasattr(x, "delete") and id(x) not in returned:
             x.delete()
+
+
+def warn_unusable(staged: Any) -> None:
+    """Warn, once, of donated arguments whose memory no result has use for."""
+    if staged.warned or staged.refs:
+        return
+    staged.warned = True
+    jaxpr = staged.closed.jaxpr
+    used = {v for eqn in jaxpr.eqns for v in eqn.invars if type(v) is Var}
+    used.update(v for v in jaxpr.outvars if type(v) is Var)
+    keeps = staged.params["keep_unused"]
+    free = Counter(_nbytes(v.aval) for v in jaxpr.outvars)
+    unusable = []
+    for v, donated in zip(jaxpr.invars, staged.params["donated_invars"], strict=True):
+        if not donated or not (keeps or v in used):
+            continue
+        size = _nbytes(v.aval)
+        if free[size]:
+            free[size] -= 1
+        else:
+            unusable.append(v.aval.str_short())
+    if unusable:
+        warn(
+            f"Some donated buffers were not usable: {', '.join(unusable)}. No result of"
+            f" {staged.params['name']} is left to take their memory; donate what a result replaces"
+        )
+
+
+def _nbytes(aval: Any) -> int:
+    return aval.size * aval.dtype.itemsize if hasattr(aval, "dtype") else 0

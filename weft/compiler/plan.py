@@ -28,6 +28,7 @@ from weft.compiler.in_place import (
 from weft.compiler.interchange import in_blocks
 from weft.compiler.pipeline import fuse
 from weft.compiler.slots import Slots
+from weft.core.avals import AbstractToken
 from weft.core.interpret import constant_value, has_data, literal_value, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, DropVar, Literal
 from weft.kernel.program import (
@@ -63,6 +64,8 @@ class Unplannable(Exception):
 
 def size_of(aval: Any) -> int:
     """Bytes of a value."""
+    if type(aval) is AbstractToken:
+        raise Unplannable("tokens are not memory")
     return prod(aval.shape) * storage_dtype(aval.dtype).itemsize
 
 

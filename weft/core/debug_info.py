@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from types import CellType, FunctionType
 from typing import Any
 
 from weft.base.source import display_name
+
+
+def hollow(function: Any) -> Any:
+    """A function's code and name without what it closes over, so that messages keep no arrays."""
+    if type(function) is not FunctionType:
+        return function
+    inner = function
+    while type(wrapped := inner.__dict__.get("__wrapped__")) is FunctionType:
+        inner = wrapped
+    code = inner.__code__
+    cells = tuple([CellType() for _ in code.co_freevars])
+    return FunctionType(code, {}, function.__name__, None, cells)
 
 
 class DebugInfo:
@@ -20,7 +33,7 @@ class DebugInfo:
         result_paths: Any = None,
     ) -> None:
         self.traced_for = traced_for
-        self.function = function
+        self.function = hollow(function)
         self.arg_names = arg_names
         self.result_paths = result_paths
 

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from weft import dtypes
-from weft.core.avals import ShapedArray
+from weft.core.avals import AbstractToken, ShapedArray
 from weft.core.registry import lookup
 from weft.core.trace import aval_handlers, typeof
 
@@ -117,6 +117,8 @@ def abstractify(x: Any) -> Any:
         raise
 
 
-def struct_of(aval: Any) -> ShapeDtypeStruct:
-    """The public description of an abstract value."""
+def struct_of(aval: Any) -> Any:
+    """The public description of an abstract value; a token has no other."""
+    if type(aval) is AbstractToken:
+        return aval
     return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)

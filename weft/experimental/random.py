@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from weft import random
-from weft.core.trace import is_tracing
+from weft import dtypes, random
+from weft.core.trace import is_tracing, state
 from weft.numpy.creation import asarray, zeros
 from weft.ref import Ref, new_ref
+from weft.transforms.vmap import BatchTrace
 from weft.tree.registry import register_pytree_node
 
 __all__ = ("StatefulPRNG", "stateful_rng")
@@ -32,6 +33,16 @@ class StatefulPRNG:
     """
 
     def __init__(self, _base_key: Any, _counter: Ref) -> None:
+        if not dtypes.issubdtype(getattr(_base_key, "dtype", None), dtypes.prng_key):
+            raise ValueError(
+                f"StatefulPRNG takes a typed key, weft.random.key(0), got {_base_key!r}; or write"
+                " stateful_rng(seed)"
+            )
+        if not isinstance(_counter, Ref):
+            raise ValueError(
+                f"StatefulPRNG counts in a reference to an integer, weft.new_ref(0), got"
+                f" {_counter!r}"
+            )
         self._base_key = _base_key
         self._counter = _counter
 
@@ -44,10 +55,23 @@ class StatefulPRNG:
         >>> stateful_rng(0).key(3).shape
         (3,)
         """
+        self._check_mapped()
         count = self._counter[...]
         self._counter[...] = count + 1
         key = random.fold_in(self._base_key, count)
         return random.split(key, shape) if _shape(shape) else key
+
+    def _check_mapped(self) -> None:
+        """Raise where a function under vmap would draw the same for all rows."""
+        trace = state.trace
+        while type(trace) is not BatchTrace and hasattr(trace, "parent"):
+            trace = trace.parent
+        counter = self._counter
+        if type(trace) is BatchTrace and getattr(counter, "_trace", None) is not trace:
+            raise ValueError(
+                "a random generator from outside is used under vmap, where all rows would draw the"
+                " same; pass one for each: vmap(f)(rng.split(n), ...)"
+            )
 
     def random(self, size: Size = None, dtype: Any = float) -> Any:
         """Floats from 0 up to, but not including, 1."""
@@ -91,11 +115,14 @@ class StatefulPRNG:
         return [StatefulPRNG(key, new_ref(0)) for key in self.key(n_children)]
 
 
-register_pytree_node(
-    StatefulPRNG,
-    lambda rng: ((rng._base_key, rng._counter), ()),
-    lambda _, children: StatefulPRNG(*children),
-)
+def _rebuilt(_: Any, children: Any) -> StatefulPRNG:
+    """A generator of the leaves of a tree, which may be placeholders of any kind."""
+    rng = object.__new__(StatefulPRNG)
+    rng._base_key, rng._counter = children
+    return rng
+
+
+register_pytree_node(StatefulPRNG, lambda rng: ((rng._base_key, rng._counter), ()), _rebuilt)
 
 
 def _shape(size: Any, *parameters: Any) -> tuple[int, ...]:

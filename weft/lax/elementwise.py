@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.api.placement import device_put
 from weft.core.trace import typeof
+from weft.lax.shape import boxed
 from weft.prims import arithmetic, bits, convert, selection, transcendental
 from weft.prims.families import scalar
 from weft.prims.shape import broadcast_in_dim
@@ -721,8 +723,24 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     1
     """
     dtype = dtypes.check_user_dtype(new_dtype, "lax.convert_element_type")
+    if type(operand) is int and not -(2**31) <= operand < 2**31:
+        operand = _of_wide_integer(operand, dtype)
     convert.warn_of_lost_parts(typeof(operand).dtype, dtype)
-    return convert.convert(operand, dtype)
+    return boxed(convert.convert(operand, dtype))
+
+
+def _of_wide_integer(value: int, dtype: Any) -> Any:
+    """An integer that has no default dtype: by its value as a float, by its low bits else."""
+    if dtypes.issubdtype(dtype, np.inexact):
+        return np.asarray(float(value)).astype(dtype)[()]
+    if not -(2**63) <= value < 2**64:
+        raise OverflowError(
+            f"convert_element_type takes Python integers of up to 64 bits, got {value};"
+            " reduce it, value % 2**64"
+        )
+    if dtypes.issubdtype(dtype, np.bool_):
+        return np.bool_(value)
+    return np.asarray(value % 2**64, np.uint64).astype(dtype)[()]
 
 
 def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
@@ -764,7 +782,8 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
         dtype = dtypes.dtype(fill_value)
     else:
         dtype = dtypes.check_user_dtype(dtype, "lax.full")
-    return broadcast_in_dim(_scalar_of(fill_value, dtype, weak), shape, ())
+    made = broadcast_in_dim(_scalar_of(fill_value, dtype, weak), shape, ())
+    return made if sharding is None else device_put(made, sharding)
 
 
 def _scalar_of(value: Any, dtype: Any, weak: bool) -> Any:
@@ -788,7 +807,10 @@ def full_like(
     weak = dtype is None and aval.weak_type
     dtype = aval.dtype if dtype is None else dtypes.check_user_dtype(dtype, "lax.full_like")
     shape = aval.shape if shape is None else tuple(shape)
-    return broadcast_in_dim(_scalar_of(fill_value, dtype, weak), shape, ())
+    made = broadcast_in_dim(_scalar_of(fill_value, dtype, weak), shape, ())
+    if sharding is None and getattr(x, "committed", False):
+        sharding = x.sharding
+    return made if sharding is None else device_put(made, sharding)
 
 
 def dtype(x: Any) -> Any:

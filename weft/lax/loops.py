@@ -27,7 +27,7 @@ from weft.control.scan import scan_p
 from weft.control.while_loop import while_p
 from weft.core.array import Array
 from weft.core.avals import ShapedArray, same_type
-from weft.core.debug_info import DebugInfo
+from weft.core.debug_info import DebugInfo, hollow
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import Tracer, box, is_tracing, typeof
 from weft.lax.slicing import index_in_dim
@@ -71,9 +71,11 @@ class Loop(Record):
 def debug_info(what: str, fun: Callable[..., Any], in_tree: PyTreeDef) -> DebugInfo:
     """Names for messages, from the structure of the positional arguments."""
 
+    known = hollow(fun)
+
     def names() -> tuple[str, ...]:
         dummies = tree_unflatten(in_tree, range(in_tree.num_leaves))
-        return argument_names(fun, dummies, {})
+        return argument_names(known, dummies, {})
 
     return DebugInfo(what, fun, names)
 

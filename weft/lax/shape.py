@@ -11,14 +11,16 @@ import numpy as np
 
 from weft import dtypes
 from weft.base.errors import AxisError
-from weft.core.trace import Tracer, typeof
+from weft.core.trace import Tracer, box, eval_trace, state, typeof
 from weft.prims import shape as prims
 from weft.tree.functions import tree_flatten, tree_unflatten
+
+_DATA = (np.ndarray, np.generic, bool, int, float, complex)
 
 
 def canonical_shape(shape: Any) -> tuple[int, ...]:
     """A shape as a tuple of Python integers; a clear TypeError for anything else."""
-    if isinstance(shape, (int, np.integer)):
+    if isinstance(shape, (int, np.integer)) or _is_concrete_scalar(shape):
         shape = (shape,)
     try:
         return tuple(operator.index(n) for n in shape)
@@ -32,6 +34,19 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
             f" cannot depend on a traced value; mark the argument that says it as static,"
             f' jit(f, static_argnames="n"){traced._origin_msg()}'
         ) from None
+
+
+def _is_concrete_scalar(x: Any) -> bool:
+    """Whether ``x`` is an array of no dimensions whose value is known."""
+    return getattr(x, "ndim", None) == 0 and not isinstance(x, Tracer)
+
+
+def boxed(x: Any) -> Any:
+    """Scalars and NumPy data as an array of their own; while tracing, they stay as they are."""
+    if isinstance(x, _DATA) and state.trace is eval_trace:
+        aval = typeof(x)
+        return box(np.array(x, aval.dtype), aval)
+    return x
 
 
 def integer_axis(axis: Any) -> int:
@@ -77,7 +92,7 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -
     """
     sizes = canonical_shape(sizes)
     if not sizes and not isinstance(operand, (int, float, complex)):
-        return operand
+        return boxed(operand)
     ndim = np.ndim(operand)
     dims = tuple(range(len(sizes), len(sizes) + ndim))
     return prims.broadcast_in_dim(operand, sizes + np.shape(operand), dims)
@@ -206,7 +221,7 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
     places = sorted(canonical_axis(d, ndim) for d in dims)
     if len(set(places)) != len(places):
         raise ValueError(f"repeated axis in expand_dims: {dims}")
-    return prims.expand_dims(array, tuple(places))
+    return boxed(prims.expand_dims(array, tuple(places)))
 
 
 def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:

@@ -27,6 +27,7 @@ from weft.numpy.promotion import (
 )
 from weft.prims.convert import convert_values, copy_p, warn_of_lost_parts
 from weft.prims.families import COMPLEX, FLOAT, kind_of, scalar
+from weft.transforms.jvp import JVPTracer
 from weft.tree.functions import tree_leaves
 
 _PYTHON_SCALARS = (bool, int, float, complex)
@@ -147,9 +148,12 @@ def _not_data(x: Any) -> TypeError:
     )
 
 
+_SCALARS = (int, float, complex, np.generic)
+
+
 def _from_array(x: Any, dtype: Any, copy: bool) -> Array:
-    if copy:
-        x = copy_p.bind(x)
+    if copy or (type(x) is JVPTracer and isinstance(x._concrete(), _SCALARS)):
+        x = copy_p.bind(x)  # of a number that is being differentiated, an array
     if dtype is None:
         return x
     return as_array(convert_operand(x, dtype))
@@ -423,6 +427,8 @@ def full_like(
     else:
         _refuse_complex("full_like", fill_value, wanted)
         value = filled(sizes, convert_operand(fill_value, wanted, weak))
+    if device is None and out_sharding is None and getattr(a, "committed", False):
+        device = a.sharding
     return placed(value, device, out_sharding)
 
 

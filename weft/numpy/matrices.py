@@ -10,6 +10,7 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.core.array import Array
+from weft.core.trace import Tracer
 from weft.lax.shape import canonical_axis
 from weft.numpy.broadcasting import choose_where, full_of
 from weft.numpy.creation import arange, array, asarray, ones, placed, zeros_like
@@ -92,9 +93,19 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
     rows = _size("tri", N)
     sizes = (rows, rows if M is None else _size("tri", M))
     i = lax.broadcasted_iota(_INT32, sizes, 0)
-    shifted = lax.add(i, scalar(_INT32, _clipped(operator.index(k))))
+    offset = (
+        _traced_offset(k) if isinstance(k, Tracer) else scalar(_INT32, _clipped(operator.index(k)))
+    )
+    shifted = lax.add(i, offset)
     mask = lax.ge(shifted, lax.broadcasted_iota(_INT32, sizes, 1))
     return as_array(convert_operand(mask, wanted))
+
+
+def _traced_offset(k: Tracer) -> Any:
+    """The offset of a diagonal that is known when the program runs."""
+    if k.shape or not dtypes.issubdtype(k.dtype, np.integer):
+        raise TypeError(f"tri needs an integer k, got {k}")
+    return convert_operand(k, _INT32)
 
 
 def _triangle(name: str, m: Any, k: int) -> tuple[Any, Any]:

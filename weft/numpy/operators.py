@@ -11,8 +11,10 @@ import numpy as np
 from weft import dtypes, lax
 from weft.api.placement import device_put
 from weft.base.lazy import Late
+from weft.base.source import warn
 from weft.core.array import Array
 from weft.core.layout import format_of
+from weft.core.trace import Tracer
 from weft.numpy import indexing, parts, ufuncs, unary
 from weft.numpy.promotion import as_array, convert_operand, ensure_array
 from weft.prims.convert import copy_p
@@ -218,7 +220,9 @@ def _view(self: Any, dtype: Any = None, type: None = None) -> Array:
 
 def _reinterpret(x: Any, dtype: Any, have: int, want: int) -> Any:
     if kind_of(x.dtype) == BOOL:
-        return _view(convert_operand(x, _UINT8), dtype)
+        if isinstance(x, Tracer):
+            return _view(convert_operand(x, _UINT8), dtype)
+        return _view(as_array(np.asarray(x).view(_UINT8)), dtype)  # bytes as they are in memory
     if kind_of(x.dtype) == COMPLEX:
         parts = manipulation.stack([lax.real(x), lax.imag(x)], -1)
         flat = lax.reshape(parts, (*x.shape[:-1], 2 * x.shape[-1]))
@@ -236,6 +240,12 @@ def _reinterpret(x: Any, dtype: Any, have: int, want: int) -> Any:
     if have == want:
         return out
     return lax.reshape(out, (*out.shape[:-2], out.shape[-2] * out.shape[-1]))
+
+
+def _dtype_for_numpy(self: Any) -> Any:
+    """What ``np.dtype(x)`` asks for."""
+    warn("np.dtype(x) of an array is deprecated; write x.dtype", DeprecationWarning)
+    return self.dtype
 
 
 def _array_namespace(self: Any, *, api_version: str | None = None) -> Any:
@@ -273,7 +283,7 @@ _OWN: dict[str, Callable[..., Any]] = {
 }
 _OWN_PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "format": format_of,
-    "__numpy_dtype__": lambda self: self.dtype,
+    "__numpy_dtype__": _dtype_for_numpy,
 }
 # The functions that are methods and properties; the function's name stands behind another name.
 _METHODS: dict[Late, str] = {

@@ -157,8 +157,8 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
     (Array([1, 2], dtype=int32), Array([1, 3], dtype=int32))
     """
     rest = ensure_array("unravel_index", indices)
-    sizes = [shape] if np.ndim(shape) == 0 else list(shape)
-    if any(np.ndim(n) for n in sizes):
+    sizes = [shape] if _ndim(shape) == 0 else list(shape)
+    if any(map(_ndim, sizes)):
         raise ValueError(f"unravel_index needs a shape: a number or a sequence, got {shape!r}")
     found: list[Any] = [0] * len(sizes)
     for axis in reversed(range(len(sizes))):
@@ -170,9 +170,16 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
     clipped = []
     for size, x in zip(sizes, found):
         if below is not None:
-            x = lax.select(below, full(x.shape, 0, x.dtype), x)
-        clipped.append(lax.select(above, full(x.shape, size - 1, x.dtype), x))
+            x = lax.select(below, filled(0, typeof(x)), x)
+        known = isinstance(size, (int, np.integer))
+        last = filled(size - 1, typeof(x)) if known else lax.full(x.shape, size - 1, x.dtype)
+        clipped.append(lax.select(above, last, x))
     return tuple(clipped)
+
+
+def _ndim(x: Any) -> int:
+    """How many dimensions a size or a sequence of sizes has; both may be traced."""
+    return x.ndim if hasattr(x, "ndim") else int(isinstance(x, (tuple, list)))
 
 
 def ravel_multi_index(

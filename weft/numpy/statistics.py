@@ -603,7 +603,7 @@ def histogram2d(
            [0, 2]], dtype=int32)
     """
     x, y = ensure_arrays("histogram2d", x, y)
-    count = len(bins) if np.ndim(bins) or isinstance(bins, (list, tuple)) else 1
+    count = len(bins) if isinstance(bins, (list, tuple)) or np.ndim(bins) else 1
     if count not in (1, 2):
         edges = asarray(bins)
         bins = [edges, edges]

@@ -11,10 +11,11 @@ import numpy as np
 
 from weft import lax
 from weft.api.batching import vmap
+from weft.api.jit import jit
 from weft.base import knobs
 from weft.core.array import Array
 from weft.lax.shape import canonical_axis
-from weft.numpy.creation import array, asarray
+from weft.numpy.creation import asarray
 from weft.numpy.manipulation import concatenate, expand_dims, squeeze
 from weft.numpy.promotion import check_arraylike, ensure_array, report_rank_promotion
 from weft.numpy.reductions import argmax, cumsum
@@ -256,15 +257,22 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Ar
             f"piecewise with {conditions} conditions takes {conditions} or {conditions + 1}"
             f" functions, got {len(functions)}"
         )
-    dtype = x.dtype
-
-    def branch(item: Any) -> Any:
-        if callable(item):
-            return lambda v: item(v, *args, **kw).astype(dtype)
-        return lambda v: array(item, dtype=dtype)
-
+    constants = {i: f for i, f in enumerate(functions) if not callable(f)}
+    callables = tuple(f if callable(f) else None for f in functions)
     masks = asarray(condlist, dtype=bool)
+    return _piecewise(x, masks, constants, callables, args, kw)
+
+
+@functools.partial(jit, static_argnames="functions")
+def _piecewise(x: Any, masks: Any, constants: Any, functions: Any, args: Any, kw: Any) -> Array:
+    """Jitted, so that functions that come again are not traced again."""
+
+    def branch(i: int, function: Any) -> Any:
+        if function is None:
+            return lambda v: asarray(constants[i], dtype=v.dtype)
+        return lambda v: function(v, *args, **kw).astype(v.dtype)
+
     none = lax.full((1, *masks.shape[1:]), False, np.bool_)
     chosen = argmax(cumsum(concatenate([none, masks], 0), 0), 0)
-    branches = [branch(f) for f in functions]
+    branches = [branch(i, f) for i, f in enumerate(functions)]
     return vectorize(lax.switch, excluded=(1,))(chosen, branches, x)

@@ -44,18 +44,18 @@ class BroadcastInDim(Primitive):
                 f" {len(x.shape)} operand dimensions, got {dims}"
             )
         check_sizes("broadcast_in_dim", shape)
-        previous = -1
+        if len(set(dims)) != len(dims):
+            raise TypeError(f"broadcast_in_dim needs distinct dimensions, got {dims}")
         for size, d in zip(x.shape, dims, strict=True):
-            if not previous < d < len(shape):
+            if not 0 <= d < len(shape):
                 raise TypeError(
-                    f"broadcast_in_dim needs increasing dimensions below {len(shape)}, got {dims}"
+                    f"broadcast_in_dim needs dimensions from 0 up to {len(shape) - 1}, got {dims}"
                 )
             if size != 1 and size != shape[d]:
                 raise TypeError(
                     f"broadcast_in_dim cannot fit operand shape {x.shape} into {tuple(shape)} at"
                     f" dimensions {dims}: sizes must be equal or 1"
                 )
-            previous = d
         return ShapedArray(shape, x.dtype, x.weak_type)
 
     @staticmethod
@@ -63,7 +63,8 @@ class BroadcastInDim(Primitive):
         inner = [1] * len(shape)
         for size, d in zip(x.shape, broadcast_dimensions, strict=True):
             inner[d] = size
-        return np.broadcast_to(x.reshape(inner), shape)
+        order = np.argsort(broadcast_dimensions) if x.ndim > 1 else None
+        return np.broadcast_to(x.transpose(order).reshape(inner), shape)
 
     def transpose(
         self, ct: Any, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any
@@ -72,9 +73,12 @@ class BroadcastInDim(Primitive):
         size_one = [d for n, d in zip(x.aval.shape, dims, strict=True) if n == 1 != shape[d]]
         axes = tuple(d for d in range(len(shape)) if d not in dims or d in size_one)
         out = lookup("reduce_sum").bind(ct, axes=axes, out_sharding=None) if axes else ct
-        if size_one:
-            kept = tuple(i for i, d in enumerate(dims) if d not in size_one)
-            out = self.bind(out, shape=x.aval.shape, broadcast_dimensions=kept, sharding=None)
+        # the operand dimensions that are left, in the order in which the result has them
+        kept = sorted((i for i, d in enumerate(dims) if d not in size_one), key=lambda i: dims[i])
+        if size_one or kept != sorted(kept):
+            out = self.bind(
+                out, shape=x.aval.shape, broadcast_dimensions=tuple(kept), sharding=None
+            )
         return [out]
 
     def batch(

@@ -81,7 +81,10 @@ class Expm1(Transcendental):
     lower = computed("expm1")
     lower_parts = on_plane("expm1")
 
-    def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
+    def d0(self, g: Any, out: Any, x: Any, *, accuracy: Any = None, **_: Any) -> Any:
+        if accuracy is not None:
+            # expm1 + 1 loses the tail; whoever asks for accuracy wants it of the slope too
+            return mul(g, exp_p.bind(x, accuracy=accuracy))
         return mul(g, add(out, const(x, 1)))
 
 

@@ -179,7 +179,8 @@ class ArrayImpl(Array):
             raise TypeError("iteration over a 0-d array")
         inner = ShapedArray(self.aval.shape[1:], self.aval.dtype, self.aval.weak_type)
         value = self._value
-        return (box(value[i, ...], inner) for i in range(len(value)))
+        committed = self._committed
+        return (box(value[i, ...], inner, committed) for i in range(len(value)))
 
     @api_boundary
     def __reduce__(self) -> Any:
@@ -188,10 +189,10 @@ class ArrayImpl(Array):
         return _unpickle, (np.asarray(self), self.aval.weak_type)
 
     def __copy__(self) -> ArrayImpl:
-        return box(self._value.copy(), self.aval)
+        return box(self._value.copy(), self.aval, self._committed)
 
     def __deepcopy__(self, memo: Any) -> ArrayImpl:
-        return box(self._value.copy(), self.aval)
+        return self.__copy__()
 
     @api_boundary
     def __repr__(self) -> str:
@@ -255,7 +256,7 @@ class ArrayImpl(Array):
         return self.addressable_shards
 
     def clone(self) -> ArrayImpl:
-        return box(self._value, self.aval)
+        return box(self._value, self.aval, self._committed)
 
     def _alias(self) -> ArrayImpl:
         """Another array with the same memory: either may be deleted without the other."""
@@ -320,15 +321,16 @@ _new = object.__new__
 _live: weakref.WeakSet[ArrayImpl] | None = None
 
 
-def box(value: np.ndarray, aval: ShapedArray) -> ArrayImpl:
+def box(value: np.ndarray, aval: ShapedArray, committed: bool = False) -> ArrayImpl:
     """An array over NumPy memory that nobody else will change."""
     flags = value.flags
     if not flags.c_contiguous:
         value = np.ascontiguousarray(value).reshape(aval.shape)
         flags = value.flags
-    if flags.writeable:
-        return own(value, aval)
-    return _over(value, aval)
+    made = own(value, aval) if flags.writeable else _over(value, aval)
+    if committed:
+        made._committed = True
+    return made
 
 
 def own(value: np.ndarray, aval: ShapedArray) -> ArrayImpl:

@@ -33,6 +33,11 @@ class Key:
         return type(self), (self._value,)
 
 
+def _hash_with_kind(self: Key) -> int:
+    """Positions of two kinds in one dictionary of paths are told apart by their hashes."""
+    return hash((type(self).__name__, self._value))
+
+
 class SequenceKey(Key):
     """The position of a child in a list or tuple.
 
@@ -51,6 +56,8 @@ class SequenceKey(Key):
     def idx(self) -> int:
         """The position."""
         return self._value
+
+    __hash__ = _hash_with_kind
 
     def __str__(self) -> str:
         return f"[{self._value}]"
@@ -118,6 +125,8 @@ class FlattenedIndexKey(Key):
     def key(self) -> int:
         """The position."""
         return self._value
+
+    __hash__ = _hash_with_kind
 
     def __str__(self) -> str:
         return f"[<flat index {self._value}>]"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from weft.base.lazy import Late
 from weft.tree.flattening import (
     flatten_up_to,
     flattener_of,
@@ -14,6 +15,9 @@ from weft.tree.flattening import (
 )
 from weft.tree.kinds import kind_of
 from weft.tree.nodes import LEAF, Node, graft, make_node, node_hash, same
+
+# few programs write structures
+proto = Late("weft.tree.proto")
 
 
 class PyTreeDef:
@@ -106,6 +110,21 @@ class PyTreeDef:
             return treedef_of(LEAF)
         cls, aux = node_data
         return treedef_of(_rebuild_node(cls, tuple(aux) if cls is dict else aux, nodes))
+
+    def serialize_using_proto(self) -> bytes:
+        """The structure as a protocol buffer, if it is of lists, tuples, dicts and None.
+
+        >>> from weft import tree
+        >>> data = tree.structure([1, {"a": 2}]).serialize_using_proto()
+        >>> PyTreeDef.deserialize_using_proto(None, data)
+        PyTreeDef([*, {'a': *}])
+        """
+        return proto.serialize(self.node)
+
+    @staticmethod
+    def deserialize_using_proto(registry: Any, data: bytes) -> PyTreeDef:
+        """Undo ``serialize_using_proto``."""
+        return treedef_of(proto.deserialize(data))
 
     def __eq__(self, other: object) -> bool:
         if self is other:

@@ -229,8 +229,10 @@ class Function(Instructions):
             name = self.load_vector(base, dtype, index)
         if dtype not in MEMORY:
             return name
-        rule = "trunc" if dtype == BOOL else "bitcast"
-        return self.emit(f"{rule} {self.type_of(MEMORY[dtype])} {name} to {self.type_of(dtype)}")
+        kind = self.type_of(MEMORY[dtype])
+        if dtype == BOOL:  # any byte but 0 is True: memory of others may hold such
+            return self.emit(f"icmp ne {kind} {name}, zeroinitializer")
+        return self.emit(f"bitcast {kind} {name} to {self.type_of(dtype)}")
 
     def turns(self, buffer: int, index: Affine) -> int:
         """In steps of how many elements lanes read, where what lies between is there to read."""
@@ -261,7 +263,7 @@ class Function(Instructions):
             return self.shuffle(wide, self.known[key], "poison", [*order])
         name = self.known[key]
         if dtype == BOOL:
-            bit = self.emit(f"and {wide} {name}, splat (i{size} {1 << 8 * part})")
+            bit = self.emit(f"and {wide} {name}, splat (i{size} {255 << 8 * part})")
             return self.emit(f"icmp ne {wide} {bit}, zeroinitializer")
         if part:
             name = self.emit(f"lshr {wide} {name}, splat (i{size} {8 * part * dtype.itemsize})")

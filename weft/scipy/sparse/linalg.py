@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import weft.numpy as jnp
-from weft import lax, tree
+from weft import dtypes, lax, tree
 from weft.base.traceback import expose as _expose
 from weft.core.array import Array
 from weft.numpy import promotion
@@ -29,20 +29,27 @@ def _operator(name: str, a: Any) -> Map:
     """A linear map as a function."""
     if callable(a):
         return a
-    if not isinstance(a, Array | np.ndarray):
-        raise TypeError(f"{name} takes a linear map as a function or a matrix, not {type(a)}")
-    if a.ndim != 2 or a.shape[0] != a.shape[1]:
+    if not (hasattr(a, "shape") and hasattr(a, "__matmul__")):
+        raise TypeError(
+            f"{name} takes a linear map as a function, a matrix, or an object with shape and"
+            f" __matmul__, not {type(a)}"
+        )
+    if len(a.shape) != 2 or a.shape[0] != a.shape[1]:
         raise ValueError(f"{name} needs a square matrix, got shape {a.shape}")
+    if not isinstance(a, Array | np.ndarray):
+        return a.__matmul__
     return partial(jnp.matmul, a, precision=lax.Precision.HIGHEST)
 
 
 class _Layout:
     """How a pytree of arrays lies in one vector."""
 
-    def __init__(self, like: Any) -> None:
+    def __init__(self, like: Any, start: Any, keeps_weak: bool) -> None:
         leaves, self.treedef = tree.flatten(like)
         self.shapes = [leaf.shape for leaf in leaves]
-        self.kinds = [leaf.dtype for leaf in leaves]
+        pairs = zip(leaves, tree.leaves(start), strict=True)
+        weak = [keeps_weak and all(dtypes.is_weakly_typed(x) for x in pair) for pair in pairs]
+        self.kinds = [(leaf.dtype, w) for leaf, w in zip(leaves, weak, strict=True)]
 
     def pack(self, value: Any) -> Vector:
         leaves = promotion.promote_dtypes_inexact(*tree.leaves(value))
@@ -50,9 +57,10 @@ class _Layout:
 
     def unpack(self, vector: Vector) -> Any:
         found, start = [], 0
-        for shape, kind in zip(self.shapes, self.kinds, strict=True):
+        for shape, (dtype, weak) in zip(self.shapes, self.kinds, strict=True):
             stop = start + int(np.prod(shape, dtype=int))
-            found.append(vector[start:stop].reshape(shape).astype(kind))
+            leaf = vector[start:stop].reshape(shape)
+            found.append(promotion.as_array(promotion.convert_operand(leaf, dtype, weak)))
             start = stop
         return tree.unflatten(self.treedef, found)
 
@@ -222,6 +230,7 @@ def _solve(
     maxiter: int | None,
     M: Any,
     symmetric: bool = False,
+    keeps_weak: bool = True,
 ) -> Any:
     a, m = _operator(name, A), (lambda x: x) if M is None else _operator(name, M)
     b = tree.map(lambda leaf: promotion.promote_dtypes_inexact(jnp.asarray(leaf))[0], b)
@@ -233,7 +242,7 @@ def _solve(
     shapes = [[leaf.shape for leaf in tree.leaves(value)] for value in (x0, b)]
     if shapes[0] != shapes[1]:
         raise ValueError(f"{name}: x0 and b differ in shape: {shapes[0]} and {shapes[1]}")
-    layout = _Layout(b)
+    layout = _Layout(b, x0, keeps_weak)
     size = sum(leaf.size for leaf in tree.leaves(b))
     limit_count = 10 * size if maxiter is None else maxiter
 
@@ -281,7 +290,8 @@ def cg(
     >>> x.round(3)
     Array([1., 2.], dtype=float32)
     """
-    return _solve("cg", _cg, A, b, x0, tol, atol, maxiter, M, symmetric=True), None
+    options = {"symmetric": True, "keeps_weak": False}
+    return _solve("cg", _cg, A, b, x0, tol, atol, maxiter, M, **options), None
 
 
 def bicgstab(
@@ -333,8 +343,9 @@ def gmres(
     size = sum(np.size(leaf) for leaf in tree.leaves(b))
     if restart < 1:
         raise ValueError(f"gmres needs a restart of at least 1, got {restart}")
-    method = partial(_gmres, restart=min(restart, size), early=solve_method == "incremental")
-    x = _solve("gmres", method, A, b, x0, tol, atol, maxiter, M)
+    early = solve_method == "incremental"
+    method = partial(_gmres, restart=min(restart, size), early=early)
+    x = _solve("gmres", method, A, b, x0, tol, atol, maxiter, M, keeps_weak=not early)
     failed = jnp.isnan(sum(_square(jnp.ravel(leaf)) for leaf in tree.leaves(x)))
     return x, jnp.where(failed, -1, 0)
 
