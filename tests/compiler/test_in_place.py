@@ -141,6 +141,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*donated.*")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_results_are_the_interpreters(name):
     random = np.random.default_rng(3)

@@ -333,6 +333,7 @@ def test_native_code_leaves_memory_of_others():
 
 
 @native
+@pytest.mark.filterwarnings("ignore:.*donated.*")
 def test_an_array_passed_twice_to_native_code():
     both, answers = learnt(lambda x, y: (x + 1, y + 2), fresh, fresh, donate_argnums=(0, 1))
     first, others = learnt(lambda x, y: x + y, fresh, fresh, donate_argnums=0)
@@ -362,6 +363,7 @@ def test_memory_of_which_no_result_is_made():
 
 
 @native
+@pytest.mark.filterwarnings("ignore:.*donated.*")
 def test_a_callback_fails_after_arrays_were_given_up():
     fails, deleted = [], []
 

@@ -274,7 +274,7 @@ class JitFunction(NativeFunction):
             prepare()
         names = functools.partial(self._names, args, kwargs)
         if knobs.thread.explain_cache_misses and not _is_of_package(self._fun):
-            explain_miss(self._fun, key, list(self._cache), names)
+            explain_miss(self._fun, key, list(shared or self._cache), names)
         started, began = time.perf_counter(), events.begin()
         staged = self._trace(args, kwargs, dynamic, keywords, static, in_tree, avals)
         events.end(began, "trace", self._name)
