@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import functools
+from contextlib import nullcontext
 from typing import Any
 
+import numpy as np
+
+from weft.base.knobs import enable_x64
 from weft.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var
 from weft.core.staging import stage
+
+_WIDE = frozenset(("int64", "uint64", "float64", "complex128"))
 
 
 def expand(jaxpr: Jaxpr, general: bool = False) -> Jaxpr:
@@ -53,9 +59,17 @@ def _decomposition(primitive: Any, avals: tuple[Any, ...], params: Any) -> Jaxpr
         out = primitive.decompose(*xs, **dict(params))
         return list(out) if primitive.multiple_results else [out]
 
-    closed = stage(fun, avals)
+    # types are the equation's, whatever the knob says by now
+    with enable_x64(True) if any(map(_is_wide, avals)) else nullcontext():
+        closed = stage(fun, avals)
     if closed.consts or not set(closed.jaxpr.outvars) <= {
         v for eqn in closed.eqns for v in eqn.outvars
     }:
         raise TypeError(f"the decomposition of {primitive} is no program of equations alone")
     return expand(closed.jaxpr)
+
+
+def _is_wide(aval: Any) -> bool:
+    """Whether a value has elements of 64 bits, or an axis that 32 bits cannot count."""
+    wide = isinstance(aval.dtype, np.dtype) and aval.dtype.name in _WIDE
+    return wide or max(aval.shape, default=0) > np.iinfo(np.int32).max

@@ -159,7 +159,7 @@ def _look_for_outside(
     outside = (indices < 0) | (indices > last)
     place = jnp.argmax(outside)
     axis = jnp.asarray(np.array(axes, np.int32))[place % len(axes)]
-    size = jnp.asarray(np.array(shape, np.int32))[axis]
+    size = jnp.asarray(np.minimum(shape, np.iinfo(np.int32).max).astype(np.int32))[axis]
     index = jnp.ravel(indices)[place].astype(np.int32)
     trace.look_for(
         jnp.any(outside), out_of_bounds(name, tuple(shape), jnp.stack([index, axis, size]))

@@ -14,6 +14,7 @@ from weft.lax.shape import canonical_axis
 from weft.numpy.broadcasting import broadcast_to, choose_where, filled
 from weft.numpy.creation import arange, array, asarray, full, ones, zeros_like
 from weft.numpy.index_functions import take
+from weft.numpy.index_plan import index_dtype
 from weft.numpy.indexing import getitem, update_index
 from weft.numpy.manipulation import (
     axis_tuple,
@@ -134,7 +135,8 @@ def _sources(counts: Any, total: int) -> Any:
     """For each place of the result, the element it comes from: how many blocks have begun."""
     before = update_index(roll(counts, 1), 0, 0, lax.scatter)
     starts = cumsum(before)
-    marks = update_index(filled((total,), np.int32(0)), starts, 1, lax.scatter_add)
+    none = scalar(index_dtype(counts.shape), 0)
+    marks = update_index(filled((total,), none), starts, 1, lax.scatter_add)
     return subtract(cumsum(marks), 1)
 
 

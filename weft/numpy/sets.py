@@ -18,6 +18,7 @@ from weft.numpy import known_sets
 from weft.numpy.broadcasting import choose_where, filled
 from weft.numpy.calculus import diff
 from weft.numpy.creation import arange, asarray, full_like, zeros
+from weft.numpy.index_plan import index_dtype
 from weft.numpy.indexing import getitem, take_index, update_index
 from weft.numpy.manipulation import append, concatenate, moveaxis, ravel, reshape, transpose
 from weft.numpy.parts import isnan
@@ -526,7 +527,7 @@ def intersect1d(
         x, first = unique(x, return_index=True)
         y, second = unique(y, return_index=True)
     joint = concatenate((x, y))
-    values, places = lax.sort_key_val(joint, lax.iota(np.int32, joint.size))
+    values, places = lax.sort_key_val(joint, lax.iota(index_dtype(joint.shape), joint.size))
     twice = equal(getitem(values, _LATER), getitem(values, _EARLIER))
     common = getitem(getitem(values, _EARLIER), twice)
     if not return_indices:

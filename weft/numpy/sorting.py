@@ -13,6 +13,7 @@ from weft.core.array import Array
 from weft.core.trace import typeof
 from weft.lax.shape import canonical_axis
 from weft.numpy.broadcasting import choose_where, filled, full_of
+from weft.numpy.index_plan import index_dtype
 from weft.numpy.indexing import getitem, update_index
 from weft.numpy.manipulation import ravel, swapaxes
 from weft.numpy.positions import nonzero
@@ -181,7 +182,7 @@ def argpartition(a: Any, kth: int, axis: int = -1) -> Array:
     """
     x, kth, axis = _partition_operand("argpartition", a, kth, axis)
     if x.shape[-1] > _SORTED:
-        places = lax.broadcasted_iota(np.int32, x.shape, x.ndim - 1)
+        places = lax.broadcasted_iota(index_dtype(x.shape), x.shape, x.ndim - 1)
         _, places = partition_p.bind(x, places, kth=kth)
         return swapaxes(places, -1, axis)
     bottom = lax.top_k(_reversed_order(x), kth + 1)[1]

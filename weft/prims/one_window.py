@@ -14,7 +14,7 @@ from weft.prims.index_dims import GatherScatterMode, ScatterDimensionNumbers, wi
 from weft.prims.selection import select_n
 from weft.prims.shape import reshape
 
-_INDEX = np.dtype(np.int32)
+_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 
 def update_window(
@@ -28,14 +28,15 @@ def update_window(
     """``x`` with one window replaced, or combined by a primitive, where the only index says."""
     shape = typeof(x).shape
     window = window_sizes(len(shape), typeof(updates).shape, numbers)
-    zero = scalar(_INDEX, 0)
+    flat = _counting(reshape(indices, (typeof(indices).shape[-1],)), shape)
+    counting = typeof(flat).dtype
+    zero = scalar(counting, 0)
     starts = [zero] * len(shape)
     fits: Any = None
-    flat = convert(reshape(indices, (typeof(indices).shape[-1],)), _INDEX)
     for j, axis in enumerate(numbers.scatter_dims_to_operand_dims):
         one = lookup("slice").bind(flat, start_indices=(j,), limit_indices=(j + 1,), strides=None)
         starts[axis] = start = reshape(one, ())
-        last = scalar(_INDEX, shape[axis] - window[axis])
+        last = scalar(counting, shape[axis] - window[axis])
         above, below = lookup("ge").bind(start, zero), lookup("le").bind(start, last)
         inside = lookup("and").bind(above, below)
         fits = inside if fits is None else lookup("and").bind(fits, inside)
@@ -49,3 +50,14 @@ def update_window(
         if whole:
             return new
     return lookup("dynamic_update_slice").bind(x, new, *starts)
+
+
+def _counting(indices: Any, shape: tuple[int, ...]) -> Any:
+    """Indices in a signed dtype that holds them and every bound of the operand."""
+    dtype = typeof(indices).dtype
+    short = dtype.itemsize <= 4 and max(shape, default=0) <= np.iinfo(np.int32).max
+    counting = _INT32 if short else _INT64
+    if dtype.kind == "u" and dtype.itemsize >= counting.itemsize:
+        # what the signed dtype does not hold is out of bounds either way
+        indices = lookup("min").bind(indices, scalar(dtype, np.iinfo(counting).max))
+    return convert(indices, counting)
