@@ -148,3 +148,14 @@ def test_iteration_gives_arrays():
     assert [r.tolist() for r in rows] == [[0, 1], [2, 3]]
     with pytest.raises(TypeError):
         iter(jnp.asarray(1))
+
+
+def test_float0_results_can_be_read_after_many_calls():
+    x = np.ones((7, 4), np.float32)
+    for k in range(50):  # from here on results are native blocks
+        weft.jit(lambda x, k=k: x * 2 + k)(x)
+    tangents = lambda x: weft.jvp(lambda y: (jnp.sin(y), jnp.argmax(y, 0)), (x,), (x,))[1]
+    out = weft.jit(tangents)(x)[1]
+    assert np.asarray(out).dtype == weft.dtypes.float0 and np.asarray(out).shape == (4,)
+    assert not np.asarray(out).flags.writeable and out.tobytes() == b""
+    assert repr(out)

@@ -69,8 +69,8 @@ class ArrayImpl(Array):
                 " freed with delete()"
             )
         dtype = storage_dtype(aval.dtype)
-        if aval.size == 0:
-            view = np.empty(aval.shape, dtype)
+        if aval.size == 0 or dtype.itemsize == 0:
+            view = np.zeros(aval.shape, dtype)
             view.flags.writeable = False
         else:
             view = np.frombuffer(owner, dtype).reshape(aval.shape)
