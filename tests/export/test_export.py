@@ -1,7 +1,11 @@
 """Exported functions: written, read and called again; what cannot be written says so."""
 
 import json
+import os
 import struct
+import subprocess
+import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -200,3 +204,177 @@ def test_bytes_that_are_damaged_or_hostile_are_refused():
     for change in (call_system, call_weft, unknown_kind):
         with pytest.raises(ValueError, match="exported function"):
             export.deserialize(changed(change))
+
+
+# --- bytes from others ----------------------------------------------------------------------------
+
+
+def forged(blob, change):
+    """An export with its text changed by a function, and maybe bytes behind it."""
+    start = len(MARK) + 8
+    (size,) = struct.unpack("<Q", blob[len(MARK) : start])
+    held = json.loads(blob[start : start + size])
+    more = change(held) or b""
+    text = json.dumps(held).encode()
+    return MARK + struct.pack("<Q", len(text)) + text + bytes(blob[start + size :]) + more
+
+
+def program_of(held):
+    (program,) = [value for key, value in held["value"]["v"] if key == "program"]
+    return program["jaxpr"]
+
+
+def equation(held, name):
+    (found,) = [e for e in program_of(held)["equations"] if e[0] == name]
+    return found
+
+
+def refuse(blob, change):
+    with pytest.raises(export.MalformedExportError, match="exported function"):
+        export.deserialize(forged(blob, change))
+
+
+def test_a_constant_is_not_longer_than_its_bytes():
+    table = jnp.arange(40.0)
+    blob = export.export(weft.jit(lambda x: x + table))(jnp.ones(40)).serialize()
+
+    def longer(held):
+        held["arrays"][0][1] = [4000]
+        return bytes(4)
+
+    def typed_longer(held):
+        for aval in (program_of(held)["constants"][0], *_arrays(held)):
+            aval["v"][0] = [4000]
+
+    def _arrays(held):
+        (program,) = [value for key, value in held["value"]["v"] if key == "program"]
+        return [c["aval"] for c in program["consts"]]
+
+    refuse(blob, longer)
+    refuse(blob, typed_longer)
+    refuse(blob, lambda held: held["arrays"][0].__setitem__(0, "float16"))
+    refuse(blob, lambda held: held["arrays"][0].__setitem__(0, "O"))
+    refuse(blob, lambda held: held["arrays"][0].__setitem__(1, [40.0]))
+    refuse(blob, lambda held: held["arrays"][0].__setitem__(1, [-40, -1]))
+
+
+def loop(x, n):
+    body = lambda c: (c[0] + 1, jnp.sin(c[1]))
+    return lax.while_loop(lambda c: c[0] < n, body, (jnp.int32(0), x))
+
+
+def rows(x, n):
+    step = lambda c, r: (c + r, lax.cond(r > n, jnp.sin, jnp.cos, r))
+    return lax.scan(step, jnp.float32(0), x)
+
+
+@pytest.mark.parametrize("fun, name", ((loop, "while"), (rows, "scan")))
+def test_every_type_of_a_program_is_derived_anew(fun, name):
+    blob = export.export(weft.jit(fun))(jnp.ones(8), 3).serialize()
+    sizes = []
+
+    def look(x, path=()):
+        if isinstance(x, dict) and x.get("k") == "aval":
+            sizes.append(path)
+        items = x.items() if isinstance(x, dict) else enumerate(x) if isinstance(x, list) else ()
+        for key, item in items:
+            look(item, (*path, key))
+
+    forged(blob, lambda held: look(held))
+    assert len(sizes) > 12
+
+    def at(held, path):
+        for key in path:
+            held = held[key]
+        return held
+
+    for path in sizes:
+        for shape in ([4000], [4000, 2]):
+            refuse(blob, lambda held, p=path, s=shape: at(held, p)["v"].__setitem__(0, s))
+        refuse(blob, lambda held, p=path: at(held, p)["v"].__setitem__(1, "complex128"))
+    export.deserialize(blob).call(jnp.ones(8), 3)
+
+
+def test_parameters_and_operands_fit_their_operation():
+    def fun(x, n):
+        return lax.dynamic_slice(x.T, (n, n), (2, 2)), jnp.sum(x, 1), loop(x[0], n)
+
+    blob = export.export(weft.jit(fun))(jnp.ones((4, 4)), 1).serialize()
+
+    def parameter(name, key, value):
+        return lambda held: dict(equation(held, name)[3])[key].__setitem__("v", value)
+
+    def set_parameter(name, key, value):
+        def change(held):
+            (pair,) = [p for p in equation(held, name)[3] if p[0] == key]
+            pair[1] = value
+
+        return change
+
+    refuse(blob, parameter("dynamic_slice", "slice_sizes", [2, 5]))
+    refuse(blob, parameter("dynamic_slice", "slice_sizes", [2.0, 2]))
+    refuse(blob, parameter("transpose", "permutation", [0, 0]))
+    refuse(blob, parameter("reduce_sum", "axes", [1.0]))
+    refuse(blob, parameter("reduce_sum", "axes", [1, 1]))
+    refuse(blob, set_parameter("while", "cond_nconsts", 5))
+    refuse(blob, set_parameter("while", "body_nconsts", -1))
+    refuse(blob, set_parameter("while", "body_jaxpr", None))
+    for operand in (-1, 1000, 2**70, True, None, "0"):
+        refuse(blob, lambda held, x=operand: equation(held, "transpose")[1].__setitem__(0, x))
+    refuse(blob, lambda held: equation(held, "transpose")[3].clear())
+    refuse(blob, lambda held: equation(held, "transpose")[3].append(["more", 1]))
+    for name in ("jit", "debug_callback", "pure_callback", "custom_lin", "run_state", "no_such"):
+        refuse(blob, lambda held, n=name: equation(held, "transpose").__setitem__(0, n))
+
+
+def test_a_branch_is_chosen_among_those_there_are():
+    fun = lambda i, x: lax.switch(i, [jnp.sin, jnp.cos, jnp.tan], x)
+    blob = export.export(weft.jit(fun))(1, jnp.ones(3)).serialize()
+
+    def unclamped(held):
+        program = program_of(held)
+        index = next(n for n, e in enumerate(program["equations"]) if e[0] == "clamp")
+        clamp, cond = program["equations"][index], equation(held, "cond")
+        bound = len(program["constants"]) + len(program["inputs"]) + index
+        assert cond[1][0] == bound
+        clamp[0], clamp[1], clamp[3] = "neg", [clamp[1][1]], []
+
+    made = export.deserialize(forged(blob, unclamped))
+    x = jnp.ones(3)
+    np.testing.assert_array_equal(made.call(-1_000_000_000, x), jnp.tan(x))
+    np.testing.assert_array_equal(made.call(1_000_000_000, x), jnp.sin(x))
+
+
+def test_one_error_for_whatever_is_wrong():
+    blob = bytes(export.export(weft.jit(rows))(jnp.ones(8), 3).serialize(vjp_order=0))
+    rng = np.random.default_rng(0)
+    refused = 0
+    for _ in range(2000):
+        data = bytearray(blob)
+        for _ in range(int(rng.integers(1, 4))):
+            data[int(rng.integers(len(data)))] = int(rng.integers(256))
+        try:
+            export.deserialize(data)
+        except export.MalformedExportError:
+            refused += 1
+    assert refused > 1000
+    deep = b'{"value": ' + b"[" * 100_000 + b"]" * 100_000 + b', "arrays": []}'
+    with pytest.raises(export.MalformedExportError):
+        export.deserialize(MARK + struct.pack("<Q", len(deep)) + deep)
+    with pytest.raises(TypeError):
+        export.deserialize(12)
+
+
+def test_programs_of_64_bits_are_read_anywhere():
+    with weft.enable_x64(True):
+        blob = export.export(weft.jit(lambda x: jnp.sum(x + 1)))(np.arange(3)).serialize()
+    assert str(export.deserialize(blob).out_avals[0].dtype) == "int64"
+
+
+def test_mutants_are_read_and_called_between_guard_pages():
+    tool = Path(__file__).resolve().parents[2] / "tools" / "fuzz_exports.py"
+    command = [sys.executable, str(tool), "--reads", "1500", "--calls", "30", "--seed", "7"]
+    env = os.environ | {"PYTHONPATH": str(tool.parents[1])}
+    found = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "1,500  mutants" in found.stdout and "30  calls" in found.stdout

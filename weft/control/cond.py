@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.base.errors import JaxprTypeError
 from weft.base.functional import merge_lists, partition_list
 from weft.base.lazy import Late
 from weft.control.initial_style import keep_outputs, must_not_repeat
@@ -19,6 +20,7 @@ from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var, eval_jaxpr, joi
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.staging import stage
+from weft.core.verify import check_call
 from weft.prims.arithmetic import stop_gradient_p
 from weft.prims.families import const
 from weft.prims.selection import eq, select_n
@@ -49,6 +51,14 @@ class Cond(Primitive):
         **params: Any,
     ) -> list[Any]:
         return branches[0].out_avals
+
+    def verify(self, avals: Any, params: dict[str, Any]) -> None:
+        index, *ops = avals
+        branches = params["branches"]
+        if (index.shape, index.dtype) != ((), np.int32) or not branches:
+            raise JaxprTypeError(f"cond chooses one of {len(branches)} by {index.str_short()}")
+        for branch in branches:
+            check_call("a branch of cond", branch, ops, branches[0].out_avals)
 
     def eqn_effects(
         self,

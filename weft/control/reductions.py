@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.base.errors import JaxprTypeError
 from weft.control.jit import numpy_consts
 from weft.core.ad import Zero, instantiate
 from weft.core.avals import ShapedArray
@@ -20,6 +21,7 @@ from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.staging import stage
+from weft.core.verify import check_call, check_combination
 from weft.prims.bits import and_, or_
 from weft.prims.families import const
 from weft.prims.in_turn import MOST as MOST_PLACES
@@ -195,6 +197,10 @@ class Reduce(Primitive):
             for x, i in zip(operands, inits, strict=True)
         ]
 
+    def verify(self, avals: Any, params: dict[str, Any]) -> None:
+        one = [a.update(shape=()) for a in avals[: len(avals) // 2]]
+        check_call("the function of reduce", params["jaxpr"], [*one, *one], one)
+
     @staticmethod
     def ref(
         *args: np.ndarray, computation: Any, jaxpr: ClosedJaxpr, dimensions: Shape
@@ -306,6 +312,11 @@ class ReduceWindow(Primitive):
             first.shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
         )
         return [ShapedArray(sizes, x.dtype) for x in operands]
+
+    def verify(self, avals: Any, params: dict[str, Any]) -> None:
+        one = [a.update(shape=()) for a in avals[: len(avals) // 2]]
+        what = "the function of reduce_window"
+        check_combination(what, params["jaxpr"], params["consts"], one)
 
     @staticmethod
     def ref(*args: np.ndarray, jaxpr: Jaxpr, consts: Any, **window: Any) -> list[np.ndarray]:
@@ -435,6 +446,17 @@ class SelectAndScatter(Primitive):
                 f" {source.shape}"
             )
         return ShapedArray(x.shape, x.dtype, x.weak_type and source.weak_type and init.weak_type)
+
+    def verify(self, avals: Any, params: dict[str, Any]) -> None:
+        x, source, init = avals
+        one = [x.update(shape=())]
+        if not source.dtype == init.dtype == x.dtype or init.shape:
+            given = ", ".join(a.str_short() for a in avals)
+            raise JaxprTypeError(f"{self.name} takes arrays of one dtype, got {given}")
+        select, scatter = params["select_jaxpr"], params["scatter_jaxpr"]
+        chosen = [ShapedArray((), np.bool_)]
+        check_combination("the selection", select, params["select_consts"], one, chosen)
+        check_combination("the scatter", scatter, params["scatter_consts"], one)
 
     @staticmethod
     def ref(

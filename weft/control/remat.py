@@ -26,6 +26,7 @@ from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
+from weft.core.verify import check_call
 from weft.prims.families import unmoved
 from weft.transforms.dce import close, convert_constvars, dce_jaxpr
 from weft.transforms.jvp import jvp_jaxpr
@@ -78,6 +79,9 @@ class Remat(Primitive):
 
     def shape(self, *avals: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
         return jaxpr.out_avals
+
+    def verify(self, avals: Any, params: dict[str, Any]) -> None:
+        check_call("the program of remat2", close(params["jaxpr"]), avals)
 
     def eqn_effects(self, avals: Any, params: Any) -> Any:
         return params["jaxpr"].effects

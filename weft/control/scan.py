@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.base.errors import JaxprTypeError
 from weft.base.functional import either, merge_lists, partition_list, split_list
 from weft.base.lazy import Late
 from weft.base.record import Record
@@ -27,6 +28,7 @@ from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.staging import stage
 from weft.core.trace import typeof
+from weft.core.verify import check_call
 from weft.prims.shape import squeeze
 from weft.prims.slice import slice_p
 from weft.transforms.dce import dce_closed
@@ -74,6 +76,17 @@ class Scan(Primitive):
             )
         outs = jaxpr.out_avals
         return outs[:num_carry] + [stacked(a, length) for a in outs[num_carry:]]
+
+    def verify(self, avals: Any, params: dict[str, Any]) -> None:
+        length, count, body = params["length"], params["num_carry"], params["jaxpr"]
+        consts, carry, xs = split_list(avals, [params["num_consts"], count])
+        if length < 0 or any(x.shape[:1] != (length,) for x in xs):
+            raise JaxprTypeError(f"scan of {length} steps takes an array of another length")
+        if params["unroll"] < 1:
+            raise JaxprTypeError(f"scan unrolls by {params['unroll']}")
+        rows = [x.update(shape=x.shape[1:]) for x in xs]
+        check_call("the body of scan", body, [*consts, *carry, *rows])
+        check_call("the body of scan", body, body.in_avals, [*carry, *body.out_avals[count:]])
 
     def eqn_effects(self, avals: Any, params: Any) -> Effects:
         return params["jaxpr"].effects

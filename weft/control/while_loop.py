@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.base import source
+from weft.base.errors import JaxprTypeError
 from weft.base.functional import either, merge_lists, partition_list, split_list
 from weft.base.lazy import Late
 from weft.control.initial_style import interleave, keep_outputs, must_not_repeat, rearrange
@@ -26,6 +27,7 @@ from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Var, jaxpr_as_fun
 from weft.core.primitive import Primitive
 from weft.core.staging import stage
 from weft.core.trace import state, typeof
+from weft.core.verify import check_call
 from weft.prims.reduce import reduce_or_p
 from weft.prims.selection import select_n_p
 from weft.prims.shape import broadcast_in_dim
@@ -51,6 +53,17 @@ class While(Primitive):
 
     def shape(self, *avals: Any, body_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
         return body_jaxpr.out_avals
+
+    def verify(self, avals: Any, params: dict[str, Any]) -> None:
+        sizes = [params["cond_nconsts"], params["body_nconsts"]]
+        cond_consts, body_consts, carry = split_list(avals, sizes)
+        check_call("the predicate of while", params["cond_jaxpr"], [*cond_consts, *carry])
+        check_call("the body of while", params["body_jaxpr"], [*body_consts, *carry], carry)
+        (going,) = params["cond_jaxpr"].out_avals
+        if going.dtype != np.bool_ or any(
+            a.shape[: going.ndim] != going.shape for a in carry if not a.is_ref
+        ):
+            raise JaxprTypeError(f"while goes on by {going.str_short()}, not by a boolean")
 
     def eqn_effects(self, avals: Any, params: Any) -> Effects:
         return params["cond_jaxpr"].effects | params["body_jaxpr"].effects

@@ -95,6 +95,9 @@ class Primitive:
         """The closed program that the primitive merely calls, or None."""
         return None
 
+    def verify(self, avals: Any, params: dict[str, Any]) -> None:
+        """Raise unless the programs that it carries fit its operands; ``shape`` trusts them."""
+
     def expands(self, avals: Any, params: dict[str, Any]) -> bool:
         """Whether the compiler should take its decomposition instead."""
         return self.form == "expand"

@@ -8,6 +8,7 @@ from weft.base import source
 from weft.base.errors import JaxprTypeError
 from weft.core.avals import same_type
 from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var, jaxprs_in_params
+from weft.core.trace import typeof
 
 
 def check_jaxpr(program: Jaxpr | ClosedJaxpr) -> None:
@@ -21,6 +22,7 @@ def check_jaxpr(program: Jaxpr | ClosedJaxpr) -> None:
             _read(bound, x, eqn)
         for sub in jaxprs_in_params(eqn.params):
             check_jaxpr(sub)
+        eqn.primitive.verify([x.aval for x in eqn.invars], eqn.params)
         _check_types(eqn)
         if not eqn.effects <= jaxpr.effects:
             raise JaxprTypeError(
@@ -64,3 +66,31 @@ def _check_types(eqn: JaxprEqn) -> None:
             )
     if effects != eqn.effects:
         raise JaxprTypeError(f"{eqn.primitive} has effects {set(effects)}, not {eqn.effects}")
+
+
+# --- what primitives check of the programs that they carry ----------------------------------------
+
+
+def check_call(what: str, program: Any, ins: Any, outs: Any = None) -> None:
+    """Raise unless a parameter is a program of operands, and maybe results, of given types."""
+    if type(program) is not ClosedJaxpr:
+        raise JaxprTypeError(f"{what} is no closed program: {type(program).__name__}")
+    _check_avals(f"{what} takes", program.in_avals, ins)
+    if outs is not None:
+        _check_avals(f"{what} gives", program.out_avals, outs)
+
+
+def check_combination(what: str, jaxpr: Any, consts: Any, scalars: Any, outs: Any = None) -> None:
+    """Raise unless a parameter is a program of pairs of scalars, with its constants."""
+    if type(jaxpr) is not Jaxpr:
+        raise JaxprTypeError(f"{what} is no program: {type(jaxpr).__name__}")
+    _check_avals(f"{what} has constants", [v.aval for v in jaxpr.constvars], map(typeof, consts))
+    _check_avals(f"{what} takes", jaxpr.in_avals, [*scalars, *scalars])
+    _check_avals(f"{what} gives", jaxpr.out_avals, scalars if outs is None else outs)
+
+
+def _check_avals(what: str, found: Any, wanted: Any) -> None:
+    found, wanted = list(found), list(wanted)
+    if len(found) != len(wanted) or not all(map(same_type, found, wanted)):
+        ours, theirs = (", ".join(a.str_short() for a in x) for x in (found, wanted))
+        raise JaxprTypeError(f"{what} ({ours}) where ({theirs}) is meant")

@@ -14,6 +14,7 @@ from weft.export.exported import (
 from weft.export.exported import (
     minimum_supported_calling_convention_version as minimum_supported_calling_convention_version,
 )
+from weft.export.reading import MalformedExportError as MalformedExportError
 from weft.export.trees import register_namedtuple_serialization as register_namedtuple_serialization
 from weft.export.trees import (
     register_pytree_node_serialization as register_pytree_node_serialization,

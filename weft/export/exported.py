@@ -10,14 +10,17 @@ import numpy as np
 from weft import dtypes
 from weft.api.autodiff import vjp
 from weft.api.jit import JitFunction, jit
+from weft.base.knobs import enable_x64
 from weft.base.traceback import api_boundary
 from weft.control.custom_vjp import custom_vjp
 from weft.control.jit import jit_p, jit_parameters
+from weft.core.avals import same_type
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from weft.core.shape_dtype import ShapeDtypeStruct
 from weft.core.staging import stage
 from weft.core.trace import typeof
-from weft.export.encoding import Reader, Unwritable, Writer
+from weft.export.encoding import Unwritable, Writer
+from weft.export.reading import MalformedExportError, Reader
 from weft.export.trees import read_tree, write_tree
 from weft.runtime.devices import default_backend
 from weft.tree.functions import tree_flatten, tree_unflatten
@@ -265,32 +268,61 @@ def _exported(
 def deserialize(blob: Any) -> Exported:
     """The exported function that ``serialize`` wrote.
 
+    The bytes may come from anyone: types are derived anew and arrays checked before anything can
+    be called, and whatever is wrong raises ``MalformedExportError``. What the function computes,
+    and for how long, is of course the writer's choice.
+
     >>> import weft
     >>> from weft import export
     >>> blob = export.export(weft.jit(lambda x: x + 1))(1.0).serialize()
     >>> export.deserialize(blob).in_avals
     (ShapedArray(float32[], weak_type=True),)
     """
-    reader = Reader(blob)
-    return _from_written(reader.value(reader.root))
+    data = bytes(memoryview(blob))
+    try:
+        # types are the program's, whatever the knob says here
+        with enable_x64(True):
+            reader = Reader(data)
+            return _from_written(reader.value(reader.root))
+    except MalformedExportError:
+        raise
+    except MemoryError:
+        raise
+    except Exception as error:  # rules of primitives refuse wrong parameters in many ways
+        raise MalformedExportError(
+            f"these bytes of an exported function are damaged: {type(error).__name__}: {error}"
+        ) from None
 
 
 def _from_written(held: dict[str, Any]) -> Exported:
     version = held["version"]
     if version != maximum_supported_calling_convention_version:
-        raise ValueError(f"an exported function of version {version} cannot be read by this weft")
-    made = Exported(
-        held["name"],
-        held["program"],
-        read_tree(held["in_tree"]),
-        read_tree(held["out_tree"]),
-        tuple(held["platforms"]),
-        tuple(map(DisabledSafetyCheck, held["disabled"])),
-        None,
-    )
+        raise MalformedExportError(
+            f"an exported function of version {version} cannot be read by this weft"
+        )
+    name, program = held["name"], held["program"]
+    platforms, disabled = tuple(held["platforms"]), tuple(held["disabled"])
+    if type(program) is not ClosedJaxpr or any(type(x) is not str for x in platforms + disabled):
+        raise ValueError("it has no program, or no platforms")
+    if type(name) is not str or not name.isprintable():
+        raise ValueError(f"its name is {name!r}")
+    in_tree, out_tree = read_tree(held["in_tree"]), read_tree(held["out_tree"])
+    trees = (in_tree.num_leaves, out_tree.num_leaves)
+    if trees != (len(program.in_avals), len(program.out_avals)):
+        raise ValueError("its arguments or results are not those of its program")
+    checks = tuple(map(DisabledSafetyCheck, disabled))
+    made = Exported(name, program, in_tree, out_tree, platforms, checks, None)
     if held["vjp"] is not None:
-        made._vjp = _from_written(held["vjp"])
+        made._vjp = derivative = _from_written(held["vjp"])
+        moving = [[a for a in avals if _moves(a)] for avals in (made.in_avals, made.out_avals)]
+        ins, outs = [*made.in_avals, *moving[1]], moving[0]
+        if not (_same(derivative.in_avals, ins) and _same(derivative.out_avals, outs)):
+            raise ValueError("its derivative is one of another function")
     return made
+
+
+def _same(found: Any, wanted: Any) -> bool:
+    return len(found) == len(wanted) and all(map(same_type, found, wanted))
 
 
 # --- programs without functions -------------------------------------------------------------------

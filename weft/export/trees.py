@@ -125,6 +125,8 @@ def read_tree(written: Any) -> Any:
 
 
 def _read(written: Any) -> Any:
+    if type(written) is not tuple:
+        raise ValueError(f"{written!r} is no structure")
     what = written[0]
     if what == "leaf":
         return _Leaf()

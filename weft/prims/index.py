@@ -19,6 +19,7 @@ from weft.core.interpret import run
 from weft.core.jaxpr import Jaxpr, JaxprEqn, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.core.verify import check_combination
 from weft.prims.arithmetic import add, add_p, div, max_p, min_p, mul, mul_p, neg, sub_p
 from weft.prims.families import element_rule, kernel_elements, scalar
 from weft.prims.in_turn import MOST, PLACE, update_in_turn
@@ -219,6 +220,12 @@ class ScatterFamily(Primitive):
         if combine is None and update_jaxpr is not None:
             combine = _elementwise(update_jaxpr, update_consts)
         return scatter_reference(x, indices, updates, dimension_numbers, mode, combine)
+
+    def verify(self, avals: Any, params: dict[str, Any]) -> None:
+        jaxpr, consts = params["update_jaxpr"], params["update_consts"]
+        if jaxpr is not None:
+            one = [avals[0].update(shape=())]
+            check_combination(f"the function of {self.name}", jaxpr, consts, one)
 
     def expands(self, avals: Any, params: dict[str, Any]) -> bool:
         """One window: the compiler updates it where it lies."""

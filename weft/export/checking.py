@@ -1,0 +1,128 @@
+"""What a program from outside must satisfy before anything of it runs.
+
+Each equation is evaluated abstractly on the types of its operands, and must give the types that
+its variables have; parameters hold what their primitive takes; programs inside parameters fit the
+operands that they are run on.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.avals import ShapedArray, same_type
+from weft.core.interpret import storage_dtype
+from weft.core.jaxpr import JaxprEqn, Literal, jaxprs_in_params
+from weft.core.primitive import Primitive
+from weft.prims.random import PRNGImpl
+from weft.runtime.array import ArrayImpl
+
+# The parameters that hold numbers other than integers, and those that hold text.
+_NUMBERS = frozenset(["alpha", "beta", "fill_value", "recall_target"])
+_TEXTS = frozenset(["branches_platforms", "name", "platforms", "version"])
+_INTEGER_BITS = 64
+
+
+def check_equation(eqn: JaxprEqn) -> None:
+    """Raise unless an equation has the parameters and the types that its primitive says."""
+    primitive, params = eqn.primitive, eqn.params
+    _check_names(primitive, params)
+    for name, value in params.items():
+        _check_parameter(name, value)
+    avals = [x.aval for x in eqn.invars]
+    if primitive.takes_refs or any(True for _ in jaxprs_in_params(params)):
+        _check_carrier(primitive, params)
+        primitive.verify(avals, params)
+    result, effects = primitive.abstract_eval(*avals, **params)
+    if effects:
+        raise ValueError(f"{primitive} has side effects, which exported functions have not")
+    results = result if primitive.multiple_results else [result]
+    for var, aval in zip(eqn.outvars, results, strict=True):
+        if type(aval) is not ShapedArray or not same_type(var.aval, aval):
+            raise ValueError(f"{primitive} gives {aval}, but the program says {var.aval}")
+
+
+def check_literal(literal: Literal) -> None:
+    """Raise unless a literal is a number of its type."""
+    value, aval = literal.val, literal.aval
+    if type(value) in (bool, int, float, complex):
+        if isinstance(aval.dtype, dtypes.ExtendedDType) or aval.dtype == dtypes.float0:
+            raise ValueError(f"{value!r} is a literal of type {aval}")
+        np.asarray(value, aval.dtype)  # raises where it does not fit
+    elif not isinstance(value, (np.ndarray, np.generic)) or value.dtype != aval.dtype:
+        raise ValueError(f"{value!r} is a literal of type {aval}")
+    if np.shape(value) != aval.shape:
+        raise ValueError(f"a literal of shape {np.shape(value)} has type {aval}")
+
+
+def check_constant(value: Any, aval: ShapedArray) -> None:
+    """Raise unless an array is of a variable's type."""
+    if isinstance(value, ArrayImpl):
+        good = same_type(value.aval, aval)
+    else:
+        good = isinstance(value, (np.ndarray, np.generic))
+        good = good and (value.shape, value.dtype) == (aval.shape, storage_dtype(aval.dtype))
+    if not good:
+        raise ValueError(f"a constant of type {aval} has another value")
+
+
+# --- parameters -----------------------------------------------------------------------------------
+
+
+@lru_cache(512)
+def _parameters(primitive: Primitive) -> tuple[frozenset[str], frozenset[str] | None]:
+    """The parameters that rules of a primitive need, and all that they take, or None."""
+    needed: set[str] = set()
+    taken: set[str] | None = set()
+    for rule in (primitive.shape, primitive.ref):
+        if rule is None:
+            continue
+        for p in inspect.signature(rule).parameters.values():
+            if p.kind is p.VAR_KEYWORD:
+                taken = None
+            elif p.kind is p.KEYWORD_ONLY:
+                if p.default is p.empty:
+                    needed.add(p.name)
+                if taken is not None:
+                    taken.add(p.name)
+    return frozenset(needed), None if taken is None else frozenset(taken)
+
+
+def _check_names(primitive: Primitive, params: dict[str, Any]) -> None:
+    needed, taken = _parameters(primitive)
+    if not needed <= params.keys():
+        raise ValueError(f"{primitive} has no parameter {', '.join(needed - params.keys())}")
+    if taken is not None and not params.keys() <= taken:
+        raise ValueError(f"{primitive} does not take {', '.join(params.keys() - taken)}")
+
+
+def _check_parameter(name: str, value: Any) -> None:
+    kind = type(value)
+    if kind is tuple:
+        for item in value:
+            _check_parameter(name, item)
+    elif kind is int:
+        if value.bit_length() >= _INTEGER_BITS:
+            raise ValueError(f"{name} is {value}, which 64 bits do not hold")
+    elif kind in (float, complex):
+        if name not in _NUMBERS:
+            raise ValueError(f"{name} is {value}, and is meant to be whole")
+    elif kind is str:
+        if name not in _TEXTS:
+            raise ValueError(f"{name} is the text {value!r}")
+    elif isinstance(value, tuple) and not isinstance(value, PRNGImpl):  # a record
+        for field in value:
+            _check_parameter(name, field)
+    elif kind in (list, set, dict):
+        raise ValueError(f"{name} is a {kind.__name__}")
+
+
+def _check_carrier(primitive: Primitive, params: dict[str, Any]) -> None:
+    if primitive.callee(params) is not None:
+        raise ValueError(f"{primitive} is a call, which exported functions hold written out")
+    if type(primitive).verify is Primitive.verify:
+        raise ValueError(f"{primitive} carries a program that is not written")
