@@ -6,6 +6,7 @@ import pytest
 import weft
 from tests.samples.index_cases import random_case
 from weft import lax
+from weft.compiler.expand import expand
 from weft.prims.index_dims import scatter_numbers
 
 MODES = ("clip", "fill", "promise_in_bounds")
@@ -174,3 +175,41 @@ def test_errors_of_the_primitives():
                 a, np.zeros((2, 1), "i4"), lambda v: v * s, dims, update_shape=(2, 4)
             )
         )(x, 2.0)
+
+
+@pytest.mark.parametrize("way", (weft.jit, lambda f: f))
+@pytest.mark.parametrize("op", ("max", "min"))
+@pytest.mark.parametrize("index", (9, -9, [1, 9, 1]))
+def test_dropped_extrema_leave_gradients_alone(way, op, index):
+    fun = lambda x, u, i: getattr(weft.numpy.asarray(x).at[i], op)(u).sum()
+    index = np.asarray(index, np.int32)
+    x, u = np.ones(4, np.float32), np.ones(index.shape, np.float32)
+    with weft.debug_nans(True), weft.debug_infs(True):
+        dx, du = way(weft.grad(fun, (0, 1)))(x, u, index)
+    inside = (index == 1).astype(np.float32)
+    third = np.float32(1 / 3)
+    np.testing.assert_allclose(du, inside * third, rtol=1e-6)
+    np.testing.assert_allclose(dx, [1, third if inside.any() else 1, 1, 1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("index", (2**32 + 2, 2**63 + 2, 2**32 - 1, -(2**40), 3))
+@pytest.mark.parametrize("mode", ("drop", "clip"))
+def test_wide_indices_are_not_cut(index, mode):
+    numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+    fun = lambda x, i: lax.scatter_add(x, i, np.float32(10), numbers, mode=mode)
+    x = np.arange(5, dtype=np.float32)
+    want, place = x.copy(), min(max(index, 0), 4)
+    want[place] += 10 * (mode == "clip" or place == index)
+    with weft.enable_x64(True):
+        given = np.asarray([index], np.uint64 if index > 2**62 else np.int64)
+        assert fun(x, given).tolist() == weft.jit(fun)(x, given).tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("length, bits", ((2**31 - 1, 32), (2**31, 64), (2**31 + 9, 64)))
+def test_one_window_is_counted_in_a_dtype_that_holds_the_axis(length, bits):
+    specs = [weft.ShapeDtypeStruct((length,), np.int8), weft.ShapeDtypeStruct((1,), np.int32)]
+    numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+    fun = lambda x, i: lax.scatter_add(x, i, np.int8(1), numbers, mode="drop")
+    jaxpr = expand(weft.make_jaxpr(fun)(*specs).jaxpr)
+    (last,) = [e for e in jaxpr.eqns if e.primitive.name == "dynamic_update_slice"]
+    assert last.invars[2].aval.dtype == np.dtype(f"int{bits}")

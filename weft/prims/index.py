@@ -568,9 +568,11 @@ class _Windows:
         self.mode = mode
 
     def read(self, x: Any) -> Any:
-        """The windows of ``x``, arranged like the updates."""
+        """The windows of ``x``, arranged like the updates; zero where these are dropped."""
+        if self.mode is FILL_OR_DROP:
+            return _windows(x, self.indices, self.updates, self.numbers, FILL_OR_DROP)
         sizes = window_sizes(len(typeof(x).shape), self.updates.shape, self.numbers)
-        # Windows that are dropped may be read anywhere; those moved inside, where they are.
+        # Windows that are moved inside are read where they are.
         mode = CLIP if self.mode is CLIP else None
         return gather(x, self.indices, gather_numbers(self.numbers), sizes, mode=mode)
 
@@ -595,11 +597,12 @@ def _extremum_weights(at: _Windows, x: Any, out: Any, updates: Any) -> tuple[Any
     """
     type_ = typeof(updates)
     one = scalar(type_.dtype, 1)
+    some = filled(1, type_)  # not less than one: nothing meets where an update is dropped
     old, new = at.read(x), at.read(out)
     won, held = eq(updates, new), eq(old, new)
-    winners = at.totals(zeros(typeof(x)), _where(won, filled(1, type_)))
-    rivals = at.totals(zeros(typeof(x)), filled(1, type_))
-    share = _select(held, div(one, add(winners, one)), div(one, winners))
+    winners = at.totals(zeros(typeof(x)), _where(won, some))
+    rivals = max_p.bind(at.totals(zeros(typeof(x)), some), some)
+    share = _select(held, div(one, add(winners, one)), div(one, max_p.bind(winners, some)))
     take = _where(won, share)
     kept = _where(held, div(one, add(winners, one)))
     return div(add(scalar(type_.dtype, -1), kept), rivals), take
