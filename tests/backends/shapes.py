@@ -3,9 +3,9 @@
 import contextlib
 
 import weft
-from weft.backends.cpu import compiling
+from weft.backends.cpu import compiling, target
 from weft.base import knobs
-from weft.runtime import native, target
+from weft.runtime import native
 
 
 @contextlib.contextmanager

@@ -9,9 +9,9 @@ from tests.laws import checks
 from tests.samples import all_samples
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu import compiling, loops, sharing
+from weft.backends.cpu import compiling, loops, sharing, target
 from weft.base import knobs
-from weft.runtime import native, target
+from weft.runtime import native
 
 COUNT, CHUNK = 200, 50
 

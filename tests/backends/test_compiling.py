@@ -12,13 +12,11 @@ from pathlib import Path
 import pytest
 
 import weft
-from weft.backends.cpu import compiling, loader
+from weft.backends.cpu import compiling, loader, target
 from weft.backends.cpu.compiling import Batch, compile_now
 from weft.backends.cpu.disk import digest
 from weft.backends.cpu.llvm import INLINE, LIGHT, OPTIMISE, QUICK
 from weft.base import knobs
-from weft.compiler.plan import Planner
-from weft.runtime import target
 
 pytestmark = pytest.mark.skipif(not loader.supported(), reason="loaded by LLVM here")
 
@@ -149,5 +147,5 @@ def test_equal_layers_are_scheduled_once(monkeypatch: pytest.MonkeyPatch) -> Non
     x, w = weft.numpy.ones((32, 64)), weft.numpy.ones((64, 64))
     for count in (2, 6):
         scheduled.clear()
-        Planner(target.Cpu()).program(weft.make_jaxpr(layers)(x, [w] * count))
+        target.Cpu().assemble(weft.make_jaxpr(layers)(x, [w] * count))
         assert len(scheduled) == 1

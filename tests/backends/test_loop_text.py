@@ -7,9 +7,9 @@ import weft
 from tests.runtime import ways
 from weft import lax
 from weft import numpy as jnp
-from weft.compiler.plan import Planner
-from weft.kernel.program import For, While, called, launched
-from weft.runtime import target
+from weft.backends.cpu import target
+from weft.backends.cpu.assembly import called, launched
+from weft.kernel.program import For, While
 
 X = jnp.arange(5.0) * 0.25
 
@@ -216,7 +216,7 @@ def loops(fun, *args):
                     for region in [part] if hasattr(part[0], "_fields") else part:
                         visit(region if isinstance(region, tuple) else ())
 
-    visit(Planner(target.Cpu()).program(weft.make_jaxpr(fun)(*args)).nodes)
+    visit(target.Cpu().assemble(weft.make_jaxpr(fun)(*args)).nodes)
     return found
 
 
@@ -418,7 +418,7 @@ def test_kernels_of_loops_that_are_not_small_have_loops():
     x = jnp.ones((64, 64))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("weft.compiler.plan.in_blocks", lambda *_: None)
-        program = Planner(target.Cpu()).program(weft.make_jaxpr(fun)(x))
+        program = target.Cpu().assemble(weft.make_jaxpr(fun)(x))
     used = launched(program.nodes) | called(program.slots)
     assert len(used) == 2 and all(program.codes[i][0].count("\n") < 120 for i in used)
 
@@ -429,7 +429,7 @@ def test_kernels_of_loops_are_not_long(axis):
         return lax.scan(lambda c, _: (c * 0.5, jnp.sum(c * x, axis)), x, length=3)[1]
 
     for shape in ((128, 512), (128, 10), (3, 300), (300, 3)):
-        program = Planner(target.Cpu()).program(weft.make_jaxpr(fun)(jnp.ones(shape)))
+        program = target.Cpu().assemble(weft.make_jaxpr(fun)(jnp.ones(shape)))
         assert max(text.count("\n") for text, _ in program.codes) < 900, shape
 
 

@@ -8,8 +8,8 @@ from tests.laws.checks import seed_of
 from tests.samples import WIDE, all_samples
 from weft import lax
 from weft import numpy as jnp
-from weft.compiler.plan import Planner, Unplannable
-from weft.runtime.target import Cpu
+from weft.backends.cpu.target import Cpu
+from weft.compiler.plan import Unplannable
 
 CALLS = "calls a function of the user's"
 MAY_STAY = {
@@ -29,7 +29,7 @@ SAMPLES = [s for s in all_samples() if s.axis is None]
 def hosts(fun, *args):
     """Names of the primitives of a compiled function that run in Python."""
     closed = weft.make_jaxpr(fun)(*args)
-    return {h.eqn.primitive.name for h in Planner(Cpu()).program(closed).hosts}
+    return {h.eqn.primitive.name for h in Cpu().assemble(closed).hosts}
 
 
 def test_the_list_is_the_list():

@@ -5,8 +5,7 @@ import pytest
 
 import weft
 from weft import numpy as jnp
-from weft.compiler.plan import Planner
-from weft.runtime.target import Cpu
+from weft.backends.cpu.target import Cpu
 
 SIZES = [1, 2, 15, 16, 33, 64, 129, 1000, 4097]
 
@@ -51,7 +50,7 @@ def test_one_of_several_elements(dtype, step):
 
 def test_bytes_that_lie_apart_are_read_once():
     x = np.random.default_rng(1).random(8000) < 0.5
-    program = Planner(Cpu()).program(weft.make_jaxpr(jnp.packbits)(x))
+    program = Cpu().assemble(weft.make_jaxpr(jnp.packbits)(x))
     ((text, _),) = program.codes
     assert sum("load <" in line for line in text.splitlines()) == 1
     assert "insertelement" not in text
@@ -63,7 +62,7 @@ def test_bytes_that_lie_apart_are_read_once():
 
 def test_parts_are_read_and_written_together():
     z = numbers(1000, np.complex64)
-    program = Planner(Cpu()).program(weft.make_jaxpr(lambda z, w: z * w)(z, z + 1))
+    program = Cpu().assemble(weft.make_jaxpr(lambda z, w: z * w)(z, z + 1))
     ((text, _),) = program.codes
     vectors = [line for line in text.splitlines() if "<" in line]
     # in wide vectors, and in narrow ones for what these leave

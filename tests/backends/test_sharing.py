@@ -5,11 +5,12 @@ import pytest
 
 import weft
 from weft import numpy as jnp
+from weft.backends.cpu import target
+from weft.backends.cpu.assembly import Run
 from weft.backends.cpu.machine import Ahead
 from weft.backends.cpu.sharing import shared, sizable, sized
 from weft.core.interpret import run as interpret
-from weft.kernel.program import Launch
-from weft.runtime import native, target
+from weft.runtime import native
 
 LINES = """define void @kernel(ptr noalias %buffers, i64 %start, i64 %stop) #0 {
 entry:
@@ -68,7 +69,7 @@ def test_too_many_sizes_stay_where_they_are():
 def planned(fun, *args):
     closed = weft.make_jaxpr(fun)(*args)
     with Ahead() as ahead:
-        return target.Planner(target.Cpu(None, ahead)).program(closed)
+        return target.Cpu(None, ahead).assemble(closed)
 
 
 def check(fun, *args):
@@ -101,7 +102,7 @@ SHAPES = [(30, 160), (50, 320), (40, 480), (62, 96)]
 def test_kernels_of_other_sizes_share_code(function):
     fun = lambda *xs: [function(x) for x in xs]
     plan = check(fun, *rows(*SHAPES))
-    launches = [node for node in plan.nodes if isinstance(node, Launch)]
+    launches = [node for node in plan.nodes if isinstance(node, Run)]
     assert len({node.code for node in launches}) < len(launches)
     texts = [plan.codes[node.code][0] for node in launches]
     assert any("%sized" in text for text in texts)

@@ -7,9 +7,8 @@ import weft
 from tests.runtime import ways
 from weft import lax
 from weft import numpy as jnp
-from weft.compiler.plan import Planner
+from weft.backends.cpu import target
 from weft.kernel.program import For, While
-from weft.runtime import target
 
 
 def normal(*shape, seed=0, dtype=np.float32):
@@ -30,7 +29,7 @@ def walks(fun, *args):
             isinstance(x, loops) and not (isinstance(x, While) and not x.body) for x in nodes
         )
 
-    program = Planner(target.Cpu()).program(weft.make_jaxpr(fun)(*args))
+    program = target.Cpu().assemble(weft.make_jaxpr(fun)(*args))
     return found(program.nodes) or bool(program.hosts)
 
 

@@ -5,21 +5,10 @@ import pytest
 
 from tests.runtime import ways
 from weft.backends.cpu import walker
+from weft.backends.cpu.assembly import Assembly, Python, Run
 from weft.backends.cpu.machine import compile_many
 from weft.core.avals import ShapedArray
-from weft.kernel.program import (
-    Branch,
-    Copy,
-    For,
-    Host,
-    Launch,
-    Point,
-    Program,
-    Result,
-    Slot,
-    Swap,
-    While,
-)
+from weft.kernel.program import Branch, Copy, For, Point, Result, Slot, Swap, While
 from weft.runtime import native
 from weft.runtime.slowly import Walk
 
@@ -97,7 +86,7 @@ class Maker:
 
     def run(self, nodes, results, args, out_shapes, host=None):
         """The results of the nodes, called several times."""
-        program = Program(
+        program = Assembly(
             self.slots, self.offsets, self.arena, tuple(nodes), CODES, self.constants, [], results
         )
         made = object.__new__(native.Executable)
@@ -112,7 +101,7 @@ class Maker:
 
 
 def add(a, b, out, extent=1, chunk=1 << 20):
-    return Launch(0, (a, b, out), extent, chunk)
+    return Run(0, (a, b, out), extent, chunk)
 
 
 def test_launches_and_copies(way):
@@ -167,7 +156,7 @@ def test_while_loops(way, limit):
     first, second = m.slot("temp", 8), m.slot("temp", 8)
     now, after = m.slot("view", 8), m.slot("view", 8)
     zero = m.constant(0)
-    loop = While((Launch(1, (now, x, flag), 1, 1),), flag, (add(now, one, after), Swap(now, after)))
+    loop = While((Run(1, (now, x, flag), 1, 1),), flag, (add(now, one, after), Swap(now, after)))
     nodes = [Point(now, first), Point(after, second), Copy(now, zero, 8), loop, Copy(out, now, 8)]
     assert m.run(nodes, [Result("slot", out)], [np.array([limit])], [(1,)]) == [[limit]]
 
@@ -213,7 +202,7 @@ def test_calls_of_python(way):
         if number == 3 and len(seen) > 24:
             raise KeyError("stop")
 
-    nodes = [Copy(out, x, 8), For(4, False, (), (Host(2), Host(3)))]
+    nodes = [Copy(out, x, 8), For(4, False, (), (Python(2), Python(3)))]
     m.run(nodes, [Result("slot", out)], [np.array([1])], [(1,)], host)
     assert seen == [2, 3] * 12
     with pytest.raises(KeyError, match="stop"):
@@ -223,11 +212,11 @@ def test_calls_of_python(way):
 
 def test_tables_say_how_long_each_node_is():
     nodes = [
-        Launch(0, (4, 5), 100, 10),
+        Run(0, (4, 5), 100, 10),
         Copy(1, 2, 3),
-        Branch(1, 8, ((Point(1, 2),), (), (Swap(1, 2), Host(3)))),
-        While((Host(0),), 5, (Copy(1, 2, 3), Host(1))),
-        For(6, True, ((1, 2, 3), (4, 5, 6)), (Host(2),)),
+        Branch(1, 8, ((Point(1, 2),), (), (Swap(1, 2), Python(3)))),
+        While((Python(0),), 5, (Copy(1, 2, 3), Python(1))),
+        For(6, True, ((1, 2, 3), (4, 5, 6)), (Python(2),)),
     ]
     words = walker.encode(nodes, [1234])
     at, found = 0, []

@@ -11,10 +11,9 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
-from weft.compiler.analysis.text import whole_text
-from weft.compiler.plan import Planner
+from weft.backends.cpu.assembly_text import whole_text
+from weft.backends.cpu.target import Cpu
 from weft.compiler.watch import Watch
-from weft.runtime.target import Cpu
 
 FOLDER = Path(__file__).resolve().parent.parent / "golden" / "compiled"
 
@@ -63,7 +62,7 @@ PROGRAMS = {
 def text_of(name):
     fun, args = PROGRAMS[name]
     watch = Watch(weft.make_jaxpr(fun)(*args))
-    program = Planner(Cpu(watch), watch).program(watch.closed)
+    program = Cpu(watch).assemble(watch.closed)
     return whole_text(program, watch) + "\n"
 
 

@@ -10,9 +10,8 @@ import weft
 from tests.runtime import ways
 from weft import lax
 from weft import numpy as jnp
+from weft.backends.cpu import target
 from weft.compiler import interchange, plan
-from weft.compiler.plan import Planner
-from weft.runtime import target
 
 
 def numbers(*shape, dtype=np.float32):
@@ -25,7 +24,7 @@ def numbers(*shape, dtype=np.float32):
 
 def in_blocks(fun, *args):
     """Whether a program has a loop in blocks."""
-    program = Planner(target.Cpu()).program(weft.make_jaxpr(fun)(*args))
+    program = target.Cpu().assemble(weft.make_jaxpr(fun)(*args))
     return any(name == "blocks" for _, name in program.codes)
 
 

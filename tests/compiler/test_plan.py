@@ -8,13 +8,13 @@ import pytest
 import weft
 from weft import lax
 from weft import numpy as jnp
+from weft.backends.cpu.assembly import Python, Run
+from weft.backends.cpu.target import Cpu
 from weft.base import knobs
 from weft.compiler.arena import ALIGNMENT, Life, arrange
-from weft.compiler.plan import Planner
 from weft.compiler.slots import MOST
-from weft.kernel.program import Branch, Copy, For, Host, Launch, Point, Swap, While
+from weft.kernel.program import Branch, Copy, For, Point, Swap, While
 from weft.runtime.dispatch import supported
-from weft.runtime.target import Cpu
 
 # --- the arena ------------------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ class Memory:
             self.step(node)
 
     def step(self, node):
-        if isinstance(node, Launch):
+        if isinstance(node, Run):
             for slot in node.slots:
                 self.use(slot)
         elif isinstance(node, Copy):
@@ -152,7 +152,7 @@ class Memory:
                 self.views[view] = self.base(base)
             self.repeat(min(node.trips, 4 - node.trips % 2), lambda: self.walk(node.body))
         else:
-            assert isinstance(node, Host)
+            assert isinstance(node, Python)
             _, ins, outs = self.program.hosts[node.number]
             for slot in (*ins, *outs):
                 self.use(slot)
@@ -240,7 +240,7 @@ PROGRAMS += [branch_in_loop, shifting, hosted, gradient]
 def test_values_last_until_they_are_read(fun, target):
     closed = weft.make_jaxpr(fun)(jnp.ones((30, 30)))
     for choice in (0, 1, 2):
-        program = Planner(target()).program(closed)
+        program = target().assemble(closed)
         memory = Memory(program, choice)
         memory.walk(program.nodes)
         assert memory.checked > 0 or program.arena == 0
@@ -252,14 +252,14 @@ def test_values_last_until_they_are_read(fun, target):
 def test_a_chain_needs_the_memory_of_two():
     n = 200
     closed = weft.make_jaxpr(lambda x: layers(x, 20))(jnp.ones((n, n)))
-    program = Planner(Cpu()).program(closed)
+    program = Cpu().assemble(closed)
     assert program.arena <= 8 * n * n * 4
 
 
 def test_more_memory_than_there_can_be():
     closed = weft.make_jaxpr(lambda x: jnp.broadcast_to(x, (MOST,)))(1.0)
     with pytest.raises(MemoryError, match="bytes"):
-        Planner(Cpu()).program(closed)
+        Cpu().assemble(closed)
 
 
 # --- values written over where they lie -----------------------------------------------------------

@@ -5,12 +5,12 @@ import pytest
 import weft
 from tests.laws.checks import seed_of
 from tests.samples import WIDE, all_samples
+from weft.backends.cpu.assembly_text import all_seen, codes_of, stages, whole_text
+from weft.backends.cpu.story import Story, costs
+from weft.backends.cpu.target import Cpu
 from weft.base import knobs
-from weft.compiler.analysis.story import Story, costs
-from weft.compiler.analysis.text import all_seen, codes_of, stages, whole_text
-from weft.compiler.plan import Planner, Unplannable
+from weft.compiler.plan import Unplannable
 from weft.compiler.watch import Watch
-from weft.runtime.target import Cpu
 
 # those of mapped axes have no program of their own
 SAMPLES = [s for s in all_samples() if s.axis is None]
@@ -22,7 +22,7 @@ def planned(sample):
     with weft.enable_x64(dtype in WIDE):
         watch = Watch(weft.make_jaxpr(sample.function(dtype))(*args))
         with knobs.verify(2):
-            return watch, Planner(Cpu(watch), watch).program(watch.closed)
+            return watch, Cpu(watch).assemble(watch.closed)
 
 
 @pytest.mark.parametrize("prim", sorted({s.prim for s in SAMPLES}))

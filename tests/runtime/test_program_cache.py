@@ -12,10 +12,10 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
-from weft.backends.cpu import disk, later, machine
+from weft.backends.cpu import disk, later, machine, target
 from weft.base import knobs
 from weft.extend import core
-from weft.runtime import identity, stored, target
+from weft.runtime import identity, stored
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="no disk cache here")
 
@@ -273,7 +273,7 @@ def test_off_is_off(tmp_path, plans):
 
 TWO = """
 import weft, weft.numpy as jnp
-from weft.runtime import target
+from weft.backends.cpu import target
 planned = []
 class Planner(target.Planner):
     def program(self, *args):

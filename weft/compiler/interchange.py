@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from weft.base.record import Record
 from weft.compiler.expand import expand
 from weft.compiler.fuse import fusible
@@ -20,16 +18,12 @@ from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from weft.core.registry import lookup
 from weft.kernel.nodes import layout
-from weft.kernel.program import Blocks, Copy, For, Launch, Swap, While
+from weft.kernel.program import Blocks, Copy, For, RunBlocks, Swap, While
 
 # Elements from which on blocks pay, and equations that a round may have.
 LEAST, MOST = 256, 200
-# Lines of text run between two looks at signals: some tenths of a second.
+# Elements times iterations between two polls for signals: some tenths of a second.
 PATIENCE = 1 << 28
-# Lines of text run by a chunk: starting a thread on one costs some microseconds.
-CHUNK = 1 << 18
-# Rounds that a loop is taken to have where their number is not known.
-USUAL = 16
 
 
 class Given(Record):
@@ -58,21 +52,6 @@ class Rounds(Record):
     needed: list[Any]
     left: list[JaxprEqn]
     outvars: list[Any]
-
-
-class Planned(Record):
-    """The function of a block: its text, the slots it takes, and what they stand for.
-
-    ``known`` gives slots of the loop, or variables that are computed before it.
-    """
-
-    text: str
-    lines: int
-    externals: tuple[int, ...]
-    sizes: tuple[int, ...]  # a table that it reads
-    known: dict[int, Any]
-    init: list[int]
-    outs: list[int]
 
 
 def in_blocks(planner: Any, eqn: Any, ins: list[int], outs: list[int]) -> list[Any] | None:
@@ -289,7 +268,7 @@ class _Interchange:
             return None
         # a block is of the same size for all arrays
         sub = self.sub = type(planner)(planner.target.exact(), planner.watch)
-        sub.loops, sub.codes, sub.texts = 1, planner.codes, planner.texts
+        sub.loops = 1
         self.arrays: dict[int, int] = {}
         avals = [x.aval for x in given.body.jaxpr.outvars]
         init, outs = ([self._slot(role, a) for a in avals] for role in ("arg", "out"))
@@ -303,14 +282,21 @@ class _Interchange:
             return None
         nodes = [*nodes, node, *self._moved(after, reads, outs)]
         most = max(16, PATIENCE // self.total)
-        blocks = Blocks(tuple(nodes), self.width, self.total, self.arrays, most)
-        made = planner.target.blocks(blocks, sub.slots, sub.texts)
-        if made is None or sub.hosts:
+        blocks = Blocks(
+            sub.slots,
+            sub.constants,
+            tuple(nodes),
+            self.width,
+            self.total,
+            self.arrays,
+            most,
+            given.trips,
+            bool(given.rows),
+        )
+        offer = planner.target.blocks(blocks)
+        if offer is None:
             return None
-        text, externals, _, sizes = made
-        lines = text[: text.rindex("define ")].count("\n")
-        planned = Planned(text, max(1, lines), externals, sizes, known, init, outs)
-        return self._nodes(planned, rounds, test)
+        return self._nodes(blocks, offer, rounds, test, known, init, outs)
 
     def _size(self, aval: Any) -> int:
         return prod(self._aval(aval).shape) * storage_dtype(aval.dtype).itemsize
@@ -391,54 +377,24 @@ class _Interchange:
         closed = ClosedJaxpr(Jaxpr([], operands, needed, rounds.made))
         return self.planner.region(closed, slots, [found[v] for v in needed])
 
-    def _nodes(self, plan: Planned, rounds: Rounds, test: Rounds | None) -> list[Any]:
-        """The nodes that run the function over all blocks, until all rounds are done."""
+    def _nodes(
+        self,
+        blocks: Blocks,
+        offer: Any,
+        rounds: Rounds,
+        test: Rounds | None,
+        known: dict[int, Any],
+        init: list[int],
+        outs: list[int],
+    ) -> list[Any]:
+        """The nodes that compute what iterations don't change, and run all blocks."""
         given, planner = self.given, self.planner
         found: dict[Any, int] = {}
         nodes = self._computed(rounds, given.consts, found)
         if test is not None:
             nodes += self._computed(test, given.tests, found)
-        main = {inner: found.get(slot, slot) for inner, slot in plan.known.items()}
-        code = planner._code(plan.text, "blocks")
-        extent = -(-self.total // self.width)
-        chunk = max(1, CHUNK // (plan.lines * min(given.trips or USUAL, 1 << 12)))
-
-        def run(sources: list[int], targets: list[int], more: int) -> Launch:
-            places = main | dict(zip(plan.init, sources, strict=True))
-            places |= dict(zip(plan.outs, targets, strict=True))
-            slots = [more, more]
-            for inner in plan.externals:
-                slot = self.sub.slots[inner]
-                constant = slot.role == "const"
-                slots.append(
-                    planner.constant(self.sub.constants[slot.what]) if constant else places[inner]
-                )
-            if plan.sizes:
-                slots.append(planner.constant(np.array(plan.sizes, np.int64)))
-            return planner.node(Launch(code, tuple(slots), extent, chunk))
-
-        most = max(16, PATIENCE // (extent * plan.lines))
-        if given.trips is not None and (given.trips <= most or given.rows):
-            number = planner.constant(np.int64(given.trips))
-            return [*nodes, run(given.init, given.outs, number), *self._copies()]
-        begin = planner.clock
+        places = {inner: found.get(slot, slot) for inner, slot in known.items()}
         others = [planner.slot("temp", planner.slots[slot].size) for slot in given.outs]
-        if given.trips is not None:
-            pairs = (given.trips - 1) // (2 * most)
-            first = planner.constant(np.int64(given.trips - pairs * 2 * most))
-            nodes.append(run(given.init, given.outs, first))
-            number = planner.constant(np.int64(most))
-            inner = [run(given.outs, others, number), run(others, given.outs, number)]
-            nodes.append(planner.node(For(pairs, False, (), tuple(inner)), *others))
-        else:
-            flag, no = planner.slot("temp", 1), planner.constant(np.False_)
-            nodes += [planner.node(Copy(flag, no, 1)), run(given.init, given.outs, flag)]
-            inner = []
-            for sources, targets in ((given.outs, others), (others, given.outs)):
-                inner += [planner.node(Copy(flag, no, 1)), run(sources, targets, flag)]
-            nodes.append(planner.node(While((), flag, tuple(inner)), flag, *others))
-        planner._repeat(begin)
-        return [*nodes, *self._copies()]
-
-    def _copies(self) -> list[Any]:
-        return [self.planner.node(copy) for copy in self.kept]
+        starts = tuple(zip(init, given.init, strict=True))
+        ends = tuple(zip(outs, given.outs, strict=True))
+        return [*nodes, RunBlocks(blocks, places, starts, ends, tuple(others), offer), *self.kept]

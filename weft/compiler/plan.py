@@ -1,8 +1,7 @@
-"""Programs from Jaxprs: which native function runs when, on which memory.
+"""Programs from Jaxprs: which kernel or operation runs when, on which memory.
 
-A region is a Jaxpr as a list of nodes. Its variables are slots; those of planned memory live from
-the node that first writes them to the last that reads them, and share one arena where their lives
-do not meet.
+A region is a Jaxpr as a list of nodes, and its variables are slots. How long the memory of each is
+in use, and how a node becomes code, is for the backend to say.
 """
 
 from __future__ import annotations
@@ -11,9 +10,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from weft.compiler.arena import arrange
 from weft.compiler.fuse import Step
 from weft.compiler.in_place import (
     bind_sources,
@@ -30,28 +26,24 @@ from weft.compiler.pipeline import fuse
 from weft.compiler.slots import Slots
 from weft.core.avals import AbstractToken
 from weft.core.interpret import constant_value, has_data, literal_value, storage_dtype
-from weft.core.jaxpr import ClosedJaxpr, DropVar, Literal
+from weft.core.jaxpr import ClosedJaxpr, Literal
 from weft.kernel.program import (
     Branch,
     Copy,
-    Finish,
     For,
     Host,
-    HostCall,
     Launch,
-    Lowered,
-    Place,
+    Op,
     Point,
     Program,
     Result,
     Slot,
     Swap,
-    Type,
     While,
 )
 
 if TYPE_CHECKING:
-    from weft.compiler.backend import Piece, Target
+    from weft.compiler.backend import Target
     from weft.compiler.watch import Watch
 
 # Bytes from which on a value that goes round in a loop is in memory, where it may stay.
@@ -76,14 +68,9 @@ class Planner(Slots):
         super().__init__()
         self.target = target
         self.watch = watch
-        self.codes: dict[tuple[str, str], int] = {}
-        self.texts: list[tuple[str, str]] = []  # the same in a row
-        self.given: dict[int, Any] = {}  # those of the program itself, by number
-        self.hosts: list[HostCall] = []
+        self.given: dict[int, Any] = {}  # constants of the program itself, by number
         self.loops = 0  # loops around what is being planned
-        self.held: dict[int, Any] = {}  # loops inside others by id, until these are complete
-        self.looped: dict[int, Any] = {}  # kernels meant for a larger function, by their codes
-        self.finished: dict[int, tuple[Step, Lowered]] = {}  # by the id of a step
+        self.offers: dict[int, tuple[Step, Any]] = {}  # of epilogues, by the id of a step
         self.taken: dict[int, int] = {}  # donated arguments by the slots whose part they take
         self.stayed: set[int] = set()  # targets whose values stayed in the slot they were read from
 
@@ -118,28 +105,7 @@ class Planner(Slots):
             if kind == "slot" and slot in self.taken:
                 results[i] = Result("taken", self.taken[slot])
                 self.slots[slot] = Slot("view", 0)
-        nodes = self._shared(nodes)
-        offsets, arena = arrange(self.lives, len(self.slots))
-        texts, constants = self.texts, self.constants
-        return Program(
-            self.slots, offsets, arena, tuple(nodes), texts, constants, self.hosts, results
-        )
-
-    def _shared(self, nodes: list[Any]) -> list[Any]:
-        """Nodes in which one native function stands for several that differ in numbers."""
-        counts: dict[int, set[int]] = {}
-        for node in nodes:
-            if isinstance(node, Launch):
-                counts.setdefault(node.code, set()).add(len(node.slots))
-        # where another function's buffers follow, their number varies: a table has no place then
-        buffers = {code: n for code, (n, *others) in counts.items() if not others}
-        found = self.target.share(self.texts, buffers)
-        for i, node in enumerate(nodes):
-            if isinstance(node, Launch) and node.code in found:
-                code, numbers = found[node.code]
-                slots = (*node.slots, self.constant(np.array(numbers, np.int64)))
-                nodes[i] = Launch(self._code(*code), slots, node.extent, node.chunk)
-        return nodes
+        return Program(self.slots, self.under, self.constants, self.given, tuple(nodes), results)
 
     def _bind_constants(self, closed: ClosedJaxpr, env: dict[Any, int]) -> None:
         for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True):
@@ -180,18 +146,8 @@ class Planner(Slots):
             if (source, target) in pairs and bound.get(x) == target:
                 self.stayed.add(target)
             elif source != target:
-                nodes.append(self.node(Copy(target, source, self.slots[target].size)))
+                nodes.append(Copy(target, source, self.slots[target].size))
         return nodes
-
-    def node(self, node: Any, *more: int) -> Any:
-        """A node, its slots in use when it runs."""
-        self.clock += 1
-        if isinstance(node, Launch):
-            self.touch(node.slots)
-        elif isinstance(node, (Copy, Point, Swap)):
-            self.touch(node[:2])
-        self.touch(more)
-        return node
 
     def _steps(
         self,
@@ -232,7 +188,6 @@ class Planner(Slots):
         for i, step in enumerate(steps):
             if self.watch is not None:
                 self.watch.begin(fusion, step)
-            self.clock += 1
             if step.source is not None and self._takes_over(
                 steps, i, last, env[step.source], bound.get(step.writes[0]), pairs or {}, own
             ):
@@ -259,7 +214,7 @@ class Planner(Slots):
                     own.add(target)
                 env[v] = target
             if step.finish is not None:
-                made = self._finished(step, env)
+                made = [self._with_epilogue(step, env)]
             elif step.kernel is not None:
                 made = self._kernel(step, env)
             else:
@@ -300,61 +255,32 @@ class Planner(Slots):
             return slot == target or pairs.get(slot) == target
         return slot in pairs or (slot in made and self.slots[slot].role == "temp")
 
-    def _code(self, text: str, name: str) -> int:
-        number = len(self.codes)
-        found = self.codes.setdefault((text, name), number)
-        if found == number:
-            self.texts.append((text, name))
-            if not self.loops:  # in one, it may become part of a larger function instead
-                self.target.begin(text, name)
-        return found
-
     def _kernel(self, step: Step, env: dict[Any, int]) -> list[Any]:
         slots = [self._slot_of(v, env) for v in step.buffers]
         if copies_to_itself(step, slots):
             return []
-        pieces, scratch = self.target.kernel(step.kernel, self.loops > 0)
-        writes = [env[v] for v in step.writes]
-        slots += [self.slot("temp", n) for n in scratch]
-        nodes = []
-        for piece in pieces:
-            given = tuple(slots[i] for i in piece.buffers)
-            if piece.sizes:
-                given = (*given, self.constant(np.array(piece.sizes, np.int64)))
-            launch = Launch(self._code(piece.text, piece.name), given, piece.extent, piece.chunk)
-            nodes.append(self.node(launch, *writes))
-        if self.loops and len(nodes) == 1 and not scratch and not self.target.general:
-            seen = None if self.watch is None else self.watch.current
-            self.looped[nodes[0].code] = (step.kernel, pieces[0], seen)
-        return nodes
+        assert step.kernel is not None
+        return [Launch(step.kernel, tuple(slots), tuple(env[v] for v in step.writes))]
 
     def _attached(self, steps: list[Step]) -> list[Step]:
-        """Steps in which kernels are attached to operations only where the target can do that."""
+        """Steps in which kernels are epilogues of operations only where the target can do that."""
         found: list[Step] = []
         for step in steps:
-            lowered = None
-            if step.finish is not None:
-                assert step.eqn is not None
-                lowered = self._lowered(step.eqn, step.finish)
-            if lowered is not None:
-                self.finished[id(step)] = (step, lowered)
-            found += [step] if lowered is not None or step.finish is None else step.apart
+            if step.finish is None:
+                found.append(step)
+                continue
+            assert step.eqn is not None
+            offer = self.target.epilogue(step.eqn, step.finish, self.loops > 0)
+            if offer is None:
+                found += step.apart
+            else:
+                self.offers[id(step)] = (step, offer)
+                found.append(step)
         return found
 
-    def _lowered(self, eqn: Any, finish: Finish | None = None) -> Lowered | None:
-        """The tasks of an equation, if the target has any."""
-        if eqn.effects:
-            return None
-        ins, outs = (
-            [Type(x.aval.shape, x.aval.dtype, type(x) is not DropVar) for x in xs]
-            for xs in (eqn.invars, eqn.outvars)
-        )
-        looped = self.loops > 0
-        return self.target.hero(eqn.primitive.name, ins, outs, eqn.params, finish, looped)
-
-    def _finished(self, step: Step, env: dict[Any, int]) -> list[Any]:
-        """The nodes of an operation and of the kernel that goes on with its result."""
-        _, lowered = self.finished.pop(id(step))
+    def _with_epilogue(self, step: Step, env: dict[Any, int]) -> Op:
+        """The node of an operation and its epilogue."""
+        _, offer = self.offers.pop(id(step))
         eqn, finish = step.eqn, step.finish
         assert eqn is not None and finish is not None
         ins = [self._slot_of(x, env) for x in eqn.invars]
@@ -363,7 +289,7 @@ class Planner(Slots):
             -1 if i == finish.buffer else self._slot_of(v, env) for i, v in enumerate(step.buffers)
         ]
         writes = [env[v] for v in step.writes]
-        return self._tasks(eqn.primitive.name, lowered, ins, writes, slots)
+        return Op(eqn, tuple(ins), tuple(writes), finish, tuple(slots), offer)
 
     def _slot_of(self, x: Any, env: dict[Any, int]) -> int:
         return self.constant(literal_value(x)) if type(x) is Literal else env[x]
@@ -386,186 +312,27 @@ class Planner(Slots):
             return self._scan(eqn.params, ins, outs)
         if eqn.primitive.name == "remat2":
             # a region of its own: what is to be computed again must not be found computed
-            nodes = self.region(ClosedJaxpr(eqn.params["jaxpr"], []), ins, outs)
-            self.touch([*ins, *outs])
-            return nodes
-        lowered = self._lowered(eqn)
-        if lowered is not None and lowered.in_place is not None and ins[0] == outs[0]:
-            lowered = lowered.in_place
-        if lowered is not None:
-            return self._tasks(eqn.primitive.name, lowered, ins, outs)
-        self.hosts.append(HostCall(eqn, tuple(ins), tuple(outs)))
-        return [self.node(Host(len(self.hosts) - 1), *ins, *outs)]
-
-    def _tasks(
-        self, name: str, lowered: Lowered, ins: list[int], outs: list[int], finish: Any = ()
-    ) -> list[Any]:
-        scratch = [self.slot("temp", n, name) for n in lowered.scratch]
-        known = {"in": ins, "out": outs, "scratch": scratch, "finish": finish}
-        if self.watch is not None:
-            self.watch.current.lowered = lowered
-        nodes = []
-        for task in lowered.tasks:
-            slots = tuple(self._place(place, known) for place in task.places)
-            sized = self.target.sized(task.text, task.name, len(slots))
-            if sized is not None:
-                slots = (*slots, self.constant(np.array(sized[1], np.int64)))
-            code = self._code(task.text if sized is None else sized[0], task.name)
-            nodes.append(self.node(Launch(code, slots, task.extent, task.chunk), *outs))
-        return nodes
-
-    def _place(self, place: Place, known: dict[str, list[int]]) -> int:
-        kind, what = place
-        if kind == "library":
-            return self.library(str(what))
-        if kind == "numbers":
-            return self.constant(np.array(what, np.int64))
-        if kind == "data":
-            return self.constant(what)
-        if kind == "code":
-            assert isinstance(what, tuple)
-            return self.slot("code", 0, self._code(*what))
-        assert isinstance(what, int)
-        return known[kind][what]
+            return self.region(ClosedJaxpr(eqn.params["jaxpr"], []), ins, outs)
+        return [(Host if eqn.effects else Op)(eqn, tuple(ins), tuple(outs))]
 
     # --- control flow -----------------------------------------------------------------------------
-
-    def _repeat(self, begin: int) -> None:
-        """End a loop: what was there before it and is used in it lives until now."""
-        self.clock += 1
-        for number, life in self.lives.items():
-            if life.first < begin <= life.last:
-                self.lives[number] = life._replace(last=self.clock)
 
     def _cond(self, params: Any, size: int, ins: list[int], outs: list[int]) -> list[Any]:
         index, *operands = ins
         regions = []
         for branch in params["branches"]:
             regions.append(tuple(self.region(branch, operands, outs)))
-            self.touch([*operands, *outs])  # all branches are planned as if they ran in a row
-        return [self.node(Branch(index, size, tuple(regions)), index, *outs)]
+        return [Branch(index, size, tuple(regions), (*operands, *outs))]
 
     def _carry(self, init: int, phases: tuple[int, int] | None = None) -> tuple[int, int, list]:
         """Two views that a loop reads and writes in turn, and the nodes that start them."""
         size = self.slots[init].size
         first, second = phases or (self.slot("temp", size), self.slot("temp", size))
         now, after = self.view(first, second), self.view(first, second)
-        nodes = [
-            self.node(Point(now, first)),
-            self.node(Point(after, second)),
-            self.node(Copy(now, init, size)),
-        ]
-        return now, after, nodes
+        return now, after, [Point(now, first), Point(after, second), Copy(now, init, size)]
 
-    def _loop(self, node: Any, inside: int, touched: list[int]) -> list[Any]:
-        """A loop as a node; a small one as a function that is called until it is done."""
-        seen = None if self.watch is None else self.watch.current
-        if self.loops:  # it may become part of the function of the loop around it
-            self.held[id(node)] = (node, inside, seen)
-            return [self.node(node, *touched)]
-        made = self._small(node, inside, seen)
-        own = len(self.slots)
-        if made is not None:
-            self.touch(made.externals)
-            nodes = self._called(*made)
-        else:
-            nodes = self._walked(node, seen)
-        self.clock += 1
-        self.touch([*touched, *range(own, len(self.slots))])
-        for _, _, inner in self.held.values():
-            if inner is not None and made is not None:
-                inner.loop = "one"
-        self.held.clear()
-        return nodes
-
-    def _small(self, node: Any, inside: int, seen: Any) -> Any:
-        """A loop as one function, if it is small."""
-        made = self.target.loop(node, self.slots, self.texts, inside)
-        if seen is not None:
-            seen.loop = "nodes" if made is None else "one"
-        return made
-
-    def _walked(self, node: Any, seen: Any) -> list[Any]:
-        """The nodes of a loop that is not small: those that call one function, or the loop."""
-        found = self._settled(node)
-        made = self.target.calls(found, self.slots)
-        if made is None:
-            return [found]
-        if seen is not None:
-            seen.loop = "calls"
-        text, externals, codes, sizes = made
-        slots = [*externals, *(self.slot("code", 0, code) for code in codes)]
-        return self._called(text, slots, 0, sizes)
-
-    def _called(
-        self, text: str, externals: Sequence[int], room: int = 0, sizes: Sequence[int] = ()
-    ) -> list[Any]:
-        """The nodes that call a loop's function until it is done."""
-        if sizes:
-            externals = [*externals, self.constant(np.array(sizes, np.int64))]
-        start = self.constant(np.zeros(2, np.int64))
-        progress, flag = self.slot("temp", 16 + room), self.slot("temp", 1)
-        for slot in (progress, flag):  # beside all that the loop and those around it work with
-            self.lives[slot] = self.lives[slot]._replace(first=0)
-        launch = Launch(self._code(text, "loop"), (progress, flag, *externals), 1, 1)
-        return [Copy(progress, start, 16), While((launch,), flag, ())]
-
-    def _settled(self, node: Any) -> Any:
-        """A node of a loop that is walked, with small loops inside it as functions."""
-        if isinstance(node, For):
-            return node._replace(body=self._inner(node.body))
-        if isinstance(node, While):
-            condition, body = self._inner(node.condition), self._inner(node.body)
-            return node._replace(condition=condition, body=body)
-        if isinstance(node, Branch):
-            return node._replace(regions=tuple(self._inner(r) for r in node.regions))
-        if isinstance(node, Launch):
-            return self._alone(node)
-        return node
-
-    def _alone(self, node: Launch) -> Launch:
-        """A launch that is no part of a function: by a kernel with loops, if that is shorter."""
-        if node.code in self.looped:
-            kernel, meant, seen = self.looped[node.code]
-            piece = self._shorter(kernel, meant, seen)
-            if piece is not None:
-                code = self._code(piece.text, piece.name)
-                node = Launch(code, node.slots, piece.extent, piece.chunk)
-                if seen is not None:
-                    seen.nodes = [node]
-        self.target.begin(*self.texts[node.code])
-        return node
-
-    def _shorter(self, kernel: Any, meant: Piece, seen: Any) -> Piece | None:
-        """A kernel that was written without loops, as a piece with loops, if that is shorter."""
-        watch = self.watch
-        if watch is not None:
-            watch.stack.append(seen)
-            parts = seen.parts
-        pieces, scratch = self.target.kernel(kernel)
-        same = len(pieces) == 1 and not scratch and pieces[0].buffers == meant.buffers
-        shorter = same and 2 * pieces[0].text.count("\n") < meant.text.count("\n")
-        if watch is not None:
-            watch.stack.pop()
-            if not shorter:
-                seen.parts = parts
-        return pieces[0] if shorter else None
-
-    def _inner(self, nodes: Sequence[Any]) -> tuple[Any, ...]:
-        found: list[Any] = []
-        for node in nodes:
-            held = self.held.get(id(node))
-            if held is None:
-                found.append(self._settled(node))
-                continue
-            _, inside, seen = held
-            made = self._small(node, inside, seen)
-            found += self._walked(node, seen) if made is None else self._called(*made)
-        return tuple(found)
-
-    def _unneeded(self, nodes: list[Any], view: int, place: int) -> list[Any]:
+    def _unneeded(self, nodes: list[Any], view: int) -> list[Any]:
         """Nodes without the view of a second place that nothing is written to."""
-        del self.lives[place]
         return [x for x in nodes if not (isinstance(x, Point) and x.view == view)]
 
     def _while(self, params: Any, ins: list[int], outs: list[int]) -> list[Any]:
@@ -584,21 +351,21 @@ class Planner(Slots):
             reads.append(now)
             writes.append(after)
             swaps.append((now, after))
-        begin, inside = self.clock, len(self.slots)
+        inside = len(self.slots)
         flag = self.slot("temp", 1)
         self.loops += 1
         condition = self.region(params["cond_jaxpr"], [*cond_consts, *reads], [flag])
         inner = self.region(body, [*body_consts, *reads], writes, swaps)
         self.loops -= 1
-        inner += [self.node(Swap(*pair)) for pair in swaps if pair[1] not in self.stayed]
-        self.touch([flag, *reads, *writes])
-        for _, after in swaps:
+        inner += [Swap(*pair) for pair in swaps if pair[1] not in self.stayed]
+        for now, after in swaps:
             if after in self.stayed:
-                nodes = self._unneeded(nodes, after, self.under[after][1])
-        self._repeat(begin)
-        nodes += self._loop(While(tuple(condition), flag, tuple(inner)), inside, ins)
+                self.under[now] = self.under[now][:1]
+                nodes = self._unneeded(nodes, after)
+        uses = self._used([flag, *reads, *writes, *ins])
+        nodes.append(While(tuple(condition), flag, tuple(inner), uses, inside))
         for now, out in zip(reads, outs, strict=True):
-            nodes.append(self.node(Copy(out, now, self.slots[out].size)))
+            nodes.append(Copy(out, now, self.slots[out].size))
         return nodes
 
     def _scan(self, params: Any, ins: list[int], outs: list[int]) -> list[Any]:
@@ -607,7 +374,7 @@ class Planner(Slots):
         body = self.target.simplify(params["jaxpr"])
         nodes: list[Any] = []
         reads, writes, swaps, copies = [], [], [], []
-        ends: dict[int, tuple[int, int]] = {}
+        ends: dict[int, int] = {}
         for i, (start, out) in enumerate(zip(init, outs, strict=False)):
             if body.jaxpr.outvars[i] is body.jaxpr.invars[n_consts + i]:
                 reads.append(start)
@@ -622,7 +389,7 @@ class Planner(Slots):
             reads.append(now)
             writes.append(after)
             swaps.append((now, after))
-            ends[now] = (out, other)
+            ends[now] = out
         slices = []
         for base in [*ins[n_consts + n_carry :], *outs[n_carry:]]:
             view = self.view(base)
@@ -631,23 +398,26 @@ class Planner(Slots):
             slices.append((view, base, stride))
         n_xs = len(ins) - n_consts - n_carry
         xs, ys = [s[0] for s in slices[:n_xs]], [s[0] for s in slices[n_xs:]]
-        begin, inside = self.clock, len(self.slots)
+        inside = len(self.slots)
         self.loops += 1
         inner = self.region(body, [*consts, *reads, *xs], [*writes, *ys], swaps)
         self.loops -= 1
-        inner += [self.node(Swap(*pair)) for pair in swaps if pair[1] not in self.stayed]
-        self.touch([*reads, *writes, *xs, *ys])
+        inner += [Swap(*pair) for pair in swaps if pair[1] not in self.stayed]
         for now, after in swaps:
             if after in self.stayed:  # there is no other place it could end in
-                out, other = ends[now]
+                out = ends[now]
+                self.under[now] = (out,)
                 nodes = [_pointed(node, now, out) for node in nodes]
-                nodes = self._unneeded(nodes, after, other)
-        self._repeat(begin)
-        node = For(trips, params["reverse"], tuple(slices), tuple(inner))
-        nodes += self._loop(node, inside, [*ins, *outs])
+                nodes = self._unneeded(nodes, after)
+        uses = self._used([*reads, *writes, *xs, *ys, *ins, *outs])
+        nodes.append(For(trips, params["reverse"], tuple(slices), tuple(inner), uses, inside))
         for out, start in copies:
-            nodes.append(self.node(Copy(out, start, self.slots[out].size)))
+            nodes.append(Copy(out, start, self.slots[out].size))
         return nodes
+
+    def _used(self, slots: list[int]) -> tuple[int, ...]:
+        """Slots without views of a second place that is not needed."""
+        return tuple(dict.fromkeys(s for s in slots if s not in self.stayed))
 
 
 def _pointed(node: Any, view: int, base: int) -> Any:

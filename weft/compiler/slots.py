@@ -1,4 +1,4 @@
-"""The values of a program while it is made: what memory each is, and how long it is in use."""
+"""The slots of a program while it is planned."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.compiler.arena import Life
 from weft.kernel.program import Slot
 
 # Bytes that no machine has; sums of a few such sizes still fit a machine word.
@@ -14,25 +13,19 @@ MOST = 1 << 45
 
 
 class Slots:
-    """Numbered values; constants of equal bytes, and functions of a library, are there once."""
+    """Numbered slots; constants of equal bytes are there once."""
 
     def __init__(self) -> None:
         self.slots: list[Slot] = []
         self.under: dict[int, tuple[int, ...]] = {}  # what a view may point at
-        self.lives: dict[int, Life] = {}
-        self.clock = 0
         self.constants: list[Any] = []
         self.known_constants: dict[Any, int] = {}
-        self.libraries: dict[str, int] = {}
 
     def slot(self, role: str, size: int, what: Any = None) -> int:
         if size > MOST:
             raise MemoryError(f"a compiled function needs an array of {size:,} bytes")
         self.slots.append(Slot(role, size, what))
-        number = len(self.slots) - 1
-        if role == "temp":
-            self.lives[number] = Life(size, self.clock, self.clock)
-        return number
+        return len(self.slots) - 1
 
     def view(self, *under: int) -> int:
         number = self.slot("view", self.slots[under[0]].size)
@@ -51,19 +44,3 @@ class Slots:
         number = self.known_constants[key] = self.slot("const", value.nbytes, len(self.constants))
         self.constants.append(value)
         return number
-
-    def library(self, name: str) -> int:
-        """The slot of a library's function."""
-        number = self.libraries.get(name)
-        if number is None:
-            number = self.libraries[name] = self.slot("library", 0, name)
-        return number
-
-    def touch(self, slots: Any) -> None:
-        """Say that slots are in use now."""
-        for number in slots:
-            life = self.lives.get(number)
-            if life is not None:
-                self.lives[number] = life._replace(last=max(life.last, self.clock))
-            elif number in self.under:
-                self.touch(self.under[number])

@@ -47,6 +47,8 @@ class Watch:
         self.origins: list[str] = []  # where the code of each native function came from
         self.stack: list[Seen] = []
         self.memos: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self.owners: dict[int, Seen] = {}  # the innermost step of a node, by the node's id
+        self.made: dict[int, tuple[Any, list[Any]]] = {}  # nodes and what became of them, by id
 
     def memo(self, closed: ClosedJaxpr) -> dict[str, Any]:
         """What this compilation knows of a program; kept apart, so that all passes are seen."""
@@ -75,4 +77,23 @@ class Watch:
 
     def end(self, nodes: list[Any]) -> None:
         """Note the nodes that the step has become."""
-        self.stack.pop().nodes = nodes
+        seen = self.stack.pop()
+        seen.nodes = nodes
+        for node in nodes:
+            self.owners.setdefault(id(node), seen)
+
+    def assembled(self, node: Any, made: list[Any]) -> None:
+        """Note what a backend has made of a node."""
+        self.made[id(node)] = (node, made)
+
+    def replace(self, seen: Seen, made: Any) -> None:
+        """Note that a backend has made something else of the only node of a step."""
+        self.made.update((id(node), (node, [made])) for node in seen.nodes)
+
+    def settle(self) -> None:
+        """Let every step have the nodes that the backend has made of its own."""
+        waiting = list(self.steps)
+        while waiting:
+            seen = waiting.pop()
+            waiting += seen.inner
+            seen.nodes = [n for node in seen.nodes for n in self.made.get(id(node), (0, [node]))[1]]

@@ -1,9 +1,8 @@
 """Programs: what a compiled function does, as nodes over slots of memory.
 
-Native functions are called as ``void f(ptr buffers, i64 start, i64 stop)`` over a range that
-threads share in pieces of a fixed size; ``buffers`` is an array of pointers. Arrays are row-major
-and contiguous. A slot is a pointer: to an argument, a constant, a result, planned memory, or, for
-a view, to wherever a node has made it point.
+The compiler makes a Program of kernels and operations and knows no machine; a backend compiles it.
+Arrays are row-major and contiguous. A slot is memory: an argument, a constant, a result, a
+temporary, or, for a view, wherever a node has made it point.
 """
 
 from __future__ import annotations
@@ -105,13 +104,11 @@ class Finish(Record):
 
 
 class Slot(Record):
-    """A pointer of a program.
+    """Memory of a program.
 
-    Roles: ``arg``, ``const`` and ``out`` (``what`` is their number), ``temp`` (planned memory;
-    ``what`` is the type of the value it holds, or the
-    operation that works in it),
-    ``view`` (set by nodes), ``library`` (``what`` is the name of a function), ``code`` (``what`` is
-    the number of a native function of the program).
+    Roles: ``arg``, ``const`` and ``out`` (``what`` is their number), ``temp`` (a temporary;
+    ``what`` is the type of the value it holds, or the operation that works in it) and ``view`` (set
+    by nodes). A backend may add roles of its own.
     """
 
     role: str
@@ -120,12 +117,38 @@ class Slot(Record):
 
 
 class Launch(Record):
-    """A native function run over a range."""
+    """A kernel run on slots, one for each of its buffers that isn't scratch of a row.
 
-    code: int
+    ``writes`` are the slots whose values it completes.
+    """
+
+    kernel: Kernel
     slots: tuple[int, ...]
-    extent: int
-    chunk: int
+    writes: tuple[int, ...] = ()
+
+
+class Op(Record):
+    """An operation that isn't fused: its equation, and the slots of operands and results.
+
+    With an epilogue, ``outs`` are what that writes, and ``slots`` are those of its buffers, -1 for
+    the operation's own result. ``offer`` is what the backend answered when it was asked whether it
+    supports that.
+    """
+
+    eqn: Any
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+    epilogue: Finish | None = None
+    slots: tuple[int, ...] = ()
+    offer: Any = None
+
+
+class Host(Record):
+    """An equation that Python computes."""
+
+    eqn: Any
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
 
 
 class Copy(Record):
@@ -151,42 +174,77 @@ class Swap(Record):
 
 
 class Branch(Record):
-    """One of several regions, by the number in a slot, clamped to those there are."""
+    """One of several regions, by the number in a slot, clamped to those there are.
+
+    ``uses`` are slots that are in use until the end of every region.
+    """
 
     choice: int
     size: int  # bytes of the number
     regions: tuple[tuple[Any, ...], ...]
+    uses: tuple[int, ...] = ()
 
 
 class While(Record):
-    """A body repeated as long as a condition gives true."""
+    """A body repeated as long as a condition gives true.
+
+    ``uses`` are slots that are in use throughout; slots from ``inside`` up are the loop's own.
+    """
 
     condition: tuple[Any, ...]
     flag: int
     body: tuple[Any, ...]
+    uses: tuple[int, ...] = ()
+    inside: int = 0
 
 
 class For(Record):
-    """A body repeated a number of times; in each, views point at one slice of their base."""
+    """A body repeated a number of times; in each, views point at one slice of their base.
+
+    ``uses`` and ``inside`` are as for `While`.
+    """
 
     trips: int
     reverse: bool
     slices: tuple[tuple[int, int, int], ...]  # view, base, bytes of a slice
     body: tuple[Any, ...]
+    uses: tuple[int, ...] = ()
+    inside: int = 0
 
 
 class Blocks(Record):
-    """A loop for a block of elements: nodes over slots of its own, one of them the loop.
+    """A loop that works element by element, done block by block: all iterations for one block of
+    ``width`` elements, then the next, so that what it carries stays in registers.
 
-    ``arrays`` are slots of arrays of ``total`` elements, each with the bytes of an element: a block
-    is ``width`` of these. A loop of unknown length does at most ``most`` rounds at a time.
+    ``slots``, ``constants`` and ``nodes`` are a block's own, one of the nodes the loop. ``arrays``
+    are its slots of ``total`` elements, each with the bytes of an element. A loop of unknown length
+    (``trips`` is None) does at most ``most`` iterations at a time.
     """
 
+    slots: list[Slot]
+    constants: list[Any]
     nodes: tuple[Any, ...]
     width: int
     total: int
     arrays: dict[int, int]
     most: int
+    trips: int | None
+    sliced: bool  # whether iterations read rows of arrays
+
+
+class RunBlocks(Record):
+    """Blocks run on the slots of a program.
+
+    ``places`` gives the program's slot for a block's, ``init`` and ``outs`` pairs of them for what
+    the loop carries; ``others`` are as large as the results, for loops run in several goes.
+    """
+
+    blocks: Blocks
+    places: dict[int, int]
+    init: tuple[tuple[int, int], ...]
+    outs: tuple[tuple[int, int], ...]
+    others: tuple[int, ...]
+    offer: Any = None
 
 
 def inner_regions(node: Any) -> list[Any]:
@@ -198,36 +256,6 @@ def inner_regions(node: Any) -> list[Any]:
     return list(node.regions) if isinstance(node, Branch) else []
 
 
-def launched(nodes: Any) -> set[int]:
-    """The native functions that nodes call; those of a loop that became one are called no more."""
-    found: set[int] = set()
-    for node in nodes:
-        if isinstance(node, Launch):
-            found.add(node.code)
-        for region in inner_regions(node):
-            found |= launched(region)
-    return found
-
-
-def called(slots: Any) -> set[int]:
-    """The native functions that others are given to call."""
-    return {slot.what for slot in slots if slot.role == "code"}
-
-
-class Host(Record):
-    """A call of Python, by the number of the equation it computes."""
-
-    number: int
-
-
-class HostCall(Record):
-    """An equation that Python computes: its operands and results, each a slot or None."""
-
-    eqn: Any
-    ins: tuple[int, ...]
-    outs: tuple[int, ...]
-
-
 class Result(Record):
     """Where a result comes from: ``slot``, ``arg``, ``const``, ``same`` as an earlier one, or
     ``taken``, the memory of an argument that was donated and has been written over."""
@@ -237,13 +265,15 @@ class Result(Record):
 
 
 class Program(Record):
-    """A compiled function before its code is loaded."""
+    """A planned function: kernels and operations over slots, for any backend to compile.
+
+    ``under`` says which slots a view may point at; ``given`` has the constants that are the traced
+    function's own, by number.
+    """
 
     slots: list[Slot]
-    offsets: list[int]  # of planned memory, by slot
-    arena: int
-    nodes: tuple[Any, ...]
-    codes: list[tuple[str, str]]  # text and name of every native function
+    under: dict[int, tuple[int, ...]]
     constants: list[Any]
-    hosts: list[HostCall]
+    given: dict[int, Any]
+    nodes: tuple[Any, ...]
     results: list[Result]

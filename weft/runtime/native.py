@@ -13,27 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu import library
+from weft.backends.cpu import library, target
+from weft.backends.cpu.assembly import Assembly, Python, Run, called, launched
 from weft.backends.cpu.compiling import preload
 from weft.backends.cpu.machine import Address, Ahead, compile_many, origins
 from weft.base import errors, events, knobs
 from weft.base.forks import across_forks
 from weft.base.functional import lru
 from weft.base.lazy import Late
+from weft.compiler.plan import Unplannable
 from weft.core.interpret import run, run_primitive, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.staging import stage
-from weft.kernel.program import (
-    For,
-    Host,
-    Launch,
-    Program,
-    While,
-    called,
-    inner_regions,
-    launched,
-)
-from weft.runtime import stored, tables, target
+from weft.kernel.program import For, While, inner_regions
+from weft.runtime import stored, tables
 from weft.runtime.array import ArrayImpl, box
 from weft.runtime.dispatch import (
     Native,
@@ -148,7 +141,7 @@ class Executable:
 
     # --- tables -----------------------------------------------------------------------------------
 
-    def _tables(self, plan: Program, walks: Native) -> np.ndarray:
+    def _tables(self, plan: Assembly, walks: Native) -> np.ndarray:
         encoded = walker.encode(plan.nodes, self.code)
         nodes = words_of(encoded)
         template = words_of([self._initial(plan, i) for i in range(len(plan.slots))])
@@ -176,7 +169,7 @@ class Executable:
         self.kept = [nodes, template, temps, results, self.host]
         return words_of([values[word] for word in range(tables.PROGRAM_WORDS)])
 
-    def _initial(self, plan: Program, number: int) -> int:
+    def _initial(self, plan: Assembly, number: int) -> int:
         slot = plan.slots[number]
         if slot.role == "temp":
             return plan.offsets[number]
@@ -188,7 +181,7 @@ class Executable:
             return self.code[slot.what]
         return 0
 
-    def _result(self, plan: Program, number: int) -> list[int]:
+    def _result(self, plan: Assembly, number: int) -> list[int]:
         kind, where = plan.results[number]
         aval = self.out_avals[number]
         size = prod(aval.shape) * storage_dtype(aval.dtype).itemsize
@@ -205,7 +198,7 @@ class Executable:
 
 def _found_or_made(
     closed: ClosedJaxpr, donated: tuple[bool, ...]
-) -> tuple[Program, dict[int, Address]]:
+) -> tuple[Assembly, dict[int, Address]]:
     """A program's plan and code, from the disk where it has them."""
     identity = stored.identity(closed, donated, is_general(closed))
     if identity is not None:
@@ -218,14 +211,13 @@ def _found_or_made(
 
 def _made(
     closed: ClosedJaxpr, watch: Any, identity: Any = None, donated: tuple[bool, ...] = ()
-) -> tuple[Program, dict[int, Address]]:
+) -> tuple[Assembly, dict[int, Address]]:
     """A program planned, and its code compiled; kept on disk where it has an identity."""
     begin = perf_counter()
     with Ahead() as ahead:
         elements = elements_of(closed) if is_general(closed) else None
         cpu = target.Cpu(watch, ahead if watch is None else None, elements)
-        planner = target.Planner(cpu, watch)
-        plan = planner.program(closed, donated)
+        plan = cpu.assemble(closed, donated)
         planned = perf_counter()
         if watch is not None:
             watch.origins = origins(plan.codes)
@@ -239,7 +231,7 @@ def _made(
         watch.spent("LLVM", perf_counter() - planned)
         tell.tell(watch, plan)
     elif identity is not None:
-        stored.keep(identity, plan, code, planner.given)
+        stored.keep(identity, plan, code)
     return plan, code
 
 
@@ -277,7 +269,7 @@ def _rounds(closed: ClosedJaxpr) -> int:
 class Hosts:
     """Equations that Python computes for a native program, and what it raises for it."""
 
-    def __init__(self, plan: Program, avals: Any, out_avals: Any) -> None:
+    def __init__(self, plan: Assembly, avals: Any, out_avals: Any) -> None:
         self.plan = plan
         self.avals = avals
         self.out_avals = out_avals
@@ -350,7 +342,7 @@ def _steps(nodes: Any) -> int:
 def _stops(nodes: Any) -> bool:
     """Whether nodes may end before they are all done: by a signal, or by an error in Python."""
     return any(
-        isinstance(node, (While, For, Host)) or any(map(_stops, inner_regions(node)))
+        isinstance(node, (While, For, Python)) or any(map(_stops, inner_regions(node)))
         for node in nodes
     )
 
@@ -358,7 +350,7 @@ def _stops(nodes: Any) -> bool:
 def _widest(nodes: Any) -> int:
     most = 0
     for node in nodes:
-        if isinstance(node, Launch):
+        if isinstance(node, Run):
             most = max(most, len(node.slots))
         for region in inner_regions(node):
             most = max(most, _widest(region))
@@ -367,17 +359,17 @@ def _widest(nodes: Any) -> int:
 
 def _parallel(nodes: Any) -> bool:
     return any(
-        (isinstance(node, Launch) and node.extent > node.chunk)
+        (isinstance(node, Run) and node.extent > node.chunk)
         or any(_parallel(region) for region in inner_regions(node))
         for node in nodes
     )
 
 
-def _work(nodes: Any, plan: Program) -> int:
+def _work(nodes: Any, plan: Assembly) -> int:
     """Bytes that nodes touch, roughly; a loop of unknown length counts as long."""
     total = 0
     for node in nodes:
-        if isinstance(node, Launch):
+        if isinstance(node, Run):
             total += sum(plan.slots[s].size for s in node.slots)
         elif isinstance(node, While):
             total += LONG_BYTES
@@ -423,7 +415,7 @@ def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
         began = events.begin()
         try:
             found = Executable(closed, None, donated) if supported() else Interpreted(closed)
-        except target.Unplannable:
+        except Unplannable:
             found = Interpreted(closed)
         events.end(began, "compile", _name_of(closed), equations=len(closed.eqns))
         closed._memo[key] = found

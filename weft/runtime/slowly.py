@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu import library, pool
+from weft.backends.cpu.assembly import Assembly, Python, Run
 from weft.core.interpret import storage_dtype
-from weft.kernel.program import Branch, Copy, For, Host, Launch, Point, Program, Swap, While
+from weft.kernel.program import Branch, Copy, For, Point, Swap, While
 from weft.runtime.array import ArrayImpl, box
 from weft.runtime.memory import empty
 
@@ -26,7 +27,7 @@ class Walk:
     """One program and its code, callable with the leaves of its arguments."""
 
     def __init__(
-        self, program: Program, code: Mapping[int, int], out_avals: Any, host: Any
+        self, program: Assembly, code: Mapping[int, int], out_avals: Any, host: Any
     ) -> None:
         self.program = program
         self.code = code
@@ -94,7 +95,7 @@ class Walk:
     def walk(self, nodes: Sequence[Any], env: Any) -> None:
         """Run nodes on an array of pointers."""
         for node in nodes:
-            if isinstance(node, Launch):
+            if isinstance(node, Run):
                 row = (ctypes.c_void_p * max(1, len(node.slots)))(*[env[s] for s in node.slots])
                 pool.run_at_first(self.code[node.code], row, 0, node.extent, node.chunk)
             elif isinstance(node, Copy):
@@ -115,7 +116,7 @@ class Walk:
             elif isinstance(node, For):
                 self._for(node, env)
             else:
-                assert isinstance(node, Host)
+                assert isinstance(node, Python)
                 self.host(node.number, ctypes.addressof(env))
 
     def _for(self, node: For, env: Any) -> None:

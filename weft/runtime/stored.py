@@ -13,27 +13,15 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu import disk
+from weft.backends.cpu.assembly import Assembly, HostCall, Python, Run
 from weft.backends.cpu.machine import Address, load_known
 from weft.base import knobs
 from weft.core.interpret import constant_value
 from weft.core.jaxpr import ClosedJaxpr
-from weft.kernel.program import (
-    Branch,
-    Copy,
-    For,
-    Host,
-    HostCall,
-    Launch,
-    Point,
-    Program,
-    Result,
-    Slot,
-    Swap,
-    While,
-)
+from weft.kernel.program import Branch, Copy, For, Point, Result, Slot, Swap, While
 from weft.runtime.identity import Walked, identify
 
-_NODES = (Launch, Copy, Point, Swap, Branch, While, For, Host)
+_NODES = (Run, Copy, Point, Swap, Branch, While, For, Python)
 _NUMBERS = {kind: number for number, kind in enumerate(_NODES)}
 # Fields of nodes that are regions, or a tuple of regions.
 _REGIONS = {While: ("condition", "body"), For: ("body",)}
@@ -62,7 +50,7 @@ def identity(
     return identify(closed, donated, general)
 
 
-def find(walked: Walked) -> tuple[Program, dict[int, Address]] | None:
+def find(walked: Walked) -> tuple[Assembly, dict[int, Address]] | None:
     """A planned program and its code, if the disk has all of it."""
     blob = None
     if disk.has_entries() and walked.key is not None:
@@ -78,10 +66,8 @@ def find(walked: Walked) -> tuple[Program, dict[int, Address]] | None:
     return None if code is None else (program, dict(zip(keys, code, strict=True)))
 
 
-def keep(
-    walked: Walked, program: Program, code: Mapping[int, Address], given: Mapping[int, Any]
-) -> None:
-    """Write a planned program to disk; ``given`` has the program's own constants by number."""
+def keep(walked: Walked, program: Assembly, code: Mapping[int, Address]) -> None:
+    """Write a planned program to disk."""
     keys = {number: function.key for number, function in code.items()}
 
     def made() -> tuple[bytes, bytes] | None:
@@ -90,7 +76,7 @@ def keep(
             return None
         try:
             # by the format in which bytes do not depend on who else holds the objects
-            return name, marshal.dumps((keys, *_encoded(walked, program, given)), 2)
+            return name, marshal.dumps((keys, *_encoded(walked, program)), 2)
         except (_Tied, ValueError):
             return None
 
@@ -104,13 +90,13 @@ class _Tied(Exception):
 # --- to plain values and back ---------------------------------------------------------------------
 
 
-def _encoded(walked: Walked, program: Program, given: Mapping[int, Any]) -> Sequence[Any]:
+def _encoded(walked: Walked, program: Assembly) -> Sequence[Any]:
     slots = [(role, size, _plain(what)) for role, size, what in program.slots]
     nodes = _told(program.nodes)
     constants: list[Any] = []
     for number, value in enumerate(program.constants):
-        if number in given:
-            constants.append(walked.const_numbers[id(given[number])])
+        if number in program.given:
+            constants.append(walked.const_numbers[id(program.given[number])])
         else:
             constants.append((value.dtype.name, value.shape, value.tobytes()))
     if sum(len(c[2]) for c in constants if isinstance(c, tuple)) > LARGEST:
@@ -123,7 +109,7 @@ def _encoded(walked: Walked, program: Program, given: Mapping[int, Any]) -> Sequ
 
 def _decoded(
     walked: Walked, slots: Any, nodes: Any, sizes: Any, constants: Any, hosts: Any, results: Any
-) -> Program:
+) -> Assembly:
     codes, offsets, arena = sizes
     found: list[Any] = []
     for told in constants:
@@ -133,7 +119,7 @@ def _decoded(
         else:
             name, shape, data = told
             found.append(np.frombuffer(data, np.dtype(name)).reshape(shape))
-    return Program(
+    return Assembly(
         [Slot(role, size, _unplain(what)) for role, size, what in slots],
         offsets,
         arena,

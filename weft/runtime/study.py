@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.backends.cpu.assembly_text import whole_text
+from weft.backends.cpu.story import Story, costs
+from weft.backends.cpu.story import unfused_costs as unfused_costs
 from weft.base import knobs
 from weft.base.record import Record
 from weft.compiler.analysis.cost import size_of
-from weft.compiler.analysis.story import Story, costs
-from weft.compiler.analysis.story import unfused_costs as unfused_costs
-from weft.compiler.analysis.text import whole_text
 from weft.compiler.plan import Unplannable
 from weft.compiler.watch import Watch
 from weft.core.jaxpr import ClosedJaxpr

@@ -7,9 +7,9 @@ import re
 import sys
 from collections.abc import Iterable
 
+from weft.backends.cpu.assembly_text import Stage, stages
+from weft.backends.cpu.story import Story
 from weft.base import knobs
-from weft.compiler.analysis.story import Story
-from weft.compiler.analysis.text import Stage, stages
 from weft.compiler.watch import Watch
 from weft.kernel.program import Program
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft.backends.cpu.assembly import Run
 from weft.backends.cpu.llvm import QUICK
 from weft.backends.cpu.loop_text import Text, numbered
 from weft.backends.cpu.processor import counter
 from weft.base.record import Record
-from weft.kernel.program import Branch, Copy, For, Launch, Point, Slot, Swap, While, inner_regions
+from weft.kernel.program import Branch, Copy, For, Point, Slot, Swap, While, inner_regions
 
 # Rounds that loops inside may have for one of the outermost, which is not interrupted.
 INSIDE = 1 << 10
@@ -41,7 +42,7 @@ def render_calls(node: Any, slots: Sequence[Slot], general: bool = False) -> Cal
 
 def _plain(node: Any, rounds: int) -> bool:
     """Whether a node is soon done, by this thread alone and without Python."""
-    if isinstance(node, Launch):
+    if isinstance(node, Run):
         return node.extent <= node.chunk
     if isinstance(node, For):
         inside = rounds // max(1, node.trips)
@@ -145,7 +146,7 @@ class Calls(Text):
 
     def nodes(self, nodes: Sequence[Any]) -> None:
         for node in nodes:
-            if isinstance(node, Launch):
+            if isinstance(node, Run):
                 self._launch(node)
             elif isinstance(node, Copy):
                 self._copy(self.pointer(node.target), self.pointer(node.source), node.size)
@@ -159,7 +160,7 @@ class Calls(Text):
                 assert isinstance(node, For)
                 self.rounds(node, "0", self.size(node.trips))
 
-    def _launch(self, node: Launch) -> None:
+    def _launch(self, node: Run) -> None:
         self.codes[node.code] = None
         self.count += 1
         row = f"%r{self.count}"

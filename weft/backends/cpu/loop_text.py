@@ -13,10 +13,11 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from weft.backends.cpu.assembly import Python, Run
 from weft.backends.cpu.llvm import LOOP
 from weft.backends.cpu.sizes import read_sizes
 from weft.base.record import Record
-from weft.kernel.program import Branch, Copy, For, Host, Launch, Point, Slot, Swap, While
+from weft.kernel.program import Branch, Copy, For, Point, Slot, Swap, While
 
 # Bytes that the body of a small loop may touch in memory of its own, and nodes it may have.
 BYTES, NODES = 4096, 64
@@ -117,7 +118,7 @@ class Survey:
     def visit(self, nodes: Sequence[Any]) -> None:
         for node in nodes:
             self.nodes += 1
-            if isinstance(node, Launch):
+            if isinstance(node, Run):
                 self._launch(node)
             elif isinstance(node, (Copy, Point, Swap)):
                 self.use(node[:2])
@@ -139,7 +140,7 @@ class Survey:
                     self.sliced.add(view)
                 self._repeated(node.body, node.trips if self.depth else 1)
             else:
-                assert isinstance(node, Host)
+                assert isinstance(node, Python)
                 self.fits = False
 
     def _repeated(self, nodes: Sequence[Any], trips: int) -> None:
@@ -154,7 +155,7 @@ class Survey:
             self.used[slot] = None
             self.fits &= self.slots[slot].role not in ("library", "code")
 
-    def _launch(self, node: Launch) -> None:
+    def _launch(self, node: Run) -> None:
         self.use(node.slots)
         self.called[node.code] = None
         text, name = self.codes[node.code]
@@ -503,7 +504,7 @@ class Writer(Text):
 
     def nodes(self, nodes: Sequence[Any]) -> None:
         for node in nodes:
-            if isinstance(node, Launch):
+            if isinstance(node, Run):
                 self._call(node)
             elif isinstance(node, Copy):
                 self.copy(self.pointer(node.target), self.pointer(node.source), node.size)
@@ -527,7 +528,7 @@ class Writer(Text):
                             size = self.slots[s.first].size
                             self.copy(self.pointer(s.second), self.pointer(s.first), size)
 
-    def _call(self, node: Launch) -> None:
+    def _call(self, node: Run) -> None:
         self.count += 1
         row = f"%r{self.count}"
         self.head.append(f"  {row} = alloca [{max(1, len(node.slots))} x ptr]")

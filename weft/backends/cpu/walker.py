@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from weft.backends.cpu.assembly import Python, Run
 from weft.backends.cpu.kinds import External, clock, i32, i64, invoke, ptr, u8, void
-from weft.kernel.program import Branch, Copy, For, Host, Launch, Point, Swap, While
+from weft.kernel.program import Branch, Copy, For, Point, Swap, While
 
 LAUNCH, COPY, POINT, SWAP, BRANCH, WHILE, FOR, HOST = range(1, 9)
 
@@ -24,7 +25,7 @@ def encode(nodes: Sequence[Any], addresses: Mapping[int, int]) -> list[int]:
     """The table of some nodes; ``addresses`` are those of the program's native functions."""
     words: list[int] = []
     for node in nodes:
-        if isinstance(node, Launch):
+        if isinstance(node, Run):
             code, slots, extent, chunk = node
             words += [
                 LAUNCH,
@@ -64,7 +65,7 @@ def encode(nodes: Sequence[Any], addresses: Mapping[int, int]) -> list[int]:
                 words += part
             words += body
         else:
-            assert isinstance(node, Host)
+            assert isinstance(node, Python)
             words += [HOST, 3, node.number]
     return words
 

@@ -1,23 +1,25 @@
-"""This machine as the target of a plan: kernels scheduled and rendered, operations lowered."""
+"""This machine as a target: kernels scheduled and rendered, operations lowered."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from weft.backends.cpu.assemble import Assembler
+from weft.backends.cpu.assembly import Assembly, Piece
 from weft.backends.cpu.loops import render, render_any
 from weft.backends.cpu.machine import Ahead
 from weft.backends.cpu.processor import vector_bits
 from weft.backends.cpu.sharing import Sized, general, shared, sizable, sized
 from weft.base.lazy import Late
-from weft.compiler.backend import Piece, Target
+from weft.compiler.backend import Target
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.grid import chunk
 from weft.compiler.passes.split import Part
 from weft.compiler.pipeline import schedule, simplify
-from weft.compiler.plan import Planner as Planner
-from weft.compiler.plan import Unplannable as Unplannable
-from weft.core.jaxpr import ClosedJaxpr
+from weft.compiler.plan import Planner
+from weft.core.jaxpr import ClosedJaxpr, DropVar
 from weft.kernel.kernel import Kernel, Loop, is_flat, signature
 from weft.kernel.program import Blocks, Finish, Lowered, Type
 from weft.kernel.spec import verify
@@ -68,6 +70,12 @@ class Cpu(Target):
         self.waiting: dict[tuple[str, str], Sized | None] = {}
         self.shared = self.general  # whether nothing is to wait any more
 
+    def assemble(self, closed: ClosedJaxpr, donated: Sequence[bool] = ()) -> Assembly:
+        """A staged function planned and assembled."""
+        program = Planner(self, self.watch).program(closed, donated)
+        assembler = Assembler(self, program.slots, program.constants, program.under, self.watch)
+        return assembler.program(program)
+
     def exact(self) -> Cpu:
         return Cpu(self.watch) if self.general else self
 
@@ -75,6 +83,8 @@ class Cpu(Target):
         return simplify(closed, self.watch, self.general)
 
     def kernel(self, kernel: Kernel, looped: bool = False) -> tuple[list[Piece], list[int]]:
+        """A kernel as pieces to be run in order, and the bytes of scratch memory they share; in a
+        loop, one of a few elements is meant to become part of a larger function."""
         looped = looped and (not self.general or all(b.size <= SINGLE for b in kernel.buffers))
         if self.watch is not None:
             return self._unrolled(kernel, looped) or self._rendered(kernel)
@@ -129,11 +139,14 @@ class Cpu(Target):
         return pieces, [b.size * b.dtype.itemsize for b in scratch]
 
     def sized(self, text: str, name: str, buffers: int) -> tuple[str, list[int]] | None:
+        """A function that reads its sizes from a table, after so many buffers, and these, or None
+        where they stay in its text."""
         if text in self.reading or (self.few and text not in self.read):
             return general(text, name, buffers, self.few)
         return None
 
     def begin(self, text: str, name: str) -> None:
+        """Told of a native function that the program will call; it may be compiled by now."""
         if self.ahead is None or self.few or text in self.reading:
             return
         if self.shared or not sizable(text):
@@ -164,6 +177,8 @@ class Cpu(Target):
     def share(
         self, codes: list[tuple[str, str]], buffers: dict[int, int]
     ) -> dict[int, tuple[tuple[str, str], list[int]]]:
+        """Of native functions, by number and with how many buffers each has: for those that one
+        function can stand for, that function and a table of numbers, its last buffer."""
         self.shared = True
         found: dict[int, tuple[tuple[str, str], list[int]]] = {}
         if self.few or self.reading:
@@ -201,9 +216,12 @@ class Cpu(Target):
         return found
 
     def loop(self, node: Any, slots: Any, codes: Any, inside: int) -> Any:
+        """A small loop as one function: its text and the slots it takes, or None."""
         return loop_text.render_loop(node, slots, codes, inside, self.general)
 
     def calls(self, node: Any, slots: Any) -> Any:
+        """A loop as a function that calls its kernels: its text, the slots and the native functions
+        it takes, or None."""
         return called_text.render_calls(node, slots, self.general)
 
     def block(self, size: int, values: int) -> int:
@@ -211,18 +229,26 @@ class Cpu(Target):
         registers = 16 if vector_bits() == 256 else 32
         return lanes * max(k for k in (1, 2, 4) if k == 1 or (values + 4) * k <= registers)
 
-    def blocks(self, blocks: Blocks, slots: Any, codes: Any) -> Any:
-        return block_text.render_blocks(blocks, slots, codes, self.general)
+    def blocks(self, blocks: Blocks) -> Any:
+        # a block is of the same size for all arrays
+        inner = Assembler(self.exact(), blocks.slots, blocks.constants, {}, self.watch, loops=1)
+        nodes = inner.nodes(blocks.nodes)
+        if inner.hosts:
+            return None
+        assembled = blocks._replace(nodes=tuple(nodes))
+        return block_text.render_blocks(assembled, inner.slots, inner.texts, self.general)
 
-    def hero(
-        self,
-        name: str,
-        ins: list[Type],
-        outs: list[Type],
-        params: Any,
-        finish: Finish | None = None,
-        looped: bool = False,
-    ) -> Lowered | None:
+    def epilogue(self, eqn: Any, finish: Finish, looped: bool) -> Lowered | None:
+        return self.operation(eqn, looped, finish)
+
+    def operation(self, eqn: Any, looped: bool, finish: Finish | None = None) -> Lowered | None:
+        """Tasks of an operation that is not fused; with an epilogue, of both, or None where they
+        stay apart. ``looped`` is meant as for kernels."""
+        name, params = eqn.primitive.name, eqn.params
+        ins, outs = (
+            [Type(x.aval.shape, x.aval.dtype, type(x) is not DropVar) for x in xs]
+            for xs in (eqn.invars, eqn.outvars)
+        )
         if looped and finish is None and not self.general:
             found = tiny.lower(name, ins, outs, params)
             if found is not None:

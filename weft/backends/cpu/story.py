@@ -7,9 +7,8 @@ from collections import Counter
 from math import prod
 from typing import Any
 
-from weft.base import source
-from weft.compiler.analysis.cost import cost, kernel_bytes, size_of
-from weft.compiler.analysis.text import (
+from weft.backends.cpu.assembly import Assembly, Run
+from weft.backends.cpu.assembly_text import (
     all_seen,
     codes_of,
     counted,
@@ -17,12 +16,13 @@ from weft.compiler.analysis.text import (
     function_names,
     name_of,
 )
+from weft.base import source
+from weft.compiler.analysis.cost import cost, kernel_bytes, size_of
 from weft.compiler.passes.rewrite import peel
 from weft.compiler.pull import Domain, reduces
 from weft.compiler.watch import Seen, Watch
 from weft.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Literal, count_eqns
 from weft.kernel.kernel import Loop
-from weft.kernel.program import Launch, Program
 
 # Names and lines that are listed before "and more".
 _NAMES, _LINES = 8, 3
@@ -99,7 +99,7 @@ def _listed(names: list[str], most: int, between: str) -> str:
 class Story:
     """All that is told of one function; as a string, for people."""
 
-    def __init__(self, watch: Watch, program: Program) -> None:
+    def __init__(self, watch: Watch, program: Assembly) -> None:
         closed = watch.closed
         self.program = program
         self.name = name_of(closed)
@@ -303,7 +303,7 @@ def _shape(seen: Seen, roots: list[Any]) -> str:
 
 def _shares(seen: Seen) -> str:
     """How many pieces threads may take."""
-    launches = [node for node in seen.nodes if isinstance(node, Launch)]
+    launches = [node for node in seen.nodes if isinstance(node, Run)]
     most = max((-(-node.extent // max(node.chunk, 1)) for node in launches), default=1)
     pieces = "one piece" if most <= 1 else f"{most} pieces that threads share"
     return pieces if len(launches) <= 1 else f"{len(launches)} launches, up to {pieces}"
@@ -341,7 +341,7 @@ def _why_stored(fusion: Any, v: Any) -> str:
     return "the kernel would grow too large, or compute it at too many places"
 
 
-def costs(watch: Watch, program: Program) -> dict[str, float]:
+def costs(watch: Watch, program: Assembly) -> dict[str, float]:
     """Operations and bytes of a plan, under the names that XLA has for them."""
     memo = watch.memo(watch.closed)
     found = unfused_costs(memo["simple"] if "simple" in memo else memo["simple for any"])

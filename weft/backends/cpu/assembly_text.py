@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from weft.backends.cpu.assembly import Assembly, Python, Run
 from weft.base.record import Record
 from weft.compiler.watch import Seen, Watch
 from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.kernel import show
-from weft.kernel.program import Branch, Copy, For, Host, Launch, Point, Program, Swap, While
+from weft.kernel.program import Branch, Copy, For, Point, Swap, While
 
 _ROLES = {"arg": "arg", "out": "out", "const": "const", "temp": "t", "view": "view"}
 
@@ -39,7 +40,7 @@ def all_seen(steps: list[Seen]) -> list[Seen]:
     return [s for seen in steps for s in [seen, *all_seen(seen.inner)]]
 
 
-def function_names(program: Program, watch: Watch) -> list[str]:
+def function_names(program: Assembly, watch: Watch) -> list[str]:
     """The names of a program's native functions: kernels are k0, k1, ..."""
     own: set[int] = set()
     for seen in all_seen(watch.steps):
@@ -52,21 +53,21 @@ def function_names(program: Program, watch: Watch) -> list[str]:
 
 def codes_of(nodes: Any) -> list[int]:
     """The numbers of the native functions that nodes launch themselves."""
-    return [node.code for node in nodes if isinstance(node, Launch)]
+    return [node.code for node in nodes if isinstance(node, Run)]
 
 
-def finish_code(program: Program, seen: Seen) -> int:
+def finish_code(program: Assembly, seen: Seen) -> int:
     """The number of the native function that goes on with the result of an operation."""
     given = [program.slots[i] for node in seen.nodes for i in node.slots]
     return next(slot.what for slot in given if slot.role == "code")
 
 
-def program_text(program: Program, watch: Watch) -> str:
+def program_text(program: Assembly, watch: Watch) -> str:
     """The slots and nodes of a program."""
     return "\n".join(_Lines(program, watch).lines)
 
 
-def kernel_texts(program: Program, watch: Watch) -> dict[str, str]:
+def kernel_texts(program: Assembly, watch: Watch) -> dict[str, str]:
     """Every kernel of a program as text, by its name."""
     names = function_names(program, watch)
     texts: dict[str, str] = {}
@@ -80,7 +81,7 @@ def kernel_texts(program: Program, watch: Watch) -> dict[str, str]:
     return texts
 
 
-def whole_text(program: Program, watch: Watch) -> str:
+def whole_text(program: Assembly, watch: Watch) -> str:
     """The program, then every kernel that it launches."""
     return "\n\n".join([program_text(program, watch), *kernel_texts(program, watch).values()])
 
@@ -93,7 +94,7 @@ class Stage(Record):
     text: str
 
 
-def stages(program: Program, watch: Watch) -> Iterator[Stage]:
+def stages(program: Assembly, watch: Watch) -> Iterator[Stage]:
     """The way of a program, from what was traced to LLVM's text."""
     yield Stage(3, "traced", str(watch.closed))
     last = str(watch.closed)
@@ -129,7 +130,7 @@ def timings(watch: Watch) -> str:
 class _Lines:
     """The lines of a program's text."""
 
-    def __init__(self, program: Program, watch: Watch) -> None:
+    def __init__(self, program: Assembly, watch: Watch) -> None:
         self.program = program
         self.functions = function_names(program, watch)
         self.slots = self._slot_names()
@@ -173,7 +174,7 @@ class _Lines:
 
     def node(self, node: Any, depth: int) -> None:
         names = self.slots
-        if isinstance(node, Launch):
+        if isinstance(node, Run):
             given = ", ".join(names[i] for i in node.slots)
             span = f" over {node.extent} by {node.chunk}" if node.extent > 1 else ""
             self.put(depth, f"{self.functions[node.code]}({given}){span}")
@@ -183,7 +184,7 @@ class _Lines:
             self.put(depth, f"point {names[node.view]} at {names[node.base]}")
         elif isinstance(node, Swap):
             self.put(depth, f"swap {names[node.first]}, {names[node.second]}")
-        elif isinstance(node, Host):
+        elif isinstance(node, Python):
             call = self.program.hosts[node.number]
             ins, outs = (", ".join(names[i] for i in slots) for slots in (call.ins, call.outs))
             self.put(depth, f"python {call.eqn.primitive.name}({ins}) -> {outs}")

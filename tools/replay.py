@@ -1,0 +1,152 @@
+"""Digests of the code that the benchmark programs compile to, to compare two versions of weft.
+
+    python tools/replay.py --write before.json        # on one version
+    python tools/replay.py --check before.json        # on another: lists programs that changed
+
+Programs are planned and rendered, not compiled by LLVM and not run. ``--machine`` renders for
+another processor; ``--generic`` renders the shape-generic form that eager operations use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import importlib
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+
+from bench.rows import Program as BenchProgram
+from weft.backends.cpu import processor
+
+SUITES = "compiled variants programs compile memory".split()
+_NAME = re.compile(r"[%@][\w.]+")
+# Architecture, bits of a vector register.
+MACHINES = {"neon": ("aarch64", 128), "avx2": ("x86_64", 256), "avx512": ("x86_64", 512)}
+
+
+@contextlib.contextmanager
+def pretend(machine: str | None) -> Iterator[None]:
+    """Make the renderer believe that it runs on another processor."""
+    if machine is None:
+        yield
+        return
+    architecture, bits = MACHINES[machine]
+    facts = {
+        "architecture": lambda: architecture,
+        "vector_bits": lambda: bits,
+        "has_matrices": lambda: False,
+    }
+    own = {name: getattr(processor, name) for name in facts}
+    modules = [m for name, m in sys.modules.items() if name.startswith("weft.backends.cpu")]
+    changed = [(m, n) for m in modules for n in facts if getattr(m, n, None) is own[n]]
+    for module, name in changed:
+        setattr(module, name, facts[name])
+    try:
+        yield
+    finally:
+        for module, name in changed:
+            setattr(module, name, own[name])
+
+
+def programs(only: str) -> Iterator[tuple[str, Any]]:
+    """The programs of the benchmark, staged: names and Jaxprs."""
+    import weft
+    import weft.numpy
+    from bench.libraries import tree_map
+
+    seen = set()
+    for suite in SUITES:
+        for row in importlib.import_module(f"bench.suites.{suite}").ROWS:
+            setup = row.setups.get("weft")
+            name = f"{suite}: {row.name}"
+            if only not in name or not callable(setup):
+                continue
+            weft.config.update("jax_enable_x64", row.x64)
+            made = setup(weft)
+            if not isinstance(made, BenchProgram):
+                continue
+
+            def cast(x: Any, dtype: str | None = made.dtype) -> Any:
+                x = np.asarray(x)
+                return weft.numpy.asarray(x, dtype if dtype and x.dtype.kind == "f" else x.dtype)
+
+            try:
+                args = tree_map(cast, made.args) if made.convert else made.args
+                yield name, weft.make_jaxpr(made.function)(*args)
+            except TypeError as error:
+                if name not in seen:
+                    print(f"{name}: not staged ({error})", file=sys.stderr)
+            seen.add(name)
+    weft.config.update("jax_enable_x64", False)
+
+
+def digest(closed: Any, generic: bool) -> dict[str, Any]:
+    """What a program is rendered to: a digest of its native functions, and how many there are."""
+    from weft.backends.cpu.assembly import called, launched
+    from weft.backends.cpu.target import Cpu
+    from weft.compiler.plan import Unplannable
+    from weft.runtime.native import elements_of
+
+    elements = elements_of(closed) if generic else None
+    try:
+        plan = Cpu(elements=elements).assemble(closed)
+    except Unplannable:
+        return {"codes": 0}
+    used = launched(plan.nodes) | called(plan.slots)
+    texts = sorted(f"{plan.codes[i][1]}\n{_renamed(plan.codes[i][0])}" for i in used)
+    whole = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+    return {"codes": len(texts), "digest": whole, "arena": plan.arena, "nodes": _count(plan.nodes)}
+
+
+def _renamed(text: str) -> str:
+    """A text with its names counted in order: what values are called makes no difference."""
+    names: dict[str, str] = {}
+    return _NAME.sub(lambda m: names.setdefault(m[0], f"{m[0][0]}{len(names)}"), text)
+
+
+def _count(nodes: Any) -> int:
+    from weft.kernel.program import inner_regions
+
+    return sum(1 + sum(map(_count, inner_regions(node))) for node in nodes)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", type=Path)
+    parser.add_argument("--check", type=Path)
+    parser.add_argument("--machine", choices=MACHINES)
+    parser.add_argument("--generic", action="store_true")
+    parser.add_argument("--rows", default="", help="only programs whose names hold this")
+    given = parser.parse_args()
+    found = {}
+    for name, closed in programs(given.rows):
+        with pretend(given.machine):
+            found[name] = digest(closed, given.generic)
+    if given.write:
+        given.write.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    changed = 0
+    if given.check:
+        known = json.loads(given.check.read_text())
+        for name, made in found.items():
+            before = known.get(name)
+            if before is not None and before != made:
+                changed += 1
+                told = [
+                    f"{k} {before.get(k)} → {made.get(k)}" for k in made if before.get(k) != made[k]
+                ]
+                print(f"{name}: {', '.join(told)}")
+    print(f"{len(found)} programs, {changed} changed")
+    return int(changed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,426 @@
+"""Programs assembled for the CPU: kernels and operations become native functions, small loops one
+function each, and temporaries share an arena.
+
+A temporary lives from the node that first writes it to the last that reads it; those whose lives do
+not meet share memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.backends.cpu.assembly import Assembly, HostCall, Piece, Python, Run
+from weft.compiler.arena import Life, arrange
+from weft.compiler.slots import Slots
+from weft.kernel.program import (
+    Branch,
+    Copy,
+    For,
+    Host,
+    Launch,
+    Lowered,
+    Op,
+    Place,
+    Point,
+    Program,
+    RunBlocks,
+    Slot,
+    Swap,
+    While,
+)
+
+if TYPE_CHECKING:
+    from weft.backends.cpu.target import Cpu
+    from weft.compiler.watch import Watch
+
+# Lines of text run by a chunk of blocks: starting a thread on one costs some microseconds.
+CHUNK_LINES = 1 << 18
+# Lines of text run between two polls for signals: some tenths of a second.
+POLL_LINES = 1 << 28
+# Iterations that a loop is taken to have where their number isn't known.
+USUAL_TRIPS = 16
+
+
+class Assembler(Slots):
+    """One program while it is assembled."""
+
+    def __init__(
+        self,
+        target: Cpu,
+        slots: Sequence[Slot],
+        constants: Sequence[Any],
+        under: dict[int, tuple[int, ...]],
+        watch: Watch | None = None,
+        loops: int = 0,
+    ) -> None:
+        super().__init__()
+        self.slots, self.constants, self.under = list(slots), list(constants), under
+        self.target = target
+        self.watch = watch
+        self.clock = 0
+        self.lives: dict[int, Life] = {}
+        self.codes: dict[tuple[str, str], int] = {}
+        self.texts: list[tuple[str, str]] = []  # the same in a row
+        self.hosts: list[HostCall] = []
+        self.libraries: dict[str, int] = {}
+        self.loops = loops  # loops around what is being assembled
+        self.held: dict[int, Any] = {}  # loops inside others by id, until these are complete
+        self.looped: dict[int, Any] = {}  # kernels meant for a larger function, by their codes
+
+    def program(self, program: Program) -> Assembly:
+        """The whole of a program."""
+        nodes = self._shared(self.nodes(program.nodes))
+        offsets, arena = arrange(self.lives, len(self.slots))
+        if self.watch is not None:
+            self.watch.settle()
+        return Assembly(
+            self.slots,
+            offsets,
+            arena,
+            tuple(nodes),
+            self.texts,
+            self.constants,
+            self.hosts,
+            program.results,
+            program.given,
+        )
+
+    # --- slots ------------------------------------------------------------------------------------
+
+    def touch(self, slots: Any) -> None:
+        """Say that slots are in use now."""
+        for number in slots:
+            if number in self.under:
+                self.touch(self.under[number])
+            elif number >= 0 and self.slots[number].role == "temp":
+                life = self.lives.get(number)
+                first = self.clock if life is None else life.first
+                self.lives[number] = Life(self.slots[number].size, first, self.clock)
+
+    def library(self, name: str) -> int:
+        """The slot of a library's function."""
+        number = self.libraries.get(name)
+        if number is None:
+            number = self.libraries[name] = self.slot("library", 0, name)
+        return number
+
+    def temporary(self, size: int, what: Any = None) -> int:
+        """The slot of a temporary that is in use from now on."""
+        number = self.slot("temp", size, what)
+        self.touch([number])
+        return number
+
+    def add(self, node: Any, *more: int) -> Any:
+        """A node, its slots in use when it runs."""
+        self.clock += 1
+        if isinstance(node, Run):
+            self.touch(node.slots)
+        elif isinstance(node, (Copy, Point, Swap)):
+            self.touch(node[:2])
+        self.touch(more)
+        return node
+
+    # --- nodes ------------------------------------------------------------------------------------
+
+    def nodes(self, nodes: Sequence[Any]) -> list[Any]:
+        """What nodes become, in order."""
+        found: list[Any] = []
+        for node in nodes:
+            seen = None if self.watch is None else self.watch.owners.get(id(node))
+            if seen is None:
+                made = self._node(node)
+            else:
+                self.watch.stack.append(seen)
+                made = self._node(node)
+                self.watch.stack.pop()
+            if self.watch is not None:
+                self.watch.assembled(node, made)
+            found += made
+        return found
+
+    def _node(self, node: Any) -> list[Any]:
+        if isinstance(node, Launch):
+            return self._launch(node)
+        if isinstance(node, Op):
+            return self._operation(node)
+        if isinstance(node, (Copy, Point, Swap)):
+            return [self.add(node)]
+        if isinstance(node, Host):
+            return self._host(node)
+        if isinstance(node, Branch):
+            return self._branch(node)
+        if isinstance(node, RunBlocks):
+            return self._blocks(node)
+        return self._loop(node)
+
+    def _code(self, text: str, name: str) -> int:
+        number = len(self.codes)
+        found = self.codes.setdefault((text, name), number)
+        if found == number:
+            self.texts.append((text, name))
+            if not self.loops:  # in one, it may become part of a larger function instead
+                self.target.begin(text, name)
+        return found
+
+    def _launch(self, node: Launch) -> list[Any]:
+        self.clock += 1
+        self.touch(node.writes)
+        pieces, scratch = self.target.kernel(node.kernel, self.loops > 0)
+        slots = [*node.slots, *(self.temporary(n) for n in scratch)]
+        nodes = []
+        for piece in pieces:
+            given = tuple(slots[i] for i in piece.buffers)
+            if piece.sizes:
+                given = (*given, self.constant(np.array(piece.sizes, np.int64)))
+            run = Run(self._code(piece.text, piece.name), given, piece.extent, piece.chunk)
+            nodes.append(self.add(run, *node.writes))
+        if self.loops and len(nodes) == 1 and not scratch and not self.target.general:
+            seen = None if self.watch is None else self.watch.current
+            self.looped[nodes[0].code] = (node.kernel, pieces[0], seen)
+        return nodes
+
+    def _operation(self, node: Op) -> list[Any]:
+        self.clock += 1
+        self.touch(node.outs)
+        lowered = node.offer
+        if node.epilogue is None:
+            lowered = self.target.operation(node.eqn, self.loops > 0)
+            if lowered is None:
+                return self._host(node)
+            if lowered.in_place is not None and node.ins[0] == node.outs[0]:
+                lowered = lowered.in_place
+        return self._tasks(node, lowered)
+
+    def _host(self, node: Op | Host) -> list[Any]:
+        self.hosts.append(HostCall(node.eqn, node.ins, node.outs))
+        return [self.add(Python(len(self.hosts) - 1), *node.ins, *node.outs)]
+
+    def _tasks(self, node: Op, lowered: Lowered) -> list[Any]:
+        name = node.eqn.primitive.name
+        scratch = [self.temporary(n, name) for n in lowered.scratch]
+        known = {"in": node.ins, "out": node.outs, "scratch": scratch, "finish": node.slots}
+        if self.watch is not None:
+            self.watch.current.lowered = lowered
+        nodes = []
+        for task in lowered.tasks:
+            slots = tuple(self._place(place, known) for place in task.places)
+            sized = self.target.sized(task.text, task.name, len(slots))
+            if sized is not None:
+                slots = (*slots, self.constant(np.array(sized[1], np.int64)))
+            code = self._code(task.text if sized is None else sized[0], task.name)
+            nodes.append(self.add(Run(code, slots, task.extent, task.chunk), *node.outs))
+        return nodes
+
+    def _place(self, place: Place, known: dict[str, Sequence[int]]) -> int:
+        kind, what = place
+        if kind == "library":
+            return self.library(str(what))
+        if kind == "numbers":
+            return self.constant(np.array(what, np.int64))
+        if kind == "data":
+            return self.constant(what)
+        if kind == "code":
+            assert isinstance(what, tuple)
+            return self.slot("code", 0, self._code(*what))
+        assert isinstance(what, int)
+        return known[kind][what]
+
+    def _shared(self, nodes: list[Any]) -> list[Any]:
+        """Nodes in which one native function stands for several that differ in numbers."""
+        counts: dict[int, set[int]] = {}
+        for node in nodes:
+            if isinstance(node, Run):
+                counts.setdefault(node.code, set()).add(len(node.slots))
+        # where another function's buffers follow, their number varies: a table has no place then
+        buffers = {code: n for code, (n, *others) in counts.items() if not others}
+        found = self.target.share(self.texts, buffers)
+        for i, node in enumerate(nodes):
+            if isinstance(node, Run) and node.code in found:
+                code, numbers = found[node.code]
+                slots = (*node.slots, self.constant(np.array(numbers, np.int64)))
+                nodes[i] = Run(self._code(*code), slots, node.extent, node.chunk)
+        return nodes
+
+    # --- control flow -----------------------------------------------------------------------------
+
+    def _branch(self, node: Branch) -> list[Any]:
+        regions = []
+        for region in node.regions:  # all are assembled as if they ran in a row
+            regions.append(tuple(self.nodes(region)))
+            self.touch(node.uses)
+        made = Branch(node.choice, node.size, tuple(regions))
+        return [self.add(made, node.choice, *node.uses)]
+
+    def _loop(self, node: While | For) -> list[Any]:
+        """A loop as a node; a small one as a function that is called until it is done."""
+        self.touch(node.uses)  # what iterations fill slice by slice is there from the first on
+        self.clock += 1
+        begin = self.clock
+        self.loops += 1
+        made: While | For
+        if isinstance(node, While):
+            condition = tuple(self.nodes(node.condition))
+            made = While(condition, node.flag, tuple(self.nodes(node.body)))
+        else:
+            made = For(node.trips, node.reverse, node.slices, tuple(self.nodes(node.body)))
+        self.loops -= 1
+        self.touch(node.uses)
+        self._repeat(begin)
+        seen = None if self.watch is None else self.watch.current
+        if self.loops:  # it may become part of the function of the loop around it
+            self.held[id(made)] = (made, node.inside, seen)
+            return [self.add(made, *node.uses)]
+        small = self._small(made, node.inside, seen)
+        own = len(self.slots)
+        if small is not None:
+            self.touch(small.externals)
+            nodes = self._called(*small)
+        else:
+            nodes = self._walked(made, seen)
+        self.clock += 1
+        self.touch([*node.uses, *range(own, len(self.slots))])
+        for _, _, inner in self.held.values():
+            if inner is not None and small is not None:
+                inner.loop = "one"
+        self.held.clear()
+        return nodes
+
+    def _repeat(self, begin: int) -> None:
+        """End a loop: what was there before it and is used in it lives until now."""
+        self.clock += 1
+        for number, life in self.lives.items():
+            if life.first < begin <= life.last:
+                self.lives[number] = life._replace(last=self.clock)
+
+    def _small(self, node: Any, inside: int, seen: Any) -> Any:
+        """A loop as one function, if it is small."""
+        made = self.target.loop(node, self.slots, self.texts, inside)
+        if seen is not None:
+            seen.loop = "nodes" if made is None else "one"
+        return made
+
+    def _walked(self, node: Any, seen: Any) -> list[Any]:
+        """The nodes of a loop that is not small: those that call one function, or the loop."""
+        found = self._settled(node)
+        made = self.target.calls(found, self.slots)
+        if made is None:
+            return [found]
+        if seen is not None:
+            seen.loop = "calls"
+        text, externals, codes, sizes = made
+        slots = [*externals, *(self.slot("code", 0, code) for code in codes)]
+        return self._called(text, slots, 0, sizes)
+
+    def _called(
+        self, text: str, externals: Sequence[int], room: int = 0, sizes: Sequence[int] = ()
+    ) -> list[Any]:
+        """The nodes that call a loop's function until it is done."""
+        if sizes:
+            externals = [*externals, self.constant(np.array(sizes, np.int64))]
+        start = self.constant(np.zeros(2, np.int64))
+        progress, flag = self.temporary(16 + room), self.temporary(1)
+        for slot in (progress, flag):  # beside all that the loop and those around it work with
+            self.lives[slot] = self.lives[slot]._replace(first=0)
+        run = Run(self._code(text, "loop"), (progress, flag, *externals), 1, 1)
+        return [Copy(progress, start, 16), While((run,), flag, ())]
+
+    def _settled(self, node: Any) -> Any:
+        """A node of a loop that is walked, with small loops inside it as functions."""
+        if isinstance(node, For):
+            return node._replace(body=self._inner(node.body))
+        if isinstance(node, While):
+            condition, body = self._inner(node.condition), self._inner(node.body)
+            return node._replace(condition=condition, body=body)
+        if isinstance(node, Branch):
+            return node._replace(regions=tuple(self._inner(r) for r in node.regions))
+        if isinstance(node, Run):
+            return self._alone(node)
+        return node
+
+    def _alone(self, node: Run) -> Run:
+        """A run that is no part of a function: of a kernel with loops, if that is shorter."""
+        if node.code in self.looped:
+            kernel, meant, seen = self.looped[node.code]
+            piece = self._shorter(kernel, meant, seen)
+            if piece is not None:
+                code = self._code(piece.text, piece.name)
+                run = Run(code, node.slots, piece.extent, piece.chunk)
+                if seen is not None:
+                    self.watch.replace(seen, run)
+                node = run
+        self.target.begin(*self.texts[node.code])
+        return node
+
+    def _shorter(self, kernel: Any, meant: Piece, seen: Any) -> Piece | None:
+        """A kernel that was written without loops, as a piece with loops, if that is shorter."""
+        watch = self.watch
+        if watch is not None:
+            watch.stack.append(seen)
+            parts = seen.parts
+        pieces, scratch = self.target.kernel(kernel)
+        same = len(pieces) == 1 and not scratch and pieces[0].buffers == meant.buffers
+        shorter = same and 2 * pieces[0].text.count("\n") < meant.text.count("\n")
+        if watch is not None:
+            watch.stack.pop()
+            if not shorter:
+                seen.parts = parts
+        return pieces[0] if shorter else None
+
+    def _inner(self, nodes: Sequence[Any]) -> tuple[Any, ...]:
+        found: list[Any] = []
+        for node in nodes:
+            held = self.held.get(id(node))
+            if held is None:
+                found.append(self._settled(node))
+                continue
+            _, inside, seen = held
+            made = self._small(node, inside, seen)
+            found += self._walked(node, seen) if made is None else self._called(*made)
+        return tuple(found)
+
+    def _blocks(self, node: RunBlocks) -> list[Any]:
+        """The nodes that run a function over all blocks, until all iterations are done."""
+        blocks, (text, externals, _, sizes) = node.blocks, node.offer
+        lines = max(1, text[: text.rindex("define ")].count("\n"))
+        code = self._code(text, "blocks")
+        extent = -(-blocks.total // blocks.width)
+        chunk = max(1, CHUNK_LINES // (lines * min(blocks.trips or USUAL_TRIPS, 1 << 12)))
+        init, outs = [slot for _, slot in node.init], [slot for _, slot in node.outs]
+
+        def run(sources: Sequence[int], targets: Sequence[int], more: int) -> Run:
+            places = node.places | {i: s for (i, _), s in zip(node.init, sources, strict=True)}
+            places |= {i: s for (i, _), s in zip(node.outs, targets, strict=True)}
+            slots = [more, more]
+            for inner in externals:
+                slot = blocks.slots[inner]
+                constant = slot.role == "const"
+                slots.append(
+                    self.constant(blocks.constants[slot.what]) if constant else places[inner]
+                )
+            if sizes:
+                slots.append(self.constant(np.array(sizes, np.int64)))
+            return self.add(Run(code, tuple(slots), extent, chunk))
+
+        most = max(16, POLL_LINES // (extent * lines))
+        if blocks.trips is not None and (blocks.trips <= most or blocks.sliced):
+            return [run(init, outs, self.constant(np.int64(blocks.trips)))]
+        begin, nodes = self.clock, []
+        if blocks.trips is not None:
+            pairs = (blocks.trips - 1) // (2 * most)
+            first = self.constant(np.int64(blocks.trips - pairs * 2 * most))
+            nodes.append(run(init, outs, first))
+            number = self.constant(np.int64(most))
+            inner = [run(outs, node.others, number), run(node.others, outs, number)]
+            nodes.append(self.add(For(pairs, False, (), tuple(inner)), *node.others))
+        else:
+            flag, no = self.temporary(1), self.constant(np.False_)
+            nodes += [self.add(Copy(flag, no, 1)), run(init, outs, flag)]
+            inner = []
+            for sources, targets in ((outs, node.others), (node.others, outs)):
+                inner += [self.add(Copy(flag, no, 1)), run(sources, targets, flag)]
+            nodes.append(self.add(While((), flag, tuple(inner)), flag, *node.others))
+        self._repeat(begin)
+        return nodes
