@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,19 @@ _TOLERANCE = {"float64": 1e-5, "complex128": 1e-5, "float32": 2e-2, "complex64":
 _LOOSEST = 2e-1
 
 
-def _default_tolerance(tree: Any, given: float | None) -> float:
-    if given is not None:
-        return given
+_Tolerance = float | Mapping[Any, float] | None
+
+
+def _tolerance(tree: Any, given: _Tolerance) -> float:
+    """The tolerance for results of a function of these arrays, as given or by their dtypes.
+
+    One given by dtype holds where that dtype occurs; other dtypes keep their own.
+    """
+    if given is not None and not isinstance(given, Mapping):
+        return float(given)
+    known = {np.dtype(d).name: float(t) for d, t in (given or {}).items()}
     names = {dtypes.dtype(x).name for x in tree_flatten(tree)[0]}
-    return max((_TOLERANCE.get(n, _LOOSEST) for n in names), default=1e-5)
+    return max((known.get(n, _TOLERANCE.get(n, _LOOSEST)) for n in names), default=1e-5)
 
 
 def _close(got: Any, want: Any, atol: float, rtol: float, message: str) -> None:
@@ -93,8 +101,8 @@ def check_jvp(
     f: Callable[..., Any],
     f_jvp: Callable[..., Any],
     args: Sequence[Any],
-    atol: float | None = None,
-    rtol: float | None = None,
+    atol: _Tolerance = None,
+    rtol: _Tolerance = None,
     eps: float = 1e-4,
     err_msg: str = "",
 ) -> None:
@@ -108,7 +116,7 @@ def check_jvp(
     tangents = _direction(rng, tuple(args))
     out, out_tangent = f_jvp(tuple(args), tangents)
     expected = numerical_jvp(f, args, tangents, eps)
-    low, high = _default_tolerance(args, atol), _default_tolerance(args, rtol)
+    low, high = _tolerance(args, atol), _tolerance(args, rtol)
     _close(out, f(*args), low, high, f"{err_msg} primal result of jvp")
     _close(out_tangent, expected, low, high, f"{err_msg} tangent of jvp")
 
@@ -117,8 +125,8 @@ def check_vjp(
     f: Callable[..., Any],
     f_vjp: Callable[..., Any],
     args: Sequence[Any],
-    atol: float | None = None,
-    rtol: float | None = None,
+    atol: _Tolerance = None,
+    rtol: _Tolerance = None,
     eps: float = 1e-4,
     err_msg: str = "",
 ) -> None:
@@ -132,7 +140,7 @@ def check_vjp(
     tangents = _direction(rng, tuple(args))
     expected = numerical_jvp(f, args, tangents, eps)
     out, pull = f_vjp(*args)
-    low, high = _default_tolerance(args, atol), _default_tolerance(args, rtol)
+    low, high = _tolerance(args, atol), _tolerance(args, rtol)
     _close(out, f(*args), low, high, f"{err_msg} primal result of vjp")
     cotangents = _direction(rng, out)
     back = pull(cotangents)
@@ -147,8 +155,8 @@ def check_grads(
     args: Sequence[Any],
     order: int,
     modes: Sequence[str] = ("fwd", "rev"),
-    atol: float | None = None,
-    rtol: float | None = None,
+    atol: _Tolerance = None,
+    rtol: _Tolerance = None,
     eps: float | None = None,
 ) -> None:
     """Check derivatives of ``f`` up to an order, in both modes and their mixtures.

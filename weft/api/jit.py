@@ -21,6 +21,7 @@ from weft.api.arguments import (
     resolve_names,
     signature,
 )
+from weft.api.compiler_options import check_options, options_items, refuse_nested_options
 from weft.api.reports import explain_miss, report_trace
 from weft.api.stages import Traced, call_writing, delete_donated, warn_unusable
 from weft.api.staging import stage_call
@@ -128,6 +129,7 @@ class JitFunction(NativeFunction):
                 f"jit got arguments that are both static and donated: {', '.join(sorted(both))};"
                 " only arrays can be donated"
             )
+        self._compiler_options = options_items(options["compiler_options"])
         self._own = _is_ours(fun)
         self._marks = self._static_nums, self._static_names, self._donate_nums, self._donate_names
         self._cache: dict[Any, Staged] = {}
@@ -143,6 +145,8 @@ class JitFunction(NativeFunction):
         began = events.begin()
         leaves, staged = self._stage(args, kwargs)
         donates = any(staged.params["donated_invars"]) and state.trace is eval_trace
+        if self._compiler_options:
+            check_options(self._compiler_options)
         if donates:
             warn_unusable(staged)
             self._check_donated(staged, leaves, args, kwargs)
@@ -310,6 +314,7 @@ class JitFunction(NativeFunction):
         given, named = self._without_static(args, kwargs)
         closed, out_tree = stage_call(fun, given, named, avals, in_tree, "jit")
         closed, hoisted = hoist_tracers(closed)
+        refuse_nested_options(closed.jaxpr)
         if self._own:
             generalise(closed)
         if any(a.is_ref for a in closed.in_avals):
@@ -329,9 +334,7 @@ class JitFunction(NativeFunction):
             "name": self._name,
             "keep_unused": self._options["keep_unused"],
             "inline": self._options["inline"],
-            "compiler_options_kvs": tuple(
-                sorted((self._options["compiler_options"] or {}).items())
-            ),
+            "compiler_options_kvs": self._compiler_options,
         }
         return Staged(closed, hoisted, params, in_tree, out_tree)
 

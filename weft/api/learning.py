@@ -25,6 +25,7 @@ from weft.base.functional import register_cache
 from weft.base.source import refusing_warnings
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
+from weft.core.interpret import forbidden
 from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from weft.core.registry import lookup
 from weft.core.sharding import UNSPECIFIED
@@ -102,10 +103,14 @@ class Learning(NativeFunction):
 
     def _slow(self, *args: Any, **kwargs: Any) -> Any:
         thread = knobs.thread
+        if thread.no_tracing:  # else a refusal to trace would be remembered
+            return self._fun(*args, **kwargs)
         if state.trace is not eval_trace or thread.backend != "native" or state.axis_env:
             return self._fun(*args, **kwargs)
-        if thread.disable_jit or thread.debug_nans or thread.debug_infs or events.begin():
+        if thread.disable_jit or events.begin():
             return self._fun(*args, **kwargs)
+        if thread.debug_nans or thread.debug_infs:
+            return self._checked(args, kwargs)
         try:
             call = Call(args, kwargs, self._reading)
             if not (self._alone or call.leaves):
@@ -143,6 +148,20 @@ class Learning(NativeFunction):
             leaves = call.expected()
             staged.tries -= evaluate.remember(self, recipe, tree, leaves, closed, out_tree)
         return tree_unflatten(staged.out_tree, outs)
+
+    def _checked(self, args: Any, kwargs: Any) -> Any:
+        """The result of a call under ``debug_nans``, which looks at results of functions as wholes.
+
+        Only where they hold what is forbidden is every operation looked at, to name the one.
+        """
+        # operations of functions that are given are the user's
+        if not any(callable(x) for x in (*args, *kwargs.values())):
+            with knobs.scope(debug_nans=False, debug_infs=False):
+                result = self(*args, **kwargs)
+            leaves = [x._value for x in tree_leaves(result) if type(x) is ArrayImpl]
+            if not forbidden(leaves):
+                return result
+        return self._fun(*args, **kwargs)
 
     def _same(self, call: Call, program: Program, key: Any) -> Any:
         """The result of a call that gives one of its arguments back."""

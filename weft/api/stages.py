@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from weft.api.compiler_options import check_options, options_items
 from weft.base import knobs
 from weft.base.lazy import Late
 from weft.base.source import warn
@@ -131,8 +132,11 @@ class Lowered(_Stage):
         """Operations, and bytes of all operands and results: each equation on its own."""
         return study.unfused_costs(self._program)
 
-    def compile(self, compiler_options: Any = None, **_: Any) -> Compiled:
+    @api_boundary
+    def compile(self, compiler_options: Any = None) -> Compiled:
         """The program as an executable."""
+        of_function = self._staged.params["compiler_options_kvs"]
+        check_options((*of_function, *options_items(compiler_options)))
         compiled = Compiled(self._fun, self._staged, self._args, self._in_tree)
         if knobs.thread.backend == "native":
             compiled.runtime_executable()

@@ -13,7 +13,7 @@ from weft.base.functional import weakref_lru_cache
 from weft.base.traceback import api_boundary
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_dtype import abstractify, struct_of
-from weft.core.staging import stage
+from weft.core.staging import check_tracing, stage
 from weft.core.trace import Tracer, extend_axis_env, state, typeof
 from weft.tree.functions import tree_flatten, tree_unflatten
 
@@ -25,6 +25,7 @@ def stage_call(
 
     ``args`` and ``kwargs`` only give names to the arguments; static ones among them are None.
     """
+    check_tracing(fun, what)
     trees: list[Any] = []
 
     def flat(*leaves: Any) -> list[Any]:

@@ -484,7 +484,7 @@ softmax_custom_jvp = _flag(
     "softmax_custom_jvp", False, "Differentiate `nn.softmax` by a rule of its own.", in_key=True
 )
 allow_f16_reductions = _flag(
-    "allow_f16_reductions", True, "Whether `reduce_sum` may accumulate in 16 bits.", in_key=True
+    "allow_f16_reductions", True, "Whether `reduce_sum` takes float16 and bfloat16.", in_key=True
 )
 auto_pcast = _flag(
     "auto_pcast", True, "Match how values vary over mesh axes without being told.", in_key=True
@@ -502,6 +502,10 @@ mutable_array_checks = _flag(
 )
 disable_bwd_checks = _flag(
     "disable_bwd_checks", False, "Do not check what a custom backward rule returns.", in_key=True
+)
+custom_vjp3 = _flag(
+    "custom_vjp3", False, "Refuse `custom_vjp` functions that close over traced arrays.",
+    in_key=True,
 )
 use_direct_linearize = _flag(
     "use_direct_linearize", True, "Linearise without a forward derivative in between.",
@@ -681,7 +685,7 @@ _WITHOUT_EFFECT: dict[type, dict[str, Any]] = {
         "bcoo_cusparse_lowering": False, "check_proxy_envs": True,
         "compilation_cache_expect_pgle": False,
         "compilation_cache_include_metadata_in_key": False, "compiler_enable_remat_pass": True,
-        "cpu_enable_async_dispatch": True, "custom_vjp3": False,
+        "cpu_enable_async_dispatch": True,
         "debug_leaked_clients_on_clear_backends": False, "disable_most_optimizations": False,
         "disable_vmap_shmap_error": False, "disallow_mesh_context_manager": False,
         "enable_pgle": False, "enable_preemption_service": True, "enable_recoverability": False,

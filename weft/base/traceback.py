@@ -75,8 +75,11 @@ def bounded(function: FunctionType, module: str) -> Any:
 def _wrapped(fun: FunctionType) -> Any:
     """A function behind a boundary, called as another where nothing is being traced."""
     inside, state, idle = _eager(fun), _state, _idle
+    converts = fun.__module__.startswith("weft.numpy.")
     if inside is None:
-        return api_boundary(fun)
+        if not converts:
+            return api_boundary(fun)
+        inside = fun
 
     def wrapped(*args, **kwargs):  # type: ignore[no-untyped-def]
         try:
@@ -84,11 +87,34 @@ def _wrapped(fun: FunctionType) -> Any:
                 return inside(*args, **kwargs)
             return fun(*args, **kwargs)
         except Exception as error:
-            locate(error)
-            shorten(error)
-            raise
+            given = _converted(args, kwargs) if converts else None
+            if given is None:
+                locate(error)
+                shorten(error)
+                raise
+        return wrapped(*given[0], **given[1])
 
     return named_as(fun, wrapped)
+
+
+def _converted(args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]] | None:
+    """Arguments with arrays for the objects that stand for one; None if there are none.
+
+    Asked only when a call has failed, so that others pay nothing for it.
+    """
+    values = [_array_of(x) for x in (*args, *kwargs.values())]
+    if all(x is y for x, y in zip(values, (*args, *kwargs.values()), strict=True)):
+        return None
+    return values[: len(args)], dict(zip(kwargs, values[len(args) :], strict=True))
+
+
+def _array_of(x: Any) -> Any:
+    """What an object with ``__jax_array__`` stands for, in a list or tuple too; else itself."""
+    if type(x) in (list, tuple):
+        items = [_array_of(item) for item in x]
+        return x if all(a is b for a, b in zip(items, x, strict=True)) else type(x)(items)
+    method = getattr(type(x), "__jax_array__", None)
+    return x if method is None else method(x)
 
 
 def eager_form(fun: Callable[..., Any]) -> Any:

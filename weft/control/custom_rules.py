@@ -205,9 +205,12 @@ def static_positions(signature: Signature, argnums: Any, argnames: Any) -> tuple
 def with_static(fun: Callable[..., Any], static: tuple[int, ...], args: Sequence[Any]) -> Any:
     """``fun`` as a function of the other arguments, those at ``static`` held fixed."""
 
+    # the others are not kept: they may be tracers, and the function outlives their trace
+    fixed, count = {i: args[i] for i in static}, len(args)
+
     def of_rest(*rest: Any) -> Any:
         given = iter(rest)
-        return fun(*(args[i] if i in static else next(given) for i in range(len(args))))
+        return fun(*(fixed[i] if i in fixed else next(given) for i in range(count)))
 
     return of_rest
 

@@ -14,7 +14,7 @@ from weft.base.functional import weakref_lru_cache
 from weft.core.debug_info import DebugInfo
 from weft.core.effects import Effects, NamedAxisEffect
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
-from weft.core.staging import stage
+from weft.core.staging import check_tracing, stage
 from weft.core.trace import Tracer, state, typeof
 from weft.transforms.dce import close, convert_constvars
 from weft.tree.functions import tree_flatten, tree_leaves_with_path, tree_unflatten
@@ -59,6 +59,7 @@ def stage_tree_function(
 def _stage(
     fun: Callable[..., Any], in_tree: PyTreeDef, in_avals: Sequence[Any], debug: DebugInfo | None
 ) -> tuple[ClosedJaxpr, PyTreeDef]:
+    check_tracing(fun, "control flow" if debug is None else debug.traced_for)
     out_trees: list[PyTreeDef] = []
 
     def flat(*leaves: Any) -> list[Any]:

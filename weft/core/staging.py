@@ -191,6 +191,16 @@ def drop_unread(eqns: list[JaxprEqn], outvars: Sequence[Atom]) -> None:
                 eqn.outvars[i] = DropVar(v.aval)
 
 
+def check_tracing(fun: Any, what: str) -> None:
+    """Raise RuntimeError if a user's function is about to be traced under ``no_tracing``."""
+    if knobs.thread.no_tracing:
+        name = getattr(fun, "__name__", fun)
+        raise RuntimeError(
+            f"{name} would be traced for {what}, which no_tracing forbids; call it with arguments"
+            " of these types before entering the scope"
+        )
+
+
 def stage(
     fun: Callable[..., Sequence[Any]], in_avals: Sequence[Any], debug_info: Any = None
 ) -> ClosedJaxpr:

@@ -12,7 +12,7 @@ import weft.numpy as jnp
 from weft import lax
 from weft.core.array import Array
 from weft.numpy.operands import arraylike
-from weft.numpy.promotion import promote_dtypes_inexact
+from weft.numpy.promotion import mixes_inside, promote_dtypes_inexact
 
 
 class ResizeMethod(enum.Enum):
@@ -51,6 +51,7 @@ _NAMES = {
     "bicubic": ResizeMethod.CUBIC,
     "tricubic": ResizeMethod.CUBIC,
     "cubic-pytorch": ResizeMethod.CUBIC_PYTORCH,
+    "bicubic-pytorch": ResizeMethod.CUBIC_PYTORCH,
     "area": ResizeMethod.AREA,
 }
 
@@ -146,6 +147,7 @@ def _apply(x: Array, axis: int, weights: Array, precision: Any) -> Array:
     return jnp.moveaxis(product, -1, axis)
 
 
+@mixes_inside
 def scale_and_translate(
     image: Any,
     shape: Sequence[int],

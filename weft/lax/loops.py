@@ -36,6 +36,7 @@ from weft.prims.convert import convert, convert_values
 from weft.prims.families import const
 from weft.prims.selection import lt
 from weft.prims.shape import broadcast_in_dim_p, concatenate_p
+from weft.runtime.array import from_numpy
 from weft.transforms.dce import dce_closed
 from weft.tree.compare import equality_errors_treedef
 from weft.tree.functions import tree_flatten, tree_map, tree_unflatten, treedef_tuple
@@ -91,6 +92,11 @@ def as_result(x: Any) -> Any:
         return x
     aval = typeof(x)
     return box(np.array(x, aval.dtype), aval)
+
+
+def _immutable(x: Any) -> Any:
+    """A value that a body run as Python cannot write into: NumPy arrays are copied."""
+    return from_numpy(x) if isinstance(x, np.ndarray) else x
 
 
 # --- the carry ------------------------------------------------------------------------------------
@@ -173,7 +179,7 @@ def while_loop(
         )
     if knobs.disable_jit.value:
         try:
-            value = init_val
+            value = tree_map(_immutable, init_val)
             while cond_fun(value):
                 value = body_fun(value)
             return value
@@ -500,7 +506,7 @@ def _scan_in_python(
             "a scan of length 0 does not work under disable_jit: the body does not run, so the"
             " type of its outputs is not known"
         )
-    carry, ys = init, []
+    carry, ys = tree_map(_immutable, init), []
     for i in reversed(range(length)) if reverse else range(length):
         x = tree_unflatten(xs_tree, [index_in_dim(x, i, keepdims=False) for x in xs])
         carry, y = f(carry, x)

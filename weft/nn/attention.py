@@ -11,8 +11,10 @@ import weft.numpy as jnp
 from weft import dtypes, lax
 from weft.core.array import Array
 from weft.numpy.exponentials import logsumexp, softmax
+from weft.numpy.promotion import mixes_inside
 
 
+@mixes_inside
 def dot_product_attention(
     query: Any,
     key: Any,

@@ -323,6 +323,11 @@ def _sizes(name: str, shape: Any) -> tuple[int, ...]:
     return sizes
 
 
+def _void(sizes: tuple[int, ...]) -> Any:
+    """An array of float0, the tangents of integers: it has no values, and NumPy's type."""
+    return np.zeros(sizes, dtypes.float0)
+
+
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
     """An array of zeros.
 
@@ -331,6 +336,8 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     Array([0., 0.], dtype=float32)
     """
     wanted = _fill_dtype(dtype, shape, "zeros")
+    if wanted == dtypes.float0:
+        return _void(_sizes("zeros", shape))
     return placed(filled(_sizes("zeros", shape), scalar(wanted, 0)), device, out_sharding)
 
 
@@ -342,6 +349,8 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any
     Array([1., 1.], dtype=float32)
     """
     wanted = _fill_dtype(dtype, shape, "ones")
+    if wanted == dtypes.float0:
+        return _void(_sizes("ones", shape))
     return placed(filled(_sizes("ones", shape), scalar(wanted, 1)), device, out_sharding)
 
 
@@ -371,6 +380,8 @@ def full(
     """
     check_arraylike("full", fill_value)
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "full")
+    if wanted is not None and wanted == dtypes.float0:
+        return _void(_sizes("full", shape))
     if np.ndim(fill_value):
         value = asarray(fill_value, wanted)
         return placed(broadcast_to(value, shape), device, out_sharding)
@@ -421,6 +432,8 @@ def full_like(
     Array([7., 7.], dtype=float32)
     """
     wanted, sizes, weak = _like(a, dtype, shape, "full_like")
+    if wanted == dtypes.float0:
+        return _void(sizes)
     check_arraylike("full_like", fill_value)
     if np.ndim(fill_value):
         value = broadcast_to(asarray(fill_value, wanted), sizes)

@@ -46,7 +46,8 @@ def logsumexp(
     top = jnp.max(jnp.real(a), axis=axis, keepdims=keepdims, where=where, initial=-np.inf)
     # Any finite shift serves; that of an infinite maximum would make NaN of inf - inf.
     top = lax.stop_gradient(lax.select(jnp.isfinite(top), top, lax.full_like(top, 0)))
-    terms = jnp.exp(a - (top if keepdims else _expanded(top, axis, np.ndim(a))))
+    shift = top if keepdims else _expanded(top, axis, np.ndim(a))
+    terms = jnp.exp(a - shift.astype(jnp.asarray(a).dtype))
     if b is not None:
         terms = terms * b
     total = jnp.sum(terms, axis=axis, keepdims=keepdims, where=where)

@@ -279,7 +279,7 @@ def check_static_bounds(entries: list[Entry], shape: Shape, wrap: bool) -> None:
 def plan_dynamic(entries: list[Entry], shape: Shape, wrap: bool) -> DynamicPlan | None:
     """The plan of an index whose parts are scalars (computed ones too) and unit-step slices."""
     for kind, index, axis in entries:
-        if kind == BOOLEAN or (kind == ARRAY and (type(index) is list or np.shape(index) != ())):
+        if kind == BOOLEAN or (kind == ARRAY and _is_vector(index)):
             return None
         if kind in (INTEGER, ARRAY) and not shape[axis]:
             return None
@@ -310,6 +310,10 @@ def plan_dynamic(entries: list[Entry], shape: Shape, wrap: bool) -> DynamicPlan 
             sizes.append(1)
             squeezed.append(axis)
     return plan._replace(starts=_dynamic_starts(starts, shape, wrap))
+
+
+def _is_vector(index: Any) -> bool:
+    return isinstance(index, (list, tuple)) or np.shape(index) != ()
 
 
 def _dynamic_starts(starts: list[Any], shape: Shape, wrap: bool) -> list[Any]:

@@ -81,6 +81,21 @@ def identity(n: int, dtype: Any = None) -> Array:
     return eye(n, dtype=dtype)
 
 
+def _diagonal(k: Any, sizes: tuple[int, int]) -> Any:
+    """The diagonal ``k`` of ``tri``, moved to the nearest that leaves nothing or everything."""
+    low, high = -sizes[0], sizes[1]
+    if isinstance(k, Tracer):
+        if k.shape or not dtypes.issubdtype(k.dtype, np.integer):
+            raise TypeError(f"tri needs an integer k, got {k}")
+        info = dtypes.iinfo(k.dtype)
+        limits = (const(k, max(low, info.min)), const(k, min(high, info.max)))
+        return convert_operand(lax.clamp(limits[0], k, limits[1]), _INT32)
+    offset = operator.index(k)
+    if not -(2**31) <= offset < 2**31:
+        raise OverflowError(f"tri takes a diagonal k within the range of int32, got {offset}")
+    return scalar(_INT32, min(max(offset, low), high))
+
+
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
     """A matrix with ones at and below a diagonal.
 
@@ -93,19 +108,9 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
     rows = _size("tri", N)
     sizes = (rows, rows if M is None else _size("tri", M))
     i = lax.broadcasted_iota(_INT32, sizes, 0)
-    offset = (
-        _traced_offset(k) if isinstance(k, Tracer) else scalar(_INT32, _clipped(operator.index(k)))
-    )
-    shifted = lax.add(i, offset)
+    shifted = lax.add(i, _diagonal(k, sizes))
     mask = lax.ge(shifted, lax.broadcasted_iota(_INT32, sizes, 1))
     return as_array(convert_operand(mask, wanted))
-
-
-def _traced_offset(k: Tracer) -> Any:
-    """The offset of a diagonal that is known when the program runs."""
-    if k.shape or not dtypes.issubdtype(k.dtype, np.integer):
-        raise TypeError(f"tri needs an integer k, got {k}")
-    return convert_operand(k, _INT32)
 
 
 def _triangle(name: str, m: Any, k: int) -> tuple[Any, Any]:

@@ -7,6 +7,7 @@ Functions that JAX wraps in a jit of their own convert them by an equation: thos
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -259,6 +260,34 @@ def report_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
     if mode == "raise":
         raise ValueError(message)
     warn(message)
+
+
+def mixes_inside(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """``fun``, a library function whose formulas mix ranks and dtypes, under knobs that forbid it.
+
+    What is forbidden is for users to mix their own arrays, so the dtypes of these are compared.
+    """
+
+    @functools.wraps(fun)
+    def mixing(*args: Any, **kwargs: Any) -> Any:
+        thread = knobs.thread
+        strict = thread.numpy_dtype_promotion == "strict"
+        if not strict and thread.numpy_rank_promotion == "allow":
+            return fun(*args, **kwargs)
+        if strict:
+            _refuse_mixed_dtypes((*args, *kwargs.values()))
+        with knobs.scope(numpy_rank_promotion="allow", numpy_dtype_promotion="standard"):
+            return fun(*args, **kwargs)
+
+    return mixing
+
+
+def _refuse_mixed_dtypes(args: Sequence[Any]) -> None:
+    """Raise TypePromotionError for inexact arrays of different dtypes."""
+    arrays = [x for x in args if isinstance(x, (Array, np.ndarray))]
+    inexact = [x for x in arrays if kind_of(x.dtype) & INEXACT]
+    if len(inexact) > 1:
+        dtypes.result_type(*inexact)
 
 
 # --- both -----------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from weft.numpy.promotion import (
     concrete,
     convert_operand,
     ensure_array,
+    mixes_inside,
     promote_args,
     refuse_out,
 )
@@ -536,6 +537,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
     return all(same)
 
 
+@mixes_inside
 def array_equiv(a1: Any, a2: Any) -> Array:
     """Whether two arrays broadcast to each other and have equal elements.
 

@@ -54,13 +54,33 @@ class ufunc:
     ) -> None:
         self.__doc__ = func.__doc__
         self.__name__ = name or func.__name__
-        self.nin, self.nout = operator.index(nin), operator.index(nout)
-        self.nargs = operator.index(nargs or nin)
-        self.identity = identity
+        self._nin, self._nout = operator.index(nin), operator.index(nout)
+        self._nargs = operator.index(nargs or nin)
+        self._identity = identity
         self._func = func
         self._call = vectorize(func) if call is None else call
         self._reduce, self._accumulate = reduce, accumulate
         self._at, self._reduceat = at, reduceat
+
+    @property
+    def nin(self) -> int:
+        """How many arguments it takes."""
+        return self._nin
+
+    @property
+    def nout(self) -> int:
+        """How many results it has."""
+        return self._nout
+
+    @property
+    def nargs(self) -> int:
+        """How many arguments NumPy's function of the kind takes."""
+        return self._nargs
+
+    @property
+    def identity(self) -> Any:
+        """What changes nothing, if there is such a value."""
+        return self._identity
 
     def _key(self) -> Any:
         return (self._func, self.__name__, self.identity, self.nin, self.nout, self.nargs)
@@ -156,6 +176,9 @@ class ufunc:
             new = self(total, getitem(x, i))
             return new if where is None else choose_where(getitem(where, i), new, total)
 
+        if x.shape[0] == 0:  # of which no element can be looked up
+            out = broadcast_to(convert_operand(start, wanted), x.shape[1:])
+            return reshape(out, kept) if keepdims else out
         first = getitem(x, 0) if start is None else convert_operand(start, wanted)
         total = broadcast_to(first, x.shape[1:])
         out = lax.fori_loop(int(start is None), x.shape[0], step, total)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.base import knobs
 from weft.core.ad import Zero, filled
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
@@ -33,6 +34,7 @@ from weft.prims.families import (
 from weft.prims.selection import eq, ne, select_n
 
 Axes = tuple[int, ...]
+_HALVES = (np.dtype(np.float16), np.dtype(dtypes.bfloat16))
 
 
 # --- what references share ------------------------------------------------------------------------
@@ -143,6 +145,14 @@ class ReduceSum(Reduction):
 
     name, form, combines = "reduce_sum", "reduce", "add"
     linear = True
+
+    def shape(self, x: Any, **params: Any) -> Any:
+        if not knobs.thread.allow_f16_reductions and x.dtype in _HALVES:
+            raise ValueError(
+                f"reduce_sum of {x.str_short()} is refused, as allow_f16_reductions is False;"
+                " convert the operand with astype(jnp.float32)"
+            )
+        return super().shape(x, **params)
 
     @staticmethod
     def ref(x: np.ndarray, *, axes: Axes, out_sharding: Any) -> np.ndarray:

@@ -14,7 +14,7 @@ from weft.base import errors
 from weft.core.array import Array
 from weft.core.trace import Tracer
 from weft.numpy import linalg
-from weft.numpy.promotion import promote_dtypes_inexact
+from weft.numpy.promotion import mixes_inside, promote_dtypes_inexact
 from weft.random.arguments import check_dtype, check_fits, check_shape, placed, unpack
 from weft.random.distributions import exponential, normal
 from weft.random.gammas import generalized_normal, loggamma
@@ -23,6 +23,7 @@ from weft.random.keys import check_key, split_key
 METHODS = ("cholesky", "eigh", "svd")
 
 
+@mixes_inside
 def multivariate_normal(
     key: Any,
     mean: Any,

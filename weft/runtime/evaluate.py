@@ -45,8 +45,19 @@ def prepare() -> None:
         native.prepare()
 
 
+def check_execution(name: str) -> None:
+    """Raise RuntimeError under ``no_execution``."""
+    if knobs.thread.no_execution:
+        raise RuntimeError(
+            f"{name} would be computed, which no_execution forbids; trace it instead, with"
+            " eval_shape, make_jaxpr or lower"
+        )
+
+
 def evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     """Compute a primitive by its reference and box the results."""
+    if knobs.thread.no_execution and primitive.name != "device_put":
+        check_execution(params.get("name", primitive.name))
     avals = [typeof(x) for x in args]
     try:
         out = primitive.shape(*avals, **params)
@@ -194,6 +205,7 @@ def call_donating(primitive: Any, args: Any, params: dict[str, Any], refs: Any =
 
     What references hold is donated too where it will be written; ``refs`` says who else has it.
     """
+    check_execution(params.get("name", primitive.name))
     callee = primitive.callee(params)
     if knobs.thread.backend != "native" or _checks() or callee.effects:
         return primitive.bind(*args, **params)
@@ -203,6 +215,7 @@ def call_donating(primitive: Any, args: Any, params: dict[str, Any], refs: Any =
 
 def call_program(closed: Any, leaves: Any, avals: Any) -> list[Any]:
     """The results of a program on arrays and numbers of its types."""
+    check_execution(getattr(closed.debug_info, "func_name", "a program"))
     return native.call_program(closed, leaves, avals)
 
 

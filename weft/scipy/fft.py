@@ -14,6 +14,7 @@ from weft.base.traceback import expose as _expose
 from weft.core.array import Array
 from weft.lax.shape import canonical_axis
 from weft.numpy import operands
+from weft.numpy.promotion import mixes_inside
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
 
@@ -81,6 +82,7 @@ def _backward(x: Array) -> Array:
     return jnp.stack([even, odd], axis=-1).reshape(*x.shape[:-1], 2 * first)[..., :n]
 
 
+@mixes_inside
 def dct(
     x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
 ) -> Array:
@@ -103,6 +105,7 @@ def dct(
     return jnp.moveaxis(out, -1, axis)
 
 
+@mixes_inside
 def idct(
     x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
 ) -> Array:
@@ -142,6 +145,7 @@ def _plan(name: str, x: Array, s: Any, axes: Any) -> list[tuple[int, int | None]
     return list(zip(chosen, sizes or [None] * len(chosen), strict=True))
 
 
+@mixes_inside
 def dctn(
     x: Any,
     type: int = 2,
@@ -164,6 +168,7 @@ def dctn(
     return x
 
 
+@mixes_inside
 def idctn(
     x: Any,
     type: int = 2,

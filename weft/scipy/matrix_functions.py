@@ -13,7 +13,12 @@ from weft import dtypes, lax
 from weft.api.autodiff import jvp
 from weft.api.jit import jit
 from weft.core.array import Array
-from weft.numpy.promotion import check_arraylike, promote_dtypes_complex, promote_dtypes_inexact
+from weft.numpy.promotion import (
+    check_arraylike,
+    mixes_inside,
+    promote_dtypes_complex,
+    promote_dtypes_inexact,
+)
 from weft.numpy.stacks import over_stacks
 from weft.prims.linalg.matrix import eye, matmul, mH
 from weft.scipy import triangular
@@ -215,6 +220,7 @@ def _triangularize(t: Array, z: Array) -> tuple[Array, Array]:
     return state
 
 
+@mixes_inside
 def sqrtm(A: Any, blocksize: int = 1) -> Array:
     """The principal square root, complex: the R of A = R R with eigenvalues of real part >= 0.
 
@@ -237,6 +243,7 @@ def _sqrtm(a: Array) -> Array:
     return matmul(matmul(z, triangular.square_root(form)), mH(z)) if a.size else form
 
 
+@mixes_inside
 def funm(A: Any, func: Callable[[Array], Array], disp: bool = True) -> Any:
     """A function of a square matrix, given as a function of its eigenvalues, by Parlett's method.
 
@@ -279,6 +286,7 @@ def _parlett_error(t: Array, result: Array) -> Array:
 # --- equations and factors ------------------------------------------------------------------------
 
 
+@mixes_inside
 @partial(jit, static_argnames=("method",))
 def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float = 1e-8) -> Array:
     """The X of A X + X B = C; NaN where an eigenvalue of A is within ``tol`` of one of -B.
@@ -330,6 +338,7 @@ def _eigenvalues(form: Array) -> Array:
     return lax.complex(values, jnp.pad(turn, (0, 1)) - jnp.pad(turn, (1, 0)))
 
 
+@mixes_inside
 @partial(jit, static_argnames=("side", "method", "eps", "max_iterations"))
 def polar(
     a: Any,

@@ -26,7 +26,8 @@ class OptimizeResults(NamedTuple):
     """What ``minimize`` found.
 
     ``status`` is 0 when the gradient is small enough, 1 after ``maxiter`` iterations, 3 when a line
-    search cannot go lower, and 5 when it finds no bound or no number.
+    search cannot go lower, and 5 when it finds no bound or no number. Of L-BFGS 2 and 3 are too
+    many evaluations of the function and of its gradient, 4 is too small a decrease.
     """
 
     x: Array
@@ -209,6 +210,136 @@ def _bfgs(
     )
 
 
+class _Limited(NamedTuple):
+    """An iteration of L-BFGS; the history has the last steps, the newest one at its end."""
+
+    x: Array
+    value: Array
+    gradient: Array
+    steps: Array
+    changes: Array
+    weights: Array
+    status: Array
+    evaluations: Any
+    iteration: Any
+    converged: Array
+
+
+def _two_loops(state: _Limited) -> Array:
+    """The inverse Hessian of the history times the gradient (Nocedal and Wright, 7.4)."""
+    steps, changes, weights = state.steps, state.changes, state.weights
+
+    def back(q: Array, row: Any) -> tuple[Array, Array]:
+        s, y, rho = row
+        part = rho * jnp.dot(s, q)
+        return q - part * y, part
+
+    def forth(r: Array, row: Any) -> tuple[Array, None]:
+        s, y, rho, part = row
+        return r + s * (part - rho * jnp.dot(y, r)), None
+
+    q, parts = lax.scan(back, state.gradient, (steps, changes, weights), reverse=True)
+    # the last step tells the scale; a history that is empty has weights of zero
+    squared = jnp.dot(changes[-1], changes[-1]) * weights[-1]
+    scale = jnp.where(squared > 0, 1 / jnp.where(squared > 0, squared, 1), 1)
+    return lax.scan(forth, scale * q, (steps, changes, weights, parts))[0]
+
+
+def _lbfgs(
+    fun: Callable[[Array], Array],
+    x0: Array,
+    maxiter: int | None = None,
+    norm: Any = np.inf,
+    maxcor: int = 10,
+    ftol: float = 2.220446049250313e-09,
+    gtol: float = 1e-05,
+    maxfun: int | None = None,
+    maxgrad: int | None = None,
+    maxls: int = 20,
+) -> OptimizeResults:
+    """BFGS that remembers ``maxcor`` steps in place of a matrix (Liu and Nocedal, 1989)."""
+    most = [np.iinfo(np.int32).max if n is None else n for n in (maxiter, maxfun, maxgrad)]
+    value_and_grad = autodiff.value_and_grad(fun)
+
+    def small(gradient: Array) -> Array:
+        return jnp.linalg.norm(gradient, ord=norm) < gtol
+
+    def unfinished(state: _Limited) -> Array:
+        return ~state.converged & (state.status == 0)
+
+    def iterate(state: _Limited) -> _Limited:
+        direction = -_two_loops(state)
+
+        def along(step: Array) -> _Point:
+            value, gradient = value_and_grad(state.x + step * direction)
+            return _Point(step, value, jnp.dot(gradient, direction), gradient)
+
+        slope = jnp.dot(direction, state.gradient)
+        zero = jnp.zeros((), state.x.dtype)
+        start = _Point(zero, state.value, slope.astype(state.value.dtype), state.gradient)
+        length = jnp.linalg.norm(direction)
+        first = jnp.minimum(1, 1 / jnp.where(length > 0, length, 1))
+        trial = jnp.where(state.iteration == 0, first, 1).astype(state.x.dtype)
+        point, lower, bracketed, count = _line_search(along, start, trial, maxls)
+        fine = (jnp.abs(point.slope) <= -_CURVATURE * slope) & lower
+        found = ((bracketed & lower) | fine) & jnp.isfinite(state.value)
+        s = jnp.where(found, point.step * direction, 0)
+        y = jnp.where(found, point.gradient - state.gradient, 0)
+        product = jnp.dot(s, y)
+        kept = product > 0
+        rho = jnp.where(kept, 1 / jnp.where(kept, product, 1), 0)
+
+        def added(history: Array, new: Array) -> Array:
+            return jnp.where(kept, jnp.concatenate([history[1:], new[None]]), history)
+
+        evaluations, iteration = state.evaluations + count, state.iteration + 1
+        value = jnp.where(found, point.value, state.value)
+        reasons = (
+            (~found, 5),
+            (evaluations >= most[1], 2),
+            (evaluations >= most[2], 3),
+            (iteration >= most[0], 1),
+            (state.value - value < ftol, 4),
+        )
+        status = jnp.asarray(0)
+        for stopped, number in reversed(reasons):
+            status = jnp.where(stopped, number, status)
+        return _Limited(
+            x=state.x + s,
+            value=value,
+            gradient=jnp.where(found, point.gradient, state.gradient),
+            steps=added(state.steps, s),
+            changes=added(state.changes, y),
+            weights=added(state.weights, rho),
+            status=status,
+            evaluations=evaluations,
+            iteration=iteration,
+            converged=found & small(point.gradient),
+        )
+
+    value, gradient = value_and_grad(x0)
+    history = jnp.zeros((maxcor, x0.size), x0.dtype)
+    none = jnp.zeros(maxcor, x0.dtype)
+    first = _Limited(
+        x0, value, gradient, history, history, none, jnp.asarray(0), 1, 0, small(gradient)
+    )
+    end = lax.while_loop(unfinished, iterate, first)
+    return OptimizeResults(
+        x=end.x,
+        success=end.converged & jnp.all(jnp.isfinite(end.x)),
+        status=jnp.where(end.converged, 0, end.status),
+        fun=end.value,
+        jac=end.gradient,
+        hess_inv=None,
+        nfev=end.evaluations,
+        njev=end.evaluations,
+        nit=end.iteration,
+    )
+
+
+_METHODS = {"bfgs": _bfgs, "l-bfgs-experimental-do-not-rely-on-this": _lbfgs}
+
+
 def minimize(
     fun: Callable[..., Array],
     x0: Array,
@@ -221,7 +352,10 @@ def minimize(
     """A local minimum of a function of a vector, by ``method`` "BFGS".
 
     ``options`` are maxiter, norm and gtol (of the gradient, when it is small enough), and
-    line_search_maxiter; ``tol`` is another name of gtol.
+    line_search_maxiter; ``tol`` is another name of gtol. The method
+    "l-bfgs-experimental-do-not-rely-on-this" takes less memory for many variables; beside maxiter,
+    norm and gtol it has maxcor (the steps that it remembers), ftol (the least decrease), maxfun,
+    maxgrad and maxls (of the line search).
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.optimize import minimize
@@ -231,8 +365,8 @@ def minimize(
     """
     if not isinstance(args, tuple):
         raise TypeError(f"minimize takes args as a tuple, got {args!r}")
-    if method.lower() != "bfgs":
-        raise ValueError(f"minimize has the method 'BFGS', not {method!r}")
+    if method.lower() not in _METHODS:
+        raise ValueError(f"minimize has the methods {', '.join(_METHODS)}, not {method!r}")
     x0 = jnp.asarray(x0)
     if x0.ndim != 1 or not dtypes.issubdtype(x0.dtype, np.floating):
         raise TypeError(
@@ -242,7 +376,7 @@ def minimize(
     settings = dict(options or {})
     if tol is not None:
         settings.setdefault("gtol", tol)
-    return _bfgs(lambda x: fun(x, *args), x0, **settings)
+    return _METHODS[method.lower()](lambda x: fun(x, *args), x0, **settings)
 
 
 _expose(_sys.modules[__name__])

@@ -11,7 +11,7 @@ import weft.numpy as jnp
 from weft import dtypes, lax
 from weft.core.array import Array
 from weft.lax.shape import canonical_axis
-from weft.numpy.promotion import check_arraylike
+from weft.numpy.promotion import check_arraylike, mixes_inside
 
 
 class ModeResult(NamedTuple):
@@ -32,6 +32,7 @@ def _only_propagate(name: str, nan_policy: str) -> None:
         )
 
 
+@mixes_inside
 def mode(
     a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
 ) -> ModeResult:

@@ -12,6 +12,7 @@ import weft.numpy as jnp
 from weft import lax
 from weft.core.array import Array
 from weft.numpy.operands import arraylike, inexact, real
+from weft.numpy.promotion import mixes_inside
 
 
 def i0e(x: Any) -> Array:
@@ -58,6 +59,7 @@ def i1(x: Any) -> Array:
     return lax.mul(lax.exp(lax.abs(x)), lax.bessel_i1e(x))
 
 
+@mixes_inside
 def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:
     """Bessel functions of the first kind of orders 0 to ``v``, stacked in front.
 

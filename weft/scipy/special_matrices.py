@@ -11,7 +11,12 @@ import numpy as np
 import weft.numpy as jnp
 from weft import dtypes, lax
 from weft.core.array import Array
-from weft.numpy.promotion import check_arraylike, promote_dtypes, promote_dtypes_inexact
+from weft.numpy.promotion import (
+    check_arraylike,
+    mixes_inside,
+    promote_dtypes,
+    promote_dtypes_inexact,
+)
 
 
 def _vectors(name: str, x: Any) -> Array:
@@ -219,6 +224,7 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
     return whole[..., start : m + n - 1 - (cut - start), :]
 
 
+@mixes_inside
 def hilbert(n: int) -> Array:
     """The matrix of 1 / (i + j + 1).
 
@@ -297,6 +303,7 @@ def invpascal(n: int, kind: str | None = None) -> Array:
     return out.T if kind == "upper" else out
 
 
+@mixes_inside
 def helmert(n: int, full: bool = False) -> Array:
     """The Helmert matrix: orthonormal rows, each a contrast; ``full`` adds the mean in front.
 

@@ -14,12 +14,13 @@ from weft.base.source import warn
 from weft.core.array import Array
 from weft.lax.shape import canonical_axis
 from weft.numpy.operands import arraylike
-from weft.numpy.promotion import promote_dtypes_inexact
+from weft.numpy.promotion import mixes_inside, promote_dtypes_inexact
 from weft.scipy.windows import named_window
 
 Trend = str | bool | Callable[[Array], Array]
 
 
+@mixes_inside
 def detrend(
     data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: None = None
 ) -> Array:
@@ -205,6 +206,7 @@ def _spectrogram(
     return frequencies.astype(real_dtype), time, result.astype(complex_dtype)
 
 
+@mixes_inside
 def stft(
     x: Any,
     fs: Any = 1.0,
@@ -254,6 +256,7 @@ def _frequency_back(result: Array, axis: int) -> Array:
     return jnp.moveaxis(result, -1, axis - 1 if axis < 0 else axis)
 
 
+@mixes_inside
 def csd(
     x: Any,
     y: Any,
@@ -344,6 +347,7 @@ def _averaged(result: Array, average: str) -> Array:
     return real + 1j * imag
 
 
+@mixes_inside
 def welch(
     x: Any,
     fs: Any = 1.0,
@@ -381,6 +385,7 @@ def welch(
     )
 
 
+@mixes_inside
 def istft(
     Zxx: Any,
     fs: Any = 1.0,
@@ -394,6 +399,9 @@ def istft(
     freq_axis: int = -2,
 ) -> tuple[Array, Array]:
     """The inverse of ``stft``: times and the signal.
+
+    As in SciPy, the times belong to the first axis of the signal: they are its times where it has
+    one axis, or time is its first.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.signal import istft, stft
@@ -426,8 +434,10 @@ def istft(
         inner = slice(nperseg // 2, total.shape[-1] - nperseg // 2)
         total, weight = total[..., inner], weight[inner]
     signal = total / jnp.where(weight > 1e-10, weight, 1)
-    time = jnp.arange(signal.shape[-1], dtype=real_dtype) / fs
-    return time, jnp.moveaxis(signal, -1, time_axis - (freq_axis < time_axis))
+    signal = jnp.moveaxis(signal, -1, time_axis - (freq_axis < time_axis))
+    # along the first axis, whichever axis is time, as SciPy and JAX count
+    time = jnp.arange(signal.shape[0], dtype=real_dtype) / fs
+    return time, signal
 
 
 def _overlapped(pieces: Array, step: int) -> Array:

@@ -11,8 +11,10 @@ import weft.numpy as jnp
 from weft import dtypes, lax
 from weft.api.jit import jit
 from weft.core.array import Array
+from weft.numpy.promotion import mixes_inside
 
 
+@mixes_inside
 def eigh_tridiagonal(
     d: Any,
     e: Any,

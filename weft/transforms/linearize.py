@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft import dtypes
 from weft.base.lazy import Late
 from weft.core.ad import UndefPrimal, Zero, instantiate
 from weft.core.jaxpr import ClosedJaxpr, eval_jaxpr
@@ -54,6 +55,10 @@ class Linearized:
         return backward_pass(self.program.jaxpr, self.program.consts, unknown, wanted)
 
 
+def _is_void(aval: Any) -> bool:
+    return getattr(aval, "dtype", None) == dtypes.float0
+
+
 def linearize(
     fun: Callable[..., Sequence[Any]],
     primals: Sequence[Any],
@@ -74,7 +79,9 @@ def linearize(
         if p:
             aval = typeof(x).to_tangent_aval()
             in_avals.append(aval)
-            args.append(trace.wrap(x, partial.new_arg(aval)))
+            tangent = partial.new_arg(aval)
+            # integers have no derivatives: nothing is to be computed of their tangents
+            args.append(trace.wrap(x, Zero(aval) if _is_void(aval) else tangent))
         else:
             args.append(x)
     state.trace = trace

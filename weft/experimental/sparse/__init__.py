@@ -7,12 +7,6 @@ from weft.experimental.sparse.base import CuSparseEfficiencyWarning as CuSparseE
 from weft.experimental.sparse.base import JAXSparse as JAXSparse
 from weft.experimental.sparse.base import SparseEfficiencyError as SparseEfficiencyError
 from weft.experimental.sparse.base import SparseEfficiencyWarning as SparseEfficiencyWarning
-from weft.experimental.sparse.bcoo import BCOO as BCOO
-from weft.experimental.sparse.bcoo import bcoo_fromdense as bcoo_fromdense
-from weft.experimental.sparse.bcoo import bcoo_sort_indices as bcoo_sort_indices
-from weft.experimental.sparse.bcoo import bcoo_sum_duplicates as bcoo_sum_duplicates
-from weft.experimental.sparse.bcoo import bcoo_todense as bcoo_todense
-from weft.experimental.sparse.bcoo import bcoo_transpose as bcoo_transpose
 from weft.experimental.sparse.bcoo_arithmetic import (
     bcoo_conv_general_dilated as bcoo_conv_general_dilated,
 )
@@ -24,6 +18,12 @@ from weft.experimental.sparse.bcoo_arithmetic import bcoo_extract as bcoo_extrac
 from weft.experimental.sparse.bcoo_arithmetic import bcoo_multiply_dense as bcoo_multiply_dense
 from weft.experimental.sparse.bcoo_arithmetic import bcoo_multiply_sparse as bcoo_multiply_sparse
 from weft.experimental.sparse.bcoo_arithmetic import bcoo_reduce_sum as bcoo_reduce_sum
+from weft.experimental.sparse.bcoo_array import BCOO as BCOO
+from weft.experimental.sparse.bcoo_array import bcoo_fromdense as bcoo_fromdense
+from weft.experimental.sparse.bcoo_array import bcoo_sort_indices as bcoo_sort_indices
+from weft.experimental.sparse.bcoo_array import bcoo_sum_duplicates as bcoo_sum_duplicates
+from weft.experimental.sparse.bcoo_array import bcoo_todense as bcoo_todense
+from weft.experimental.sparse.bcoo_array import bcoo_transpose as bcoo_transpose
 from weft.experimental.sparse.bcoo_buffers import bcoo_dot_general_p as bcoo_dot_general_p
 from weft.experimental.sparse.bcoo_buffers import (
     bcoo_dot_general_sampled_p as bcoo_dot_general_sampled_p,

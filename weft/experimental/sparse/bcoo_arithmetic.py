@@ -8,7 +8,7 @@ import numpy as np
 
 from weft import numpy as jnp
 from weft.experimental.sparse.base import inside, over_batch, taken, trailing
-from weft.experimental.sparse.bcoo import BCOO, masked_data
+from weft.experimental.sparse.bcoo_array import BCOO, masked_data
 from weft.experimental.sparse.bcoo_buffers import (
     bcoo_dot_general_p,
     bcoo_dot_general_sampled_p,

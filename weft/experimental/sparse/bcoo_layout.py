@@ -17,7 +17,7 @@ from weft.experimental.sparse.base import (
     limits,
     trailing,
 )
-from weft.experimental.sparse.bcoo import BCOO, bcoo_sum_duplicates
+from weft.experimental.sparse.bcoo_array import BCOO, bcoo_sum_duplicates
 from weft.experimental.sparse.bcoo_buffers import spread
 
 

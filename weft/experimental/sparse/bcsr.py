@@ -9,8 +9,8 @@ import numpy as np
 
 from weft import numpy as jnp
 from weft.experimental.sparse.base import JAXSparse, SparseInfo, SparseOperation, over_batch
-from weft.experimental.sparse.bcoo import BCOO, bcoo_fromdense
 from weft.experimental.sparse.bcoo_arithmetic import bcoo_dot_general
+from weft.experimental.sparse.bcoo_array import BCOO, bcoo_fromdense
 from weft.experimental.sparse.bcoo_buffers import (
     bcoo_dot_general_p,
     bcoo_extract_p,

@@ -9,7 +9,7 @@ from typing import Any
 from weft import numpy as jnp
 from weft.api import autodiff, jacobians
 from weft.api.staging import eval_shape
-from weft.experimental.sparse.bcoo import BCOO
+from weft.experimental.sparse.bcoo_array import BCOO
 from weft.experimental.sparse.transform import is_sparse
 from weft.tree.functions import (
     tree_flatten,

@@ -10,10 +10,12 @@ from weft import numpy as jnp
 from weft.api.jit import jit
 from weft.experimental.sparse.base import JAXSparse, SparseOperation
 from weft.experimental.sparse.rows import csr_todense_p
+from weft.numpy.promotion import mixes_inside
 
 __all__ = ["lobpcg_standard", "spsolve", "spsolve_p"]
 
 
+@mixes_inside
 def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: float | None = None) -> tuple[Any, Any, Any]:
     """The largest eigenvalues of a symmetric matrix, their eigenvectors, and the rounds it took.
 

@@ -10,7 +10,7 @@ import numpy as np
 from weft import dtypes, random
 from weft import numpy as jnp
 from weft.experimental.sparse.base import over_batch
-from weft.experimental.sparse.bcoo import BCOO
+from weft.experimental.sparse.bcoo_array import BCOO
 from weft.experimental.sparse.bcsr import BCSR
 from weft.experimental.sparse.rows import COO, CSC, CSR
 

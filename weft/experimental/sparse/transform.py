@@ -19,7 +19,6 @@ from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal
 from weft.core.staging import stage
 from weft.core.trace import typeof
 from weft.experimental.sparse.base import JAXSparse, SparseOperation, inside, trailing
-from weft.experimental.sparse.bcoo import BCOO
 from weft.experimental.sparse.bcoo_arithmetic import (
     bcoo_conv_general_dilated,
     bcoo_dot_general,
@@ -27,6 +26,7 @@ from weft.experimental.sparse.bcoo_arithmetic import (
     bcoo_multiply_sparse,
     bcoo_reduce_sum,
 )
+from weft.experimental.sparse.bcoo_array import BCOO
 from weft.experimental.sparse.bcoo_layout import (
     bcoo_broadcast_in_dim,
     bcoo_concatenate,

@@ -90,10 +90,11 @@ def _cg(a: Map, b: Vector, x0: Vector, m: Map, limit: Array, maxiter: int) -> Ve
         x, r, p, gamma, k = state
         image = a(p)
         alpha = gamma / _dot(p, image).real.astype(gamma.dtype)
-        x, r = x + alpha * p, r - alpha * image
+        factor = alpha.astype(p.dtype)  # of a complex vector too
+        x, r = x + factor * p, r - factor * image
         z = m(r)
         following = _dot(r, z).real
-        return x, r, z + following / gamma * p, following, k + 1
+        return x, r, z + (following / gamma).astype(p.dtype) * p, following, k + 1
 
     r = b - a(x0)
     z = m(r)
@@ -290,7 +291,9 @@ def cg(
     >>> x.round(3)
     Array([1., 2.], dtype=float32)
     """
-    options = {"symmetric": True, "keeps_weak": False}
+    # a Hermitian matrix is its own transpose where it is real
+    real = not any(np.iscomplexobj(leaf) for leaf in tree.leaves(b))
+    options = {"symmetric": real, "keeps_weak": False}
     return _solve("cg", _cg, A, b, x0, tol, atol, maxiter, M, **options), None
 
 

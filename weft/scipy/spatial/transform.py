@@ -211,6 +211,7 @@ class Rotation(NamedTuple):
         angles = _euler_angles(self.quat, axes if extrinsic else axes[::-1], extrinsic)
         return jnp.rad2deg(angles) if degrees else angles
 
+    @promotion.mixes_inside
     def inv(self) -> Rotation:
         """The rotation back."""
         return Rotation(self.quat * np.array([-1, -1, -1, 1], self.quat.dtype))
@@ -220,6 +221,7 @@ class Rotation(NamedTuple):
         length, _ = _length(self.quat[..., :3])
         return 2 * jnp.arctan2(length[..., 0], jnp.abs(self.quat[..., 3]))
 
+    @promotion.mixes_inside
     def mean(self, weights: Any = None) -> Rotation:
         """The rotation nearest to all, by weights."""
         q = self.quat
@@ -308,6 +310,7 @@ class Slerp(NamedTuple):
         ways = (starts.inv() * rotations[1:]).as_rotvec()
         return cls(times, jnp.diff(times), starts, ways)
 
+    @promotion.mixes_inside
     def __call__(self, times: Any) -> Rotation:
         """The rotations at times."""
         t = _inexact(times)

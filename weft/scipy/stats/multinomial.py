@@ -14,6 +14,7 @@ from weft.scipy.special import gammaln, xlogy
 __all__ = ["logpmf", "pmf"]
 
 
+@promotion.mixes_inside
 def logpmf(x: Any, n: Any, p: Any) -> Array:
     """The logarithm of the probability of the counts ``x``, kinds along the last axis.
 
@@ -37,6 +38,7 @@ def logpmf(x: Any, n: Any, p: Any) -> Array:
     return jnp.where(counts.sum(axis=-1) == n, value, -np.inf)
 
 
+@promotion.mixes_inside
 def pmf(x: Any, n: Any, p: Any) -> Array:
     """The probability of the counts ``x``.
 

@@ -1,0 +1,181 @@
+"""Answers of single functions that once were other than JAX's."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+from weft import dtypes, lax
+from weft.experimental.sparse import bcoo
+from weft.scipy.optimize import minimize
+
+LBFGS = "l-bfgs-experimental-do-not-rely-on-this"
+
+
+@weft.tree_util.register_dataclass
+@dataclasses.dataclass
+class Wrapped:
+    """A pytree that stands for an array."""
+
+    x: object
+
+    def __jax_array__(self):
+        return jnp.asarray(self.x)
+
+
+FLOATS = np.array([1.0, 2.0, 3.0], "float32")
+INDEX = np.array([0, 2])
+OF_WRAPPED = {
+    "fmod": (FLOATS, FLOATS + 1),
+    "isclose": (FLOATS, FLOATS),
+    "allclose": (FLOATS, FLOATS),
+    "interp": (FLOATS, FLOATS, FLOATS),
+    "searchsorted": (FLOATS, FLOATS),
+    "roll": (FLOATS, 1),
+    "delete": (FLOATS, INDEX),
+    "corrcoef": (FLOATS, FLOATS),
+    "polyval": (FLOATS, FLOATS),
+    "unwrap": (FLOATS,),
+    "percentile": (FLOATS, np.float32(20)),
+    "clip": (FLOATS, FLOATS, FLOATS),
+    "kron": (FLOATS, FLOATS),
+    "gradient": (FLOATS,),
+    "linspace": (np.float32(0), np.float32(1)),
+    "repeat": (FLOATS, np.array([1, 0, 2])),
+}
+
+
+@pytest.mark.parametrize("name", OF_WRAPPED)
+def test_objects_that_stand_for_arrays(name):
+    function, args = getattr(jnp, name), OF_WRAPPED[name]
+    given = [Wrapped(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in args]
+    np.testing.assert_array_equal(function(*given), function(*args))
+
+
+def test_put_along_axis_of_wrapped():
+    found = jnp.put_along_axis(
+        Wrapped(FLOATS), Wrapped(INDEX), Wrapped(FLOATS[:2]), 0, inplace=False
+    )
+    np.testing.assert_array_equal(found, [1, 2, 2])
+
+
+def test_wrapped_in_a_trace():
+    found = weft.jit(lambda x: jnp.fmod(Wrapped(x), Wrapped(x + 1)))(FLOATS)
+    np.testing.assert_array_equal(found, FLOATS)
+
+
+# --- integers have no derivatives -----------------------------------------------------------------
+
+
+def _is_void(x, shape=()):
+    return x.dtype == dtypes.float0 and x.shape == shape
+
+
+def test_cotangents_of_integer_results_are_not_read():
+    _, pull = weft.vjp(jnp.sum, jnp.arange(3))
+    for ct in (np.int32(1), 1.0, np.zeros((), dtypes.float0)):
+        assert _is_void(pull(ct)[0], (3,))
+    with pytest.raises(ValueError, match="float0"):
+        pull(np.ones(2, int))
+    assert weft.vjp(lambda x: x > 0, 2.0)[1](np.True_)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda x, i: (x * jnp.ones(2))[i],
+        lambda x, i: lax.scan(lambda c, _: (c * x, i), 1.0, None, length=2)[0] / 4 * 1.0,
+        lambda x, i: lax.cond(i > 0, lambda: x * i, lambda: x),
+        lambda x, i: weft.checkpoint(lambda x, i: x * i)(x, i),
+        lambda x, i: weft.jit(lambda x, i: x * i)(x, i),
+    ],
+    ids=["index", "scan", "cond", "checkpoint", "jit"],
+)
+def test_gradients_of_integers_are_void(fun):
+    by_x, by_i = weft.grad(fun, (0, 1), allow_int=True)(2.0, 1)
+    assert by_x == 1 and _is_void(by_i)
+
+
+def test_linear_maps_of_integers():
+    _, push = weft.linearize(lambda x: jnp.sum(x * 2), jnp.arange(3))
+    assert _is_void(push(np.zeros(3, dtypes.float0)))
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_arrays_of_float0(shape):
+    f0 = dtypes.float0
+    like = np.zeros(shape, f0)
+    for x in (
+        jnp.zeros(shape, f0),
+        jnp.ones(shape, f0),
+        jnp.full(shape, 0, f0),
+        jnp.zeros_like(like),
+    ):
+        assert _is_void(x, shape)
+
+
+# --- the rest -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["nin", "nout", "nargs", "identity"])
+def test_attributes_of_ufuncs_stay(name):
+    with pytest.raises(AttributeError):
+        setattr(jnp.add, name, None)
+
+
+def _rosenbrock(x):
+    return jnp.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def test_lbfgs_finds_minima():
+    found = minimize(lambda x: jnp.sum(x**2), jnp.ones(2), method=LBFGS)
+    assert found.success and found.status == 0 and found.hess_inv is None
+    np.testing.assert_allclose(found.x, 0, atol=1e-5)
+    with weft.enable_x64(True):
+        options = {"gtol": 1e-8, "ftol": 0.0, "maxcor": 5}
+        run = weft.jit(lambda x: minimize(_rosenbrock, x, method=LBFGS, options=options))
+        found = run(jnp.zeros(8))
+        assert found.success
+        np.testing.assert_allclose(found.x, 1, atol=1e-6)
+
+
+def test_lbfgs_says_why_it_stopped():
+    def status(**options):
+        found = minimize(_rosenbrock, jnp.zeros(4), method=LBFGS, options=options)
+        assert not found.success
+        return found.status
+
+    assert status(maxiter=2) == 1
+    assert status(maxfun=3) == 2
+    assert status(maxgrad=3) == 3
+    assert status(ftol=1e9) == 4
+
+
+def test_resize_by_the_other_name_of_pytorchs_cubic():
+    x = np.arange(6.0, dtype="float32").reshape(3, 2)
+    found = weft.image.resize(x, (6, 4), "bicubic-pytorch")
+    np.testing.assert_array_equal(found, weft.image.resize(x, (6, 4), "cubic-pytorch"))
+
+
+def test_functions_of_bcoo_in_its_module():
+    from weft.experimental import sparse
+
+    names = [name for name in vars(sparse) if name.startswith("bcoo_") and name != "bcoo_array"]
+    functions = [n for n in names if callable(getattr(sparse, n))]
+    assert len(functions) > 20
+    for name in functions:
+        assert getattr(bcoo, name) is not None
+    assert bcoo.BCOO is sparse.BCOO
+
+
+def test_reductions_of_an_empty_axis():
+    add = jnp.frompyfunc(lambda x, y: x + y, 2, 1, identity=0)
+    np.testing.assert_array_equal(add.reduce(jnp.zeros((0, 3)), axis=0), np.zeros(3))
+    assert add.reduce(jnp.zeros((0, 3)), axis=0, keepdims=True).shape == (1, 3)
+    assert add.reduce(jnp.zeros((0, 3)), axis=None) == 0
+    without = jnp.frompyfunc(lambda x, y: x + y, 2, 1)
+    np.testing.assert_array_equal(without.reduce(jnp.zeros((0, 2)), initial=2.0), [2, 2])
+    with pytest.raises(ValueError, match="identity"):
+        without.reduce(jnp.zeros((0, 3)))
