@@ -187,7 +187,7 @@ def check_grads(
                 def back(*xs: Any) -> Any:
                     result, pull = pull_of(*xs)
                     leaves, tree = tree_flatten(pull(cotangents))
-                    kept = [x for x in leaves if np.result_type(x) != dtypes.float0]
+                    kept = [x for x in leaves if dtypes.dtype(x) != dtypes.float0]
                     return result, kept if len(kept) != len(leaves) else tree_unflatten(
                         tree, leaves
                     )
