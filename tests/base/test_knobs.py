@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+import weft
 from tools import knobs_doc
 from weft.base import knobs
 from weft.base.knobs import config
@@ -211,3 +212,33 @@ def test_page_is_current():
     assert knobs_doc.PAGE.read_text(encoding="utf-8") == knobs_doc.render(), (
         "run python tools/knobs_doc.py"
     )
+
+
+def test_global_values_of_knobs_and_contexts():
+    promotion = weft.numpy_rank_promotion
+    with promotion("raise"):
+        assert promotion.get_global() == "allow" and promotion.value == "raise"
+    promotion.set_global("warn")
+    try:
+        assert promotion.get_global() == promotion.value == "warn"
+        with pytest.raises(ValueError, match="takes"):
+            promotion.set_global("nope")
+    finally:
+        promotion.set_global("allow")
+    phase = weft.make_user_context()
+    assert phase.get_global() is None
+    phase.set_global(3)
+    with phase(5):
+        assert phase.value == 5 and phase.get_global() == 3
+    assert phase.value == 3
+    with pytest.raises(TypeError, match="unhashable"):
+        phase.set_global([])
+
+
+def test_devices_in_use_keep_their_number():
+    weft.devices()
+    before = weft.config.jax_num_cpu_devices
+    with pytest.raises(RuntimeError, match="num_cpu_devices cannot become 7"):
+        weft.config.update("jax_num_cpu_devices", 7)
+    weft.config.update("jax_num_cpu_devices", before)
+    assert weft.config.jax_num_cpu_devices == before

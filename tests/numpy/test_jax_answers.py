@@ -159,3 +159,41 @@ def test_copy_to_host_async_asks_leaves_of_other_kinds():
     tree = [object(), leaf, jnp.ones(2)]
     assert weft.copy_to_host_async(tree) is tree
     assert leaf.copy_to_host_async.call_count == 1
+
+
+class Wrapped:
+    """Not an array, but it says which one it is."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __jax_array__(self):
+        return jnp.asarray(self.x)
+
+
+@pytest.mark.parametrize("name", ["dot", "matmul", "tensordot", "matvec", "cov", "operator"])
+def test_the_same_bits_whatever_stands_for_an_array(name):
+    random = np.random.default_rng(0)
+    for _ in range(5):
+        a = random.standard_normal((5, 10), np.float32)
+        b = random.standard_normal((10,) if name == "matvec" else (10, 4), np.float32)
+        if name == "operator":
+            results = [jnp.asarray(a) @ x for x in (jnp.asarray(b), b)]
+            results.append(jnp.matmul(a, b))
+        elif name == "cov":
+            results = [jnp.cov(x) for x in (a, jnp.asarray(a), Wrapped(a))]
+        else:
+            fun, options = getattr(jnp, name), ((1,) if name == "tensordot" else ())
+            results = [fun(f(a), f(b), *options) for f in (np.asarray, jnp.asarray, Wrapped)]
+        for other in results[1:]:
+            np.testing.assert_array_equal(results[0], other)
+
+
+@pytest.mark.parametrize("n", [1, 3, 4, 5, 8])
+def test_complex_determinants_have_the_same_bits_compiled(n):
+    random = np.random.default_rng(n)
+    a = 3 * random.standard_normal((6, n, n)) + 3j * random.standard_normal((6, n, n))
+    a = a.astype(np.complex64)
+    np.testing.assert_array_equal(weft.jit(jnp.linalg.det)(a), jnp.linalg.det(a))
+    np.testing.assert_allclose(jnp.linalg.det(a), np.linalg.det(a.astype(complex)), rtol=2e-5)
+    assert jnp.linalg.det(jnp.ones((0, 0), "complex64")) == 1

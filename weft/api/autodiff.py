@@ -18,6 +18,7 @@ from weft.api.arguments import (
     debug_info,
     split_argnums,
 )
+from weft.api.pullback import Pullback
 from weft.base.lazy import Late
 from weft.base.traceback import api_boundary
 from weft.core.ad import UndefPrimal, Zero, instantiate_array
@@ -34,7 +35,6 @@ from weft.transforms.transpose import backward_pass
 from weft.tree.compare import equality_errors_treedef
 from weft.tree.functions import tree_flatten, tree_unflatten
 from weft.tree.partial import Partial
-from weft.tree.registry import register_pytree_node
 
 # needed with mutable references only
 wanted = Late("weft.api.wanted")
@@ -186,6 +186,8 @@ class _Push(_LinearFunction):
 
 
 class _Pull(_LinearFunction):
+    sources: list[int | None]  # which argument a residual is; filled by Pullback.of
+
     @api_boundary
     def __call__(self, residuals: Any, *cotangents: Any) -> Any:
         leaves = self.check(cotangents)
@@ -224,25 +226,6 @@ class _Pull(_LinearFunction):
         return leaves
 
 
-class Pullback(Partial):
-    """What ``vjp`` gives: called with a cotangent of the output, it gives those of the inputs."""
-
-    def with_refs(self, *maybe_ct_refs: Any) -> Callable[..., Any]:
-        """The same, with cotangents added to references.
-
-        For every input give a reference, ``weft.ad.GradValue()`` for a cotangent as a value, or
-        ``weft.ad.DontWant()``.
-        """
-        return Partial(self.func.into, maybe_ct_refs, *self.args)
-
-
-register_pytree_node(
-    Pullback,
-    lambda pull: (pull.args, pull.func),
-    lambda func, args: Pullback(func, *args),
-)
-
-
 def _structure_message(name: str, expected: Any, got: Any) -> str:
     details = "".join(
         f"\n  at {path or 'the top'}: {one} in the output, {two} in the cotangent, so {why}"
@@ -260,9 +243,7 @@ def _readable(differences: Any) -> Any:
 
 
 def _linear_function(kind: Any, linear: Linearized, in_tree: Any, out_tree: Any, fun: Any) -> Any:
-    name = DebugInfo("vjp", fun).func_src_info
-    partial = Pullback if kind is _Pull else Partial
-    return partial(kind(linear, in_tree, out_tree, name), list(linear.program.consts))
+    return kind(linear, in_tree, out_tree, DebugInfo("vjp", fun).func_src_info)
 
 
 def _linearize(fun: Any, primals: Any, has_aux: bool, what: str) -> tuple[Any, Any, Any, Any]:
@@ -303,7 +284,8 @@ def vjp(
         raise ValueError("reduce_axes is not supported; use psum on the gradients")
     outs, linear, (in_tree, out_tree), aux = _linearize(fun, primals, has_aux, "vjp")
     result = tree_unflatten(out_tree, outs)
-    pull = _linear_function(_Pull, linear, in_tree, out_tree, fun)
+    function = _linear_function(_Pull, linear, in_tree, out_tree, fun)
+    pull = Pullback.of(function, tree_flatten(primals)[0], linear.program.consts)
     return (result, pull, aux) if has_aux else (result, pull)
 
 
@@ -318,7 +300,8 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     """
     outs, linear, (in_tree, out_tree), aux = _linearize(fun, primals, has_aux, "linearize")
     result = tree_unflatten(out_tree, outs)
-    push = _linear_function(_Push, linear, in_tree, out_tree, fun)
+    function = _linear_function(_Push, linear, in_tree, out_tree, fun)
+    push = Partial(function, list(linear.program.consts))
     return (result, push, aux) if has_aux else (result, push)
 
 
@@ -337,32 +320,57 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     closed = stage(flat, avals, debug_info("linear_transpose", fun, primals, {}))
     if any(effect.on_refs for effect in closed.effects):
         closed = without_refs.discharge_closed(closed).program
-    for aval in [*avals, *closed.out_avals]:
-        if not dtypes.issubdtype(aval.dtype, np.inexact) and aval.dtype != dtypes.float0:
-            raise TypeError(
-                "linear_transpose takes functions of real or complex inputs and outputs, got"
-                f" {aval.str_short()}"
-            )
-    out_tree = found["out_tree"]
+    _check_transposable([*avals, *closed.out_avals])
+    function = _Transposed(closed.jaxpr, avals, in_tree, found["out_tree"])
+    return Partial(function, list(closed.consts))
+
+
+def _check_transposable(avals: Sequence[Any]) -> None:
+    """Raise unless all are numbers of a field, or all integers."""
+    kinds = [
+        next((k for k in (np.inexact, np.integer) if dtypes.issubdtype(a.dtype, k)), None)
+        for a in avals
+        if a.dtype != dtypes.float0
+    ]
+    if None in kinds or len(set(kinds)) > 1:
+        raise TypeError(
+            "linear_transpose takes functions of real or complex inputs and outputs, or of"
+            f" integers alone, got {', '.join(a.str_short() for a in avals)}"
+        )
+
+
+class _Transposed:
+    """The transpose of a linear program, but for the values that it closes over."""
+
+    def __init__(self, jaxpr: Any, avals: Sequence[Any], in_tree: Any, out_tree: Any) -> None:
+        self.jaxpr = jaxpr
+        self.avals = avals
+        self.in_tree = in_tree
+        self.out_tree = out_tree
 
     @api_boundary
-    def transposed(cotangent: Any) -> Any:
+    def __call__(self, consts: Sequence[Any], cotangent: Any) -> Any:
         cts, tree = tree_flatten(cotangent)
-        if tree != out_tree:
+        if tree != self.out_tree:
             raise TypeError(
-                f"the transposed function takes a cotangent of structure {out_tree}, got {tree}"
+                f"the transposed function takes a cotangent of structure {self.out_tree}, got"
+                f" {tree}"
             )
-        for aval, ct in zip(closed.out_avals, cts, strict=True):
-            if typeof(ct).shape != aval.shape or typeof(ct).dtype != aval.dtype:
+        for v, ct in zip(self.jaxpr.outvars, cts, strict=True):
+            if typeof(ct).shape != v.aval.shape or typeof(ct).dtype != v.aval.dtype:
                 raise TypeError(
-                    f"the transposed function takes {aval.str_short()}, got"
+                    f"the transposed function takes {v.aval.str_short()}, got"
                     f" {typeof(ct).str_short()}"
                 )
-        undefined = [UndefPrimal(a) for a in avals]
-        outs = backward_pass(closed.jaxpr, closed.consts, undefined, cts)
-        return tree_unflatten(in_tree, map(instantiate_array, outs))
+        undefined = [UndefPrimal(a) for a in self.avals]
+        outs = backward_pass(self.jaxpr, consts, undefined, cts)
+        return tree_unflatten(self.in_tree, map(_cotangent_array, outs, self.avals))
 
-    return transposed
+
+def _cotangent_array(ct: Any, aval: Any) -> Any:
+    """A cotangent as an array; that of an integer which is not used is 0, not float0."""
+    integer = dtypes.issubdtype(aval.dtype, np.integer)
+    return instantiate_array(Zero(aval) if integer and type(ct) is Zero else ct)
 
 
 # --- gradients ------------------------------------------------------------------------------------

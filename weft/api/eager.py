@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from weft.api.learning import staged_reading
+from weft.api.learning import Learning, staged_reading
 from weft.base import knobs
 from weft.base.errors import locate
 from weft.base.source import refusing_warnings
@@ -349,6 +349,9 @@ def attach(name: str, method: Callable[..., Any]) -> None:
     """Give concrete arrays the operator that learns, of a method, where there is one."""
     if name == "__getitem__":
         setattr(ArrayImpl, name, _binary(Indexing(method), name))
+    elif name == "__matmul__":
+        # sums are rounded in another order natively: it is native from the first call on
+        setattr(ArrayImpl, name, _binary(Eager(Learning(method)), name))
     elif name in _BINARY:
         setattr(ArrayImpl, name, _binary(Eager(method), name))
     elif name in _UNARY:

@@ -116,6 +116,9 @@ class Learning(NativeFunction):
             if not (self._alone or call.leaves):
                 raise Unknown
         except Unknown:
+            given = _as_arrays(args, kwargs) if self._fun.__module__.startswith(_OPEN) else None
+            if given is not None:
+                return self(*given[0], **given[1])
             return self._fun(*args, **kwargs)
         types = (knobs.context_key(), tuple(call.types))
         if self._loose and self._variants.get(types, 0) >= VARIANTS:
@@ -422,6 +425,29 @@ class Listed(tuple[Any, ...]):
         return tuple.__hash__((Listed, *self))
 
 
+def _as_arrays(args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+    """The arguments with arrays for objects that say which one they are; None if there are none.
+
+    They take the way of arrays, so that products and sums of them have the same bits.
+    """
+    changed = False
+
+    def converted(x: Any) -> Any:
+        nonlocal changed
+        if type(x) in (list, tuple):
+            return type(x)([converted(y) for y in x])
+        if isinstance(x, (Array, np.ndarray)) or isinstance(x, type):
+            return x
+        method = getattr(x, "__jax_array__", None)
+        if method is None:
+            return x
+        changed = True
+        return method()
+
+    given = [converted(x) for x in args], {k: converted(x) for k, x in kwargs.items()}
+    return given if changed else None
+
+
 def _is_ours(x: Any) -> bool:
     """Whether an argument is a function of weft's own, which is the same at every call."""
     return type(x) is FunctionType and (x.__module__ or "").startswith("weft.")
@@ -516,6 +542,8 @@ _ROOMS = (
     "weft.image",
     "weft.ops",
 )
+# Those of them that take objects in the place of arrays.
+_OPEN = ("weft.numpy", "weft.nn", "weft.scipy", "weft.image")
 _MODULES = frozenset(
     """
     weft.numpy.promotion weft.numpy.types

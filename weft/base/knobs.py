@@ -214,6 +214,10 @@ class Knob:
                     raise ValueError(f"environment variable {variable}: {error}") from None
         return self.default
 
+    def get_global(self) -> Any:
+        """The value where no scope overrides it."""
+        return _globals[self.name]
+
     def set_global(self, value: Any) -> None:
         """Set the value for every thread that does not override it."""
         value = self.check(value)
@@ -340,8 +344,17 @@ class UserContext:
         """The value that holds here."""
         return self._knob.value
 
-    def __call__(self, value: Any) -> Setting:
+    def get_global(self) -> Any:
+        """The value where no scope overrides it."""
+        return self._knob.get_global()
+
+    def set_global(self, value: Any) -> None:
+        """Set the value for every thread that does not override it."""
         hash(value)  # it will be part of keys: fail where it is set
+        self._knob.set_global(value)
+
+    def __call__(self, value: Any) -> Setting:
+        hash(value)
         return self._knob(value)
 
 

@@ -512,7 +512,9 @@ def _flatten_cotangents(rule: str, found: Any, in_tree: Any) -> list[Any]:
     try:
         if not isinstance(found, tuple):
             raise ValueError
-        tree_map(take, found, marks, is_leaf=lambda x: x is None)
+        leaves, structure = tree_flatten(found, is_leaf=lambda x: x is None)
+        for leaf, mark in zip(leaves, structure.flatten_up_to(marks), strict=True):
+            take(leaf, mark)
     except ValueError:
         raise TypeError(
             f"{rule} must return a tuple with one cotangent for each argument, in containers"

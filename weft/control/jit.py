@@ -181,12 +181,13 @@ class Jit(Primitive):
 def forward_residuals(
     known: ClosedJaxpr, n_out: int, args: Any, outs: Any, residuals: Any
 ) -> list[Any]:
-    """Residuals that are inputs or results of the known program, as those very values."""
+    """Residuals that are inputs, results or constants of the known program, as those values."""
     jaxpr = known.jaxpr
     place = {
         v: x for v, x in zip(jaxpr.outvars[:n_out], outs, strict=True) if type(v) is not DropVar
     }
     place.update(zip(jaxpr.invars, args, strict=True))
+    place.update(zip(jaxpr.constvars, known.consts, strict=True))
     return [place.get(v, r) for v, r in zip(jaxpr.outvars[n_out:], residuals, strict=True)]
 
 

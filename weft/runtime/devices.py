@@ -51,6 +51,17 @@ _cpu = Client("cpu")
 _devices: list[Device] = []
 
 
+def _refuse_late_change(count: int) -> None:
+    if _devices and count != knobs.num_cpu_devices.value:
+        raise RuntimeError(
+            f"num_cpu_devices cannot become {count}: the devices are in use already; set it before"
+            " the first computation, or in the environment: WEFT_NUM_CPU_DEVICES"
+        )
+
+
+knobs.num_cpu_devices.on_update.append(_refuse_late_change)
+
+
 def devices(backend: str | None = None) -> list[Device]:
     """All devices of a backend.
 
