@@ -36,9 +36,10 @@ TOPICS = "lax numpy random scipy ops image nn parallel".split()
 
 # Public side rooms may import all of the above and, without cycles, each other.
 SIDE = (
-    "ad ad_checkpoint checkpoint_policies custom_batching custom_derivatives debug distributed "
-    "dlpack errors experimental export extend flatten_util interpreters memory profiler ref "
-    "sharding stages state test_util testing tree_util typing version"
+    "ad ad_checkpoint api_util as_jax checkpoint_policies custom_batching custom_derivatives debug "
+    "distributed dlpack errors example_libraries experimental export extend flatten_util "
+    "interpreters memory monitoring profiler ref sharding stages state test_util testing tree_util "
+    "typing version"
 ).split()
 
 # Libraries written as a user would write them: on public rooms only, not imported by weft.
@@ -53,6 +54,8 @@ HOOKS, FILLER, MOST_HOOKS = "weft.core.hooks", "weft", 3
 # a file, and a module that it does not need before something is compiled, solved or printed.
 # Packages may list what they only pass on, with `members`: that counts as imports, too.
 LAZY = "weft.base.lazy"
+# What may import by computed names besides: it gives weft's modules other names.
+BY_NAME = (LAZY, "weft.as_jax.finder")
 LATE = {
     ("weft", "weft.api.eager"),
     ("weft", "weft.core.printing"),
@@ -204,7 +207,7 @@ class Reader(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         function = ast.unparse(node.func)
         called = function.rpartition(".")[2]
-        if called in ("import_module", "__import__", "Late") and self.module.name != LAZY:
+        if called in ("import_module", "__import__", "Late") and self.module.name not in BY_NAME:
             argument = node.args[0] if node.args else None
             if not isinstance(argument, ast.Constant) or not isinstance(argument.value, str):
                 self.fault(node, "imports a module by a computed name")

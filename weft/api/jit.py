@@ -279,9 +279,9 @@ class JitFunction(NativeFunction):
         names = functools.partial(self._names, args, kwargs)
         if knobs.thread.explain_cache_misses and not _is_of_package(self._fun):
             explain_miss(self._fun, key, list(shared or self._cache), names)
-        started, began = time.perf_counter(), events.begin()
+        started, began = time.perf_counter(), events.begin_making()
         staged = self._trace(args, kwargs, dynamic, keywords, static, in_tree, avals)
-        events.end(began, "trace", self._name)
+        events.end_making(began, "trace", self._name)
         if knobs.thread.log_compiles:
             report_trace(self._fun, key, names, time.perf_counter() - started)
         if not any(isinstance(x, Tracer) for x in staged.hoisted):

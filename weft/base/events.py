@@ -17,9 +17,42 @@ def listen(new: Listener | None) -> None:
     listener = new
 
 
+# Told of traces, compilations and the disk cache only, so that calls may stay native.
+watcher: Listener | None = None
+
+
+def watch(new: Listener | None) -> None:
+    """Tell ``new`` what is traced and compiled from now on; None for nobody."""
+    global watcher
+    watcher = new
+
+
 def begin() -> int:
     """When something begins, if somebody listens, or 0."""
     return 0 if listener is None else perf_counter_ns()
+
+
+def begin_making() -> int:
+    """When something begins to be traced or compiled, if somebody listens or watches, or 0."""
+    return 0 if listener is None and watcher is None else perf_counter_ns()
+
+
+def end_making(began: int, kind: str, name: str, **details: Any) -> None:
+    """Tell of something traced or compiled since a time that ``begin_making`` gave."""
+    if not began:
+        return
+    ended = perf_counter_ns()
+    for told in (listener, watcher):
+        if told is not None:
+            told(kind, name, began, ended, details)
+
+
+def tell_watcher(kind: str, name: str, **details: Any) -> None:
+    """Tell of something that happened now."""
+    told = watcher
+    if told is not None:
+        now = perf_counter_ns()
+        told(kind, name, now, now, details)
 
 
 def end(began: int, kind: str, name: str, **details: Any) -> None:

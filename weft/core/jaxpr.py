@@ -222,6 +222,7 @@ def _jaxprs_in(value: Any) -> Iterator[Jaxpr]:
 
 
 def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
+    """The Jaxprs that the equations of a program carry in their parameters."""
     for eqn in jaxpr.eqns:
         yield from jaxprs_in_params(eqn.params)
 

@@ -4,17 +4,56 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.core.ad import UndefPrimal as UndefinedPrimal
 from weft.core.ad import Zero as Zero
 from weft.core.ad import add_tangents as add_tangents
 from weft.core.ad import instantiate as instantiate_zeros
 from weft.core.ad import is_undef as is_undefined_primal
+from weft.core.ad import zeros as zeros_like_aval
+from weft.core.registry import lookup as _lookup
 from weft.interpreters.tables import RuleTable
 from weft.transforms.jvp import JVPTrace as JVPTrace
 from weft.transforms.jvp import JVPTracer as JVPTracer
 from weft.transforms.transpose import backward_pass as backward_pass
 
-primitive_jvps = RuleTable("jvp", lambda p, rule: p.def_jvp(rule))
-primitive_transposes = RuleTable("transpose", lambda p, rule: p.def_transpose(rule))
+
+def _give_jvp(primitive: Any, rule: Any) -> None:
+    if hasattr(primitive, "def_jvp"):
+        primitive.def_jvp(rule)
+    else:  # one of weft's own
+        primitive.jvp = rule
+
+
+def _give_transpose(primitive: Any, rule: Any) -> None:
+    primitive.transpose = rule
+
+
+primitive_jvps = RuleTable("jvp", _give_jvp)
+primitive_transposes = RuleTable("transpose", _give_transpose)
+
+
+__all__ = [
+    "JVPTrace", "JVPTracer", "UndefinedPrimal", "Zero", "add_jaxvals", "add_tangents",
+    "backward_pass", "defbilinear", "defjvp", "defjvp2", "deflinear", "deflinear2",
+    "get_primitive_transpose", "instantiate_zeros", "is_undefined_primal", "primitive_jvps",
+    "primitive_transposes", "zeros_like_aval",
+]  # fmt: skip
+
+
+def add_jaxvals(x: Any, y: Any) -> Any:
+    """The sum of two tangents of one type."""
+    return _lookup("add_any").bind(x, y)
+
+
+def get_primitive_transpose(primitive: Any) -> Any:
+    """The rule by which a primitive is transposed."""
+    rule = primitive_transposes.get(primitive)
+    if rule is None:
+        raise NotImplementedError(
+            f"transposition rule for {primitive} is not defined, so it cannot be differentiated in"
+            " reverse mode"
+        )
+    return rule
 
 
 def defjvp(primitive: Any, *rules: Any) -> None:

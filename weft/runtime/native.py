@@ -412,12 +412,12 @@ def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
     key: Any = ("executable", donated) if donated else "executable"
     found = closed._memo.get(key)
     if found is None:
-        began = events.begin()
+        began = events.begin_making()
         try:
             found = Executable(closed, None, donated) if supported() else Interpreted(closed)
         except Unplannable:
             found = Interpreted(closed)
-        events.end(began, "compile", _name_of(closed), equations=len(closed.eqns))
+        events.end_making(began, "compile", _name_of(closed), equations=len(closed.eqns))
         closed._memo[key] = found
     return found
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from weft.backends.cpu.later import later
+from weft.base import events
 from weft.base.knobs import thread
 from weft.base.record import Record
 
@@ -97,6 +98,9 @@ def load_many(keys: Sequence[bytes]) -> list[bytes | None]:
                 found[i] = _read(room, key)
     finally:
         os.close(room)
+    if events.watcher is not None:
+        hits = sum(payload is not None for payload in found)
+        events.tell_watcher("cache", "disk", hits=hits, misses=len(found) - hits)
     return found
 
 

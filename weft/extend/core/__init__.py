@@ -20,10 +20,16 @@ from typing import Any
 
 import numpy as np
 
+from weft.base.errors import JaxprTypeError as JaxprTypeError
 from weft.control.jit import numpy_consts
 from weft.core.array import Array
+from weft.core.avals import AbstractToken as AbstractToken
 from weft.core.avals import AbstractToken as Token
 from weft.core.batching import AxisData
+from weft.core.debug_info import DebugInfo as DebugInfo
+from weft.core.effects import Effect as Effect
+from weft.core.effects import Effects as Effects
+from weft.core.effects import no_effects as no_effects
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr as ClosedJaxpr
 from weft.core.jaxpr import DropVar as DropVar
@@ -33,15 +39,39 @@ from weft.core.jaxpr import Literal as Literal
 from weft.core.jaxpr import Var as Var
 from weft.core.jaxpr import eval_jaxpr as eval_jaxpr
 from weft.core.jaxpr import jaxpr_as_fun as jaxpr_as_fun
+from weft.core.jaxpr import jaxprs_in_params as jaxprs_in_params
+from weft.core.jaxpr import subjaxprs as subjaxprs
 from weft.core.primitive import Primitive as _Primitive
 from weft.core.staging import stage
 from weft.core.trace import box, typeof
 from weft.core.verify import check_jaxpr as check_jaxpr
 from weft.extend.core import primitives as primitives
+from weft.extend.core.tracing import TraceTag as TraceTag
+from weft.extend.core.tracing import concrete_or_error as concrete_or_error
+from weft.extend.core.tracing import find_top_trace as find_top_trace
+from weft.extend.core.tracing import get_opaque_trace_state as get_opaque_trace_state
+from weft.extend.core.tracing import mapped_aval as mapped_aval
+from weft.extend.core.tracing import new_jaxpr_eqn as new_jaxpr_eqn
+from weft.extend.core.tracing import nonempty_axis_env_DO_NOT_USE as nonempty_axis_env_DO_NOT_USE
+from weft.extend.core.tracing import set_current_trace as set_current_trace
+from weft.extend.core.tracing import take_current_trace as take_current_trace
+from weft.extend.core.tracing import unmapped_aval as unmapped_aval
+from weft.extend.core.tracing import (
+    unsafe_am_i_under_a_jit_DO_NOT_USE as unsafe_am_i_under_a_jit_DO_NOT_USE,
+)
+from weft.extend.core.tracing import (
+    unsafe_am_i_under_a_vmap_DO_NOT_USE as unsafe_am_i_under_a_vmap_DO_NOT_USE,
+)
+from weft.extend.core.tracing import (
+    unsafe_get_axis_names_DO_NOT_USE as unsafe_get_axis_names_DO_NOT_USE,
+)
+from weft.extend.core.tracing import valid_jaxtype as valid_jaxtype
 
 array_types = {np.ndarray, np.generic, Array}
 __all__ = [
+    "AbstractToken",
     "ClosedJaxpr",
+    "DebugInfo",
     "DropVar",
     "Jaxpr",
     "JaxprEqn",
@@ -54,6 +84,26 @@ __all__ = [
     "eval_jaxpr",
     "jaxpr_as_fun",
     "primitives",
+    "Effect",
+    "Effects",
+    "JaxprTypeError",
+    "jaxprs_in_params",
+    "no_effects",
+    "subjaxprs",
+    "TraceTag",
+    "concrete_or_error",
+    "find_top_trace",
+    "get_opaque_trace_state",
+    "mapped_aval",
+    "new_jaxpr_eqn",
+    "nonempty_axis_env_DO_NOT_USE",
+    "set_current_trace",
+    "take_current_trace",
+    "unmapped_aval",
+    "unsafe_am_i_under_a_jit_DO_NOT_USE",
+    "unsafe_am_i_under_a_vmap_DO_NOT_USE",
+    "unsafe_get_axis_names_DO_NOT_USE",
+    "valid_jaxtype",
 ]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from weft.core import registry as _registry
+from weft.extend.core.calls import call_p as call_p
+from weft.extend.core.calls import closed_call_p as closed_call_p
 
 
 def __getattr__(name: str) -> Any:
@@ -18,4 +20,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     _registry.load_declared()
-    return sorted(f"{name}_p" for name in _registry.primitives)
+    return sorted({"call_p", "closed_call_p", *(f"{name}_p" for name in _registry.primitives)})

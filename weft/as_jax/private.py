@@ -1,0 +1,101 @@
+"""Stand-ins for private names of JAX that libraries read and weft has nothing for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.base.source import is_internal
+from weft.core.trace import eval_trace, set_trace
+from weft.dtypes.kinds import ExtendedDType as _ExtendedDType
+from weft.extend.backend import backends as _backends
+from weft.tree.registry import is_tree_node
+
+
+class TypedNdArray(np.ndarray):
+    """The class of literals that carry a dtype: weft has none, so nothing is an instance."""
+
+
+class Nothing:
+    """A class that nothing is an instance of."""
+
+
+class DeviceList(Nothing):
+    """A class of lists of devices, which weft keeps as tuples."""
+
+
+Out = Any  # a type variable of annotations
+
+
+class ExtendedDType(_ExtendedDType):
+    """The base of dtypes that libraries define; it asks for what JAX's asks for."""
+
+    @property
+    def physical_dtype(self) -> Any:
+        raise TypeError(f"{type(self).__name__} does not say what its elements are made of")
+
+    @property
+    def physical_shape(self) -> tuple[int, ...]:
+        return ()
+
+    @property
+    def storage(self) -> Any:
+        return self.physical_dtype
+
+
+class _Registry:
+    """The types that are containers, as something to look them up in."""
+
+    def __contains__(self, typ: Any) -> bool:
+        return is_tree_node(typ)
+
+
+registry = _Registry()
+backends: Any = _backends()
+
+
+def eval_context() -> Any:
+    """A scope in which nothing is traced."""
+    return set_trace(eval_trace)
+
+
+def physical_aval(aval: Any) -> Any:
+    """The type of what elements are made of: the type itself but for random keys."""
+    shape = getattr(aval.dtype, "physical_shape", None)
+    if shape is None:
+        return aval
+    return type(aval)((*aval.shape, *shape), aval.dtype.physical_dtype)
+
+
+def include_frame(frame: Any) -> bool:
+    """Whether a frame is the user's."""
+    return not is_internal(frame.f_code.co_filename)
+
+
+def max_dim(d1: int, d2: int) -> int:
+    """The larger of two sizes."""
+    return max(d1, d2)
+
+
+def min_dim(d1: int, d2: int) -> int:
+    """The smaller of two sizes."""
+    return min(d1, d2)
+
+
+def backend_compile_and_load(*args: Any, **kwargs: Any) -> Any:
+    """Compilation by XLA, which tests of libraries count the calls of."""
+    raise TypeError("weft compiles by itself: there is no XLA to hand a module to")
+
+
+def refuse_callback(*args: Any, **kwargs: Any) -> Any:
+    """Lowering of a callback to XLA."""
+    raise TypeError(
+        "weft has no MLIR to emit a callback into; give the primitive a lowering made by"
+        " mlir.lower_fun, or use jax.pure_callback or jax.experimental.io_callback"
+    )
+
+
+def refuse_results(*args: Any, **kwargs: Any) -> Any:
+    """How XLA's results become arrays."""
+    raise TypeError("weft makes its arrays itself: there are no results of XLA to handle")

@@ -1,0 +1,149 @@
+"""The names of JAX that weft has elsewhere or under another name, and who needs them.
+
+A line says: module, name, where weft has it (``module:name``, or ``module`` alone if the name is
+the same), and the libraries that read it. Public names that weft has under JAX's own path need no
+line. A module marked with ``=`` is made of its lines alone, whatever weft has of that path; a line
+with ``-`` says that it is there to be imported.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+VERSION = "0.10.2"
+VERSION_INFO = (0, 10, 2)
+
+LINES = """
+jax                          __version__              weft.as_jax.table:VERSION                  chex equinox flax haiku numpyro orbax
+jax                          __version_info__         weft.as_jax.table:VERSION_INFO             equinox flax haiku orbax
+jax                          pmap                     weft.as_jax.one_device:pmap                chex equinox flax numpyro
+jax                          shard_map                weft.as_jax.one_device:shard_map           blackjax flax orbax
+jax.version                  __version__              weft.as_jax.table:VERSION                  flax
+jax.version                  __version_info__         weft.as_jax.table:VERSION_INFO             flax
+jaxlib                       __version__              weft.as_jax.table:VERSION                  numpyro orbax
+jaxlib.version               __version__              weft.as_jax.table:VERSION                  orbax
+jaxlib.xla_extension         Device                   weft.runtime.devices                       tensorflow_probability
+jaxlib.xla_client            Device                   weft.runtime.devices                       orbax
+
+jax.distributed              initialize               weft.as_jax.one_device:initialize          flax orbax
+jax.distributed              is_initialized           weft.as_jax.one_device:is_initialized      orbax
+jax.distributed              shutdown                 weft.as_jax.one_device:shutdown            orbax
+jax.experimental             cur_qdd                  weft.as_jax.hijax                          flax
+jax.experimental             MutableArray             weft.ref:Ref                               flax
+jax.experimental.shard_map   shard_map                weft.as_jax.one_device                     blackjax flax
+jax.experimental.hijax=      AbstractRef              weft.state.types                           flax
+jax.experimental.hijax       AbstractValue            weft.core.avals                            flax
+jax.experimental.hijax       AvalMutableQDD           weft.as_jax.hijax                          flax
+jax.experimental.hijax       AvalQDD                  weft.as_jax.hijax                          flax
+jax.experimental.hijax       HiPrimitive              weft.as_jax.hijax                          flax
+jax.experimental.hijax       HiType                   weft.as_jax.hijax                          flax
+jax.experimental.hijax       MutableHiType            weft.as_jax.hijax                          flax
+jax.experimental.hijax       VJPHiPrimitive           weft.as_jax.hijax                          flax
+jax.experimental.hijax       ShapedArray              weft.core.avals                            flax
+jax.experimental.hijax       Zero                     weft.core.ad                               flax
+jax.experimental.hijax       aval_method              weft.as_jax.hijax                          flax
+jax.experimental.hijax       aval_property            weft.as_jax.hijax                          flax
+jax.experimental.hijax       control_flow_allowed_effects  weft.as_jax.hijax                     flax
+jax.experimental.hijax       instantiate_zeros        weft.core.ad:instantiate                   flax
+jax.experimental.hijax       is_undefined_primal      weft.core.ad:is_undef                      flax
+jax.experimental.hijax       register_hitype          weft.as_jax.hijax                          flax
+jax.experimental.colocated_python=  colocated_python         weft.as_jax.one_device              orbax
+jax.experimental.colocated_python   colocated_python_class   weft.as_jax.one_device              orbax
+jax.experimental.colocated_python   colocated_cpu_devices    weft.as_jax.one_device              orbax
+jax.experimental.colocated_python.func=           -              -                               orbax
+jax.experimental.colocated_python.serialization=  DeviceList     weft.as_jax.private:DeviceList  orbax
+
+jax.core=                    AbstractValue            weft.core.avals                            diffrax
+jax.core                     Atom                     weft.core.jaxpr                            haiku
+jax.core                     ClosedJaxpr              weft.core.jaxpr                            equinox haiku
+jax.core                     DropVar                  weft.core.jaxpr                            haiku
+jax.core                     Jaxpr                    weft.core.jaxpr                            equinox haiku
+jax.core                     JaxprEqn                 weft.core.jaxpr                            haiku
+jax.core                     Literal                  weft.core.jaxpr                            equinox haiku
+jax.core                     Primitive                weft.extend.core                           equinox
+jax.core                     ShapedArray              weft.core.avals                            equinox flax lineax
+jax.core                     Trace                    weft.core.trace                            haiku
+jax.core                     Tracer                   weft.core.trace                            chex equinox flax haiku numpyro optax
+jax.core                     Value                    weft.core.array:Array                      haiku
+jax.core                     Var                      weft.core.jaxpr                            haiku
+jax.core                     ensure_compile_time_eval weft.api.placement                         equinox
+jax.core                     eval_context             weft.as_jax.private                        flax
+jax.core                     eval_jaxpr               weft.core.jaxpr                            haiku numpyro
+jax.core                     get_aval                 weft.core.trace:typeof                     equinox
+jax.core                     max_dim                  weft.as_jax.private                        flax
+jax.core                     min_dim                  weft.as_jax.private                        flax
+jax.core                     pytype_aval_mappings     weft.core.trace:aval_handlers              tensorflow_probability
+jax.core                     valid_jaxtype            weft.extend.core.tracing                   distrax
+jax.extend.core              AbstractValue            weft.core.avals                            equinox
+jax.extend.core              ShapedArray              weft.core.avals                            equinox
+jax.extend.core              Tracer                   weft.core.trace                            equinox
+jax.extend.ifrt_programs     ifrt_programs            weft.as_jax.private:Nothing                orbax
+jax.interpreters.mlir        emit_python_callback     weft.as_jax.private:refuse_callback        equinox
+jax.interpreters.xla         pytype_aval_mappings     weft.core.trace:aval_handlers              tensorflow_probability
+jax.interpreters.pxla        global_avals_to_results_handler  weft.as_jax.private:refuse_results orbax
+
+jax._src.ad_util             stop_gradient_p          weft.prims.arithmetic                      lineax
+jax._src.api_util            flatten_axes             weft.tree.compare                          flax
+jax._src.api_util            flatten_fun              weft.api_util                              flax
+jax._src.checkify            Error                    weft.experimental.check_errors             flax
+jax._src.checkify            JaxException             weft.experimental.check_errors             flax
+jax._src.checkify            Out                      weft.as_jax.private:Out                    flax
+jax._src.checkify            checkify                 weft.experimental.checkify                 flax
+jax._src.checkify            user_checks              weft.experimental.checkify                 flax
+jax._src.compiler            backend_compile_and_load weft.as_jax.private                        chex
+jax._src.core                AbstractValue            weft.core.avals                            flax
+jax._src.core                Primitive                weft.extend.core                           flax
+jax._src.core                ShapedArray              weft.core.avals                            flax
+jax._src.core                Tracer                   weft.core.trace                            flax
+jax._src.core                get_aval                 weft.core.trace:typeof                     flax
+jax._src.core                physical_aval            weft.as_jax.private                        flax
+jax._src.core                trace_state_clean        weft.extend.core.tracing                   numpyro
+jax._src.core                typeof                   weft.core.trace                            flax
+jax._src.dispatch            wait_for_tokens          weft.api.callbacks:effects_barrier         equinox
+jax._src.distributed         global_state             weft.as_jax.one_device                     orbax
+jax._src.dtypes              DType                    numpy:dtype                                flax
+jax._src.dtypes              ExtendedDType            weft.as_jax.private                        equinox flax
+jax._src.dtypes              TypePromotionError       weft.dtypes.lattice                        equinox
+jax._src.dtypes              extended                 weft.dtypes                                flax
+jax._src.dtypes              finfo                    weft.numpy                                 flax
+jax._src.dtypes              supports_inf             weft.dtypes.kinds                          flax
+jax._src.flatten_util        ravel_pytree             weft.flatten_util                          blackjax
+jax._src.literals            TypedNdArray             weft.as_jax.private                        equinox jaxtyping
+jax._src.literals            LiteralArray             weft.as_jax.private:TypedNdArray           equinox
+jax._src.state.types         AbstractRef              weft.state.types                           flax
+jax._src.traceback_util      _exclude_paths           weft.base.source:_excluded                 equinox
+jax._src.traceback_util      api_boundary             weft.base.traceback                        equinox
+jax._src.traceback_util      include_frame            weft.as_jax.private                        equinox
+jax._src.traceback_util      register_exclusion       weft.base.source                           equinox flax jaxtyping
+jax._src.tree_util           _registry                weft.as_jax.private:registry               flax orbax
+jax._src.tree_util           flatten_one_level        weft.tree.registry                         flax orbax
+jax._src.xla_bridge          _backends                weft.as_jax.private:backends               chex
+"""  # noqa: E501
+
+
+class Module(NamedTuple):
+    """What the table says of a module."""
+
+    names: dict[str, str]
+    libraries: dict[str, tuple[str, ...]]
+    replaces: bool
+
+
+def read(lines: str) -> dict[str, Module]:
+    """The table by module."""
+    table: dict[str, Module] = {}
+    for line in lines.split("\n"):
+        if not line.strip():
+            continue
+        module, name, where, *libraries = line.split()
+        replaces = module.endswith("=")
+        module = module.removesuffix("=")
+        entry = table.setdefault(module, Module({}, {}, replaces))
+        if name == "-":
+            continue
+        entry.names[name] = where if ":" in where else f"{where}:{name}"
+        entry.libraries[name] = tuple(libraries)
+    return table
+
+
+TABLE = read(LINES)

@@ -1,0 +1,1 @@
+"""Small libraries that many examples were written with: ``stax`` and ``optimizers``."""

@@ -1,0 +1,265 @@
+"""Arrays in tensorstore's formats: each is written and read whole, in this process.
+
+tensorstore is no dependency of weft: it is imported when the first array is written or read.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import importlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.api.placement import device_put
+from weft.core.array import Array
+from weft.core.layout import Format
+from weft.core.shape_dtype import ShapeDtypeStruct
+from weft.numpy.creation import asarray
+
+__all__ = [
+    "AsyncManager", "GlobalAsyncCheckpointManager", "GlobalAsyncCheckpointManagerBase",
+    "async_deserialize", "async_serialize", "get_tensorstore_spec", "is_remote_storage",
+    "run_deserialization", "run_serialization",
+]  # fmt: skip
+
+_REMOTE = ("gcs", "s3")
+
+
+def _tensorstore() -> Any:
+    try:
+        return importlib.import_module("tensorstore")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "weft.experimental.array_serialization writes arrays with tensorstore, which is not"
+            " installed: pip install tensorstore",
+            name="tensorstore",
+        ) from error
+
+
+def get_tensorstore_spec(
+    ckpt_path: str | os.PathLike[str],
+    *,
+    ocdbt: bool = False,
+    process_idx: int | None = None,
+    arr: Any = None,
+    driver: str = "zarr",
+) -> dict[str, Any]:
+    """Where and how an array is written, in tensorstore's words.
+
+    >>> get_tensorstore_spec("/data/weights")["kvstore"]
+    {'driver': 'file', 'path': '/data/weights'}
+    """
+    path = os.fspath(ckpt_path)
+    if not path.startswith(("gs://", "s3://")) and not os.path.isabs(path):
+        raise ValueError(f"an array is written to an absolute path, got {path!r}")
+    spec: dict[str, Any] = {"driver": driver}
+    if ocdbt:
+        base, name = os.path.split(path)
+        place = base if path.startswith(("gs://", "s3://")) else f"file://{base}"
+        spec["kvstore"] = {"driver": "ocdbt", "base": place, "path": name}
+    elif path.startswith("gs://"):
+        bucket, _, rest = path.removeprefix("gs://").partition("/")
+        spec["kvstore"] = {"driver": "gcs", "bucket": bucket, "path": rest}
+    elif path.startswith("s3://"):
+        bucket, _, rest = path.removeprefix("s3://").partition("/")
+        spec["kvstore"] = {"driver": "s3", "bucket": bucket, "path": rest}
+    else:
+        spec["kvstore"] = {"driver": "file", "path": path}
+    if arr is not None:
+        spec["metadata"] = {"shape": list(arr.shape), "chunks": [max(1, n) for n in arr.shape]}
+        spec["dtype"] = np.dtype(arr.dtype).name
+    return spec
+
+
+def is_remote_storage(tspec: Any) -> bool:
+    """Whether a place is not on this machine.
+
+    >>> is_remote_storage(get_tensorstore_spec("gs://bucket/weights"))
+    True
+    """
+    if isinstance(tspec, str):
+        return tspec.startswith(("gs://", "s3://"))
+    return (
+        any(is_remote_storage(tspec[key]) for key in ("base", "kvstore") if key in tspec)
+        or tspec.get("driver") in _REMOTE
+    )
+
+
+async def async_serialize(
+    arr_inp: Any, tensorstore_spec: Any, commit_future: Any = None, **_: Any
+) -> None:
+    """Write an array; with ``commit_future`` a list, what says that it is on disk goes there."""
+    ts = _tensorstore()
+    spec = dict(tensorstore_spec)
+    value = np.asarray(arr_inp)
+    if "dtype" not in spec:
+        spec["dtype"] = value.dtype.name
+    if "metadata" not in spec:
+        shape = {"shape": list(value.shape), "chunks": [max(1, n) for n in value.shape]}
+        spec["metadata"] = shape
+    store = await ts.open(ts.Spec(spec), create=True, open=True)
+    written = store.write(value)
+    if commit_future is None:
+        await written.commit
+    else:
+        await written.copy
+        commit_future.append(written.commit)
+
+
+async def async_deserialize(
+    in_type: Any,
+    tensorstore_spec: Any,
+    global_shape: Sequence[int] | None = None,
+    dtype: Any = None,
+    **_: Any,
+) -> Array:
+    """Read an array, to be placed as a sharding says; cut or filled up to ``global_shape``."""
+    ts = _tensorstore()
+    store = await ts.open(ts.Spec(tensorstore_spec), open=True)
+    value = np.asarray(await store.read())
+    if isinstance(in_type, ShapeDtypeStruct):
+        global_shape = in_type.shape if global_shape is None else global_shape
+        dtype = in_type.dtype if dtype is None else dtype
+    if global_shape is not None and tuple(global_shape) != value.shape:
+        full = np.zeros(tuple(global_shape), value.dtype)
+        both = tuple(slice(min(a, b)) for a, b in zip(full.shape, value.shape, strict=True))
+        full[both] = value[both]
+        value = full
+    sharding = in_type.sharding if isinstance(in_type, (Format, ShapeDtypeStruct)) else in_type
+    return device_put(asarray(value, dtype), sharding)
+
+
+def run_serialization(arrays: Sequence[Any], tensorstore_specs: Sequence[Any]) -> None:
+    """Write arrays and wait until they are on disk."""
+
+    async def write() -> None:
+        pairs = zip(arrays, tensorstore_specs, strict=True)
+        await asyncio.gather(*[async_serialize(x, spec) for x, spec in pairs])
+
+    asyncio.run(write())
+
+
+def run_deserialization(
+    shardings: Sequence[Any],
+    tensorstore_specs: Sequence[Any],
+    global_shapes: Sequence[Any] | None = None,
+    dtypes: Sequence[Any] | None = None,
+    concurrent_gb: int = 32,
+) -> list[Array]:
+    """Read arrays."""
+    count = len(tensorstore_specs)
+
+    async def read() -> list[Array]:
+        given = zip(
+            shardings,
+            tensorstore_specs,
+            global_shapes or [None] * count,
+            dtypes or [None] * count,
+            strict=True,
+        )
+        return list(await asyncio.gather(*[async_deserialize(*each) for each in given]))
+
+    return asyncio.run(read())
+
+
+class AsyncManager:
+    """Waits in a thread of its own until what is being written is on disk."""
+
+    def __init__(self, timeout_secs: int = 300) -> None:
+        self._timeout_secs = timeout_secs
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def _begin(self, futures: Sequence[Any], done: Callable[[], Any]) -> None:
+        def wait() -> None:
+            try:
+                for future in futures:
+                    future.result()
+                done()
+            except BaseException as error:
+                self._error = error
+
+        self._thread = threading.Thread(target=wait, daemon=False)
+        self._thread.start()
+
+    def check_for_errors(self) -> None:
+        """Raise what went wrong while writing."""
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def wait_until_finished(self) -> None:
+        """Wait until everything is written; raise what went wrong."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self.check_for_errors()
+
+
+class GlobalAsyncCheckpointManagerBase(abc.ABC):
+    """What writes arrays while the program goes on."""
+
+    @abc.abstractmethod
+    def check_for_errors(self) -> None:
+        """Raise what went wrong while writing."""
+
+    @abc.abstractmethod
+    def wait_until_finished(self) -> None:
+        """Wait until everything is written."""
+
+    @abc.abstractmethod
+    def serialize(self, arrays: Any, tensorstore_specs: Any, *, on_commit_callback: Any) -> None:
+        """Begin to write arrays."""
+
+    @abc.abstractmethod
+    def deserialize(self, shardings: Any, tensorstore_specs: Any) -> Any:
+        """Read arrays."""
+
+
+class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBase):
+    """Writes arrays to files while the program goes on."""
+
+    def serialize(
+        self, arrays: Any, tensorstore_specs: Any, *, on_commit_callback: Callable[[], Any]
+    ) -> None:
+        """Begin to write arrays; ``on_commit_callback()`` is called when they are on disk."""
+        self.wait_until_finished()
+        futures: list[Any] = []
+
+        async def write() -> None:
+            pairs = zip(arrays, tensorstore_specs, strict=True)
+            await asyncio.gather(*[async_serialize(x, spec, futures) for x, spec in pairs])
+
+        asyncio.run(write())
+        self._begin(futures, on_commit_callback)
+
+    def serialize_with_paths(
+        self, arrays: Any, paths: Sequence[str], *, on_commit_callback: Callable[[], Any]
+    ) -> None:
+        """The same, to files of these paths."""
+        specs = [get_tensorstore_spec(path) for path in paths]
+        self.serialize(arrays, specs, on_commit_callback=on_commit_callback)
+
+    def deserialize(
+        self,
+        shardings: Any,
+        tensorstore_specs: Any,
+        global_shapes: Any = None,
+        dtypes: Any = None,
+        concurrent_gb: int = 32,
+    ) -> list[Array]:
+        """Read arrays."""
+        self.wait_until_finished()
+        return run_deserialization(shardings, tensorstore_specs, global_shapes, dtypes)
+
+    def deserialize_with_paths(
+        self, shardings: Any, paths: Sequence[str], global_shapes: Any = None, dtypes: Any = None
+    ) -> list[Array]:
+        """The same, from files of these paths."""
+        specs = [get_tensorstore_spec(path) for path in paths]
+        return self.deserialize(shardings, specs, global_shapes, dtypes)

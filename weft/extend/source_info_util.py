@@ -1,0 +1,64 @@
+"""Lines of the user's code, and the names that traced code is put under."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from weft.base import source as _source
+from weft.core.trace import state
+
+__all__ = [
+    "current", "current_name_stack", "extend_name_stack", "register_exclusion",
+    "reset_name_stack", "summarize",
+]  # fmt: skip
+
+
+def register_exclusion(path: str) -> None:
+    """Leave the files below a folder, or one file, out of tracebacks and reported lines."""
+    _source.register_exclusion(os.path.dirname(path) if path.endswith(".py") else path)
+
+
+def current() -> Any:
+    """The line of the user's code that runs now."""
+    return _source.current()
+
+
+def summarize(source_info: Any, num_frames: int = 1) -> str:
+    """A line of the user's code as text."""
+    return _source.summarize(source_info)
+
+
+def current_name_stack() -> tuple[str, ...]:
+    """The names that are put on what is traced now.
+
+    >>> import weft
+    >>> with weft.named_scope("layer"):
+    ...     current_name_stack()
+    ('layer',)
+    """
+    return state.name_stack
+
+
+@contextmanager
+def extend_name_stack(name: str) -> Iterator[tuple[str, ...]]:
+    """Put one more name on what is traced in the block."""
+    previous = state.name_stack
+    state.name_stack = (*previous, name)
+    try:
+        yield state.name_stack
+    finally:
+        state.name_stack = previous
+
+
+@contextmanager
+def reset_name_stack() -> Iterator[None]:
+    """Put no names on what is traced in the block."""
+    previous = state.name_stack
+    state.name_stack = ()
+    try:
+        yield
+    finally:
+        state.name_stack = previous
