@@ -103,6 +103,10 @@ def opener() -> Callable[[], Any]:
 class Llvm:
     """LLVM, started for this machine; each thread that compiles needs a machine of its own."""
 
+    # What is made of a text.
+    ASSEMBLY, OBJECT = 0, 1
+    output = OBJECT
+
     def __init__(self, near: bool) -> None:
         """``near`` says that code and constants are loaded next to each other."""
         path = _path()
@@ -175,7 +179,9 @@ class Llvm:
         self._taken(error)
         if text.startswith((OPTIMISE, *_PASSES)):
             self._optimise(module, machine, _PASSES.get(text[: text.index("\n") + 1]))
-        buffer = self.long.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, ctypes.byref(error))
+        buffer = self.long.LLVMPY_TargetMachineEmitToMemory(
+            machine, module, self.output, ctypes.byref(error)
+        )
         if not buffer:
             raise self._refused(self._taken(error), text)
         try:

@@ -1,0 +1,164 @@
+"""Compiles kernels for another processor and prints, as JSON, what is wrong with them and what
+their loops cost: ``python -m tests.machines.compile_for neon [--full]``."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from tests.machines.processors import pretend
+
+if __name__ == "__main__":
+    PROCESSOR = pretend(sys.argv[1], plans_only=True)
+
+import ctypes
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from ml_dtypes import bfloat16
+
+import weft
+from tests.laws.checks import seed_of
+from tests.machines import assembly
+from tests.machines.processors import Processor
+from tests.samples import WIDE, all_samples
+from weft import lax, nn
+from weft import numpy as jnp
+from weft.backends.cpu.llvm import BRIEF, QUICK, Llvm
+from weft.backends.cpu.loader import Object
+from weft.backends.cpu.machine import Ahead
+from weft.backends.cpu.pool_text import pool_text
+from weft.compiler.plan import Planner, Unplannable
+from weft.compiler.watch import Watch
+from weft.runtime import dispatch
+from weft.runtime.target import Cpu
+
+
+class Cross(Llvm):
+    """LLVM for another processor than this one."""
+
+    def __init__(self, processor: Processor) -> None:
+        super().__init__(near=True)
+        for part in ("TargetInfos", "Targets", "TargetMCs", "AsmPrinters"):
+            getattr(self.c, f"LLVMPY_InitializeAll{part}")()
+        self.triple, self.cpu = processor.triple, processor.cpu
+        self.features = processor.features
+        error = ctypes.c_void_p()
+        self.target = self.c.LLVMPY_GetTargetFromTriple(self.triple.encode(), ctypes.byref(error))
+        self.machines = {level: self.machine(level) for level in (0, 2)}
+
+    def made(self, text: str, output: int) -> bytes:
+        self.output = output
+        return self.compile(text, self.machines[0 if text.startswith((BRIEF, QUICK)) else 2])
+
+    def object(self, text: str) -> bytes:
+        return self.made(text, Llvm.OBJECT)
+
+    def assembly(self, text: str) -> str:
+        return self.made(text, Llvm.ASSEMBLY).decode()
+
+
+def planned(fun: Callable[..., Any], *args: Any) -> list[str]:
+    """The texts of the kernels of a function."""
+    watch = Watch(weft.make_jaxpr(fun)(*args))
+    try:
+        program = Planner(Cpu(watch), watch).program(watch.closed)
+    except Unplannable:
+        return []
+    return [Ahead().keyed(text, name)[1] for text, name in program.codes if text]
+
+
+def ones(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    return np.ones(shape, dtype)
+
+
+def convolution(x: Any, w: Any) -> Any:
+    return lax.conv_general_dilated(
+        x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+
+
+# Functions whose innermost loops are looked at, and their operands.
+LOOPS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "gemm": (jnp.matmul, (ones(512, 512), ones(512, 512))),
+    "gemm, transposed": (lambda x, y: x.T @ y.T, (ones(512, 512), ones(512, 512))),
+    "conv": (convolution, (ones(8, 56, 56, 64), ones(3, 3, 64, 64))),
+    "exp": (jnp.exp, (ones(1 << 16),)),
+    "tanh": (jnp.tanh, (ones(1 << 16),)),
+    "log": (jnp.log, (ones(1 << 16),)),
+    "erf": (lax.erf, (ones(1 << 16),)),
+    "relu": (nn.relu, (ones(1 << 16),)),
+    "softmax": (nn.softmax, (ones(256, 1024),)),
+}
+TILES = ("gemm", "gemm, transposed", "conv")
+
+
+def samples(full: bool) -> Iterator[tuple[str, list[str]]]:
+    """Kernels of the samples of the laws: of every primitive the first sample, or all."""
+    seen = set()
+    for sample in all_samples():
+        if sample.axis is not None or (sample.prim in seen and not full):
+            continue
+        seen.add(sample.prim)
+        for dtype in sample.dtypes if full else sample.dtypes[:1]:
+            args = sample.operands(dtype, seed_of(sample))
+            with weft.enable_x64(dtype in WIDE):
+                yield f"{sample.prim}, {sample}, {dtype}", planned(sample.function(dtype), *args)
+
+
+def check_all(cross: Cross, own: dict[str, str], full: bool) -> tuple[int, list[str]]:
+    """How many kernels there are, and which LLVM or the loader refuse."""
+    known: set[str] = set()
+    wrong = []
+    for name, texts in [*samples(full), *((name, [text]) for name, text in own.items())]:
+        for text in set(texts) - known:
+            known.add(text)
+            try:
+                Object(cross.object(text), {}).load()
+            except Exception as e:
+                wrong.append(f"{name}: {e}")
+    return len(known), wrong
+
+
+def own_code(processor: Processor) -> dict[str, str]:
+    """The texts of what is made once, the pool of threads and the native caller, and of a product
+    that some processors have instructions for."""
+
+    class Found(Exception):
+        pass
+
+    def find(what: str, text: Callable[[], str], names: Any) -> None:
+        raise Found(text())
+
+    half = ones(256, 256, dtype=bfloat16)
+    texts = {f"matrices {i}": text for i, text in enumerate(planned(jnp.matmul, half, half))}
+    texts["pool"] = QUICK + str(pool_text(processor.architecture))
+    dispatch.load_keyed = find
+    try:
+        dispatch.Native()
+    except Found as found:
+        texts["caller"] = found.args[0]
+    return texts
+
+
+def check_loops(cross: Cross, processor: Processor) -> tuple[dict[str, float], list[str]]:
+    """What the innermost loops of some kernels cost, and which break a rule."""
+    costs, wrong = {}, []
+    for name, (fun, args) in LOOPS.items() if processor.fma else ():
+        found = [loop for text in planned(fun, *args) for loop in loops_of(cross, processor, text)]
+        loop = max(found, key=lambda loop: loop.arithmetic)
+        costs[name] = round(loop.cost(), 3)
+        wrong += [f"{name}: {fault}" for fault in loop.faults(name in TILES)]
+    return costs, wrong
+
+
+def loops_of(cross: Cross, processor: Processor, text: str) -> list[assembly.Loop]:
+    return assembly.loops(cross.assembly(text), processor)
+
+
+if __name__ == "__main__":
+    cross = Cross(PROCESSOR)
+    costs, wrong = check_loops(cross, PROCESSOR)
+    count, refused = check_all(cross, own_code(PROCESSOR), "--full" in sys.argv)
+    print(json.dumps({"costs": costs, "kernels": count, "wrong": wrong + refused}))
