@@ -1,0 +1,381 @@
+"""Attention: the functions, masks, and the multi-head layer with a cache for decoding."""
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import weft
+from weft import lax, random
+from weft import numpy as jnp
+from weft.linen import initializers
+from weft.linen.dtypes import promote_dtype
+from weft.linen.linear import DenseGeneral, default_kernel_init
+from weft.linen.module import Module, compact, merge_param
+from weft.linen.normalization import LayerNorm
+
+
+def _check_operands(query, key, value=None) -> None:
+    """Fail where queries, keys and values (batch..., length, heads, depth) do not fit together."""
+    named = {"query": query, "key": key}
+    if value is not None:
+        named["value"] = value
+    shapes = ", ".join(f"{name} {x.shape}" for name, x in named.items())
+    others = list(named.values())[1:]
+    if any(x.ndim != query.ndim for x in others) or query.ndim < 3:
+        raise ValueError(f"attention needs operands of the same rank, at least 3: {shapes}")
+    if any(x.shape[:-3] != query.shape[:-3] for x in others):
+        raise ValueError(f"attention needs operands with the same batch axes: {shapes}")
+    if any(x.shape[-2] != query.shape[-2] for x in others):
+        raise ValueError(f"attention needs operands with the same number of heads: {shapes}")
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(f"queries and keys need the same depth: {shapes}")
+    if value is not None and key.shape[-3] != value.shape[-3]:
+        raise ValueError(f"keys and values need the same length: {shapes}")
+
+
+def _einsum(precision, dot_general):
+    options = {} if dot_general is None else {"_dot_general": dot_general}
+    return functools.partial(jnp.einsum, precision=precision, **options)
+
+
+def dot_product_attention_weights(
+    query,
+    key,
+    bias=None,
+    mask=None,
+    broadcast_dropout=True,
+    dropout_rng=None,
+    dropout_rate=0.0,
+    deterministic=False,
+    dtype=None,
+    precision=None,
+    module=None,
+    force_fp32_for_softmax=False,
+    einsum_dot_general=None,
+    einsum=None,
+):
+    """``softmax(query @ key / sqrt(depth) + bias)`` where the mask is true, with dropout.
+
+    Queries and keys are (batch..., length, heads, depth), weights (batch..., heads, queries, keys).
+    """
+    if einsum and (precision or einsum_dot_general):
+        raise ValueError("pass einsum, or precision and einsum_dot_general, but not both")
+    einsum = einsum or _einsum(precision, einsum_dot_general)
+    query, key = promote_dtype(query, key, dtype=dtype)
+    dtype = query.dtype
+    _check_operands(query, key)
+    query = query / jnp.sqrt(query.shape[-1]).astype(dtype)
+    weights = einsum("...qhd,...khd->...hqk", query, key)
+    if bias is not None:
+        weights = weights + bias
+    if mask is not None:
+        weights = jnp.where(mask, weights, jnp.finfo(dtype).min)
+    if force_fp32_for_softmax and dtype != jnp.float32:
+        weights = weft.nn.softmax(weights.astype(jnp.float32))
+    else:
+        weights = weft.nn.softmax(weights).astype(dtype)
+    if module is not None:
+        module.sow("intermediates", "attention_weights", weights)
+    if deterministic or dropout_rate <= 0.0:
+        return weights
+    keep = 1.0 - dropout_rate
+    shape = weights.shape
+    if broadcast_dropout:  # the same elements are dropped in all heads and examples
+        shape = (1,) * (key.ndim - 2) + shape[-2:]
+    kept = random.bernoulli(dropout_rng, keep, shape)
+    return weights * (kept.astype(dtype) / jnp.asarray(keep, dtype))
+
+
+def dot_product_attention(
+    query,
+    key,
+    value,
+    bias=None,
+    mask=None,
+    broadcast_dropout=True,
+    dropout_rng=None,
+    dropout_rate=0.0,
+    deterministic=False,
+    dtype=None,
+    precision=None,
+    module=None,
+    force_fp32_for_softmax=False,
+    einsum_dot_general=None,
+    qk_attn_weights_einsum=None,
+    attn_weights_value_einsum=None,
+):
+    """Attention of queries over keys and values, each (batch..., length, heads, depth).
+
+    >>> x = jnp.ones((1, 5, 2, 4))
+    >>> dot_product_attention(x, x, x).shape
+    (1, 5, 2, 4)
+    """
+    custom = (qk_attn_weights_einsum, attn_weights_value_einsum)
+    if (custom[0] is None) != (custom[1] is None):
+        raise ValueError("pass both of qk_attn_weights_einsum and attn_weights_value_einsum")
+    if custom[0] is not None and (precision or einsum_dot_general):
+        raise ValueError("pass the two einsum functions, or precision and einsum_dot_general")
+    query, key, value = promote_dtype(query, key, value, dtype=dtype)
+    _check_operands(query, key, value)
+    weights = dot_product_attention_weights(
+        query,
+        key,
+        bias,
+        mask,
+        broadcast_dropout,
+        dropout_rng,
+        dropout_rate,
+        deterministic,
+        query.dtype,
+        precision,
+        module,
+        force_fp32_for_softmax,
+        einsum_dot_general,
+        custom[0],
+    )
+    combine = custom[1] or _einsum(precision, einsum_dot_general)
+    return combine("...hqk,...khd->...qhd", weights, value)
+
+
+@functools.lru_cache(maxsize=64)
+def _accepted(function) -> frozenset:
+    """The names of the arguments of an attention function."""
+    return frozenset(inspect.signature(function).parameters)
+
+
+class MultiHeadDotProductAttention(Module):
+    """Attention with several heads, and linear layers before and after.
+
+    With ``decode=True`` the keys and values of earlier calls are kept in the collection 'cache';
+    ``init`` with inputs of full length makes it, and later calls pass one position each.
+
+    >>> layer = MultiHeadDotProductAttention(num_heads=2)
+    >>> x = jnp.ones((1, 5, 8))
+    >>> layer.init_with_output(weft.random.key(0), x, mask=make_causal_mask(x[..., 0]))[0].shape
+    (1, 5, 8)
+    """
+
+    num_heads: int
+    dtype: Any = None
+    param_dtype: Any = jnp.float32
+    qkv_features: int | None = None
+    out_features: int | None = None
+    broadcast_dropout: bool = True
+    dropout_rate: float = 0.0
+    deterministic: bool | None = None
+    precision: Any = None
+    kernel_init: Callable = default_kernel_init
+    out_kernel_init: Callable | None = None
+    bias_init: Callable = initializers.zeros
+    out_bias_init: Callable | None = None
+    use_bias: bool = True
+    attention_fn: Callable = dot_product_attention
+    decode: bool = False
+    normalize_qk: bool = False
+    force_fp32_for_softmax: bool = False
+    qkv_dot_general: Callable | None = None
+    out_dot_general: Callable | None = None
+    qkv_dot_general_cls: Any = None
+    out_dot_general_cls: Any = None
+    qk_attn_weights_einsum_cls: Callable | None = None
+    attn_weights_value_einsum_cls: Callable | None = None
+
+    @compact
+    def __call__(
+        self,
+        inputs_q,
+        inputs_k=None,
+        inputs_v=None,
+        *,
+        inputs_kv=None,
+        mask=None,
+        deterministic: bool | None = None,
+        dropout_rng=None,
+        sow_weights: bool = False,
+    ):
+        """Attend from ``inputs_q`` over ``inputs_k`` (by default the same) and ``inputs_v``."""
+        inputs_k, inputs_v = _keys_and_values(inputs_q, inputs_k, inputs_v, inputs_kv)
+        width = self.qkv_features or inputs_q.shape[-1]
+        if width % self.num_heads:
+            raise ValueError(f"{width} features do not split into {self.num_heads} heads")
+        project = self._projection((self.num_heads, width // self.num_heads))
+        query = project(name="query")(inputs_q)
+        key = project(name="key")(inputs_k)
+        value = project(name="value")(inputs_v)
+        if self.normalize_qk:
+            norm = {"use_bias": False, "dtype": self.dtype, "param_dtype": self.param_dtype}
+            query = LayerNorm(name="query_ln", **norm)(query)
+            key = LayerNorm(name="key_ln", **norm)(key)
+        if self.decode:
+            key, value, mask = self._remember(query, key, value, mask)
+        quiet = True
+        if self.dropout_rate > 0.0:
+            quiet = merge_param("deterministic", self.deterministic, deterministic)
+            if not quiet and dropout_rng is None:
+                dropout_rng = self.make_rng("dropout")
+        x = self._attend(query, key, value, mask, quiet, dropout_rng, sow_weights)
+        return self._output(self.out_features or inputs_q.shape[-1])(x)
+
+    def _projection(self, features):
+        return functools.partial(
+            DenseGeneral,
+            axis=-1,
+            features=features,
+            dtype=self.dtype,
+            param_dtype=self.param_dtype,
+            kernel_init=self.kernel_init,
+            bias_init=self.bias_init,
+            use_bias=self.use_bias,
+            precision=self.precision,
+            dot_general=self.qkv_dot_general,
+            dot_general_cls=self.qkv_dot_general_cls,
+        )
+
+    def _output(self, features):
+        return DenseGeneral(
+            features,
+            axis=(-2, -1),
+            kernel_init=self.out_kernel_init or self.kernel_init,
+            bias_init=self.out_bias_init or self.bias_init,
+            use_bias=self.use_bias,
+            dtype=self.dtype,
+            param_dtype=self.param_dtype,
+            precision=self.precision,
+            dot_general=self.out_dot_general,
+            dot_general_cls=self.out_dot_general_cls,
+            name="out",
+        )
+
+    def _attend(self, query, key, value, mask, quiet, dropout_rng, sow_weights):
+        """Call the attention function with what it knows of."""
+        make = lambda cls: cls() if cls else None
+        options = {
+            "mask": mask,
+            "dropout_rng": dropout_rng,
+            "dropout_rate": self.dropout_rate,
+            "broadcast_dropout": self.broadcast_dropout,
+            "deterministic": quiet,
+            "dtype": self.dtype,
+            "precision": self.precision,
+            "force_fp32_for_softmax": self.force_fp32_for_softmax,
+            "qk_attn_weights_einsum": make(self.qk_attn_weights_einsum_cls),
+            "attn_weights_value_einsum": make(self.attn_weights_value_einsum_cls),
+        }
+        known = _accepted(self.attention_fn)
+        options = {name: option for name, option in options.items() if name in known}
+        if sow_weights:
+            options["module"] = self
+        return self.attention_fn(query, key, value, **options)
+
+    def _remember(self, query, key, value, mask):
+        """Write keys and values of one position to the cache, and return all up to it."""
+        started = self.has_variable("cache", "cached_key")
+        keys = self.variable("cache", "cached_key", jnp.zeros, key.shape, key.dtype)
+        values = self.variable("cache", "cached_value", jnp.zeros, value.shape, value.dtype)
+        index = self.variable("cache", "cache_index", lambda: jnp.array(0, jnp.int32))
+        if not started:
+            return key, value, mask
+        *batch, length, heads, depth = keys.value.shape
+        if query.shape != (*batch, 1, heads, depth):
+            raise ValueError(
+                f"decoding takes one position at a time, queries of {(*batch, 1, heads, depth)}, "
+                f"not {query.shape}: the cache was made by init with inputs of full length"
+            )
+        now = index.value
+        start = (0,) * len(batch) + (now, 0, 0)
+        start = tuple(jnp.asarray(i, now.dtype) for i in start)
+        keys.value = key = lax.dynamic_update_slice(keys.value, key, start)
+        values.value = value = lax.dynamic_update_slice(values.value, value, start)
+        index.value = now + 1
+        past = jnp.broadcast_to(jnp.arange(length) <= now, (*batch, 1, 1, length))
+        return key, value, combine_masks(mask, past)
+
+
+def _keys_and_values(inputs_q, inputs_k, inputs_v, inputs_kv):
+    if inputs_kv is not None:
+        if inputs_k is not None or inputs_v is not None:
+            raise ValueError("pass inputs_k and inputs_v, or inputs_kv, but not both")
+        warnings.warn("inputs_kv is deprecated: pass inputs_k", DeprecationWarning, stacklevel=3)
+        return inputs_kv, inputs_kv
+    if inputs_k is None:
+        if inputs_v is not None:
+            raise ValueError("inputs_v without inputs_k: pass the keys as inputs_k")
+        inputs_k = inputs_q
+    if inputs_v is None:
+        return inputs_k, inputs_k
+    if inputs_v.shape[-1] == inputs_v.shape[-2]:
+        warnings.warn(
+            f"inputs_v is square, {inputs_v.shape}: is it a mask? Pass masks as mask=",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+    return inputs_k, inputs_v
+
+
+class MultiHeadAttention(MultiHeadDotProductAttention):
+    """The same as ``MultiHeadDotProductAttention``."""
+
+
+class SelfAttention(MultiHeadDotProductAttention):
+    """Attention over the inputs themselves; deprecated, as the other layers do that by default."""
+
+    @compact
+    def __call__(
+        self,
+        inputs_q,
+        mask=None,
+        deterministic: bool | None = None,
+        dropout_rng=None,
+        sow_weights: bool = False,
+    ):
+        """Attend over the inputs."""
+        warnings.warn(
+            "SelfAttention is deprecated: use MultiHeadDotProductAttention with one input",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        options = {"deterministic": deterministic, "dropout_rng": dropout_rng}
+        return super().__call__(inputs_q, mask=mask, sow_weights=sow_weights, **options)
+
+
+def make_attention_mask(
+    query_input, key_input, pairwise_fn=jnp.multiply, extra_batch_dims=0, dtype=jnp.float32
+):
+    """The mask (batch..., 1, queries, keys) that a function of pairs of positions makes.
+
+    >>> make_attention_mask(jnp.array([1, 1, 0]), jnp.array([1, 0]))[0]
+    Array([[1., 0.],
+           [1., 0.],
+           [0., 0.]], dtype=float32)
+    """
+    pairs = pairwise_fn(jnp.expand_dims(query_input, -1), jnp.expand_dims(key_input, -2))
+    mask = jnp.expand_dims(jnp.expand_dims(pairs, -3), tuple(range(extra_batch_dims)))
+    return mask.astype(dtype)
+
+
+def make_causal_mask(x, extra_batch_dims=0, dtype=jnp.float32):
+    """The mask by which a position sees itself and what is before it.
+
+    >>> make_causal_mask(jnp.zeros(3))[0]
+    Array([[1., 0., 0.],
+           [1., 1., 0.],
+           [1., 1., 1.]], dtype=float32)
+    """
+    positions = jnp.broadcast_to(jnp.arange(x.shape[-1], dtype=jnp.int32), x.shape)
+    return make_attention_mask(positions, positions, jnp.greater_equal, extra_batch_dims, dtype)
+
+
+def combine_masks(*masks, dtype=jnp.float32):
+    """The mask of what all masks let through; None is left out.
+
+    >>> combine_masks(jnp.array([1, 1]), None, jnp.array([1, 0]))
+    Array([1., 0.], dtype=float32)
+    """
+    given = [mask for mask in masks if mask is not None]
+    if not given:
+        return None
+    if any(mask.ndim != given[0].ndim for mask in given):
+        raise ValueError(f"masks need the same rank, not {[mask.ndim for mask in given]}")
+    return functools.reduce(jnp.logical_and, given).astype(dtype)

@@ -1,0 +1,324 @@
+"""What transformers are made of today: FFN, rotary embeddings, grouped queries, experts, blocks."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import weft
+from weft import lax
+from weft import numpy as jnp
+from weft.linen import initializers
+from weft.linen.attention import combine_masks, dot_product_attention, make_causal_mask
+from weft.linen.dtypes import promote_dtype
+from weft.linen.linear import Dense, DenseGeneral, default_kernel_init
+from weft.linen.module import Module, compact
+from weft.linen.normalization import LayerNorm
+from weft.linen.stochastic import Dropout
+
+
+class FFN(Module):
+    """The feed-forward part of a transformer: up, an activation, down.
+
+    With ``gated=True`` the activation of one half multiplies the other (GLU, SwiGLU, GeGLU).
+    Reference: Shazeer, GLU Variants Improve Transformer, 2020.
+
+    >>> layer = FFN(hidden=16, gated=True, activation=weft.nn.silu)
+    >>> layer.init_with_output(weft.random.key(0), jnp.ones((1, 4)))[0].shape
+    (1, 4)
+    """
+
+    hidden: int
+    features: int | None = None
+    activation: Callable = weft.nn.gelu
+    gated: bool = False
+    use_bias: bool = True
+    dropout_rate: float = 0.0
+    dtype: Any = None
+    param_dtype: Any = jnp.float32
+    kernel_init: Callable = default_kernel_init
+    bias_init: Callable = initializers.zeros
+
+    @compact
+    def __call__(self, x, deterministic: bool = True):
+        """Up, activate, and down to ``features`` (by default as many as came in)."""
+        dense = partial(
+            Dense,
+            use_bias=self.use_bias,
+            dtype=self.dtype,
+            param_dtype=self.param_dtype,
+            kernel_init=self.kernel_init,
+            bias_init=self.bias_init,
+        )
+        h = self.activation(dense(self.hidden, name="up")(x))
+        if self.gated:
+            h = h * dense(self.hidden, name="gate")(x)
+        h = Dropout(self.dropout_rate)(h, deterministic=deterministic)
+        return dense(self.features or x.shape[-1], name="down")(h)
+
+
+def apply_rotary_embedding(x, positions=None, base: float = 10000.0, interleaved: bool = False):
+    """Rotate pairs of features of (batch..., length, heads, depth) by angles that grow with time.
+
+    Pairs are (i, i + depth/2) or, with ``interleaved``, neighbours. Computed in at least float32.
+    Reference: Su et al., RoFormer, 2021.
+
+    >>> x = jnp.ones((1, 3, 2, 4))
+    >>> bool(jnp.allclose(apply_rotary_embedding(x)[0, 0], x[0, 0]))
+    True
+    """
+    depth = x.shape[-1]
+    if depth % 2:
+        raise ValueError(f"rotary embeddings need an even depth, not {depth}")
+    dtype = jnp.promote_types(x.dtype, jnp.float32)
+    positions = jnp.arange(x.shape[-3]) if positions is None else positions
+    frequencies = base ** (-jnp.arange(0, depth, 2, dtype=dtype) / depth)
+    angles = positions[..., :, None, None].astype(dtype) * frequencies
+    sin, cos = jnp.sin(angles), jnp.cos(angles)
+    wide = x.astype(dtype)
+    if interleaved:
+        a, b = wide[..., ::2], wide[..., 1::2]
+        turned = jnp.stack([a * cos - b * sin, a * sin + b * cos], axis=-1)
+        return jnp.reshape(turned, x.shape).astype(x.dtype)
+    a, b = jnp.split(wide, 2, axis=-1)
+    return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1).astype(x.dtype)
+
+
+class RotaryEmbedding(Module):
+    """``apply_rotary_embedding`` as a layer without variables."""
+
+    base: float = 10000.0
+    interleaved: bool = False
+
+    def __call__(self, x, positions=None):
+        """Rotate queries or keys."""
+        return apply_rotary_embedding(x, positions, self.base, self.interleaved)
+
+
+class GroupedQueryAttention(Module):
+    """Attention in which several query heads share a head of keys and values.
+
+    ``num_kv_heads=1`` is multi-query attention. With ``rotary`` positions are encoded by rotation,
+    with ``causal`` a position sees what is before it, and with ``decode`` keys and values are kept
+    in the collection 'cache', made by ``init`` with inputs of full length.
+    Reference: Ainslie et al., GQA, 2023.
+
+    >>> layer = GroupedQueryAttention(num_heads=4, num_kv_heads=2, causal=True)
+    >>> layer.init_with_output(weft.random.key(0), jnp.ones((1, 5, 8)))[0].shape
+    (1, 5, 8)
+    """
+
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int | None = None
+    out_features: int | None = None
+    rotary: bool = False
+    rotary_base: float = 10000.0
+    causal: bool = False
+    decode: bool = False
+    use_bias: bool = False
+    dtype: Any = None
+    param_dtype: Any = jnp.float32
+    kernel_init: Callable = default_kernel_init
+    bias_init: Callable = initializers.zeros
+
+    @compact
+    def __call__(self, x, mask=None, positions=None):
+        """Attend over the inputs."""
+        if self.num_heads % self.num_kv_heads:
+            raise ValueError(
+                f"{self.num_heads} query heads do not share {self.num_kv_heads} heads of keys"
+            )
+        depth = self.head_dim or x.shape[-1] // self.num_heads
+        dense = partial(
+            DenseGeneral,
+            use_bias=self.use_bias,
+            dtype=self.dtype,
+            param_dtype=self.param_dtype,
+            kernel_init=self.kernel_init,
+            bias_init=self.bias_init,
+        )
+        query = dense((self.num_heads, depth), name="query")(x)
+        key = dense((self.num_kv_heads, depth), name="key")(x)
+        value = dense((self.num_kv_heads, depth), name="value")(x)
+        index = None
+        if self.decode and self.has_variable("cache", "cache_index"):
+            index = self.get_variable("cache", "cache_index")
+            positions = index[None] if positions is None else positions
+        if self.rotary:
+            turn = partial(apply_rotary_embedding, positions=positions, base=self.rotary_base)
+            query, key = turn(query), turn(key)
+        if self.decode:
+            key, value, mask = self._remember(key, value, mask)
+        elif self.causal:
+            mask = combine_masks(mask, make_causal_mask(x[..., 0]))
+        groups = self.num_heads // self.num_kv_heads
+        key, value = (jnp.repeat(a, groups, axis=-2) for a in (key, value))
+        out = dot_product_attention(query, key, value, mask=mask, dtype=self.dtype)
+        return dense(self.out_features or x.shape[-1], axis=(-2, -1), name="out")(out)
+
+    def _remember(self, key, value, mask):
+        """Write one position to the cache, and return all up to it."""
+        started = self.has_variable("cache", "cached_key")
+        keys = self.variable("cache", "cached_key", jnp.zeros, key.shape, key.dtype)
+        values = self.variable("cache", "cached_value", jnp.zeros, value.shape, value.dtype)
+        index = self.variable("cache", "cache_index", lambda: jnp.array(0, jnp.int32))
+        if not started:
+            return key, value, mask
+        *batch, length, heads, depth = keys.value.shape
+        if key.shape != (*batch, 1, heads, depth):
+            raise ValueError(
+                f"decoding takes one position at a time, keys of {(*batch, 1, heads, depth)}, not "
+                f"{key.shape}: the cache was made by init with inputs of full length"
+            )
+        now = index.value
+        zero = jnp.asarray(0, now.dtype)
+        start = (zero,) * len(batch) + (now, zero, zero)
+        keys.value = key = lax.dynamic_update_slice(keys.value, key, start)
+        values.value = value = lax.dynamic_update_slice(values.value, value, start)
+        index.value = now + 1
+        past = jnp.broadcast_to(jnp.arange(length) <= now, (*batch, 1, 1, length))
+        return key, value, combine_masks(mask, past)
+
+
+class MoE(Module):
+    """A mixture of experts: every token goes to its ``top_k`` experts of ``num_experts``.
+
+    Experts are gated or plain FFNs, computed for all tokens an expert has room for,
+    ``capacity_factor * top_k * tokens / num_experts``; tokens beyond that are passed over. With
+    ``capacity_factor=None`` there is room for all. The loss that balances the experts is sown in
+    the collection 'losses' as 'load_balance', together with 'router_z', the squared log-sum-exp.
+    References: Shazeer et al., 2017; Fedus et al., Switch Transformers, 2021.
+
+    >>> layer = MoE(num_experts=4, hidden=8, top_k=2)
+    >>> variables = layer.init(weft.random.key(0), jnp.ones((2, 3, 6)))
+    >>> y, aux = layer.apply(variables, jnp.ones((2, 3, 6)), mutable=["losses"])
+    >>> y.shape, sorted(aux["losses"])
+    ((2, 3, 6), ['load_balance', 'router_z'])
+    """
+
+    num_experts: int
+    hidden: int
+    top_k: int = 2
+    capacity_factor: float | None = None
+    activation: Callable = weft.nn.gelu
+    gated: bool = False
+    normalize_gates: bool = True
+    jitter: float = 0.0
+    dtype: Any = None
+    param_dtype: Any = jnp.float32
+    kernel_init: Callable = default_kernel_init
+
+    @compact
+    def __call__(self, x, deterministic: bool = True):
+        """Route tokens (all axes but the last) and add up what their experts compute."""
+        if not 1 <= self.top_k <= self.num_experts:
+            raise ValueError(f"top_k={self.top_k} must be between 1 and {self.num_experts} experts")
+        shape, width = x.shape, x.shape[-1]
+        tokens = jnp.reshape(x, (-1, width))
+        gates, chosen = self._route(tokens, deterministic)
+        count, room = tokens.shape[0], tokens.shape[0]
+        if self.capacity_factor is not None:
+            share = self.capacity_factor * self.top_k * count / self.num_experts
+            room = min(count, max(1, round(share)))
+        # The place of a token in its expert's buffer is how many chose the expert before it.
+        hits = weft.nn.one_hot(chosen.T.reshape(-1), self.num_experts, dtype=jnp.int32)
+        place = jnp.sum(jnp.cumsum(hits, axis=0) * hits, axis=-1) - 1
+        place = place.reshape(self.top_k, count).T
+        fits = place < room
+        slot = jnp.where(fits, chosen * room + place, self.num_experts * room)
+        source = jnp.broadcast_to(jnp.arange(count)[:, None], chosen.shape)
+        buffers = jnp.zeros((self.num_experts * room + 1, width), tokens.dtype)
+        buffers = buffers.at[slot].set(tokens[source])
+        inside = buffers[:-1].reshape(self.num_experts, room, width)
+        done = self._experts(inside).reshape(self.num_experts * room, width)
+        done = jnp.concatenate([done, jnp.zeros((1, width), done.dtype)])
+        weight = jnp.where(fits, gates, 0).astype(done.dtype)
+        return jnp.sum(done[slot] * weight[..., None], axis=1).reshape(shape)
+
+    def _route(self, tokens, deterministic):
+        """The weights and numbers of each token's experts."""
+        wide = tokens.astype(jnp.promote_types(tokens.dtype, jnp.float32))
+        if self.jitter > 0 and not deterministic:
+            low, high = 1 - self.jitter, 1 + self.jitter
+            key = self.make_rng("jitter")
+            wide = wide * weft.random.uniform(key, wide.shape, wide.dtype, low, high)
+        router = Dense(
+            self.num_experts, use_bias=False, param_dtype=self.param_dtype, name="router"
+        )
+        logits = router(wide)
+        probabilities = weft.nn.softmax(logits)
+        gates, chosen = lax.top_k(probabilities, self.top_k)
+        if self.normalize_gates and self.top_k > 1:
+            gates = gates / jnp.sum(gates, axis=-1, keepdims=True)
+        first = weft.nn.one_hot(chosen, self.num_experts, dtype=probabilities.dtype)
+        load = jnp.mean(jnp.sum(first, axis=1), axis=0) / self.top_k
+        balance = self.num_experts * jnp.sum(load * jnp.mean(probabilities, axis=0))
+        self.sow("losses", "load_balance", balance)
+        self.sow("losses", "router_z", jnp.mean(weft.nn.logsumexp(logits, axis=-1) ** 2))
+        return gates, chosen
+
+    def _experts(self, x):
+        """Every expert on its own tokens, (experts, tokens, features)."""
+        experts, width = self.num_experts, x.shape[-1]
+
+        def many(key, shape, dtype=jnp.float32):
+            one = lambda k: self.kernel_init(k, shape[1:], dtype)
+            return weft.vmap(one)(weft.random.split(key, shape[0]))
+
+        up = self.param("up", many, (experts, width, self.hidden), self.param_dtype)
+        down = self.param("down", many, (experts, self.hidden, width), self.param_dtype)
+        gate = None
+        if self.gated:
+            gate = self.param("gate", many, (experts, width, self.hidden), self.param_dtype)
+        x, up, down, gate = promote_dtype(x, up, down, gate, dtype=self.dtype)
+        h = self.activation(jnp.einsum("etd,edh->eth", x, up))
+        if gate is not None:
+            h = h * jnp.einsum("etd,edh->eth", x, gate)
+        return jnp.einsum("eth,ehd->etd", h, down)
+
+
+class TransformerBlock(Module):
+    """Attention and a feed-forward layer, each normalised before and added to its input.
+
+    >>> block = TransformerBlock(num_heads=2, hidden=16)
+    >>> block.init_with_output(weft.random.key(0), jnp.ones((1, 5, 8)))[0].shape
+    (1, 5, 8)
+    """
+
+    num_heads: int
+    hidden: int
+    num_kv_heads: int | None = None
+    causal: bool = True
+    rotary: bool = True
+    gated: bool = False
+    activation: Callable = weft.nn.gelu
+    norm: Callable = LayerNorm
+    dropout_rate: float = 0.0
+    decode: bool = False
+    dtype: Any = None
+    param_dtype: Any = jnp.float32
+
+    @compact
+    def __call__(self, x, mask=None, deterministic: bool = True):
+        """Attend, then transform every position."""
+        types = {"dtype": self.dtype, "param_dtype": self.param_dtype}
+        drop = Dropout(self.dropout_rate, deterministic=deterministic)
+        attention = GroupedQueryAttention(
+            self.num_heads,
+            self.num_kv_heads or self.num_heads,
+            rotary=self.rotary,
+            causal=self.causal,
+            decode=self.decode,
+            name="attention",
+            **types,
+        )
+        x = x + drop(attention(self.norm(name="norm_1", **types)(x), mask))
+        ffn = FFN(
+            self.hidden,
+            activation=self.activation,
+            gated=self.gated,
+            dropout_rate=self.dropout_rate,
+            name="ffn",
+            **types,
+        )
+        return x + drop(ffn(self.norm(name="norm_2", **types)(x), deterministic))

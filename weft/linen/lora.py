@@ -1,0 +1,102 @@
+"""Low-rank adapters: train a small product of two matrices beside a frozen kernel."""
+
+from collections.abc import Callable
+from typing import Any
+
+from weft import lax
+from weft import numpy as jnp
+from weft.linen import initializers
+from weft.linen.core import FrozenDict
+from weft.linen.dtypes import promote_dtype
+from weft.linen.module import Module, compact
+
+
+class LoRA(Module):
+    """The low-rank product alone, ``x @ a @ b * alpha / rank``, plus what ``base`` computes.
+
+    ``b`` begins as zeros, so that an adapted layer begins as it was. The adapters are in the
+    collection 'params' under 'lora_a' and 'lora_b', which optimisers can select by name.
+    Reference: Hu et al., LoRA, 2021.
+
+    >>> import weft
+    >>> from weft.linen import Dense
+    >>> layer = LoRA(features=4, rank=2, base=Dense(4))
+    >>> sorted(layer.init(weft.random.key(0), jnp.ones((1, 3)))["params"])
+    ['base', 'lora_a', 'lora_b']
+    """
+
+    features: int
+    rank: int
+    alpha: float | None = None
+    base: Callable | None = None
+    dtype: Any = None
+    param_dtype: Any = jnp.float32
+    a_init: Callable = initializers.he_uniform()
+    b_init: Callable = initializers.zeros
+
+    @compact
+    def __call__(self, x):
+        """Add the adapter to the base layer's output."""
+        if self.rank < 1:
+            raise ValueError(f"the rank of an adapter is at least 1, not {self.rank}")
+        a = self.param("lora_a", self.a_init, (x.shape[-1], self.rank), self.param_dtype)
+        b = self.param("lora_b", self.b_init, (self.rank, self.features), self.param_dtype)
+        inputs, a, b = promote_dtype(x, a, b, dtype=self.dtype)
+        scale = (self.rank if self.alpha is None else self.alpha) / self.rank
+        out = jnp.dot(jnp.dot(inputs, a), b) * scale
+        return out if self.base is None else out + self.base(x)
+
+
+class LoRADense(Module):
+    """A Dense layer with a frozen kernel and a trained low-rank adapter.
+
+    No gradient flows to the kernel and the bias, which have the names that Dense gives them.
+
+    >>> import weft
+    >>> layer = LoRADense(features=4, rank=2)
+    >>> sorted(layer.init(weft.random.key(0), jnp.ones((1, 3)))["params"])
+    ['bias', 'kernel', 'lora_a', 'lora_b']
+    """
+
+    features: int
+    rank: int
+    alpha: float | None = None
+    use_bias: bool = True
+    dtype: Any = None
+    param_dtype: Any = jnp.float32
+    kernel_init: Callable = initializers.lecun_normal()
+    bias_init: Callable = initializers.zeros
+    a_init: Callable = initializers.he_uniform()
+    b_init: Callable = initializers.zeros
+
+    @compact
+    def __call__(self, x):
+        """The frozen layer plus the adapter."""
+        shape = (x.shape[-1], self.features)
+        kernel = self.param("kernel", self.kernel_init, shape, self.param_dtype)
+        bias = None
+        if self.use_bias:
+            bias = self.param("bias", self.bias_init, (self.features,), self.param_dtype)
+        a = self.param("lora_a", self.a_init, (x.shape[-1], self.rank), self.param_dtype)
+        b = self.param("lora_b", self.b_init, (self.rank, self.features), self.param_dtype)
+        x, kernel, bias, a, b = promote_dtype(x, kernel, bias, a, b, dtype=self.dtype)
+        scale = (self.rank if self.alpha is None else self.alpha) / self.rank
+        out = jnp.dot(x, lax.stop_gradient(kernel)) + jnp.dot(jnp.dot(x, a), b) * scale
+        return out if bias is None else out + lax.stop_gradient(bias)
+
+
+def merge_lora(params, alpha: float | None = None):
+    """Parameters of plain Dense layers from those of LoRADense, anywhere in a tree.
+
+    >>> adapter = {"lora_a": jnp.ones((3, 1)), "lora_b": jnp.ones((1, 2))}
+    >>> merge_lora({"kernel": jnp.zeros((3, 2)), **adapter})["kernel"][0]
+    Array([1., 1.], dtype=float32)
+    """
+    if not isinstance(params, (dict, FrozenDict)):
+        return params
+    if "lora_a" not in params or "kernel" not in params:
+        return {name: merge_lora(value, alpha) for name, value in params.items()}
+    a, b = params["lora_a"], params["lora_b"]
+    scale = (a.shape[-1] if alpha is None else alpha) / a.shape[-1]
+    rest = {name: value for name, value in params.items() if not name.startswith("lora_")}
+    return {**rest, "kernel": params["kernel"] + (a @ b) * scale}

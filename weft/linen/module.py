@@ -1,0 +1,816 @@
+"""Modules: dataclasses that describe a network and, in ``init`` and ``apply``, hold variables.
+
+A module is bound when it has a scope (``scope.py``). Binding is done on clones, so that the
+module a user made never changes; cloning and calling are kept cheap, because both happen for
+every layer of every call.
+"""
+
+import dataclasses
+import functools
+import inspect
+import weakref
+from types import MethodType
+
+import weft
+from weft import numpy as jnp
+from weft import tree_util
+from weft.linen import errors
+from weft.linen.attributes import freeze_attribute, holds, map_inside
+from weft.linen.context import context, naming, run_interceptors
+from weft.linen.filters import DenyList, union_filters
+from weft.linen.known import Unknown, compute_known
+from weft.linen.scope import Scope, Variable, as_streams, root_scope
+
+NEW, TRANSFORMED, DONE = range(3)
+ALL_BUT_INTERMEDIATES = DenyList("intermediates")
+_OWN_FIELDS = ("parent", "name")
+_NEVER_WRAPPED = {"__eq__", "__repr__", "__init__", "__hash__", "__post_init__", "__setattr__"}
+
+
+class _Unspecified:
+    """The parent of a module that is made without naming one: the module being called."""
+
+    def __repr__(self):
+        return "<the module being called>"
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        return "_unspecified_parent"
+
+
+_unspecified_parent = _Unspecified()
+
+
+class _State:
+    """What a module is doing: which methods run, how far setup is, the names it gave out."""
+
+    __slots__ = ("in_compact", "in_setup", "setup", "ready", "cursor", "children")
+
+    def __init__(self):
+        self.in_compact = self.in_setup = self.ready = False
+        self.setup = NEW
+        self.cursor: dict[str, int] = {}
+        self.children: dict = {}
+
+    def reset(self) -> None:
+        """After the outermost setup or compact method."""
+        self.in_compact = self.in_setup = False
+        self.cursor = {}
+
+    def export(self) -> "_State":
+        """For a clone inside of a lifted transformation, which runs setup again."""
+        copied = _State()
+        copied.setup = TRANSFORMED if self.setup else NEW
+        copied.reimport(self)
+        return copied
+
+    def reimport(self, other: "_State") -> None:
+        """Go on where a clone stopped."""
+        self.in_compact, self.in_setup, self.ready = other.in_compact, other.in_setup, other.ready
+        self.cursor = dict(other.cursor)
+
+
+class _Parent:
+    """The parent of a module, held weakly: children do not keep variables alive."""
+
+    def __get__(self, obj, cls=None):
+        if obj is None:
+            return None
+        ref = obj.__dict__.get("_parent")
+        return ref() if type(ref) is weakref.ref else ref
+
+    def __set__(self, obj, value):
+        obj.__dict__["_parent"] = weakref.ref(value) if isinstance(value, Module) else value
+
+
+def compact(fun):
+    """Let a method define submodules, parameters and variables where it uses them.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> class Two(nn.Module):
+    ...     @nn.compact
+    ...     def __call__(self, x):
+    ...         return nn.Dense(2)(nn.relu(nn.Dense(8)(x)))
+    >>> sorted(Two().init(weft.random.key(0), jnp.ones(3))["params"])
+    ['Dense_0', 'Dense_1']
+    """
+    fun.compact = True
+    return fun
+
+
+def nowrap(fun):
+    """Leave a method as it is: a helper that neither needs variables nor a name of its own."""
+    fun.nowrap = True
+    return fun
+
+
+def compact_name_scope(fun):
+    """A compact method whose submodules and variables live under the method's own name."""
+
+    @functools.wraps(fun)
+    def call(self, *args, **kwargs):
+        scopes = self.__dict__.get("_name_scopes")
+        if scopes is None:
+            where = f"{type(self).__name__}.{fun.__name__}"
+            raise ValueError(f"{where} needs a bound module: call it inside of init or apply")
+        return scopes[fun.__name__](*args, **kwargs)
+
+    call.compact_name_scope, call.inner_fun, call.nowrap = True, fun, True
+    return call
+
+
+def _wrap_method(fun):
+    """A method as callers see it: setup has run, submodules made in it belong to the module."""
+    if hasattr(fun, "method_handler_wrapped"):
+        return fun
+    is_compact = hasattr(fun, "compact")
+    name = getattr(fun, "__name__", "unnamed_function")
+
+    @functools.wraps(fun)
+    def method(*args, **kwargs):
+        if args and isinstance(args[0], Module):
+            return _call(fun, name, is_compact, args, kwargs)
+        return fun(*args, **kwargs)
+
+    method.method_handler_wrapped = True
+    return method
+
+
+def _call(fun, name, is_compact, args, kwargs):
+    self = args[0]
+    state = self._state
+    is_setup = name == "setup"
+    outermost = True
+    if is_setup:
+        if self.scope is None:
+            raise errors.CallSetupUnboundModuleError(type(self).__name__)
+        outermost, state.in_setup = not state.in_setup, True
+    else:
+        self._try_setup()
+    if is_compact:
+        if self.scope is None:
+            raise errors.CallCompactUnboundModuleError(type(self).__name__)
+        outermost, state.in_compact = not state.in_compact, True
+    here = context
+    here.modules.append(self)
+    try:
+        record = here.records[-1].begin(self) if here.records and not is_setup else None
+        if here.interceptors:
+            call = lambda *a, **k: run_interceptors(fun, name, self, a[1:], k)
+        else:
+            call = fun
+        if naming.enabled:
+            with weft.named_scope(profile_name(self, name)):
+                out = call(*args, **kwargs)
+        else:
+            out = call(*args, **kwargs)
+        if here.captures and (wanted := here.captures[-1]) and wanted(self, name):
+            self.sow("intermediates", name, out)
+        if record is not None:
+            record.end(self, name, args[1:], kwargs, out)
+        return out
+    finally:
+        here.modules.pop()
+        if is_compact:
+            self.scope.reserved.clear()  # a second call defines the same names again
+        if outermost and (is_compact or is_setup):
+            state.reset()
+
+
+def profile_name(module, method: str) -> str:
+    """What a call is named in profiles."""
+    own = module.name or type(module).__name__
+    return own if method == "__call__" else f"{own}.{method}"
+
+
+class _Property(property):
+    """A property whose AttributeError does not look as if the property itself were missing."""
+
+    def __get__(self, obj, cls=None):
+        try:
+            return super().__get__(obj, cls)
+        except AttributeError as error:
+            name = getattr(self.fget, "__name__", "")
+            raise errors.DescriptorAttributeError(name, error) from error
+
+
+def _guard_hash(plain):
+    @functools.wraps(plain)
+    def guarded(self):
+        if self.scope is not None:
+            raise TypeError(f"a bound {type(self).__name__} holds variables and has no hash")
+        try:
+            return plain(self)
+        except TypeError as error:
+            raise TypeError(f"a field of {type(self).__name__} has no hash: {error}") from error
+
+    return guarded
+
+
+class Module:
+    """The base of all layers and networks.
+
+    Subclasses declare fields as dataclasses do, and define what they compute in ``__call__``:
+    with ``@nn.compact``, or with submodules assigned in ``setup``.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> class MLP(nn.Module):
+    ...     hidden: int
+    ...     def setup(self):
+    ...         self.first = nn.Dense(self.hidden)
+    ...         self.last = nn.Dense(1)
+    ...     def __call__(self, x):
+    ...         return self.last(nn.relu(self.first(x)))
+    >>> model = MLP(16)
+    >>> variables = model.init(weft.random.key(0), jnp.ones((4, 3)))
+    >>> model.apply(variables, jnp.ones((4, 3))).shape
+    (4, 1)
+    """
+
+    scope: Scope | None
+    _state: _State
+
+    def __init_subclass__(cls, kw_only: bool = False, **kwargs) -> None:
+        super().__init_subclass__(**kwargs)
+        _check_reserved(cls)
+        for name in inspect.get_annotations(cls):
+            item = cls.__dict__.get(name)
+            if isinstance(item, dataclasses.Field) and not item.init:
+                item.compare = item.hash = item.repr = False
+        unhashed = "__hash__" not in cls.__dict__
+        dataclasses.dataclass(unsafe_hash=unhashed, repr=False, kw_only=kw_only)(cls)
+        if cls.__hash__ is not None:
+            cls.__hash__ = _guard_hash(cls.__hash__)
+        fields = dataclasses.fields(cls)
+        cls._fields = tuple(f.name for f in fields if f.init and f.name not in _OWN_FIELDS)
+        cls._plain_init = all(f.init for f in fields)
+        names = {f.name for f in fields}
+        for name, value in list(cls.__dict__.items()):
+            if name in names or name in _NEVER_WRAPPED or hasattr(value, "nowrap"):
+                continue
+            if type(value) is property:
+                setattr(cls, name, _Property(value.fget, value.fset, value.fdel, value.__doc__))
+            elif callable(value) and not isinstance(value, (type, staticmethod, classmethod)):
+                setattr(cls, name, _wrap_method(value))
+        inherited = (vars(base).items() for base in reversed(cls.__mro__))
+        scoped = {k: v for items in inherited for k, v in items if hasattr(v, "compact_name_scope")}
+        cls._name_scope_methods = scoped
+
+    # making modules
+
+    def __post_init__(self) -> None:
+        here = self.__dict__
+        here["_id"] = object()
+        state = here["_state"] = _State()
+        parent = self.parent
+        if parent is _unspecified_parent:
+            parent = self.parent = context.modules[-1]
+        if parent is None:
+            return
+        if isinstance(parent, Module):
+            if parent._state.in_setup and self.name is None:
+                return  # it gets its name when it is assigned to an attribute
+            self._join(parent)
+        elif isinstance(parent, Scope):
+            here["scope"] = parent
+        else:
+            raise ValueError(f"parent must be a Module, a Scope or None, not {parent!r}")
+        for name in self._fields:
+            value = here[name]
+            if holds(value, Module):
+                self._register(name, value)
+            elif type(value) in (list, dict):
+                here[name] = freeze_attribute(value)
+        state.ready = True
+
+    def _join(self, parent) -> None:
+        """Become a submodule: get a name and a scope under the parent's."""
+        theirs = parent._state
+        if not parent._initialization_allowed:
+            raise errors.AssignSubModuleError(type(self).__name__, type(parent).__name__)
+        if self.name is None:
+            prefix = type(self).__name__
+            count = theirs.cursor.get(prefix, 0)
+            theirs.cursor[prefix] = count + 1
+            self.__dict__["name"] = f"{prefix}_{count}"
+        reuse = theirs.in_setup and theirs.setup == TRANSFORMED
+        if not reuse and parent.scope.name_reserved(self.name):
+            raise errors.NameInUseError("submodule", self.name, type(parent).__name__)
+        theirs.children[self.name] = self
+        self.__dict__["scope"] = parent.scope.push(self.name, reuse=reuse)
+
+    def _register(self, name: str, value) -> None:
+        """Store an attribute; modules inside of it that belong to nobody become submodules."""
+        root = self.scope.root
+        if root.adopted is None:
+            root.adopted = weakref.WeakValueDictionary()
+        adopted, waiting = root.adopted, []
+        keep_names = getattr(type(self), "preserve_adopted_names", False)
+
+        def adopt(suffix, module):
+            if module.parent is None:
+                known = adopted.get(module._id)
+                label = module.name if keep_names or isinstance(module, CompactNameScope) else None
+                if known is None:
+                    known = adopted[module._id] = module.clone(name=None)
+                module = known
+            else:
+                label = None
+            if module.name is None:
+                module.parent = self
+                module.__dict__["name"] = label or f"{name}{suffix}"
+                waiting.append(module)
+            return module
+
+        self.__dict__[name] = freeze_attribute(map_inside(adopt, Module, value))
+        for module in waiting:
+            module.__post_init__()
+
+    def clone(self, *, parent=None, _deep_clone=False, _reset_names=False, **updates):
+        """An unbound copy, with these fields replaced.
+
+        >>> from weft import linen as nn
+        >>> nn.Dense(3).clone(features=4).features
+        4
+        """
+        cls = type(self)
+        values = {name: self.__dict__[name] for name in (*cls._fields, "name")}
+        if updates:
+            unknown = [name for name in updates if name not in values]
+            if unknown:
+                raise TypeError(f"{cls.__name__} has no field {', '.join(unknown)}")
+            values.update(updates)
+        if _deep_clone is not False:
+            done = {} if _deep_clone is True else _deep_clone
+            copy = functools.partial(_deep_copy, done, _reset_names)
+            for name in cls._fields:
+                if holds(values[name], Module):
+                    values[name] = map_inside(copy, Module, values[name])
+        return make_module(cls, values, parent)
+
+    def copy(self, *, parent=_unspecified_parent, name=None, **updates):
+        """A copy that belongs to the module being called, with submodules copied too."""
+        return self.clone(parent=parent, name=name, _deep_clone=True, **updates)
+
+    # attributes
+
+    def __setattr__(self, name, value):
+        state = self.__dict__.get("_state")
+        if state is None or not (state.in_setup or state.ready):
+            object.__setattr__(self, name, value)
+        elif state.in_setup:
+            if name in self._fields or name in _OWN_FIELDS:
+                raise errors.SetAttributeInModuleSetupError(name)
+            self._register(name, value)
+        elif name.startswith("__"):
+            object.__setattr__(self, name, value)
+        else:
+            raise errors.SetAttributeFrozenModuleError(type(self).__name__, name, value)
+
+    def __getattr__(self, name):
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        here = self.__dict__
+        if "_state" in here:
+            self._try_setup()
+            if name in here:
+                return here[name]
+        text = f"{type(self).__name__} has no attribute {name!r}"
+        if here.get("scope") is None:
+            text += "; what setup assigns exists inside of init and apply only"
+        raise AttributeError(text)
+
+    def __dir__(self):
+        self._try_setup()
+        return object.__dir__(self)
+
+    def __repr__(self):
+        return _describe(self)
+
+    def setup(self):
+        """Assign submodules and variables to attributes; runs by itself when the module is used."""
+
+    def _try_setup(self) -> None:
+        state = self._state
+        if state.setup == DONE or state.in_setup or self.scope is None:
+            return
+        try:
+            state.in_setup = True
+            if type(self).setup is not Module.setup:
+                self.setup()
+            if self._name_scope_methods:
+                self.__dict__["_name_scopes"] = self._make_name_scopes()
+        finally:
+            state.in_setup = False
+            state.setup = DONE
+
+    def _make_name_scopes(self):
+        made = {}
+        for name, method in self._name_scope_methods.items():
+            module = CompactNameScope(method.inner_fun, _Reference(self), parent=self, name=name)
+            made[name] = module
+        return made
+
+    @property
+    def _initialization_allowed(self) -> bool:
+        state = self._state
+        return not state.ready or state.in_setup or state.in_compact
+
+    def _bound(self, what: str) -> Scope:
+        if self.scope is None:
+            raise ValueError(
+                f"{type(self).__name__} is unbound and has no {what}: use it inside of init or "
+                "apply, or bind it with module.bind(variables)"
+            )
+        return self.scope
+
+    # variables and random streams
+
+    @property
+    def variables(self):
+        """The variables of a bound module, by collection."""
+        return self._bound("variables").populate()
+
+    @property
+    def path(self):
+        """The names from the top module to this one."""
+        return self._bound("path").path
+
+    def _new_name(self, kind: str, name: str, col: str) -> Scope:
+        if not self._initialization_allowed:
+            raise ValueError(
+                f"{kind} {name!r} of {type(self).__name__} must be made in setup or in a method "
+                "marked with @nn.compact"
+            )
+        scope = self._bound(kind)
+        if scope.name_reserved(name, col):
+            raise errors.NameInUseError(kind, name, type(self).__name__)
+        return scope
+
+    def variable(self, col, name, init_fn=None, *init_args, unbox=True, **init_kwargs) -> Variable:
+        """A variable of a collection, made by ``init_fn(*init_args)`` where it does not exist."""
+        scope = self._new_name("variable", name, col)
+        made = scope.variable(col, name, init_fn, *init_args, unbox=unbox, **init_kwargs)
+        self._state.children[name] = col
+        return made
+
+    def param(self, name, init_fn, *init_args, unbox=True, **init_kwargs):
+        """A parameter, made by ``init_fn(key, *init_args)`` where it does not exist."""
+        scope = self._new_name("param", name, "params")
+        value = scope.param(name, init_fn, *init_args, unbox=unbox, **init_kwargs)
+        self._state.children[name] = "params"
+        return value
+
+    def has_variable(self, col: str, name: str) -> bool:
+        """Whether a variable exists."""
+        return self._bound("variables").has_variable(col, name)
+
+    def get_variable(self, col: str, name: str, default=None):
+        """What a variable holds, or the default."""
+        return self._bound("variables").get_variable(col, name, default)
+
+    def put_variable(self, col: str, name: str, value) -> None:
+        """Write a variable of a mutable collection."""
+        self._bound("variables").put_variable(col, name, value)
+
+    def is_mutable_collection(self, col: str) -> bool:
+        """Whether variables of a collection may be written."""
+        return self._bound("collections").is_mutable_collection(col)
+
+    def has_rng(self, name: str) -> bool:
+        """Whether a random stream was given."""
+        return self._bound("random streams").has_rng(name)
+
+    def make_rng(self, name: str = "params"):
+        """The next key of a random stream."""
+        return self._bound("random streams").make_rng(name)
+
+    def is_initializing(self) -> bool:
+        """Whether the module runs inside of ``init``."""
+        return "initializing" in self._bound("init or apply call").flags
+
+    def sow(self, col, name, value, reduce_fn=lambda xs, x: (*xs, x), init_fn=tuple) -> bool:
+        """Collect a value in a collection, if that is mutable; returns whether it is."""
+        scope = self._bound("variables")
+        if not scope.is_mutable_collection(col):
+            return False
+        if scope.has_variable(col, name):
+            collected = scope.get_variable(col, name)
+        else:
+            scope.reserve(name, col)
+            self._state.children[name] = col
+            collected = init_fn()
+        scope.put_variable(col, name, reduce_fn(collected, value))
+        return True
+
+    def perturb(self, name, value, collection="perturbations"):
+        """Add a zero variable to a value, so that the gradient at that point can be asked for."""
+        scope = self._bound("variables")
+        if scope.is_mutable_collection(collection) and not scope.has_variable(collection, name):
+            scope.reserve(name, collection)
+            self._state.children[name] = collection
+            scope.put_variable(collection, name, tree_util.tree_map(jnp.zeros_like, value))
+        if collection not in scope.root.variables_here:
+            return value
+        if not scope.has_variable(collection, name):
+            raise ValueError(
+                f"the collection {collection!r} has no {name!r} for {scope.path_text!r}"
+            )
+        return tree_util.tree_map(jnp.add, value, scope.get_variable(collection, name))
+
+    # init and apply
+
+    def bind(self, variables, *args, rngs=None, mutable=False):
+        """A bound copy of the module, for interactive use."""
+        _check_instance(self)
+        scope = root_scope(variables, as_streams(rngs, "bind"), mutable)
+        return self.clone(parent=scope, _deep_clone=True)
+
+    def unbind(self):
+        """The module without its variables, and the variables."""
+        _check_instance(self)
+        if self.scope is None:
+            raise errors.CallUnbindOnUnboundModuleError(type(self).__name__)
+        return self.clone(_deep_clone=True, _reset_names=True, name=None), self.variables
+
+    def apply(
+        self,
+        variables,
+        *args,
+        rngs=None,
+        method=None,
+        mutable=False,
+        capture_intermediates=False,
+        **kwargs,
+    ):
+        """Call the module, or another of its methods, with variables and random streams.
+
+        With ``mutable`` (True, a name, names, or a DenyList) it returns the output and the
+        collections that may have changed.
+        """
+        _check_instance(self)
+        fn = _find_method(self, method)
+        return apply(fn, self, mutable, capture_intermediates)(
+            variables, *args, rngs=rngs, **kwargs
+        )
+
+    def init_with_output(
+        self,
+        rngs,
+        *args,
+        method=None,
+        mutable=ALL_BUT_INTERMEDIATES,
+        capture_intermediates=False,
+        **kwargs,
+    ):
+        """Make the variables; returns the output, too."""
+        _check_instance(self)
+        fn = _find_method(self, method)
+        return init_with_output(fn, self, mutable, capture_intermediates)(rngs, *args, **kwargs)
+
+    def init(
+        self,
+        rngs,
+        *args,
+        method=None,
+        mutable=ALL_BUT_INTERMEDIATES,
+        capture_intermediates=False,
+        **kwargs,
+    ):
+        """Make the variables, by calling the module with these arguments."""
+        _check_instance(self)
+        fn = _find_method(self, method)
+        return init(fn, self, mutable, capture_intermediates)(rngs, *args, **kwargs)
+
+    def lazy_init(self, rngs, *args, method=None, mutable=ALL_BUT_INTERMEDIATES, **kwargs):
+        """Make the variables from arguments of which only shape and dtype are given.
+
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> x = weft.ShapeDtypeStruct((1, 4), jnp.float32)
+        >>> nn.Dense(2).lazy_init(weft.random.key(0), x)["params"]["kernel"].shape
+        (4, 2)
+        """
+        is_type = lambda x: isinstance(x, weft.ShapeDtypeStruct)
+        leaves, tree = tree_util.tree_flatten((args, kwargs), is_leaf=is_type)
+        types = [leaf for leaf in leaves if is_type(leaf)]
+
+        def run(rngs, unknown):
+            rest = iter(unknown)
+            given = [next(rest) if is_type(leaf) else leaf for leaf in leaves]
+            args, kwargs = tree_util.tree_unflatten(tree, given)
+            return self.init(rngs, *args, method=method, mutable=mutable, **kwargs)
+
+        try:
+            return compute_known(run, rngs, types)
+        except Unknown as error:
+            raise errors.LazyInitError(f"the variables from {error}") from None
+
+
+# `parent` and `name` are declared once, keyword-only; subclasses inherit them as fields. The
+# default of `parent` is in the field, its value behind a weak reference.
+Module.__annotations__.update(parent=object, name=str | None)
+Module.parent = dataclasses.field(default=_unspecified_parent, repr=False, kw_only=True)
+Module.name = dataclasses.field(default=None, kw_only=True)
+for _private in ("scope", "_state"):
+    del Module.__annotations__[_private]
+dataclasses.dataclass(unsafe_hash=True, repr=False)(Module)
+Module.__hash__ = _guard_hash(Module.__hash__)
+Module.parent = _Parent()
+Module.scope = None
+Module._fields, Module._plain_init, Module._name_scope_methods = (), True, {}
+
+
+def _check_reserved(cls) -> None:
+    own = inspect.get_annotations(cls)
+    fine = ("str", str, str | None, "str | None", "Optional[str]")
+    if "parent" in own or ("name" in own and own["name"] not in fine):
+        raise errors.ReservedModuleAttributeError({k: own[k] for k in _OWN_FIELDS if k in own})
+    if "name" in own:
+        del cls.__annotations__["name"]
+
+
+def _check_instance(module) -> None:
+    if not isinstance(module, Module):
+        raise errors.InvalidInstanceModuleError()
+    if "_id" not in module.__dict__:
+        raise errors.IncorrectPostInitOverrideError(type(module).__name__)
+
+
+def make_module(cls, values: dict, parent):
+    """A module with these values for all of its fields."""
+    if not cls._plain_init:
+        return cls(**values, parent=parent)
+    made = object.__new__(cls)
+    made.__dict__.update(values)
+    made.parent = parent
+    made.__post_init__()
+    return made
+
+
+def _deep_copy(done: dict, reset_names: bool, _suffix, module):
+    if module._id not in done:
+        renamed = {"name": None} if reset_names else {}
+        options = {"_deep_clone": done, "_reset_names": reset_names}
+        done[module._id] = module.clone(**options, **renamed)
+    return done[module._id]
+
+
+class _Reference:
+    """The module that a method with its own name scope belongs to, without keeping it alive."""
+
+    def __init__(self, module):
+        self.module = weakref.ref(module)
+
+    def __call__(self):
+        return self.module()
+
+
+class CompactNameScope(Module):
+    """The scope of a method marked with ``compact_name_scope``."""
+
+    fn: object
+    module_fn: object
+
+    @compact
+    def __call__(self, *args, **kwargs):
+        return self.fn(self.module_fn(), *args, **kwargs)
+
+
+def _find_method(module, method):
+    """The function behind ``method``: None, a name, a method, or a function of a module."""
+    if method is None:
+        if not callable(module):
+            name = type(module).__name__
+            raise AttributeError(f"{name} has no __call__: define it, or pass method=")
+        return type(module).__call__
+    if isinstance(method, str):
+        found = getattr(module, method)
+        if not callable(found):
+            kind = type(found).__name__
+            raise TypeError(f"{type(module).__name__}.{method} is a {kind} and cannot be called")
+        if isinstance(found, Module):
+            name = method
+            return lambda self, *args, **kwargs: getattr(self, name)(*args, **kwargs)
+        method = found
+    return unbound_function(method)
+
+
+def unbound_function(method):
+    """The function behind a method; others must at least take the module."""
+    if isinstance(method, MethodType) and isinstance(method.__self__, Module):
+        return method.__func__
+    if not callable(method) or len(inspect.signature(method).parameters) < 1:
+        raise errors.ApplyModuleInvalidMethodError(method)
+    return method
+
+
+def _runner(fn, module, mutable, capture, flags):
+    """What ``apply`` and ``init`` have in common: run a function on a clone with a new scope."""
+    if capture is True:
+        capture = lambda _, name: name == "__call__"
+    if capture:
+        mutable = union_filters(mutable, "intermediates")
+
+    def run(variables, streams, args, kwargs):
+        scope = root_scope(variables, streams, mutable, flags)
+        context.captures.append(capture)
+        try:
+            out = fn(module.clone(parent=scope, _deep_clone=True), *args, **kwargs)
+        finally:
+            context.captures.pop()
+            scope.invalid = True
+        return out if mutable is False else (out, scope.mutable_variables())
+
+    return run
+
+
+def apply(fn, module, mutable=False, capture_intermediates=False):
+    """A function of (variables, ...) from a function of (bound module, ...)."""
+    run = _runner(fn, module, mutable, capture_intermediates, ())
+
+    @functools.wraps(fn)
+    def applied(variables, *args, rngs=None, **kwargs):
+        return run(variables, as_streams(rngs, "apply"), args, kwargs)
+
+    return applied
+
+
+def init_with_output(fn, module, mutable=ALL_BUT_INTERMEDIATES, capture_intermediates=False):
+    """A function of (key, ...) that returns the output and new variables."""
+    run = _runner(fn, module, mutable, capture_intermediates, ("initializing",))
+
+    @functools.wraps(fn)
+    def initialized(rngs, *args, **kwargs):
+        if rngs is None:
+            as_streams((), "init")
+        out = run({}, as_streams(rngs, "init"), args, kwargs)
+        return out if mutable is not False else (out, {})
+
+    return initialized
+
+
+def init(fn, module, mutable=ALL_BUT_INTERMEDIATES, capture_intermediates=False):
+    """A function of (key, ...) that returns new variables."""
+    make = init_with_output(fn, module, mutable, capture_intermediates)
+
+    @functools.wraps(fn)
+    def initialized(*args, **kwargs):
+        return make(*args, **kwargs)[1]
+
+    return initialized
+
+
+def merge_param(name: str, a, b):
+    """An argument that may be given to the constructor or to the call, but once."""
+    if a is None and b is None:
+        raise ValueError(f"{name!r} must be given, to the constructor or at the call")
+    if a is not None and b is not None:
+        raise ValueError(f"{name!r} was given to the constructor and at the call: give it once")
+    return b if a is None else a
+
+
+def share_scope(module: Module, other: Module, /) -> None:
+    """Let two modules keep their variables in one scope, that of the outer one."""
+    if module.scope is None or other.scope is None:
+        raise errors.CallShareScopeOnUnboundModuleError()
+    above = other.scope
+    while above is not None and above is not module.scope:
+        above = above.parent
+    changed, scope = (other, module.scope) if above is not None else (module, other.scope)
+    before = changed.scope
+    changed.__dict__["scope"] = scope
+    for child in changed._state.children.values():
+        if isinstance(child, Module) and child.scope and child.scope.parent is before:
+            scope.reserve(child.scope.name)
+            child.scope.parent = scope
+
+
+def _describe(module, indent: str = "    ") -> str:
+    """The fields and submodules, one a line."""
+    lines = []
+    shown = [n for n in module._fields if module.__dataclass_fields__[n].repr]
+    if shown:
+        lines.append("# attributes")
+        lines += [f"{name} = {_short(module.__dict__.get(name))}" for name in shown]
+    children = {k: v for k, v in module._state.children.items() if isinstance(v, Module)}
+    if children:
+        lines.append("# children")
+        lines += [f"{name} = {_describe(child)}" for name, child in children.items()]
+    if not lines:
+        return f"{type(module).__name__}()"
+    body = "\n".join(lines)
+    return f"{type(module).__name__}(\n{indent}" + body.replace("\n", "\n" + indent) + "\n)"
+
+
+def _short(value) -> str:
+    if callable(value) and getattr(value, "__name__", None):
+        return value.__name__
+    return repr(value)

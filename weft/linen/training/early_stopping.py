@@ -1,0 +1,37 @@
+"""When to stop a training that no longer improves."""
+
+import math
+from typing import Any
+
+from weft.linen import struct
+
+
+class EarlyStopping(struct.PyTreeNode):
+    """Says stop when a metric has not fallen by ``min_delta`` for ``patience`` updates.
+
+    >>> stop = EarlyStopping(min_delta=0.1, patience=1)
+    >>> for metric in [3.0, 2.0, 2.0, 2.0]:
+    ...     stop = stop.update(metric)
+    >>> stop.should_stop, stop.best_metric
+    (True, 2.0)
+    """
+
+    min_delta: float = 0
+    patience: int = 0
+    best_metric: Any = float("inf")
+    patience_count: int = 0
+    should_stop: bool = False
+    has_improved: bool = False
+
+    def reset(self):
+        """As at the start."""
+        start = {"best_metric": float("inf"), "patience_count": 0}
+        return self.replace(**start, should_stop=False, has_improved=False)
+
+    def update(self, metric):
+        """The state after a new value of the metric."""
+        if math.isinf(self.best_metric) or self.best_metric - metric > self.min_delta:
+            return self.replace(best_metric=metric, patience_count=0, has_improved=True)
+        stop = self.patience_count >= self.patience or self.should_stop
+        count = self.patience_count + 1
+        return self.replace(patience_count=count, should_stop=stop, has_improved=False)

@@ -1,0 +1,50 @@
+"""Parameters, optimiser and its state, in one pytree."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from weft import numpy as jnp
+from weft import tree_util
+from weft.linen import struct
+
+# Variables that are replaced by their "gradient" at each step: the scales of 8-bit products.
+OVERWRITE_WITH_GRADIENT = "_overwrite_with_gradient"
+
+
+def _add(params, updates):
+    """Parameters plus updates, in the dtype of the parameters; None changes nothing."""
+    is_none = lambda x: x is None
+    one = lambda p, u: None if p is None else p if u is None else jnp.asarray(p + u).astype(p.dtype)
+    return tree_util.tree_map(one, params, updates, is_leaf=is_none)
+
+
+class TrainState(struct.PyTreeNode):
+    """A step counter, the function to apply, parameters, and an optimiser with its state.
+
+    The optimiser is any pair of ``init(params)`` and ``update(grads, state, params)``, as those
+    of ``weft.optim`` and optax.
+    """
+
+    step: Any
+    apply_fn: Callable = struct.field(pytree_node=False)
+    params: Any = struct.field(pytree_node=True)
+    tx: Any = struct.field(pytree_node=False)
+    opt_state: Any = struct.field(pytree_node=True)
+
+    def apply_gradients(self, *, grads, **kwargs):
+        """The state after one step; further fields are replaced by keyword."""
+        special = isinstance(grads, Mapping) and OVERWRITE_WITH_GRADIENT in grads
+        ours, theirs = (self.params["params"], grads["params"]) if special else (self.params, grads)
+        updates, opt_state = self.tx.update(theirs, self.opt_state, ours)
+        params = _add(ours, updates)
+        if special:
+            kept = grads[OVERWRITE_WITH_GRADIENT]
+            params = {"params": params, OVERWRITE_WITH_GRADIENT: kept}
+        return self.replace(step=self.step + 1, params=params, opt_state=opt_state, **kwargs)
+
+    @classmethod
+    def create(cls, *, apply_fn, params, tx, **kwargs):
+        """A state at step 0, with the optimiser's state for these parameters."""
+        special = isinstance(params, Mapping) and OVERWRITE_WITH_GRADIENT in params
+        opt_state = tx.init(params["params"] if special else params)
+        return cls(step=0, apply_fn=apply_fn, params=params, tx=tx, opt_state=opt_state, **kwargs)
