@@ -1,0 +1,34 @@
+"""Make the recorded answers of flax anew: ``python -m tests.linen.record [family]``.
+
+Needs jax and flax; what it writes is replayed by ``test_against_flax.py``.
+"""
+
+import os
+import sys
+
+from tests.linen import harness
+from tests.linen.cases import FAMILIES
+
+# Each case is compiled once, for numbers only.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+
+
+def main(chosen: list[str]) -> None:
+    for name, cases in FAMILIES.items():
+        if chosen and name not in chosen:
+            continue
+        results = {}
+        for dtype in ("float32", "float64"):
+            J = harness.library("flax", dtype)
+            for case in cases:
+                result = harness.run(case, J, jit=not name.startswith("wrong"))
+                results[f"{case.name}/{dtype}"] = result
+                if "error" in result and not name.startswith("wrong"):
+                    print(f"  {case.name}/{dtype}: {result['error']}: {result['text'][:200]}")
+        harness.save(name, results)
+        size = (harness.DATA / f"{name}.npz").stat().st_size
+        print(f"{name}: {len(results)} cases, {size // 1024} kB")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

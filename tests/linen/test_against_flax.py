@@ -1,0 +1,29 @@
+"""weft.linen against recorded answers of flax: parameters from keys, outputs, gradients, errors."""
+
+import pytest
+
+from tests.linen import harness
+from tests.linen.cases import FAMILIES
+
+RECORDED = {
+    name: harness.load(name) for name in FAMILIES if (harness.DATA / f"{name}.npz").exists()
+}
+CASES = [
+    pytest.param(name, case, dtype, id=f"{case.name}/{dtype}")
+    for name, cases in FAMILIES.items()
+    if name in RECORDED
+    for case in cases
+    for dtype in ("float32", "float64")
+]
+
+
+@pytest.fixture(scope="module")
+def libraries():
+    return {dtype: harness.library("weft", dtype) for dtype in ("float32", "float64")}
+
+
+@pytest.mark.parametrize("family, case, dtype", CASES)
+def test_a_case_is_as_recorded(libraries, family, case, dtype):
+    recorded = RECORDED[family]
+    assert f"{case.name}/{dtype}" in recorded, "not recorded: run python -m tests.linen.record"
+    harness.compare(harness.run(case, libraries[dtype]), recorded[f"{case.name}/{dtype}"])
