@@ -83,6 +83,8 @@ LATE = {
     ("weft.runtime.evaluate", "weft.runtime.dispatch"),
     ("weft.runtime.evaluate", "weft.runtime.native"),
     ("weft.runtime.evaluate", "weft.runtime.selection"),
+    ("weft.runtime.evaluate", "weft.runtime.registry"),
+    ("weft.runtime.registry", "weft.backends.reference.program"),
     *(
         ("weft.backends.cpu.heroes.table", f"weft.backends.cpu.heroes.{name}")
         for name in (

@@ -623,8 +623,9 @@ traceback = _choice(
 # ------------------------------------------------------------------ where and how things run
 
 backend = _choice(
-    "backend", "interpret native", "native",
-    "How staged programs run: by the primitives' NumPy reference, or as native code.",
+    "backend", "interpret native reference", "native",
+    "How staged programs run: by the primitives' NumPy references, as native code, or planned and"
+    " run kernel by kernel by NumPy.",
     in_key=True, env=("WEFT_BACKEND",),
 )
 debug = _int(

@@ -11,7 +11,8 @@ from weft.kernel.nodes import BOOL, Value, is_float, walk
 
 
 def evaluate(roots: Sequence[Value], loads: Callable[..., np.ndarray]) -> list[np.ndarray]:
-    """Arrays for ``roots``; ``loads`` gives the array for the attribute of a load or index.
+    """Arrays for ``roots``; ``loads`` gives the array for the attribute of a load, an index or a
+    reduction.
 
     A load at a place that comes from data hands over what is added to its index as well.
     """
@@ -91,7 +92,7 @@ def _apply(value: Value, args: list[np.ndarray], loads: Any) -> np.ndarray:
     op, dtype = value.op, value.dtype
     if op == "const":
         return np.frombuffer(value.attr, dtype)[0]
-    if op in ("load", "index"):
+    if op in ("load", "index", "acc"):
         return loads(value.attr, *args)
     if op in _BINARY:
         return _BINARY[op](*args)
@@ -125,7 +126,8 @@ def _rarely(op: str, dtype: np.dtype, args: list[np.ndarray]) -> np.ndarray:
         return _leading_zeros(x).astype(dtype)
     if op == "mulhi":
         bits = x.dtype.itemsize * 8
-        return ((x.astype(object) * args[1].astype(object)) >> bits).astype(dtype)
+        product = x.astype(object) * np.asarray(args[1]).astype(object)
+        return np.asarray(product >> bits).astype(dtype)
     raise TypeError(f"unknown operation {op}")
 
 

@@ -17,6 +17,8 @@ from weft.runtime.exact import is_exact_round
 # the compiler, loaded when a function is to be compiled or a primitive is worth it
 native = Late("weft.runtime.native")
 dispatch = Late("weft.runtime.dispatch")
+# loaded when a knob asks for another backend
+registry = Late("weft.runtime.registry")
 # loaded when values decide the size of a result
 selection = Late("weft.runtime.selection")
 
@@ -74,6 +76,11 @@ def evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
                 return found if primitive.multiple_results else found[0]
         if primitive.name == "while":
             return _run_while(primitive, args, avals, params)
+    if knobs.thread.backend == "reference" and not _checks():
+        callee = primitive.callee(params)
+        found = None if callee is None else registry.call_plain("reference", callee, args, avals)
+        if found is not None:
+            return found
     foreign = any(type(x) is np.ndarray for x in args)
     with np.errstate(all="ignore"):
         values = [to_numpy(x, a) for x, a in zip(args, avals, strict=True)]

@@ -1,0 +1,1 @@
+"""Programs run by NumPy: the smallest backend, and what the others are compared with."""

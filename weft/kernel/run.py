@@ -1,0 +1,159 @@
+"""Kernels run on NumPy arrays: what every backend's code is compared with.
+
+All iterations of all loops are done at once, an axis of arrays for each loop, statement by
+statement; a long grid is done in chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.kernel.evaluate import evaluate
+from weft.kernel.kernel import Affine, Kernel, Loop, Reduce
+
+# Elements that a chunk of the grid may have in one array.
+CHUNK_ELEMENTS = 1 << 20
+
+_COMBINE: dict[str, Any] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+def run_kernel(kernel: Kernel, buffers: Sequence[np.ndarray]) -> None:
+    """Run a kernel on flat arrays, one for each buffer that isn't scratch of a row."""
+    extent = 1 if kernel.grid is None else kernel.grid[1]
+    chunk = max(1, CHUNK_ELEMENTS // max(1, _inner(kernel.body)))
+    for low in range(0, extent, chunk):
+        _Run(kernel, buffers, low, min(extent, low + chunk)).body(kernel.body, 0, frozenset())
+
+
+def _inner(body: list[Any]) -> int:
+    """Iterations of the longest nest of loops."""
+    return max((s.extent * _inner(s.body) for s in body if isinstance(s, Loop)), default=1)
+
+
+def _depth(body: list[Any]) -> int:
+    return max((1 + _depth(s.body) for s in body if isinstance(s, Loop)), default=0)
+
+
+class _Run:
+    """One chunk of a kernel's grid: the numbers of its axes, and what reductions have given."""
+
+    def __init__(self, kernel: Kernel, buffers: Sequence[np.ndarray], low: int, high: int) -> None:
+        self.rank = 1 + _depth(kernel.body)
+        self.extents = [high - low] + [1] * (self.rank - 1)
+        self.axes: dict[str, np.ndarray] = {}
+        self.found: dict[int, np.ndarray] = {}
+        rows = np.arange(high - low).reshape(-1, *[1] * (self.rank - 1))
+        if kernel.grid is not None:
+            self._open_grid(kernel, rows + low)
+        given = iter(buffers)
+        self.buffers: list[tuple[np.ndarray, Any]] = []
+        for b in kernel.buffers:
+            if b.role == "row":
+                self.buffers.append((np.zeros(b.size * (high - low), b.dtype), rows * b.size))
+            else:
+                self.buffers.append((next(given), 0))
+
+    def _open_grid(self, kernel: Kernel, numbers: np.ndarray) -> None:
+        assert kernel.grid is not None
+        if not kernel.axes:
+            self.axes[kernel.grid[0]] = numbers
+            return
+        rest = numbers
+        for axis, extent in reversed(kernel.axes):
+            rest, self.axes[axis] = np.divmod(rest, extent)
+
+    def body(self, body: list[Any], depth: int, carried: frozenset[int]) -> list[Reduce]:
+        """Run statements; gives the reductions that the loop around them has to complete."""
+        pending = []
+        for looped, group in groupby(body, lambda s: isinstance(s, Loop)):
+            if looped:
+                for s in group:
+                    pending += self.loop(s, depth + 1, carried)
+            else:
+                pending += self.block(list(group))
+        if depth == 0:
+            for s in pending:
+                self.complete(s)
+        return pending
+
+    def loop(self, s: Loop, depth: int, carried: frozenset[int]) -> list[Reduce]:
+        """Run a loop; gives the reductions that go on in the loop around it."""
+        if s.whole is not None:
+            raise ValueError("a loop over pieces of an axis is not run by NumPy")
+        shape = [1] * self.rank
+        shape[depth] = self.extents[depth] = s.extent
+        self.axes[s.axis] = np.arange(s.extent).reshape(shape)
+        outer = []
+        for r in self.body(s.body, depth, carried | set(s.carries)):
+            value = self.found[r.symbol]
+            if s.extent:
+                value = _COMBINE[r.op].reduce(value, axis=depth, keepdims=True, dtype=r.dtype)
+            else:
+                value = np.full([*value.shape[:depth], 1, *value.shape[depth + 1 :]], _unit(r))
+            self.found[r.symbol] = value
+            if r.symbol in carried:
+                outer.append(r)
+            else:
+                self.complete(r)
+        self.extents[depth] = 1
+        del self.axes[s.axis]
+        return outer
+
+    def complete(self, r: Reduce) -> None:
+        initial = np.asarray(r.initial, r.dtype)
+        self.found[r.symbol] = _COMBINE[r.op](initial, self.found[r.symbol])
+
+    def place(self, buffer: int, at: Affine, offset: Any = 0) -> np.ndarray:
+        """Where elements are in a buffer, all iterations at once."""
+        index = self.buffers[buffer][1] + at.const + offset
+        for axis, factor in at.terms:
+            index = index + self.axes[axis] * factor
+        return np.asarray(index)
+
+    def block(self, statements: list[Any]) -> list[Reduce]:
+        """Run stores and reductions in a row: all is read before anything is written, as results
+        may have the memory of operands. Gives the reductions."""
+        values = iter(evaluate([v for s in statements for v in s.operands], self.load))
+        reductions = []
+        for s in statements:
+            value = np.asarray(next(values))
+            if isinstance(s, Reduce):
+                self.found[s.symbol] = np.broadcast_to(value, self.extents)
+                reductions.append(s)
+                continue
+            index = self.place(s.buffer, s.at, 0 if s.offset is None else next(values))
+            if prod(self.extents):
+                self.buffers[s.buffer][0][np.broadcast_to(index, self.extents)] = value
+        return reductions
+
+    def load(self, attr: Any, *offset: np.ndarray) -> np.ndarray:
+        """A leaf of a value: the number of an axis, a complete reduction, or memory."""
+        if isinstance(attr, str):
+            return self.axes[attr]
+        if isinstance(attr, int):
+            return self.found[attr]
+        return self.buffers[attr[0]][0][self.place(attr[0], attr[1], *offset)]
+
+
+def _unit(r: Reduce) -> Any:
+    """What combines with anything to that."""
+    if r.op in ("add", "or", "xor"):
+        return np.zeros((), r.dtype)
+    if r.op == "mul":
+        return np.ones((), r.dtype)
+    if r.op == "and":
+        return ~np.zeros((), r.dtype)
+    return np.asarray(r.initial, r.dtype)
