@@ -63,7 +63,7 @@ PROGRAMS = {
     "gradient": weft.grad(lambda w, xs: jnp.sum(rnn(w, xs)[1] ** 2)),
     "while": lambda w, xs: lax.while_loop(lambda c: jnp.sum(c) < 50, lambda c: c * 1.5 + 1, w),
     "branches": lambda w, xs: lax.switch(jnp.argmax(xs[0]), [jnp.sin, jnp.cos, jnp.abs], w),
-    "sorted": lambda w, xs: jnp.sort(xs[:4], axis=0)[::-1].cumsum(1) + jnp.linalg.inv(w + jnp.eye(4)),
+    "sorted": lambda w, xs: jnp.sort(xs[:4], axis=0).cumsum(1) + jnp.linalg.inv(w + 2),
     "update": lambda w, xs: w.at[1].set(3.0).at[0, 1:3].add(xs[0, :2]),
     "draws": lambda w, xs: weft.random.normal(weft.random.key(3), (4, 4)) * w,
     "batched": weft.vmap(lambda w, xs: jnp.cumsum(xs * w[0]), in_axes=(None, 0)),
