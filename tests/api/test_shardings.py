@@ -146,7 +146,7 @@ def test_live_arrays():
     assert any(y is x for y in weft.live_arrays())
     x.delete()
     assert not any(y is x for y in weft.live_arrays())
-    with pytest.raises(RuntimeError, match="unknown backend"):
+    with pytest.raises(RuntimeError, match="Unknown backend"):
         weft.live_arrays("abacus")
 
 

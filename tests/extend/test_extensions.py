@@ -9,7 +9,7 @@ from weft import api_util, monitoring
 from weft.extend import backend, core, linear_util, source_info_util
 from weft.extend import random as extend_random
 from weft.extend.core.primitives import call_p, closed_call_p
-from weft.interpreters import ad, batching, partial_eval, xla
+from weft.interpreters import ad, batching, mlir, partial_eval, xla
 
 
 @pytest.fixture
@@ -257,3 +257,35 @@ def test_lines_and_names():
         assert source_info_util.current_name_stack() == ("layer",)
         with source_info_util.reset_name_stack():
             assert source_info_util.current_name_stack() == ()
+
+
+def test_lowerings_are_part_of_compiled_programs():
+    staged = []
+
+    def lowering(x, y, *, power):
+        staged.append(x)
+        return x**power + y
+
+    primitive = core.Primitive("blend")
+    primitive.def_impl(lambda x, y, *, power: x**power + y)
+    primitive.def_abstract_eval(lambda x, y, *, power: x)
+    mlir.register_lowering(primitive, mlir.lower_fun(lowering, multiple_results=False))
+    f = weft.jit(lambda x: jnp.sin(primitive.bind(x, 2 * x, power=3)))
+    x = jnp.linspace(0.0, 1.0, 5)
+    assert np.allclose(f(x), np.sin(np.asarray(x) ** 3 + 2 * np.asarray(x)))
+    count = len(staged)
+    assert count == 1
+    f(x)
+    weft.jit(lambda x: primitive.bind(x, x, power=3))(x)
+    assert len(staged) == count
+    assert "blend" not in f.lower(x).compile().as_text()
+
+
+def test_lowerings_without_a_hash_and_rules_that_write_mlir():
+    primitive = core.Primitive("listed")
+    primitive.def_impl(lambda x, *, terms: x + sum(terms))
+    primitive.def_abstract_eval(lambda x, *, terms: x)
+    mlir.register_lowering(primitive, lambda context, x, *, terms: [x])
+    assert float(weft.jit(lambda x: primitive.bind(x, terms=[1, 2]))(1.0)) == 4.0
+    mlir.register_lowering(primitive, mlir.lower_fun(lambda x, terms: x * sum(terms), False))
+    assert float(weft.jit(lambda x: primitive.bind(x, terms=[1, 2]))(2.0)) == 6.0

@@ -98,6 +98,10 @@ class Primitive:
     def verify(self, avals: Any, params: dict[str, Any]) -> None:
         """Raise unless the programs that it carries fit its operands; ``shape`` trusts them."""
 
+    def program(self, avals: Any, params: dict[str, Any]) -> Any:
+        """The closed program that compiled code has in its place, or None."""
+        return self.callee(params)
+
     def expands(self, avals: Any, params: dict[str, Any]) -> bool:
         """Whether the compiler should take its decomposition instead."""
         return self.form == "expand"

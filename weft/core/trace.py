@@ -33,6 +33,11 @@ class Trace:
     def process_primitive(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
         raise TypeError(f"{type(self).__name__} does not say what a primitive means")
 
+    @property
+    def main(self) -> Trace:
+        """The trace itself, under the name by which libraries tell traces apart."""
+        return self
+
     def invalidate(self) -> None:
         """Say that the function being traced has returned: its tracers must not be used again."""
         self.alive = False

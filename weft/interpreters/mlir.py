@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
+
+__all__ = ["lower_fun", "register_lowering"]
 
 
 def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Callable[..., Any]:
     """A lowering that is a function of other primitives."""
-    if multiple_results:
-        return fun
-    return lambda *args, **params: fun(*args, **params)
+
+    @functools.wraps(fun, updated=())
+    def lowering(*args: Any, **params: Any) -> Any:
+        return fun(*args, **params)
+
+    lowering.is_function = True  # type: ignore[attr-defined]
+    return lowering
 
 
-def register_lowering(primitive: Any, rule: Callable[..., Any], platform: Any = None) -> Any:
-    """Give a primitive its lowering: the function that ``lower_fun`` was given."""
-    primitive.def_lowering(rule)
+def register_lowering(
+    prim: Any, rule: Callable[..., Any], platform: Any = None, **_: Any
+) -> Callable[..., Any]:
+    """Give a primitive its lowering: what ``lower_fun`` made.
+
+    A rule that writes MLIR itself, ``rule(context, *values)``, says nothing to weft: there the
+    primitive is computed by what it was given with ``def_impl``.
+    """
+    if getattr(rule, "is_function", False) or not hasattr(prim, "_impl") or prim._impl is None:
+        prim.def_lowering(rule)
     return rule

@@ -256,7 +256,7 @@ def _check_branches(
             f"  * {names[0]} returns a {one}{_at(path)}, {names[i]} a {two}: {why}"
             for path, one, two, why in equality_errors_treedef(tree, other_tree)
         ]
-        rule = "must return the same tree structure"
+        rule = "must return the same pytree structure"
     elif all(same_type(a, b) for a, b in zip(first.out_avals, other.out_avals, strict=True)):
         return
     else:

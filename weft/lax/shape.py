@@ -80,7 +80,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
         return np.broadcast_shapes(*shapes)
     except ValueError:
         given = ", ".join(str(tuple(s)) for s in shapes)
-        raise ValueError(f"incompatible shapes for broadcasting: {given}") from None
+        raise ValueError(f"Incompatible shapes for broadcasting: {given}") from None
 
 
 def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Any:

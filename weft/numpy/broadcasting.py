@@ -61,7 +61,7 @@ def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Array:
         fits = fits and n in (1, m)
     if not fits:
         raise ValueError(
-            f"incompatible shapes for broadcasting: {have} and requested shape {sizes}"
+            f"Incompatible shapes for broadcasting: {have} and requested shape {sizes}"
         )
     return expand_to(x, sizes)
 

@@ -72,7 +72,9 @@ def devices(backend: str | None = None) -> list[Device]:
         count = knobs.find("num_cpu_devices").value or 1
         _devices.extend(Device(i, _cpu) for i in range(max(1, int(count))))
     if backend not in (None, "cpu"):
-        raise RuntimeError(f"unknown backend {backend!r}; this machine has: cpu")
+        raise RuntimeError(
+            f"Unknown backend {backend!r}: failed to initialize it; this machine has: cpu"
+        )
     return list(_devices)
 
 

@@ -101,7 +101,7 @@ class Walked:
         name = self.names.get(id(primitive))
         if name is None:
             name = self.names[id(primitive)] = _name(primitive)
-        callee = primitive.callee(params)
+        callee = primitive.program([x.aval for x in eqn.invars], params)
         if callee is not None:  # nothing but what it calls is left of it
             return self._program(callee.jaxpr, callee.consts)
         if primitive.form is None:

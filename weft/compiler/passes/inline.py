@@ -9,7 +9,7 @@ from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, Var
 
 def inline(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The program without calls: equations of ``jit`` and its kin replaced by their bodies."""
-    if not any(eqn.primitive.callee(eqn.params) is not None for eqn in closed.eqns):
+    if not any(_called(eqn) is not None for eqn in closed.eqns):
         return closed
     constvars = list(closed.jaxpr.constvars)
     consts = list(closed.consts)
@@ -27,7 +27,7 @@ def _inline(
 ) -> None:
     for eqn in jaxpr.eqns:
         invars = [x if type(x) is Literal else env.get(x, x) for x in eqn.invars]
-        callee = eqn.primitive.callee(eqn.params)
+        callee = _called(eqn)
         if callee is None:
             outvars = [v if type(v) is DropVar else _renamed(env, v) for v in eqn.outvars]
             eqns.append(eqn.replace(invars=invars, outvars=outvars))
@@ -42,6 +42,10 @@ def _inline(
         for v, x in zip(eqn.outvars, callee.jaxpr.outvars, strict=True):
             if type(v) is not DropVar:
                 env[v] = x if type(x) is Literal else inner_env.get(x, x)
+
+
+def _called(eqn: Any) -> ClosedJaxpr | None:
+    return eqn.primitive.program([x.aval for x in eqn.invars], eqn.params)
 
 
 def _renamed(env: dict[Any, Any], v: Var) -> Var:

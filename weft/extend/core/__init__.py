@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from weft.base.errors import JaxprTypeError as JaxprTypeError
+from weft.base.knobs import context_key
 from weft.control.jit import numpy_consts
 from weft.core.array import Array
 from weft.core.avals import AbstractToken as AbstractToken
@@ -67,6 +68,8 @@ from weft.extend.core.tracing import (
 )
 from weft.extend.core.tracing import valid_jaxtype as valid_jaxtype
 
+# Programs of its lowering that a primitive keeps, one for each type of its operands.
+MAX_PROGRAMS = 256
 array_types = {np.ndarray, np.generic, Array}
 __all__ = [
     "AbstractToken",
@@ -118,6 +121,7 @@ class Primitive(_Primitive):
         self.name = name
         self._impl: Callable[..., Any] | None = None
         self._lowering: Callable[..., Any] | None = None
+        self._programs: dict[Any, ClosedJaxpr] = {}
         self._abstract: Callable[..., Any] | None = None
         self._jvp: Callable[..., Any] | None = None
         self._effectful = False
@@ -133,6 +137,7 @@ class Primitive(_Primitive):
     def def_lowering(self, lowering: Callable[..., Any]) -> Callable[..., Any]:
         """The primitive as a function of other primitives."""
         self._lowering = lowering
+        self._programs.clear()
         return lowering
 
     def def_abstract_eval(self, rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -207,14 +212,29 @@ class Primitive(_Primitive):
             return [np.asarray(x) for x in result]
         return np.asarray(result)
 
-    def _run_lowering(self, values: Any, params: dict[str, Any]) -> Any:
+    def program(self, avals: Any, params: dict[str, Any]) -> ClosedJaxpr | None:
+        """The lowering as a program, which compiled code has in the place of the primitive."""
         lowering = self._lowering
-        assert lowering is not None
+        if lowering is None:
+            return None
+        try:
+            key = (tuple(avals), tuple(params.items()), context_key())
+            found = self._programs.get(key)
+        except TypeError:  # a parameter without a hash
+            key = found = None
+        if found is None:
 
-        def flat(*args: Any) -> Any:
-            result = lowering(*args, **params)
-            return result if self.multiple_results else [result]
+            def flat(*args: Any) -> Any:
+                result = lowering(*args, **params)
+                return result if self.multiple_results else [result]
 
-        closed = stage(flat, [typeof(v) for v in values])
+            found = stage(flat, avals)
+            if key is not None and len(self._programs) < MAX_PROGRAMS:
+                self._programs[key] = found
+        return found
+
+    def _run_lowering(self, values: Any, params: dict[str, Any]) -> Any:
+        closed = self.program([typeof(v) for v in values], params)
+        assert closed is not None
         outs = run(closed.jaxpr, numpy_consts(closed), values)
         return outs if self.multiple_results else outs[0]
