@@ -29,10 +29,10 @@ from weft.backends.cpu.llvm import BRIEF, QUICK, Llvm
 from weft.backends.cpu.loader import Object
 from weft.backends.cpu.machine import Ahead
 from weft.backends.cpu.pool_text import pool_text
-from weft.compiler.plan import Planner, Unplannable
+from weft.backends.cpu.target import Cpu
+from weft.compiler.plan import Unplannable
 from weft.compiler.watch import Watch
 from weft.runtime import dispatch
-from weft.runtime.target import Cpu
 
 
 class Cross(Llvm):
@@ -63,7 +63,7 @@ def planned(fun: Callable[..., Any], *args: Any) -> list[str]:
     """The texts of the kernels of a function."""
     watch = Watch(weft.make_jaxpr(fun)(*args))
     try:
-        program = Planner(Cpu(watch), watch).program(watch.closed)
+        program = Cpu(watch).assemble(watch.closed)
     except Unplannable:
         return []
     return [Ahead().keyed(text, name)[1] for text, name in program.codes if text]
