@@ -324,6 +324,10 @@ def _rnn(jax: Any, w: Any, h: Any, xs: Any) -> Any:
     return jax.lax.scan(step, h, xs)
 
 
+def _decay(jax: Any, w: Any, h: Any) -> Any:
+    return jax.lax.scan(lambda h, _: (jax.numpy.tanh(h @ w), None), h, None, length=1000)[0]
+
+
 def _rnn_gradient(jax: Any, w: Any, h: Any, xs: Any) -> Any:
     return jax.grad(lambda v: jax.numpy.mean(_rnn(jax, v, h, xs)[1] ** 2))(w)
 
@@ -352,6 +356,15 @@ LOOPS = [
         0.65,
         program(_rnn, _rnn_arguments),
         numpy=program(_numpy_rnn, _rnn_arguments),
+    ),
+    row(
+        "scan that decays",
+        "1000 × tanh(8×64 @ 64×64), states through denormal numbers to zero",
+        0.65,
+        program(
+            _decay,
+            lambda: (models.weights()(64, 64) * np.float32(0.8), np.ones((8, 64), np.float32)),
+        ),
     ),
     row("scan RNN gradient", "of the weights", 0.5, program(_rnn_gradient, _rnn_arguments)),
     row("fori_loop 100k", "scalar steps", 0.55, program(_fori, lambda: (np.float32(1),))),

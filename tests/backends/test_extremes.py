@@ -13,10 +13,10 @@ def _called(function, known, first, x):
     return function(known, x) if first else function(x, known)
 
 
-VALUES = np.array([0.0, -0.0, 1, -1, np.nan, np.inf, -np.inf, 1e-45, -1e-45, 3.5] * 3, np.float32)
+VALUES = np.array([0.0, -0.0, 1, -1, np.nan, np.inf, -np.inf, 2e-38, -2e-38, 3.5] * 3, np.float32)
 
 
-@pytest.mark.parametrize("number", [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45])
+@pytest.mark.parametrize("number", [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 2e-38])
 @pytest.mark.parametrize("first", [True, False])
 def test_extremes_of_a_known_number(number: float, first: bool) -> None:
     known = np.float32(number)

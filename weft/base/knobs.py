@@ -479,6 +479,11 @@ threefry_partitionable = _flag(
     "threefry_partitionable", True,
     "Lay random bits out so that every element depends on its own position alone.", in_key=True,
 )
+denormals = _choice(
+    "denormals", "flush keep", "flush",
+    "Whether arithmetic takes denormal numbers for zeros, as JAX does; kept, they may be slow.",
+    in_key=True, env=("WEFT_DENORMALS",),
+)
 random_seed_offset = _int(
     "random_seed_offset", 0, "Added to every seed that keys are made from.", in_key=True
 )

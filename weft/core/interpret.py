@@ -43,12 +43,46 @@ def settle(value: Any, aval: Any) -> np.ndarray:
     return value
 
 
+# Of each dtype whose denormal numbers native code takes for zeros: the integers as wide, the bits
+# of the exponent and that of the sign. A number is denormal, or zero, where the exponent is 0.
+_FLUSHED: dict[Any, tuple[Any, Any, Any]] = {
+    np.dtype(dtype): (word, word(exponent), word(1 << (8 * np.dtype(word).itemsize - 1)))
+    for dtype, word, exponent in (
+        (dtypes.bfloat16, np.uint16, 0x7F80),
+        (np.float32, np.uint32, 0x7F800000),
+        (np.float64, np.uint64, 0x7FF << 52),
+    )
+}
+
+
+def flushed(value: Any) -> Any:
+    """An array with zeros of the same sign for denormal numbers, as native arithmetic has them."""
+    dtype = getattr(value, "dtype", None)
+    facts = _FLUSHED.get(dtype)
+    if facts is None:
+        if getattr(dtype, "kind", "") != "c":
+            return value
+        parts = np.ascontiguousarray(value).reshape(-1).view(value.real.dtype)
+        return flushed(parts).view(dtype).reshape(value.shape)
+    word, exponent, sign = facts
+    bits = value.view(word)
+    small = (bits & exponent) == 0
+    if not small.any():
+        return value
+    return np.where(small, bits & sign, bits).view(dtype)
+
+
 def run_primitive(primitive: Any, avals: Any, values: Any, params: dict[str, Any]) -> Any:
     """Results of one primitive on NumPy arrays: an array, or a list for several results."""
+    flushes = primitive.flushes(values, params) and knobs.thread.denormals == "flush"
+    if flushes:
+        values = [flushed(v) for v in values]
     result = primitive.ref(*values, **params)
     if primitive.multiple_results:
-        return [settle(v, a) if has_data(a) else v for v, a in zip(result, avals, strict=True)]
-    return settle(result, avals) if has_data(avals) else result
+        result = [settle(v, a) if has_data(a) else v for v, a in zip(result, avals, strict=True)]
+        return [flushed(v) for v in result] if flushes else result
+    result = settle(result, avals) if has_data(avals) else result
+    return flushed(result) if flushes else result
 
 
 def has_data(aval: Any) -> bool:

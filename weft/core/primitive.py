@@ -55,6 +55,8 @@ class Primitive:
     # whether kernels may go on with blocks of its result while it is being computed: "" for no,
     # "once" where each element is in one block, "again" where some are in several
     in_blocks = ""
+    # whether it computes with floats, so that native code takes denormal ones for zeros
+    arithmetic = False
     costly = False  # whether computing an element again costs more than reading it from memory
     decompose: Any = None
     stage: Any = None
@@ -117,6 +119,10 @@ class Primitive:
     def lean(self, params: dict[str, Any], used: list[bool]) -> dict[str, Any]:
         """Parameters that leave out the work for results that nothing uses, if it can be."""
         return params
+
+    def flushes(self, values: Any, params: dict[str, Any]) -> bool:
+        """Whether denormal numbers among these operands and their results count as zeros."""
+        return self.arithmetic
 
     def evaluate(self, args: Any, params: dict[str, Any]) -> Any:
         """Compute, with nothing traced; references are cells themselves."""

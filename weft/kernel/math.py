@@ -1,8 +1,9 @@
 """The mathematics of kernels, each function written once on the builder for float32 and float64.
 
 ``exp(k, x)`` adds the operations of e**x to the builder ``k`` and gives the value. Narrower floats
-are computed in float32 and rounded by the caller. Everything is branch-free and keeps denormal
-numbers; accuracy is measured in tests/kernel/test_math.py and listed in docs/mathematics.md.
+are computed in float32 and rounded by the caller. Everything is branch-free and right for denormal
+numbers, where the mode keeps them; accuracy is measured in tests/kernel/test_math.py and listed in
+docs/mathematics.md.
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING

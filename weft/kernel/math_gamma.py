@@ -73,7 +73,12 @@ def _lgamma(k: Builder, x: Value) -> Value:
     product = k.mul(k.horner(u, (1.0, 28.0, 252.0, 720.0)), u)
     product = k.select(near, product, k.like(x, 1.0))
     sine = k.mul(k.abs(_sin_cos_pi(k, x)[0]), k.like(x, INVERSE_PI))
+    # a quotient below the normal numbers would be flushed to zero
+    low = k.lt(sine, k.like(x, 2.0**-900))
+    sine = k.select(low, k.mul(sine, k.like(x, 2.0**64)), sine)
     steps = log(k, k.select(left, k.div(sine, product), product))
+    raised = k.select(k.and_(left, low), k.like(x, 64 * math.log(2)), k.like(x, 0.0))
+    steps = k.sub(steps, raised)
     log_w = k.sub(log(k, w), k.like(x, 1.0))
     tail = k.add(series, k.like(x, HALF_LOG_2_PI - 0.5))
     total = k.fma(k.sub(w, k.like(x, 0.5)), log_w, tail)

@@ -52,8 +52,14 @@ def where(k: Builder, condition: Value, yes: float, no: Value) -> Value:
 
 
 def keep_tiny(k: Builder, x: Value, y: Value, bound: float) -> Value:
-    """``x`` itself near zero, where f(x) = x: keeps -0 and denormal numbers exact."""
+    """``x`` itself near zero, where f(x) = x: keeps -0 and denormal numbers."""
     return k.select(k.lt(k.abs(x), k.like(x, bound)), x, y)
+
+
+def flushed(k: Builder, x: Value) -> Value:
+    """``x``, but zero where it compares equal to that: denormal numbers do, where flushed."""
+    zero = k.like(x, 0.0)
+    return k.select(k.eq(x, zero), k.copysign(zero, x), x)
 
 
 def flip(k: Builder, x: Value, sign: Value) -> Value:

@@ -73,8 +73,13 @@ def convert(k: Builder, value: Value, dtype: Any) -> Value:
 def _float(k: Builder, byte: Value, kind: Small) -> Value:
     bits = k.cast(byte, U32)
     number = lambda n: k.const(n, U32)
-    size = k.shl(k.and_(bits, number(0x7F)), number(kind.shift))
-    scaled = k.mul(k.bitcast(size, F32), k.const(2.0 ** (127 - kind.bias), F32))
+    places = k.and_(bits, number(0x7F))
+    size = k.shl(places, number(kind.shift))
+    normal = k.bitcast(k.add(size, number(127 - kind.bias << 23)), F32)
+    # its bits would be a denormal number of float32 too, so they are counted
+    low = k.lt(places, number(1 << kind.mantissa))
+    step = k.const(2.0 ** (1 - kind.bias - kind.mantissa), F32)
+    scaled = k.select(low, k.mul(k.cast(k.cast(places, I32), F32), step), normal)
     endless = k.bitcast(k.or_(size, number(0x7F800000)), F32)
     if kind.top == kind.nan:
         beyond = k.eq(size, number(kind.nan << kind.shift))

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
+from weft.base import knobs
 from weft.base.errors import NonConcreteBooleanIndexError
 from weft.base.record import Record
 from weft.core.array import Array
+from weft.core.interpret import flushed
 from weft.core.trace import Tracer, box, is_tracing, typeof
 from weft.lax.slicing import wrap_negative
 from weft.prims.convert import convert
@@ -632,9 +634,13 @@ def _expand_masks(entries: list[Entry], shape: Shape) -> list[Entry]:
 def positions(value: np.ndarray, dtype: np.dtype) -> list[np.ndarray]:
     """For each axis, where the elements are that are not zero."""
     kind, found = value.dtype.kind, None
+    flushes = knobs.thread.denormals == "flush"
     if kind in "biuf" and value.dtype.isbuiltin == 1 and value.size <= np.iinfo(dtype).max:
-        found = picked("real" if kind == "f" else "set", value.ravel(), [dtype])
+        normal = flushes and value.itemsize > 2
+        test = "set" if kind != "f" else "normal" if normal else "real"
+        found = picked(test, value.ravel(), [dtype])
     if found is None:
+        value = flushed(value) if flushes else value
         return [x.astype(dtype, copy=False) for x in np.nonzero(value)]
     for size in value.shape[:0:-1]:
         last = found.pop(0)

@@ -299,7 +299,8 @@ def _frexp(x: Any) -> tuple[Any, Any]:
     info = dtypes.finfo(dtype)
     word = np.dtype(_SIGNED[info.bits])
     mask, bias = (1 << info.nexp) - 1, 1 - info.minexp
-    bits, exponent = _normalized(x, info, word)
+    own = lax.bitcast_convert_type(x, word)
+    bits, exponent = _normalized(own, info, word)
     field = lax.bitwise_and(
         lax.shift_right_arithmetic(bits, scalar(word, info.nmant)), scalar(word, mask)
     )
@@ -308,21 +309,25 @@ def _frexp(x: Any) -> tuple[Any, Any]:
     bits = lax.bitwise_and(bits, scalar(word, ~(mask << info.nmant)))
     bits = lax.bitwise_or(bits, scalar(word, (bias - 1) << info.nmant))
     mantissa = lax.bitcast_convert_type(bits, dtype)
-    plain = lax.bitwise_or(
-        lax.bitwise_or(_is_infinite(x), lax.ne(x, x)), lax.eq(x, scalar(dtype, 0))
-    )
+    # by bits: arithmetic takes denormal numbers for zeros
+    size = lax.bitwise_and(own, scalar(word, np.iinfo(word).max))
+    endless = lax.ge(size, scalar(word, mask << info.nmant))
+    plain = lax.bitwise_or(endless, lax.eq(size, scalar(word, 0)))
     exponent = choose_where(plain, full_of(exponent, 0), exponent)
     exponent = as_array(convert_operand(exponent, np.dtype(np.int32)))
     return choose_where(plain, x, mantissa), exponent
 
 
-def _normalized(x: Any, info: Any, word: Any) -> tuple[Any, Any]:
+def _normalized(bits: Any, info: Any, word: Any) -> tuple[Any, Any]:
     """Bits of a number scaled out of the subnormal range, and the exponent that this took."""
-    dtype = typeof(x).dtype
-    small = lax.lt(lax.abs(x), scalar(dtype, float(info.tiny)))
-    scaled = choose_where(small, lax.mul(x, scalar(dtype, float(1 << info.nmant))), x)
-    shift = choose_where(small, scalar(word, -info.nmant), scalar(word, 0))
-    return lax.bitcast_convert_type(scaled, word), shift
+    digits = lax.bitwise_and(bits, scalar(word, (1 << info.nmant) - 1))
+    sign = lax.bitwise_and(bits, scalar(word, np.iinfo(word).min))
+    field = lax.bitwise_and(bits, scalar(word, ((1 << info.nexp) - 1) << info.nmant))
+    small = lax.eq(field, scalar(word, 0))
+    # below the smallest normal number the digits count multiples of the smallest of all
+    counted = lax.bitcast_convert_type(convert_operand(digits, info.dtype), word)
+    scaled = choose_where(small, lax.bitwise_or(counted, sign), bits)
+    return scaled, choose_where(small, scalar(word, info.minexp - info.nmant), scalar(word, 0))
 
 
 @_frexp.defjvp

@@ -591,9 +591,7 @@ def ldexp(x1: Any, x2: Any, /) -> Array:
     # two factors: the power itself may be out of range where the result is not
     half = lax.floor(lax.mul(exponent, scalar(dtype, 0.5)))
     scaled = multiply(mantissa, _power_of_two(half))
-    scaled = multiply(scaled, _power_of_two(lax.sub(exponent, half)))
-    plain = lax.bitwise_or(lax.eq(lax.abs(x1), scalar(dtype, np.inf)), lax.eq(x1, scalar(dtype, 0)))
-    return choose_where(plain, x1, scaled)
+    return multiply(scaled, _power_of_two(lax.sub(exponent, half)))
 
 
 # --- logarithms of sums ---------------------------------------------------------------------------

@@ -140,6 +140,7 @@ class Neg(Elementwise):
     """Elementwise negation."""
 
     name, accepts = "neg", NUMBER
+    arithmetic = False  # bits are moved
     ref = _integers_wrap(np.negative)
     lower = lowered("neg")
     lower_parts = in_parts("neg")
@@ -347,6 +348,9 @@ class IntegerPow(Elementwise):
             )
         return super().shape(x, y=y)
 
+    def flushes(self, values: Any, params: dict[str, Any]) -> bool:
+        return params["y"] != 1
+
     @staticmethod
     def ref(x: np.ndarray, *, y: int) -> np.ndarray:
         if x.dtype.name.startswith(("bfloat16", "float16", "float8")):
@@ -393,9 +397,11 @@ class Sign(NonDifferentiable):
 
     def lower(self, k: Any, x: Any) -> Any:
         zero = k.like(x, 0)
-        positive = k.select(k.gt(x, zero), k.like(x, 1), x)
         if x.dtype.kind == "u":
-            return positive
+            return k.select(k.gt(x, zero), k.like(x, 1), x)
+        # a denormal number, which is no more than zero, becomes one
+        rest = k.add(x, x) if x.dtype.kind == "f" else x
+        positive = k.select(k.gt(x, zero), k.like(x, 1), rest)
         return k.select(k.lt(x, zero), k.like(x, -1), positive)
 
 
@@ -407,6 +413,9 @@ class Abs(Elementwise):
     lower = lowered("abs")
     lower_parts = in_parts("absolute")
     holes = {"transpose": "not linear"}
+
+    def flushes(self, values: Any, params: dict[str, Any]) -> bool:
+        return values[0].dtype.kind == "c"  # otherwise a bit is cleared
 
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         if kind_of(typeof(x).dtype) == COMPLEX:
@@ -473,6 +482,7 @@ class NextAfter(Elementwise):
     """The next representable number towards the second operand."""
 
     name, accepts = "nextafter", FLOAT
+    arithmetic = False  # bits are moved
     lower, widens = computed("nextafter"), False
     holes = {"jvp": "not differentiable", "transpose": "not linear"}
 
@@ -554,6 +564,7 @@ class Real(Elementwise):
     """The real part."""
 
     name, accepts, result = "real", COMPLEX, staticmethod(real_dtype)
+    arithmetic = False  # bits are moved
     ref = staticmethod(np.real)
     lower_parts = in_parts("real")
     linear = True
@@ -564,6 +575,7 @@ class Imag(Elementwise):
     """The imaginary part."""
 
     name, accepts, result = "imag", COMPLEX, staticmethod(real_dtype)
+    arithmetic = False  # bits are moved
     ref = staticmethod(np.imag)
     lower_parts = in_parts("imag")
     linear = True
@@ -581,6 +593,7 @@ class Complex(Elementwise):
     """A complex number of its parts."""
 
     name, accepts, result = "complex", FLOAT, staticmethod(complex_dtype)
+    arithmetic = False  # bits are moved
     ref = staticmethod(_join_parts)
     lower_parts = in_parts("joined")
     linear = True
@@ -603,6 +616,7 @@ class Conj(Elementwise):
     """Complex conjugate; a real operand becomes complex."""
 
     name, accepts, result = "conj", FLOAT | COMPLEX, staticmethod(complex_dtype)
+    arithmetic = False  # bits are moved
     lower_parts = in_parts("conj")
     linear = True
 
@@ -625,6 +639,7 @@ class Clamp(Primitive):
     """Values held between a minimum and a maximum."""
 
     name, form = "clamp", "map"
+    arithmetic = True
 
     def lower(self, k: Any, low: Any, x: Any, high: Any) -> Any:
         return k.min(k.max(x, low), high)

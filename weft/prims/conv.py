@@ -275,6 +275,7 @@ def _sizes(shape: Dims, axes: Sequence[int]) -> list[int]:
 class ConvGeneralDilated(Primitive):
     """Windows of lhs times the kernel rhs, summed over the window and the input features."""
 
+    arithmetic = True
     name = "conv_general_dilated"
     in_blocks = "again"
 

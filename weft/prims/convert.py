@@ -14,7 +14,7 @@ from weft.core.batching import AxisData, moveaxis
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
-from weft.prims.arithmetic import is_inexact, mul
+from weft.prims.arithmetic import is_inexact, mul, real_dtype
 from weft.prims.families import (
     BOOL,
     COMPLEX,
@@ -55,13 +55,24 @@ def _storage(dtype: Any) -> Any:
     return np.uint64 if dtypes.issubdtype(dtype, np.unsignedinteger) else np.int64
 
 
+# dtypes that are converted into each other by bits, denormal numbers too
+_BY_BITS = {np.dtype(np.float32), np.dtype(dtypes.bfloat16)}
+
+
 class ConvertElementType(Primitive):
     """The same values in another dtype."""
 
     name, form = "convert_element_type", "map"
+    arithmetic = True
 
     def lower(self, k: Any, x: Any, *, new_dtype: Any, **_: Any) -> Any:
         return kernel_tiny.convert(k, x, new_dtype)
+
+    def flushes(self, values: Any, params: dict[str, Any]) -> bool:
+        have, want = values[0].dtype, params["new_dtype"]
+        if is_inexact(have) and is_inexact(want):
+            have, want = real_dtype(have), real_dtype(want)
+        return have != want and {have, want} != _BY_BITS
 
     def lower_parts(self, k: Any, x: Any, *, new_dtype: Any, **_: Any) -> Any:
         return kernel_complex.convert(k, x, new_dtype=new_dtype)

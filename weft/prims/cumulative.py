@@ -115,6 +115,7 @@ def _pad_axis(x: Any, axis: int, amounts: tuple[int, int, int]) -> Any:
 class Cumulative(Primitive):
     """Partial results along an axis; subclasses say ``accumulate`` and ``pair_jvp``."""
 
+    arithmetic = True
     accepts = NUMBER
     accumulate: Any
     pair_jvp: Any = None  # (primals, tangents) -> (out, tangent) of the combining operation

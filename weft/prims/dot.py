@@ -241,6 +241,7 @@ def inverse(permutation: Sequence[int]) -> Dims:
 class DotGeneral(Primitive):
     """Sums of products over contracting dimensions, elementwise over batch dimensions."""
 
+    arithmetic = True
     name = "dot_general"
     in_blocks = "once"
     reading_dtypes = staticmethod(reading_dtypes)

@@ -165,6 +165,7 @@ class Elementwise(Primitive):
     accepts: Any = ANY
     result: Any = None
     same_dtypes = True
+    arithmetic = True
 
     def __init__(self) -> None:
         super().__init__()

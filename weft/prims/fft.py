@@ -40,6 +40,7 @@ class FFT(Primitive):
     The compiler may ask for a complex transform along another axis instead.
     """
 
+    arithmetic = True
     name = "fft"
     linear = True
 

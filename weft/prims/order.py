@@ -44,6 +44,7 @@ def _lowered_key(k: Any, x: Any) -> Any:
 class TotalOrder(Comparison):
     """A comparison of the integers that floats are in the total order."""
 
+    arithmetic = False  # bits are compared
     widens = False
     compare = ""  # the builder's
 

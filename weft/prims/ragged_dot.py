@@ -192,6 +192,7 @@ def _spread(x: Any, mask: Any) -> Any:
 class RaggedDotGeneral(Primitive):
     """Products of groups of unequal sizes; elements beyond the last group count as zero."""
 
+    arithmetic = True
     name = "ragged_dot_general"
 
     def shape(

@@ -143,6 +143,7 @@ def reduce_sum(x: Any, axes: Axes) -> Any:
 class ReduceSum(Reduction):
     """The sum along axes; its transpose is a broadcast."""
 
+    arithmetic = True
     name, form, combines = "reduce_sum", "reduce", "add"
     linear = True
 
@@ -171,6 +172,7 @@ class ReduceSum(Reduction):
 class ReduceProd(Reduction):
     """The product along axes, differentiated as a tree of products so that zeros are no trouble."""
 
+    arithmetic = True
     name, form, combines = "reduce_prod", "reduce", "mul"
     holes = {"transpose": "not linear"}
 
@@ -259,6 +261,9 @@ class Extremum(Reduction):
     """The largest or smallest element; equal ones share the tangent equally."""
 
     accepts = ANY
+
+    def flushes(self, values: Any, params: dict[str, Any]) -> bool:
+        return any(values[0].shape[i] != 1 for i in params["axes"])  # otherwise it is a reshape
 
     def d0(self, g: Any, out: Any, x: Any, *, axes: Axes) -> Any:
         shape = tuple([1 if i in axes else n for i, n in enumerate(np.shape(x))])

@@ -200,6 +200,7 @@ class Native:
 
 
 _SOURCES = (
+    "weft.backends.cpu.float_mode",
     "weft.backends.cpu.kinds",
     "weft.backends.cpu.stub",
     "weft.backends.cpu.walker",

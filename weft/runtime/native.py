@@ -16,6 +16,7 @@ import numpy as np
 from weft.backends.cpu import library, target
 from weft.backends.cpu.assembly import Assembly, Python, Run, called, launched
 from weft.backends.cpu.compiling import preload
+from weft.backends.cpu.float_mode import flush_bits
 from weft.backends.cpu.machine import Address, Ahead, compile_many, origins
 from weft.base import errors, events, knobs
 from weft.base.forks import across_forks
@@ -110,7 +111,8 @@ class Executable:
         self.host = Hosts(self.plan, self.avals, self.out_avals)
         self.call: Any = None
         self.asked = 0
-        self.slowly = Walk(self.plan, self.code, self.out_avals, self.host)
+        self.flushes = knobs.thread.denormals == "flush"
+        self.slowly = Walk(self.plan, self.code, self.out_avals, self.host, self.flushes)
 
     def __call__(self, args: Any) -> list[Any]:
         """Results as arrays; arguments are arrays or NumPy arrays of the right types."""
@@ -165,6 +167,7 @@ class Executable:
             tables.RESULT_COUNT: len(plan.results),
             tables.HOSTS: id(self.host),
             tables.ARGUMENTS: len(self.avals),
+            tables.FLUSH: flush_bits() if self.flushes else 0,
         }
         self.kept = [nodes, template, temps, results, self.host]
         return words_of([values[word] for word in range(tables.PROGRAM_WORDS)])
@@ -409,7 +412,7 @@ def _name_of(closed: ClosedJaxpr) -> str:
 def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
     """The executable of a program, made once; it may write over arguments that are donated."""
     donated = donated if any(donated) else ()
-    key: Any = ("executable", donated) if donated else "executable"
+    key = ("executable", donated, knobs.thread.denormals)
     found = closed._memo.get(key)
     if found is None:
         began = events.begin_making()

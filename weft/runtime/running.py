@@ -10,6 +10,7 @@ from weft.backends.cpu.walker import (
     BUFFERS,
     CONTEXT_WORDS,
     ENV,
+    FLUSHED,
     HELPERS,
     HOST_CALL,
     PERIOD,
@@ -24,7 +25,9 @@ from weft.backends.cpu.walker import (
     PyObject_Call,
     PyTuple_New,
     PyTuple_SetItem,
-    host,
+    ask,
+    enter_mode,
+    leave_mode,
     memcpy,
     walk,
 )
@@ -56,6 +59,7 @@ from weft.runtime.tables import (
     DONATED_TAKEN,
     DONATED_WORDS,
     END,
+    FLUSH,
     FRESH,
     HOSTS,
     KIND,
@@ -211,7 +215,9 @@ def walk_program(program: ptr, context: ptr) -> i64:
     """Run the nodes; long programs without Python's lock."""
     if i64[program, LONG] != 0:
         ptr[context, THREAD] = PyEval_SaveThread()
+    enter_mode(context)
     status = walk(context, ptr[program, NODES], ptr[program, END])
+    leave_mode(context)
     if i64[program, LONG] != 0:
         PyEval_RestoreThread(ptr[context, THREAD])
     return status
@@ -229,6 +235,7 @@ def run_in(program: ptr, pointers: ptr, owners: ptr, results: ptr, work: ptr) ->
     ptr[context, BUFFERS] = env + slots * 8
     ptr[context, HOST_CALL] = ptr[program, HOSTS]
     ptr[context, THREAD] = None
+    i64[context, FLUSHED] = i64[program, FLUSH]
     i64[context, POLLED] = 0
     i64[context, PERIOD] = OVERDUE
     i64[context, HELPERS] = 0
@@ -237,7 +244,7 @@ def run_in(program: ptr, pointers: ptr, owners: ptr, results: ptr, work: ptr) ->
         ptr[context, POOL_RUN] = ptr[shared, RUN_POOL]
         ptr[context, POOL_STATE] = ptr[shared, STATE_POOL]
     if fresh_results(program, env) != 0:
-        host(context, -1)
+        ask(context, -1)
         return 1
     memory = ptr[shared, MEMORY]
     number = class_of(i64[program, ARENA])
@@ -246,7 +253,7 @@ def run_in(program: ptr, pointers: ptr, owners: ptr, results: ptr, work: ptr) ->
         arena = allocate(memory, number)
         if arena is None:
             drop_results(program, env, i64[program, RESULT_COUNT])
-            host(context, -1)
+            ask(context, -1)
             return 1
         temps = ptr[program, TEMPS]
         for i in range(i64[program, TEMP_COUNT]):

@@ -27,12 +27,13 @@ class Walk:
     """One program and its code, callable with the leaves of its arguments."""
 
     def __init__(
-        self, program: Assembly, code: Mapping[int, int], out_avals: Any, host: Any
+        self, program: Assembly, code: Mapping[int, int], out_avals: Any, host: Any, flushes: bool
     ) -> None:
         self.program = program
         self.code = code
         self.out_avals = out_avals
         self.host = host
+        self.flushes = flushes
 
     def __call__(self, *args: Any) -> list[Any]:
         """Results as arrays; arguments are arrays or NumPy arrays of the right types."""
@@ -97,7 +98,8 @@ class Walk:
         for node in nodes:
             if isinstance(node, Run):
                 row = (ctypes.c_void_p * max(1, len(node.slots)))(*[env[s] for s in node.slots])
-                pool.run_at_first(self.code[node.code], row, 0, node.extent, node.chunk)
+                code = self.code[node.code]
+                pool.run_at_first(code, row, 0, node.extent, node.chunk, self.flushes)
             elif isinstance(node, Copy):
                 ctypes.memmove(env[node.target], env[node.source], node.size)
             elif isinstance(node, Point):

@@ -53,8 +53,9 @@ from weft.backends.cpu.processor import counter
     RESULT_COUNT,
     HOSTS,
     ARGUMENTS,
+    FLUSH,
     PROGRAM_WORDS,
-) = range(16)
+) = range(17)
 
 # What a result is: words of its row, and where its memory comes from.
 KIND, NUMBER, BYTES, AVAL, OWNER, DONOR, RESULT_WORDS = range(7)

@@ -65,6 +65,16 @@ def clock() -> Any:
     raise TypeError("a stub is not run by Python")
 
 
+def float_mode() -> Any:
+    """The floating-point mode of this thread, as in ``float_mode.py``; for stubs only."""
+    raise TypeError("a stub is not run by Python")
+
+
+def set_float_mode(mode: Any) -> Any:
+    """Give this thread a floating-point mode; for stubs only."""
+    raise TypeError("a stub is not run by Python")
+
+
 def kind_of(dtype: Any) -> Kind:
     """The kind of an element of a NumPy dtype."""
     return _BY_DTYPE[np.dtype(dtype)]

@@ -17,6 +17,7 @@ from typing import Any
 
 from weft.backends.cpu import loader
 from weft.backends.cpu.cores import threads, usable_cores
+from weft.backends.cpu.float_mode import Flushing
 from weft.backends.cpu.llvm import QUICK
 from weft.backends.cpu.machine import load_keyed
 from weft.backends.cpu.pool_text import SIZE, SPIN, pool_text
@@ -135,10 +136,13 @@ def _prepared(helpers: int) -> Pool:
     return pool
 
 
-def run(kernel: int, buffers: Any, start: int, stop: int, chunk: int) -> None:
+def run(
+    kernel: int, buffers: Any, start: int, stop: int, chunk: int, flushes: bool = False
+) -> None:
     """Run a kernel from ``start`` to ``stop`` of its grid, ``chunk`` iterations at a time.
 
-    ``buffers`` is the address of an array of pointers, or such a ctypes array.
+    ``buffers`` is the address of an array of pointers, or such a ctypes array; ``flushes`` says
+    whether denormal numbers count as zeros.
     """
     if chunk < 1:
         raise ValueError(f"a chunk holds at least one iteration; got {chunk}")
@@ -147,18 +151,22 @@ def run(kernel: int, buffers: Any, start: int, stop: int, chunk: int) -> None:
         pool = _pool
         if pool is None or pool.helpers != helpers:
             pool = _prepared(helpers)
-        pool.call(pool.state, helpers, kernel, buffers, start, stop, chunk)
+        with Flushing(flushes):
+            pool.call(pool.state, helpers, kernel, buffers, start, stop, chunk)
     else:
         call = _Kernel(int(kernel))
         for low in range(start, stop, chunk):
-            call(buffers, low, min(low + chunk, stop))
+            with Flushing(flushes):
+                call(buffers, low, min(low + chunk, stop))
 
 
 _alone = 0.0
 _asked = False
 
 
-def run_at_first(kernel: int, buffers: Any, start: int, stop: int, chunk: int) -> None:
+def run_at_first(
+    kernel: int, buffers: Any, start: int, stop: int, chunk: int, flushes: bool = False
+) -> None:
     """Like ``run``, but without the pool's code while that is not made yet.
 
     The caller does the work himself. Where it takes long, threads of Python help him: their lock is
@@ -166,23 +174,28 @@ def run_at_first(kernel: int, buffers: Any, start: int, stop: int, chunk: int) -
     """
     global _alone
     if chunk < 1 or _held or not available():
-        run(kernel, buffers, start, stop, chunk)
+        run(kernel, buffers, start, stop, chunk, flushes)
         return
-    call = _Kernel(int(kernel))
+    native = _Kernel(int(kernel))
+
+    def call(low: int) -> None:
+        with Flushing(flushes):
+            native(buffers, low, min(low + chunk, stop))
+
     chunks = iter(range(start, stop, chunk))  # whoever is free takes the next one
     helpers: list[threading.Thread] = []
     over: list[bool] = []
 
     def work() -> None:
         for low in chunks:
-            call(buffers, low, min(low + chunk, stop))
+            call(low)
             if over:
                 return
 
     begin, spent = time.perf_counter(), 0.0
     try:
         for low in chunks:
-            call(buffers, low, min(low + chunk, stop))
+            call(low)
             spent = time.perf_counter() - begin
             if not helpers and spent > LONG:
                 _help(helpers, work, min(threads(), (stop - low - 1) // chunk) - 1)
@@ -196,7 +209,7 @@ def run_at_first(kernel: int, buffers: Any, start: int, stop: int, chunk: int) -
             helper.join()
     rest = next(chunks, None)
     if rest is not None:
-        run(kernel, buffers, rest, stop, chunk)
+        run(kernel, buffers, rest, stop, chunk, flushes)
     _alone += min(spent, LONG)
     if _alone > ALONE:
         _ask()

@@ -12,8 +12,11 @@ bit 0, how many workers are inside, how many may be, and whether the job is open
 
 from __future__ import annotations
 
+from weft.backends.cpu.float_mode import declarations
+
 # Where things lie in the pool, each on a cache line of its own.
 STATE, NAMES, JOB, BUSY, SLEEPERS, WAITING, SPIN, PARTS = 0, 64, 128, 192, 256, 320, 384, 512
+MODE = JOB + 32  # the caller's floating-point mode, which helpers take over
 SIZE = 4096
 # Parts that there is room for: a counter and its end each.
 MOST = 48
@@ -25,11 +28,19 @@ _SYSTEM = {
     "x86_64": (202, "llvm.x86.sse2.pause", ""),
     "aarch64": (98, "llvm.aarch64.isb", "i32 15"),
 }
+# The floating-point mode of a thread put into a word, and taken from there.
+_MODE = {
+    "x86_64": ("call void @llvm.x86.sse.stmxcsr(ptr %mode.at)",
+               "call void @llvm.x86.sse.ldmxcsr(ptr %mode.at)"),
+    "aarch64": ("%mode = call i64 @llvm.aarch64.get.fpcr()\n  store i64 %mode, ptr %mode.at",
+                "%mode = load i64, ptr %mode.at\n  call void @llvm.aarch64.set.fpcr(i64 %mode)"),
+}  # fmt: skip
 _WAIT, _WAKE = 128, 129  # private to the process
 
 _WORK = """
 declare i64 @syscall(i64, ...)
 declare void $DECLARE
+$MODES
 
 define internal void @futex(ptr %word, i32 %operation, i32 %value) nounwind {
   %ignored = call i64 (i64, ...) @syscall(
@@ -150,6 +161,8 @@ try:
   %won = extractvalue { i64, i1 } %swap, 1
   br i1 %won, label %do, label %enter
 do:
+  %mode.at = getelementptr i8, ptr %pool, i64 $MODEPLACE
+  $SETMODE
   call void @work(ptr %pool, i64 %me)
   %before = atomicrmw sub ptr %pool, i64 1 seq_cst
   %low = and i64 %before, $LAST
@@ -203,6 +216,8 @@ post:
   store ptr %kernel, ptr %job
   store ptr %buffers, ptr %job1
   store i64 %chunk, ptr %job3
+  %mode.at = getelementptr i8, ptr %pool, i64 $MODEPLACE
+  $GETMODE
   %rest = sub i64 %span, 1
   %others = udiv i64 %rest, %chunk
   %few = icmp ult i64 %others, %helpers
@@ -288,6 +303,7 @@ def pool_text(architecture: str) -> str | None:
     if architecture not in _SYSTEM:
         return None
     futex, relax, argument = _SYSTEM[architecture]
+    get, put = _MODE[architecture]
     # What the low half holds besides the limit tells the last one out of a closed job.
     last = OPEN | INSIDE
     words = {
@@ -295,7 +311,8 @@ def pool_text(architecture: str) -> str | None:
         "FUTEX": futex, "WAIT": _WAIT, "WAKE": _WAKE, "NAMES": NAMES, "JOB": JOB,
         "BUSY": BUSY, "SLEEPERS": SLEEPERS, "WAITING": WAITING, "SPIN": SPIN, "OPEN": OPEN,
         "INSIDE": INSIDE, "SHIFT": LIMIT_SHIFT, "LAST": last, "CLOSE": ~OPEN,
-        "PARTS": PARTS, "MOST": MOST,
+        "PARTS": PARTS, "MOST": MOST, "MODEPLACE": MODE, "GETMODE": get, "SETMODE": put,
+        "MODES": declarations(architecture),
     }  # fmt: skip
     text = _WORK + _WORKER + _RUN
     for name in sorted(words, key=len, reverse=True):

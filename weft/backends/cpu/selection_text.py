@@ -1,8 +1,9 @@
 """Elements that a test picks, put side by side: texts that count them in pieces and write them.
 
 A test looks at the bits of an element: ``set`` (not zero), ``real`` (the same of floats, whose zero
-has a sign), or at the one before, too: ``new`` (integers that differ), ``new real`` (floats that
-differ, in order, NaN behind them), ``new number`` (the same, where NaNs are all one).
+has a sign), ``normal`` (the same where denormal numbers are zeros), or at the one before, too:
+``new`` (integers that differ), ``new real`` (floats that differ, in order, NaN behind them), ``new
+number`` (the same, where NaNs are all one).
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ LANES = 16
 Wanted = tuple[str, int]
 
 _FLOATS = {32: "float", 64: "double"}
+# Bits of the exponents of floats.
+_EXPONENTS = {32: 8, 64: 11}
 
 
 def _mask(f: Function, test: str, bits: int, lanes: int, here: str) -> str:
@@ -28,8 +31,12 @@ def _mask(f: Function, test: str, bits: int, lanes: int, here: str) -> str:
         return f"<{lanes} x {one}>" if lanes > 1 else one
 
     size = bits // 8
-    if test in ("set", "real"):
+    if test in ("set", "real", "normal"):
         x = f.load(kind(f"i{bits}"), here, size)
+        if test == "normal":  # by the exponent alone
+            exponent = (1 << _EXPONENTS[bits]) - 1 << bits - 1 - _EXPONENTS[bits]
+            mask = f"splat (i{bits} {exponent})" if lanes > 1 else str(exponent)
+            x = f.emit(f"and {kind(f'i{bits}')} {x}, {mask}")
         if test == "real":  # without the sign
             x = f.emit(f"add {kind(f'i{bits}')} {x}, {x}")
         return f.emit(f"icmp ne {kind(f'i{bits}')} {x}, zeroinitializer")

@@ -11,7 +11,8 @@ given and comes to nothing is left out, and so are private stubs that nothing ca
 Calls: other stubs of the module; functions outside of it, declared with their kinds; a kind, to
 convert (``u32(x)``); ``bits(u32, x)`` for the same bits as another kind; ``stack(n)`` for ``n``
 bytes that live as long as the call; ``invoke(i64, f, x, y)`` for a function at an address;
-``min``, ``max``; ``clock()`` for a count that grows with time.
+``min``, ``max``; ``clock()`` for a count that grows with time;
+``float_mode()`` and ``set_float_mode(mode)``.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu import float_mode
 from weft.backends.cpu.kinds import KINDS, External, Kind, i64, ptr, truth, void
 from weft.backends.cpu.llvm import BRIEF, INLINE, LIGHT, OPTIMISE
-from weft.backends.cpu.processor import counter
+from weft.backends.cpu.processor import architecture, counter
 from weft.base.functional import lru
 from weft.base.record import Record
 
@@ -575,6 +577,8 @@ class Translation:
         if name == "clock":
             self.module.used["clock"], call, _ = counter()
             return Operand(self.emit(call), i64)
+        if name in ("float_mode", "set_float_mode"):
+            return self.mode_call(node)
         if name == "invoke":
             kind = self.constant_name(node.args[0])
             function, *args = [self.value(a) for a in node.args[1:]]
@@ -584,6 +588,20 @@ class Translation:
         if isinstance(known, External):
             return self.known_call(node, name, known)
         return self.convert(self.value(node.args[0]), self.constant_name(node.func), node)
+
+    def mode_call(self, node: ast.Call) -> Operand:
+        """The floating-point mode read, or set if there is an argument."""
+        self.module.used["float_mode"] = float_mode.declarations(architecture())
+        label = self.label("mode")
+        place, name = f"%m.{label}", f"%f.{label}"
+        self.head.append(f"  {place} = alloca i32")
+        if node.args:
+            value = self.as_kind(self.value(node.args[0]), i64, node)
+            lines = float_mode.write_lines(value.text, name, place)
+        else:
+            lines = float_mode.read_lines(name, place)
+        self.lines += [f"  {line}" for line in lines]
+        return Operand("", void) if node.args else Operand(name, i64)
 
     def known_call(self, node: ast.Call, name: str, known: External) -> Operand:
         self.module.called.add(name)

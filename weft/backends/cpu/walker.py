@@ -11,13 +11,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.backends.cpu.assembly import Python, Run
-from weft.backends.cpu.kinds import External, clock, i32, i64, invoke, ptr, u8, void
+from weft.backends.cpu.kinds import (
+    External,
+    clock,
+    float_mode,
+    i32,
+    i64,
+    invoke,
+    ptr,
+    set_float_mode,
+    u8,
+    void,
+)
 from weft.kernel.program import Branch, Copy, For, Point, Swap, While
 
 LAUNCH, COPY, POINT, SWAP, BRANCH, WHILE, FOR, HOST = range(1, 9)
 
-# Words of the context of a run: pointers, scratch for a launch, the pool, and Python's state.
+# Words of the context of a run: pointers, scratch for a launch, the pool, and Python's state; the
+# bits of the floating-point mode that the run adds, and the mode of its caller.
 ENV, BUFFERS, POOL_RUN, POOL_STATE, HELPERS, HOST_CALL, THREAD, POLLED, PERIOD = range(9)
+FLUSHED, CALLERS_MODE = 9, 10
 CONTEXT_WORDS = 16
 
 
@@ -106,26 +119,38 @@ def launch(context: ptr, at: ptr) -> void:
             low += chunk
 
 
+def enter_mode(context: ptr) -> void:
+    """The floating-point mode of the program, from that of its caller."""
+    mode = float_mode()
+    i64[context, CALLERS_MODE] = mode
+    set_float_mode(mode | i64[context, FLUSHED])
+
+
+def leave_mode(context: ptr) -> void:
+    """The caller's floating-point mode again: Python may run now."""
+    set_float_mode(i64[context, CALLERS_MODE])
+
+
 def poll(context: ptr) -> i64:
     """Let Python see signals, now and then; 1 if a handler raised."""
     now = clock()
     if now - i64[context, POLLED] < i64[context, PERIOD]:
         return 0
     i64[context, POLLED] = now
+    leave_mode(context)
     if ptr[context, THREAD] is not None:
         PyEval_RestoreThread(ptr[context, THREAD])
     raised = PyErr_CheckSignals()
     if ptr[context, THREAD] is not None:
         ptr[context, THREAD] = PyEval_SaveThread()
+    enter_mode(context)
     if raised != 0:
         return 1
     return 0
 
 
-def host(context: ptr, number: i64) -> i64:
-    """Have Python compute an equation."""
-    if ptr[context, THREAD] is not None:
-        PyEval_RestoreThread(ptr[context, THREAD])
+def ask(context: ptr, number: i64) -> i64:
+    """Have Python do something for the program; 1 if it raised."""
     args = PyTuple_New(2)
     PyTuple_SetItem(args, 0, PyLong_FromLongLong(number))
     PyTuple_SetItem(args, 1, PyLong_FromLongLong(i64(ptr[context, ENV])))
@@ -135,8 +160,18 @@ def host(context: ptr, number: i64) -> i64:
     if result is not None:
         Py_DecRef(result)
         failed = 0
+    return failed
+
+
+def host(context: ptr, number: i64) -> i64:
+    """Have Python compute an equation."""
+    leave_mode(context)
+    if ptr[context, THREAD] is not None:
+        PyEval_RestoreThread(ptr[context, THREAD])
+    failed = ask(context, number)
     if ptr[context, THREAD] is not None:
         ptr[context, THREAD] = PyEval_SaveThread()
+    enter_mode(context)
     return failed
 
 
@@ -225,4 +260,4 @@ def walk(context: ptr, at: ptr, end: ptr) -> i64:
     return 0
 
 
-STUBS = (launch, poll, host, branch, while_, for_, walk)
+STUBS = (launch, enter_mode, leave_mode, poll, ask, host, branch, while_, for_, walk)
