@@ -18,6 +18,7 @@ from weft.api.arguments import (
     debug_info,
     split_argnums,
 )
+from weft.api.jit import jit
 from weft.api.pullback import Pullback
 from weft.base.lazy import Late
 from weft.base.traceback import api_boundary
@@ -280,8 +281,7 @@ def vjp(
     >>> float(pull(1.0)[0])
     6.0
     """
-    if reduce_axes:
-        raise ValueError("reduce_axes is not supported; use psum on the gradients")
+    _refuse_reduce_axes("vjp", reduce_axes)
     outs, linear, (in_tree, out_tree), aux = _linearize(fun, primals, has_aux, "vjp")
     result = tree_unflatten(out_tree, outs)
     function = _linear_function(_Pull, linear, in_tree, out_tree, fun)
@@ -314,6 +314,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     6.0
     """
     check_callable(fun)
+    _refuse_reduce_axes("linear_transpose", reduce_axes)
     leaves, in_tree = tree_flatten(tuple(primals))
     avals = [abstractify(x) for x in leaves]
     flat, found = flat_with_aux(fun, in_tree, False, "linear_transpose")
@@ -323,6 +324,13 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     _check_transposable([*avals, *closed.out_avals])
     function = _Transposed(closed.jaxpr, avals, in_tree, found["out_tree"])
     return Partial(function, list(closed.consts))
+
+
+def _refuse_reduce_axes(what: str, axes: Any) -> None:
+    if axes:
+        raise NotImplementedError(
+            f"{what} takes no reduce_axes any more; sum over mapped axes with lax.psum instead"
+        )
 
 
 def _check_transposable(avals: Sequence[Any]) -> None:
@@ -435,6 +443,7 @@ def value_and_grad(
     (9.0, 6.0)
     """
     check_callable(fun)
+    _refuse_reduce_axes("grad", reduce_axes)
 
     @functools.wraps(fun)
     @api_boundary
@@ -510,7 +519,14 @@ def fwd_and_bwd(
     has_aux: bool = False,
     jitted: bool = True,
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """A pair ``(fwd, bwd)``: results with a pullback, and the pullback applied."""
+    """A pair ``(fwd, bwd)``: results with a pullback, and the pullback applied; both jitted.
+
+    >>> import weft, weft.numpy as jnp
+    >>> fwd, bwd = weft.fwd_and_bwd(jnp.square, 0)
+    >>> y, pull = fwd(3.0)
+    >>> float(y), float(bwd(pull, 1.0))
+    (9.0, 6.0)
+    """
 
     def fwd(*args: Any, **kwargs: Any) -> Any:
         of_chosen, chosen, _ = split_argnums(fun, argnums, args, "fwd_and_bwd")
@@ -520,4 +536,4 @@ def fwd_and_bwd(
         grads = pull(cotangent)
         return grads[0] if isinstance(argnums, int) else grads
 
-    return fwd, bwd
+    return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)

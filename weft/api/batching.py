@@ -18,6 +18,7 @@ from weft.api.arguments import (
 from weft.base.traceback import api_boundary
 from weft.core.batching import AxisData, match_axis
 from weft.core.debug_info import DebugInfo
+from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.transforms.vmap import batch
 from weft.tree.compare import flatten_axes
@@ -85,7 +86,10 @@ def vmap(
         wanted = flatten_axes("vmap out_axes", trees[0], out_axes)
         return tree_unflatten(
             trees[0],
-            [_place(size, x, d, w) for x, d, w in zip(outs, out_dims, wanted, strict=True)],
+            [
+                _place(size, x, d, w, sum_match)
+                for x, d, w in zip(outs, out_dims, wanted, strict=True)
+            ],
         )
 
     return mapped
@@ -135,9 +139,11 @@ def _mapped_size(leaves: Any, dims: Any, given: int | None, names: Any) -> int:
     return distinct.pop()
 
 
-def _place(size: int, x: Any, dim: int | None, wanted: int | None) -> Any:
+def _place(size: int, x: Any, dim: int | None, wanted: int | None, sum_match: bool) -> Any:
     """A result with its mapped axis where ``out_axes`` wants it."""
     if wanted is None:
+        if dim is not None and sum_match:
+            return lookup("reduce_sum").bind(x, axes=(dim,), out_sharding=None)
         if dim is not None:
             raise ValueError(
                 "vmap out_axes is None for a result that depends on the mapped axis; give an axis"

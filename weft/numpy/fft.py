@@ -13,7 +13,7 @@ from weft import dtypes, lax
 from weft.base.traceback import expose
 from weft.core.array import Array
 from weft.lax.shape import canonical_axis
-from weft.numpy.creation import arange, array, asarray
+from weft.numpy.creation import arange, array, asarray, placed
 from weft.numpy.promotion import check_arraylike
 from weft.prims.families import scalar
 from weft.prims.fft import FftType
@@ -333,7 +333,7 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
     real = dtypes.finfo(dtypes.to_inexact_dtype(wanted)).dtype
     i = arange(n, dtype=real)
     k = (i + n // 2) % n - n // 2
-    return (k / array(d * n, dtype=real)).astype(wanted)
+    return placed((k / array(d * n, dtype=real)).astype(wanted), device, None)
 
 
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
@@ -345,7 +345,8 @@ def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> 
     """
     _check_scalars("rfftfreq", n, d)
     wanted = dtypes.default_float_dtype() if dtype is None else np.dtype(dtype)
-    return arange(n // 2 + 1, dtype=wanted) / array(d * n, dtype=wanted)
+    found = arange(n // 2 + 1, dtype=wanted) / array(d * n, dtype=wanted)
+    return placed(found, device, None)
 
 
 def _shifted(name: str, x: Any, axes: Any, sign: int) -> Array:

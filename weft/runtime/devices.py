@@ -82,6 +82,7 @@ def local_devices(
     process_index: int | None = None, backend: str | None = None, host_id: int | None = None
 ) -> list[Device]:
     """The devices of one process, this one by default."""
+    process_index = host_id if process_index is None else process_index
     if process_index not in (None, 0):
         raise ValueError(f"unknown process_index {process_index}; there is one process")
     return devices(backend)
@@ -99,16 +100,19 @@ def local_device_count(backend: str | None = None) -> int:
 
 def process_index(backend: str | None = None) -> int:
     """The number of this process among all."""
+    devices(backend)  # which knows the backends
     return 0
 
 
 def process_count(backend: str | None = None) -> int:
     """How many processes take part."""
+    devices(backend)  # which knows the backends
     return 1
 
 
 def process_indices(backend: str | None = None) -> list[int]:
     """The numbers of all processes."""
+    devices(backend)  # which knows the backends
     return [0]
 
 

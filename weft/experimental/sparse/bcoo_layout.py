@@ -19,6 +19,7 @@ from weft.experimental.sparse.base import (
 )
 from weft.experimental.sparse.bcoo_array import BCOO, bcoo_sum_duplicates
 from weft.experimental.sparse.bcoo_buffers import spread
+from weft.prims.index_dims import GatherScatterMode
 
 
 def full_buffers(mat: BCOO) -> tuple[Any, Any]:
@@ -386,6 +387,9 @@ def _take(x: Any, start: Any, size: int, step: int, axis: int) -> Any:
     return lax.dynamic_slice_in_dim(x, start, size, axis)
 
 
+_CLIPPED = (GatherScatterMode.CLIP, GatherScatterMode.PROMISE_IN_BOUNDS)
+
+
 def bcoo_gather(
     operand: BCOO,
     start_indices: Any,
@@ -408,6 +412,11 @@ def bcoo_gather(
     Array([[0., 0., 1.],
            [1., 0., 0.]], dtype=float32)
     """
+    if mode is not None and GatherScatterMode.from_any(mode) not in _CLIPPED:
+        raise NotImplementedError(
+            f"a gather from a sparse array clips indices that are out of bounds, got mode={mode!r};"
+            " write mode='clip' or mode='promise_in_bounds'"
+        )
     numbers, start_indices = dimension_numbers, jnp.asarray(start_indices)
     count = start_indices.ndim - 1
     offsets = tuple(numbers.offset_dims)
