@@ -6,7 +6,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from weft.base import knobs
+from weft.core.array import Array
 from weft.core.debug_info import DebugInfo, hollow
 from weft.core.trace import typeof
 from weft.tree.functions import tree_flatten, tree_leaves_with_path, tree_unflatten
@@ -241,3 +244,26 @@ def check_references(
                 f"one mutable reference was both closed over and passed as {names()[i]}, of type"
                 f" {label}; do one of the two"
             )
+
+
+def as_arrays(args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+    """The arguments with arrays for objects that say which one they are; None if there are none.
+
+    They take the way of arrays, so that products and sums of them have the same bits.
+    """
+    changed = False
+
+    def converted(x: Any) -> Any:
+        nonlocal changed
+        if type(x) in (list, tuple):
+            return type(x)([converted(y) for y in x])
+        if isinstance(x, (Array, np.ndarray)) or isinstance(x, type):
+            return x
+        method = getattr(x, "__jax_array__", None)
+        if method is None:
+            return x
+        changed = True
+        return method()
+
+    given = [converted(x) for x in args], {k: converted(x) for k, x in kwargs.items()}
+    return given if changed else None

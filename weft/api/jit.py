@@ -13,6 +13,7 @@ from typing import Any
 from weft.api.arguments import (
     Hashed,
     argument_names,
+    as_arrays,
     as_tuple,
     check_array_leaves,
     check_callable,
@@ -143,7 +144,13 @@ class JitFunction(NativeFunction):
         if knobs.thread.disable_jit:
             return self._fun(*args, **kwargs)
         began = events.begin()
-        leaves, staged = self._stage(args, kwargs)
+        try:
+            leaves, staged = self._stage(args, kwargs)
+        except TypeError:
+            given = as_arrays(args, kwargs) if self._own else None
+            if given is None:
+                raise
+            return self._slow(*given[0], **given[1])
         donates = any(staged.params["donated_invars"]) and state.trace is eval_trace
         if self._compiler_options:
             check_options(self._compiler_options)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.api.arguments import as_arrays
 from weft.api.jit import JitFunction, Staged
 from weft.api.making import Making
 from weft.base import events, knobs
@@ -116,7 +117,7 @@ class Learning(NativeFunction):
             if not (self._alone or call.leaves):
                 raise Unknown
         except Unknown:
-            given = _as_arrays(args, kwargs) if self._fun.__module__.startswith(_OPEN) else None
+            given = as_arrays(args, kwargs) if self._fun.__module__.startswith(_OPEN) else None
             if given is not None:
                 return self(*given[0], **given[1])
             return self._fun(*args, **kwargs)
@@ -423,29 +424,6 @@ class Listed(tuple[Any, ...]):
 
     def __hash__(self) -> int:
         return tuple.__hash__((Listed, *self))
-
-
-def _as_arrays(args: Any, kwargs: Any) -> tuple[Any, Any] | None:
-    """The arguments with arrays for objects that say which one they are; None if there are none.
-
-    They take the way of arrays, so that products and sums of them have the same bits.
-    """
-    changed = False
-
-    def converted(x: Any) -> Any:
-        nonlocal changed
-        if type(x) in (list, tuple):
-            return type(x)([converted(y) for y in x])
-        if isinstance(x, (Array, np.ndarray)) or isinstance(x, type):
-            return x
-        method = getattr(x, "__jax_array__", None)
-        if method is None:
-            return x
-        changed = True
-        return method()
-
-    given = [converted(x) for x in args], {k: converted(x) for k, x in kwargs.items()}
-    return given if changed else None
 
 
 def _is_ours(x: Any) -> bool:

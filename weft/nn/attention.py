@@ -48,7 +48,8 @@ def dot_product_attention(
             f"dot_product_attention got implementation={implementation!r}, which this build does"
             " not have: pass None or 'xla'"
         )
-    shape = np.shape(query)
+    query = jnp.asarray(query)
+    shape = query.shape
     query, key, value = _rank4(query), _rank4(key), _rank4(value)
     bias = None if bias is None else _rank4(bias)
     mask = None if mask is None else _rank4(mask)

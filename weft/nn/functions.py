@@ -19,7 +19,7 @@ from weft.core.array import Array
 from weft.lax.shape import canonical_axis
 from weft.numpy.exponentials import Axis, logsumexp
 from weft.numpy.operands import arraylike, inexact
-from weft.numpy.promotion import concrete
+from weft.numpy.promotion import concrete, ensure_array
 
 
 def identity(x: Any) -> Array:
@@ -114,7 +114,7 @@ def sigmoid(x: Any) -> Array:
     >>> float(nn.sigmoid(0.0))
     0.5
     """
-    return lax.logistic(x)
+    return lax.logistic(ensure_array("sigmoid", x))
 
 
 def sparse_sigmoid(x: Any) -> Array:
@@ -124,7 +124,7 @@ def sparse_sigmoid(x: Any) -> Array:
     >>> float(nn.sparse_sigmoid(0.5))
     0.75
     """
-    return 0.5 * jnp.clip(x + 1.0, 0.0, 2.0)
+    return 0.5 * jnp.clip(ensure_array("sparse_sigmoid", x) + 1.0, 0.0, 2.0)
 
 
 def silu(x: Any) -> Array:
@@ -224,7 +224,7 @@ def hard_sigmoid(x: Any) -> Array:
     >>> float(nn.hard_sigmoid(0.0))
     0.5
     """
-    return relu6(x + 3.0) / 6.0
+    return relu6(ensure_array("hard_sigmoid", x) + 3.0) / 6.0
 
 
 def hard_silu(x: Any) -> Array:
@@ -298,11 +298,12 @@ def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = Fa
     >>> nn.logmeanexp(jnp.array([1000.0, 1000.0]))
     Array(1000., dtype=float32)
     """
+    x = ensure_array("logmeanexp", x)
     total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
     if where is None:
-        size = np.size(x) if axis is None else _count(np.shape(x), axis)
+        size = x.size if axis is None else _count(x.shape, axis)
         return total - jnp.asarray(math.log(size) if size else -np.inf, total.dtype)
-    chosen = jnp.broadcast_to(where, np.shape(x))
+    chosen = jnp.broadcast_to(where, x.shape)
     count = jnp.sum(chosen, axis=axis, keepdims=keepdims, dtype=total.dtype)
     return total - jnp.log(count)
 

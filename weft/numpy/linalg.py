@@ -26,7 +26,7 @@ from weft.numpy import contraction, matrices
 from weft.numpy.creation import asarray
 from weft.numpy.determinant import det, slogdet
 from weft.numpy.norms import matrix_norm, norm, vector_norm
-from weft.numpy.promotion import check_arraylike, promote_dtypes_inexact
+from weft.numpy.promotion import check_arraylike, ensure_array, promote_dtypes_inexact
 from weft.numpy.stacks import over_stacks
 from weft.prims.linalg.matrix import eye, mH, symmetrize
 from weft.prims.linalg.matrix import matmul as exact_matmul
@@ -450,7 +450,7 @@ def matrix_power(a: Any, n: int) -> Array:
     Array([[1, 5],
            [0, 1]], dtype=int32)
     """
-    check_arraylike("jnp.linalg.matrix_power", a)
+    a = ensure_array("jnp.linalg.matrix_power", a)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise TypeError(f"matrix_power needs square matrices of shape (..., n, n), got {a.shape}")
     try:

@@ -112,7 +112,7 @@ def wofz(z: Any) -> Array:
     >>> round(complex(wofz(1j)).real, 4)
     0.4276
     """
-    inexact("wofz", z)
+    (z,) = inexact("wofz", z)
     (z,) = promote_dtypes_complex(z)
     return _wofz(jnp.asarray(z))
 

@@ -14,7 +14,7 @@ from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
 from weft.kernel.special_tables import BERNOULLI
 from weft.numpy.operands import inexact, is_complex, real
-from weft.numpy.promotion import concrete
+from weft.numpy.promotion import concrete, ensure_array
 from weft.scipy.series import horner
 
 _HALF_LOG_TWO_PI = 0.9189385332046727
@@ -164,7 +164,8 @@ def polygamma(n: Any, x: Any) -> Array:
     >>> round(float(polygamma(1, 1.0)), 4)
     1.6449
     """
-    given = dtypes.dtype(n)
+    n = ensure_array("polygamma", n)
+    given = n.dtype
     if not dtypes.issubdtype(given, np.integer):
         raise ValueError(f"polygamma needs an integer order n, got dtype {given}")
     return lax.polygamma(*real("polygamma", n, x))

@@ -81,6 +81,30 @@ TYPES = re.compile(
 # Their results are not defined beyond a sign, an order or a rounding.
 LOOSE = frozenset("eig eigh svd qr schur hessenberg lu_factor roots poly lstsq householder".split())
 
+# The other arguments of functions of one array that need them.
+REST: dict[str, tuple[Any, ...]] = {
+    "argpartition": (1,),
+    "array_split": (2,),
+    "astype": (np.float16,),
+    "broadcast_to": ((2, 3, 3),),
+    "delete": (1,),
+    "expand_dims": (0,),
+    "moveaxis": (0, -1),
+    "one_hot": (3,),
+    "pad": (1,),
+    "partition": (1,),
+    "matrix_power": (2,),
+    "repeat": (2,),
+    "reshape": ((-1,),),
+    "resize": ((2, 2),),
+    "roll": (1,),
+    "rollaxis": (0,),
+    "split": (1,),
+    "swapaxes": (0, -1),
+    "tile": (2,),
+    "multigammaln": (2,),
+}
+
 
 def parameters(module: str) -> dict[str, list[tuple[str, str, str | None]]]:
     """The functions of a module with their parameters, as the list of JAX's names has them."""
