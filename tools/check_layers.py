@@ -85,6 +85,7 @@ LATE = {
     ("weft.runtime.evaluate", "weft.runtime.selection"),
     ("weft.runtime.evaluate", "weft.runtime.registry"),
     ("weft.runtime.registry", "weft.backends.reference.program"),
+    ("weft.runtime.registry", "weft.backends.cuda.program"),
     *(
         ("weft.backends.cpu.heroes.table", f"weft.backends.cpu.heroes.{name}")
         for name in (

@@ -628,9 +628,9 @@ traceback = _choice(
 # ------------------------------------------------------------------ where and how things run
 
 backend = _choice(
-    "backend", "interpret native reference", "native",
-    "How staged programs run: by the primitives' NumPy references, as native code, or planned and"
-    " run kernel by kernel by NumPy.",
+    "backend", "interpret native reference cuda", "native",
+    "How staged programs run: by the primitives' NumPy references, as native code, planned and"
+    " run kernel by kernel by NumPy, or on the first NVIDIA GPU, to which arguments are copied.",
     in_key=True, env=("WEFT_BACKEND",),
 )
 debug = _int(

@@ -55,6 +55,7 @@ class _Run:
         self.extents = [high - low] + [1] * (self.rank - 1)
         self.axes: dict[str, np.ndarray] = {}
         self.found: dict[int, np.ndarray] = {}
+        self.masks: list[np.ndarray] = []  # iterations that the last piece of an axis has
         rows = np.arange(high - low).reshape(-1, *[1] * (self.rank - 1))
         if kernel.grid is not None:
             self._open_grid(kernel, rows + low)
@@ -91,11 +92,14 @@ class _Run:
 
     def loop(self, s: Loop, depth: int, carried: frozenset[int]) -> list[Reduce]:
         """Run a loop; gives the reductions that go on in the loop around it."""
-        if s.whole is not None:
-            raise ValueError("a loop over pieces of an axis is not run by NumPy")
         shape = [1] * self.rank
         shape[depth] = self.extents[depth] = s.extent
         self.axes[s.axis] = np.arange(s.extent).reshape(shape)
+        masks = self.masks
+        if s.whole is not None:
+            piece, total = s.whole
+            inside = self.axes[piece] * s.extent + self.axes[s.axis] < total
+            self.masks = [*masks, inside]
         outer = []
         for r in self.body(s.body, depth, carried | set(s.carries)):
             value = self.found[r.symbol]
@@ -109,6 +113,7 @@ class _Run:
             else:
                 self.complete(r)
         self.extents[depth] = 1
+        self.masks = masks
         del self.axes[s.axis]
         return outer
 
@@ -121,6 +126,8 @@ class _Run:
         index = self.buffers[buffer][1] + at.const + offset
         for axis, factor in at.terms:
             index = index + self.axes[axis] * factor
+        if self.masks:
+            index = np.clip(index, 0, len(self.buffers[buffer][0]) - 1)
         return np.asarray(index)
 
     def block(self, statements: list[Any]) -> list[Reduce]:
@@ -128,15 +135,27 @@ class _Run:
         may have the memory of operands. Gives the reductions."""
         values = iter(evaluate([v for s in statements for v in s.operands], self.load))
         reductions = []
+        inside = None
+        if self.masks:
+            all_masks = np.logical_and.reduce(np.broadcast_arrays(*self.masks))
+            inside = np.broadcast_to(all_masks, self.extents)
         for s in statements:
             value = np.asarray(next(values))
             if isinstance(s, Reduce):
-                self.found[s.symbol] = np.broadcast_to(value, self.extents)
+                value = np.broadcast_to(value, self.extents)
+                if inside is not None:
+                    value = np.where(inside, value, _unit(s)).astype(s.dtype)
+                self.found[s.symbol] = value
                 reductions.append(s)
                 continue
             index = self.place(s.buffer, s.at, 0 if s.offset is None else next(values))
-            if prod(self.extents):
-                self.buffers[s.buffer][0][np.broadcast_to(index, self.extents)] = value
+            if not prod(self.extents):
+                continue
+            index, target = np.broadcast_to(index, self.extents), self.buffers[s.buffer][0]
+            if inside is None:
+                target[index] = value
+            else:
+                target[index[inside]] = np.broadcast_to(value, self.extents)[inside]
         return reductions
 
     def load(self, attr: Any, *offset: np.ndarray) -> np.ndarray:

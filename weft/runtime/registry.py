@@ -14,9 +14,10 @@ from weft.runtime.array import ArrayImpl, box
 
 # loaded when programs are first run by it
 reference = Late("weft.backends.reference.program")
+cuda = Late("weft.backends.cuda.program")
 
 # Backends that are given NumPy arrays and give them, by the value of the knob ``backend``.
-PLAIN = {"reference": lambda: reference.Reference()}
+PLAIN = {"reference": lambda: reference.Reference(), "cuda": lambda: cuda.Cuda()}
 
 
 def call_plain(name: str, closed: ClosedJaxpr, args: Any, avals: Any) -> list[Any] | None:

@@ -1,0 +1,75 @@
+"""Programs on a GPU: every sample of every primitive is what its reference says."""
+
+import numpy as np
+import pytest
+
+import weft
+from tests.backends.test_reference import PROGRAMS, SAMPLES, leaves_of
+from tests.laws.checks import assert_close, seed_of
+from tests.samples import WIDE
+from weft import dtypes
+from weft import numpy as jnp
+from weft.backends.cuda import driver
+from weft.backends.cuda.program import Cuda
+from weft.base import knobs
+from weft.compiler.plan import Unplannable
+from weft.core.interpret import run, storage_dtype
+
+pytestmark = pytest.mark.skipif(driver.count() == 0, reason="no NVIDIA GPU on this machine")
+
+
+@pytest.mark.parametrize("prim", sorted({s.prim for s in SAMPLES}))
+def test_programs_are_right(prim):
+    for sample in (s for s in SAMPLES if s.prim == prim):
+        for dtype in sample.dtypes:
+            args = sample.operands(dtype, seed_of(sample))
+            with weft.enable_x64(dtype in WIDE):
+                closed = weft.make_jaxpr(sample.function(dtype))(*args)
+                leaves = [
+                    np.asarray(x, storage_dtype(a.dtype))
+                    for x, a in zip(leaves_of(args), closed.in_avals, strict=True)
+                ]
+                try:
+                    got = Cuda().compile(closed)(leaves)
+                except Unplannable:
+                    continue
+                consts = [getattr(c, "_value", c) for c in closed.consts]
+                with np.errstate(all="ignore"):
+                    want = run(closed.jaxpr, consts, leaves)
+                for a, b in zip(got, want, strict=True):
+                    if dtypes.issubdtype(np.asarray(b).dtype, np.generic):
+                        assert_close(a, b, 4 * max(sample.tol, 4.0), f"{dtype} on the GPU")
+                    else:
+                        assert a.tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_whole_programs(name):
+    rng = np.random.default_rng(0)
+    args = [rng.normal(size=s).astype(np.float32) for s in ((4, 4), (6, 4))]
+    closed = weft.make_jaxpr(PROGRAMS[name])(*args)
+    got = Cuda().compile(closed)(args)
+    for a, b in zip(got, weft.tree.leaves(weft.jit(PROGRAMS[name])(*args)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5)
+
+
+ELEMENTWISE = "exp log tanh sin cos log1p expm1 rsqrt sqrt logistic erf cbrt".split()
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_functions_have_the_bits_of_the_cpu(name):
+    rng = np.random.default_rng(1)
+    x = np.exp(rng.uniform(-20, 20, 4096)).astype(np.float32)
+    x[::2] *= -1
+    fun = getattr(weft.lax, name)
+    (got,) = Cuda().compile(weft.make_jaxpr(fun)(x))([x])
+    want = np.asarray(weft.jit(fun)(x))
+    same = (got == want) | (np.isnan(got) & np.isnan(want))
+    assert same.all(), (x[~same][:5], got[~same][:5], want[~same][:5])
+
+
+def test_the_knob_chooses_it():
+    x = np.arange(12, dtype=np.float32)
+    with knobs.scope(backend="cuda"):
+        got = weft.jit(lambda x: jnp.cumsum(jnp.sin(x)) @ x)(x)
+    np.testing.assert_allclose(got, np.cumsum(np.sin(x)) @ x, rtol=1e-5)

@@ -1,0 +1,110 @@
+"""Kernels of every sample for a GPU: LLVM makes PTX of them, on any machine."""
+
+import numpy as np
+import pytest
+
+import weft
+from tests.laws.checks import seed_of
+from tests.samples import WIDE, all_samples
+from weft import numpy as jnp
+from weft.backends.cuda import driver, ptx
+from weft.backends.cuda.render import render
+from weft.backends.cuda.schedule import schedule
+from weft.backends.reference.program import Reference
+from weft.base import knobs
+from weft.compiler.plan import Planner, Unplannable
+from weft.kernel.kernel import Loop
+from weft.kernel.program import Launch, inner_regions
+from weft.kernel.run import run_kernel
+
+SAMPLES = [s for s in all_samples() if s.axis is None]
+
+
+def kernels(nodes):
+    for node in nodes:
+        if isinstance(node, Launch):
+            yield node.kernel
+        for region in inner_regions(node):
+            yield from kernels(region)
+
+
+def kernels_of(fun, *args):
+    closed = weft.make_jaxpr(fun)(*args)
+    return list(kernels(Planner(Reference()).program(closed).nodes))
+
+
+@pytest.mark.parametrize("prim", sorted({s.prim for s in SAMPLES}))
+def test_kernels_are_rendered(prim):
+    texts = set()
+    for sample in (s for s in SAMPLES if s.prim == prim):
+        dtype = sample.dtypes[0]
+        args = sample.operands(dtype, seed_of(sample))
+        with weft.enable_x64(dtype in WIDE):
+            try:
+                found = kernels_of(sample.function(dtype), *args)
+            except Unplannable:
+                continue
+        texts.update(render(part) for kernel in found for part in schedule(kernel).parts)
+    for text in sorted(texts, key=len)[:1]:
+        assert ".visible .entry kernel" in ptx.assemble(text)
+
+
+x = jnp.ones((64, 1000))
+
+
+@pytest.mark.parametrize(
+    "fun, wide, shares",
+    [
+        (lambda x: jnp.tanh(x) * 2 + 1, x, False),
+        (lambda x: x.T + 1, x, False),
+        (weft.nn.softmax, x, True),
+        (lambda x: x.sum(1), x, True),
+        (lambda x: x.sum(0), jnp.ones((100, 5000)), False),
+        (lambda x: x.T.sum(1), jnp.ones((100, 5000)), False),
+    ],
+    ids="elementwise transpose softmax rows columns turned".split(),
+)
+def test_a_block_shares_rows_and_threads_have_elements(fun, wide, shares):
+    (kernel,) = kernels_of(fun, wide)
+    (made,) = schedule(kernel).parts
+    assert made.shares == shares
+    assert made.threads % 32 == 0 and made.blocks * made.threads >= 32
+    text = ptx.assemble(render(made))
+    assert ("shfl.sync" in text) == shares
+
+
+@pytest.mark.parametrize(
+    "fun, shape",
+    [
+        (lambda x: x.sum(), (300_001,)),
+        (lambda x: (x.max(), (x * x).sum()), (301, 1000)),
+        (lambda x: x.sum(0), (1000, 5000)),
+        (lambda x: jnp.exp(x).sum(1) * 2, (7, 60_000)),
+        (lambda x: jnp.any(x > 3, axis=0), (999, 4100)),
+    ],
+    ids="all two columns rows any".split(),
+)
+def test_long_reductions_are_split(fun, shape):
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    for kernel in kernels_of(fun, x):
+        parts, scratch = schedule(kernel)
+        if not any(isinstance(s, Loop) for s in kernel.body):
+            continue
+        assert (
+            len(parts) == 2 and scratch and all(".entry" in ptx.assemble(render(p)) for p in parts)
+        )
+        outside = [b for b in kernel.buffers if b.role != "row"]
+        whole = [x.reshape(-1) if b.role == "in" else np.zeros(b.size, b.dtype) for b in outside]
+        pieces = [b.copy() for b in whole] + [np.zeros(b.size, b.dtype) for b in scratch]
+        run_kernel(kernel, whole)
+        for part in parts:
+            run_kernel(part.kernel, [pieces[i] for i in part.buffers])
+        for a, b in zip(whole, pieces, strict=False):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.skipif(driver.count() > 0, reason="this machine has a GPU")
+def test_a_missing_driver_is_one_clear_line():
+    with knobs.scope(backend="cuda"), pytest.raises(driver.DriverError) as error:
+        weft.jit(lambda x: x + 1)(1.0)
+    assert "driver" in str(error.value)

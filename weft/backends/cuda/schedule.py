@@ -1,0 +1,228 @@
+"""How a kernel is spread over the threads of a GPU.
+
+A kernel that only stores has a thread for every four neighbouring elements. One with loops inside
+of its grid has a block for each iteration of the grid, whose threads share its loops, or, where
+neighbouring iterations read neighbouring elements, a thread for each. Long reductions of few
+results are split: a first kernel reduces pieces of fixed size, a second one what these give, so
+that results are the same bits in every run.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from weft.base.record import Record
+from weft.compiler.passes.collapse import collapse
+from weft.compiler.passes.diagonal import diagonal
+from weft.compiler.passes.rewrite import Rewrite, position
+from weft.kernel.build import Builder
+from weft.kernel.kernel import (
+    Affine,
+    Buffer,
+    Kernel,
+    Loop,
+    Reduce,
+    Store,
+    affine,
+    statements,
+)
+from weft.kernel.nodes import walk
+
+# Threads of a block, where each has iterations of the grid of its own, and at most.
+THREADS, MAX_THREADS = 256, 1024
+# Iterations of the grid from which a thread for each keeps the GPU busy; and blocks.
+ENOUGH_THREADS, ENOUGH_BLOCKS = 1 << 12, 512
+# Neighbouring elements of a thread: 16 bytes of float32.
+VECTOR = 4
+# Elements of a row that a thread of the block has.
+ELEMENTS_PER_THREAD = 16
+# Threads that column reductions are split into, and iterations that each has left.
+SPLIT_THREADS, SPLIT_ITERATIONS = 1 << 17, 64
+# Elements of a piece of a row that is split.
+PIECE_ELEMENTS = 1 << 13
+
+
+class Schedule(Record):
+    """A kernel for a GPU: whether a block shares an iteration of its grid, the threads of a block,
+    the neighbouring elements that a thread does at a time, and its buffers: numbers of the whole
+    kernel's, then of scratch memory."""
+
+    kernel: Kernel
+    shares: bool
+    threads: int
+    vector: int
+    buffers: tuple[int, ...]
+
+    @property
+    def iterations(self) -> int:
+        return 1 if self.kernel.grid is None else self.kernel.grid[1]
+
+    @property
+    def blocks(self) -> int:
+        if self.shares:
+            return self.iterations
+        return -(-self.iterations // (self.threads * self.vector))
+
+
+class Parts(Record):
+    """Schedules of kernels that are run in order, and the scratch memory that they share."""
+
+    parts: list[Schedule]
+    scratch: list[Buffer]
+
+
+def schedule(kernel: Kernel, aligned: bool = True) -> Parts:
+    """A kernel as the compiler fused it, for a GPU; ``aligned`` is whether all its buffers begin at
+    multiples of 16 bytes."""
+    outside = tuple(i for i, b in enumerate(kernel.buffers) if b.role != "row")
+    kernel = _flat(collapse(diagonal(kernel)))
+    halves = _split(kernel)
+    if halves is None:
+        return Parts([_one(kernel, outside, aligned)], [])
+    first, second, scratch = halves
+    more = tuple(len(kernel.buffers) + i for i in range(len(scratch)))
+    # buffers of the parts are those of the whole and the scratch memory, all of them
+    parts = [_one(part, (*outside, *more), aligned) for part in (first, second)]
+    return Parts(parts, scratch)
+
+
+def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
+    loops = [s for s in kernel.body if isinstance(s, Loop)]
+    iterations = 1 if kernel.grid is None else kernel.grid[1]
+    if not loops:
+        axes = kernel.axes or ((kernel.grid,) if kernel.grid else ())
+        fits = aligned and axes and axes[-1][1] % VECTOR == 0 and iterations > THREADS * VECTOR
+        return Schedule(kernel, False, THREADS, VECTOR if fits else 1, buffers)
+    rows = any(b.role == "row" for b in kernel.buffers)
+    if not rows and iterations >= ENOUGH_THREADS and not _reads_along_loops(kernel):
+        return Schedule(kernel, False, THREADS if iterations > 1 << 16 else 64, 1, buffers)
+    inner = [nest(loop)[0] for loop in loops]
+    longest = max(prod(n for _, n in axes) for axes in inner)
+    fits = aligned and all(axes[-1][1] % VECTOR == 0 for axes in inner)
+    threads = 32
+    while threads < min(MAX_THREADS, longest // ELEMENTS_PER_THREAD):
+        threads *= 2
+    return Schedule(kernel, True, threads, VECTOR if fits else 1, buffers)
+
+
+def _split(kernel: Kernel) -> tuple[Kernel, Kernel, list[Buffer]] | None:
+    """A kernel of few, long reductions as one over pieces of them and one over what these give."""
+    loops = [s for s in kernel.body if isinstance(s, Loop)]
+    rest = [s for s in kernel.body if not isinstance(s, Loop)]
+    iterations = 1 if kernel.grid is None else kernel.grid[1]
+    if not loops or kernel.body[: len(loops)] != loops or not rest or not iterations:
+        return None
+    if not all(isinstance(s, Store) for s in rest) or not all(map(_reduces_alone, loops)):
+        return None
+    if any(b.role == "row" for b in kernel.buffers):
+        return None
+    lengths = [loop.extent for loop in loops]
+    totals = [prod(n for _, n in nest(loop)[0]) for loop in loops]
+    if iterations >= ENOUGH_THREADS and not _reads_along_loops(kernel):
+        count = min(min(lengths) // SPLIT_ITERATIONS, SPLIT_THREADS // iterations)
+    elif iterations < ENOUGH_BLOCKS:
+        count = min(min(lengths), max(totals) // PIECE_ELEMENTS, 2 * ENOUGH_BLOCKS // iterations)
+    else:
+        return None
+    if count < 2 or len(set(lengths)) > 1:
+        return None
+    extent = -(-lengths[0] // count)
+    return _halves(kernel, loops, rest, extent, -(-lengths[0] // extent))
+
+
+def _reduces_alone(loop: Loop) -> bool:
+    """Whether a loop holds nothing but reductions that need no others, carried through it."""
+    inside = [s for s in statements([loop]) if not isinstance(s, Loop)]
+    if not all(isinstance(s, Reduce) for s in inside) or loop.whole is not None:
+        return False
+    if any(v.op == "acc" for v in walk([v for s in inside for v in s.operands])):
+        return False
+    own = {s.symbol for s in inside}
+    direct = {s.symbol for s in loop.body if isinstance(s, Reduce)}
+    return own <= direct | set(loop.carries)
+
+
+def _halves(
+    kernel: Kernel, loops: list[Loop], rest: list[Any], extent: int, count: int
+) -> tuple[Kernel, Kernel, list[Buffer]]:
+    axes = list(kernel.axes) or ([kernel.grid] if kernel.grid is not None else [])
+    at = position([("piece", count), *axes])
+    results = prod(n for _, n in axes)
+    first: list[Any] = []
+    stores: list[Any] = []
+    second: list[Any] = []
+    scratch: list[Buffer] = []
+    for loop in loops:
+        whole = ("piece", loop.extent)
+        k = Builder()
+        rewrite = Rewrite(k, {loop.axis: affine(0, {"piece": extent, loop.axis: 1})})
+        first.append(loop._replace(extent=extent, body=rewrite.body(loop.body), whole=whole))
+        for r in [s for s in statements([loop]) if isinstance(s, Reduce)]:
+            number = len(kernel.buffers) + len(scratch)
+            scratch.append(Buffer(r.dtype, count * results, "out"))
+            stores.append(Store(number, at, k.make("acc", (), r.dtype, r.symbol)))
+            again = Builder().make("load", (), r.dtype, (number, at))
+            second.append(Loop("piece", count, [r._replace(value=again)]))
+    total = count * results
+    more = (("piece", count), *axes)
+    buffers = [b._replace(role="in") for b in kernel.buffers] + scratch
+    one = kernel._replace(
+        buffers=buffers,
+        grid=("piece", count) if len(more) == 1 else ("grid", total),
+        axes=() if len(more) == 1 else more,
+        body=[*first, *stores],
+    )
+    known = [b._replace(role="in") for b in scratch]
+    return one, kernel._replace(buffers=[*kernel.buffers, *known], body=[*second, *rest]), scratch
+
+
+def nest(loop: Loop) -> tuple[list[tuple[str, int]], list[Any]]:
+    """A loop and those directly inside it as one: their axes, and the innermost body."""
+    axes = [(loop.axis, loop.extent)]
+    while len(loop.body) == 1 and isinstance(loop.body[0], Loop):
+        inner = loop.body[0]
+        own = {s.symbol for s in statements(inner.body) if isinstance(s, Reduce)}
+        if not own <= set(loop.carries) or inner.whole is not None:
+            break
+        loop = inner
+        axes.append((loop.axis, loop.extent))
+    return axes, loop.body
+
+
+def _flat(kernel: Kernel) -> Kernel:
+    """A kernel with loops of independent iterations among the axes of its grid."""
+    axes = list(kernel.axes)
+    if not axes and kernel.grid is not None:
+        axes = [kernel.grid]
+    body = kernel.body
+    rows = any(b.role == "row" for b in kernel.buffers)
+    while len(body) == 1 and isinstance(body[0], Loop) and not rows:
+        (loop,) = body
+        if loop.whole is not None or loop.carries or any(isinstance(s, Reduce) for s in loop.body):
+            break
+        axes.append((loop.axis, loop.extent))
+        body = loop.body
+    if not axes:
+        return kernel
+    if len(axes) == 1:
+        return kernel._replace(grid=axes[0], axes=(), body=body)
+    total = prod(n for _, n in axes)
+    return kernel._replace(grid=("grid", total), axes=tuple(axes), body=body)
+
+
+def _reads_along_loops(kernel: Kernel) -> bool:
+    """Whether loops go through memory element by element, rather than the grid."""
+    last = kernel.axes[-1][0] if kernel.axes else kernel.grid[0] if kernel.grid else None
+    along = across = 0
+    for s in statements(kernel.body):
+        if not isinstance(s, Loop):
+            continue
+        for inner in s.body:
+            if isinstance(inner, Loop):
+                continue
+            for v in walk(inner.operands):
+                if v.op == "load" and isinstance(v.attr[1], Affine):
+                    along += abs(v.attr[1].coefficient(s.axis)) == 1
+                    across += abs(v.attr[1].coefficient(last)) == 1
+    return along >= across
