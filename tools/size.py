@@ -25,7 +25,7 @@ BUDGETS = {
     "api": 2_000,
     "numpy": 6_000,
     "linen": 3_000,
-    "optim": 2_500,
+    "optim": 6_000,
 }
 FILE_SOFT, FILE_HARD = 600, 1_000
 FUNCTION_SOFT = 80

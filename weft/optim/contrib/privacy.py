@@ -1,0 +1,63 @@
+"""Gradients made private: each example's is limited, and noise is added to their sum."""
+
+import warnings
+from typing import NamedTuple
+
+import weft
+from weft.optim import base
+from weft.optim.numerics import canonical_key
+from weft.optim.scaling import scale_by_learning_rate
+from weft.optim.transforms import chain, per_example_global_norm_clip, trace
+
+
+class DifferentiallyPrivateAggregateState(NamedTuple):
+    """The key of the next noise."""
+
+    rng_key: weft.Array
+
+
+def differentially_private_aggregate(l2_norm_clip, noise_multiplier, key=None, *, seed=None):
+    """The mean of per-example gradients of limited norm, plus Gaussian noise.
+
+    Updates have the examples along their first axis, as `weft.vmap(weft.grad(loss), ...)` gives.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> tx = optim.contrib.differentially_private_aggregate(1.0, 0.0, key=0)
+    >>> tx.update(jnp.array([[3.0], [0.5]]), tx.init(jnp.zeros(1)))[0]
+    Array([0.75], dtype=float32)
+    """
+    name = "differentially_private_aggregate"
+    if seed is not None:
+        warnings.warn(f"{name}: seed is deprecated, use key", DeprecationWarning, stacklevel=2)
+        if key is not None:
+            raise ValueError(f"{name} takes key or seed, not both")
+        key = seed
+    if key is None:
+        warnings.warn(f"{name} without a key gives the same noise in every run", stacklevel=2)
+        key = 0
+    deviation = l2_norm_clip * noise_multiplier
+
+    def init(params):
+        return DifferentiallyPrivateAggregateState(canonical_key(key))
+
+    def update(updates, state, params=None):
+        leaves, structure = weft.tree.flatten(updates)
+        summed, _ = per_example_global_norm_clip(leaves, l2_norm_clip)
+        new_key, *keys = weft.random.split(state.rng_key, len(leaves) + 1)
+        examples = leaves[0].shape[0]
+        noisy = [
+            (g + deviation * weft.random.normal(key, g.shape, g.dtype)) / examples
+            for g, key in zip(summed, keys, strict=True)
+        ]
+        return structure.unflatten(noisy), DifferentiallyPrivateAggregateState(new_key)
+
+    return base.GradientTransformation(init, update)
+
+
+def dpsgd(learning_rate, l2_norm_clip, noise_multiplier, seed, momentum=None, nesterov=False):
+    """Differentially private gradient descent (Abadi et al., 2016)."""
+    return chain(
+        differentially_private_aggregate(l2_norm_clip, noise_multiplier, key=seed),
+        base.identity() if momentum is None else trace(momentum, nesterov),
+        scale_by_learning_rate(learning_rate),
+    )

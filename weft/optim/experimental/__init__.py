@@ -1,0 +1,3 @@
+"""What may still change: ``weft.optim.experimental``."""
+
+from weft.optim.experimental import aggregating as aggregating

@@ -1,0 +1,178 @@
+"""Losses of classes: cross entropies, margins and divergences."""
+
+import weft
+import weft.numpy as jnp
+from weft.optim.losses.checks import check_floats, check_integers, check_same_shape
+from weft.optim.projections import projection_simplex
+
+
+def sigmoid_binary_cross_entropy(logits, labels):
+    """The cross entropy of yes or no, element by element, from logits."""
+    check_floats("sigmoid_binary_cross_entropy", logits=logits)
+    labels = jnp.asarray(labels).astype(logits.dtype)
+    yes, no = weft.nn.log_sigmoid(logits), weft.nn.log_sigmoid(-logits)
+    return -labels * yes - (1.0 - labels) * no
+
+
+def sigmoid_focal_loss(logits, labels, *, alpha=None, gamma=2.0):
+    """The binary cross entropy with less weight on what is already right (Lin et al., 2017)."""
+    check_floats("sigmoid_focal_loss", logits=logits)
+    labels = jnp.asarray(labels).astype(logits.dtype)
+    # The probability of being wrong, as a logarithm: it may be too small for a float.
+    both = jnp.stack([weft.nn.log_sigmoid(logits), weft.nn.log_sigmoid(-logits)], axis=-1)
+    wrong = weft.nn.logsumexp(both, axis=-1, b=jnp.stack([1 - labels, labels], axis=-1))
+    loss = sigmoid_binary_cross_entropy(logits, labels) * jnp.exp(gamma * wrong)
+    if alpha is None:
+        return loss
+    return (alpha * labels + (1.0 - alpha) * (1.0 - labels)) * loss
+
+
+def hinge_loss(predictor_outputs, targets):
+    """max(0, 1 - output·target), for targets of -1 and 1."""
+    return jnp.maximum(0, 1 - predictor_outputs * targets)
+
+
+def perceptron_loss(predictor_outputs, targets):
+    """max(0, -output·target), for targets of -1 and 1."""
+    check_same_shape("perceptron_loss", predictor_outputs=predictor_outputs, targets=targets)
+    return jnp.maximum(0, -predictor_outputs * targets)
+
+
+def sparsemax_loss(logits, labels):
+    """The binary sparsemax loss, zero beyond a margin."""
+    return weft.nn.sparse_plus(jnp.where(labels, -logits, logits))
+
+
+@weft.custom_jvp
+def _weighted_log_softmax(x, weights):
+    """weights·log_softmax(x), zero where the weight is, even at minus infinity."""
+    log_probs = weft.nn.log_softmax(x, axis=-1)
+    return jnp.where(weights != 0.0, weights * log_probs, jnp.zeros_like(log_probs))
+
+
+@_weighted_log_softmax.defjvp
+def _weighted_log_softmax_jvp(primals, tangents):
+    x, weights = primals
+    x_dot, weights_dot = tangents
+    mean = jnp.sum(x_dot * weft.nn.softmax(x, axis=-1), axis=-1, keepdims=True)
+    tangent = weights * x_dot - weights * mean + weights_dot * weft.nn.log_softmax(x, axis=-1)
+    return _weighted_log_softmax(x, weights), tangent
+
+
+def safe_softmax_cross_entropy(logits, labels):
+    """The cross entropy with probabilities as labels, also for logits of minus infinity."""
+    check_floats("safe_softmax_cross_entropy", logits=logits)
+    return -jnp.sum(_weighted_log_softmax(logits, labels), axis=-1)
+
+
+def softmax_cross_entropy(logits, labels, axis=-1, where=None):
+    """The cross entropy with probabilities as labels.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.softmax_cross_entropy(jnp.zeros((1, 2)), jnp.array([[1.0, 0.0]])).round(4)
+    Array([0.6931], dtype=float32)
+    """
+    check_floats("softmax_cross_entropy", logits=logits)
+    if where is not None and where.ndim != logits.ndim:
+        where = jnp.expand_dims(where, axis)
+    return -(labels * weft.nn.log_softmax(logits, axis, where)).sum(axis, where=where)
+
+
+def softmax_cross_entropy_with_integer_labels(logits, labels, axis=-1, where=None):
+    """The cross entropy with classes as labels; `axis` may be several, taken as one.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> logits = jnp.array([[2.0, 0.0], [0.0, 3.0]])
+    >>> optim.softmax_cross_entropy_with_integer_labels(logits, jnp.array([0, 0])).round(4)
+    Array([0.1269, 3.0486], dtype=float32)
+    """
+    name = "softmax_cross_entropy_with_integer_labels"
+    check_floats(name, logits=logits)
+    check_integers(name, labels=labels)
+    if where is not None and where.ndim != logits.ndim:
+        where = jnp.expand_dims(where, axis)
+    if isinstance(axis, int):
+        axis = _from_front(name, axis, logits.ndim)
+    elif isinstance(axis, tuple):
+        axes = tuple(_from_front(name, a, logits.ndim) for a in axis)
+        batch = tuple(a for a in range(logits.ndim) if a not in axes)
+
+        def join(x):
+            moved = x.transpose(batch + axes)
+            return moved.reshape((*moved.shape[: len(batch)], -1))
+
+        axis, logits = len(batch), join(logits)
+        where = None if where is None else join(where)
+    else:
+        raise ValueError(f"{name}: axis must be an int or a tuple of ints, got {axis!r}")
+    chosen = jnp.take_along_axis(logits, jnp.expand_dims(labels, axis), axis=axis)
+    loss = weft.nn.logsumexp(logits, axis=axis, where=where) - chosen.take(0, axis=axis)
+    return loss if where is None else jnp.where(jnp.any(where, axis), loss, 0.0)
+
+
+def _from_front(name, axis, ndim):
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"{name}: there is no axis {axis} in an array of {ndim} dimensions")
+    return axis % ndim
+
+
+def _of_label(scores, labels):
+    """One-hot labels, and the score of each label."""
+    hot = weft.nn.one_hot(labels, scores.shape[-1])
+    return hot, jnp.sum(scores * hot, axis=-1)
+
+
+def multiclass_hinge_loss(scores, labels):
+    """How far the label's score fails to be one above all others."""
+    hot, chosen = _of_label(scores, labels)
+    return jnp.max(scores + 1.0 - hot, axis=-1) - chosen
+
+
+def multiclass_perceptron_loss(scores, labels):
+    """How far the label's score is below the largest."""
+    return jnp.max(scores, axis=-1) - _of_label(scores, labels)[1]
+
+
+def multiclass_sparsemax_loss(scores, labels):
+    """The sparsemax loss (Martins and Astudillo, 2016), one for each row of scores."""
+
+    def loss(scores, label):
+        probs = projection_simplex(scores)
+        gaps = (scores - scores[label]).at[label].set(0.0)
+        return jnp.dot(probs, jnp.where(probs, gaps, 0.0)) + 0.5 * (1.0 - jnp.dot(probs, probs))
+
+    return weft.vmap(loss)(jnp.asarray(scores), labels)
+
+
+def poly_loss_cross_entropy(logits, labels, *, epsilon=2.0, axis=-1, where=None):
+    """The cross entropy plus `epsilon` times the probability of being wrong (Leng et al., 2022)."""
+    check_floats("poly_loss_cross_entropy", logits=logits, labels=labels)
+    probs = weft.nn.softmax(logits, axis=axis, where=where)
+    wrong = jnp.sum(labels * (1 - probs), axis=axis, where=where)
+    return softmax_cross_entropy(logits, labels, axis, where) + epsilon * wrong
+
+
+def kl_divergence(log_predictions, targets, axis=-1, where=None):
+    """The Kullback-Leibler divergence of probabilities from predicted log-probabilities."""
+    check_floats("kl_divergence", log_predictions=log_predictions, targets=targets)
+    logs = jnp.where(targets == 0, 0, jnp.log(targets))
+    return jnp.sum(targets * (logs - log_predictions), axis=axis, where=where)
+
+
+def kl_divergence_with_log_targets(log_predictions, log_targets, axis=-1, where=None):
+    """The Kullback-Leibler divergence, both in logarithms."""
+    name = "kl_divergence_with_log_targets"
+    check_floats(name, log_predictions=log_predictions, log_targets=log_targets)
+    loss = jnp.exp(log_targets) * (log_targets - log_predictions)
+    return jnp.sum(loss, axis=axis, where=where)
+
+
+def generalized_kl_divergence(log_predictions, targets, axis=-1, where=None):
+    """The divergence of measures that need not sum to one; convex in both."""
+    mass = jnp.sum(jnp.exp(log_predictions) - targets, axis=axis, where=where)
+    return kl_divergence(log_predictions, targets, axis, where) + mass
+
+
+def convex_kl_divergence(log_predictions, targets, axis=-1, where=None):
+    """The older name of `generalized_kl_divergence`."""
+    return generalized_kl_divergence(log_predictions, targets, axis, where)

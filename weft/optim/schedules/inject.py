@@ -1,0 +1,156 @@
+"""Hyperparameters kept in the state, where a schedule or the user can change them."""
+
+import functools
+import inspect
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import weft
+import weft.numpy as jnp
+from weft.optim import base, tree
+from weft.optim.numerics import safe_increment
+
+
+class InjectHyperparamsState(NamedTuple):
+    """The step, the hyperparameters and the inner state; of older checkpoints."""
+
+    count: weft.Array
+    hyperparams: dict[str, Any]
+    inner_state: base.OptState
+
+
+class InjectStatefulHyperparamsState(NamedTuple):
+    """The step, the hyperparameters, the states of their schedules, and the inner state."""
+
+    count: weft.Array
+    hyperparams: dict[str, Any]
+    hyperparams_states: dict[str, base.ScheduleState]
+    inner_state: base.OptState
+
+
+class WrappedScheduleState(NamedTuple):
+    """The step of a schedule."""
+
+    count: weft.Array
+
+
+class WrappedSchedule:
+    """A function of the step as a schedule with a state."""
+
+    def __init__(self, schedule_fn):
+        self.schedule_fn = schedule_fn
+
+    def init(self):
+        """The state before the first step."""
+        return WrappedScheduleState(jnp.zeros([], jnp.int32))
+
+    def update(self, state, **extra_args):
+        """The state after a step."""
+        return WrappedScheduleState(safe_increment(state.count))
+
+    def __call__(self, state, **extra_args):
+        """The value of this step."""
+        return self.schedule_fn(state.count)
+
+
+def inject_hyperparams(inner_factory, static_args=(), hyperparam_dtype=None):
+    """An optimiser whose hyperparameters are arrays in its state, `state.hyperparams`.
+
+    Numbers and schedules given to it are kept there; what `static_args` names is not.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.inject_hyperparams(optim.sgd)(learning_rate=0.5)
+    >>> params = jnp.array(1.0)
+    >>> state = opt.init(params)
+    >>> state.hyperparams["learning_rate"] = jnp.array(0.25)
+    >>> float(opt.update(jnp.array(1.0), state, params)[0])
+    -0.25
+    """
+    static = {static_args} if isinstance(static_args, str) else set(static_args)
+    signature = inspect.signature(inner_factory)
+    if not static.issubset(signature.parameters):
+        raise ValueError(
+            f"inject_hyperparams: static_args names {sorted(static - set(signature.parameters))}, "
+            f"which {getattr(inner_factory, '__name__', 'the factory')} does not take; "
+            f"it takes {list(signature.parameters)}"
+        )
+
+    @functools.wraps(inner_factory)
+    def wrapped(*args, **kwargs):
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        schedules, numbers, others = _sort(bound.arguments, static)
+        return _injected(inner_factory, schedules, numbers, others, hyperparam_dtype)
+
+    return wrapped
+
+
+def _sort(arguments, static):
+    """Schedules, numbers and what is neither."""
+    schedules, numbers, others = {}, {}, {}
+    for name, value in arguments.items():
+        if name in static or isinstance(value, bool):
+            others[name] = value
+        elif isinstance(value, base.StatefulSchedule):
+            schedules[name] = value
+        elif callable(value):
+            schedules[name] = WrappedSchedule(value)
+        elif isinstance(value, (int, float, weft.Array, np.ndarray)):
+            numbers[name] = value
+        else:
+            others[name] = value
+    return schedules, numbers, others
+
+
+def _injected(inner_factory, schedules, numbers, others, hyperparam_dtype):
+    def dtype_for(params):
+        return tree.dtype(params, "highest") if hyperparam_dtype is None else hyperparam_dtype
+
+    def init(params):
+        dtype = dtype_for(params)
+        values = {name: jnp.asarray(_convert(value, dtype)) for name, value in numbers.items()}
+        states = {name: schedule.init() for name, schedule in schedules.items()}
+        values |= {
+            name: _convert(schedule(states[name]), dtype) for name, schedule in schedules.items()
+        }
+        return InjectStatefulHyperparamsState(
+            count=jnp.zeros([], jnp.int32),
+            hyperparams=values,
+            hyperparams_states=states,
+            inner_state=inner_factory(**others, **values).init(params),
+        )
+
+    def update(updates, state, params=None, **extra_args):
+        dtype = dtype_for(updates if params is None else params)
+        values = {name: _convert(value, dtype) for name, value in state.hyperparams.items()}
+        states = {}
+        for name, schedule in schedules.items():
+            inner = state.hyperparams_states[name]
+            values[name] = _convert(schedule(inner, **extra_args), dtype)
+            states[name] = schedule.update(inner, **extra_args)
+        tx = base.with_extra_args_support(inner_factory(**others, **values))
+        updates, inner_state = tx.update(updates, state.inner_state, params, **extra_args)
+        count = safe_increment(state.count)
+        return updates, InjectStatefulHyperparamsState(count, values, states, inner_state)
+
+    return base.GradientTransformationExtraArgs(init, update)
+
+
+def _convert(value, dtype):
+    """Floats that do not insist on their dtype, in the given one."""
+    if isinstance(value, weft.Array) and not getattr(value, "weak_type", False):
+        return value
+    current = value.dtype if hasattr(value, "dtype") else type(value)
+    return jnp.asarray(value, dtype=dtype) if jnp.issubdtype(current, jnp.floating) else value
+
+
+def inject_stateful_hyperparams(inner_factory, static_args=(), hyperparam_dtype=None):
+    """The older name of `inject_hyperparams`."""
+    warnings.warn(
+        "inject_stateful_hyperparams is deprecated, use inject_hyperparams",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return inject_hyperparams(inner_factory, static_args, hyperparam_dtype)

@@ -1,0 +1,121 @@
+"""Updates limited in size, by element, by leaf, all together, or for each example."""
+
+import weft
+import weft.lax as lax
+import weft.numpy as jnp
+from weft.optim import base, tree
+from weft.optim.numerics import abs_sq
+
+
+def clip(max_delta):
+    """Limit every element to [-max_delta, max_delta].
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.clip(1.0).update(jnp.array([-3.0, 0.5]), optim.EmptyState())[0]
+    Array([-1. ,  0.5], dtype=float32)
+    """
+    base.check_numbers("clip", max_delta=max_delta)
+    return base.stateless(lambda updates, params: tree.clip(updates, -max_delta, max_delta))
+
+
+def clip_by_block_rms(threshold):
+    """Limit the root mean square of each leaf."""
+    base.check_numbers("clip_by_block_rms", threshold=threshold)
+
+    def limit(g):
+        return g / jnp.maximum(1.0, jnp.sqrt(jnp.mean(abs_sq(g))) / threshold)
+
+    return base.stateless(lambda updates, params: weft.tree.map(limit, updates))
+
+
+def clip_by_global_norm(max_norm):
+    """Limit the norm of all updates together, keeping their direction.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.clip_by_global_norm(1.0).update(jnp.array([3.0, 4.0]), optim.EmptyState())[0]
+    Array([0.6, 0.8], dtype=float32)
+    """
+    base.check_numbers("clip_by_global_norm", max_norm=max_norm)
+
+    def limit(updates, params):
+        norm = tree.norm(updates)
+        small = jnp.squeeze(norm < max_norm)
+        if small.ndim:
+            raise ValueError(f"clip_by_global_norm: max_norm must be a scalar, got {max_norm}")
+        return weft.tree.map(
+            lambda g: lax.select(small, g, (g / norm.astype(g.dtype) * max_norm).astype(g.dtype)),
+            updates,
+        )
+
+    return base.stateless(limit)
+
+
+def _check_batched(name, grads):
+    shapes = [jnp.shape(g) for g in weft.tree.leaves(grads)]
+    if not shapes or not all(shape and shape[0] == shapes[0][:1][0] for shape in shapes):
+        raise ValueError(
+            f"{name} expects a gradient for each example, with the examples along the first axis "
+            f"of every leaf, as weft.vmap(weft.grad(loss), ...) gives; got the shapes {shapes}"
+        )
+
+
+def per_example_global_norm_clip(grads, l2_norm_clip):
+    """The sum of gradients of single examples, each limited in its norm; and how many were."""
+    _check_batched("per_example_global_norm_clip", grads)
+    norms = weft.vmap(tree.norm)(grads)
+    factors = jnp.nan_to_num(jnp.minimum(l2_norm_clip / norms, 1.0), nan=1.0)
+    summed = weft.tree.map(lambda g: jnp.tensordot(factors, g, axes=1), grads)
+    return summed, jnp.sum(factors < 1.0)
+
+
+def per_example_layer_norm_clip(grads, global_l2_norm_clip, uniform=True):
+    """As `per_example_global_norm_clip`, leaf by leaf.
+
+    Each leaf gets a part of the limit: the same for all, or by the number of its elements.
+    """
+    _check_batched("per_example_layer_norm_clip", grads)
+    leaves, structure = weft.tree.flatten(grads)
+    sizes = [1.0 if uniform else g[0].size for g in leaves]
+    results = [
+        per_example_global_norm_clip(g, global_l2_norm_clip * (size / sum(sizes)) ** 0.5)
+        for g, size in zip(leaves, sizes, strict=True)
+    ]
+    summed, counts = zip(*results, strict=True)
+    return structure.unflatten(summed), structure.unflatten(counts)
+
+
+def unitwise_norm(x, axis=None):
+    """The norm over all that leads to one output unit, broadcast to the shape of `x`."""
+    if axis is None and jnp.squeeze(x).ndim > 1:
+        axes = {2: 0, 3: 0, 4: (0, 1, 2), 5: (0, 1, 2, 3)}
+        if x.ndim not in axes:
+            raise ValueError(
+                f"unitwise_norm knows the axes of up to 5 dimensions, got the shape {x.shape}; "
+                "give axis="
+            )
+        axis = axes[x.ndim]
+    squares = jnp.sum(abs_sq(x), axis=axis, keepdims=True)
+    return jnp.broadcast_to(jnp.sqrt(squares), x.shape)
+
+
+def unitwise_clip(g_norm, max_norm, grad, div_eps=1e-6):
+    """The gradient scaled down to `max_norm` where its norm is above."""
+    shapes = jnp.shape(g_norm), jnp.shape(max_norm), jnp.shape(grad)
+    if len(set(shapes)) > 1:
+        raise ValueError(f"unitwise_clip takes three arrays of one shape, got {shapes}")
+    return jnp.where(g_norm < max_norm, grad, grad * (max_norm / jnp.maximum(g_norm, div_eps)))
+
+
+def adaptive_grad_clip(clipping, eps=1e-3, axis=None):
+    """Limit the norm of each unit's update to `clipping` times the norm of its parameters."""
+    base.check_numbers("adaptive_grad_clip", clipping=clipping, eps=eps)
+
+    def limit(g, p):
+        max_norm = clipping * jnp.maximum(unitwise_norm(p, axis), eps)
+        return unitwise_clip(unitwise_norm(g, axis), max_norm, g)
+
+    def update(updates, state, params=None):
+        base.check_params("adaptive_grad_clip", updates, params)
+        return weft.tree.map(limit, updates, params), state
+
+    return base.GradientTransformation(base.init_empty_state, update)

@@ -1,0 +1,78 @@
+"""A transformation for some of the parameters only."""
+
+from typing import Any, NamedTuple
+
+import weft
+from weft.optim import base
+from weft.optim.tree_utils.states import ParamsPlaceholder
+
+
+class MaskedState(NamedTuple):
+    """The state of the inner transformation, for the parameters it sees."""
+
+    inner_state: Any
+
+
+class MaskedNode(NamedTuple):
+    """What stands for a parameter that the inner transformation does not see."""
+
+
+def masked(inner, mask, *, mask_compatible_extra_args=False):
+    """Apply `inner` where the mask is true, and leave other updates as they are.
+
+    The mask is a tree of booleans, of the shape of the parameters or a prefix of it, or a function
+    of the parameters that gives one.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.masked(optim.scale(-1.0), {"w": True, "b": False})
+    >>> params = {"w": jnp.array(1.0), "b": jnp.array(1.0)}
+    >>> updates, state = opt.update(params, opt.init(params))
+    >>> float(updates["w"]), float(updates["b"])
+    (-1.0, 1.0)
+    """
+    inner = base.with_extra_args_support(inner)
+
+    def mask_of(like):
+        return mask(like) if _is_function(mask) else mask
+
+    def hide(mask_tree, values, what):
+        try:
+            return weft.tree.map(lambda m, x: x if m else MaskedNode(), mask_tree, values)
+        except ValueError as error:
+            raise ValueError(
+                f"masked: the mask has another tree than the {what}. It must have the same "
+                f"containers, or end above them with one boolean for all below: {error}"
+            ) from None
+
+    def hide_extra_args(extra_args, updates, mask_tree):
+        if not mask_compatible_extra_args:
+            return extra_args
+        structure = weft.tree.structure(updates)
+        return {
+            name: hide(mask_tree, value, name) if weft.tree.structure(value) == structure else value
+            for name, value in extra_args.items()
+        }
+
+    def init(params):
+        if isinstance(params, ParamsPlaceholder):
+            return MaskedState(inner.init(params))
+        return MaskedState(inner.init(hide(mask_of(params), params, "parameters")))
+
+    def update(updates, state, params=None, **extra_args):
+        mask_tree = mask_of(updates)
+        new, inner_state = inner.update(
+            hide(mask_tree, updates, "updates"),
+            state.inner_state,
+            None if params is None else hide(mask_tree, params, "parameters"),
+            **hide_extra_args(extra_args, updates, mask_tree),
+        )
+        merged = weft.tree.map(lambda m, new, old: new if m else old, mask_tree, new, updates)
+        return merged, MaskedState(inner_state)
+
+    return base.GradientTransformationExtraArgs(init, update)
+
+
+def _is_function(mask) -> bool:
+    """Whether the mask is to be called: a tree may itself be callable, its leaves are not."""
+    leaves = weft.tree.leaves(mask)
+    return bool(leaves) and all(callable(leaf) for leaf in leaves)

@@ -1,0 +1,185 @@
+"""Arithmetic on whole trees, leaf by leaf, and their sums, norms and moments."""
+
+import functools
+import operator
+
+import weft
+import weft.numpy as jnp
+from weft.optim.numerics import abs_sq
+
+
+def tree_add(tree_x, tree_y, *other_trees):
+    """The sum of two or more trees.
+
+    >>> import weft.optim as optim
+    >>> optim.tree.add({"a": 1, "b": 2}, {"a": 10, "b": 20})
+    {'a': 11, 'b': 22}
+    """
+    return weft.tree.map(lambda *leaves: sum(leaves), tree_x, tree_y, *other_trees)
+
+
+def tree_sub(tree_x, tree_y):
+    """`tree_x - tree_y`."""
+    return weft.tree.map(operator.sub, tree_x, tree_y)
+
+
+def tree_mul(tree_x, tree_y):
+    """`tree_x * tree_y`."""
+    return weft.tree.map(operator.mul, tree_x, tree_y)
+
+
+def tree_div(tree_x, tree_y):
+    """`tree_x / tree_y`."""
+    return weft.tree.map(operator.truediv, tree_x, tree_y)
+
+
+def tree_scale(scalar, tree):
+    """`scalar * tree`."""
+    return weft.tree.map(lambda x: scalar * x, tree)
+
+
+def tree_add_scale(tree_x, scalar, tree_y):
+    """`tree_x + scalar * tree_y`."""
+    scalar = jnp.asarray(scalar)
+    return map_unless_none(lambda x, y: x + scalar * y, tree_x, tree_y)
+
+
+def tree_vdot(tree_x, tree_y):
+    """The inner product of two trees, conjugating the first."""
+    products = weft.tree.map(_vdot, tree_x, tree_y)
+    return weft.tree.reduce(operator.add, products, 0)
+
+
+def _vdot(x, y):
+    return jnp.vdot(x, y, precision=weft.lax.Precision.HIGHEST)
+
+
+def tree_sum(tree, associative_reduction=False):
+    """The sum of all elements of all leaves, leaf after leaf or in pairs."""
+    sums = weft.tree.map(jnp.sum, tree)
+    if associative_reduction:
+        return weft.tree.reduce_associative(operator.add, sums, identity=0)
+    return weft.tree.reduce(operator.add, sums, 0)
+
+
+def tree_max(tree):
+    """The largest element of all leaves; minus infinity if there is none."""
+    largest = weft.tree.map(lambda x: jnp.max(x) if jnp.size(x) else None, tree)
+    return weft.tree.reduce(jnp.maximum, largest, -float("inf"))
+
+
+def tree_min(tree):
+    """The smallest element of all leaves; infinity if there is none."""
+    smallest = weft.tree.map(lambda x: jnp.min(x) if jnp.size(x) else None, tree)
+    return weft.tree.reduce(jnp.minimum, smallest, float("inf"))
+
+
+def tree_size(tree):
+    """How many elements all leaves have together."""
+    return sum(jnp.size(leaf) for leaf in weft.tree.leaves(tree))
+
+
+def tree_conj(tree):
+    """The complex conjugate."""
+    return weft.tree.map(jnp.conj, tree)
+
+
+def tree_real(tree):
+    """The real part."""
+    return weft.tree.map(jnp.real, tree)
+
+
+def _square(x):
+    return jnp.square(x.real) + jnp.square(x.imag) if jnp.iscomplexobj(x) else jnp.square(x)
+
+
+def tree_norm(tree, ord=None, squared=False):
+    """The norm of all leaves as one vector: 2 (the default), 1 or infinity.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> float(optim.tree.norm({"a": jnp.array(3.0), "b": jnp.array(4.0)}))
+    5.0
+    """
+    if ord is None or ord == 2:
+        total = tree_sum(weft.tree.map(_square, tree))
+        return jnp.asarray(total if squared else jnp.sqrt(total))
+    if ord == 1:
+        norm = tree_sum(weft.tree.map(jnp.abs, tree))
+    elif ord in (jnp.inf, "inf", "infinity"):
+        norm = tree_max(weft.tree.map(jnp.abs, tree))
+    else:
+        raise ValueError(f"tree_norm knows ord=None, 1, 2 and 'inf', got {ord!r}")
+    return jnp.asarray(_square(jnp.asarray(norm)) if squared else norm)
+
+
+def tree_batch_shape(tree, shape=()):
+    """Every leaf broadcast to further leading dimensions."""
+    return weft.tree.map(lambda x: jnp.broadcast_to(x, (*shape, *jnp.shape(x))), tree)
+
+
+def tree_zeros_like(tree, dtype=None):
+    """Zeros of the same shapes."""
+    return weft.tree.map(lambda x: jnp.zeros_like(x, dtype=dtype), tree)
+
+
+def tree_ones_like(tree, dtype=None):
+    """Ones of the same shapes."""
+    return weft.tree.map(lambda x: jnp.ones_like(x, dtype=dtype), tree)
+
+
+def tree_full_like(tree, fill_value, dtype=None):
+    """One value everywhere, in the same shapes."""
+    return weft.tree.map(lambda x: jnp.full_like(x, fill_value, dtype=dtype), tree)
+
+
+def tree_clip(tree, min_value=None, max_value=None):
+    """Every element limited to a range."""
+    return weft.tree.map(lambda x: jnp.clip(x, min_value, max_value), tree)
+
+
+def tree_where(condition, tree_x, tree_y):
+    """`tree_x` where the condition holds, else `tree_y`."""
+    return weft.tree.map(lambda x, y: jnp.where(condition, x, y), tree_x, tree_y)
+
+
+def tree_allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """Whether all elements of two trees are close."""
+    close = weft.tree.map(lambda x, y: jnp.allclose(x, y, rtol, atol, equal_nan), a, b)
+    return functools.reduce(operator.and_, weft.tree.leaves(close), True)
+
+
+def tree_update_moment(updates, moments, decay, order):
+    """The moving average of the updates to the power of `order`."""
+    return map_unless_none(lambda g, m: (1 - decay) * g**order + decay * m, updates, moments)
+
+
+def tree_update_infinity_moment(updates, moments, decay, eps):
+    """The larger of the update's magnitude and the decayed moment."""
+    return map_unless_none(lambda g, m: jnp.maximum(jnp.abs(g) + eps, decay * m), updates, moments)
+
+
+def tree_update_moment_per_elem_norm(updates, moments, decay, order):
+    """The moving average of the updates' magnitudes to the power of `order`."""
+
+    def power(g):
+        if jnp.isrealobj(g):
+            return g**order
+        return abs_sq(g) ** (order // 2 if order % 2 == 0 else order / 2)
+
+    return map_unless_none(lambda g, m: (1 - decay) * power(g) + decay * m, updates, moments)
+
+
+def tree_bias_correction(moment, decay, count):
+    """A moving average that started from zero, divided by the weight it has collected."""
+    weight = 1 - jnp.asarray(decay) ** jnp.asarray(count)
+    return weft.tree.map(lambda m: m / weight.astype(m.dtype), moment)
+
+
+def map_unless_none(f, tree, *rest):
+    """`f` over the leaves of trees in which None stays None."""
+    return weft.tree.map(
+        lambda x, *others: None if x is None else f(x, *others),
+        tree,
+        *rest,
+        is_leaf=lambda x: x is None,
+    )
