@@ -23,7 +23,7 @@ def record(family: str) -> None:
     outcomes = {}
     for case in sorted(FAMILIES[family], key=lambda case: case.x64):
         jax.config.update("jax_enable_x64", case.x64)
-        result = harness.outcome(case, harness.Library(jax, jnp, optax, case.x64, True))
+        result = harness.outcome(case, harness.Library(jax, jnp, optax, case.x64, not case.eager))
         wrong = case.name.startswith("error_")
         if wrong != ("error" in result):
             print(
