@@ -709,3 +709,75 @@ print(wrong)
 def test_threads_and_forks_while_everything_is_loaded(fork, cache):
     text = RACE.format(fork=fork)
     assert python(text, WEFT_CACHE=cache, PYTHONWARNINGS="ignore") == "[]\n"
+
+
+@pytest.mark.parametrize("size", (1, 2000, 200_000))
+def test_ctrl_c_ends_any_loop_soon(size):
+    text = f"""
+import os, signal, threading, time
+import numpy as np, weft, weft.numpy as jnp
+signal.signal(signal.SIGINT, signal.default_int_handler)
+loop = lambda n: weft.jit(lambda x: weft.lax.fori_loop(0, n, lambda i, c: jnp.sin(c), x))
+x = np.ones({size}, np.float32)
+loop(3)(x)
+endless, sent = loop(10**9), []
+def send():
+    time.sleep(1.0)
+    sent.append(time.process_time())
+    os.kill(os.getpid(), signal.SIGINT)
+try:
+    threading.Thread(target=send).start()
+    endless(x)
+except KeyboardInterrupt:
+    print(time.process_time() - sent[0] < 0.5 * (os.cpu_count() or 1))
+"""
+    assert python(text).split() == ["True"]
+
+
+SMALL_STACK = """
+import sys, threading
+import numpy as np, weft, weft.numpy as jnp
+def work():
+    x = np.arange(100, dtype=np.float32).reshape(10, 10)
+    f = weft.jit(weft.grad(lambda x: jnp.sum(jnp.sin(x @ x) * weft.nn.softmax(x))))
+    print(f(x).shape)
+if sys.argv[1:]:
+    threading.stack_size(128 << 10)
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+else:
+    work()
+"""
+
+
+@pytest.mark.parametrize("where", ("thread", "process"))
+def test_compiling_on_a_small_stack(where, tmp_path):
+    file = tmp_path / "program.py"
+    file.write_text(SMALL_STACK)
+    shell = f'{"ulimit -s 256;" * (where == "process")} exec "$@"'
+    command = ["sh", "-c", shell, "sh", sys.executable, str(file), *["-"] * (where == "thread")]
+    env = os.environ | {"WEFT_CACHE": "off", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=env)
+    assert done.stdout == "(10, 10)\n", (done.returncode, done.stderr[-2000:])
+
+
+LITTLE_ADDRESS_SPACE = """
+import resource
+import numpy as np, weft, weft.numpy as jnp
+if {warm}:
+    weft.jit(lambda x: x + 1)(np.ones(3, np.float32))
+pages = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (pages + ({room} << 20), -1))
+try:
+    weft.jit(lambda x: jnp.linalg.inv(jnp.sin(x) + jnp.eye(9)))(np.ones((9, 9), np.float32))
+except MemoryError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+@pytest.mark.parametrize("warm, room", ((False, 60), (False, 200), (True, 40), (True, 300)))
+def test_too_little_address_space_is_an_error_and_no_abort(warm, room):
+    said = python(LITTLE_ADDRESS_SPACE.format(warm=warm, room=room), WEFT_CACHE="off")
+    assert "address space" in said and "RLIMIT_AS" in said, said

@@ -16,6 +16,7 @@ import numpy as np
 
 from weft.base.forks import across_forks
 from weft.base.lazy import folder_of
+from weft.base.limits import need_address_space
 
 COLUMN_MAJOR = 102
 ROW_MAJOR = 101
@@ -28,6 +29,8 @@ _LETTERS = {
 }
 _PACKAGE = "scipy_openblas32"
 _THREADS_VARIABLE = "OPENBLAS_NUM_THREADS"
+# What it maps for itself and for its buffers: without, it ends the process.
+ADDRESS_SPACE = 384 << 20
 _loading = across_forks(threading.Lock())
 
 
@@ -56,6 +59,7 @@ def library() -> ctypes.CDLL:
     """OpenBLAS, loaded once, private to this use, on one thread."""
     with _loading:
         path = _library_path()
+        need_address_space(ADDRESS_SPACE, "linear algebra, by OpenBLAS,")
         # The library starts its threads while it is being loaded, so the number must be known
         # before; the variable is put back at once.
         before = os.environ.get(_THREADS_VARIABLE)

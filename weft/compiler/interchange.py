@@ -22,8 +22,9 @@ from weft.kernel.program import Blocks, Copy, For, RunBlocks, Swap, While
 
 # Elements from which on blocks pay, and equations that a round may have.
 LEAST, MOST = 256, 200
-# Elements times iterations between two polls for signals: some tenths of a second.
-PATIENCE = 1 << 28
+# Elements times iterations between two polls for signals: below a tenth of a second, unless a
+# single iteration takes longer.
+PATIENCE = 1 << 25
 
 
 class Given(Record):
@@ -281,7 +282,7 @@ class _Interchange:
         if node is None:
             return None
         nodes = [*nodes, node, *self._moved(after, reads, outs)]
-        most = max(16, PATIENCE // self.total)
+        most = max(1, PATIENCE // self.total)
         blocks = Blocks(
             sub.slots,
             sub.constants,

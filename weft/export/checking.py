@@ -25,11 +25,15 @@ from weft.runtime.array import ArrayImpl
 _NUMBERS = frozenset(["alpha", "beta", "fill_value", "recall_target"])
 _TEXTS = frozenset(["branches_platforms", "name", "platforms", "version"])
 _INTEGER_BITS = 64
+# The rules that are given all parameters.
+_RULES = ("ref", "jvp", "transpose", "batch", "decompose", "lower")
 
 
 def check_equation(eqn: JaxprEqn) -> None:
     """Raise unless an equation has the parameters and the types that its primitive says."""
     primitive, params = eqn.primitive, eqn.params
+    if _arity(primitive) not in (None, len(eqn.invars)):
+        raise ValueError(f"{primitive} has {len(eqn.invars)} operands")
     _check_names(primitive, params)
     for name, value in params.items():
         _check_parameter(name, value)
@@ -74,22 +78,32 @@ def check_constant(value: Any, aval: ShapedArray) -> None:
 
 
 @lru_cache(512)
+def _arity(primitive: Primitive) -> int | None:
+    """The operands that a primitive takes, or None if there may be any number."""
+    for rule in (primitive.shape, primitive.lower, primitive.ref):
+        if isinstance(rule, np.ufunc):
+            return rule.nin
+        given = inspect.signature(rule).parameters.values() if callable(rule) else ()
+        if given and not any(p.kind is p.VAR_POSITIONAL for p in given):
+            count = sum(p.kind is not p.KEYWORD_ONLY and p.kind is not p.VAR_KEYWORD for p in given)
+            return count - (rule == primitive.lower)  # which takes a builder too
+    return None
+
+
+@lru_cache(512)
 def _parameters(primitive: Primitive) -> tuple[frozenset[str], frozenset[str] | None]:
-    """The parameters that rules of a primitive need, and all that they take, or None."""
+    """The parameters that rules of a primitive need, and all that it takes, or None."""
     needed: set[str] = set()
-    taken: set[str] | None = set()
-    for rule in (primitive.shape, primitive.ref):
-        if rule is None:
-            continue
-        for p in inspect.signature(rule).parameters.values():
-            if p.kind is p.VAR_KEYWORD:
-                taken = None
-            elif p.kind is p.KEYWORD_ONLY:
-                if p.default is p.empty:
-                    needed.add(p.name)
-                if taken is not None:
-                    taken.add(p.name)
-    return frozenset(needed), None if taken is None else frozenset(taken)
+    taken: set[str] = set()
+    rest = False
+    for rule in (primitive.shape, *(getattr(primitive, name) for name in _RULES)):
+        parameters = inspect.signature(rule).parameters.values() if callable(rule) else ()
+        named = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+        needed.update(p.name for p in named if p.default is p.empty)
+        if rule == primitive.shape:
+            taken.update(p.name for p in named)
+            rest = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    return frozenset(needed), None if rest else frozenset(taken)
 
 
 def _check_names(primitive: Primitive, params: dict[str, Any]) -> None:

@@ -307,6 +307,9 @@ def _from_written(held: dict[str, Any]) -> Exported:
     if type(name) is not str or not name.isprintable():
         raise ValueError(f"its name is {name!r}")
     in_tree, out_tree = read_tree(held["in_tree"]), read_tree(held["out_tree"])
+    args, kwargs = tree_unflatten(in_tree, program.in_avals)
+    if type(args) is not tuple or type(kwargs) is not dict or set(map(type, kwargs)) - {str}:
+        raise ValueError(f"its arguments are like {in_tree}")
     trees = (in_tree.num_leaves, out_tree.num_leaves)
     if trees != (len(program.in_avals), len(program.out_avals)):
         raise ValueError("its arguments or results are not those of its program")

@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 # Lines of text run by a chunk of blocks: starting a thread on one costs some microseconds.
 CHUNK_LINES = 1 << 18
-# Lines of text run between two polls for signals: some tenths of a second.
-POLL_LINES = 1 << 28
+# Lines of text run between two polls for signals: below a tenth of a second, unless a single
+# iteration over all elements takes longer.
+POLL_LINES = 1 << 25
 # Iterations that a loop is taken to have where their number isn't known.
 USUAL_TRIPS = 16
 
@@ -404,7 +405,7 @@ class Assembler(Slots):
                 slots.append(self.constant(np.array(sizes, np.int64)))
             return self.add(Run(code, tuple(slots), extent, chunk))
 
-        most = max(16, POLL_LINES // (extent * lines))
+        most = max(1, POLL_LINES // (extent * lines))
         if blocks.trips is not None and (blocks.trips <= most or blocks.sliced):
             return [run(init, outs, self.constant(np.int64(blocks.trips)))]
         begin, nodes = self.clock, []

@@ -12,15 +12,19 @@ from weft.backends.cpu import disk, loader
 from weft.backends.cpu.cores import threads
 from weft.backends.cpu.llvm import BRIEF, QUICK, Llvm, opener
 from weft.backends.cpu.parts import divided, joined
+from weft.backends.cpu.stacks import with_room
 from weft.base.forks import across_forks
 from weft.base.functional import lru
+from weft.base.limits import address_space_left, need_address_space
 
+# Address space that LLVM takes, and that a module may take in it: without, it ends the process.
+LIBRARY, MODULE = 160 << 20, 96 << 20
 # Target machines that no thread uses at the moment, by their level of care.
 _spare: dict[int, list[int]] = {0: [], 2: []}
 # How many threads are inside LLVM; whoever forks waits until none is.
 _inside = 0
 _free = threading.Condition()
-_looked, _begun = False, False
+_looked, _begun, _opened = False, False, False
 # Whoever needs LLVM while a thread is loading it waits for that thread.
 _loading = across_forks(threading.Lock())
 # LLVM sets itself up at its first module, which takes as long as a small kernel.
@@ -41,6 +45,8 @@ def llvm() -> Llvm:
 
 @lru(1)
 def _llvm() -> Llvm:
+    need = MODULE if _opened else LIBRARY + MODULE
+    need_address_space(need, "loading LLVM, which compiles functions,")
     return Llvm(loader.supported())
 
 
@@ -69,9 +75,14 @@ def compile_now(text: str) -> bytes:
 
 def compile_part(text: str) -> bytes:
     """The object of a text that goes to LLVM as it is."""
+    return with_room(_compile_part, text)
+
+
+def _compile_part(text: str) -> bytes:
     with _within():
         library = llvm()
         level = 0 if text.startswith((BRIEF, QUICK)) else 2
+        need_address_space(MODULE, "compiling a function")
         try:
             machine = _spare[level].pop()
         except IndexError:
@@ -90,11 +101,16 @@ def preload(needed: bool = False) -> None:
     _looked = True
     if threads() > 1 and (needed or not disk.has_entries()):
         _begun = True
-        threading.Thread(target=_load, args=[opener()]).start()
+        threading.Thread(target=with_room, args=[_load, opener()]).start()
 
 
 def _load(open_library: Callable[[], Any]) -> None:
+    global _opened
+    left = address_space_left()
+    if left is not None and left < LIBRARY + MODULE:
+        return  # whoever needs it says so
     with _within():
+        _opened = True
         open_library()  # before anything that would give way to other threads
         with _loading:
             library = _llvm()

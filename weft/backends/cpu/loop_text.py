@@ -28,8 +28,8 @@ STEADY = 512
 SINGLE = 16
 # Lines of text that a round may run, in loops inside: some hundredths of a second.
 ROUND = 1 << 24
-# Lines of text run between two looks at signals: some hundredths of a second.
-PATIENCE = 1 << 26
+# Lines of text run between two looks at signals: some hundredths of a second if they are slow.
+PATIENCE = 1 << 24
 
 _DEFINE = re.compile(r"define (?:internal )?void @(\w+)\(")
 
