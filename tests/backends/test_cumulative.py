@@ -4,8 +4,9 @@ both directions, rows cut into pieces."""
 import numpy as np
 import pytest
 
+import weft
 from tests.backends.tasks import run_tasks
-from weft import dtypes
+from weft import dtypes, lax
 from weft.backends.cpu.heroes import cumulative
 from weft.backends.cpu.heroes.registry import HEROES
 from weft.kernel.program import Type
@@ -156,3 +157,12 @@ def test_what_the_reference_does():
     complex_ = Type((3,), np.dtype(np.complex64))
     assert HEROES["cumsum"]([empty], [empty], {"axis": 1, "reverse": False}) is None
     assert HEROES["cumprod"]([complex_], [complex_], {"axis": 0, "reverse": False}) is None
+
+
+@pytest.mark.parametrize("shape", [(1,), (5,), (3, 70), (70, 3), (5000,)])
+def test_sums_of_negative_zeros_are_zero(shape):
+    for axis in range(len(shape)):
+        for reverse in (False, True):
+            fun = lambda x, a=axis, r=reverse: lax.cumsum(x, a, r)
+            for way in (fun, weft.jit(fun)):
+                assert not np.signbit(way(np.full(shape, -0.0, np.float32))).any()

@@ -160,3 +160,10 @@ def test_keys_depend_on_text_and_machine(monkeypatch: pytest.MonkeyPatch) -> Non
     finally:
         monkeypatch.undo()
         machine.setting.cache_clear()
+
+
+def test_a_pipe_under_an_entrys_name_is_not_waited_for(room: Path) -> None:
+    disk.save(KEY, OBJECT)
+    entry(room).unlink()
+    os.mkfifo(entry(room), 0o600)
+    assert disk.load(KEY) is None

@@ -264,3 +264,11 @@ def test_errors_in_callbacks_keep_their_message(call):
 def test_misuse(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, weft.jit])
+def test_results_in_the_other_byte_order(wrap):
+    for order in "<>":
+        host = lambda x, o=order: np.asarray(x).astype(f"{o}f4")
+        out = wrap(lambda x, h=host: pure_callback(h, VECTOR, x))(X)
+        assert out.dtype == np.float32 and out.tolist() == X.tolist()

@@ -61,3 +61,11 @@ def test_arithmetic_rounds_or_wraps_around(name):
     x, y = (v.ravel() for v in np.meshgrid(every(name), every(name)))
     for fun in (jnp.add, jnp.subtract, jnp.multiply, jnp.maximum):
         same(run(fun, x, y), reference(fun, x, y))
+
+
+@pytest.mark.parametrize("name", ("float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e4m3b11fnuz"))
+def test_the_nan_without_a_sign_has_none_in_other_dtypes(name):
+    x = jnp.asarray(np.array([-np.inf, np.nan, 1.5, -0.0], np.float32)).astype(name)
+    for fun in (lambda x: x.astype(np.float32), weft.jit(lambda x: x.astype(np.float32))):
+        wide = np.asarray(fun(x))
+        assert np.isnan(wide[:2]).all() and not np.signbit(wide).any() and wide[2] == 1.5

@@ -109,3 +109,16 @@ def test_mistakes_are_named():
         weft.jit(special.multigammaln)(3.0, 2)
     with pytest.raises(weft.errors.ConcretizationTypeError, match="size of its result"):
         weft.jit(special.bernoulli)(2)
+
+
+def test_positions_of_complex_extremes_are_numpys():
+    rng = np.random.default_rng(0)
+    holes = np.array([1 + 1j, 1 + 2j, complex(0, np.nan), 1 - 5j, complex(np.nan, 0), 3 - 1j])
+    parts = rng.integers(-2, 3, (2, 3, 7))
+    for x in (holes.astype("c8"), (parts[0] + 1j * parts[1]).astype("c8")):
+        for name in ("argmax", "argmin", "nanargmax", "nanargmin"):
+            for axis in (None, *range(x.ndim)):
+                want = getattr(np, name)(x, axis)
+                fun = lambda x, n=name, a=axis: getattr(jnp, n)(x, a)
+                np.testing.assert_array_equal(fun(x), want)
+                np.testing.assert_array_equal(weft.jit(fun)(x), want)

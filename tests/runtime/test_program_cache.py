@@ -300,3 +300,15 @@ def test_processes_share_what_they_planned(tmp_path):
     assert not [p for p in (tmp_path / disk.FOLDER).iterdir() if p.name.startswith(".")]
     # nobody plans what is known, if nobody has changed the source a moment ago
     assert another[1] == "False" or identity.source_stamp() is None
+
+
+def test_a_function_without_a_module(tmp_path):
+    made = {}
+    exec("def larger(x, y):\n    return lax.max(x, y)", {"lax": weft.lax}, made)
+    assert made["larger"].__module__ is None or made["larger"].__module__ == "builtins"
+    made["larger"].__module__ = None
+    with knobs.cache(str(tmp_path)), knobs.scope(cache_programs="on"):
+        found = weft.jit(lambda x: weft.lax.reduce(x, -np.inf, made["larger"], (0,)))(
+            np.arange(5, dtype=np.float32)
+        )
+    assert float(found) == 4.0

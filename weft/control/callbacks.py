@@ -132,6 +132,8 @@ def checked_results(what: str, results: Sequence[Any], avals: Sequence[ShapedArr
     out = []
     for i, (result, aval) in enumerate(zip(results, avals, strict=True)):
         value = np.asarray(result)
+        if not value.dtype.isnative:
+            value = value.astype(value.dtype.newbyteorder("="))
         if value.dtype != aval.dtype:
             narrow = dtypes.canonicalize_dtype(value.dtype)
             if narrow != aval.dtype:

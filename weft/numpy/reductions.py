@@ -401,8 +401,23 @@ def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any, rule: Any) 
         places = (place,)
     if x.shape[place] == 0:
         raise ValueError(f"attempt to get {name} of an empty sequence")
+    if kind_of(x.dtype) == COMPLEX:
+        x, rule = _complex_extremes(x, place, max if rule is lax.argmax else min), lax.argmax
     result = rule(x, place, dtypes.default_int_dtype())
     return lax.expand_dims(result, places) if keepdims else result
+
+
+def _complex_extremes(x: Any, axis: int, extreme: Any) -> Any:
+    """Where the extremes of complex numbers are, by real and then imaginary part; NaN is one."""
+    parts = lax.real(x), lax.imag(x)
+    missing = isnan(x)
+    fill = -np.inf if extreme is max else np.inf
+    marks = lax.bitwise_not(missing)
+    for part in parts:
+        candidates = choose_where(marks, part, const(part, fill))
+        best = extreme(candidates, axis, keepdims=True)
+        marks = lax.bitwise_and(marks, equal(part, best))
+    return choose_where(any(missing, axis, keepdims=True), missing, marks)
 
 
 def argmax(a: Any, axis: int | None = None, out: None = None, keepdims: Any = None) -> Array:

@@ -48,6 +48,9 @@ def convert_values(x: np.ndarray, dtype: Any) -> np.ndarray:
         )
     if have & (INTEGER | BOOL) and dtypes.itemsize_bits(dtype) < 8:
         return x.astype(np.int64).astype(dtype)
+    if have & FLOAT and x.dtype.name.endswith("fnuz"):
+        # their one NaN has the bits of a negative zero, but no sign
+        return np.where(np.isnan(x), np.float32(np.nan), x.astype(np.float32)).astype(dtype)
     return x.astype(dtype)
 
 

@@ -90,7 +90,7 @@ class ArrayImpl(Array):
         return value.copy() if copy else value
 
     def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self._value)
+        return memoryview(self.__array__())
 
     def unsafe_buffer_pointer(self) -> int:
         """The address of the first element."""

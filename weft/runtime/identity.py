@@ -142,8 +142,9 @@ class Walked:
             return ("dict", [(self._value(k), self._value(v)) for k, v in value.items()])
         if isinstance(value, Primitive):
             return ("primitive", _name(value))
-        if not getattr(value if isinstance(value, (type, FunctionType)) else kind, "__module__",
-                       "").startswith("weft."):  # fmt: skip
+        named = value if isinstance(value, (type, FunctionType)) else kind
+        # a function that exec made in a bare namespace has no module
+        if not (getattr(named, "__module__", None) or "").startswith("weft."):
             raise Unknown(kind)
         if isinstance(value, enum.Enum):
             return (kind.__qualname__, value.name)

@@ -31,6 +31,8 @@ MOST_ENTRIES = 20000
 _LARGEST = 64 << 20
 _HEAD = len(MAGIC) + 32 + 32 + 8
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+# To open a pipe would wait for somebody who writes to it.
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 
 
 class Entry(Record):
@@ -105,7 +107,7 @@ def load_many(keys: Sequence[bytes]) -> list[bytes | None]:
 
 
 def _read(room: int, key: bytes) -> bytes | None:
-    handle = os.open(key.hex(), os.O_RDONLY | _NO_LINK, dir_fd=room)
+    handle = os.open(key.hex(), os.O_RDONLY | _NO_LINK | _NO_WAIT, dir_fd=room)
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode) or not _private(status) or status.st_size > _LARGEST:

@@ -244,6 +244,8 @@ def short_rows_text(s: Scan, shape: Shape) -> str:
         here, there = f.at(src, at), f.at(dst, at)
         vectors = [s.load(f, f.at(here, k * n * s.size), n) for k in range(length)]
         columns = [_picked(f, s, vectors, [r * length + j for r in range(n)]) for j in order]
+        if s.floating and s.op == "add":  # sums start at zero, also those of negative zeros
+            columns[0] = s.combine(f, s.identity(n), columns[0], n)
         for i in range(1, length):
             columns[i] = s.combine(f, columns[i - 1], columns[i], n)
         ordered = [columns[order.index(j)] for j in range(length)]
