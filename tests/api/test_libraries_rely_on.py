@@ -237,3 +237,17 @@ def test_programs_that_close_over_traced_values_are_staged_anew():
 
     outer(1.0)
     outer(jnp.ones(3))
+
+
+def test_shardings_are_updated():
+    sharding = weft.typeof(jnp.ones((2, 3))).sharding
+    longer = sharding.update(spec=weft.P(None, *sharding.spec))
+    assert longer.spec == weft.P(None, None, None)
+    assert longer.mesh == sharding.mesh
+    assert sharding.spec.update(partitions=("x",)) == weft.P("x")
+
+
+def test_a_struct_takes_the_sharding_of_a_type():
+    aval = weft.typeof(jnp.ones((2, 3)))
+    struct = weft.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=aval.sharding)
+    assert weft.eval_shape(lambda x: x + 1, struct).shape == (2, 3)

@@ -108,8 +108,8 @@ def error_if_and_closure():
         x = eqx.error_if(x, jnp.any(x < 0), "negative")
         return jnp.sqrt(x)
 
-    converted = eqx.filter_closure_convert(lambda y: jnp.cos(y) * 2, 1.0)
-    return lambda: (f(jnp.arange(3.0)), converted(0.5))
+    converted = eqx.filter_closure_convert(lambda y: jnp.cos(y) * 2, jnp.array(1.0))
+    return lambda: (f(jnp.arange(3.0)), converted(jnp.array(0.5)))
 
 
 def while_loop_checkpointed():

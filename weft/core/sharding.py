@@ -39,6 +39,14 @@ class PartitionSpec(tuple[Any, ...]):
     def __repr__(self) -> str:
         return f"P{tuple(self)!r}"
 
+    def update(self, **changes: Any) -> PartitionSpec:
+        """The spec with other partitions.
+
+        >>> PartitionSpec('data').update(partitions=(None, 'data'))
+        P(None, 'data')
+        """
+        return PartitionSpec(*changes.get("partitions", self))
+
     def __reduce__(self) -> Any:
         return PartitionSpec, tuple(self)
 
@@ -343,6 +351,14 @@ class NamedSharding(Sharding):
                 raise ValueError(
                     f"{spec} names axis {name!r}, but the mesh has axes {mesh.axis_names}"
                 )
+
+    def update(self, **changes: Any) -> NamedSharding:
+        """The sharding with another mesh, spec or kind of memory."""
+        given = {name: getattr(self, name) for name in ("mesh", "spec", "memory_kind")} | changes
+        spec = given["spec"]
+        if not isinstance(spec, PartitionSpec):
+            spec = PartitionSpec(*spec)
+        return NamedSharding(given["mesh"], spec, memory_kind=given["memory_kind"])
 
     def _names(self) -> list[Any]:
         names: list[Any] = []
