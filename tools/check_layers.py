@@ -28,7 +28,8 @@ LOWER = {
     "compiler": "core kernel",
     "backends": "core kernel compiler",
     "runtime": "core kernel compiler backends",
-    "api": "core transforms control runtime",
+    "stablehlo": "core prims",
+    "api": "core transforms control runtime stablehlo",
 }
 
 # Rooms by topic, lowest first: each may import every room before it, here and in LOWER.
@@ -107,6 +108,7 @@ LATE = {
     ("weft.runtime.native", "weft.runtime.entries"),
     ("weft.runtime.native", "weft.runtime.tell"),
     ("weft.api.stages", "weft.runtime.study"),
+    ("weft.api.stages", "weft.stablehlo.module"),
     ("weft.api.autodiff", "weft.api.wanted"),
     *((f"weft.api.{name}", "weft.transforms.discharge") for name in ("autodiff", "stages")),
     *(

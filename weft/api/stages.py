@@ -20,6 +20,7 @@ from weft.tree.functions import tree_flatten, tree_unflatten
 
 # loaded when somebody compiles ahead or asks what was compiled
 study = Late("weft.runtime.study")
+stablehlo = Late("weft.stablehlo.module")
 # needed with mutable references only
 without_refs = Late("weft.transforms.discharge")
 
@@ -122,11 +123,36 @@ class Lowered(_Stage):
     """A staged function ready to be compiled."""
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        """The program as text."""
-        return self._staged.closed.pretty_print()
+        """The program as text: ``stablehlo``, which is the default, ``hlo`` or ``jaxpr``.
+
+        Without a dialect, a program that StableHLO has no form for, as one that calls back to
+        Python, is given as a Jaxpr.
+
+        >>> import weft
+        >>> print(weft.jit(lambda x: -x).lower(1.0).as_text())
+        module @jit__lambda_ {
+          func.func public @main(%arg0: tensor<f32>) -> (tensor<f32>) {
+            %1 = "stablehlo.negate"(%arg0) : (tensor<f32>) -> tensor<f32>
+            return %1 : tensor<f32>
+          }
+        }
+        <BLANKLINE>
+        """
+        if dialect == "jaxpr":
+            return self._staged.closed.pretty_print()
+        try:
+            module = self.compiler_ir(dialect)
+        except NotImplementedError as error:
+            if dialect is not None:
+                raise
+            return f"// {error}\n{self._staged.closed.pretty_print()}"
+        return module.as_hlo_text() if dialect == "hlo" else str(module)
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
-        return self._staged.closed
+        """The program as a module of StableHLO, whose text ``str`` gives; also as ``hlo``."""
+        if dialect not in (None, "stablehlo", "hlo"):
+            raise ValueError(f"a program is told as 'stablehlo' or 'hlo', not as {dialect!r}")
+        return stablehlo.Module(self._program, self.fun_name)
 
     def cost_analysis(self) -> dict[str, float]:
         """Operations, and bytes of all operands and results: each equation on its own."""

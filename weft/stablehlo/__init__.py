@@ -1,0 +1,1 @@
+"""Programs as StableHLO, the text that XLA and its kin read."""

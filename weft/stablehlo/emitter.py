@@ -1,0 +1,214 @@
+"""Writes programs as modules: one operation a line, in the generic form that any reader takes.
+
+What an equation becomes, the rules say (``rules.py``): a rule is a function of the emitter, the
+equation and the names of its operands, and gives the names of its results.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core.interpret import constant_value, literal_value
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from weft.core.staging import stage
+from weft.stablehlo.types import Unlowered, array, dense, physical, tensor, type_of
+
+Rule = Callable[..., list[str]]
+rules: dict[str, Rule] = {}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register a rule for the primitives of these names."""
+
+    def register(function: Rule) -> Rule:
+        for name in names:
+            rules[name] = function
+        return function
+
+    return register
+
+
+class Typed(str):
+    """The name of a value, with its shape and dtype."""
+
+    __slots__ = ("shape", "dtype")
+    shape: tuple[int, ...]
+    dtype: Any
+
+    @property
+    def type(self) -> str:
+        return tensor(self.shape, self.dtype)
+
+
+def typed(name: str, shape: Any, dtype: Any) -> Typed:
+    value = Typed(name)
+    value.shape, value.dtype = tuple(shape), np.dtype(dtype)
+    return value
+
+
+class Emitter:
+    """The module being written."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.functions: list[str] = []
+        self.known: dict[int, tuple[str, Any]] = {}  # functions by the programs they are made of
+        self.names: dict[str, int] = {}
+        self.count = 0
+
+    # --- operations -------------------------------------------------------------------------------
+
+    def fresh(self) -> str:
+        self.count += 1
+        return f"%{self.count}"
+
+    def op(
+        self,
+        name: str,
+        operands: Sequence[Any],
+        results: Sequence[tuple[Any, Any]],
+        attributes: str = "",
+        regions: Sequence[str] = (),
+    ) -> list[Typed]:
+        """One operation; ``results`` are the shapes and dtypes of what it gives."""
+        base = self.fresh()
+        many = len(results) > 1
+        outs = [typed(f"{base}#{i}" if many else base, *result) for i, result in enumerate(results)]
+        inside = f" ({', '.join(regions)})" if regions else ""
+        given = f" <{{{attributes}}}>" if attributes else ""
+        types = ", ".join(x.type for x in operands)
+        gives = ", ".join(out.type for out in outs)
+        gives = gives if len(outs) == 1 else f"({gives})"
+        left = f"{base}:{len(outs)} = " if many else f"{base} = " if outs else ""
+        full = name if "." in name else f"stablehlo.{name}"
+        text = f'{left}"{full}"({", ".join(operands)}){given}{inside} : ({types}) -> {gives}'
+        self.lines.append(text)
+        return outs
+
+    def one(self, name: str, operands: Any, shape: Any, dtype: Any, attributes: str = "") -> Typed:
+        """One operation with one result."""
+        return self.op(name, operands, [(shape, dtype)], attributes)[0]
+
+    def constant(self, value: Any) -> Typed:
+        value = np.asarray(value)
+        text = f"value = {dense(value)} : {tensor(value.shape, value.dtype)}"
+        return self.one("constant", [], value.shape, value.dtype, text)
+
+    def broadcast(self, x: Typed, shape: Any, dims: Any = ()) -> Typed:
+        """An array repeated to a shape; ``dims`` are where its own dimensions go."""
+        if x.shape == tuple(shape):
+            return x
+        attributes = f"broadcast_dimensions = {array(dims)}"
+        return self.one("broadcast_in_dim", [x], shape, x.dtype, attributes)
+
+    def block(self, avals: Sequence[tuple[Any, Any]], body: Callable[..., Sequence[Typed]]) -> str:
+        """A region of one block: ``body`` is given its arguments and gives what it returns."""
+        args = [typed(self.fresh().replace("%", "%arg"), *aval) for aval in avals]
+        outer, self.lines = self.lines, []
+        outs = body(*args)
+        self.lines.append(
+            f'"stablehlo.return"({", ".join(outs)}) : ({", ".join(x.type for x in outs)}) -> ()'
+        )
+        inner, self.lines = self.lines, outer
+        head = f"^bb0({', '.join(f'{x}: {x.type}' for x in args)}):\n  " if args else ""
+        return "{\n  " + head + "\n  ".join("\n".join(inner).split("\n")) + "\n}"
+
+    # --- programs ---------------------------------------------------------------------------------
+
+    def program(self, jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Typed]:
+        """The results of a program whose equations are written here."""
+        env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
+        for v, c in zip(jaxpr.constvars, consts, strict=True):
+            env[v] = c if isinstance(c, Typed) else self.constant(_memory(c, v.aval))
+        for eqn in jaxpr.eqns:
+            outs = self.equation(eqn, [self.read(env, x) for x in eqn.invars])
+            env.update(zip(eqn.outvars, outs, strict=True))
+        return [self.read(env, x) for x in jaxpr.outvars]
+
+    def read(self, env: dict[Any, Any], x: Any) -> Typed:
+        return self.constant(literal_value(x)) if type(x) is Literal else env[x]
+
+    def equation(self, eqn: JaxprEqn, ins: list[Typed]) -> list[Any]:
+        """The results of an equation."""
+        primitive, params = eqn.primitive, eqn.params
+        found = rules.get(primitive.name)
+        if found is not None:
+            return list(found(self, eqn, ins))
+        avals = [x.aval for x in eqn.invars]
+        called = primitive.program(avals, params)
+        if called is not None:
+            return self.call(called, ins, params.get("name") or primitive.name)
+        if primitive.decompose is not None:
+            return self.staged(
+                lambda *xs: _listed(primitive, primitive.decompose(*xs, **params)), avals, ins
+            )
+        raise Unlowered(
+            f"the program holds {primitive}, which has no StableHLO here; weft itself compiles it"
+        )
+
+    def staged(self, fun: Callable[..., Any], avals: Any, ins: Sequence[Typed]) -> list[Typed]:
+        """The results of a function of other primitives."""
+        closed = stage(fun, avals)
+        return self.program(closed.jaxpr, closed.consts, ins)
+
+    def call(self, closed: ClosedJaxpr, ins: Sequence[Typed], name: str) -> list[Typed]:
+        """A call of a program, which becomes a function of its own, written once."""
+        found = self.known.get(id(closed))
+        if found is None:
+            label = self.unique(name)
+            self.known[id(closed)] = found = (label, closed)  # held, so that its id stays its own
+            self.function(label, closed, "private")
+        results = [physical(aval) for aval in closed.out_avals]
+        return self.op("func.call", ins, results, f"callee = @{found[0]}")
+
+    def unique(self, name: str) -> str:
+        name = re.sub(r"\W", "_", name) or "f"
+        number = self.names.get(name, 0)
+        self.names[name] = number + 1
+        return f"{name}_{number}" if number else name
+
+    def function(self, label: str, closed: ClosedJaxpr, visibility: str) -> None:
+        outer, self.lines = self.lines, []
+        args = [typed(f"%arg{i}", *physical(a)) for i, a in enumerate(closed.in_avals)]
+        outs = self.program(closed.jaxpr, closed.consts, args)
+        gives = ", ".join(x.type for x in outs)
+        takes = ", ".join(f"{x}: {x.type}" for x in args)
+        head = f"func.func {visibility} @{label}({takes}) -> ({gives}) {{"
+        back = f"return {', '.join(outs)} : {gives}" if outs else "return"
+        body = "\n    ".join("\n".join([*self.lines, back]).split("\n"))
+        self.functions.append(f"  {head}\n    {body}\n  }}")
+        self.lines = outer
+
+
+def _listed(primitive: Any, out: Any) -> list[Any]:
+    return list(out) if primitive.multiple_results else [out]
+
+
+def _memory(const: Any, aval: Any) -> np.ndarray:
+    """The memory of a constant; keys as words."""
+    value = constant_value(const, aval)
+    shape, dtype = physical(aval)
+    if value.dtype.names is not None:
+        value = value[value.dtype.names[0]]
+    return np.asarray(value).reshape(shape).astype(dtype, copy=False)
+
+
+def module_text(closed: ClosedJaxpr, name: str) -> str:
+    """A program as a module of StableHLO.
+
+    Raises ``NotImplementedError`` for a program that calls back to Python, or holds an operation
+    that has no form there.
+    """
+    for aval in [*closed.in_avals, *closed.out_avals]:
+        type_of(aval)
+    emitter = Emitter()
+    emitter.unique("main")
+    emitter.function("main", closed, "public")
+    *others, main = emitter.functions
+    label = re.sub(r"\W", "_", name)
+    head = f"module @jit_{label} {{"
+    return "\n".join([head, main, *others, "}"]) + "\n"

@@ -1,0 +1,551 @@
+"""Rules of operations on whole arrays: movement, reductions, products, sorting, indexing."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.core.jaxpr import Jaxpr
+from weft.stablehlo.elementwise import compare, convert, out_of, select
+from weft.stablehlo.emitter import Emitter, Typed, rule
+from weft.stablehlo.types import Unlowered, array, dense, physical, tensor
+
+
+@rule("broadcast_in_dim")
+def _broadcast(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    shape, dtype = out_of(eqn)
+    inner = len(ins[0].shape) - len(eqn.invars[0].aval.shape)  # the words of keys
+    own = len(shape) - inner
+    dims = [*eqn.params["broadcast_dimensions"], *range(own, own + inner)]
+    return [
+        e.one("broadcast_in_dim", ins[:1], shape, dtype, f"broadcast_dimensions = {array(dims)}")
+    ]
+
+
+@rule("reshape", "squeeze", "random_wrap", "random_unwrap")
+def _reshape(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    if eqn.params.get("dimensions") is not None and eqn.primitive.name == "reshape":
+        order = eqn.params["dimensions"]
+        ins = [_transposed(e, ins[0], order)]
+    shape, dtype = out_of(eqn)
+    return [ins[0] if ins[0].shape == tuple(shape) else e.one("reshape", ins[:1], shape, dtype)]
+
+
+def _transposed(e: Emitter, x: Typed, order: Any) -> Typed:
+    shape = [x.shape[i] for i in order]
+    return e.one("transpose", [x], shape, x.dtype, f"permutation = {array(order)}")
+
+
+@rule("transpose")
+def _transpose(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    order = list(eqn.params["permutation"])
+    order += range(len(order), len(ins[0].shape))
+    return [_transposed(e, ins[0], order)]
+
+
+@rule("rev")
+def _rev(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    text = f"dimensions = {array(eqn.params['dimensions'])}"
+    return [e.one("reverse", ins, *out_of(eqn), text)]
+
+
+@rule("iota")
+def _iota(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    return [e.one("iota", [], *out_of(eqn), f"iota_dimension = {eqn.params['dimension']} : i64")]
+
+
+@rule("concatenate")
+def _concatenate(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    return [e.one("concatenate", ins, *out_of(eqn), f"dimension = {eqn.params['dimension']} : i64")]
+
+
+@rule("pad")
+def _pad(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    low, high, interior = zip(*eqn.params["padding_config"], strict=True) or ((), (), ())
+    text = (
+        f"edge_padding_low = {array(low)}, edge_padding_high = {array(high)},"
+        f" interior_padding = {array(interior)}"
+    )
+    return [e.one("pad", ins, *out_of(eqn), text)]
+
+
+def sliced(e: Emitter, x: Typed, start: Any, limit: Any, strides: Any = None) -> Typed:
+    """A part of an array."""
+    strides = strides or (1,) * len(x.shape)
+    given = zip(start, limit, strides, strict=True)
+    shape = [max(0, -(-(b - a) // s)) for a, b, s in given]
+    text = (
+        f"start_indices = {array(start)}, limit_indices = {array(limit)},"
+        f" strides = {array(strides)}"
+    )
+    return e.one("slice", [x], shape, x.dtype, text)
+
+
+@rule("slice")
+def _slice(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    p, rest = eqn.params, ins[0].shape[len(eqn.params["start_indices"]) :]
+    start, limit = (*p["start_indices"], *[0] * len(rest)), (*p["limit_indices"], *rest)
+    strides = (*(p["strides"] or [1] * len(p["start_indices"])), *[1] * len(rest))
+    return [sliced(e, ins[0], start, limit, strides)]
+
+
+@rule("split")
+def _split(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    (x,), axis, at, outs = ins, eqn.params["axis"], 0, []
+    for size in eqn.params["sizes"]:
+        start, limit = [0] * len(x.shape), list(x.shape)
+        start[axis], limit[axis] = at, at + size
+        outs.append(sliced(e, x, start, limit))
+        at += size
+    return outs
+
+
+@rule("stack")
+def _stack(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    axis = eqn.params["axis"]
+    shape, dtype = out_of(eqn)
+    one = [1 if i == axis else n for i, n in enumerate(shape)]
+    rows = [e.one("reshape", [x], one, dtype) for x in ins]
+    return [e.one("concatenate", rows, shape, dtype, f"dimension = {axis} : i64")]
+
+
+@rule("unstack")
+def _unstack(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    (x,), axis = ins, eqn.params["axis"]
+    outs = []
+    for number, v in enumerate(eqn.outvars):
+        start, limit = [0] * len(x.shape), list(x.shape)
+        start[axis], limit[axis] = number, number + 1
+        outs.append(e.one("reshape", [sliced(e, x, start, limit)], *physical(v.aval)))
+    return outs
+
+
+@rule("tile")
+def _tile(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    (x,) = ins
+    for axis, count in enumerate(eqn.params["reps"]):
+        if count != 1:
+            shape = [n * count if i == axis else n for i, n in enumerate(x.shape)]
+            x = e.one("concatenate", [x] * count, shape, x.dtype, f"dimension = {axis} : i64")
+    return [x]
+
+
+@rule("empty")
+def _empty(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    shape, dtype = out_of(eqn)
+    return [e.broadcast(e.constant(np.zeros((), dtype)), shape)]
+
+
+def _starts(e: Emitter, x: Typed, indices: Any) -> list[Typed]:
+    """One start for every dimension; those of a key's words are 0."""
+    dtype = indices[0].dtype if indices else np.int32
+    return [*indices, *[e.constant(np.zeros((), dtype))] * (len(x.shape) - len(indices))]
+
+
+@rule("dynamic_slice")
+def _dynamic_slice(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    x, *indices = ins
+    shape, dtype = out_of(eqn)
+    text = f"slice_sizes = {array(shape)}"
+    return [e.one("dynamic_slice", [x, *_starts(e, x, indices)], shape, dtype, text)]
+
+
+@rule("dynamic_update_slice")
+def _dynamic_update_slice(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    x, update, *indices = ins
+    return [e.one("dynamic_update_slice", [x, update, *_starts(e, x, indices)], *out_of(eqn))]
+
+
+# --- reductions -----------------------------------------------------------------------------------
+
+_REDUCERS = {
+    "sum": ("add", lambda d: np.zeros((), d)),
+    "prod": ("multiply", lambda d: np.ones((), d)),
+    "max": ("maximum", lambda d: lowest(d)),
+    "min": ("minimum", lambda d: highest(d)),
+    "and": ("and", lambda d: np.asarray(True) if d == np.bool_ else np.asarray(-1).astype(d)),
+    "or": ("or", lambda d: np.zeros((), d)),
+    "xor": ("xor", lambda d: np.zeros((), d)),
+    "logsumexp": ("", lambda d: lowest(d)),
+}
+
+
+def lowest(dtype: Any) -> np.ndarray:
+    """The number that is the largest of itself and any other."""
+    kind = np.dtype(dtype).kind
+    if kind == "b":
+        return np.asarray(False)
+    return np.asarray(np.iinfo(dtype).min if kind in "iu" else -np.inf).astype(dtype)
+
+
+def highest(dtype: Any) -> np.ndarray:
+    """The number that is the smallest of itself and any other."""
+    kind = np.dtype(dtype).kind
+    if kind == "b":
+        return np.asarray(True)
+    return np.asarray(np.iinfo(dtype).max if kind in "iu" else np.inf).astype(dtype)
+
+
+def _log_add(e: Emitter, x: Typed, y: Typed) -> list[Typed]:
+    """The logarithm of the sum of two exponentials."""
+    do = lambda name, *ins: e.one(name, ins, (), x.dtype)
+    top = do("maximum", x, y)
+    finite = e.one("is_finite", [top], (), np.bool_)
+    top = select(e, finite, top, e.constant(np.zeros((), x.dtype)))
+    both = [do("exponential", do("subtract", v, top)) for v in (x, y)]
+    return [do("add", do("log", do("add", *both)), top)]
+
+
+def _by(e: Emitter, name: str) -> Any:
+    if not name:
+        return lambda x, y: _log_add(e, x, y)
+    return lambda x, y: [e.one(name, [x, y], x.shape, x.dtype)]
+
+
+def reduced(e: Emitter, x: Typed, name: str, axes: Any, shape: Any) -> Typed:
+    """The reduction of an array by an operation of two numbers."""
+    operation, initial = _REDUCERS[name]
+    region = e.block([((), x.dtype)] * 2, _by(e, operation))
+    start = e.constant(initial(x.dtype))
+    results = [(shape, x.dtype)]
+    return e.op("reduce", [x, start], results, f"dimensions = {array(axes)}", [region])[0]
+
+
+@rule(*(f"reduce_{name}" for name in _REDUCERS if name != "logsumexp"))
+def _reduce_by(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    name = eqn.primitive.name.removeprefix("reduce_")
+    return [reduced(e, ins[0], name, eqn.params["axes"], out_of(eqn)[0])]
+
+
+def _inner(e: Emitter, jaxpr: Any) -> Any:
+    """A small program as the body of a region."""
+    if isinstance(jaxpr, Jaxpr):
+        return lambda *args: e.program(jaxpr, (), args)
+    return lambda *args: e.program(jaxpr.jaxpr, jaxpr.consts, args)
+
+
+@rule("reduce")
+def _reduce(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    region = e.block([((), x.dtype) for x in ins], _inner(e, eqn.params["jaxpr"]))
+    results = [physical(v.aval) for v in eqn.outvars]
+    text = f"dimensions = {array(eqn.params['dimensions'])}"
+    return e.op("reduce", ins, results, text, [region])
+
+
+@rule("argmax", "argmin")
+def _arg(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    (x,), (axis,) = ins, eqn.params["axes"]
+    shape, dtype = out_of(eqn)
+    largest = eqn.primitive.name == "argmax"
+    numbers = e.one("iota", [], x.shape, dtype, f"iota_dimension = {axis} : i64")
+    start = e.constant(lowest(x.dtype) if largest else highest(x.dtype))
+    zero = e.constant(np.zeros((), dtype))
+
+    def body(a: Typed, i: Typed, b: Typed, j: Typed) -> list[Typed]:
+        either = lambda p, q: e.one("or", [p, q], (), np.bool_)
+        both = lambda p, q: e.one("and", [p, q], (), np.bool_)
+        # NaN comes first, as it does in NumPy; of equal elements the one before
+        first = either(compare(e, "GT" if largest else "LT", a, b), compare(e, "NE", a, a))
+        same = both(compare(e, "EQ", a, b), compare(e, "LT", i, j))
+        return [select(e, first, a, b), select(e, either(first, same), i, j)]
+
+    kinds = [((), x.dtype), ((), dtype)]
+    region = e.block([*kinds, *kinds], body)
+    text = f"dimensions = {array([axis])}"
+    results = [(shape, x.dtype), (shape, dtype)]
+    return e.op("reduce", [x, numbers, start, zero], results, text, [region])[1:]
+
+
+def _window_text(p: dict[str, Any]) -> str:
+    pads = np.asarray(p["padding"], np.int64).reshape(-1, 2)
+    return (
+        f"window_dimensions = {array(p['window_dimensions'])},"
+        f" window_strides = {array(p['window_strides'])},"
+        f" base_dilations = {array(p['base_dilation'])},"
+        f" window_dilations = {array(p['window_dilation'])},"
+        f" padding = {dense(pads)} : {tensor(pads.shape, pads.dtype)}"
+    )
+
+
+@rule("reduce_window_sum", "reduce_window_max", "reduce_window_min")
+def _reduce_window_by(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    operation, initial = _REDUCERS[eqn.primitive.name.removeprefix("reduce_window_")]
+    (x,) = ins
+    region = e.block([((), x.dtype)] * 2, _by(e, operation))
+    start = e.constant(initial(x.dtype))
+    return e.op("reduce_window", [x, start], [out_of(eqn)], _window_text(eqn.params), [region])
+
+
+@rule("reduce_window")
+def _reduce_window(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    if eqn.params.get("consts"):
+        raise Unlowered("a reduction of windows that closes over values has no StableHLO here")
+    region = e.block([((), x.dtype) for x in ins], _inner(e, eqn.params["jaxpr"]))
+    results = [physical(v.aval) for v in eqn.outvars]
+    return e.op("reduce_window", ins, results, _window_text(eqn.params), [region])
+
+
+@rule("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
+def _cumulative(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    (x,), axis = ins, eqn.params["axis"]
+    ones = (1,) * len(x.shape)
+    size = x.shape[axis]
+    pads = [(0, 0)] * len(x.shape)
+    pads[axis] = (0, size - 1) if eqn.params["reverse"] else (size - 1, 0)
+    window = [size if i == axis else 1 for i in range(len(x.shape))]
+    if not prod(x.shape):
+        return [x]
+    operation, initial = _REDUCERS[eqn.primitive.name.removeprefix("cum")]
+    region = e.block([((), x.dtype)] * 2, _by(e, operation))
+    text = _window_text(
+        {
+            "window_dimensions": window,
+            "window_strides": ones,
+            "base_dilation": ones,
+            "window_dilation": ones,
+            "padding": pads,
+        }
+    )
+    start = e.constant(initial(x.dtype))
+    return e.op("reduce_window", [x, start], [out_of(eqn)], text, [region])
+
+
+# --- products -------------------------------------------------------------------------------------
+
+_PRECISIONS = {None: "DEFAULT", "DEFAULT": "DEFAULT", "HIGH": "HIGH", "HIGHEST": "HIGHEST"}
+
+
+def _precision(given: Any) -> str:
+    pair = given if isinstance(given, tuple) else (given, given)
+    names = [_PRECISIONS.get(getattr(p, "name", p), "DEFAULT") for p in pair]
+    return ", ".join(f"#stablehlo<precision {name}>" for name in names)
+
+
+@rule("dot_general")
+def _dot(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    (lhs_in, rhs_in), (lhs_batch, rhs_batch) = eqn.params["dimension_numbers"]
+    text = (
+        "dot_dimension_numbers = #stablehlo.dot<"
+        f"lhs_batching_dimensions = {list(lhs_batch)},"
+        f" rhs_batching_dimensions = {list(rhs_batch)},"
+        f" lhs_contracting_dimensions = {list(lhs_in)},"
+        f" rhs_contracting_dimensions = {list(rhs_in)}>,"
+        f" precision_config = [{_precision(eqn.params['precision'])}]"
+    )
+    return [e.one("dot_general", ins, *out_of(eqn), text)]
+
+
+@rule("conv_general_dilated")
+def _conv(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    p = eqn.params
+    numbers, count = p["dimension_numbers"], len(p["window_strides"])
+    lhs, rhs, out = numbers.lhs_spec, numbers.rhs_spec, numbers.out_spec
+    pads = np.asarray(p["padding"], np.int64).reshape(-1, 2)
+    text = (
+        "dimension_numbers = #stablehlo.conv<raw"
+        f" input_batch_dimension = {lhs[0]}, input_feature_dimension = {lhs[1]},"
+        f" input_spatial_dimensions = {list(lhs[2:])},"
+        f" kernel_output_feature_dimension = {rhs[0]},"
+        f" kernel_input_feature_dimension = {rhs[1]},"
+        f" kernel_spatial_dimensions = {list(rhs[2:])},"
+        f" output_batch_dimension = {out[0]}, output_feature_dimension = {out[1]},"
+        f" output_spatial_dimensions = {list(out[2:])}>,"
+        f" window_strides = {array(p['window_strides'])},"
+        f" padding = {dense(pads)} : {tensor(pads.shape, pads.dtype)},"
+        f" lhs_dilation = {array(p['lhs_dilation'])}, rhs_dilation = {array(p['rhs_dilation'])},"
+        f" window_reversal = array<i1: {', '.join(['false'] * count)}>,"
+        f" feature_group_count = {p['feature_group_count']} : i64,"
+        f" batch_group_count = {p['batch_group_count']} : i64,"
+        f" precision_config = [{_precision(p['precision'])}]"
+    )
+    if not count:
+        text = text.replace("array<i1: >", "array<i1>")
+    return [e.one("convolution", ins, *out_of(eqn), text)]
+
+
+@rule("fft")
+def _fft(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    kind = getattr(eqn.params["fft_type"], "name", str(eqn.params["fft_type"]))
+    text = (
+        f"fft_type = #stablehlo<fft_type {kind}>, fft_length = {array(eqn.params['fft_lengths'])}"
+    )
+    return [e.one("fft", ins, *out_of(eqn), text)]
+
+
+@rule("cholesky")
+def _cholesky(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    (x,), (shape, dtype) = ins, out_of(eqn)
+    found = e.one("cholesky", [x], shape, dtype, "lower = true")
+    rows, cols = (
+        e.one("iota", [], shape, np.int32, f"iota_dimension = {axis} : i64")
+        for axis in (len(shape) - 2, len(shape) - 1)
+    )
+    zero = e.broadcast(e.constant(np.zeros((), dtype)), shape)
+    return [select(e, compare(e, "GE", rows, cols), found, zero)]
+
+
+@rule("triangular_solve")
+def _triangular_solve(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    p = eqn.params
+    flip = "ADJOINT" if p["conjugate_a"] and p["transpose_a"] else "NO_TRANSPOSE"
+    flip = "TRANSPOSE" if p["transpose_a"] and not p["conjugate_a"] else flip
+    yes = lambda flag: "true" if flag else "false"
+    text = (
+        f"left_side = {yes(p['left_side'])}, lower = {yes(p['lower'])},"
+        f" unit_diagonal = {yes(p['unit_diagonal'])},"
+        f" transpose_a = #stablehlo<transpose {flip}>"
+    )
+    return [e.one("triangular_solve", ins, *out_of(eqn), text)]
+
+
+# --- sorting --------------------------------------------------------------------------------------
+
+
+def _ordered(e: Emitter, x: Typed) -> Typed:
+    """A number by which NaNs are equal and zeros too, to be compared by total order."""
+    zero = e.constant(np.zeros((), x.dtype))
+    x = select(e, compare(e, "EQ", x, zero), zero, x)
+    return select(e, compare(e, "NE", x, x), e.constant(np.asarray(np.nan, x.dtype)), x)
+
+
+def _before(e: Emitter, x: Typed, y: Typed) -> Typed:
+    if x.dtype.name.startswith(("bfloat", "float")):
+        return compare(e, "LT", _ordered(e, x), _ordered(e, y), "TOTALORDER")
+    if x.dtype.kind == "c":
+        raise Unlowered("a sort of complex numbers has no StableHLO here")
+    return compare(e, "LT", x, y)
+
+
+@rule("sort")
+def _sort(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    p = eqn.params
+
+    def body(*args: Typed) -> list[Typed]:
+        pairs = [(args[2 * i], args[2 * i + 1]) for i in range(p["num_keys"])]
+        found = _before(e, *pairs[-1])
+        for x, y in reversed(pairs[:-1]):
+            before, after = _before(e, x, y), _before(e, y, x)
+            either = e.one("or", [before, after], (), np.bool_)
+            found = select(e, either, before, found)
+        return [found]
+
+    region = e.block([((), x.dtype) for x in ins for _ in range(2)], body)
+    text = (
+        f"dimension = {p['dimension']} : i64, is_stable = {'true' if p['is_stable'] else 'false'}"
+    )
+    return e.op("sort", ins, [(x.shape, x.dtype) for x in ins], text, [region])
+
+
+@rule("top_k")
+def _top_k(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    (x,), k, axis = ins, eqn.params["k"], eqn.params.get("axis", -1) % len(ins[0].shape)
+    if axis != len(x.shape) - 1:
+        raise Unlowered("top_k along another axis than the last has no StableHLO here")
+    results = [physical(v.aval) for v in eqn.outvars]
+    return e.op("chlo.top_k", [x], results, f"k = {k} : i64")
+
+
+# --- indexing -------------------------------------------------------------------------------------
+
+
+def _mode(params: Any) -> str:
+    return getattr(params["mode"], "name", str(params["mode"]))
+
+
+def _in_bounds(e: Emitter, x: Typed, indices: Typed, limits: list[int], mapped: Any) -> Typed:
+    """For every row of indices whether all of it lies within an array."""
+    dtype = indices.dtype
+    low = e.broadcast(e.constant(np.zeros((), dtype)), indices.shape)
+    top = e.constant(np.asarray([limits[d] for d in mapped], dtype))
+    high = e.broadcast(top, indices.shape, [len(indices.shape) - 1])
+    ok = e.one(
+        "and",
+        [compare(e, "GE", indices, low), compare(e, "LE", indices, high)],
+        indices.shape,
+        np.bool_,
+    )
+    return reduced(e, ok, "and", [len(indices.shape) - 1], indices.shape[:-1])
+
+
+@rule("gather")
+def _gather(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    x, indices = ins
+    p, d = eqn.params, eqn.params["dimension_numbers"]
+    shape, dtype = out_of(eqn)
+    extra = len(x.shape) - len(p["slice_sizes"])
+    if extra:
+        raise Unlowered("indexing an array of random keys has no StableHLO here")
+    text = (
+        "dimension_numbers = #stablehlo.gather<"
+        f"offset_dims = {list(d.offset_dims)},"
+        f" collapsed_slice_dims = {list(d.collapsed_slice_dims)},"
+        f" operand_batching_dims = {list(d.operand_batching_dims)},"
+        f" start_indices_batching_dims = {list(d.start_indices_batching_dims)},"
+        f" start_index_map = {list(d.start_index_map)},"
+        f" index_vector_dim = {len(indices.shape) - 1}>,"
+        f" slice_sizes = {array(p['slice_sizes'])},"
+        f" indices_are_sorted = {'true' if p['indices_are_sorted'] else 'false'}"
+    )
+    found = e.one("gather", [x, indices], shape, dtype, text)
+    if "FILL" not in _mode(p):
+        return [found]
+    limits = [n - s for n, s in zip(x.shape, p["slice_sizes"], strict=True)]
+    ok = _in_bounds(e, x, indices, limits, d.start_index_map)
+    batch = [i for i in range(len(shape)) if i not in d.offset_dims]
+    ok = e.broadcast(ok, shape, batch)
+    fill = p["fill_value"]
+    if fill is None:
+        kind = np.dtype(dtype).kind
+        fill = (
+            np.iinfo(dtype).min if kind == "i" else np.iinfo(dtype).max if kind == "u" else np.nan
+        )
+        fill = True if kind == "b" else fill
+    other = e.broadcast(e.constant(np.asarray(fill).astype(dtype)), shape)
+    return [select(e, ok, found, other)]
+
+
+_SCATTERS = {
+    "scatter": None,
+    "scatter-add": "add",
+    "scatter-sub": "subtract",
+    "scatter-mul": "multiply",
+    "scatter-min": "minimum",
+    "scatter-max": "maximum",
+}
+
+
+@rule(*_SCATTERS)
+def _scatter(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    x, indices, updates = ins
+    p, d = eqn.params, eqn.params["dimension_numbers"]
+    if "CLIP" in _mode(p):
+        sizes = _window_sizes(x, updates, d)
+        limits = [n - s for n, s in zip(x.shape, sizes, strict=True)]
+        top = e.constant(np.asarray([limits[k] for k in d.scatter_dims_to_operand_dims], np.int64))
+        high = e.broadcast(convert(e, top, indices.dtype), indices.shape, [len(indices.shape) - 1])
+        low = e.broadcast(e.constant(np.zeros((), indices.dtype)), indices.shape)
+        indices = e.one("clamp", [low, indices, high], indices.shape, indices.dtype)
+    operation = _SCATTERS[eqn.primitive.name]
+    body = (lambda a, b: [b]) if operation is None else _by(e, operation)
+    region = e.block([((), x.dtype)] * 2, body)
+    text = (
+        "scatter_dimension_numbers = #stablehlo.scatter<"
+        f"update_window_dims = {list(d.update_window_dims)},"
+        f" inserted_window_dims = {list(d.inserted_window_dims)},"
+        f" input_batching_dims = {list(d.operand_batching_dims)},"
+        f" scatter_indices_batching_dims = {list(d.scatter_indices_batching_dims)},"
+        f" scatter_dims_to_operand_dims = {list(d.scatter_dims_to_operand_dims)},"
+        f" index_vector_dim = {len(indices.shape) - 1}>,"
+        f" indices_are_sorted = {'true' if p['indices_are_sorted'] else 'false'},"
+        f" unique_indices = {'true' if p['unique_indices'] else 'false'}"
+    )
+    return e.op("scatter", [x, indices, updates], [out_of(eqn)], text, [region])
+
+
+def _window_sizes(x: Typed, updates: Typed, d: Any) -> list[int]:
+    """The extent of one update along every dimension of the array."""
+    given = iter(d.update_window_dims)
+    skipped = {*d.inserted_window_dims, *d.operand_batching_dims}
+    return [1 if i in skipped else updates.shape[next(given)] for i in range(len(x.shape))]
