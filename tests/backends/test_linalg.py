@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+import weft
 import weft.backends.cpu.heroes.linalg
-import weft.backends.cpu.heroes.sylvester  # noqa: F401  enters itself in HEROES
+import weft.backends.cpu.heroes.sylvester  # enters itself in HEROES
 from tests.backends.tasks import run_tasks
+from weft import numpy as jnp
 from weft.backends.cpu import processor
 from weft.backends.cpu.heroes import jacobi
 from weft.backends.cpu.heroes.registry import HEROES
@@ -368,3 +370,34 @@ def test_triangular_sylvester_of_real_numbers():
     (got,) = native("triangular_sylvester", [a, b, c], [c], adjoint=False)
     assert not got.imag.any()
     np.testing.assert_allclose(a @ got + got @ b, c, atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [64, 65, 129])
+@pytest.mark.parametrize("scale", [1.0, 1e-20, 1e20])
+def test_svd_of_one_matrix_on_two_threads(n, scale):
+    """Steps of gesdd, or gesdd itself where it scales the numbers: the same but for rounding."""
+    a = (np.random.default_rng(n).standard_normal((n, n)) * scale).astype(np.float32)
+    found = []
+    for backend in ("native", "interpret"):
+        with knobs.scope(backend=backend):
+            found.append([np.asarray(x) for x in weft.jit(lambda a: tuple(jnp.linalg.svd(a)))(a)])
+    (u, s, vt), want = found
+    for got, other in zip((u, s / scale, vt), (want[0], want[1] / scale, want[2]), strict=True):
+        np.testing.assert_allclose(got, other, rtol=1e-4, atol=2e-3)
+    np.testing.assert_allclose((u * (s / scale)) @ vt, a / scale, atol=1e-4)
+    np.testing.assert_allclose(u @ u.T, np.eye(n), atol=1e-5)
+    bits = []
+    for count in (1, 2):
+        with weft.num_threads(count):
+            bits.append([np.asarray(x).tobytes() for x in weft.jit(lambda a: jnp.linalg.svd(a))(a)])
+    assert bits[0] == bits[1]
+
+
+def test_svd_of_one_matrix_that_cannot_be_decomposed():
+    a = np.ones((70, 70), np.float32)
+    a[3, 5] = np.nan
+    for part in weft.jit(lambda a: tuple(jnp.linalg.svd(a)))(a):
+        assert np.isnan(part).all()
+    u, s, vt = weft.jit(lambda a: tuple(jnp.linalg.svd(a)))(np.zeros_like(a))
+    assert not np.asarray(s).any()
+    assert np.array_equal(np.abs(u), np.eye(70)) and np.array_equal(np.abs(vt), np.eye(70))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.heroes import cholesky_tiles, jacobi
+from weft.backends.cpu.heroes import cholesky_tiles, jacobi, svd_parts
 from weft.backends.cpu.heroes import small_matrices as small
 from weft.backends.cpu.heroes.registry import GENERAL, HEROES, Lowering
 from weft.backends.cpu.heroes.stack_text import (
@@ -311,6 +311,9 @@ def svd(ins: Types, outs: Types, params: Params) -> Lowered | None:
         width = 0 if len(outs) == 1 else max(m, n) if params["full_matrices"] else k
         if small.fits(ins[0], _count(ins[0]), m * n + 3 * jacobi.LONGEST**2):
             return jacobi.svd(ins[0], _count(ins[0]), width, _general(params))
+    alone = _count(ins[0]) == 1 and m == n >= svd_parts.MIN_ROWS and ins[0].dtype.kind == "f"
+    if alone and len(outs) > 1 and not by_qr and not _general(params):
+        return svd_parts.svd(ins[0], _ask)
     s = _stack(ins[0], params)
     stem = "gesvd" if by_qr else "gesdd"
     source, routine = s.operand(0), s.routine(stem)
