@@ -46,6 +46,9 @@ class Cross(Llvm):
         self.features = processor.features
         error = ctypes.c_void_p()
         self.target = self.c.LLVMPY_GetTargetFromTriple(self.triple.encode(), ctypes.byref(error))
+        if not self.target:
+            print(json.dumps({"missing": self.triple}))
+            sys.exit()
         self.machines = {level: self.machine(level) for level in (0, 2)}
 
     def made(self, text: str, output: int) -> bytes:
