@@ -33,18 +33,30 @@ def test_it_is_its_decomposition():
     jitted = weft.jit(lambda x: named(x, **options))
     np.testing.assert_allclose(jitted(x), tangent(x, **options), rtol=1e-6)
     np.testing.assert_allclose(weft.vmap(named)(x), tangent(x), rtol=1e-6)
-    slope = weft.vmap(weft.grad(named))(x)
-    np.testing.assert_allclose(slope, 1 / np.cos(x) ** 2, rtol=1e-5)
-    second = weft.jit(weft.grad(weft.grad(named)))(0.5)
-    np.testing.assert_allclose(second, 2 * np.tan(0.5) / np.cos(0.5) ** 2, rtol=1e-5)
 
 
-def test_traced_values_it_closes_over():
-    def outer(x):
-        return lax.composite(lambda y: x * y, name="by.x")(x)
+@pytest.mark.parametrize(
+    "differentiate",
+    [weft.grad, lambda f: weft.jit(weft.grad(f)), lambda f: lambda x: weft.jvp(f, (x,), (x,))],
+    ids=["grad", "jit", "jvp"],
+)
+def test_it_has_no_derivative_of_its_own(differentiate):
+    with pytest.raises(ValueError, match=r"my.tangent.*custom_jvp"):
+        differentiate(named)(1.0)
+    known = weft.custom_jvp(named)
+    known.defjvp(lambda xs, ts: (named(*xs), ts[0] / jnp.cos(xs[0]) ** 2))
+    np.testing.assert_allclose(weft.grad(known)(0.5), 1 / np.cos(0.5) ** 2, rtol=1e-5)
+    assert weft.grad(lambda x: named(jnp.float32(0)) + x)(1.0) == 1  # where it is a constant
 
-    assert weft.jit(outer)(3.0) == 9.0
-    assert weft.grad(outer)(3.0) == 6.0
+
+def test_tracers_that_belong_to_it_are_refused():
+    by = lambda x: lax.composite(lambda y: x * y, name="by.x")
+    assert by(jnp.float32(2))(3.0) == 6
+    for transform in (weft.jit, weft.grad, lambda f: lambda x: weft.vmap(f)(jnp.ones(2))):
+        with pytest.raises(weft.errors.UnexpectedTracerError, match=r"by\.x"):
+            transform(lambda x: by(x)(3.0))(2.0)
+        with pytest.raises(weft.errors.UnexpectedTracerError, match="scale"):
+            transform(lambda x: named(1.0, scale=x))(2.0)
 
 
 def test_scaled_products():

@@ -18,6 +18,8 @@ from weft.tree.keys import keystr
 
 def check_callable(fun: Any) -> None:
     """Raise TypeError unless ``fun`` can be called and is no generator function."""
+    if isinstance(fun, staticmethod):
+        raise TypeError("expected a function, got a staticmethod; write @staticmethod outside")
     if not callable(fun):
         raise TypeError(f"expected a callable, got {fun!r} of type {type(fun).__name__}")
     if inspect.isgeneratorfunction(fun):
@@ -88,11 +90,15 @@ class Hashed:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return (
-            type(other) is Hashed
-            and type(other.value) is type(self.value)
-            and bool(other.value == self.value)
-        )
+        if type(other) is not Hashed or type(other.value) is not type(self.value):
+            return False
+        try:
+            return bool(other.value == self.value)
+        except Exception as error:
+            raise ValueError(
+                f"static arguments must be comparable, but comparing two of type"
+                f" {type(self.value).__name__} raised {type(error).__name__}: {error}"
+            ) from error
 
 
 def split_argnums(

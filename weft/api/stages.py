@@ -181,6 +181,12 @@ class Compiled(_Stage):
                 f" {tree}"
             )
         for i, (x, aval) in enumerate(zip(leaves, self._dynamic_avals(), strict=True)):
+            if isinstance(x, Tracer):
+                raise TypeError(
+                    f"argument {self._argument_name(i)} of {self.fun_name} is a traced array, and"
+                    " an executable takes values: transform the function, and lower and compile"
+                    " the result"
+                )
             got = typeof(x)
             if got.shape != aval.shape or got.dtype != aval.dtype:
                 raise TypeError(

@@ -47,9 +47,21 @@ class Composed(Primitive):
 
 
 class Composite(Composed):
-    """An operation of the user's own, known by its name."""
+    """An operation of the user's own, known by its name.
+
+    It has no derivative, as in JAX: that of the decomposition would be of another operation.
+    """
 
     name = "composite"
+    holes = {"jvp": "users give one by custom_jvp", "transpose": "users give one by custom_jvp"}
+
+    def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        if all(type(t) is Zero for t in tangents):
+            return super().jvp(primals, tangents, jaxpr=jaxpr, **params)
+        raise ValueError(
+            f"lax.composite {params['name']!r} has no derivative; give it one with weft.custom_jvp"
+            " or weft.custom_vjp around the composite"
+        )
 
 
 composite_p = Composite()

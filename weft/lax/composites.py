@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.api.jit import jit
+from weft.base.errors import UnexpectedTracerError
 from weft.base.traceback import api_boundary
 from weft.control.composite import composite_p
+from weft.core.trace import Tracer
 from weft.tree.functions import tree_flatten, tree_unflatten
 
 
 def composite(decomposition: Callable[..., Any], name: str, version: int = 0) -> Callable[..., Any]:
     """``decomposition`` as one operation with a name, which programs show and tools can find.
 
-    Positional arguments are its operands, keywords are constants that belong to it. Unlike in JAX
-    it can be differentiated and batched: as its decomposition is.
+    Positional arguments are its operands, keywords are constants that belong to it. It has no
+    derivative of its own: give it one with ``weft.custom_jvp``.
 
     >>> import weft
     >>> from weft import lax
     >>> square = lax.composite(lambda x: x * x, name="my.square")
     >>> weft.make_jaxpr(square)(3.0).eqns[0].params["name"]
     'my.square'
-    >>> float(weft.grad(square)(3.0))
-    6.0
+    >>> float(square(3.0))
+    9.0
     """
 
     @functools.wraps(decomposition)
@@ -34,7 +36,10 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
             (key, tuple(leaves), tree)
             for key, (leaves, tree) in ((k, tree_flatten(v)) for k, v in kwargs.items())
         )
+        for key, values, _ in attributes:
+            _refuse_tracers(name, f"the attribute {key}", values)
         leaves, staged = jit(functools.partial(decomposition, **kwargs))._stage(args, {})
+        _refuse_tracers(name, "a value that it closes over", staged.hoisted)
         outs = composite_p.bind(
             *staged.hoisted,
             *leaves,
@@ -46,3 +51,13 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
         return tree_unflatten(staged.out_tree, outs)
 
     return composed
+
+
+def _refuse_tracers(name: str, what: str, values: Sequence[Any]) -> None:
+    """Raise if what belongs to an operation is not known while it is traced."""
+    for value in values:
+        if isinstance(value, Tracer):
+            raise UnexpectedTracerError(
+                f"lax.composite {name!r} has a traced array of type {value.aval.str_short()} as"
+                f" {what}; pass it as a positional argument"
+            )

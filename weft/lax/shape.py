@@ -80,6 +80,8 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
         return np.broadcast_shapes(*shapes)
     except ValueError:
         given = ", ".join(str(tuple(s)) for s in shapes)
+        if any(isinstance(n, int) and n < 0 for s in shapes for n in s):
+            raise TypeError(f"shapes have sizes that are not negative, got {given}") from None
         raise ValueError(f"Incompatible shapes for broadcasting: {given}") from None
 
 

@@ -245,6 +245,11 @@ def searchsorted(
     if sorter is not None:
         a = getitem(a, ensure_array("searchsorted", sorter))
     wanted = dtypes.canonicalize_dtype(np.int32 if a.size < 2**31 else np.int64)
+    if a.size > np.iinfo(wanted).max:
+        raise OverflowError(
+            f"searchsorted in an array of {a.size} elements has positions that int32 does not"
+            " hold; set enable_x64"
+        )
     if method == "sort":
         return _search_by_sorting(a, v, side, wanted)
     if method == "compare_all":

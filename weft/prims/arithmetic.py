@@ -417,6 +417,14 @@ class Abs(Elementwise):
     def flushes(self, values: Any, params: dict[str, Any]) -> bool:
         return values[0].dtype.kind == "c"  # otherwise a bit is cleared
 
+    def shape(self, x: Any, **params: Any) -> Any:
+        if kind_of(x.dtype) & INT and dtypes.itemsize_bits(x.dtype) < 8:
+            raise TypeError(
+                f"abs does not accept dtype {x.dtype}, whose smallest value has no absolute value"
+                " in it; convert with astype(jnp.int8)"
+            )
+        return super().shape(x, **params)
+
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         if kind_of(typeof(x).dtype) == COMPLEX:
             mirrored = conj(x)

@@ -20,6 +20,7 @@ from weft.prims.families import (
     COMPLEX,
     EXTENDED,
     FLOAT,
+    INT,
     INTEGER,
     const,
     kernel_complex,
@@ -105,6 +106,27 @@ class ConvertElementType(Primitive):
         return self.bind(*args, **params), dims[0]
 
 
+def _repacked(x: np.ndarray, dtype: np.dtype, have: int, want: int) -> np.ndarray:
+    """Elements of fewer bits than a byte, each of which has a byte, as others; the lowest first."""
+    words = np.asarray(x, order="C").view(f"u{x.dtype.itemsize}")
+    if have < 8:
+        words = words & ((1 << have) - 1)
+    if have > want:
+        places = np.arange(have // want, dtype=words.dtype) * words.dtype.type(want)
+        parts = (words[..., None] >> places) & words.dtype.type((1 << want) - 1)
+    else:
+        wide = words.astype(f"u{max(want // 8, 1)}")
+        places = np.arange(want // have, dtype=wide.dtype) * wide.dtype.type(have)
+        parts = np.bitwise_or.reduce(wide << places, axis=-1)
+    if want >= 8:
+        return parts.view(dtype)
+    parts = parts.astype(np.uint8)
+    if kind_of(dtype) != INT:
+        return parts.view(dtype)
+    half = 1 << (want - 1)  # the sign
+    return ((parts.astype(np.int8) ^ half) - half).astype(dtype)
+
+
 class BitcastConvertType(Primitive):
     """The same bits read as another dtype."""
 
@@ -114,7 +136,7 @@ class BitcastConvertType(Primitive):
         return k.bitcast(x, new_dtype)
 
     def fuses(self, params: Any, ins: Any) -> bool:
-        return np.dtype(params["new_dtype"]).itemsize == ins[0].dtype.itemsize
+        return dtypes.itemsize_bits(params["new_dtype"]) == dtypes.itemsize_bits(ins[0].dtype)
 
     def expands(self, avals: Any, params: Any) -> bool:
         kinds = [avals[0].dtype, np.dtype(params["new_dtype"])]
@@ -169,6 +191,9 @@ class BitcastConvertType(Primitive):
 
     @staticmethod
     def ref(x: np.ndarray, *, new_dtype: Any) -> np.ndarray:
+        bits = dtypes.itemsize_bits(x.dtype), dtypes.itemsize_bits(new_dtype)
+        if min(bits) < 8 and bits[0] != bits[1]:
+            return _repacked(x, np.dtype(new_dtype), *bits)
         have, want = x.dtype.itemsize, np.dtype(new_dtype).itemsize
         data = np.asarray(x, order="C")
         if have > want:

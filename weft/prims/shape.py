@@ -464,7 +464,7 @@ class Pad(Primitive):
                 f" {value.str_short()}"
             )
         if value.shape:
-            raise TypeError(f"pad needs a scalar padding value, got shape {value.shape}")
+            raise ValueError(f"pad needs a scalar padding value, got shape {value.shape}")
         if len(padding_config) != len(x.shape):
             raise ValueError(
                 f"pad needs one (low, high, interior) for each of the {len(x.shape)} dimensions,"

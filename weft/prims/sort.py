@@ -212,6 +212,11 @@ class TopK(Primitive):
                 f"top_k got k={k}, but axis {axis} of an operand of shape {x.shape} has only"
                 f" {x.shape[axis]} elements"
             )
+        if x.shape[axis] > 2**31:
+            raise ValueError(
+                f"top_k gives positions in int32, which do not reach along axis {axis} of an"
+                f" operand of shape {x.shape}; split it"
+            )
         shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
         return [
             ShapedArray(shape, x.dtype, x.weak_type),

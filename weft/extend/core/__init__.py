@@ -188,7 +188,14 @@ class Primitive(_Primitive):
         if self._abstract is None:
             raise self._missing("abstract evaluation", "def_abstract_eval")
         result = self._abstract(*avals, **params)
-        return result[0] if self._effectful else result
+        result = result[0] if self._effectful else result
+        if isinstance(result, (list, tuple)) != bool(self.multiple_results):
+            wanted = "a list of types" if self.multiple_results else "one type"
+            raise ValueError(
+                f"the abstract evaluation of {self.name} must return {wanted}, as its"
+                f" multiple_results is {self.multiple_results}; it returned {result!r}"
+            )
+        return result
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         if self._jvp is None:
