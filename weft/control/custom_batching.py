@@ -19,6 +19,7 @@ from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.transforms.dce import close, convert_constvars
 from weft.transforms.jvp import jvp, jvp_jaxpr
+from weft.transforms.vmap import batch
 from weft.tree.functions import tree_flatten, tree_structure, tree_unflatten
 
 
@@ -98,19 +99,28 @@ class JvpRule:
     ) -> tuple[list[Any], list[bool]]:
         args, batched = args[self.skipped :], batched[self.skipped :]
         count = len(self.nonzero)
-        primals, given = list(args[:count]), iter(zip(args[count:], batched[count:], strict=True))
-        flags = list(batched[:count])
+        primals, flags = list(args[:count]), list(batched[:count])
+        given = iter(zip(args[count:], batched[count:], strict=True))
+        pairs = [next(given) if nz else (None, False) for nz in self.nonzero]
+        both = [p and t for p, (_, t) in zip(flags, pairs, strict=True)]
+        if not any(both) and any([*flags, *(t for _, t in pairs)]):
+            return self._over_halves(axis_size, primals, flags, pairs)
         tangents: list[Any] = []
-        for i, nz in enumerate(self.nonzero):
-            if not nz:
+        for i, (t, t_batched) in enumerate(pairs):
+            if t is None:
                 tangents.append(Zero.from_primal(primals[i]))
                 continue
-            t, t_batched = next(given)
             if t_batched and not flags[i]:
                 primals[i], flags[i] = at_front(primals[i], None, axis_size), True
             elif flags[i] and not t_batched:
                 t = at_front(t, None, axis_size)
             tangents.append(t)
+        return self._differentiated(axis_size, flags, primals, tangents)
+
+    def _differentiated(
+        self, axis_size: int, flags: Sequence[bool], primals: Sequence[Any], tangents: Sequence[Any]
+    ) -> tuple[list[Any], list[bool]]:
+        """The derivative of the batching rule, at operands that are batched with their tangents."""
         kept: list[bool] = []
 
         def over_batch(*values: Any) -> list[Any]:
@@ -122,6 +132,32 @@ class JvpRule:
         flagged = zip(out_tangents, kept, self.out_nonzero, strict=True)
         wanted = [(instantiate(t), b) for t, b, nz in flagged if nz]
         return [*outs, *(t for t, _ in wanted)], [*kept, *(b for _, b in wanted)]
+
+    def _over_halves(
+        self, axis_size: int, primals: Any, flags: Any, pairs: Any
+    ) -> tuple[list[Any], list[bool]]:
+        """The same where of operand and tangent one alone is batched.
+
+        To the rule nothing is batched then: its derivative is, as that of any other function.
+        """
+        values = [*primals, *(t for t, _ in pairs if t is not None)]
+        dims = [0 if b else None for b in (*flags, *(b for t, b in pairs if t is not None))]
+
+        def one(*args: Any) -> list[Any]:
+            given = iter(args[len(primals) :])
+            tangents = [
+                Zero.from_primal(p) if t is None else next(given)
+                for p, (t, _) in zip(args, pairs, strict=False)
+            ]
+            none = [False] * len(primals)
+            return self._differentiated(axis_size, none, args[: len(primals)], tangents)[0]
+
+        outs, out_dims = batch(one, AxisData(None, axis_size), values, dims)
+        moved = [
+            x if d is None else at_front(x, d, axis_size)
+            for x, d in zip(outs, out_dims, strict=True)
+        ]
+        return moved, [d is not None for d in out_dims]
 
 
 custom_vmap_p = CustomVmapCall()

@@ -408,6 +408,8 @@ class custom_vjp:
         if self.optimize_remat:
             fwd = cheap_primal(partial_fun, fwd, fun)
         leaves, in_tree = tree_flatten(args)
+        if knobs.thread.mutable_array_checks:
+            _refuse_repeated_refs(fun, leaves)
         if knobs.thread.custom_vjp3:
             _refuse_closed_over(fun, partial_fun, in_tree, leaves)
         call = _FlatCall(self, partial_fun, fwd, bwd, in_tree, [typeof(x) for x in leaves])
@@ -430,6 +432,24 @@ def _check_no_tracer(fun: Any, position: int, value: Any) -> None:
             " arguments that are no arrays, for example functions: pass the array as an ordinary"
             " argument and let the bwd rule return None for it"
         )
+
+
+def _refuse_repeated_refs(fun: Any, leaves: Any) -> None:
+    refs = [x for x in leaves if typeof(x).is_ref]
+    if len({id(x) for x in refs}) < len(refs):
+        raise ValueError(
+            f"one mutable reference was passed twice to the custom_vjp function {name_of(fun)};"
+            " what is written through one would not be seen through the other: pass it once"
+        )
+
+
+def _refuse_returned_refs(what: str, avals: Any) -> None:
+    for aval in avals:
+        if aval.is_ref:
+            raise ValueError(
+                f"{what} returned a mutable reference of type {aval.str_short()}; references"
+                " cannot be returned: return what it holds, ref[...]"
+            )
 
 
 def _refuse_closed_over(fun: Any, partial_fun: Any, in_tree: Any, leaves: Any) -> None:
@@ -466,6 +486,7 @@ class _FlatCall:
     def __call__(self, *flat: Any) -> list[Any]:
         outs, self.out_tree = tree_flatten(self.fun(*tree_unflatten(self.in_tree, flat)))
         self.out_avals = [typeof(x) for x in outs]
+        _refuse_returned_refs(f"the custom_vjp function {name_of(self.owner.fun)}", self.out_avals)
         return outs
 
     def forward(self, flat: Any, perturbed: Any) -> tuple[list[Any], list[Any], Any]:
@@ -482,6 +503,7 @@ class _FlatCall:
         outs, out_tree = tree_flatten(pair[0])
         residuals, res_tree = tree_flatten(pair[1])
         avals = [typeof(x) for x in outs]
+        _refuse_returned_refs(rule, avals)
         if self.out_avals is not None:
             check_same_output(rule, fun, (out_tree, avals), (self.out_tree, self.out_avals))
         self.out_tree = out_tree

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.api.arguments import check_references
 from weft.base import knobs, source
 from weft.base.traceback import api_boundary
 from weft.control.cond import cond_p
@@ -224,6 +225,9 @@ def _choose(
     """
     args, in_tree = tree_flatten(tuple(operands))
     avals = [typeof(x) for x in args]
+    if any(aval.is_ref for aval in avals):
+        names_of = debug_info(what, functions[0], in_tree).names
+        check_references(args, (), functions[0], what, names_of)
     staged = [
         stage_tree_function(fun, in_tree, avals, debug_info(what, fun, in_tree))
         for fun in functions

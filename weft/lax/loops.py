@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.api.arguments import argument_names, signature
+from weft.api.arguments import argument_names, check_references, signature
 from weft.base import errors, knobs, source
 from weft.base.functional import merge_lists, partition_list, weakref_lru_cache
 from weft.base.record import Record
@@ -384,6 +384,9 @@ def _scan(
     in_tree = treedef_tuple((carry_tree, xs_tree))
     x_avals = [_element(typeof(x)) for x in scanned]
     avals = [typeof(x) for x in carry]
+    if any(aval.is_ref for aval in (*avals, *x_avals)):
+        names_of = debug_info("scan", f, in_tree).names
+        check_references([*carry, *scanned], (), f, "scan", names_of)
     body, out_carry_tree, ys_tree = _scan_program(f, in_tree, avals, x_avals, loop)
     if out_carry_tree.num_leaves == len(carry):
         rows = zip(carry, avals, body.out_avals[: len(carry)], strict=True)

@@ -56,6 +56,8 @@ class Cell(AnyCell):
         self.written = True
 
     def free(self) -> None:
+        if self._value is None:
+            raise ValueError("a reference was freed twice by free_ref")
         self._value = None
 
 
