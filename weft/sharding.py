@@ -4,9 +4,13 @@ import math
 
 import numpy as np
 
+from weft import dtypes as _dtypes
 from weft.api.placement import device_put
 from weft.base import knobs as _knobs
+from weft.base.errors import UnexpectedTracerError as _UnexpectedTracerError
 from weft.core.array import Array as _Array
+from weft.core.avals import ShapedArray as _ShapedArray
+from weft.core.interpret import storage_dtype as _storage_dtype
 from weft.core.sharding import NO_AXES
 from weft.core.sharding import AbstractDevice as AbstractDevice
 from weft.core.sharding import AbstractMesh as AbstractMesh
@@ -17,9 +21,11 @@ from weft.core.sharding import NamedSharding as NamedSharding
 from weft.core.sharding import PartitionSpec as PartitionSpec
 from weft.core.sharding import Sharding as Sharding
 from weft.core.sharding import SingleDeviceSharding as SingleDeviceSharding
+from weft.core.trace import Tracer as _Tracer
 from weft.numpy.creation import asarray
+from weft.runtime.array import box as _box
 from weft.runtime.devices import devices as _devices
-from weft.tree.functions import tree_map
+from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
 
 __all__ = [
     "AbstractDevice", "AbstractMesh", "AxisType", "ManualAxisType", "Mesh", "NamedSharding",
@@ -146,19 +152,40 @@ def make_array_from_callback(shape, sharding, data_callback, dtype=None):
     ...                               lambda index: whole[index]).shape
     (2, 3)
     """
+    return _assembled("make_array_from_callback", shape, sharding, data_callback, dtype)
+
+
+def _assembled(name, shape, sharding, data_callback, dtype):
+    """An array of parts, which may be random keys; NumPy's are cut to the dtypes of arrays."""
     shape = tuple(shape)
-    whole = None
+    whole = found = None
     for index in sharding.addressable_devices_indices_map(shape).values():
-        part = np.asarray(data_callback(index))
+        part = data_callback(index)
+        if isinstance(part, _Tracer):
+            raise _UnexpectedTracerError(
+                f"{name} puts values into memory, and one of its parts is a traced array of type"
+                f" {part.aval.str_short()}; call it outside of jit and other transformations"
+            )
+        if isinstance(part, _Array):
+            kind, part = part.dtype, part._value
+        else:
+            part = np.asarray(part)
+            kind = _dtypes.canonicalize_dtype(part.dtype)
+        found = kind if found is None else found
+        if kind != found or (dtype is not None and kind != dtype):
+            raise ValueError(
+                f"{name} has a part of dtype {kind} for an array of dtype"
+                f" {found if dtype is None else np.dtype(dtype)}; convert the parts"
+            )
         if whole is None:
-            whole = np.empty(shape, part.dtype if dtype is None else dtype)
+            whole = np.empty(shape, _storage_dtype(kind))
         if part.shape != whole[index].shape:
             raise ValueError(
                 f"data_callback gave an array of shape {part.shape} for the index {index}, which"
                 f" has shape {whole[index].shape} in an array of shape {shape}"
             )
         whole[index] = part
-    return device_put(asarray(whole), sharding)
+    return device_put(_box(whole, _ShapedArray(shape, found)), sharding)
 
 
 def make_array_from_process_local_data(sharding, local_data, global_shape=None):
@@ -170,16 +197,29 @@ def make_array_from_process_local_data(sharding, local_data, global_shape=None):
     (3,)
     """
 
-    def make(data):
+    def make(data, shape):
         data = np.asarray(data)
-        if global_shape is not None and tuple(global_shape) != data.shape:
+        if shape is not None and tuple(shape) != data.shape:
             raise ValueError(
-                f"one process holds all of an array of shape {tuple(global_shape)}; the local data"
-                f" has shape {data.shape}"
+                f"one process holds all of an array of shape {tuple(shape)}; the local data has"
+                f" shape {data.shape}"
             )
         return device_put(asarray(data), sharding)
 
-    return tree_map(make, local_data)
+    leaves, tree = tree_flatten(local_data)
+    shapes = [global_shape] * len(leaves)
+    if global_shape is not None and not _is_shape(global_shape):
+        shapes, shapes_tree = tree_flatten(global_shape, is_leaf=_is_shape)
+        if shapes_tree != tree:
+            raise ValueError(
+                f"the local data has the structure {tree}, its shapes have {shapes_tree}"
+            )
+    return tree_unflatten(tree, [make(*row) for row in zip(leaves, shapes, strict=True)])
+
+
+def _is_shape(x):
+    sizes = isinstance(x, (tuple, list)) and all(isinstance(n, (int, np.integer)) for n in x)
+    return x is None or sizes
 
 
 def make_array_from_single_device_arrays(shape, sharding, arrays, *, dtype=None):
@@ -190,10 +230,18 @@ def make_array_from_single_device_arrays(shape, sharding, arrays, *, dtype=None)
     >>> weft.make_array_from_single_device_arrays((2,), sharding, [jnp.ones(2)])
     Array([1., 1.], dtype=float32)
     """
+    name = "make_array_from_single_device_arrays"
+    if not isinstance(arrays, (list, tuple)):
+        raise TypeError(f"{name} takes a list of arrays, got {type(arrays).__name__}")
+    if any(isinstance(array, _Tracer) for array in arrays):
+        raise ValueError(
+            f"{name} takes arrays with values, and one of them is traced; call it outside of jit"
+            " and other transformations"
+        )
     indices = sharding.addressable_devices_indices_map(tuple(shape))
     if len(arrays) != len(indices):
         raise ValueError(f"{len(indices)} devices need as many arrays, got {len(arrays)}")
     if not all(isinstance(array, _Array) for array in arrays):
         raise TypeError(f"the parts must be arrays, got {[type(a).__name__ for a in arrays]}")
     parts = {str(index): array for index, array in zip(indices.values(), arrays, strict=True)}
-    return make_array_from_callback(shape, sharding, lambda index: parts[str(index)], dtype)
+    return _assembled(name, shape, sharding, lambda index: parts[str(index)], dtype)

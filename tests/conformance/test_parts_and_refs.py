@@ -1,0 +1,134 @@
+"""Arrays made of parts, references that are refused, and derivatives of custom_vmap functions."""
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+from weft import lax
+from weft.custom_batching import custom_vmap
+from weft.errors import UnexpectedTracerError
+
+WHOLE = weft.sharding.SingleDeviceSharding(weft.devices()[0])
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+def test_arrays_of_random_keys():
+    keys = weft.random.split(weft.random.key(0), 2)
+    data = weft.random.key_data(keys)
+    for found in (
+        weft.make_array_from_callback((2,), WHOLE, lambda index: keys[index]),
+        weft.make_array_from_single_device_arrays((2,), WHOLE, [keys]),
+    ):
+        assert found.dtype == keys.dtype
+        np.testing.assert_array_equal(weft.random.key_data(found), data)
+
+
+def test_parts_of_another_dtype_are_refused():
+    x = jnp.arange(2.0)
+    for dtype, part in ((np.int32, x), (np.float32, np.arange(2))):
+        with pytest.raises(ValueError, match="dtype"):
+            weft.make_array_from_callback((2,), WHOLE, lambda _: part, dtype)  # noqa: B023
+    with pytest.raises(ValueError, match="dtype"):
+        weft.make_array_from_single_device_arrays((2,), WHOLE, [x], dtype=np.int32)
+    found = weft.make_array_from_callback((2,), WHOLE, lambda _: np.arange(2.0), np.float32)
+    assert found.dtype == np.float32  # as 64-bit numbers become
+
+
+def test_traced_parts_are_refused():
+    make = weft.make_array_from_callback
+    with pytest.raises(UnexpectedTracerError, match="traced"):
+        weft.jit(lambda y: make((2,), WHOLE, lambda index: y[index]))(jnp.ones(2))
+    with pytest.raises(ValueError, match="traced"):
+        weft.jit(lambda y: weft.make_array_from_single_device_arrays((2,), WHOLE, [y]))(jnp.ones(2))
+    with pytest.raises(TypeError, match="list"):
+        weft.make_array_from_single_device_arrays((2,), WHOLE, jnp.ones(2))
+
+
+def test_shapes_of_trees_of_local_data():
+    data = {"a": np.ones(2), "b": np.ones((2, 3))}
+    make = weft.make_array_from_process_local_data
+    found = make(WHOLE, data, {"a": (2,), "b": (2, 3)})
+    assert {k: x.shape for k, x in found.items()} == {"a": (2,), "b": (2, 3)}
+    assert make(WHOLE, [np.ones(2)], [(2,)])[0].shape == make(WHOLE, np.ones(2), (2,)).shape
+    with pytest.raises(ValueError, match="structure"):
+        make(WHOLE, data, {"a": (2,)})
+    with pytest.raises(ValueError, match="shape"):
+        make(WHOLE, data, {"a": (3,), "b": (2, 3)})
+
+
+# --- references -----------------------------------------------------------------------------------
+
+
+def _ruled(fun, fwd=None):
+    f = weft.custom_vjp(fun)
+    f.defvjp(fwd or (lambda *args: (fun(*args), None)), lambda _, ct: (ct, None))
+    return f
+
+
+def test_a_reference_passed_twice():
+    r = weft.new_ref(0.0)
+    with pytest.raises(ValueError, match="passed twice"):
+        _ruled(lambda a, b: a[...] + b[...])(r, r)
+    wrong = (lambda a, b: (a[...], b[...]), lambda a, b: 0.0, r, r)
+    with pytest.raises(ValueError, match="passed twice"):  # before the branches are compared
+        lax.cond(True, *wrong)
+    with pytest.raises(ValueError, match="passed twice"):
+        lax.scan(lambda c, _: ((c[0], 1.0, 2.0), None), (r, r), None, length=2)
+
+
+def test_a_reference_returned():
+    r = weft.new_ref(0.0)
+    with pytest.raises(ValueError, match="returned a mutable reference"):
+        _ruled(lambda x, r: r)(1.0, r)
+    with pytest.raises(ValueError, match="returned a mutable reference"):
+        weft.jit(lambda x: _ruled(lambda x, r: r)(x, r)[...])(1.0)
+    with pytest.raises(ValueError, match="returned a mutable reference"):
+        weft.grad(lambda x: _ruled(lambda x, r: x, lambda x, r: (r, None))(x, r))(1.0)
+
+
+def test_a_reference_freed_twice():
+    def f(x):
+        r = weft.new_ref(x)
+        weft.free_ref(r)
+        weft.free_ref(r)
+        return x
+
+    with pytest.raises(ValueError, match="freed twice"):
+        weft.jit(f)(1.0)
+
+
+# --- custom_vmap ----------------------------------------------------------------------------------
+
+
+def test_the_rule_sees_what_is_batched_with_its_tangent():
+    seen = []
+    f = custom_vmap(jnp.sin)
+
+    @f.def_vmap
+    def rule(size, batched, x):
+        seen.append((size, list(batched)))
+        return jnp.sin(x), batched[0]
+
+    x = jnp.arange(3.0)
+    np.testing.assert_allclose(weft.jacfwd(f)(x), np.diag(np.cos(x)), atol=1e-6)
+    np.testing.assert_allclose(
+        weft.vmap(lambda x: weft.jvp(f, (x,), (1.0,))[1])(x), np.cos(x), 1e-6
+    )
+    np.testing.assert_allclose(weft.jvp(weft.vmap(f), (x,), (jnp.ones(3),))[1], np.cos(x), 1e-6)
+    assert seen == [(3, [False]), (3, [False]), (3, [True])]
+    np.testing.assert_allclose(weft.jacfwd(weft.jacfwd(f))(1.0), -np.sin(1.0), 1e-6)
+
+
+def test_operands_that_are_batched_in_both_ways():
+    f = custom_vmap(lambda x, y: x * y)
+
+    @f.def_vmap
+    def rule(size, batched, x, y):
+        return x * y, any(batched)
+
+    x, y = jnp.arange(3.0), jnp.arange(3.0) + 1
+    both = lambda x, t, y: weft.jvp(f, (x, y), (t, 1.0))[1]
+    np.testing.assert_array_equal(weft.vmap(both)(x, x + 2, y), (x + 2) * y + x)
