@@ -1,6 +1,7 @@
 """Answers of single functions that once were other than JAX's."""
 
 import dataclasses
+import logging
 
 import numpy as np
 import pytest
@@ -179,3 +180,18 @@ def test_reductions_of_an_empty_axis():
     np.testing.assert_array_equal(without.reduce(jnp.zeros((0, 2)), initial=2.0), [2, 2])
     with pytest.raises(ValueError, match="identity"):
         without.reduce(jnp.zeros((0, 3)))
+
+
+def test_what_happens_is_logged_for_debugging(caplog):
+    with caplog.at_level(logging.DEBUG):
+        weft.jit(lambda x: x - 3)(1)
+        weft.grad(weft.checkpoint(lambda x: jnp.sin(jnp.cos(x))))(3.0)
+    texts = [r.getMessage() for r in caplog.records if r.name.startswith("weft")]
+    assert any(text.startswith("Finished tracing <lambda>") for text in texts)
+    assert any(text.startswith("Finished compilation of <lambda>") for text in texts)
+    assert any(text == "checkpoint keeps these inputs:\n  float32[]" for text in texts)
+    assert all(r.levelno == logging.DEBUG for r in caplog.records if r.name.startswith("weft"))
+
+
+def test_the_interface_is_named_in_the_environment():
+    assert "jax:    0.10.2" in weft.print_environment_info(return_string=True)

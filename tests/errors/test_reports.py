@@ -1,6 +1,7 @@
 """Debugging aids: forbidden NaNs and infinities, logs of tracing, jit switched off."""
 
 import logging
+import re
 
 import numpy as np
 import pytest
@@ -76,7 +77,8 @@ def test_log_of_compiles(messages):
     with weft.log_compiles(True):
         f(ONE, 3, shift=5)
         f(ONE, 3, shift=5)
-    (message,) = messages()
+    traced, message, *_ = messages()
+    assert re.match(r"Finished tracing scale at .* for jit in .* s", traced)
     assert message.startswith(f"Compiling scale at test_reports.py:{scale.__code__.co_firstlineno}")
     for part in ("x: float32[3]", "n = 3 (static)", "shift = 5 (static)", "called at test_rep"):
         assert part in message

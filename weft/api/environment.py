@@ -12,6 +12,8 @@ import numpy as np
 from weft.runtime.array import ArrayImpl
 from weft.runtime.devices import devices, process_count
 
+_INTERFACE = "0.10.2"
+
 
 def live_arrays(platform: str | None = None) -> list[Any]:
     """All arrays that some object of the program refers to.
@@ -36,6 +38,7 @@ def print_environment_info(return_string: bool = False) -> str | None:
     machine = system.uname()
     lines = [
         f"weft:   {sys.modules['weft'].__version__}",
+        f"jax:    {_INTERFACE} (the interface that weft has)",
         f"numpy:  {np.__version__}",
         f"python: {sys.version}",
         f"device info: {devices()[0].device_kind}-{len(devices())}, {len(devices())} local devices",

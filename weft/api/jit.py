@@ -26,7 +26,7 @@ from weft.api.compiler_options import check_options, options_items, refuse_neste
 from weft.api.reports import explain_miss, report_trace
 from weft.api.stages import Traced, call_writing, delete_donated, warn_unusable
 from weft.api.staging import stage_call
-from weft.base import errors, events, knobs
+from weft.base import errors, events, knobs, logs
 from weft.base.functional import register_cache, weakref_lru_cache
 from weft.base.traceback import api_boundary
 from weft.control.jit import jit_p
@@ -289,8 +289,9 @@ class JitFunction(NativeFunction):
         started, began = time.perf_counter(), events.begin_making()
         staged = self._trace(args, kwargs, dynamic, keywords, static, in_tree, avals)
         events.end_making(began, "trace", self._name)
-        if knobs.thread.log_compiles:
-            report_trace(self._fun, key, names, time.perf_counter() - started)
+        level = logs.level_of(knobs.thread.log_compiles)
+        if level:
+            report_trace(level, self._fun, key, names, time.perf_counter() - started)
         if not any(isinstance(x, Tracer) for x in staged.hoisted):
             if len(self._cache) >= CACHE_LIMIT:
                 self.clear_cache()

@@ -6,23 +6,22 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from weft.api.arguments import signature
-from weft.base import source
+from weft.base import logs, source
 from weft.core.debug_info import DebugInfo
 
 
-def _log(message: str) -> None:
-    import logging  # costs import time, and few programs turn these knobs
-
-    logging.getLogger("weft").warning(message)
-
-
-def report_trace(fun: Any, key: Any, names: Callable[[], Sequence[str]], seconds: float) -> None:
+def report_trace(
+    level: int, fun: Any, key: Any, names: Callable[[], Sequence[str]], seconds: float
+) -> None:
     """Log that a function was traced: its name, the types of its arguments, and from where."""
     given = [f"{n}: {a.str_short()}" for n, a in zip(names(), key[1], strict=False)]
     given += _static_texts(fun, key[2])
-    _log(
-        f"Compiling {DebugInfo('jit', fun).func_src_info} for ({', '.join(given)}), called at"
-        f" {source.summarize(source.current())}; traced in {seconds:.3g} s"
+    name = DebugInfo("jit", fun).func_src_info
+    logs.log(level, f"Finished tracing {name} for jit in {seconds:.3g} s")
+    logs.log(
+        level,
+        f"Compiling {name} for ({', '.join(given)}), called at"
+        f" {source.summarize(source.current())}",
     )
 
 
@@ -43,9 +42,10 @@ def explain_miss(fun: Any, key: Any, seen: Iterable[Any], names: Callable[[], An
         key=len,
         default=["it is called for the first time (or was changed, or its cache cleared)"],
     )
-    _log(
+    logs.log(
+        logs.WARNING,
         f"Cache miss of {DebugInfo('jit', fun).func_src_info}, called at"
-        f" {source.summarize(source.current())}:" + "".join(f"\n  {reason}" for reason in reasons)
+        f" {source.summarize(source.current())}:" + "".join(f"\n  {reason}" for reason in reasons),
     )
 
 

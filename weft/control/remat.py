@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.base import knobs, source
+from weft.base import knobs, logs, source
 from weft.base.functional import ById, merge_lists, partition_list
 from weft.base.lazy import Late
 from weft.base.record import Record
@@ -26,12 +26,15 @@ from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
+from weft.core.trace import typeof
 from weft.core.verify import check_call
 from weft.prims.families import unmoved
 from weft.transforms.dce import close, convert_constvars, dce_jaxpr
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial_eval import partial_eval_jaxpr
 from weft.transforms.vmap import batch_jaxpr
+
+_LOGGER = "weft.ad_checkpoint"
 
 # needed with mutable references only
 without_refs = Late("weft.transforms.discharge")
@@ -168,8 +171,9 @@ class Remat(Primitive):
             *zip(args, flags, strict=True),
         ]
         read = [x for x, used in zip(operands, split.used, strict=True) if used]
-        if knobs.log_checkpoint_residuals.value:
-            _log_residuals(split, len(saved), args, unknown)
+        level = logs.level_of(knobs.thread.log_checkpoint_residuals, _LOGGER)
+        if level:
+            _log_residuals(level, split, args, unknown)
         new_params = dict(
             params,
             jaxpr=split.unknown,
@@ -304,13 +308,11 @@ def _is_inexact(aval: Any) -> bool:
     return type(aval) is ShapedArray and dtypes.issubdtype(aval.dtype, np.inexact)
 
 
-def _log_residuals(split: Split, num_saved: int, args: Any, unknown: Sequence[bool]) -> None:
-    import logging
-
+def _log_residuals(level: int, split: Split, args: Any, unknown: Sequence[bool]) -> None:
     inputs = [
-        f"  {x.aval.str_short()}"
+        f"  {typeof(x).str_short()}"
         for x, u, used in zip(args, unknown, split.used[-len(args) :], strict=True)
-        if used and not u and hasattr(x, "aval")
+        if used and not u
     ]
     makers = {v: eqn for eqn in split.known.eqns for v in eqn.outvars}
     values = [
@@ -321,4 +323,5 @@ def _log_residuals(split: Split, num_saved: int, args: Any, unknown: Sequence[bo
     ]
     lines = ["checkpoint keeps these inputs:", *inputs] if inputs else []
     lines += ["checkpoint keeps these intermediates:", *values] if values else []
-    logging.getLogger("weft.ad_checkpoint").warning("\n".join(lines))
+    if lines:
+        logs.log(level, "\n".join(lines), _LOGGER)

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import gc
 import threading
+import time
 from collections.abc import Iterator
 from math import prod
 from time import perf_counter
@@ -18,7 +19,7 @@ from weft.backends.cpu.assembly import Assembly, Python, Run, called, launched
 from weft.backends.cpu.compiling import preload
 from weft.backends.cpu.float_mode import flush_bits
 from weft.backends.cpu.machine import Address, Ahead, compile_many, origins
-from weft.base import errors, events, knobs
+from weft.base import errors, events, knobs, logs
 from weft.base.forks import across_forks
 from weft.base.functional import lru
 from weft.base.lazy import Late
@@ -405,7 +406,8 @@ class Interpreted:
 
 def _name_of(closed: ClosedJaxpr) -> str:
     """What a program is called: as its function, or as its only operation."""
-    named = getattr(closed.debug_info, "func_name", None)
+    info = closed.debug_info
+    named = None if info is None or info.function is None else info.func_name
     return named or (closed.eqns[0].primitive.name if len(closed.eqns) == 1 else "program")
 
 
@@ -415,12 +417,16 @@ def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
     key = ("executable", donated, knobs.thread.denormals)
     found = closed._memo.get(key)
     if found is None:
-        began = events.begin_making()
+        began, started = events.begin_making(), time.perf_counter()
         try:
             found = Executable(closed, None, donated) if supported() else Interpreted(closed)
         except Unplannable:
             found = Interpreted(closed)
         events.end_making(began, "compile", _name_of(closed), equations=len(closed.eqns))
+        level = logs.level_of(knobs.thread.log_compiles)
+        if level:
+            seconds = time.perf_counter() - started
+            logs.log(level, f"Finished compilation of {_name_of(closed)} in {seconds:.3g} s")
         closed._memo[key] = found
     return found
 
