@@ -195,3 +195,20 @@ def test_what_happens_is_logged_for_debugging(caplog):
 
 def test_the_interface_is_named_in_the_environment():
     assert "jax:    0.10.2" in weft.print_environment_info(return_string=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [("abs", "absolute"), ("acos", "arccos"), ("divide", "true_divide"), ("amax", "max")],
+)
+def test_aliases_say_what_they_are_of(name, of):
+    function = getattr(jnp, name)
+    assert function.__name__ == name
+    assert function.__doc__ == f"Alias of :func:`weft.numpy.{of}`."
+    assert getattr(jnp, of).__name__ == of
+
+
+def test_converted_numbers_are_literals():
+    closed = weft.make_jaxpr(lambda x: lax.add(x, lax.convert_element_type(1, "float32")))(1.0)
+    assert [eqn.primitive.name for eqn in closed.eqns] == ["add"]
+    assert weft.jit(lambda: lax.convert_element_type(2.5, int))() == 2

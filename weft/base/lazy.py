@@ -15,7 +15,7 @@ from types import FunctionType
 from typing import Any
 
 from weft.base.forks import Stay, across_forks
-from weft.base.traceback import bounded
+from weft.base.traceback import alias, bounded
 
 # When weft began to be loaded: a file that was changed later may be loaded as it was before.
 BEGAN = time()
@@ -86,7 +86,8 @@ def members(
         if name in homes:
             value = getattr(load(homes[name]), name)
             if public and type(value) is FunctionType:
-                value = bounded(value, package)
+                other = value.__name__ != name and value.__name__ in homes
+                value = alias(value, package, name) if other else bounded(value, package)
             vars(sys.modules[package])[name] = value
             return value
         if name == "__all__":  # asked for by ``from package import *``, which is to find these too

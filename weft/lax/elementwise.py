@@ -11,7 +11,9 @@ import numpy as np
 
 from weft import dtypes
 from weft.api.placement import device_put
-from weft.core.trace import typeof
+from weft.core.avals import ShapedArray
+from weft.core.staging import StagingTrace
+from weft.core.trace import state, typeof
 from weft.lax.shape import boxed
 from weft.prims import arithmetic, bits, convert, selection, transcendental
 from weft.prims.families import scalar
@@ -726,6 +728,11 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     if type(operand) is int and not -(2**31) <= operand < 2**31:
         operand = _of_wide_integer(operand, dtype)
     convert.warn_of_lost_parts(typeof(operand).dtype, dtype)
+    if isinstance(operand, (bool, int, float, complex, np.generic)):
+        trace = state.trace
+        if type(trace) is StagingTrace:  # a number is written into the program as it will be
+            value = convert.convert_values(np.asarray(operand, typeof(operand).dtype), dtype)[()]
+            return trace.literal(value, ShapedArray((), dtype))
     return boxed(convert.convert(operand, dtype))
 
 
