@@ -58,6 +58,9 @@ class Tolerance:
         return f"Tolerance(atol={self.atol}, rtol={self.rtol}, ulps={self.ulps})"
 
 
+_NUMBERS = (bool, int, float, type(1j), np.generic)  # complex is a function here
+
+
 def neg(x: Any) -> Any:
     """Elementwise negation.
 
@@ -728,7 +731,7 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     if type(operand) is int and not -(2**31) <= operand < 2**31:
         operand = _of_wide_integer(operand, dtype)
     convert.warn_of_lost_parts(typeof(operand).dtype, dtype)
-    if isinstance(operand, (bool, int, float, complex, np.generic)):
+    if isinstance(operand, _NUMBERS):
         trace = state.trace
         if type(trace) is StagingTrace:  # a number is written into the program as it will be
             value = convert.convert_values(np.asarray(operand, typeof(operand).dtype), dtype)[()]

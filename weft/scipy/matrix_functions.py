@@ -192,6 +192,7 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Array, Array]:
 def _triangularize(t: Array, z: Array) -> tuple[Array, Array]:
     n = t.shape[0]
     eps = float(dtypes.finfo(t.dtype).eps)
+    places = np.arange(n)
 
     def step(state: Any, m: Any) -> Any:
         t, z = state
@@ -205,10 +206,13 @@ def _triangularize(t: Array, z: Array) -> tuple[Array, Array]:
         c = jnp.where(is_block, shifted / safe, 1)
         s = jnp.where(is_block, low / safe, 0)
         turn = jnp.stack([jnp.stack([c.conj(), s]), jnp.stack([-s, c])])
+        # What lies below the blocks is left alone, as in SciPy, where T is no Schur form.
         rows = lax.dynamic_slice(t, (m - 1, top), (2, n))
-        t = lax.dynamic_update_slice(t, matmul(turn, rows), (m - 1, top))
+        rows = jnp.where(places[None, :] >= m - 1, matmul(turn, rows), rows)
+        t = lax.dynamic_update_slice(t, rows, (m - 1, top))
         columns = lax.dynamic_slice(t, (top, m - 1), (n, 2))
-        t = lax.dynamic_update_slice(t, matmul(columns, mH(turn)), (top, m - 1))
+        columns = jnp.where(places[:, None] <= m, matmul(columns, mH(turn)), columns)
+        t = lax.dynamic_update_slice(t, columns, (top, m - 1))
         columns = lax.dynamic_slice(z, (top, m - 1), (n, 2))
         z = lax.dynamic_update_slice(z, matmul(columns, mH(turn)), (top, m - 1))
         return (lax.dynamic_update_slice(t, zero, (m, m - 1)), z), None

@@ -1,0 +1,117 @@
+"""Cases under settings that forbid things: what JAX computes there, weft does too.
+
+A few cases of every public function run by the interpreter with ranks and dtypes not promoted,
+with NaN looked for, and staged with escaped tracers looked for. What fails in weft may do so in
+JAX as well, because a case mixes ranks on purpose, or has NaN; ``data/refused.json`` says where.
+
+``python -m tests.oracle.scopes`` prints what fails and is not listed; with the ``oracle`` extra
+``tools/record_scopes.py`` runs that on JAX and writes the list.
+"""
+
+import functools
+import json
+import sys
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from . import coverage, harness
+from .table import FAMILIES, Case, is_inexact
+
+REFUSED = harness.DATA / "refused.json"
+# How cases run, under which settings, and how many of each function: to look for leaks is slow.
+SCOPES: dict[str, tuple[str, dict[str, Any], int]] = {
+    "ranks": ("value", {"numpy_rank_promotion": "raise"}, 2),
+    "dtypes": ("value", {"numpy_dtype_promotion": "strict"}, 2),
+    "nans": ("value", {"debug_nans": True}, 2),
+    "leaks": ("jit", {"check_tracer_leaks": True}, 1),
+}
+# How many of each function have been run on JAX.
+RECORDED = 3
+
+
+def chosen(each: int) -> set[str]:
+    """The names of so many cases of each public function."""
+    public = {name for module in coverage.modules() for name in coverage.functions(module)}
+    found: dict[str, list[tuple[int, str]]] = {}
+    for family in harness.families():
+        for name, entry in harness.Record(family).meta.items():
+            ident = f"{family}/{name}"
+            if not entry["value"].get("l"):
+                continue
+            for used in public.intersection(entry["uses"]):
+                found.setdefault(used, []).append((zlib.crc32(ident.encode()), ident))
+    return {ident for cases in found.values() for _, ident in sorted(cases)[:each]}
+
+
+def cases(names: set[str]) -> Iterator[Case]:
+    """The cases of these names, family by family."""
+    for family in sorted({name.partition("/")[0] for name in names}):
+        yield from (case for case in FAMILIES[family].cases() if case.id in names)
+
+
+_record = functools.cache(harness.Record)
+
+
+def is_meant(case: Case, scope: str) -> bool:
+    """Whether a scope says anything of a case: NaN is looked for where there is none."""
+    if scope == "leaks":
+        return "jit" in (_record(case.id.partition("/")[0]).entry(case) or {})
+    if scope != "nans":
+        return True
+    record = _record(case.id.partition("/")[0])
+    outcome = record.outcome((record.entry(case) or {})["value"])
+    return not any(_has_nan(x) for x in (*case.args, *(leaf.array for leaf in outcome.leaves)))
+
+
+def _has_nan(x: Any) -> bool:
+    inexact = isinstance(x, np.ndarray) and is_inexact(x.dtype)
+    return bool(inexact and not np.isfinite(x.astype(complex)).all())
+
+
+def run(runner: harness.Runner, case: Case, scope: str) -> harness.Outcome:
+    """What a case gives under the settings of a scope."""
+    mode, settings, _ = SCOPES[scope]
+    J, old = runner.J, {}
+    for name, value in settings.items():
+        old[name] = getattr(J.config, f"jax_{name}")
+        J.config.update(f"jax_{name}", value)
+    try:
+        return runner.run(case, mode)
+    finally:
+        for name, value in old.items():
+            J.config.update(f"jax_{name}", value)
+
+
+def refused() -> dict[str, list[str]]:
+    """For each scope, the cases that JAX refuses too."""
+    return json.loads(REFUSED.read_text()) if REFUSED.exists() else {}
+
+
+def failures(scope: str, wanted: set[str]) -> Iterator[tuple[Case, harness.Outcome]]:
+    """The cases that fail in weft and are not known to fail in JAX."""
+    runner, known = harness.Runner("weft"), set(refused().get(scope, ()))
+    for case in cases(wanted - known):
+        if is_meant(case, scope):
+            outcome = run(runner, case, scope)
+            if outcome.error:
+                yield case, outcome
+
+
+def main() -> int:
+    from weft.base import knobs
+
+    count = 0
+    wanted = chosen(int(sys.argv[1]) if len(sys.argv) > 1 else RECORDED)
+    with knobs.scope(backend="interpret"):
+        for scope in sys.argv[2:] or SCOPES:
+            for case, outcome in failures(scope, wanted):
+                print(f"{scope} {case.id} {outcome.error}: {outcome.message[:160]}", flush=True)
+                count += 1
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
