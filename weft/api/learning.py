@@ -106,12 +106,14 @@ class Learning(NativeFunction):
         thread = knobs.thread
         if thread.no_tracing:  # else a refusal to trace would be remembered
             return self._fun(*args, **kwargs)
-        if state.trace is not eval_trace or thread.backend != "native" or state.axis_env:
+        if state.trace is not eval_trace or state.axis_env:
+            return self._fun(*args, **kwargs)
+        if (thread.debug_nans or thread.debug_infs) and not thread.disable_jit:
+            return self._checked(args, kwargs)
+        if thread.backend != "native":
             return self._fun(*args, **kwargs)
         if thread.disable_jit or events.begin():
             return self._fun(*args, **kwargs)
-        if thread.debug_nans or thread.debug_infs:
-            return self._checked(args, kwargs)
         try:
             call = Call(args, kwargs, self._reading)
             if not (self._alone or call.leaves):

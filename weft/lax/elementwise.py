@@ -58,7 +58,8 @@ class Tolerance:
         return f"Tolerance(atol={self.atol}, rtol={self.rtol}, ulps={self.ulps})"
 
 
-_NUMBERS = (bool, int, float, type(1j), np.generic)  # complex is a function here
+# made here, where complex is still the type
+_NUMBERS = (bool, int, float, complex, np.generic)
 
 
 def neg(x: Any) -> Any:
