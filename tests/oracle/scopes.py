@@ -9,6 +9,7 @@ JAX as well, because a case mixes ranks on purpose, or has NaN; ``data/refused.j
 """
 
 import functools
+import gc
 import json
 import sys
 import zlib
@@ -21,15 +22,15 @@ from . import coverage, harness
 from .table import FAMILIES, Case, is_inexact
 
 REFUSED = harness.DATA / "refused.json"
-# How cases run, under which settings, and how many of each function: to look for leaks is slow.
-SCOPES: dict[str, tuple[str, dict[str, Any], int]] = {
-    "ranks": ("value", {"numpy_rank_promotion": "raise"}, 2),
-    "dtypes": ("value", {"numpy_dtype_promotion": "strict"}, 2),
-    "nans": ("value", {"debug_nans": True}, 2),
-    "leaks": ("jit", {"check_tracer_leaks": True}, 1),
+# How cases run, and under which settings.
+SCOPES: dict[str, tuple[str, dict[str, Any]]] = {
+    "ranks": ("value", {"numpy_rank_promotion": "raise"}),
+    "dtypes": ("value", {"numpy_dtype_promotion": "strict"}),
+    "nans": ("value", {"debug_nans": True}),
+    "leaks": ("jit", {"check_tracer_leaks": True}),
 }
-# How many of each function have been run on JAX.
-RECORDED = 3
+# How many cases of each function are run by every test, and how many have been run on JAX.
+TESTED, RECORDED = 1, 3
 
 
 def chosen(each: int) -> set[str]:
@@ -57,13 +58,14 @@ _record = functools.cache(harness.Record)
 
 def is_meant(case: Case, scope: str) -> bool:
     """Whether a scope says anything of a case: NaN is looked for where there is none."""
+    record = _record(case.id.partition("/")[0])
+    entry = record.entry(case) or {}
     if scope == "leaks":
-        return "jit" in (_record(case.id.partition("/")[0]).entry(case) or {})
+        return "l" in entry.get("jit", ())
     if scope != "nans":
         return True
-    record = _record(case.id.partition("/")[0])
-    outcome = record.outcome((record.entry(case) or {})["value"])
-    return not any(_has_nan(x) for x in (*case.args, *(leaf.array for leaf in outcome.leaves)))
+    leaves = record.outcome(entry["value"]).leaves
+    return not any(_has_nan(x) for x in (*case.args, *(leaf.array for leaf in leaves)))
 
 
 def _has_nan(x: Any) -> bool:
@@ -73,7 +75,7 @@ def _has_nan(x: Any) -> bool:
 
 def run(runner: harness.Runner, case: Case, scope: str) -> harness.Outcome:
     """What a case gives under the settings of a scope."""
-    mode, settings, _ = SCOPES[scope]
+    mode, settings = SCOPES[scope]
     J, old = runner.J, {}
     for name, value in settings.items():
         old[name] = getattr(J.config, f"jax_{name}")
@@ -93,11 +95,16 @@ def refused() -> dict[str, list[str]]:
 def failures(scope: str, wanted: set[str]) -> Iterator[tuple[Case, harness.Outcome]]:
     """The cases that fail in weft and are not known to fail in JAX."""
     runner, known = harness.Runner("weft"), set(refused().get(scope, ()))
-    for case in cases(wanted - known):
-        if is_meant(case, scope):
+    found = [case for case in cases(wanted - known) if is_meant(case, scope)]
+    gc.collect()
+    gc.freeze()  # what there is already need not be searched for leaks
+    try:
+        for case in found:
             outcome = run(runner, case, scope)
             if outcome.error:
                 yield case, outcome
+    finally:
+        gc.unfreeze()
 
 
 def main() -> int:

@@ -192,7 +192,7 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Array, Array]:
 def _triangularize(t: Array, z: Array) -> tuple[Array, Array]:
     n = t.shape[0]
     eps = float(dtypes.finfo(t.dtype).eps)
-    places = np.arange(n)
+    places = np.arange(n, dtype=np.uint32)
 
     def step(state: Any, m: Any) -> Any:
         t, z = state
