@@ -132,3 +132,66 @@ def test_operands_that_are_batched_in_both_ways():
     x, y = jnp.arange(3.0), jnp.arange(3.0) + 1
     both = lambda x, t, y: weft.jvp(f, (x, y), (t, 1.0))[1]
     np.testing.assert_array_equal(weft.vmap(both)(x, x + 2, y), (x + 2) * y + x)
+
+
+# --- references given to rules inside of loops ----------------------------------------------------
+
+
+def _noting():
+    """The identity, whose backward rule notes the cotangents in a reference, digit by digit."""
+    f = weft.custom_vjp(lambda x, r: x)
+
+    def bwd(r, ct):
+        r[...] = 10 * r[...] + ct
+        return ct, None
+
+    f.defvjp(lambda x, r: (x, r), bwd)
+    return f
+
+
+note = _noting()
+AROUND = {
+    "scan": lambda r, x: lax.scan(lambda c, _: (note(2 * c, r), c), x, None, length=3)[0],
+    "fori_loop": lambda r, x: lax.fori_loop(0, 3, lambda _, c: note(2 * c, r), x),
+    "jit in scan": lambda r, x: lax.scan(
+        lambda c, _: (weft.jit(note)(2 * c, r), c), x, None, length=3
+    )[0],
+    "remat in scan": lambda r, x: lax.scan(
+        weft.checkpoint(lambda c, _: (note(2 * c, r), c)), x, None, length=3
+    )[0],
+    "scan in remat": lambda r, x: weft.checkpoint(lambda x: AROUND["scan"](r, x))(x),
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, weft.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("name", AROUND)
+def test_rules_write_references_inside_of_loops(name, wrap):
+    r = weft.new_ref(0.0)
+    grad = wrap(weft.grad(lambda x: AROUND[name](r, x)))
+    assert grad(1.0) == 8 and r[...] == 124  # cotangents 1, 2 and 4, from the last step on
+
+
+def test_rules_with_references_and_stacked_results():
+    def f(x, reverse):
+        body = lambda c, y: (note(c * y, r), c)
+        return lax.scan(body, x, jnp.arange(1.0, 4.0), reverse=reverse)[1]
+
+    for reverse, expected in ((True, [6, 3, 1]), (False, [1, 1, 2])):
+        r = weft.new_ref(0.0)
+        out, pull = weft.vjp(lambda x: f(x, reverse), 1.0)  # noqa: B023
+        np.testing.assert_array_equal(out, expected)
+        assert pull(jnp.array([1.0, 0.0, 0.0]))[0] == expected[0]
+
+
+def test_rules_with_references_in_a_branch_or_while():
+    r = weft.new_ref(0.0)
+    assert weft.grad(lambda x: lax.cond(x > 0, lambda: note(2 * x, r), lambda: x))(1.0) == 2
+    assert r[...] == 1
+
+    def counted(x):
+        body = lambda c: (c[0] + 1, note(2 * c[1], r))
+        return lax.while_loop(lambda c: c[0] < 2, body, (0, x))[1]
+
+    assert weft.grad(counted)(1.0) == 4 and r[...] == 112
+    with pytest.raises(NotImplementedError, match="steps are not known"):
+        weft.jit(weft.grad(counted))(1.0)

@@ -20,6 +20,7 @@ from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var, eval_jaxpr, joi
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.staging import stage
+from weft.core.trace import Tracer
 from weft.core.verify import check_call
 from weft.prims.arithmetic import stop_gradient_p
 from weft.prims.families import const
@@ -159,6 +160,14 @@ class Cond(Primitive):
             **params,
         )
         return outs, [0 if b else None for b in out_batched]
+
+    def by_steps(self, args: Any, params: dict[str, Any]) -> list[Any] | None:
+        """The results of the branch, where it is known which one it is."""
+        index = args[0]._concrete() if isinstance(args[0], Tracer) else args[0]
+        if index is None or np.ndim(index):
+            return None
+        branch = params["branches"][int(index)]
+        return eval_jaxpr(branch.jaxpr, branch.consts, *args[1:])
 
     def discharge(self, index: Any, *args: Any, branches: Branches, **params: Any) -> list[Any]:
         plans = [without_refs.discharge_closed(b) for b in branches]

@@ -408,11 +408,12 @@ class custom_vjp:
         if self.optimize_remat:
             fwd = cheap_primal(partial_fun, fwd, fun)
         leaves, in_tree = tree_flatten(args)
+        avals = [typeof(x) for x in leaves]
         if knobs.thread.mutable_array_checks:
-            _refuse_repeated_refs(fun, leaves)
+            _refuse_repeated_refs(fun, leaves, avals)
         if knobs.thread.custom_vjp3:
             _refuse_closed_over(fun, partial_fun, in_tree, leaves)
-        call = _FlatCall(self, partial_fun, fwd, bwd, in_tree, [typeof(x) for x in leaves])
+        call = _FlatCall(self, partial_fun, fwd, bwd, in_tree, avals)
         outs = custom_vjp_call_p.bind(
             *leaves,
             fun=call,
@@ -434,8 +435,8 @@ def _check_no_tracer(fun: Any, position: int, value: Any) -> None:
         )
 
 
-def _refuse_repeated_refs(fun: Any, leaves: Any) -> None:
-    refs = [x for x in leaves if typeof(x).is_ref]
+def _refuse_repeated_refs(fun: Any, leaves: Any, avals: Any) -> None:
+    refs = [x for x, aval in zip(leaves, avals, strict=True) if aval.is_ref]
     if len({id(x) for x in refs}) < len(refs):
         raise ValueError(
             f"one mutable reference was passed twice to the custom_vjp function {name_of(fun)};"

@@ -19,7 +19,7 @@ from weft.base.record import Record
 from weft.control.initial_style import forwarded_inputs, interleave, keep_outputs, rearrange
 from weft.control.jit import numpy_consts, used_axis_names
 from weft.control.parts import on_parts, split_carry
-from weft.core.ad import UndefPrimal, Zero, instantiate, is_undef, zeros
+from weft.core.ad import UndefPrimal, Zero, filled, instantiate, is_undef, zeros
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis, moveaxis
 from weft.core.effects import Effects, observable
@@ -29,7 +29,7 @@ from weft.core.primitive import Primitive
 from weft.core.staging import stage
 from weft.core.trace import typeof
 from weft.core.verify import check_call
-from weft.prims.shape import squeeze
+from weft.prims.shape import broadcast_in_dim, concatenate_p, squeeze
 from weft.prims.slice import slice_p
 from weft.transforms.dce import dce_closed
 from weft.transforms.jvp import jvp_jaxpr
@@ -56,6 +56,15 @@ def _row(x: Any, k: int) -> Any:
     start, limit = (k, *[0] * len(rest)), (k + 1, *rest)
     row = slice_p.bind(x, start_indices=start, limit_indices=limit, strides=None)
     return squeeze(row, (0,))
+
+
+def _stack(parts: Sequence[Any], aval: Any) -> Any:
+    """Values of a type under one another."""
+    if not parts:
+        return filled(0, stacked(aval, 0))
+    dims = tuple(range(1, len(aval.shape) + 1))
+    shape = (1, *aval.shape)
+    return concatenate_p.bind(*(broadcast_in_dim(x, shape, dims) for x in parts), dimension=0)
 
 
 class Scan(Primitive):
@@ -128,6 +137,24 @@ class Scan(Primitive):
             rows = [_row(x, k) for x in xs]
             carry = eval_jaxpr(jaxpr.jaxpr, (), *consts, *carry, *rows)
         return carry
+
+    def by_steps(self, args: Any, params: dict[str, Any]) -> list[Any] | None:
+        """The results of the steps one after the other; references are passed to all of them."""
+        body, count = params["jaxpr"], params["num_carry"]
+        consts, carry, xs = split_list(args, [params["num_consts"], count])
+        if any(typeof(x).is_ref for x in xs):
+            return None
+        places = range(params["length"])
+        rows: list[list[Any]] = []
+        for k in reversed(places) if params["reverse"] else places:
+            here = [_row(x, k) for x in xs]
+            outs = eval_jaxpr(body.jaxpr, body.consts, *consts, *carry, *here)
+            carry = outs[:count]
+            rows.append(outs[count:])
+        if params["reverse"]:
+            rows.reverse()
+        avals = body.out_avals[count:]
+        return [*carry, *(_stack([row[i] for row in rows], a) for i, a in enumerate(avals))]
 
     @staticmethod
     def ref(

@@ -23,10 +23,10 @@ from weft.core.ad import Zero, instantiate
 from weft.core.batching import AxisData, match_axis
 from weft.core.effects import Effects, observable
 from weft.core.interpret import run
-from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Var, jaxpr_as_fun
+from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Var, eval_jaxpr, jaxpr_as_fun
 from weft.core.primitive import Primitive
 from weft.core.staging import stage
-from weft.core.trace import state, typeof
+from weft.core.trace import Tracer, state, typeof
 from weft.core.verify import check_call
 from weft.prims.reduce import reduce_or_p
 from weft.prims.selection import select_n_p
@@ -74,6 +74,20 @@ class While(Primitive):
 
     def ref(self, *args: Any, **params: Any) -> list[Any]:
         return self.some_rounds(args, params, None)[0]
+
+    def by_steps(self, args: Any, params: dict[str, Any]) -> list[Any] | None:
+        """The carry at the end, round by round, where the predicate can be looked at."""
+        cond, body = params["cond_jaxpr"], params["body_jaxpr"]
+        sizes = [params["cond_nconsts"], params["body_nconsts"]]
+        cond_consts, body_consts, carry = split_list(args, sizes)
+        while True:
+            (going,) = eval_jaxpr(cond.jaxpr, cond.consts, *cond_consts, *carry)
+            known = going._concrete() if isinstance(going, Tracer) else going
+            if known is None or np.ndim(known):
+                return None
+            if not known:
+                return list(carry)
+            carry = eval_jaxpr(body.jaxpr, body.consts, *body_consts, *carry)
 
     def some_rounds(self, args: Any, params: Any, most: int | None) -> tuple[list[Any], bool]:
         """The carry after at most so many rounds, and whether the loop is over."""

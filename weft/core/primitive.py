@@ -66,6 +66,8 @@ class Primitive:
     writes_ref = False  # whether something goes into its first operand, a reference
     makes_ref = False  # whether it makes a reference, which every trace then has its part in
     discharge: Any = None  # the same on cells in place of references, see transforms.discharge
+    # (args, params) -> results, bound step by step; None where the steps are not known
+    by_steps: Any = None
     eqn_effects: Any = None  # (avals, params) -> effects, where they depend on parameters
     axis_names: Any = None  # (params) -> names of mapped axes it speaks to
 

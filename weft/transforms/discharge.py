@@ -163,13 +163,17 @@ def bind_discharged(primitive: Any, args: Sequence[Any], params: dict[str, Any])
     """Bind a primitive that carries programs with references: read them, run, write them."""
     if any(map(_ruled, jaxprs_in_params(params))):
         called = primitive.callee(params)
-        if called is None:
+        if called is not None:
+            return eval_jaxpr(called.jaxpr, called.consts, *args)
+        # the rules act on the references themselves: step by step, in this order and back
+        outs = None if primitive.by_steps is None else primitive.by_steps(args, params)
+        if outs is None:
             raise NotImplementedError(
                 f"a function with a derivative rule of its own is given a mutable reference inside"
-                f" {primitive}, which is differentiated or mapped; call it outside of"
-                f" {primitive}"
+                f" {primitive}, which is differentiated or mapped and whose steps are not known;"
+                f" call it outside of {primitive}"
             )
-        return eval_jaxpr(called.jaxpr, called.consts, *args)
+        return outs
     return primitive.discharge(*cells_of(args), **params)
 
 
