@@ -94,7 +94,8 @@ class Maker:
         made.out_avals = [ShapedArray(shape, LONG) for shape in out_shapes]
         made.plan, made.code, made.call, made.asked = program, compile_many(CODES), None, 0
         made.host = host or native.Hosts(program, made.avals, made.out_avals)
-        made.slowly = Walk(program, made.code, made.out_avals, made.host)
+        made.flushes = True
+        made.slowly = Walk(program, made.code, made.out_avals, made.host, made.flushes)
         first, *rest = [[np.asarray(x).tolist() for x in made(args)] for _ in range(3)]
         assert rest == [first, first]
         return first

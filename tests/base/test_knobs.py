@@ -171,13 +171,14 @@ def test_updates_are_told_and_may_be_refused():
     def refuse(value):
         raise RuntimeError("too late")
 
-    knobs.num_cpu_devices.on_update.append(refuse)
+    told, before = knobs.num_cpu_devices.on_update, config.jax_num_cpu_devices
+    told.insert(0, refuse)
     try:
         with pytest.raises(RuntimeError, match="too late"):
             config.update("jax_num_cpu_devices", 4)
-        assert config.jax_num_cpu_devices == -1
+        assert config.jax_num_cpu_devices == before
     finally:
-        knobs.num_cpu_devices.on_update.remove(refuse)
+        told.remove(refuse)
 
 
 def test_user_context_is_in_the_key():

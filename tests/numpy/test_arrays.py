@@ -164,9 +164,9 @@ def test_objects_that_stand_for_arrays() -> None:
 
 def test_ranks_are_promoted_or_refused() -> None:
     assert (X + X[0]).shape == X.shape
-    with pytest.raises(ValueError, match="incompatible"):
+    with pytest.raises(ValueError, match=r"(?i)incompatible"):
         X + jnp.ones(4)
-    with pytest.raises(TypeError, match="incompatible"):
+    with pytest.raises(TypeError, match=r"(?i)incompatible"):
         X + jnp.ones((2, 4))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.base.traceback import api_boundary
 from weft.core.array import Array
 from weft.tree.functions import tree_leaves
 from weft.tree.partial import Partial
@@ -83,6 +84,7 @@ class Pullback:
             found.append(value)
         return found
 
+    @api_boundary
     def __call__(self, *cotangents: Any) -> Any:
         return self.fun(self._residuals(), *cotangents)
 

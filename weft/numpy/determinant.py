@@ -111,19 +111,6 @@ def _slogdet_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     return (sign, log), _sign_and_log_tangents(a, sign, ratio)
 
 
-def _by_halves(combine: Any, x: Any) -> Any:
-    """The elements of the last axis combined in an order that does not depend on the compiler."""
-    if not x.shape[-1]:
-        return x.prod(-1) if combine is lax.mul else x.sum(-1)
-    while x.shape[-1] > 1:
-        half = x.shape[-1] // 2
-        rest = x[..., 2 * half :]
-        x = combine(x[..., :half], x[..., half : 2 * half])
-        if rest.shape[-1]:
-            x = concatenate([x, rest], -1)
-    return x[..., 0]
-
-
 @custom_jvp
 def _slogdet_lu(a: Any) -> tuple[Any, Any]:
     packed, pivots, _ = lu_p.bind(a)
@@ -131,13 +118,12 @@ def _slogdet_lu(a: Any) -> tuple[Any, Any]:
     singular = (values == 0).any(-1)
     parity = _parity(pivots)
     if is_complex(a):
-        sign = _by_halves(lax.mul, values / lax.abs(values).astype(a.dtype))
+        sign = (values / lax.abs(values).astype(a.dtype)).prod(-1)
     else:
         sign = 1
         parity = parity + (values < 0).sum(-1)
     sign = sign * _alternate(parity, a.dtype)
-    logs = lax.log(lax.abs(values))
-    log = _by_halves(lax.add, logs) if is_complex(a) else logs.sum(-1)
+    log = lax.log(lax.abs(values)).sum(-1)
     return (
         lax.select(singular, lax.full_like(sign, 0), sign),
         lax.select(singular, lax.full_like(log, -np.inf), log),

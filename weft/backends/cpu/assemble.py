@@ -63,8 +63,7 @@ class Assembler(Slots):
         self.watch = watch
         self.clock = 0
         self.lives: dict[int, Life] = {}
-        self.codes: dict[tuple[str, str], int] = {}
-        self.texts: list[tuple[str, str]] = []  # the same in a row
+        self.codes, self.texts = target.codes, target.texts
         self.hosts: list[HostCall] = []
         self.libraries: dict[str, int] = {}
         self.loops = loops  # loops around what is being assembled

@@ -61,6 +61,9 @@ class Cpu(Target):
         self.few = elements is not None and elements <= FEW
         self.read: set[str] = set()  # texts that read all their sizes
         self.reading: set[str] = set()  # texts that are to be made to do so
+        # native functions by text and name, and the same in a row
+        self.codes: dict[tuple[str, str], int] = {}
+        self.texts: list[tuple[str, str]] = []
         # equal layers are scheduled and rendered once
         self.kernels: dict[Any, tuple[list[Piece], list[int]]] = {}
         self.signatures: dict[Any, int] = {}
@@ -77,7 +80,11 @@ class Cpu(Target):
         return assembler.program(program)
 
     def exact(self) -> Cpu:
-        return Cpu(self.watch) if self.general else self
+        if not self.general:
+            return self
+        made = Cpu(self.watch)
+        made.codes, made.texts = self.codes, self.texts
+        return made
 
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         return simplify(closed, self.watch, self.general)
