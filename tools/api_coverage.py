@@ -6,6 +6,7 @@ reason for every name that is left out; `--module numpy` shows one module.
 
 import argparse
 import ast
+import enum
 import importlib
 import importlib.util
 import inspect
@@ -136,6 +137,8 @@ def listed_parameters(text: str) -> Parameters | None:
 
 
 def actual_parameters(value: Any) -> Parameters | None:
+    if isinstance(value, enum.EnumMeta):  # Python's own, and other ones in each version
+        return None
     try:
         signature = inspect.signature(value)
     except (TypeError, ValueError):

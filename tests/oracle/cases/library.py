@@ -48,7 +48,7 @@ def trees(add: Adder) -> None:
                 str(v) for v in J.tree.leaves(t, is_leaf=lambda v: v is None)
             ],
             "with_path": lambda J, t=tree: str(
-                J.tree.map_with_path(lambda p, v: J.tu.keystr(p) + str(v), t)
+                J.tree.leaves(J.tree.map_with_path(lambda p, v: J.tu.keystr(p) + str(v), t))
             ),
             "all": lambda J, t=tree: J.tree.all(t),
             "compose": lambda J, t=tree: str(J.tree.structure([0, 0]).compose(J.tree.structure(t))),
