@@ -57,7 +57,7 @@ def dot_product_attention(
         None if n is None else jnp.asarray(n) for n in (query_seq_lengths, key_value_seq_lengths)
     ]
     _check_operands(query, key, value, bias, mask, lengths)
-    scale = 1.0 / math.sqrt(key.shape[-1]) if scale is None else scale
+    scale = 1.0 / math.sqrt(key.shape[-1] or 1) if scale is None else scale
     logits = _logits(query, key, bias, scale)
     visible = _visible(logits.shape, mask, is_causal, lengths, local_window_size)
     if visible is not None:

@@ -99,6 +99,8 @@ def _transform(name: str, kind: FftType, a: Any, s: Sizes, axes: Sizes, norm: An
         sizes = (*own[:-1], max(0, 2 * (own[-1] - 1)))
     else:
         sizes = own
+    if kind == FftType.RFFT and sizes and sizes[-1] < 1:
+        raise ValueError(f"{name} needs at least one value along the last axis, got {sizes[-1]}")
     result = _by_three(x, kind, tuple(sizes))
     inverse = name.startswith("i")
     scale = _scale(norm, inverse, int(np.prod(sizes, dtype=object)), result.dtype)

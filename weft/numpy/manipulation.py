@@ -340,7 +340,9 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
 
 def _concatenate_rows(x: Any, axis: int | None) -> Any:
     """The slices of one array along its first axis, joined along another: a reshape."""
-    if x.ndim == 0 or x.shape[0] == 0:
+    if x.ndim == 0:
+        raise ValueError("concatenate takes a sequence of arrays, got one array without axes")
+    if x.shape[0] == 0:
         raise ValueError("concatenate needs at least one array")
     if axis is None:
         return lax.reshape(x, (x.size,))
@@ -360,6 +362,8 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
     >>> jnp.concat([jnp.arange(2), jnp.arange(1)])
     Array([0, 1, 0], dtype=int32)
     """
+    if getattr(arrays, "ndim", None) == 0:
+        raise TypeError("concat takes a sequence of arrays, got one array without axes")
     return concatenate(arrays, axis)
 
 

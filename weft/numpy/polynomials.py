@@ -173,6 +173,11 @@ def poly(seq_of_zeros: Any) -> Array:
     return out
 
 
+def _check_vectors(name: str, *polynomials: Any) -> None:
+    if any(p.ndim == 0 for p in polynomials):
+        raise TypeError(f"{name} takes vectors of coefficients, got a number; write [number]")
+
+
 def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
     """Values of a polynomial, by Horner's scheme.
 
@@ -182,6 +187,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
     """
     check_arraylike("polyval", p, x)
     p, x = (as_array(v) for v in promote_dtypes(p, x, staged=True))
+    _check_vectors("polyval", p)
     shape = broadcast_shapes(p.shape[1:], x.shape)
     start = filled(shape, scalar(x.dtype, 0))
 
@@ -224,6 +230,7 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
     Array([1., 5., 6.], dtype=float32)
     """
     x, y = _inexact("polymul", a1, a2)
+    _check_vectors("polymul", x, y)
     if trim_leading_zeros and (x.shape[0] > 1 or y.shape[0] > 1):
         x, y = trim_zeros(x, "f"), trim_zeros(y, "f")
     x = x if x.shape[0] else zeros(1, y.dtype)
@@ -284,6 +291,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
     if times < 0:
         raise ValueError(f"polyint needs an order that is not negative, got {times}")
     p, constants = _inexact("polyint", p, 0 if k is None else k)
+    _check_vectors("polyint", p)
     constants = atleast_1d(constants)
     if constants.shape[0] == 1:
         constants = full((times,), getitem(constants, 0))
@@ -311,6 +319,7 @@ def polyder(p: Any, m: int = 1) -> Array:
     """
     times = operator.index(concrete(m, "polyder needs a concrete order"))
     (p,) = _inexact("polyder", p)
+    _check_vectors("polyder", p)
     if times < 0:
         raise ValueError(f"polyder needs an order that is not negative, got {times}")
     if times == 0:

@@ -625,6 +625,8 @@ def histogramdd(
     Array([[3]], dtype=int32)
     """
     x, weights = _samples(sample, weights)
+    if x.ndim != 2:
+        raise ValueError(f"histogramdd takes samples of shape (n, dimensions), got {x.shape}")
     dims = x.shape[1]
     if range is not None and len(range) != dims:
         raise ValueError(f"histogramdd needs {dims} ranges for samples {x.shape}, got {range!r}")
