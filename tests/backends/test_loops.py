@@ -9,6 +9,7 @@ from weft import numpy as jnp
 from weft.backends.cpu import width
 from weft.backends.cpu.loops import render
 from weft.backends.cpu.machine import compile_many, function
+from weft.backends.cpu.processor import vector_bits
 from weft.backends.cpu.rare import rare
 from weft.backends.cpu.render import _windows
 from weft.kernel.build import Builder
@@ -16,6 +17,7 @@ from weft.kernel.kernel import Buffer, Kernel, Loop, Reduce, Store, affine
 from weft.kernel.math_circular import sin
 from weft.kernel.nodes import BF16, BOOL, F16, F32, F64, I64
 from weft.kernel.spec import verify
+from weft.runtime import native
 
 TYPES = [F32, F64, F16, BF16, BOOL, np.dtype(np.int8), np.dtype(np.uint16), np.dtype(np.int32)]
 LENGTHS = [0, 1, 2, 3, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129, 1003]
@@ -293,3 +295,14 @@ def test_rows_that_begin_anywhere_in_a_cache_line(dtype):
             assert np.array_equal(out.reshape(m, n), np.broadcast_to(x, (m, n)))
             assert (whole[: MARGIN + skipped] == 1).all()
             assert (whole[MARGIN + skipped + m * n :] == 1).all()
+
+
+def test_a_tree_of_many_small_arrays_is_little_text():
+    """LLVM takes long for kernels of many arrays, and for masks that the processor has not."""
+    tree = {i: jnp.ones(3) * i for i in range(100)}
+    closed = weft.make_jaxpr(lambda tree: weft.tree.map(lambda x: x + 1, tree))(tree)
+    texts = {text for text, _ in native.Executable(closed).plan.codes}
+    assert len(texts) <= 2
+    for text in texts:
+        assert text.count("\n") < 250
+        assert vector_bits() > 128 or "masked" not in text

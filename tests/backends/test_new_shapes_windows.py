@@ -298,3 +298,11 @@ def test_what_a_fold_begins_with_is_looked_at(kind, texts, monkeypatch):
     got = lax.reduce_window(x, kind(0.5), lax.max, (3, 1), (1, 1), "VALID")
     assert len(made) == 1
     np.testing.assert_array_equal(got, want.clip(0.5))
+
+
+@pytest.mark.parametrize("shape", [(6, 41), (40, 7)])
+def test_extrema_of_windows_with_nan_and_zeros(shape):
+    x = np.resize(np.array([0.0, -0.0, np.nan, 1, -np.inf, -2, -0.0, np.inf], np.float32), shape)
+    for name, fold in (("max", np.maximum), ("min", np.minimum)):
+        got = np.asarray(weft.jit(pool(name, (2, 1), (1, 1), "VALID"))(x))
+        np.testing.assert_array_equal(got, fold(x[:-1], x[1:]))

@@ -90,7 +90,7 @@ def finishable(eqn: JaxprEqn) -> bool:
 
 
 # Roots of one kernel that share nothing but its domain.
-MOST = 32
+MOST = 16
 # Kernels that compute a small value again before it is written instead.
 _OFTEN = 3
 

@@ -22,8 +22,9 @@ _LARGE = 100
 # Operations on single registers, of which three read an element, that are not too much for vectors
 # of several rows: LLVM takes long for vectors of odd lengths.
 _TEXT = 1000
-# Operations from which a masked vector is worth it where the processor has no masks for memory.
-_EMULATED = 40
+# Operations from which a masked vector is worth it where the processor has no masks for memory; and
+# accesses to memory up to which it is, where each of them becomes a branch for every lane.
+_EMULATED, _MAX_BRANCHED = 40, 8
 
 
 def native(value: Value) -> int:
@@ -107,7 +108,11 @@ def masks(body: list[Any]) -> bool:
 
 def masks_last(body: list[Any]) -> bool:
     """Whether what is left of a loop is a masked vector; else it is done element by element."""
-    return vector_bits() == 512 or len(_operations(body)) > _EMULATED
+    if vector_bits() == 512:
+        return True
+    operations = _operations(body)
+    accesses = sum(v.op == "load" for v in operations) + sum(1 for _ in statements(body))
+    return len(operations) > _EMULATED and (vector_bits() > 128 or accesses <= _MAX_BRANCHED)
 
 
 def writes_only(body: list[Any]) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.heroes.conv_writer import Text, stored
+from weft.backends.cpu.processor import has_ieee_minimum
 from weft.backends.cpu.sizes import read_sizes
 from weft.base.record import Record
 from weft.kernel.nodes import is_float
@@ -545,6 +546,8 @@ class Fold(Rule):
         if self.kind == "sum":
             add = "fadd" if is_float(self.work) else "add"
             return [text.emit(f"{add} {text.type_of(self.work)} {state[0]}, {value}")]
+        if is_float(self.work) and has_ieee_minimum():
+            return [text.call(f"{self.kind}imum", self.work, [value, state[0]])]
         better = beats(text, self.kind, self.work, value, state[0])
         return [chosen(text, better, self.work, value, state[0])]
 
