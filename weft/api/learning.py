@@ -112,7 +112,7 @@ class Learning(NativeFunction):
             return self._checked(args, kwargs)
         if thread.backend != "native":
             return self._fun(*args, **kwargs)
-        if thread.disable_jit or events.begin():
+        if thread.disable_jit or thread.debug_key_reuse or events.begin():
             return self._fun(*args, **kwargs)
         try:
             call = Call(args, kwargs, self._reading)

@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.base import errors, knobs, source
 from weft.base.lazy import Late
+from weft.core import key_reuse
 from weft.core.avals import ShapedArray
 from weft.core.interpret import check_floats, run_primitive
 from weft.core.trace import state, typeof
@@ -57,7 +58,16 @@ def check_execution(name: str) -> None:
 
 
 def evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
-    """Compute a primitive by its reference and box the results."""
+    """Compute a primitive and box the results; keys are watched if that is asked for."""
+    if not knobs.thread.debug_key_reuse:
+        return _evaluate(primitive, args, params)
+    masks = key_reuse.before(primitive, [typeof(x) for x in args], args, params)
+    results = _evaluate(primitive, args, params)
+    key_reuse.after(results if primitive.multiple_results else [results], masks)
+    return results
+
+
+def _evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     if knobs.thread.no_execution and primitive.name != "device_put":
         check_execution(params.get("name", primitive.name))
     avals = [typeof(x) for x in args]
@@ -158,6 +168,11 @@ def _checks() -> bool:
     return knobs.thread.debug_nans or knobs.thread.debug_infs
 
 
+def _watched() -> bool:
+    """Whether calls must come by Python, to be checked or to have their random keys watched."""
+    return _checks() or knobs.thread.debug_key_reuse
+
+
 def _boxed(value: Any, aval: Any, foreign: bool) -> Any:
     if type(aval) is not ShapedArray:
         return value
@@ -183,7 +198,7 @@ def remember(
     """
     if any(donated) and closed.effects:  # as in ``call_donating``
         return True
-    if knobs.thread.backend == "native" and not _checks() and not state.axis_env:
+    if knobs.thread.backend == "native" and not _watched() and not state.axis_env:
         return native.remember(function, call, tree, leaves, closed, out_tree, donated, refs)
     return True
 
@@ -192,7 +207,7 @@ def remember_given(
     function: Any, call: Any, tree: Any, leaves: Any, closed: Any, number: int
 ) -> bool:
     """Let native code answer calls like this one, which give one of the leaves back."""
-    if _checks() or state.axis_env:
+    if _watched() or state.axis_env:
         return True
     return native.remember_given(function, call, tree, leaves, closed, number)
 
@@ -202,7 +217,7 @@ def remember_operation(function: Any, closed: Any, given: Any, options: Any = No
 
     ``given`` says what the arguments of the operation are, ``options`` has those that are named.
     """
-    if _checks() or state.axis_env:
+    if _watched() or state.axis_env:
         return False
     return native.remember_operation(function, closed, given, options or {})
 
@@ -214,7 +229,7 @@ def call_donating(primitive: Any, args: Any, params: dict[str, Any], refs: Any =
     """
     check_execution(params.get("name", primitive.name))
     callee = primitive.callee(params)
-    if knobs.thread.backend != "native" or _checks() or callee.effects:
+    if knobs.thread.backend != "native" or _watched() or callee.effects:
         return primitive.bind(*args, **params)
     avals = [typeof(x) for x in args]
     return native.call_donating(callee, args, avals, params["donated_invars"], refs)
