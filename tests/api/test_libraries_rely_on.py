@@ -1,5 +1,7 @@
 """Behaviour that libraries written for JAX rely on, each case seen in one of them."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -251,3 +253,11 @@ def test_a_struct_takes_the_sharding_of_a_type():
     aval = weft.typeof(jnp.ones((2, 3)))
     struct = weft.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=aval.sharding)
     assert weft.eval_shape(lambda x: x + 1, struct).shape == (2, 3)
+
+
+def test_compiled_functions_have_the_signature_of_what_they_compile():
+    f = weft.jit(lambda x, *, scale=2.0: x * scale)
+    f(1.0)
+    f(1.0)
+    assert str(inspect.signature(f, follow_wrapped=False)) == "(x, *, scale=2.0)"
+    assert "fun" in str(inspect.signature(type(f)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 import time
 import weakref
@@ -112,8 +113,19 @@ def hoist_tracers(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
     return ClosedJaxpr(smaller, [closed.consts[i] for i in kept]), hoisted
 
 
+class _Signature:
+    """The signature of the function inside; the class itself has that of its constructor."""
+
+    def __get__(self, compiled: Any, owner: Any) -> Any:
+        if compiled is None:
+            raise AttributeError("__signature__")
+        return inspect.signature(compiled._fun)
+
+
 class JitFunction(NativeFunction):
     """A function that is staged once for each type of its arguments."""
+
+    __signature__ = _Signature()
 
     def __init__(self, fun: Callable[..., Any], options: dict[str, Any]) -> None:
         functools.update_wrapper(self, fun, updated=())
