@@ -289,3 +289,57 @@ def test_lowerings_without_a_hash_and_rules_that_write_mlir():
     assert float(weft.jit(lambda x: primitive.bind(x, terms=[1, 2]))(1.0)) == 4.0
     mlir.register_lowering(primitive, mlir.lower_fun(lambda x, terms: x * sum(terms), False))
     assert float(weft.jit(lambda x: primitive.bind(x, terms=[1, 2]))(2.0)) == 6.0
+
+
+class Named:
+    """An array with names for its axes: no tree, no array."""
+
+    def __init__(self, names, data):
+        self.names, self.data = names, data
+
+
+class Axis:
+    """Says which named axis is mapped."""
+
+    def __init__(self, name):
+        self.name = name
+
+
+@pytest.fixture
+def named_axes():
+    def element(cont, index, value, spec):
+        at = value.names.index(spec.name)
+        return Named(tuple(n for n in value.names if n != spec.name), cont(value.data, at))
+
+    def value(cont, size, element, spec):
+        return Named((spec.name, *element.names), cont(size, element.data, 0))
+
+    batching.register_vmappable(Named, Axis, int, element, value, None)
+    yield
+    batching.unregister_vmappable(Named)
+
+
+@pytest.mark.usefixtures("named_axes")
+def test_vmap_maps_types_that_libraries_register():
+    x = Named(("i", "j"), jnp.arange(6.0).reshape(2, 3))
+
+    def f(a, y):
+        assert (a.names, a.data.shape) == (("i",), (2,))
+        return Named(a.names, a.data * y), y + 1
+
+    out, y = weft.vmap(f, in_axes=(Axis("j"), 0), out_axes=(Axis("j"), 0))(x, jnp.arange(3.0))
+    assert out.names == ("j", "i")
+    assert np.array_equal(out.data, np.arange(6.0).reshape(2, 3).T * np.arange(3.0)[:, None])
+    assert y.tolist() == [1.0, 2.0, 3.0]
+    whole = weft.jit(
+        lambda d: (
+            weft.vmap(lambda a: Named(a.names, a.data + 1), Axis("i"), Axis("i"), axis_size=2)(
+                Named(x.names, d)
+            ).data
+        )
+    )(x.data)
+    assert np.array_equal(whole, x.data + 1)
+    with pytest.raises(ValueError, match="knows Named already"):
+        batching.register_vmappable(Named, Axis, int, None, None, None)
+    with pytest.raises(ValueError, match="does not know"):
+        batching.unregister_vmappable(Axis)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.api import vmappable
 from weft.api.arguments import (
     argument_names,
     check_array_leaves,
@@ -43,13 +44,14 @@ def vmap(
     check_callable(fun)
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
-    if not (in_axes is None or isinstance(in_axes, tuple) or _is_int(in_axes)):
+    plain = in_axes is None or isinstance(in_axes, tuple) or _is_int(in_axes)
+    if not (plain or vmappable.is_spec(in_axes)):
         raise TypeError(
             "vmap in_axes must be an int, None, or a tuple with an entry for each positional"
             f" argument, got {in_axes!r}"
         )
     for kind, spec in (("in_axes", in_axes), ("out_axes", out_axes)):
-        if not all(type(x) is int or _is_int(x) for x in tree_leaves(spec)):
+        if not all(_is_int(x) or vmappable.is_spec(x) for x in tree_leaves(spec)):
             raise TypeError(
                 f"vmap {kind} must hold integers and None (or containers of them), got {spec!r}"
             )
@@ -65,6 +67,9 @@ def vmap(
         leaves, in_tree = tree_flatten((args, kwargs))
         names = functools.partial(argument_names, fun, args, kwargs)
         dims = flatten_axes("vmap in_axes", in_tree, (in_axes, 0), tupled_args=True)
+        own = {i: (x, dims[i]) for i, x in enumerate(leaves) if type(x) in vmappable.kinds}
+        for i in own:  # made of arrays when these are being mapped
+            leaves[i], dims[i] = None, None
         # what is not mapped need not be an array: it is passed on as it is
         check_array_leaves(leaves, fun, names, [d is not None for d in dims])
         dims = [
@@ -75,11 +80,22 @@ def vmap(
         axis = AxisData(axis_name, size, spmd_axis_name)
         trees: list[Any] = []
 
+        made: dict[int, Any] = {}
+
         def flat(*xs: Any) -> list[Any]:
+            if own:
+                elements = {i: vmappable.element_of(*each) for i, each in own.items()}
+                xs = tuple([elements.get(i, x) for i, x in enumerate(xs)])
             given, keywords = tree_unflatten(in_tree, xs)
             outs, tree = tree_flatten(fun(*given, **keywords))
-            check_results(outs, fun, "vmap")
             trees.append(tree)
+            if vmappable.kinds:
+                specs = flatten_axes("vmap out_axes", tree, out_axes)
+                for i, x in enumerate(outs):
+                    if type(x) in vmappable.kinds:
+                        made[i] = vmappable.value_of(size, x, specs[i])
+                        outs[i] = 0
+            check_results(outs, fun, "vmap")
             return outs
 
         outs, out_dims = batch(flat, axis, leaves, dims, DebugInfo("vmap", fun, names))
@@ -87,8 +103,8 @@ def vmap(
         return tree_unflatten(
             trees[0],
             [
-                _place(size, x, d, w, sum_match)
-                for x, d, w in zip(outs, out_dims, wanted, strict=True)
+                made[i] if i in made else _place(size, x, d, w, sum_match)
+                for i, (x, d, w) in enumerate(zip(outs, out_dims, wanted, strict=True))
             ],
         )
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.api.vmappable import register_vmappable as register_vmappable
+from weft.api.vmappable import unregister_vmappable as unregister_vmappable
 from weft.core.batching import broadcast_axis
 from weft.core.batching import moveaxis as moveaxis
 from weft.core.batching import not_mapped as not_mapped
