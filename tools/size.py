@@ -24,7 +24,7 @@ BUDGETS = {
     "runtime": 2_500,
     "api": 2_000,
     "numpy": 6_000,
-    "linen": 3_000,
+    "linen": 5_500,
     "optim": 6_000,
 }
 FILE_SOFT, FILE_HARD = 600, 1_000

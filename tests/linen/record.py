@@ -7,7 +7,7 @@ import os
 import sys
 
 from tests.linen import harness
-from tests.linen.cases import FAMILIES
+from tests.linen.module_cases import FAMILIES
 
 # Each case is compiled once, for numbers only.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
@@ -28,6 +28,9 @@ def main(chosen: list[str]) -> None:
         harness.save(name, results)
         size = (harness.DATA / f"{name}.npz").stat().st_size
         print(f"{name}: {len(results)} cases, {size // 1024} kB")
+    J = harness.library("flax")
+    for name, tree in harness.stored_trees().items():
+        (harness.DATA / f"{name}.msgpack").write_bytes(J.serialization.to_bytes(tree))
 
 
 if __name__ == "__main__":

@@ -4,14 +4,15 @@ import dataclasses
 
 from weft.linen.core import FrozenDict
 
-# Values of these types hold no modules; most fields of most layers have them.
-_PLAIN = {int, float, bool, str, bytes, complex, type(None), type, type(len), type(lambda: None)}
+# Values of these types hold no modules; most fields of most layers have them. Others are added
+# when they are first met.
+PLAIN = {int, float, bool, str, bytes, complex, type(None), type, type(len), type(lambda: None)}
 
 
 def holds(value, kind) -> bool:
     """Whether a value is of a class, or has one inside."""
     cls = type(value)
-    if cls in _PLAIN:
+    if cls in PLAIN:
         return False
     if isinstance(value, kind):
         return True
@@ -21,13 +22,15 @@ def holds(value, kind) -> bool:
         return any(holds(item, kind) for item in value.values())
     if hasattr(cls, "_flax_dataclass"):
         return any(holds(getattr(value, f.name), kind) for f in dataclasses.fields(value))
+    if not hasattr(cls, "scope"):
+        PLAIN.add(cls)
     return False
 
 
 def freeze_attribute(value):
     """Lists as tuples and dictionaries as frozen ones, so that a bound module stays as it is."""
     cls = type(value)
-    if cls in _PLAIN:
+    if cls in PLAIN:
         return value
     if cls is tuple or cls is list:
         return tuple(freeze_attribute(item) for item in value)
@@ -40,7 +43,7 @@ def freeze_attribute(value):
 
 def map_inside(fn, kind, value, suffix: str = ""):
     """Apply ``fn(suffix, x)`` to every value of a class; the suffix says where it is: '_0_a'."""
-    if type(value) in _PLAIN:
+    if type(value) in PLAIN:
         return value
     if isinstance(value, kind):
         return fn(suffix, value)

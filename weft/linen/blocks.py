@@ -253,8 +253,9 @@ class MoE(Module):
         first = weft.nn.one_hot(chosen, self.num_experts, dtype=probabilities.dtype)
         load = jnp.mean(jnp.sum(first, axis=1), axis=0) / self.top_k
         balance = self.num_experts * jnp.sum(load * jnp.mean(probabilities, axis=0))
-        self.sow("losses", "load_balance", balance)
-        self.sow("losses", "router_z", jnp.mean(weft.nn.logsumexp(logits, axis=-1) ** 2))
+        if not self.is_initializing():
+            self.sow("losses", "load_balance", balance)
+            self.sow("losses", "router_z", jnp.mean(weft.nn.logsumexp(logits, axis=-1) ** 2))
         return gates, chosen
 
     def _experts(self, x):

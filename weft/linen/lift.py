@@ -100,7 +100,8 @@ class Packed:
         for node, below in self.places:
             scope = inner[node]
             for name in below:
-                scope = scope.push(name, reuse=True)
+                scope.try_reserve(name)
+                scope = scope.push(name)
             opened.append(scope)
         return opened
 

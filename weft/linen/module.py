@@ -11,12 +11,15 @@ import inspect
 import weakref
 from types import MethodType
 
+import numpy as np
+
 import weft
 from weft import numpy as jnp
 from weft import tree_util
 from weft.linen import errors
-from weft.linen.attributes import freeze_attribute, holds, map_inside
+from weft.linen.attributes import PLAIN, freeze_attribute, holds, map_inside
 from weft.linen.context import context, naming, run_interceptors
+from weft.linen.describe import describe
 from weft.linen.filters import DenyList, union_filters
 from weft.linen.known import Unknown, compute_known
 from weft.linen.scope import Scope, Variable, as_streams, root_scope
@@ -24,6 +27,8 @@ from weft.linen.scope import Scope, Variable, as_streams, root_scope
 NEW, TRANSFORMED, DONE = range(3)
 ALL_BUT_INTERMEDIATES = DenyList("intermediates")
 _OWN_FIELDS = ("parent", "name")
+# Nothing is recorded about operations on concrete arrays: calls with them need no name.
+_CONCRETE = type(jnp.asarray(np.zeros(1)))
 _NEVER_WRAPPED = {"__eq__", "__repr__", "__init__", "__hash__", "__post_init__", "__setattr__"}
 
 
@@ -165,7 +170,7 @@ def _call(fun, name, is_compact, args, kwargs):
             call = lambda *a, **k: run_interceptors(fun, name, self, a[1:], k)
         else:
             call = fun
-        if naming.enabled:
+        if naming.enabled and not (len(args) > 1 and type(args[1]) is _CONCRETE):
             with weft.named_scope(profile_name(self, name)):
                 out = call(*args, **kwargs)
         else:
@@ -251,6 +256,7 @@ class Module:
         fields = dataclasses.fields(cls)
         cls._fields = tuple(f.name for f in fields if f.init and f.name not in _OWN_FIELDS)
         cls._plain_init = all(f.init for f in fields)
+        _set_fast_init(cls, fields)
         names = {f.name for f in fields}
         for name, value in list(cls.__dict__.items()):
             if name in names or name in _NEVER_WRAPPED or hasattr(value, "nowrap"):
@@ -284,6 +290,8 @@ class Module:
             raise ValueError(f"parent must be a Module, a Scope or None, not {parent!r}")
         for name in self._fields:
             value = here[name]
+            if type(value) in PLAIN:
+                continue
             if holds(value, Module):
                 self._register(name, value)
             elif type(value) in (list, dict):
@@ -301,10 +309,10 @@ class Module:
             theirs.cursor[prefix] = count + 1
             self.__dict__["name"] = f"{prefix}_{count}"
         reuse = theirs.in_setup and theirs.setup == TRANSFORMED
-        if not reuse and parent.scope.name_reserved(self.name):
+        if not parent.scope.try_reserve(self.name) and not reuse:
             raise errors.NameInUseError("submodule", self.name, type(parent).__name__)
         theirs.children[self.name] = self
-        self.__dict__["scope"] = parent.scope.push(self.name, reuse=reuse)
+        self.__dict__["scope"] = parent.scope.push(self.name)
 
     def _register(self, name: str, value) -> None:
         """Store an attribute; modules inside of it that belong to nobody become submodules."""
@@ -392,7 +400,7 @@ class Module:
         return object.__dir__(self)
 
     def __repr__(self):
-        return _describe(self)
+        return describe(self)
 
     def setup(self):
         """Assign submodules and variables to attributes; runs by itself when the module is used."""
@@ -444,13 +452,14 @@ class Module:
         return self._bound("path").path
 
     def _new_name(self, kind: str, name: str, col: str) -> Scope:
-        if not self._initialization_allowed:
+        state = self._state
+        if state.ready and not (state.in_compact or state.in_setup):
             raise ValueError(
                 f"{kind} {name!r} of {type(self).__name__} must be made in setup or in a method "
                 "marked with @nn.compact"
             )
         scope = self._bound(kind)
-        if scope.name_reserved(name, col):
+        if not scope.try_reserve(name, col):
             raise errors.NameInUseError(kind, name, type(self).__name__)
         return scope
 
@@ -628,6 +637,38 @@ Module.scope = None
 Module._fields, Module._plain_init, Module._name_scope_methods = (), True, {}
 
 
+def _hold(parent):
+    return weakref.ref(parent) if isinstance(parent, Module) else parent
+
+
+def _set_fast_init(cls, fields) -> None:
+    """Replace the dataclass's ``__init__`` by one that does not assign field by field.
+
+    Layers are made anew at every call, and ``__setattr__`` of modules is slow.
+    """
+    plain = cls.__init__
+    code = getattr(plain, "__code__", None)
+    count = code.co_argcount + code.co_kwonlyargcount if code is not None else 0
+    simple = all(f.init and f.default_factory is dataclasses.MISSING for f in fields)
+    if not simple or count != len(fields) + 1 or "__init__" not in cls.__dict__:
+        return
+    names = code.co_varnames[1:count]
+    positional, keyword = names[: code.co_argcount - 1], names[code.co_argcount - 1 :]
+    stores = [f"    here[{name!r}] = {name}" for name in names if name != "parent"]
+    text = [
+        f"def __init__(self, {', '.join([*positional, '*', *keyword])}):",
+        "    here = self.__dict__",
+        *stores,
+        "    here['_parent'] = parent if parent is unspecified else hold(parent)",
+        "    self.__post_init__()",
+    ]
+    space = {"unspecified": _unspecified_parent, "hold": _hold}
+    exec("\n".join(text), space)
+    made = functools.wraps(plain)(space["__init__"])
+    made.__defaults__, made.__kwdefaults__ = plain.__defaults__, plain.__kwdefaults__
+    cls.__init__ = made
+
+
 def _check_reserved(cls) -> None:
     own = inspect.get_annotations(cls)
     fine = ("str", str, str | None, "str | None", "Optional[str]")
@@ -791,26 +832,3 @@ def share_scope(module: Module, other: Module, /) -> None:
         if isinstance(child, Module) and child.scope and child.scope.parent is before:
             scope.reserve(child.scope.name)
             child.scope.parent = scope
-
-
-def _describe(module, indent: str = "    ") -> str:
-    """The fields and submodules, one a line."""
-    lines = []
-    shown = [n for n in module._fields if module.__dataclass_fields__[n].repr]
-    if shown:
-        lines.append("# attributes")
-        lines += [f"{name} = {_short(module.__dict__.get(name))}" for name in shown]
-    children = {k: v for k, v in module._state.children.items() if isinstance(v, Module)}
-    if children:
-        lines.append("# children")
-        lines += [f"{name} = {_describe(child)}" for name, child in children.items()]
-    if not lines:
-        return f"{type(module).__name__}()"
-    body = "\n".join(lines)
-    return f"{type(module).__name__}(\n{indent}" + body.replace("\n", "\n" + indent) + "\n)"
-
-
-def _short(value) -> str:
-    if callable(value) and getattr(value, "__name__", None):
-        return value.__name__
-    return repr(value)

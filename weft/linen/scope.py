@@ -128,6 +128,17 @@ def unbox_value(value):
     return value if isinstance(value, (weft.Array, np.ndarray)) else unbox(value)
 
 
+@functools.lru_cache(maxsize=1024)
+def _same_kind(found, wanted) -> bool:
+    """Whether both dtypes are real, both complex, or both neither: parameters may be narrowed."""
+    wanted = np.dtype(wanted)
+    kinds = [
+        [jnp.issubdtype(dtype, kind) for kind in (jnp.inexact, jnp.complexfloating)]
+        for dtype in (found, wanted)
+    ]
+    return kinds[0] == kinds[1]
+
+
 def _merge(target: dict, name: str, value) -> None:
     """Write a value; dictionaries are written into, because scopes of submodules hold them."""
     old = target.get(name)
@@ -188,24 +199,27 @@ class Scope:
 
     # names
 
-    def name_reserved(self, name: str, col: str | None = None) -> bool:
-        """Whether a submodule (no collection) or a variable of that name exists."""
+    def try_reserve(self, name: str, col: str | None = None) -> bool:
+        """Take a name for a submodule (no collection) or a variable, if it is free."""
         taken = self.reserved.get(name)
-        return taken is not None and (col is None or col in taken or None in taken)
+        if taken is None:
+            if not isinstance(name, str):
+                raise TypeError(f"names of submodules and variables are text, not {name!r}")
+            self.reserved[name] = {col}
+            return True
+        if col is None or col in taken or None in taken:
+            return False
+        taken.add(col)
+        return True
 
     def reserve(self, name: str, col: str | None = None) -> None:
         """Take a name for a submodule or a variable."""
-        if not isinstance(name, str):
-            raise TypeError(f"names of submodules and variables are text, not {name!r}")
-        if self.name_reserved(name, col):
+        if not self.try_reserve(name, col):
             raise ValueError(f"the name {name!r} is used twice in {self.path_text!r}")
-        self.reserved.setdefault(name, set()).add(col)
 
-    def push(self, name: str, reuse: bool = False) -> "Scope":
-        """The scope of a submodule."""
+    def push(self, name: str) -> "Scope":
+        """The scope of a submodule, whose name has been reserved."""
         self.check_valid()
-        if not (reuse and name in self.reserved):
-            self.reserve(name)
         rngs = {key: rng.extend(name) for key, rng in self.rngs.items()} if self.rngs else None
         child = Scope({}, rngs, name, self.mutable, self, (*self.path, name), self.flags)
         child.counters = self.counters.child(name)
@@ -269,7 +283,6 @@ class Scope:
 
     def variable(self, col, name, init_fn=None, *init_args, unbox=True, **init_kwargs) -> Variable:
         """A variable, made by ``init_fn`` where it does not exist."""
-        self.reserve(name, col)
         if name not in self.collection(col):
             if init_fn is None or not in_filter(self.mutable, col):
                 if not self.root.variables_here.get(col):
@@ -280,7 +293,6 @@ class Scope:
 
     def param(self, name, init_fn, *init_args, unbox=True, **init_kwargs):
         """A parameter: the given one, checked, or a new one made by ``init_fn``."""
-        self.reserve(name, "params")
         here = self.collection("params")
         if name in here:
             value = here[name]
@@ -318,23 +330,16 @@ class Scope:
 
     def _check_kind(self, name, value, dtype) -> None:
         found = getattr(value, "dtype", None)
-        if found is dtype or found == dtype:
-            return
         if found is None:
             text = f"a {type(value).__name__}"
             raise errors.ScopeParamDtypeError(name, self.path_text, text, str(np.dtype(dtype)))
         try:
-            wanted = np.dtype(dtype)
+            agree = _same_kind(found, dtype)
         except TypeError:
             return  # an initialiser with arguments of its own
-        kinds = [
-            ("complex" if jnp.issubdtype(kind, jnp.complexfloating) else "float")
-            if jnp.issubdtype(kind, jnp.inexact)
-            else "other"
-            for kind in (found, wanted)
-        ]
-        if kinds[0] != kinds[1]:
-            raise errors.ScopeParamDtypeError(name, self.path_text, str(found), str(wanted))
+        if not agree:
+            wanted = str(np.dtype(dtype))
+            raise errors.ScopeParamDtypeError(name, self.path_text, str(found), wanted)
 
     # random streams
 
