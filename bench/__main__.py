@@ -23,7 +23,16 @@ from bench.rows import COMPILED_TORCH, names
 from bench.sweep_table import sweep_text
 from bench.table import CLOCKS, Result, losses, save, summary, text
 
-SUITES = ("trace", "compiled", "variants", "programs", "compile", "memory", "sweep")
+SUITES = (
+    "trace",
+    "compiled",
+    "variants",
+    "programs",
+    "compile",
+    "memory",
+    "networks",
+    "sweep",
+)
 # Left out where no suite is named: it alone takes as long as all others.
 LONG = ("sweep",)
 BRIEF_ROUNDS, BRIEF_SECONDS = 2, 0.01
