@@ -1,4 +1,4 @@
-"""Trains a multilayer perceptron on handwritten digits, with Adam written out in plain weft."""
+"""Trains a multilayer perceptron on handwritten digits, with weft.linen and weft.optim."""
 
 import argparse
 import sys
@@ -8,63 +8,45 @@ from data import digits
 
 import weft as jax
 import weft.numpy as jnp
+from weft import linen as nn
+from weft import optim
 
-SIZES = (64, 128, 64, 10)
-RATE, DECAY, DECAY_SQUARES, EPSILON = 2e-3, 0.9, 0.999, 1e-8
-
-
-def init(key):
-    """Weights drawn for rectified units, biases zero: one dictionary a layer."""
-    keys = jax.random.split(key, len(SIZES) - 1)
-    return [
-        {
-            "weights": jax.random.normal(key, (rows, columns)) * jnp.sqrt(2 / rows),
-            "biases": jnp.zeros(columns),
-        }
-        for key, rows, columns in zip(keys, SIZES[:-1], SIZES[1:])
-    ]
+WIDTHS = (128, 64, 10)
+RATE = 2e-3
 
 
-def forward(params, images):
+class Network(nn.Module):
     """Log-probabilities of the ten digits for a batch of images."""
-    *hidden, last = params
-    x = images
-    for layer in hidden:
-        x = jax.nn.relu(x @ layer["weights"] + layer["biases"])
-    return jax.nn.log_softmax(x @ last["weights"] + last["biases"])
+
+    @nn.compact
+    def __call__(self, images):
+        x = images
+        for width in WIDTHS[:-1]:
+            x = nn.relu(nn.Dense(width, kernel_init=nn.initializers.he_normal())(x))
+        return nn.log_softmax(nn.Dense(WIDTHS[-1])(x))
+
+
+network, optimiser = Network(), optim.adam(RATE)
 
 
 def loss(params, images, labels):
     """Mean negative log-likelihood of the labels."""
-    return -jnp.mean(jnp.take_along_axis(forward(params, images), labels[:, None], axis=1))
-
-
-def adam(params, grads, state):
-    """One step of Adam (Kingma and Ba, 2015) on every leaf of the tree."""
-    count, means, squares = state
-    count = count + 1
-    means = jax.tree.map(lambda m, g: DECAY * m + (1 - DECAY) * g, means, grads)
-    squares = jax.tree.map(
-        lambda s, g: DECAY_SQUARES * s + (1 - DECAY_SQUARES) * g * g, squares, grads
-    )
-    rate = RATE * jnp.sqrt(1 - DECAY_SQUARES**count) / (1 - DECAY**count)
-    params = jax.tree.map(
-        lambda p, m, s: p - rate * m / (jnp.sqrt(s) + EPSILON), params, means, squares
-    )
-    return params, (count, means, squares)
+    predicted = network.apply({"params": params}, images)
+    return -jnp.mean(jnp.take_along_axis(predicted, labels[:, None], axis=1))
 
 
 def step(params, state, images, labels):
     """The loss of a batch, and the parameters after learning from it."""
     value, grads = jax.value_and_grad(loss)(params, images, labels)
-    params, state = adam(params, grads, state)
-    return params, state, value
+    updates, state = optimiser.update(grads, state, params)
+    return optim.apply_updates(params, updates), state, value
 
 
 @jax.jit
 def accuracy(params, images, labels):
     """The share of images whose digit is named right."""
-    return jnp.mean(jnp.argmax(forward(params, images), axis=1) == labels)
+    predicted = network.apply({"params": params}, images)
+    return jnp.mean(jnp.argmax(predicted, axis=1) == labels)
 
 
 class Progress:
@@ -97,15 +79,14 @@ def train(epochs, size, seed):
     """Train from the given seed and report as it goes; returns the accuracy on the test set."""
     data, test = jax.tree.map(jnp.asarray, digits())
     key, init_key = jax.random.split(jax.random.key(seed))
-    params = init(init_key)
-    zeros = jax.tree.map(jnp.zeros_like, params)
-    state = (0, zeros, zeros)
-
     images, labels = data[0][:size], data[1][:size]
+    params = network.init(init_key, images)["params"]
+    state = optimiser.init(params)
     fast_step = jax.jit(step)
     told = jax.explain(fast_step, quiet=True)(params, state, images, labels)
     print(f"{len(data[0])} images to learn from, {len(test[0])} to be tested on")
-    print(f"network {'-'.join(map(str, SIZES))}; what a step was compiled to:")
+    print(network.tabulate(init_key, images))
+    print("what a step was compiled to:")
     print("\n  ".join(told.lines()))
 
     total = epochs * (len(data[0]) // size)
