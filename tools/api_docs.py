@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "api"
 
 HEAD = "<!-- Written by tools/api_docs.py; change the docstrings instead. -->\n\n"
-ADDRESS = re.compile(r"<[^<>]* at 0x[0-9a-fA-F]+>")
+ADDRESS = re.compile(r"<(?:[^<>]|<locals>)* at 0x[0-9a-fA-F]+>")
 EXAMPLE = re.compile(r"(?m)^( *)>>> (?:.*\S.*\n?)+")
 
 
