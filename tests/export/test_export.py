@@ -323,6 +323,19 @@ def test_parameters_and_operands_fit_their_operation():
         refuse(blob, lambda held, x=operand: equation(held, "transpose")[1].__setitem__(0, x))
     refuse(blob, lambda held: equation(held, "transpose")[3].clear())
     refuse(blob, lambda held: equation(held, "transpose")[3].append(["more", 1]))
+    ordered = export.export(weft.jit(jnp.sort))(jnp.ones(4)).serialize()
+    for keys in (0, 2, -1):
+        refuse(ordered, set_parameter("sort", "num_keys", keys))
+    image, taps = jnp.ones((1, 2, 5)), jnp.ones((3, 2, 2))
+    filtered = export.export(weft.jit(lambda x: lax.conv(x, taps, (1,), "SAME")))(image).serialize()
+
+    def repeat_an_axis(held):
+        (numbers,) = [
+            v for k, v in equation(held, "conv_general_dilated")[3] if k == "dimension_numbers"
+        ]
+        numbers["v"][2]["v"][1] = 0
+
+    refuse(filtered, repeat_an_axis)
     for name in ("jit", "debug_callback", "pure_callback", "custom_lin", "run_state", "no_such"):
         refuse(blob, lambda held, n=name: equation(held, "transpose").__setitem__(0, n))
 

@@ -120,6 +120,11 @@ def conv_shape(
             f" dimensions, got {padding} for lhs of shape {lhs}"
         )
     lhs_spec, rhs_spec, out_spec = dimension_numbers
+    if any(sorted(spec) != list(range(len(lhs))) for spec in dimension_numbers):
+        raise ValueError(
+            f"conv_general_dilated needs each dimension once in dimension_numbers for lhs of shape"
+            f" {lhs}, got {dimension_numbers}"
+        )
     _check_groups(lhs, rhs, dimension_numbers, feature_group_count, batch_group_count)
     space = window_counts(
         dilated([lhs[i] for i in lhs_spec[2:]], lhs_dilation),

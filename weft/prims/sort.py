@@ -100,6 +100,8 @@ class Sort(Primitive):
             raise TypeError(f"sort needs operands of equal shapes, got {shapes}")
         if not 0 <= dimension < len(first):
             raise ValueError(f"sort got dimension {dimension} for operands of shape {first}")
+        if not 1 <= num_keys <= len(avals):
+            raise ValueError(f"sort got num_keys {num_keys} for {len(avals)} operands")
         return list(avals)
 
     @staticmethod
