@@ -48,6 +48,8 @@ class FFT(Primitive):
         self, x: Any, *, fft_type: FftType, fft_lengths: tuple[int, ...], axis: int | None = None
     ) -> ShapedArray:
         if axis is not None:
+            if not 0 <= axis < x.ndim or kind_of(x.dtype) != COMPLEX:
+                raise ValueError(f"fft along axis {axis} does not take {x.str_short()}")
             return x
         rank = len(fft_lengths)
         if rank > x.ndim:

@@ -195,6 +195,10 @@ class _Counts(Primitive):
         if any(x.shape != first.shape for x in operands):
             given = ", ".join(x.str_short() for x in operands)
             raise ValueError(f"{self.name} takes operands of one shape, got {given}")
+        wanted = [first.dtype, first.dtype, np.dtype(np.bool_)][: len(operands)]
+        if [x.dtype for x in operands] != wanted:
+            given = ", ".join(x.str_short() for x in operands)
+            raise TypeError(f"{self.name} takes operands of one floating dtype, got {given}")
         return first.strip_weak_type()
 
     def jvp(self, primals: Any, tangents: Any) -> tuple[Any, Any]:

@@ -276,6 +276,14 @@ def _identity_of(select_prim: Any, dtype: Any) -> np.ndarray:
     return (max_identity if select_prim is ge_p else min_identity)(dtype)
 
 
+def _check_selection(name: str, source: Any, x: Any, select_prim: Any) -> None:
+    if source.dtype != x.dtype:
+        given = f"{source.str_short()} and {x.str_short()}"
+        raise TypeError(f"{name} needs operands of the same dtype, got {given}")
+    if select_prim is not ge_p and select_prim is not le_p:
+        raise TypeError(f"{name} selects by ge or le, got {select_prim}")
+
+
 def _chosen(select_prim: Any, x: np.ndarray, **window: Any) -> np.ndarray:
     """For every window the position, within it, of its first extremum."""
     wide = computable(x)
@@ -294,6 +302,7 @@ class SelectAndGatherAdd(Primitive):
             raise TypeError(
                 f"{self.name} needs operands of equal shapes, got {g.shape} and {x.shape}"
             )
+        _check_selection(self.name, g, x, select_prim)
         check_window(
             self.name,
             x,
@@ -449,7 +458,15 @@ class SelectAndScatterAdd(Primitive):
     name = "select_and_scatter_add"
 
     def shape(self, source: Any, x: Any, *, select_prim: Any, **window: Any) -> ShapedArray:
-        check_window(self.name, x, window["window_dimensions"], window["window_strides"])
+        _check_selection(self.name, source, x, select_prim)
+        sizes, strides = window["window_dimensions"], window["window_strides"]
+        check_window(self.name, x, sizes, strides)
+        expected = reduce_window_shape(x.shape, sizes, strides, window["padding"])
+        if source.shape != expected:
+            raise TypeError(
+                f"{self.name} needs one source element for each window: shape {expected}, got"
+                f" {source.shape}"
+            )
         return ShapedArray(x.shape, source.dtype, source.weak_type and x.weak_type)
 
     def expands(self, avals: Any, params: dict[str, Any]) -> bool:
