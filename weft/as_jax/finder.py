@@ -60,6 +60,7 @@ class Alias(ModuleType):
 
     def _of_weft(self, name: str) -> Any:
         value = getattr(self._module, name)
+        assert self._module is not None
         if isinstance(value, ModuleType) and value.__name__ == f"{self._module.__name__}.{name}":
             return importlib.import_module(f"{self.__name__}.{name}")
         return value  # not kept: what it is may change, as after a reload

@@ -192,10 +192,10 @@ def _fold_in(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     _threefry(eqn.invars[0].aval.dtype._impl)
     keys, data = ins
     shape = out_of(eqn)[0][:-1]
-    words = [e.broadcast(w, shape, range(len(w.shape))) for w in _words(e, keys)]
+    first, second = (e.broadcast(w, shape, range(len(w.shape))) for w in _words(e, keys))
     data = e.broadcast(convert(e, data, np.uint32), shape, range(len(data.shape)))
     zero = e.broadcast(e.constant(np.uint32(0)), shape)
-    return [_joined(e, *_hashed(e, *words, zero, data))]
+    return [_joined(e, *_hashed(e, first, second, zero, data))]
 
 
 @rule("random_bits")

@@ -7,7 +7,7 @@ keys) and the keys (field 2), each once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from weft.base.errors import JaxRuntimeError
 from weft.tree.kinds import kind_of
@@ -55,7 +55,8 @@ def _node_message(node: Node, keys: dict[str, int]) -> bytes:
 
 def deserialize(data: bytes) -> Node:
     """The structure that bytes say; JaxRuntimeError or ValueError if they say none."""
-    nodes, keys = [], []
+    nodes: list[Any] = []
+    keys: list[Any] = []
     for field, value in _fields(data):
         (nodes if field == 1 else keys).append(value)
     stack: list[Node] = []
@@ -85,7 +86,7 @@ def _push(stack: list[Node], fields: dict[int, Any], names: list[str]) -> None:
         if len(numbers) != arity or any(n >= len(names) for n in numbers):
             raise JaxRuntimeError("the bytes hold a dict without all of its keys")
         aux = tuple(names[n] for n in numbers)
-    kind = kind_of(_CLASSES[tag])
+    kind = kind_of(cast(type, _CLASSES[tag]))
     assert kind is not None
     stack.append(make_node(kind, aux, children))
 
