@@ -31,6 +31,7 @@ SUITES = (
     "compile",
     "memory",
     "networks",
+    "optim",
     "sweep",
 )
 # Left out where no suite is named: it alone takes as long as all others.

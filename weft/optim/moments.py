@@ -6,6 +6,7 @@ import weft
 import weft.numpy as jnp
 from weft.optim import base, tree
 from weft.optim.numerics import abs_sq, canonical_dtype, safe_increment
+from weft.optim.tree_utils.arithmetic import collected_weight, divide_by_weight
 
 
 class ScaleByAdamState(NamedTuple):
@@ -78,11 +79,13 @@ def scale_by_adam(b1=0.9, b2=0.999, eps=1e-8, eps_root=0.0, mu_dtype=None, *, ne
 
     def update(updates, state, params=None):
         base.check_updates("scale_by_adam", updates, state.mu)
+        # Scalars come first: all that follows, for a leaf, is then one kernel.
+        count = safe_increment(state.count)
+        correct_mean = mean_correction(b1, count, nesterov)
+        nu_weight = collected_weight(b2, count)
         mu = tree.update_moment(updates, state.mu, b1, 1)
         nu = tree.update_moment_per_elem_norm(updates, state.nu, b2, 2)
-        count = safe_increment(state.count)
-        mu_hat = corrected_mean(updates, mu, b1, count, nesterov)
-        nu_hat = tree.bias_correction(nu, b2, count)
+        mu_hat, nu_hat = correct_mean(updates, mu), divide_by_weight(nu, nu_weight)
         updates = divide_by_root(mu_hat, nu_hat, eps, eps_root)
         nu = tree.cast_like(nu, state.nu)
         return updates, ScaleByAdamState(count, tree.cast(mu, mu_dtype), nu)
@@ -90,19 +93,23 @@ def scale_by_adam(b1=0.9, b2=0.999, eps=1e-8, eps_root=0.0, mu_dtype=None, *, ne
     return base.GradientTransformation(init, update)
 
 
-def corrected_mean(updates, mu, b1, count, nesterov):
-    """The first moment without its bias; with Nesterov's look ahead by one gradient."""
+def mean_correction(b1, count, nesterov):
+    """Takes the bias from a first moment; with Nesterov's look ahead by one gradient."""
+    weight = collected_weight(b1, count)
     if not nesterov:
-        return tree.bias_correction(mu, b1, count)
-    return weft.tree.map(
+        return lambda updates, mu: divide_by_weight(mu, weight)
+    next_weight = collected_weight(b1, safe_increment(count))
+    return lambda updates, mu: weft.tree.map(
         lambda m, g: b1 * m + (1 - b1) * g,
-        tree.bias_correction(mu, b1, safe_increment(count)),
-        tree.bias_correction(updates, b1, count),
+        divide_by_weight(mu, next_weight),
+        divide_by_weight(updates, weight),
     )
 
 
 def divide_by_root(mu, nu, eps, eps_root):
     """mu / (√(nu + eps_root) + eps)."""
+    if isinstance(eps_root, (int, float)) and eps_root == 0:
+        return weft.tree.map(lambda m, v: m / (jnp.sqrt(v) + eps), mu, nu)
     return weft.tree.map(lambda m, v: m / (jnp.sqrt(v + eps_root) + eps), mu, nu)
 
 
@@ -204,7 +211,7 @@ def scale_by_radam(b1=0.9, b2=0.999, eps=1e-8, eps_root=0.0, threshold=5.0, *, n
         count = safe_increment(state.count)
         decayed = b2**count
         length = length_limit - 2 * count * decayed / (1 - decayed)
-        mu_hat = corrected_mean(updates, mu, b1, count, nesterov)
+        mu_hat = mean_correction(b1, count, nesterov)(updates, mu)
         nu_hat = tree.bias_correction(nu, b2, count)
         updates = tree.where(length >= threshold, rectified(length, mu_hat, nu_hat), mu_hat)
         return updates, ScaleByAdamState(count, mu, nu)
@@ -226,7 +233,7 @@ def scale_by_belief(b1=0.9, b2=0.999, eps=1e-16, eps_root=1e-16, *, nesterov=Fal
         nu = tree.update_moment_per_elem_norm(errors, state.nu, b2, 2)
         nu = weft.tree.map(lambda v: v + eps_root, nu)
         count = safe_increment(state.count)
-        mu_hat = corrected_mean(updates, mu, b1, count, nesterov)
+        mu_hat = mean_correction(b1, count, nesterov)(updates, mu)
         nu_hat = tree.bias_correction(nu, b2, count)
         updates = weft.tree.map(lambda m, v: m / (jnp.sqrt(v) + eps), mu_hat, nu_hat)
         return updates, ScaleByBeliefState(count, mu, nu)

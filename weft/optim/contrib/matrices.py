@@ -7,7 +7,7 @@ import weft
 import weft.lax as lax
 import weft.numpy as jnp
 from weft.optim import base, tree
-from weft.optim.moments import corrected_mean, scale_by_adam, zero_count
+from weft.optim.moments import mean_correction, scale_by_adam, zero_count
 from weft.optim.numerics import canonical_dtype, safe_increment
 from weft.optim.optimisers import adamw
 from weft.optim.scaling import scale_by_learning_rate
@@ -174,7 +174,7 @@ def scale_by_muon(
         numbers = _resolve(weight_dimension_numbers, updates)
         mu = tree.update_moment(updates, state.mu, beta, 1)
         count = safe_increment(state.count)
-        mean = corrected_mean(updates, mu, beta, count, nesterov)
+        mean = mean_correction(beta, count, nesterov)(updates, mu)
         if numbers is None or _is_muon_numbers(numbers):
             updates = weft.tree.map(lambda x: orthogonal(x, numbers, state.ns_coeffs), mean)
         else:

@@ -150,7 +150,8 @@ def tree_allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
 
 def tree_update_moment(updates, moments, decay, order):
     """The moving average of the updates to the power of `order`."""
-    return map_unless_none(lambda g, m: (1 - decay) * g**order + decay * m, updates, moments)
+    power = (lambda g: g) if order == 1 else (lambda g: g**order)
+    return map_unless_none(lambda g, m: (1 - decay) * power(g) + decay * m, updates, moments)
 
 
 def tree_update_infinity_moment(updates, moments, decay, eps):
@@ -171,7 +172,16 @@ def tree_update_moment_per_elem_norm(updates, moments, decay, order):
 
 def tree_bias_correction(moment, decay, count):
     """A moving average that started from zero, divided by the weight it has collected."""
-    weight = 1 - jnp.asarray(decay) ** jnp.asarray(count)
+    return divide_by_weight(moment, collected_weight(decay, count))
+
+
+def collected_weight(decay, count):
+    """How much weight a moving average has collected after `count` steps: 1 - decay^count."""
+    return 1 - jnp.asarray(decay) ** jnp.asarray(count)
+
+
+def divide_by_weight(moment, weight):
+    """A moving average over the weight it has collected."""
     return weft.tree.map(lambda m: m / weight.astype(m.dtype), moment)
 
 
