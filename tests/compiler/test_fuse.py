@@ -250,3 +250,19 @@ def test_rims_of_arrays_spread_apart():
     with knobs.scope(backend="interpret"):
         want = spread(x)
     np.testing.assert_allclose(run(spread, x)[0], want, rtol=1e-4)
+
+
+def test_leaves_of_many_arrays_are_kernels_of_their_own():
+    """Adam's update reads four arrays a leaf and writes three: few leaves to a kernel, one code."""
+
+    def update(trees):
+        g, m, v, p = trees
+        m = [0.9 * m + 0.1 * g for m, g in zip(m, g, strict=True)]
+        v = [0.99 * v + 0.01 * g * g for v, g in zip(v, g, strict=True)]
+        p = [p - m / (1e-8 + v) for p, m, v in zip(p, m, v, strict=True)]
+        return m, v, p
+
+    trees = [[jnp.full((64, 8), float(i + 1)) for i in range(24)] for _ in range(4)]
+    told = str(weft.explain(update, quiet=True)(trees))
+    lines = [line.split(":")[0].strip() for line in told.splitlines() if line.startswith("  k")]
+    assert len(set(lines)) == 1, told

@@ -21,7 +21,7 @@ def hungarian_algorithm(cost_matrix):
         order = jnp.argsort(chosen)
         return order, chosen[order]
     order = jnp.arange(chosen.shape[0])[::-1]
-    pair = order, chosen[order]
+    pair = order, chosen[order].astype(jnp.int32)
     return pair if rows < columns else pair[::-1]
 
 
