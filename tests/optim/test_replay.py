@@ -8,7 +8,7 @@ import weft.optim
 from tests.optim import harness
 from tests.optim.cases import FAMILIES
 
-ALL = [(family, case) for family, cases in FAMILIES.items() if family != "losses" for case in cases]
+ALL = [(family, case) for family, cases in FAMILIES.items() for case in cases]
 
 
 @pytest.mark.parametrize(("family", "case"), ALL, ids=[f"{name}-{case.id}" for name, case in ALL])
@@ -21,4 +21,4 @@ def test_as_recorded(family, case):
 
 
 def test_there_are_enough_cases():
-    assert len(ALL) >= 600
+    assert len(ALL) >= 700

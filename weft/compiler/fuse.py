@@ -91,6 +91,8 @@ def finishable(eqn: JaxprEqn) -> bool:
 
 # Roots of one kernel that share nothing but its domain.
 MOST = 16
+# So few roots are one kernel in any case.
+FEW_ROOTS = 8
 # Arrays that such roots read and write together. With ten leaves of Adam's update in a kernel, 70
 # of them, a step took twice as long as with two, and so did compiling it.
 STREAMS = 16
@@ -375,7 +377,7 @@ class Fusion:
         """
         if self.general and len(roots) > 1 and all(map(self._is_piece, roots)):
             return [[out] for out in roots]
-        if len(roots) <= MOST:
+        if len(roots) <= FEW_ROOTS:
             return [roots]
         parts: list[list[Any]] = [[]]
         masks = [self.support[out] | self.arrays.get(out, 0) for out in roots]

@@ -233,7 +233,7 @@ CASES = (
             name,
             lambda L, make=make: steps(make, L, tree=matrices),
             x64,
-            1e-6 if x64 and name in SINGLE else 0,
+            1e-5 if x64 and name in SINGLE else 0,
         )
         for x64 in (False, True)
         for name, make in MATRICES.items()
