@@ -546,6 +546,8 @@ class Fold(Rule):
         if self.kind == "sum":
             add = "fadd" if is_float(self.work) else "add"
             return [text.emit(f"{add} {text.type_of(self.work)} {state[0]}, {value}")]
+        if state[0] == text.constant(self.work, self.identity):
+            return [value]  # nothing is further out than the first
         if is_float(self.work) and has_ieee_minimum():
             return [text.call(f"{self.kind}imum", self.work, [value, state[0]])]
         better = beats(text, self.kind, self.work, value, state[0])
