@@ -110,3 +110,9 @@ def test_constants(value, text):
 def test_dtypes_without_a_name_are_refused():
     with pytest.raises(NotImplementedError, match="int4"):
         weft.jit(lambda x: x).lower(jnp.zeros(2, "int4")).compiler_ir()
+
+
+def test_squares_are_products_however_they_are_written():
+    forms = (lambda x: x**2, lambda x: x * x, jnp.square)
+    texts = {weft.jit(f).lower(jnp.ones(3)).as_text("hlo").split("ENTRY")[1] for f in forms}
+    assert len(texts) == 1

@@ -19,7 +19,7 @@ UNARY = {
     "asinh": "chlo.asinh", "atan": "chlo.atan", "atanh": "chlo.atanh",
     "bessel_i1e": "chlo.bessel_i1e", "cosh": "chlo.cosh", "digamma": "chlo.digamma",
     "erf": "chlo.erf", "erf_inv": "chlo.erf_inv", "erfc": "chlo.erfc", "lgamma": "chlo.lgamma",
-    "sinh": "chlo.sinh", "square": "chlo.square",
+    "sinh": "chlo.sinh",
 }  # fmt: skip
 BINARY = {
     "add": "add", "add_any": "add", "and": "and", "atan2": "atan2", "complex": "complex",
@@ -133,6 +133,11 @@ def _round(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     return [e.one(name, ins, *out_of(eqn))]
 
 
+@rule("square")
+def _square(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    return [e.one("multiply", [*ins, *ins], *out_of(eqn))]
+
+
 @rule("integer_pow")
 def _integer_pow(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     (x,), (shape, dtype) = ins, out_of(eqn)
@@ -143,10 +148,10 @@ def _integer_pow(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
             result = square if result is None else e.one("multiply", [result, square], shape, dtype)
         left >>= 1
         square = e.one("multiply", [square, square], shape, dtype) if left else square
+    if power > 0:
+        return [result]
     one = e.broadcast(e.constant(np.ones((), dtype)), shape)
-    if result is None:
-        return [one]
-    return [e.one("divide", [one, result], shape, dtype) if power < 0 else result]
+    return [one if result is None else e.one("divide", [one, result], shape, dtype)]
 
 
 @rule("exp2")
