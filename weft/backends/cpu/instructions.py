@@ -10,9 +10,11 @@ from weft.kernel.nodes import BF16, BOOL, F16, F32, F64, I32, is_float
 
 _I16 = np.dtype(np.int16)
 _INT = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
-_NAMES = {BOOL: "i1", F32: "float", F64: "double", F16: "half", BF16: "bfloat"}
+# A bfloat16 is its bits: it is computed with as a float32, and LLVM moves vectors of its own type
+# by functions that few C libraries have.
+_NAMES = {BOOL: "i1", F32: "float", F64: "double", F16: "half", BF16: "i16"}
 MEMORY = {BOOL: np.dtype(np.int8), F16: _I16, BF16: _I16}  # what is moved in their stead
-SUFFIXES = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}
+SUFFIXES = {"float": "f32", "double": "f64", "half": "f16"}
 _BINARY_INT = {
     "add": "add",
     "sub": "sub",
@@ -175,6 +177,8 @@ class Instructions:
     # --- conversions ------------------------------------------------------------------------------
 
     def cast(self, have: np.dtype, want: np.dtype, x: str) -> str:
+        if have == BF16 and want != BF16:
+            have, x = F32, self.from_bfloat(x)
         source, target = self.type_of(have), self.type_of(want)
         if want == BOOL:
             zero = self.constant(have, bytes(have.itemsize))
@@ -300,5 +304,5 @@ def _literal(dtype: np.dtype, bits: bytes) -> str:
     if dtype == F16:
         return f"0xH{int(value.view(np.uint16)):04X}"
     if dtype == BF16:
-        return f"0xR{int(value.view(np.uint16)):04X}"
+        return str(int(value.view(np.int16)))
     return str(int(value))

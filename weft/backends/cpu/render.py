@@ -15,7 +15,7 @@ from weft.backends.cpu.processor import has_ieee_minimum
 from weft.backends.cpu.rare import Rare
 from weft.backends.cpu.sizes import NEAR, Sizes, is_written
 from weft.kernel.kernel import Affine, Kernel, Reduce, Store
-from weft.kernel.nodes import BOOL, I32, I64, REDUCED, Value, is_float, walk
+from weft.kernel.nodes import BF16, BOOL, F32, I32, I64, REDUCED, Value, is_float, walk
 
 _BINARY_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "rem": "frem"}
 _FLOAT_COMPARE = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
@@ -547,6 +547,8 @@ class Function(Instructions):
 
     def comparison(self, v: Value, kind: str, args: list[str]) -> str:
         operand = v.args[0].dtype
+        if operand == BF16:
+            kind, args = self.type_of(F32), [self.from_bfloat(x) for x in args]
         if is_float(operand):
             return self.emit(f"fcmp {_FLOAT_COMPARE[v.op]} {kind} {args[0]}, {args[1]}")
         table = _UNSIGNED if operand.kind in "ub" else _SIGNED
@@ -555,8 +557,10 @@ class Function(Instructions):
     def float_operation(self, v: Value, args: list[str]) -> str:
         op, dtype = v.op, v.dtype
         if op == "isnan":
-            kind = self.type_of(v.args[0].dtype)
-            return self.emit(f"fcmp uno {kind} {args[0]}, {args[0]}")
+            operand, x = v.args[0].dtype, args[0]
+            if operand == BF16:
+                operand, x = F32, self.from_bfloat(x)
+            return self.emit(f"fcmp uno {self.type_of(operand)} {x}, {x}")
         kind = self.type_of(dtype)
         if op in _BINARY_FLOAT:
             return self.emit(f"{_BINARY_FLOAT[op]} {kind} {args[0]}, {args[1]}")
