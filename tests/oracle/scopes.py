@@ -38,6 +38,8 @@ def chosen(each: int) -> set[str]:
     public = {name for module in coverage.modules() for name in coverage.functions(module)}
     found: dict[str, list[tuple[int, str]]] = {}
     for family in harness.families():
+        if family.startswith("inputs_"):  # of shapes without elements or axes: a law of their own
+            continue
         for name, entry in harness.Record(family).meta.items():
             ident = f"{family}/{name}"
             if not entry["value"].get("l"):

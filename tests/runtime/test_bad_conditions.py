@@ -66,7 +66,7 @@ x = np.ones(n, np.float32)
 with weft.num_threads(1):
     sort(x[:1000]), same(x[:1000])
 pages = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (pages + (100 << 20), -1))
+resource.setrlimit(resource.RLIMIT_AS, (pages + (128 << 20), -1))
 for f in (sort, same):
     for _ in range(3):
         try:
@@ -89,8 +89,8 @@ def test_out_of_memory_is_an_error_that_names_the_largest(walk):
     lines = python(SHORT_OF_MEMORY.format(walk=walk)).splitlines()
     assert lines[-1] == "went on" and len(lines) == 7
     for line in lines[:3]:
-        assert line.startswith("MemoryError") and "134,217," in line, line
-        assert "what sort works in, 134,217," in line and "<string>:" in line, line
+        assert line.startswith("MemoryError") and "<string>:" in line, line
+        assert line.count(", 134,217,") == 3, line  # results, values in between, what sort works in
     assert all(line.startswith("MemoryError") for line in lines[3:6]), lines
 
 

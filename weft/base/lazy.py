@@ -86,7 +86,9 @@ def members(
         if name in homes:
             value = getattr(load(homes[name]), name)
             if public and type(value) is FunctionType:
+                # as in JAX, where NumPy's aliases are functions of their own and others are not
                 other = value.__name__ != name and value.__name__ in homes
+                other = other and package == "weft.numpy"
                 value = alias(value, package, name) if other else bounded(value, package)
             vars(sys.modules[package])[name] = value
             return value

@@ -41,7 +41,7 @@ def logical_axis_rules(rules):
 
     >>> with logical_axis_rules([("batch", "data"), ("embed", None)]):
     ...     logical_to_mesh_axes(("batch", "embed"))
-    PartitionSpec('data', None)
+    P('data', None)
     """
     before, _current.rules = _current.rules, rules
     try:

@@ -23,6 +23,8 @@ from weft.kernel.spec import verify
 
 NAME = "kernel"
 _WARP = 32
+# Denormal numbers of float32 are flushed, as on the CPU; those of float64 GPUs always keep.
+_FLUSHES = 'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" }\n'
 _DECLARED = """\
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
@@ -80,9 +82,9 @@ class _Text(Function):
             told = "readonly " if self.kernel.buffers[i].role == "in" else ""
             told += "align 16 " if vector > 1 else ""
             parameters.append(f"ptr {told}%b{i}")
-        head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) {{"
+        head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #0 {{"
         declared = [*self.declared.values(), *self.shared]
-        lines = [_DECLARED, *declared, head, "entry:", *self.serial, *self.lines, "}", ""]
+        lines = [_DECLARED, *declared, head, "entry:", *self.serial, *self.lines, "}", _FLUSHES]
         return "\n".join(lines)
 
     def _row(self, i: int, b: Any) -> None:
@@ -99,14 +101,22 @@ class _Text(Function):
         if v.op == "rem":  # LLVM's own is not exact here
             kind = scalar_type(v.dtype)
             if v.dtype in (F32, F64):
-                name = f"@remainder_{kind}"
-                self.declared[name] = _remainder(v.dtype)
+                name = self._remainder(v.dtype)
                 return self.emit(f"call {kind} {name}({kind} {args[0]}, {kind} {args[1]})")
             wide = [self.float_cast(v.dtype, F32, x) for x in args]
-            self.declared["@remainder_float"] = _remainder(F32)
-            found = self.emit(f"call float @remainder_float(float {wide[0]}, float {wide[1]})")
+            name = self._remainder(F32)
+            found = self.emit(f"call float {name}(float {wide[0]}, float {wide[1]})")
             return self.float_cast(F32, v.dtype, found)
         return super().float_operation(v, args)
+
+    def _remainder(self, dtype: np.dtype) -> str:
+        """The name of a function for remainders, which the module then has."""
+        kind, name = scalar_type(dtype), f"@remainder_{scalar_type(dtype)}"
+        for intrinsic, count in (("fabs", 1), ("copysign", 2)):
+            used = f"@llvm.{intrinsic}.{self.suffix(dtype)}"
+            self.declared[used] = f"declare {kind} {used}({', '.join([kind] * count)})"
+        self.declared[name] = _remainder(dtype)
+        return name
 
     def extreme(self, v: Value, args: list[str]) -> str:
         return self.call("minimum" if v.op == "min" else "maximum", v.dtype, args)
@@ -408,9 +418,7 @@ def _remainder(dtype: np.dtype) -> str:
     exponents = (1 << (bits - 1)) - (1 << mantissa)
     infinity = "0x7FF0000000000000"
     return f"""\
-declare {kind} @llvm.fabs.{suffix}({kind})
-declare {kind} @llvm.copysign.{suffix}({kind}, {kind})
-define internal {kind} @remainder_{kind}({kind} %x, {kind} %y) {{
+define internal {kind} @remainder_{kind}({kind} %x, {kind} %y) #0 {{
 entry:
   %a = call {kind} @llvm.fabs.{suffix}({kind} %x)
   %b = call {kind} @llvm.fabs.{suffix}({kind} %y)
