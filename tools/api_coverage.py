@@ -12,6 +12,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -137,8 +138,8 @@ def listed_parameters(text: str) -> Parameters | None:
 
 
 def actual_parameters(value: Any) -> Parameters | None:
-    if isinstance(value, enum.EnumMeta):  # Python's own, and other ones in each version
-        return None
+    if isinstance(value, (enum.EnumMeta, types.GenericAlias)):
+        return None  # Python's own, others in each version
     try:
         signature = inspect.signature(value)
     except (TypeError, ValueError):

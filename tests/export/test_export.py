@@ -387,7 +387,8 @@ def test_programs_of_64_bits_are_read_anywhere():
 def test_mutants_are_read_and_called_between_guard_pages():
     tool = Path(__file__).resolve().parents[2] / "tools" / "fuzz_exports.py"
     command = [sys.executable, str(tool), "--reads", "1500", "--calls", "30", "--seed", "7"]
-    env = os.environ | {"PYTHONPATH": str(tool.parents[1])}
+    paths = [str(tool.parents[1]), os.environ.get("PYTHONPATH", "")]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     found = subprocess.run(command, capture_output=True, text=True, env=env)
     assert found.returncode == 0, found.stdout + found.stderr
     assert "1,500  mutants" in found.stdout and "30  calls" in found.stdout
