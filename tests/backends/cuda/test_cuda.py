@@ -53,6 +53,30 @@ def test_whole_programs(name):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5)
 
 
+SHAPES = {
+    "transpose": (lambda x: x.T * 2 + 1, (130, 257)),
+    "transposes and not": (lambda x: x.T + jnp.ones((96, 64)), (64, 96)),
+    "axes": (lambda x: jnp.transpose(x, (2, 0, 1)), (5, 64, 70)),
+    "flags": (lambda x: (x > 0).T, (40, 90)),
+    "narrow": (lambda x: x.astype(jnp.bfloat16).T, (64, 64)),
+    "rows of 4096": (weft.nn.softmax, (6, 4096)),
+    "rows of 1000": (weft.nn.log_softmax, (9, 1000)),
+    "norm": (lambda x: (x - x.mean(1, keepdims=True)) / jnp.sqrt(x.var(1)[:, None] + 1), (7, 2048)),
+    "sum": (lambda x: (x * x).sum(), (700, 1000)),
+    "columns": (lambda x: jnp.abs(x).max(0), (900, 5000)),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_schedules(name):
+    fun, shape = SHAPES[name]
+    x = np.random.default_rng(2).normal(size=shape).astype(np.float32)
+    (got,) = Cuda().compile(weft.make_jaxpr(fun)(x))([x])
+    want = np.asarray(weft.jit(fun)(x))
+    got, want = (v.astype(np.float32) for v in (got, want))
+    np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5)
+
+
 ELEMENTWISE = "exp log tanh sin cos log1p expm1 rsqrt sqrt logistic erf cbrt".split()
 
 

@@ -56,7 +56,7 @@ x = jnp.ones((64, 1000))
     "fun, wide, shares",
     [
         (lambda x: jnp.tanh(x) * 2 + 1, x, False),
-        (lambda x: x.T + 1, x, False),
+        (lambda x: x.reshape(8, 8, 1000) + 1, x, False),
         (weft.nn.softmax, x, True),
         (lambda x: x.sum(1), x, True),
         (lambda x: x.sum(0), jnp.ones((100, 5000)), False),
@@ -108,3 +108,20 @@ def test_a_missing_driver_is_one_clear_line():
     with knobs.scope(backend="cuda"), pytest.raises(driver.DriverError) as error:
         weft.jit(lambda x: x + 1)(1.0)
     assert "driver" in str(error.value)
+
+
+def test_transposes_go_through_shared_memory():
+    (kernel,) = kernels_of(lambda x: x.T + 1, x)
+    (made,) = schedule(kernel).parts
+    assert made.tile is not None and made.blocks == 2 * 32
+    text = ptx.assemble(render(made))
+    assert "st.shared" in text and "ld.shared" in text
+    (made,) = schedule(kernel, distinct=False).parts  # in place there is nothing to transpose
+    assert made.tile is None
+
+
+def test_rows_that_a_thread_reads_back_stay_in_registers():
+    (kernel,) = kernels_of(weft.nn.softmax, jnp.ones((64, 4096)))
+    (made,) = schedule(kernel).parts
+    text = ptx.assemble(render(made))
+    assert made.trips == 4 and "row" not in text and "ld.local" not in text

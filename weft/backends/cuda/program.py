@@ -55,10 +55,10 @@ def _function(text: str) -> driver.Function:
 class Compiled:
     """The kernels that a kernel is split into, loaded onto the device."""
 
-    def __init__(self, kernel: Kernel, aligned: bool) -> None:
+    def __init__(self, kernel: Kernel, aligned: bool, distinct: bool) -> None:
         self.outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
         self.first = len(kernel.buffers)
-        self.parts, self.scratch = schedule(kernel, aligned)
+        self.parts, self.scratch = schedule(kernel, aligned, distinct)
         self.functions = [_function(render(part)) for part in self.parts]
 
     def launch(self, addresses: Sequence[int], allocate: Any) -> None:
@@ -95,9 +95,11 @@ class Executable:
             if isinstance(node, Launch):
                 views = any(self.program.slots[s].role == "view" for s in node.slots)
                 aligned = self.views_aligned or not views
-                key = (signature(node.kernel), aligned)
+                # views may be other slots' memory
+                distinct = not views and len({*node.slots}) == len(node.slots)
+                key = (signature(node.kernel), aligned, distinct)
                 if key not in known:
-                    known[key] = Compiled(node.kernel, aligned)
+                    known[key] = Compiled(node.kernel, aligned, distinct)
                 self.kernels[id(node)] = known[key]
             for region in inner_regions(node):
                 self._load(region, known)

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.instructions import memory_type, scalar_type
+from weft.backends.cpu.instructions import MEMORY, memory_type, scalar_type
 from weft.backends.cpu.rare import rare
 from weft.backends.cpu.render import Function
-from weft.backends.cuda.schedule import Schedule, nest
+from weft.backends.cuda.schedule import TILE, Schedule, nest, private_rows, turned
 from weft.kernel.kernel import Loop, Reduce, Store, statements
-from weft.kernel.nodes import F32, F64, Value, is_float
+from weft.kernel.nodes import BOOL, F32, F64, Value, is_float
 from weft.kernel.spec import verify
 
 NAME = "kernel"
@@ -36,7 +36,7 @@ declare i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32)
 def render(schedule: Schedule) -> str:
     """The LLVM module of a kernel."""
     verify(schedule.kernel)
-    return _Text(schedule).text()
+    return _Tiles(schedule).text() if schedule.tile is not None else _Text(schedule).text()
 
 
 class _Text(Function):
@@ -47,6 +47,8 @@ class _Text(Function):
         self.schedule = schedule
         self.shared: list[str] = []  # memory that the threads of a block share
         self.labels = 0
+        self.private = private_rows(schedule.kernel) if schedule.trips else set()
+        self.place = 0  # which of its own elements of a row a thread is at
         self.serial: list[str] = []  # lines of the entry block, for what loops count
         self.reduces = {s.symbol: s for s in statements(self.kernel.body) if isinstance(s, Reduce)}
 
@@ -61,25 +63,19 @@ class _Text(Function):
         self.tid = self.emit(f"zext i32 {tid} to i64")
         self.lane = tid
         number = self.emit(f"zext i32 {block} to i64")
-        if not self.schedule.shares:
+        if not self.schedule.shares and self.schedule.tile is None:
             first = self.emit(f"mul i64 {number}, {self.schedule.threads}")
             number = self.emit(f"add i64 {first}, {self.tid}")
             number = self.emit(f"mul i64 {number}, {vector}") if vector > 1 else number
             inside = self.emit(f"icmp slt i64 {number}, {self.schedule.iterations}")
             self.line(f"br i1 {inside}, label %inside, label %done")
             self.label("inside")
-        self._open_grid(number)
-        if self.schedule.shares:
-            self._shared_body(self.kernel.body)
-        else:
-            last = (self.kernel.axes or (self.kernel.grid,))[-1]
-            self._several(self.kernel.body, last[0] if last else "", vector)
-            self.line("br label %done")
-            self.label("done")
+        self._run(number)
         self.line("ret void")
         parameters = []
         for i in outside:
             told = "readonly " if self.kernel.buffers[i].role == "in" else ""
+            told += "noalias " if self.schedule.distinct else ""
             told += "align 16 " if vector > 1 else ""
             parameters.append(f"ptr {told}%b{i}")
         head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #0 {{"
@@ -87,15 +83,35 @@ class _Text(Function):
         lines = [_DECLARED, *declared, head, "entry:", *self.serial, *self.lines, "}", _FLUSHES]
         return "\n".join(lines)
 
+    def _run(self, number: str) -> None:
+        """What is done for a number of the grid."""
+        self._open_grid(number)
+        if self.schedule.shares:
+            self._shared_body(self.kernel.body)
+            return
+        last = (self.kernel.axes or (self.kernel.grid,))[-1]
+        self._several(self.kernel.body, last[0] if last else "", self.schedule.vector)
+        self.line("br label %done")
+        self.label("done")
+
     def _row(self, i: int, b: Any) -> None:
         """Scratch of one iteration: shared by a block, or a thread's own."""
         kind = memory_type(b.dtype)
         if not self.schedule.shares:
             self.line(f"%b{i} = alloca [{b.size} x {kind}], align 16")
             return
+        if i in self.private:
+            own = self.schedule.trips * self.schedule.vector
+            self.serial.append(f"  %b{i} = alloca [{own} x {kind}], align 16")
+            return
         place = f"@row{i} = internal addrspace(3) global [{b.size} x {kind}] undef, align 16"
         self.shared.append(place)
         self.line(f"%b{i} = addrspacecast ptr addrspace(3) @row{i} to ptr")
+
+    def address(self, buffer: int, offset: str) -> str:
+        if buffer in self.private:
+            offset = str(self.place)
+        return super().address(buffer, offset)
 
     def float_operation(self, v: Value, args: list[str]) -> str:
         if v.op == "rem":  # LLVM's own is not exact here
@@ -183,17 +199,17 @@ class _Text(Function):
                 self._at(axis, i, lambda: self._body(body))
             return
         states = []
-        first, known = self.axes[axis], dict(self.known)
+        first, known, place = self.axes[axis], dict(self.known), self.place
         for i in range(count):
-            self.known = dict(known)
+            self.known, self.place = dict(known), place + i
             self.axes[axis] = first if i == 0 else self.emit(f"add i64 {first}, {i}")
             self._begin(body)
             states.append((self.axes[axis], self.known))
-        for at, found in states:
-            self.axes[axis], self.known = at, found
+        for i, (at, found) in enumerate(states):
+            self.axes[axis], self.known, self.place = at, found, place + i
             for s in body:
                 self.store(s) if isinstance(s, Store) else self._accumulate(s)
-        self.axes[axis], self.known = first, known
+        self.axes[axis], self.known, self.place = first, known, place
 
     def _at(self, axis: str, distance: int, run: Any) -> None:
         """Run something further along an axis."""
@@ -330,6 +346,14 @@ class _Text(Function):
             before = self.emit(f"mul i64 {trip}, {step}")
             run(self.emit(f"add i64 {before}, {first}"))
 
+        if self.schedule.trips:
+            known = self.known
+            for trip in range(self.schedule.trips):
+                self.known, self.place = dict(known), trip * vector
+                run(self.emit(f"add i64 {first}, {trip * step}") if trip else first)
+            self.known, self.place = known, 0
+            self._shared_end(own, body)
+            return
         stop: Any = self._stop(s)
         if s.whole is None and stop * inner % step == 0:  # the same for all threads
             self._loop("0", stop * inner // step, 1, at)
@@ -339,9 +363,13 @@ class _Text(Function):
             else:
                 stop *= inner
             self._loop(first, stop, step, run)
+        self._shared_end(own, body)
+
+    def _shared_end(self, own: list[Reduce], body: list[Any]) -> None:
         for r in own:
             self._reduced(r)
-        if any(isinstance(x, Store) for x in statements(body)):
+        stores = [x for x in statements(body) if isinstance(x, Store)]
+        if any(x.buffer not in self.private for x in stores):
             self.line("call void @llvm.nvvm.barrier0()")
 
     def _reduced(self, s: Reduce) -> None:
@@ -409,6 +437,84 @@ class _Text(Function):
             total = one if not total else self._combined(s, total, one)
         self.line("call void @llvm.nvvm.barrier0()")
         return total
+
+
+class _Tiles(_Text):
+    """A kernel that transposes: squares go through shared memory, so that neighbouring threads read
+    and write neighbouring elements."""
+
+    def _run(self, number: str) -> None:
+        assert self.schedule.tile is not None
+        across, last = self.schedule.tile
+        extents = dict(self.kernel.axes)
+        counts = [(a, -(-n // TILE) if a in (across, last) else n) for a, n in self.kernel.axes]
+        self._count(number, counts)
+        firsts = {a: self.emit(f"mul i64 {self.axes[a]}, {TILE}") for a in (across, last)}
+        fast = self.emit(f"and i64 {self.tid}, {TILE - 1}")
+        slow = self.emit(f"lshr i64 {self.tid}, {TILE.bit_length() - 1}")
+        rows = self.schedule.threads // TILE
+        loads = turned(self.kernel, last)
+        self.tiles: dict[int, str] = {}
+        for v in loads:
+            kind = memory_type(v.dtype)
+            name = f"@tile{v.number}"
+            room = f"[{TILE * (TILE + 1)} x {kind}]"
+            self.shared.append(f"{name} = internal addrspace(3) global {room} undef, align 16")
+            self.tiles[v.number] = name
+        self.reading = False
+        for row in range(0, TILE, rows):
+            other = self.emit(f"add i64 {slow}, {row}") if row else slow
+            self._guarded(firsts, {across: fast, last: other}, extents, lambda: self._keep(loads))
+        self.line("call void @llvm.nvvm.barrier0()")
+        self.reading = True
+        for row in range(0, TILE, rows):
+            other = self.emit(f"add i64 {slow}, {row}") if row else slow
+            spots = {across: other, last: fast}
+            self._guarded(firsts, spots, extents, lambda: self._body(self.kernel.body))
+
+    def _guarded(self, firsts: Any, spots: dict[str, str], extents: Any, run: Any) -> None:
+        """Do something at a spot of the square, if that is inside of the arrays."""
+        self.labels += 1
+        tag, inside = f"g{self.labels}", "true"
+        self.spots = spots
+        for axis, spot in spots.items():
+            self.axes[axis] = self.emit(f"add i64 {firsts[axis]}, {spot}")
+            one = self.emit(f"icmp slt i64 {self.axes[axis]}, {extents[axis]}")
+            inside = one if inside == "true" else self.emit(f"and i1 {inside}, {one}")
+        self.line(f"br i1 {inside}, label %{tag}in, label %{tag}out")
+        self.label(f"{tag}in")
+        self.known = {}
+        run()
+        self.known = {}
+        self.line(f"br label %{tag}out")
+        self.label(f"{tag}out")
+
+    def _spot(self, v: Value) -> str:
+        """Where an element of a load is in its square, a row for each place along the last axis."""
+        assert self.schedule.tile is not None
+        across, last = self.schedule.tile
+        row = self.emit(f"mul i64 {self.spots[last]}, {TILE + 1}")
+        at = self.emit(f"add i64 {row}, {self.spots[across]}")
+        kind = memory_type(v.dtype)
+        return self.emit(f"getelementptr {kind}, ptr addrspace(3) {self.tiles[v.number]}, i64 {at}")
+
+    def _keep(self, loads: list[Value]) -> None:
+        for v in loads:
+            kind = memory_type(v.dtype)
+            base = self.address(v.attr[0], self.offset(v.attr[1]))
+            one = self.emit(f"load {kind}, ptr {base}, align {v.dtype.itemsize}")
+            self.line(f"store {kind} {one}, ptr addrspace(3) {self._spot(v)}")
+
+    def load(self, value: Value, args: list[str]) -> str:
+        if not self.reading or value.number not in self.tiles:
+            return super().load(value, args)
+        kind = memory_type(value.dtype)
+        name = self.emit(f"load {kind}, ptr addrspace(3) {self._spot(value)}")
+        if value.dtype not in MEMORY:
+            return name
+        if value.dtype == BOOL:
+            return self.emit(f"icmp ne {kind} {name}, 0")
+        return self.emit(f"bitcast {kind} {name} to {scalar_type(value.dtype)}")
 
 
 def _remainder(dtype: np.dtype) -> str:

@@ -41,18 +41,32 @@ ELEMENTS_PER_THREAD = 16
 SPLIT_THREADS, SPLIT_ITERATIONS = 1 << 17, 64
 # Elements of a piece of a row that is split.
 PIECE_ELEMENTS = 1 << 13
+# Rows and columns of a square that is transposed.
+TILE = 32
+# How often loops of a block may be written out.
+MAX_TRIPS = 8
 
 
 class Schedule(Record):
     """A kernel for a GPU: whether a block shares an iteration of its grid, the threads of a block,
     the neighbouring elements that a thread does at a time, and its buffers: numbers of the whole
-    kernel's, then of scratch memory."""
+    kernel's, then of scratch memory.
+
+    ``trips`` is how often the threads of a block go through its loops, where that is seldom and the
+    same for all: such loops are written out, and rows that a thread reads only where it wrote them
+    stay in its registers. ``distinct`` is whether no two buffers are the same memory. ``tile`` has
+    an axis along which memory is read, and the last one, along which it is written: a block
+    transposes squares of both through shared memory.
+    """
 
     kernel: Kernel
     shares: bool
     threads: int
     vector: int
     buffers: tuple[int, ...]
+    distinct: bool = False
+    trips: int = 0
+    tile: tuple[str, str] | None = None
 
     @property
     def iterations(self) -> int:
@@ -62,6 +76,8 @@ class Schedule(Record):
     def blocks(self) -> int:
         if self.shares:
             return self.iterations
+        if self.tile is not None:
+            return prod(-(-n // TILE) if a in self.tile else n for a, n in self.kernel.axes)
         return -(-self.iterations // (self.threads * self.vector))
 
 
@@ -72,19 +88,21 @@ class Parts(Record):
     scratch: list[Buffer]
 
 
-def schedule(kernel: Kernel, aligned: bool = True) -> Parts:
+def schedule(kernel: Kernel, aligned: bool = True, distinct: bool = True) -> Parts:
     """A kernel as the compiler fused it, for a GPU; ``aligned`` is whether all its buffers begin at
-    multiples of 16 bytes."""
+    multiples of 16 bytes, ``distinct`` whether no two of them are the same memory."""
     outside = tuple(i for i, b in enumerate(kernel.buffers) if b.role != "row")
     kernel = _flat(collapse(diagonal(kernel)))
     halves = _split(kernel)
     if halves is None:
-        return Parts([_one(kernel, outside, aligned)], [])
+        made = _one(kernel, outside, aligned)._replace(distinct=distinct)
+        tile = transposes(kernel) if distinct and not made.shares else None
+        return Parts([made if tile is None else made._replace(vector=1, tile=tile)], [])
     first, second, scratch = halves
     more = tuple(len(kernel.buffers) + i for i in range(len(scratch)))
     # buffers of the parts are those of the whole and the scratch memory, all of them
     parts = [_one(part, (*outside, *more), aligned) for part in (first, second)]
-    return Parts(parts, scratch)
+    return Parts([part._replace(distinct=distinct) for part in parts], scratch)
 
 
 def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
@@ -103,7 +121,58 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
     threads = 32
     while threads < min(MAX_THREADS, longest // ELEMENTS_PER_THREAD):
         threads *= 2
-    return Schedule(kernel, True, threads, VECTOR if fits else 1, buffers)
+    vector = VECTOR if fits else 1
+    totals = {prod(n for _, n in axes) for axes in inner}
+    trips, rest = divmod(longest, threads * vector)
+    same = len(totals) == 1 and not rest and not any(loop.whole for loop in loops)
+    trips = trips if same and trips <= MAX_TRIPS else 0
+    return Schedule(kernel, True, threads, vector, buffers, False, trips)
+
+
+def transposes(kernel: Kernel) -> tuple[str, str] | None:
+    """The axis along which memory is read, where that isn't the one along which it is written."""
+    extents = dict(kernel.axes)
+    if len(extents) < 2 or not all(isinstance(s, Store) for s in kernel.body):
+        return None
+    last = kernel.axes[-1][0]
+    if extents[last] < TILE or any(s.at.coefficient(last) != 1 or s.offset for s in kernel.body):
+        return None
+    across: dict[str, int] = {}
+    for v in turned(kernel, last):
+        for axis, factor in v.attr[1].terms:
+            if factor == 1 and axis != last and extents[axis] >= TILE:
+                across[axis] = across.get(axis, 0) + 1
+    return (max(across, key=lambda a: across[a]), last) if across else None
+
+
+def turned(kernel: Kernel, last: str) -> list[Any]:
+    """Loads of elements that lie far apart along the last axis."""
+    roots = [v for s in kernel.body for v in s.operands]
+    return [
+        v
+        for v in walk(roots)
+        if v.op == "load" and not v.args and abs(v.attr[1].coefficient(last)) > 1
+    ]
+
+
+def private_rows(kernel: Kernel) -> set[int]:
+    """Rows that are read and written only where a loop is just then: each thread's own part."""
+    found = {i for i, b in enumerate(kernel.buffers) if b.role == "row"}
+    for loop in kernel.body:
+        if not isinstance(loop, Loop):
+            touched = {v.attr[0] for v in walk(loop.operands) if v.op == "load"}
+            found -= touched | ({loop.buffer} if isinstance(loop, Store) else set())
+            continue
+        axes, body = nest(loop)
+        here = position(axes)
+        for s in statements(body):
+            if isinstance(s, Loop):
+                return set()
+            places = [(v.attr[0], v.attr[1], v.args) for v in walk(s.operands) if v.op == "load"]
+            if isinstance(s, Store):
+                places.append((s.buffer, s.at, () if s.offset is None else (s.offset,)))
+            found -= {i for i, at, args in places if at != here or args}
+    return found
 
 
 def _split(kernel: Kernel) -> tuple[Kernel, Kernel, list[Buffer]] | None:
