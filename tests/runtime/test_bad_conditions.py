@@ -66,7 +66,7 @@ x = np.ones(n, np.float32)
 with weft.num_threads(1):
     sort(x[:1000]), same(x[:1000])
 pages = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (pages + (128 << 20), -1))
+resource.setrlimit(resource.RLIMIT_AS, (pages + (120 << 20), -1))
 for f in (sort, same):
     for _ in range(3):
         try:
