@@ -514,7 +514,7 @@ class Lane:
             self.process.wait()
             self._lost(number, phase, calls, "hung")
         elif code == 0:
-            found = json.loads(self.process.stdout.read())
+            found = json.loads(self.process.stdout.read().splitlines()[-1])  # programs may print
             self.totals.update(found["counts"])
             self.totals["mutants"] += found["done"]
             self.totals["calls"] += found["calls"]
