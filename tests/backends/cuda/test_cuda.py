@@ -4,43 +4,18 @@ import numpy as np
 import pytest
 
 import weft
-from tests.backends.test_reference import PROGRAMS, SAMPLES, leaves_of
-from tests.laws.checks import assert_close, seed_of
-from tests.samples import WIDE
-from weft import dtypes
+from tests.backends.test_reference import PROGRAMS, SAMPLES, check_samples
 from weft import numpy as jnp
 from weft.backends.cuda import driver
 from weft.backends.cuda.program import Cuda
 from weft.base import knobs
-from weft.compiler.plan import Unplannable
-from weft.core.interpret import run, storage_dtype
 
 pytestmark = pytest.mark.skipif(driver.count() == 0, reason="no NVIDIA GPU on this machine")
 
 
 @pytest.mark.parametrize("prim", sorted({s.prim for s in SAMPLES}))
 def test_programs_are_right(prim):
-    for sample in (s for s in SAMPLES if s.prim == prim):
-        for dtype in sample.dtypes:
-            args = sample.operands(dtype, seed_of(sample))
-            with weft.enable_x64(dtype in WIDE):
-                closed = weft.make_jaxpr(sample.function(dtype))(*args)
-                leaves = [
-                    np.asarray(x, storage_dtype(a.dtype))
-                    for x, a in zip(leaves_of(args), closed.in_avals, strict=True)
-                ]
-                try:
-                    got = Cuda().compile(closed)(leaves)
-                except Unplannable:
-                    continue
-                consts = [getattr(c, "_value", c) for c in closed.consts]
-                with np.errstate(all="ignore"):
-                    want = run(closed.jaxpr, consts, leaves)
-                for a, b in zip(got, want, strict=True):
-                    if dtypes.issubdtype(np.asarray(b).dtype, np.generic):
-                        assert_close(a, b, 4 * max(sample.tol, 4.0), f"{dtype} on the GPU")
-                    else:
-                        assert a.tobytes() == np.asarray(b).tobytes()
+    check_samples(Cuda(), prim)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
