@@ -14,7 +14,6 @@ import inspect
 import json
 import math
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from ecosystem_shipped import SHIPPED, run_library, table
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "tools" / "ecosystem_programs"
@@ -29,16 +29,6 @@ SIDES = ("weft", "jax")
 REPEATS = 5
 # Largest difference that counts as rounding, relative to the largest value of an array.
 TOLERANCE = 2e-4
-# Libraries that ship tests: where they lie in the installed package.
-SHIPPED = {
-    "chex": "chex",
-    "dm_pix": "dm_pix",
-    "haiku": "haiku",
-    "jmp": "jmp",
-    "mctx": "mctx",
-    "optax": "optax",
-    "rlax": "rlax",
-}
 
 
 # --- in the process of one side -------------------------------------------------------------------
@@ -187,46 +177,16 @@ def summary(table):
     )
 
 
-# --- shipped tests --------------------------------------------------------------------------------
-
-
-def shipped(python, library, side):
-    """Passed and failed tests that a library ships, and the names of those that failed."""
-    place = subprocess.run(
-        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
-    files = sorted(Path(place, SHIPPED[library]).rglob("*_test.py"))
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
-    results = {"passed": 0, "failed": []}
-    for file in files:
-        command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", "-rf"]
-        command += ["-p", "weft.as_jax.pytest"] if side == "weft" else []
-        try:
-            done = subprocess.run(
-                [*command, str(file)], env=env, capture_output=True, text=True, timeout=1200
-            )
-            text = done.stdout
-        except subprocess.TimeoutExpired:
-            results["failed"].append(f"{file.name} (timeout)")
-            continue
-        count = re.search(r"(\d+) passed", text)
-        results["passed"] += int(count[1]) if count else 0
-        failed = re.findall(r"^(?:FAILED|ERROR) .*?([^/]*_test\.py\S*)", text, re.M)
-        results["failed"] += failed
-        print(side, file.name, count[0] if count else "none passed", len(failed), flush=True)
-    return results
-
-
 def main():
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--only", nargs="*", default=[], help="programs by name")
+    parser.add_argument(
+        "--only", nargs="*", default=[], help="programs, or files of tests, by name"
+    )
     parser.add_argument("--shipped", action="store_true")
+    parser.add_argument("--results", type=Path, default=Path("shipped"), help="outcomes of tests")
     parser.add_argument("--side", choices=SIDES, action="append")
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--json", type=Path)
@@ -237,17 +197,17 @@ def main():
         worker(given.worker, given.names, given.out)
         return
     if given.shipped:
-        found = {
-            name: {side: shipped(given.python, name, side) for side in given.side or SIDES}
-            for name in given.names or SHIPPED
-        }
-        text = json.dumps(found, indent=1)
+        libraries = given.names or list(SHIPPED)
+        for side in given.side or SIDES:
+            for library in libraries:
+                run_library(given.python, library, side, given.results, given.only)
+        text = table(libraries, given.results)
     else:
         known = sorted(p.stem for p in PROGRAMS.glob("*.py") if p.stem != "__init__")
         found = compare(given.python, given.names or known, given.only)
         text = "\n".join([*map(describe, found), "", summary(found)])
     print(text if given.shipped else summary(found))
-    if given.json:
+    if given.json and not given.shipped:
         given.json.write_text(json.dumps(found, indent=1))
     if given.markdown:
         given.markdown.write_text(text + "\n")

@@ -68,6 +68,37 @@ USES = {
         assert not pvals[0].is_known() and out_tree().num_leaves == 1
         from jax.experimental.multihost_utils import sync_global_devices
         sync_global_devices("here")
+        from jax.experimental import cur_qdd, hijax as hjx
+        class Written(jax.extend.core.Effect):
+            pass
+        hjx.control_flow_allowed_effects.add_type(Written)
+        class Variable:
+            def __init__(self, value):
+                self.value = value
+            def cur_qdd(self):
+                return jax.typeof(self.value)
+        class VariableType(hjx.MutableHiType):
+            __hash__ = lambda self: 0
+            __eq__ = lambda self, other: isinstance(other, VariableType)
+            new_from_loval = lambda self, state, value: Variable(value)
+            read_loval = lambda self, state, variable: [variable.value]
+            def update_from_loval(self, state, variable, value):
+                variable.value = value
+        hjx.register_hitype(Variable, lambda variable: VariableType())
+        class Get(hjx.HiPrimitive):
+            def to_lojax(self, variable):
+                return variable.value
+        @jax.jit
+        def step(variable):
+            variable.value = Get("get").bind(variable) + 1
+        variable = Variable(jnp.zeros(2))
+        step(variable)
+        assert variable.value.tolist() == [1.0, 1.0] and cur_qdd(variable).shape == (2,)
+        assert hjx.instantiate_zeros(hjx.Zero(jax.typeof(1.0))) == 0
+        assert not hjx.is_undefined_primal(1.0)
+        hjx.AvalQDD(hjx.ShapedArray((), jnp.float32), None), hjx.AvalMutableQDD
+        hjx.AbstractRef, hjx.AbstractValue, hjx.HiType, hjx.VJPHiPrimitive, hjx.TransformedRef
+        hjx.aval_method, hjx.aval_property
         """,
     "numpyro": """
         from jax.example_libraries import optimizers, stax

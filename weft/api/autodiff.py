@@ -129,6 +129,13 @@ def _shown_tangent(primal: Any, tangent: Any) -> Any:
 def _check_tangent(p: Any, t: Any, name: Callable[[], str]) -> None:
     primal, tangent = typeof(p), typeof(t)
     expected = primal.to_tangent_aval()
+    if primal.is_high:
+        if expected != tangent:
+            raise TypeError(
+                f"jvp needs for the argument {name()} of type {primal.str_short()} a tangent of"
+                f" type {expected.str_short()}, got {tangent.str_short()}"
+            )
+        return
     if expected.dtype != tangent.dtype:
         raise TypeError(
             f"jvp needs for the argument {name()} of dtype {primal.dtype} a tangent of dtype"
@@ -147,7 +154,7 @@ def _dtype_name(dtype: Any) -> str:
 
 def _symbolic_tangent(p: Any, t: Any) -> Any:
     aval = typeof(p).to_tangent_aval()
-    return Zero(aval) if aval.dtype == dtypes.float0 else t
+    return Zero(aval) if getattr(aval, "dtype", None) == dtypes.float0 else t
 
 
 class _LinearFunction:
@@ -390,6 +397,8 @@ def _check_inputs(what: str, holomorphic: bool, allow_int: bool, x: Any, name: A
             f"{what} cannot give the gradient of a mutable reference, the argument {name()}, as a"
             " value; use vjp and with_refs, or choose other arguments with argnums"
         )
+    if typeof(x).is_high:
+        return  # its type says what tangents it has
     dtype = typeof(x).dtype
     if holomorphic and not dtypes.issubdtype(dtype, np.complexfloating):
         raise TypeError(

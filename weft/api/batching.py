@@ -19,6 +19,7 @@ from weft.api.arguments import (
 from weft.base.traceback import api_boundary
 from weft.core.batching import AxisData, match_axis
 from weft.core.debug_info import DebugInfo
+from weft.core.high import flatten
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.transforms.vmap import batch
@@ -87,7 +88,7 @@ def vmap(
                 elements = {i: vmappable.element_of(*each) for i, each in own.items()}
                 xs = tuple([elements.get(i, x) for i, x in enumerate(xs)])
             given, keywords = tree_unflatten(in_tree, xs)
-            outs, tree = tree_flatten(fun(*given, **keywords))
+            outs, tree = flatten(fun(*given, **keywords), results=True)
             trees.append(tree)
             if vmappable.kinds:
                 specs = flatten_axes("vmap out_axes", tree, out_axes)

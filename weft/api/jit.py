@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+from weft.api import high
 from weft.api.arguments import (
     Hashed,
     argument_names,
@@ -31,6 +32,8 @@ from weft.base import errors, events, knobs, logs
 from weft.base.functional import register_cache, weakref_lru_cache
 from weft.base.traceback import api_boundary
 from weft.control.jit import jit_p
+from weft.core.high import classes as high_classes
+from weft.core.high import flatten, has_lowered
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_dtype import abstractify
 from weft.core.sharding import UNSPECIFIED
@@ -44,7 +47,7 @@ from weft.runtime.evaluate import (
     remember,
 )
 from weft.runtime.function import NativeFunction
-from weft.tree.functions import tree_flatten, tree_unflatten
+from weft.tree.functions import tree_unflatten
 
 # Entries of one function's cache; a function called with more distinct types starts anew.
 CACHE_LIMIT = 4096
@@ -147,6 +150,7 @@ class JitFunction(NativeFunction):
         self._marks = self._static_nums, self._static_names, self._donate_nums, self._donate_names
         self._cache: dict[Any, Staged] = {}
         self._hits = self._misses = 0
+        self._opened: Any = None  # the same of opened arguments, see ``weft.api.high``
         _functions.add(self)
 
     # --- calling ----------------------------------------------------------------------------------
@@ -155,6 +159,11 @@ class JitFunction(NativeFunction):
     def _slow(self, *args: Any, **kwargs: Any) -> Any:
         if knobs.thread.disable_jit:
             return self._fun(*args, **kwargs)
+        if high_classes:
+            if high.is_differentiated((args, kwargs)):
+                return self._fun(*args, **kwargs)  # part of a program that is being made
+            if high.has_mutable((args, kwargs)):
+                return self._call_opened(args, kwargs)
         began = events.begin()
         try:
             leaves, staged = self._stage(args, kwargs)
@@ -163,6 +172,8 @@ class JitFunction(NativeFunction):
             if given is None:
                 raise
             return self._slow(*given[0], **given[1])
+        if high_classes and state.trace is not eval_trace and has_lowered(staged.closed):
+            return self._fun(*args, **kwargs)  # whose operations may be differentiated
         donates = any(staged.params["donated_invars"]) and state.trace is eval_trace
         if self._compiler_options:
             check_options(self._compiler_options)
@@ -192,6 +203,13 @@ class JitFunction(NativeFunction):
         return tree_unflatten(staged.out_tree, outs)
 
     __call__ = _slow
+
+    def _call_opened(self, args: Any, kwargs: Any) -> Any:
+        """Call with mutable values of libraries' types among the arguments."""
+        if self._opened is None:
+            self._opened = JitFunction(high.opening(self._fun), self._options)
+        positions = normalize_positions(self._static_nums, len(args))
+        return high.call(self._opened, args, kwargs, (set(positions), self._static_names))
 
     def _remember(self, staged: Staged, args: Any, kwargs: Any, leaves: Any) -> None:
         """Let native code answer calls like this one."""
@@ -275,7 +293,7 @@ class JitFunction(NativeFunction):
             dynamic, keywords, static = self._split_static(args, kwargs)
         else:
             dynamic, keywords, static = args, kwargs, None
-        leaves, in_tree = tree_flatten((dynamic, keywords))
+        leaves, in_tree = flatten((dynamic, keywords))
         try:
             avals = tuple([abstract(x) for x in leaves])
         except TypeError:
@@ -338,7 +356,7 @@ class JitFunction(NativeFunction):
         if self._own:
             generalise(closed)
         if any(a.is_ref for a in closed.in_avals):
-            leaves = tree_flatten((dynamic, keywords))[0]
+            leaves = flatten((dynamic, keywords))[0]
             names = functools.partial(self._names, args, kwargs)
             check_references(leaves, hoisted, self._fun, "jit", names)
         donated = (False,) * len(hoisted) + self._donated(args, dynamic, keywords, static)
@@ -360,15 +378,15 @@ class JitFunction(NativeFunction):
 
     def _donated(self, args: Any, dynamic: Any, keywords: Any, static: Any) -> tuple[bool, ...]:
         if not (self._donate_nums or self._donate_names):
-            return (False,) * tree_flatten((dynamic, keywords))[1].num_leaves
+            return (False,) * flatten((dynamic, keywords))[1].num_leaves
         donate = set(normalize_positions(self._donate_nums, len(args)))
         fixed = {i for i, _ in static[0]} if static else set()
         flags: list[bool] = []
         for i, x in enumerate(args):
             if i not in fixed:
-                flags.extend([i in donate] * tree_flatten(x)[1].num_leaves)
+                flags.extend([i in donate] * flatten(x)[1].num_leaves)
         for name, x in sorted(keywords.items()):
-            flags.extend([name in self._donate_names] * tree_flatten(x)[1].num_leaves)
+            flags.extend([name in self._donate_names] * flatten(x)[1].num_leaves)
         return tuple(flags)
 
     # --- stages -----------------------------------------------------------------------------------
@@ -378,7 +396,7 @@ class JitFunction(NativeFunction):
         """Stage the function on arguments of these types, without running it."""
         _, staged = self._stage(args, kwargs, abstractify)
         dynamic, keywords, _ = self._split_static(args, kwargs)
-        return Traced(self._fun, staged, (dynamic, keywords), tree_flatten((dynamic, keywords))[1])
+        return Traced(self._fun, staged, (dynamic, keywords), staged.in_tree)
 
     @api_boundary
     def lower(self, *args: Any, **kwargs: Any) -> Any:

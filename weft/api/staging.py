@@ -11,11 +11,12 @@ from weft.api.arguments import as_tuple, check_callable, check_results, debug_in
 from weft.base import knobs
 from weft.base.functional import weakref_lru_cache
 from weft.base.traceback import api_boundary
+from weft.core.high import flatten
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_dtype import abstractify, struct_of
 from weft.core.staging import check_tracing, stage
 from weft.core.trace import Tracer, extend_axis_env, state, typeof
-from weft.tree.functions import tree_flatten, tree_unflatten
+from weft.tree.functions import tree_unflatten
 
 
 def stage_call(
@@ -30,7 +31,7 @@ def stage_call(
 
     def flat(*leaves: Any) -> list[Any]:
         given, keywords = tree_unflatten(in_tree, leaves)
-        outs, tree = tree_flatten(fun(*given, **keywords))
+        outs, tree = flatten(fun(*given, **keywords), results=True)
         check_results(outs, fun, what)
         trees.append(tree)
         return outs
@@ -59,7 +60,7 @@ def _stage_again(fun: Any, in_tree: Any, avals: Any, what: str) -> tuple[ClosedJ
 
 def _stage_once(fun: Any, args: Any, kwargs: Any, what: str) -> tuple[ClosedJaxpr, Any]:
     """``stage_call``, remembered for the same function and types as long as the function lives."""
-    leaves, in_tree = tree_flatten((args, kwargs))
+    leaves, in_tree = flatten((args, kwargs))
     avals = tuple([abstractify(x) for x in leaves])
     try:
         hash(fun)
@@ -102,7 +103,7 @@ def make_jaxpr(
             full = [x if i in positions else next(rest) for i, x in enumerate(args)]
             return fun(*full, **keywords)
 
-        leaves, in_tree = tree_flatten((dynamic, kwargs))
+        leaves, in_tree = flatten((dynamic, kwargs))
         avals = [abstractify(x) for x in leaves]
         with extend_axis_env(axis_env or ()):
             given = [None if i in positions else x for i, x in enumerate(args)]

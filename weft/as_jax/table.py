@@ -28,25 +28,9 @@ jaxlib.xla_client            Device                   weft.runtime.devices      
 jax.distributed              initialize               weft.as_jax.one_device:initialize          flax orbax
 jax.distributed              is_initialized           weft.as_jax.one_device:is_initialized      orbax
 jax.distributed              shutdown                 weft.as_jax.one_device:shutdown            orbax
-jax.experimental             cur_qdd                  weft.as_jax.hijax                          flax
+jax.experimental             cur_qdd                  weft.experimental.hijax.types              flax
 jax.experimental             MutableArray             weft.ref:Ref                               flax
 jax.experimental.shard_map   shard_map                weft.as_jax.one_device                     blackjax flax
-jax.experimental.hijax=      AbstractRef              weft.state.types                           flax
-jax.experimental.hijax       AbstractValue            weft.core.avals                            flax
-jax.experimental.hijax       AvalMutableQDD           weft.as_jax.hijax                          flax
-jax.experimental.hijax       AvalQDD                  weft.as_jax.hijax                          flax
-jax.experimental.hijax       HiPrimitive              weft.as_jax.hijax                          flax
-jax.experimental.hijax       HiType                   weft.as_jax.hijax                          flax
-jax.experimental.hijax       MutableHiType            weft.as_jax.hijax                          flax
-jax.experimental.hijax       VJPHiPrimitive           weft.as_jax.hijax                          flax
-jax.experimental.hijax       ShapedArray              weft.core.avals                            flax
-jax.experimental.hijax       Zero                     weft.core.ad                               flax
-jax.experimental.hijax       aval_method              weft.as_jax.hijax                          flax
-jax.experimental.hijax       aval_property            weft.as_jax.hijax                          flax
-jax.experimental.hijax       control_flow_allowed_effects  weft.as_jax.hijax                     flax
-jax.experimental.hijax       instantiate_zeros        weft.core.ad:instantiate                   flax
-jax.experimental.hijax       is_undefined_primal      weft.core.ad:is_undef                      flax
-jax.experimental.hijax       register_hitype          weft.as_jax.hijax                          flax
 jax.experimental.colocated_python=  colocated_python         weft.as_jax.one_device              orbax
 jax.experimental.colocated_python   colocated_python_class   weft.as_jax.one_device              orbax
 jax.experimental.colocated_python   colocated_cpu_devices    weft.as_jax.one_device              orbax

@@ -13,11 +13,12 @@ from weft.base import knobs
 from weft.base.functional import weakref_lru_cache
 from weft.core.debug_info import DebugInfo
 from weft.core.effects import Effects, NamedAxisEffect
+from weft.core.high import flatten
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from weft.core.staging import check_tracing, stage
 from weft.core.trace import Tracer, state, typeof
 from weft.transforms.dce import close, convert_constvars
-from weft.tree.functions import tree_flatten, tree_leaves_with_path, tree_unflatten
+from weft.tree.functions import tree_leaves_with_path, tree_unflatten
 from weft.tree.keys import keystr
 from weft.tree.treedef import PyTreeDef
 
@@ -64,7 +65,7 @@ def _stage(
 
     def flat(*leaves: Any) -> list[Any]:
         result = fun(*tree_unflatten(in_tree, leaves))
-        outs, out_tree = tree_flatten(result)
+        outs, out_tree = flatten(result)
         _check_results(outs, out_tree, fun, debug)
         out_trees.append(out_tree)
         return outs

@@ -46,6 +46,8 @@ def is_undef(x: Any) -> bool:
 
 def zeros(aval: Any) -> Any:
     """A materialised zero of an abstract value, bound as a broadcast so that it stays symbolic."""
+    if aval.is_high:
+        return aval.vspace_zero()
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
     return filled(0, aval)
@@ -83,4 +85,5 @@ def add_tangents(x: Any, y: Any) -> Any:
         return y
     if type(y) is Zero:
         return x
-    return lookup("add_any").bind(x, y)
+    aval = typeof(x)
+    return aval.vspace_add(x, y) if aval.is_high else lookup("add_any").bind(x, y)

@@ -16,6 +16,8 @@ class AbstractValue:
 
     __slots__ = ()
     is_ref = False  # whether it is the type of a mutable reference
+    is_high = False  # whether it is a type that a library defines
+    has_qdd = False  # whether it is one of values that change
 
     def to_tangent_aval(self) -> AbstractValue:
         raise TypeError(f"{self} has no tangent type")
@@ -25,6 +27,21 @@ class AbstractValue:
 
     def strip_weak_type(self) -> AbstractValue:
         return self
+
+    def normalize(self) -> AbstractValue:
+        """The type that values of it are compared by."""
+        return self.strip_weak_type()
+
+    # What a value is made of; more than itself only for types that libraries define.
+    def lo_ty(self) -> list[AbstractValue]:
+        return [self]
+
+    def lower_val(self, value: Any) -> list[Any]:
+        return [value]
+
+    def raise_val(self, *values: Any) -> Any:
+        (value,) = values
+        return value
 
     def str_short(self, short_dtypes: bool = False, **_: Any) -> str:
         return str(self)

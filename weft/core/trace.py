@@ -214,6 +214,12 @@ class Tracer(Array):
             raise AttributeError(f"{self.aval.str_short()} is not a reference: use x.at[...].add")
         self.aval.addupdate(self, x, idx)
 
+    def __getattr__(self, name: str) -> Any:
+        aval = object.__getattribute__(self, "aval")
+        if aval.is_high:
+            return aval.attribute(self, name)
+        return object.__getattribute__(self, name)  # which says again why there is none
+
     def __copy__(self) -> Tracer:
         return self
 

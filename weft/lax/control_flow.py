@@ -23,6 +23,7 @@ from weft.control.platform import platform_index_p
 from weft.core.avals import same_type
 from weft.core.batching import AxisData, match_axis
 from weft.core.debug_info import DebugInfo
+from weft.core.high import flatten
 from weft.core.trace import typeof
 from weft.lax.loops import as_result, debug_info, is_concrete
 from weft.lax.loops import fori_loop as fori_loop
@@ -223,7 +224,7 @@ def _choose(
 
     For ``cond`` the functions are the one of true and the one of false, in this order.
     """
-    args, in_tree = tree_flatten(tuple(operands))
+    args, in_tree = flatten(tuple(operands))
     avals = [typeof(x) for x in args]
     if any(aval.is_ref for aval in avals):
         names_of = debug_info(what, functions[0], in_tree).names

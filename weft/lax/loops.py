@@ -28,6 +28,7 @@ from weft.control.while_loop import while_p
 from weft.core.array import Array
 from weft.core.avals import ShapedArray, same_type
 from weft.core.debug_info import DebugInfo, hollow
+from weft.core.high import flatten
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import Tracer, box, is_tracing, typeof
 from weft.lax.slicing import index_in_dim
@@ -39,7 +40,7 @@ from weft.prims.shape import broadcast_in_dim_p, concatenate_p
 from weft.runtime.array import from_numpy
 from weft.transforms.dce import dce_closed
 from weft.tree.compare import equality_errors_treedef
-from weft.tree.functions import tree_flatten, tree_map, tree_unflatten, treedef_tuple
+from weft.tree.functions import tree_map, tree_unflatten, treedef_tuple
 from weft.tree.keys import keystr
 from weft.tree.treedef import PyTreeDef
 
@@ -189,7 +190,7 @@ def while_loop(
 
 
 def _while_loop(cond_fun: Any, body_fun: Any, init_val: Any, loop: Loop) -> Any:
-    init, init_tree = tree_flatten(init_val)
+    init, init_tree = flatten(init_val)
     avals = [typeof(x) for x in init]
     cond, body, out_tree = _while_programs(cond_fun, body_fun, init_tree, avals, loop)
     if len(body.out_avals) == len(avals):
@@ -375,8 +376,8 @@ def scan(
 def _scan(
     f: Any, init: Any, xs: Any, length: Any, reverse: bool, unroll: Any, loop: Loop
 ) -> tuple[Any, Any]:
-    carry, carry_tree = tree_flatten(init)
-    scanned, xs_tree = tree_flatten(xs)
+    carry, carry_tree = flatten(init)
+    scanned, xs_tree = flatten(xs)
     count = _scan_length(scanned, length)
     unroll = _unroll_factor(unroll, count)
     if knobs.disable_jit.value:

@@ -39,7 +39,7 @@ PROMISE_IN_BOUNDS = GatherScatterMode.PROMISE_IN_BOUNDS
 
 def getitem(x: Array, index: Any) -> Array:
     """``x[index]``."""
-    if x.aval.is_ref:
+    if x.aval.is_ref or x.aval.is_high:
         return x.aval.getitem(x, index)
     plan = plan_static(index, x.shape)
     if plan is not None and not knobs.thread.check_static_indices:

@@ -108,7 +108,7 @@ _OPERATORS = _REFLECTED | {
 
 
 def _setitem(self: Any, index: Any, value: Any) -> None:
-    if self.aval.is_ref:
+    if self.aval.is_ref or self.aval.is_high:
         return self.aval.setitem(self, index, value)
     raise TypeError(
         f"'{type(self).__name__}' object does not support item assignment: arrays are immutable."
