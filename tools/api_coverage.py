@@ -35,7 +35,7 @@ LEFT_OUT = {
     **dict.fromkeys("export.SymbolicScope export.is_symbolic_dim".split(), SYMBOLIC),
     **dict.fromkeys("export.symbolic_args_specs export.symbolic_shape".split(), SYMBOLIC),
     "Array.__cuda_array_interface__": "the memory of arrays is the host's",
-    **dict.fromkeys("experimental.EArray experimental.cur_qdd".split(), INTERNAL),
+    "experimental.EArray": INTERNAL,
     "experimental.primal_tangent_dtype": INTERNAL,
     "experimental.sparse.SparseTracer": "sparsify evaluates staged programs and has no tracer",
     "experimental.profiler.*": OTHER_HARDWARE,

@@ -12,6 +12,15 @@ from pathlib import Path
 import numpy as np
 
 
+def _with_notes(x):
+    import weft.numpy as jnp
+    from weft.experimental.xla_metadata import set_xla_metadata
+
+    with set_xla_metadata(group=1, name='a "b"'):
+        y = set_xla_metadata(jnp.sin(x).sum(0), group=2, late=True)
+    return y + 1
+
+
 def programs():
     """Functions and arguments, by name."""
     import weft
@@ -27,6 +36,7 @@ def programs():
     conv = lax.conv_general_dilated
     return {
         "softmax": (nn.softmax, x),
+        "notes": (_with_notes, x),
         "network": (lambda x, w: jnp.tanh(x @ w).sum(0), x, jnp.ones((4, 2))),
         "gradient": (weft.grad(lambda x: jnp.sum(jnp.sin(x) ** 3 * jnp.exp(x))), x),
         "unary": (

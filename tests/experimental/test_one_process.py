@@ -93,3 +93,31 @@ def test_errors_of_writing_come_when_it_is_waited_for():
     with pytest.raises(OSError, match="full"):
         manager.wait_until_finished()
     assert done == [1]
+
+
+def test_notes_are_kept_on_equations_and_shown_in_stablehlo():
+    def f(x):
+        with set_xla_metadata(outer=1, both="scope"):
+            with set_xla_metadata(inner=True, outer=5):
+                y = set_xla_metadata(jnp.sin(x), both='"value"', late=False)
+        return y + 1
+
+    sine, note, add = weft.make_jaxpr(f)(1.0).eqns
+    assert sine.source_info.notes == (("both", "scope"), ("inner", True), ("outer", 5))
+    assert note.params["xla_metadata_kvs"] == (("both", '"value"'), ("late", False))
+    assert add.source_info.notes == ()
+    lines = weft.jit(f).lower(1.0).as_text().splitlines()
+    (line,) = [line for line in lines if "stablehlo.sine" in line]
+    notes = r'both = "\"value\"", inner = "true", late = "false", outer = "5"'
+    assert f"{{mhlo.frontend_attributes = {{{notes}}}}} : (tensor<f32>)" in line
+    assert not any("frontend" in line for line in lines if "add" in line or "constant" in line)
+    assert float(weft.jit(weft.grad(f))(0.0)) == 1.0
+    assert weft.vmap(f)(jnp.zeros(2)).tolist() == [1.0, 1.0]
+
+    @set_xla_metadata(step=1)
+    def g(x):
+        return weft.jit(lambda x: x * 3)(x)
+
+    text = weft.jit(g).lower(1.0).as_text()
+    assert text.count('{mhlo.frontend_attributes = {step = "1"}}') == 2  # the call and the product
+    assert "frontend" not in weft.jit(lambda x: x * 3).lower(1.0).as_text()

@@ -28,7 +28,6 @@ jaxlib.xla_client            Device                   weft.runtime.devices      
 jax.distributed              initialize               weft.as_jax.one_device:initialize          flax orbax
 jax.distributed              is_initialized           weft.as_jax.one_device:is_initialized      orbax
 jax.distributed              shutdown                 weft.as_jax.one_device:shutdown            orbax
-jax.experimental             cur_qdd                  weft.experimental.hijax.types              flax
 jax.experimental             MutableArray             weft.ref:Ref                               flax
 jax.experimental.shard_map   shard_map                weft.as_jax.one_device                     blackjax flax
 jax.experimental.colocated_python=  colocated_python         weft.as_jax.one_device              orbax

@@ -515,6 +515,10 @@ check_vma = _flag(
     "check_vma", False, "Track which mesh axes values vary over (set by `shard_map`).",
     in_key=True, env=(),
 )
+xla_metadata = Knob(
+    "xla_metadata", tuple, (), "Notes on what is traced (set by `set_xla_metadata`).",
+    in_key=True, env=(),
+)
 mutable_array_checks = _flag(
     "mutable_array_checks", True, "Check that references are not aliased.", in_key=True
 )

@@ -48,14 +48,21 @@ def is_hidden(filename: str, caller_hidden: bool) -> bool:
 
 
 class SourceInfo:
-    """A place in a program (code object and instruction) and the name stack there."""
+    """A place in a program (code object and instruction), the name stack there, and notes."""
 
-    __slots__ = ("code", "lasti", "name_stack")
+    __slots__ = ("code", "lasti", "name_stack", "notes")
 
-    def __init__(self, code: CodeType | None, lasti: int, name_stack: object = None):
+    def __init__(
+        self,
+        code: CodeType | None,
+        lasti: int,
+        name_stack: object = None,
+        notes: tuple[tuple[str, object], ...] = (),
+    ):
         self.code = code
         self.lasti = lasti
         self.name_stack = name_stack
+        self.notes = notes
 
     @property
     def file(self) -> str:
@@ -78,7 +85,11 @@ class SourceInfo:
 
     def replace(self, *, name_stack: object) -> SourceInfo:
         """The same place under another name stack."""
-        return SourceInfo(self.code, self.lasti, name_stack)
+        return SourceInfo(self.code, self.lasti, name_stack, self.notes)
+
+    def with_notes(self, notes: tuple[tuple[str, object], ...]) -> SourceInfo:
+        """The same place with other notes, unless it has some."""
+        return self if self.notes else SourceInfo(self.code, self.lasti, self.name_stack, notes)
 
     def __repr__(self) -> str:
         return f"SourceInfo({summarize(self)})"

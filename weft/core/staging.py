@@ -112,6 +112,8 @@ class StagingTrace(Trace):
         if effects:
             self.effects = self.effects | effects
         info = state.source or source.current(None, 3)
+        if knobs.thread.xla_metadata:
+            info = info.with_notes(knobs.thread.xla_metadata)
         if primitive.multiple_results:
             outvars = [Var(aval) for aval in result]
             self.eqns.append(JaxprEqn(atoms, outvars, primitive, params, effects, info))

@@ -1,3 +1,4 @@
 """What may still change."""
 
 from weft.api.callbacks import io_callback as io_callback
+from weft.experimental.hijax.types import cur_qdd as cur_qdd

@@ -1,39 +1,78 @@
-"""Notes on what is traced, for compilers; weft's has no use for them and keeps none."""
+"""Notes on what is traced: equations keep them, and StableHLO text shows them.
+
+They are for other compilers, as attributes of operations; weft's own has no use for them.
+"""
 
 from __future__ import annotations
 
+from contextlib import ContextDecorator
 from typing import Any
 
-from weft.core.trace import typeof
-from weft.tree.functions import tree_leaves
+from weft.base import knobs
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.primitive import Primitive
+from weft.core.staging import stage
+from weft.tree.functions import tree_map
 
 __all__ = ["set_xla_metadata"]
 
 
-class _Scope:
-    """A block, or a function, in which notes hold."""
+class _Scope(ContextDecorator):
+    """A block, or a function, in which notes hold beside those around it."""
 
     def __init__(self, notes: dict[str, Any]) -> None:
         self.notes = notes
+        self.entered: list[Any] = []
 
-    def __enter__(self) -> _Scope:
-        return self
+    def __enter__(self) -> None:
+        both = {**dict(knobs.thread.xla_metadata), **self.notes}
+        scope = knobs.xla_metadata(tuple(sorted(both.items())))
+        scope.__enter__()
+        self.entered.append(scope)
 
     def __exit__(self, *error: Any) -> None:
-        return None
+        self.entered.pop().__exit__(*error)
+
+
+class Note(Primitive):
+    """A value with notes on the operation that gives it."""
+
+    def __init__(self) -> None:
+        self.name = "xla_metadata_value"  # not entered among weft's own primitives
+        self.differentials = ()
+
+    def shape(self, x: Any, **params: Any) -> Any:
+        return x
+
+    def ref(self, x: Any, **params: Any) -> Any:  # type: ignore[override]
+        return x
+
+    def program(self, avals: Any, params: dict[str, Any]) -> ClosedJaxpr:
+        return stage(lambda x: [x], avals)
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
+        return self.bind(*primals, **params), tangents[0]
+
+    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
+        return self.bind(*args, **params), dims[0]
+
+
+xla_metadata_value_p = Note()
 
 
 def set_xla_metadata(x: Any = None, **kwargs: Any) -> Any:
-    """Put notes on a value, or with ``x`` left out on what is traced in a ``with`` block.
+    """Put notes on a value, or with ``x`` left out on what is traced in a block or a function.
 
-    >>> import weft.numpy as jnp
-    >>> with set_xla_metadata(scheduling="early"):
-    ...     y = jnp.ones(2) + 1
-    >>> set_xla_metadata(y, scheduling="late")
-    Array([2., 2.], dtype=float32)
+    >>> import weft, weft.numpy as jnp
+    >>> def f(x):
+    ...     with set_xla_metadata(scheduling="early"):
+    ...         return jnp.sin(x)
+    >>> 'mhlo.frontend_attributes = {scheduling = "early"}' in weft.jit(f).lower(1.0).as_text()
+    True
     """
     if x is None:
         return _Scope(kwargs)
-    for leaf in tree_leaves(x):
-        typeof(leaf)
-    return x
+    if not kwargs:
+        return x
+    notes = tuple(sorted(kwargs.items()))
+    return tree_map(lambda leaf: xla_metadata_value_p.bind(leaf, xla_metadata_kvs=notes), x)

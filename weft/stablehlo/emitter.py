@@ -59,6 +59,7 @@ class Emitter:
         self.known: dict[int, tuple[str, Any]] = {}  # functions by the programs they are made of
         self.names: dict[str, int] = {}
         self.count = 0
+        self.notes: tuple[tuple[str, Any], ...] = ()  # on the equation being written
 
     # --- operations -------------------------------------------------------------------------------
 
@@ -85,9 +86,23 @@ class Emitter:
         gives = gives if len(outs) == 1 else f"({gives})"
         left = f"{base}:{len(outs)} = " if many else f"{base} = " if outs else ""
         full = name if "." in name else f"stablehlo.{name}"
-        text = f'{left}"{full}"({", ".join(operands)}){given}{inside} : ({types}) -> {gives}'
+        noted = _notes(self.notes) if self.notes and name != "constant" else ""
+        text = f'{left}"{full}"({", ".join(operands)}){given}{inside}{noted} : ({types}) -> {gives}'
         self.lines.append(text)
         return outs
+
+    def note(self, value: Typed, notes: Any) -> None:
+        """Put notes on the operation that gives a value, if it is one of this function."""
+        base = value.partition("#")[0]
+        for i, line in enumerate(self.lines):
+            if line.startswith((f"{base} = ", f"{base}:")):
+                head, colon, types = line.rpartition(" : (")
+                given = {}
+                if head.endswith("}}") and NOTES in head:  # those of a scope
+                    head, _, text = head.rpartition(f" {{{NOTES}")
+                    given = dict(re.findall(r'(\w+) = ("(?:[^"\\]|\\.)*")', text))
+                listed = _listed({**given, **_quoted(notes)})
+                self.lines[i] = f"{head} {{{NOTES}{listed}}}}}{colon}{types}"
 
     def one(self, name: str, operands: Any, shape: Any, dtype: Any, attributes: str = "") -> Typed:
         """One operation with one result."""
@@ -134,6 +149,13 @@ class Emitter:
 
     def equation(self, eqn: JaxprEqn, ins: list[Typed]) -> list[Any]:
         """The results of an equation."""
+        outer, self.notes = self.notes, getattr(eqn.source_info, "notes", ()) or self.notes
+        try:
+            return self._equation(eqn, ins)
+        finally:
+            self.notes = outer
+
+    def _equation(self, eqn: JaxprEqn, ins: list[Typed]) -> list[Any]:
         primitive, params = eqn.primitive, eqn.params
         found = rules.get(primitive.name)
         if found is not None:
@@ -144,7 +166,7 @@ class Emitter:
             return self.call(called, ins, params.get("name") or primitive.name)
         if primitive.decompose is not None:
             return self.staged(
-                lambda *xs: _listed(primitive, primitive.decompose(*xs, **params)), avals, ins
+                lambda *xs: _as_list(primitive, primitive.decompose(*xs, **params)), avals, ins
             )
         raise Unlowered(
             f"the program holds {primitive}, which has no StableHLO here; weft itself compiles it"
@@ -184,7 +206,25 @@ class Emitter:
         self.lines = outer
 
 
-def _listed(primitive: Any, out: Any) -> list[Any]:
+NOTES = "mhlo.frontend_attributes = {"
+
+
+def _notes(notes: Any) -> str:
+    """Notes as an attribute of an operation."""
+    return f" {{{NOTES}{_listed(_quoted(notes))}}}}}"
+
+
+def _listed(quoted: dict[str, str]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in sorted(quoted.items()))
+
+
+def _quoted(notes: Any) -> dict[str, str]:
+    text = lambda v: str(v).lower() if isinstance(v, bool) else str(v)
+    quote = lambda v: text(v).replace("\\", "\\\\").replace('"', '\\"')
+    return {name: f'"{quote(value)}"' for name, value in notes}
+
+
+def _as_list(primitive: Any, out: Any) -> list[Any]:
     return list(out) if primitive.multiple_results else [out]
 
 

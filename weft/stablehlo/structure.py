@@ -13,6 +13,12 @@ from weft.stablehlo.emitter import Emitter, Typed, rule
 from weft.stablehlo.types import Unlowered, array, dense, physical, tensor
 
 
+@rule("xla_metadata_value")
+def _noted(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    e.note(ins[0], eqn.params["xla_metadata_kvs"])
+    return ins
+
+
 @rule("broadcast_in_dim")
 def _broadcast(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     shape, dtype = out_of(eqn)
