@@ -189,7 +189,8 @@ def main():
     parser.add_argument("--results", type=Path, default=Path("shipped"), help="outcomes of tests")
     parser.add_argument("--side", choices=SIDES, action="append")
     parser.add_argument("--markdown", type=Path)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="where the rows of programs go")
+    parser.add_argument("--rows", type=Path, nargs="*", help="rows of earlier runs, not run again")
     parser.add_argument("--worker")
     parser.add_argument("--out")
     given = parser.parse_args()
@@ -204,7 +205,9 @@ def main():
         text = table(libraries, given.results)
     else:
         known = sorted(p.stem for p in PROGRAMS.glob("*.py") if p.stem != "__init__")
-        found = compare(given.python, given.names or known, given.only)
+        known = [] if given.rows else known
+        found = [row for path in given.rows or () for row in json.loads(path.read_text())]
+        found += compare(given.python, given.names or known, given.only)
         text = "\n".join([*map(describe, found), "", summary(found)])
     print(text if given.shipped else summary(found))
     if given.json and not given.shipped:

@@ -261,3 +261,28 @@ def test_compiled_functions_have_the_signature_of_what_they_compile():
     f(1.0)
     assert str(inspect.signature(f, follow_wrapped=False)) == "(x, *, scale=2.0)"
     assert "fun" in str(inspect.signature(type(f)))
+
+
+def test_equations_have_the_names_of_scopes_and_transformations_around_them():
+    """What summaries of models group operations by; as JAX has them."""
+
+    def f(x):
+        with weft.named_scope("net"):
+            with weft.named_scope("layer"):
+                y = jnp.sin(x)
+            y = weft.jit(lambda z: jnp.cos(z) * z)(y)
+        return y * 2
+
+    def names(function, *args):
+        eqns = weft.make_jaxpr(function)(*args).eqns
+        return [str(eqn.source_info.name_stack) for eqn in eqns]
+
+    inside = [eqn for eqn in weft.make_jaxpr(f)(1.0).eqns if "jaxpr" in eqn.params]
+    assert names(f, 1.0) == ["net/layer", "net", ""]
+    assert [str(e.source_info.name_stack) for e in inside[0].params["jaxpr"].eqns] == ["", ""]
+    forward = ["jvp(net)/layer"] * 2 + ["jvp(net)", "jvp()"]
+    back = ["transpose(jvp())", "transpose(jvp(net))", "transpose(jvp(net))/layer"]
+    assert names(weft.grad(f), 1.0) == [*forward, *back]
+    assert names(weft.vmap(f), jnp.ones(2)) == ["vmap(net)/layer", "vmap(net)", "vmap()"]
+    both = ["jvp(net)/layer"] * 3 + ["jvp(net)", "jvp()", "jvp()"]
+    assert names(lambda x: weft.jvp(f, (x,), (x,)), 1.0) == both

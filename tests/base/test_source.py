@@ -75,7 +75,7 @@ def test_frames():
 
 def test_unknown():
     assert source.summarize(None) == source.summarize(source.UNKNOWN) == "<unknown>"
-    named = source.current().replace(name_stack=("a",))
+    named = source.current().replace(name_stack=source.NameStack(["a"]))
     assert named.name_stack == ("a",) and named.line() > 0
 
 

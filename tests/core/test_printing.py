@@ -307,7 +307,7 @@ def test_primitives_may_say_how_they_are_shown():
 
 def test_lines_and_scopes_behind():
     a, b = var(), var()
-    info = source.current(name_stack=("block", "layer"))
+    info = source.current(name_stack=source.NameStack(["block", "layer"]))
     step = JaxprEqn([a], [b], SimpleNamespace(name="sin"), {}, source_info=info)
     text = show(program([a], [b], step), source_info=True)
     where = "test_printing.py:"

@@ -13,6 +13,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import knobs
+from weft.base.source import NameStack
 from weft.base.traceback import api_boundary
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
@@ -188,7 +189,7 @@ def named_scope(name: str) -> Iterator[None]:
     if not isinstance(name, str):
         raise TypeError(f"named_scope takes a string, got {name!r}")
     previous = state.name_stack
-    state.name_stack = (*previous, name)
+    state.name_stack = NameStack((*previous, name))
     try:
         yield
     finally:

@@ -47,6 +47,38 @@ def is_hidden(filename: str, caller_hidden: bool) -> bool:
     return caller_hidden and any(name in filename for name in _LIBRARIES)
 
 
+class Transformed(str):
+    """The name of a transformation on a name stack; it goes around the name that follows."""
+
+    __slots__ = ()
+
+
+class NameStack(tuple[str, ...]):
+    """The names of scopes and transformations around something that is traced, outermost first.
+
+    >>> str(NameStack(["net", Transformed("jvp"), "layer"]))
+    'net/jvp(layer)'
+    """
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        names: list[str] = []
+        for name in reversed(self):
+            if type(name) is Transformed:
+                names[:1] = [f"{name}({names[0] if names else ''})"]
+            else:
+                names.insert(0, name)
+        return "/".join(names)
+
+    def inside(self, outer: tuple[str, ...]) -> NameStack:
+        """The names, within some others."""
+        return NameStack((*outer, *self)) if outer else self
+
+
+NO_NAMES = NameStack()
+
+
 class SourceInfo:
     """A place in a program (code object and instruction), the name stack there, and notes."""
 
@@ -56,7 +88,7 @@ class SourceInfo:
         self,
         code: CodeType | None,
         lasti: int,
-        name_stack: object = None,
+        name_stack: NameStack = NO_NAMES,
         notes: tuple[tuple[str, object], ...] = (),
     ):
         self.code = code
@@ -83,7 +115,7 @@ class SourceInfo:
                 return line
         return self.code.co_firstlineno
 
-    def replace(self, *, name_stack: object) -> SourceInfo:
+    def replace(self, *, name_stack: NameStack) -> SourceInfo:
         """The same place under another name stack."""
         return SourceInfo(self.code, self.lasti, name_stack, self.notes)
 
@@ -98,7 +130,7 @@ class SourceInfo:
 UNKNOWN = SourceInfo(None, 0)
 
 
-def current(name_stack: object = None, skip: int = 1) -> SourceInfo:
+def current(name_stack: NameStack = NO_NAMES, skip: int = 1) -> SourceInfo:
     """The innermost frame that is the user's, not weft's.
 
     The first ``skip`` callers are known to be weft's; to look at a frame is to build it.
@@ -113,7 +145,7 @@ def current(name_stack: object = None, skip: int = 1) -> SourceInfo:
         if not internal:
             return SourceInfo(code, frame.f_lasti, name_stack)
         frame = frame.f_back
-    return UNKNOWN if name_stack is None else SourceInfo(None, 0, name_stack)
+    return SourceInfo(None, 0, name_stack) if name_stack else UNKNOWN
 
 
 def stack_level() -> int:

@@ -324,10 +324,7 @@ def pp_eqn(eqn: Any, context: Context, settings: Settings) -> Doc:
 
 
 def _name_stack(info: Any) -> str:
-    stack = getattr(info, "name_stack", None)
-    if stack is None:
-        return ""
-    return "/".join(map(str, stack)) if isinstance(stack, (tuple, list)) else str(stack)
+    return str(source.NameStack(getattr(info, "name_stack", ())))
 
 
 def pp_eqns(eqns: Iterable[Any], context: Context, settings: Settings) -> Doc:

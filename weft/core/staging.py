@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.base import errors, knobs, source
+from weft.base.source import NO_NAMES
 from weft.core import debug_info as debug
 from weft.core.effects import Effects, no_effects
 from weft.core.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
@@ -111,7 +112,11 @@ class StagingTrace(Trace):
         effects = primitive.effects if rule is None else rule(avals, params)
         if effects:
             self.effects = self.effects | effects
-        info = state.source or source.current(None, 3)
+        info, names = state.source, state.name_stack
+        if info is None:
+            info = source.current(names, 3)
+        elif names:
+            info = info.replace(name_stack=info.name_stack.inside(names))
         if knobs.thread.xla_metadata:
             info = info.with_notes(knobs.thread.xla_metadata)
         if primitive.multiple_results:
@@ -209,13 +214,13 @@ def stage(
     """The program of a function of flat arguments that returns a flat sequence."""
     trace = StagingTrace(debug_info)
     args = [trace.new_arg(aval) for aval in in_avals]
-    previous, previous_source = state.trace, state.source
-    state.trace, state.source = trace, None
+    before = state.trace, state.source, state.name_stack
+    state.trace, state.source, state.name_stack = trace, None, NO_NAMES
     try:
         outs = fun(*args)
         jaxpr, consts = trace.to_jaxpr(outs)
     finally:
-        state.trace, state.source = previous, previous_source
+        state.trace, state.source, state.name_stack = before
         trace.alive = False
     if knobs.thread.check_tracer_leaks and debug_info is not None:
         del args, outs

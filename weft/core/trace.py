@@ -16,6 +16,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import errors
+from weft.base.source import NO_NAMES, NameStack, Transformed
 from weft.base.traceback import api_boundary
 from weft.core import hooks
 from weft.core.array import Array
@@ -83,7 +84,7 @@ class State(threading.local):
     trace: Trace = eval_trace
     axis_env: tuple[tuple[Any, int], ...] = ()
     source: Any = None  # overrides the user's line while a staged equation is traced again
-    name_stack: tuple[str, ...] = ()
+    name_stack: NameStack = NO_NAMES
 
 
 state = State()
@@ -98,6 +99,9 @@ def set_trace(trace: Trace) -> Iterator[None]:
         yield
     finally:
         state.trace = previous
+
+
+JVP, TRANSPOSE, VMAP = (NameStack([Transformed(name)]) for name in ("jvp", "transpose", "vmap"))
 
 
 @contextmanager

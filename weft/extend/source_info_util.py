@@ -46,7 +46,7 @@ def current_name_stack() -> tuple[str, ...]:
 def extend_name_stack(name: str) -> Iterator[tuple[str, ...]]:
     """Put one more name on what is traced in the block."""
     previous = state.name_stack
-    state.name_stack = (*previous, name)
+    state.name_stack = _source.NameStack((*previous, name))
     try:
         yield state.name_stack
     finally:
@@ -57,7 +57,7 @@ def extend_name_stack(name: str) -> Iterator[tuple[str, ...]]:
 def reset_name_stack() -> Iterator[None]:
     """Put no names on what is traced in the block."""
     previous = state.name_stack
-    state.name_stack = ()
+    state.name_stack = _source.NO_NAMES
     try:
         yield
     finally:

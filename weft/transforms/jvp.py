@@ -10,7 +10,7 @@ from weft.core.ad import Zero, instantiate
 from weft.core.effects import touches_refs
 from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from weft.core.staging import stage
-from weft.core.trace import Trace, Tracer, escaped_tracer_error, state, typeof
+from weft.core.trace import JVP, Trace, Tracer, escaped_tracer_error, state, typeof
 
 # needed with mutable references only
 without_refs = Late("weft.transforms.discharge")
@@ -101,14 +101,14 @@ def jvp(
     fun: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
     """Results and tangents of a function of flat arguments; tangents may be symbolic zeros."""
-    parent = state.trace
+    parent, names = state.trace, state.name_stack
     trace = JVPTrace(parent)
     args = [trace.wrap(p, t) for p, t in zip(primals, tangents, strict=True)]
-    state.trace = trace
+    state.trace, state.name_stack = trace, JVP.inside(names)
     try:
         outs = [trace.split(x) for x in fun(*args)]
     finally:
-        state.trace = parent
+        state.trace, state.name_stack = parent, names
         trace.alive = False
     for out, _ in outs:
         if isinstance(out, Tracer) and not out._trace.alive:

@@ -9,7 +9,7 @@ from weft import dtypes
 from weft.base.lazy import Late
 from weft.core.ad import UndefPrimal, Zero, instantiate
 from weft.core.jaxpr import ClosedJaxpr, eval_jaxpr
-from weft.core.trace import state, typeof
+from weft.core.trace import JVP, state, typeof
 from weft.transforms.jvp import JVPTrace
 from weft.transforms.partial_eval import PartialEvalTrace, prune
 from weft.transforms.transpose import backward_pass
@@ -68,7 +68,7 @@ def linearize(
 
     ``perturbed`` says which arguments have a tangent: those are the inputs of the linear map.
     """
-    parent = state.trace
+    parent, names = state.trace, state.name_stack
     partial = PartialEvalTrace(parent)
     trace = JVPTrace(partial, linear=True)
     if perturbed is None:
@@ -84,14 +84,14 @@ def linearize(
             args.append(trace.wrap(x, Zero(aval) if _is_void(aval) else tangent))
         else:
             args.append(x)
-    state.trace = trace
+    state.trace, state.name_stack = trace, JVP.inside(names)
     try:
         outs = [trace.split(x) for x in fun(*args)]
         state.trace = partial
         nonzero = [type(t) is not Zero for _, t in outs]
         jaxpr, consts = partial.to_jaxpr([t for _, t in outs if type(t) is not Zero])
     finally:
-        state.trace = parent
+        state.trace, state.name_stack = parent, names
         trace.alive = partial.alive = False
     out_avals = [t.aval if type(t) is Zero else typeof(t) for _, t in outs]
     program = prune(jaxpr, consts)

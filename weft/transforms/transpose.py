@@ -8,7 +8,7 @@ from typing import Any
 from weft.base import source
 from weft.core.ad import UndefPrimal, Zero, add_tangents, is_undef
 from weft.core.jaxpr import Jaxpr, JaxprEqn, Literal
-from weft.core.trace import state
+from weft.core.trace import TRANSPOSE, state
 
 
 def backward_pass(
@@ -34,7 +34,10 @@ def backward_pass(
         for atom, ct in zip(jaxpr.outvars, cotangents, strict=True):
             _accumulate(cts, linear, atom, ct)
         for eqn in reversed(linear_eqns):
-            state.source = eqn.source_info
+            info = eqn.source_info
+            if info is not None:
+                info = info.replace(name_stack=info.name_stack.inside(TRANSPOSE))
+            state.source = info
             _transpose_eqn(eqn, env, linear, cts)
     finally:
         state.source = previous

@@ -12,7 +12,7 @@ from weft.core.batching import AxisData, match_axis
 from weft.core.effects import touches_refs
 from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from weft.core.staging import stage
-from weft.core.trace import Trace, Tracer, check_leaks, state, typeof
+from weft.core.trace import VMAP, Trace, Tracer, check_leaks, state, typeof
 
 # needed with mutable references only
 without_refs = Late("weft.transforms.discharge")
@@ -164,18 +164,18 @@ def batch(
     debug_info: Any = None,
 ) -> tuple[list[Any], list[int | None]]:
     """Results of a function of flat arguments over a batch, and their batch dimensions."""
-    parent = state.trace
+    parent, names = state.trace, state.name_stack
     trace = BatchTrace(parent, axis, debug_info)
     values = [trace.wrap(x, d) for x, d in zip(args, in_dims, strict=True)]
     trace.args = values
     previous_env = state.axis_env
-    state.trace = trace
+    state.trace, state.name_stack = trace, VMAP.inside(names)
     if axis.name is not None:
         state.axis_env = (*previous_env, (axis.name, axis.size))
     try:
         outs = [trace.split(x) for x in fun(*values)]
     finally:
-        state.trace = parent
+        state.trace, state.name_stack = parent, names
         state.axis_env = previous_env
         trace.alive = False
         trace.args = []  # else trace and tracers would keep each other, and the arrays, alive
