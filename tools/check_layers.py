@@ -103,6 +103,7 @@ LATE = {
     ("weft.backends.cpu.target", "weft.backends.cpu.called_text"),
     ("weft.backends.cpu.target", "weft.backends.cpu.heroes.tiny"),
     ("weft.backends.cpu.target", "weft.backends.cpu.loop_text"),
+    ("weft.backends.cpu.target", "weft.backends.cpu.serial"),
     ("weft.backends.cpu.target", "weft.backends.cpu.unrolled"),
     ("weft.runtime.native", "weft.backends.cpu.walker"),
     ("weft.runtime.native", "weft.runtime.entries"),

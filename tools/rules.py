@@ -39,8 +39,19 @@ Written by `tools/rules.py` from the primitives themselves; change them there.
 | zero | the primitive is piecewise constant or has no operand to differentiate by |
 | – | absent, for the reason in the last column |
 
-The last columns are of primitives that carry a program: how they are split by partial evaluation
-and pruned, where that is not the general way; and of those that are functions of other primitives.
+The columns after these are of primitives that carry a program: how they are split by partial
+evaluation and pruned, where that is not the general way; and of those that are functions of other
+primitives. "Lowering" says what the compiler makes of a primitive on any device:
+
+| word | meaning |
+|---|---|
+| map, move, reduce, … | its form inside of fused kernels |
+| kernels | kernels of its own, in `prims/lowerings` |
+| program | a function of other primitives, there or in its class |
+| call, nodes | the program that it calls; control flow of the planner |
+| library | an operation that a backend's library does; what it has to compute follows |
+| collective | what devices do together; one device computes it by batching |
+| host | Python computes it: an effect, or for the reason that follows |
 """
 
 
@@ -83,12 +94,41 @@ def _word(primitive: Primitive, kind: type) -> str:
     return "own" if kind is type(primitive) else "family"
 
 
+def lowering(primitive: Primitive) -> str:
+    """What the compiler makes of a primitive on any device; empty if nothing is said."""
+    kind = type(primitive)
+    said = []
+    if primitive.form is not None:
+        said.append("program" if primitive.form == "expand" else primitive.form)
+    if primitive.kernels:
+        said.append("kernels")
+    if primitive.nodes:
+        said.append("nodes")
+    elif kind.callee is not Primitive.callee:
+        said.append("call")
+    own = primitive.decompose is not None and not primitive.library and "program" not in said
+    if primitive.neutral or (own and not said):
+        said.append("program")
+    if primitive.library:
+        said.append(f"library: {primitive.library}")
+    if primitive.host:
+        said.append(f"host: {primitive.host}")
+    if said:
+        return ", ".join(said)
+    if primitive.axis_names is not None:
+        return "collective"
+    effects = primitive.effects or primitive.eqn_effects is not None
+    return "host" if effects or primitive.discharge is not None else ""
+
+
 def gaps() -> Iterator[tuple[str, str]]:
     """Rules that are neither there nor accounted for."""
     for name, primitive in load().items():
         for rule in RULES:
             if not status(primitive, rule):
                 yield name, rule
+        if not lowering(primitive):
+            yield name, "lowering"
 
 
 def room_of(primitive: Primitive) -> str:
@@ -98,6 +138,7 @@ def room_of(primitive: Primitive) -> str:
 def _row(name: str, primitive: Primitive) -> str:
     cells = [f"`{name}`", *(status(primitive, rule) or "**missing**" for rule in RULES)]
     cells += [status(primitive, rule) for rule in EXTRA]
+    cells.append(lowering(primitive) or "**missing**")
     cells.append("; ".join(f"{rule}: {reason}" for rule, reason in primitive.holes.items()))
     return f"| {' | '.join(cells)} |"
 
@@ -107,10 +148,10 @@ def render() -> str:
     rooms: dict[str, list[str]] = {}
     for name, primitive in load().items():
         rooms.setdefault(room_of(primitive), []).append(_row(name, primitive))
-    title = " | ".join(["primitive", *RULES, *EXTRA, "why not"])
+    title = " | ".join(["primitive", *RULES, *EXTRA, "lowering", "why not"])
     lines = [HEAD]
     for room, rows in sorted(rooms.items()):
-        lines += [f"## {room}", "", f"| {title} |", "|---" * (len(RULES) + len(EXTRA) + 2) + "|"]
+        lines += [f"## {room}", "", f"| {title} |", "|---" * (len(RULES) + len(EXTRA) + 3) + "|"]
         lines += [*rows, ""]
     lines += ["## Left out", "", "Primitives of JAX that weft does without.", ""]
     lines += ["| primitive | why |", "|---|---|"]

@@ -130,7 +130,7 @@ def test_what_is_computed_again_is_told(capsys):
 
 
 def test_the_interpreter_is_named(capsys):
-    with knobs.backend("interpret"):
+    with knobs.backend("reference"):
         told = weft.explain(layer)(*LAYER)
     assert told.kernels == 0
     assert "NumPy reference" in str(told)

@@ -135,7 +135,7 @@ def test_many_types_cost_no_more_than_some_programs():
 
 def test_the_interpreter_learns_nothing():
     weft.clear_caches()
-    with weft.base.knobs.backend("interpret"):
+    with weft.base.knobs.backend("reference"):
         for _ in range(3):
             jnp.var(jnp.arange(4.0))
     assert not learner(jnp.var)._seen

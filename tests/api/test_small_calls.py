@@ -101,7 +101,7 @@ def test_updates_are_what_python_gives(dtype):
         index, value = (rows[random.integers(len(rows))] for rows in (indices, VALUES))
         method = METHODS[random.integers(len(METHODS) - 2 * (dtype == "complex64"))]
         rounds = method in ("divide", "power")
-        by = "native" if rounds else "interpret"
+        by = "native" if rounds else "reference"
         agrees(lambda: getattr(x.at[index], method)(value), backend=by)  # noqa: B023 -- called at once
         agrees(lambda: x.at[index].get())  # noqa: B023 -- called at once
 

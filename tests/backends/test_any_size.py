@@ -6,6 +6,7 @@ import pytest
 import weft
 from tests.compose.test_random_programs import check_seed
 from tests.laws import checks
+from tests.runtime import ways
 from tests.samples import all_samples
 from weft import lax
 from weft import numpy as jnp
@@ -33,8 +34,7 @@ def every(monkeypatch):
 def both(fun, *args):
     with knobs.scope(backend="native"):
         got = checks.arrays(weft.jit(lambda *xs: fun(*xs))(*args))
-    with knobs.scope(backend="interpret"):
-        want = checks.arrays(weft.jit(lambda *xs: fun(*xs))(*args))
+    want = checks.arrays(ways.interpreted(fun, *args))
     return zip(got, want, strict=True)
 
 

@@ -250,7 +250,7 @@ def test_rare_types_and_algorithms_are_conversions_around_a_product(left, right,
     outs = [Type(v.aval.shape, v.aval.dtype) for v in product.outvars]
     assert dot.lower_dot(ins, outs, product.params) is not None
     results = []
-    for backend in ("native", "interpret"):
+    for backend in ("native", "reference"):
         with knobs.scope(backend=backend):
             results.append(np.asarray(weft.jit(lambda *xs: f(*xs))(x, y)))
     got, want = results
@@ -303,7 +303,7 @@ def test_a_program_with_products_is_the_same_as_interpreted():
     rng = np.random.default_rng(6)
     args = [random(rng, s, "f4") for s in ((33, 20), (20, 50), (50, 7))]
     results = []
-    for backend in ("native", "interpret"):
+    for backend in ("native", "reference"):
         with knobs.scope(backend=backend):
             results.append(weft.jit(lambda *xs: program(*xs))(*args))
     for got, want in zip(*results, strict=True):

@@ -445,7 +445,7 @@ def test_gradients_of_pools_in_loops(extreme):
         return jnp.sum(lax.scan(lambda c, y: (jnp.tanh(c + pool(y)), c), x[0], x)[0])
 
     x = np.random.default_rng(0).standard_normal((3, 2, 5)).astype(np.float32)
-    with weft.base.knobs.scope(backend="interpret"):
+    with weft.base.knobs.scope(backend="reference"):
         want = weft.grad(fun)(x)
     with weft.base.knobs.scope(backend="native"):
         np.testing.assert_allclose(weft.jit(weft.grad(fun))(x), want, rtol=1e-5, atol=1e-6)

@@ -7,6 +7,7 @@ import pytest
 import weft
 from tests.compose.test_random_programs import check_seed
 from tests.laws import checks
+from tests.runtime import ways
 from tests.samples import all_samples
 from weft import dtypes, lax
 from weft import numpy as jnp
@@ -20,11 +21,10 @@ COUNT, FULL_COUNT, CHUNK = 200, 20_000, 50
 
 
 def both(fun, *args):
-    """Results by native code and by the interpreter; each is traced anew."""
+    """Results by native code and by the references; each is traced anew."""
     with knobs.scope(backend="native"):
         got = checks.arrays(weft.jit(lambda *xs: fun(*xs))(*args))
-    with knobs.scope(backend="interpret"):
-        want = checks.arrays(weft.jit(lambda *xs: fun(*xs))(*args))
+    want = checks.arrays(ways.interpreted(fun, *args))
     assert [(x.shape, x.dtype) for x in got] == [(x.shape, x.dtype) for x in want]
     return got, want
 

@@ -67,7 +67,7 @@ def array(shape, dtype=np.float32):
 
 
 def check(fun, x, found):
-    with knobs.scope(backend="interpret"):
+    with knobs.scope(backend="reference"):
         wanted = fun(x)
     for a, b in zip(weft.tree.leaves(found), weft.tree.leaves(wanted), strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)

@@ -148,7 +148,7 @@ def test_a_loop_for_any_size_gives_the_same(name):
     for n in (1, 2, 5, 8, 41, 300) if "products" not in name and "factors" not in name else (2, 7):
         args = [jnp.asarray(given(n))]
         found = planned(fun, *args)(args)
-        with knobs.scope(backend="interpret"):
+        with knobs.scope(backend="reference"):
             wanted = weft.jit(lambda *xs, f=fun: f(*xs))(*args)
         for a, b in zip(found, leaves(wanted), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
@@ -170,7 +170,7 @@ def test_a_loop_of_a_user_is_compiled_once(texts):
         x, start = jnp.asarray(rows(n, 6)), jnp.asarray(rows(n, 6)[0])
         _, found = lax.scan(lambda c, r: (jnp.tanh(c * 0.5 + r) * 2 - c * r, c), start, x)
         assert (texts == []) == (n != 51)
-        with knobs.scope(backend="interpret"):
+        with knobs.scope(backend="reference"):
             _, wanted = lax.scan(lambda c, r: (jnp.tanh(c * 0.5 + r) * 2 - c * r, c), start, x)
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
         texts.clear()
@@ -258,7 +258,7 @@ def test_long_loops_over_many_elements_are_made_once(fun, texts):
         got = leaves(fun(*given))
         if i > 1:
             assert len(texts) == before, n
-        with knobs.scope(backend="interpret"):
+        with knobs.scope(backend="reference"):
             want = leaves(fun(*given))
         for a, b in zip(got, want, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)

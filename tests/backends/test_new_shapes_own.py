@@ -133,7 +133,7 @@ def test_two_functions_that_finish_a_product_have_buffers_of_their_own():
     with knobs.scope(cache="off"):
         closed = native.generalise(weft.make_jaxpr(fun)(a, b, c))
         found = native.Executable(closed)([a, b, c])
-    with knobs.scope(backend="interpret"):
+    with knobs.scope(backend="reference"):
         wanted = fun(a, b, c)
     for x, y in zip(found, wanted, strict=True):
         np.testing.assert_allclose(x, y, rtol=2e-4, atol=2e-4)
@@ -231,7 +231,7 @@ def test_a_sample_is_the_same_as_if_there_were_many_elements(sample, monkeypatch
         args = sample.operands(dtype, checks.seed_of(sample))
         exact = checks.is_exact(sample, dtype, args)
         found, wanted = (
-            checks.arrays(run(fun, args, backend)) for backend in ("native", "interpret")
+            checks.arrays(run(fun, args, backend)) for backend in ("native", "reference")
         )
     for a, b in zip(found, wanted, strict=True):
         if exact:

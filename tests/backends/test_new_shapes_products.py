@@ -42,7 +42,7 @@ def numbers(rng, shape, name):
 def check(fun, args, name):
     """Native results against those of the references."""
     found = []
-    for backend in ("native", "interpret"):
+    for backend in ("native", "reference"):
         with knobs.scope(backend=backend):
             found.append(np.asarray(weft.jit(lambda *xs: fun(*xs))(*args)))
     got, want = found
@@ -266,7 +266,7 @@ def test_a_new_shape_compiles_nothing(name, texts):
         for _ in range(3):
             found = fun(x)
         assert texts == []
-        with knobs.scope(backend="interpret"):
+        with knobs.scope(backend="reference"):
             want = fun(x)
         tol = CLOSE.get(str(want.dtype), 1e-4)
         wide = np.complex64 if want.dtype == jnp.complex64 else np.float32

@@ -72,7 +72,7 @@ def some_windows(rng, name, holes=True):
 def check(fun, args, name):
     """Native results against those of the references."""
     found = []
-    for backend in ("native", "interpret"):
+    for backend in ("native", "reference"):
         with knobs.scope(backend=backend):
             found.append(np.asarray(weft.jit(lambda *xs: fun(*xs))(*args)))
     got, want = found

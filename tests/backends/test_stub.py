@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from weft.backends.cpu import processor
-from weft.backends.cpu.kinds import (
+from weft.backends.cpu.llvm import INLINE
+from weft.backends.cpu.machine import load_modules
+from weft.backends.cpu.stub import StubError, translate
+from weft.kernel.kinds import (
     External,
     bits,
     clock,
@@ -25,9 +28,6 @@ from weft.backends.cpu.kinds import (
     u64,
     void,
 )
-from weft.backends.cpu.llvm import INLINE
-from weft.backends.cpu.machine import load_modules
-from weft.backends.cpu.stub import StubError, translate
 
 CHOICE = TURNS = 0  # so that stubs can name them
 _C = {

@@ -116,7 +116,7 @@ def test_names():
     with pytest.raises(AttributeError, match="write config"):
         config.jax_enable_x64 = True
     assert config.values["jax_enable_x64"] is False
-    assert config.values["weft_backend"] in ("interpret", "native")
+    assert config.values["weft_backend"] in ("reference", "native")
     assert "jax_debug_nans" in dir(config)
 
 

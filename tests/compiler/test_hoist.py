@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.runtime import ways
 from weft import lax
 from weft import numpy as jnp
 from weft.compiler.passes.hoist import hoist
@@ -33,9 +34,8 @@ def hoisted(fun, *args):
 
 
 def agrees(fun, *args):
-    """Whether compiled code has the interpreter's results."""
-    with weft.base.knobs.scope(backend="interpret"):
-        want = weft.tree.leaves(weft.jit(fun)(*args))
+    """Whether compiled code has the results of the references."""
+    want = weft.tree.leaves(ways.interpreted(fun, *args))
     with weft.base.knobs.scope(backend="native"):
         got = weft.tree.leaves(weft.jit(fun)(*args))
     for a, b in zip(got, want, strict=True):

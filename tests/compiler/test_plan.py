@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import weft
+from tests.runtime import ways
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu.assembly import Python, Run
 from weft.backends.cpu.target import Cpu
-from weft.base import knobs
 from weft.compiler.arena import ALIGNMENT, Life, arrange
 from weft.compiler.slots import MOST
 from weft.kernel.program import Branch, Copy, For, Point, Swap, While
@@ -366,8 +366,7 @@ UPDATES += [in_nested_loops, while_with_kept, of_other_shapes, of_other_shapes_i
 def test_values_are_written_over_only_when_nothing_needs_them(fun, size):
     x = jnp.cos(jnp.arange(float(size * size))).reshape(size, size)
     before = np.array(x)
-    with knobs.scope(backend="interpret"):
-        want = weft.jit(lambda v: fun(v))(x)
+    want = ways.interpreted(fun, x)
     function = weft.jit(lambda v: fun(v))
     donating = weft.jit(lambda v: fun(v), donate_argnums=0)
     for _ in range(3):

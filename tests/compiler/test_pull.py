@@ -38,7 +38,7 @@ def same(fun, *args, exact=True):
     """Native results against the interpreter's."""
     args = [np.asarray(x) for x in args]
     closed = weft.make_jaxpr(fun)(*args)
-    with knobs.scope(backend="interpret"):
+    with knobs.scope(backend="reference"):
         want = [np.asarray(x) for x in weft.core.eval_jaxpr(closed.jaxpr, closed.consts, *args)]
     for a, b in zip(run(fun, *args), want, strict=True):
         if exact:

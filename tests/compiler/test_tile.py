@@ -96,7 +96,7 @@ def test_split_reductions(name, small):
     for shape in SHAPES:
         x = rng.integers(-4, 5, shape).astype(np.float32)
         outs, _ = run(fun, x)
-        with weft.base.knobs.scope(backend="interpret"):
+        with weft.base.knobs.scope(backend="reference"):
             want = weft.tree.leaves(fun(x))
         for got, expected in zip(outs, want, strict=True):
             np.testing.assert_allclose(got, np.asarray(expected), 1e-5, err_msg=str(shape))
@@ -157,7 +157,7 @@ def test_tiles(name, dtype, small):
             if dtype == "bool" and name == "reversed":
                 continue
             outs, _ = run(fun, x)
-            with weft.base.knobs.scope(backend="interpret"):
+            with weft.base.knobs.scope(backend="reference"):
                 want = weft.tree.leaves(fun(x))
             for got, expected in zip(outs, want, strict=True):
                 assert np.array_equal(got, np.asarray(expected)), shape
@@ -198,7 +198,7 @@ def test_axes_of_several_passes_are_merged_together():
 
     x = np.random.default_rng(4).standard_normal((4, 6, 16)).astype(np.float32)
     (got,), _ = run(fun, x)
-    with weft.base.knobs.scope(backend="interpret"):
+    with weft.base.knobs.scope(backend="reference"):
         np.testing.assert_allclose(got, np.asarray(fun(x)), 1e-5)
     _, steps = steps_of(fun, x)
     loops = [s for s in statements(collapse(steps[0].kernel).body) if isinstance(s, Loop)]
@@ -248,7 +248,7 @@ def test_registers_of_other_processors(bits, small, monkeypatch):
         for shape in [(37, 45), (130, 6)]:
             x = rng.integers(-4, 5, shape).astype(np.float32)
             outs, _ = run(fun, x)
-            with weft.base.knobs.scope(backend="interpret"):
+            with weft.base.knobs.scope(backend="reference"):
                 want = weft.tree.leaves(fun(x))
             for got, expected in zip(outs, want, strict=True):
                 np.testing.assert_allclose(got, np.asarray(expected), 1e-5)
@@ -284,7 +284,7 @@ def test_pieces_of_joined_arrays_are_computed_side_by_side(name):
     for shape in [(1, 1), (7, 3), (50, 17), (300, 100)]:
         x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) % 37
         args = x, x[::-1] + 1
-        with weft.base.knobs.scope(backend="interpret"):
+        with weft.base.knobs.scope(backend="reference"):
             want = weft.tree.leaves(fun(*args))
         for got, expected in zip(weft.tree.leaves(weft.jit(fun)(*args)), want, strict=True):
             np.testing.assert_allclose(got, np.asarray(expected), 1e-6, err_msg=str(shape))

@@ -87,7 +87,7 @@ def check_seed(seed):
 
 def check_range(first):
     # tests/backends does the same natively, for fewer programs: each takes a compile
-    with knobs.scope(backend="interpret"):
+    with knobs.scope(backend="reference"):
         for seed in range(first, first + CHUNK):
             check_seed(seed)
 

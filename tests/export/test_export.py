@@ -44,7 +44,7 @@ UNWRITABLE = {
 def test_one_sample_of_every_primitive_comes_back():
     rng = np.random.default_rng(0)
     refused = set()
-    with knobs.scope(backend="interpret"):
+    with knobs.scope(backend="reference"):
         for sample in one_of_each():
             fun, args = sample.function(sample.dtypes[0]), sample.operands(sample.dtypes[0], rng)
             try:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.runtime import ways
 from weft import dtypes, lax
 from weft import numpy as jnp
 from weft.base import knobs
@@ -17,8 +18,7 @@ def run(fun, *args):
 
 
 def reference(fun, *args):
-    with knobs.scope(backend="interpret"):
-        return np.asarray(weft.jit(lambda *xs: fun(*xs))(*args))
+    return np.asarray(ways.interpreted(fun, *args))
 
 
 def every(name):

@@ -12,7 +12,7 @@ from weft.base import knobs
 def test_small_inputs(name):
     checker = harness.Checker("weft")
     cases = FAMILIES[name].cases()
-    with knobs.scope(backend="interpret"):
+    with knobs.scope(backend="reference"):
         failures = [f for case in cases for f in checker.check(case)]
     assert len(cases) > 200
     assert not failures, "\n".join(map(str, failures[:20]))

@@ -75,7 +75,7 @@ def same(one, two):
 @pytest.mark.parametrize("kind", [Plain, Registered])
 def test_objects_do_as_arrays(module, kind):
     home, wrong, accepted = importlib.import_module(f"weft.{module}"), [], 0
-    with knobs.scope(backend="interpret"):
+    with knobs.scope(backend="reference"):
         for where, name, count, rest in functions():
             if where != module:
                 continue

@@ -114,7 +114,7 @@ def main() -> int:
 
     count = 0
     wanted = chosen(int(sys.argv[1]) if len(sys.argv) > 1 else RECORDED)
-    with knobs.scope(backend="interpret"):
+    with knobs.scope(backend="reference"):
         for scope in sys.argv[2:] or SCOPES:
             for case, outcome in failures(scope, wanted):
                 print(f"{scope} {case.id} {outcome.error}: {outcome.message[:160]}", flush=True)

@@ -9,8 +9,8 @@ from .table import FAMILIES, Case
 
 CHUNK = 100
 LIMIT = 6_000
-# Of so many cases one is interpreted, and one is run natively, eagerly and compiled; all of them in
-# the full tier. The first of each chunk differ, so that the two samples do.
+# Of so many cases one is run by the reference backend, and one natively, eagerly and compiled; all
+# of them in the full tier. The first of each chunk differ, so that the two samples do.
 INTERPRETED = 8
 NATIVE = 32
 
@@ -35,8 +35,8 @@ def tables() -> dict[str, list[Case]]:
 
 
 @pytest.mark.parametrize(("name", "part", "count"), chunks())
-def test_the_interpreter_agrees(checker, tables, name: str, part: int, count: int) -> None:
-    with knobs.scope(backend="interpret"):
+def test_the_reference_backend_agrees(checker, tables, name: str, part: int, count: int) -> None:
+    with knobs.scope(backend="reference"):
         check(checker, of_family(tables, name)[part::count][part % INTERPRETED :: INTERPRETED])
 
 
@@ -47,8 +47,8 @@ def test_native_code_agrees(checker, tables, name: str, part: int, count: int) -
 
 @pytest.mark.full
 @pytest.mark.parametrize(("name", "part", "count"), chunks())
-def test_the_interpreter_agrees_everywhere(checker, tables, name, part, count) -> None:
-    with knobs.scope(backend="interpret"):
+def test_the_reference_backend_agrees_everywhere(checker, tables, name, part, count) -> None:
+    with knobs.scope(backend="reference"):
         check(checker, of_family(tables, name)[part::count])
 
 

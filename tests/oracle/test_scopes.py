@@ -24,7 +24,7 @@ def test_more_of_what_jax_computes_is_computed(scope: str) -> None:
 
 
 def check(scope: str, wanted: set[str]) -> None:
-    with knobs.scope(backend="interpret"):
+    with knobs.scope(backend="reference"):
         failed = [
             f"{case.id}: {o.error}: {o.message}" for case, o in scopes.failures(scope, wanted)
         ]

@@ -480,7 +480,7 @@ def test_disable_jit(way):
 def test_interpreter_scope(by_native):
     function = ready(lambda x: x + 1, ONE)
     before = ways.hits(function)
-    with knobs.scope(backend="interpret"):
+    with knobs.scope(backend="reference"):
         function(ONE)
     assert ways.hits(function) == before
     function(ONE)
@@ -760,7 +760,7 @@ def test_operators(by_native, name):
         for y in OPERANDS[(start + i) % 2 :: 2]:  # each pair for every other operation
             if not isinstance(x, weft.Array) and (name in UNARY or not isinstance(y, weft.Array)):
                 continue
-            with knobs.scope(backend="interpret"):
+            with knobs.scope(backend="reference"):
                 want = outcome(operation, x, y)
             for _ in range(4):
                 got = outcome(operation, x, y)
@@ -790,7 +790,7 @@ def test_indexing(by_native):
     x = jnp.arange(24.0).reshape(3, 4, 2)
     for _ in range(2):
         for index in INDICES:
-            with knobs.scope(backend="interpret"):
+            with knobs.scope(backend="reference"):
                 want = outcome(lambda x, i=index: x[i], x)
             for _ in range(3):
                 got = outcome(lambda x, i=index: x[i], x)

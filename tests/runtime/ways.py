@@ -1,4 +1,4 @@
-"""Ways to run compiled functions, and how results are compared with those of the interpreter."""
+"""Ways to run compiled functions, and how results are compared with those of the references."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import pytest
 
 import weft
 from weft.base import knobs
+from weft.core import interpret
 from weft.runtime import dispatch, entries, native
+from weft.runtime.array import box
+from weft.runtime.evaluate import to_numpy
 
 WAYS = ("native", "walk")
 
@@ -26,9 +29,22 @@ def hits(function) -> int:
 
 
 def interpreted(fun, *args, **kwargs):
-    """What the interpreter makes of a call."""
-    with knobs.scope(backend="interpret"):
-        return weft.jit(lambda *a, **k: fun(*a, **k))(*args, **kwargs)
+    """What the references of primitives make of a call, one equation at a time: no kernel, no
+    plan."""
+    leaves, tree = weft.tree.flatten((args, kwargs))
+
+    def call(*xs):
+        given, named = weft.tree.unflatten(tree, xs)
+        return fun(*given, **named)
+
+    with knobs.scope(backend="reference"), np.errstate(all="ignore"):
+        closed, shape = weft.make_jaxpr(call, return_shape=True)(*leaves)
+        given = [to_numpy(x, a) for x, a in zip(leaves, closed.in_avals, strict=True)]
+        pairs = zip(closed.consts, closed.jaxpr.constvars, strict=True)
+        consts = [interpret.constant_value(c, v.aval) for c, v in pairs]
+        made = interpret.run(closed.jaxpr, consts, given)
+    boxed = [box(np.array(v), a) for v, a in zip(made, closed.out_avals, strict=True)]
+    return weft.tree.unflatten(weft.tree.structure(shape), boxed)
 
 
 def same(got, want) -> None:

@@ -105,7 +105,7 @@ class Knob:
     """
 
     __slots__ = ("name", "kind", "choices", "default", "doc", "in_key", "optional", "covers",
-                 "accepts", "effect", "env", "on_update")  # fmt: skip
+                 "accepts", "effect", "env", "on_update", "aliases")  # fmt: skip
 
     def __init__(
         self,
@@ -120,6 +120,7 @@ class Knob:
         accepts: tuple[Callable[[Any], bool], str] | None = None,
         effect: bool = True,
         env: tuple[str, ...] | None = None,
+        aliases: dict[str, str] | None = None,
     ):
         if name in _registry:
             raise ValueError(f"a knob called {name!r} exists already")
@@ -133,6 +134,7 @@ class Knob:
         self.covers = covers
         self.accepts = accepts
         self.effect = effect
+        self.aliases = aliases or {}  # older words for values
         self.env = (f"WEFT_{name.upper()}", f"JAX_{name.upper()}") if env is None else env
         self.on_update: list[Callable[[Any], None]] = []
         with _lock:
@@ -172,6 +174,7 @@ class Knob:
             value = float(value)
         if isinstance(value, str) and self.kind is str:
             value = str.__str__(value)  # members of str enumerations become plain strings
+            value = self.aliases.get(value, value)
         wrong_kind = self.kind is not object and not isinstance(value, self.kind)
         if self.accepts is not None:
             wrong_kind = not self.accepts[0](value)
@@ -632,10 +635,21 @@ traceback = _choice(
 # ------------------------------------------------------------------ where and how things run
 
 backend = _choice(
-    "backend", "interpret native reference cuda", "native",
-    "How staged programs run: by the primitives' NumPy references, as native code, planned and"
-    " run kernel by kernel by NumPy, or on the first NVIDIA GPU, to which arguments are copied.",
-    in_key=True, env=("WEFT_BACKEND",),
+    "backend", "native reference cuda", "native",
+    "How staged programs run: as native code, kernel by kernel by NumPy (`interpret` is an older"
+    " word for that), or on the first NVIDIA GPU, to which arguments are copied.",
+    in_key=True, env=("WEFT_BACKEND",), aliases={"interpret": "reference"},
+)
+routines = _text(
+    "routines", "on",
+    "Hand-written routines of the CPU: `on`, `off`, or those that are off, as"
+    " `-sorting,-fourier`; kernels do their work then.",
+    in_key=True, env=("WEFT_ROUTINES",),
+    accepts=(
+        lambda text: isinstance(text, str)
+        and (text in ("on", "off") or all(part[:1] == "-" for part in text.split(","))),
+        "'on', 'off' or names that begin with '-', by comma",
+    ),
 )
 debug = _int(
     "debug", 0, "How much to print about compilation, from 0 (nothing) to 7 (all).",

@@ -15,6 +15,11 @@ class Target(Protocol):
     """
 
     general: bool  # whether code is to do for arrays of other sizes too
+    neutral: bool  # whether it has no routines for some operations, see ``keeps``
+
+    def keeps(self, eqn: Any) -> bool:
+        """Whether an operation that isn't fused stays one, for a routine of the backend's own or
+        its reference; else it is lowered to kernels."""
 
     def exact(self) -> Target:
         """The same machine, for code of sizes that are the same for all arrays."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.base import knobs
 from weft.base.knobs import enable_x64
 from weft.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var
 from weft.core.staging import stage
@@ -42,6 +43,11 @@ def _is_expanded(eqn: JaxprEqn, general: bool) -> bool:
 def _expand(eqn: JaxprEqn, eqns: list[JaxprEqn]) -> None:
     avals = tuple([x.aval for x in eqn.invars])
     inner = _decomposition(eqn.primitive, avals, tuple(sorted(eqn.params.items())))
+    substitute(eqn, inner, eqns)
+
+
+def substitute(eqn: JaxprEqn, inner: Jaxpr, eqns: list[JaxprEqn]) -> None:
+    """Add the equations of a program that stands for another equation."""
     env: dict[Any, Any] = dict(zip(inner.invars, eqn.invars, strict=True))
     results = zip(inner.outvars, eqn.outvars, strict=True)
     env.update((v, out) for v, out in results if type(out) is not DropVar)
@@ -55,18 +61,42 @@ def _expand(eqn: JaxprEqn, eqns: list[JaxprEqn]) -> None:
 
 @functools.lru_cache(512)
 def _decomposition(primitive: Any, avals: tuple[Any, ...], params: Any) -> Jaxpr:
+    return expand(_staged(primitive, primitive.decompose, avals, dict(params)))
+
+
+def decomposition(eqn: JaxprEqn, function: Any) -> Jaxpr:
+    """A function of an equation's operands and parameters as a program of equations; it says which
+    dtypes it means, whatever the knob for wide ones says."""
+    avals = tuple([x.aval for x in eqn.invars])
+    try:
+        key = tuple(sorted(eqn.params.items()))
+        return _known(eqn.primitive, function, avals, key, knobs.context_key())
+    except TypeError:  # a parameter that cannot be a key
+        return _staged(eqn.primitive, function, avals, eqn.params, True)
+
+
+@functools.lru_cache(512)
+def _known(
+    primitive: Any, function: Any, avals: tuple[Any, ...], params: Any, context: Any
+) -> Jaxpr:
+    return _staged(primitive, function, avals, dict(params), True)
+
+
+def _staged(
+    primitive: Any, function: Any, avals: tuple[Any, ...], params: Any, wide: bool = False
+) -> Jaxpr:
     def fun(*xs: Any) -> list[Any]:
-        out = primitive.decompose(*xs, **dict(params))
+        out = function(*xs, **params)
         return list(out) if primitive.multiple_results else [out]
 
     # types are the equation's, whatever the knob says by now
-    with enable_x64(True) if any(map(_is_wide, avals)) else nullcontext():
+    with enable_x64(True) if wide or any(map(_is_wide, avals)) else nullcontext():
         closed = stage(fun, avals)
     if closed.consts or not set(closed.jaxpr.outvars) <= {
         v for eqn in closed.eqns for v in eqn.outvars
     }:
         raise TypeError(f"the decomposition of {primitive} is no program of equations alone")
-    return expand(closed.jaxpr)
+    return closed.jaxpr
 
 
 def _is_wide(aval: Any) -> bool:

@@ -22,6 +22,7 @@ from weft.compiler.in_place import (
     renewed,
 )
 from weft.compiler.interchange import in_blocks
+from weft.compiler.lower import kernels_of, lower
 from weft.compiler.pipeline import fuse
 from weft.compiler.slots import Slots
 from weft.core.avals import AbstractToken
@@ -45,6 +46,7 @@ from weft.kernel.program import (
 if TYPE_CHECKING:
     from weft.compiler.backend import Target
     from weft.compiler.watch import Watch
+    from weft.kernel.lowering import Lowering
 
 # Bytes from which on a value that goes round in a loop is in memory, where it may stay.
 LARGE = 1 << 13
@@ -166,6 +168,8 @@ class Planner(Slots):
         for eqn in jaxpr.eqns:
             if not all(has_data(x.aval) for x in [*eqn.invars, *eqn.outvars]):
                 raise Unplannable
+        if self.target.neutral:
+            jaxpr = lower(jaxpr, self.target.keeps)
         nodes: list[Any] = []
         fusion, steps = fuse(jaxpr, self.watch, self.target.general)
         steps = self._attached(steps)
@@ -313,7 +317,23 @@ class Planner(Slots):
         if eqn.primitive.name == "remat2":
             # a region of its own: what is to be computed again must not be found computed
             return self.region(ClosedJaxpr(eqn.params["jaxpr"], []), ins, outs)
+        if self.target.neutral and not eqn.effects and not self.target.keeps(eqn):
+            lowered = kernels_of(eqn)
+            if lowered is not None:
+                return self._lowered(lowered, ins, outs)
         return [(Host if eqn.effects else Op)(eqn, tuple(ins), tuple(outs))]
+
+    def _lowered(self, lowered: Lowering, ins: list[int], outs: list[int]) -> list[Any]:
+        """The kernels that an operation is lowered to."""
+        constants = [self.constant(c) for c in lowered.constants]
+        scratch = [self.slot("temp", b.size * b.dtype.itemsize) for b in lowered.scratch]
+        slots = [*ins, *outs, *constants, *scratch]
+        nodes = []
+        for kernel, buffers in lowered.kernels:
+            own = [slots[i] for i in buffers]
+            writes = [s for s, b in zip(own, kernel.buffers, strict=False) if b.role == "out"]
+            nodes.append(Launch(kernel, tuple(own), tuple(writes)))
+        return nodes
 
     # --- control flow -----------------------------------------------------------------------------
 

@@ -158,6 +158,7 @@ class PureCallback(Primitive):
     """A call of a Python function that has no effects."""
 
     name = "pure_callback"
+    host = "it calls a function of the user's"
     multiple_results = True
     holes = {
         "jvp": "what Python code computes has no known derivative",

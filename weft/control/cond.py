@@ -41,6 +41,7 @@ class Cond(Primitive):
     """Operands are an int32 index in range, then what every branch takes."""
 
     name = "cond"
+    nodes = True
     multiple_results = True
     takes_refs = True
 

@@ -23,6 +23,7 @@ class PlatformIndex(Primitive):
     """The position of the first entry that names the platform; None names every platform."""
 
     name = "platform_index"
+    host = "it says which platform runs the program"
     holes = {
         "jvp": "has no operands",
         "transpose": "has no operands",

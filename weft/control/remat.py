@@ -77,6 +77,7 @@ class Remat(Primitive):
     """
 
     name = "remat2"
+    nodes = True
     multiple_results = True
     takes_refs = True
 

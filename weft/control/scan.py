@@ -71,6 +71,7 @@ class Scan(Primitive):
     """A loop of a known number of steps."""
 
     name = "scan"
+    nodes = True
     multiple_results = True
     takes_refs = True
     split_carry = staticmethod(split_carry)

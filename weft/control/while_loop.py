@@ -46,6 +46,7 @@ class While(Primitive):
     """A loop whose number of steps is not known before it runs."""
 
     name = "while"
+    nodes = True
     multiple_results = True
     takes_refs = True
     split_carry = staticmethod(split_carry)

@@ -59,6 +59,13 @@ class Primitive:
     arithmetic = False
     costly = False  # whether computing an element again costs more than reading it from memory
     decompose: Any = None
+    # device-neutral lowerings, for targets without a routine of their own: a function of other
+    # primitives, and one that makes kernels, each as "file.function" of prims.lowerings
+    neutral = ""
+    kernels = ""
+    library = ""  # what a backend's library has to compute, where there is no such lowering
+    host = ""  # why Python computes it, where nothing else can
+    nodes = False  # whether the planner makes control flow of it
     stage: Any = None
     partial_eval: Any = None
     dce: Any = None

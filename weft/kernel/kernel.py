@@ -2,6 +2,10 @@
 
 An index is affine in the kernel's axes: a constant plus coefficients, in elements of the buffer.
 Extents are numbers here; a backend is free to run the grid axis in any order and in parallel.
+
+What fusion makes is loops, stores and reductions. Lowerings of whole operations may also have
+serial loops, atomics, loops over threads and barriers: a kernel with such statements is `serial`,
+and no pass changes it.
 """
 
 from __future__ import annotations
@@ -81,7 +85,7 @@ class Buffer(Record):
 
     dtype: np.dtype
     size: int
-    role: str  # "in", "out" or "row": scratch of one iteration of the grid
+    role: str  # "in", "out" or "row": scratch of one iteration of the grid, shared by its threads
 
 
 class Store(Record):
@@ -127,6 +131,67 @@ class Loop(Record):
     carries: tuple[int, ...] = ()  # reductions inside that go on from iteration to iteration
     lanes: bool = False  # neighbouring iterations run side by side, loops inside one by one
     whole: tuple[str, int] | None = None
+    threads: bool = False  # the threads of one iteration of the grid share its iterations
+
+
+class Carry(Record):
+    """A scalar that serial iterations hand on: read as ``acc`` of its symbol, inside and after.
+
+    ``after`` is its value in the next iteration.
+    """
+
+    symbol: int
+    initial: Value
+    after: Value
+
+
+class Serial(Record):
+    """Iterations one after the other: ``extent`` of them, counted by ``axis``, or, where there is
+    no axis, as many as there are until ``condition`` is false.
+
+    The condition sees what is carried before the body runs; all of ``after`` is computed once the
+    body has run, and before any of it is handed on.
+    """
+
+    carried: tuple[Carry, ...]
+    body: list[Any]
+    axis: str | None = None
+    extent: int = 0
+    condition: Value | None = None
+
+    @property
+    def operands(self) -> list[Value]:
+        """The values that it needs, those of its body apart."""
+        tests = [] if self.condition is None else [self.condition]
+        return [c.initial for c in self.carried] + tests + [c.after for c in self.carried]
+
+
+class Atomic(Record):
+    """One element combined with a value, where ``mask`` holds: no other iteration comes between.
+
+    Iterations may come in any order: a backend that runs them in order gives the same bits always.
+    """
+
+    buffer: int
+    at: Affine
+    op: str  # add, mul, min, max
+    value: Value
+    offset: Value | None = None
+    reach: tuple[int, int] = (0, 0)
+    mask: Value | None = None
+
+    @property
+    def operands(self) -> list[Value]:
+        """The values that it needs."""
+        return [v for v in (self.value, self.offset, self.mask) if v is not None]
+
+
+class Barrier(Record):
+    """All threads of an iteration of the grid come here before any of them goes on."""
+
+    @property
+    def operands(self) -> list[Value]:
+        return []
 
 
 class Kernel(Record):
@@ -137,13 +202,14 @@ class Kernel(Record):
     grid: tuple[str, int] | None
     body: list[Any]
     axes: tuple[tuple[str, int], ...] = ()  # what the grid counts, the last fastest, if several
+    serial: bool = False  # it has statements other than loops, stores and reductions
 
 
 def statements(body: list[Any]) -> Iterator[Any]:
     """All statements of a kernel's body, loops before what they hold."""
     for statement in body:
         yield statement
-        if isinstance(statement, Loop):
+        if isinstance(statement, (Loop, Serial)):
             yield from statements(statement.body)
 
 
@@ -164,10 +230,18 @@ def signature(kernel: Kernel) -> tuple[Any, ...]:
 
     def statement(s: Any) -> tuple[Any, ...]:
         if isinstance(s, Loop):
-            return (s.axis, s.extent, body(s.body), s.carries, s.lanes, s.whole)
+            return (s.axis, s.extent, body(s.body), s.carries, s.lanes, s.whole, s.threads)
         if isinstance(s, Store):
             offset = None if s.offset is None else places[s.offset.number]
             return (s.buffer, s.at, places[s.value.number], offset, s.reach)
+        if isinstance(s, (Serial, Atomic, Barrier)):
+            own = tuple([places[v.number] for v in s.operands])
+            if isinstance(s, Serial):
+                symbols = tuple([c.symbol for c in s.carried])
+                return ("serial", own, symbols, s.axis, s.extent, s.condition is None, body(s.body))
+            if isinstance(s, Barrier):
+                return ("barrier",)
+            return ("atomic", own, s.buffer, s.at, s.op, s.offset is None, s.reach)
         initial = np.asarray(s.initial, s.dtype).tobytes()
         return (s.symbol, s.op, places[s.value.number], s.dtype, initial)
 
@@ -232,19 +306,51 @@ class _Text:
         for s in body:
             if isinstance(s, Loop):
                 piece = "" if s.whole is None else f" of {s.whole[1]} by {s.whole[0]}"
-                lanes = " in lanes" if s.lanes else ""
+                lanes = " in lanes" if s.lanes else " by threads" if s.threads else ""
                 self.lines.append(f"{pad}for {s.axis} < {s.extent}{piece}{lanes}:")
                 self.body(s.body, depth + 1, set(known))
                 continue
-            for v in walk(s.operands):
-                if v.number in self.names and v.number not in known:
-                    known.add(v.number)
-                    self.lines.append(f"{pad}{self.names[v.number]} = {self.operation(v)}")
-            if isinstance(s, Store):
+            if isinstance(s, Serial):
+                self.serial(s, depth, known)
+                continue
+            if isinstance(s, Barrier):
+                self.lines.append(f"{pad}barrier")
+                continue
+            self.named(s.operands, pad, known)
+            if isinstance(s, (Store, Atomic)):
                 place = str(s.at) if s.offset is None else f"{s.at} + {self.value(s.offset)}"
-                self.lines.append(f"{pad}b{s.buffer}[{place}] = {self.value(s.value)}")
+                atomic = isinstance(s, Atomic)
+                op = f" atomic {s.op}=" if atomic else " ="
+                if atomic and s.mask is not None:
+                    pad += f"if {self.value(s.mask)}: "
+                self.lines.append(f"{pad}b{s.buffer}[{place}]{op} {self.value(s.value)}")
             else:
                 self.lines.append(f"{pad}s{s.symbol} {s.op}= {self.value(s.value)}")
+
+    def named(self, values: Sequence[Value], pad: str, known: set[int]) -> None:
+        """Lines for the values that have names."""
+        for v in walk(values):
+            if v.number in self.names and v.number not in known:
+                known.add(v.number)
+                self.lines.append(f"{pad}{self.names[v.number]} = {self.operation(v)}")
+
+    def serial(self, s: Serial, depth: int, known: set[int]) -> None:
+        """A serial loop, with what it carries before and after its body."""
+        pad, inner = "    " * depth, "    " * (depth + 1)
+        self.named([c.initial for c in s.carried], pad, known)
+        for c in s.carried:
+            self.lines.append(f"{pad}s{c.symbol} = {self.value(c.initial)}")
+        inside = set(known)
+        if s.condition is None:
+            self.lines.append(f"{pad}for {s.axis} < {s.extent} in order:")
+        else:
+            self.lines.append(f"{pad}while:")
+            self.named([s.condition], inner, inside)
+            self.lines.append(f"{inner}until not {self.value(s.condition)}")
+        self.body(s.body, depth + 1, inside)
+        self.named([c.after for c in s.carried], inner, inside)
+        for c in s.carried:
+            self.lines.append(f"{inner}s{c.symbol} = {self.value(c.after)}")
 
     def value(self, v: Value) -> str:
         return self.names.get(v.number) or self.operation(v)

@@ -1,20 +1,21 @@
 """Kernels run on NumPy arrays: what every backend's code is compared with.
 
 All iterations of all loops are done at once, an axis of arrays for each loop, statement by
-statement; a long grid is done in chunks.
+statement; a long grid is done in chunks. Serial loops are run in turn, for all other iterations at
+once, and barriers hold by themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import count, groupby
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft.kernel.evaluate import evaluate
-from weft.kernel.kernel import Affine, Kernel, Loop, Reduce
+from weft.kernel.kernel import Affine, Atomic, Barrier, Kernel, Loop, Reduce, Serial
 
 # Elements that a chunk of the grid may have in one array.
 CHUNK_ELEMENTS = 1 << 20
@@ -39,12 +40,14 @@ def run_kernel(kernel: Kernel, buffers: Sequence[np.ndarray]) -> None:
 
 
 def _inner(body: list[Any]) -> int:
-    """Iterations of the longest nest of loops."""
-    return max((s.extent * _inner(s.body) for s in body if isinstance(s, Loop)), default=1)
+    """Iterations of the longest nest of loops that are done at once."""
+    nests = [s for s in body if isinstance(s, (Loop, Serial))]
+    return max(((s.extent if type(s) is Loop else 1) * _inner(s.body) for s in nests), default=1)
 
 
 def _depth(body: list[Any]) -> int:
-    return max((1 + _depth(s.body) for s in body if isinstance(s, Loop)), default=0)
+    nests = [s for s in body if isinstance(s, (Loop, Serial))]
+    return max(((type(s) is Loop) + _depth(s.body) for s in nests), default=0)
 
 
 class _Run:
@@ -79,12 +82,15 @@ class _Run:
     def body(self, body: list[Any], depth: int, carried: frozenset[int]) -> list[Reduce]:
         """Run statements; gives the reductions that the loop around them has to complete."""
         pending = []
-        for looped, group in groupby(body, lambda s: isinstance(s, Loop)):
-            if looped:
-                for s in group:
-                    pending += self.loop(s, depth + 1, carried)
-            else:
+        for kind, group in groupby(body, lambda s: type(s) if type(s) in _ALONE else None):
+            if kind is None:
                 pending += self.block(list(group))
+                continue
+            for s in group:
+                if kind is Loop:
+                    pending += self.loop(s, depth + 1, carried)
+                elif kind is Serial:
+                    self.serial(s, depth)
         if depth == 0:
             for s in pending:
                 self.complete(s)
@@ -116,6 +122,30 @@ class _Run:
         self.masks = masks
         del self.axes[s.axis]
         return outer
+
+    def serial(self, s: Serial, depth: int) -> None:
+        """Run a serial loop: iterations that are done keep what they carry."""
+        symbols, masks = [c.symbol for c in s.carried], self.masks
+        begun = evaluate([c.initial for c in s.carried], self.load)
+        self.found.update(zip(symbols, begun, strict=True))
+        for turn in count() if s.axis is None else range(s.extent):
+            if s.axis is not None:
+                self.axes[s.axis] = np.asarray(turn)
+            else:
+                going = np.broadcast_to(evaluate([s.condition], self.load)[0], self.extents)
+                for mask in masks:
+                    going = going & mask
+                if not going.any():
+                    break
+                self.masks = [*masks, going]
+            self.body(s.body, depth, frozenset())
+            after = evaluate([c.after for c in s.carried], self.load)
+            for c, value in zip(s.carried, after, strict=True):
+                if s.axis is None:
+                    value = np.where(going, value, self.found[c.symbol]).astype(c.after.dtype)
+                self.found[c.symbol] = value
+        self.masks = masks
+        self.axes.pop(s.axis, None)  # type: ignore[arg-type]
 
     def complete(self, r: Reduce) -> None:
         initial = np.asarray(r.initial, r.dtype)
@@ -149,14 +179,30 @@ class _Run:
                 reductions.append(s)
                 continue
             index = self.place(s.buffer, s.at, 0 if s.offset is None else next(values))
+            wanted = next(values) if isinstance(s, Atomic) and s.mask is not None else None
             if not prod(self.extents):
                 continue
             index, target = np.broadcast_to(index, self.extents), self.buffers[s.buffer][0]
+            if isinstance(s, Atomic):
+                self.combine(s, target, index, value, inside, wanted)
+                continue
             if inside is None:
                 target[index] = value
             else:
                 target[index[inside]] = np.broadcast_to(value, self.extents)[inside]
         return reductions
+
+    def combine(
+        self, s: Atomic, target: Any, index: Any, value: Any, inside: Any, wanted: Any
+    ) -> None:
+        """Elements combined with values one after the other, in order."""
+        value, mask = np.broadcast_to(value, self.extents), inside
+        if wanted is not None:
+            mask = wanted if mask is None else mask & wanted
+        if mask is not None:
+            mask = np.broadcast_to(mask, self.extents)
+            index, value = index[mask], value[mask]
+        _COMBINE[s.op].at(target, index, value)
 
     def load(self, attr: Any, *offset: np.ndarray) -> np.ndarray:
         """A leaf of a value: the number of an axis, a complete reduction, or memory."""
@@ -165,6 +211,10 @@ class _Run:
         if isinstance(attr, int):
             return self.found[attr]
         return self.buffers[attr[0]][0][self.place(attr[0], attr[1], *offset)]
+
+
+# Statements that are not run together with those beside them.
+_ALONE = frozenset([Loop, Serial, Barrier])
 
 
 def _unit(r: Reduce) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.kernel.kernel import Affine, Kernel, Loop, Reduce, Store
+from weft.kernel.kernel import Affine, Atomic, Barrier, Kernel, Loop, Reduce, Serial, Store
 from weft.kernel.nodes import (
     BOOL,
     COMPARE,
@@ -29,6 +29,7 @@ from weft.kernel.nodes import (
 ROLES = ("in", "out", "row")
 _BITS = frozenset(["and", "or", "xor"])
 _REDUCTIONS = _BITS | {"add", "mul", "min", "max"}
+_ATOMICS = frozenset(["add", "mul", "min", "max"])
 
 
 class KernelError(RuntimeError):
@@ -93,8 +94,10 @@ class _Check:
             elif isinstance(s, Reduce):
                 self.reduce(s)
                 pending[s.symbol] = s.dtype
+            elif isinstance(s, (Serial, Atomic, Barrier)) and self.kernel.serial:
+                self.ordered(s)
             else:
-                self.fail(f"{type(s).__name__} is no statement")
+                self.fail(f"{type(s).__name__} is no statement here")
         self.complete.update(pending)
 
     def loop(self, s: Loop) -> None:
@@ -107,6 +110,42 @@ class _Check:
         for symbol in s.carries:
             if symbol not in self.complete:
                 self.fail(f"the loop over {s.axis} carries s{symbol}, which nothing in it reduces")
+
+    def ordered(self, s: Serial | Atomic | Barrier) -> None:
+        """A statement that only kernels marked as serial have."""
+        if isinstance(s, Barrier):
+            return
+        if isinstance(s, Atomic):
+            if s.op not in _ATOMICS or s.value.dtype == BOOL:
+                self.fail(f"b{s.buffer} is combined by {s.op} of {s.value.dtype}")
+            if s.mask is not None and s.mask.dtype != BOOL:
+                self.fail(f"b{s.buffer} is combined where {s.mask.dtype} says")
+            self.store(Store(s.buffer, s.at, s.value, s.offset, s.reach))
+            if s.mask is not None:
+                self.value(s.mask)
+            return
+        for c in s.carried:
+            if c.symbol in self.symbols or c.initial.dtype != c.after.dtype:
+                self.fail(f"s{c.symbol} is carried twice, or as two types")
+            self.symbols.add(c.symbol)
+            self.value(c.initial)
+        outside = dict(self.complete)
+        self.complete.update((c.symbol, c.initial.dtype) for c in s.carried)
+        if s.axis is not None:
+            self.open(s.axis, s.extent)
+        if (s.axis is None) == (s.condition is None):
+            self.fail("a serial loop has either an axis or a condition")
+        if s.condition is not None:
+            self.value(s.condition)
+            if s.condition.dtype != BOOL:
+                self.fail(f"a serial loop goes on while {s.condition.dtype} says")
+        self.block(s.body)
+        for c in s.carried:
+            self.value(c.after)
+        if s.axis is not None:
+            del self.axes[s.axis]
+        # what its body has computed is not known behind it
+        self.complete = outside | {c.symbol: c.initial.dtype for c in s.carried}
 
     def piece(self, s: Loop, outer: str, total: int) -> None:
         count = self.axes.get(outer)

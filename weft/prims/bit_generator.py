@@ -55,7 +55,7 @@ def philox_words(key: np.ndarray, start: np.ndarray, count: int) -> tuple[np.nda
     return np.stack(out, -1).reshape(-1)[:count], blocks
 
 
-def _half(shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+def half_shape(shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
     """The axis along which Threefry's pairs of words lie, and the shape of its counters."""
     even = [i for i, n in enumerate(shape) if n % 2 == 0]
     axis = even[0] if even else int(np.argmax(shape))
@@ -69,7 +69,7 @@ def threefry_words(
 ) -> tuple[np.ndarray, int]:
     """An array of words of Threefry-2x32, and how many of its counters they took."""
     full = shape or (1,)
-    axis, half = _half(full)
+    axis, half = half_shape(full)
     count = prod(half)
     out = hash_words(*_words(key), *_words(start + np.arange(count, dtype=UINT64)))
     pairs = np.stack([x.reshape(half) for x in out], axis + 1)
@@ -104,6 +104,7 @@ class RngBitGenerator(Primitive):
     """Random integers of a key, and the next key."""
 
     name = "rng_bit_generator"
+    neutral = "generators.rng_bit_generator"
     multiple_results = True
     holes = {"transpose": "integers have no cotangents"}
 
@@ -151,6 +152,7 @@ class RngUniform(Primitive):
     """Numbers between two bounds that differ at every evaluation."""
 
     name = "rng_uniform"
+    host = "its numbers come from a generator of the process"
     holes = {
         "jvp": "its results are not a function of its operands",
         "transpose": "its results are not a function of its operands",

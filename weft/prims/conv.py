@@ -282,6 +282,7 @@ class ConvGeneralDilated(Primitive):
 
     arithmetic = True
     name = "conv_general_dilated"
+    neutral = "products.conv_general_dilated"
     in_blocks = "again"
 
     def shape(

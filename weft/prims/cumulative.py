@@ -160,6 +160,7 @@ class CumSum(Cumulative):
     """Partial sums along an axis."""
 
     name = "cumsum"
+    kernels, neutral = "cumulative.sums", "cumulative.scanned_sums"
     linear = True
 
     @staticmethod
@@ -175,6 +176,7 @@ class CumProd(Cumulative):
     """Partial products along an axis."""
 
     name = "cumprod"
+    kernels, neutral = "cumulative.products", "cumulative.scanned_products"
     holes = {"transpose": "not linear"}
     pair_jvp = staticmethod(mul_p.jvp)
 
@@ -204,6 +206,7 @@ class CumMax(Cumulative):
     """The largest element so far, along an axis."""
 
     name = "cummax"
+    kernels, neutral = "cumulative.greatest", "cumulative.scanned_greatest"
     holes = {"transpose": "not linear"}
     pair_jvp = staticmethod(max_p.jvp)
 
@@ -216,6 +219,7 @@ class CumMin(Cumulative):
     """The smallest element so far, along an axis."""
 
     name = "cummin"
+    kernels, neutral = "cumulative.least", "cumulative.scanned_least"
     holes = {"transpose": "not linear"}
     pair_jvp = staticmethod(min_p.jvp)
 
@@ -275,6 +279,7 @@ class CumLogSumExp(Cumulative):
     """The logarithm of partial sums of exponentials, along an axis."""
 
     name, accepts = "cumlogsumexp", FLOAT | COMPLEX
+    kernels, neutral = "cumulative.logarithms", "cumulative.scanned_logarithms"
     holes = {"transpose": "not linear"}
     pair_jvp = staticmethod(logaddexp_jvp)
 

@@ -243,6 +243,7 @@ class DotGeneral(Primitive):
 
     arithmetic = True
     name = "dot_general"
+    neutral = "products.dot_general"
     in_blocks = "once"
     reading_dtypes = staticmethod(reading_dtypes)
 

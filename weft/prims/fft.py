@@ -42,6 +42,7 @@ class FFT(Primitive):
 
     arithmetic = True
     name = "fft"
+    neutral = "fourier.fft"
     linear = True
 
     def shape(

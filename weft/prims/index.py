@@ -303,6 +303,7 @@ class ScatterAdd(LinearScatter):
     """Adds updates to windows."""
 
     name = "scatter-add"
+    kernels, neutral = "scatter.add", "scatter.add_in_turn"
     combine, operator = np.add, add_p
 
     def cotangent(self, ct: Any) -> Any:
@@ -313,6 +314,7 @@ class ScatterSub(LinearScatter):
     """Subtracts updates from windows."""
 
     name = "scatter-sub"
+    kernels, neutral = "scatter.sub", "scatter.sub_in_turn"
     combine, operator = np.subtract, sub_p
 
     def cotangent(self, ct: Any) -> Any:
@@ -323,6 +325,7 @@ class ScatterMul(ScatterFamily):
     """Multiplies windows by updates."""
 
     name = "scatter-mul"
+    kernels, neutral = "scatter.mul", "scatter.mul_in_turn"
     combine, operator = np.multiply, mul_p
 
     def d0(self, g: Any, out: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
@@ -393,6 +396,7 @@ class ScatterMin(ScatterExtremum):
     """The smaller of windows and updates."""
 
     name = "scatter-min"
+    kernels, neutral = "scatter.least", "scatter.least_in_turn"
     combine, operator = np.minimum, min_p
 
 
@@ -400,6 +404,7 @@ class ScatterMax(ScatterExtremum):
     """The larger of windows and updates."""
 
     name = "scatter-max"
+    kernels, neutral = "scatter.greatest", "scatter.greatest_in_turn"
     combine, operator = np.maximum, max_p
 
 
@@ -407,6 +412,7 @@ class Scatter(ScatterFamily):
     """Overwrites windows with updates, or applies ``update_jaxpr`` to old values and updates."""
 
     name = "scatter"
+    kernels = "scatter.replaced"
 
     def expands(self, avals: Any, params: dict[str, Any]) -> bool:
         if params["update_jaxpr"] is None:

@@ -224,6 +224,7 @@ class RandomPoisson(_Counts):
     """Counts of Poisson distributions of given means; -1 for a mean that is none."""
 
     name = "random_poisson"
+    neutral = "draws.random_poisson"
 
     @staticmethod
     def ref(key: np.ndarray, lam: np.ndarray) -> np.ndarray:
@@ -234,6 +235,7 @@ class RandomBinomial(_Counts):
     """Counts of binomial distributions: trials, probabilities up to 1/2, whether few succeed."""
 
     name = "random_binomial"
+    neutral = "draws.random_binomial"
 
     @staticmethod
     def ref(key: np.ndarray, n: np.ndarray, p: np.ndarray, few: np.ndarray) -> np.ndarray:

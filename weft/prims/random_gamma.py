@@ -104,6 +104,7 @@ class RandomGamma(Primitive):
     """Samples of gamma distributions, or their logarithms."""
 
     name = "random_gamma"
+    neutral = "draws.random_gamma"
     costly = True
     holes = {"transpose": "not linear"}
 

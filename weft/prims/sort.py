@@ -90,6 +90,7 @@ class Sort(Primitive):
     """Operands permuted alike along a dimension so that the first ``num_keys`` are in order."""
 
     name = "sort"
+    neutral = "sorting.sort"
     multiple_results = True
     holes = {"transpose": "not linear; its tangent is a gather"}
 
@@ -146,6 +147,7 @@ class Partition(Primitive):
     """
 
     name = "partition"
+    neutral = "sorting.partition"
     multiple_results = True
     holes = {"transpose": "not linear; its tangent is a gather"}
 
@@ -197,6 +199,7 @@ class TopK(Primitive):
     """The ``k`` largest elements along an axis in descending total order, and their indices."""
 
     name = "top_k"
+    neutral = "sorting.top_k"
     multiple_results = True
     holes = {"transpose": "not linear; its tangent is a gather"}
 
@@ -270,6 +273,7 @@ class ApproxTopK(Primitive):
     is exact."""
 
     name = "approx_top_k"
+    neutral = "sorting.approx_top_k"
     multiple_results = True
     holes = {"transpose": "not linear; its tangent is a gather"}
 

@@ -129,6 +129,7 @@ class Polygamma(FusedIfNarrow):
     """Derivative of order m of digamma, at x."""
 
     name = "polygamma"
+    kernels = "special.polygamma"
     ref = staticmethod(special_reference.polygamma)
 
     def lower(self, k: Any, m: Any, x: Any) -> Any:
@@ -148,6 +149,7 @@ class Zeta(FusedIfNarrow):
     """The Hurwitz zeta function: the sum of (q + k)^-x over k >= 0."""
 
     name = "zeta"
+    kernels = "special.zeta"
     ref = staticmethod(special_reference.zeta)
 
     def lower(self, k: Any, x: Any, q: Any) -> Any:
@@ -174,6 +176,7 @@ class Igamma(Incomplete):
     """The regularized lower incomplete gamma function."""
 
     name = "igamma"
+    kernels = "special.igamma"
     ref = staticmethod(incomplete_reference.igamma)
 
     def d0(self, g: Any, out: Any, a: Any, x: Any) -> Any:
@@ -187,6 +190,7 @@ class Igammac(Incomplete):
     """The regularized upper incomplete gamma function."""
 
     name = "igammac"
+    kernels = "special.igammac"
     ref = staticmethod(incomplete_reference.igammac)
 
     def d0(self, g: Any, out: Any, a: Any, x: Any) -> Any:
@@ -200,6 +204,7 @@ class IgammaGradA(Incomplete):
     """The derivative of igamma by its first operand."""
 
     name = "igamma_grad_a"
+    kernels = "special.igamma_grad_a"
     ref = staticmethod(incomplete_reference.igamma_grad_a)
 
     def d0(self, g: Any, out: Any, a: Any, x: Any) -> Any:
@@ -215,6 +220,7 @@ class RandomGammaGrad(Incomplete):
     """The derivative by a of a sample x of Gamma(a, 1), its quantile held fixed."""
 
     name = "random_gamma_grad"
+    kernels = "special.random_gamma_grad"
     ref = staticmethod(incomplete_reference.random_gamma_grad)
 
     def d0(self, g: Any, out: Any, a: Any, x: Any) -> Any:
@@ -233,6 +239,7 @@ class RegularizedIncompleteBeta(Incomplete):
     """The regularized incomplete beta function I_x(a, b)."""
 
     name = "regularized_incomplete_beta"
+    kernels = "special.regularized_incomplete_beta"
     ref = staticmethod(incomplete_reference.regularized_incomplete_beta)
 
     def d0(self, g: Any, out: Any, a: Any, b: Any, x: Any) -> Any:

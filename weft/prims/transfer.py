@@ -63,6 +63,7 @@ class CreateToken(Primitive):
     """A new token, to order effects by."""
 
     name = "create_token"
+    host = "tokens are not memory"
     holes = {"jvp": "no operands", "transpose": "no operands", "batch": "no operands"}
 
     def shape(self) -> Any:
@@ -77,6 +78,7 @@ class AfterAll(Primitive):
     """A token that comes after others."""
 
     name = "after_all"
+    host = "tokens are not memory"
     holes = {"transpose": "tokens carry no data", "batch": "tokens carry no data"}
 
     def shape(self, *tokens: Any) -> Any:

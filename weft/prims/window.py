@@ -198,6 +198,7 @@ class ReduceWindowSum(WindowReduction):
     """The sum of every window."""
 
     name, accepts = "reduce_window_sum", NUMBER
+    neutral = "windows.sums"
     linear = True
 
     @staticmethod
@@ -243,6 +244,7 @@ class ReduceWindowMax(WindowReduction):
     """The largest element of every window."""
 
     name = "reduce_window_max"
+    neutral = "windows.greatest"
     holes = {"transpose": "not linear"}
     identity = staticmethod(max_identity)
 
@@ -258,6 +260,7 @@ class ReduceWindowMin(WindowReduction):
     """The smallest element of every window."""
 
     name = "reduce_window_min"
+    neutral = "windows.least"
     holes = {"transpose": "not linear"}
     identity = staticmethod(min_identity)
 
@@ -296,6 +299,7 @@ class SelectAndGatherAdd(Primitive):
     """For every window of the second operand, the first operand where the extremum is."""
 
     name = "select_and_gather_add"
+    neutral = "windows.select_and_gather_add"
 
     def shape(self, g: Any, x: Any, *, select_prim: Any, **window: Any) -> ShapedArray:
         if g.shape != x.shape:
@@ -456,6 +460,7 @@ class SelectAndScatterAdd(Primitive):
     """The first operand, one element for each window, added where the second has its extrema."""
 
     name = "select_and_scatter_add"
+    neutral = "windows.select_and_scatter_add"
 
     def shape(self, source: Any, x: Any, *, select_prim: Any, **window: Any) -> ShapedArray:
         _check_selection(self.name, source, x, select_prim)

@@ -9,7 +9,6 @@ they know comes through tables, so the code itself holds no addresses.
 from __future__ import annotations
 
 from weft.backends.cpu import walker
-from weft.backends.cpu.kinds import External, f32, f64, i32, i64, ptr, stack, u8
 from weft.backends.cpu.walker import (
     Py_DecRef,
     PyLong_FromLongLong,
@@ -17,6 +16,7 @@ from weft.backends.cpu.walker import (
     PyTuple_New,
     PyTuple_SetItem,
 )
+from weft.kernel.kinds import External, f32, f64, i32, i64, ptr, stack, u8
 from weft.runtime import blocks, running
 from weft.runtime.blocks import (
     SLOT_AVAL,

@@ -201,7 +201,7 @@ class Native:
 
 _SOURCES = (
     "weft.backends.cpu.float_mode",
-    "weft.backends.cpu.kinds",
+    "weft.kernel.kinds",
     "weft.backends.cpu.stub",
     "weft.backends.cpu.walker",
     "weft.runtime.tables",

@@ -5,7 +5,6 @@ Arguments that are donated lose their memory to it; ``donation.py`` says the sam
 
 from __future__ import annotations
 
-from weft.backends.cpu.kinds import External, i32, i64, ptr, stack, void
 from weft.backends.cpu.walker import (
     BUFFERS,
     CONTEXT_WORDS,
@@ -31,6 +30,7 @@ from weft.backends.cpu.walker import (
     memcpy,
     walk,
 )
+from weft.kernel.kinds import External, i32, i64, ptr, stack, void
 from weft.runtime.blocks import (
     SLOT_OWNER,
     SLOT_VIEW,

@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu import float_mode
-from weft.backends.cpu.kinds import KINDS, External, Kind, i64, ptr, truth, void
 from weft.backends.cpu.llvm import BRIEF, INLINE, LIGHT, OPTIMISE
 from weft.backends.cpu.processor import architecture, counter
 from weft.base.functional import lru
 from weft.base.record import Record
+from weft.kernel.kinds import KINDS, External, Kind, i64, ptr, truth, void
 
 
 class Operand(Record):

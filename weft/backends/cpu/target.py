@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from weft.backends.cpu import routines
 from weft.backends.cpu.assemble import Assembler
 from weft.backends.cpu.assembly import Assembly, Piece
 from weft.backends.cpu.loops import render, render_any
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 loop_text = Late("weft.backends.cpu.loop_text")
 called_text = Late("weft.backends.cpu.called_text")
 block_text = Late("weft.backends.cpu.block_text")
+serial = Late("weft.backends.cpu.serial")
 unrolled = Late("weft.backends.cpu.unrolled")
 tiny = Late("weft.backends.cpu.heroes.tiny")
 heroes = Late("weft.backends.cpu.heroes.table")
@@ -58,6 +60,7 @@ class Cpu(Target):
         # whether functions are to do for arrays of other sizes too, where that costs no time; how
         # many elements are given and wanted says what does
         self.general = elements is not None
+        self.neutral = routines.some_off()
         self.few = elements is not None and elements <= FEW
         self.read: set[str] = set()  # texts that read all their sizes
         self.reading: set[str] = set()  # texts that are to be made to do so
@@ -86,12 +89,17 @@ class Cpu(Target):
         made.codes, made.texts = self.codes, self.texts
         return made
 
+    def keeps(self, eqn: Any) -> bool:
+        return routines.is_on(eqn.primitive.name)
+
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         return simplify(closed, self.watch, self.general)
 
     def kernel(self, kernel: Kernel, looped: bool = False) -> tuple[list[Piece], list[int]]:
         """A kernel as pieces to be run in order, and the bytes of scratch memory they share; in a
         loop, one of a few elements is meant to become part of a larger function."""
+        if kernel.serial:
+            return self._serial(kernel), []
         looped = looped and (not self.general or all(b.size <= SINGLE for b in kernel.buffers))
         if self.watch is not None:
             return self._unrolled(kernel, looped) or self._rendered(kernel)
@@ -101,6 +109,17 @@ class Cpu(Target):
             found = self._unrolled(kernel, looped) or self._rendered(kernel)
             self.kernels[key] = found
         return found
+
+    def _serial(self, kernel: Kernel) -> list[Piece]:
+        """A kernel that no pass changes."""
+        verify(kernel)
+        text = serial.render_serial(kernel)
+        self.read.add(text)
+        outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
+        if self.watch is not None:
+            self.watch.current.parts = [Part(kernel, outside)]
+        extent = 1 if kernel.grid is None else kernel.grid[1]
+        return [Piece(text, kernel.name, extent, serial.chunk(kernel), tuple(outside))]
 
     def _signature(self, kernel: Kernel) -> int:
         """A number that is the same for equal kernels."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.backends.cpu.assembly import Python, Run
-from weft.backends.cpu.kinds import (
+from weft.kernel.kinds import (
     External,
     clock,
     float_mode,

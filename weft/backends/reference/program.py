@@ -31,9 +31,19 @@ _NUMBERS = {1: np.uint8, 4: np.int32, 8: np.int64}
 
 
 class Reference:
-    """NumPy as a target: nothing is done together that could be done apart."""
+    """NumPy as a target: nothing is done together that could be done apart.
+
+    Operations are computed by their references, or, if it is neutral, by the kernels that they are
+    lowered to.
+    """
 
     general = False
+
+    def __init__(self, neutral: bool = False) -> None:
+        self.neutral = neutral
+
+    def keeps(self, eqn: Any) -> bool:
+        return not self.neutral
 
     def exact(self) -> Reference:
         return self

@@ -45,6 +45,7 @@ class Cholesky(MatrixPrimitive):
     """The lower triangular L of A = L Lᴴ; reads A's lower triangle only."""
 
     name = "cholesky"
+    library = "potrf: L of A = L L*, zeros above; NaN where A isn't positive definite"
     holes = {"transpose": "not linear"}
 
     def cores(self, dtype: Any, *shapes: Shape, **params: Any) -> list[tuple[Shape, Any]]:

@@ -84,6 +84,7 @@ class Eigh(MatrixPrimitive):
     """Eigenvectors and ascending eigenvalues of Hermitian matrices."""
 
     name = "eigh"
+    library = "syevd, heevd: vectors and ascending values of a symmetric matrix"
     multiple_results = True
     holes = {"transpose": "not linear"}
 
@@ -140,6 +141,7 @@ class Eig(MatrixPrimitive):
     """Eigenvalues of general matrices, with left and right eigenvectors as asked for."""
 
     name = "eig"
+    library = "geev: values and, if asked for, left and right vectors"
     multiple_results = True
     holes = {"transpose": "not linear"}
 
@@ -206,6 +208,7 @@ class Schur(Undifferentiated):
     """The Schur form T of A = Z T Zᴴ, then Z if asked for."""
 
     name = "schur"
+    library = "gees: T, and the vectors if asked for, of A = Z T Z*"
     multiple_results = True
 
     def cores(self, dtype: Any, *shapes: Shape, **params: Any) -> list[tuple[Shape, Any]]:
@@ -221,6 +224,7 @@ class Hessenberg(Undifferentiated):
     """The upper Hessenberg form with its reflectors below, and their scale factors."""
 
     name = "hessenberg"
+    library = "gehrd: H below its diagonal with reflectors, and their factors"
     multiple_results = True
 
     def cores(self, dtype: Any, *shapes: Shape, **params: Any) -> list[tuple[Shape, Any]]:
@@ -236,6 +240,7 @@ class Tridiagonal(Undifferentiated):
     """Hermitian matrices made tridiagonal: packed form, diagonal, off-diagonal, scale factors."""
 
     name = "tridiagonal"
+    library = "sytrd, hetrd: T with reflectors, its diagonals, and their factors"
     multiple_results = True
     instead = ": differentiate linalg.eigh instead"
 

@@ -54,6 +54,7 @@ class LU(MatrixPrimitive):
     """P A = L U packed in one matrix, the row swaps, and the permutation they make."""
 
     name = "lu"
+    library = "getrf: L and U packed, row swaps from 0, and the permutation they make"
     multiple_results = True
     holes = {"transpose": "not linear"}
 
@@ -82,6 +83,7 @@ class PivotsToPermutation(MatrixPrimitive):
     """The permutation that a sequence of row swaps makes."""
 
     name = "lu_pivots_to_permutation"
+    kernels = "permutations.of_pivots"
     ranks = (1,)
     accepts = INT
     holes = {"transpose": "of integers"}

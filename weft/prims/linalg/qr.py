@@ -39,6 +39,7 @@ class Geqrf(Undifferentiated):
     """QR in packed form, and the scale factors of the reflectors."""
 
     name = "geqrf"
+    library = "geqrf: R above reflectors, and their factors"
     multiple_results = True
     instead = ": differentiate linalg.qr instead of its packed form"
 
@@ -53,6 +54,7 @@ class Geqp3(Undifferentiated):
     """QR with column pivoting in packed form, the column order (from 1), the scale factors."""
 
     name = "geqp3"
+    library = "geqp3: the same with column pivots, and the permutation"
     multiple_results = True
     ranks = (2, 1)
     instead = ": differentiate linalg.qr with pivoting=True instead of its packed form"
@@ -81,6 +83,7 @@ class HouseholderProduct(Undifferentiated):
     """The first columns of the product of the reflectors below a's diagonal."""
 
     name = "householder_product"
+    library = "orgqr, ungqr: the product of reflectors"
     ranks = (2, 1)
     instead = ": differentiate linalg.qr instead of its packed form"
 
@@ -101,6 +104,7 @@ class Ormqr(MatrixPrimitive):
     """Q C, Qᴴ C, C Q or C Qᴴ without making Q, from the packed form of QR."""
 
     name = "ormqr"
+    library = "ormqr, unmqr: the product of reflectors times a matrix"
     ranks = (2, 1, 2)
 
     def cores(self, dtype: Any, *shapes: Shape, **params: Any) -> list[tuple[Shape, Any]]:
@@ -146,6 +150,7 @@ class QR(MatrixPrimitive):
     """A = Q R with orthonormal Q and upper triangular R; with pivoting A[:, p] = Q R."""
 
     name = "qr"
+    library = "geqrf and orgqr: Q and R, or with column pivots also the permutation"
     multiple_results = True
     holes = {"transpose": "not linear"}
 

@@ -42,6 +42,7 @@ class TriangularSolve(MatrixPrimitive):
     """X of op(A) X = B, or of X op(A) = B, where one triangle of A is read."""
 
     name = "triangular_solve"
+    library = "trsm: X of A X = B or X A = B, A triangular"
     ranks = (2, 2)
 
     def cores(self, dtype: Any, *shapes: Shape, **params: Any) -> list[tuple[Shape, Any]]:
@@ -184,6 +185,7 @@ class TridiagonalSolve(MatrixPrimitive):
     """X of A X = B for tridiagonal A given by its three diagonals."""
 
     name = "tridiagonal_solve"
+    library = "gtsv: X of A X = B, A given by three diagonals"
     ranks = (1, 1, 1, 2)
 
     def cores(self, dtype: Any, *shapes: Shape, **params: Any) -> list[tuple[Shape, Any]]:

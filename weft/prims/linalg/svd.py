@@ -57,6 +57,7 @@ class SVD(MatrixPrimitive):
     """Descending singular values, then U and Vᴴ if asked for."""
 
     name = "svd"
+    library = "gesdd: descending values and, if asked for, U and V*"
     multiple_results = True
     holes = {"transpose": "not linear"}
 

@@ -17,6 +17,7 @@ class TriangularSylvester(MatrixPrimitive):
     """
 
     name = "triangular_sylvester"
+    library = "trsyl: X of A X + X B = C, A and B triangular"
     ranks = (2, 2, 2)
 
     def cores(self, dtype: Any, *shapes: Shape, **params: Any) -> list[tuple[Shape, Any]]:

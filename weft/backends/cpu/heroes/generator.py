@@ -9,9 +9,9 @@ import numpy as np
 
 from weft.backends.cpu.heroes import generator_stubs as stubs
 from weft.backends.cpu.heroes.registry import HEROES
-from weft.backends.cpu.kinds import kind_of
 from weft.backends.cpu.stub import translate
 from weft.base.functional import lru
+from weft.kernel.kinds import kind_of
 from weft.kernel.program import Lowered, Place, Task, Type
 
 # Elements of a piece of work.

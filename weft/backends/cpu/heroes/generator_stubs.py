@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.backends.cpu.kinds import i64, ptr, u32, u64, void
+from weft.kernel.kinds import i64, ptr, u32, u64, void
 
 # Names that stubs are given; here so that they can be written.
 OUT: Any = u32

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.backends.cpu.kinds import Kind, i32, i64, ptr, stack, truth, u8, u16, u32, u64, void
+from weft.kernel.kinds import Kind, i32, i64, ptr, stack, truth, u8, u16, u32, u64, void
 
 # What the table holds, in order: rows, their length in elements, the distance between elements,
 # the length of rows of records, how many elements of a row are wanted; units of work are some

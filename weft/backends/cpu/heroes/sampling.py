@@ -12,10 +12,10 @@ from weft.backends.cpu.heroes import sampling_kernels as kernels
 from weft.backends.cpu.heroes import sampling_stubs as stubs
 from weft.backends.cpu.heroes.registry import HEROES
 from weft.backends.cpu.heroes.scalar_math import translate_with_math
-from weft.backends.cpu.kinds import kind_of
 from weft.base import knobs
 from weft.base.functional import lru
 from weft.kernel.counts import MOST
+from weft.kernel.kinds import kind_of
 from weft.kernel.nodes import F32, F64
 from weft.kernel.program import Lowered, Place, Task, Type
 

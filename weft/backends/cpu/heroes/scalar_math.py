@@ -10,21 +10,15 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.instructions import scalar_type
-from weft.backends.cpu.kinds import External, bits, f32, f64, i64, ptr, u32, u64, void
 from weft.backends.cpu.render import Function
 from weft.backends.cpu.stub import translate
 from weft.base.functional import lru
+from weft.kernel import kinds
 from weft.kernel import math as real
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Kernel
+from weft.kernel.kinds import External, bits, f32, f64, i64, ptr, u32, u64, void
 from weft.kernel.nodes import Value
-
-# The names are those that stubs use; all are float64 but those that say otherwise.
-exp = log = log1p = expm1 = erfc = sqrt = floor = digamma = External(f64, (f64,))
-power = External(f64, (f64, f64))
-log_single = log1p_single = sqrt_single = erf_inv_single = External(f32, (f32,))
-power_single = External(f32, (f32, f32))
-erf_inv = External(f64, (f64,))
 
 _MADE: dict[str, Callable[..., Value]] = {
     "sqrt": Builder.sqrt,
@@ -86,9 +80,9 @@ def translate_with_math(
 
 def _signature(f: Any) -> External:
     if isinstance(f, str):
-        return globals()[f]
-    kinds = {k.name: k for k in (f32, f64, i64, u32, u64, ptr, void)}
-    result, *parameters = [kinds[f.__annotations__[n]] for n in ("return", *_arguments(f))]
+        return getattr(kinds, f)
+    known = {k.name: k for k in (f32, f64, i64, u32, u64, ptr, void)}
+    result, *parameters = [known[f.__annotations__[n]] for n in ("return", *_arguments(f))]
     return External(result, tuple(parameters))
 
 

@@ -20,8 +20,8 @@ from weft.backends.cpu.heroes import scatter_products as products
 from weft.backends.cpu.heroes import scatter_stubs as stubs
 from weft.backends.cpu.heroes import scatter_text
 from weft.backends.cpu.heroes.registry import HEROES
-from weft.backends.cpu.kinds import Kind, f32, kind_of, u8, u16, u32, u64
 from weft.base.record import Record
+from weft.kernel.kinds import Kind, f32, kind_of, u8, u16, u32, u64
 from weft.kernel.nodes import BF16, F16, NARROW
 from weft.kernel.program import Lowered, Place, Task, Type, contiguous
 

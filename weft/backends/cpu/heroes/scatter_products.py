@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.heroes.scatter_stubs import inside, locate, put, put_listed, range_of
-from weft.backends.cpu.kinds import (
+from weft.kernel.kinds import (
     External,
     bits,
     f32,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.backends.cpu.kinds import (
+from weft.kernel.kinds import (
     External,
     bits,
     f32,

@@ -8,10 +8,10 @@ from typing import Any
 from weft.backends.cpu.heroes import scatter_products as products
 from weft.backends.cpu.heroes import scatter_stubs as stubs
 from weft.backends.cpu.heroes.scatter_stubs import ADD, MAX, MIN, MUL, SET, SUB, TURN
-from weft.backends.cpu.kinds import Kind, u32
 from weft.backends.cpu.processor import vector_bits
 from weft.backends.cpu.stub import translate
 from weft.base.functional import lru
+from weft.kernel.kinds import Kind, u32
 
 # Elements in a row of a window from which on vectors are worth the time it takes LLVM to find them,
 # where they are not written here.

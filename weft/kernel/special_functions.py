@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.backends.cpu.heroes.scalar_math import (
+from weft.kernel.kinds import (
     digamma,
     erfc,
     exp,
     expm1,
+    f64,
     floor,
+    i64,
     log,
     log1p,
     power,
+    ptr,
     sqrt,
+    stack,
+    void,
 )
-from weft.backends.cpu.kinds import f64, i64, ptr, stack, void
 
 # Names that stubs are given; here so that they can be written.
 NEAR_ONE = NEAR_TWO = PSI_NEAR = EXCESS = STIRLING = PSI_FAR = TEMME = FACTORIAL = BERNOULLI = 0

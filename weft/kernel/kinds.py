@@ -1,6 +1,7 @@
 """What stubs are written with: kinds of machine values, and words that stand for instructions.
 
-See `stub.py` for the language and its translation.
+The CPU's `stub.py` says what the language is and translates it to native functions; `scalar.py`
+makes values of kernels of the part of it that has no memory of its own.
 """
 
 from __future__ import annotations
@@ -88,3 +89,12 @@ class External(Record):
 
     def __call__(self, *args: Any) -> Any:
         raise TypeError("a stub is not run by Python")
+
+
+# The mathematics of kernels as functions of single numbers, for stubs to call; all are of float64
+# but those that say otherwise.
+exp = log = log1p = expm1 = erfc = sqrt = floor = digamma = External(f64, (f64,))
+power = External(f64, (f64, f64))
+log_single = log1p_single = sqrt_single = erf_inv_single = External(f32, (f32,))
+power_single = External(f32, (f32, f32))
+erf_inv = External(f64, (f64,))
