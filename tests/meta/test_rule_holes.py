@@ -38,5 +38,14 @@ def test_nothing_left_out_is_there() -> None:
     assert not set(LEFT_OUT) & set(PRIMITIVES)
 
 
+def test_contracts_of_libraries_are_told() -> None:
+    page = (PAGE.parent / "backends.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    told = dict(line.strip("| ").split(" | ", 1) for line in rows)
+    for name, primitive in PRIMITIVES.items():
+        if primitive.library:
+            assert told.get(f"`{name}`") == primitive.library, name
+
+
 def test_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == render(), "run: python tools/rules.py"

@@ -40,7 +40,7 @@ class Explanation:
             self.origins: dict[str, int] = {}
             self._text = (
                 f"{name}: {self.equations} equations, run by the NumPy reference of each: the"
-                " backend is the interpreter, or values of the function are no arrays of numbers"
+                " backend is not the native one, or values of the function are no arrays of numbers"
             )
             return
         self.kernels, self.libraries, self.own = story.kernels, story.libraries, story.own

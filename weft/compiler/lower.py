@@ -63,6 +63,11 @@ def _function(eqn: JaxprEqn, keeps: Callable[[JaxprEqn], bool]) -> Callable[...,
         return None
     if primitive.kernels and kernels_of(eqn) is not None:
         return None
-    function = find(primitive.neutral)
-    fits = getattr(function, "fits", None)
-    return function if fits is None or fits(avals, eqn.params) else None
+    return find(primitive.neutral) if _fits(primitive.neutral, avals, eqn.params) else None
+
+
+def _fits(name: str, avals: Any, params: Any) -> bool:
+    """Whether a lowering is for these types; its file may have a test of that, in ``FITS``."""
+    file, function = name.split(".")
+    tests = getattr(load(f"{_ROOM}.{file}"), "FITS", {})
+    return function not in tests or tests[function](avals, params)

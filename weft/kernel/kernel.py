@@ -319,11 +319,11 @@ class _Text:
             self.named(s.operands, pad, known)
             if isinstance(s, (Store, Atomic)):
                 place = str(s.at) if s.offset is None else f"{s.at} + {self.value(s.offset)}"
-                atomic = isinstance(s, Atomic)
-                op = f" atomic {s.op}=" if atomic else " ="
-                if atomic and s.mask is not None:
-                    pad += f"if {self.value(s.mask)}: "
-                self.lines.append(f"{pad}b{s.buffer}[{place}]{op} {self.value(s.value)}")
+                op, when = " =", ""
+                if isinstance(s, Atomic):
+                    op = f" atomic {s.op}="
+                    when = "" if s.mask is None else f"if {self.value(s.mask)}: "
+                self.lines.append(f"{pad}{when}b{s.buffer}[{place}]{op} {self.value(s.value)}")
             else:
                 self.lines.append(f"{pad}s{s.symbol} {s.op}= {self.value(s.value)}")
 

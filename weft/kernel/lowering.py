@@ -51,10 +51,16 @@ def unravelled(k: Builder, number: Value, extents: Sequence[int]) -> list[Value]
 
 def ravelled(k: Builder, positions: Sequence[Value], strides: Sequence[int]) -> Value:
     """The sum of positions times strides."""
-    total = k.const(0, I64)
+    total: Value | None = None
     for position, stride in zip(positions, strides, strict=True):
-        total = k.add(total, k.mul(position, k.const(stride, I64)))
-    return total
+        term = position if stride == 1 else k.mul(position, k.const(stride, I64))
+        total = term if total is None else k.add(total, term)
+    return k.const(0, I64) if total is None else total
+
+
+def scalar_of(k: Builder, place: Value, n: int, i: int) -> Value:
+    """Where one of the n scalars of an element is."""
+    return place if n == 1 else k.add(k.mul(place, k.const(n, I64)), k.const(i, I64))
 
 
 def read(k: Builder, buffer: int, part: Any, place: Value, size: int) -> Value:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from weft.kernel import special_tables as tables
 from weft.kernel.build import Builder
 from weft.kernel.math_circular import COS_DOUBLE, SIN_DOUBLE
 from weft.kernel.math_logarithm import log
@@ -149,12 +150,33 @@ def _lgamma_single(k: Builder, x: Value) -> Value:
     return k.rarely(k.lt(x, k.like(x, 0.0)), k.cast(_lgamma(k, a), F32), total)
 
 
+def _lgamma_double(k: Builder, x: Value) -> Value:
+    """Around its zeros, 1 and 2, polynomials times what vanishes there: terms would cancel."""
+    t = k.sub(x, k.like(x, 1.0))
+    zeros = k.mul(t, k.sub(x, k.like(x, 2.0)))
+    one = k.mul(zeros, k.horner(k.add(t, t), tables.LGAMMA_NEAR_ONE))
+    middle = k.mul(k.sub(x, k.like(x, 2.25)), k.like(x, 4 / 3))
+    two = k.mul(zeros, k.horner(middle, tables.LGAMMA_NEAR_TWO))
+    near = k.select(k.lt(x, k.like(x, 1.5)), one, two)
+    inside = k.and_(k.gt(x, k.like(x, 0.5)), k.lt(x, k.like(x, 3.0)))
+    return k.select(inside, k.add(near, k.like(x, 0.0)), _lgamma(k, x))
+
+
+def _digamma_double(k: Builder, x: Value) -> Value:
+    """Around its positive zero a polynomial times the distance from that."""
+    apart = k.sub(k.sub(x, k.like(x, tables.DIGAMMA_ROOT)), k.like(x, tables.DIGAMMA_ROOT_LOW))
+    near = k.mul(apart, k.horner(k.sub(x, k.like(x, 2.0)), tables.DIGAMMA))
+    inside = k.and_(k.gt(x, k.like(x, 1.0)), k.lt(x, k.like(x, 3.0)))
+    return k.select(inside, near, _digamma(k, x))
+
+
 def lgamma(k: Builder, x: Value) -> Value:
     """log(abs(gamma(x)))."""
-    return _lgamma_single(k, x) if x.dtype == F32 else _lgamma(k, x)
+    return _lgamma_single(k, x) if x.dtype == F32 else _lgamma_double(k, x)
 
 
 def digamma(k: Builder, x: Value) -> Value:
     """The derivative of lgamma."""
-    y = _digamma(k, k.cast(x, F64))
-    return k.cast(y, F32) if x.dtype == F32 else y
+    if x.dtype == F32:
+        return k.cast(_digamma(k, k.cast(x, F64)), F32)
+    return _digamma_double(k, x)

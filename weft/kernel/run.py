@@ -132,6 +132,7 @@ class _Run:
             if s.axis is not None:
                 self.axes[s.axis] = np.asarray(turn)
             else:
+                assert s.condition is not None
                 going = np.broadcast_to(evaluate([s.condition], self.load)[0], self.extents)
                 for mask in masks:
                     going = going & mask

@@ -219,8 +219,9 @@ class _Frame:
                 self.path = self.both(outside, taken)
                 self.block(body)
         self.path = outside
-        if self.broken and self.broken[-1] is not broken:
-            self.path = self.both(outside, self.inverse(self.broken[-1]))
+        left = self.broken[-1] if self.broken else None
+        if left is not None and left is not broken:
+            self.path = self.both(outside, self.inverse(left))
 
     # --- loops ------------------------------------------------------------------------------------
 
@@ -432,6 +433,7 @@ class _Frame:
             return k.cast(value, dtype) if isinstance(value, Value) else k.const(value, dtype)
         outside = self.t.live
         self.t.live = self.going()
+        assert known is not None
         found = self.t.call(known, args)
         self.t.live = outside
         return found

@@ -53,14 +53,15 @@ def _lowered(
     begun = k.const(start(wide) if callable(start) else start, wide)
     carried, body = [], []
     for i in range(n):
-        at = affine(first + i, {"o": extent * step, "j": along, "q": n})
+        at = affine(first + i, {"o": extent * step, "j": along, "q": n * (inner > 1)})
         so_far = k.make("acc", (), wide, i)
         total = combine(k, so_far, k.cast(k.load(0, part, at), wide))
         carried.append(Carry(i, begun, total))
         body.append(Store(1, at, k.cast(total, part)))
     loop = Serial(tuple(carried), body, "j", extent)
     buffers = [buffer_of(x, "in"), buffer_of(outs[0], "out")]
-    kernel = nested("cumulative", buffers, [("o", outer), ("q", inner)], [loop])
+    axes = [("o", outer), ("q", inner)] if inner > 1 else [("o", outer)]
+    kernel = nested("cumulative", buffers, axes if outer >= inner else axes[::-1], [loop])
     return Lowering([(kernel, (0, 1))])
 
 

@@ -324,5 +324,4 @@ def _of_threefry(avals: Any, params: Any) -> bool:
     return avals[0].dtype.name == "key<fry>"
 
 
-for _function in (random_gamma, random_poisson, random_binomial):
-    _function.fits = _of_threefry  # type: ignore[attr-defined]
+FITS = dict.fromkeys(("random_gamma", "random_poisson", "random_binomial"), _of_threefry)

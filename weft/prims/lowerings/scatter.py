@@ -11,7 +11,15 @@ from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Affine, Atomic, Buffer, Kernel, Store, affine
-from weft.kernel.lowering import Lowering, buffer_of, nested, ravelled, read, unravelled
+from weft.kernel.lowering import (
+    Lowering,
+    buffer_of,
+    nested,
+    ravelled,
+    read,
+    scalar_of,
+    unravelled,
+)
 from weft.kernel.nodes import BOOL, F32, F64, I64, Value, layout
 from weft.kernel.program import Type, contiguous
 from weft.prims.families import kind_of
@@ -57,7 +65,8 @@ class _Places:
         row = ravelled(k, batch, contiguous(indices.shape)[:-1])
         size = prod(indices.shape)
         for i, axis in enumerate(numbers.start_index_map):
-            start = read(k, 1, indices.dtype, k.add(row, k.const(i, I64)), size)
+            own = k.add(row, k.const(i, I64)) if i else row
+            start = read(k, 1, indices.dtype, own, size)
             if start.dtype == np.uint64:
                 start = k.min(start, k.const(_HIGHEST, start.dtype))
             start = k.cast(start, I64)
@@ -65,7 +74,8 @@ class _Places:
             clamped = k.max(k.min(start, most), zero)
             test = k.eq(clamped, start)
             inside = test if inside is None else k.and_(inside, test)
-            position[axis] = k.add(position[axis], clamped)
+            moved = position[axis] is not zero
+            position[axis] = k.add(position[axis], clamped) if moved else clamped
         return ravelled(k, position, strides), None if self.mode is CLIP else inside
 
 
@@ -98,7 +108,7 @@ def combined(ins: list[Type], outs: list[Type], params: dict[str, Any], op: str)
         value = k.load(2, part, affine(i, own))
         if op == "sub":
             value = k.neg(value)
-        offset = k.add(k.mul(place, k.const(n, I64)), k.const(i, I64))
+        offset = scalar_of(k, place, n, i)
         reach = (0, n * size - 1)
         rule = "add" if op == "sub" else op
         body.append(Atomic(3, Affine(), rule, value, offset, reach, inside))
@@ -157,7 +167,7 @@ def replaced(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lower
     update = ravelled(k, unravelled(k, won, places.extents), strides)
     body = []
     for j in range(n):
-        own, here = affine(j, {"i": n}), k.add(k.mul(update, k.const(n, I64)), k.const(j, I64))
+        own, here = affine(j, {"i": n}), scalar_of(k, update, n, j)
         new = read(k, 1, part, here, n * count)
         value = k.select(k.ge(won, k.const(0, I64)), new, k.load(0, part, own))
         body.append(Store(3, own, value))

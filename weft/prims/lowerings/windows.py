@@ -146,7 +146,8 @@ def select_and_scatter_add(
         "window_dilation": ones,
     }
     chosen = _chosen(x, select_prim, window)
-    counts, rest, places = np.shape(source), chosen, []
+    counts, rest = np.shape(source), chosen
+    places: list[Any] = []
     for axis in reversed(range(rank)):
         size = np.int32(window_dimensions[axis])
         offset, rest = bind("rem", rest, size), bind("div", rest, size)
