@@ -20,6 +20,8 @@ FENCE = re.compile(r"^\s*(```|~~~).*$", re.MULTILINE)
 
 # Tests plan what they compile, and what they compile with other settings than its own is not kept.
 os.environ.setdefault("WEFT_CACHE_PROGRAMS", "off")
+# What eager operations learn does not depend on how fast the machine is.
+os.environ.setdefault("WEFT_EAGER_COMPILE_SHARE", "1")
 
 
 def pytest_addoption(parser):

@@ -1,8 +1,9 @@
 """Operators on concrete arrays by native code, once the same types have come twice.
 
 The first time an operator meets some types, the ordinary way through Python runs; a program of
-its own is made at the second time, and native code answers from then on. Results do not change:
-an operation that is rounded in another way natively runs natively from the start.
+its own is made at the second time, or as soon after as there is time for it (see
+``weft.runtime.patience``), and native code answers from then on. Results do not change: an
+operation that is rounded in another way natively runs natively from the start.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from weft.base.source import refusing_warnings
 from weft.base.traceback import named_as, shorten
 from weft.core.trace import is_tracing
 from weft.runtime.array import ArrayImpl, from_numpy
-from weft.runtime.evaluate import remember_operation
+from weft.runtime.evaluate import may_compile, remember_operation
 from weft.runtime.function import NativeFunction
 
 # Types that one operator remembers having met; past it, it starts anew.
@@ -103,6 +104,8 @@ class Eager(NativeFunction):
         if len(self._seen) >= SEEN:
             self._seen.clear()
         if knobs.thread.no_tracing:
+            return
+        if times == 2 and not may_compile():
             return
         if times == 2:
             try:

@@ -146,7 +146,12 @@ class Learning(NativeFunction):
         closed = staged.closed
         if program.given is not None:
             return self._same(call, program, key)
-        program.has_run = True
+        if not program.has_run:
+            if program.is_quick:
+                if not evaluate.may_compile():
+                    return self._fun(*args, **kwargs)
+                evaluate.compile_eagerly(closed)
+            program.has_run = True
         outs = evaluate.call_program(closed, call.leaves, closed.in_avals)
         if staged.tries:
             tree, out_tree = staged.in_tree, staged.out_tree

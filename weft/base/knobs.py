@@ -696,6 +696,11 @@ compilation_cache_max_size = _int(
 compilation_cache_check_contents = _flag(
     "compilation_cache_check_contents", False, "Compile also on a hit and compare."
 )
+eager_compile_share = Knob(
+    "eager_compile_share", float, 0.25,
+    "Share of the time that compiling eager operations may take; 1 for no limit.",
+    env=("WEFT_EAGER_COMPILE_SHARE",),
+)
 persistent_cache_min_compile_time_secs = Knob(
     "persistent_cache_min_compile_time_secs", float, 1.0,
     "Programs that compiled faster are not written to the disk cache.",

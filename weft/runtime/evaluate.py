@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from weft.core.interpret import check_floats, run_primitive
 from weft.core.trace import state, typeof
 from weft.runtime.array import ArrayImpl, box
 from weft.runtime.exact import is_exact_round
+from weft.runtime.patience import account
 
 # the compiler, loaded when a function is to be compiled or a primitive is worth it
 native = Late("weft.runtime.native")
@@ -203,6 +205,18 @@ def remember(
     return True
 
 
+def may_compile() -> bool:
+    """Whether an eager operation may be compiled now, or is to be interpreted once more."""
+    return account.allows()
+
+
+def compile_eagerly(closed: Any) -> None:
+    """Have the code of an eager operation, at the expense of those to come."""
+    began = perf_counter()
+    native.compile_program(closed)
+    account.charge(began)
+
+
 def remember_given(
     function: Any, call: Any, tree: Any, leaves: Any, closed: Any, number: int
 ) -> bool:
@@ -219,7 +233,10 @@ def remember_operation(function: Any, closed: Any, given: Any, options: Any = No
     """
     if _watched() or state.axis_env:
         return False
-    return native.remember_operation(function, closed, given, options or {})
+    began = perf_counter()
+    found = native.remember_operation(function, closed, given, options or {})
+    account.charge(began)
+    return found
 
 
 def call_donating(primitive: Any, args: Any, params: dict[str, Any], refs: Any = ()) -> Any:
