@@ -59,17 +59,17 @@ _SIDES = {
 def compiled_texts() -> Iterator[list[str]]:
     """The texts that go to LLVM."""
     found: list[str] = []
-    compile_part = compiling.compile_part
+    compile_texts = compiling.compile_texts
 
-    def noted(text: str) -> bytes:
-        found.append(text)
-        return compile_part(text)
+    def noted(texts: list[str]) -> list[bytes]:
+        found.extend(texts)
+        return compile_texts(texts)
 
-    compiling.compile_part = noted
+    compiling.compile_texts = noted
     try:
         yield found
     finally:
-        compiling.compile_part = compile_part
+        compiling.compile_texts = compile_texts
 
 
 def counts(room: str, text: str, sides: list[Any], found: list[str]) -> list[int | None]:

@@ -213,6 +213,16 @@ ARGSORT = Op(
     target=0.08,
     exact=True,
 )
+TOP_K = Op(
+    "top-k",
+    (1 << 20,),
+    normal(),
+    jax=lambda jax, x: jax.lax.top_k(x, 64),
+    numpy=lambda np, x: np.sort(np.partition(x, -64)[-64:])[::-1],
+    torch=lambda torch, x: torch.topk(x, 64),
+    target=0.35,
+    exact=True,
+)
 GATHER = Op(
     "gather",
     FLAT,

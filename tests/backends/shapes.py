@@ -15,14 +15,14 @@ def compiled_texts(monkeypatch):
     weft.clear_caches()
     target._flat.clear()
     found = []
-    compile_part = compiling.compile_part
+    compile_texts = compiling.compile_texts
 
-    def noted(text):
-        if "@weft_run" not in text:  # the pool's, made by a thread whenever there is work for it
-            found.append(text)
-        return compile_part(text)
+    def noted(texts):
+        # without the pool's, made by a thread whenever there is work for it
+        found.extend(text for text in texts if "@weft_run" not in text)
+        return compile_texts(texts)
 
-    monkeypatch.setattr(compiling, "compile_part", noted)
+    monkeypatch.setattr(compiling, "compile_texts", noted)
     with knobs.scope(cache="off"):
         yield found
     weft.clear_caches()

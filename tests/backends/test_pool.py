@@ -93,7 +93,7 @@ def test_a_long_run_goes_on_with_the_pool(no_pool, monkeypatch) -> None:
     lows: list[int] = []
 
     def work(_: int | None, low: int, high: int) -> None:
-        lows.append(low)
+        lows.extend(range(low, high))
         if not pool._held:
             time.sleep(0.002)
 
@@ -111,7 +111,7 @@ def test_threads_help_where_there_is_no_pool(no_pool, monkeypatch) -> None:
     # the first chunk is the caller's; two of the others can only be done side by side
 
     def meeting(_: int | None, low: int, high: int) -> None:
-        lows.append(low)
+        lows.extend(range(low, high))
         if 0 < low < 3:
             meet.wait()
 
@@ -120,6 +120,24 @@ def test_threads_help_where_there_is_no_pool(no_pool, monkeypatch) -> None:
         pool.run_at_first(ctypes.cast(kernel, ctypes.c_void_p).value or 0, None, 0, 5, 1)
     assert sorted(lows) == [0, 1, 2, 3, 4] and not meet.broken
     assert not any(thread.name == "weft-helper" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("each", [1e-7, 1e-4, 1e-3, 1.0])
+def test_pieces_of_what_is_left_are_whole_chunks(each: float) -> None:
+    rest = pool.Rest(3, 1000, 7, 2)
+    pieces = [rest.take()]
+    assert pieces == [(3, 10)]
+    rest.each = each
+    while piece := rest.take():
+        pieces.append(piece)
+    assert [low for low, _ in pieces] == [3, *(high for _, high in pieces[:-1])]
+    assert pieces[-1][1] == 1000 and all((low - 3) % 7 == 0 for low, _ in pieces)
+    seconds = [each * -(-(high - low) // 7) for low, high in pieces[1:]]
+    assert max(seconds) <= max(pool.PIECE, each) and len(pieces) <= 143
+    assert rest.close() is None
+    half = pool.Rest(0, 10, 3, 2)
+    half.take()
+    assert half.close() == 3 and half.take() is None
 
 
 def test_an_interrupted_run_leaves_no_thread_at_work(no_pool, monkeypatch) -> None:

@@ -159,3 +159,20 @@ def test_float0_results_can_be_read_after_many_calls():
     assert np.asarray(out).dtype == weft.dtypes.float0 and np.asarray(out).shape == (4,)
     assert not np.asarray(out).flags.writeable and out.tobytes() == b""
     assert repr(out)
+
+
+def test_buffers_that_cannot_be_had_are_refused_by_the_right_error():
+    keys = weft.random.split(weft.random.key(0), 3)
+    for look in (memoryview, bytes, bytearray):
+        with pytest.raises(TypeError):
+            look(keys)
+    gone = jnp.arange(3)
+    gone.delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        memoryview(gone)
+    for _ in range(3):  # the error of before leaves nothing behind
+        with pytest.raises(TypeError):
+            memoryview(keys)
+        assert memoryview(jnp.arange(3))[1] == 1
+    with pytest.raises((TypeError, BufferError)):
+        np.frombuffer(keys, np.uint8)

@@ -23,6 +23,7 @@ from weft.base import errors, events, knobs, logs
 from weft.base.forks import across_forks
 from weft.base.functional import lru
 from weft.base.lazy import Late
+from weft.base.switches import brisk_switches
 from weft.compiler.plan import Unplannable
 from weft.core.interpret import run, run_primitive, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
@@ -102,7 +103,7 @@ class Executable:
             watch = tell.Watch(closed)
         self.avals = closed.in_avals
         self.out_avals = closed.out_avals
-        with busy(), _uncollected():
+        with busy(), _uncollected(), brisk_switches:
             if watch is None:
                 self.plan, self.code = _found_or_made(closed, donated)
             else:

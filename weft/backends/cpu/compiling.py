@@ -13,12 +13,15 @@ from weft.backends.cpu.cores import threads
 from weft.backends.cpu.llvm import BRIEF, QUICK, Llvm, opener
 from weft.backends.cpu.parts import divided, joined
 from weft.backends.cpu.stacks import with_room
+from weft.backends.cpu.together import apart, joinable, joint
 from weft.base.forks import across_forks
 from weft.base.functional import lru
 from weft.base.limits import address_space_left, need_address_space
 
 # Address space that LLVM takes, and that a module may take in it: without, it ends the process.
 LIBRARY, MODULE = 160 << 20, 96 << 20
+# Lines of text up to which a thread takes more of them into a module.
+TOGETHER = 300
 # Target machines that no thread uses at the moment, by their level of care.
 _spare: dict[int, list[int]] = {0: [], 2: []}
 # How many threads are inside LLVM; whoever forks waits until none is.
@@ -67,15 +70,18 @@ def compile_now(text: str) -> bytes:
     """The object of a module."""
     texts = divided(text)
     if len(texts) == 1:
-        return compile_part(text)
+        return compile_texts(texts)[0]
     with Batch() as batch:
         batch.divide(b"", texts)
         return batch.finish()[b""]
 
 
-def compile_part(text: str) -> bytes:
-    """The object of a text that goes to LLVM as it is."""
-    return with_room(_compile_part, text)
+def compile_texts(texts: list[str]) -> list[bytes]:
+    """The objects of texts that go to LLVM as they are, or as one module."""
+    whole = joint(texts) if len(texts) > 1 else None
+    if whole is None:
+        return [with_room(_compile_part, text) for text in texts]
+    return apart(with_room(_compile_part, whole), len(texts))
 
 
 def _compile_part(text: str) -> bytes:
@@ -138,6 +144,8 @@ class Batch:
         self.made: dict[str, Any] = {}  # objects by text, or what they failed with
         self.new: set[bytes] = set()
         self.helpers: list[threading.Thread] = []
+        self.taking = threading.Lock()
+        self.sharers = max(1, threads() - 1)  # who adds texts takes none yet
 
     def __enter__(self) -> Batch:
         return self
@@ -167,7 +175,9 @@ class Batch:
     def finish(self) -> dict[bytes, Any]:
         """All objects, when they are there."""
         # Long ones first, so that none is begun last; a table is one line, and soon read.
-        self.queue.sort(key=lambda text: text.count("\n"))
+        with self.taking:
+            self.sharers = threads()
+            self.queue.sort(key=lambda text: text.count("\n"))
         for _ in range(len(self.queue) - 1):
             self._help()
         self._work()
@@ -188,15 +198,29 @@ class Batch:
             self.helpers[-1].start()
 
     def _work(self) -> None:
-        while True:
+        while texts := self._taken():
+            made: list[Any]
             try:
-                text = self.queue.pop()
-            except IndexError:
-                return
-            try:
-                self.made[text] = compile_part(text)
+                made = compile_texts(texts)
             except BaseException as error:
-                self.made[text] = error
+                made = [error] * len(texts)
+            self.made.update(zip(texts, made, strict=True))
+
+    def _taken(self) -> list[str]:
+        """The next texts for one thread: its share of what waits, as far as it is soon made."""
+        with self.taking:
+            if not self.queue:
+                return []
+            share = -(-len(self.queue) // self.sharers) if loader.supported() else 1
+            found = [self.queue.pop()]
+            lines = found[0].count("\n")
+            if share > 1 and joinable(found[0]):
+                for text in self.queue[::-1]:
+                    if len(found) < share and lines < TOGETHER and joinable(text):
+                        self.queue.remove(text)
+                        found.append(text)
+                        lines += text.count("\n")
+            return found
 
 
 def _before_fork() -> None:

@@ -30,6 +30,9 @@ MOST_BYTES = 256 << 20
 MOST_ENTRIES = 20000
 _LARGEST = 64 << 20
 _HEAD = len(MAGIC) + 32 + 32 + 8
+# Bytes for which a checksum keeps Python's lock, and of texts, which are read by so many at a time:
+# to get the lock back from threads that compile takes longer than a text's checksum.
+_HELD, _TEXT = 2047, 1 << 17
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 # To open a pipe would wait for somebody who writes to it.
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
@@ -185,7 +188,12 @@ def _write(room: int, key: bytes, payload: bytes) -> None:
 
 def digest(data: bytes) -> bytes:
     """The checksum of some bytes, and the key of a text: 32 bytes."""
-    return blake2b(data, digest_size=32).digest()
+    if len(data) > _TEXT:
+        return blake2b(data, digest_size=32).digest()
+    made = blake2b(digest_size=32)
+    for begin in range(0, len(data), _HELD):
+        made.update(data[begin : begin + _HELD])
+    return made.digest()
 
 
 def seal(key: bytes, payload: bytes) -> bytes:

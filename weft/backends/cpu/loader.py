@@ -120,6 +120,16 @@ def load(blob: bytes) -> Region:
     return region
 
 
+def code(blob: bytes) -> list[bytes]:
+    """The instructions of an object, as they are before any addresses are filled in."""
+    found = []
+    for part in taken_apart(blob):
+        sections = Object(part, {}).sections
+        wanted = [s for s in sections if s.flags & _EXECUTE and s.size]
+        found += [part[s.offset : s.offset + s.size] for s in wanted]
+    return found
+
+
 class Object:
     """An object file while it is laid out."""
 

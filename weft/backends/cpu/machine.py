@@ -171,7 +171,7 @@ def _load_keyed(texts: Mapping[bytes, str], names: Iterable[str], batch: Batch) 
 def _compare(missing: dict[bytes, str], objects: dict[bytes, Any], new: set[bytes]) -> None:
     """Compile what came from the disk as well, and say where the two differ."""
     for key, text in missing.items():
-        if key not in new and objects[key] != compile_now(text):
+        if key not in new and loader.code(objects[key]) != loader.code(compile_now(text)):
             raise RuntimeError(f"the disk cache holds other code than LLVM makes of\n{text}")
 
 

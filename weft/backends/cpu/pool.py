@@ -30,6 +30,8 @@ PATIENCE = 30e-6
 # Where there is no code of the pool yet: seconds of work on one range after which threads of Python
 # help; and after which a thread makes that code: of one range, and without help in all.
 LONG, LONGER, ALONE = 0.001, 0.05, 0.008
+# Seconds of one call there: signals are heard, and helpers waited for, between calls.
+PIECE = 0.01
 _NAMES = ("weft_run", "weft_worker", "weft_relax")
 
 
@@ -170,49 +172,87 @@ def run_at_first(
     """Like ``run``, but without the pool's code while that is not made yet.
 
     The caller does the work himself. Where it takes long, threads of Python help him: their lock is
-    free while a chunk is being done.
+    free while a piece of it is being done.
     """
     global _alone
     if chunk < 1 or _held or not available():
         run(kernel, buffers, start, stop, chunk, flushes)
         return
     native = _Kernel(int(kernel))
-
-    def call(low: int) -> None:
-        with Flushing(flushes):
-            native(buffers, low, min(low + chunk, stop))
-
-    chunks = iter(range(start, stop, chunk))  # whoever is free takes the next one
+    rest = Rest(start, stop, chunk, threads())
     helpers: list[threading.Thread] = []
-    over: list[bool] = []
+
+    def call(low: int, high: int) -> None:
+        with Flushing(flushes):
+            native(buffers, low, high)
 
     def work() -> None:
-        for low in chunks:
-            call(low)
-            if over:
-                return
+        while piece := rest.take():
+            call(*piece)
 
     begin, spent = time.perf_counter(), 0.0
     try:
-        for low in chunks:
-            call(low)
+        while piece := rest.take():
+            call(*piece)
             spent = time.perf_counter() - begin
-            if not helpers and spent > LONG:
-                _help(helpers, work, min(threads(), (stop - low - 1) // chunk) - 1)
-            if spent > LONGER:  # others may have Python's lock whenever a chunk is done
+            if not helpers:
+                rest.each = spent / (-(-(piece[1] - start) // chunk))
+                if rest.expected() > LONG:
+                    _help(helpers, work, min(threads(), rest.count()) - 1)
+            if spent > LONGER:  # others may have Python's lock whenever a piece is done
                 _ask()
                 if _held:
                     break
     finally:  # no more is begun where the caller was interrupted
-        over.append(True)
+        left = rest.close()
         for helper in helpers:
             helper.join()
-    rest = next(chunks, None)
-    if rest is not None:
-        run(kernel, buffers, rest, stop, chunk, flushes)
+    if left is not None:
+        run(kernel, buffers, left, stop, chunk, flushes)
     _alone += min(spent, LONG)
     if _alone > ALONE:
         _ask()
+
+
+class Rest:
+    """What is left of a range: taken in pieces of whole chunks, which become smaller to the end.
+
+    A call by Python costs as much as a small chunk, so the first chunk alone tells how long one
+    takes (``each``, in seconds), and a piece is as many as do not make others wait for it.
+    """
+
+    def __init__(self, start: int, stop: int, chunk: int, sharers: int) -> None:
+        self.next, self.stop, self.chunk, self.sharers = start, stop, chunk, sharers
+        self.each = 0.0
+        self.lock = threading.Lock()
+
+    def count(self) -> int:
+        """How many chunks are left."""
+        return -(-(self.stop - self.next) // self.chunk)
+
+    def expected(self) -> float:
+        """Seconds that one thread would need for them."""
+        return self.count() * self.each
+
+    def take(self) -> tuple[int, int] | None:
+        """The range of the next piece, if one is left."""
+        with self.lock:
+            low, many = self.next, 1
+            if low >= self.stop:
+                return None
+            if self.each and self.expected() <= LONG:
+                many = self.count()
+            elif self.each:
+                many = max(1, min(self.count() // (3 * self.sharers), int(PIECE / self.each)))
+            self.next = min(low + many * self.chunk, self.stop)
+            return low, self.next
+
+    def close(self) -> int | None:
+        """Have nothing more taken; where what is left begins."""
+        with self.lock:
+            left = self.next if self.next < self.stop else None
+            self.next = self.stop
+            return left
 
 
 def _ask() -> None:

@@ -1,0 +1,132 @@
+"""Texts that share a module in LLVM, and the objects that are made of it."""
+
+import ctypes
+import sys
+import threading
+
+import pytest
+
+from weft.backends.cpu import compiling, loader, machine
+from weft.backends.cpu.compiling import Batch, compile_texts
+from weft.backends.cpu.together import SHORT, apart, joinable, joint
+from weft.base.switches import INTERVAL, BriskSwitches
+
+TEXT = """@numbers = private unnamed_addr constant [2 x double] [double 0.5, double 2.25]
+declare double @llvm.fma.f64(double, double, double)
+define internal double @helper(double %x) #0 {{
+entry:
+  %p = getelementptr double, ptr @numbers, i64 1
+  %c = load double, ptr %p
+  %y = call double @llvm.fma.f64(double %x, double {0}.125, double %c)
+  ret double %y
+}}
+define double @kernel(double %x) #0 {{
+entry:
+  %y = call double @helper(double %x)
+  ret double %y
+}}
+attributes #0 = {{ nounwind }}
+"""
+
+pytestmark = pytest.mark.skipif(not loader.supported(), reason="objects are loaded by LLVM here")
+
+
+def called(blob, x):
+    region = loader.load(blob)
+    return ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(region.symbols["kernel"])(x)
+
+
+def test_texts_in_one_module_become_the_objects_that_they_are_alone():
+    texts = [TEXT.format(i) for i in range(3)]
+    assert all(map(joinable, texts))
+    found = compile_texts(texts)
+    assert [called(blob, 2.0) for blob in found] == [2.5, 4.5, 6.5]
+    for blob, text in zip(found, texts, strict=True):
+        [alone] = compile_texts([text])
+        assert loader.code(blob) == loader.code(alone)
+        assert set(loader.load(blob).symbols) >= {"kernel"}
+        assert len(blob) < 2 * len(alone)
+
+
+@pytest.mark.parametrize("text", [
+    "; quick\n" + TEXT.format(1),
+    TEXT.format(1).replace("nounwind", "nounwind optnone noinline"),
+    TEXT.format(1) + "\n" * SHORT,
+    TEXT.format(1).replace("(double %x) #0 {\n", "(\n    double %x) #0 {\n"),
+    TEXT.format(1) + "!0 = !{}\n",
+])  # fmt: skip
+def test_other_texts_have_a_module_of_their_own(text):
+    assert not joinable(text)
+
+
+def test_texts_that_declare_one_name_differently_stay_apart():
+    other = TEXT.format(2).replace("double)\ndefine", "double) nounwind\ndefine", 1)
+    assert joint([TEXT.format(1), other]) is None
+    assert [called(blob, 2.0) for blob in compile_texts([TEXT.format(1), other])] == [4.5, 6.5]
+
+
+def test_an_object_of_one_text_is_left_whole():
+    [alone] = compile_texts([TEXT.format(1)])
+    assert loader.code(alone) and apart(alone, 0) == []
+
+
+def test_a_batch_shares_out_what_waits(monkeypatch):
+    groups = []
+    made = compiling.compile_texts
+
+    def noted(texts):
+        groups.append(list(texts))
+        return made(texts)
+
+    monkeypatch.setattr(compiling, "compile_texts", noted)
+    monkeypatch.setattr(compiling, "threads", lambda: 1)
+    texts = {bytes([i]) * 32: TEXT.format(i) for i in range(4)}
+    with Batch() as batch:
+        for key, text in texts.items():
+            batch.add(key, text)
+        quick = b"q" * 32
+        batch.add(quick, "; quick\n" + TEXT.format(9))
+        objects = batch.finish()
+    assert [called(objects[key], 0.0) for key in texts] == [2.25] * 4
+    assert called(objects[quick], 1.0) == 11.375
+    assert sorted(map(len, groups)) == [1, 4]
+
+
+def test_what_llvm_refuses_is_told_for_each_text():
+    bad = TEXT.format(1).replace("ret double %y", "ret double %nothing")
+    with Batch() as batch, pytest.raises(RuntimeError, match="LLVM refused"):
+        batch.add(b"a" * 32, bad)
+        batch.add(b"b" * 32, TEXT.format(2))
+        batch.finish()
+
+
+def test_switches_are_brisk_for_as_long_as_anybody_needs_them():
+    before, scope = sys.getswitchinterval(), BriskSwitches()
+    both, go = threading.Barrier(2), threading.Event()
+
+    def other():
+        with scope:
+            both.wait()
+            go.wait()
+
+    thread = threading.Thread(target=other)
+    with scope:
+        thread.start()
+        both.wait()
+    assert sys.getswitchinterval() == pytest.approx(INTERVAL)
+    go.set()
+    thread.join()
+    assert sys.getswitchinterval() == before
+    with scope:
+        sys.setswitchinterval(0.004)  # by somebody else
+    assert sys.getswitchinterval() == pytest.approx(0.004)
+    sys.setswitchinterval(before)
+
+
+def test_a_check_of_the_cache_takes_objects_of_either_kind():
+    texts = [TEXT.format(i) for i in (1, 2)]
+    keys = [b"1" * 32, b"2" * 32]
+    objects = dict(zip(keys, compile_texts(texts), strict=True))
+    machine._compare(dict(zip(keys, texts, strict=True)), objects, set())
+    with pytest.raises(RuntimeError, match="other code"):
+        machine._compare(dict(zip(keys, texts[::-1], strict=True)), objects, set())
