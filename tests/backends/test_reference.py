@@ -13,6 +13,7 @@ from weft.backends.reference.program import Executable, Reference
 from weft.base import knobs
 from weft.compiler.plan import Unplannable
 from weft.core.interpret import run, storage_dtype
+from weft.runtime import native
 
 SAMPLES = [s for s in all_samples() if s.axis is None]
 
@@ -88,3 +89,25 @@ def test_the_knob_chooses_it(name, monkeypatch):
     assert runs
     for a, b in zip(got, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5)
+
+
+def test_machines_without_native_code_have_it(monkeypatch):
+    runs = []
+    call = Executable.__call__
+    monkeypatch.setattr(Executable, "__call__", lambda *xs: runs.append(1) or call(*xs))
+    monkeypatch.setattr(native, "supported", lambda: False)
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    got = weft.jit(lambda x: (weft.nn.softmax(x), x))(x)
+    assert runs
+    np.testing.assert_allclose(
+        got[0],
+        np.exp(x - x.max(1, keepdims=True))
+        / np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True),
+        rtol=1e-5,
+    )
+    np.testing.assert_array_equal(got[1], x)
+
+
+def test_the_older_word_for_the_knob():
+    with knobs.scope(backend="interpret"):
+        assert knobs.backend.value == "reference"

@@ -53,7 +53,7 @@ LARGE = 1 << 13
 
 
 class Unplannable(Exception):
-    """A program with values that are not memory; the interpreter runs it."""
+    """A program with values that are not memory; it is run equation by equation."""
 
 
 def size_of(aval: Any) -> int:

@@ -47,6 +47,8 @@ from weft.runtime.slowly import Walk
 # loaded when a knob asks what was compiled, when calls become native
 tell = Late("weft.runtime.tell")
 entries = Late("weft.runtime.entries")
+# loaded when a program has no native code
+registry = Late("weft.runtime.registry")
 walker = Late("weft.backends.cpu.walker")
 
 # Bytes that a program touches from which on Python's lock is given up while it runs.
@@ -385,7 +387,8 @@ def _work(nodes: Any, plan: Assembly) -> int:
 
 
 class Interpreted:
-    """A program that has no native form, run by the references of its primitives."""
+    """A program without native code: run by the reference backend, or, where some of its values
+    are not memory, equation by equation."""
 
     def __init__(self, closed: ClosedJaxpr) -> None:
         self.closed = closed
@@ -395,6 +398,9 @@ class Interpreted:
         ]
 
     def __call__(self, args: Any) -> list[Any]:
+        found = registry.call_plain("reference", self.closed, args, self.closed.in_avals)
+        if found is not None:
+            return found
         values = [x._value if type(x) is ArrayImpl else x for x in args]
         outs = run(self.closed.jaxpr, self.consts, values)
         # memory of the caller's own NumPy arrays, or a view of it, must not become an array's
