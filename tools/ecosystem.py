@@ -32,6 +32,18 @@ LONGEST = 3
 TOLERANCE = 2e-4
 
 
+# What the modules of programs are about, where their names do not say it.
+TOPICS = {
+    "diffrax": "diffrax, lineax, optimistix",
+    "optimisers": "jaxopt, ott, mctx",
+    "others": "chex, jmp, jaxtyping, dm_pix, rlax, distrax, penzai, orbax",
+    "flax_linen": "flax.linen with optax",
+    "flax_nnx": "flax.nnx with optax",
+    "haiku": "haiku with optax",
+    "equinox": "equinox with optax",
+}
+
+
 # --- in the process of one side -------------------------------------------------------------------
 
 
@@ -160,16 +172,38 @@ def geomean(ratios):
     return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else float("nan")
 
 
+def ratio(rows, part):
+    """The geometric mean of weft's seconds over JAX's."""
+    floor = lambda x: max(x, 1e-5)  # below it a clock tells nothing
+    return geomean([floor(r["weft"][part]) / floor(r["jax"][part]) for r in rows])
+
+
+def markdown(table):
+    """The rows as the tables of `docs/ecosystem.md`."""
+    lines = ["| libraries | programs | agree | largest difference | first | second | steady |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for library in dict.fromkeys(row["library"] for row in table):
+        rows = [row for row in table if row["library"] == library]
+        good = [row for row in rows if row.get("difference") is not None]
+        equal = [row for row in good if row["difference"] <= TOLERANCE]
+        worst = max((row["difference"] for row in good), default=float("nan"))
+        ratios = " | ".join(f"{ratio(good, part):.2f}" for part in ("first", "second", "steady"))
+        name = TOPICS.get(library, library)
+        lines.append(f"| {name} | {len(rows)} | {len(equal)} | {worst:.0e} | {ratios} |")
+    lines += ["", "<details><summary>Every program: difference, seconds of the first call and"]
+    lines += ["milliseconds of a later one</summary>", ""]
+    times = "first, weft | first, JAX | steady, weft | steady, JAX"
+    lines.append(f"| library | program | difference | {times} |")
+    lines += ["|---|---|---|---|---|---|---|", *map(describe, table), "", "</details>"]
+    return "\n".join([summary(table), "", *lines])
+
+
 def summary(table):
     """How many programs agree, and how fast they are beside JAX's."""
     good = [row for row in table if row.get("difference") is not None]
     equal = [row for row in good if row["difference"] <= TOLERANCE]
     rest = [row for row in table if "error" in row["weft"] and "error" not in row["jax"]]
-    floor = lambda x: max(x, 1e-5)  # below it a clock tells nothing
-    ratios = {
-        part: geomean([floor(r["weft"][part]) / floor(r["jax"][part]) for r in good])
-        for part in ("first", "second", "steady")
-    }
+    ratios = {part: ratio(good, part) for part in ("first", "second", "steady")}
     return (
         f"{len(table)} programs; {len(good)} run on both, {len(equal)} agree within"
         f" {TOLERANCE:g}, {len(rest)} fail on weft alone. CPU seconds, weft over JAX, geometric"
@@ -209,7 +243,7 @@ def main():
         known = [] if given.rows else known
         found = [row for path in given.rows or () for row in json.loads(path.read_text())]
         found += compare(given.python, given.names or known, given.only)
-        text = "\n".join([*map(describe, found), "", summary(found)])
+        text = markdown(found)
     print(text if given.shipped else summary(found))
     if given.json and not given.shipped:
         given.json.write_text(json.dumps(found, indent=1))

@@ -286,3 +286,12 @@ def test_equations_have_the_names_of_scopes_and_transformations_around_them():
     assert names(weft.vmap(f), jnp.ones(2)) == ["vmap(net)/layer", "vmap(net)", "vmap()"]
     both = ["jvp(net)/layer"] * 3 + ["jvp(net)", "jvp()", "jvp()"]
     assert names(lambda x: weft.jvp(f, (x,), (x,)), 1.0) == both
+
+
+def test_windows_are_summed_in_one_order():
+    """Average pooling of each image and of a batch has the same bits, as haiku checks."""
+    x = jnp.asarray(np.random.default_rng(0).standard_normal((4, 9, 9, 3)), jnp.float32)
+    sums = lambda x, window: weft.lax.reduce_window(x, 0.0, weft.lax.add, window, window, "VALID")
+    batch = sums(x, (1, 4, 4, 1))
+    assert np.array_equal(batch, weft.vmap(lambda x: sums(x, (4, 4, 1)))(x))
+    assert np.array_equal(batch, weft.jit(sums, static_argnums=1)(x, (1, 4, 4, 1)))

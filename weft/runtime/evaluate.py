@@ -124,6 +124,8 @@ def _run_while(primitive: Any, args: Any, avals: Any, params: dict[str, Any]) ->
 
 # Operations that NumPy computes by other steps for complex numbers.
 _BY_PARTS = frozenset("abs sign div integer_pow square".split())
+# Sums that users compare with those over a batch, which are native.
+_IN_ANOTHER_ORDER = frozenset(["reduce_window_sum"])
 # Elements of operands and results from which on a native program is worth making.
 MANY = 1 << 15
 # Equations that a loop runs, in all its calls, from which on it is worth compiling; and how many
@@ -152,7 +154,7 @@ def _worth(primitive: Any, avals: Any, out: Any, params: dict[str, Any]) -> bool
         return not body.effects and not _is_interpreted(body, work)
     if primitive.effects or primitive.eqn_effects is not None:
         return False
-    if primitive.costly:
+    if primitive.costly or primitive.name in _IN_ANOTHER_ORDER:
         return True
     if primitive.form is None and primitive.lower is None and primitive.axis_names is not None:
         return False
