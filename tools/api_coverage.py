@@ -30,8 +30,7 @@ INTERNAL = "part of how JAX is made: nothing in weft stands behind the name"
 
 # Why a name of the list is not in weft: "module.name" or "module.*", and the reason.
 LEFT_OUT = {
-    **dict.fromkeys("pmap shard_map smap distributed.* sharding.auto_axes".split(), PARALLEL),
-    "sharding.explicit_axes": PARALLEL,
+    **dict.fromkeys("distributed.* sharding.auto_axes sharding.explicit_axes".split(), PARALLEL),
     **dict.fromkeys("export.SymbolicScope export.is_symbolic_dim".split(), SYMBOLIC),
     **dict.fromkeys("export.symbolic_args_specs export.symbolic_shape".split(), SYMBOLIC),
     "Array.__cuda_array_interface__": "the memory of arrays is the host's",

@@ -85,6 +85,7 @@ LATE = {
     ("weft.runtime.evaluate", "weft.runtime.native"),
     ("weft.runtime.evaluate", "weft.runtime.selection"),
     ("weft.runtime.evaluate", "weft.runtime.registry"),
+    ("weft.runtime.evaluate", "weft.runtime.spread"),
     ("weft.runtime.registry", "weft.backends.reference.program"),
     ("weft.runtime.registry", "weft.backends.cuda.program"),
     *(

@@ -17,9 +17,8 @@ RULES = ("shape", "ref", "jvp", "transpose", "batch")
 EXTRA = ("partial_eval", "dce", "decompose")
 
 LEFT_OUT = {
-    "all_gather_invariant": "checks replication of shard_map's types on device meshes",
-    "pvary": "marks values of shard_map's types on device meshes",
-    "psum_invariant": "checks replication of shard_map's types on device meshes",
+    "all_gather_invariant": "all_gather, then pshared",
+    "psum_invariant": "psum, whose type says over which axes its result varies",
     "reshard": "explicit sharding on device meshes",
     "pallas_call": "kernels for TPU and GPU",
     "run_state": "mutable references of Pallas kernels",

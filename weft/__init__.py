@@ -95,6 +95,9 @@ if _TYPE_CHECKING:
     from weft.custom_derivatives import closure_convert as closure_convert
     from weft.custom_derivatives import custom_gradient as custom_gradient
     from weft.custom_derivatives import custom_vjp as custom_vjp
+    from weft.parallel.pmap import pmap as pmap
+    from weft.parallel.shard_map import shard_map as shard_map
+    from weft.parallel.shard_map import smap as smap
     from weft.ref import Ref as Ref
     from weft.ref import ds as ds
     from weft.ref import empty_ref as empty_ref
@@ -143,6 +146,8 @@ else:  # what nothing above needs is loaded when it is first looked at
             "weft.ref": "Ref ds empty_ref free_ref freeze new_ref",
             "weft.runtime.array": "Shard",
             "weft.runtime.threads": "get_num_threads num_threads set_num_threads",
+            "weft.parallel.pmap": "pmap",
+            "weft.parallel.shard_map": "shard_map smap",
             "weft.sharding": (
                 "make_array_from_callback make_array_from_process_local_data "
                 "make_array_from_single_device_arrays make_mesh reshard set_mesh"

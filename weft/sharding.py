@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from weft import dtypes as _dtypes
+from weft.api.placement import check_fits as _check_fits
 from weft.api.placement import device_put
 from weft.base import knobs as _knobs
 from weft.base.errors import UnexpectedTracerError as _UnexpectedTracerError
@@ -158,9 +159,14 @@ def make_array_from_callback(shape, sharding, data_callback, dtype=None):
 def _assembled(name, shape, sharding, data_callback, dtype):
     """An array of parts, which may be random keys; NumPy's are cut to the dtypes of arrays."""
     shape = tuple(shape)
+    _check_fits(sharding, shape, name)
     whole = found = None
+    asked = {}  # a part that several devices hold is asked for once
     for index in sharding.addressable_devices_indices_map(shape).values():
-        part = data_callback(index)
+        key = str(index)
+        if key in asked:
+            continue
+        part = asked[key] = data_callback(index)
         if isinstance(part, _Tracer):
             raise _UnexpectedTracerError(
                 f"{name} puts values into memory, and one of its parts is a traced array of type"
@@ -238,10 +244,30 @@ def make_array_from_single_device_arrays(shape, sharding, arrays, *, dtype=None)
             f"{name} takes arrays with values, and one of them is traced; call it outside of jit"
             " and other transformations"
         )
+    _check_fits(sharding, tuple(shape), name)
     indices = sharding.addressable_devices_indices_map(tuple(shape))
     if len(arrays) != len(indices):
         raise ValueError(f"{len(indices)} devices need as many arrays, got {len(arrays)}")
     if not all(isinstance(array, _Array) for array in arrays):
         raise TypeError(f"the parts must be arrays, got {[type(a).__name__ for a in arrays]}")
-    parts = {str(index): array for index, array in zip(indices.values(), arrays, strict=True)}
-    return _assembled(name, shape, sharding, lambda index: parts[str(index)], dtype)
+    parts = {}
+    for array in arrays:
+        (device, *others) = array.devices()
+        if others or device in parts or device not in indices:
+            ids = [sorted(d.id for d in a.devices()) for a in arrays]
+            raise ValueError(
+                f"{name} takes one array on each device of the sharding, got arrays on the devices"
+                f" {ids}; put each part on its device with device_put"
+            )
+        parts[device] = array
+    part_shape = sharding.shard_shape(tuple(shape))
+    wrong = [a.shape for a in arrays if a.shape != part_shape]
+    if wrong:
+        raise ValueError(
+            f"{name} got a part of shape {wrong[0]}; the parts of an array of shape {tuple(shape)}"
+            f" by {sharding} have shape {part_shape}"
+        )
+    by_index = {}
+    for device, index in indices.items():
+        by_index.setdefault(str(index), parts[device])
+    return _assembled(name, shape, sharding, lambda index: by_index[str(index)], dtype)

@@ -129,7 +129,7 @@ def test_pmap_on_one_device(size, fails):
         try:
             print(summed(jnp.ones(({size}, 2)), 3).tolist())
         except ValueError as error:
-            print("logical devices" in str(error))
+            print("which needs 2 devices" in str(error))
         """
     assert program(text) == ("True\n" if fails else "[[3.0, 3.0]]\n")
 

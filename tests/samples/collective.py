@@ -6,6 +6,7 @@ import weft
 import weft.numpy as jnp
 from tests.samples import Sample, normal
 from weft import lax
+from weft.prims.collective import pshared_p, pvary_p
 
 AXIS = ("i", 3)
 DTYPES = ("float32", "float64", "bfloat16", "complex64", "int32", "uint8")
@@ -31,6 +32,8 @@ SAMPLES = [
     sample("ppermute", "partial", (2,), lambda x: lax.ppermute(x, "i", [(0, 2), (1, 0)])),
     sample("pbroadcast", "one", (2, 3), lambda x: lax.pbroadcast(x, "i", 1)),
     sample("axis_index", "weight", (2, 3), with_position),
+    sample("pvary", "matrix", (2, 3), lambda x: pvary_p.bind(x, axes=("i",))),
+    sample("pshared", "matrix", (2, 3), lambda x: pshared_p.bind(x, axes=("i",), size=3)),
 ]
 SAMPLES += [
     sample("all_gather", f"axis_{axis}{'_tiled' if tiled else ''}", (2, 3),

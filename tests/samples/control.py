@@ -273,7 +273,15 @@ def checked(x):
     return 2 * x
 
 
+def on_a_mesh(x):
+    mesh, spec = weft.make_mesh((1,), "x"), weft.P("x")
+    return weft.shard_map(
+        lambda x: x * lax.psum(jnp.sin(x), "x"), mesh=mesh, in_specs=spec, out_specs=spec
+    )(x)
+
+
 SAMPLES += [
+    sample("shard_map", "product", [normal(3, 2)], on_a_mesh),
     sample("check", "debug", [normal(3)], checked),
     sample("io_callback", "plain", [normal(3)], told),
     sample("debug_print", "plain", [normal(3)], shown),

@@ -131,7 +131,7 @@ def operand_key(x: Any, dtype: Any) -> Any:
     """The type of an operand beside an array of a dtype; raises Unknown for what has none."""
     kind = type(x)
     if kind is ArrayImpl:
-        return x.aval
+        return x._type
     if (kind is np.ndarray or isinstance(x, np.generic)) and x.dtype in _BUILTIN:
         return kind, x.shape, x.dtype
     if dtype in _BUILTIN and (kind is float or kind is bool):
@@ -170,7 +170,7 @@ class Indexing(Eager):
 
     def _key(self, args: Any) -> Any:
         x, index = args
-        return x.aval, _index_key(index, "iu")
+        return x._type, _index_key(index, "iu")
 
     def _program(self, args: Any, options: dict[str, Any]) -> tuple[Any, Any]:
         x, index = args
@@ -221,7 +221,7 @@ class Updating(Indexing):
         key = _index_key(index, "biu")
         if _is_mask(index) and not _takes_mask(x, index, values):
             raise Unknown
-        return aval, key, operand_key(values, aval.dtype)
+        return x._type, key, operand_key(values, aval.dtype)
 
     def _program(self, args: Any, options: dict[str, Any]) -> tuple[Any, Any]:
         x, index, values = args
@@ -270,7 +270,7 @@ def _index_key(index: Any, kinds: str) -> Any:
     if kind is int:
         return int
     if kind is ArrayImpl and index.aval.dtype.kind in kinds:
-        return index.aval
+        return index._type
     if kind is np.ndarray and index.dtype.kind in "iu" and index.dtype in _BUILTIN:
         return kind, index.shape, index.dtype
     if kind is slice:

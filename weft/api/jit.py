@@ -26,6 +26,7 @@ from weft.api.arguments import (
 )
 from weft.api.compiler_options import check_options, options_items, refuse_nested_options
 from weft.api.reports import explain_miss, report_trace
+from weft.api.shardings import is_given, put_arguments, put_results
 from weft.api.stages import Traced, call_writing, delete_donated, warn_unusable
 from weft.api.staging import stage_call
 from weft.base import errors, events, knobs, logs
@@ -146,6 +147,9 @@ class JitFunction(NativeFunction):
                 " only arrays can be donated"
             )
         self._compiler_options = options_items(options["compiler_options"])
+        shardings = options["in_shardings"], options["out_shardings"]
+        # whether it says where arguments and results are
+        self._placed = options["device"] is not None or any(map(is_given, shardings))
         self._own = _is_ours(fun)
         self._marks = self._static_nums, self._static_names, self._donate_nums, self._donate_names
         self._cache: dict[Any, Staged] = {}
@@ -164,6 +168,8 @@ class JitFunction(NativeFunction):
                 return self._fun(*args, **kwargs)  # part of a program that is being made
             if high.has_mutable((args, kwargs)):
                 return self._call_opened(args, kwargs)
+        if self._placed:
+            args, kwargs = self._put_arguments(args, kwargs)
         began = events.begin()
         try:
             leaves, staged = self._stage(args, kwargs)
@@ -194,7 +200,9 @@ class JitFunction(NativeFunction):
             raise
         if donates:
             delete_donated(staged, leaves, outs)
-        if began:
+        if self._placed:
+            outs = put_results(self._options["out_shardings"], outs, staged.out_tree)
+        if began or self._placed:
             pass  # native code would answer the next call and tell nobody
         elif staged.tries and (staged.refs or not staged.hoisted) and not is_tracing():
             self._remember(staged, args, kwargs, leaves)
@@ -210,6 +218,16 @@ class JitFunction(NativeFunction):
             self._opened = JitFunction(high.opening(self._fun), self._options)
         positions = normalize_positions(self._static_nums, len(args))
         return high.call(self._opened, args, kwargs, (set(positions), self._static_names))
+
+    def _put_arguments(self, args: Any, kwargs: Any) -> Any:
+        """The arguments where the shardings or the device of this function say."""
+        static = set(normalize_positions(self._static_nums, len(args)))
+        dynamic = tuple([x for i, x in enumerate(args) if i not in static])
+        named = {k: v for k, v in kwargs.items() if k not in self._static_names}
+        options = self._options
+        put, _ = put_arguments(options["in_shardings"], options["device"], dynamic, named)
+        rest = iter(put)
+        return tuple([x if i in static else next(rest) for i, x in enumerate(args)]), kwargs
 
     def _remember(self, staged: Staged, args: Any, kwargs: Any, leaves: Any) -> None:
         """Let native code answer calls like this one."""

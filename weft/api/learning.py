@@ -356,7 +356,7 @@ class Call:
             self.settings.append((kind, x))
             return True
         if kind is ArrayImpl:
-            self.types.append(x.aval)
+            self.types.append(x._type)
         elif kind is float and not (self.reading.known and x in _NEUTRAL):
             self.types.append(float)
         elif kind is int and self.whole:

@@ -18,6 +18,7 @@ from weft.base.source import refusing_warnings
 from weft.core.avals import ShapedArray
 from weft.core.trace import eval_trace, state
 from weft.runtime.array import ArrayImpl, own
+from weft.runtime.places import HOME
 
 # Arrays that one function keeps; past it, it starts anew. Larger arrays are not kept.
 KEPT, ELEMENTS = 512, 512
@@ -62,7 +63,7 @@ class Making:
                 result = self._fun(*args, **kwargs)
         except Exception:
             return self._fun(*args, **kwargs)
-        if type(result) is ArrayImpl and result.size <= ELEMENTS and result._sharding is None:
+        if type(result) is ArrayImpl and result.size <= ELEMENTS and result._type.placement is HOME:
             self._made[key] = (np.array(result._value), result.aval)
         return result
 

@@ -19,10 +19,11 @@ from weft.core.array import Array
 from weft.core.avals import ShapedArray
 from weft.core.layout import Format
 from weft.core.registry import lookup
-from weft.core.sharding import PartitionSpec, Sharding
+from weft.core.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, Sharding
 from weft.core.trace import FoldingTrace, Tracer, eval_trace, state, typeof
 from weft.runtime.array import ArrayImpl, box, from_numpy
 from weft.runtime.devices import Device
+from weft.runtime.places import Placement, default_placement, on_device, placement
 from weft.tree.compare import broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
@@ -67,10 +68,9 @@ def device_put(
         srcs=(src,) * len(leaves),
         copy_semantics=("reuse",) * len(leaves),
     )
-    for out, place in zip(outs, places, strict=True):
-        if place is not None and type(out) is ArrayImpl:
-            out._committed = True
-    return tree_unflatten(tree, outs)
+    given = zip(leaves, outs, places, strict=True)
+    placed = [y._at(where_to(x, p)) if type(y) is ArrayImpl else y for x, y, p in given]
+    return tree_unflatten(tree, placed)
 
 
 def _spread(name: str, value: Any, x: Any, count: int) -> list[Any]:
@@ -103,13 +103,55 @@ def _put(x: Any, place: Any, donate: bool, may_alias: bool | None) -> ArrayImpl:
         out = copy(x)
     else:
         x.block_until_ready()
-        stays = place is None or (isinstance(place, Sharding) and x._committed)
-        if stays and not donate and (place is None or place == x.sharding):
+        where = where_to(x, place)
+        stays = place is None or isinstance(place, Sharding)
+        if stays and not donate and where is x._type.placement:
             return x
-        out = x._alias()
-    if place is not None:
-        out._committed = True
-    return out
+        return x._at(where)
+    return out._at(where_to(x, place))
+
+
+def where_to(x: Any, place: Any) -> Placement:
+    """The placement of an array that is put at a place; ValueError where it does not fit there."""
+    here = x._type.placement if type(x) is ArrayImpl else default_placement()
+    if isinstance(place, Format):
+        place = place.sharding
+    if place is None:
+        return here
+    if isinstance(place, Device):
+        return on_device(place)
+    if isinstance(place, PartitionSpec):
+        place = NamedSharding(current_mesh(), place)
+    if isinstance(place, Sharding):
+        check_fits(place, np.shape(x), "device_put")
+        return placement(place, True)
+    return placement(here.sharding, True)  # a memory space
+
+
+def current_mesh() -> Mesh:
+    """The mesh that ``set_mesh`` has made the current one."""
+    current = knobs.thread.mesh
+    if current is None or current[0] is None:
+        raise ValueError(
+            "a PartitionSpec needs a mesh to name the axes of, and none is set; write"
+            " NamedSharding(mesh, spec), or set one with weft.set_mesh(mesh)"
+        )
+    return current[0]
+
+
+def check_fits(sharding: Sharding, shape: tuple[int, ...], name: str) -> None:
+    """Raise ValueError unless an array of a shape can be divided as a sharding says."""
+    if getattr(sharding, "mesh", None) is not None and isinstance(sharding.mesh, AbstractMesh):
+        raise ValueError(
+            f"{name} needs devices, and the mesh of {sharding} names none; use a Mesh instead of"
+            " an AbstractMesh"
+        )
+    try:
+        sharding.shard_shape(tuple(shape))
+    except ValueError as error:
+        raise type(error)(
+            f"{name} cannot divide an array of shape {tuple(shape)}: {error}"
+        ) from None
 
 
 def _watched() -> bool:

@@ -16,8 +16,6 @@ VERSION_INFO = (0, 10, 2)
 LINES = """
 jax                          __version__              weft.as_jax.table:VERSION                  chex equinox flax haiku numpyro orbax
 jax                          __version_info__         weft.as_jax.table:VERSION_INFO             equinox flax haiku orbax
-jax                          pmap                     weft.as_jax.one_device:pmap                chex equinox flax numpyro
-jax                          shard_map                weft.as_jax.one_device:shard_map           blackjax flax orbax
 jax.version                  __version__              weft.as_jax.table:VERSION                  flax
 jax.version                  __version_info__         weft.as_jax.table:VERSION_INFO             flax
 jaxlib                       __version__              weft.as_jax.table:VERSION                  numpyro orbax

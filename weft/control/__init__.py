@@ -19,6 +19,7 @@ _registry.declare(
         "remat": "name remat2",
         "remat_opt": "remat_opt",
         "scan": "scan",
+        "shard_map": "shard_map",
         "solves": "custom_linear_solve",
         "while_loop": "while",
     },

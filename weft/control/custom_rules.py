@@ -12,6 +12,7 @@ import numpy as np
 from weft.base.errors import UnexpectedTracerError
 from weft.control.jit import used_axis_names
 from weft.core.ad import Zero, zeros
+from weft.core.avals import same_type, without_axes
 from weft.core.batching import AxisData, match_axis
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr
@@ -231,9 +232,9 @@ class _Bare(str):
 
 
 def same_types(avals: Sequence[Any], others: Sequence[Any]) -> bool:
-    """Whether two lists of abstract values agree up to weak types."""
+    """Whether two lists of abstract values agree up to weak types and axes of shard_map."""
     return len(avals) == len(others) and all(
-        a is b or a.strip_weak_type() == b.strip_weak_type()
+        a is b or same_type(without_axes(a), without_axes(b))
         for a, b in zip(avals, others, strict=True)
     )
 

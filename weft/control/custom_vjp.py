@@ -30,14 +30,14 @@ from weft.control.custom_rules import (
 )
 from weft.control.remat_opt import cheap_primal
 from weft.core.ad import Zero, instantiate, zeros
-from weft.core.avals import ShapedArray, same_type
+from weft.core.avals import ShapedArray, same_type, without_axes
 from weft.core.batching import AxisData, match_axis
 from weft.core.debug_info import DebugInfo
 from weft.core.effects import observable
 from weft.core.jaxpr import JaxprEqn
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
-from weft.core.trace import Tracer, box, typeof
+from weft.core.trace import Tracer, box, state, typeof
 from weft.prims.arithmetic import mul
 from weft.prims.families import const
 from weft.transforms.dce import dce_closed
@@ -554,6 +554,12 @@ def _checked_cotangent(rule: str, in_tree: Any, i: int, aval: Any, ct: Any) -> A
     if ct is None or getattr(expected, "dtype", None) == dtypes.float0:
         return Zero(expected)
     found = ct.aval if type(ct) is SymbolicZero else typeof(ct)
+    extra = frozenset(getattr(found, "vma", ())) - getattr(aval, "vma", frozenset())
+    if extra and state.manual.issuperset(extra):
+        # what all devices share gets the sum of what each of them has to say
+        ct = lookup("psum").bind(ct, axes=tuple(sorted(extra, key=str)), axis_index_groups=None)
+        found = typeof(ct)
+    expected, found = without_axes(expected), without_axes(found)
     unchecked = knobs.thread.disable_bwd_checks
     if not unchecked and not _acceptable(expected, found, type(ct) is SymbolicZero):
         marks = tree_unflatten(in_tree, range(in_tree.num_leaves))

@@ -43,7 +43,7 @@ without_refs = Late("weft.transforms.discharge")
 
 def stacked(aval: Any, length: int) -> ShapedArray:
     """The type of ``length`` values of a type."""
-    return ShapedArray((length, *aval.shape), aval.dtype, aval.weak_type)
+    return ShapedArray((length, *aval.shape), aval.dtype, aval.weak_type, aval.vma)
 
 
 # Equations that steps may be unrolled to, if all are of these forms, on arrays of so many elements.

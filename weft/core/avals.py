@@ -57,14 +57,26 @@ class ShapedArray(AbstractValue):
     True
     """
 
-    __slots__ = ("shape", "dtype", "weak_type", "_tangent", "__weakref__")
+    __slots__ = ("shape", "dtype", "weak_type", "vma", "_tangent", "_home", "__weakref__")
 
     shape: tuple[int, ...]
     dtype: Any
     weak_type: bool
+    vma: frozenset[Any]  # the mesh axes over which it varies, in shard_map
     _tangent: ShapedArray | None
+    _home: Any  # the type of arrays in memory where most are, see runtime.places
 
-    def __new__(cls, shape: Any, dtype: Any, weak_type: bool = False, **unused: Any) -> ShapedArray:
+    def __new__(
+        cls,
+        shape: Any,
+        dtype: Any,
+        weak_type: bool = False,
+        vma: frozenset[Any] = frozenset(),
+        **unused: Any,
+    ) -> ShapedArray:
+        if vma:
+            sizes, varying = tuple(int(n) for n in shape), frozenset(vma)
+            return _intern(sizes, _dtype_object(dtype), bool(weak_type), varying)
         try:
             return _interned[shape, dtype, weak_type]
         except (KeyError, TypeError):
@@ -84,10 +96,6 @@ class ShapedArray(AbstractValue):
         """The sharding carried by the type: over no axes, as types say nothing of devices yet."""
         return NamedSharding(NO_AXES, PartitionSpec(*[None] * len(self.shape)))
 
-    @property
-    def vma(self) -> frozenset[Any]:
-        return frozenset()
-
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
@@ -96,6 +104,7 @@ class ShapedArray(AbstractValue):
             and self.shape == other.shape
             and self.dtype == other.dtype
             and self.weak_type == other.weak_type
+            and self.vma == other.vma
         )
 
     def __hash__(self) -> int:
@@ -104,16 +113,18 @@ class ShapedArray(AbstractValue):
     def update(self, **changes: Any) -> ShapedArray:
         shape = changes.get("shape", self.shape)
         dtype = changes.get("dtype", self.dtype)
-        return ShapedArray(shape, dtype, changes.get("weak_type", self.weak_type))
+        weak_type = changes.get("weak_type", self.weak_type)
+        return ShapedArray(shape, dtype, weak_type, changes.get("vma", self.vma))
 
     def strip_weak_type(self) -> ShapedArray:
-        return ShapedArray(self.shape, self.dtype) if self.weak_type else self
+        return ShapedArray(self.shape, self.dtype, False, self.vma) if self.weak_type else self
 
     def to_tangent_aval(self) -> ShapedArray:
         tangent = self._tangent
         if tangent is None:
             dtype = dtypes.primal_to_tangent_dtype(self.dtype)
-            tangent = ShapedArray(self.shape, dtype, self.weak_type and dtype == self.dtype)
+            weak_type = self.weak_type and dtype == self.dtype
+            tangent = ShapedArray(self.shape, dtype, weak_type, self.vma)
             self._tangent = tangent
         return tangent
 
@@ -122,7 +133,11 @@ class ShapedArray(AbstractValue):
             name = dtypes.short_name(self.dtype)
         else:
             name = self.dtype.name
-        return f"{name}[{','.join(map(str, self.shape))}]"
+        text = f"{name}[{','.join(map(str, self.shape))}]"
+        if not self.vma:
+            return text
+        axes = sorted(map(str, self.vma))
+        return f"{text}{{V:{axes[0] if len(axes) == 1 else '(' + ','.join(axes) + ')'}}}"
 
     def __str__(self) -> str:
         return f"{'~' if self.weak_type else ''}{self.str_short()}"
@@ -132,7 +147,7 @@ class ShapedArray(AbstractValue):
         return f"ShapedArray({self.str_short()}{weak})"
 
     def __reduce__(self) -> Any:
-        return ShapedArray, (self.shape, self.dtype, self.weak_type)
+        return ShapedArray, (self.shape, self.dtype, self.weak_type, self.vma)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -173,17 +188,24 @@ def _dtype_object(dtype: Any) -> Any:
     return dtype if isinstance(dtype, dtypes.ExtendedDType) else np.dtype(dtype)
 
 
-def _intern(shape: tuple[int, ...], dtype: Any, weak_type: bool) -> ShapedArray:
-    key = (shape, dtype, weak_type)
+def _intern(
+    shape: tuple[int, ...], dtype: Any, weak_type: bool, vma: frozenset[Any] = frozenset()
+) -> ShapedArray:
+    key: Any = (shape, dtype, weak_type, vma) if vma else (shape, dtype, weak_type)
     aval = _interned.get(key)
     if aval is None:
         if len(_interned) >= INTERN_LIMIT:
             _interned.clear()
         aval = object.__new__(ShapedArray)
-        aval.shape, aval.dtype, aval.weak_type = shape, dtype, weak_type
-        aval._tangent = None
+        aval.shape, aval.dtype, aval.weak_type, aval.vma = shape, dtype, weak_type, vma
+        aval._tangent = aval._home = None
         aval = _interned.setdefault(key, aval)
     return aval
+
+
+def without_axes(aval: Any) -> Any:
+    """An abstract value that says nothing of the mesh axes over which it varies."""
+    return aval.update(vma=frozenset()) if getattr(aval, "vma", None) else aval
 
 
 def same_type(a: AbstractValue, b: AbstractValue) -> bool:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.core import hooks
+from weft.core import hooks, varying
 from weft.core.ad import Zero, add_tangents, instantiate
 from weft.core.effects import Effects, no_effects, touches_refs
 from weft.core.registry import primitives
@@ -77,6 +77,10 @@ class Primitive:
     by_steps: Any = None
     eqn_effects: Any = None  # (avals, params) -> effects, where they depend on parameters
     axis_names: Any = None  # (params) -> names of mapped axes it speaks to
+    vma: Any = None  # (axes over which operands vary, params) -> axes over which results do
+    shardings: Any = (
+        None  # (params) -> where its results are, if it says so; None for one it leaves
+    )
 
     differentials: tuple[Any, ...] = ()
 
@@ -93,6 +97,8 @@ class Primitive:
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the primitive: the thread's current trace says what that means."""
+        if state.manual:
+            args = varying.alike(self, args, params)
         return state.trace.process_primitive(self, args, params)
 
     def bind_with_trace(self, trace: Trace, args: Any, params: dict[str, Any]) -> Any:
@@ -128,6 +134,22 @@ class Primitive:
     def lean(self, params: dict[str, Any], used: list[bool]) -> dict[str, Any]:
         """Parameters that leave out the work for results that nothing uses, if it can be."""
         return params
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        """How the results are divided where the operands are divided as ``specs`` say.
+
+        A spec has the mesh axes of each dimension, as a tuple. None where nothing is known: then
+        the results are whole.
+        """
+        if self.form != "map":
+            return None
+        found: list[Any] = []
+        for out in outs:
+            alike = [
+                s for s, a in zip(specs, avals, strict=True) if a.shape == out.shape and any(s)
+            ]
+            found.append(alike[0] if alike else ((),) * len(out.shape))
+        return found
 
     def flushes(self, values: Any, params: dict[str, Any]) -> bool:
         """Whether denormal numbers among these operands and their results count as zeros."""

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.base import knobs
+
 
 class AxisType(enum.Enum):
     """How a mesh axis is treated: by the compiler, in the types, or by hand."""
@@ -21,23 +23,47 @@ class AxisType(enum.Enum):
         return self.name
 
 
+class IndivisibleError(ValueError):
+    """A dimension that cannot be cut into equal parts."""
+
+
+class DuplicateSpecError(Exception):
+    """A mesh axis that a spec names for two dimensions."""
+
+
 class PartitionSpec(tuple[Any, ...]):
     """How the dimensions of an array are divided over the axes of a mesh.
+
+    A dimension is whole (None), divided over one axis, or over several together, outermost first.
 
     >>> PartitionSpec('data', None)
     P('data', None)
     """
+
+    unreduced: frozenset[Any]
+    reduced: frozenset[Any]
 
     UNCONSTRAINED = object()
 
     def __new__(
         cls, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()
     ) -> PartitionSpec:
-        normal = (tuple(p) if isinstance(p, list) else p for p in partitions)
-        return super().__new__(cls, normal)
+        spec = super().__new__(cls, [_canonical(p) for p in partitions])
+        spec.unreduced, spec.reduced = frozenset(unreduced), frozenset(reduced)
+        return spec
 
     def __repr__(self) -> str:
-        return f"P{tuple(self)!r}"
+        text = repr(tuple(self))
+        for name, axes in (("unreduced", self.unreduced), ("reduced", self.reduced)):
+            if axes:
+                listed = f"{name}={{{', '.join(sorted(map(repr, axes)))}}}"
+                gap = "" if text == "()" else " " if text[-2] == "," else ", "
+                text = f"{text[:-1]}{gap}{listed})"
+        return f"P{text}"
+
+    def names(self) -> list[Any]:
+        """The mesh axes that it names, in order."""
+        return [name for part in self for name in axes_of(part)]
 
     def update(self, **changes: Any) -> PartitionSpec:
         """The spec with other partitions.
@@ -45,10 +71,33 @@ class PartitionSpec(tuple[Any, ...]):
         >>> PartitionSpec('data').update(partitions=(None, 'data'))
         P(None, 'data')
         """
-        return PartitionSpec(*changes.get("partitions", self))
+        marks = {k: changes.get(k, getattr(self, k)) for k in ("unreduced", "reduced")}
+        return PartitionSpec(*changes.get("partitions", self), **marks)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PartitionSpec):
+            return tuple.__eq__(self, other) if isinstance(other, tuple) else NotImplemented
+        return tuple.__eq__(self, other) and self.unreduced == other.unreduced
+
+    def __hash__(self) -> int:
+        return tuple.__hash__(self)
 
     def __reduce__(self) -> Any:
         return PartitionSpec, tuple(self)
+
+
+def _canonical(part: Any) -> Any:
+    """One dimension of a spec: an axis alone for a tuple of one, None for an empty one."""
+    if isinstance(part, PartitionSpec) or not isinstance(part, (tuple, list)):
+        return part
+    return None if not part else part[0] if len(part) == 1 else tuple(part)
+
+
+def axes_of(part: Any) -> tuple[Any, ...]:
+    """The mesh axes of one dimension of a spec."""
+    if part is None or part is PartitionSpec.UNCONSTRAINED:
+        return ()
+    return part if isinstance(part, tuple) else (part,)
 
 
 class AbstractDevice:
@@ -214,7 +263,21 @@ class Mesh:
             )
         if len(set(self.axis_names)) != len(self.axis_names):
             raise ValueError(f"mesh axis names must differ, got {self.axis_names}")
+        if isinstance(axis_types, AxisType):
+            axis_types = (axis_types,) * self.devices.ndim
         self.axis_types = tuple(axis_types or (AxisType.Auto,) * self.devices.ndim)
+        if len(self.axis_types) != self.devices.ndim:
+            raise ValueError(f"a mesh needs a type for each of its axes, got {self.axis_types}")
+        self._scopes: list[Any] = []
+
+    def __enter__(self) -> Mesh:
+        scope = knobs.mesh((self, self.abstract_mesh))
+        scope.__enter__()
+        self._scopes.append(scope)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._scopes.pop().__exit__()
 
     @property
     def shape(self) -> dict[Any, int]:
@@ -264,9 +327,28 @@ class Mesh:
     def __hash__(self) -> int:
         return hash((self.axis_names, self.devices.shape))
 
+    def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
+        """The mesh with other devices, names or types."""
+        return Mesh(
+            self.devices if devices is None else devices,
+            self.axis_names if axis_names is None else axis_names,
+            self.axis_types if axis_types is None else axis_types,
+        )
+
+    def __reduce__(self) -> Any:
+        return Mesh, (self.devices, self.axis_names, self.axis_types)
+
+    def __str__(self) -> str:
+        axes = ", ".join(f"{n!r}: {s}" for n, s in self.shape.items()) or "()"
+        return f"Mesh({axes}, axis_types={self.axis_types})"
+
     def __repr__(self) -> str:
-        axes = ", ".join(f"{n!r}: {s}" for n, s in self.shape.items())
-        return f"Mesh({axes})"
+        if self.empty:
+            return "Mesh(axis_sizes=(), axis_names=())"
+        return (
+            f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names},"
+            f" axis_types={self.axis_types})"
+        )
 
 
 class Sharding:
@@ -306,6 +388,10 @@ class Sharding:
     def addressable_devices(self) -> set[Any]:
         return self.device_set
 
+    def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
+        """Whether another sharding puts the same parts of arrays of a rank on the same devices."""
+        return _same_parts(self, other, ndim)
+
     @property
     def _device_assignment(self) -> tuple[Any, ...]:
         """The devices in order, under the name by which libraries ask for them."""
@@ -316,6 +402,22 @@ class Sharding:
         return self._device_assignment
 
 
+def _same_parts(a: Sharding, b: Sharding, ndim: int) -> bool:
+    if a._device_assignment != b._device_assignment:
+        return False
+    if not isinstance(a, NamedSharding) or not isinstance(b, NamedSharding):
+        return a.is_fully_replicated and b.is_fully_replicated
+    if len(a.mesh.axis_names) == 0 or len(b.mesh.axis_names) == 0:
+        return a.is_fully_replicated and b.is_fully_replicated
+    # an array with as many elements along each dimension as there are devices tells all
+    shape = (a.mesh.size * b.mesh.size,) * ndim
+    long = [s for s in (a, b) if any(axes_of(p) for p in s.spec[ndim:])]
+    if long:
+        return False
+    first = NamedSharding(a.mesh, PartitionSpec(*a.spec[:ndim])).devices_indices_map(shape)
+    return first == NamedSharding(b.mesh, PartitionSpec(*b.spec[:ndim])).devices_indices_map(shape)
+
+
 class SingleDeviceSharding(Sharding):
     """All of an array on one device."""
 
@@ -323,7 +425,7 @@ class SingleDeviceSharding(Sharding):
 
     def __init__(self, device: Any, *, memory_kind: str | None = None) -> None:
         self._device = device
-        self.memory_kind = memory_kind
+        self.memory_kind = "device" if memory_kind is None else memory_kind
 
     @property
     def device_set(self) -> set[Any]:
@@ -336,21 +438,26 @@ class SingleDeviceSharding(Sharding):
         return hash((SingleDeviceSharding, id(self._device)))
 
     def __repr__(self) -> str:
-        return f"SingleDeviceSharding(device={self._device!r})"
+        return f"SingleDeviceSharding(device={self._device!r}, memory_kind={self.memory_kind})"
+
+    def __reduce__(self) -> Any:
+        return SingleDeviceSharding, (self._device,)
 
 
 class NamedSharding(Sharding):
     """An array divided over a mesh as a partition spec says."""
 
     def __init__(self, mesh: Any, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
+        if not isinstance(mesh, (Mesh, AbstractMesh)) or not isinstance(spec, PartitionSpec):
+            raise AttributeError(
+                "NamedSharding takes a Mesh and a PartitionSpec, got"
+                f" {type(mesh).__name__} {mesh!r} and {type(spec).__name__} {spec!r}; write"
+                " NamedSharding(mesh, P('x', None))"
+            )
         self.mesh = mesh
         self.spec = spec
-        self.memory_kind = memory_kind
-        for name in self._names():
-            if name not in mesh.shape:
-                raise ValueError(
-                    f"{spec} names axis {name!r}, but the mesh has axes {mesh.axis_names}"
-                )
+        self.memory_kind = "device" if memory_kind is None else memory_kind
+        check_spec(spec, mesh)
 
     def update(self, **changes: Any) -> NamedSharding:
         """The sharding with another mesh, spec or kind of memory."""
@@ -360,33 +467,42 @@ class NamedSharding(Sharding):
             spec = PartitionSpec(*spec)
         return NamedSharding(given["mesh"], spec, memory_kind=given["memory_kind"])
 
-    def _names(self) -> list[Any]:
-        names: list[Any] = []
-        for part in self.spec:
-            if part is None or part is PartitionSpec.UNCONSTRAINED:
-                continue
-            names.extend(part if isinstance(part, tuple) else (part,))
-        return names
-
     @property
     def device_set(self) -> set[Any]:
-        return set(self.mesh.devices.flat)
+        return set(self._device_assignment)
+
+    @property
+    def num_devices(self) -> int:
+        return self.mesh.size
+
+    @property
+    def _device_assignment(self) -> tuple[Any, ...]:
+        if isinstance(self.mesh, AbstractMesh):
+            raise ValueError(f"{self} names no devices: its mesh is an AbstractMesh")
+        return tuple(self.mesh.devices.flat)
 
     @property
     def is_fully_replicated(self) -> bool:
-        return all(self.mesh.shape[name] == 1 for name in self._names())
+        return all(self.mesh.shape[name] == 1 for name in self.spec.names())
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        return isinstance(self.mesh, AbstractMesh) or not self.mesh.is_multi_process
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
         sizes = list(global_shape)
+        if len(self.spec) > len(sizes):
+            raise ValueError(
+                f"{self.spec} says how {len(self.spec)} dimensions are divided, and an array of"
+                f" shape {tuple(global_shape)} has {len(sizes)}"
+            )
         for i, part in enumerate(self.spec):
-            if part is None or part is PartitionSpec.UNCONSTRAINED:
-                continue
-            names = part if isinstance(part, tuple) else (part,)
-            parts = prod(self.mesh.shape[n] for n in names)
+            parts = prod(self.mesh.shape[n] for n in axes_of(part))
             if sizes[i] % parts:
-                raise ValueError(
+                raise IndivisibleError(
                     f"dimension {i} of shape {tuple(global_shape)} cannot be divided into {parts}"
-                    f" equal parts as {self.spec} asks"
+                    f" equal parts as {self.spec} asks; pad it to a multiple of {parts}, or leave"
+                    " it whole (None)"
                 )
             sizes[i] //= parts
         return tuple(sizes)
@@ -404,11 +520,11 @@ class NamedSharding(Sharding):
 
     def _slice(self, dimension: int, size: int, part: int, place: dict[Any, int]) -> slice:
         """What a device at a place of the mesh holds along a dimension."""
-        names = self.spec[dimension] if dimension < len(self.spec) else None
-        if part == size or names is None:
+        names = axes_of(self.spec[dimension] if dimension < len(self.spec) else None)
+        if part == size or not names:
             return slice(None)
         number = 0
-        for name in names if isinstance(names, tuple) else (names,):
+        for name in names:
             number = number * self.mesh.shape[name] + place[name]
         return slice(number * part, (number + 1) * part)
 
@@ -419,7 +535,27 @@ class NamedSharding(Sharding):
         return hash((self.mesh, tuple(self.spec)))
 
     def __repr__(self) -> str:
-        return f"NamedSharding(mesh={self.mesh}, spec={self.spec})"
+        return f"NamedSharding(mesh={self.mesh}, spec={self.spec}, memory_kind={self.memory_kind})"
+
+    def with_spec(self, spec: Any) -> NamedSharding:
+        """The sharding with another spec."""
+        return self.update(spec=spec)
+
+
+def check_spec(spec: PartitionSpec, mesh: Any) -> None:
+    """Raise unless every axis that a spec names is one of the mesh, and named once."""
+    seen = set()
+    for name in [*spec.names(), *spec.unreduced]:
+        if name not in mesh.axis_names:
+            raise ValueError(
+                f"{spec} names the axis {name!r}, and the mesh has the axes {mesh.axis_names}"
+            )
+        if name in seen:
+            raise DuplicateSpecError(
+                f"{spec} divides two dimensions over the axis {name!r}; an axis can divide one:"
+                " leave the other whole (None)"
+            )
+        seen.add(name)
 
 
 class UnspecifiedValue:

@@ -10,6 +10,7 @@ import numpy as np
 from weft.base import errors, knobs, source
 from weft.base.source import NO_NAMES
 from weft.core import debug_info as debug
+from weft.core import varying
 from weft.core.effects import Effects, no_effects
 from weft.core.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
 from weft.core.trace import Trace, Tracer, check_leaks, escaped_tracer_error, state, typeof
@@ -108,6 +109,8 @@ class StagingTrace(Trace):
         except Exception as error:
             errors.locate(error, state.source)
             raise
+        if state.manual:
+            result = varying.vary(primitive, avals, params, result)
         rule = primitive.eqn_effects
         effects = primitive.effects if rule is None else rule(avals, params)
         if effects:

@@ -83,6 +83,8 @@ class State(threading.local):
 
     trace: Trace = eval_trace
     axis_env: tuple[tuple[Any, int], ...] = ()
+    # the mesh axes over which types say whether values vary, in shard_map
+    manual: frozenset[Any] = frozenset()
     source: Any = None  # overrides the user's line while a staged equation is traced again
     name_stack: NameStack = NO_NAMES
 
@@ -120,7 +122,7 @@ def axis_size(name: Any) -> int:
     for bound, size in reversed(state.axis_env):
         if bound == name:
             return size
-    known = ", ".join(repr(n) for n, _ in state.axis_env) or "none"
+    known = ", ".join(repr(n) for n, size in state.axis_env if type(size) is int) or "none"
     raise NameError(
         f"unbound axis name {name!r} (bound here: {known}); give the axis its name with"
         f" vmap(..., axis_name={name!r}) or shard_map around this call"

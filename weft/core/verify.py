@@ -6,9 +6,9 @@ from typing import Any
 
 from weft.base import source
 from weft.base.errors import JaxprTypeError
-from weft.core.avals import same_type
+from weft.core.avals import same_type, without_axes
 from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var, jaxprs_in_params
-from weft.core.trace import typeof
+from weft.core.trace import extend_axis_env, typeof
 
 
 def check_jaxpr(program: Jaxpr | ClosedJaxpr) -> None:
@@ -20,8 +20,10 @@ def check_jaxpr(program: Jaxpr | ClosedJaxpr) -> None:
     for eqn in jaxpr.eqns:
         for x in eqn.invars:
             _read(bound, x, eqn)
-        for sub in jaxprs_in_params(eqn.params):
-            check_jaxpr(sub)
+        mesh = eqn.params.get("mesh") if "manual_axes" in eqn.params else None
+        with extend_axis_env(() if mesh is None else mesh.shape.items()):
+            for sub in jaxprs_in_params(eqn.params):
+                check_jaxpr(sub)
         eqn.primitive.verify([x.aval for x in eqn.invars], eqn.params)
         _check_types(eqn)
         if not eqn.effects <= jaxpr.effects:
@@ -59,7 +61,7 @@ def _check_types(eqn: JaxprEqn) -> None:
             f"{eqn.primitive} has {len(results)} results but {len(eqn.outvars)} variables ({line})"
         )
     for v, aval in zip(eqn.outvars, results, strict=True):
-        if not same_type(v.aval, aval):
+        if not same_type(without_axes(v.aval), without_axes(aval)):
             raise JaxprTypeError(
                 f"{eqn.primitive} gives {aval.str_short()} where the program says"
                 f" {v.aval.str_short()} ({line})"
@@ -90,7 +92,7 @@ def check_combination(what: str, jaxpr: Any, consts: Any, scalars: Any, outs: An
 
 
 def _check_avals(what: str, found: Any, wanted: Any) -> None:
-    found, wanted = list(found), list(wanted)
+    found, wanted = ([without_axes(a) for a in x] for x in (found, wanted))
     if len(found) != len(wanted) or not all(map(same_type, found, wanted)):
         ours, theirs = (", ".join(a.str_short() for a in x) for x in (found, wanted))
         raise JaxprTypeError(f"{what} ({ours}) where ({theirs}) is meant")

@@ -457,7 +457,7 @@ def _scan_program(
 def _element(aval: Any) -> Any:
     if aval.is_ref:
         return aval.update(shape=aval.shape[1:])
-    return ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type)
+    return ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type, aval.vma)
 
 
 def _scan_length(xs: Sequence[Any], length: Any) -> int:

@@ -13,10 +13,11 @@ import numpy as np
 
 from weft import dtypes
 from weft.core.shape_dtype import abstractify
-from weft.core.trace import Tracer, typeof
-from weft.lax.elementwise import add, convert_element_type, div, mul
-from weft.lax.reductions import reduce_sum
-from weft.lax.shape import expand_dims, squeeze
+from weft.core.trace import Tracer, state, typeof
+from weft.lax.elementwise import add, convert_element_type, div, full_like, mul, select
+from weft.lax.reductions import reduce_max, reduce_min, reduce_sum
+from weft.lax.shape import broadcast, concatenate, expand_dims, reshape, squeeze, transpose
+from weft.lax.slicing import dynamic_index_in_dim, dynamic_slice_in_dim
 from weft.prims.collective import (
     all_gather_p,
     all_to_all_p,
@@ -28,7 +29,9 @@ from weft.prims.collective import (
     pmax_p,
     pmin_p,
     ppermute_p,
+    pshared_p,
     psum_p,
+    pvary_p,
     reduce_scatter_p,
 )
 from weft.prims.exchange import precv_p, psend_p, ragged_all_to_all_p
@@ -72,10 +75,12 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
         convert_element_type(leaf, np.int32) if typeof(leaf).dtype == np.bool_ else leaf
         for leaf in leaves
     ]
-    if any(isinstance(leaf, Tracer) for leaf in leaves):
+    if groups is not None:
+        outs = [_over_groups(leaf, axes, groups, _sum_rows) for leaf in leaves]
+    elif any(isinstance(leaf, Tracer) for leaf in leaves):
         outs = [psum_p.bind(leaf, axes=axes, axis_index_groups=groups) for leaf in leaves]
     else:
-        size = axes_size(named_axes(axes)) if groups is None else len(groups[0])
+        size = axes_size(named_axes(axes))
         outs = [_sum_of_equals(leaf, size, axes) for leaf in leaves]
     return tree_unflatten(tree, outs)
 
@@ -117,6 +122,9 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
     """
     axes = as_names(axis_name)
     groups = _checked_groups("pmax", axes, axis_index_groups)
+    if groups is not None:
+        rows = lambda y: reduce_max(y, (0,))
+        return tree_map(lambda leaf: _over_groups(leaf, axes, groups, rows), x)
     return tree_map(lambda leaf: pmax_p.bind(leaf, axes=axes, axis_index_groups=groups), x)
 
 
@@ -129,6 +137,9 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
     """
     axes = as_names(axis_name)
     groups = _checked_groups("pmin", axes, axis_index_groups)
+    if groups is not None:
+        rows = lambda y: reduce_min(y, (0,))
+        return tree_map(lambda leaf: _over_groups(leaf, axes, groups, rows), x)
     return tree_map(lambda leaf: pmin_p.bind(leaf, axes=axes, axis_index_groups=groups), x)
 
 
@@ -154,7 +165,67 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """
     pairs = tuple((int(s), int(t)) for s, t in perm)
     names = as_names(axis_name)
+    if len(names) > 1:
+        return tree_map(lambda leaf: _permuted(leaf, names, pairs), x)
     return tree_map(lambda leaf: _checked(ppermute_p, leaf, axis_name=names, perm=pairs), x)
+
+
+def _permuted(x: Any, names: tuple[Any, ...], pairs: Any) -> Any:
+    """``ppermute`` over several axes at once: every member picks what is sent to it."""
+    ppermute_p.shape(typeof(x), axis_name=names, perm=pairs)
+    size = axes_size(names)
+    rows, sent = np.zeros(size, np.int32), np.zeros(size, np.bool_)
+    for source, target in pairs:
+        rows[target], sent[target] = source, True
+    here = axis_index(names)
+    found = _row(all_gather(x, names), _row(rows, here))
+    if sent.all():
+        return found
+    return select(broadcast(_row(sent, here), np.shape(x)), found, full_like(found, 0))
+
+
+def _row(table: Any, index: Any) -> Any:
+    """One row of an array, at a traced position."""
+    return dynamic_index_in_dim(table, index, 0, keepdims=False)
+
+
+def _group_of_each(groups: Any) -> tuple[np.ndarray, np.ndarray]:
+    """For every member the members of its group, and its place among them."""
+    size = len(groups[0])
+    if any(len(g) != size for g in groups):
+        raise ValueError(f"axis_index_groups must be of equal sizes, got {groups}")
+    rows = np.zeros((size * len(groups), size), np.int32)
+    place = np.zeros(size * len(groups), np.int32)
+    for group in groups:
+        for at, member in enumerate(group):
+            rows[member], place[member] = group, at
+    return rows, place
+
+
+def _gathered_group(x: Any, names: tuple[Any, ...], groups: Any) -> tuple[Any, Any]:
+    """What the members of this member's group have, stacked, and its place among them."""
+    rows, place = _group_of_each(groups)
+    if len(rows) != axes_size(names):
+        raise ValueError(
+            f"axis_index_groups {groups} are of {len(rows)} members, the axes {names} have"
+            f" {axes_size(names)}"
+        )
+    here = axis_index(names)
+    every = all_gather(x, names)
+    members = _row(rows, here)
+    taken = [_row(every, squeeze(members[i : i + 1], (0,))) for i in range(rows.shape[1])]
+    stacked = concatenate([expand_dims(t, (0,)) for t in taken], 0)
+    return stacked, _row(place, here)
+
+
+def _over_groups(x: Any, axes: tuple[Any, ...], groups: Any, reduce: Any) -> Any:
+    if isinstance(x, (int, float, complex)) and not isinstance(x, bool) and reduce is _sum_rows:
+        return x * len(groups[0])
+    return reduce(_gathered_group(x, axes, groups)[0])
+
+
+def _sum_rows(x: Any) -> Any:
+    return reduce_sum(x, (0,))
 
 
 def psend(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
@@ -226,6 +297,8 @@ def all_to_all(
 
     def one(leaf: Any) -> Any:
         size = axes_size(as_names(axis_name)) if groups is None else len(groups[0])
+        if groups is not None:
+            return _exchanged_in_groups(leaf, as_names(axis_name), split_axis, concat_axis, groups)
         return _all_to_all(leaf, axis_name, split_axis, concat_axis, groups, tiled, size)
 
     return tree_map(one, x)
@@ -324,14 +397,19 @@ def all_gather(
 
     def one(leaf: Any) -> Any:
         rank = np.ndim(leaf) + (not tiled)
-        return all_gather_p.bind(
+        at = _position(axis, rank)
+        if groups is not None:
+            found, _ = _gathered_group(leaf, names, groups)
+            return _placed_rows(found, at, tiled)
+        out = all_gather_p.bind(
             leaf,
-            all_gather_dimension=_position(axis, rank),
+            all_gather_dimension=at,
             axis_name=names,
-            axis_index_groups=groups,
+            axis_index_groups=None,
             axis_size=size,
             tiled=tiled,
         )
+        return pshared_p.bind(out, axes=names, size=size) if to == "invarying" else out
 
     return tree_map(one, x)
 
@@ -356,17 +434,51 @@ def psum_scatter(
     size = axes_size(names) if groups is None else len(groups[0])
 
     def one(leaf: Any) -> Any:
+        if groups is not None:
+            return _scattered_in_groups(leaf, names, scatter_dimension, groups, tiled)
         return _checked(
             reduce_scatter_p,
             leaf,
             axis_name=names,
             scatter_dimension=_position(scatter_dimension, np.ndim(leaf)),
-            axis_index_groups=groups,
+            axis_index_groups=None,
             axis_size=size,
             tiled=tiled,
         )
 
     return tree_map(one, x)
+
+
+def _placed_rows(stacked: Any, at: int, tiled: bool) -> Any:
+    """Rows along an axis instead of in front, as one axis with the next if ``tiled``."""
+    rank = np.ndim(stacked)
+    order = [*range(1, at + 1), 0, *range(at + 1, rank)]
+    moved = transpose(stacked, order)
+    if not tiled:
+        return moved
+    shape = np.shape(moved)
+    return reshape(moved, (*shape[:at], shape[at] * shape[at + 1], *shape[at + 2 :]))
+
+
+def _scattered_in_groups(x: Any, names: Any, dim: int, groups: Any, tiled: bool) -> Any:
+    stacked, place = _gathered_group(x, names, groups)
+    total, size = reduce_sum(stacked, (0,)), len(groups[0])
+    dim = _position(dim, np.ndim(x))
+    n = np.shape(x)[dim]
+    if n % size if tiled else n != size:
+        raise ValueError(f"psum_scatter cannot cut dimension {dim} of {np.shape(x)} into {size}")
+    if not tiled:
+        return dynamic_index_in_dim(total, place, dim, keepdims=False)
+    return dynamic_slice_in_dim(total, mul(place, np.int32(n // size)), n // size, dim)
+
+
+def _exchanged_in_groups(x: Any, names: Any, split: int, concat: int, groups: Any) -> Any:
+    """``all_to_all`` in groups, tiled: every member takes its part of what the others have."""
+    stacked, place = _gathered_group(x, names, groups)
+    size, n = len(groups[0]), np.shape(x)[split]
+    part = dynamic_slice_in_dim(stacked, mul(place, np.int32(n // size)), n // size, split + 1)
+    rows = [squeeze(part[i : i + 1], (0,)) for i in range(size)]
+    return concatenate(rows, concat)
 
 
 def axis_index(axis_name: Any) -> Any:
@@ -411,10 +523,48 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
         return x
     if to not in _CASTS:
         raise ValueError(f"pcast takes to= one of {', '.join(_CASTS)}, got {to!r}")
-    raise ValueError(
-        f"pcast to {to!r} over {axis_name!r} should be called under shard_map; no mesh axis of that"
-        " name is bound here"
-    )
+    names = as_names(axis_name)
+    bound = {name for name, _ in state.axis_env}
+    if not bound.issuperset(names):
+        raise ValueError(
+            f"pcast to {to!r} over {axis_name!r} should be called under shard_map; no mesh axis of"
+            " that name is bound here"
+        )
+    if to != "varying":
+        raise ValueError(
+            f"pcast makes values of shard_map varying, not {to!r}; reduce them with psum, or gather"
+            " them with all_gather(..., to='invarying')"
+        )
+    return tree_map(lambda leaf: _cast_varying(leaf, names), x)
+
+
+def _cast_varying(x: Any, names: tuple[Any, ...]) -> Any:
+    if not state.manual:  # types say nothing of axes here
+        return x
+    already = [n for n in names if n in typeof(x).vma]
+    if already:
+        raise ValueError(
+            f"pcast to 'varying' over {names} got a value that varies over {already} already:"
+            f" {typeof(x).str_short()}"
+        )
+    return pvary_p.bind(x, axes=names)
+
+
+def pvary(x: Any, axis_name: Any) -> Any:
+    """``x``, which all members of mesh axes share, as a value that each of them has.
+
+    >>> pvary(1.0, ())
+    1.0
+    """
+    names = as_names(axis_name)
+    for name in names:
+        axes_size((name,))
+
+    def one(leaf: Any) -> Any:
+        left = tuple([n for n in names if n in state.manual and n not in typeof(leaf).vma])
+        return pvary_p.bind(leaf, axes=left) if left else leaf
+
+    return tree_map(one, x)
 
 
 def _checked(primitive: Any, x: Any, **params: Any) -> Any:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from weft.api.placement import check_fits
+from weft.api.shardings import spread_shardings
 from weft.prims.transfer import after_all_p, create_token_p, dce_sink_p, sharding_constraint_p
-from weft.tree.functions import tree_flatten, tree_map
+from weft.tree.functions import tree_flatten, tree_unflatten
 
 
 def create_token(_: Any = None) -> Any:
@@ -30,9 +34,19 @@ def stage(x: Any, /) -> Any:
 
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
-    """A tree of arrays whose sharding is prescribed inside a compiled function."""
+    """A tree of arrays whose sharding is prescribed; ``shardings`` may be a prefix of the tree.
 
-    def constrain(leaf: Any) -> Any:
-        return sharding_constraint_p.bind(leaf, sharding=shardings)
-
-    return tree_map(constrain, x)
+    >>> import weft, weft.numpy as jnp
+    >>> mesh = weft.make_mesh((1,), 'x')
+    >>> with_sharding_constraint(jnp.ones(2), weft.NamedSharding(mesh, weft.P('x')))
+    Array([1., 1.], dtype=float32)
+    """
+    leaves, tree = tree_flatten(x)
+    wanted = spread_shardings(shardings, x, "with_sharding_constraint")
+    outs = []
+    for leaf, sharding in zip(leaves, wanted, strict=True):
+        if sharding is not None:
+            check_fits(sharding, np.shape(leaf), "with_sharding_constraint")
+            leaf = sharding_constraint_p.bind(leaf, sharding=sharding)
+        outs.append(leaf)
+    return tree_unflatten(tree, outs)

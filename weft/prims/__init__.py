@@ -16,7 +16,8 @@ _registry.declare(
             "shift_right_arithmetic"
         ),
         "collective": (
-            "psum pmax pmin ppermute pbroadcast all_gather reduce_scatter all_to_all axis_index"
+            "psum pmax pmin pvary pshared ppermute pbroadcast all_gather reduce_scatter all_to_all "
+            "axis_index"
         ),
         "conv": "conv_general_dilated",
         "convert": "convert_element_type bitcast_convert_type reduce_precision copy copy_p",

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.core.ad import filled
+from weft.core.ad import filled, instantiate
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, broadcast_axis, moveaxis
 from weft.core.effects import Effects, NamedAxisEffect
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
-from weft.core.trace import axis_size, typeof
+from weft.core.trace import axis_size, state, typeof
 from weft.prims.arithmetic import mul
-from weft.prims.families import const, scalar
+from weft.prims.families import const, scalar, unmoved
 from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
 from weft.prims.reduce import computable
 from weft.prims.selection import eq, select_n
@@ -55,6 +55,10 @@ def no_groups(primitive: Primitive, axis_index_groups: Any) -> None:
 class Collective(Primitive):
     """An operation along named axes, which its parameter ``axis_name`` holds."""
 
+    def vma(self, given: frozenset[Any], params: Any) -> frozenset[Any]:
+        """Members get different results."""
+        return given | (state.manual & frozenset(self.axis_names(params)))
+
     def axis_names(self, params: Any) -> Names:
         return as_names(params["axis_name"])
 
@@ -74,6 +78,10 @@ class Collective(Primitive):
 
 class AllReduce(Collective):
     """A reduction over axes that are names or positions."""
+
+    def vma(self, given: frozenset[Any], params: Any) -> frozenset[Any]:
+        """All members get the same result."""
+        return given - frozenset(self.axis_names(params))
 
     def axis_names(self, params: Any) -> Names:
         return named_axes(params["axes"])
@@ -108,6 +116,15 @@ class AllReduce(Collective):
         """The reduction of ``size`` times ``x``."""
         return x
 
+    along = ""  # the reduction along positions
+
+    def expands(self, avals: Any, params: Any) -> bool:
+        return not named_axes(params["axes"])
+
+    def decompose(self, x: Any, *, axes: Names, axis_index_groups: Any) -> Any:
+        places = tuple(a % np.ndim(x) for a in axes)
+        return lookup(self.along).bind(x, axes=places, out_sharding=None)
+
 
 def positions(primitive: AllReduce, axes: Names) -> tuple[int, ...]:
     """Axes that are all positions; NameError if one is a name."""
@@ -120,7 +137,7 @@ def positions(primitive: AllReduce, axes: Names) -> tuple[int, ...]:
 class PSum(AllReduce):
     """The sum over axes."""
 
-    name = "psum"
+    name, along = "psum", "reduce_sum"
     linear = True
 
     def ref(self, x: Any, *, axes: Names, axis_index_groups: Any) -> Any:
@@ -135,8 +152,11 @@ class PSum(AllReduce):
             ct = lookup("broadcast_in_dim").bind(
                 ct, shape=shape, broadcast_dimensions=kept, sharding=None
             )
-        # Every member receives the sum, so the cotangents of all members are summed again.
         names = named_axes(axes)
+        if state.manual and state.manual.issuperset(names):
+            # the sum is one value, known to all members, and so is its cotangent
+            return [pvary_p.bind(ct, axes=names)]
+        # Every member receives the sum, so the cotangents of all members are summed again.
         return [self.bind(ct, axes=names, axis_index_groups=axis_index_groups)]
 
     def of_equals(self, x: Any, size: int) -> Any:
@@ -162,15 +182,78 @@ class Extremum(AllReduce):
 class PMax(Extremum):
     """The greatest over axes."""
 
-    name = "pmax"
+    name, along = "pmax", "reduce_max"
     function = np.maximum
 
 
 class PMin(Extremum):
     """The least over axes."""
 
-    name = "pmin"
+    name, along = "pmin", "reduce_min"
     function = np.minimum
+
+
+class PVary(Primitive):
+    """A value that all members of axes share, as one that each of them has."""
+
+    name, form = "pvary", "move"
+    linear = True
+    pull = unmoved
+
+    def vma(self, given: frozenset[Any], params: Any) -> frozenset[Any]:
+        return given | frozenset(params["axes"])
+
+    def shape(self, x: Any, *, axes: Names) -> Any:
+        return x
+
+    @staticmethod
+    def ref(x: Any, *, axes: Names) -> Any:
+        return x
+
+    def transpose(self, ct: Any, x: Any, *, axes: Names) -> list[Any]:
+        if not state.manual.issuperset(axes):
+            return [instantiate(ct)]
+        return [psum_p.bind(ct, axes=axes, axis_index_groups=None)]
+
+    def axis_names(self, params: Any) -> Names:
+        return params["axes"]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, *, axes: Names) -> tuple[Any, Any]:
+        rest = tuple(a for a in axes if a != axis.name)
+        return (self.bind(args[0], axes=rest) if rest else args[0]), dims[0]
+
+
+class PShared(Primitive):
+    """What all members of axes have, which is the same, as one value that they share."""
+
+    name, form = "pshared", "move"
+    linear = True
+    pull = unmoved
+
+    def vma(self, given: frozenset[Any], params: Any) -> frozenset[Any]:
+        return given - frozenset(params["axes"])
+
+    def shape(self, x: Any, *, axes: Names, size: int) -> Any:
+        return x
+
+    @staticmethod
+    def ref(x: Any, *, axes: Names, size: int) -> Any:
+        return x
+
+    def transpose(self, ct: Any, x: Any, *, axes: Names, size: int) -> list[Any]:
+        if not state.manual.issuperset(axes):
+            return [instantiate(ct)]
+        # one of the members' values would do: each has its share of the cotangent
+        return [pvary_p.bind(lookup("div").bind(ct, const(ct, size)), axes=axes)]
+
+    def axis_names(self, params: Any) -> Names:
+        return params["axes"]
+
+    def batch(
+        self, axis: AxisData, args: Any, dims: Any, *, axes: Names, size: int
+    ) -> tuple[Any, Any]:
+        rest = tuple(a for a in axes if a != axis.name)
+        return (self.bind(args[0], axes=rest, size=size) if rest else args[0]), dims[0]
 
 
 # --- movement -------------------------------------------------------------------------------------
@@ -577,6 +660,9 @@ class AxisIndex(Collective):
     def axis_names(self, params: Any) -> Names:
         return (params["axis_name"],)
 
+    def vma(self, given: frozenset[Any], params: Any) -> frozenset[Any]:
+        return state.manual & frozenset(self.axis_names(params))
+
     def batch(
         self, axis: AxisData, args: Any, dims: Any, *, axis_name: Any
     ) -> tuple[Any, int | None]:
@@ -586,6 +672,7 @@ class AxisIndex(Collective):
 
 
 psum_p, pmax_p, pmin_p = PSum(), PMax(), PMin()
+pvary_p, pshared_p = PVary(), PShared()
 ppermute_p, pbroadcast_p = PPermute(), PBroadcast()
 all_gather_p, reduce_scatter_p, all_to_all_p = AllGather(), ReduceScatter(), AllToAll()
 axis_index_p = AxisIndex()

@@ -120,6 +120,9 @@ class Cumulative(Primitive):
     accumulate: Any
     pair_jvp: Any = None  # (primals, tangents) -> (out, tangent) of the combining operation
 
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [specs[0]]
+
     def shape(self, x: Any, *, axis: int, reverse: bool) -> ShapedArray:
         if not 0 <= axis < len(x.shape):
             raise ValueError(

@@ -247,6 +247,17 @@ class DotGeneral(Primitive):
     in_blocks = "once"
     reading_dtypes = staticmethod(reading_dtypes)
 
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        (contract, batch), found, taken = params["dimension_numbers"], [], set()
+        free = [
+            [s for d, s in enumerate(spec) if d not in (*contract[i], *batch[i])]
+            for i, spec in enumerate(specs)
+        ]
+        for spec in [*(specs[0][d] for d in batch[0]), *free[0], *free[1]]:
+            found.append(() if taken & set(spec) else spec)
+            taken |= set(spec)
+        return [tuple(found)]
+
     def shape(
         self,
         lhs: Any,

@@ -130,6 +130,9 @@ class Reduction(Primitive):
         moved, out_dim = batched_axes(axes, dims[0])
         return self.bind(args[0], axes=moved, **params), out_dim
 
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [tuple(s for d, s in enumerate(specs[0]) if d not in params["axes"])]
+
     def reduction(self, *, axes: Axes, **_: Any) -> tuple[str, Axes]:
         """How the compiler combines elements, and along which axes."""
         return self.combines, axes
@@ -347,6 +350,9 @@ class ArgExtremum(Primitive):
 
     form = "expand"
     extremum = ""
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [tuple(s for d, s in enumerate(specs[0]) if d not in params["axes"])]
 
     def decompose(self, x: Any, *, axes: Axes, index_dtype: Any) -> Any:
         """The least of the positions at which the extremum is: two passes, both in vectors."""

@@ -36,6 +36,12 @@ class BroadcastInDim(Primitive):
     form = "move"
     linear = True
 
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        found: list[Any] = [()] * len(outs[0].shape)
+        for i, d in enumerate(params["broadcast_dimensions"]):
+            found[d] = specs[0][i] if avals[0].shape[i] == outs[0].shape[d] else ()
+        return [tuple(found)]
+
     def shape(self, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any) -> ShapedArray:
         dims = broadcast_dimensions
         if len(dims) != len(x.shape):
@@ -139,6 +145,22 @@ class Reshape(Primitive):
     form = "move"
     linear = True
 
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        """Leading dimensions that stay as they are keep their axes, and so does the next one, cut
+        or joined with others: its parts are runs of elements."""
+        if params["dimensions"] is not None:
+            return None
+        old, new = avals[0].shape, outs[0].shape
+        same = 0
+        while same < min(len(old), len(new)) and old[same] == new[same]:
+            same += 1
+        rest = len(new) - same
+        found = list(specs[0][:same])
+        if rest and same < len(old):
+            found.append(specs[0][same])
+            rest -= 1
+        return [(*found, *((),) * rest)]
+
     def expands(self, avals: Any, params: Any) -> bool:
         return params["dimensions"] is not None
 
@@ -204,6 +226,9 @@ class Squeeze(Primitive):
     form = "move"
     linear = True
 
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [tuple(s for d, s in enumerate(specs[0]) if d not in params["dimensions"])]
+
     def shape(self, x: Any, *, dimensions: Any) -> ShapedArray:
         for d in dimensions:
             if not 0 <= d < len(x.shape):
@@ -251,6 +276,9 @@ class Transpose(Primitive):
     @staticmethod
     def ref(x: np.ndarray, *, permutation: Any) -> np.ndarray:
         return np.transpose(x, permutation)
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [tuple(specs[0][d] for d in params["permutation"])]
 
     def transpose(self, ct: Any, x: Any, *, permutation: Any) -> list[Any]:
         inverse = tuple(int(i) for i in np.argsort(permutation))

@@ -35,6 +35,9 @@ class Slice(Primitive):
 
     name, form = "slice", "move"
 
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [specs[0]]
+
     def pull(self, index: Any, x: Any, out: Any, **params: Any) -> Any:
         strides = params["strides"] or (1,) * x.ndim
         return tuple(
@@ -89,6 +92,11 @@ class DynamicSlice(Primitive):
     """A box of static size at a start known only when it runs, moved inside where needed."""
 
     name, form = "dynamic_slice", "element"
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        sizes = zip(avals[0].shape, params["slice_sizes"], strict=True)
+        return [tuple(s if n == m else () for s, (n, m) in zip(specs[0], sizes, strict=True))]
+
     element = element_rule(kernel_elements, "dynamic_slice")
 
     def shape(self, x: Any, *starts: Any, slice_sizes: Shape) -> Any:

@@ -11,6 +11,7 @@ from weft.core.avals import AbstractToken, abstract_token
 from weft.core.batching import AxisData
 from weft.core.effects import Effect
 from weft.core.primitive import Primitive
+from weft.core.sharding import NamedSharding, Sharding
 from weft.prims.families import forwarded, unmoved
 
 
@@ -20,6 +21,12 @@ class DevicePut(Primitive):
     name, form = "device_put", "element"
     multiple_results = True
     element = forwarded
+
+    def shardings(self, params: Any) -> list[Any]:
+        return [place if isinstance(place, NamedSharding) else None for place in params["devices"]]
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: Any) -> Any:
+        return specs
 
     def shape(self, *xs: Any, devices: Any, srcs: Any, copy_semantics: Any) -> list[Any]:
         return list(xs)
@@ -45,6 +52,10 @@ class ShardingConstraint(Primitive):
     linear = True
     pull = unmoved
 
+    def shardings(self, params: Any) -> list[Any]:
+        sharding = params["sharding"]
+        return [sharding if isinstance(sharding, Sharding) else None]
+
     def shape(self, x: Any, **params: Any) -> Any:
         return x
 
@@ -55,8 +66,16 @@ class ShardingConstraint(Primitive):
     def transpose(self, ct: Any, x: Any, **params: Any) -> list[Any]:
         return [self.bind(ct, **params)]
 
-    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
-        return self.bind(*args, **params), dims[0]
+    def batch(
+        self, axis: AxisData, args: Any, dims: Any, *, sharding: Any, **params: Any
+    ) -> tuple[Any, Any]:
+        d = dims[0]
+        if isinstance(sharding, NamedSharding):
+            parts = list(sharding.spec)
+            if d < len(parts):
+                parts.insert(d, None)
+            sharding = sharding.with_spec(parts)
+        return self.bind(*args, sharding=sharding, **params), d
 
 
 class CreateToken(Primitive):

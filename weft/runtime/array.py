@@ -1,9 +1,10 @@
 """The concrete array: memory with a type, immutable, at a place.
 
 Its layout is fixed by ``__slots__`` and read off the slots' member descriptors by native code:
-``aval`` (interned), ``_owner`` (the object that holds the memory: a native block or a NumPy array;
-None once deleted), ``_view`` (a read-only NumPy view, None until asked for), ``_sharding`` (where
-it lives) and ``_committed``.
+``aval`` (interned), ``_type`` (it and the placement, interned), ``_owner`` (the object that holds
+the memory: a native block or a NumPy array; None once deleted) and ``_view`` (a read-only NumPy
+view, None until asked for). Host devices share memory: an array that is divided over several of
+them is one piece of it.
 """
 
 from __future__ import annotations
@@ -15,15 +16,24 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.base import knobs
 from weft.base.record import Record
 from weft.base.traceback import api_boundary
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
 from weft.core.interpret import storage_dtype
-from weft.core.sharding import SingleDeviceSharding
 from weft.core.trace import check_integer_conversion, check_scalar_conversion
-from weft.runtime.devices import default_device
+from weft.runtime.devices import HostMemory
 from weft.runtime.export import install
+from weft.runtime.places import (
+    HOME,
+    ArrayType,
+    Placement,
+    array_type,
+    default_placement,
+    on_device,
+    type_at_home,
+)
 
 
 class Shard(Record):
@@ -40,18 +50,16 @@ class ArrayImpl(Array):
 
     __slots__ = (
         "aval",
+        "_type",
         "_owner",
         "_view",
-        "_sharding",
-        "_committed",
         "__weakref__",
     )
 
     aval: ShapedArray
+    _type: ArrayType
     _owner: Any
     _view: np.ndarray | None
-    _sharding: Any
-    _committed: bool
 
     # --- memory -----------------------------------------------------------------------------------
 
@@ -73,9 +81,16 @@ class ArrayImpl(Array):
             view = np.zeros(aval.shape, dtype)
             view.flags.writeable = False
         else:
-            view = np.frombuffer(owner, dtype).reshape(aval.shape)
+            view = self._memory().copy_out(owner, dtype, aval.shape)
         self._view = view
         return view
+
+    def _memory(self) -> Any:
+        """The memory that the owner is a piece of."""
+        where = self._type.placement
+        if where is HOME:
+            return HostMemory
+        return where.sharding._device_assignment[0].client.memory
 
     @api_boundary
     def __array__(self, dtype: Any = None, context: Any = None, copy: bool | None = None) -> Any:
@@ -179,8 +194,10 @@ class ArrayImpl(Array):
             raise TypeError("iteration over a 0-d array")
         inner = ShapedArray(self.aval.shape[1:], self.aval.dtype, self.aval.weak_type)
         value = self._value
-        committed = self._committed
-        return (box(value[i, ...], inner, committed) for i in range(len(value)))
+        where = self._type.placement
+        if where.is_spread:
+            where = on_device(where.sharding._device_assignment[0], where.committed)
+        return (box(value[i, ...], inner, where) for i in range(len(value)))
 
     @api_boundary
     def __reduce__(self) -> Any:
@@ -189,7 +206,7 @@ class ArrayImpl(Array):
         return _unpickle, (np.asarray(self), self.aval.weak_type)
 
     def __copy__(self) -> ArrayImpl:
-        return box(self._value.copy(), self.aval, self._committed)
+        return box(self._value.copy(), self.aval, self._type.placement)
 
     def __deepcopy__(self, memo: Any) -> ArrayImpl:
         return self.__copy__()
@@ -218,45 +235,61 @@ class ArrayImpl(Array):
 
     @property
     def sharding(self) -> Any:
-        sharding = self._sharding
-        if sharding is None:
-            sharding = self._sharding = SingleDeviceSharding(default_device())
-        return sharding
+        return self._type.placement.sharding
 
     @property
     def device(self) -> Any:
-        return next(iter(self.sharding.device_set))
+        """The device of the array; its sharding where it has several."""
+        sharding = self.sharding
+        return sharding if sharding.num_devices > 1 else next(iter(sharding.device_set))
 
     def devices(self) -> set[Any]:
         return set(self.sharding.device_set)
 
     @property
     def committed(self) -> bool:
-        return self._committed
+        return self._type.placement.committed
 
     @property
     def is_fully_addressable(self) -> bool:
-        return True
+        return self.sharding.is_fully_addressable
 
     @property
     def is_fully_replicated(self) -> bool:
-        return True
+        return self.sharding.is_fully_replicated
 
+    @api_boundary
     def addressable_data(self, index: int) -> ArrayImpl:
-        if index:
-            raise IndexError(f"this array has one shard, asked for shard {index}")
-        return self
+        """The part of the array on one of its devices, as an array there."""
+        indices = list(self.sharding.addressable_devices_indices_map(self.shape).items())
+        if not -len(indices) <= index < len(indices):
+            raise IndexError(f"this array has {len(indices)} shards, asked for shard {index}")
+        return self._part(*indices[index])
+
+    def _part(self, device: Any, index: tuple[slice, ...]) -> ArrayImpl:
+        if not self._type.placement.is_spread:
+            return self
+        value = self._value[index]
+        aval = self.aval.update(shape=value.shape)
+        return box(value, aval, on_device(device))
 
     @property
     def addressable_shards(self) -> list[Shard]:
-        return [Shard(self.device, (slice(None),) * self.ndim, 0, self)]
+        """The parts of the array that the devices of this process hold."""
+        seen: dict[Any, int] = {}
+        shards = []
+        for device, index in self.sharding.addressable_devices_indices_map(self.shape).items():
+            key = tuple([(part.start, part.stop) for part in index])
+            replica = seen[key] = seen.get(key, -1) + 1
+            shards.append(Shard(device, index, replica, self._part(device, index)))
+        return shards
 
     @property
     def global_shards(self) -> list[Shard]:
         return self.addressable_shards
 
     def clone(self) -> ArrayImpl:
-        return box(self._value, self.aval, self._committed)
+        return box(self._value, self.aval, self._type.placement)
 
     def _alias(self) -> ArrayImpl:
         """Another array with the same memory: either may be deleted without the other."""
@@ -265,10 +298,15 @@ class ArrayImpl(Array):
             self._make_view()  # which says so
         x = _new(ArrayImpl)
         x.aval = self.aval
+        x._type = self._type
         x._owner = owner
         x._view = owner if self._view is owner else None
-        x._sharding = self._sharding
-        x._committed = self._committed
+        return x
+
+    def _at(self, where: Placement) -> ArrayImpl:
+        """Another array with the same memory at another placement."""
+        x = self._alias()
+        x._type = array_type(self.aval, where)
         return x
 
     def block_until_ready(self) -> ArrayImpl:
@@ -290,7 +328,7 @@ class ArrayImpl(Array):
         return self._value.nbytes
 
     def platform(self) -> str:
-        return "cpu"
+        return self.sharding._device_assignment[0].platform
 
     @property
     def traceback(self) -> None:
@@ -321,15 +359,15 @@ _new = object.__new__
 _live: weakref.WeakSet[ArrayImpl] | None = None
 
 
-def box(value: np.ndarray, aval: ShapedArray, committed: bool = False) -> ArrayImpl:
+def box(value: np.ndarray, aval: ShapedArray, where: Placement = HOME) -> ArrayImpl:
     """An array over NumPy memory that nobody else will change."""
     flags = value.flags
     if not flags.c_contiguous:
         value = np.ascontiguousarray(value).reshape(aval.shape)
         flags = value.flags
     made = own(value, aval) if flags.writeable else _over(value, aval)
-    if committed:
-        made._committed = True
+    if where is not HOME:
+        made._type = array_type(aval, where)
     return made
 
 
@@ -343,9 +381,8 @@ def own(value: np.ndarray, aval: ShapedArray) -> ArrayImpl:
 def _over(view: np.ndarray, aval: ShapedArray) -> ArrayImpl:
     x = _new(ArrayImpl)
     x.aval = aval
+    x._type = aval._home or type_at_home(aval)
     x._view = x._owner = view
-    x._sharding = None
-    x._committed = False
     return x
 
 
@@ -353,7 +390,8 @@ def from_numpy(value: np.ndarray, dtype: Any = None, weak_type: bool = False) ->
     """An array with a copy of NumPy data."""
     dtype = dtypes.canonicalize_dtype(value.dtype if dtype is None else dtype)
     copied = value.astype(storage_dtype(dtype), "C", "unsafe", False)
-    return own(copied, ShapedArray(copied.shape, dtype, weak_type))
+    made = own(copied, ShapedArray(copied.shape, dtype, weak_type))
+    return made if knobs.thread.default_device is None else made._at(default_placement())
 
 
 install(ArrayImpl)

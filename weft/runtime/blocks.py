@@ -10,7 +10,6 @@ from weft.runtime.tables import (
     ARRAY_TYPE,
     BLOCK_TYPE,
     CLASSES,
-    FALSE,
     HUGE,
     KEPT,
     LISTS,
@@ -30,7 +29,7 @@ Py_IncRef = External(void, (ptr,))
 PyErr_NoMemory = External(ptr, ())
 
 # Words of the slots of arrays and functions: found by looking when the stubs are translated.
-SLOT_AVAL = SLOT_OWNER = SLOT_VIEW = SLOT_SHARDING = SLOT_COMMITTED = SLOT_ENTRIES = 0
+SLOT_AVAL = SLOT_TYPE = SLOT_OWNER = SLOT_VIEW = SLOT_ENTRIES = SLOT_TYPE_AVAL = 0
 
 
 def class_of(size: i64) -> i64:
@@ -129,7 +128,7 @@ def block_buffer(block: ptr, view: ptr, flags: i32) -> i32:
     return PyBuffer_FillInfo(view, block, ptr[block, 2], i64[block, 3], 1, flags)
 
 
-def box(shared: ptr, aval: ptr, owner: ptr) -> ptr:
+def box(shared: ptr, kind: ptr, owner: ptr) -> ptr:
     """An array over an owner, whose reference it takes."""
     if owner is None:
         return None
@@ -137,26 +136,25 @@ def box(shared: ptr, aval: ptr, owner: ptr) -> ptr:
     if array is None:
         Py_DecRef(owner)
         return array
+    aval = ptr[kind, SLOT_TYPE_AVAL]
     Py_IncRef(aval)
+    Py_IncRef(kind)
     Py_IncRef(ptr[shared, NONE])
-    Py_IncRef(ptr[shared, NONE])
-    Py_IncRef(ptr[shared, FALSE])
     ptr[array, SLOT_AVAL] = aval
+    ptr[array, SLOT_TYPE] = kind
     ptr[array, SLOT_OWNER] = owner
     ptr[array, SLOT_VIEW] = ptr[shared, NONE]
-    ptr[array, SLOT_SHARDING] = ptr[shared, NONE]
-    ptr[array, SLOT_COMMITTED] = ptr[shared, FALSE]
     return array
 
 
-def new_array(shared: ptr, aval: ptr, size: i64) -> ptr:
+def new_array(shared: ptr, kind: ptr, size: i64) -> ptr:
     """An array over fresh memory."""
     number = class_of(size)
     piece = allocate(ptr[shared, MEMORY], number)
     if piece is None:
         return PyErr_NoMemory()
     block = new_block(shared, piece, size, number)
-    return box(shared, aval, block)
+    return box(shared, kind, block)
 
 
 STUBS = (

@@ -19,9 +19,9 @@ from weft.backends.cpu.walker import (
 from weft.kernel.kinds import External, f32, f64, i32, i64, ptr, stack, u8
 from weft.runtime import blocks, running
 from weft.runtime.blocks import (
-    SLOT_AVAL,
     SLOT_ENTRIES,
     SLOT_OWNER,
+    SLOT_TYPE,
     Py_IncRef,
     PyErr_NoMemory,
     PyType_GenericAlloc,
@@ -120,9 +120,9 @@ def found(leaves: ptr, pointer: ptr, owner: ptr, words: i64) -> i64:
     return 1
 
 
-def match_array(shared: ptr, thing: ptr, aval: ptr, leaves: ptr, words: i64) -> i64:
+def match_array(shared: ptr, thing: ptr, expected: ptr, leaves: ptr, words: i64) -> i64:
     """An array of the type expected."""
-    if ptr[thing, 1] != ptr[shared, ARRAY_TYPE] or ptr[thing, SLOT_AVAL] != aval:
+    if ptr[thing, 1] != ptr[shared, ARRAY_TYPE] or ptr[thing, SLOT_TYPE] != expected:
         return 0
     owner = ptr[thing, SLOT_OWNER]
     if ptr[owner, 1] != ptr[shared, BLOCK_TYPE] and ptr[owner, 1] != ptr[shared, NDARRAY_TYPE]:

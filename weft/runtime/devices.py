@@ -1,17 +1,54 @@
-"""The devices of this process: host CPUs, as many as the knob says."""
+"""The devices of this process, and the memory that arrays on them own.
+
+A device belongs to a client, which has its memory. Host devices, as many as the knob says, share
+the memory of the process.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 from typing import Any
+
+import numpy as np
 
 from weft.base import knobs
 
 
-class Client:
-    """The backend a device belongs to."""
+class HostMemory:
+    """Memory of the process: what arrays on host devices own are NumPy arrays and native blocks.
 
-    def __init__(self, platform: str) -> None:
+    A client with memory of its own says the same four things of it.
+    """
+
+    is_host = True
+
+    @staticmethod
+    def alloc(size: int) -> Any:
+        """An owner of fresh memory."""
+        return np.empty(size, np.uint8)
+
+    @staticmethod
+    def free(owner: Any) -> None:
+        """Give memory back at once; on the host that happens when the last reference goes."""
+
+    @staticmethod
+    def copy_in(owner: Any, value: np.ndarray) -> None:
+        """Copy values from the host."""
+        np.frombuffer(owner, np.uint8)[:] = np.frombuffer(value, np.uint8)
+
+    @staticmethod
+    def copy_out(owner: Any, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
+        """The values on the host: here a view, elsewhere a copy."""
+        return np.frombuffer(owner, dtype).reshape(shape)
+
+
+class Client:
+    """The backend a device belongs to, and its memory."""
+
+    def __init__(self, platform: str, memory: Any) -> None:
         self.platform = platform
+        self.memory = memory
         self.platform_version = "weft"
         self.runtime_type = "weft"
 
@@ -35,7 +72,7 @@ class Device:
         return f"CpuDevice(id={self.id})"
 
     def __str__(self) -> str:
-        return f"TFRT_{self.platform.upper()}_{self.id}"
+        return f"{self.platform}:{self.id}"
 
     def __lt__(self, other: Device) -> bool:
         return self.id < other.id
@@ -47,7 +84,7 @@ class Device:
         return []
 
 
-_cpu = Client("cpu")
+_cpu = Client("cpu", HostMemory)
 _devices: list[Device] = []
 
 
@@ -62,6 +99,16 @@ def _refuse_late_change(count: int) -> None:
 knobs.num_cpu_devices.on_update.append(_refuse_late_change)
 
 
+def _count() -> int:
+    """How many devices the host is divided into: by the knob, else by JAX's flag for XLA."""
+    count = knobs.num_cpu_devices.value
+    if count is not None and count > 0:
+        return int(count)
+    flag = r"--xla_force_host_platform_device_count=(\d+)"
+    found = re.findall(flag, os.environ.get("XLA_FLAGS", ""))
+    return max(1, int(found[-1])) if found else 1
+
+
 def devices(backend: str | None = None) -> list[Device]:
     """All devices of a backend.
 
@@ -69,8 +116,7 @@ def devices(backend: str | None = None) -> list[Device]:
     'cpu'
     """
     if not _devices:
-        count = knobs.find("num_cpu_devices").value or 1
-        _devices.extend(Device(i, _cpu) for i in range(max(1, int(count))))
+        _devices.extend(Device(i, _cpu) for i in range(_count()))
     if backend not in (None, "cpu"):
         raise RuntimeError(
             f"Unknown backend {backend!r}: failed to initialize it; this machine has: cpu"

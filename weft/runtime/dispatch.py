@@ -28,6 +28,7 @@ from weft.runtime import tables
 from weft.runtime.array import ArrayImpl
 from weft.runtime.function import NativeFunction
 from weft.runtime.memory import Block
+from weft.runtime.places import ArrayType
 
 # loaded by the thread that makes the native caller
 caller = Late("weft.runtime.caller")
@@ -102,9 +103,10 @@ class Native:
     """The native caller, loaded."""
 
     def __init__(self) -> None:
-        arrays = slot_numbers(ArrayImpl, ["aval", "_owner", "_view", "_sharding", "_committed"])
+        arrays = slot_numbers(ArrayImpl, ["aval", "_type", "_owner", "_view"])
         entries = slot_numbers(NativeFunction, ["_entries"])
         names = {f"SLOT_{n.strip('_').upper()}": k for n, k in {**arrays, **entries}.items()}
+        names["SLOT_TYPE_AVAL"] = slot_numbers(ArrayType, ["aval"])["aval"]
         stubs = caller.STUBS
         # the text takes longer to make than the code to load
         what = "\n".join([stub.LIGHT, *map(_source, _SOURCES), repr(sorted(names.items()))])

@@ -122,7 +122,7 @@ def leaf_words(x: Any, aval: Any) -> list[int]:
     """How an argument is recognised when it comes again."""
     kind = type(x)
     if kind is ArrayImpl:
-        return [tables.LEAF, id(x.aval)]
+        return [tables.LEAF, id(x._type)]
     if kind is np.ndarray and x.dtype == aval.dtype and x.dtype.isbuiltin:
         return [tables.NUMPY, id(x.dtype), x.ndim, *x.shape]
     if kind is bool and aval.dtype == np.bool_:
@@ -136,9 +136,11 @@ def leaf_words(x: Any, aval: Any) -> list[int]:
     if kind is range:  # any whole number in it
         return [tables.INDEX, x.start, x.stop]
     if _is_reference(x):
-        slots = slot_numbers(kind, ["_aval", "_refs"])
-        words = [tables.REFERENCE, id(kind), slots["_aval"], id(x.aval), slots["_refs"], id(aval)]
-        return words
+        slots, held = slot_numbers(kind, ["_aval", "_refs"]), x._refs
+        if type(held) is not ArrayImpl:
+            raise NoRecipe
+        aval = [slots["_aval"], id(x.aval)]
+        return [tables.REFERENCE, id(kind), *aval, slots["_refs"], id(held._type)]
     raise NoRecipe
 
 
@@ -248,7 +250,8 @@ def add(
     unflatten = None if out_tree is None else out_tree.unflatten
     result = [tables.GIVEN, given] if given is not None else result_words(out_tree, unflatten)
     # the words hold addresses of these
-    types = [getattr(x, "dtype", None) for x in leaves] + [getattr(x, "aval", 0) for x in leaves]
+    types = [getattr(x, name, 0) for x in leaves for name in ("dtype", "aval", "_type")]
+    types += [x._refs._type for x in [*hoisted, *leaves] if _is_reference(x)]
     kept = (_without_arrays(call), tree, types, list(avals), out_tree, unflatten, list(hoisted))
     donors = words_of(lost) if lost[0] else None
     entry = Entry(context, words_of(words), executable, words_of(result), donors, key, kept)
@@ -284,6 +287,7 @@ def add_operation(
     result = words_of([tables.LEAF])
     key = (id(context), *words)
     kept = [*avals, *named, *(getattr(value, "dtype", None) for _, value in given)]
+    kept += [part._type for _, value in given for part in _arrays(value)]
     entry = Entry(context, words_of(words), executable, result, None, key, kept)
     _install(function, [entry, *old][:MOST_OPERATION])
 
@@ -307,6 +311,13 @@ def index_words(index: Any, shape: tuple[int, ...]) -> list[int]:
     if len(taking) > len(shape):
         raise NoRecipe
     return words
+
+
+def _arrays(value: Any) -> list[Any]:
+    """The arrays among an operand, or the parts of an index."""
+    parts = value if type(value) is tuple else (value,)
+    nested = [p for part in parts for p in (part if type(part) is tuple else (part,))]
+    return [p for p in nested if type(p) is ArrayImpl]
 
 
 def _part_words(part: Any, size: int) -> list[int]:

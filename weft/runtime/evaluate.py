@@ -12,16 +12,21 @@ from weft.base.lazy import Late
 from weft.core import key_reuse
 from weft.core.avals import ShapedArray
 from weft.core.interpret import check_floats, run_primitive
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.staging import stage
 from weft.core.trace import state, typeof
 from weft.runtime.array import ArrayImpl, box
 from weft.runtime.exact import is_exact_round
 from weft.runtime.patience import account
+from weft.runtime.places import HOME, Incompatible, array_type, common, described, placement
 
 # the compiler, loaded when a function is to be compiled or a primitive is worth it
 native = Late("weft.runtime.native")
 dispatch = Late("weft.runtime.dispatch")
 # loaded when a knob asks for another backend
 registry = Late("weft.runtime.registry")
+# loaded when arrays are divided over devices
+spread = Late("weft.runtime.spread")
 # loaded when values decide the size of a result
 selection = Late("weft.runtime.selection")
 
@@ -59,8 +64,117 @@ def check_execution(name: str) -> None:
         )
 
 
+def _places(name: str, args: Any, program: Any, avals: Any = None) -> Any:
+    """The placements of the results of a computation; None where they are where most arrays are.
+
+    ``program`` gives a closed program of what is computed, if it is asked.
+    """
+    for x in args:
+        if type(x) is ArrayImpl and x._type.placement is not HOME:
+            break
+    else:
+        if knobs.thread.default_device is None and not says_where(program()):
+            return None
+    given = [x._type.placement if type(x) is ArrayImpl else HOME for x in args]
+    said = says_where(program())
+    try:
+        where = common([*given, said] if said else given)
+    except Incompatible as error:
+        raise _apart(name, args, error) from None
+    if where is HOME:
+        return None
+    if where.is_spread:
+        return spread.results(program(), where, args)
+    return (where,) * (len(program().out_avals) if avals is None else len(avals))
+
+
+def _apart(name: str, args: Any, error: Incompatible) -> ValueError:
+    """The error for arrays that are committed to different devices."""
+    found = {}
+    for i, x in enumerate(args):
+        if type(x) is ArrayImpl and x._type.placement in (error.first, error.second):
+            found.setdefault(x._type.placement, f"operand {i}, {x.aval.str_short()}")
+    both = (error.first, error.second)
+    parts = [f"{found.get(p, 'what is computed with')}, on {described(p)}" for p in both]
+    message = f"{name} got arrays that are committed to different devices: {'; '.join(parts)}"
+    advice = "Move one of them first: weft.device_put(x, y.sharding)."
+    return ValueError(errors.located(message, advice))
+
+
+def _put(results: list[Any], places: Any) -> list[Any]:
+    """New arrays, marked with their placements."""
+    for x, where in zip(results, places, strict=True):
+        if type(x) is ArrayImpl:
+            x._type = array_type(x.aval, where)
+    return results
+
+
 def evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     """Compute a primitive and box the results; keys are watched if that is asked for."""
+    for x in args:
+        if type(x) is ArrayImpl and x._type.placement is not HOME:
+            return _evaluate_there(primitive, args, params)
+    if knobs.thread.default_device is not None or primitive.shardings is not None:
+        return _evaluate_there(primitive, args, params)
+    callee = primitive.callee(params)
+    if callee is not None and says_where(callee):
+        return _evaluate_there(primitive, args, params)
+    return _evaluate_here(primitive, args, params)
+
+
+def says_where(closed: Any) -> Any:
+    """The placement that a program prescribes for some of its values; None if it says nothing."""
+    found = closed._memo.get("says_where", "")
+    if found == "":
+        found = closed._memo["says_where"] = _said(closed)
+    return found
+
+
+def _said(closed: Any) -> Any:
+    for eqn in closed.eqns:
+        rule = eqn.primitive.shardings
+        said = [] if rule is None else [s for s in rule(eqn.params) if s is not None]
+        if said:
+            return placement(said[0], True)
+        inner = [] if rule is not None else list(eqn.params.values())
+        for part in [x for p in inner for x in (p if type(p) is tuple else (p,))]:
+            if type(part) is ClosedJaxpr and says_where(part):
+                return says_where(part)
+    return None
+
+
+def _evaluate_there(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
+    """Compute a primitive on arrays of which some are not where most are."""
+    name = params.get("name", primitive.name)
+    avals = [typeof(x) for x in args]
+    try:
+        found = primitive.shape(*avals, **params)
+    except Exception as error:
+        errors.locate(error, state.source)
+        raise
+    several = primitive.multiple_results
+    made: list[Any] = []
+
+    def program() -> Any:
+        callee = primitive.callee(params)
+        if callee is not None and primitive.shardings is None:
+            return callee
+        if not made:
+            made.append(alone())
+        return made[0]
+
+    def alone() -> Any:
+        bound = lambda *xs: primitive.bind(*xs, **params)
+        return stage(lambda *xs: bound(*xs) if several else [bound(*xs)], avals)
+
+    places = _places(name, args, program, found if several else [found])
+    results = _evaluate_here(primitive, args, params)
+    if places is None:
+        return results
+    return _put(results, places) if several else _put([results], places)[0]
+
+
+def _evaluate_here(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     if not knobs.thread.debug_key_reuse:
         return _evaluate(primitive, args, params)
     masks = key_reuse.before(primitive, [typeof(x) for x in args], args, params)
@@ -203,7 +317,9 @@ def remember(
     if any(donated) and closed.effects:  # as in ``call_donating``
         return True
     if knobs.thread.backend == "native" and not _watched() and not state.axis_env:
-        return native.remember(function, call, tree, leaves, closed, out_tree, donated, refs)
+        places = _places("a program", leaves, lambda: closed)
+        rest = (donated, refs, places)
+        return native.remember(function, call, tree, leaves, closed, out_tree, *rest)
     return True
 
 
@@ -235,10 +351,21 @@ def remember_operation(function: Any, closed: Any, given: Any, options: Any = No
     """
     if _watched() or state.axis_env:
         return False
+    operands = [x for kind, value in given for x in _operands(kind, value)]
+    places = _places("an operation", operands, lambda: closed)
     began = perf_counter()
-    found = native.remember_operation(function, closed, given, options or {})
+    found = native.remember_operation(function, closed, given, options or {}, places)
     account.charge(began)
     return found
+
+
+def _operands(kind: str, value: Any) -> list[Any]:
+    """The operands of an argument of an operation, which may be an index and what it holds."""
+    if kind == "leaf":
+        return [value]
+    index = value[0]
+    parts = index if type(index) is tuple else (index,)
+    return [x for x in parts if type(x) in (int, ArrayImpl, np.ndarray)]
 
 
 def call_donating(primitive: Any, args: Any, params: dict[str, Any], refs: Any = ()) -> Any:
@@ -251,13 +378,17 @@ def call_donating(primitive: Any, args: Any, params: dict[str, Any], refs: Any =
     if knobs.thread.backend != "native" or _watched() or callee.effects:
         return primitive.bind(*args, **params)
     avals = [typeof(x) for x in args]
-    return native.call_donating(callee, args, avals, params["donated_invars"], refs)
+    places = _places(params.get("name", primitive.name), args, lambda: callee)
+    results = native.call_donating(callee, args, avals, params["donated_invars"], refs)
+    return results if places is None else _put(results, places)
 
 
 def call_program(closed: Any, leaves: Any, avals: Any) -> list[Any]:
     """The results of a program on arrays and numbers of its types."""
     check_execution(getattr(closed.debug_info, "func_name", "a program"))
-    return native.call_program(closed, leaves, avals)
+    places = _places(getattr(closed.debug_info, "func_name", "a program"), leaves, lambda: closed)
+    results = native.call_program(closed, leaves, avals)
+    return results if places is None else _put(results, places)
 
 
 def picks(count: int) -> bool:

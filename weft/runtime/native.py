@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import ctypes
 import gc
 import threading
@@ -42,6 +43,7 @@ from weft.runtime.dispatch import (
     words_of,
 )
 from weft.runtime.donation import given_up
+from weft.runtime.places import HOME, array_type
 from weft.runtime.slowly import Walk
 
 # loaded when a knob asks what was compiled, when calls become native
@@ -100,6 +102,8 @@ class Executable:
     def __init__(
         self, closed: ClosedJaxpr, watch: Any = None, donated: tuple[bool, ...] = ()
     ) -> None:
+        self.places: Any = None  # of the results; None for where most arrays are
+        self.elsewhere: dict[Any, Executable] = {}
         prepare()
         if watch is None and (knobs.thread.debug or knobs.thread.dump):
             watch = tell.Watch(closed)
@@ -117,6 +121,15 @@ class Executable:
         self.asked = 0
         self.flushes = knobs.thread.denormals == "flush"
         self.slowly = Walk(self.plan, self.code, self.out_avals, self.host, self.flushes)
+
+    def at(self, places: Any) -> Executable:
+        """The same code with results at other placements, one for each."""
+        found = self.elsewhere.get(places)
+        if found is None:
+            found = copy.copy(self)
+            found.places, found.call, found.asked = places, None, self.asked
+            self.elsewhere[places] = found
+        return found
 
     def __call__(self, args: Any) -> list[Any]:
         """Results as arrays; arguments are arrays or NumPy arrays of the right types."""
@@ -148,6 +161,8 @@ class Executable:
     # --- tables -----------------------------------------------------------------------------------
 
     def _tables(self, plan: Assembly, walks: Native) -> np.ndarray:
+        places = self.places or (HOME,) * len(self.out_avals)
+        self.types = [array_type(a, p) for a, p in zip(self.out_avals, places, strict=True)]
         encoded = walker.encode(plan.nodes, self.code)
         nodes = words_of(encoded)
         template = words_of([self._initial(plan, i) for i in range(len(plan.slots))])
@@ -173,7 +188,7 @@ class Executable:
             tables.ARGUMENTS: len(self.avals),
             tables.FLUSH: flush_bits() if self.flushes else 0,
         }
-        self.kept = [nodes, template, temps, results, self.host]
+        self.kept = [nodes, template, temps, results, self.host, self.types]
         return words_of([values[word] for word in range(tables.PROGRAM_WORDS)])
 
     def _initial(self, plan: Assembly, number: int) -> int:
@@ -200,7 +215,7 @@ class Executable:
             "same": tables.REPEATED,
         }
         owner = id(plan.constants[where]) if kind == "const" else 0
-        return [kinds[kind], where, size, id(aval), owner, 0]
+        return [kinds[kind], where, size, id(self.types[number]), owner, 0]
 
 
 def _found_or_made(
@@ -532,12 +547,15 @@ def remember(
     out_tree: Any,
     donated: tuple[bool, ...] = (),
     refs: Any = ((), ()),
+    places: Any = None,
 ) -> bool:
     """Give a function an entry for calls like this one; False if it is too early for that."""
     executable = compile_program(closed, donated)
     if type(executable) is Executable:
         if executable.call is None and executable.asked < 2:
             return False
+        if places is not None:
+            executable = executable.at(places)
         if not executable.settle():
             return False
         context = knobs.context_key()
@@ -560,11 +578,15 @@ def remember_given(
     return True
 
 
-def remember_operation(function: Any, closed: Any, given: Any, options: Any) -> bool:
+def remember_operation(
+    function: Any, closed: Any, given: Any, options: Any, places: Any = None
+) -> bool:
     """Give an operation an entry for arguments like these; False if it is too early for that."""
     if supported() and native(wait=False) is None and is_loading():
         return False
     executable = compile_program(generalise(closed))
+    if places is not None and type(executable) is Executable:
+        executable = executable.at(places)
     if type(executable) is Executable and executable.settle():
         context, avals = knobs.context_key(), closed.in_avals
         entries.add_operation(function, context, given, options, avals, executable)

@@ -47,7 +47,6 @@ from weft.runtime.blocks import (
 from weft.runtime.tables import (
     ARENA,
     ARGUMENTS,
-    AVAL,
     BLOCK_TYPE,
     BYTES,
     DEFAULT,
@@ -92,6 +91,7 @@ from weft.runtime.tables import (
     TEMP_COUNT,
     TEMPLATE,
     TEMPS,
+    TYPE,
     WIDEST,
     WRITEABLE,
 )
@@ -151,10 +151,10 @@ def box_result(program: ptr, row: ptr, env: ptr, owners: ptr, results: ptr) -> p
     """One result as an array."""
     shared = ptr[program, SHARED]
     size = i64[row, BYTES]
-    aval = ptr[row, AVAL]
+    kind = ptr[row, TYPE]
     number = i64[row, NUMBER]
     if i64[row, KIND] == FRESH:
-        return box(shared, aval, new_block(shared, ptr[env, number], size, class_of(size)))
+        return box(shared, kind, new_block(shared, ptr[env, number], size, class_of(size)))
     owner = ptr[row, OWNER]
     if i64[row, KIND] == REPEATED:
         owner = ptr[ptr[results, number], SLOT_OWNER]
@@ -162,12 +162,12 @@ def box_result(program: ptr, row: ptr, env: ptr, owners: ptr, results: ptr) -> p
         owner = ptr[owners, number]
         if owner is None or i64(owner) & 1 == 1:
             # the caller's own memory, which no array may share
-            array = new_array(shared, aval, size)
+            array = new_array(shared, kind, size)
             if array is not None:
                 memcpy(ptr[ptr[array, SLOT_OWNER], 2], ptr[env, number], size)
             return array
     Py_IncRef(owner)
-    return box(shared, aval, owner)
+    return box(shared, kind, owner)
 
 
 def box_results(program: ptr, env: ptr, owners: ptr, results: ptr) -> i64:

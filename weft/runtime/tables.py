@@ -58,7 +58,7 @@ from weft.backends.cpu.processor import counter
 ) = range(17)
 
 # What a result is: words of its row, and where its memory comes from.
-KIND, NUMBER, BYTES, AVAL, OWNER, DONOR, RESULT_WORDS = range(7)
+KIND, NUMBER, BYTES, TYPE, OWNER, DONOR, RESULT_WORDS = range(7)
 FRESH, PASSED, CONSTANT, REPEATED = range(4)
 
 # Recipes: how a tree is taken apart and put together.

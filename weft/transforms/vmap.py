@@ -145,7 +145,7 @@ def unbatched(aval: Any, dim: int | None) -> Any:
     shape = aval.shape[:dim] + aval.shape[dim + 1 :]
     if aval.is_ref:
         return aval.update(shape=shape)
-    return ShapedArray(shape, aval.dtype, aval.weak_type)
+    return ShapedArray(shape, aval.dtype, aval.weak_type, aval.vma)
 
 
 def batched(aval: Any, size: int, dim: int | None) -> Any:
@@ -153,7 +153,7 @@ def batched(aval: Any, size: int, dim: int | None) -> Any:
     if dim is None:
         return aval
     shape = aval.shape
-    return ShapedArray((*shape[:dim], size, *shape[dim:]), aval.dtype, aval.weak_type)
+    return ShapedArray((*shape[:dim], size, *shape[dim:]), aval.dtype, aval.weak_type, aval.vma)
 
 
 def batch(

@@ -1,0 +1,162 @@
+"""Eight devices: programs whose answers JAX gave, run in a process that shows as many."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.parallel.cases import CASES
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORD = json.loads((Path(__file__).parent / "data" / "answers.json").read_text())
+ENVIRONMENT = dict(os.environ, WEFT_NUM_CPU_DEVICES="8", PYTHONPATH=str(ROOT))
+
+# What the texts of errors say.
+TEXTS = {
+    "not_the_same": "so that it is the same on all devices along ['x'], and that is not known",
+    "rank": "the spec P('x', None, None) for 3 dimensions, and it has the shape (8, 8)",
+    "indivisible": "its size 7 is not divisible by 8",
+    "axis": "P('q',) names the axis 'q', and the mesh has the axes ('x',)",
+    "axis_of_results": "P('q',) names the axis 'q', and the mesh has the axes ('x',)",
+    "rank_of_results": "the spec P('x',) for 1 dimensions, and it has the shape ()",
+    "axis_twice": "P('x', 'x') divides two dimensions over the axis 'x'",
+    "structure": "in_specs for 2 arguments of <lambda>, which is called with 1",
+    "structure_of_results": "out_specs of shard_map do not fit the results",
+    "spec_is_text": "takes partition specs as in_specs, got 'x' of type str",
+    "no_mesh": "set one with weft.set_mesh(mesh)",
+    "axis_names": "axis_names={'q'}, and the mesh has the axes ('x',)",
+    "not_by_hand": "name the axis 'y', which is not among axis_names {'x'}",
+    "devices_apart": "operand 0, float32[8,8], on device 1; operand 1, float32[8,8], on device 2",
+    "devices_apart_in_jit": "Move one of them first: weft.device_put(x, y.sharding).",
+    "mesh_and_device": "on devices [0, 1, 2, 3, 4, 5, 6, 7]",
+    "too_many": "needs 1000 devices, there are 8",
+    "put_indivisible": "dimension 0 of shape (7, 8) cannot be divided into 8 equal parts",
+    "put_rank": "P('x', 'y', None) says how 3 dimensions are divided",
+    "put_spec_without_mesh": "set one with weft.set_mesh(mesh)",
+    "in_shardings": "move it first with device_put, or leave that sharding out (None)",
+    "in_shardings_count": "are for 2 arguments, and it is called with 1",
+    "out_shardings": "dimension 0 of shape (7, 8) cannot be divided into 8 equal parts",
+    "parts_on_one_device": "takes one array on each device of the sharding",
+    "parts_of_wrong_shape": "got a part of shape (2,)",
+    "too_few_parts": "8 devices need as many arrays, got 1",
+    "pmap_devices": "a mapped axis of size 9, which needs 9 devices, and there are 8",
+    "pmap_sizes": "different sizes [4, 8]",
+    "pmap_scalar": "use in_axes=None for what all devices share",
+    "pmap_nothing_mapped": "no axis_size is given",
+    "pmap_devices_given": "was given 2 devices and a mapped axis of size 8",
+    "pcast_twice": "varies over ['x'] already",
+}
+
+
+@pytest.fixture(scope="session")
+def answers():
+    """What weft gives for all cases, with eight devices."""
+    return json.loads(run("-m", "tests.parallel.cases"))
+
+
+def run(*command, **settings):
+    """What Python prints in a process with eight devices."""
+    env = {**ENVIRONMENT, **settings}
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    return done.stdout
+
+
+def compare(expected, found, where):
+    if isinstance(expected, list):
+        assert isinstance(found, list) and len(found) == len(expected), where
+        for i, pair in enumerate(zip(expected, found, strict=True)):
+            compare(*pair, f"{where}[{i}]")
+    elif isinstance(expected, dict) and "values" in expected:
+        assert found["shape"] == expected["shape"] and found["dtype"] == expected["dtype"], where
+        np.testing.assert_allclose(
+            found["values"], expected["values"], rtol=2e-5, atol=1e-4, err_msg=where
+        )
+        assert found["spec"] == expected["spec"], f"{where} is divided as {found['spec']}"
+        assert found["ids"] == expected["ids"], f"{where} is on {found['ids']}"
+    elif isinstance(expected, dict):
+        assert found.keys() == expected.keys(), (where, found)
+        for key in expected:
+            compare(expected[key], found[key], f"{where}.{key}")
+    else:
+        assert found == expected, where
+
+
+@pytest.mark.parametrize("name", [name for name, _ in CASES])
+def test_answers_are_those_of_jax(answers, name):
+    expected, found = RECORD[name], answers[name]
+    if isinstance(expected, dict) and "error" in expected:
+        assert isinstance(found, dict) and "error" in found, "JAX refuses this"
+        assert found["error"] == expected["error"], found["text"]
+        return
+    assert not (isinstance(found, dict) and "error" in found), found
+    compare(expected, found, name)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_errors_say_what_is_wrong(answers, name):
+    assert TEXTS[name] in answers[f"wrong/{name}"]["text"]
+    assert "cases.py:" in answers[f"wrong/{name}"]["text"], "the user's line is not named"
+
+
+def test_the_page_about_devices():
+    assert "1 passed" in run("-m", "pytest", "-q", "-p", "no:cacheprovider", "docs/parallel.md")
+
+
+COUNT = "import weft; print(weft.device_count(), weft.local_device_count())"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"WEFT_NUM_CPU_DEVICES": "4"},
+        {"WEFT_NUM_CPU_DEVICES": "-1", "JAX_NUM_CPU_DEVICES": "4"},
+        {
+            "WEFT_NUM_CPU_DEVICES": "-1",
+            "XLA_FLAGS": "--a --xla_force_host_platform_device_count=4 --b",
+        },
+    ],
+)
+def test_how_many_devices_there_are(settings):
+    settings = {**settings}
+    if "JAX_NUM_CPU_DEVICES" in settings:
+        del settings["WEFT_NUM_CPU_DEVICES"]
+        code = f"import os; del os.environ['WEFT_NUM_CPU_DEVICES']; {COUNT}"
+    else:
+        code = COUNT
+    assert run("-c", code, **settings) == "4 4\n"
+
+
+def test_the_setting_holds_before_the_first_computation():
+    code = "import weft; weft.config.update('jax_num_cpu_devices', 3); print(weft.device_count())"
+    assert run("-c", code) == "3\n"
+
+
+NATIVE = """
+import weft, weft.numpy as jnp, time
+from weft.runtime.evaluate import native_hits
+there, here = weft.device_put(jnp.ones(8), weft.devices()[2]), jnp.ones(8)
+f = weft.jit(lambda x, y: x + y)
+mesh = weft.make_mesh((8,), "x")
+g = weft.jit(weft.shard_map(lambda x: weft.lax.psum(x, "x"), mesh=mesh, in_specs=weft.P("x"),
+                            out_specs=weft.P()))
+for i in range(200):
+    placed, plain, summed = f(here, there), f(here, here), g(here)
+    assert placed.devices() == {weft.devices()[2]} and placed.committed
+    assert plain.devices() == {weft.devices()[0]} and not plain.committed
+    assert summed.sharding.num_devices == 8 and summed.tolist() == [8.0]
+    if i > 20 and native_hits(f) > 20 and native_hits(g) > 20:
+        break
+    time.sleep(0.01 if i > 20 else 0)
+print(native_hits(f) > 20, native_hits(g) > 20)
+"""
+
+
+def test_placements_are_part_of_the_guards_of_native_calls():
+    assert run("-c", NATIVE) == "True True\n"

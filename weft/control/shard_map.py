@@ -1,0 +1,215 @@
+"""``shard_map``: a program for one device, run by all devices of a mesh on their parts of arrays.
+
+The program is staged once, on the types of the parts, with collectives as primitives. Host devices
+share their memory, so what they do together is one program over all parts: each mesh axis becomes a
+mapped axis, and a collective becomes an operation along it. Differentiation and batching from
+outside act on that program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from weft.control.jit import jit_p, jit_parameters, numpy_consts
+from weft.control.varying import plain
+from weft.core.avals import ShapedArray
+from weft.core.batching import AxisData, broadcast_axis, moveaxis
+from weft.core.effects import NamedAxisEffect
+from weft.core.interpret import run
+from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
+from weft.core.primitive import Primitive
+from weft.core.registry import lookup
+from weft.core.sharding import Mesh, NamedSharding, axes_of
+from weft.core.staging import stage
+from weft.core.trace import typeof
+from weft.transforms.vmap import batch
+
+
+def part_aval(aval: Any, spec: Sequence[Any], sizes: dict[Any, int]) -> Any:
+    """The type of the part of an array that one device has."""
+    shape = list(aval.shape)
+    for i, part in enumerate(spec):
+        shape[i] //= prod(sizes[name] for name in axes_of(part))
+    return ShapedArray(shape, aval.dtype, aval.weak_type)
+
+
+def whole_aval(aval: Any, spec: Sequence[Any], sizes: dict[Any, int]) -> Any:
+    """The type of the array of which each device has a part."""
+    shape = list(aval.shape)
+    for i, part in enumerate(spec):
+        shape[i] *= prod(sizes[name] for name in axes_of(part))
+    return ShapedArray(shape, aval.dtype, aval.weak_type)
+
+
+class ShardMap(Primitive):
+    """A program run by every device of a mesh on its part of the arguments."""
+
+    name = "shard_map"
+    multiple_results = True
+
+    def shape(self, *avals: Any, jaxpr: Any, mesh: Any, out_specs: Any, **params: Any) -> list[Any]:
+        sizes = dict(mesh.shape)
+        manual = params["manual_axes"]
+        found = [whole_aval(a, s, sizes) for a, s in zip(jaxpr.out_avals, out_specs, strict=True)]
+        outer = [a.vma - manual for a in jaxpr.out_avals]
+        return [a.update(vma=v) if v else a for a, v in zip(found, outer, strict=True)]
+
+    def eqn_effects(self, avals: Any, params: Any) -> Any:
+        bound = {NamedAxisEffect(name) for name in params["manual_axes"]}
+        return params["jaxpr"].effects - bound
+
+    def callee(self, params: dict[str, Any]) -> ClosedJaxpr:
+        """The program over all parts; its equation is left to whoever stages it."""
+        closed = params["jaxpr"]
+        key = ("whole", params["mesh"], params["in_specs"], params["out_specs"])
+        key = (*key, params["manual_axes"])
+        found = closed._memo.get(key)
+        if found is None:
+            found = closed._memo[key] = _whole_program(closed, params)
+        return found
+
+    def ref(self, *args: Any, **params: Any) -> list[Any]:
+        whole = self.callee(params)
+        return run(whole.jaxpr, numpy_consts(whole), args)
+
+    def shardings(self, params: dict[str, Any]) -> list[Any]:
+        """Where the results are."""
+        mesh = params["mesh"]
+        there = isinstance(mesh, Mesh)
+        return [NamedSharding(mesh, spec) if there else None for spec in params["out_specs"]]
+
+    def _call(self, params: dict[str, Any]) -> dict[str, Any]:
+        return jit_parameters(self.callee(params), "shard_map")
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
+        return jit_p.jvp(primals, tangents, **self._call(params))
+
+    def transpose(self, cts: Any, *args: Any, **params: Any) -> list[Any]:
+        return jit_p.transpose(cts, *args, **self._call(params))
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
+        return jit_p.batch(axis, args, dims, **self._call(params))
+
+    def axis_names(self, params: dict[str, Any]) -> tuple[Any, ...]:
+        """The names of axes outside that the program speaks to."""
+        effects = self.eqn_effects((), params)
+        return tuple(e.name for e in effects if isinstance(e, NamedAxisEffect))
+
+
+# --- one program over all parts -------------------------------------------------------------------
+
+
+def _whole_program(closed: ClosedJaxpr, params: dict[str, Any]) -> ClosedJaxpr:
+    mesh, in_specs, out_specs = params["mesh"], params["in_specs"], params["out_specs"]
+    sizes = dict(mesh.shape)
+    names = tuple(n for n in mesh.axis_names if n in params["manual_axes"])
+    local = jaxpr_as_fun(plain(closed))
+
+    def whole(*args: Any) -> list[Any]:
+        placed = [put(x, NamedSharding(mesh, s)) for x, s in zip(args, in_specs, strict=True)]
+        parts = [cut(x, spec, names, sizes) for x, spec in zip(placed, in_specs, strict=True)]
+        axes = [(name, sizes[name]) for name in names]
+        found = _mapped(local, axes, [x for x, _ in parts], [held for _, held in parts])
+        outs = [
+            join(y, held, spec, names, sizes)
+            for (y, held), spec in zip(found, out_specs, strict=True)
+        ]
+        return [put(y, NamedSharding(mesh, s)) for y, s in zip(outs, out_specs, strict=True)]
+
+    def put(x: Any, sharding: Any) -> Any:
+        # the transpose of this is where cotangents are put
+        if not isinstance(mesh, Mesh):
+            return x
+        return lookup("sharding_constraint").bind(x, sharding=sharding)
+
+    avals = [whole_aval(a, spec, sizes) for a, spec in zip(closed.in_avals, in_specs, strict=True)]
+    return stage(whole, avals, closed.debug_info)
+
+
+def _mapped(
+    local: Any, axes: list[tuple[Any, int]], args: list[Any], held: list[tuple[Any, ...]]
+) -> list[tuple[Any, tuple[Any, ...]]]:
+    """Results of a function mapped over named axes, and which of them each result has in front."""
+    if not axes:
+        return [(y, ()) for y in local(*args)]
+    (name, size), *rest = axes
+    deeper: list[tuple[Any, ...]] = []
+
+    def inner(*xs: Any) -> list[Any]:
+        found = _mapped(local, rest, list(xs), [tuple(h for h in hs if h != name) for hs in held])
+        deeper[:] = [hs for _, hs in found]
+        return [y for y, _ in found]
+
+    dims = [0 if name in hs else None for hs in held]
+    outs, out_dims = batch(inner, AxisData(name, size), args, dims)
+    return [
+        (y, hs) if d is None else (moveaxis(y, d, 0), (name, *hs))
+        for y, d, hs in zip(outs, out_dims, deeper, strict=True)
+    ]
+
+
+def _transposed(x: Any, order: Sequence[int]) -> Any:
+    if list(order) == list(range(len(order))):
+        return x
+    return lookup("transpose").bind(x, permutation=tuple(order))
+
+
+def _reshaped(x: Any, shape: Sequence[int]) -> Any:
+    if tuple(shape) == tuple(typeof(x).shape):
+        return x
+    return lookup("reshape").bind(x, new_sizes=tuple(shape), dimensions=None, sharding=None)
+
+
+def cut(
+    x: Any, spec: Sequence[Any], names: Sequence[Any], sizes: dict[Any, int]
+) -> tuple[Any, tuple[Any, ...]]:
+    """An array as its parts: an axis in front for each name of the spec, in the order of names."""
+    shape: list[int] = []
+    place: dict[Any, int] = {}
+    kept: list[int] = []
+    for i, n in enumerate(typeof(x).shape):
+        for name in axes_of(spec[i] if i < len(spec) else None):
+            place[name] = len(shape)
+            shape.append(sizes[name])
+            n //= sizes[name]
+        kept.append(len(shape))
+        shape.append(n)
+    held = tuple(name for name in names if name in place)
+    return _transposed(_reshaped(x, shape), [*(place[name] for name in held), *kept]), held
+
+
+def join(
+    y: Any, held: tuple[Any, ...], spec: Sequence[Any], names: Sequence[Any], sizes: dict[Any, int]
+) -> Any:
+    """The array that parts are of; where all devices have the same, that of the first."""
+    wanted = [name for part in spec for name in axes_of(part)]
+    for name in reversed(names):
+        if name in held and name not in wanted:
+            at = held.index(name)
+            y = _first(y, at)
+            held = held[:at] + held[at + 1 :]
+        elif name in wanted and name not in held:
+            y, held = broadcast_axis(y, sizes[name], 0), (name, *held)
+    local = typeof(y).shape[len(held) :]
+    order: list[int] = []
+    shape: list[int] = []
+    for i, n in enumerate(local):
+        parts = axes_of(spec[i] if i < len(spec) else None)
+        order += [*(held.index(name) for name in parts), len(held) + i]
+        shape.append(n * prod(sizes[name] for name in parts))
+    return _reshaped(_transposed(y, order), shape)
+
+
+def _first(y: Any, axis: int) -> Any:
+    """The elements at the first position of an axis."""
+    shape = typeof(y).shape
+    limits = [1 if i == axis else n for i, n in enumerate(shape)]
+    y = lookup("slice").bind(
+        y, start_indices=(0,) * len(shape), limit_indices=tuple(limits), strides=None
+    )
+    return lookup("squeeze").bind(y, dimensions=(axis,))
+
+
+shard_map_p = ShardMap()

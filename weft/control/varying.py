@@ -1,0 +1,97 @@
+"""The scope in which types say over which mesh axes values vary, and what it is checked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from weft.base import knobs
+from weft.core.avals import without_axes
+from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, Var
+from weft.core.sharding import AxisType, Mesh
+from weft.core.trace import state
+
+# Beside the names of axes: programs staged with and without this knowledge differ.
+_CHECKED = object()
+
+
+@contextmanager
+def manual_scope(mesh: Any, names: Any) -> Iterator[None]:
+    """Stage a function for one device of a mesh; ``names`` are axes whose varying is checked."""
+    previous, env = state.manual, state.axis_env
+    abstract = mesh.abstract_mesh
+    bound = {n for n, _ in env} & set(abstract.axis_names)
+    types = [
+        AxisType.Manual if n in bound else t
+        for n, t in zip(abstract.axis_names, abstract.axis_types, strict=True)
+    ]
+    current = knobs.thread.mesh
+    concrete = mesh if isinstance(mesh, Mesh) else None if current is None else current[0]
+    with knobs.mesh((concrete, abstract.update(axis_types=tuple(types)))):
+        state.manual = frozenset(names or ()) | (previous if names else frozenset())
+        state.axis_env = (*env, (_CHECKED, state.manual))
+        try:
+            yield
+        finally:
+            state.manual, state.axis_env = previous, env
+
+
+def check_out_specs(closed: ClosedJaxpr, specs: Any, manual: Any, name: str) -> None:
+    """Raise ValueError where a result may differ over an axis that its spec does not name."""
+    for i, (aval, spec) in enumerate(zip(closed.out_avals, specs, strict=True)):
+        varying = getattr(aval, "vma", frozenset()) & frozenset(manual)
+        left = sorted(varying - set(spec.names()), key=str)
+        if left:
+            raise ValueError(
+                f"out_specs say {spec} for result {i} of {name}, {aval.str_short()}, so that it is"
+                f" the same on all devices along {left}, and that is not known: it is computed from"
+                f" values that vary over {left}. Reduce it, as with lax.psum(x, {left[0]!r}); name"
+                f" the axis in its spec; or, if you know that it is the same, pass check_vma=False"
+            )
+
+
+def plain(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program with types that say nothing of axes, as all others have."""
+    found = closed._memo.get("plain")
+    if found is None:
+        found = closed._memo["plain"] = ClosedJaxpr(_plain(closed.jaxpr), closed.consts)
+    return found
+
+
+def _plain(jaxpr: Jaxpr) -> Jaxpr:
+    names: dict[Any, Any] = {}
+
+    def var(v: Any) -> Any:
+        if type(v) is Literal:
+            return Literal(v.val, without_axes(v.aval))
+        if type(v) is DropVar:
+            return DropVar(without_axes(v.aval))
+        if v not in names:
+            names[v] = Var(without_axes(v.aval))
+        return names[v]
+
+    eqns = [
+        eqn.replace(
+            invars=[var(x) for x in eqn.invars],
+            outvars=[var(x) for x in eqn.outvars],
+            params={k: _plain_param(p) for k, p in eqn.params.items()},
+        )
+        for eqn in jaxpr.eqns
+    ]
+    return jaxpr.replace(
+        constvars=[var(v) for v in jaxpr.constvars],
+        invars=[var(v) for v in jaxpr.invars],
+        outvars=[var(v) for v in jaxpr.outvars],
+        eqns=eqns,
+    )
+
+
+def _plain_param(value: Any) -> Any:
+    if isinstance(value, ClosedJaxpr):
+        return plain(value)
+    if isinstance(value, Jaxpr):
+        return _plain(value)
+    if type(value) is tuple:
+        return tuple([_plain_param(v) for v in value])
+    return value

@@ -1,0 +1,78 @@
+"""Over which mesh axes values vary in ``shard_map``: types carry it, and operands are made alike.
+
+A value of a mapped function may be the same on all devices along an axis. An operation on values of
+both kinds sees the shared ones as ones that each device has (``pvary``), whose transpose is the sum
+over the devices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.core.avals import ShapedArray
+from weft.core.jaxpr import ClosedJaxpr, jaxprs_in_params
+from weft.core.registry import lookup
+from weft.core.trace import state, typeof
+
+# Primitives whose programs have the types of their operands and results.
+_CALLS = frozenset(
+    "jit scan while cond remat2 remat_opt custom_jvp_call custom_vjp_call shard_map".split()
+)
+# Operations that only rename how values vary.
+_CASTS = frozenset(["pvary", "pshared"])
+
+
+def alike(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
+    """Operands that all vary over the same axes; collectives, over those that they speak to."""
+    if primitive.name in _CASTS or primitive.takes_refs or any(jaxprs_in_params(params)):
+        return args
+    if any(callable(p) and not isinstance(p, type) for p in params.values()):
+        return args
+    avals = [typeof(x) for x in args]
+    if not all(type(a) is ShapedArray for a in avals):
+        return args
+    wanted = frozenset().union(*[a.vma for a in avals])
+    if primitive.axis_names is not None:
+        wanted |= state.manual & frozenset(primitive.axis_names(params))
+    if all(a.vma == wanted for a in avals):
+        return args
+    pvary = lookup("pvary")
+    return tuple(
+        [
+            x if a.vma == wanted else pvary.bind(x, axes=tuple(sorted(wanted - a.vma, key=str)))
+            for x, a in zip(args, avals, strict=True)
+        ]
+    )
+
+
+def vary(primitive: Any, avals: Any, params: dict[str, Any], result: Any) -> Any:
+    """The types of an equation's results, with the axes over which they vary."""
+    results = result if primitive.multiple_results else [result]
+    programs = list(jaxprs_in_params(params)) if primitive.name in _CALLS else ()
+    if programs:
+        found = _of_programs(programs, avals, params, results)
+    else:
+        given = frozenset().union(*[getattr(a, "vma", ()) for a in avals])
+        rule = primitive.vma
+        one = given if rule is None else rule(given, params)
+        found = [one] * len(results)
+    typed = [
+        a.update(vma=v) if type(a) is ShapedArray else a
+        for a, v in zip(results, found, strict=True)
+    ]
+    return typed if primitive.multiple_results else typed[0]
+
+
+def _of_programs(programs: Any, avals: Any, params: Any, results: Any) -> list[frozenset[Any]]:
+    """Results vary as those of the programs inside, and with what chooses among them."""
+    found = [frozenset[Any]()] * len(results)
+    for program in programs:
+        jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
+        if len(jaxpr.outvars) == len(results):
+            outs = [getattr(v.aval, "vma", frozenset()) for v in jaxpr.outvars]
+            found = [a | b for a, b in zip(found, outs, strict=True)]
+    if "manual_axes" in params:
+        found = [v - params["manual_axes"] for v in found]
+    if "branches" in params:
+        found = [v | avals[0].vma for v in found]
+    return found

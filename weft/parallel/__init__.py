@@ -1,0 +1,1 @@
+"""Functions run by several devices: ``shard_map``, ``smap`` and ``pmap``."""

@@ -1,0 +1,244 @@
+"""``pmap``: a function run by several devices, each on one element of a mapped axis."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.api.arguments import as_tuple, normalize_positions
+from weft.api.jit import JitFunction, jit
+from weft.base.traceback import api_boundary
+from weft.core.sharding import IndivisibleError, Mesh, PartitionSpec
+from weft.lax.shape import reshape
+from weft.parallel.shard_map import Later, shard_map
+from weft.runtime.array import ArrayImpl
+from weft.runtime.devices import devices as all_devices
+from weft.tree.compare import broadcast_prefix
+from weft.tree.functions import tree_flatten, tree_unflatten
+
+# The name of an axis that was given none; JAX's, since shardings show it.
+UNNAMED = "_internal_pmap_axis_name"
+# Types of arguments that one function remembers.
+KNOWN = 256
+
+
+class PmapFunction:
+    """A function that devices run side by side; compiled for each number of them."""
+
+    def __init__(self, fun: Callable[..., Any], options: dict[str, Any]) -> None:
+        functools.update_wrapper(self, fun, updated=())
+        self._fun = fun
+        self._options = options
+        name = options["axis_name"]
+        self._name = UNNAMED if name is None else name
+        self._static = as_tuple(options["static_broadcasted_argnums"])
+        self._compiled: dict[Any, JitFunction] = {}
+        self._known: dict[Any, JitFunction] = {}  # by the types of arguments that are arrays
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs:
+            try:
+                found = self._known.get(tuple([x._type for x in args]))
+            except AttributeError:
+                found = None
+            if found is not None:
+                return found(*args)
+        return self._call(args, kwargs)
+
+    @api_boundary
+    def _call(self, args: Any, kwargs: Any) -> Any:
+        found = self._prepared(args, kwargs)
+        if not kwargs and not self._static and all(type(x) is ArrayImpl for x in args):
+            if len(self._known) >= KNOWN:
+                self._known.clear()
+            self._known[tuple([x._type for x in args])] = found
+        return found(*args, **kwargs)
+
+    @api_boundary
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """Stage and lower the function for arguments of these types."""
+        return self._prepared(args, kwargs).lower(*args, **kwargs)
+
+    @api_boundary
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        """Stage the function on arguments of these types, without running it."""
+        return self._prepared(args, kwargs).trace(*args, **kwargs)
+
+    def clear_cache(self) -> None:
+        """Forget everything compiled so far."""
+        self._compiled.clear()
+        self._known.clear()
+
+    def _prepared(self, args: Any, kwargs: Any) -> JitFunction:
+        """The compiled function for as many devices as the arguments have elements."""
+        static = set(normalize_positions(self._static, len(args)))
+        axes = self._axes(args, kwargs, static)
+        size = self._size(args, kwargs, static, axes)
+        key = (size, len(args))
+        found = self._compiled.get(key)
+        if found is None:
+            found = self._compiled[key] = self._compile(size, static)
+        return found
+
+    def _axes(self, args: Any, kwargs: Any, static: set[int]) -> list[Any]:
+        """The mapped axis of each leaf of the arguments; the first of those given by name."""
+        in_axes = self._options["in_axes"]
+        dynamic = [i for i in range(len(args)) if i not in static]
+        given = tuple([args[i] for i in dynamic])
+        if isinstance(in_axes, (tuple, list)):
+            if len(in_axes) != len(args):
+                raise ValueError(
+                    f"pmap got in_axes for {len(in_axes)} arguments, and is called with {len(args)}"
+                )
+            in_axes = tuple([in_axes[i] for i in dynamic])
+        try:
+            found = broadcast_prefix(in_axes, given, is_leaf=lambda a: a is None)
+        except ValueError as error:
+            raise ValueError(f"in_axes of pmap do not fit the arguments: {error}") from None
+        return found + [0] * tree_flatten(kwargs)[1].num_leaves
+
+    def _size(self, args: Any, kwargs: Any, static: set[int], axes: list[Any]) -> int:
+        given = [x for i, x in enumerate(args) if i not in static]
+        leaves = tree_flatten((given, kwargs))[0]
+        wanted = self._options["axis_size"]
+        sizes = set() if wanted is None else {wanted}
+        for leaf, axis in zip(leaves, axes, strict=True):
+            if axis is None:
+                continue
+            shape = np.shape(leaf)
+            if not -len(shape) <= axis < len(shape):
+                raise ValueError(
+                    f"pmap maps axis {axis} of an argument of shape {shape}, which has"
+                    f" {len(shape)} dimensions; use in_axes=None for what all devices share"
+                )
+            sizes.add(shape[axis])
+        if not sizes:
+            raise ValueError(
+                "pmap needs an argument that is mapped: in_axes are all None, and no axis_size is"
+                " given"
+            )
+        if len(sizes) > 1:
+            raise IndivisibleError(
+                f"pmap got arguments whose mapped axes have different sizes {sorted(sizes)}; they"
+                " must all have one element for each device"
+            )
+        (size,) = sizes
+        available = len(self._devices())
+        if self._options["devices"] is not None and size != available:
+            raise ValueError(
+                f"pmap was given {available} devices and a mapped axis of size {size}; they must be"
+                " equal"
+            )
+        if size > available:
+            raise IndivisibleError(
+                f"pmap got a mapped axis of size {size}, which needs {size} devices, and there are"
+                f" {available}; WEFT_NUM_CPU_DEVICES sets how many the host shows, vmap needs one"
+            )
+        return size
+
+    def _devices(self) -> Any:
+        chosen = self._options["devices"]
+        return all_devices(self._options["backend"]) if chosen is None else list(chosen)
+
+    def _compile(self, size: int, static: set[int]) -> JitFunction:
+        mesh = Mesh(np.array(self._devices()[:size], dtype=object), (self._name,))
+        fun, name, out_axes = self._fun, self._name, self._options["out_axes"]
+
+        @functools.wraps(fun, updated=())
+        def spread(*args: Any, **kwargs: Any) -> Any:
+            dynamic = [x for i, x in enumerate(args) if i not in static]
+            leaves, tree = tree_flatten((dynamic, kwargs))
+            axes = self._axes(args, kwargs, static)
+            trees: list[Any] = []
+            specs = [_spec(a, np.ndim(x), name) for a, x in zip(axes, leaves, strict=True)]
+            places: list[Any] = []
+
+            def one(*parts: Any) -> list[Any]:
+                rows = [_without(x, a) for x, a in zip(parts, axes, strict=True)]
+                given, named = tree_unflatten(tree, rows)
+                rest = iter(given)
+                full = [x if i in static else next(rest) for i, x in enumerate(args)]
+                outs, out_tree = tree_flatten(fun(*full, **named))
+                trees.append(out_tree)
+                places[:] = _out_axes(out_axes, out_tree)
+                return [_with(y, a) for y, a in zip(outs, places, strict=True)]
+
+            # how the results are divided is known once the function has been staged
+            late = Later(lambda: [_spec(a, None, name) for a in places])
+            rest = {"mesh": mesh, "check_vma": False}
+            outs = shard_map(one, in_specs=tuple(specs), out_specs=late, **rest)(*leaves)
+            return tree_unflatten(trees[-1], outs)
+
+        positions = tuple(sorted(static))
+        donate = as_tuple(self._options["donate_argnums"])
+        return jit(spread, static_argnums=positions or None, donate_argnums=donate or None)
+
+
+def _spec(axis: int | None, ndim: int | None, name: Any) -> PartitionSpec:
+    if axis is None:
+        return PartitionSpec()
+    at = axis % ndim if ndim else axis
+    return PartitionSpec(*[None] * at, name)
+
+
+def _without(x: Any, axis: int | None) -> Any:
+    """The one element of a device along the mapped axis."""
+    return x if axis is None else reshape(x, _cut(np.shape(x), axis))
+
+
+def _cut(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    at = axis % len(shape)
+    return shape[:at] + shape[at + 1 :]
+
+
+def _with(y: Any, axis: int | None) -> Any:
+    if axis is None:
+        return y
+    shape = list(np.shape(y))
+    shape.insert(axis, 1)
+    return reshape(y, tuple(shape))
+
+
+def _out_axes(out_axes: Any, tree: Any) -> list[Any]:
+    example = tree_unflatten(tree, [0] * tree.num_leaves)
+    try:
+        found = broadcast_prefix(out_axes, example, is_leaf=lambda a: a is None)
+    except ValueError as error:
+        raise ValueError(f"out_axes of pmap do not fit the results: {error}") from None
+    return found
+
+
+def pmap(
+    fun: Callable[..., Any],
+    axis_name: Any = None,
+    *,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    static_broadcasted_argnums: Any = (),
+    devices: Any = None,
+    backend: str | None = None,
+    axis_size: int | None = None,
+    donate_argnums: Any = (),
+) -> Any:
+    """``fun`` run by several devices at once, each on one element along the mapped axes.
+
+    >>> import weft, weft.numpy as jnp
+    >>> weft.pmap(lambda x: x / weft.lax.psum(x, 'i'), axis_name='i')(jnp.array([4.0]))
+    Array([1.], dtype=float32)
+    """
+    if not callable(fun):
+        raise TypeError(f"pmap takes a function, got {fun!r}")
+    options = {
+        "axis_name": axis_name,
+        "in_axes": in_axes,
+        "out_axes": out_axes,
+        "static_broadcasted_argnums": static_broadcasted_argnums,
+        "devices": devices,
+        "backend": backend,
+        "axis_size": axis_size,
+        "donate_argnums": donate_argnums,
+    }
+    return PmapFunction(fun, options)

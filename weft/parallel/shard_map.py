@@ -1,0 +1,301 @@
+"""``shard_map`` and ``smap``: a function written for one device, run by all devices of a mesh."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from weft.api.jit import hoist_tracers
+from weft.api.staging import stage_call
+from weft.base import knobs
+from weft.base.traceback import api_boundary
+from weft.control.shard_map import part_aval, shard_map_p
+from weft.control.varying import check_out_specs, manual_scope
+from weft.core.sharding import (
+    AbstractMesh,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    axes_of,
+    check_spec,
+)
+from weft.core.trace import extend_axis_env, state, typeof
+from weft.tree.compare import broadcast_prefix
+from weft.tree.functions import tree_flatten, tree_leaves, tree_unflatten
+
+
+class _Infer:
+    """The mark of specs that are taken from the arguments."""
+
+    def __repr__(self) -> str:
+        return "weft.sharding.Infer"
+
+
+Infer = _Infer()
+
+
+class Later:
+    """Specs of results that are found once the function has been staged."""
+
+    def __init__(self, find: Callable[[], Any]) -> None:
+        self.find = find
+
+
+def shard_map(
+    f: Callable[..., Any] | None = None,
+    /,
+    *,
+    out_specs: Any,
+    in_specs: Any = Infer,
+    mesh: Any = None,
+    axis_names: Any = frozenset(),
+    check_vma: bool = True,
+) -> Any:
+    """``f`` run by every device of a mesh on its part of the arguments.
+
+    ``in_specs`` and ``out_specs`` say how arguments and results are divided; each is a tree of
+    partition specs, or a prefix of one. In ``f`` the axes of the mesh have names, for collectives.
+    With ``axis_names``, only these axes are divided by hand. Without ``mesh``, the current one is
+    meant. With ``check_vma``, results that a spec calls the same on all devices are shown to be.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import P
+    >>> mesh = weft.make_mesh((1,), 'x')
+    >>> total = weft.shard_map(lambda x: weft.lax.psum(x.sum(), 'x'), mesh=mesh,
+    ...                        in_specs=P('x'), out_specs=P())
+    >>> float(total(jnp.arange(4.0)))
+    6.0
+    """
+    options = (mesh, in_specs, out_specs, axis_names, check_vma)
+    if f is None:
+        return lambda g: shard_map(
+            g,
+            mesh=mesh,
+            in_specs=in_specs,
+            out_specs=out_specs,
+            axis_names=axis_names,
+            check_vma=check_vma,
+        )
+    if not callable(f):
+        raise TypeError(f"shard_map takes a function, got {f!r}")
+    _check_specs_given(in_specs, out_specs)
+
+    @functools.wraps(f, updated=())
+    @api_boundary
+    def mapped(*args: Any) -> Any:
+        return _call(f, options, args)
+
+    return mapped
+
+
+def smap(
+    f: Callable[..., Any] | None = None,
+    /,
+    *,
+    in_axes: Any = Infer,
+    out_axes: Any,
+    axis_name: Any,
+) -> Any:
+    """``f`` run by every device of one mesh axis, on parts along the axes given.
+
+    >>> import weft, weft.numpy as jnp
+    >>> with weft.set_mesh(weft.make_mesh((1,), 'x')):
+    ...     weft.smap(lambda x: x * 2, in_axes=0, out_axes=0, axis_name='x')(jnp.arange(3))
+    Array([0, 2, 4], dtype=int32)
+    """
+    if f is None:
+        return lambda g: smap(g, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)
+    if not isinstance(axis_name, str) and isinstance(axis_name, (tuple, list, set)):
+        raise TypeError(f"smap maps one axis, got axis_name={axis_name!r}; nest smap for several")
+
+    def spec(axis: Any) -> PartitionSpec:
+        if axis is None:
+            return PartitionSpec()
+        if isinstance(axis, bool) or not isinstance(axis, int):
+            raise TypeError(f"smap takes positions or None as axes, got {axis!r}")
+        if axis < 0:
+            raise ValueError(f"smap takes axes counted from the front, got {axis}")
+        return PartitionSpec(*[None] * axis, axis_name)
+
+    def specs(axes: Any) -> Any:
+        leaves, tree = tree_flatten(axes, is_leaf=lambda x: x is None)
+        return tree_unflatten(tree, [spec(axis) for axis in leaves])
+
+    return shard_map(
+        f,
+        in_specs=Infer if in_axes is Infer else specs(in_axes),
+        out_specs=specs(out_axes),
+        axis_names={axis_name},
+    )
+
+
+def _is_spec(x: Any) -> bool:
+    return x is None or isinstance(x, PartitionSpec)
+
+
+def _check_specs_given(in_specs: Any, out_specs: Any) -> None:
+    for what, specs in (("in_specs", in_specs), ("out_specs", out_specs)):
+        if specs is Infer or type(specs) is Later:
+            continue
+        for spec in tree_leaves(specs, is_leaf=_is_spec):
+            if not _is_spec(spec):
+                raise TypeError(
+                    f"shard_map takes partition specs as {what}, got {spec!r} of type"
+                    f" {type(spec).__name__}; write P('x', None)"
+                )
+
+
+def _mesh(mesh: Any) -> Any:
+    current = knobs.thread.mesh
+    if mesh is None:
+        found = None if current is None else current[0] or current[1]
+        if found is None or found.empty:
+            raise ValueError(
+                "shard_map needs a mesh: pass mesh=..., or set one with weft.set_mesh(mesh)"
+            )
+        return found
+    if not isinstance(mesh, (Mesh, AbstractMesh)):
+        raise TypeError(f"shard_map takes a Mesh, got {mesh!r} of type {type(mesh).__name__}")
+    if isinstance(mesh, AbstractMesh) and current is not None and current[0] is not None:
+        if current[0].shape == mesh.shape:
+            return current[0]
+    return mesh
+
+
+def _call(f: Any, options: Any, args: tuple[Any, ...]) -> Any:
+    mesh, in_specs, out_specs, axis_names, check_vma = options
+    mesh = _mesh(mesh)
+    name = getattr(f, "__name__", type(f).__name__)
+    manual = _manual_axes(mesh, axis_names)
+    leaves, in_tree = tree_flatten((args, {}))
+    avals = [typeof(x) for x in leaves]
+    specs = _argument_specs(in_specs, args, leaves, avals, mesh, manual, name)
+    sizes = {axis: n for axis, n in mesh.shape.items() if axis in manual}
+    inner = [part_aval(a, s, sizes) for a, s in zip(avals, specs, strict=True)]
+    varying = [frozenset(s.names()) for s in specs]
+    bound = [(axis, n) for axis, n in mesh.shape.items() if axis in manual]
+    with extend_axis_env(bound), manual_scope(mesh, manual if check_vma else None):
+        if check_vma:
+            outer = [a.vma for a in avals]
+            inner = [a.update(vma=v | o) for a, v, o in zip(inner, varying, outer, strict=True)]
+        closed, out_tree = stage_call(f, args, {}, inner, in_tree, "shard_map")
+    closed, hoisted = hoist_tracers(closed)
+    specs = [PartitionSpec()] * len(hoisted) + specs
+    outs = _result_specs(out_specs, out_tree, closed.out_avals, mesh, manual, name)
+    if check_vma:
+        check_out_specs(closed, outs, manual, name)
+    results = shard_map_p.bind(
+        *hoisted,
+        *leaves,
+        jaxpr=closed,
+        mesh=mesh,
+        in_specs=tuple(specs),
+        out_specs=tuple(outs),
+        check_vma=check_vma,
+        manual_axes=frozenset(manual),
+    )
+    return tree_unflatten(out_tree, results)
+
+
+def _manual_axes(mesh: Any, axis_names: Any) -> tuple[Any, ...]:
+    if isinstance(axis_names, str):
+        raise TypeError(f"shard_map takes a set of axis_names, got the string {axis_names!r}")
+    wanted = set(axis_names) or set(mesh.axis_names)
+    for axis in wanted:
+        if axis not in mesh.axis_names:
+            raise ValueError(
+                f"shard_map got axis_names={set(axis_names)}, and the mesh has the axes"
+                f" {mesh.axis_names}"
+            )
+    free = tuple(n for n in mesh.axis_names if n in wanted)
+    taken = {n for n, _ in state.axis_env}
+    for axis in free:
+        if axis in taken and axis in (knobs.thread.mesh or (None, AbstractMesh((), ())))[1].shape:
+            raise ValueError(
+                f"the mesh axis {axis!r} is divided by an outer shard_map already; name the others"
+                " in axis_names"
+            )
+    return free
+
+
+def _argument_specs(
+    in_specs: Any, args: Any, leaves: Any, avals: Any, mesh: Any, manual: Any, name: str
+) -> list[PartitionSpec]:
+    if in_specs is Infer:
+        specs = [_inferred(x, mesh, manual) for x in leaves]
+    else:
+        if isinstance(in_specs, list):
+            in_specs = tuple(in_specs)
+        if type(in_specs) is tuple and len(in_specs) != len(args):
+            raise ValueError(
+                f"shard_map got in_specs for {len(in_specs)} arguments of {name}, which is called"
+                f" with {len(args)}; give one spec for all, or a tuple with one for each"
+            )
+        try:
+            specs = broadcast_prefix(in_specs, args, is_leaf=_is_spec)
+        except ValueError as error:
+            raise ValueError(f"in_specs of shard_map do not fit the arguments: {error}") from None
+        specs = [PartitionSpec() if s is None else s for s in specs]
+    for i, (spec, aval) in enumerate(zip(specs, avals, strict=True)):
+        _check_argument(i, spec, aval, mesh, manual, name)
+    return specs
+
+
+def _inferred(x: Any, mesh: Any, manual: Any) -> PartitionSpec:
+    sharding = getattr(x, "sharding", None)
+    if not isinstance(sharding, NamedSharding) or sharding.mesh != mesh:
+        return PartitionSpec()
+    return PartitionSpec(*[tuple(n for n in axes_of(p) if n in manual) for p in sharding.spec])
+
+
+def _check_axes(spec: PartitionSpec, mesh: Any, manual: Any, what: str, name: str) -> None:
+    check_spec(spec, mesh)
+    for axis in spec.names():
+        if axis not in manual:
+            raise ValueError(
+                f"{what} of {name} name the axis {axis!r}, which is not among axis_names"
+                f" {set(manual)}; only axes that are divided by hand can be named"
+            )
+
+
+def _check_argument(
+    i: int, spec: PartitionSpec, aval: Any, mesh: Any, manual: Any, name: str
+) -> None:
+    _check_axes(spec, mesh, manual, "in_specs", name)
+    shape = aval.shape
+    if len(spec) > len(shape):
+        raise ValueError(
+            f"in_specs give argument {i} of {name} the spec {spec} for {len(spec)} dimensions, and"
+            f" it has the shape {shape}, with {len(shape)}"
+        )
+    for d, part in enumerate(spec):
+        count = 1
+        for axis in axes_of(part):
+            count *= mesh.shape[axis]
+        if shape[d] % count:
+            raise ValueError(
+                f"argument {i} of {name} has the shape {shape}, and its spec {spec} divides"
+                f" dimension {d} over {part!r}: its size {shape[d]} is not divisible by {count}"
+            )
+
+
+def _result_specs(
+    out_specs: Any, out_tree: Any, avals: Any, mesh: Any, manual: Any, name: str
+) -> list[PartitionSpec]:
+    if type(out_specs) is Later:
+        out_specs = out_specs.find()
+    example = tree_unflatten(out_tree, list(avals))
+    try:
+        specs = broadcast_prefix(out_specs, example, is_leaf=_is_spec)
+    except ValueError as error:
+        raise ValueError(f"out_specs of shard_map do not fit the results: {error}") from None
+    specs = [PartitionSpec() if s is None else s for s in specs]
+    for i, (spec, aval) in enumerate(zip(specs, avals, strict=True)):
+        _check_axes(spec, mesh, manual, "out_specs", name)
+        if len(spec) > len(aval.shape):
+            raise ValueError(
+                f"out_specs give result {i} of {name} the spec {spec} for {len(spec)} dimensions,"
+                f" and it has the shape {aval.shape}, with {len(aval.shape)}"
+            )
+    return specs

@@ -1,0 +1,151 @@
+"""Placement: where an array lives and whether it must stay there, as a part of its type.
+
+An array's type is one interned object for each pair of an abstract value and a placement, so that
+the guards of compiled calls compare a single pointer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from weft.base import knobs
+from weft.core.avals import INTERN_LIMIT, ShapedArray
+from weft.core.sharding import Sharding, SingleDeviceSharding
+from weft.runtime.devices import Device, devices
+
+
+class Placement:
+    """A sharding, and whether the array is committed to it; one object for each distinct pair."""
+
+    __slots__ = ("_sharding", "committed", "_types", "__weakref__")
+
+    _sharding: Any
+    committed: bool
+    _types: dict[ShapedArray, ArrayType]
+
+    @property
+    def sharding(self) -> Any:
+        sharding = self._sharding
+        if sharding is None:  # the first device is not made before somebody asks for it
+            sharding = self._sharding = SingleDeviceSharding(devices()[0])
+        return sharding
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether it names several devices."""
+        return self._sharding is not None and self._sharding.num_devices > 1
+
+    def __repr__(self) -> str:
+        return f"Placement({self.sharding}, committed={self.committed})"
+
+    def __reduce__(self) -> Any:
+        return placement, (self.sharding, self.committed)
+
+
+class ArrayType:
+    """The type of arrays in memory: an abstract value and a placement."""
+
+    __slots__ = ("aval", "placement")
+
+    aval: ShapedArray
+    placement: Placement
+
+    @property
+    def dtype(self) -> Any:
+        return self.aval.dtype
+
+    def __repr__(self) -> str:
+        return f"ArrayType({self.aval}, {self.placement})"
+
+
+def _new(sharding: Any, committed: bool) -> Placement:
+    made = object.__new__(Placement)
+    made._sharding, made.committed, made._types = sharding, committed, {}
+    return made
+
+
+# Uncommitted, on the first device: where new arrays are unless something else is asked for.
+HOME = _new(None, False)
+_placements: dict[Any, Placement] = {}
+
+
+def placement(sharding: Sharding, committed: bool) -> Placement:
+    """The placement of a sharding."""
+    if not committed and sharding == HOME.sharding:
+        return HOME
+    key = (sharding, committed)
+    found = _placements.get(key)
+    if found is None:
+        if len(_placements) >= INTERN_LIMIT:
+            _placements.clear()
+        found = _placements.setdefault(key, _new(sharding, committed))
+    return found
+
+
+def on_device(device: Device, committed: bool = True) -> Placement:
+    """The placement of arrays on one device."""
+    return placement(SingleDeviceSharding(device), committed)
+
+
+def default_placement() -> Placement:
+    """Where arrays are made that depend on no committed one."""
+    chosen = knobs.thread.default_device
+    if chosen is None:
+        return HOME
+    return on_device(devices(chosen)[0] if isinstance(chosen, str) else chosen, False)
+
+
+def type_at_home(aval: Any) -> ArrayType:
+    """The type of uncommitted arrays on the first device."""
+    made = object.__new__(ArrayType)
+    made.aval, made.placement = aval, HOME
+    aval._home = made
+    return made
+
+
+def array_type(aval: Any, where: Placement) -> ArrayType:
+    """The type of arrays at a placement."""
+    if where is HOME:
+        return aval._home or type_at_home(aval)
+    found = where._types.get(aval)
+    if found is None or found.aval is not aval:
+        found = object.__new__(ArrayType)
+        found.aval, found.placement = aval, where
+        if len(where._types) >= INTERN_LIMIT:
+            where._types.clear()
+        where._types[aval] = found
+    return found
+
+
+def described(where: Placement) -> str:
+    """The devices of a placement, in a few words."""
+    ids = [d.id for d in where.sharding._device_assignment]
+    return f"device {ids[0]}" if len(ids) == 1 else f"devices {ids}"
+
+
+def common(places: Iterable[Placement]) -> Placement:
+    """Where a computation on arrays at these placements runs; ValueError where they disagree.
+
+    Uncommitted arrays go where committed ones are, and to the default device without any.
+    """
+    found = None
+    for where in places:
+        if not where.committed or where is found:
+            continue
+        if found is None:
+            found = where
+        elif found.sharding._device_assignment != where.sharding._device_assignment:
+            raise Incompatible(found, where)
+        elif found.sharding.is_fully_replicated and not where.sharding.is_fully_replicated:
+            found = where
+    return default_placement() if found is None else found
+
+
+class Incompatible(Exception):
+    """Two placements that no computation can have together."""
+
+    def __init__(self, first: Placement, second: Placement) -> None:
+        super().__init__(f"{described(first)} and {described(second)}")
+        self.first = first
+        self.second = second
