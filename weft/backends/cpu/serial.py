@@ -9,6 +9,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
+import numpy as np
+
 from weft.backends.cpu.instructions import MEMORY, memory_type
 from weft.backends.cpu.loops import combine
 from weft.backends.cpu.render import Function
@@ -34,7 +36,7 @@ def render_serial(kernel: Kernel) -> str:
     f = Function(kernel, 1)
     f.reduces = {s.symbol: s for s in statements(kernel.body) if isinstance(s, Reduce)}
     f.name_buffers()
-    writer = _Writer(f)
+    writer = Writer(f)
     if kernel.grid is None:
         writer.block(kernel.body)
     else:
@@ -44,8 +46,8 @@ def render_serial(kernel: Kernel) -> str:
     return "\n".join([*f.declared.values(), head, "entry:", *f.lines, "}", ""])
 
 
-class _Writer:
-    """One kernel while its statements are written."""
+class Writer:
+    """The statements of a kernel while they are written, for one thread."""
 
     def __init__(self, f: Function) -> None:
         self.f = f
@@ -182,7 +184,7 @@ class _Writer:
         f.known = outside
 
     def atomic(self, s: Atomic) -> None:
-        """An element combined with a value; nobody else is there to come between."""
+        """An element combined with a value."""
         f = self.f
         dtype = f.kernel.buffers[s.buffer].dtype
         value, mask = f.value(s.value), None if s.mask is None else f.value(s.mask)
@@ -194,9 +196,14 @@ class _Writer:
             f.line(f"br i1 {mask}, label %{tag}do, label %{tag}skip")
             f.label(f"{tag}do")
         assert dtype not in MEMORY and dtype != BOOL
-        found = f.emit(f"load {kind}, ptr {base}, align {dtype.itemsize}")
-        made = combine(f, s.op, dtype, found, value)
-        f.line(f"store {kind} {made}, ptr {base}, align {dtype.itemsize}")
+        self.combined(s.op, dtype, base, value)
         if mask is not None:
             f.line(f"br label %{tag}skip")
             f.label(f"{tag}skip")
+
+    def combined(self, op: str, dtype: np.dtype, base: str, value: str) -> None:
+        """Combine what is at an address with a value."""
+        f, kind = self.f, memory_type(dtype)
+        found = f.emit(f"load {kind}, ptr {base}, align {dtype.itemsize}")
+        made = combine(f, op, dtype, found, value)
+        f.line(f"store {kind} {made}, ptr {base}, align {dtype.itemsize}")

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.instructions import MEMORY, memory_type, scalar_type
+from weft.backends.cpu.loops import combine
 from weft.backends.cpu.rare import rare
 from weft.backends.cpu.render import Function
+from weft.backends.cpu.serial import Writer
 from weft.backends.cuda.schedule import TILE, Schedule, nest, private_rows, turned
 from weft.kernel.kernel import Loop, Reduce, Store, statements
 from weft.kernel.nodes import BOOL, F32, F64, Value, is_float
@@ -36,6 +38,8 @@ declare i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32)
 def render(schedule: Schedule) -> str:
     """The LLVM module of a kernel."""
     verify(schedule.kernel)
+    if schedule.kernel.serial:
+        return _SerialText(schedule).text()
     return _Tiles(schedule).text() if schedule.tile is not None else _Text(schedule).text()
 
 
@@ -568,3 +572,50 @@ done:
   %signed = call {kind} @llvm.copysign.{suffix}({kind} %r, {kind} %x)
   ret {kind} %signed
 }}"""
+
+
+# --- serial kernels -------------------------------------------------------------------------------
+
+# What one instruction does: of integers with and without sign, and of floats.
+_ATOMIC = {"add": ("add", "add"), "min": ("min", "umin"), "max": ("max", "umax")}
+
+
+class _SerialText(_Text):
+    """The text of a kernel whose threads each run one iteration of the grid."""
+
+    def _run(self, number: str) -> None:
+        self._open_grid(number)
+        _Atomics(self).block(self.kernel.body)
+        self.line("br label %done")
+        self.label("done")
+
+
+class _Atomics(Writer):
+    """Statements of a thread that others run beside."""
+
+    def combined(self, op: str, dtype: np.dtype, base: str, value: str) -> None:
+        f, kind = self.f, memory_type(dtype)
+        if is_float(dtype) and op == "add":
+            f.emit(f"atomicrmw fadd ptr {base}, {kind} {value} monotonic")
+        elif not is_float(dtype) and op in _ATOMIC:
+            word = _ATOMIC[op][dtype.kind == "u"]
+            f.emit(f"atomicrmw {word} ptr {base}, {kind} {value} monotonic")
+        else:
+            self._until_unchanged(op, dtype, base, value)
+
+    def _until_unchanged(self, op: str, dtype: np.dtype, base: str, value: str) -> None:
+        """Combine and write, again where another thread has written in between."""
+        f, kind, bits = self.f, scalar_type(dtype), f"i{8 * dtype.itemsize}"
+        tag = f.fresh("x")[1:]
+        first = f.emit(f"load {bits}, ptr {base}, align {dtype.itemsize}")
+        before = f.block
+        f.line(f"br label %{tag}again")
+        f.label(f"{tag}again")
+        f.line(f"%{tag}old = phi {bits} [ {first}, %{before} ], [ %{tag}now, %{tag}again ]")
+        old = f.emit(f"bitcast {bits} %{tag}old to {kind}")
+        made = f.emit(f"bitcast {kind} {combine(f, op, dtype, old, value)} to {bits}")
+        pair = f.emit(f"cmpxchg ptr {base}, {bits} %{tag}old, {bits} {made} monotonic monotonic")
+        f.line(f"%{tag}now = extractvalue {{ {bits}, i1 }} {pair}, 0")
+        done = f.emit(f"extractvalue {{ {bits}, i1 }} {pair}, 1")
+        f.line(f"br i1 {done}, label %{tag}end, label %{tag}again")
+        f.label(f"{tag}end")

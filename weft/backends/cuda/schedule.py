@@ -31,6 +31,8 @@ from weft.kernel.nodes import walk
 
 # Threads of a block, where each has iterations of the grid of its own, and at most.
 THREADS, MAX_THREADS = 256, 1024
+# Threads of a block, where each runs serial loops: few, so that many blocks share the work.
+SERIAL_THREADS = 64
 # Iterations of the grid from which a thread for each keeps the GPU busy; and blocks.
 ENOUGH_THREADS, ENOUGH_BLOCKS = 1 << 12, 512
 # Neighbouring elements of a thread: 16 bytes of float32.
@@ -92,6 +94,8 @@ def schedule(kernel: Kernel, aligned: bool = True, distinct: bool = True) -> Par
     """A kernel as the compiler fused it, for a GPU; ``aligned`` is whether all its buffers begin at
     multiples of 16 bytes, ``distinct`` whether no two of them are the same memory."""
     outside = tuple(i for i, b in enumerate(kernel.buffers) if b.role != "row")
+    if kernel.serial:
+        return Parts([Schedule(kernel, False, SERIAL_THREADS, 1, outside)], [])
     kernel = _flat(collapse(diagonal(kernel)))
     halves = _split(kernel)
     if halves is None:

@@ -22,7 +22,7 @@ from weft.kernel.lowering import (
 )
 from weft.kernel.nodes import BOOL, F32, F64, I64, Value, layout
 from weft.kernel.program import Type, contiguous
-from weft.prims.families import kind_of
+from weft.prims.families import INTEGER, kind_of
 from weft.prims.in_turn import PLACE, update_in_turn
 from weft.prims.index import gather
 from weft.prims.index_dims import GatherScatterMode, gather_numbers, window_sizes
@@ -91,11 +91,11 @@ def combined(ins: list[Type], outs: list[Type], params: dict[str, Any], op: str)
     """Updates added to what is there, multiplied with it, or the lesser or greater of both."""
     x, _, updates = ins
     part, n = layout(x.dtype)
-    if part not in (F32, F64) and (part.kind not in "iu" or kind_of(x.dtype) == 0):
+    # those that atomics of every device combine, complex numbers by their parts
+    whole = part in (F32, F64) or (part.kind in "iu" and part.itemsize >= 4)
+    if not whole or kind_of(x.dtype) == 0 or (n > 1 and op not in ("add", "sub")):
         return None
-    if getattr(x.dtype, "physical_dtype", None) is not None or (part != x.dtype and n == 1):
-        return None
-    if n > 1 and op not in ("add", "sub"):
+    if getattr(x.dtype, "physical_dtype", None) is not None:
         return None
     k = Builder()
     places = _Places(k, ins, params)
@@ -178,22 +178,20 @@ def replaced(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lower
 
 
 def in_turn(x: Any, indices: Any, updates: Any, **params: Any) -> Any:
-    """Updates one after the other, for dtypes that no atomic combines."""
+    """Updates of narrow integers as wider ones, of other dtypes that no atomic combines one after
+    the other."""
     numbers = params["dimension_numbers"]
     mode = CLIP if params["mode"] is CLIP else FILL_OR_DROP
     shape, dtype = np.shape(x), typeof(x).dtype
-    if dtype == BOOL:
-        raised = [_converted(v, np.dtype(np.uint8)) for v in (x, updates)]
-        name = _NAMES[params.pop("operator")]
-        return _converted(lookup(name).bind(raised[0], indices, raised[1], **params), dtype)
+    if dtype == BOOL or kind_of(dtype) & INTEGER:
+        wide = [_converted(v, np.dtype(np.int32)) for v in (x, updates)]
+        name = f"scatter-{params.pop('operator')}"
+        return _converted(lookup(name).bind(wide[0], indices, wide[1], **params), dtype)
     places = reshape(iota(PLACE, (prod(shape),)), shape)
     sizes = window_sizes(len(shape), np.shape(updates), numbers)
     at = gather(places, indices, gather_numbers(numbers), sizes, mode=mode, fill_value=-1)
     operator = lookup(params["operator"])
     return update_in_turn(x, at, updates, lambda old, new: operator.bind(old, new))
-
-
-_NAMES = {op: f"scatter-{op}" for op in ("min", "max")}
 
 
 def _converted(x: Any, dtype: Any) -> Any:
