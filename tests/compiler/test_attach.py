@@ -9,6 +9,7 @@ import weft
 from tests.runtime import ways
 from weft import lax, nn
 from weft import numpy as jnp
+from weft.backends.cpu import target
 from weft.backends.cpu.processor import has_matrices
 from weft.compiler import pipeline
 from weft.compiler.attach import attach, reads, written
@@ -150,7 +151,11 @@ def bits(tree):
 
 @pytest.fixture(autouse=True)
 def by_native(monkeypatch):
+    """Epilogues on every processor, also on those where two passes are faster."""
     ways.take("native", monkeypatch)
+    monkeypatch.setattr(target, "has_wide_tiles", lambda: True)
+    # a plan on disk would be one for the processor as it is
+    monkeypatch.setattr(stored, "identity", lambda *given: None)
 
 
 @pytest.fixture
@@ -160,8 +165,6 @@ def apart(monkeypatch):
     def run(fun, *args):
         with monkeypatch.context() as patch:
             patch.setattr(pipeline, "attach", lambda steps, results: steps)
-            # a plan on disk would be one with kernels attached
-            patch.setattr(stored, "identity", lambda *given: None)
             return weft.jit(lambda *xs: fun(*xs))(*args)
 
     return run
@@ -182,6 +185,14 @@ def test_results_are_those_of_two_passes(name, apart):
     for _ in range(2):
         assert bits(function(*args)) == bits(want)
     assert count is None or attached(fun, *args) == count
+
+
+def test_narrow_tiles_have_no_epilogues(monkeypatch):
+    args = operands([(300, 40), (40, 100), (100,)])
+    want = bits(weft.jit(bias_relu)(*args))
+    monkeypatch.setattr(target, "has_wide_tiles", lambda: False)
+    assert attached(bias_relu, *args) == 0
+    assert bits(weft.jit(lambda *xs: bias_relu(*xs))(*args)) == want
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8", "int32", "uint16"])

@@ -266,3 +266,53 @@ def test_leaves_of_many_arrays_are_kernels_of_their_own():
     told = str(weft.explain(update, quiet=True)(trees))
     lines = [line.split(":")[0].strip() for line in told.splitlines() if line.startswith("  k")]
     assert len(set(lines)) == 1, told
+
+
+def normalise(x, scale):
+    """Layer normalisation by the means of values and of squares."""
+    mean = x.mean(-1, keepdims=True)
+    variance = (x * x).mean(-1, keepdims=True) - mean * mean
+    return (x - mean) * lax.rsqrt(variance + 1e-6) * scale
+
+
+def test_a_normalisation_is_one_kernel_when_its_gradient_needs_its_statistics():
+    def loss(x, scale, w):
+        return jnp.sum(jnp.sin(normalise(x, scale) @ w))
+
+    steps = plan(weft.grad(loss, argnums=(0, 1)), (200, 300), (300,), (300, 100))
+    first = next(i for i, s in enumerate(steps) if s.eqn is not None)
+    assert first == 1  # nothing but one kernel comes before the product
+    shapes = {v.aval.shape for v in steps[0].writes}
+    assert (200, 300) in shapes and len(shapes) > 1
+    args = [np.random.RandomState(0).standard_normal(s).astype("f") for s in [(9, 20), (20,)]]
+    w = np.eye(20, 5, dtype="f")
+    ours = run(weft.grad(loss, argnums=(0, 1)), *args, w)
+    wide = [x.astype("f8") for x in (*args, w)]
+    step = 1e-6
+    with weft.enable_x64(True):
+        for got, x in zip(ours, wide[:2], strict=True):
+            move = np.random.RandomState(1).standard_normal(x.shape)
+            ends = []
+            for sign in (1, -1):
+                given = [y + sign * step * move if y is x else y for y in wide]
+                ends.append(float(loss(*map(jnp.asarray, given))))
+            np.testing.assert_allclose(np.vdot(got, move), np.diff(ends)[0] / -2 / step, rtol=1e-4)
+
+
+def test_a_residual_is_read_as_one_array():
+    """Not the products and biases that it is the sum of, again and again."""
+
+    def net(x, scale, ws):
+        for w in ws:
+            x = x + normalise(x, scale) @ w
+        return jnp.sum(normalise(x, scale))
+
+    w = np.zeros((120, 120), np.float32)
+    closed = weft.make_jaxpr(weft.grad(net))(w, w[0], [w] * 6)
+    steps = Fusion(prune(cse(inline(closed))).jaxpr).plan()
+    read = [
+        sum(b.role == "in" and b.size == w.size for b in s.kernel.buffers)
+        for s in steps
+        if s.kernel is not None
+    ]
+    assert max(read) <= 4

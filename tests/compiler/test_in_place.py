@@ -7,6 +7,7 @@ import weft
 from tests.runtime import ways
 from weft import lax, nn
 from weft import numpy as jnp
+from weft.backends.cpu.processor import has_wide_tiles
 from weft.compiler import pipeline
 from weft.compiler.fuse import Fusion
 from weft.compiler.in_place import donations, free_after, last_uses, overwrites, renewed
@@ -205,7 +206,9 @@ def test_a_step_of_training_in_place():
     plain, donated = memory(fun, params, x), memory(fun, params, x, donate_argnums=0)
     size = sum(p.nbytes for p in weft.tree.leaves(params))
     assert donated.alias_size_in_bytes == size
-    assert donated.peak_memory_in_bytes <= plain.peak_memory_in_bytes - size
+    # without an epilogue, a gradient is in memory of its own while a parameter is written over
+    spare = 0 if has_wide_tiles() else BYTES
+    assert donated.peak_memory_in_bytes <= plain.peak_memory_in_bytes - size + spare
 
 
 def test_a_single_element_that_is_read_after_its_update():

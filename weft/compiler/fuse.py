@@ -195,6 +195,38 @@ class Fusion:
                     found.add(v)
                 else:
                     work[v] = total
+        return found | self._after_products(level, roots)
+
+    def _after_products(self, level: dict[Any, int], roots: set[Any]) -> set[Any]:
+        """What products become element by element before several kernels need it: sums with a
+        bias and a residual. Written once, or by the product, they are read instead of their parts.
+        """
+        made = [e for e in self.jaxpr.eqns if finishable(e) and id(e) not in self.fusible]
+        if not made:
+            return set()
+        kinds: dict[Any, frozenset[Any]] = {}  # kernels that need a value, two at most
+        for eqn in reversed(self.jaxpr.eqns):
+            domain = self.reductions.get(id(eqn))
+            across = domain is not None and not (domain.trailing and domain.rows)
+            own = {(level[v], across) for v in eqn.outvars if across or v in roots}
+            for x in eqn.invars:
+                if type(x) is Literal or len(kinds.get(x, ())) > 1 or id(eqn) not in self.fusible:
+                    continue
+                rest = () if across else (kinds.get(v, frozenset()) for v in eqn.outvars)
+                kinds[x] = kinds.get(x, frozenset()).union(own, *rest)
+        found = set()
+        for eqn in made:
+            v = product = eqn.outvars[0]
+            while v not in self.results and len(self.users.get(v, ())) == 1:
+                (user,) = self.users[v]
+                out = user.outvars[0]
+                if id(user) not in self.fusible or user.primitive.form != "map":
+                    break
+                if out.aval.shape != product.aval.shape:
+                    break
+                v = out
+            if v is not product and len(kinds.get(v, ())) > 1:
+                found.add(v)
         return found
 
     def _absorbable(self, eqn: JaxprEqn) -> bool:
@@ -318,7 +350,7 @@ class Fusion:
         for group in reversed(pending):
             blocked = group[2] & reads
             if group[0] is not None and not (blocked and out in self.apart):
-                joint = _joint(group[0], domain)
+                joint = _joint(group[0], domain, bool(blocked))
                 if joint is not None and (
                     group[0] == domain or self.plain.isdisjoint([out, *group[1]])
                 ):
@@ -590,14 +622,20 @@ def _connected(roots: list[Any], masks: list[int]) -> list[tuple[int, list[Any]]
     return joined
 
 
-def _joint(one: Domain, other: Domain) -> Domain | None:
-    """The domain in which the roots of two may be computed, or None."""
+def _joint(one: Domain, other: Domain, reads: bool) -> Domain | None:
+    """The domain in which the roots of two may be computed, or None.
+
+    Values of a row join the kernel of its reductions only if they read what that computes.
+    """
     if one == other:
         return one
     for rows, plain in ((one, other), (other, one)):
         if rows.columns and not plain.columns and rows.trailing and rows.rows:
             if plain.rows == (*rows.rows, *rows.columns):
                 return rows
+    if reads and one.columns and one.trailing and one.rows and not other.columns:
+        if pull.is_of_rows(other.rows, one):
+            return one
     return None
 
 

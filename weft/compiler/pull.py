@@ -133,8 +133,11 @@ class Puller:
 
     def own_index(self, root: Any) -> Index:
         """Where a root is written."""
-        if len(root.aval.shape) == len(self.domain.rows):
+        shape = root.aval.shape
+        if len(shape) == len(self.domain.rows):
             return self.row_index
+        if is_of_rows(shape, self.domain):
+            return (*self.row_index, *[ZERO] * (len(shape) - len(self.row_index)))
         return (*self.row_index, *self.column_index)
 
     # --- pulling ----------------------------------------------------------------------------------
@@ -442,7 +445,8 @@ class Puller:
         for root in self.roots:
             self.current = root
             index = self.own_index(root)
-            stores = full if index is not self.row_index or not self.column_axes else single
+            of_rows = self.column_axes and is_of_rows(root.aval.shape, self.domain)
+            stores = single if of_rows else full
             stores += self.stores(root, linear(index, root.aval.shape), self.pull(root, index))
         if not self.stages:
             return self.looped(full + single)
@@ -522,6 +526,15 @@ class Puller:
         for axis in reversed(axes):
             body = [Loop(axis, self.extents[axis], body, carries)]
         return body
+
+
+def is_of_rows(shape: tuple[int, ...], domain: Domain) -> bool:
+    """Whether an array has one element for each row of a domain, perhaps with axes of one."""
+    count = len(domain.rows)
+    rest = shape[count:]
+    if shape[:count] != domain.rows or (rest and rest == domain.columns):
+        return False
+    return all(n == 1 for n in rest)
 
 
 def scalars(value: Any) -> Sequence[Value]:

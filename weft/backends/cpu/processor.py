@@ -125,3 +125,12 @@ def has_by_element_fma() -> bool:
 def has_ieee_minimum() -> bool:
     """Whether IEEE 754's minimum (NaN if either is, -0 below 0) is a single instruction."""
     return is_arm()
+
+
+def has_wide_tiles() -> bool:
+    """Whether rows of a register tile are longer than a cache line.
+
+    An epilogue that runs on narrower ones touches each line of its arrays several times, for a few
+    elements: on an Arm with vectors of 128 bits it takes three times as long as a pass of its own.
+    """
+    return vector_bits() > 128

@@ -11,7 +11,7 @@ from weft.backends.cpu.assemble import Assembler
 from weft.backends.cpu.assembly import Assembly, Piece
 from weft.backends.cpu.loops import render, render_any
 from weft.backends.cpu.machine import Ahead
-from weft.backends.cpu.processor import vector_bits
+from weft.backends.cpu.processor import has_wide_tiles, vector_bits
 from weft.backends.cpu.sharing import Sized, general, shared, sizable, sized
 from weft.base.lazy import Late
 from weft.compiler.backend import Target
@@ -265,7 +265,7 @@ class Cpu(Target):
         return block_text.render_blocks(assembled, inner.slots, inner.texts, self.general)
 
     def epilogue(self, eqn: Any, finish: Finish, looped: bool) -> Lowered | None:
-        return self.operation(eqn, looped, finish)
+        return self.operation(eqn, looped, finish) if has_wide_tiles() else None
 
     def operation(self, eqn: Any, looped: bool, finish: Finish | None = None) -> Lowered | None:
         """Tasks of an operation that is not fused; with an epilogue, of both, or None where they
