@@ -6,7 +6,7 @@ import weft
 import weft.numpy as jnp
 from weft.optim import base, tree
 from weft.optim.numerics import abs_sq, canonical_dtype, safe_increment
-from weft.optim.tree_utils.arithmetic import collected_weight, divide_by_weight
+from weft.optim.tree_utils.arithmetic import inverse_weight, times_inverse
 
 
 class ScaleByAdamState(NamedTuple):
@@ -82,10 +82,10 @@ def scale_by_adam(b1=0.9, b2=0.999, eps=1e-8, eps_root=0.0, mu_dtype=None, *, ne
         # Scalars come first: all that follows, for a leaf, is then one kernel.
         count = safe_increment(state.count)
         correct_mean = mean_correction(b1, count, nesterov)
-        nu_weight = collected_weight(b2, count)
+        nu_inverse = inverse_weight(b2, count)
         mu = tree.update_moment(updates, state.mu, b1, 1)
         nu = tree.update_moment_per_elem_norm(updates, state.nu, b2, 2)
-        mu_hat, nu_hat = correct_mean(updates, mu), divide_by_weight(nu, nu_weight)
+        mu_hat, nu_hat = correct_mean(updates, mu), times_inverse(nu, nu_inverse)
         updates = divide_by_root(mu_hat, nu_hat, eps, eps_root)
         nu = tree.cast_like(nu, state.nu)
         return updates, ScaleByAdamState(count, tree.cast(mu, mu_dtype), nu)
@@ -95,14 +95,14 @@ def scale_by_adam(b1=0.9, b2=0.999, eps=1e-8, eps_root=0.0, mu_dtype=None, *, ne
 
 def mean_correction(b1, count, nesterov):
     """Takes the bias from a first moment; with Nesterov's look ahead by one gradient."""
-    weight = collected_weight(b1, count)
+    inverse = inverse_weight(b1, count)
     if not nesterov:
-        return lambda updates, mu: divide_by_weight(mu, weight)
-    next_weight = collected_weight(b1, safe_increment(count))
+        return lambda updates, mu: times_inverse(mu, inverse)
+    next_inverse = inverse_weight(b1, safe_increment(count))
     return lambda updates, mu: weft.tree.map(
         lambda m, g: b1 * m + (1 - b1) * g,
-        divide_by_weight(mu, next_weight),
-        divide_by_weight(updates, weight),
+        times_inverse(mu, next_inverse),
+        times_inverse(updates, inverse),
     )
 
 

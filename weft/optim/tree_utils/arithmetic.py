@@ -172,17 +172,18 @@ def tree_update_moment_per_elem_norm(updates, moments, decay, order):
 
 def tree_bias_correction(moment, decay, count):
     """A moving average that started from zero, divided by the weight it has collected."""
-    return divide_by_weight(moment, collected_weight(decay, count))
-
-
-def collected_weight(decay, count):
-    """How much weight a moving average has collected after `count` steps: 1 - decay^count."""
-    return 1 - jnp.asarray(decay) ** jnp.asarray(count)
-
-
-def divide_by_weight(moment, weight):
-    """A moving average over the weight it has collected."""
+    weight = 1 - jnp.asarray(decay) ** jnp.asarray(count)
     return weft.tree.map(lambda m: m / weight.astype(m.dtype), moment)
+
+
+def inverse_weight(decay, count):
+    """One over the weight that a moving average has collected after `count` steps."""
+    return 1 / (1 - jnp.asarray(decay) ** jnp.asarray(count))
+
+
+def times_inverse(moment, inverse):
+    """A moving average over its weight; a division by element takes as long as all else."""
+    return weft.tree.map(lambda m: m * inverse.astype(m.dtype), moment)
 
 
 def map_unless_none(f, tree, *rest):
