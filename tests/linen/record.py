@@ -7,7 +7,7 @@ import os
 import sys
 
 from tests.linen import harness
-from tests.linen.module_cases import FAMILIES
+from tests.linen.fp8_cases import FAMILIES
 
 # Each case is compiled once, for numbers only.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")

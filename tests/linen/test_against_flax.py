@@ -3,7 +3,7 @@
 import pytest
 
 from tests.linen import harness
-from tests.linen.module_cases import FAMILIES
+from tests.linen.fp8_cases import FAMILIES
 
 RECORDED = {name: harness.load(name) for name in FAMILIES}
 CASES = [

@@ -374,3 +374,43 @@ def test_state_that_does_not_fit_is_refused_with_its_place():
         serialization.from_bytes(Point(1.0), serialization.to_bytes(Point(1.0))[:-3])
     with fails(TypeError, "cannot serialize", "object"):
         serialization.to_bytes({"a": object()})
+
+
+class Plain(nn.Module):
+    """A module that makes its parameters inside of a plain transformation."""
+
+    transform: object
+
+    @nn.compact
+    def __call__(self, x):
+        return self.transform(lambda x: nn.Dense(3, name="inner")(x))(x)
+
+
+def by_scan(f):
+    return lambda x: weft.lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0]
+
+
+@pytest.mark.parametrize("transform", [weft.jit, weft.checkpoint, by_scan])
+@pytest.mark.parametrize("outer", [lambda f: f, weft.jit])
+def test_parameters_made_inside_of_a_plain_transformation(transform, outer):
+    model = Plain(transform)
+    with fails(errors.JaxTransformError, "params/inner/kernel", "nn.scan", "weft.jit"):
+        outer(model.init)(KEY, X)
+
+
+def test_plain_transformations_that_keep_nothing_are_fine():
+    given = {"params": {"inner": nn.Dense(3).init(KEY, X)["params"]}}
+    for transform in (weft.jit, weft.vmap, weft.checkpoint, by_scan):
+        assert Plain(transform).apply(given, X).shape == (2, 3)
+    assert Plain(weft.vmap).init(KEY, X)["params"]["inner"]["kernel"].shape == (3, 3)
+
+
+def test_products_of_other_formats_than_8_bits():
+    with fails(TypeError, "float16", "float8_e4m3fn"):
+        nn.fp8_ops.quantize(X, jnp.float16, jnp.ones(1), jnp.float32)
+    with pytest.warns(UserWarning, match="leave precision out"):
+        metas = {f"{s}_scale": jnp.ones(1) for s in ("lhs", "rhs", "grad")}
+        metas |= {f"{s}_amax_history": jnp.zeros(2) for s in ("lhs", "rhs", "grad")}
+        nn.fp8_ops.fp8_scaled_dot_general(X, X.T, (((1,), (0,)), ((), ())), "highest", **metas)
+    with pytest.warns(DeprecationWarning, match="Fp8DirectDotGeneralOp"):
+        nn.Fp8DotGeneralOp()

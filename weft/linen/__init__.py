@@ -10,6 +10,7 @@ from weft.linen import conv as conv
 from weft.linen import core as core
 from weft.linen import dtypes as dtypes
 from weft.linen import errors as errors
+from weft.linen import fp8_ops as fp8_ops
 from weft.linen import initializers as initializers
 from weft.linen import jax_utils as jax_utils
 from weft.linen import linear as linear
@@ -78,6 +79,11 @@ from weft.linen.conv import ConvLocal as ConvLocal
 from weft.linen.conv import ConvTranspose as ConvTranspose
 from weft.linen.core import FrozenDict as FrozenDict
 from weft.linen.filters import DenyList as DenyList
+from weft.linen.fp8_ops import Fp8DirectDotGeneralOp as Fp8DirectDotGeneralOp
+from weft.linen.fp8_ops import Fp8DotGeneral as Fp8DotGeneral
+from weft.linen.fp8_ops import Fp8DotGeneralOp as Fp8DotGeneralOp
+from weft.linen.fp8_ops import Fp8Einsum as Fp8Einsum
+from weft.linen.fp8_ops import NANOOFp8DotGeneralOp as NANOOFp8DotGeneralOp
 from weft.linen.initializers import ones as ones
 from weft.linen.initializers import ones_init as ones_init
 from weft.linen.initializers import zeros as zeros

@@ -3,6 +3,7 @@
 Every message names the module or variable, says what was wrong, and what to write instead.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -277,4 +278,16 @@ class TransformTargetError(FlaxError):
         super().__init__(
             f"cannot transform {target!r}: pass the module's class (nn.jit(Model)(...)), or a "
             "function whose first argument is a module"
+        )
+
+
+class JaxTransformError(FlaxError):
+    """A module kept values of a plain transformation that had ended."""
+
+    def __init__(self, paths: Iterable[str] = ()):
+        names = ", ".join(paths)
+        super().__init__(
+            f"variables were made or written inside of a plain transformation ({names}), and its "
+            "traced values are of no use after it. Use the lifted one instead: nn.jit, nn.scan, "
+            "nn.remat, nn.cond, nn.while_loop, ... for weft.jit, weft.lax.scan, ..."
         )

@@ -22,7 +22,7 @@ from weft.linen.context import context, naming, run_interceptors
 from weft.linen.describe import describe
 from weft.linen.filters import DenyList, union_filters
 from weft.linen.known import Unknown, compute_known
-from weft.linen.scope import Scope, Variable, as_streams, root_scope
+from weft.linen.scope import Scope, Variable, as_streams, check_not_escaped, root_scope
 
 NEW, TRANSFORMED, DONE = range(3)
 ALL_BUT_INTERMEDIATES = DenyList("intermediates")
@@ -768,7 +768,11 @@ def _runner(fn, module, mutable, capture, flags):
         finally:
             context.captures.pop()
             scope.invalid = True
-        return out if mutable is False else (out, scope.mutable_variables())
+        if mutable is False:
+            return out
+        changed = scope.mutable_variables()
+        check_not_escaped(changed)
+        return out, changed
 
     return run
 

@@ -418,3 +418,25 @@ def root_scope(variables, rngs, mutable, flags=()) -> Scope:
         raise errors.ApplyScopeInvalidVariablesStructureError(variables)
     copied = {k: unfreeze(v) if in_filter(mutable, k) else v for k, v in variables.items()}
     return Scope(copied, rngs, mutable=mutable, flags=flags)
+
+
+def check_not_escaped(variables) -> None:
+    """Fail if variables hold traced values of a transformation that has ended."""
+    traced = [
+        (path, leaf)
+        for path, leaf in tree_util.tree_flatten_with_path(variables)[0]
+        if isinstance(leaf, weft.core.Tracer)
+    ]
+    if not traced:
+        return
+    use = lambda leaves: weft.eval_shape(lambda: [weft.lax.broadcast(x, (1,)) for x in leaves])
+    try:
+        use([leaf for _, leaf in traced])  # on the side: nothing is added to what is being traced
+    except weft.errors.UnexpectedTracerError as error:
+        names = []
+        for path, leaf in traced:
+            try:
+                use([leaf])
+            except weft.errors.UnexpectedTracerError:
+                names.append("/".join(str(getattr(key, "key", key)) for key in path))
+        raise errors.JaxTransformError(names) from error

@@ -6,9 +6,7 @@ from typing import Any
 from weft import numpy as jnp
 from weft import tree_util
 from weft.linen import struct
-
-# Variables that are replaced by their "gradient" at each step: the scales of 8-bit products.
-OVERWRITE_WITH_GRADIENT = "_overwrite_with_gradient"
+from weft.linen.fp8_ops import OVERWRITE_WITH_GRADIENT
 
 
 def _add(params, updates):
