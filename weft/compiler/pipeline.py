@@ -20,6 +20,7 @@ from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.contract import contract
 from weft.compiler.passes.cse import cse
 from weft.compiler.passes.diagonal import diagonal
+from weft.compiler.passes.fission import fission
 from weft.compiler.passes.grid import grid, plain_grid
 from weft.compiler.passes.hoist import hoist, hoist_any
 from weft.compiler.passes.inline import inline
@@ -72,6 +73,7 @@ PIPELINE = (
     Pass("inline", "program", inline),
     Pass("cse", "program", cse),
     Pass("hoist", "program", hoist),
+    Pass("fission", "program", fission),
     Pass("contract", "program", contract),
     Pass("transform", "program", transform),
     Pass("prune", "program", prune),
@@ -96,7 +98,10 @@ _PROGRAM = [p for p in PIPELINE if p.on == "program"]
 _KERNEL = [p for p in PIPELINE if p.on == "kernel"]
 (_FUSION,) = (p for p in PIPELINE if p.on == "fusion")
 _FUSION_ANY = _FUSION._replace(run=_fuse_any)
-_PROGRAM_ANY = [p._replace(run=hoist_any) if p.name == "hoist" else p for p in _PROGRAM]
+# Whether products leave a loop depends on sizes.
+_PROGRAM_ANY = [
+    p._replace(run=hoist_any) if p.name == "hoist" else p for p in _PROGRAM if p.name != "fission"
+]
 
 
 def simplify(closed: ClosedJaxpr, watch: Watch | None = None, general: bool = False) -> ClosedJaxpr:
