@@ -7,8 +7,9 @@ an operand forged, half of these with all types after it derived anew so that on
 it. Arguments, constants, results and temporaries end at a page that may not be touched, so a read
 or a write past them ends the worker, which is counted and started again behind that mutant. Reading
 may raise ``MalformedExportError`` and nothing else, and may open no file for writing and start no
-process. A call may raise, and is stopped by a signal after some seconds; a worker that does not
-stop then is counted as hung. The exit status says whether all went well.
+process. A call may raise that, ValueError for its arguments, or want of memory, and is stopped by a
+signal after some seconds; a worker that does not stop then is counted as hung. The exit status says
+whether all went well.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ PAGE = mmap.PAGESIZE
 HEAD = len(MARK) + 8
 ADDRESS_SPACE = 6 << 30
 LARGEST_ARGUMENT = 1 << 22
+ALLOWED = ("MalformedExportError", "MemoryError", "ValueError")  # of calls
 
 
 # --- memory between guard pages -------------------------------------------------------------------
@@ -463,6 +465,8 @@ def work(options) -> None:
             outcome = call(made, options.limit, number)
             calls += not outcome.startswith("not")
             counts[f"call {outcome}"] += 1
+            if outcome.startswith("raised") and outcome.split()[1] not in ALLOWED:
+                faults.append((number, f"calling {outcome}"))
     state[:24] = struct.pack("<QQQ", options.stop, 3, calls)
     print(json.dumps({"done": done, "calls": calls, "counts": counts, "faults": faults}))
 

@@ -378,6 +378,26 @@ def test_one_error_for_whatever_is_wrong():
         export.deserialize(12)
 
 
+def test_results_are_counted_before_they_are_made():
+    blob = export.export(weft.jit(jnp.unstack))(jnp.ones(3)).serialize()
+    for size in (4, 1 << 31, 1 << 40):  # a list of as many would fill all memory
+        inputs = lambda held, n=size: program_of(held)["inputs"][0]["v"].__setitem__(0, [n])
+        with pytest.raises(export.MalformedExportError, match="unstack"):
+            export.deserialize(forged(blob, inputs))
+
+
+def test_calls_of_what_was_read_have_one_error_too():
+    blob = export.export(weft.jit(jnp.sin))(jnp.ones(3)).serialize()
+    two = export.deserialize(forged(blob, lambda held: equation(held, "sin")[1].append(0)))
+    with pytest.raises(export.MalformedExportError, match="cannot be compiled: TypeError"):
+        two.call(jnp.ones(3))
+    with pytest.raises(ValueError, match="exported for argument 0"):
+        two.call(jnp.ones(4))
+    sound = export.deserialize(export.export(weft.jit(jnp.log))(jnp.ones(3)).serialize())
+    with weft.debug_nans(True), pytest.raises(FloatingPointError):
+        sound.call(-jnp.ones(3))
+
+
 def test_programs_of_64_bits_are_read_anywhere():
     with weft.enable_x64(True):
         blob = export.export(weft.jit(lambda x: jnp.sum(x + 1)))(np.arange(3)).serialize()

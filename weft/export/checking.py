@@ -41,6 +41,9 @@ def check_equation(eqn: JaxprEqn) -> None:
     if primitive.takes_refs or any(True for _ in jaxprs_in_params(params)):
         _check_carrier(primitive, params)
         primitive.verify(avals, params)
+    if primitive.name == "unstack":  # its results could fill all memory before they are counted
+        if avals[0].shape[params["axis"]] != len(eqn.outvars):
+            raise ValueError(f"unstack of {avals[0]} has {len(eqn.outvars)} results")
     result, effects = primitive.abstract_eval(*avals, **params)
     if effects:
         raise ValueError(f"{primitive} has side effects, which exported functions have not")

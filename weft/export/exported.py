@@ -10,6 +10,7 @@ import numpy as np
 from weft import dtypes
 from weft.api.autodiff import vjp
 from weft.api.jit import JitFunction, jit
+from weft.base import errors
 from weft.base.knobs import enable_x64
 from weft.base.traceback import api_boundary
 from weft.control.custom_vjp import custom_vjp
@@ -22,6 +23,7 @@ from weft.core.trace import typeof
 from weft.export.encoding import Unwritable, Writer
 from weft.export.reading import MalformedExportError, Reader
 from weft.export.trees import read_tree, write_tree
+from weft.kernel.spec import KernelError
 from weft.runtime.devices import default_backend
 from weft.tree.functions import tree_flatten, tree_unflatten
 
@@ -97,6 +99,7 @@ class Exported:
         self.module_kept_var_idx = tuple(range(len(self.in_avals)))
         self.uses_global_constants = False
         self._program = program
+        self._is_read = False  # from bytes, which anyone may have written
         self._get_vjp = get_vjp
         self._vjp: Exported | None = None
 
@@ -132,7 +135,20 @@ class Exported:
                     f"{self.fun_name} was exported for argument {i} of type {aval.str_short()}, got"
                     f" {given.str_short()}"
                 )
-        return tree_unflatten(self.out_tree, _differentiable(self)(*leaves))
+        return tree_unflatten(self.out_tree, self._run(leaves))
+
+    def _run(self, leaves: list[Any]) -> Any:
+        try:
+            return _differentiable(self)(*leaves)
+        except (errors.JAXTypeError, errors.JAXIndexError, MalformedExportError):
+            raise
+        except _UNFIT as error:
+            if not self._is_read:
+                raise
+            raise MalformedExportError(
+                f"{self.fun_name} was read from bytes that hold an operation which cannot be"
+                f" compiled: {type(error).__name__}: {error}"
+            ) from None
 
     def has_vjp(self) -> bool:
         """Whether its derivative is there too."""
@@ -172,6 +188,13 @@ class Exported:
             "disabled": [check._impl for check in self.disabled_safety_checks],
             "vjp": self.vjp()._written(vjp_order - 1) if vjp_order > 0 else None,
         }
+
+
+# What compiling raises where parameters of operations make no sense together.
+_UNFIT = (
+    *(AssertionError, AttributeError, KeyError, IndexError, NameError, TypeError),
+    *(OverflowError, ZeroDivisionError, KernelError, RecursionError),
+)
 
 
 def _differentiable(exported: Exported) -> Callable[..., Any]:
@@ -286,8 +309,6 @@ def deserialize(blob: Any) -> Exported:
             return _from_written(reader.value(reader.root))
     except MalformedExportError:
         raise
-    except MemoryError:
-        raise
     except Exception as error:  # rules of primitives refuse wrong parameters in many ways
         raise MalformedExportError(
             f"these bytes of an exported function are damaged: {type(error).__name__}: {error}"
@@ -315,6 +336,7 @@ def _from_written(held: dict[str, Any]) -> Exported:
         raise ValueError("its arguments or results are not those of its program")
     checks = tuple(map(DisabledSafetyCheck, disabled))
     made = Exported(name, program, in_tree, out_tree, platforms, checks, None)
+    made._is_read = True
     if held["vjp"] is not None:
         made._vjp = derivative = _from_written(held["vjp"])
         moving = [[a for a in avals if _moves(a)] for avals in (made.in_avals, made.out_avals)]
