@@ -37,7 +37,7 @@ def one_of_each():
 # be replaced by a program.
 UNWRITABLE = {
     "after_all", "check", "create_token", "dce_sink", "debug_callback", "debug_print",
-    "inspect_sharding", "io_callback", "pure_callback",
+    "inspect_sharding", "io_callback", "pure_callback", "shard_map",
 }  # fmt: skip
 
 
