@@ -46,6 +46,11 @@ KINDS = {k.name: k for k in (i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, ptr
 _BY_DTYPE = {np.dtype(c): k for c, k in zip("bhiqBHIQfd", list(KINDS.values())[:10], strict=True)}
 
 
+def unrolled(*bounds: Any) -> Any:
+    """Numbers as of ``range``, for each of which the body is written out; for stubs only."""
+    raise TypeError("a stub is not run by Python")
+
+
 def bits(kind: Any, value: Any) -> Any:
     """The same bits as another kind; for stubs only."""
     raise TypeError("a stub is not run by Python")

@@ -5,8 +5,9 @@ a kind of machine value. Parameters are annotated; a variable has the kind of wh
 given; numbers written out take the kind of the other operand. ``i64[p, k]`` is the ``k``-th
 ``i64`` at ``p``, to read or to assign; ``p + n`` is ``n`` bytes after ``p``. Division and
 remainder are the machine's, towards zero. Statements: assignment, ``if``, ``while``,
-``for ... in range``, ``break``, ``continue``, ``return``, calls. What depends on numbers that are
-given and comes to nothing is left out, and so are private stubs that nothing calls then.
+``for ... in range``, or ``in unrolled`` where the body is written out for each number, ``break``,
+``continue``, ``return``, calls. What depends on numbers that are given and comes to nothing is left
+out, and so are private stubs that nothing calls then.
 
 Calls: other stubs of the module; functions outside of it, declared with their kinds; a kind, to
 convert (``u32(x)``); ``bits(u32, x)`` for the same bits as another kind; ``stack(n)`` for ``n``
@@ -376,6 +377,11 @@ class Translation:
         call = node.iter
         assert isinstance(call, ast.Call) and isinstance(node.target, ast.Name)
         args = [self.as_kind(self.value(a), i64, node) for a in call.args]
+        if isinstance(call.func, ast.Name) and call.func.id == "unrolled":
+            for number in range(*(int(a.text) for a in args)):
+                self.assign(node.target, Operand(str(number), i64))
+                self.block(node.body)
+            return
         low = args[0] if len(args) > 1 else Operand("0", i64)
         high = args[0] if len(args) == 1 else args[1]
         step = int(args[2].text) if len(args) > 2 else 1

@@ -62,7 +62,7 @@ def translate_with_math(
     call them. ``given`` says what it calls by other names: a stub, or the name of a function of
     this file.
     """
-    helpers = _called([f for f in given.values() if isinstance(f, FunctionType)] + [main])
+    helpers = called_stubs([f for f in given.values() if isinstance(f, FunctionType)] + [main])
     helpers.remove(main)
     known = {name: _signature(f) for name, f in given.items()}
     text = translate([*helpers, main], names | known, [f.__name__ for f in helpers], plain)
@@ -73,9 +73,11 @@ def translate_with_math(
         if isinstance(f, FunctionType):
             text = re.sub(rf"^declare .*@{name}\(.*\n", "", text, flags=re.MULTILINE)
         text = text.replace(f"@{name}(", f"@{getattr(f, '__name__', f)}(")
-    made = [_definition(name) for name in _CALLED.findall(text)]
+    own = [name for name in _CALLED.findall(text) if name.removesuffix("_single") in _MADE]
+    text = _CALLED.sub(lambda found: "" if found.group(1) in own else found.group(0), text)
+    made = [_definition(name) for name in own]
     declared = dict.fromkeys(line for _, lines in made for line in lines)
-    return "\n".join([_CALLED.sub("", text), *declared, *(body for body, _ in made)])
+    return "\n".join([text, *declared, *(body for body, _ in made)])
 
 
 def _signature(f: Any) -> External:
@@ -90,7 +92,7 @@ def _arguments(f: FunctionType) -> tuple[str, ...]:
     return f.__code__.co_varnames[: f.__code__.co_argcount]
 
 
-def _called(stubs: list[FunctionType]) -> list[FunctionType]:
+def called_stubs(stubs: list[FunctionType]) -> list[FunctionType]:
     """Stubs and the stubs that they call, in any order."""
     found: dict[str, FunctionType] = {}
     while stubs:

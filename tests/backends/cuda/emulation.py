@@ -1,0 +1,235 @@
+"""Kernels of routines run on the host: the same text, with the words of a GPU defined by Python.
+
+A thread of a block is a thread of the process; barriers and shuffles are meetings of them.
+"""
+
+import ctypes
+import re
+import threading
+
+import llvmlite.binding as llvm
+import ml_dtypes
+import numpy as np
+
+from weft.backends.cuda.routines.base import Fill, Library, Move, Run
+from weft.backends.cuda.routines.device import DEFINITIONS
+
+_FUNCTION = re.compile(r"define internal ([\w ]+) @(\w+)\(([^)]*)\)[^\n]*\{\n.*?\n\}\n?", re.DOTALL)
+_TYPES = {
+    "i16": ctypes.c_uint16,
+    "i32": ctypes.c_uint32,
+    "i64": ctypes.c_int64,
+    "ptr": ctypes.c_size_t,
+    "float": ctypes.c_float,
+    "double": ctypes.c_double,
+    "void": None,
+}
+STACK = 1 << 18
+
+
+class Block:
+    """A block of threads that runs: what they share."""
+
+    def __init__(self, number, blocks, threads):
+        self.number, self.blocks, self.threads = number, blocks, threads
+        self.all = threading.Barrier(threads)
+        self.warps = [threading.Barrier(min(32, threads)) for _ in range(-(-threads // 32))]
+        self.slots = [[None] * 32 for _ in self.warps]
+        self.rooms = {}
+        self.lock = threading.Lock()
+
+    def exchange(self, mine):
+        """What all lanes of a warp have given."""
+        warp, lane = divmod(local.thread, 32)
+        self.slots[warp][lane] = mine
+        self.warps[warp].wait()
+        found = list(self.slots[warp])
+        self.warps[warp].wait()
+        return found, lane
+
+
+local = threading.local()
+_memory = threading.Lock()
+
+
+def _shuffle(find):
+    def run(x, n):
+        found, lane = local.block.exchange(x)
+        source = find(lane, ctypes.c_int32(n).value)
+        return found[source if 0 <= source < 32 else lane]
+
+    return run
+
+
+def _same(x):
+    found, _ = local.block.exchange(x)
+    return sum(1 << i for i, other in enumerate(found) if other == x)
+
+
+def _ballot(x):
+    found, _ = local.block.exchange(x)
+    return sum(1 << i for i, other in enumerate(found) if other)
+
+
+def _add(kind):
+    def run(p, x):
+        with _memory:
+            place = kind.from_address(p)
+            before = place.value
+            place.value = before + x
+            return before
+
+    return run
+
+
+def _float_bits(dtype):
+    return lambda x: int(np.float32(x).astype(dtype).view(np.uint16))
+
+
+def _extreme(better):
+    def run(x, y):
+        if x != x or y != y:
+            return float("nan")
+        if x == y:
+            sign = np.signbit(x) and np.signbit(y) if better is max else np.signbit(x) or np.signbit(y)
+            return -abs(x) if sign and x == 0 else x
+        return better(x, y)
+
+    return run
+
+
+def _set(kind):
+    def run(p, x):
+        kind.from_address(p).value = x
+
+    return run
+
+
+U32, U64 = ctypes.c_uint32, ctypes.c_uint64
+WORDS = {
+    "thread": lambda: local.thread,
+    "block": lambda: local.block.number,
+    "blocks": lambda: local.block.blocks,
+    "threads": lambda: local.block.threads,
+    "barrier": lambda: local.block.all.wait() and None,
+    "warp_barrier": lambda: local.block.exchange(None) and None,
+    "fence": lambda: None,
+    "shuffle_up_u32": _shuffle(lambda lane, n: lane - n),
+    "shuffle_up_u64": _shuffle(lambda lane, n: lane - n),
+    "shuffle_u32": _shuffle(lambda lane, n: n),
+    "shuffle_u64": _shuffle(lambda lane, n: n),
+    "shuffle_xor_u32": _shuffle(lambda lane, n: lane ^ n),
+    "shuffle_xor_u64": _shuffle(lambda lane, n: lane ^ n),
+    "same_lanes": _same,
+    "ballot": _ballot,
+    "count_bits": lambda x: x.bit_count(),
+    "atomic_add_u32": _add(U32),
+    "acquire_u32": lambda p: U32.from_address(p).value,
+    "acquire_u64": lambda p: U64.from_address(p).value,
+    "release_u32": _set(U32),
+    "release_u64": _set(U64),
+    "largest_f32": _extreme(max),
+    "largest_f64": _extreme(max),
+    "smallest_f32": _extreme(min),
+    "smallest_f64": _extreme(min),
+    "f32_of_f16": lambda x: float(np.uint16(x).view(np.float16)),
+    "f16_of_f32": _float_bits(np.float16),
+    "bf16_of_f32": _float_bits(ml_dtypes.bfloat16),
+}
+
+
+def _room(name, size):
+    def run():
+        block = local.block
+        with block.lock:
+            if name not in block.rooms:
+                block.rooms[name] = ctypes.create_string_buffer(size + 64)
+        return ctypes.addressof(block.rooms[name]) + 63 & ~63
+
+    return run
+
+
+class Native:
+    """A kernel compiled for the host."""
+
+    def __init__(self, text):
+        sizes = dict(re.findall(r"@room_(\w+) = internal addrspace\(3\) global \[(\d+) x i8\]", text))
+        text = re.sub(r"^@room_[^\n]*\n", "", text, flags=re.MULTILINE)
+        self.kept = []
+        words = {**WORDS, **{name: _room(name, int(size)) for name, size in sizes.items()}}
+
+        def declared(found):
+            result, name, parameters = found.groups()
+            if name not in DEFINITIONS and name not in sizes:
+                return found.group(0)
+            kinds = [p.split()[0] for p in parameters.split(", ")] if parameters else []
+            call = ctypes.CFUNCTYPE(_TYPES[result], *[_TYPES[k] for k in kinds])(words[name])
+            self.kept.append(call)
+            own = f"{name}_{id(self)}"
+            llvm.add_symbol(own, ctypes.cast(call, ctypes.c_void_p).value)
+            renamed[name] = own
+            return f"declare {result} @{own}({', '.join(kinds)})\n"
+
+        renamed = {}
+        text = _FUNCTION.sub(declared, text)
+        text = re.sub(r"^declare [^\n]*llvm\.nvvm[^\n]*\n", "", text, flags=re.MULTILINE)
+        for name, own in renamed.items():
+            text = text.replace(f"@{name}(", f"@{own}(")
+        text = text.replace("ptx_kernel ", "").replace(
+            'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" nounwind }', "attributes #0 = { nounwind }"
+        )
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        module = llvm.parse_assembly(text)
+        module.verify()
+        machine = llvm.Target.from_default_triple().create_target_machine(opt=1)
+        self.engine = llvm.create_mcjit_compiler(module, machine)
+        self.engine.finalize_object()
+        self.address = self.engine.get_function_address("kernel")
+
+    def launch(self, blocks, threads, values):
+        function = ctypes.CFUNCTYPE(None, *[ctypes.c_size_t] * len(values))(self.address)
+        for number in range(blocks):
+            block = Block(number, blocks, threads)
+
+            def run(i, block=block):
+                local.block, local.thread = block, i
+                function(*values)
+
+            workers = [threading.Thread(target=run, args=(i,)) for i in range(threads)]
+            before = threading.stack_size(STACK)
+            for w in workers:
+                w.start()
+            threading.stack_size(before)
+            for w in workers:
+                w.join()
+
+
+_natives = {}
+
+
+def run_routine(routine, ins, outs):
+    """Run a routine on NumPy arrays."""
+    rooms = [np.full(size + 64, 0xAB, np.uint8) for size in routine.scratch]
+    kept = []
+
+    def address(place):
+        if place.kind == "const":
+            kept.append(np.ascontiguousarray(place.what))
+            return kept[-1].ctypes.data
+        array = {"in": ins, "out": outs, "scratch": rooms}[place.kind][place.what]
+        return (array.ctypes.data + 63 & ~63 if place.kind == "scratch" else array.ctypes.data) + place.offset
+
+    for step in routine.steps:
+        if isinstance(step, Run):
+            native = _natives.get(step.text)
+            if native is None:
+                native = _natives[step.text] = Native(step.text)
+            values = [*map(address, step.places), *step.numbers]
+            native.launch(step.blocks, step.threads, values)
+        elif isinstance(step, Fill):
+            ctypes.memset(address(step.place), step.value, step.size)
+        elif isinstance(step, Move):
+            ctypes.memmove(address(step.target), address(step.source), step.size)
+        else:
+            assert not isinstance(step, Library), "libraries need a GPU"

@@ -1,0 +1,1 @@
+"""Operations with kernels or library calls of their own on a GPU."""

@@ -1,0 +1,167 @@
+"""What an operation becomes on a GPU: launches, fills, copies and calls of libraries, in order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu.heroes.scalar_math import called_stubs, translate_with_math
+from weft.backends.cpu.kinds import Kind, f32, f64, kind_of, u8, u16, u32, u64
+from weft.backends.cuda.routines.device import DEFINITIONS
+from weft.base.record import Record
+from weft.kernel.nodes import BF16, F16
+
+NAME = "kernel"
+
+
+class Place(Record):
+    """Memory of an operation: ``in`` and ``out`` by number, ``scratch`` by number, or a constant
+    array (``const``)."""
+
+    kind: str
+    what: Any
+    offset: int = 0
+
+
+def given(number: int) -> Place:
+    return Place("in", number)
+
+
+def made(number: int) -> Place:
+    return Place("out", number)
+
+
+def scratch(number: int, offset: int = 0) -> Place:
+    return Place("scratch", number, offset)
+
+
+class Run(Record):
+    """A launch: an LLVM module, its blocks and threads, and what its parameters are: memory, then
+    numbers of 64 bits. ``dynamic`` is the bytes of shared memory beyond what the text declares."""
+
+    text: str
+    blocks: int
+    threads: int
+    places: tuple[Place, ...]
+    numbers: tuple[int, ...] = ()
+    dynamic: int = 0
+
+
+class Fill(Record):
+    """Bytes set to a value."""
+
+    place: Place
+    value: int
+    size: int
+
+
+class Move(Record):
+    """Bytes copied."""
+
+    target: Place
+    source: Place
+    size: int
+
+
+class Library(Record):
+    """A call of a library: ``function(stream, *addresses)``."""
+
+    function: Callable[..., None]
+    places: tuple[Place, ...]
+    name: str = ""
+
+
+class Routine(Record):
+    """The steps of an operation, and the bytes of each piece of scratch memory."""
+
+    steps: list[Any]
+    scratch: tuple[int, ...] = ()
+
+
+# Lowerings by primitive: (operand types, result types, parameters) -> Routine, or None where there
+# is none for these.
+ROUTINES: dict[str, Callable[..., Routine | None]] = {}
+
+_DECLARED = re.compile(r"^declare [^\n]*@(\w+)\([^\n]*\n", re.MULTILINE)
+# Denormal numbers of float32 are flushed, as in kernels that the compiler made.
+_FLUSHES = 'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" nounwind }\n'
+
+
+def module(main: Any, names: dict[str, Any], shared: dict[str, int] | None = None) -> str:
+    """The LLVM module of a stub: ``main`` becomes the kernel, with all that it calls.
+
+    ``shared`` has the bytes of memory that the threads of a block share, by the name of the
+    function that gives its address.
+    """
+    inline = tuple(called_stubs([main]))
+    text = translate_with_math(main, names, inline=inline)
+    return entry(text, main.__name__, shared)
+
+
+def entry(text: str, name: str, shared: dict[str, int] | None = None) -> str:
+    """A module of stubs as one with a kernel."""
+    rooms = [_room(word, size) for word, size in (shared or {}).items()]
+    known = {**DEFINITIONS, **{word: "" for word in shared or {}}}
+    used: dict[str, str] = {}
+    waiting = [word for word in _DECLARED.findall(text) if word in known]
+    while waiting:
+        word = waiting.pop()
+        if word not in used and word not in (shared or {}):
+            used[word] = known[word]
+            waiting += [w for w in re.findall(r"@(\w+)\(", known[word]) if w in DEFINITIONS]
+    text = _DECLARED.sub(lambda m: "" if m.group(1) in known else m.group(0), text)
+    head = re.search(rf"^define void @{name}\(([^)]*)\) nounwind {{", text, re.MULTILINE)
+    assert head is not None, name
+    parameters = re.sub(r"\bptr %", "ptr align 16 %", head.group(1))
+    start = f"define ptx_kernel void @{NAME}({parameters}) #0 {{"
+    text = text.replace(head.group(0), start)
+    text = text.replace(") nounwind alwaysinline {", ") #0 alwaysinline {")
+    text = text.replace(") nounwind noinline {", ") #0 {")
+    return "\n".join([*rooms, *dict.fromkeys(used.values()), text, _FLUSHES])
+
+
+def _room(name: str, size: int) -> str:
+    where = f"@room_{name}"
+    return (
+        f"{where} = internal addrspace(3) global [{size} x i8] undef, align 16\n"
+        f"define internal ptr @{name}() alwaysinline {{\n"
+        f"  ret ptr addrspacecast (ptr addrspace(3) {where} to ptr)\n}}"
+    )
+
+
+def ceil_div(x: int, y: int) -> int:
+    return -(-x // y)
+
+
+# --- elements -------------------------------------------------------------------------------------
+
+
+_BITS = {1: u8, 2: u16, 4: u32, 8: u64}
+
+
+def bits_kind(dtype: np.dtype) -> Kind:
+    """The unsigned kind as wide as an element."""
+    return _BITS[dtype.itemsize]
+
+
+def computed_kind(dtype: np.dtype) -> Kind | None:
+    """The kind that elements are computed in; None for those that kernels don't compute with."""
+    if dtype in (BF16, F16):
+        return f32
+    if dtype.kind == "b":
+        return u8
+    return kind_of(dtype) if dtype.kind in "iuf" and dtype.itemsize <= 8 else None
+
+
+def accessors(dtype: np.dtype) -> dict[str, Any]:
+    """The names under which stubs read and write elements: ``C``, ``get`` and ``put`` by word."""
+    kind = computed_kind(dtype)
+    word = {BF16: "bf16", F16: "f16"}.get(dtype)
+    return {"C": kind, "E": kind if word is None else u16, "NARROW": {None: 0, "bf16": 1}.get(word, 2)}
+
+
+def is_float_kind(kind: Kind | None) -> bool:
+    return kind in (f32, f64)

@@ -1,0 +1,110 @@
+"""Cumulative sums, products, extrema and logarithms of sums: one pass over memory."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cuda.routines import cumulative_stubs as stubs
+from weft.backends.cuda.routines.base import (
+    ROUTINES,
+    Fill,
+    Place,
+    Routine,
+    Run,
+    accessors,
+    ceil_div,
+    given,
+    is_float_kind,
+    made,
+    module,
+    scratch,
+)
+from weft.base.functional import lru
+from weft.kernel.program import Type
+
+_OPS = {
+    "cumsum": stubs.ADD,
+    "cumprod": stubs.MUL,
+    "cummax": stubs.MAX,
+    "cummin": stubs.MIN,
+    "cumlogsumexp": stubs.LOG_ADD_EXP,
+}
+WARPS = 8
+# Elements of a row up to which a warp goes through it.
+SHORT = 1 << 10
+
+
+def numbers_of(dtype: np.dtype) -> dict[str, Any] | None:
+    """What stubs are told of a dtype; None where kernels don't compute with it."""
+    found = accessors(dtype)
+    kind = found["C"]
+    if kind is None:
+        return None
+    return {**found, "WIDTH": kind.size, "FLOATING": int(is_float_kind(kind))}
+
+
+def identity(op: int, dtype: np.dtype) -> Any:
+    """What changes no number it is joined with."""
+    if op in (stubs.ADD, stubs.MUL):
+        return op == stubs.MUL and 1 or 0
+    if op == stubs.LOG_ADD_EXP or dtype.kind not in "biu":
+        return float("inf") if op == stubs.MIN else float("-inf")
+    info = np.iinfo(np.uint8 if dtype.kind == "b" else dtype)
+    return int(info.max if op == stubs.MIN else info.min)
+
+
+@lru(256)
+def _text(main: Any, wide: int, **names: Any) -> str:
+    rooms = {"totals": 8 * (WARPS + 1), "ticket": 8}
+    return module(main, names, rooms)
+
+
+def scan_steps(
+    source: Place, target: Place, state: Place, rows: int, length: int, names: dict[str, Any]
+) -> tuple[list[Any], int]:
+    """The steps that scan rows, and the bytes of their state."""
+    names = {**names, "LENGTH": length, "ROWS": rows, "INNER": 1, "SHIFT": names.get("SHIFT", 0)}
+    if length <= SHORT and not names["SHIFT"]:
+        text = _text(stubs.scan_rows, 0, **names)
+        return [Run(text, ceil_div(rows, 8), 256, (source, target))], 0
+    rounds = 4 if names["WIDTH"] <= 4 else 2
+    tile = WARPS * 128 * rounds
+    tiles = ceil_div(length, tile)
+    groups = ceil_div(tiles, 32)
+    units = tiles + groups + ceil_div(groups, 32) + 1
+    names |= {"ROUNDS": rounds, "TILE": tile, "TILES": tiles, "GROUPS": groups, "UNITS": units}
+    text = _text(stubs.scan_tiles, 1, WARPS=WARPS, **names)
+    size = 16 + rows * units * 12
+    run = Run(text, rows * tiles, 32 * WARPS, (source, target, state))
+    return [Fill(state, 0, size), run], size
+
+
+def lowering(name: str) -> Any:
+    op = _OPS[name]
+
+    def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
+        (x,) = ins
+        axis, dtype, shape = params["axis"], x.dtype, x.shape
+        inner = prod(shape[axis + 1 :])
+        if dtype.kind == "c" and op == stubs.ADD:
+            dtype, inner = np.dtype(f"f{dtype.itemsize // 2}"), 2 * inner
+        names = numbers_of(dtype)
+        if names is None:
+            return None
+        length, outer = shape[axis], prod(shape[:axis])
+        names |= {"OP": op, "REVERSE": int(params["reverse"]), "IDENTITY": identity(op, dtype)}
+        if inner == 1:
+            steps, size = scan_steps(given(0), made(0), scratch(0), outer, length, names)
+            return Routine(steps, (size,) if size else ())
+        names |= {"LENGTH": length, "ROWS": outer * inner, "INNER": inner}
+        text = _text(stubs.scan_columns, 0, **names)
+        return Routine([Run(text, ceil_div(outer * inner, 128), 128, (given(0), made(0)))])
+
+    return lower
+
+
+for _name in _OPS:
+    ROUTINES[_name] = lowering(_name)

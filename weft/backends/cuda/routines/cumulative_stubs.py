@@ -1,0 +1,264 @@
+"""Partial results along an axis, as stubs.
+
+Long rows are cut into tiles, one for each block. A tile needs what came before it: the sums of the
+tiles of its group, of the groups of its supergroup, and of all supergroups before, in a fixed
+order, so that every run gives the same bits. Blocks publish these as they know them and wait for
+those of others (the idea of decoupled look-back: Merrill and Garland 2016).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.backends.cpu.heroes.scalar_math import External
+from weft.backends.cpu.kinds import f32, f64, i32, i64, ptr, stack, u32, u64, unrolled, void
+from weft.backends.cuda.routines.device import (
+    acquire_u32,
+    acquire_u64,
+    atomic_add_u32,
+    barrier,
+    block,
+    largest_f32,
+    largest_f64,
+    release_u32,
+    release_u64,
+    smallest_f32,
+    smallest_f64,
+    thread,
+    warp_barrier,
+)
+from weft.backends.cuda.routines.elements import bits_of, from_bits, get, of_lane, put, up
+
+exp_single = log1p_single = External(f32, (f32,))
+exp = log1p = External(f64, (f64,))
+totals = ticket = External(ptr, ())  # shared memory
+
+# Names that stubs are given; here so that they can be written.
+C: Any = f32
+OP = WIDTH = FLOATING = LENGTH = TILES = UNITS = GROUPS = REVERSE = SHIFT = ROWS = INNER = 0
+WARPS = ROUNDS = TILE = 0
+IDENTITY = 0.0
+ADD, MUL, MAX, MIN, LOG_ADD_EXP = range(5)
+
+
+def larger(x: C, y: C) -> C:
+    if FLOATING == 0:
+        return max(x, y)
+    if WIDTH == 8:
+        return largest_f64(x, y)
+    return largest_f32(x, y)
+
+
+def smaller(x: C, y: C) -> C:
+    if FLOATING == 0:
+        return min(x, y)
+    if WIDTH == 8:
+        return smallest_f64(x, y)
+    return smallest_f32(x, y)
+
+
+def log_add_exp(x: C, y: C) -> C:
+    """log(exp(x) + exp(y)); equal infinities and NaN give their sum."""
+    apart = x - y
+    if apart != apart:
+        return x + y
+    size = apart if apart >= 0.0 else -apart
+    if WIDTH == 8:
+        return max(x, y) + log1p(exp(-size))
+    return max(x, y) + log1p_single(exp_single(-size))
+
+
+def joined(x: C, y: C) -> C:
+    """Two partial results as one, the earlier first."""
+    if OP == 0:
+        return x + y
+    if OP == 1:
+        return x * y
+    if OP == 2:
+        return larger(x, y)
+    if OP == 3:
+        return smaller(x, y)
+    return log_add_exp(x, y)
+
+
+def place(i: i64) -> i64:
+    return LENGTH - 1 - i if REVERSE == 1 else i
+
+
+def scanned(x: C, lane: i64) -> C:
+    """The inclusive scan over the lanes of a warp."""
+    for k in unrolled(5):
+        other = up(x, i32(1) << i32(k))
+        if lane >= i64(1) << i64(k):
+            x = joined(other, x)
+    return x
+
+
+# --- what tiles tell each other -------------------------------------------------------------------
+
+
+def publish(state: ptr, unit: i64, x: C) -> void:
+    if WIDTH == 8:
+        u64[state, 2 + unit] = bits_of(x)
+        release_u32(state + 16 + 8 * i64(UNITS) * ROWS + 4 * unit, u32(1))
+    else:
+        release_u64(state + 16 + 8 * unit, (u64(1) << 32) | bits_of(x))
+
+
+def wait(state: ptr, unit: i64) -> C:
+    if WIDTH == 8:
+        while acquire_u32(state + 16 + 8 * i64(UNITS) * ROWS + 4 * unit) == 0:
+            pass
+        return from_bits(u64[state, 2 + unit])
+    word = acquire_u64(state + 16 + 8 * unit)
+    while word >> 32 == 0:
+        word = acquire_u64(state + 16 + 8 * unit)
+    return from_bits(word & 0xFFFFFFFF)
+
+
+def before_tile(state: ptr, row: i64, tile: i64, lane: i64, own: C) -> C:
+    """What all tiles of the row before this one come to; by a whole warp."""
+    units = row * UNITS
+    groups = units + TILES
+    supers = groups + GROUPS
+    group = tile // 32
+    inside = tile % 32
+    above = group % 32
+    far = group // 32
+    if lane == 0:
+        publish(state, units + tile, own)
+    warp_barrier()
+    x = C(IDENTITY)
+    if lane < inside:
+        x = wait(state, units + tile - inside + lane)
+    warp_barrier()
+    near = of_lane(scanned(x, lane), i32(31))
+    whole = joined(near, own)
+    if inside == 31 and lane == 0:
+        publish(state, groups + group, whole)
+    warp_barrier()
+    x = C(IDENTITY)
+    if lane < above:
+        x = wait(state, groups + group - above + lane)
+    warp_barrier()
+    middle = of_lane(scanned(x, lane), i32(31))
+    start = C(IDENTITY)
+    if far > 0:
+        start = wait(state, supers + far)
+    warp_barrier()
+    if inside == 31 and above == 31 and lane == 0:
+        publish(state, supers + far + 1, joined(start, joined(middle, whole)))
+    return joined(joined(start, middle), near)
+
+
+# --- kernels --------------------------------------------------------------------------------------
+
+
+def load_items(x: ptr, base: i64, at: i64, whole: i64, items: ptr) -> void:
+    """Four elements of each round, those of a round next to each other."""
+    if whole == 1:
+        for k in unrolled(ROUNDS * 4):
+            C[items, k] = get(x, base + place(at + k // 4 * 128 + k % 4))
+    else:
+        for k in unrolled(ROUNDS * 4):
+            C[items, k] = C(IDENTITY)
+            if at + k // 4 * 128 + k % 4 < LENGTH:
+                C[items, k] = get(x, base + place(at + k // 4 * 128 + k % 4))
+
+
+def scan_items(items: ptr, lane: i64) -> C:
+    """The scan of a warp's elements; the sum of all of them."""
+    total = C(IDENTITY)
+    for r in unrolled(ROUNDS):
+        own = C(IDENTITY)
+        for j in unrolled(4):
+            own = joined(own, C[items, r * 4 + j])
+            C[items, r * 4 + j] = own
+        found = scanned(own, lane)
+        before = up(found, i32(1))
+        if lane == 0:
+            before = C(IDENTITY)
+        before = joined(total, before)
+        for j in unrolled(4):
+            C[items, r * 4 + j] = joined(before, C[items, r * 4 + j])
+        total = joined(total, of_lane(found, i32(31)))
+    return total
+
+
+def scan_tiles(x: ptr, out: ptr, state: ptr) -> void:
+    """A tile of a row for each block, in the order in which blocks begin."""
+    if thread() == 0:
+        i64[ticket(), 0] = i64(atomic_add_u32(state, u32(1)))
+    barrier()
+    number = i64[ticket(), 0]
+    row = number // TILES
+    tile = number % TILES
+    base = row * LENGTH
+    lane = thread() % 32
+    warp = thread() // 32
+    at = tile * TILE + warp * (128 * ROUNDS) + lane * 4
+    whole = i64(1) if tile * TILE + TILE <= LENGTH else i64(0)
+    items = stack(ROUNDS * 4 * 8)
+    load_items(x, base, at, whole, items)
+    total = scan_items(items, lane)
+    if lane == 0:
+        C[totals(), warp] = total
+    barrier()
+    before = C(IDENTITY)
+    own = C(IDENTITY)
+    for w in unrolled(WARPS):
+        if w < warp:
+            before = joined(before, C[totals(), w])
+        own = joined(own, C[totals(), w])
+    start = C(IDENTITY)
+    if TILES > 1:
+        if warp == 0:
+            start = before_tile(state, row, tile, lane, own)
+            if lane == 0:
+                C[totals(), WARPS] = start
+        barrier()
+        start = C[totals(), WARPS]
+    before = joined(start, before)
+    if whole == 1:
+        for k in unrolled(ROUNDS * 4):
+            put(out, base + SHIFT + place(at + k // 4 * 128 + k % 4), joined(before, C[items, k]))
+    else:
+        for k in unrolled(ROUNDS * 4):
+            if at + k // 4 * 128 + k % 4 < LENGTH:
+                put(
+                    out,
+                    base + SHIFT + place(at + k // 4 * 128 + k % 4),
+                    joined(before, C[items, k]),
+                )
+    if SHIFT == 1:
+        if number == 0 and thread() == 0:
+            put(out, i64(0), C(IDENTITY))
+
+
+def scan_rows(x: ptr, out: ptr) -> void:
+    """A warp for each row."""
+    lane = thread() % 32
+    row = block() * 8 + thread() // 32
+    if row < ROWS:
+        base = row * LENGTH
+        total = C(IDENTITY)
+        for first in range(0, LENGTH, 32):
+            at = first + lane
+            own = C(IDENTITY)
+            if at < LENGTH:
+                own = get(x, base + place(at))
+            found = joined(total, scanned(own, lane))
+            if at < LENGTH:
+                put(out, base + place(at), found)
+            total = of_lane(found, i32(31))
+
+
+def scan_columns(x: ptr, out: ptr) -> void:
+    """A thread for each column."""
+    number = block() * 128 + thread()
+    if number < ROWS:
+        base = number // INNER * (LENGTH * INNER) + number % INNER
+        total = C(IDENTITY)
+        for i in range(LENGTH):
+            total = joined(total, get(x, base + place(i) * INNER))
+            put(out, base + place(i) * INNER, total)

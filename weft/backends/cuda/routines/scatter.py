@@ -1,0 +1,168 @@
+"""Scatters: a copy of the operand, and updates in their order wherever several meet.
+
+Updates are sorted by where they belong, stably, so that every run gives the same bits; a few are
+done by one block, and those of which the user says that no two meet directly.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu.kinds import kind_of
+from weft.backends.cuda.routines import scatter_stubs as stubs
+from weft.backends.cuda.routines.base import (
+    ROUTINES,
+    Move,
+    Place,
+    Routine,
+    Run,
+    bits_kind,
+    ceil_div,
+    given,
+    made,
+    module,
+)
+from weft.backends.cuda.routines.cumulative import numbers_of
+from weft.backends.cuda.routines.sort import Scratch, key_names, sort_rows
+from weft.base.functional import lru
+from weft.kernel.program import Type, contiguous
+
+_OPS = {
+    "scatter": stubs.SET,
+    "scatter-add": stubs.ADD,
+    "scatter-sub": stubs.SUB,
+    "scatter-mul": stubs.MUL,
+    "scatter-min": stubs.MIN,
+    "scatter-max": stubs.MAX,
+}
+# Updates up to which one block does them.
+FEW = 1 << 10
+_CLIP = "CLIP"
+
+
+@lru(128)
+def _text(main: Any, **names: Any) -> str:
+    return module(main, names)
+
+
+def _elements(t: Type, op: int) -> tuple[np.dtype, int] | None:
+    """What an element is made of, and how many there are; None where it can't be combined."""
+    dtype = t.dtype
+    if op == stubs.SET:
+        size = getattr(dtype, "itemsize", 0)
+        physical = getattr(dtype, "physical_dtype", None)
+        if physical is not None:
+            return physical, prod(dtype.physical_shape)
+        if size == 16:
+            return np.dtype(np.uint64), 2
+        return (np.dtype(f"u{size}"), 1) if size in (1, 2, 4, 8) else None
+    if dtype.kind == "c":
+        if op not in (stubs.ADD, stubs.SUB):
+            return None
+        return np.dtype(f"f{dtype.itemsize // 2}"), 2
+    if dtype.kind == "b" and op not in (stubs.MIN, stubs.MAX):
+        return None
+    return dtype, 1
+
+
+def _merged(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Axes from the last to the first, those that follow each other in both arrays made one."""
+    found: list[tuple[int, int, int]] = []
+    for size, one, two in reversed(axes):
+        if size == 1:
+            continue
+        if found and (one, two) == (found[-1][0] * found[-1][1], found[-1][0] * found[-1][2]):
+            found[-1] = (found[-1][0] * size, *found[-1][1:])
+        else:
+            found.append((size, one, two))
+    return found or [(1, 0, 0)]
+
+
+def _table(ins: list[Type], params: dict[str, Any], parts: int) -> tuple[np.ndarray, Any]:
+    """The numbers of a scatter, and what stubs are told of them."""
+    operand, indices, updates = ins
+    numbers = params["dimension_numbers"]
+    shape, told = (*operand.shape, parts), (*updates.shape, parts)
+    strides, steps = contiguous(shape), contiguous(told)
+    batching = numbers.operand_batching_dims
+    inside = list(numbers.update_window_dims)
+    absent = (*numbers.inserted_window_dims, *batching)
+    kept = [i for i in range(len(operand.shape)) if i not in absent]
+    sizes = {a: updates.shape[i] for a, i in zip(kept, inside, strict=True)}
+    axes = [(sizes[a], strides[a], steps[i]) for a, i in zip(kept, inside, strict=True)]
+    axes = _merged([*axes, (parts, 1, 1)])
+    index_map = numbers.scatter_dims_to_operand_dims
+    bounds = [(max(operand.shape[a] - sizes.get(a, 1), 0), strides[a]) for a in index_map]
+    outer = [i for i in range(len(updates.shape)) if i not in inside]
+    shared = dict(zip(numbers.scatter_indices_batching_dims, batching, strict=True))
+    batch = [
+        (n, strides[shared[i]] if i in shared else 0, steps[outer[i]])
+        for i, n in enumerate(indices.shape[:-1])
+    ]
+    batch = _merged(batch)
+    table = [*(x for b in bounds for x in b), *(x for a in axes for x in a)]
+    table += [x for b in batch for x in b]
+    window = prod(n for n, _, _ in axes)
+    names = {"DIMS": len(bounds), "AXES": len(axes), "BATCH": len(batch), "WINDOW": window}
+    overlap = any(sizes.get(a, 1) > 1 for a in index_map)
+    return np.array(table, np.int64), (names, overlap)
+
+
+def lowering(name: str) -> Any:
+    op = _OPS[name]
+
+    def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
+        operand, indices, updates = ins
+        found = _elements(operand, op)
+        if found is None or (op == stubs.SET and params["update_jaxpr"] is not None):
+            return None
+        dtype, parts = found
+        common = numbers_of(dtype)
+        size = prod(operand.shape) * parts
+        if common is None or size >= 1 << 31 or prod(updates.shape) * parts >= 1 << 31:
+            return None
+        copy = Move(made(0), given(0), size * dtype.itemsize)
+        if not prod(updates.shape):
+            return Routine([copy])
+        if op == stubs.SET:
+            common |= {"C": bits_kind(dtype), "NARROW": 0, "FLOATING": 0, "WIDTH": dtype.itemsize}
+        table, (names, overlap) = _table(ins, params, parts)
+        names |= {**common, "OP": op, "I": kind_of(indices.dtype), "SIZE": size}
+        names |= {"CLIP": int(params["mode"].name == _CLIP), "COUNT": prod(indices.shape[:-1])}
+        names["UNSIGNED"] = int(indices.dtype == np.uint64)
+        unique = params["unique_indices"] and not overlap
+        room = Scratch()
+        steps = _steps(room, names, Place("const", table), unique, overlap)
+        return Routine([copy, *steps], tuple(room.sizes))
+
+    return lower
+
+
+def _steps(
+    room: Scratch, names: dict[str, Any], table: Place, unique: bool, overlap: bool
+) -> list[Any]:
+    count, window = names["COUNT"], names["WINDOW"]
+    total = count * window
+    if unique or count == 1:
+        text = _text(stubs.scatter_apart, **names)
+        return [Run(text, ceil_div(total, 256), 256, (given(1), given(2), table, made(0)))]
+    if total <= FEW:
+        text = _text(stubs.scatter_few, **names)
+        return [Run(text, 1, 128, (given(1), given(2), table, made(0)))]
+    main: Any = stubs.element_keys if overlap else stubs.window_keys
+    number = total if overlap else count
+    keys = room.new(4 * number)
+    run = Run(_text(main, **names), ceil_div(number, 256), 256, (given(1), table, keys))
+    told = key_names(np.dtype(np.uint32))
+    bits = names["SIZE"].bit_length()
+    more, ordered, order = sort_rows(room, keys, None, 1, number, told, True, bits=bits)
+    text = _text(stubs.scatter_runs, **names, WIDE=int(not overlap))
+    places = (ordered, order, given(2), table, made(0))
+    return [run, *more, Run(text, ceil_div(total, 256), 256, places)]
+
+
+for _name in _OPS:
+    ROUTINES[_name] = lowering(_name)

@@ -1,0 +1,156 @@
+"""Scatters as stubs: updates at computed places, in their order wherever several meet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.backends.cpu.kinds import f32, i32, i64, ptr, u32, void
+from weft.backends.cuda.routines.cumulative_stubs import larger, smaller
+from weft.backends.cuda.routines.device import block, thread
+from weft.backends.cuda.routines.elements import get, put
+
+# Names that stubs are given; here so that they can be written.
+C: Any = f32
+I: Any = i32  # an index
+OP = DIMS = AXES = BATCH = COUNT = WINDOW = CLIP = FLOATING = WIDTH = SIZE = UNSIGNED = WIDE = 0
+SET, ADD, SUB, MUL, MIN, MAX = range(6)
+
+
+def joined(old: C, new: C) -> C:
+    if OP == 0:
+        return new
+    if OP == 1:
+        return old + new
+    if OP == 2:
+        return old - new
+    if OP == 3:
+        return old * new
+    if OP == 4:
+        return smaller(old, new)
+    return larger(old, new)
+
+
+# The table: for each index its bound and stride; for each axis of a window its size, stride in the
+# operand and stride in the updates; for each axis of the batch its size, and strides in the operand
+# (of axes that indices share with it) and in the updates.
+
+
+def start_of(indices: ptr, table: ptr, n: i64) -> i64:
+    """Where a window begins; -1 where it is left out."""
+    found = i64(0)
+    for k in range(DIMS):
+        wanted = i64(I[indices, n * DIMS + k])
+        most = i64[table, 2 * k]
+        if UNSIGNED == 1:
+            if wanted < 0:
+                wanted = most + 1
+        clamped = max(i64(0), min(wanted, most))
+        if CLIP == 0:
+            if clamped != wanted:
+                return i64(-1)
+        found = found + clamped * i64[table, 2 * k + 1]
+    return found + of_batch(table, n, i64(1))
+
+
+def of_batch(table: ptr, n: i64, part: i64) -> i64:
+    """What the axes of the batch add to a place: 1 for the operand, 2 for the updates."""
+    batch = table + 8 * (2 * i64(DIMS) + 3 * AXES)
+    found = i64(0)
+    left = u32(n)
+    for k in range(BATCH):
+        size = u32(i64[batch, 3 * k])
+        found = found + i64(left % size) * i64[batch, 3 * k + part]
+        left = left // size
+    return found
+
+
+def of_window(table: ptr, w: i64, part: i64) -> i64:
+    """What the axes of a window add to a place, as `of_batch`."""
+    window = table + 8 * (2 * i64(DIMS))
+    if AXES == 1:
+        return w * i64[window, part]
+    found = i64(0)
+    left = u32(w)
+    for k in range(AXES):
+        size = u32(i64[window, 3 * k])
+        found = found + i64(left % size) * i64[window, 3 * k + part]
+        left = left // size
+    return found
+
+
+def update(out: ptr, updates: ptr, table: ptr, at: i64, n: i64, w: i64) -> void:
+    place = of_batch(table, n, i64(2)) + of_window(table, w, i64(2))
+    put(out, at, joined(get(out, at), get(updates, place)))
+
+
+def scatter_apart(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
+    """Updates of which no two meet: a thread for each."""
+    number = block() * 256 + thread()
+    if number < COUNT * WINDOW:
+        n = number // WINDOW
+        w = number % WINDOW
+        start = start_of(indices, table, n)
+        if start >= 0:
+            update(out, updates, table, start + of_window(table, w, i64(1)), n, w)
+
+
+def scatter_few(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
+    """A few updates by one block: each thread has some of the places."""
+    for n in range(COUNT):
+        start = start_of(indices, table, n)
+        if start >= 0:
+            for w in range(WINDOW):
+                at = start + of_window(table, w, i64(1))
+                if at % 128 == thread():
+                    update(out, updates, table, at, n, w)
+
+
+def window_keys(indices: ptr, table: ptr, keys: ptr) -> void:
+    """Where each window begins, as a key; SIZE where it is left out."""
+    number = block() * 256 + thread()
+    if number < COUNT:
+        start = start_of(indices, table, number)
+        u32[keys, number] = u32(SIZE) if start < 0 else u32(start)
+
+
+def element_keys(indices: ptr, table: ptr, keys: ptr) -> void:
+    """Where each update belongs, as a key; SIZE where it is left out."""
+    number = block() * 256 + thread()
+    if number < COUNT * WINDOW:
+        start = start_of(indices, table, number // WINDOW)
+        at = start + of_window(table, number % WINDOW, i64(1))
+        u32[keys, number] = u32(SIZE) if start < 0 else u32(at)
+
+
+def scatter_runs(keys: ptr, order: ptr, updates: ptr, table: ptr, out: ptr) -> void:
+    """Updates in the order of their keys: a thread goes through those of one place."""
+    number = block() * 256 + thread()
+    total = i64(COUNT) * WINDOW
+    if number < total:
+        i = number
+        w = i64(0)
+        if WIDE == 1:
+            i = number // WINDOW
+            w = number % WINDOW
+        key = u32[keys, i]
+        first = i64(1)
+        if i > 0:
+            if u32[keys, i - 1] == key:
+                first = i64(0)
+        if first == 1 and key < u32(SIZE):
+            at = i64(key) + of_window(table, w, i64(1)) if WIDE == 1 else i64(key)
+            found = get(out, at)
+            last = i64(COUNT) if WIDE == 1 else total
+            while i < last:
+                if u32[keys, i] != key:
+                    break
+                n = i64(u32[order, i])
+                if WIDE == 0:
+                    w = n % WINDOW
+                    n = n // WINDOW
+                place = of_batch(table, n, i64(2)) + of_window(table, w, i64(2))
+                found = joined(found, get(updates, place))
+                i = i + 1
+            put(out, at, found)
+
+
