@@ -91,7 +91,9 @@ def _extreme(better):
         if x != x or y != y:
             return float("nan")
         if x == y:
-            sign = np.signbit(x) and np.signbit(y) if better is max else np.signbit(x) or np.signbit(y)
+            sign = (
+                np.signbit(x) and np.signbit(y) if better is max else np.signbit(x) or np.signbit(y)
+            )
             return -abs(x) if sign and x == 0 else x
         return better(x, y)
 
@@ -125,9 +127,9 @@ WORDS = {
     "count_bits": lambda x: x.bit_count(),
     "atomic_add_u32": _add(U32),
     "acquire_u32": lambda p: U32.from_address(p).value,
-    "acquire_u64": lambda p: U64.from_address(p).value,
+    "peek_u64": lambda p: U64.from_address(p).value,
     "release_u32": _set(U32),
-    "release_u64": _set(U64),
+    "poke_u64": _set(U64),
     "largest_f32": _extreme(max),
     "largest_f64": _extreme(max),
     "smallest_f32": _extreme(min),
@@ -153,7 +155,9 @@ class Native:
     """A kernel compiled for the host."""
 
     def __init__(self, text):
-        sizes = dict(re.findall(r"@room_(\w+) = internal addrspace\(3\) global \[(\d+) x i8\]", text))
+        sizes = dict(
+            re.findall(r"@room_(\w+) = internal addrspace\(3\) global \[(\d+) x i8\]", text)
+        )
         text = re.sub(r"^@room_[^\n]*\n", "", text, flags=re.MULTILINE)
         self.kept = []
         words = {**WORDS, **{name: _room(name, int(size)) for name, size in sizes.items()}}
@@ -176,7 +180,8 @@ class Native:
         for name, own in renamed.items():
             text = text.replace(f"@{name}(", f"@{own}(")
         text = text.replace("ptx_kernel ", "").replace(
-            'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" nounwind }', "attributes #0 = { nounwind }"
+            'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" nounwind }',
+            "attributes #0 = { nounwind }",
         )
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -218,7 +223,9 @@ def run_routine(routine, ins, outs):
             kept.append(np.ascontiguousarray(place.what))
             return kept[-1].ctypes.data
         array = {"in": ins, "out": outs, "scratch": rooms}[place.kind][place.what]
-        return (array.ctypes.data + 63 & ~63 if place.kind == "scratch" else array.ctypes.data) + place.offset
+        return (
+            array.ctypes.data + 63 & ~63 if place.kind == "scratch" else array.ctypes.data
+        ) + place.offset
 
     for step in routine.steps:
         if isinstance(step, Run):

@@ -10,7 +10,10 @@ from weft.backends.cuda import driver
 from weft.backends.cuda.program import Cuda
 from weft.base import knobs
 
-pytestmark = pytest.mark.skipif(driver.count() == 0, reason="no NVIDIA GPU on this machine")
+pytestmark = [
+    pytest.mark.skipif(driver.count() == 0, reason="no NVIDIA GPU on this machine"),
+    pytest.mark.filterwarnings("ignore::weft.backends.cuda.commands.HostFallbackWarning"),
+]
 
 
 @pytest.mark.parametrize("prim", sorted({s.prim for s in SAMPLES}))

@@ -1,4 +1,4 @@
-"""The CUDA driver through ctypes: devices, streams, memory, modules, launches, graphs and events."""
+"""The CUDA driver through ctypes: devices, streams, memory, modules, graphs and events."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ class Function:
             call("cuFuncSetAttribute", function, _MOST_DYNAMIC, dynamic)
 
     def attribute(self, name: str) -> int:
-        """``registers`` of a thread, bytes of ``shared`` memory of a block, ``local`` of a thread."""
+        """``registers`` and ``local`` bytes of a thread, bytes of ``shared`` memory of a block."""
         value = _INT()
         number = _FUNCTION_ATTRIBUTES[name]
         call("cuFuncGetAttribute", ctypes.byref(value), number, self.function)

@@ -100,3 +100,17 @@ def memory_stats() -> dict[str, int]:
     driver.device().use()
     free, total = driver.device().memory()
     return {**pool.stats(), "bytes_limit": total, "bytes_free": free}
+
+
+class Buffer:
+    """Memory of the device, given back when nothing refers to it any more."""
+
+    __slots__ = ("address", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.address = pool.take(size)
+
+    def __del__(self) -> None:
+        if hasattr(self, "address"):
+            pool.give_back(self.address)

@@ -1,42 +1,30 @@
-"""A Program on a GPU: kernels as PTX, control flow and rare operations by the host.
+"""A Program on a GPU: commands on one stream, captured as a graph when a call comes again.
 
-Arguments are copied in and results copied out; everything in between stays on the device, but for
-operations that have no GPU form yet, which their references compute on the host.
+`Executable.run_on_device` takes and gives device memory and returns at once; called with NumPy
+arrays, it copies arguments in and results out.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from weft.backends.cuda import driver, ptx
-from weft.backends.cuda.libraries import operation
-from weft.backends.cuda.render import NAME, render
-from weft.backends.cuda.schedule import schedule
+from weft.backends.cuda import driver
+from weft.backends.cuda.assemble import Assembler
+from weft.backends.cuda.commands import State, length
+from weft.backends.cuda.memory import Buffer, pool
 from weft.backends.reference.program import Reference
-from weft.base.functional import lru
+from weft.base.errors import JaxRuntimeError
 from weft.compiler.plan import Planner
-from weft.core.interpret import run_primitive, storage_dtype
+from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
-from weft.kernel.kernel import Kernel, signature
-from weft.kernel.program import (
-    Branch,
-    Copy,
-    For,
-    Host,
-    Launch,
-    Op,
-    Point,
-    Program,
-    Swap,
-    While,
-    inner_regions,
-)
+from weft.kernel.program import Program
 
-_NUMBERS = {1: np.uint8, 4: np.int32, 8: np.int64}
+# Graphs that an executable keeps, for arguments and results in different places.
+MOST_GRAPHS = 8
 
 
 class Cuda(Reference):
@@ -47,198 +35,141 @@ class Cuda(Reference):
         return Executable(Planner(self).program(closed), closed.out_avals)
 
 
-@lru(1024)
-def _function(text: str) -> driver.Function:
-    return driver.Function(ptx.assemble(text, driver.device().architecture), NAME)
+def put(array: np.ndarray) -> Buffer:
+    """Device memory with the elements of an array."""
+    array = np.ascontiguousarray(array)
+    found = Buffer(array.nbytes)
+    driver.copy_in(found.address, array.ctypes.data, array.nbytes)
+    return found
 
 
-class Compiled:
-    """The kernels that a kernel is split into, loaded onto the device."""
-
-    def __init__(self, kernel: Kernel, aligned: bool, distinct: bool) -> None:
-        self.outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
-        self.first = len(kernel.buffers)
-        self.parts, self.scratch = schedule(kernel, aligned, distinct)
-        self.functions = [_function(render(part)) for part in self.parts]
-
-    def launch(self, addresses: Sequence[int], allocate: Any) -> None:
-        known = dict(zip(self.outside, addresses, strict=True))
-        for i, b in enumerate(self.scratch):
-            known[self.first + i] = allocate(i, b.size * b.dtype.itemsize)
-        for part, function in zip(self.parts, self.functions, strict=True):
-            if part.iterations:
-                given = [known[i] for i in part.buffers]
-                function.launch(part.blocks, part.threads, given)
-
-
-def _unaligned(nodes: Sequence[Any]) -> bool:
-    """Whether loops point views at memory that doesn't begin at a multiple of 16 bytes."""
-    return any(
-        (isinstance(node, For) and any(size % 16 for _, _, size in node.slices))
-        or any(_unaligned(region) for region in inner_regions(node))
-        for node in nodes
-    )
+def get(buffer: Buffer, aval: Any) -> np.ndarray:
+    """An array of the host with what device memory holds; waits for it."""
+    found = np.empty(aval.shape, storage_dtype(aval.dtype))
+    driver.copy_out(found.ctypes.data, buffer.address, found.nbytes)
+    return found
 
 
 class Executable:
-    """A program with its kernels loaded."""
+    """A program with its kernels loaded, its constants on the device and its memory planned."""
 
     def __init__(self, program: Program, out_avals: Sequence[Any]) -> None:
         self.program = program
         self.out_avals = out_avals
-        self.kernels: dict[int, Compiled] = {}
-        self.views_aligned = not _unaligned(program.nodes)
-        self._load(program.nodes, {})
-
-    def _load(self, nodes: Sequence[Any], known: dict[Any, Compiled]) -> None:
-        for node in nodes:
-            if isinstance(node, Launch):
-                views = any(self.program.slots[s].role == "view" for s in node.slots)
-                aligned = self.views_aligned or not views
-                # views may be other slots' memory
-                distinct = not views and len({*node.slots}) == len(node.slots)
-                key = (signature(node.kernel), aligned, distinct)
-                if key not in known:
-                    known[key] = Compiled(node.kernel, aligned, distinct)
-                self.kernels[id(node)] = known[key]
-            for region in inner_regions(node):
-                self._load(region, known)
+        assembler = Assembler(program)
+        self.commands = assembler.nodes(program.nodes)
+        self.offsets, self.arena = assembler.plan(self.commands)
+        self.roles, self.sizes = assembler.roles, assembler.sizes
+        self.constants = {n: put(array) for n, array in assembler.constants.items()}
+        self.capturable = all(c.capturable for c in self.commands) and length(self.commands) > 1
+        self.graphs: dict[Any, driver.Graph | None] = {}
+        self.lock = threading.Lock()
 
     def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
-        call = Call(self)
-        try:
-            for number, slot in enumerate(self.program.slots):
-                if slot.role == "arg":
-                    call.put(number, args[slot.what])
-            call.run(self.program.nodes)
-            return call.results(args)
-        finally:
-            call.close()
-
-
-class Call:
-    """One call: the device memory of every slot."""
-
-    def __init__(self, executable: Executable) -> None:
-        self.executable, self.program = executable, executable.program
-        self.memory: dict[int, int] = {}
-        self.owned: list[int] = []
-        self.rooms: dict[tuple[int, int], int] = {}  # scratch memory of kernels
-        for number, slot in enumerate(self.program.slots):
-            if slot.role == "const":
-                self.put(number, self.program.constants[slot.what])
-
-    def close(self) -> None:
-        for address in self.owned:
-            driver.free(address)
-
-    def put(self, number: int, array: np.ndarray) -> None:
-        """Have a slot hold an array."""
-        array = np.ascontiguousarray(array)
-        driver.copy_in(self.at(number), array.ctypes.data, array.nbytes)
-
-    def get(self, number: int, aval: Any) -> np.ndarray:
-        """A slot as an array of the host."""
-        found = np.empty(aval.shape, storage_dtype(aval.dtype))
-        driver.copy_out(found.ctypes.data, self.at(number), found.nbytes)
-        return found
-
-    def at(self, number: int) -> int:
-        """The memory of a slot, made when first asked for."""
-        found = self.memory.get(number)
-        if found is None:
-            found = self.memory[number] = driver.allocate(self.program.slots[number].size)
-            self.owned.append(found)
-        return found
-
-    def results(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
+        driver.device().use()
+        results = self.run_on_device([put(x) for x in args])
         found: list[np.ndarray] = []
-        avals = self.executable.out_avals
-        for (kind, number), aval in zip(self.program.results, avals, strict=True):
+        kinds = [kind for kind, _ in self.program.results]
+        for kind, buffer, aval in zip(kinds, results, self.out_avals, strict=True):
+            if kind == "same":
+                number = self.program.results[len(found)].number
+                found.append(found[number])
+            else:
+                found.append(get(buffer, aval))
+        return found
+
+    def run_on_device(self, args: Sequence[Buffer]) -> list[Buffer]:
+        """Results for arguments, all of them device memory; what is computed may not be there yet,
+        but is for all that is put on the device's stream from now on."""
+        outs: dict[int, Buffer] = {}
+        arena = None
+        try:
+            for number, role in enumerate(self.roles):
+                if role == "out":
+                    outs[number] = Buffer(self.sizes[number])
+            if self.arena:
+                arena = Buffer(self.arena)
+        except driver.OutOfMemory as error:
+            raise self._exhausted() from error
+        self._run(args, outs, 0 if arena is None else arena.address)
+        found: list[Buffer] = []
+        for kind, number in self.program.results:
             if kind == "slot":
-                found.append(self.get(number, aval))
+                found.append(outs[number])
             elif kind in ("arg", "taken"):
-                found.append(np.array(args[number]).reshape(aval.shape))
+                found.append(args[number])
             elif kind == "const":
-                found.append(self.program.constants[number])
+                found.append(self._constant(number))
             else:
                 found.append(found[number])
         return found
 
-    # --- nodes ------------------------------------------------------------------------------------
+    def _constant(self, number: int) -> Buffer:
+        for slot, place in enumerate(self.program.slots):
+            if place.role == "const" and place.what == number:
+                return self.constants[slot]
+        return put(np.asarray(self.program.constants[number]))
 
-    def run(self, nodes: Sequence[Any]) -> None:
-        for node in nodes:
-            _RUN[type(node)](self, node)
-
-    def launch(self, node: Launch) -> None:
-        found = [self.at(slot) for slot in node.slots]
-        self.executable.kernels[id(node)].launch(found, self.temporary)
-
-    def temporary(self, number: int, size: int) -> int:
-        """Scratch memory of a kernel, by number; other kernels get the same."""
-        found = self.rooms.get((number, size))
-        if found is None:
-            found = self.rooms[number, size] = driver.allocate(size)
-            self.owned.append(found)
-        return found
-
-    def operation(self, node: Op | Host) -> None:
-        eqn = node.eqn
-        ins, outs = ([self.at(i) for i in slots] for slots in (node.ins, node.outs))
-        if isinstance(node, Op) and operation(eqn, ins, outs):
-            return
-        values = [self.get(i, x.aval) for i, x in zip(node.ins, eqn.invars, strict=True)]
-        avals = [v.aval for v in eqn.outvars]
-        several = eqn.primitive.multiple_results
-        with np.errstate(all="ignore"):
-            made = run_primitive(eqn.primitive, avals if several else avals[0], values, eqn.params)
-        for slot, aval, value in zip(node.outs, avals, made if several else [made], strict=True):
-            if prod(aval.shape):
-                self.put(slot, np.asarray(value, storage_dtype(aval.dtype)))
-
-    def copy(self, node: Copy) -> None:
-        driver.copy(self.at(node.target), self.at(node.source), node.size)
-
-    def point(self, node: Point) -> None:
-        self.memory[node.view] = self.at(node.base)
-
-    def swap(self, node: Swap) -> None:
-        first, second = self.at(node.first), self.at(node.second)
-        self.memory[node.first], self.memory[node.second] = second, first
-
-    def number(self, slot: int, size: int) -> int:
-        found = np.empty(1, _NUMBERS[size])
-        driver.copy_out(found.ctypes.data, self.at(slot), size)
-        return int(found[0])
-
-    def branch(self, node: Branch) -> None:
-        chosen = self.number(node.choice, node.size)
-        self.run(node.regions[max(0, min(chosen, len(node.regions) - 1))])
-
-    def repeat_while(self, node: While) -> None:
-        while True:
-            self.run(node.condition)
-            if not self.number(node.flag, 1):
+    def _run(self, args: Sequence[Buffer], outs: dict[int, Buffer], arena: int) -> None:
+        addresses = [0] * len(self.roles)
+        for number, role in enumerate(self.roles):
+            if role == "arg":
+                addresses[number] = args[self.program.slots[number].what].address
+            elif role == "const":
+                addresses[number] = self.constants[number].address
+            elif role == "out":
+                addresses[number] = outs[number].address
+            else:
+                addresses[number] = arena + self.offsets[number]
+        stream = driver.device().stream
+        with self.lock:
+            key = (*[x.address for x in args], *[x.address for x in outs.values()], arena)
+            if not self.capturable or key not in self.graphs:
+                # what libraries do first, once, can't be captured
+                self.graphs[key] = None
+                State(addresses, stream).run(self.commands)
                 return
-            self.run(node.body)
+            graph = self.graphs[key]
+            if graph is None:
+                graph = self.graphs[key] = self._captured(addresses)
+                self._forget()
+            graph.launch(stream)
 
-    def repeat(self, node: For) -> None:
-        for trip in range(node.trips):
-            now = node.trips - 1 - trip if node.reverse else trip
-            for view, base, size in node.slices:
-                self.memory[view] = self.at(base) + now * size
-            self.run(node.body)
+    def _captured(self, addresses: list[int]) -> driver.Graph:
+        stream = driver.device().stream
+        driver.begin_capture(stream)
+        try:
+            State(addresses, stream, True).run(self.commands)
+        finally:
+            graph = driver.end_capture(stream)
+        return driver.Graph(graph)
 
+    def _forget(self) -> None:
+        """Keep no more graphs than there may be, and notes of calls that came once."""
+        while len(self.graphs) > MOST_GRAPHS:
+            oldest = next(iter(self.graphs))
+            graph = self.graphs.pop(oldest)
+            if graph is not None:
+                graph.close()
 
-_RUN = {
-    Launch: Call.launch,
-    Op: Call.operation,
-    Host: Call.operation,
-    Copy: Call.copy,
-    Point: Call.point,
-    Swap: Call.swap,
-    Branch: Call.branch,
-    While: Call.repeat_while,
-    For: Call.repeat,
-}
+    def _exhausted(self) -> JaxRuntimeError:
+        """The error for a call that there isn't memory for: what it needs, largest first."""
+        values = sorted(
+            ((self.sizes[n], n) for n, role in enumerate(self.roles) if role in ("temp", "out")),
+            reverse=True,
+        )
+        lines = []
+        for size, number in values[:5]:
+            slots = self.program.slots
+            what = slots[number].what if number < len(slots) else None
+            aval = self.out_avals[what] if self.roles[number] == "out" else what
+            told = aval.str_short() if hasattr(aval, "str_short") else "memory of an operation"
+            kind = "result" if self.roles[number] == "out" else "temporary"
+            lines.append(f"  {size / 2**20:,.0f} MiB: {told} ({kind})")
+        stats, (free, total) = pool.stats(), driver.device().memory()
+        return JaxRuntimeError(
+            f"RESOURCE_EXHAUSTED: out of memory on the GPU: this program's temporaries take"
+            f" {self.arena / 2**20:,.0f} MiB; {stats['bytes_in_use'] / 2**20:,.0f} MiB are in use"
+            f" and {free / 2**20:,.0f} of {total / 2**20:,.0f} MiB are free. Its largest values:\n"
+            + "\n".join(lines)
+        )

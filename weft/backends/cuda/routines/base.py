@@ -104,7 +104,7 @@ def module(main: Any, names: dict[str, Any], shared: dict[str, int] | None = Non
 def entry(text: str, name: str, shared: dict[str, int] | None = None) -> str:
     """A module of stubs as one with a kernel."""
     rooms = [_room(word, size) for word, size in (shared or {}).items()]
-    known = {**DEFINITIONS, **{word: "" for word in shared or {}}}
+    known = {**DEFINITIONS, **dict.fromkeys(shared or {}, "")}
     used: dict[str, str] = {}
     waiting = [word for word in _DECLARED.findall(text) if word in known]
     while waiting:
@@ -160,7 +160,11 @@ def accessors(dtype: np.dtype) -> dict[str, Any]:
     """The names under which stubs read and write elements: ``C``, ``get`` and ``put`` by word."""
     kind = computed_kind(dtype)
     word = {BF16: "bf16", F16: "f16"}.get(dtype)
-    return {"C": kind, "E": kind if word is None else u16, "NARROW": {None: 0, "bf16": 1}.get(word, 2)}
+    return {
+        "C": kind,
+        "E": kind if word is None else u16,
+        "NARROW": {None: 0, "bf16": 1}.get(word, 2),
+    }
 
 
 def is_float_kind(kind: Kind | None) -> bool:

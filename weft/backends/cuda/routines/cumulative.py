@@ -35,6 +35,8 @@ _OPS = {
 WARPS = 8
 # Elements of a row up to which a warp goes through it.
 SHORT = 1 << 10
+# Threads from which on columns need not be in pieces.
+ENOUGH_THREADS = 1 << 18
 
 
 def numbers_of(dtype: np.dtype) -> dict[str, Any] | None:
@@ -49,7 +51,7 @@ def numbers_of(dtype: np.dtype) -> dict[str, Any] | None:
 def identity(op: int, dtype: np.dtype) -> Any:
     """What changes no number it is joined with."""
     if op in (stubs.ADD, stubs.MUL):
-        return op == stubs.MUL and 1 or 0
+        return (op == stubs.MUL and 1) or 0
     if op == stubs.LOG_ADD_EXP or dtype.kind not in "biu":
         return float("inf") if op == stubs.MIN else float("-inf")
     info = np.iinfo(np.uint8 if dtype.kind == "b" else dtype)
@@ -58,7 +60,7 @@ def identity(op: int, dtype: np.dtype) -> Any:
 
 @lru(256)
 def _text(main: Any, wide: int, **names: Any) -> str:
-    rooms = {"totals": 8 * (WARPS + 1), "ticket": 8}
+    rooms = {"totals": 8 * WARPS, "parts": 24}
     return module(main, names, rooms)
 
 
@@ -99,11 +101,23 @@ def lowering(name: str) -> Any:
         if inner == 1:
             steps, size = scan_steps(given(0), made(0), scratch(0), outer, length, names)
             return Routine(steps, (size,) if size else ())
-        names |= {"LENGTH": length, "ROWS": outer * inner, "INNER": inner}
-        text = _text(stubs.scan_columns, 0, **names)
-        return Routine([Run(text, ceil_div(outer * inner, 128), 128, (given(0), made(0)))])
+        return _columns(outer * inner, length, names | {"INNER": inner})
 
     return lower
+
+
+def _columns(count: int, length: int, names: dict[str, Any]) -> Routine:
+    """Scans down columns, in pieces where there are few of them."""
+    pieces = max(1, min(ceil_div(length, 64), ENOUGH_THREADS // max(count, 1)))
+    piece = ceil_div(length, pieces)
+    pieces = ceil_div(length, piece)
+    names |= {"LENGTH": length, "ROWS": count, "PIECE": piece, "PIECES": pieces}
+    blocks = ceil_div(count * pieces, 128)
+    last = Run(_text(stubs.scan_columns, 0, **names), blocks, 128, (given(0), scratch(0), made(0)))
+    if pieces == 1:
+        return Routine([last], (16,))
+    first = Run(_text(stubs.sum_columns, 0, **names), blocks, 128, (given(0), scratch(0)))
+    return Routine([first, last], (count * pieces * names["WIDTH"],))
 
 
 for _name in _OPS:

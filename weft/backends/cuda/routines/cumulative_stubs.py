@@ -14,14 +14,13 @@ from weft.backends.cpu.heroes.scalar_math import External
 from weft.backends.cpu.kinds import f32, f64, i32, i64, ptr, stack, u32, u64, unrolled, void
 from weft.backends.cuda.routines.device import (
     acquire_u32,
-    acquire_u64,
-    atomic_add_u32,
     barrier,
     block,
     largest_f32,
     largest_f64,
+    peek_u64,
+    poke_u64,
     release_u32,
-    release_u64,
     smallest_f32,
     smallest_f64,
     thread,
@@ -31,12 +30,12 @@ from weft.backends.cuda.routines.elements import bits_of, from_bits, get, of_lan
 
 exp_single = log1p_single = External(f32, (f32,))
 exp = log1p = External(f64, (f64,))
-totals = ticket = External(ptr, ())  # shared memory
+totals = parts = External(ptr, ())  # shared memory
 
 # Names that stubs are given; here so that they can be written.
 C: Any = f32
 OP = WIDTH = FLOATING = LENGTH = TILES = UNITS = GROUPS = REVERSE = SHIFT = ROWS = INNER = 0
-WARPS = ROUNDS = TILE = 0
+WARPS = ROUNDS = TILE = PIECE = PIECES = 0
 IDENTITY = 0.0
 ADD, MUL, MAX, MIN, LOG_ADD_EXP = range(5)
 
@@ -102,7 +101,7 @@ def publish(state: ptr, unit: i64, x: C) -> void:
         u64[state, 2 + unit] = bits_of(x)
         release_u32(state + 16 + 8 * i64(UNITS) * ROWS + 4 * unit, u32(1))
     else:
-        release_u64(state + 16 + 8 * unit, (u64(1) << 32) | bits_of(x))
+        poke_u64(state + 16 + 8 * unit, (u64(1) << 32) | bits_of(x))
 
 
 def wait(state: ptr, unit: i64) -> C:
@@ -110,21 +109,16 @@ def wait(state: ptr, unit: i64) -> C:
         while acquire_u32(state + 16 + 8 * i64(UNITS) * ROWS + 4 * unit) == 0:
             pass
         return from_bits(u64[state, 2 + unit])
-    word = acquire_u64(state + 16 + 8 * unit)
+    word = peek_u64(state + 16 + 8 * unit)
     while word >> 32 == 0:
-        word = acquire_u64(state + 16 + 8 * unit)
+        word = peek_u64(state + 16 + 8 * unit)
     return from_bits(word & 0xFFFFFFFF)
 
 
-def before_tile(state: ptr, row: i64, tile: i64, lane: i64, own: C) -> C:
-    """What all tiles of the row before this one come to; by a whole warp."""
+def of_near(state: ptr, row: i64, tile: i64, lane: i64, own: C) -> C:
+    """What the tiles of the same group before this one come to; by a warp."""
     units = row * UNITS
-    groups = units + TILES
-    supers = groups + GROUPS
-    group = tile // 32
     inside = tile % 32
-    above = group % 32
-    far = group // 32
     if lane == 0:
         publish(state, units + tile, own)
     warp_barrier()
@@ -133,21 +127,46 @@ def before_tile(state: ptr, row: i64, tile: i64, lane: i64, own: C) -> C:
         x = wait(state, units + tile - inside + lane)
     warp_barrier()
     near = of_lane(scanned(x, lane), i32(31))
-    whole = joined(near, own)
     if inside == 31 and lane == 0:
-        publish(state, groups + group, whole)
-    warp_barrier()
+        publish(state, units + TILES + tile // 32, joined(near, own))
+    return near
+
+
+def of_groups(state: ptr, row: i64, tile: i64, lane: i64) -> C:
+    """What the groups of the same supergroup before this one come to; by a warp."""
+    groups = row * UNITS + TILES
+    group = tile // 32
+    above = group % 32
     x = C(IDENTITY)
     if lane < above:
         x = wait(state, groups + group - above + lane)
     warp_barrier()
-    middle = of_lane(scanned(x, lane), i32(31))
-    start = C(IDENTITY)
-    if far > 0:
-        start = wait(state, supers + far)
-    warp_barrier()
-    if inside == 31 and above == 31 and lane == 0:
-        publish(state, supers + far + 1, joined(start, joined(middle, whole)))
+    return of_lane(scanned(x, lane), i32(31))
+
+
+def before_tile(state: ptr, row: i64, tile: i64, warp: i64, lane: i64, own: C) -> C:
+    """What all tiles of the row before this one come to; three warps wait for it."""
+    supers = row * UNITS + TILES + GROUPS
+    far = tile // 1024
+    if warp == 0:
+        x = of_near(state, row, tile, lane, own)
+        if lane == 0:
+            C[parts(), 0] = x
+    if warp == 1:
+        y = of_groups(state, row, tile, lane)
+        if lane == 0:
+            C[parts(), 1] = y
+    if warp == 2 and lane == 0:
+        z = C(IDENTITY)
+        if far > 0:
+            z = wait(state, supers + far)
+        C[parts(), 2] = z
+    barrier()
+    near = C[parts(), 0]
+    middle = C[parts(), 1]
+    start = C[parts(), 2]
+    if tile % 1024 == 1023 and thread() == 0:
+        publish(state, supers + far + 1, joined(start, joined(middle, joined(near, own))))
     return joined(joined(start, middle), near)
 
 
@@ -186,11 +205,8 @@ def scan_items(items: ptr, lane: i64) -> C:
 
 
 def scan_tiles(x: ptr, out: ptr, state: ptr) -> void:
-    """A tile of a row for each block, in the order in which blocks begin."""
-    if thread() == 0:
-        i64[ticket(), 0] = i64(atomic_add_u32(state, u32(1)))
-    barrier()
-    number = i64[ticket(), 0]
+    """A tile of a row for each block; GPUs begin blocks in their order."""
+    number = block()
     row = number // TILES
     tile = number % TILES
     base = row * LENGTH
@@ -212,12 +228,7 @@ def scan_tiles(x: ptr, out: ptr, state: ptr) -> void:
         own = joined(own, C[totals(), w])
     start = C(IDENTITY)
     if TILES > 1:
-        if warp == 0:
-            start = before_tile(state, row, tile, lane, own)
-            if lane == 0:
-                C[totals(), WARPS] = start
-        barrier()
-        start = C[totals(), WARPS]
+        start = before_tile(state, row, tile, warp, lane, own)
     before = joined(start, before)
     if whole == 1:
         for k in unrolled(ROUNDS * 4):
@@ -253,12 +264,29 @@ def scan_rows(x: ptr, out: ptr) -> void:
             total = of_lane(found, i32(31))
 
 
-def scan_columns(x: ptr, out: ptr) -> void:
-    """A thread for each column."""
+def sum_columns(x: ptr, sums: ptr) -> void:
+    """A thread for each piece of a column: what it comes to."""
     number = block() * 128 + thread()
-    if number < ROWS:
-        base = number // INNER * (LENGTH * INNER) + number % INNER
+    if number < ROWS * PIECES:
+        column = number % ROWS
+        piece = number // ROWS
+        base = column // INNER * (LENGTH * INNER) + column % INNER
         total = C(IDENTITY)
-        for i in range(LENGTH):
+        for i in range(piece * PIECE, min(i64(LENGTH), piece * PIECE + PIECE)):
+            total = joined(total, get(x, base + place(i) * INNER))
+        C[sums, number] = total
+
+
+def scan_columns(x: ptr, sums: ptr, out: ptr) -> void:
+    """A thread for each piece of a column, after what the pieces before it come to."""
+    number = block() * 128 + thread()
+    if number < ROWS * PIECES:
+        column = number % ROWS
+        piece = number // ROWS
+        base = column // INNER * (LENGTH * INNER) + column % INNER
+        total = C(IDENTITY)
+        for k in range(piece):
+            total = joined(total, C[sums, k * ROWS + column])
+        for i in range(piece * PIECE, min(i64(LENGTH), piece * PIECE + PIECE)):
             total = joined(total, get(x, base + place(i) * INNER))
             put(out, base + place(i) * INNER, total)

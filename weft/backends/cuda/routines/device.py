@@ -16,6 +16,11 @@ def _function(name: str, result: str, parameters: str, body: str, declared: str 
     DEFINITIONS[name] = f"{declared}\n{head}" if declared else head
 
 
+def _asm(head: str, code: str, constraints: str, operands: str) -> str:
+    """An instruction that is written out, and done where it stands."""
+    return f'  {head} asm sideeffect "{code}", "{constraints},~{{memory}}"({operands})\n'
+
+
 def _register(name: str, register: str) -> None:
     word = f"llvm.nvvm.read.ptx.sreg.{register}"
     body = f"  %x = call i32 @{word}()\n  %y = zext i32 %x to i64\n  ret i64 %y"
@@ -33,13 +38,27 @@ for _name, _sreg in (
     _register(_name, _sreg)
 
 barrier = fence = warp_barrier = External(void, ())
-_function("barrier", "void", "", "  call void @llvm.nvvm.barrier0()\n  ret void",
-          "declare void @llvm.nvvm.barrier0()")  # fmt: skip
-_function("fence", "void", "", "  call void @llvm.nvvm.membar.gl()\n  ret void",
-          "declare void @llvm.nvvm.membar.gl()")  # fmt: skip
-_function("warp_barrier", "void", "",
-          "  call void @llvm.nvvm.bar.warp.sync(i32 -1)\n  ret void",
-          "declare void @llvm.nvvm.bar.warp.sync(i32)")  # fmt: skip
+_function(
+    "barrier",
+    "void",
+    "",
+    "  call void @llvm.nvvm.barrier0()\n  ret void",
+    "declare void @llvm.nvvm.barrier0()",
+)
+_function(
+    "fence",
+    "void",
+    "",
+    "  call void @llvm.nvvm.membar.gl()\n  ret void",
+    "declare void @llvm.nvvm.membar.gl()",
+)
+_function(
+    "warp_barrier",
+    "void",
+    "",
+    "  call void @llvm.nvvm.bar.warp.sync(i32 -1)\n  ret void",
+    "declare void @llvm.nvvm.bar.warp.sync(i32)",
+)
 
 # --- shuffles: the value of another thread of the warp --------------------------------------------
 
@@ -84,30 +103,51 @@ _function(
     "declare i32 @llvm.nvvm.match.any.sync.i32(i32, i32) convergent",
 )
 count_bits = External(u32, (u32,))
-_function("count_bits", "i32", "i32 %x", "  %y = call i32 @llvm.ctpop.i32(i32 %x)\n  ret i32 %y",
-          "declare i32 @llvm.ctpop.i32(i32)")  # fmt: skip
+_function(
+    "count_bits",
+    "i32",
+    "i32 %x",
+    "  %y = call i32 @llvm.ctpop.i32(i32 %x)\n  ret i32 %y",
+    "declare i32 @llvm.ctpop.i32(i32)",
+)
 
 # --- memory that other blocks write ---------------------------------------------------------------
 
 atomic_add_u32 = External(u32, (ptr, u32))
-_function("atomic_add_u32", "i32", "ptr %p, i32 %x",
-          "  %y = atomicrmw add ptr %p, i32 %x monotonic\n  ret i32 %y")  # fmt: skip
+_function(
+    "atomic_add_u32",
+    "i32",
+    "ptr %p, i32 %x",
+    "  %y = atomicrmw add ptr %p, i32 %x monotonic\n  ret i32 %y",
+)
 acquire_u32 = External(u32, (ptr,))
-_function("acquire_u32", "i32", "ptr %p",
-          '  %y = call i32 asm sideeffect "ld.acquire.gpu.u32 $0, [$1];", "=r,l,~{memory}"(ptr %p)\n'
-          "  ret i32 %y")  # fmt: skip
+_function(
+    "acquire_u32",
+    "i32",
+    "ptr %p",
+    _asm("%y = call i32", "ld.acquire.gpu.u32 $0, [$1];", "=r,l", "ptr %p") + "  ret i32 %y",
+)
 release_u32 = External(void, (ptr, u32))
-_function("release_u32", "void", "ptr %p, i32 %x",
-          '  call void asm sideeffect "st.release.gpu.u32 [$0], $1;", "l,r,~{memory}"(ptr %p, i32 %x)\n'
-          "  ret void")  # fmt: skip
-acquire_u64 = External(u64, (ptr,))
-_function("acquire_u64", "i64", "ptr %p",
-          '  %y = call i64 asm sideeffect "ld.acquire.gpu.u64 $0, [$1];", "=l,l,~{memory}"(ptr %p)\n'
-          "  ret i64 %y")  # fmt: skip
-release_u64 = External(void, (ptr, u64))
-_function("release_u64", "void", "ptr %p, i64 %x",
-          '  call void asm sideeffect "st.release.gpu.u64 [$0], $1;", "l,l,~{memory}"(ptr %p, i64 %x)\n'
-          "  ret void")  # fmt: skip
+_function(
+    "release_u32",
+    "void",
+    "ptr %p, i32 %x",
+    _asm("call void", "st.release.gpu.u32 [$0], $1;", "l,r", "ptr %p, i32 %x") + "  ret void",
+)
+peek_u64 = External(u64, (ptr,))
+_function(
+    "peek_u64",
+    "i64",
+    "ptr %p",
+    _asm("%y = call i64", "ld.relaxed.gpu.u64 $0, [$1];", "=l,l", "ptr %p") + "  ret i64 %y",
+)
+poke_u64 = External(void, (ptr, u64))
+_function(
+    "poke_u64",
+    "void",
+    "ptr %p, i64 %x",
+    _asm("call void", "st.relaxed.gpu.u64 [$0], $1;", "l,l", "ptr %p, i64 %x") + "  ret void",
+)
 
 # --- numbers --------------------------------------------------------------------------------------
 
@@ -125,11 +165,23 @@ for _name, _intrinsic in (("largest", "maximum"), ("smallest", "minimum")):
         )
 
 f32_of_f16 = External(f32, (u16,))
-_function("f32_of_f16", "float", "i16 %x",
-          "  %h = bitcast i16 %x to half\n  %f = fpext half %h to float\n  ret float %f")  # fmt: skip
+_function(
+    "f32_of_f16",
+    "float",
+    "i16 %x",
+    "  %h = bitcast i16 %x to half\n  %f = fpext half %h to float\n  ret float %f",
+)
 f16_of_f32 = External(u16, (f32,))
-_function("f16_of_f32", "i16", "float %x",
-          "  %h = fptrunc float %x to half\n  %b = bitcast half %h to i16\n  ret i16 %b")  # fmt: skip
+_function(
+    "f16_of_f32",
+    "i16",
+    "float %x",
+    "  %h = fptrunc float %x to half\n  %b = bitcast half %h to i16\n  ret i16 %b",
+)
 bf16_of_f32 = External(u16, (f32,))
-_function("bf16_of_f32", "i16", "float %x",
-          '  %b = call i16 asm "cvt.rn.bf16.f32 $0, $1;", "=h,f"(float %x)\n  ret i16 %b')  # fmt: skip
+_function(
+    "bf16_of_f32",
+    "i16",
+    "float %x",
+    '  %b = call i16 asm "cvt.rn.bf16.f32 $0, $1;", "=h,f"(float %x)\n  ret i16 %b',
+)

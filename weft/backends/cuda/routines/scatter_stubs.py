@@ -152,5 +152,3 @@ def scatter_runs(keys: ptr, order: ptr, updates: ptr, table: ptr, out: ptr) -> v
                 found = joined(found, get(updates, place))
                 i = i + 1
             put(out, at, found)
-
-

@@ -76,4 +76,3 @@ for _name in (
     " rng_bit_generator"
 ).split():
     ROUTINES[_name] = lowering(_name)
-

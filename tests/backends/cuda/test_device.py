@@ -1,0 +1,145 @@
+"""Routines at sizes that samples don't have, graphs, and memory, on a GPU."""
+
+import numpy as np
+import pytest
+
+import weft
+from weft import lax
+from weft import numpy as jnp
+from weft.backends.cuda import commands, driver, memory
+from weft.backends.cuda.program import Cuda, get, put
+
+pytestmark = pytest.mark.skipif(driver.count() == 0, reason="no NVIDIA GPU on this machine")
+
+LONG = 3_000_001
+
+
+def draws(shape, dtype=np.float32, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
+
+
+ROUTINES = {
+    "cumsum": (lambda x: jnp.cumsum(x), lambda x: np.cumsum(x, dtype=np.float64), (LONG,)),
+    "cumsum rows": (lambda x: jnp.cumsum(x, 1), lambda x: np.cumsum(x, 1), (5, 100_003)),
+    "cumsum columns": (lambda x: jnp.cumsum(x, 0), lambda x: np.cumsum(x, 0), (1000, 300)),
+    "cummax back": (
+        lambda x: lax.cummax(x, reverse=True),
+        lambda x: np.maximum.accumulate(x[::-1])[::-1],
+        (LONG,),
+    ),
+    "sort": (jnp.sort, np.sort, (LONG,)),
+    "sort rows": (jnp.sort, np.sort, (300, 3000)),
+    "sort columns": (lambda x: jnp.sort(x, 0), lambda x: np.sort(x, 0), (5000, 30)),
+    "argsort": (jnp.argsort, lambda x: np.argsort(x, kind="stable"), (100_000,)),
+    "top_k": (lambda x: lax.top_k(x, 7)[0], lambda x: -np.sort(-x, 1)[:, :7], (40, 50_000)),
+    "transposed product": (
+        lambda x: jnp.einsum("abc,dbc->bad", x, x),
+        lambda x: np.einsum("abc,dbc->bad", x, x),
+        (30, 20, 50),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROUTINES)
+def test_routines(name):
+    fun, reference, shape = ROUTINES[name]
+    x = draws(shape)
+    (got,) = Cuda().compile(weft.make_jaxpr(fun)(x))([x])
+    want = reference(x)
+    scale = np.abs(want).max()
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("width", [1, 64])
+def test_scatter_add_gives_the_same_bits_in_every_run(width):
+    rng = np.random.default_rng(1)
+    at = rng.integers(0, 1000, 200_000 // width)
+    x, updates = draws((1000, width)), draws((len(at), width), seed=2)
+    run = Cuda().compile(weft.make_jaxpr(lambda x, i, u: x.at[i].add(u))(x, at, updates))
+    first, *others = [run([x, at.astype(np.int32), updates])[0] for _ in range(4)]
+    want = x.astype(np.float64)
+    np.add.at(want, at, updates)
+    np.testing.assert_allclose(first, want, atol=1e-3)
+    assert all(first.tobytes() == other.tobytes() for other in others)
+
+
+def test_scans_give_the_same_bits_in_every_run():
+    x = draws(LONG)
+    run = Cuda().compile(weft.make_jaxpr(jnp.cumsum)(x))
+    first, *others = [run([x])[0] for _ in range(4)]
+    assert all(first.tobytes() == other.tobytes() for other in others)
+
+
+def rnn(w, xs):
+    return lax.scan(lambda h, x: (jnp.tanh(h @ w + x), h.sum()), jnp.zeros(16), xs)
+
+
+PROGRAMS = {
+    "elementwise": lambda w, xs: (jnp.sin(w) @ w, xs.sum()),
+    "scan": rnn,
+    "while": lambda w, xs: lax.while_loop(lambda c: jnp.sum(c) < 50, lambda c: c * 1.5 + 1, w),
+    "two carries": lambda w, xs: lax.while_loop(
+        lambda c: c[0] < 10, lambda c: (c[0] + 1, c[2] * 0.5 + 1, c[1] @ w), (0, w, w.T)
+    ),
+    "branches": lambda w, xs: [
+        lax.switch(i, [jnp.sin, jnp.cos, lambda x: x @ x], w)
+        for i in ((xs[0, 0] > 0).astype(int), xs[0].argmax(), 1)
+    ],
+    "loop in loop": lambda w, xs: lax.fori_loop(
+        0,
+        5,
+        lambda i, c: lax.while_loop(lambda d: jnp.sum(d) < 40, lambda d: d * 2 + 1, c) * 0.1,
+        w,
+    ),
+    "branch in loop": lambda w, xs: lax.fori_loop(
+        0, 6, lambda i, c: lax.cond(i % 2 == 0, jnp.sin, lambda x: x @ w, c), w
+    ),
+    "sort in loop": lambda w, xs: lax.fori_loop(0, 3, lambda i, c: jnp.sort(c + i, 0) * 0.5, w),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_graphs(name):
+    args = [draws((16, 16)) * 0.2, draws((6, 16), seed=3)]
+    closed = weft.make_jaxpr(PROGRAMS[name])(*args)
+    run = Cuda().compile(closed)
+    want = weft.tree.leaves(weft.jit(PROGRAMS[name])(*args))
+    given = [put(x) for x in args]
+    for _ in range(4):
+        results = run.run_on_device(given)
+        for buffer, aval, b in zip(results, closed.out_avals, want, strict=True):
+            np.testing.assert_allclose(get(buffer, aval), b, rtol=2e-5, atol=1e-5)
+        del results, buffer
+    assert run.capturable and any(graph is not None for graph in run.graphs.values())
+
+
+def test_memory_is_given_back():
+    x = draws((1000, 1000))
+    run = Cuda().compile(weft.make_jaxpr(lambda x: jnp.cumsum(x @ x, 0) @ x)(x))
+    run([x])
+    before = memory.memory_stats()
+    run([x])
+    after = memory.memory_stats()
+    assert after["bytes_in_use"] == before["bytes_in_use"]
+    assert after["bytes_reserved"] == before["bytes_reserved"]
+    assert after["peak_bytes_in_use"] >= 4 * x.nbytes
+
+
+def test_exhausted_memory_is_an_error_and_all_goes_on():
+    def fun(x):
+        return jnp.cumsum(jnp.broadcast_to(x, (1 << 18, 1 << 18)), 0)[0, 0]
+
+    run = Cuda().compile(weft.make_jaxpr(fun)(np.float32(1)))
+    with pytest.raises(weft.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED.*\n.*262144,262144"):
+        run([np.float32(1)])
+    x = draws(100)
+    (got,) = Cuda().compile(weft.make_jaxpr(jnp.sort)(x))([x])
+    np.testing.assert_array_equal(got, np.sort(x))
+
+
+def test_a_fallback_warns_once():
+    commands._warned.discard("schur")
+    x = draws((4, 4))
+    closed = weft.make_jaxpr(lambda x: lax.linalg.schur(x))(x)
+    with pytest.warns(commands.HostFallbackWarning, match="schur"):
+        Cuda().compile(closed)

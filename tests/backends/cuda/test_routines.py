@@ -1,0 +1,140 @@
+"""Routines of GPUs run on the host, and their kernels as PTX."""
+
+import os
+import shutil
+import subprocess
+from glob import glob
+
+import numpy as np
+import pytest
+
+import weft
+from tests.backends.cuda.emulation import run_routine
+from tests.laws.checks import assert_close, seed_of
+from tests.samples import WIDE, all_samples
+from weft.backends.cuda import ptx
+from weft.backends.cuda.routines.base import ROUTINES, Run
+from weft.backends.cuda.routines.table import lower
+from weft.backends.reference.program import Reference
+from weft.base.lazy import folder_of
+from weft.compiler.plan import Planner, Unplannable
+from weft.core.interpret import run_primitive, storage_dtype
+from weft.core.registry import lookup
+from weft.kernel.program import Op, Type, inner_regions
+
+# Samples of a primitive that are run, as threads of the host are slow.
+MOST_SAMPLES = 8
+FEWER = {"approx_top_k": 2, "partition": 2, "sort": 3, "top_k": 2}
+# Those that libraries compute.
+LIBRARIES = frozenset(["dot_general"])
+EMULATED = sorted(ROUTINES.keys() - LIBRARIES)
+
+
+def operations(nodes):
+    for node in nodes:
+        if isinstance(node, Op):
+            yield node
+        for region in inner_regions(node):
+            yield from operations(region)
+
+
+def samples_of(prim):
+    found = [s for s in all_samples() if s.axis is None and s.prim == prim]
+    pairs = [(s, dtype) for s in found for dtype in s.dtypes]
+    step = max(1, len(pairs) // FEWER.get(prim, MOST_SAMPLES))
+    return pairs[::step]
+
+
+def types(xs):
+    return [Type(x.aval.shape, x.aval.dtype) for x in xs]
+
+
+def check(node, arrays, tol, text):
+    eqn = node.eqn
+    routine = lower(node, types(eqn.invars), types(eqn.outvars))
+    if routine is None:
+        return
+    outs = [np.zeros(v.aval.shape, storage_dtype(v.aval.dtype)) for v in eqn.outvars]
+    run_routine(routine, arrays, outs)
+    avals, several = [v.aval for v in eqn.outvars], eqn.primitive.multiple_results
+    with np.errstate(all="ignore"):
+        want = run_primitive(eqn.primitive, avals if several else avals[0], arrays, eqn.params)
+    for a, b in zip(outs, want if several else [want], strict=True):
+        assert_close(a, np.asarray(b, a.dtype), tol, text)
+
+
+@pytest.mark.parametrize("prim", EMULATED)
+def test_samples(prim):
+    for sample, dtype in samples_of(prim):
+        args = sample.operands(dtype, seed_of(sample))
+        with weft.enable_x64(dtype in WIDE):
+            closed = weft.make_jaxpr(sample.function(dtype))(*args)
+            try:
+                program = Planner(Reference()).program(closed)
+            except Unplannable:
+                continue
+            slots = {n: s.what for n, s in enumerate(program.slots) if s.role == "arg"}
+            leaves = weft.tree.leaves(args)
+            for node in operations(program.nodes):
+                if node.eqn.primitive.name != prim or not all(i in slots for i in node.ins):
+                    continue
+                arrays = [
+                    np.ascontiguousarray(
+                        np.asarray(
+                            getattr(leaves[slots[i]], "_value", leaves[slots[i]]),
+                            storage_dtype(x.aval.dtype),
+                        ).reshape(x.aval.shape)
+                    )
+                    for i, x in zip(node.ins, node.eqn.invars, strict=True)
+                ]
+                check(node, arrays, 4 * max(sample.tol, 4.0), f"{sample} of {dtype}")
+
+
+RNG = np.random.default_rng(0)
+LARGER = {
+    "a scan in tiles": ("cumsum", [RNG.normal(size=9000)], {"axis": 0, "reverse": True}),
+    "a sort in tiles": (
+        "sort",
+        [RNG.normal(size=(1, 4200)).astype(np.float16)],
+        {"dimension": 1, "num_keys": 1, "is_stable": True},
+    ),
+    "a scan of columns": (
+        "cumsum",
+        [RNG.normal(size=(300, 3)).astype(np.float32)],
+        {"axis": 0, "reverse": False},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LARGER)
+def test_larger(name):
+    prim, arrays, params = LARGER[name]
+    primitive = lookup(prim)
+    want = primitive.ref(*arrays, **params)
+    want = list(want) if primitive.multiple_results else [want]
+    given, made = ([Type(x.shape, x.dtype) for x in xs] for xs in (arrays, want))
+
+    class Eqn:
+        pass
+
+    eqn = Eqn()
+    eqn.primitive, eqn.params = primitive, params
+    routine = lower(Op(eqn, (), ()), given, made)
+    outs = [np.zeros(x.shape, x.dtype) for x in want]
+    run_routine(routine, [np.ascontiguousarray(x) for x in arrays], outs)
+    for a, b in zip(outs, want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+    assembler = assembler_path()
+    for text in {step.text for step in routine.steps if isinstance(step, Run)}:
+        made = ptx.assemble(text)
+        assert ".visible .entry kernel" in made
+        if assembler is not None:
+            command = [assembler, "-arch=sm_90", "-", "-o", os.devnull]
+            subprocess.run(command, input=made.encode(), check=True, capture_output=True)
+
+
+def assembler_path():
+    """NVIDIA's assembler, from its wheel or the system."""
+    folder = folder_of("nvidia")
+    found = [] if folder is None else glob(os.path.join(folder, "*", "bin", "ptxas"))
+    return next(iter(found), shutil.which("ptxas"))

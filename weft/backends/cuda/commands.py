@@ -1,0 +1,312 @@
+"""What a Program does on a GPU, as commands: put on a stream one by one, or captured in a graph."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cuda import conditions, driver
+from weft.base.record import Record
+from weft.core.interpret import run_primitive, storage_dtype
+
+_NUMBERS = {1: np.uint8, 4: np.int32, 8: np.int64}
+# Commands that loops may be written out to.
+MOST_UNROLLED = 1 << 14
+
+
+class HostFallbackWarning(UserWarning):
+    """An operation that has no form for GPUs and is computed on the host."""
+
+
+_warned: set[str] = set()
+
+
+def warn_of(name: str) -> None:
+    """Warn, once, that an operation is computed on the host."""
+    if name not in _warned:
+        _warned.add(name)
+        text = f"{name} has no GPU form for these operands: the host computes it"
+        warnings.warn(text, HostFallbackWarning, stacklevel=2)
+
+
+class Spot(Record):
+    """An address: so many bytes into a slot."""
+
+    slot: int
+    offset: int = 0
+
+
+class State:
+    """Where the slots of a call are, and the stream that commands are put on."""
+
+    def __init__(self, addresses: list[int], stream: Any, capturing: bool = False) -> None:
+        self.addresses = addresses
+        self.stream = stream
+        self.capturing = capturing
+
+    def at(self, spot: Spot) -> int:
+        return self.addresses[spot.slot] + spot.offset
+
+    def run(self, commands: Sequence[Any]) -> None:
+        for command in commands:
+            command.run(self)
+
+    def number(self, slot: int, size: int) -> int:
+        """A number in device memory; waits for it."""
+        found = np.empty(1, _NUMBERS[size])
+        driver.copy_out(found.ctypes.data, self.addresses[slot], size)
+        return int(found[0])
+
+
+class Launched(Record):
+    """A kernel on slots; its last parameters are numbers."""
+
+    function: driver.Function
+    blocks: int
+    threads: int
+    spots: tuple[Spot, ...]
+    numbers: tuple[int, ...] = ()
+    told: str = ""
+
+    capturable = True
+
+    def slots(self) -> list[int]:
+        return [s.slot for s in self.spots]
+
+    def run(self, state: State) -> None:
+        if self.blocks:
+            values = [*map(state.at, self.spots), *self.numbers]
+            self.function.launch(self.blocks, self.threads, values, state.stream)
+
+
+class Filled(Record):
+    """Bytes set to a value."""
+
+    spot: Spot
+    value: int
+    size: int
+
+    capturable = True
+
+    def slots(self) -> list[int]:
+        return [self.spot.slot]
+
+    def run(self, state: State) -> None:
+        driver.fill(state.at(self.spot), self.value, self.size, state.stream)
+
+
+class Moved(Record):
+    """Bytes copied."""
+
+    target: Spot
+    source: Spot
+    size: int
+
+    capturable = True
+
+    def slots(self) -> list[int]:
+        return [self.target.slot, self.source.slot]
+
+    def run(self, state: State) -> None:
+        driver.copy(state.at(self.target), state.at(self.source), self.size, state.stream)
+
+
+class Called(Record):
+    """A library's function on slots."""
+
+    function: Any
+    spots: tuple[Spot, ...]
+    told: str = ""
+
+    capturable = True
+
+    def slots(self) -> list[int]:
+        return [s.slot for s in self.spots]
+
+    def run(self, state: State) -> None:
+        self.function(state.stream, *map(state.at, self.spots))
+
+
+class OnHost(Record):
+    """An equation that the host computes."""
+
+    eqn: Any
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+
+    capturable = False
+
+    def slots(self) -> list[int]:
+        return [*self.ins, *self.outs]
+
+    def run(self, state: State) -> None:
+        eqn = self.eqn
+        values = []
+        for slot, x in zip(self.ins, eqn.invars, strict=True):
+            value = np.empty(x.aval.shape, storage_dtype(x.aval.dtype))
+            driver.copy_out(value.ctypes.data, state.addresses[slot], value.nbytes)
+            values.append(value)
+        avals = [v.aval for v in eqn.outvars]
+        several = eqn.primitive.multiple_results
+        with np.errstate(all="ignore"):
+            made = run_primitive(eqn.primitive, avals if several else avals[0], values, eqn.params)
+        for slot, aval, value in zip(self.outs, avals, made if several else [made], strict=True):
+            if prod(aval.shape):
+                array = np.ascontiguousarray(np.asarray(value, storage_dtype(aval.dtype)))
+                driver.copy_in(state.addresses[slot], array.ctypes.data, array.nbytes)
+
+
+class Pointed(Record):
+    """A view made to point where a slot is."""
+
+    view: int
+    base: int
+
+    capturable = True
+
+    def slots(self) -> list[int]:
+        return [self.view, self.base]
+
+    def run(self, state: State) -> None:
+        state.addresses[self.view] = state.addresses[self.base]
+
+
+class Swapped(Record):
+    """Two views that change places."""
+
+    first: int
+    second: int
+    size: int
+
+    capturable = True
+
+    def slots(self) -> list[int]:
+        return [self.first, self.second]
+
+    def run(self, state: State) -> None:
+        found = state.addresses
+        found[self.first], found[self.second] = found[self.second], found[self.first]
+
+
+class Branched(Record):
+    """One of several regions."""
+
+    choice: int
+    size: int
+    regions: tuple[tuple[Any, ...], ...]
+
+    @property
+    def capturable(self) -> bool:
+        return conditions.available() and all(c.capturable for r in self.regions for c in r)
+
+    def slots(self) -> list[int]:
+        return [self.choice]
+
+    def run(self, state: State) -> None:
+        if state.capturing:
+            self._capture(state)
+            return
+        chosen = state.number(self.choice, self.size)
+        state.run(self.regions[max(0, min(chosen, len(self.regions) - 1))])
+
+    def _capture(self, state: State) -> None:
+        last = len(self.regions) - 1
+        before = list(state.addresses)
+        handles = [driver.new_condition(state.stream) for _ in self.regions]
+        for number, handle in enumerate(handles):
+            conditions.set_choice(state, handle, before[self.choice], self.size, number, last)
+        for handle, region in zip(handles, self.regions, strict=True):
+
+            def capture(stream: Any, region: Any = region) -> None:
+                State(list(before), stream, True).run(region)
+
+            driver.add_conditional(state.stream, handle, driver.IF, capture)
+
+
+class LoopedWhile(Record):
+    """A body repeated as long as a condition holds."""
+
+    condition: tuple[Any, ...]
+    flag: int
+    body: tuple[Any, ...]
+
+    @property
+    def capturable(self) -> bool:
+        return conditions.available() and all(c.capturable for c in (*self.condition, *self.body))
+
+    def slots(self) -> list[int]:
+        return [self.flag]
+
+    def run(self, state: State) -> None:
+        if state.capturing:
+            self._capture(state)
+            return
+        while True:
+            state.run(self.condition)
+            if not state.number(self.flag, 1):
+                return
+            state.run(self.body)
+
+    def _capture(self, state: State) -> None:
+        handle = driver.new_condition(state.stream)
+        state.run(self.condition)
+        start = list(state.addresses)
+        conditions.set_flag(state, handle, start[self.flag])
+
+        def capture(stream: Any) -> None:
+            inner = State(list(start), stream, True)
+            inner.run(self.body)
+            # a graph's pointers are the same in every round: values go back where they were
+            for c in self.body:
+                if isinstance(c, Swapped):
+                    driver.copy(start[c.first], inner.addresses[c.first], c.size, stream)
+            inner.addresses = list(start)
+            inner.run(self.condition)
+            conditions.set_flag(inner, handle, start[self.flag])
+
+        driver.add_conditional(state.stream, handle, driver.WHILE, capture)
+
+
+class LoopedFor(Record):
+    """A body repeated a number of times; views point at one slice of their base in each."""
+
+    trips: int
+    reverse: bool
+    slices: tuple[tuple[int, int, int], ...]
+    body: tuple[Any, ...]
+
+    @property
+    def capturable(self) -> bool:
+        return all(c.capturable for c in self.body) and length([self]) <= MOST_UNROLLED
+
+    def slots(self) -> list[int]:
+        return [s for view, base, _ in self.slices for s in (view, base)]
+
+    def run(self, state: State) -> None:
+        for trip in range(self.trips):
+            now = self.trips - 1 - trip if self.reverse else trip
+            for view, base, size in self.slices:
+                state.addresses[view] = state.addresses[base] + now * size
+            state.run(self.body)
+
+
+def regions_of(command: Any) -> list[tuple[Any, ...]]:
+    """The lists of commands inside a command."""
+    if isinstance(command, Branched):
+        return list(command.regions)
+    if isinstance(command, LoopedWhile):
+        return [command.condition, command.body]
+    return [command.body] if isinstance(command, LoopedFor) else []
+
+
+def length(commands: Sequence[Any]) -> int:
+    """Commands of a graph, loops of known length written out."""
+    total = 0
+    for c in commands:
+        inner = sum(length(region) for region in regions_of(c))
+        total += inner * c.trips if isinstance(c, LoopedFor) else inner + 1
+    return total

@@ -1,0 +1,184 @@
+"""Products of arrays: cuBLASLt for floats, a kernel for integers; operands are transposed first
+where a library couldn't read them as they are."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu.kinds import kind_of, u8
+from weft.backends.cuda.routines import product_stubs as stubs
+from weft.backends.cuda.routines.base import (
+    ROUTINES,
+    Fill,
+    Library,
+    Place,
+    Routine,
+    Run,
+    ceil_div,
+    given,
+    made,
+    module,
+    scratch,
+)
+from weft.backends.cuda.routines.lt import NONE, Matrix, Product
+from weft.backends.cuda.routines.moves import permute
+from weft.base.functional import lru
+from weft.base.record import Record
+from weft.kernel.nodes import BF16, F16, F32, F64
+from weft.kernel.program import Type
+
+C64, C128 = np.dtype(np.complex64), np.dtype(np.complex128)
+I8, I32 = np.dtype(np.int8), np.dtype(np.int32)
+# Types of matrices as library_types.h numbers them.
+_TYPES = {F32: 0, F64: 1, F16: 2, BF16: 14, C64: 4, C128: 5}
+_NARROW = (F16, BF16)
+# What products are summed in, as cublas_api.h numbers it.
+_FULL, _DOUBLE, _TF32 = 68, 70, 77
+_FASTER = frozenset(["DEFAULT", "TF32_TF32_F32", "BF16_BF16_F32"])
+
+
+class Shape(Record):
+    """A batched product of row-major matrices, each perhaps transposed in memory."""
+
+    batch: int
+    rows: int
+    columns: int
+    depth: int
+    left_transposed: bool
+    right_transposed: bool
+
+
+def _side(shape: Any, contracted: tuple[int, ...], batch: tuple[int, ...]) -> Any:
+    """How a side is read: the order of axes that it must have, and whether depth comes first.
+
+    The order is None where memory is in it already.
+    """
+    free = [i for i in range(len(shape)) if i not in contracted and i not in batch]
+    for order, first in (
+        ((*batch, *free, *contracted), False),
+        ((*batch, *contracted, *free), True),
+    ):
+        if list(order) == list(range(len(shape))):
+            return None, first
+    # axes of one element may be anywhere
+    long = [i for i in range(len(shape)) if shape[i] > 1]
+    for order, first in (
+        ((*batch, *free, *contracted), False),
+        ((*batch, *contracted, *free), True),
+    ):
+        if [i for i in order if shape[i] > 1] == long:
+            return None, first
+    return (*batch, *free, *contracted), False
+
+
+def analyse(lhs: Type, rhs: Type, dimension_numbers: Any) -> tuple[Shape, Any, Any]:
+    """A product as one of matrices, and the orders of axes that operands must be brought to."""
+    ((lc, rc), (lb, rb)) = [tuple(map(tuple, x)) for x in dimension_numbers]
+    left, left_first = _side(lhs.shape, lc, lb)
+    right, right_first = _side(rhs.shape, rc, rb)
+    batch, depth = prod(lhs.shape[i] for i in lb), prod(lhs.shape[i] for i in lc)
+    rows = prod(lhs.shape) // max(batch * depth, 1) if batch * depth else 0
+    columns = prod(rhs.shape) // max(batch * depth, 1) if batch * depth else 0
+    return Shape(batch, rows, columns, depth, left_first, not right_first), left, right
+
+
+def compute_of(dtype: np.dtype, params: dict[str, Any]) -> int:
+    """What a product is summed in."""
+    if dtype in (F64, C128):
+        return _DOUBLE
+    if dtype == F32:
+        asked = params.get("precision")
+        words = asked if isinstance(asked, tuple) else (asked,)
+        if any(getattr(w, "name", str(w)) in _FASTER for w in words if w is not None):
+            return _TF32
+    return _FULL
+
+
+@lru(512)
+def lt_product(
+    p: Shape, dtype: np.dtype, out: np.dtype, compute: int, epilogue: int = NONE
+) -> Product:
+    """Row-major matrices are transposed ones to cuBLAS: the operands change places."""
+    kind = _TYPES[dtype]
+    right = Matrix(
+        kind,
+        *((p.depth, p.columns, p.depth) if p.right_transposed else (p.columns, p.depth, p.columns)),
+        p.batch,
+        p.depth * p.columns,
+        p.right_transposed,
+    )
+    left = Matrix(
+        kind,
+        *((p.rows, p.depth, p.rows) if p.left_transposed else (p.depth, p.rows, p.depth)),
+        p.batch,
+        p.rows * p.depth,
+        p.left_transposed,
+    )
+    result = Matrix(_TYPES[out], p.columns, p.rows, p.columns, p.batch, p.rows * p.columns)
+    scale = {_DOUBLE: C128 if dtype == C128 else F64}.get(compute, C64 if dtype == C64 else F32)
+    return Product(right, left, result, compute, (_TYPES[scale], np.ones(1, scale)), epilogue)
+
+
+def known(lhs: Type, rhs: Type, out: Type) -> bool:
+    """Whether the library multiplies these."""
+    if lhs.dtype != rhs.dtype or lhs.dtype not in _TYPES:
+        return False
+    return out.dtype == lhs.dtype or (lhs.dtype in _NARROW and out.dtype == F32)
+
+
+def dot_general(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
+    lhs, rhs = ins
+    (out,) = outs
+    shape, left, right = analyse(lhs, rhs, params["dimension_numbers"])
+    steps: list[Any] = []
+    rooms: list[int] = []
+    places: list[Place] = []
+    for i, (t, order) in enumerate(((lhs, left), (rhs, right))):
+        place = given(i)
+        if order is not None:
+            place = scratch(len(rooms))
+            rooms.append(prod(t.shape) * t.dtype.itemsize)
+            steps.append((permute(t.shape, order, t.dtype.itemsize), (given(i), place)))
+        places.append(place)
+    if not shape.depth or not shape.rows * shape.columns * shape.batch:
+        return Routine([Fill(made(0), 0, prod(out.shape) * out.dtype.itemsize)])
+    if known(lhs, rhs, out):
+        found = lt_product(shape, lhs.dtype, out.dtype, compute_of(lhs.dtype, params))
+        if found.algorithm is not None:
+
+            def run(stream: Any, left: int, right: int, result: int) -> None:
+                found.run(stream, right, left, result)
+
+            steps.append(Library(run, (*places, made(0)), "cublasLtMatmul"))
+            return Routine(steps, tuple(rooms))
+    plain = _plain(shape, lhs, rhs, out)
+    if plain is None:
+        return None
+    steps.append(Run(plain, ceil_div(prod(out.shape), 256), 256, (*places, made(0))))
+    return Routine(steps, tuple(rooms))
+
+
+def _plain(shape: Shape, lhs: Type, rhs: Type, out: Type) -> str | None:
+    """The kernel of a product that no library does; None for types that stubs don't have."""
+    kinds = []
+    for t in (lhs, rhs, out):
+        if t.dtype.kind not in "biuf" or (t.dtype.kind == "f" and t.dtype.itemsize < 4):
+            return None
+        kinds.append(u8 if t.dtype.kind == "b" else kind_of(t.dtype))
+    names = dict(zip(("A", "B", "R"), kinds, strict=True))
+    names["LOGICAL"] = int(out.dtype.kind == "b")
+    return _text(shape, **names)
+
+
+@lru(64)
+def _text(shape: Shape, **names: Any) -> str:
+    told = {"ROWS": shape.rows, "COLUMNS": shape.columns, "DEPTH": shape.depth}
+    told |= {"BATCH": shape.batch, "LEFT_TRANSPOSED": int(shape.left_transposed)}
+    told["RIGHT_TRANSPOSED"] = int(shape.right_transposed)
+    return module(stubs.multiply, names | told)
+
+
+ROUTINES["dot_general"] = dot_general
