@@ -94,7 +94,7 @@ def module(main: Any, names: dict[str, Any], shared: dict[str, int] | None = Non
     """The LLVM module of a stub: ``main`` becomes the kernel, with all that it calls.
 
     ``shared`` has the bytes of memory that the threads of a block share, by the name of the
-    function that gives its address.
+    function that gives its address; 0 where a launch says how many.
     """
     inline = tuple(called_stubs([main]))
     text = translate_with_math(main, names, inline=inline)
@@ -125,8 +125,11 @@ def entry(text: str, name: str, shared: dict[str, int] | None = None) -> str:
 
 def _room(name: str, size: int) -> str:
     where = f"@room_{name}"
+    kind = f"internal addrspace(3) global [{size} x i8] undef, align 16"
+    if not size:
+        kind = "external addrspace(3) global [0 x i8], align 128"
     return (
-        f"{where} = internal addrspace(3) global [{size} x i8] undef, align 16\n"
+        f"{where} = {kind}\n"
         f"define internal ptr @{name}() alwaysinline {{\n"
         f"  ret ptr addrspacecast (ptr addrspace(3) {where} to ptr)\n}}"
     )

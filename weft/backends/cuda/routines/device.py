@@ -185,3 +185,125 @@ _function(
     "float %x",
     '  %b = call i16 asm "cvt.rn.bf16.f32 $0, $1;", "=h,f"(float %x)\n  ret i16 %b',
 )
+
+
+# --- matrices -------------------------------------------------------------------------------------
+#
+# Fragments of matrices are in memory of the thread's own, which becomes registers: four words of a
+# 16 x 16 matrix of 16-bit floats, four float32 of a 16 x 8 result.
+
+shared_place = External(u32, (ptr,))  # an address as instructions for shared memory take it
+_function(
+    "shared_place",
+    "i32",
+    "ptr %p",
+    "  %q = addrspacecast ptr %p to ptr addrspace(3)\n"
+    "  %x = ptrtoint ptr addrspace(3) %q to i32\n  ret i32 %x",
+)
+
+
+def _fragment(name: str, parameters: str, code: str, constraints: str, operands: str) -> None:
+    """An instruction that gives four words, kept at an address."""
+    words = "{ i32, i32, i32, i32 }"
+    lines = [f'  %r = call {words} asm sideeffect "{code}", "{constraints}"({operands})']
+    for i in range(4):
+        lines.append(f"  %x{i} = extractvalue {words} %r, {i}")
+        lines.append(f"  %p{i} = getelementptr i32, ptr %out, i64 {i}")
+        lines.append(f"  store i32 %x{i}, ptr %p{i}, align 4")
+    _function(name, "void", parameters, "\n".join([*lines, "  ret void"]))
+
+
+load_matrices = load_transposed = External(void, (ptr, u32))
+for _name, _kind in (("load_matrices", ""), ("load_transposed", ".trans")):
+    _fragment(
+        _name,
+        "ptr %out, i32 %at",
+        f"ldmatrix.sync.aligned.m8n8.x4{_kind}.shared.b16 {{$0, $1, $2, $3}}, [$4];",
+        "=r,=r,=r,=r,r,~{memory}",
+        "i32 %at",
+    )
+
+multiply_bf16 = multiply_f16 = External(void, (ptr, ptr, u32, u32))
+for _name in ("bf16", "f16"):
+    _words = "{ float, float, float, float }"
+    _code = (
+        f"mma.sync.aligned.m16n8k16.row.col.f32.{_name}.{_name}.f32 "
+        "{$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};"
+    )
+    _lines = []
+    for _i in range(4):
+        _lines.append(f"  %q{_i} = getelementptr i32, ptr %a, i64 {_i}")
+        _lines.append(f"  %a{_i} = load i32, ptr %q{_i}, align 4")
+        _lines.append(f"  %p{_i} = getelementptr float, ptr %out, i64 {_i}")
+        _lines.append(f"  %c{_i} = load float, ptr %p{_i}, align 4")
+    _given = [f"i32 %a{_i}" for _i in range(4)] + ["i32 %b0", "i32 %b1"]
+    _given += [f"float %c{_i}" for _i in range(4)]
+    _constraints = ",".join(["=f"] * 4 + ["r"] * 6 + ["f"] * 4)
+    _lines.append(f'  %r = call {_words} asm "{_code}", "{_constraints}"({", ".join(_given)})')
+    for _i in range(4):
+        _lines.append(f"  %x{_i} = extractvalue {_words} %r, {_i}")
+        _lines.append(f"  store float %x{_i}, ptr %p{_i}, align 4")
+    _function(
+        f"multiply_{_name}",
+        "void",
+        "ptr %out, ptr %a, i32 %b0, i32 %b1",
+        "\n".join([*_lines, "  ret void"]),
+    )
+
+pack_bf16 = pack_f16 = External(u32, (f32, f32))  # two floats as a word, the first in its low half
+for _name, _code in (("bf16", "cvt.rn.bf16x2.f32"), ("f16", "cvt.rn.f16x2.f32")):
+    _function(
+        f"pack_{_name}",
+        "i32",
+        "float %x, float %y",
+        f'  %w = call i32 asm "{_code} $0, $2, $1;", "=r,f,f"(float %x, float %y)\n  ret i32 %w',
+    )
+
+exp2_fast = External(f32, (f32,))
+_function(
+    "exp2_fast",
+    "float",
+    "float %x",
+    '  %y = call float asm "ex2.approx.ftz.f32 $0, $1;", "=f,f"(float %x)\n  ret float %y',
+)
+
+copy_async = External(void, (u32, ptr))  # 16 bytes of device memory to shared memory
+_function(
+    "copy_async",
+    "void",
+    "i32 %to, ptr %from",
+    _asm(
+        "call void",
+        "cp.async.cg.shared.global [$0], [$1], 16;",
+        "r,l",
+        "i32 %to, ptr addrspace(1) %q",
+    ).join(["  %q = addrspacecast ptr %from to ptr addrspace(1)\n", "  ret void"]),
+)
+zero_shared = External(void, (u32,))  # 16 bytes of shared memory set to 0
+_function(
+    "zero_shared",
+    "void",
+    "i32 %to",
+    _asm("call void", "st.shared.v4.u32 [$0], {$1, $1, $1, $1};", "r,r", "i32 %to, i32 0")
+    + "  ret void",
+)
+commit_copies = wait_all_copies = wait_older_copies = External(void, ())
+for _name, _code in (
+    ("commit_copies", "cp.async.commit_group;"),
+    ("wait_all_copies", "cp.async.wait_group 0;"),
+    ("wait_older_copies", "cp.async.wait_group 1;"),
+):
+    _function(
+        _name,
+        "void",
+        "",
+        f'  call void asm sideeffect "{_code}", "~{{memory}}"()\n  ret void',
+    )
+shuffle_xor_f32 = External(f32, (f32, i32))
+_function(
+    "shuffle_xor_f32",
+    "float",
+    "float %x, i32 %n",
+    "  %a = bitcast float %x to i32\n  %b = call i32 @shuffle_xor_u32(i32 %a, i32 %n)\n"
+    "  %y = bitcast i32 %b to float\n  ret float %y",
+)
