@@ -140,6 +140,80 @@ WORDS = {
 }
 
 
+# --- matrices -------------------------------------------------------------------------------------
+
+
+def _tiles():
+    """The address of the memory that `shared_place` counts from."""
+    return ctypes.addressof(local.block.rooms["tiles"]) + 63 & ~63
+
+
+def _matrices(transposed):
+    def run(out, at):
+        places, lane = local.block.exchange(at)
+        base = _tiles()
+        for i in range(4):
+            rows = [(ctypes.c_uint16 * 8).from_address(base + places[8 * i + r]) for r in range(8)]
+            group, pair = lane // 4, lane % 4 * 2
+            low, high = (
+                (rows[pair][group], rows[pair + 1][group])
+                if transposed
+                else (rows[group][pair], rows[group][pair + 1])
+            )
+            ctypes.c_uint32.from_address(out + 4 * i).value = low | high << 16
+
+    return run
+
+
+def _multiply(dtype):
+    def run(out, a, b0, b1):
+        words = tuple((ctypes.c_uint32 * 4).from_address(a)) + (b0, b1)
+        block = local.block
+        found, lane = block.exchange(words)
+        halves = np.array(found, np.uint32).view(np.uint16).reshape(32, 6, 2).view(dtype)
+        left, right = np.zeros((16, 16), np.float32), np.zeros((16, 8), np.float32)
+        for n in range(32):
+            group, pair = n // 4, n % 4 * 2
+            for i in range(4):
+                row, column = group + i % 2 * 8, pair + i // 2 * 8
+                left[row, column : column + 2] = halves[n, i]
+            for i in range(2):
+                right[pair + 8 * i : pair + 8 * i + 2, group] = halves[n, 4 + i]
+        product = left @ right
+        group, pair = lane // 4, lane % 4 * 2
+        sums = (ctypes.c_float * 4).from_address(out)
+        for i in range(4):
+            sums[i] += product[group + i // 2 * 8, pair + i % 2]
+
+    return run
+
+
+def _pack(dtype):
+    def run(x, y):
+        low, high = (int(np.float32(v).astype(dtype).view(np.uint16)) for v in (x, y))
+        return low | high << 16
+
+    return run
+
+
+WORDS |= {
+    "shared_place": lambda p: p - _tiles(),
+    "load_matrices": _matrices(False),
+    "load_transposed": _matrices(True),
+    "multiply_bf16": _multiply(ml_dtypes.bfloat16),
+    "multiply_f16": _multiply(np.float16),
+    "pack_bf16": _pack(ml_dtypes.bfloat16),
+    "pack_f16": _pack(np.float16),
+    "exp2_fast": lambda x: float(np.exp2(np.float32(x))),
+    "copy_async": lambda to, source: ctypes.memmove(_tiles() + to, source, 16) and None,
+    "zero_shared": lambda to: ctypes.memset(_tiles() + to, 0, 16) and None,
+    "commit_copies": lambda: None,
+    "wait_all_copies": lambda: None,
+    "wait_older_copies": lambda: None,
+    "shuffle_xor_f32": _shuffle(lambda lane, n: lane ^ n),
+}
+
+
 def _room(name, size):
     def run():
         block = local.block
@@ -154,7 +228,12 @@ def _room(name, size):
 class Native:
     """A kernel compiled for the host."""
 
-    def __init__(self, text):
+    def __init__(self, text, dynamic=0):
+        text = re.sub(
+            r"external addrspace\(3\) global \[0 x i8\], align 128",
+            f"internal addrspace(3) global [{dynamic} x i8]",
+            text,
+        )
         sizes = dict(
             re.findall(r"@room_(\w+) = internal addrspace\(3\) global \[(\d+) x i8\]", text)
         )
@@ -231,7 +310,7 @@ def run_routine(routine, ins, outs):
         if isinstance(step, Run):
             native = _natives.get(step.text)
             if native is None:
-                native = _natives[step.text] = Native(step.text)
+                native = _natives[step.text] = Native(step.text, step.dynamic)
             values = [*map(address, step.places), *step.numbers]
             native.launch(step.blocks, step.threads, values)
         elif isinstance(step, Fill):

@@ -16,8 +16,10 @@ from weft.backends.cuda import driver
 from weft.backends.cuda.assemble import Assembler
 from weft.backends.cuda.commands import State, length
 from weft.backends.cuda.memory import Buffer, pool
+from weft.backends.cuda.routines.attention import supported
 from weft.backends.reference.program import Reference
 from weft.base.errors import JaxRuntimeError
+from weft.compiler.passes.attention import attention
 from weft.compiler.plan import Planner
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
@@ -29,6 +31,14 @@ MOST_GRAPHS = 8
 
 class Cuda(Reference):
     """The first GPU as a target."""
+
+    def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        """A program in its simplest form, with attention as one operation."""
+        found = closed._memo.get("simple on GPUs")
+        if found is None:
+            found = attention(super().simplify(closed), supported)
+            closed._memo["simple on GPUs"] = found._memo["simple on GPUs"] = found
+        return found
 
     def compile(self, closed: ClosedJaxpr) -> Executable:  # type: ignore[override]
         driver.device().use()

@@ -20,7 +20,7 @@ from weft.backends.cpu.render import Function
 from weft.backends.cpu.serial import Writer
 from weft.backends.cuda.schedule import TILE, Schedule, nest, private_rows, turned
 from weft.kernel.kernel import Loop, Reduce, Store, statements
-from weft.kernel.nodes import BOOL, F32, F64, Value, is_float
+from weft.kernel.nodes import BOOL, F32, F64, Value, is_float, walk
 from weft.kernel.spec import verify
 
 NAME = "kernel"
@@ -138,6 +138,9 @@ class _Text(Function):
         self.declared[name] = _remainder(dtype)
         return name
 
+    def to_bfloat(self, x: str) -> str:
+        return self.emit(f'call i16 asm "cvt.rn.bf16.f32 $0, $1;", "=h,f"(float {x}) memory(none)')
+
     def extreme(self, v: Value, args: list[str]) -> str:
         return self.call("minimum" if v.op == "min" else "maximum", v.dtype, args)
 
@@ -204,16 +207,30 @@ class _Text(Function):
             return
         states = []
         first, known, place = self.axes[axis], dict(self.known), self.place
+        loads = self._certain_loads(body)
         for i in range(count):
             self.known, self.place = dict(known), place + i
             self.axes[axis] = first if i == 0 else self.emit(f"add i64 {first}, {i}")
-            self._begin(body)
+            for v in loads:
+                self.value(v)
             states.append((self.axes[axis], self.known))
+        for i, (at, found) in enumerate(states):
+            self.axes[axis], self.known, self.place = at, found, place + i
+            self._begin(body)
+            states[i] = (at, self.known)
         for i, (at, found) in enumerate(states):
             self.axes[axis], self.known, self.place = at, found, place + i
             for s in body:
                 self.store(s) if isinstance(s, Store) else self._accumulate(s)
         self.axes[axis], self.known, self.place = first, known, place
+
+    def _certain_loads(self, body: list[Any]) -> list[Value]:
+        """What is read whatever is computed: read first, neighbours become one access."""
+        operands = [v for s in body for v in s.operands]
+        inside = {number for found in rare(operands) for number in found.inside}
+        return [
+            v for v in walk(operands) if v.op == "load" and not v.args and v.number not in inside
+        ]
 
     def _at(self, axis: str, distance: int, run: Any) -> None:
         """Run something further along an axis."""

@@ -114,8 +114,9 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
     iterations = 1 if kernel.grid is None else kernel.grid[1]
     if not loops:
         axes = kernel.axes or ((kernel.grid,) if kernel.grid else ())
-        fits = aligned and axes and axes[-1][1] % VECTOR == 0 and iterations > THREADS * VECTOR
-        return Schedule(kernel, False, THREADS, VECTOR if fits else 1, buffers)
+        vector = _neighbours(kernel)
+        fits = aligned and axes and axes[-1][1] % vector == 0 and iterations > THREADS * vector
+        return Schedule(kernel, False, THREADS, vector if fits else 1, buffers)
     rows = any(b.role == "row" for b in kernel.buffers)
     if not rows and iterations >= ENOUGH_THREADS and not _reads_along_loops(kernel):
         return Schedule(kernel, False, THREADS if iterations > 1 << 16 else 64, 1, buffers)
@@ -131,6 +132,13 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
     same = len(totals) == 1 and not rest and not any(loop.whole for loop in loops)
     trips = trips if same and trips <= MAX_TRIPS else 0
     return Schedule(kernel, True, threads, vector, buffers, False, trips)
+
+
+def _neighbours(kernel: Kernel) -> int:
+    """Neighbouring elements of a thread: 16 bytes of all, or of the widest, at most 8."""
+    widest = max((b.dtype.itemsize for b in kernel.buffers if b.size > 1), default=4)
+    last = kernel.axes[-1][1] if kernel.axes else kernel.grid[1] if kernel.grid else 1
+    return 2 * VECTOR if widest <= 2 and last % (2 * VECTOR) == 0 else VECTOR
 
 
 def transposes(kernel: Kernel) -> tuple[str, str] | None:

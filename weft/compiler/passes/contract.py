@@ -120,7 +120,7 @@ def _transposed(product: Any, eqn: Any) -> Any:
 # --- multiplications ------------------------------------------------------------------------------
 
 
-class _Writer:
+class Writer:
     """Equations that stand for another one, under construction."""
 
     def __init__(self, eqn: Any) -> None:
@@ -190,7 +190,7 @@ def _converted(eqn: Any) -> list[Any]:
         return [eqn]
     if read[-1].kind != "c" and any(d.kind == "c" for d in read):
         return [eqn]
-    w = _Writer(eqn)
+    w = Writer(eqn)
     xs = [
         w.convert(w.convert(x, dtype), wide)
         for x, dtype, wide in zip(eqn.invars, read[:2], work[:2], strict=True)
@@ -200,7 +200,7 @@ def _converted(eqn: Any) -> list[Any]:
     return w.done(w.convert(w.convert(x, read[2]), out.dtype))
 
 
-def _written_out(w: _Writer, eqn: Any, depth: int) -> list[Any]:
+def _written_out(w: Writer, eqn: Any, depth: int) -> list[Any]:
     """Many small products as sums of multiplications, so that vectors run along the results."""
     out = eqn.outvars[0].aval
     contracting, batch = eqn.params["dimension_numbers"]
@@ -251,7 +251,7 @@ def _multiplied(eqn: Any) -> list[Any]:
         return [eqn]
     if not (one_depth or one_each or tiny or small):
         return [eqn]
-    w = _Writer(eqn)
+    w = Writer(eqn)
     if small and not (one_depth or one_each or tiny):
         return _written_out(w, eqn, depth[0])
     work = np.dtype(np.float32) if out.dtype.name in _NARROW else out.dtype

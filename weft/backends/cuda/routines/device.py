@@ -6,7 +6,7 @@ becomes part of the modules that call it.
 
 from __future__ import annotations
 
-from weft.backends.cpu.kinds import External, f32, f64, i32, i64, ptr, u16, u32, u64, void
+from weft.kernel.kinds import External, f32, f64, i32, i64, ptr, u16, u32, u64, void
 
 DEFINITIONS: dict[str, str] = {}
 

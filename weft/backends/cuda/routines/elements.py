@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.backends.cpu.kinds import bits, f32, i32, i64, ptr, u16, u32, u64, void
 from weft.backends.cuda.routines.device import (
     bf16_of_f32,
     f16_of_f32,
@@ -18,6 +17,7 @@ from weft.backends.cuda.routines.device import (
     shuffle_up_u32,
     shuffle_up_u64,
 )
+from weft.kernel.kinds import bits, f32, i32, i64, ptr, u16, u32, u64, void
 
 # Names that stubs are given; here so that they can be written.
 C: Any = f32

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.backends.cpu.kinds import i32, i64, ptr, void
 from weft.backends.cuda.routines.device import block, thread
+from weft.kernel.kinds import i32, i64, ptr, void
 
 # Names that stubs are given; here so that they can be written.
 A: Any = i32  # elements of the operands, and of the result

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.kinds import kind_of, u8
 from weft.backends.cuda.routines import product_stubs as stubs
 from weft.backends.cuda.routines.base import (
     ROUTINES,
@@ -27,6 +26,7 @@ from weft.backends.cuda.routines.lt import NONE, Matrix, Product
 from weft.backends.cuda.routines.moves import permute
 from weft.base.functional import lru
 from weft.base.record import Record
+from weft.kernel.kinds import kind_of, u8
 from weft.kernel.nodes import BF16, F16, F32, F64
 from weft.kernel.program import Type
 

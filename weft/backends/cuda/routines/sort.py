@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.kinds import u32, u64
 from weft.backends.cuda.routines import cumulative_stubs, sort_stubs
 from weft.backends.cuda.routines.base import (
     ROUTINES,
@@ -23,6 +22,7 @@ from weft.backends.cuda.routines.base import (
 )
 from weft.backends.cuda.routines.cumulative import numbers_of, scan_steps
 from weft.base.functional import lru
+from weft.kernel.kinds import u32, u64
 from weft.kernel.nodes import BF16, F16, is_float
 from weft.kernel.program import Type
 

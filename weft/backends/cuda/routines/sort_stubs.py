@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.backends.cpu.kinds import External, i32, i64, ptr, stack, u8, u32, unrolled, void
 from weft.backends.cuda.routines.device import (
     atomic_add_u32,
     barrier,
@@ -19,6 +18,7 @@ from weft.backends.cuda.routines.device import (
     thread,
     warp_barrier,
 )
+from weft.kernel.kinds import External, i32, i64, ptr, stack, u8, u32, unrolled, void
 
 counters = starts = offsets = sums = kept_keys = kept_values = External(ptr, ())  # shared memory
 

@@ -1,0 +1,130 @@
+"""Attention is found in plain programs, and what is found computes the same."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import weft
+from weft import numpy as jnp
+from weft.compiler.passes.attention import attention
+from weft.compiler.pipeline import simplify
+from weft.core.interpret import run
+from weft.core.verify import check_jaxpr
+
+BF16 = np.dtype(jnp.bfloat16)
+
+
+def masked(q, k, v):
+    scores = jnp.einsum("bhqd,bhkd->bhqk", q, k) * 0.125
+    seen = jnp.tril(jnp.ones((q.shape[2], k.shape[2]), bool))
+    weights = weft.nn.softmax(jnp.where(seen, scores, -1e9).astype(jnp.float32))
+    return jnp.einsum("bhqk,bhkd->bhqd", weights.astype(q.dtype), v)
+
+
+def rows_first(q, k, v):
+    scores = jnp.einsum("...qhd,...khd->...hqk", q / jnp.sqrt(4).astype(q.dtype), k)
+    return jnp.einsum("...hqk,...khd->...qhd", weft.nn.softmax(scores), v)
+
+
+def plain(q, k, v):
+    return weft.nn.softmax(q @ k.T * 0.5) @ v
+
+
+def library(causal):
+    return lambda q, k, v: weft.nn.dot_product_attention(q, k, v, is_causal=causal)
+
+
+ROWS = (2, 8, 3, 16)
+CASES = {
+    "causal": (masked, [(2, 3, 8, 16)] * 3),
+    "rows first": (rows_first, [ROWS] * 3),
+    "other rows": (rows_first, [(2, 5, 3, 16), ROWS, ROWS]),
+    "library, causal": (library(True), [ROWS] * 3),
+    "library": (library(False), [ROWS] * 3),
+    "shared heads": (library(True), [(2, 8, 6, 16), ROWS, ROWS]),
+    "one head for all": (library(True), [(2, 8, 6, 16)] + [(2, 8, 1, 16)] * 2),
+    "one head": (plain, [(40, 16)] * 3),
+    "batched": (weft.vmap(plain), [(3, 40, 16)] * 3),
+}
+
+
+def draw(shape):
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(BF16)
+
+
+def with_gradients(fun):
+    def both(q, k, v, g):
+        out, back = weft.vjp(fun, q, k, v)
+        return out, back(g)
+
+    return both
+
+
+def found_in(fun, args):
+    before = simplify(weft.make_jaxpr(fun)(*args))
+    return before, attention(before, lambda dtype, depth: dtype == BF16)
+
+
+@pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_found(name, backward):
+    fun, shapes = CASES[name]
+    args = [draw(s) for s in shapes]
+    if backward:
+        args.append(draw(weft.eval_shape(fun, *args).shape))
+        fun = with_gradients(fun)
+    _, after = found_in(fun, args)
+    check_jaxpr(after)
+    counts = Counter(eqn.primitive.name for eqn in after.jaxpr.eqns)
+    assert counts["attention"] == 1 and not counts["dot_general"] and not counts["exp"]
+    assert counts["attention_backward"] == backward
+    got = run(after.jaxpr, [getattr(c, "_value", c) for c in after.consts], args)
+    want = weft.tree.leaves(fun(*(x.astype(np.float32) for x in args)))
+    for a, b in zip(got, want, strict=True):
+        error = np.abs(a.astype(np.float32) - np.asarray(b)).max() / np.abs(np.asarray(b)).max()
+        assert error < 0.01
+
+
+REFUSED = {
+    "weights are results": lambda q, k, v: (
+        plain(q, k, v),
+        weft.nn.softmax(q @ k.T * 0.5),
+    ),
+    "weights are changed": lambda q, k, v: (weft.nn.softmax(q @ k.T) ** 2) @ v,
+    "another axis": lambda q, k, v: weft.nn.softmax(q @ k.T, axis=0) @ v,
+    "a mask that is data": lambda q, k, v: (
+        weft.nn.softmax(jnp.where((q[:, :1] > 0), q @ k.T, -1e9)) @ v
+    ),
+    "a mask upside down": lambda q, k, v: (
+        weft.nn.softmax(jnp.where(jnp.triu(jnp.ones((40, 40), bool), 1), q @ k.T, -1e9)) @ v
+    ),
+    "a small number for what is hidden": lambda q, k, v: (
+        weft.nn.softmax(jnp.where(jnp.tril(jnp.ones((40, 40), bool)), q @ k.T, -1.0)) @ v
+    ),
+    "a scale that varies": lambda q, k, v: weft.nn.softmax(q @ k.T * q[:, :1]) @ v,
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_only_looks_like_it_stays(name):
+    args = [draw((40, 16))] * 3
+    before, after = found_in(REFUSED[name], args)
+    assert after is before
+
+
+def test_a_gradient_of_another_function_stays():
+    def fun(q, k, v):
+        weights = weft.nn.softmax(q @ k.T)
+        return weights @ v, (weights * weights).sum()
+
+    args = [draw((40, 16))] * 3
+    loss = lambda *xs: sum(x.astype(jnp.float32).sum() for x in fun(*xs))
+    before, after = found_in(weft.grad(loss, (0, 1, 2)), args)
+    assert after is before
+
+
+def test_types_that_the_target_lacks_stay():
+    args = [draw((40, 16)).astype(np.float32)] * 3
+    before, after = found_in(plain, args)
+    assert after is before

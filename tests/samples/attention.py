@@ -1,0 +1,51 @@
+"""Samples of attention as the compiler finds it, and of its gradients."""
+
+import numpy as np
+
+from tests.samples import Sample
+
+NARROW = ("bfloat16", "float16")
+
+
+def normal(shape):
+    return lambda rng: rng.standard_normal(shape)
+
+
+def stats(shape):
+    return lambda rng: rng.standard_normal(shape).astype(np.float32)
+
+
+SAMPLES = []
+for label, order, heads, causal in (
+    ("plain", "bhtd", 2, None),
+    ("causal", "bthd", 2, 1),
+    ("shared", "bhtd", 1, 0),
+):
+    sizes = {"b": 1, "h": 2, "t": 5, "d": 16}
+    few = {**sizes, "h": heads, "t": 6}
+    many, small = (tuple(s[c] for c in order) for s in (sizes, few))
+    params = {"orders": (order,) * 3, "scale": 0.25, "causal": causal}
+    common = {"dtypes": NARROW, "differentiable": False, "reverse": False, "tol": 16.0}
+    common["notes"] = "found by the compiler in programs that are differentiated already"
+    SAMPLES.append(
+        Sample(
+            name=f"attention_{label}",
+            prim="attention",
+            args=[normal(many), normal(small), normal(small)],
+            params=params,
+            **common,
+        )
+    )
+    SAMPLES.append(
+        Sample(
+            name=f"attention_backward_{label}",
+            prim="attention_backward",
+            args=[
+                *(normal(s) for s in (many, small, small, many)),
+                stats((1, 2, 5)),
+                normal(many),
+            ],
+            params={**params, "orders": (order,) * 4},
+            **common,
+        )
+    )

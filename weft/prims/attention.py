@@ -1,0 +1,105 @@
+"""Attention as one operation, which the compiler finds in programs for targets that have it.
+
+It is not for users: programs are differentiated and batched before it is found.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.core.avals import ShapedArray
+from weft.core.primitive import Primitive
+
+_HOLES = {
+    "jvp": "the compiler finds it in programs that are differentiated already",
+    "transpose": "the compiler finds it in programs that are differentiated already",
+    "batch": "the compiler finds it in programs that are batched already",
+}
+CANONICAL = "bhtd"
+
+
+def _axes(order: str) -> list[int]:
+    return [order.index(letter) for letter in CANONICAL]
+
+
+def _canonical(x: np.ndarray, order: str) -> np.ndarray:
+    return x.transpose(_axes(order)).astype(np.float64)
+
+
+def _sizes(aval: Any, order: str) -> dict[str, int]:
+    return dict(zip(order, aval.shape, strict=True))
+
+
+def _weights(q: np.ndarray, k: np.ndarray, scale: float, causal: int | None) -> Any:
+    """Softmax of scores, and the logarithm, base 2, of each row's sum."""
+    scores = np.einsum("bhqd,bhkd->bhqk", q, k) * scale
+    if causal is not None:
+        rows, columns = (np.arange(n) for n in scores.shape[2:])
+        scores = np.where(columns <= rows[:, None] + causal, scores, -np.inf)
+    most = scores.max(-1, keepdims=True)
+    raw = np.exp(scores - most)
+    total = raw.sum(-1, keepdims=True)
+    return raw / total, ((most + np.log(total)) * np.log2(np.e))[..., 0]
+
+
+class Attention(Primitive):
+    """softmax(scale q kᵀ) v, and the logarithm, base 2, of what each row's weights were divided by.
+
+    ``orders`` says which axes of operands are batch, head, row (t) and depth; ``causal`` is None, or
+    n where row i sees columns up to i + n. Several heads of queries may share one of keys.
+    """
+
+    name = "attention"
+    multiple_results = True
+    holes = _HOLES
+
+    def shape(self, q: Any, k: Any, v: Any, *, orders: Any, scale: float, causal: Any) -> list[Any]:
+        sizes = _sizes(q, orders[0])
+        rows = tuple(sizes[letter] for letter in "bht")
+        return [ShapedArray(q.shape, q.dtype), ShapedArray(rows, np.dtype(np.float32))]
+
+    @staticmethod
+    def ref(q: Any, k: Any, v: Any, *, orders: Any, scale: float, causal: Any) -> list[np.ndarray]:
+        wide = [_canonical(x, order) for x, order in zip((q, k, v), orders, strict=False)]
+        group = wide[0].shape[1] // wide[1].shape[1]
+        keys, values = (np.repeat(x, group, 1) for x in wide[1:])
+        weights, stats = _weights(wide[0], keys, scale, causal)
+        out = (weights @ values).transpose(np.argsort(_axes(orders[0])))
+        return [out.astype(q.dtype), stats.astype(np.float32)]
+
+
+class AttentionBackward(Primitive):
+    """Gradients of attention by queries, keys and values, each by batch, head, row and depth."""
+
+    name = "attention_backward"
+    multiple_results = True
+    holes = _HOLES
+
+    def shape(self, *avals: Any, orders: Any, scale: float, causal: Any) -> list[Any]:
+        found = []
+        for aval, order in zip(avals[:3], orders, strict=False):
+            sizes = _sizes(aval, order)
+            found.append(ShapedArray(tuple(sizes[letter] for letter in CANONICAL), aval.dtype))
+        return found
+
+    @staticmethod
+    def ref(*args: Any, orders: Any, scale: float, causal: Any) -> list[np.ndarray]:
+        q, k, v, _, _, g = args
+        wide = [_canonical(x, order) for x, order in zip((q, k, v, g), orders, strict=True)]
+        queries, few, _, grads = wide
+        group = queries.shape[1] // few.shape[1]
+        keys, values = (np.repeat(x, group, 1) for x in wide[1:3])
+        weights, _ = _weights(queries, keys, scale, causal)
+        changes = grads @ values.swapaxes(-1, -2)
+        changes = weights * (changes - (changes * weights).sum(-1, keepdims=True)) * scale
+        made = [changes @ keys]
+        for x, y in ((changes, queries), (weights, grads)):
+            whole = x.swapaxes(-1, -2) @ y
+            batch, heads, rows, depth = whole.shape
+            made.append(whole.reshape(batch, heads // group, group, rows, depth).sum(2))
+        return [x.astype(like.dtype) for x, like in zip(made, (q, k, v), strict=True)]
+
+
+attention_p, attention_backward_p = Attention(), AttentionBackward()
