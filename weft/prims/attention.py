@@ -47,7 +47,7 @@ def _weights(q: np.ndarray, k: np.ndarray, scale: float, causal: int | None) -> 
 class Attention(Primitive):
     """softmax(scale q kᵀ) v, and the logarithm, base 2, of what each row's weights were divided by.
 
-    ``orders`` says which axes of operands are batch, head, row (t) and depth; ``causal`` is None, or
+    ``orders`` says which axes are batch, head, row (t) and depth; ``causal`` is None, or
     n where row i sees columns up to i + n. Several heads of queries may share one of keys.
     """
 

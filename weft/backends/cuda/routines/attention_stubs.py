@@ -315,7 +315,7 @@ def row_products(g: ptr, o: ptr, out: ptr) -> void:
 def keys_backward(
     q: ptr, k: ptr, v: ptr, g: ptr, stats: ptr, products: ptr, dk: ptr, dv: ptr
 ) -> void:
-    """Gradients of a tile of keys and values: all rows that see them, of all heads that share them."""
+    """Gradients of a tile of keys and values, from all rows that see them."""
     count = i64((COLUMNS + TM - 1) // TM)
     tile = block() % count
     own = block() // count % (HEADS // GROUP)
