@@ -52,6 +52,7 @@ class Attention(Primitive):
     """
 
     name = "attention"
+    library = "of targets that ask for it: rows of scores stay on the chip"
     multiple_results = True
     holes = _HOLES
 
@@ -74,6 +75,7 @@ class AttentionBackward(Primitive):
     """Gradients of attention by queries, keys and values, each by batch, head, row and depth."""
 
     name = "attention_backward"
+    library = "of targets that ask for it: the scores are computed again"
     multiple_results = True
     holes = _HOLES
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weft.backends.cuda.routines import (
     attention,
+    conv,
     cumulative,
     products,
     scatter,
@@ -15,7 +16,7 @@ from weft.backends.cuda.routines.base import ROUTINES, Routine
 from weft.kernel.program import Op, Type
 
 # The files that fill the table.
-FILES = (attention, cumulative, products, scatter, sort, tasks, window)
+FILES = (attention, conv, cumulative, products, scatter, sort, tasks, window)
 
 
 def lower(node: Op, ins: list[Type], outs: list[Type]) -> Routine | None:

@@ -1,0 +1,260 @@
+"""Convolutions: cuDNN's where it has the kind, also for gradients, which are convolutions of other
+sizes; a kernel of our own for the rest."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cuda import libraries
+from weft.backends.cuda.routines import conv_stubs as stubs
+from weft.backends.cuda.routines import dnn
+from weft.backends.cuda.routines.base import (
+    ROUTINES,
+    Fill,
+    Library,
+    Place,
+    Routine,
+    Run,
+    ceil_div,
+    given,
+    made,
+    module,
+)
+from weft.backends.cuda.routines.cumulative import numbers_of
+from weft.backends.cuda.routines.moves import permute
+from weft.backends.cuda.routines.products import compute_of
+from weft.backends.cuda.routines.sort import Scratch
+from weft.base.functional import lru
+from weft.kernel.build import Builder
+from weft.kernel.kernel import Buffer, Kernel, Store, affine
+from weft.kernel.nodes import NARROW
+from weft.kernel.program import Type, contiguous
+
+_FULL = 68
+
+
+@lru(64)
+def _convolution(kind: str, sizes: dnn.Sizes) -> dnn.Convolution | None:
+    try:
+        return dnn.Convolution(kind, sizes)
+    except (NotImplementedError, libraries.DriverError):
+        return None
+
+
+@lru(64)
+def _padded(shape: tuple[int, ...], low: tuple[int, ...], out: tuple[int, ...], size: int) -> Kernel:
+    """A kernel that copies an array into a larger one."""
+    dtype = np.dtype(f"u{size}")
+    axes = [(f"a{i}", n) for i, n in enumerate(shape)]
+    names = [name for name, _ in axes]
+    strides = contiguous(out)
+    start = sum(n * s for n, s in zip(low, strides, strict=True))
+    reads = affine(0, dict(zip(names, contiguous(shape), strict=True)))
+    writes = affine(start, dict(zip(names, strides, strict=True)))
+    buffers = [Buffer(dtype, prod(shape), "in"), Buffer(dtype, prod(out), "out")]
+    store = Store(1, writes, Builder().load(0, dtype, reads))
+    return Kernel("pad", buffers, ("grid", prod(shape)), [store], tuple(axes))
+
+
+class _Plan:
+    """The steps of a convolution while they are made."""
+
+    def __init__(self, ins: list[Type], outs: list[Type], params: dict[str, Any]) -> None:
+        self.ins, self.out, self.params = ins, outs[0], params
+        self.dtype = ins[0].dtype
+        self.steps: list[Any] = []
+        self.room = Scratch()
+        self.last = self.dtype in NARROW
+        self.specs = params["dimension_numbers"]
+
+    def brought(self, number: int, order: tuple[int, ...]) -> Place:
+        """An operand with its axes in an order: batch, channels, space, or as the layout says."""
+        return self._permuted(given(number), self.ins[number].shape, order)
+
+    def _permuted(self, place: Place, shape: tuple[int, ...], order: tuple[int, ...]) -> Place:
+        if self.last:
+            order = (order[0], *order[2:], order[1])
+        long = [i for i in order if shape[i] > 1]
+        if long == sorted(long):
+            return place
+        new = self.room.new(prod(shape) * self.dtype.itemsize)
+        self.steps.append((permute(shape, order, self.dtype.itemsize), (place, new)))
+        return new
+
+    def finished(self, kind: str, sizes: dnn.Sizes, places: tuple[Place, Place], shape: Any) -> Any:
+        """The routine, whose result has the axes of ``shape`` as the layout says."""
+        found = _convolution(kind, sizes)
+        if found is None:
+            return None
+        # the order in which the library writes batch, channels and space, by axes of the result
+        order = shape
+        if self.last:
+            order = (order[0], *order[2:], order[1])
+        work = self.room.new(max(found.workspace, 16))
+        place = made(0)
+        long = [i for i in order if self.out.shape[i] > 1]
+        direct = long == sorted(long)
+        if not direct:
+            place = self.room.new(prod(self.out.shape) * self.dtype.itemsize)
+        self.steps.append(Library(found.run, (*places, place, work), f"cudnn{kind}"))
+        if not direct:
+            sizes_ = tuple(self.out.shape[i] for i in order)
+            back = tuple(order.index(i) for i in range(len(order)))
+            kernel = permute(sizes_, back, self.dtype.itemsize)
+            self.steps.append((kernel, (place, made(0))))
+        return Routine(self.steps, tuple(self.room.sizes))
+
+
+def _with_dnn(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
+    x, w = ins
+    dtype = x.dtype
+    if dtype not in dnn.TYPES or w.dtype != dtype or outs[0].dtype != dtype:
+        return None
+    if params["batch_group_count"] > 1 or not libraries.has("cudnn"):
+        return None
+    plan = _Plan(ins, outs, params)
+    xs, ws, os = plan.specs
+    rank = len(xs) - 2
+    if rank not in (2, 3):
+        return None
+    sizes_of = lambda t, spec: tuple(t.shape[i] for i in spec)
+    data, filters, result = sizes_of(x, xs), sizes_of(w, ws), sizes_of(outs[0], os)
+    strides, dilation = tuple(params["window_strides"]), tuple(params["rhs_dilation"])
+    base, padding = tuple(params["lhs_dilation"]), [tuple(p) for p in params["padding"]]
+    groups = params["feature_group_count"]
+    exact = compute_of(dtype, params) == _FULL
+    common = {"groups": groups, "last": plan.last, "exact": exact}
+    if any(b > 1 for b in base):
+        return _data_gradient(plan, data, filters, result, common)
+    if any(n < 0 for p in padding for n in p):
+        return None
+    if groups == 1 and prod(filters[2:]) > 4 * prod(result[2:]):
+        return _filter_gradient(plan, data, filters, result, common)
+    places = [plan.brought(0, tuple(xs)), plan.brought(1, tuple(ws))]
+    if any(low != high for low, high in padding):
+        shape = data if not plan.last else (data[0], *data[2:], data[1])
+        at = (0, 0, *(low for low, _ in padding))
+        more = (0, 0, *(low + high for low, high in padding))
+        data = tuple(n + m for n, m in zip(data, more, strict=True))
+        arranged = [tuple(t) if not plan.last else (t[0], *t[2:], t[1]) for t in (at, data)]
+        new = plan.room.new(prod(data) * dtype.itemsize)
+        plan.steps.append(Fill(new, 0, prod(data) * dtype.itemsize))
+        kernel = _padded(shape, *arranged, dtype.itemsize)
+        plan.steps.append((kernel, (places[0], new)))
+        places[0], padding = new, [(0, 0)] * rank
+    low = tuple(p[0] for p in padding)
+    sizes = dnn.Sizes(dtype, data, filters, result, low, strides, dilation, **common)
+    return plan.finished(dnn.FORWARD, sizes, (places[0], places[1]), tuple(os))
+
+
+def _data_gradient(plan: _Plan, data: Any, filters: Any, result: Any, common: Any) -> Any:
+    """A convolution of a dilated operand: the gradient, by data, of one with strides."""
+    params = plan.params
+    base, dilation = tuple(params["lhs_dilation"]), tuple(params["rhs_dilation"])
+    if any(s > 1 for s in params["window_strides"]) or common["groups"] > 1:
+        return None
+    low = []
+    for i, (first, _) in enumerate(params["padding"]):
+        pad = (filters[2 + i] - 1) * dilation[i] - first
+        extent = (filters[2 + i] - 1) * dilation[i] + 1
+        if pad < 0 or (result[2 + i] + 2 * pad - extent) // base[i] + 1 != data[2 + i]:
+            return None
+        low.append(pad)
+    xs, ws, os = plan.specs
+    # what is convolved is the gradient; its channels are the features of the filters
+    turned = (filters[1], filters[0], *filters[2:])
+    sizes = dnn.Sizes(
+        plan.dtype, result, turned, data, tuple(low), base, dilation, flipped=True, **common
+    )
+    order = (ws[1], ws[0], *ws[2:])
+    places = (plan.brought(1, tuple(order)), plan.brought(0, tuple(xs)))
+    return plan.finished(dnn.DATA, sizes, places, tuple(os))
+
+
+def _filter_gradient(plan: _Plan, data: Any, filters: Any, result: Any, common: Any) -> Any:
+    """A convolution with a large kernel and few results: the gradient, by filters, of another."""
+    params = plan.params
+    strides, dilation = tuple(params["window_strides"]), tuple(params["rhs_dilation"])
+    low = []
+    for i, (first, _) in enumerate(params["padding"]):
+        extent = (result[2 + i] - 1) * strides[i] + 1
+        if (data[2 + i] + 2 * first - extent) // dilation[i] + 1 != filters[2 + i]:
+            return None
+        low.append(first)
+    xs, ws, os = plan.specs
+    swapped = lambda s: (s[1], s[0], *s[2:])
+    sizes = dnn.Sizes(
+        plan.dtype,
+        swapped(data),
+        swapped(result),
+        swapped(filters),
+        tuple(low),
+        dilation,
+        strides,
+        **common,
+    )
+    places = (plan.brought(0, swapped(xs)), plan.brought(1, swapped(ws)))
+    return plan.finished(dnn.FILTER, sizes, places, swapped(os))
+
+
+# --- our own --------------------------------------------------------------------------------------
+
+
+@lru(64)
+def _text(**names: Any) -> str:
+    return module(stubs.convolve, names)
+
+
+def _direct(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
+    x, w = ins
+    (out,) = outs
+    common = numbers_of(x.dtype)
+    if common is None or w.dtype != x.dtype or out.dtype != x.dtype or x.dtype.kind == "b":
+        return None
+    if max(prod(t.shape) for t in (x, w, out)) >= 1 << 31:
+        return None
+    xs, ws, os = params["dimension_numbers"]
+    steps = [contiguous(t.shape) for t in (x, w, out)]
+    rows = []
+    for k in reversed(range(len(xs) - 2)):
+        rows.append(
+            [
+                *(out.shape[os[2 + k]], w.shape[ws[2 + k]], params["window_strides"][k]),
+                *(params["padding"][k][0], params["lhs_dilation"][k], params["rhs_dilation"][k]),
+                *(x.shape[xs[2 + k]], steps[0][xs[2 + k]], steps[1][ws[2 + k]]),
+                steps[2][os[2 + k]],
+            ]
+        )
+    features, groups = w.shape[ws[0]], params["batch_group_count"]
+    names = {
+        **common,
+        "RANK": len(rows),
+        "COUNT": prod(row[0] for row in rows),
+        "WINDOW": prod(row[1] for row in rows),
+        "CHANNELS": w.shape[ws[1]],
+        "FEATURES": features,
+        "GROUP": features // params["feature_group_count"],
+        "BATCHES": out.shape[os[0]],
+        "BATCH_GROUP": features // groups if groups > 1 else 0,
+        "X_BATCH": steps[0][xs[0]],
+        "X_CHANNEL": steps[0][xs[1]],
+        "W_FEATURE": steps[1][ws[0]],
+        "W_CHANNEL": steps[1][ws[1]],
+        "O_BATCH": steps[2][os[0]],
+        "O_FEATURE": steps[2][os[1]],
+    }
+    table = Place("const", np.array(rows or [[1] * 10], np.int64))
+    places = (given(0), given(1), table, made(0))
+    return Routine([Run(_text(**names), ceil_div(prod(out.shape), 256), 256, places)])
+
+
+def conv_general_dilated(ins: list[Type], outs: list[Type], params: Any) -> Routine | None:
+    """A convolution by cuDNN, or by a kernel of our own."""
+    found = _with_dnn(ins, outs, params)
+    return _direct(ins, outs, params) if found is None else found
+
+
+ROUTINES["conv_general_dilated"] = conv_general_dilated

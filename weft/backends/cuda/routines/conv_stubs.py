@@ -1,0 +1,75 @@
+"""Convolutions of any kind as a stub, a thread for each element of the result.
+
+The table has ten numbers for each axis of space, the last one first: results, elements of the
+kernel, stride, padding before, dilation of the operand and of the kernel, elements, and strides in
+the operand, the kernel and the result.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.backends.cuda.routines.device import block, thread
+from weft.backends.cuda.routines.elements import get, put
+from weft.kernel.kinds import f32, i64, ptr, u32, void
+
+# Names that stubs are given; here so that they can be written.
+C: Any = f32
+RANK = COUNT = WINDOW = CHANNELS = FEATURES = GROUP = BATCHES = BATCH_GROUP = 0
+X_BATCH = X_CHANNEL = W_CHANNEL = W_FEATURE = O_BATCH = O_FEATURE = 0
+
+
+def place(table: ptr, o: i64, w: i64) -> i64:
+    """Where an element of a window is in the operand; -1 outside."""
+    found = i64(0)
+    results = u32(o)
+    parts = u32(w)
+    for k in range(RANK):
+        row = table + 80 * k
+        count = u32(i64[row, 0])
+        size = u32(i64[row, 1])
+        i = i64(results % count) * i64[row, 2] - i64[row, 3] + i64(parts % size) * i64[row, 5]
+        results = results // count
+        parts = parts // size
+        if i < 0 or i % i64[row, 4] != 0:
+            return i64(-1)
+        i = i // i64[row, 4]
+        if i >= i64[row, 6]:
+            return i64(-1)
+        found = found + i * i64[row, 7]
+    return found
+
+
+def offset(table: ptr, n: i64, part: i64, size: i64) -> i64:
+    """Where something that is counted is: 8 in the kernel, 9 in the result."""
+    found = i64(0)
+    left = u32(n)
+    for k in range(RANK):
+        row = table + 80 * k
+        count = u32(i64[row, size])
+        found = found + i64(left % count) * i64[row, part]
+        left = left // count
+    return found
+
+
+def convolve(x: ptr, w: ptr, table: ptr, out: ptr) -> void:
+    """``GROUP`` features, of ``CHANNELS`` channels each, make a group."""
+    number = block() * 256 + thread()
+    if number < i64(BATCHES) * FEATURES * COUNT:
+        o = number % COUNT
+        feature = number // COUNT % FEATURES
+        batch = number // COUNT // FEATURES
+        first = feature // GROUP * CHANNELS
+        rows = batch
+        if BATCH_GROUP > 0:
+            rows = feature // BATCH_GROUP * BATCHES + batch
+            first = i64(0)
+        total = C(0)
+        for k in range(WINDOW):
+            at = place(table, o, k)
+            if at >= 0:
+                own = offset(table, k, i64(8), i64(1)) + feature * W_FEATURE
+                at = at + rows * X_BATCH + first * X_CHANNEL
+                for c in range(CHANNELS):
+                    total = total + get(x, at + c * X_CHANNEL) * get(w, own + c * W_CHANNEL)
+        put(out, offset(table, o, i64(9), i64(0)) + batch * O_BATCH + feature * O_FEATURE, total)
