@@ -26,7 +26,7 @@ from weft.kernel.program import Op, Type, inner_regions
 MOST_SAMPLES = 8
 FEWER = {"approx_top_k": 2, "partition": 2, "sort": 3, "top_k": 2}
 # Those that libraries compute.
-LIBRARIES = frozenset(["dot_general"])
+LIBRARIES = frozenset("dot_general fft cholesky lu eigh qr triangular_solve".split())
 EMULATED = sorted(ROUTINES.keys() - LIBRARIES)
 
 

@@ -145,7 +145,7 @@ class Assembler:
                 found.append(c.Moved(spot(step.target), spot(step.source), step.size))
             elif isinstance(step, Library):
                 spots = tuple(map(spot, step.places))
-                found.append(c.Called(step.function, spots, step.name or name))
+                found.append(c.Called(step.function, spots, step.name or name, step.captured))
             else:  # a kernel of the compiler's and its places
                 kernel, places = step
                 found += self.kernel(kernel, [spot(p) for p in places], True, False)

@@ -121,8 +121,7 @@ class Called(Record):
     function: Any
     spots: tuple[Spot, ...]
     told: str = ""
-
-    capturable = True
+    capturable: bool = True
 
     def slots(self) -> list[int]:
         return [s.slot for s in self.spots]

@@ -17,6 +17,7 @@ from weft.backends.cuda.assemble import Assembler
 from weft.backends.cuda.commands import State, length
 from weft.backends.cuda.memory import Buffer, pool
 from weft.backends.cuda.routines.attention import supported
+from weft.backends.cuda.routines.table import keeps
 from weft.backends.reference.program import Reference
 from weft.base.errors import JaxRuntimeError
 from weft.compiler.passes.attention import attention
@@ -31,6 +32,12 @@ MOST_GRAPHS = 8
 
 class Cuda(Reference):
     """The first GPU as a target."""
+
+    def __init__(self) -> None:
+        super().__init__(neutral=True)
+
+    def keeps(self, eqn: Any) -> bool:
+        return keeps(eqn)
 
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """A program in its simplest form, with attention as one operation."""

@@ -67,11 +67,12 @@ class Move(Record):
 
 
 class Library(Record):
-    """A call of a library: ``function(stream, *addresses)``."""
+    """A call of a library: ``function(stream, *addresses)``; some can't be part of a graph."""
 
     function: Callable[..., None]
     places: tuple[Place, ...]
     name: str = ""
+    captured: bool = True
 
 
 class Routine(Record):

@@ -45,7 +45,9 @@ def _convolution(kind: str, sizes: dnn.Sizes) -> dnn.Convolution | None:
 
 
 @lru(64)
-def _padded(shape: tuple[int, ...], low: tuple[int, ...], out: tuple[int, ...], size: int) -> Kernel:
+def _padded(
+    shape: tuple[int, ...], low: tuple[int, ...], out: tuple[int, ...], size: int
+) -> Kernel:
     """A kernel that copies an array into a larger one."""
     dtype = np.dtype(f"u{size}")
     axes = [(f"a{i}", n) for i, n in enumerate(shape)]

@@ -114,9 +114,7 @@ class Convolution:
         self._call("cudnnSetConvolutionNdDescriptor", found, n, *numbers, mode, compute)
         self._call("cudnnSetConvolutionGroupCount", found, s.groups)
         exact = s.exact and s.dtype == F32
-        self._call(
-            "cudnnSetConvolutionMathType", found, _EXACT_MATH if exact else _TENSOR_MATH
-        )
+        self._call("cudnnSetConvolutionMathType", found, _EXACT_MATH if exact else _TENSOR_MATH)
         return found
 
     def _order(self) -> tuple[Any, ...]:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from weft.backends.cuda.routines import (
     attention,
     conv,
     cumulative,
+    fourier,
     products,
     scatter,
+    solver,
     sort,
     tasks,
     window,
 )
 from weft.backends.cuda.routines.base import ROUTINES, Routine
+from weft.compiler.lower import kernels_of
 from weft.kernel.program import Op, Type
 
 # The files that fill the table.
-FILES = (attention, conv, cumulative, products, scatter, sort, tasks, window)
+FILES = (attention, conv, cumulative, fourier, products, scatter, solver, sort, tasks, window)
 
 
 def lower(node: Op, ins: list[Type], outs: list[Type]) -> Routine | None:
@@ -25,3 +30,15 @@ def lower(node: Op, ins: list[Type], outs: list[Type]) -> Routine | None:
         return node.offer.routine(node)
     lowering = ROUTINES.get(node.eqn.primitive.name)
     return None if lowering is None else lowering(ins, outs, node.eqn.params)
+
+
+def keeps(eqn: Any) -> bool:
+    """Whether an operation stays one: there is a routine for it, or no program of others."""
+    primitive = eqn.primitive
+    if not primitive.neutral or (primitive.kernels and kernels_of(eqn) is not None):
+        return True
+    lowering = ROUTINES.get(primitive.name)
+    if lowering is None:
+        return False
+    ins, outs = ([Type(x.aval.shape, x.aval.dtype) for x in xs] for xs in (eqn.invars, eqn.outvars))
+    return lowering(ins, outs, eqn.params) is not None
