@@ -52,7 +52,7 @@ class Attention(Primitive):
     """
 
     name = "attention"
-    library = "of targets that ask for it: rows of scores stay on the chip"
+    host = "found only for targets that have a kernel for it"
     multiple_results = True
     holes = _HOLES
 
@@ -75,7 +75,7 @@ class AttentionBackward(Primitive):
     """Gradients of attention by queries, keys and values, each by batch, head, row and depth."""
 
     name = "attention_backward"
-    library = "of targets that ask for it: the scores are computed again"
+    host = "found only for targets that have a kernel for it"
     multiple_results = True
     holes = _HOLES
 

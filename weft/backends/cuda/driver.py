@@ -250,6 +250,7 @@ class Function:
             raise DriverError(f"{error}\n{log.value.decode(errors='replace')}") from None
         call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
         self.module, self.function, self.dynamic = module, function, dynamic
+        self._launch = library().cuLaunchKernel
         if dynamic > 48 << 10:
             call("cuFuncSetAttribute", function, _MOST_DYNAMIC, dynamic)
 
@@ -262,11 +263,15 @@ class Function:
 
     def launch(self, grid: int, block: int, values: Sequence[int], stream: Any) -> None:
         """Run the kernel; its parameters are 64-bit numbers."""
-        given = (_DEVICE_POINTER * len(values))(*values)
+        count = len(values)
+        given = (_DEVICE_POINTER * count)(*values)
         start = ctypes.addressof(given)
-        row = (_PTR * len(values))(*[start + 8 * i for i in range(len(values))])
-        dynamic = self.dynamic
-        call("cuLaunchKernel", self.function, grid, 1, 1, block, 1, 1, dynamic, stream, row, None)
+        row = (_PTR * count)(*range(start, start + 8 * count, 8))
+        status = self._launch(
+            self.function, grid, 1, 1, block, 1, 1, self.dynamic, stream, row, None
+        )
+        if status:
+            raise DriverError(f"cuLaunchKernel: {_explained(library(), status)}")
 
 
 def link(ptx: str, path: str) -> bytes:
@@ -292,9 +297,12 @@ class Graph:
         self.executable = _PTR()
         call("cuGraphInstantiateWithFlags", ctypes.byref(self.executable), graph, 0)
         call("cuGraphDestroy", graph)
+        self._launch = library().cuGraphLaunch
 
     def launch(self, stream: Any) -> None:
-        call("cuGraphLaunch", self.executable, stream)
+        status = self._launch(self.executable, stream)
+        if status:
+            raise DriverError(f"cuGraphLaunch: {_explained(library(), status)}")
 
     def close(self) -> None:
         call("cuGraphExecDestroy", self.executable)

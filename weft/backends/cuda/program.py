@@ -81,6 +81,15 @@ class Executable:
         self.capturable = all(c.capturable for c in self.commands) and length(self.commands) > 1
         self.graphs: dict[Any, driver.Graph | None] = {}
         self.lock = threading.Lock()
+        self.stream = driver.device().stream
+        slots = list(enumerate(self.roles))
+        self.args = [(n, program.slots[n].what) for n, role in slots if role == "arg"]
+        self.outs = [(n, self.sizes[n]) for n, role in slots if role == "out"]
+        self.temporaries = [n for n, role in slots if role not in ("arg", "out", "const")]
+        # the addresses of all slots, those of constants filled in
+        self.fixed = [self.constants[n].address if role == "const" else 0 for n, role in slots]
+        wanted = [("slot", slot) for slot, _ in self.outs]
+        self.plain = [tuple(r) for r in program.results] == wanted
 
     def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
         driver.device().use()
@@ -98,21 +107,30 @@ class Executable:
     def run_on_device(self, args: Sequence[Buffer]) -> list[Buffer]:
         """Results for arguments, all of them device memory; what is computed may not be there yet,
         but is for all that is put on the device's stream from now on."""
-        outs: dict[int, Buffer] = {}
-        arena = None
         try:
-            for number, role in enumerate(self.roles):
-                if role == "out":
-                    outs[number] = Buffer(self.sizes[number])
-            if self.arena:
-                arena = Buffer(self.arena)
+            outs = [Buffer(size) for _, size in self.outs]
+            arena = Buffer(self.arena) if self.arena else None
         except driver.OutOfMemory as error:
             raise self._exhausted() from error
-        self._run(args, outs, 0 if arena is None else arena.address)
+        key = [x.address for x in args]
+        key += [x.address for x in outs]
+        key.append(arena.address if arena is not None else 0)
+        with self.lock:
+            graph = self.graphs.get(tuple(key))
+            if graph is not None:
+                graph.launch(self.stream)
+            else:
+                self._run(key)
+        if self.plain:
+            return outs
+        return self._results(args, outs)
+
+    def _results(self, args: Sequence[Buffer], outs: list[Buffer]) -> list[Buffer]:
+        made = {slot: buffer for (slot, _), buffer in zip(self.outs, outs, strict=True)}
         found: list[Buffer] = []
         for kind, number in self.program.results:
             if kind == "slot":
-                found.append(outs[number])
+                found.append(made[number])
             elif kind in ("arg", "taken"):
                 found.append(args[number])
             elif kind == "const":
@@ -127,38 +145,34 @@ class Executable:
                 return self.constants[slot]
         return put(np.asarray(self.program.constants[number]))
 
-    def _run(self, args: Sequence[Buffer], outs: dict[int, Buffer], arena: int) -> None:
-        addresses = [0] * len(self.roles)
-        for number, role in enumerate(self.roles):
-            if role == "arg":
-                addresses[number] = args[self.program.slots[number].what].address
-            elif role == "const":
-                addresses[number] = self.constants[number].address
-            elif role == "out":
-                addresses[number] = outs[number].address
-            else:
-                addresses[number] = arena + self.offsets[number]
-        stream = driver.device().stream
-        with self.lock:
-            key = (*[x.address for x in args], *[x.address for x in outs.values()], arena)
-            if not self.capturable or key not in self.graphs:
-                # what libraries do first, once, can't be captured
-                self.graphs[key] = None
-                State(addresses, stream).run(self.commands)
-                return
-            graph = self.graphs[key]
-            if graph is None:
-                graph = self.graphs[key] = self._captured(addresses)
+    def _run(self, key: list[int]) -> None:
+        """Run the commands with arguments, results and the arena at addresses; the second time
+        these come, as a graph."""
+        addresses = list(self.fixed)
+        arena = key[-1]
+        for slot, what in self.args:
+            addresses[slot] = key[what]
+        for (slot, _), address in zip(self.outs, key[-1 - len(self.outs) : -1], strict=True):
+            addresses[slot] = address
+        for slot in self.temporaries:
+            addresses[slot] = arena + self.offsets[slot]
+        own = tuple(key)
+        if not self.capturable or own not in self.graphs:
+            # what libraries do first, once, can't be captured
+            if self.capturable:
+                self.graphs[own] = None
                 self._forget()
-            graph.launch(stream)
+            State(addresses, self.stream).run(self.commands)
+            return
+        graph = self.graphs[own] = self._captured(addresses)
+        graph.launch(self.stream)
 
     def _captured(self, addresses: list[int]) -> driver.Graph:
-        stream = driver.device().stream
-        driver.begin_capture(stream)
+        driver.begin_capture(self.stream)
         try:
-            State(addresses, stream, True).run(self.commands)
+            State(addresses, self.stream, True).run(self.commands)
         finally:
-            graph = driver.end_capture(stream)
+            graph = driver.end_capture(self.stream)
         return driver.Graph(graph)
 
     def _forget(self) -> None:
