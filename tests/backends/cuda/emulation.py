@@ -262,6 +262,7 @@ class Native:
             'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" nounwind }',
             "attributes #0 = { nounwind }",
         )
+        text = re.sub(r"attributes #1 = [^\n]*", "attributes #1 = { nounwind }", text)
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         module = llvm.parse_assembly(text)

@@ -91,18 +91,30 @@ _DECLARED = re.compile(r"^declare [^\n]*@(\w+)\([^\n]*\n", re.MULTILINE)
 _FLUSHES = 'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" nounwind }\n'
 
 
-def module(main: Any, names: dict[str, Any], shared: dict[str, int] | None = None) -> str:
+def module(
+    main: Any,
+    names: dict[str, Any],
+    shared: dict[str, int] | None = None,
+    resident: tuple[int, int] | None = None,
+) -> str:
     """The LLVM module of a stub: ``main`` becomes the kernel, with all that it calls.
+
+    ``resident`` is how many threads a block has, and how many blocks a multiprocessor is to hold.
 
     ``shared`` has the bytes of memory that the threads of a block share, by the name of the
     function that gives its address; 0 where a launch says how many.
     """
     inline = tuple(called_stubs([main]))
     text = translate_with_math(main, names, inline=inline)
-    return entry(text, main.__name__, shared)
+    return entry(text, main.__name__, shared, resident)
 
 
-def entry(text: str, name: str, shared: dict[str, int] | None = None) -> str:
+def entry(
+    text: str,
+    name: str,
+    shared: dict[str, int] | None = None,
+    resident: tuple[int, int] | None = None,
+) -> str:
     """A module of stubs as one with a kernel."""
     rooms = [_room(word, size) for word, size in (shared or {}).items()]
     known = {**DEFINITIONS, **dict.fromkeys(shared or {}, "")}
@@ -121,7 +133,12 @@ def entry(text: str, name: str, shared: dict[str, int] | None = None) -> str:
     text = text.replace(head.group(0), start)
     text = text.replace(") nounwind alwaysinline {", ") #0 alwaysinline {")
     text = text.replace(") nounwind noinline {", ") #0 {")
-    return "\n".join([*rooms, *dict.fromkeys(used.values()), text, _FLUSHES])
+    flushes = _FLUSHES
+    if resident is not None:
+        told = f'"nvvm.maxntid"="{resident[0]}" "nvvm.minctasm"="{resident[1]}"'
+        text = text.replace(start, start.replace(" #0 {", " #1 {"))
+        flushes += _FLUSHES.replace("#0", "#1").replace("nounwind }", f"nounwind {told} }}")
+    return "\n".join([*rooms, *dict.fromkeys(used.values()), text, flushes])
 
 
 def _room(name: str, size: int) -> str:

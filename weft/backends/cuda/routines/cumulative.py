@@ -35,6 +35,8 @@ _OPS = {
 WARPS = 8
 # Elements of a row up to which a warp goes through it.
 SHORT = 1 << 10
+# Blocks that a multiprocessor holds: while some wait for others, there is enough to load.
+RESIDENT = 6
 # Threads from which on columns need not be in pieces.
 ENOUGH_THREADS = 1 << 18
 
@@ -59,9 +61,9 @@ def identity(op: int, dtype: np.dtype) -> Any:
 
 
 @lru(256)
-def _text(main: Any, wide: int, **names: Any) -> str:
+def _text(main: Any, resident: int, **names: Any) -> str:
     rooms = {"totals": 8 * WARPS, "parts": 24}
-    return module(main, names, rooms)
+    return module(main, names, rooms, (32 * WARPS, resident) if resident else None)
 
 
 def scan_steps(
@@ -78,7 +80,8 @@ def scan_steps(
     groups = ceil_div(tiles, 32)
     units = tiles + groups + ceil_div(groups, 32) + 1
     names |= {"ROUNDS": rounds, "TILE": tile, "TILES": tiles, "GROUPS": groups, "UNITS": units}
-    text = _text(stubs.scan_tiles, 1, WARPS=WARPS, **names)
+    resident = RESIDENT if names["WIDTH"] <= 4 else 4
+    text = _text(stubs.scan_tiles, resident, WARPS=WARPS, **names)
     size = 16 + rows * units * 12
     run = Run(text, rows * tiles, 32 * WARPS, (source, target, state))
     return [Fill(state, 0, size), run], size
