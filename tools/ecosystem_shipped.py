@@ -51,11 +51,11 @@ def outcome(case):
     return "passed"
 
 
-def run_file(python, file, side):
-    """The outcome of every test of a file on one side."""
+def run_file(python, file, side, folder):
+    """The outcome of every test of a file on one side, run in a library's folder."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder, "report.xml")
+    with tempfile.TemporaryDirectory() as reports:
+        report = Path(reports, "report.xml")
         command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"]
         command += ["-p", "weft.as_jax.pytest"] if side == "weft" else []
         command += [f"--junitxml={report}", str(file)]
@@ -86,7 +86,7 @@ def run_library(python, library, side, results, only=()):
         record = results / side / f"{name}.json"
         if record.exists() or (only and not any(part in name for part in only)):
             continue
-        found = run_file(python, file, side)
+        found = run_file(python, file, side, root / SHIPPED[library])
         record.parent.mkdir(parents=True, exist_ok=True)
         record.write_text(json.dumps(found, indent=1))
         ends = list(found["tests"].values())

@@ -37,7 +37,8 @@ def batchnorm_state():
     net = hk.transform_with_state(f)
     x = jax.random.normal(KEY, (2, 6, 6, 3))
     params, state = net.init(KEY, x, True)
-    return jax.jit(lambda: net.apply(params, state, None, x, True))
+    apply = jax.jit(lambda params, state: net.apply(params, state, None, x, True))
+    return lambda: apply(params, state)
 
 
 def lstm_unroll():
@@ -48,7 +49,8 @@ def lstm_unroll():
     net = hk.without_apply_rng(hk.transform(f))
     x = jax.random.normal(KEY, (5, 2, 3))
     params = net.init(KEY, x)
-    return jax.jit(lambda: net.apply(params, x))
+    apply = jax.jit(net.apply)
+    return lambda: apply(params, x)
 
 
 def attention_dropout():
@@ -59,14 +61,18 @@ def attention_dropout():
     net = hk.transform(f)
     x = jax.random.normal(KEY, (2, 5, 8))
     params = net.init(KEY, x)
-    return jax.jit(lambda: net.apply(params, KEY, x))
+    apply = jax.jit(net.apply)
+    return lambda: apply(params, KEY, x)
 
 
 def resnet_forward():
-    net = hk.transform_with_state(lambda x: hk.nets.ResNet18(4)(x, True))
+    # a logits layer of zeros, as the network has it by default, would hide all the others
+    logits = {"w_init": hk.initializers.RandomNormal(0.1)}
+    net = hk.transform_with_state(lambda x: hk.nets.ResNet18(4, logits_config=logits)(x, True))
     x = jax.random.normal(KEY, (1, 16, 16, 3))
     params, state = jax.jit(net.init)(KEY, x)
-    return jax.jit(lambda: net.apply(params, state, None, x)[0])
+    apply = jax.jit(lambda params, state, x: net.apply(params, state, None, x)[0])
+    return lambda: apply(params, state, x)
 
 
 def scan_and_cond():
