@@ -175,6 +175,7 @@ def geomean(ratios):
 def ratio(rows, part):
     """The geometric mean of weft's seconds over JAX's."""
     floor = lambda x: max(x, 1e-5)  # below it a clock tells nothing
+    rows = [row for row in rows if part in row["weft"]]
     return geomean([floor(r["weft"][part]) / floor(r["jax"][part]) for r in rows])
 
 
