@@ -143,6 +143,19 @@ def test_threads_share_memory_and_wait_for_each_other():
     assert "by threads" in show(kernel) and "barrier" in show(kernel)
 
 
+def test_rows_of_loops_inside_of_the_grid():
+    """Scratch that each iteration of a loop fills and reads at other places before the next."""
+    k = Builder()
+    given = affine(0, {"i": 12, "p": 4, "q": 1})
+    fill = Loop("q", 4, [Store(2, affine(0, {"q": 1}), k.load(0, F32, given))])
+    turned = Loop("q", 4, [Store(1, given, k.load(2, F32, affine(3, {"q": -1})))])
+    buffers = [Buffer(F32, 60, "in"), Buffer(F32, 60, "out"), Buffer(F32, 4, "row")]
+    kernel = Kernel("turned", buffers, ("i", 5), [Loop("p", 3, [fill, turned])], serial=True)
+    x = np.arange(60, dtype=np.float32)
+    _, found = both(kernel, x, np.zeros_like(x))
+    np.testing.assert_array_equal(found.reshape(15, 4), x.reshape(15, 4)[:, ::-1])
+
+
 def test_reductions_inside_of_serial_loops():
     k = Builder()
     at = affine(0, {"j": 4, "q": 1})

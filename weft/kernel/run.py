@@ -7,7 +7,7 @@ once, and barriers hold by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count, groupby
 from math import prod
 from typing import Any
@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from weft.kernel.evaluate import evaluate
-from weft.kernel.kernel import Affine, Atomic, Barrier, Kernel, Loop, Reduce, Serial
+from weft.kernel.kernel import Affine, Atomic, Barrier, Kernel, Loop, Reduce, Serial, affine
+from weft.kernel.nodes import walk
 
 # Elements that a chunk of the grid may have in one array.
 CHUNK_ELEMENTS = 1 << 20
@@ -50,6 +51,32 @@ def _depth(body: list[Any]) -> int:
     return max(((type(s) is Loop) + _depth(s.body) for s in nests), default=0)
 
 
+def _rows(kernel: Kernel, buffer: int) -> tuple[Affine, int]:
+    """Where the scratch of a row is for each iteration of the loops around all that uses it, and
+    the elements of all of it: iterations are done at once, and would share it."""
+    paths = list(_paths(kernel.body, buffer, ()))
+    size = kernel.buffers[buffer].size
+    terms: dict[str, int] = {}
+    for loop, *others in zip(*paths, strict=False):
+        if any(other is not loop for other in others):
+            break
+        terms[loop.axis] = size
+        size *= loop.extent
+    return affine(0, terms), size
+
+
+def _paths(body: list[Any], buffer: int, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    """The loops around each statement that uses a buffer."""
+    for s in body:
+        values = [] if isinstance(s, Loop) else s.operands
+        loads = [v.attr[0] for v in walk(values) if v.op == "load"] if values else []
+        if buffer in loads or getattr(s, "buffer", -1) == buffer:
+            yield path
+        if isinstance(s, (Loop, Serial)):
+            inner = (*path, s) if isinstance(s, Loop) else path
+            yield from _paths(s.body, buffer, inner)
+
+
 class _Run:
     """One chunk of a kernel's grid: the numbers of its axes, and what reductions have given."""
 
@@ -64,9 +91,11 @@ class _Run:
             self._open_grid(kernel, rows + low)
         given = iter(buffers)
         self.buffers: list[tuple[np.ndarray, Any]] = []
-        for b in kernel.buffers:
+        self.around: dict[int, Affine] = {}  # loops whose iterations each have their own row
+        for i, b in enumerate(kernel.buffers):
             if b.role == "row":
-                self.buffers.append((np.zeros(b.size * (high - low), b.dtype), rows * b.size))
+                self.around[i], size = _rows(kernel, i)
+                self.buffers.append((np.zeros(size * (high - low), b.dtype), rows * size))
             else:
                 self.buffers.append((next(given), 0))
 
@@ -155,7 +184,8 @@ class _Run:
     def place(self, buffer: int, at: Affine, offset: Any = 0) -> np.ndarray:
         """Where elements are in a buffer, all iterations at once."""
         index = self.buffers[buffer][1] + at.const + offset
-        for axis, factor in at.terms:
+        outer = self.around[buffer].terms if buffer in self.around else ()
+        for axis, factor in (*at.terms, *outer):
             index = index + self.axes[axis] * factor
         if self.masks:
             index = np.clip(index, 0, len(self.buffers[buffer][0]) - 1)
