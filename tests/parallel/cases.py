@@ -336,6 +336,47 @@ def collectives_in_branches(J):
 
 
 @case
+def branches_of_zeros(J):
+    f = lambda x: J.lax.cond(x.sum() > 3, lambda x: x, J.jnp.zeros_like, x)
+    return J.spread(f, J.P("x"), J.P("x"))(X)
+
+
+@case
+def branches_of_constants(J):
+    ones, zeros = lambda x: J.jnp.ones((1, 8)), lambda x: J.jnp.zeros((1, 8))
+    return J.spread(lambda x: J.lax.cond(x.sum() > 3, ones, zeros, x), J.P("x"), J.P("x"))(X)
+
+
+def _branches(*functions):
+    def run(J):
+        made = [f(J) for f in functions]
+        return J.spread(lambda x: J.lax.switch(1, made, x), J.P("x"), J.P("x"))(X)
+
+    return run
+
+
+_same, _constant = (lambda J: lambda x: x), (lambda J: lambda x: J.jnp.zeros((1, 8)))
+add("wrong/branches_that_vary_and_not", _branches(_same, _constant))
+add("wrong/branches_that_do_not_and_vary", _branches(_constant, _same))
+add(
+    "wrong/carry_that_begins_to_vary",
+    lambda J: J.spread(
+        lambda x: J.lax.fori_loop(0, 3, lambda i, c: c + x.sum(), 0.0)[None], J.P("x"), J.P("x")
+    )(X),
+)
+
+
+@case
+def loops_whose_lengths_differ(J):
+    def f(x):
+        start = J.lax.pcast((J.jnp.float32(0), J.jnp.float32(1)), "x", to="varying")
+        body = lambda c: (c[0] + 1, c[1] * 1.5)
+        return J.lax.while_loop(lambda c: c[0] < x.sum() / 4, body, start)[1][None]
+
+    return J.spread(f, J.P("x"), J.P("x"))(X)
+
+
+@case
 def jit_inside(J):
     f = lambda x: J.jit(lambda y: J.lax.psum(y, "x") * 2)(x)
     return J.spread(f, J.P("x"), J.P())(X)
@@ -573,6 +614,67 @@ def the_default_device(J):
         both = [inside, inside + 1, J.jnp.arange(3), J.random.normal(J.random.key(0), (2,))]
         told = [[str(sorted(d.id for d in y.devices())), y.committed] for y in both]
     return told, str(sorted(d.id for d in (inside + 1).devices()))
+
+
+@case
+def one_function_with_several_shardings(J):
+    def f(x):
+        return x * 2
+
+    specs = [J.P("x"), J.P("y"), J.P(None, "x"), J.P()]
+    placed = [J.NamedSharding(J.grid, spec) for spec in specs]
+    made = [J.jit(f, out_shardings=s)(X) for s in placed] + [
+        J.jit(f, in_shardings=s)(X) for s in placed
+    ]
+    nested = [J.jit(lambda x, s=s: J.jit(f, out_shardings=s)(x) + 1)(X) for s in placed]
+    ahead = J.jit(f, out_shardings=placed[1]).lower(X).compile()(X)
+    return [
+        made,
+        nested,
+        ahead,
+        J.jit(lambda x: (x, f(x)), out_shardings=(placed[0], placed[1]))(X),
+    ]
+
+
+@case
+def donated_and_placed(J):
+    x = J.device_put(X, J.NamedSharding(J.line, J.P("x")))
+    y = J.jit(lambda x: x + 1, donate_argnums=0)(x)
+    return y, x.is_deleted()
+
+
+@case
+def loops_over_placed_arrays(J):
+    x = J.device_put(X, J.NamedSharding(J.grid, J.P("x", "y")))
+    total = J.lax.fori_loop(0, 3, lambda i, c: c + x.sum(), 0.0)
+    return [
+        float(total),
+        float(J.jit(lambda x: J.lax.scan(lambda c, r: (c + r.sum(), None), 0.0, x)[0])(x)),
+    ]
+
+
+@case
+def gradients_of_placed_arrays(J):
+    x = J.device_put(X, J.NamedSharding(J.grid, J.P("x", "y")))
+    w = J.device_put(X, J.NamedSharding(J.grid, J.P("y")))
+    loss = lambda x, w: (J.jnp.tanh(x @ w) ** 2).sum()
+    return J.jit(J.value_and_grad(loss))(x, w)[0], [
+        float(g.sum()) for g in J.grad(loss, (0, 1))(x, w)
+    ]
+
+
+@case
+def printed(J):
+    x = J.device_put(X[:, :2], J.NamedSharding(J.grid, J.P("x", "y")))
+    return [str(x), repr(x), float(x[3, 1]), [float(v) for v in x[2]], x.tolist()]
+
+
+@case
+def moved_between_shardings(J):
+    x = J.device_put(X, J.NamedSharding(J.grid, J.P("x", "y")))
+    y = J.device_put(x, J.NamedSharding(J.grid, J.P("y", "x")))
+    z = J.device_put(y, J.devices()[3])
+    return [x, y, z, J.device_put(z, J.NamedSharding(J.line, J.P("x")))]
 
 
 @case

@@ -109,6 +109,10 @@ def test_the_page_about_devices():
     assert "1 passed" in run("-m", "pytest", "-q", "-p", "no:cacheprovider", "docs/parallel.md")
 
 
+def test_what_devices_do_together_is_what_one_does_alone():
+    assert ", 0 broken" in run("-m", "tests.parallel.law")
+
+
 COUNT = "import weft; print(weft.device_count(), weft.local_device_count())"
 
 

@@ -26,7 +26,7 @@ from weft.api.arguments import (
 )
 from weft.api.compiler_options import check_options, options_items, refuse_nested_options
 from weft.api.reports import explain_miss, report_trace
-from weft.api.shardings import is_given, put_arguments, put_results
+from weft.api.shardings import check_arguments, is_given, placing
 from weft.api.stages import Traced, call_writing, delete_donated, warn_unusable
 from weft.api.staging import stage_call
 from weft.base import errors, events, knobs, logs
@@ -169,7 +169,7 @@ class JitFunction(NativeFunction):
             if high.has_mutable((args, kwargs)):
                 return self._call_opened(args, kwargs)
         if self._placed:
-            args, kwargs = self._put_arguments(args, kwargs)
+            self._check_places(args, kwargs)
         began = events.begin()
         try:
             leaves, staged = self._stage(args, kwargs)
@@ -200,9 +200,7 @@ class JitFunction(NativeFunction):
             raise
         if donates:
             delete_donated(staged, leaves, outs)
-        if self._placed:
-            outs = put_results(self._options["out_shardings"], outs, staged.out_tree)
-        if began or self._placed:
+        if began:
             pass  # native code would answer the next call and tell nobody
         elif staged.tries and (staged.refs or not staged.hoisted) and not is_tracing():
             self._remember(staged, args, kwargs, leaves)
@@ -219,15 +217,10 @@ class JitFunction(NativeFunction):
         positions = normalize_positions(self._static_nums, len(args))
         return high.call(self._opened, args, kwargs, (set(positions), self._static_names))
 
-    def _put_arguments(self, args: Any, kwargs: Any) -> Any:
-        """The arguments where the shardings or the device of this function say."""
-        static = set(normalize_positions(self._static_nums, len(args)))
-        dynamic = tuple([x for i, x in enumerate(args) if i not in static])
-        named = {k: v for k, v in kwargs.items() if k not in self._static_names}
-        options = self._options
-        put, _ = put_arguments(options["in_shardings"], options["device"], dynamic, named)
-        rest = iter(put)
-        return tuple([x if i in static else next(rest) for i, x in enumerate(args)]), kwargs
+    def _check_places(self, args: Any, kwargs: Any) -> None:
+        """Raise ValueError unless the arguments are where the shardings of this function say."""
+        dynamic, keywords, _ = self._split_static(args, kwargs)
+        check_arguments(self._options["in_shardings"], dynamic, keywords)
 
     def _remember(self, staged: Staged, args: Any, kwargs: Any, leaves: Any) -> None:
         """Let native code answer calls like this one."""
@@ -352,6 +345,8 @@ class JitFunction(NativeFunction):
         """What all jits of this function with these options have staged."""
         if type(self._fun) is not FunctionType or knobs.thread.check_tracer_leaks:
             return None
+        if self._placed:
+            return None
         options = self._options
         rest = options["keep_unused"], options["inline"], repr(options["compiler_options"])
         return _staged_of(self._fun, (self._marks, rest))
@@ -367,6 +362,8 @@ class JitFunction(NativeFunction):
         avals: Any,
     ) -> Staged:
         fun = self._fun if static is None else _with_static(self._fun, len(args), static)
+        if self._placed:
+            fun = placing(fun, self._options)
         given, named = self._without_static(args, kwargs)
         closed, out_tree = stage_call(fun, given, named, avals, in_tree, "jit")
         closed, hoisted = hoist_tracers(closed)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from weft.api.placement import check_fits, current_mesh, where_to
-from weft.core.sharding import NamedSharding, PartitionSpec, Sharding, UnspecifiedValue
-from weft.core.trace import Tracer
-from weft.runtime.array import ArrayImpl, from_numpy
-from weft.runtime.places import array_type, on_device, placement
+from weft.api.placement import check_fits, current_mesh
+from weft.core.registry import lookup
+from weft.core.sharding import (
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+    UnspecifiedValue,
+)
+from weft.core.trace import typeof
+from weft.runtime.array import ArrayImpl
 from weft.tree.compare import broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_unflatten
 
@@ -48,15 +56,10 @@ def _full(sharding: Any, what: str) -> Sharding | None:
         raise RuntimeError(f"{what}: {error}") from None
 
 
-def put_arguments(shardings: Any, device: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
-    """Arguments placed as the shardings of a function say, or on its device."""
-    leaves, tree = tree_flatten(args)
-    if device is not None:
-        places = [on_device(device)] * len(leaves)
-        moved = [_moved(x, w) for x, w in zip(leaves, places, strict=True)]
-        return tree_unflatten(tree, moved), kwargs
+def _of_arguments(shardings: Any, args: tuple[Any, ...], kwargs: Any) -> list[Sharding | None]:
+    """The sharding of each leaf of a function's arguments."""
     if not is_given(shardings):
-        return args, kwargs
+        return [None] * tree_flatten(args)[1].num_leaves
     if kwargs:
         raise ValueError(
             "a function with in_shardings takes its arguments by position, got"
@@ -69,39 +72,51 @@ def put_arguments(shardings: Any, device: Any, args: tuple[Any, ...], kwargs: An
             f"in_shardings of jit are for {len(shardings)} arguments, and it is called with"
             f" {len(args)}; give one sharding for all, or a tuple with one for each"
         )
-    wanted = spread_shardings(shardings, args, "in_shardings of jit")
-    found = [_put(x, s, i) for i, (x, s) in enumerate(zip(leaves, wanted, strict=True))]
-    return tree_unflatten(tree, found), kwargs
+    return spread_shardings(shardings, tuple(args), "in_shardings of jit")
 
 
-def _moved(x: Any, where: Any) -> Any:
-    if isinstance(x, Tracer):
+def check_arguments(shardings: Any, args: Any, kwargs: Any) -> None:
+    """Raise ValueError where an argument does not fit its sharding, or is committed to another."""
+    wanted = _of_arguments(shardings, tuple(args), kwargs)
+    for i, (x, sharding) in enumerate(zip(tree_flatten(tuple(args))[0], wanted, strict=True)):
+        if sharding is None:
+            continue
+        check_fits(sharding, np.shape(x), f"in_shardings of jit, leaf {i}:")
+        if type(x) is not ArrayImpl or not x.committed:
+            continue
+        if not sharding.is_equivalent_to(x.sharding, x.ndim):
+            raise ValueError(
+                f"in_shardings of jit say {sharding} for leaf {i} of the arguments,"
+                f" {x.aval.str_short()}, which is committed to {x.sharding}; move it first with"
+                " device_put, or leave that sharding out (None)"
+            )
+
+
+def placing(fun: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
+    """A function whose arguments and results are constrained to the shardings of its options."""
+    device = options["device"]
+    here = None if device is None else SingleDeviceSharding(device)
+
+    @functools.wraps(fun, updated=())
+    def placed(*args: Any, **kwargs: Any) -> Any:
+        leaves, tree = tree_flatten(args)
+        wanted = _of_arguments(options["in_shardings"], args, kwargs)
+        given = [_constrained(x, s or here, "in") for x, s in zip(leaves, wanted, strict=True)]
+        result = fun(*tree_unflatten(tree, given), **kwargs)
+        outs, out_tree = tree_flatten(result)
+        shardings = options["out_shardings"]
+        if is_given(shardings):
+            wanted = spread_shardings(shardings, result, "out_shardings of jit")
+        else:
+            wanted = [here] * len(outs)
+        found = [_constrained(y, s, "out") for y, s in zip(outs, wanted, strict=True)]
+        return tree_unflatten(out_tree, found)
+
+    return placed
+
+
+def _constrained(x: Any, sharding: Sharding | None, what: str) -> Any:
+    if sharding is None or not hasattr(typeof(x), "shape"):
         return x
-    return (x if type(x) is ArrayImpl else from_numpy(np.asarray(x)))._at(where)
-
-
-def _put(x: Any, sharding: Sharding | None, number: int) -> Any:
-    if sharding is None or isinstance(x, Tracer):
-        return x
-    check_fits(sharding, np.shape(x), f"in_shardings of jit, leaf {number}:")
-    if type(x) is ArrayImpl and x.committed:
-        if sharding.is_equivalent_to(x.sharding, x.ndim):
-            return x
-        raise ValueError(
-            f"in_shardings of jit say {sharding} for leaf {number} of the arguments,"
-            f" {x.aval.str_short()}, which is committed to {x.sharding}; move it first with"
-            " device_put, or leave that sharding out (None)"
-        )
-    return _moved(x, where_to(x, sharding))
-
-
-def put_results(shardings: Any, outs: list[Any], tree: Any) -> list[Any]:
-    """Results placed as ``out_shardings`` say."""
-    if not is_given(shardings):
-        return outs
-    wanted = spread_shardings(shardings, tree_unflatten(tree, outs), "out_shardings of jit")
-    for x, sharding in zip(outs, wanted, strict=True):
-        if sharding is not None and type(x) is ArrayImpl:
-            check_fits(sharding, x.shape, "out_shardings of jit:")
-            x._type = array_type(x.aval, placement(sharding, True))
-    return outs
+    check_fits(sharding, np.shape(x), f"{what}_shardings of jit:")
+    return lookup("sharding_constraint").bind(x, sharding=sharding)

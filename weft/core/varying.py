@@ -45,6 +45,14 @@ def alike(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     )
 
 
+def like(x: Any, model: Any) -> Any:
+    """``x``, made to vary over the axes that a model varies over."""
+    if not state.manual:
+        return x
+    left = typeof(model).vma - typeof(x).vma
+    return lookup("pvary").bind(x, axes=tuple(sorted(left, key=str))) if left else x
+
+
 def vary(primitive: Any, avals: Any, params: dict[str, Any], result: Any) -> Any:
     """The types of an equation's results, with the axes over which they vary."""
     results = result if primitive.multiple_results else [result]

@@ -11,6 +11,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.api.placement import device_put
+from weft.core import varying
 from weft.core.avals import ShapedArray
 from weft.core.staging import StagingTrace
 from weft.core.trace import state, typeof
@@ -818,9 +819,10 @@ def full_like(
     weak = dtype is None and aval.weak_type
     dtype = aval.dtype if dtype is None else dtypes.check_user_dtype(dtype, "lax.full_like")
     shape = aval.shape if shape is None else tuple(shape)
-    made = broadcast_in_dim(_scalar_of(fill_value, dtype, weak), shape, ())
+    made = varying.like(broadcast_in_dim(_scalar_of(fill_value, dtype, weak), shape, ()), x)
     if sharding is None and getattr(x, "committed", False):
-        sharding = x.sharding
+        if shape == aval.shape or x.sharding.num_devices == 1:
+            sharding = x.sharding
     return made if sharding is None else device_put(made, sharding)
 
 

@@ -525,7 +525,8 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
         raise ValueError(f"pcast takes to= one of {', '.join(_CASTS)}, got {to!r}")
     names = as_names(axis_name)
     bound = {name for name, _ in state.axis_env}
-    if not bound.issuperset(names):
+    mapped = any(type(size) is frozenset for _, size in state.axis_env)
+    if not mapped or not bound.issuperset(names):
         raise ValueError(
             f"pcast to {to!r} over {axis_name!r} should be called under shard_map; no mesh axis of"
             " that name is bound here"

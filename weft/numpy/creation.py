@@ -11,6 +11,7 @@ from weft import dtypes, lax
 from weft.api.batching import vmap
 from weft.api.placement import device_put
 from weft.base.source import warn
+from weft.core import varying
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
 from weft.core.shape_dtype import ShapeDtypeStruct
@@ -441,8 +442,9 @@ def full_like(
         _refuse_complex("full_like", fill_value, wanted)
         value = filled(sizes, convert_operand(fill_value, wanted, weak))
     if device is None and out_sharding is None and getattr(a, "committed", False):
-        device = a.sharding
-    return placed(value, device, out_sharding)
+        if sizes == a.shape or a.sharding.num_devices == 1:
+            device = a.sharding
+    return placed(value if shape is not None else varying.like(value, a), device, out_sharding)
 
 
 def zeros_like(
