@@ -56,7 +56,8 @@ def run_file(python, file, side, folder):
     env = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
     with tempfile.TemporaryDirectory() as reports:
         report = Path(reports, "report.xml")
-        command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"]
+        # -P: files of the library must not stand for modules of Python
+        command = [python, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"]
         command += ["-p", "weft.as_jax.pytest"] if side == "weft" else []
         command += [f"--junitxml={report}", str(file)]
         try:

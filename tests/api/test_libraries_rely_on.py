@@ -295,3 +295,16 @@ def test_windows_are_summed_in_one_order():
     batch = sums(x, (1, 4, 4, 1))
     assert np.array_equal(batch, weft.vmap(lambda x: sums(x, (4, 4, 1)))(x))
     assert np.array_equal(batch, weft.jit(sums, static_argnums=1)(x, (1, 4, 4, 1)))
+
+
+def test_the_sharding_of_a_type_asks_for_no_devices():
+    """flax.nnx draws dropout masks at the sharding of its input's type."""
+
+    @weft.jit
+    def mask(x):
+        where = weft.typeof(x).sharding
+        return weft.random.bernoulli(weft.random.key(0), 0.5, x.shape, out_sharding=where)
+
+    x = jnp.ones((2, 3))
+    assert mask(x).shape == x.shape
+    assert weft.lax.with_sharding_constraint(x, weft.typeof(x).sharding) is x

@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.api.placement import check_fits
 from weft.api.shardings import spread_shardings
+from weft.core.sharding import NO_AXES
 from weft.prims.transfer import after_all_p, create_token_p, dce_sink_p, sharding_constraint_p
 from weft.tree.functions import tree_flatten, tree_unflatten
 
@@ -45,7 +46,8 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     wanted = spread_shardings(shardings, x, "with_sharding_constraint")
     outs = []
     for leaf, sharding in zip(leaves, wanted, strict=True):
-        if sharding is not None:
+        # the sharding of a type that says nothing of devices, as typeof(x).sharding, asks for none
+        if sharding is not None and getattr(sharding, "mesh", None) != NO_AXES:
             check_fits(sharding, np.shape(leaf), "with_sharding_constraint")
             leaf = sharding_constraint_p.bind(leaf, sharding=sharding)
         outs.append(leaf)
