@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 import weft
+from tests.backends.cuda.test_epilogues import CASES
+from tests.compiler.test_attention import CASES as ATTENTION
+from tests.compiler.test_attention import with_gradients
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cuda import commands, driver, memory
@@ -68,6 +71,32 @@ def test_scans_give_the_same_bits_in_every_run():
     run = Cuda().compile(weft.make_jaxpr(jnp.cumsum)(x))
     first, *others = [run([x])[0] for _ in range(4)]
     assert all(first.tobytes() == other.tobytes() for other in others)
+
+
+@pytest.mark.parametrize("dtype, tol", [(np.float32, 1e-5), (jnp.bfloat16, 0.02)])
+@pytest.mark.parametrize("name", CASES)
+def test_epilogues(name, dtype, tol):
+    fun = CASES[name][0]
+    args = [draws(s, dtype, seed=i) for i, s in enumerate([(256, 96), (96, 256), (256,)])]
+    (got,) = Cuda().compile(weft.make_jaxpr(fun)(*args))(args)
+    want = np.asarray(weft.jit(fun)(*(x.astype(np.float32) for x in args)))
+    assert np.abs(got.astype(np.float32) - want).max() < tol * np.abs(want).max()
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_attention(name):
+    fun, shapes = ATTENTION[name]
+    larger = {8: 200, 5: 130, 16: 64, 40: 300}
+    shapes = [tuple(larger.get(n, n) for n in s) for s in shapes]
+    args = [draws(s, jnp.bfloat16, seed=i) * 0.5 for i, s in enumerate(shapes)]
+    args = [x.astype(jnp.bfloat16) for x in args]
+    args.append(draws(weft.eval_shape(fun, *args).shape, jnp.bfloat16, seed=9))
+    both = with_gradients(fun)
+    run = Cuda().compile(weft.make_jaxpr(both)(*args))
+    assert sum("attention" in getattr(c, "told", "") for c in run.commands) == 4
+    want = weft.tree.leaves(weft.jit(both)(*(x.astype(np.float32) for x in args)))
+    for a, b in zip(run(args), want, strict=True):
+        assert np.abs(a.astype(np.float32) - np.asarray(b)).max() < 0.02 * np.abs(b).max()
 
 
 def rnn(w, xs):

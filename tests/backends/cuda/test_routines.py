@@ -13,6 +13,7 @@ from tests.backends.cuda.emulation import run_routine
 from tests.laws.checks import assert_close, seed_of
 from tests.samples import WIDE, all_samples
 from weft.backends.cuda import ptx
+from weft.backends.cuda.routines import attention
 from weft.backends.cuda.routines.base import ROUTINES, Run
 from weft.backends.cuda.routines.table import lower
 from weft.backends.reference.program import Reference
@@ -20,13 +21,16 @@ from weft.base.lazy import folder_of
 from weft.compiler.plan import Planner, Unplannable
 from weft.core.interpret import run_primitive, storage_dtype
 from weft.core.registry import lookup
+from weft.kernel.nodes import BF16
 from weft.kernel.program import Op, Type, inner_regions
 
 # Samples of a primitive that are run, as threads of the host are slow.
 MOST_SAMPLES = 8
 FEWER = {"approx_top_k": 2, "partition": 2, "sort": 3, "top_k": 2}
-# Those that libraries compute.
-LIBRARIES = frozenset("dot_general fft cholesky lu eigh qr triangular_solve".split())
+# Those that libraries compute, and what has a test of its own.
+LIBRARIES = frozenset(
+    "attention attention_backward dot_general fft cholesky lu eigh qr triangular_solve".split()
+)
 EMULATED = sorted(ROUTINES.keys() - LIBRARIES)
 
 
@@ -131,6 +135,44 @@ def test_larger(name):
         if assembler is not None:
             command = [assembler, "-arch=sm_90", "-", "-o", os.devnull]
             subprocess.run(command, input=made.encode(), check=True, capture_output=True)
+
+
+def attention_types(*shapes):
+    return [Type(s, BF16) for s in shapes]
+
+
+@pytest.mark.parametrize("causal", [None, 3])
+def test_attention(causal, monkeypatch):
+    """One warp a block, so that there are few threads."""
+    monkeypatch.setattr(attention, "WARPS", 1)
+    monkeypatch.setattr(attention, "COLUMNS", 16)
+    many, few = (1, 2, 20, 16), (1, 1, 23, 16)
+    q, k, v, g = (RNG.normal(size=s).astype(BF16) for s in (many, few, few, many))
+    params = {"orders": ("bhtd",) * 3, "scale": 0.25, "causal": causal}
+    out, stats = np.zeros(many, BF16), np.zeros(many[:3], np.float32)
+    types_ = [*attention_types(many), Type(many[:3], stats.dtype)]
+    run_routine(
+        attention.attention(attention_types(many, few, few), types_, params),
+        [q, k, v],
+        [out, stats],
+    )
+    want = lookup("attention").ref(q, k, v, **params)
+    np.testing.assert_allclose(stats, want[1], rtol=1e-5, atol=1e-5)
+    close(out, want[0])
+    params["orders"] += ("bhtd",)
+    given = [q, k, v, out, stats, g]
+    made = [np.zeros(s, BF16) for s in (many, few, few)]
+    ins = [Type(x.shape, x.dtype) for x in given]
+    run_routine(
+        attention.attention_backward(ins, attention_types(many, few, few), params), given, made
+    )
+    for a, b in zip(made, lookup("attention_backward").ref(*given, **params), strict=True):
+        close(a, b)
+
+
+def close(a, b):
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    assert np.abs(a - b).max() < 0.02 * np.abs(b).max()
 
 
 def assembler_path():

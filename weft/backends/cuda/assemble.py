@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu import disk
 from weft.backends.cuda import commands as c
 from weft.backends.cuda import driver, ptx
 from weft.backends.cuda.render import NAME, render
@@ -38,8 +39,14 @@ _KNOWN = frozenset(["platform_index"])
 
 @lru(1024)
 def load(text: str, dynamic: int = 0) -> driver.Function:
-    """A kernel from its LLVM module."""
-    return driver.Function(ptx.assemble(text, driver.device().architecture), NAME, dynamic)
+    """A kernel from its LLVM module; its machine code is kept on disk, as the CPU's is."""
+    architecture = driver.device().architecture
+    key = disk.digest(f"cuda sm_{architecture} {ptx.version()}\n{text}".encode())
+    code = disk.load(key)
+    if code is None:
+        code = driver.link(ptx.assemble(text, architecture))
+        disk.save(key, code)
+    return driver.Function(code, NAME, dynamic)
 
 
 def unaligned(nodes: Sequence[Any]) -> bool:

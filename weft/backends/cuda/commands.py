@@ -259,13 +259,11 @@ class LoopedWhile(Record):
         def capture(stream: Any) -> None:
             inner = State(list(start), stream, True)
             inner.run(self.body)
-            # a graph's pointers are the same in every round: values go back where they were
-            for c in self.body:
-                if isinstance(c, Swapped):
-                    driver.copy(start[c.first], inner.addresses[c.first], c.size, stream)
-            inner.addresses = list(start)
             inner.run(self.condition)
-            conditions.set_flag(inner, handle, start[self.flag])
+            # a graph's pointers are the same in every round: values go back where they were
+            swapped = [c for c in self.body if isinstance(c, Swapped)]
+            back = [(start[c.first], inner.addresses[c.first], c.size) for c in swapped]
+            conditions.copy_and_set(inner, handle, start[self.flag], back)
 
         driver.add_conditional(state.stream, handle, driver.WHILE, capture)
 

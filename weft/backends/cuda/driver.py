@@ -34,6 +34,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuLinkAddData_v2": (_PTR, _INT, ctypes.c_char_p, _SIZE, ctypes.c_char_p, _UINT, _PTR, _PTR),
     "cuLinkAddFile_v2": (_PTR, _INT, ctypes.c_char_p, _UINT, _PTR, _PTR),
     "cuLinkComplete": (_PTR, _PTR, _PTR),
+    "cuLinkDestroy": (_PTR,),
     "cuMemAlloc_v2": (_PTR, _SIZE),
     "cuMemFree_v2": (_DEVICE_POINTER,),
     "cuMemGetInfo_v2": (_PTR, _PTR),
@@ -274,17 +275,26 @@ class Function:
             raise DriverError(f"cuLaunchKernel: {_explained(library(), status)}")
 
 
-def link(ptx: str, path: str) -> bytes:
-    """Machine code from PTX and a library of device code."""
+def link(ptx: str, path: str | None = None) -> bytes:
+    """Machine code from PTX, and from a library of device code if there is one."""
     state = _PTR()
-    call("cuLinkCreate_v2", 0, None, None, ctypes.byref(state))
+    log = ctypes.create_string_buffer(8192)
+    options = (_INT * 2)(5, 6)
+    values = (_PTR * 2)(ctypes.cast(log, _PTR), _PTR(len(log)))
+    call("cuLinkCreate_v2", 2, options, values, ctypes.byref(state))
     text = ptx.encode() + b"\0"
-    call("cuLinkAddData_v2", state, 1, text, len(text), b"ptx", 0, None, None)
-    call("cuLinkAddFile_v2", state, 4, path.encode(), 0, None, None)
+    try:
+        call("cuLinkAddData_v2", state, 1, text, len(text), b"ptx", 0, None, None)
+    except DriverError as error:
+        raise DriverError(f"{error}\n{log.value.decode(errors='replace')}") from None
+    if path is not None:
+        call("cuLinkAddFile_v2", state, 4, path.encode(), 0, None, None)
     code, size = _PTR(), _SIZE()
     call("cuLinkComplete", state, ctypes.byref(code), ctypes.byref(size))
     assert code.value is not None
-    return ctypes.string_at(code.value, size.value)
+    found = ctypes.string_at(code.value, size.value)
+    call("cuLinkDestroy", state)
+    return found
 
 
 # --- graphs ---------------------------------------------------------------------------------------

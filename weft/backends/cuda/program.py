@@ -17,14 +17,16 @@ from weft.backends.cuda.assemble import Assembler
 from weft.backends.cuda.commands import State, length
 from weft.backends.cuda.memory import Buffer, pool
 from weft.backends.cuda.routines.attention import supported
+from weft.backends.cuda.routines.epilogues import offer
 from weft.backends.cuda.routines.table import keeps
+from weft.backends.cuda.story import story
 from weft.backends.reference.program import Reference
 from weft.base.errors import JaxRuntimeError
 from weft.compiler.passes.attention import attention
 from weft.compiler.plan import Planner
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
-from weft.kernel.program import Program
+from weft.kernel.program import Finish, Program
 
 # Graphs that an executable keeps, for arguments and results in different places.
 MOST_GRAPHS = 8
@@ -38,6 +40,9 @@ class Cuda(Reference):
 
     def keeps(self, eqn: Any) -> bool:
         return keeps(eqn)
+
+    def epilogue(self, eqn: Any, finish: Finish, looped: bool) -> Any:
+        return offer(eqn, finish)
 
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """A program in its simplest form, with attention as one operation."""
@@ -78,7 +83,7 @@ class Executable:
         self.offsets, self.arena = assembler.plan(self.commands)
         self.roles, self.sizes = assembler.roles, assembler.sizes
         self.constants = {n: put(array) for n, array in assembler.constants.items()}
-        self.capturable = all(c.capturable for c in self.commands) and length(self.commands) > 1
+        self.capturable = all(c.capturable for c in self.commands) and length(self.commands) > 0
         self.graphs: dict[Any, driver.Graph | None] = {}
         self.lock = threading.Lock()
         self.stream = driver.device().stream
@@ -182,6 +187,10 @@ class Executable:
             graph = self.graphs.pop(oldest)
             if graph is not None:
                 graph.close()
+
+    def explain(self) -> str:
+        """What is done, with the blocks, registers and memory of each kernel."""
+        return story(self)
 
     def _exhausted(self) -> JaxRuntimeError:
         """The error for a call that there isn't memory for: what it needs, largest first."""

@@ -25,6 +25,13 @@ def _machine(architecture: int) -> Any:
     return target.create_target_machine(cpu=cpu, features=features, opt=3)
 
 
+def version() -> str:
+    """The version of LLVM, which the text of PTX depends on."""
+    import llvmlite.binding as llvm
+
+    return ".".join(map(str, llvm.llvm_version_info))
+
+
 def assemble(text: str, architecture: int = 90) -> str:
     """The PTX of an LLVM module."""
     import llvmlite.binding as llvm

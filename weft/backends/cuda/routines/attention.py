@@ -22,7 +22,8 @@ from weft.base.functional import lru
 from weft.kernel.nodes import BF16, F16
 from weft.kernel.program import Type, contiguous
 
-WARPS = 4
+# Warps of a block, 16 rows each; columns of a tile.
+WARPS, COLUMNS = 4, 64
 
 
 def supported(dtype: np.dtype, depth: int) -> bool:
@@ -68,7 +69,7 @@ def _common(q: Type, k: Type, v: Type, params: dict[str, Any]) -> dict[str, Any]
         "SWIZZLE": min(8, _size(q, orders[0], "d") // 8),
         "WARPS": WARPS,
         "TM": 16 * WARPS,
-        "TN": 64,
+        "TN": COLUMNS,
     }
     for t, order, prefix in zip((q, k, v), orders, "QKV", strict=False):
         names |= _strides(t, order, prefix)
@@ -107,7 +108,7 @@ def attention_backward(ins: list[Type], outs: list[Type], params: dict[str, Any]
     )
     common = (given(0), given(1), given(2), given(5), given(4), scratch(0))
     tile = 2 * names["D"] * names["TM"]
-    narrow = names | {"TN": 32 if deep else 64}
+    narrow = names | {"TN": min(32, COLUMNS) if deep else COLUMNS}
     wide = 2 * narrow["D"] * narrow["TN"]
     columns = ceil_div(names["COLUMNS"], names["TM"]) * heads // names["GROUP"] * batch
     keys = Run(

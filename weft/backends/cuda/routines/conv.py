@@ -253,9 +253,23 @@ def _direct(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routin
     return Routine([Run(_text(**names), ceil_div(prod(out.shape), 256), 256, places)])
 
 
+def _as_plane(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Any:
+    """A convolution along a line as one of a plane of one column."""
+    specs = params["dimension_numbers"]
+    if len(specs[0]) != 3:
+        return ins, outs, params
+    arrays = [t._replace(shape=(*t.shape, 1)) for t in (*ins, *outs)]
+    # the column comes last in memory, whatever axis is it in the specification
+    more = {"dimension_numbers": tuple((*spec, 3) for spec in specs)}
+    for name, value in (("window_strides", 1), ("lhs_dilation", 1), ("rhs_dilation", 1)):
+        more[name] = (*params[name], value)
+    more["padding"] = (*params["padding"], (0, 0))
+    return arrays[:2], arrays[2:], {**params, **more}
+
+
 def conv_general_dilated(ins: list[Type], outs: list[Type], params: Any) -> Routine | None:
     """A convolution by cuDNN, or by a kernel of our own."""
-    found = _with_dnn(ins, outs, params)
+    found = _with_dnn(*_as_plane(ins, outs, params))
     return _direct(ins, outs, params) if found is None else found
 
 

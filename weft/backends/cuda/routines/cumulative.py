@@ -36,7 +36,7 @@ WARPS = 8
 # Elements of a row up to which a warp goes through it.
 SHORT = 1 << 10
 # Blocks that a multiprocessor holds: while some wait for others, there is enough to load.
-RESIDENT = 6
+RESIDENT = 8
 # Threads from which on columns need not be in pieces.
 ENOUGH_THREADS = 1 << 18
 

@@ -1,0 +1,62 @@
+"""Products whose epilogues a library does, found on any machine."""
+
+import pytest
+
+import weft
+from weft import nn
+from weft import numpy as jnp
+from weft.backends.cuda.program import Cuda
+from weft.backends.cuda.routines import epilogues
+from weft.compiler.plan import Planner
+from weft.kernel.program import Launch, Op
+
+
+class Target(Cuda):
+    def keeps(self, eqn):
+        return True
+
+
+CASES = {
+    "bias": (lambda x, w, b: x @ w + b, "", True),
+    "relu": (lambda x, w, b: nn.relu(x @ w), "relu", False),
+    "maximum": (lambda x, w, b: jnp.maximum(x @ w, 0), "relu", False),
+    "bias and relu": (lambda x, w, b: nn.relu(x @ w + b), "relu", True),
+    "gelu": (lambda x, w, b: nn.gelu(x @ w), "gelu", False),
+    "bias and gelu": (lambda x, w, b: nn.gelu(x @ w + b), "gelu", True),
+}
+APART = {
+    "tanh": lambda x, w, b: jnp.tanh(x @ w + b),
+    "a bias of rows": lambda x, w, b: x @ w + b[:, None],
+    "exact gelu": lambda x, w, b: nn.gelu(x @ w, approximate=False),
+    "another maximum": lambda x, w, b: jnp.maximum(x @ w, 1),
+    "the product too": lambda x, w, b: (x @ w, nn.relu(x @ w)),
+}
+
+
+def nodes_of(fun, dtype, monkeypatch):
+    class Product:
+        algorithm = 1
+
+    monkeypatch.setattr(epilogues, "lt_product", lambda *args: Product())
+    shapes = [(256, 96), (96, 256), (256,)]
+    closed = weft.make_jaxpr(fun)(*(weft.ShapeDtypeStruct(s, dtype) for s in shapes))
+    return Planner(Target()).program(closed).nodes
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
+@pytest.mark.parametrize("name", CASES)
+def test_they_are_found(name, dtype, monkeypatch):
+    fun, word, biased = CASES[name]
+    nodes = nodes_of(fun, dtype, monkeypatch)
+    if word == "gelu" and dtype == jnp.float32:  # the library's is exact to 16 bits only
+        assert [type(n) for n in nodes] == [Op, Launch]
+        return
+    (node,) = nodes
+    assert node.offer.word == word and (node.offer.bias is not None) == biased
+
+
+@pytest.mark.parametrize("name", APART)
+def test_others_stay_kernels(name, monkeypatch):
+    nodes = nodes_of(APART[name], jnp.bfloat16, monkeypatch)
+    assert any(isinstance(n, Launch) for n in nodes)
+    assert all(n.offer is None for n in nodes if isinstance(n, Op))
