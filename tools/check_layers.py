@@ -109,6 +109,7 @@ LATE = {
     ("weft.runtime.native", "weft.backends.cpu.walker"),
     ("weft.runtime.native", "weft.runtime.entries"),
     ("weft.runtime.native", "weft.runtime.registry"),
+    ("weft.runtime.native", "weft.runtime.generic"),
     ("weft.runtime.native", "weft.runtime.tell"),
     ("weft.api.stages", "weft.runtime.study"),
     ("weft.api.stages", "weft.stablehlo.module"),

@@ -42,6 +42,7 @@ from weft.core.trace import Tracer, eval_trace, is_tracing, state, typeof
 from weft.runtime.evaluate import (
     call_donating,
     generalise,
+    is_shape_generic,
     load_compiler,
     native_hits,
     prepare,
@@ -444,9 +445,12 @@ class JitFunction(NativeFunction):
         return len(self._cache)
 
     def cache_info(self) -> dict[str, int]:
-        """Hits, misses and entries of this function's cache."""
+        """Hits, misses and entries of this function's cache, and how many of these run
+        shape-generic code."""
         hits = self._hits + native_hits(self)
-        return {"hits": hits, "misses": self._misses, "entries": len(self._cache)}
+        served = sum(is_shape_generic(staged.closed) for staged in self._cache.values())
+        found = {"hits": hits, "misses": self._misses, "entries": len(self._cache)}
+        return {**found, "shape_generic": served}
 
 
 # Libraries tell compiled functions by the name of their type.

@@ -50,6 +50,11 @@ _threads: weakref.WeakSet[_Overrides] = weakref.WeakSet()
 _recent_keys: deque[ContextKey] = deque(maxlen=64)
 
 
+def in_key_values() -> dict[str, Any]:
+    """What this thread has set all knobs to that programs depend on."""
+    return {knob.name: getattr(thread, knob.name) for knob in _in_key}
+
+
 def _intern(values: dict[str, Any]) -> ContextKey:
     picked = tuple([values[knob.name] for knob in _in_key])
     with _lock:
@@ -662,6 +667,17 @@ verify = _int(
     choices=range(3), env=("WEFT_VERIFY",),
 )
 cache = _text("cache", None, "The folder of the disk cache; `off` for none.", env=("WEFT_CACHE",))
+shape_generic = _flag(
+    "shape_generic", True,
+    "From the second shape of a function on, run code that serves other sizes too.",
+    env=("WEFT_SHAPE_GENERIC",),
+)
+exact_after = _int(
+    "exact_after", 8,
+    "Calls of shape-generic code with one shape after which code for just that shape is made in"
+    " the background; 0 for never.",
+    env=("WEFT_EXACT_AFTER",),
+)
 cache_programs = _flag(
     "cache_programs", True, "Keep plans of programs in the disk cache too, not their code alone.",
     env=("WEFT_CACHE_PROGRAMS",),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.base.record import Record
+from weft.base.sizes import plain
 from weft.core.avals import ShapedArray
 from weft.core.jaxpr import DropVar, JaxprEqn, Literal
 from weft.kernel.nodes import F32, F64, layout
@@ -119,7 +120,7 @@ class Alike:
         counts: list[bool] = []
         several: dict[int, int] = {}  # equations with several results
         # dividing by a power of two that is known is multiplying
-        large = domain is not None and prod(domain.rows) * prod(domain.columns) >= LARGE
+        large = domain is not None and plain(prod(domain.rows) * prod(domain.columns)) >= LARGE
         for i, x in enumerate(variables):  # it grows meanwhile
             eqn = producer.get(x)
             if eqn is not None and len(eqn.outvars) > 1:

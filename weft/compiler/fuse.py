@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.base.sizes import plain, same
 from weft.compiler import pull
 from weft.compiler.alike import Alike
 from weft.compiler.expand import expand
@@ -86,7 +87,7 @@ def finishable(eqn: JaxprEqn) -> bool:
     if not eqn.primitive.in_blocks or eqn.effects or len(eqn.outvars) != 1:
         return False
     aval = eqn.outvars[0].aval
-    return prod(aval.shape) * aval.dtype.itemsize >= LARGE
+    return plain(prod(aval.shape)) * aval.dtype.itemsize >= LARGE
 
 
 # Roots of one kernel that share nothing but its domain.
@@ -494,7 +495,7 @@ class Fusion:
         """The kernel of some roots, or several where joined arrays cut it into pieces."""
         boxes: list[Any] = [tuple([(0, n) for n in domain.rows])]
         pieces: list[tuple[Puller, Any, Any]] = []
-        small = prod(domain.rows) <= SMALL and not domain.columns
+        small = plain(prod(domain.rows)) <= SMALL and not domain.columns
         memory, rows = Memory(), None
         while boxes:
             box = boxes.pop(0)
@@ -559,9 +560,9 @@ class Fusion:
                 body += inner if grid is None else [Loop(grid[0], grid[1], inner)]
             return [step(pieces[0][0].memory, [], None, body, roots)]
         steps = []
-        for memory, same in groupby(pieces, lambda piece: piece[0].memory):
+        for memory, alike in groupby(pieces, lambda piece: piece[0].memory):
             # pieces of the same rows are run row by row
-            parts = list(same)
+            parts = list(alike)
             body = [s for _, inner, _ in parts for s in inner]
             steps.append(step(memory, parts[0][0].kept, parts[0][2], body, roots))
         return steps[:1] + [s._replace(writes=[]) for s in steps[1:]]
@@ -627,11 +628,11 @@ def _joint(one: Domain, other: Domain, reads: bool) -> Domain | None:
 
     Values of a row join the kernel of its reductions only if they read what that computes.
     """
-    if one == other:
+    if same(one, other):
         return one
-    for rows, plain in ((one, other), (other, one)):
-        if rows.columns and not plain.columns and rows.trailing and rows.rows:
-            if plain.rows == (*rows.rows, *rows.columns):
+    for rows, flat in ((one, other), (other, one)):
+        if rows.columns and not flat.columns and rows.trailing and rows.rows:
+            if same(flat.rows, (*rows.rows, *rows.columns)):
                 return rows
     if reads and one.columns and one.trailing and one.rows and not other.columns:
         if pull.is_of_rows(other.rows, one):

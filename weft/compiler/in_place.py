@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
+from weft.base.sizes import plain, same
 from weft.compiler.attach import reads, written
 from weft.compiler.fuse import Step
 from weft.compiler.passes.rewrite import loads, peel
@@ -58,7 +59,7 @@ def renewed(
             return {}
         wanted = allowed is None or allowed(step.writes[0], source)
         return {step.writes[0]: source} if wanted else {}
-    dying = dict.fromkeys(v for v in reads(step) if last[v] == i and bytes_of(v) >= least)
+    dying = dict.fromkeys(v for v in reads(step) if last[v] == i and plain(bytes_of(v)) >= least)
     found: dict[Any, Any] = {}
     for v in step.writes:
         for source in dying if last.get(v, -1) > i else ():
@@ -107,7 +108,9 @@ def overwrites(step: Step, source: Any, target: Any) -> bool:
     read = step.buffers.index(source)
     last = len(step.buffers) - 1 - step.buffers[::-1].index(target)  # what is read may be kept too
     given, made = kernel.buffers[read], kernel.buffers[last]
-    if read == last or (given.size, given.dtype.itemsize) != (made.size, made.dtype.itemsize):
+    if read == last or not same(given.size, made.size):
+        return False
+    if given.dtype.itemsize != made.dtype.itemsize:
         return False
     if not all(isinstance(s, (Store, Loop)) for s in statements(kernel.body)):
         return False
@@ -163,7 +166,8 @@ def _copied(step: Step) -> Any:
     if at != read:
         return None
     given, made = kernel.buffers[value.attr[0]], kernel.buffers[store.buffer]
-    whole = prod(n for _, n in nest.axes) == made.size == given.size
+    count = prod(n for _, n in nest.axes)
+    whole = same(count, made.size) and same(count, given.size)
     if not whole or given.dtype != made.dtype or value.attr[0] == store.buffer:
         return None
     return step.buffers[value.attr[0]]
@@ -221,13 +225,13 @@ def donations(
     """Slots of results, each with the donated argument whose memory it may have."""
     waiting = [v for v in dict.fromkeys(donated) if last.get(v, -1) < len(steps) and bytes_of(v)]
     found: dict[int, Any] = {}
-    for same in (True, False):  # arguments of the same type first
+    for alike_only in (True, False):  # arguments of the same type first
         for x, slot in bound.items():
             if slot in found:
                 continue
             for v in waiting:
                 alike = x.aval.strip_weak_type() == v.aval.strip_weak_type()
-                if (alike or not same) and _gives_way(steps, last, x, v):
+                if (alike or not alike_only) and _gives_way(steps, last, x, v):
                     found[slot] = v
                     waiting.remove(v)
                     break

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 from weft.base.record import Record
+from weft.base.sizes import plain
 from weft.compiler.expand import expand
 from weft.compiler.fuse import fusible
 from weft.core.interpret import storage_dtype
@@ -57,7 +58,7 @@ class Rounds(Record):
 
 def in_blocks(planner: Any, eqn: Any, ins: list[int], outs: list[int]) -> list[Any] | None:
     """The nodes of a loop that is done in blocks, or None where it cannot be."""
-    largest = max((prod(v.aval.shape) for v in eqn.outvars), default=0)
+    largest = max((plain(prod(v.aval.shape)) for v in eqn.outvars), default=0)
     # where sizes are not known, values of few elements are not in registers either
     least = 2 if planner.target.general else LEAST
     if largest < least or eqn.effects or not {*ins}.isdisjoint(outs):
@@ -226,8 +227,9 @@ class _Interchange:
         held = [v for v in [*rounds.needed, *carry] if v.aval.shape == self.shape]
         target = self.planner.target
         width = target.block(widest, sum(layout(v.aval.dtype)[1] for v in held))
-        while width > self.total:
+        while width > plain(self.total):
             width //= 2
+        assert self.total >= width
         return width
 
     def _aval(self, aval: Any) -> Any:
@@ -265,7 +267,7 @@ class _Interchange:
     def _plan(self, rounds: Rounds, test: Rounds | None, before: Any, after: Any) -> Any:
         given, planner = self.given, self.planner
         self.width = self._width(rounds, len(given.consts))
-        if LEAST <= self.total < 2 * self.width:
+        if LEAST <= plain(self.total) < 2 * self.width:
             return None
         # a block is of the same size for all arrays
         sub = self.sub = type(planner)(planner.target.exact(), planner.watch)
@@ -282,7 +284,7 @@ class _Interchange:
         if node is None:
             return None
         nodes = [*nodes, node, *self._moved(after, reads, outs)]
-        most = max(1, PATIENCE // self.total)
+        most = max(1, PATIENCE // plain(self.total))
         blocks = Blocks(
             sub.slots,
             sub.constants,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from weft.base.sizes import Size
 from weft.compiler.fuse import Step
 from weft.compiler.in_place import (
     bind_sources,
@@ -402,14 +403,18 @@ class Planner(Slots):
                 copies.append((out, start))
                 continue
             # After an even number of trips the values are back where they began.
-            other = self.slot("temp", self.slots[start].size)
-            phases = (out, other) if trips % 2 == 0 else (other, out)
-            now, after, begun = self._carry(start, phases)
+            if type(trips) is Size:  # it isn't known where they end
+                now, after, begun = self._carry(start)
+                copies.append((out, now))
+            else:
+                other = self.slot("temp", self.slots[start].size)
+                phases = (out, other) if trips % 2 == 0 else (other, out)
+                now, after, begun = self._carry(start, phases)
+                ends[now] = out
             nodes += begun
             reads.append(now)
             writes.append(after)
             swaps.append((now, after))
-            ends[now] = out
         slices = []
         for base in [*ins[n_consts + n_carry :], *outs[n_carry:]]:
             view = self.view(base)
@@ -425,6 +430,10 @@ class Planner(Slots):
         inner += [Swap(*pair) for pair in swaps if pair[1] not in self.stayed]
         for now, after in swaps:
             if after in self.stayed:  # there is no other place it could end in
+                if now not in ends:
+                    self.under[now] = self.under[now][:1]
+                    nodes = self._unneeded(nodes, after)
+                    continue
                 out = ends[now]
                 self.under[now] = (out,)
                 nodes = [_pointed(node, now, out) for node in nodes]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.base.functional import lru
+from weft.base.sizes import plain
 from weft.compiler import rows
 from weft.core.jaxpr import JaxprEqn, Literal
 from weft.kernel.build import Builder, Recipe
@@ -347,8 +348,8 @@ class Puller:
 
     def _repeats(self, x: Any, index: Index) -> bool:
         """Whether the kernel would compute the same element of a variable over and over."""
-        whole = prod(self.extents.values())
-        if whole < 2 * prod(x.aval.shape) or whole < FEW:
+        whole = plain(prod(self.extents.values()))
+        if whole < 2 * plain(prod(x.aval.shape)) or whole < FEW:
             return False
         # what stays the same along the innermost axis is computed before its loop
         innermost = [*self.row_axes, *self.column_axes][-1:]
@@ -463,7 +464,7 @@ class Puller:
     def _crosswise(self) -> bool:
         """Whether it is rows, not columns, that follow each other in all that reductions read."""
         row, column = self.row_axes[-1], self.column_axes[-1]
-        if min(self.extents[row], self.extents[column]) < CROSSWISE:
+        if min(plain(self.extents[row]), plain(self.extents[column])) < CROSSWISE:
             return False
         found = [v.attr[1] for v in walk([r.value for _, r in self.stages]) if v.op == "load"]
         along = any(abs(i.coefficient(column)) == 1 for i in found)

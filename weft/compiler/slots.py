@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.base.sizes import Size, plain
 from weft.kernel.program import Slot
 
 # Bytes that no machine has; sums of a few such sizes still fit a machine word.
@@ -22,7 +23,7 @@ class Slots:
         self.known_constants: dict[Any, int] = {}
 
     def slot(self, role: str, size: int, what: Any = None) -> int:
-        if size > MOST:
+        if plain(size) > MOST:
             raise MemoryError(f"a compiled function needs an array of {size:,} bytes")
         self.slots.append(Slot(role, size, what))
         return len(self.slots) - 1
@@ -38,6 +39,18 @@ class Slots:
         key = (value.tobytes(), value.dtype)
         number = self.known_constants.get(key)
         return self._add_constant(value, key) if number is None else number
+
+    def numbers(self, values: Any) -> int:
+        """The slot of a table of 64-bit numbers; those with named sizes are filled in later."""
+        if not any(type(n) is Size for n in values):
+            return self.constant(np.array(values, np.int64))
+        key = tuple(values)
+        number = self.known_constants.get(key)
+        if number is None:
+            number = self.slot("const", 8 * len(key), len(self.constants))
+            self.known_constants[key] = number
+            self.constants.append(key)
+        return number
 
     def _add_constant(self, value: np.ndarray, key: Any) -> int:
         value.flags.writeable = False

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.base.sizes import dimension
 from weft.core.sharding import NO_AXES, NamedSharding, PartitionSpec
 
 
@@ -81,7 +82,7 @@ class ShapedArray(AbstractValue):
             return _interned[shape, dtype, weak_type]
         except (KeyError, TypeError):
             pass
-        return _intern(tuple(int(n) for n in shape), _dtype_object(dtype), bool(weak_type))
+        return _intern(tuple([dimension(n) for n in shape]), _dtype_object(dtype), bool(weak_type))
 
     @property
     def ndim(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.base.record import Record
+from weft.base.sizes import Size
 from weft.kernel.kernel import Affine
 from weft.kernel.nodes import (
     BOOL,
@@ -83,6 +84,8 @@ class Builder:
     def const(self, number: Any, dtype: Any) -> Value:
         """A constant; floats are kept by their bits, so that -0.0 and NaN stay what they are."""
         dtype = np.dtype(dtype)
+        if type(number) is Size and dtype.kind in "iu" and dtype.itemsize >= 4:
+            return self.make("size", (), dtype, number)
         bits = np.asarray(number, dtype).tobytes()
         return self.make("const", (), dtype, bits)
 
@@ -171,6 +174,8 @@ class Builder:
 
     def wrapped(self, number: int, dtype: np.dtype) -> Value:
         """An integer constant, wrapped around."""
+        if type(number) is Size:
+            return self.const(number, dtype)
         return self.const(np.array(number, np.int64).astype(dtype), dtype)
 
     # --- arithmetic -------------------------------------------------------------------------------

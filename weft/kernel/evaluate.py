@@ -92,6 +92,8 @@ def _apply(value: Value, args: list[np.ndarray], loads: Any) -> np.ndarray:
     op, dtype = value.op, value.dtype
     if op == "const":
         return np.frombuffer(value.attr, dtype)[0]
+    if op == "size":
+        return dtype.type(value.attr.value)
     if op in ("load", "index", "acc"):
         return loads(value.attr, *args)
     if op in _BINARY:

@@ -277,7 +277,7 @@ def show(kernel: Kernel) -> str:
 
 # Operations that are written as one expression, at most.
 _INLINE = 3
-_LEAVES = frozenset("const index acc".split())
+_LEAVES = frozenset("const size index acc".split())
 
 
 class _Text:
@@ -358,6 +358,8 @@ class _Text:
     def operation(self, v: Value) -> str:
         if v.op == "const":
             return str(np.frombuffer(v.attr, v.dtype)[0])
+        if v.op == "size":
+            return repr(v.attr)
         if v.op == "load":
             return f"b{v.attr[0]}[{' + '.join([str(v.attr[1]), *map(self.value, v.args)])}]"
         if v.op == "index":

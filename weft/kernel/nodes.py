@@ -27,7 +27,7 @@ NARROW = frozenset([F16, BF16])  # computed in float32 and rounded
 SAME = frozenset("add sub mul div rem min max and or xor shl lshr ashr copysign pow2i".split())
 UNARY = frozenset("neg abs not sqrt floor ceil rint trunc popcount clz".split())
 COMPARE = frozenset("eq ne lt le gt ge".split())
-OTHER = frozenset("const load index fma select cast bitcast mulhi isnan".split())
+OTHER = frozenset("const size load index fma select cast bitcast mulhi isnan".split())
 OPS = SAME | UNARY | COMPARE | OTHER
 
 FLOAT_ONLY = frozenset("sqrt floor ceil rint trunc copysign fma isnan".split())

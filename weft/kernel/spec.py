@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.base.sizes import Size
 from weft.kernel.kernel import Affine, Atomic, Barrier, Kernel, Loop, Reduce, Serial, Store
 from weft.kernel.nodes import (
     BOOL,
@@ -197,14 +198,13 @@ class _Check:
                 continue
             del terms[axis]
             terms[outer] = step - factor * extent
-            low, high = low + min(factor * (total - 1), 0), high + max(factor * (total - 1), 0)
+            low, high = _reached(low, high, factor, total)
         for axis, factor in terms.items():
             count = self.axes.get(axis) if factor else 1
             if count is None:
                 self.fail(f"b{i}[{index}] uses {axis}, over which no loop runs")
             else:
-                span = factor * (count - 1)
-                low, high = low + min(span, 0), high + max(span, 0)
+                low, high = _reached(low, high, factor, count)
         size = self.buffer(i).size
         if (low < 0 or high >= size) and all(self.axes.values()):
             self.fail(f"b{i}[{index}] reaches from {low} to {high} of {size} elements")
@@ -225,6 +225,8 @@ class _Check:
         if v.op == "const":
             sized = isinstance(v.attr, bytes) and len(v.attr) == v.dtype.itemsize
             return None if sized else f"a constant of {v.dtype} is {v.attr!r}"
+        if v.op == "size":
+            return None if type(v.attr) is Size else f"a size is {v.attr!r}"
         if v.op == "load":
             buffer = self.buffer(v.attr[0])
             self.bounds(*v.attr)
@@ -237,6 +239,12 @@ class _Check:
             known = self.complete.get(v.attr)
             return None if known == v.dtype else f"s{v.attr} of {v.dtype} is not complete here"
         return f"{v.op} without operands"
+
+
+def _reached(low: int, high: int, factor: int, count: int) -> tuple[int, int]:
+    """A range as far as steps along an axis reach from it."""
+    span = factor * (count - 1)
+    return (low, high + span) if factor > 0 else (low + span, high)
 
 
 def _known(dtype: np.dtype) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,8 @@ def update_in_turn(x: Any, places: Any, updates: Any, function: Callable[[Any, A
     Places below 0 are left out.
     """
     shape, dtype = np.shape(x), typeof(x).dtype
-    flat = reshape(x, (int(np.prod(shape, dtype=np.int64)),))
-    count = int(np.prod(np.shape(places), dtype=np.int64))
+    flat = reshape(x, (prod(shape),))
+    count = prod(np.shape(places))
     places, updates = reshape(places, (count,)), reshape(updates, (count,))
     zero = PLACE.type(0)
 

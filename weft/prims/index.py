@@ -7,6 +7,7 @@ Their dimension numbers are in ``index_dims``, their meaning on NumPy arrays in
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -246,7 +247,7 @@ class ScatterFamily(Primitive):
             return False
         if self.operator is None and params["update_jaxpr"] is not None:
             return False
-        return int(np.prod(indices.shape[:-1], dtype=np.int64)) == 1
+        return prod(indices.shape[:-1]) == 1
 
     def decompose(
         self, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, mode: Any, **_: Any
@@ -437,7 +438,7 @@ class Scatter(ScatterFamily):
         numbers, jaxpr = params["dimension_numbers"], params["update_jaxpr"]
         mode = CLIP if params["mode"] is CLIP else FILL_OR_DROP
         shape = np.shape(x)
-        places = reshape(iota(PLACE, (int(np.prod(shape, dtype=np.int64)),)), shape)
+        places = reshape(iota(PLACE, (prod(shape),)), shape)
         sizes = window_sizes(len(shape), np.shape(updates), numbers)
         at = gather(places, indices, gather_numbers(numbers), sizes, mode=mode, fill_value=-1)
         function = lambda old, update: eval_jaxpr(jaxpr, (), old, update)[0]
@@ -630,7 +631,7 @@ def _update_ids(updates: Any, numbers: ScatterDimensionNumbers) -> Any:
     shape = tuple(
         1 if axis in numbers.update_window_dims else n for axis, n in enumerate(updates.shape)
     )
-    count = int(np.prod(shape, dtype=np.int64))
+    count = prod(shape)
     dtype = np.dtype(np.uint32 if count < 2**32 else np.uint64)
     ids = reshape(iota(dtype, (count,)), shape)
     return add(ids, filled(1, ShapedArray(updates.shape, dtype)))

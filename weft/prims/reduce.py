@@ -369,7 +369,10 @@ class ArgExtremum(Primitive):
         iota, convert = lookup("iota").bind, lookup("convert_element_type").bind
         at = iota(dtype=counting, shape=shape, dimension=axis, sharding=None)
         never = spread(
-            scalar(counting, shape[axis]), shape=shape, broadcast_dimensions=(), sharding=None
+            scalar(counting, np.iinfo(counting).max),
+            shape=shape,
+            broadcast_dimensions=(),
+            sharding=None,
         )
         first = lookup("reduce_min").bind(select_n(found, never, at), axes=axes)
         return convert(first, new_dtype=np.dtype(index_dtype), weak_type=False, sharding=None)

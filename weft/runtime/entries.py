@@ -55,6 +55,7 @@ class Entry(Record):
     donated: Any
     key: tuple[int, ...]
     kept: Any
+    words: tuple[int, ...]  # where the others are, for native code
 
 
 def recipe(node: Any, leaves: Any, words: list[int]) -> None:
@@ -254,7 +255,7 @@ def add(
     types += [x._refs._type for x in [*hoisted, *leaves] if _is_reference(x)]
     kept = (_without_arrays(call), tree, types, list(avals), out_tree, unflatten, list(hoisted))
     donors = words_of(lost) if lost[0] else None
-    entry = Entry(context, words_of(words), executable, words_of(result), donors, key, kept)
+    entry = _entry(context, words_of(words), executable, words_of(result), donors, key, kept)
     _install(function, [entry, *old][:MOST])
 
 
@@ -288,7 +289,7 @@ def add_operation(
     key = (id(context), *words)
     kept = [*avals, *named, *(getattr(value, "dtype", None) for _, value in given)]
     kept += [part._type for _, value in given for part in _arrays(value)]
-    entry = Entry(context, words_of(words), executable, result, None, key, kept)
+    entry = _entry(context, words_of(words), executable, result, None, key, kept)
     _install(function, [entry, *old][:MOST_OPERATION])
 
 
@@ -345,14 +346,20 @@ def entries_of(function: NativeFunction) -> list[Entry]:
         return []
 
 
+def _entry(context: Any, recipe: Any, executable: Any, result: Any, lost: Any, *rest: Any) -> Entry:
+    """An entry that knows where its parts are."""
+    words = [id(context), address(recipe), address(executable.table), address(result)]
+    words.append(0 if lost is None else address(lost))
+    return Entry(context, recipe, executable, result, lost, *rest, tuple(words))
+
+
 def _install(function: NativeFunction, entries: list[Entry]) -> None:
     walks = native()
     assert walks is not None
     counts = _counts(function)
     words = [address(walks.shared), len(entries)]
     for e in entries:
-        words += [id(e.context), address(e.recipe), address(e.executable.table), address(e.result)]
-        words += [0 if e.donated is None else address(e.donated), counts.get(e.key, 0)]
+        words += (*e.words, counts.get(e.key, 0) if counts else 0)
     # one object holds the words and all they point to: who holds it may use them
     function._entries = (words_of(words), entries)
 

@@ -410,6 +410,11 @@ def generalise(closed: Any) -> Any:
     return native.generalise(closed) if knobs.thread.backend == "native" else closed
 
 
+def is_shape_generic(closed: Any) -> bool:
+    """Whether the code that a program runs serves other sizes too."""
+    return any(getattr(made, "generic", False) for made in closed._memo.values())
+
+
 def native_hits(function: Any) -> int:
     """How often native code has answered calls of a function."""
     return native.hits(function) if hasattr(function, "_entries") else 0

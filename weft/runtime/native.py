@@ -51,6 +51,7 @@ tell = Late("weft.runtime.tell")
 entries = Late("weft.runtime.entries")
 # loaded when a program has no native code
 registry = Late("weft.runtime.registry")
+generic = Late("weft.runtime.generic")
 walker = Late("weft.backends.cpu.walker")
 
 # Bytes that a program touches from which on Python's lock is given up while it runs.
@@ -66,6 +67,9 @@ PATIENCE = 16
 # where it would be one function otherwise; and those of loops whose length is not known. Elements
 # of a round from which on it does not matter at all.
 ROUNDS, UNKNOWN, MANY = 64, 1 << 40, 1 << 12
+# Shapes that an operation outside of compiled functions has met when it gets a program in named
+# sizes: known code serves the first ones, but takes longer to be found.
+SHAPES = 6
 # Programs that a user's loop may have, for arrays of several shapes.
 CALLED = 64
 
@@ -100,7 +104,11 @@ class Executable:
     """A program with its code loaded, called with the leaves of its arguments."""
 
     def __init__(
-        self, closed: ClosedJaxpr, watch: Any = None, donated: tuple[bool, ...] = ()
+        self,
+        closed: ClosedJaxpr,
+        watch: Any = None,
+        donated: tuple[bool, ...] = (),
+        exactly: bool = False,
     ) -> None:
         self.places: Any = None  # of the results; None for where most arrays are
         self.elsewhere: dict[Any, Executable] = {}
@@ -109,9 +117,11 @@ class Executable:
             watch = tell.Watch(closed)
         self.avals = closed.in_avals
         self.out_avals = closed.out_avals
+        self.generic = False  # whether its code serves other sizes too
+        self.calls = 0  # of shape-generic code, by Python
         with busy(), _uncollected(), brisk_switches:
             if watch is None:
-                self.plan, self.code = _found_or_made(closed, donated)
+                self.plan, self.code, self.generic = _found_or_made(closed, donated, exactly)
             else:
                 self.plan, self.code = _made(closed, watch, None, donated)
         self.taken = [r.number for r in self.plan.results if r.kind == "taken"]
@@ -219,16 +229,32 @@ class Executable:
 
 
 def _found_or_made(
-    closed: ClosedJaxpr, donated: tuple[bool, ...]
-) -> tuple[Assembly, dict[int, Address]]:
-    """A program's plan and code, from the disk where it has them."""
+    closed: ClosedJaxpr, donated: tuple[bool, ...], exactly: bool = False
+) -> tuple[Assembly, dict[int, Address], bool]:
+    """A program's plan and code, and whether the code is shape-generic; it isn't where it must be
+    for exactly these sizes.
+
+    Where no code that is there serves it, the disk is looked at before any is made.
+    """
+    search = None
+    if not exactly and knobs.thread.shape_generic:
+        search = generic.Search(closed, donated)
+        served = search.found()
+        if served is not None:
+            return served.assembly, served.generic.code, True
     identity = stored.identity(closed, donated, is_general(closed))
-    if identity is not None:
-        found = stored.find(identity)
-        if found is not None:
-            return found
-        prepare(needed=True)  # a new program is seldom made of known code alone
-    return _made(closed, None, identity, donated)
+    found = None if identity is None else stored.find(identity)
+    if found is None:
+        if identity is not None:
+            prepare(needed=True)  # a new program is seldom made of known code alone
+        if search is not None and not is_general(closed):
+            served = search.made()
+            if served is not None:
+                return served.assembly, served.generic.code, True
+        found = _made(closed, None, identity, donated)
+    if search is not None and search.known() == SHAPES and is_general(closed):
+        generic.in_background(lambda: generic.Search(closed, donated).made())
+    return (*found, False)
 
 
 def _made(
@@ -453,6 +479,20 @@ def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
     return found
 
 
+def _makes_exact(executable: Executable, closed: ClosedJaxpr, donated: tuple[bool, ...]) -> bool:
+    """Whether shape-generic code is to be replaced by code for these sizes; it is called again."""
+    after = knobs.thread.exact_after
+    executable.calls += 1
+    if executable.calls == after:
+        key = ("executable", donated if any(donated) else (), knobs.thread.denormals)
+
+        def compile_exactly() -> None:
+            closed._memo[key] = Executable(closed, None, key[1], exactly=True)
+
+        generic.in_background(compile_exactly)
+    return after > 0
+
+
 def call_program(closed: ClosedJaxpr, args: Any, avals: Any) -> list[Any]:
     """The results of a program on arrays, NumPy arrays and Python numbers."""
     given = [
@@ -552,6 +592,12 @@ def remember(
     """Give a function an entry for calls like this one; False if it is too early for that."""
     executable = compile_program(closed, donated)
     if type(executable) is Executable:
+        if (
+            executable.generic
+            and not is_general(closed)
+            and _makes_exact(executable, closed, donated)
+        ):
+            return False
         if executable.call is None and executable.asked < 2:
             return False
         if places is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.backends.cpu.assembly import Assembly, HostCall, Piece, Python, Run
+from weft.base.sizes import plain
 from weft.compiler.arena import Life, arrange
 from weft.compiler.slots import Slots
 from weft.kernel.program import (
@@ -73,7 +74,11 @@ class Assembler(Slots):
     def program(self, program: Program) -> Assembly:
         """The whole of a program."""
         nodes = self._shared(self.nodes(program.nodes))
-        offsets, arena = arrange(self.lives, len(self.slots))
+        lives = self.lives
+        if self.target.named:
+            offsets, arena = [0] * len(self.slots), 0  # sizes are not known yet
+        else:
+            offsets, arena = arrange(lives, len(self.slots))
         if self.watch is not None:
             self.watch.settle()
         return Assembly(
@@ -86,6 +91,7 @@ class Assembler(Slots):
             self.hosts,
             program.results,
             program.given,
+            lives,
         )
 
     # --- slots ------------------------------------------------------------------------------------
@@ -174,7 +180,7 @@ class Assembler(Slots):
         for piece in pieces:
             given = tuple(slots[i] for i in piece.buffers)
             if piece.sizes:
-                given = (*given, self.constant(np.array(piece.sizes, np.int64)))
+                given = (*given, self.numbers(piece.sizes))
             run = Run(self._code(piece.text, piece.name), given, piece.extent, piece.chunk)
             nodes.append(self.add(run, *node.writes))
         if self.loops and len(nodes) == 1 and not scratch and not self.target.general:
@@ -209,7 +215,7 @@ class Assembler(Slots):
             slots = tuple(self._place(place, known) for place in task.places)
             sized = self.target.sized(task.text, task.name, len(slots))
             if sized is not None:
-                slots = (*slots, self.constant(np.array(sized[1], np.int64)))
+                slots = (*slots, self.numbers(sized[1]))
             code = self._code(task.text if sized is None else sized[0], task.name)
             nodes.append(self.add(Run(code, slots, task.extent, task.chunk), *node.outs))
         return nodes
@@ -219,7 +225,7 @@ class Assembler(Slots):
         if kind == "library":
             return self.library(str(what))
         if kind == "numbers":
-            return self.constant(np.array(what, np.int64))
+            return self.numbers(what)
         if kind == "data":
             return self.constant(what)
         if kind == "code":
@@ -240,7 +246,7 @@ class Assembler(Slots):
         for i, node in enumerate(nodes):
             if isinstance(node, Run) and node.code in found:
                 code, numbers = found[node.code]
-                slots = (*node.slots, self.constant(np.array(numbers, np.int64)))
+                slots = (*node.slots, self.numbers(numbers))
                 nodes[i] = Run(self._code(*code), slots, node.extent, node.chunk)
         return nodes
 
@@ -319,7 +325,7 @@ class Assembler(Slots):
     ) -> list[Any]:
         """The nodes that call a loop's function until it is done."""
         if sizes:
-            externals = [*externals, self.constant(np.array(sizes, np.int64))]
+            externals = [*externals, self.numbers(sizes)]
         start = self.constant(np.zeros(2, np.int64))
         progress, flag = self.temporary(16 + room), self.temporary(1)
         for slot in (progress, flag):  # beside all that the loop and those around it work with
@@ -387,7 +393,7 @@ class Assembler(Slots):
         lines = max(1, text[: text.rindex("define ")].count("\n"))
         code = self._code(text, "blocks")
         extent = -(-blocks.total // blocks.width)
-        chunk = max(1, CHUNK_LINES // (lines * min(blocks.trips or USUAL_TRIPS, 1 << 12)))
+        chunk = max(1, CHUNK_LINES // (lines * min(plain(blocks.trips or USUAL_TRIPS), 1 << 12)))
         init, outs = [slot for _, slot in node.init], [slot for _, slot in node.outs]
 
         def run(sources: Sequence[int], targets: Sequence[int], more: int) -> Run:
@@ -401,16 +407,16 @@ class Assembler(Slots):
                     self.constant(blocks.constants[slot.what]) if constant else places[inner]
                 )
             if sizes:
-                slots.append(self.constant(np.array(sizes, np.int64)))
+                slots.append(self.numbers(sizes))
             return self.add(Run(code, tuple(slots), extent, chunk))
 
-        most = max(1, POLL_LINES // (extent * lines))
+        most = max(1, POLL_LINES // (plain(extent) * lines))
         if blocks.trips is not None and (blocks.trips <= most or blocks.sliced):
-            return [run(init, outs, self.constant(np.int64(blocks.trips)))]
+            return [run(init, outs, self.numbers([blocks.trips]))]
         begin, nodes = self.clock, []
         if blocks.trips is not None:
             pairs = (blocks.trips - 1) // (2 * most)
-            first = self.constant(np.int64(blocks.trips - pairs * 2 * most))
+            first = self.numbers([blocks.trips - pairs * 2 * most])
             nodes.append(run(init, outs, first))
             number = self.constant(np.int64(most))
             inner = [run(outs, node.others, number), run(node.others, outs, number)]

@@ -69,6 +69,7 @@ class Assembly(Record):
     hosts: list[HostCall]
     results: list[Result]
     given: Mapping[int, Any] = MappingProxyType({})
+    lives: Mapping[int, Any] = MappingProxyType({})  # of temporaries, by slot
 
 
 def launched(nodes: Any) -> set[int]:

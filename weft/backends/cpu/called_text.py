@@ -14,6 +14,7 @@ from weft.backends.cpu.llvm import QUICK
 from weft.backends.cpu.loop_text import Text, numbered
 from weft.backends.cpu.processor import counter
 from weft.base.record import Record
+from weft.base.sizes import Size, plain
 from weft.kernel.program import Branch, Copy, For, Point, Slot, Swap, While, inner_regions
 
 # Rounds that loops inside may have for one of the outermost, which is not interrupted.
@@ -43,9 +44,9 @@ def render_calls(node: Any, slots: Sequence[Slot], general: bool = False) -> Cal
 def _plain(node: Any, rounds: int) -> bool:
     """Whether a node is soon done, by this thread alone and without Python."""
     if isinstance(node, Run):
-        return node.extent <= node.chunk
+        return plain(node.extent) <= plain(node.chunk)
     if isinstance(node, For):
-        inside = rounds // max(1, node.trips)
+        inside = plain(rounds) // max(1, plain(node.trips))
         return inside > 0 and all(_plain(x, inside) for x in node.body)
     if isinstance(node, Branch):
         return all(_plain(x, rounds) for region in node.regions for x in region)
@@ -114,7 +115,9 @@ class Calls(Text):
         self.line("ret void")
         self.lines.append("end:")
         self.line("store i8 0, ptr %p1")
-        if isinstance(node, While):  # of unknown length: who comes after reads the first view
+        if (
+            isinstance(node, While) or type(node.trips) is Size
+        ):  # of unknown length: who comes after reads the first view
             self._where(self.emit("load i64, ptr %done"), "last", "ready")
             for s in swaps:
                 self._copy(self.pointer(s.second), self.pointer(s.first), self.slots[s.first].size)

@@ -17,6 +17,7 @@ from weft.backends.cpu.assembly import Python, Run
 from weft.backends.cpu.llvm import LOOP
 from weft.backends.cpu.sizes import read_sizes
 from weft.base.record import Record
+from weft.base.sizes import Size, plain
 from weft.kernel.program import Branch, Copy, For, Point, Slot, Swap, While
 
 # Bytes that the body of a small loop may touch in memory of its own, and nodes it may have.
@@ -161,7 +162,7 @@ class Survey:
         text, name = self.codes[node.code]
         self.lines += self.times * text.count("\n")
         alone = _DEFINE.findall(text) == [name] and "\n@" not in f"\n{text}"
-        self.fits &= alone and node.extent <= node.chunk
+        self.fits &= alone and plain(node.extent) <= plain(node.chunk)
 
 
 class Text:
@@ -194,7 +195,7 @@ class Text:
 
     def size(self, number: int) -> str:
         """A number that may be another one for arrays of other sizes."""
-        if not self.general or 0 <= number <= 1:
+        if not self.general or (type(number) is not Size and 0 <= number <= 1):
             return str(number)
         self.sizes.append(number)
         return f"%sized{len(self.sizes) - 1}"
@@ -333,8 +334,8 @@ class Writer(Text):
 
     def _last(self, node: Any, finished: str) -> str | None:
         """Whether the rounds are over, and were odd in number; None if they are not."""
-        if not isinstance(node, For):
-            return None
+        if not isinstance(node, For) or type(node.trips) is Size:
+            return None  # who comes after reads the first view
         if not self.general:
             return finished if node.trips % 2 == 1 else None
         odd = self.emit(f"trunc i64 {self.size(node.trips)} to i1")
@@ -522,7 +523,7 @@ class Writer(Text):
             else:
                 assert isinstance(node, For)
                 self.rounds(node, "0", self.size(node.trips))
-                if node.trips % 2 == 1:
+                if type(node.trips) is not Size and node.trips % 2 == 1:
                     for s in node.body:
                         if isinstance(s, Swap):
                             size = self.slots[s.first].size

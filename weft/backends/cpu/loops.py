@@ -24,6 +24,7 @@ from weft.backends.cpu.width import (
     side_by_side,
     writes_only,
 )
+from weft.base.sizes import Size, plain
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import F32, F64, Value, is_float, walk
 
@@ -49,15 +50,15 @@ def render(kernel: Kernel, width: int = 0, chunk: int = 0) -> str:
     return _text(f)
 
 
-def render_any(kernel: Kernel, small: bool = False) -> tuple[str, list[int]]:
+def render_any(kernel: Kernel, small: bool = False, named: bool = False) -> tuple[str, list[int]]:
     """The LLVM text of a kernel that does for other sizes too: it reads them from a table, which is
     its last buffer; and the table for the sizes of this one.
 
     Small ones are for few elements: what would take other text for other sizes is left out.
     """
     f = Function(kernel)
-    f.sizes = Sizes(kernel, small)
-    if not small:
+    f.sizes = Sizes(kernel, small, named)
+    if not small and not named:
         f.sizes.rows = _short_rows(kernel)
     text = _text(f)
     return text, f.sizes.numbers
@@ -99,7 +100,7 @@ def end(f: Function, s: Loop) -> str:
     if s.whole is None:
         return f.size(s.extent, "extent", s.axis)
     outer, total = s.whole
-    if f.sizes is None and total % s.extent == 0:
+    if f.knows(total, s.extent) and total % s.extent == 0:
         return str(s.extent)
     extent = f.size(s.extent, "extent", s.axis)
     before = f.emit(f"mul i64 {f.axes[outer]}, {extent}")
@@ -115,7 +116,7 @@ def loop(f: Function, s: Loop, low: str, high: str) -> None:
         outer_loop(f, s, low, high) if f.in_lanes else inner_loop(f, s, low, high)
     elif not (f.sizes and f.sizes.small) and blocks.turns(s):
         blocks.copy(f, s, low, high, end(f, s.body[0]))
-    elif _fills(s) and (not f.sizes or s.axis in f.sizes.rows):
+    elif _fills(s) and (not f.sizes or f.sizes.named or s.axis in f.sizes.rows):
         short_loop(f, s, low, high)
     else:
         outer_loop(f, s, low, high)
@@ -138,7 +139,7 @@ def _several(inner: Loop) -> int:
 
 def _fills(s: Loop) -> bool:
     """Whether a loop has short rows that follow each other, enough of them for a vector."""
-    return _is_short(s) and s.extent >= _several(s.body[0])
+    return _is_short(s) and plain(s.extent) >= _several(s.body[0])
 
 
 def _is_short(s: Loop) -> bool:
@@ -150,7 +151,7 @@ def _is_short(s: Loop) -> bool:
         return False
     m = inner.extent
     lanes = min(native(x.value) for x in inner.body)
-    if not 0 < m < 2 * lanes or m // gcd(m, lanes) > _SHORT:
+    if type(m) is Size or not 0 < m < 2 * lanes or m // gcd(m, lanes) > _SHORT:
         return False
     if not side_by_side(s, inner, lanes // gcd(m, lanes) * m):
         return False
@@ -172,7 +173,7 @@ def short_loop(f: Function, s: Loop, low: str, high: str) -> None:
         return
     middle = whole_part(f, low, high, several)
     _run(f, flat, steps, {}, low, middle, several, False)
-    known = _extent(f, low, high) if f.sizes is None and not masks_last(inner.body) else None
+    known = _extent(f, low, high) if f.exactly and not masks_last(inner.body) else None
     if known is not None and known <= _SHORT * several:  # those that are left count
         rest = known % several
         steps = {axis: lanes[: rest * m] for axis, lanes in steps.items()}
@@ -282,7 +283,7 @@ def _unfold(f: Function, index: str) -> None:
     for i, (axis, extent) in reversed(list(enumerate(f.kernel.axes))):
         if i == 0:
             f.axes[axis] = index
-        elif extent == 1:
+        elif type(extent) is not Size and extent == 1:
             f.axes[axis] = "0"
         else:
             count = f.size(extent, "extent", axis)
@@ -349,7 +350,7 @@ def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
     reduces = [r for r in s.body if isinstance(r, Reduce)]
     width = f.wide.get(reduces[0].symbol, 0) if reduces else 0
     width = width or lanes_of(s, f.width, f.sizes)
-    if high.startswith("%sized") and not (f.sizes and f.sizes.small) and s.extent <= width:
+    if high.startswith("%sized") and not f.named and not f.sizes.small and s.extent <= width:
         f.once[high] = s.extent
     known = _extent(f, low, high)
     starts = {}
@@ -365,7 +366,7 @@ def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
         finals = _run(f, s, steps, starts, low, high, width, True)
     elif _whole(f, low, high, width):
         finals = _run(f, s, steps, starts, low, high, width, False)
-    elif known is not None and not cut and f.sizes is None and not reduces and _easily_masked(s):
+    elif known is not None and not cut and f.exactly and not reduces and _easily_masked(s):
         # what is left is a vector of just so many lanes, which LLVM makes of whole registers
         rest = known % width
         last = low if rest == known else whole_part(f, low, high, width)
@@ -415,7 +416,7 @@ def _written_askew(f: Function, s: Loop, width: int) -> bool:
     rows = [size * n % LINE for axis, n in store.at.terms if axis != s.axis]
     if f.sizes is not None and f.sizes.small:
         return False
-    long = s.extent >= 4 * width and vector_bits() == 8 * LINE
+    long = plain(s.extent) >= 4 * width and vector_bits() == 8 * LINE
     return long and any(rows) and writes_only(s.body)
 
 

@@ -14,6 +14,7 @@ from weft.backends.cpu.instructions import MEMORY, SUFFIXES, Instructions, memor
 from weft.backends.cpu.processor import has_ieee_minimum
 from weft.backends.cpu.rare import Rare
 from weft.backends.cpu.sizes import NEAR, Sizes, is_written
+from weft.base.sizes import Size
 from weft.kernel.kernel import Affine, Kernel, Reduce, Store
 from weft.kernel.nodes import BF16, BOOL, F32, I32, I64, REDUCED, Value, is_float, walk
 
@@ -117,9 +118,28 @@ class Function(Instructions):
         less = self.emit(f"icmp slt i64 {x}, {most}")
         return self.emit(f"select i1 {less}, i64 {x}, i64 {most}")
 
+    @property
+    def named(self) -> bool:
+        """Whether what is not a plain number is read, and nothing else."""
+        return self.sizes is not None and self.sizes.named
+
+    @property
+    def exactly(self) -> bool:
+        """Whether a plain number is the same for all arrays that the code is for."""
+        return self.sizes is None or self.sizes.named
+
+    def knows(self, *numbers: int) -> bool:
+        """Whether numbers are the same for all arrays that the code is for."""
+        return self.exactly and all(type(n) is not Size for n in numbers)
+
     def size(self, number: int, *purpose: Any) -> str:
         """A size, a distance or a bound: itself, or the name under which it is read."""
         return str(number) if self.sizes is None else self.sizes.name(number, *purpose)
+
+    def read(self, v: Value) -> str:
+        """A size as a number of some type in all lanes."""
+        assert self.sizes is not None
+        return self.sizes.vector(v.attr, scalar_type(v.dtype), self.lanes)
 
     def sized(self, v: Value) -> str | None:
         """A constant that is read like a size."""
@@ -179,7 +199,11 @@ class Function(Instructions):
             return {}
         near = _NEAR if len(self.steps) == 1 else NEAR
         factors = {axis: index.coefficient(axis) for axis in self.steps}
-        return {a: self.size(n, index, a) for a, n in factors.items() if abs(n) > near}
+        return {
+            a: self.size(n, index, a)
+            for a, n in factors.items()
+            if type(n) is Size or abs(n) > near
+        }
 
     def pattern(self, index: Affine) -> list[int]:
         """How far the element of each lane lies from that of the first, but for what is read."""
@@ -431,7 +455,7 @@ class Function(Instructions):
     def is_odd(self, v: Value) -> bool:
         """Whether a value is the same for all lanes of vectors of an odd length, which LLVM would
         keep element by element from one block to another."""
-        if self.lanes & (self.lanes - 1) == 0 or v.op in ("const", "index", "acc"):
+        if self.lanes & (self.lanes - 1) == 0 or v.op in ("const", "size", "index", "acc"):
             return False
         return v.axes.isdisjoint(self.steps)
 
@@ -441,7 +465,7 @@ class Function(Instructions):
             return False
         if not v.axes or not v.axes.isdisjoint(self.steps):
             return False
-        return all(x.op in _PLACES or x.op in ("index", "const") for x in walk([v]))
+        return all(x.op in _PLACES or x.op in ("index", "const", "size") for x in walk([v]))
 
     def scalar(self, v: Value) -> str:
         """A value that is the same for all lanes, computed once: LLVM would not see that it is,
@@ -519,6 +543,8 @@ class Function(Instructions):
             args = [self.written(a, x) for a, x in zip(v.args, args, strict=True)]
         if op == "const":
             return self.sized(v) or self.constant(dtype, v.attr)
+        if op == "size":
+            return self.read(v)
         if op == "load":
             kept = None if args else self.known.get((("row", *v.attr[:2]), self.lanes))
             return self.load(v, args) if kept is None else kept

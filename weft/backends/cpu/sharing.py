@@ -7,6 +7,8 @@ elements are and how often loops run: whole numbers that need not be known when 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 from weft.backends.cpu.sizes import LARGEST, read_sizes
 from weft.base.functional import lru
@@ -106,6 +108,44 @@ def general(text: str, name: str, buffers: int, few: bool = True) -> tuple[str, 
     for other in internal.findall(text):
         text = text.replace(f"@{other}(", f"@{other}(ptr %sized, ")
     return text.replace("ptr %sized, )", "ptr %sized)"), read
+
+
+def reading(
+    text: str, name: str, buffers: int, tokens: Sequence[Any]
+) -> tuple[str, list[Any]] | None:
+    """A text in which tokens stand for sizes, as one that reads these from a table, its last buffer
+    after so many; and the sizes. None where there are none."""
+    found: dict[str, int] = {}
+
+    def numbered(token: re.Match[str]) -> str:
+        return f"%sized{found.setdefault(token[1], len(found))}"
+
+    text = re.sub(r"%size(\d+)_", numbered, text)
+    if not found:
+        return None
+    text = re.sub(r"\bi32 (%sized\d+)\b", r"i32 \1.i32", text)
+    lines: list[str] = []
+    main, start, first = False, 0, ""
+    began: list[int] = []
+    narrow: list[int] = []
+    for line in text.split("\n"):
+        if line.startswith("define "):
+            start, began, narrow = len(lines) + 2, [], []
+            main = f"@{name}(" in line
+            first = line.partition("(")[2].partition(",")[0].rpartition(" ")[2]
+        elif line == "}" and (began or main):
+            head = read_sizes(sorted(set(began)), buffers if main else None, first)
+            head += [f"  %sized{i}.i32 = trunc i64 %sized{i} to i32" for i in sorted(set(narrow))]
+            lines[start:start] = head
+        else:
+            began += map(int, re.findall(r"%sized(\d+)", line))
+            narrow += map(int, re.findall(r"%sized(\d+)\.i32", line))
+        lines.append(line)
+    text = "\n".join(lines)
+    for other in _rules()[2].findall(text):
+        text = text.replace(f"@{other}(", f"@{other}(ptr %sized, ")
+    sizes = [tokens[int(token)] for token in found]
+    return text.replace("ptr %sized, )", "ptr %sized)"), sizes
 
 
 def _is_step(line: str, number: int) -> bool:

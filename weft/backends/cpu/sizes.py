@@ -6,8 +6,10 @@ Operations outside of compiled functions are made so: a new shape finds the code
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
+from weft.base.sizes import Size
 from weft.kernel.kernel import Kernel, Loop, Reduce, statements
 from weft.kernel.nodes import Value, walk
 
@@ -23,7 +25,7 @@ NEAR = 64
 _WRITTEN = frozenset(["shl", "lshr", "ashr", "div", "rem", "mulhi"])
 
 
-def read_sizes(numbers: range, buffers: int | None, first: str = "%buffers") -> list[str]:
+def read_sizes(numbers: Sequence[int], buffers: int | None, first: str = "%buffers") -> list[str]:
     """Lines that read some sizes from a table behind so many buffers, unless it is there."""
     lines = []
     if buffers is not None:
@@ -42,20 +44,25 @@ class Sizes:
     another shape. ``small`` says that a function is for few elements.
     """
 
-    def __init__(self, kernel: Kernel, small: bool) -> None:
+    def __init__(self, kernel: Kernel, small: bool, named: bool = False) -> None:
         self.small = small
+        self.named = named
         self.grid = kernel.grid[0] if kernel.grid else ""
         self.places: dict[Any, int] = {}
         self.numbers: list[int] = []
         self.vectors: dict[Any, str] = {}
         self.masks: dict[Any, str] = {}
         self.buffers = sum(b.role != "row" for b in kernel.buffers)
-        self.free = _constants(kernel, small)
+        self.free = frozenset() if named else _constants(kernel, small)
         self.rows: dict[str, str] = {}  # axes of short rows, by those that count them
 
     def name(self, number: int, *purpose: Any) -> str:
         """How a number is written: itself, if it says more than how large something is."""
-        if -1 <= number <= 1 or (self.rows and self._is_short(number, *purpose)):
+        if self.named:
+            if type(number) is not Size:
+                return str(number)
+            purpose = ()
+        elif -1 <= number <= 1 or (self.rows and self._is_short(number, *purpose)):
             return str(number)
         place = self.places.setdefault((purpose, number), len(self.places))
         if place == len(self.numbers):
@@ -70,8 +77,12 @@ class Sizes:
 
     def constant(self, number: int, kind: str, lanes: int, *purpose: Any) -> str | None:
         """A number of some integer type in all lanes; None where it is written as it is."""
-        if not (NEAR if self.rows else 1) < abs(number) < LARGEST:
+        if self.named or not (NEAR if self.rows else 1) < abs(number) < LARGEST:
             return None
+        return self.vector(number, kind, lanes, *purpose)
+
+    def vector(self, number: int, kind: str, lanes: int, *purpose: Any) -> str:
+        """A number that is read, as one of some integer type in all lanes."""
         key = (self.name(number, *purpose), kind, lanes)
         return self.vectors.setdefault(key, f"{key[0]}.{kind}.{lanes}")
 

@@ -31,6 +31,7 @@ from weft.backends.cpu.llvm import BRIEF, INLINE, LIGHT, OPTIMISE
 from weft.backends.cpu.processor import architecture, counter
 from weft.base.functional import lru
 from weft.base.record import Record
+from weft.base.sizes import Size
 from weft.kernel.kinds import KINDS, External, Kind, i64, ptr, truth, void
 
 
@@ -446,7 +447,7 @@ class Translation:
             return Operand("null", ptr)
         if value is True or value is False:
             return Operand(str(value).lower(), truth)
-        if isinstance(value, int):
+        if isinstance(value, (int, Size)):
             return Operand(str(value), None)
         if isinstance(value, float):
             return Operand(repr(value), None)

@@ -12,8 +12,9 @@ from weft.backends.cpu.assembly import Assembly, Piece
 from weft.backends.cpu.loops import render, render_any
 from weft.backends.cpu.machine import Ahead
 from weft.backends.cpu.processor import has_wide_tiles, vector_bits
-from weft.backends.cpu.sharing import Sized, general, shared, sizable, sized
+from weft.backends.cpu.sharing import Sized, general, reading, shared, sizable, sized
 from weft.base.lazy import Late
+from weft.base.sizes import Size, writing
 from weft.compiler.backend import Target
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.grid import chunk
@@ -53,13 +54,20 @@ class Cpu(Target):
     """This machine's processor."""
 
     def __init__(
-        self, watch: Watch | None = None, ahead: Ahead | None = None, elements: int | None = None
+        self,
+        watch: Watch | None = None,
+        ahead: Ahead | None = None,
+        elements: int | None = None,
+        named: bool = False,
     ) -> None:
         self.watch = watch
         self.ahead = ahead
         # whether functions are to do for arrays of other sizes too, where that costs no time; how
         # many elements are given and wanted says what does
-        self.general = elements is not None
+        self.general = elements is not None or named
+        # whether functions are for sizes that have names: these are read, plain numbers are not
+        self.named = named
+        self.tokens: list[Size] = []
         self.neutral = routines.some_off()
         self.few = elements is not None and elements <= FEW
         self.read: set[str] = set()  # texts that read all their sizes
@@ -100,7 +108,8 @@ class Cpu(Target):
         loop, one of a few elements is meant to become part of a larger function."""
         if kernel.serial:
             return self._serial(kernel), []
-        looped = looped and (not self.general or all(b.size <= SINGLE for b in kernel.buffers))
+        if looped and self.general:
+            looped = all(type(b.size) is not Size and b.size <= SINGLE for b in kernel.buffers)
         if self.watch is not None:
             return self._unrolled(kernel, looped) or self._rendered(kernel)
         key = (looped, self._signature(kernel))
@@ -144,7 +153,7 @@ class Cpu(Target):
         return [Piece(text, kernel.name, 1, 1, tuple(outside))], []
 
     def _rendered(self, kernel: Kernel) -> tuple[list[Piece], list[int]]:
-        small = self.general and _is_small(kernel)
+        small = self.general and not self.named and _is_small(kernel)
         parts, scratch = schedule(kernel, self.watch, small)
         begin = perf_counter()
         pieces = []
@@ -153,7 +162,7 @@ class Cpu(Target):
             count = chunk(part)
             sizes: list[int] = []
             if self.general:
-                text, sizes = _rendered_any(part, small or _is_small(part))
+                text, sizes = self._rendered_any(part, small)
                 self.read.add(text)
             else:
                 verify(part)
@@ -164,9 +173,25 @@ class Cpu(Target):
             self.watch.spent("render", perf_counter() - begin)
         return pieces, [b.size * b.dtype.itemsize for b in scratch]
 
+    def _rendered_any(self, part: Kernel, small: bool) -> tuple[str, list[int]]:
+        if not self.named:
+            return _rendered_any(part, small or _is_small(part))
+        verify(part)
+        return render_any(part, False, True)
+
+    def token(self, size: Size) -> str:
+        """What stands for a named size in the text of a function until all of it is written."""
+        for i, known in enumerate(self.tokens):
+            if known.terms == size.terms:
+                return f"%size{i}_"
+        self.tokens.append(size)
+        return f"%size{len(self.tokens) - 1}_"
+
     def sized(self, text: str, name: str, buffers: int) -> tuple[str, list[int]] | None:
         """A function that reads its sizes from a table, after so many buffers, and these, or None
         where they stay in its text."""
+        if self.named:
+            return reading(text, name, buffers, self.tokens)
         if text in self.reading or (self.few and text not in self.read):
             return general(text, name, buffers, self.few)
         return None
@@ -207,6 +232,8 @@ class Cpu(Target):
         function can stand for, that function and a table of numbers, its last buffer."""
         self.shared = True
         found: dict[int, tuple[tuple[str, str], list[int]]] = {}
+        if self.named:
+            return found
         if self.few or self.reading:
             return self._general(codes, buffers)
         # a look at their lengths tells most small programs that none are alike
@@ -298,6 +325,9 @@ class Cpu(Target):
     ) -> Lowered | None:
         if finish is not None:
             verify(finish.kernel)
+        if self.named:
+            with writing(self.token):
+                return heroes.lower(name, ins, outs, params, finish, True)
         lowered = heroes.lower(name, ins, outs, params, finish, self.general)
         if self.general and lowered is not None:
             reads = heroes.reads_sizes(name)

@@ -7,6 +7,7 @@ from typing import Any
 from weft.backends.cpu.processor import registers, vector_bits
 from weft.backends.cpu.rare import rare
 from weft.backends.cpu.sizes import Sizes
+from weft.base.sizes import Size, plain
 from weft.kernel.kernel import Loop, Reduce, Store, statements
 from weft.kernel.nodes import Value, walk
 
@@ -63,7 +64,7 @@ def lanes_of(loop: Loop, most: int = 0, sizes: Sizes | None = None) -> int:
         lanes, one = min(lanes, most), min(one, most)
     if sizes is not None and sizes.small:
         return lanes
-    while lanes > one and lanes >= 2 * loop.extent:
+    while lanes > one and lanes >= 2 * plain(loop.extent):
         lanes //= 2
     return lanes
 
@@ -77,7 +78,7 @@ def _latency_bound(loop: Loop, count: int, sizes: Sizes | None) -> bool:
     if vector_bits() != 128 or registers() != 32 or not _SMALL < count <= _MAX_WIDE_OPS:
         return False
     if sizes is None:
-        return loop.extent >= _MIN_WIDE_EXTENT
+        return plain(loop.extent) >= _MIN_WIDE_EXTENT
     # Shape-generic code may not ask for an extent; a loop over all of many elements is long.
     return not sizes.small and loop.axis == sizes.grid
 
@@ -86,7 +87,8 @@ def _apart(loop: Loop, operations: list[Value], near: int = _NEAR) -> bool:
     """Whether a loop reads or writes elements of memory that lie further and further apart."""
     places = [v.attr[1] for v in operations if v.op == "load"]
     places += [s.at for s in statements(loop.body) if isinstance(s, Store)]
-    return any(abs(place.coefficient(loop.axis)) > near for place in places)
+    steps = [place.coefficient(loop.axis) for place in places]
+    return any(type(n) is Size or abs(n) > near for n in steps)
 
 
 def side_by_side(outer: Loop, inner: Loop, lanes: int) -> bool:
@@ -97,7 +99,7 @@ def side_by_side(outer: Loop, inner: Loop, lanes: int) -> bool:
     for v in operations:
         if v.op == "load":
             across, along = (abs(v.attr[1].coefficient(x.axis)) for x in (outer, inner))
-            apart += across > _NEAR * inner.extent or along > _NEAR
+            apart += plain(across) > _NEAR * inner.extent or plain(along) > _NEAR
     return len(operations) * each + 3 * apart * lanes <= _TEXT
 
 

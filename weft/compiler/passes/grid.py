@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from weft.base.sizes import at_most, plain
 from weft.compiler.passes.rewrite import Nest, Rewrite, loads, peel, roots
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Kernel, Loop, Store, affine
@@ -53,13 +54,14 @@ def _cut(nest: Nest) -> tuple[list[tuple[str, int]], list[Any]]:
     """Axes for the grid, and loops over the innermost ones, which are in pieces if the others are
     few."""
     outer, inside = nest.axes[:-1], nest.axes[-1:]
-    while outer and not nest.lanes and prod(n for _, n in inside) < _SHORT:
+    while outer and not nest.lanes and plain(prod(n for _, n in inside)) < _SHORT:
         inside.insert(0, outer.pop())
     (axis, extent), *rest = inside
-    size = max(1, _PIECE // max(1, prod(n for _, n in rest)))
+    size = max(1, _PIECE // max(1, plain(prod(n for _, n in rest))))
     whole, body = None, nest.body
-    if not outer or (prod(n for _, n in outer) < _ENOUGH and extent >= 2 * size):
-        size = min(size, max(1, extent))
+    few = plain(prod(n for _, n in outer)) < _ENOUGH
+    if not outer or (few and plain(extent) >= 2 * size):
+        size = max(1, at_most(extent, size))
         rewrite = Rewrite(Builder(), {axis: affine(0, {"cut": size, axis: 1})})
         body, whole = rewrite.body(body), ("cut", extent)
         near = _near(nest, outer, axis)
@@ -78,7 +80,8 @@ def _near(nest: Nest, outer: list[tuple[str, int]], axis: str) -> list[tuple[str
     found: list[tuple[str, int]] = []
     for name, n in reversed(outer):
         steps = [(abs(i.coefficient(name)), abs(i.coefficient(axis)), size) for i, size in indices]
-        if n > _FEW or not any(0 < a < b and a * size < _LINE for a, b, size in steps):
+        near = any(0 < plain(a) < plain(b) and plain(a) * size < _LINE for a, b, size in steps)
+        if plain(n) > _FEW or not near:
             break
         found.insert(0, (name, n))
     return found
@@ -89,11 +92,11 @@ def chunk(kernel: Kernel) -> int:
     if kernel.grid is None:
         return 1
     extent = kernel.grid[1]
-    each = max(1, _work(kernel.body) // _PER_BYTE)
-    if extent * each <= 2 * _CHUNK:
+    each = max(1, plain(_work(kernel.body)) // _PER_BYTE)
+    if type(extent) is int and extent * each <= 2 * _CHUNK:
         return max(1, extent)
     count = -(-_CHUNK // each)
-    inner = _after_cut(kernel)
+    inner = plain(_after_cut(kernel))
     count = -(-count // inner) * inner  # what reads the same memory, by one thread
     # whole vectors where the grid itself runs in them
     return -(-count // 64) * 64 if count > 64 else count

@@ -9,6 +9,7 @@ from math import prod
 from typing import Any
 
 from weft.base.record import Record
+from weft.base.sizes import Size, at_most, plain
 from weft.compiler.passes.rewrite import Nest, Rewrite, loads, peel, position
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Affine, Buffer, Kernel, Loop, Reduce, Store, affine, statements
@@ -80,16 +81,16 @@ def _kernel(kernel: Kernel, nest: Nest) -> Kernel:
 
 def _narrow(nest: Nest) -> bool:
     """Whether many rows are each so short that vectors are better filled by several."""
-    if not nest.axes or nest.axes[-1][1] < _TOGETHER // 2:
+    if not nest.axes or plain(nest.axes[-1][1]) < _TOGETHER // 2:
         return False
     passes = [s for s in nest.body if isinstance(s, Loop)]
-    return all(prod(n for _, n in _nest_axes(s)) <= _SHORT_ROW for s in passes)
+    return all(plain(prod(n for _, n in _nest_axes(s))) <= _SHORT_ROW for s in passes)
 
 
 def _side_by_side(kernel: Kernel, nest: Nest) -> Kernel:
     """A kernel whose rows run side by side, each with row buffers of its own."""
     *outer, (axis, extent) = nest.axes
-    size = min(extent, _TOGETHER)
+    size = at_most(extent, _TOGETHER)
 
     def buffers(i: int) -> tuple[int, Affine]:
         return i, affine(0, {axis: 1}) if kernel.buffers[i].role == "row" else Affine()
@@ -191,22 +192,22 @@ KEPT = 1 << 20  # numbers of row buffers while a kernel is taken apart
 
 def _rows(kernel: Kernel, nest: Nest) -> Parts | None:
     """Few long rows: pieces of each row, pass by pass."""
-    rows = prod(extent for _, extent in nest.axes)
+    rows = plain(prod(extent for _, extent in nest.axes))
     passes = [s for s in nest.body if isinstance(s, Loop)]
     scalars = [s for s in nest.body if not isinstance(s, Loop)]
     if any(isinstance(s, Reduce) for s in scalars) or nest.body[: len(passes)] != passes:
         return None
     columns = _nest_axes(passes[0])
-    length = prod(extent for _, extent in columns)
+    length = plain(prod(extent for _, extent in columns))
     if rows >= _ROWS or rows == 0 or length < 2 * PIECE:
         return None
-    axis, extent = max(columns, key=lambda c: c[1])
+    axis, extent = max(columns, key=lambda c: plain(c[1]))
     if any((axis, extent) not in _nest_axes(s) for s in passes):
         return None
     product = any(isinstance(s, Reduce) and s.op == "mul" for s in statements(passes))
     pieces = -(-length // (_PRODUCT if product else PIECE))
-    pieces = min(max(2, pieces), max(2, _MOST // rows), extent)
-    size = -(-extent // pieces)
+    pieces = min(max(2, pieces), max(2, _MOST // rows), plain(extent))
+    size = -(-plain(extent) // pieces)
     size = -(-size // 64) * 64 if size > 64 else size
     if size >= extent:
         return None
@@ -335,8 +336,8 @@ def _columns(kernel: Kernel, nest: Nest) -> Parts | None:
     inner = _innermost(reduction)
     if not all(isinstance(s, Reduce) for s in inner.body):
         return None
-    rows = prod(n for _, n in axes)
-    if rows * width < 2 * PIECE or width < 2:
+    rows = plain(prod(n for _, n in axes))
+    if rows * plain(width) < 2 * PIECE or width < 2:
         return None
     return _ColumnPieces(kernel, nest, axes, inner.body, stores).run()
 
@@ -360,24 +361,28 @@ class _ColumnPieces:
         self.stores = stores
         self.memory = _Memory(kernel)
         # several rows side by side where columns are few
-        self.several = 1 if self.width >= _FEW else min(self.extent, -(-_FEW // self.width))
+        self.several = 1
+        if plain(self.width) < _FEW:
+            self.several = min(plain(self.extent), -(-_FEW // plain(self.width)))
         self.groups, self.rest = divmod(self.extent, self.several)
-        self.tile = min(self.width, _COLUMNS)
+        self.may_rest = type(self.rest) is Size or self.rest > 0
+        self.tile = at_most(self.width, _COLUMNS)
         self.tiles = -(-self.width // self.tile)
         self.size, self.count = self._pieces()
 
     def _pieces(self) -> tuple[int, int]:
         """Groups of rows in a piece, and pieces."""
-        row = self.several * self.tile * prod(n for _, n in self.inner)
-        others = prod(n for _, n in self.outer) * self.tiles
+        row = self.several * self.tile * plain(prod(n for _, n in self.inner))
+        others = plain(prod(n for _, n in self.outer) * self.tiles)
+        groups = plain(self.groups)
         size = max(-(-2 * PIECE // row), -(-32 // self.several))
-        size = max(size, -(-self.groups * others // _MOST))
-        if others >= _ROWS or size >= self.groups:
+        size = max(size, -(-groups * others // _MOST))
+        if others >= _ROWS or size >= groups:
             return self.groups, 1
         return size, -(-self.groups // size)
 
     def run(self) -> Parts:
-        direct = self.count == 1 and self.several == 1 and self.rest == 0
+        direct = self.count == 1 and self.several == 1 and not self.may_rest
         grid = [*self.outer, ("piece", self.count), ("tile", self.tiles)]
         cells = self.several * self.tile
         kept = [Buffer(r.dtype, cells, "row") for r in self.reduces]
@@ -422,7 +427,7 @@ class _ColumnPieces:
     def cells(self, body: list[Any]) -> list[Any]:
         """Statements for each accumulator."""
         inner = Loop(self.column, self.tile, body, whole=("tile", self.width))
-        if self.tiles == 1:
+        if type(self.tiles) is not Size and self.tiles == 1:
             inner = inner._replace(whole=None)
         return [Loop("side", self.several, [inner])]
 
@@ -439,7 +444,7 @@ class _ColumnPieces:
         sides = Loop("side", self.several, sums, symbols)
         body: list[Any] = [Loop("piece", self.count, [sides], symbols)]
         start = self.groups * self.several
-        if self.rest:
+        if self.may_rest:
             rewrite = Rewrite(k, {self.axis: affine(start, {self.axis: 1})})
             more: list[Any] = [
                 Reduce(after[r.symbol], r.op, rewrite.value(r.value), r.dtype, r.initial)
@@ -456,7 +461,7 @@ class _ColumnPieces:
                 return None
             op, dtype = dtypes[v.attr]
             first = k.make("acc", (), dtype, renumbered[v.attr])
-            if not self.rest:
+            if not self.may_rest:
                 return first
             return k.make(op, (first, k.make("acc", (), dtype, after[v.attr])), dtype)
 

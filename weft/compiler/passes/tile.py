@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from weft.base.sizes import at_most, plain
 from weft.compiler.passes.rewrite import Rewrite, loads, peel
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Affine, Buffer, Kernel, Loop, Store, affine
@@ -26,15 +27,15 @@ def tile(kernel: Kernel) -> Kernel:
         return kernel
     extents = dict(nest.axes)
     last = nest.axes[-1][0]
-    if extents[last] < _LEAST or any(s.at.coefficient(last) != 1 for s in nest.body):
+    if plain(extents[last]) < _LEAST or any(s.at.coefficient(last) != 1 for s in nest.body):
         return kernel
     across: Counter[str] = Counter()
     turned: dict[str, list[Value]] = {}
     for v in loads(nest.body):
-        if v.args or abs(v.attr[1].coefficient(last)) <= _NEAR:
+        if v.args or abs(plain(v.attr[1].coefficient(last))) <= _NEAR:
             continue
         for axis, factor in v.attr[1].terms:
-            if factor == 1 and extents[axis] >= _LEAST:
+            if factor == 1 and plain(extents[axis]) >= _LEAST:
                 across[axis] += v.dtype.itemsize
                 turned.setdefault(axis, []).append(v)
     if not across:
@@ -54,7 +55,7 @@ def _tiled(
     side = _SIDE
     while side > 16 and side * side * sum(v.dtype.itemsize for v in turned) > _BYTES:
         side //= 2
-    sides = {axis: min(side, extents[axis]) for axis in (other, last)}
+    sides = {axis: at_most(extents[axis], side) for axis in (other, last)}
     counts = {axis: -(-extents[axis] // sides[axis]) for axis in sides}
     k = Builder()
     moved = {axis: affine(0, {f"{axis}o": sides[axis], axis: 1}) for axis in sides}
@@ -63,7 +64,7 @@ def _tiled(
         inner = Loop(last, sides[last], statements, whole=(f"{last}o", extents[last]))
         return Loop(other, sides[other], [inner], whole=(f"{other}o", extents[other]))
 
-    plain = Rewrite(k, moved)
+    rewrite = Rewrite(k, moved)
     at = affine(0, {other: sides[last], last: 1})
     rows: list[Buffer] = []
     result: list[Any] = []
@@ -74,7 +75,7 @@ def _tiled(
             place = places.setdefault(v.attr, len(kernel.buffers) + len(places))
             if place - len(kernel.buffers) == len(rows):
                 rows.append(Buffer(v.dtype, sides[other] * sides[last], "row"))
-                result.append(nested([Store(place, at, plain.value(v))]))
+                result.append(nested([Store(place, at, rewrite.value(v))]))
             held[v.number] = k.load(place, v.dtype, at)
     main = Rewrite(k, moved, instead=lambda v: held.get(v.number))
     result += [nested([s]) for s in main.body(body)] if not held else [nested(main.body(body))]

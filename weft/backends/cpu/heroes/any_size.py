@@ -11,6 +11,7 @@ from weft.backends.cpu.heroes.squares import squares
 from weft.backends.cpu.heroes.writer import Function, Number
 from weft.backends.cpu.sizes import read_sizes
 from weft.base.functional import lru
+from weft.base.sizes import is_writing
 from weft.kernel.program import Place
 
 # Rows of a matrix of few columns, or the other way round, that are near while they are turned.
@@ -42,6 +43,8 @@ def reading(
     Numbers that are multiplied by and kept are those that tell how large an element is. Other
     functions of the text are told their sizes.
     """
+    if is_writing():  # sizes that are named are read, and no others
+        return text, places
     numbers: list[int] = []
     narrow: list[int] = []
     rules = _rules()

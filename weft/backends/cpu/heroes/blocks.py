@@ -42,6 +42,7 @@ from weft.backends.cpu.heroes.conv_text import Axis, Contraction, Dim
 from weft.backends.cpu.heroes.lines import Line
 from weft.backends.cpu.processor import registers
 from weft.base.record import Record
+from weft.base.sizes import plain
 from weft.kernel.program import Lowered
 
 # A sum waits so many cycles for the one before it; a tile costs so many beside its sums, and so
@@ -99,19 +100,21 @@ class Tile(Record):
             yield from boxes(roles, self.rows)
             return
         for r in roles:
-            most = min(self.rows, r.size) // self.group * self.group
+            most = min(self.rows, plain(r.size)) // self.group * self.group
             for n in range(most, 0, -self.group):
                 if n == self.rows:
                     yield ((r, n),)
                 elif self.rows % n == 0:
                     m = self.rows // n
-                    yield from (((r, n), (o, m)) for o in roles if o is not r and o.size >= m)
+                    yield from (
+                        ((r, n), (o, m)) for o in roles if o is not r and plain(o.size) >= m
+                    )
 
 
 def forms(vector: Role, lanes: int) -> list[Tile]:
     """Tiles with a dimension in vectors."""
     found = []
-    most = -(-vector.size // lanes)
+    most = -(-plain(vector.size) // lanes)
     varies = vector.times > 0, vector.right > 0
     own, same = (ALONE, MANY) if registers() > 16 else (FEW_ALONE, FEW)
     for turned in (False, True):
@@ -126,12 +129,12 @@ def pick(placed: list[Role], vector: str, lanes: int, itemsize: int) -> tuple[Ti
     v = next(r for r in placed if r.name == vector)
     others = [r for r in placed if r.out and r.name != vector and r.size > 1]
     others.sort(key=lambda r: r.times)
-    depth = prod(r.size for r in placed if not r.out)
-    total = prod(r.size for r in others)
+    depth = plain(prod(r.size for r in placed if not r.out))
+    total = plain(prod(r.size for r in others))
     best: Any = None
     for tile in forms(v, lanes):
-        width = min(tile.width * lanes, v.size)
-        tiles = -(-v.size // width)
+        width = min(tile.width * lanes, plain(v.size))
+        tiles = -(-plain(v.size) // width)
         free = [r for r in others if (not r.times and r.right if tile.turned else not r.right)]
         sums = tile.rows * tile.width
         step = max(sums / 2, tile.loads(v.name[0] == "o"), LATENCY)
@@ -140,9 +143,9 @@ def pick(placed: list[Role], vector: str, lanes: int, itemsize: int) -> tuple[Ti
         loose = 0 if v.out == 1 else STORE * tile.rows * width
         one = depth * step + TILE + tile.rows * EACH + sums + loose
         for box in tile.boxes(free[:4]):
-            count = tiles * total
+            count = plain(tiles) * total
             for r, n in box:
-                count = count // r.size * -(-r.size // n)
+                count = count // plain(r.size) * -(-plain(r.size) // n)
             # Neighbours share what they read; images are far apart.
             away = 0.05 if tile.vectors[0] else 0.3
             far = sum(away for r, _ in box if r.name == "n" and r.times > 1)
@@ -151,6 +154,7 @@ def pick(placed: list[Role], vector: str, lanes: int, itemsize: int) -> tuple[Ti
             if best is None or cost < best[0]:
                 best = cost, width, box, step, tile
     cost, width, box, step, tile = best
+    assert v.size >= width and all(r.size >= n for r, n in box)
     tiling = Tiling(cost, vector, width, -(-v.size // width), box, step)
     return tiling._replace(split=split_of(placed, tiling, itemsize)), tile
 

@@ -18,6 +18,7 @@ from weft.backends.cpu.heroes.contract_text import (
 )
 from weft.backends.cpu.processor import registers, vector_bits
 from weft.base.record import Record
+from weft.base.sizes import plain
 from weft.kernel.program import Lowered, Place, Task
 
 # Axes that texts have.
@@ -161,8 +162,8 @@ class Job:
         """The dimension in vectors, that one in rows, and the tile, by counting cycles."""
         one = Role("", 1, None, None, 0)
         found: list[Choice] = []
-        depth = prod(r.size for r in roles if not r.out)
-        size = prod(r.size for r in roles if r.out)
+        depth = plain(prod(r.size for r in roles if not r.out))
+        size = plain(prod(r.size for r in roles if r.out))
         for turned in (False, True) if right is not None else (True,):
             seen = [r.mirrored() for r in roles] if turned else roles
             fast, slow = (left, right) if turned else (right, left)
@@ -178,7 +179,7 @@ class Job:
                 if slow is not None:
                     cost += self.moving(slow, r.left[0] if r.left is not None else "")
                 for row in rows[::-1] or [one]:  # neighbours first
-                    tiles = size // (r.size * row.size)
+                    tiles = size // plain(r.size * row.size)
                     found += self.tiles(r, row, tiles, depth, cost, turned, paired)
         if not found:  # a single result, or one whose axes are all in both operands
             raise Unfit
@@ -191,12 +192,12 @@ class Job:
         apart = bool(inner) and along.source * along.step != 1
         if not apart and operand.dtype == self.work and all(s.plain for s in operand.sides):
             return 0
-        total = prod(s.size for s in operand.sides)
-        length, sides = along.size, list(operand.sides)
+        total = plain(prod(s.size for s in operand.sides))
+        length, sides = plain(along.size), list(operand.sides)
         if along is last:
             while len(sides) > 1 and sides[-1].whole:
                 sides.pop()
-                length *= sides[-1].size
+                length *= plain(sides[-1].size)
         return total / (APART if apart else DENSE) + total // max(1, length) * ROW
 
     def tiles(
@@ -205,24 +206,25 @@ class Job:
         """Tiles of some rows of vectors along a dimension, of which ``count`` rows are apart."""
         found = []
         stride = 1 if r.right is None else r.right[1]
-        lanes = self.lanes if r.size >= self.lanes else min(self.lanes, 4)
-        options = (1, 2) if row.size == 2 else (1, 4)
-        if count * r.size * row.size * depth >= LARGE:
+        length, height = plain(r.size), plain(row.size)
+        lanes = self.lanes if length >= self.lanes else min(self.lanes, 4)
+        options = (1, 2) if height == 2 else (1, 4)
+        if count * plain(r.size * row.size) * depth >= LARGE:
             options += (8,)
         for rows in options:
             most = registers() // (4 if rows == 1 else max(8, 2 * rows))
-            widths = [n for n in (8, 4, 2) if n <= most and n * lanes <= r.size]
+            widths = [n for n in (8, 4, 2) if n <= most and n * lanes <= length]
             width = widths[0] if widths else 1
-            columns, bands = -(-r.size // (width * lanes)), -(-row.size // rows)
+            columns, bands = -(-length // (width * lanes)), -(-height // rows)
             loads = (rows * width if paired else rows) + stride * width
             cycles = max(rows * width / 2, loads / 2, 4) + stride
             one = depth * cycles + TILE
-            if r.out != 1 or r.size < lanes:
+            if r.out != 1 or length < lanes:
                 one += STORE * rows * width * lanes
             total = cost + count * columns * bands * one
             turns = r.mirrored() if turned else r
             found.append(Choice(total, turns, row, rows, width, lanes, turned, paired, stride))
-            if row.size <= rows:
+            if height <= rows:
                 break
         return found
 
@@ -266,7 +268,7 @@ class Job:
         summed = _joined([(r.size, i, j, 0) for r, i, j in placed if not r.out])
         outers = least(OUTERS, len(outer))
         axes = [(1, 0, 0, 0)] * (outers - len(outer)) + outer
-        large = prod(r.size for r in roles) >= LARGE
+        large = plain(prod(r.size for r in roles)) >= LARGE
         deep, steps = _steps([] if empty else summed, large)
         row_left = next((i for r, i, _ in placed if r.name == row.name), 0)
         bands, columns = -(-row.size // choice.rows), -(-vector.size // wide)
@@ -285,7 +287,7 @@ class Job:
         )  # fmt: skip
         places = (a_laid.place, b_laid.place, place, Place("numbers", (*numbers, *steps)))
         extent = prod(axis[0] for axis in axes) * bands * columns
-        cycles = deep[0] * len(steps) // 2 * (choice.rows * choice.width / 2 + 2) + TILE
+        cycles = plain(deep[0]) * len(steps) // 2 * (choice.rows * choice.width / 2 + 2) + TILE
         self.add(contraction_text(form, "contract"), places, extent, CHUNK // cycles)
 
 
@@ -309,7 +311,7 @@ def copy_task(
     text = copy_text(*types, rank, lanes, around, "contract")
     *rows, row = (s.size for s, _ in axes)
     given = (*places, Place("numbers", tuple(numbers)))
-    return Task(text, "contract", given, prod(rows), max(1, COPIED // row))
+    return Task(text, "contract", given, prod(rows), max(1, COPIED // plain(row)))
 
 
 class Unfit(Exception):

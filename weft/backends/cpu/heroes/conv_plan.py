@@ -9,6 +9,7 @@ from math import prod
 from weft.backends.cpu.heroes.conv_text import Axis
 from weft.backends.cpu.processor import has_by_element_fma, registers
 from weft.base.record import Record
+from weft.base.sizes import plain
 
 # A sum waits so many cycles for the one before it; so many instructions begin in one cycle.
 LATENCY = 4
@@ -102,6 +103,7 @@ class Grid(Record):
 
 def _sizes(size: int, most: int) -> list[int]:
     """Tile sizes of which the fewest cut ``size`` into as many tiles."""
+    size = plain(size)
     found, n = [], min(size, most)
     while n > 1:
         count = -(-size // n)

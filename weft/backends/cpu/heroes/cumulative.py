@@ -19,6 +19,7 @@ from weft.backends.cpu.heroes.registry import HEROES
 from weft.backends.cpu.heroes.writer import Function, Module, Number, kernel
 from weft.backends.cpu.processor import vector_bits
 from weft.base.record import Record
+from weft.base.sizes import plain
 from weft.kernel.program import Lowered, Place, Task, Type
 
 # Elements of a piece of a row, of a unit of work at least, and columns that are read together.
@@ -385,19 +386,20 @@ def lower(op: str, t: Type, axis: int, reverse: bool) -> Lowered | None:
         return None
     s = Scan(op, dtype, reverse)
     blocks = 1 if shape.inner == 1 else -(-shape.inner // COLUMNS)
-    width = min(shape.inner, COLUMNS)
+    width = min(plain(shape.inner), COLUMNS)
     pieces = Pieces(shape.length, 1)
-    if shape.outer * blocks < ENOUGH and shape.length * width >= 4 * PIECE:
-        size = max(1, PIECE // width)
+    few = plain(shape.outer * blocks) < ENOUGH
+    if few and plain(shape.length * width) >= 4 * PIECE:
+        size = max(1, PIECE // plain(width))
         pieces = Pieces(size, -(-shape.length // size))
     units = shape.outer * pieces.count
     each = pieces.size * width
     ins = (Place("in", 0), Place("out", 0))
     if shape.inner == 1 < shape.length <= SHORT and shape.outer >= s.lanes:
         groups = -(-shape.outer // s.lanes)
-        chunk = LEAST // (shape.length * s.lanes)
+        chunk = LEAST // (plain(shape.length) * s.lanes)
         return Lowered([Task(short_rows_text(s, shape), "scan_short", ins, groups, chunk)])
-    chunk = max(1, LEAST // each)
+    chunk = max(1, LEAST // plain(each))
     if pieces.count == 1:
         if shape.inner == 1:
             return Lowered([Task(rows_text(s, shape, pieces), "scan_rows", ins, units, chunk)])

@@ -55,6 +55,7 @@ from weft.backends.cpu.heroes.pack_text import (
 from weft.backends.cpu.heroes.registry import FINISHING, HEROES
 from weft.backends.cpu.heroes.rows_text import ROWS_FIELDS, row_products
 from weft.backends.cpu.processor import has_matrices, registers, vector_bits
+from weft.base.sizes import Size, plain
 from weft.kernel.program import Finish, Lowered, Place, Type, contiguous
 
 KINDS = {
@@ -247,16 +248,18 @@ def _swaps(lhs: Operand, rhs: Operand, numbers: Any, size: int | None) -> bool:
     count = prod(a.size for a in rows), prod(a.size for a in columns)
     if count[1] == 1:
         return count[0] > 1
+    count = plain(count[0]), plain(count[1])
     if size is None or len(joined(rows)) != 1 or len(joined(columns)) != 1:
         return False
     one = one_depth(depth)
     lanes = vector_bits() // (8 * size)
     few = count[1] < lanes and count[1] <= FEW_ROWS and count[0] > 2 * count[1]
-    if not few or one is None or one.lhs != 1 or one.size < 2 * lanes:
+    if not few or one is None or one.lhs != 1 or plain(one.size) < 2 * lanes:
         return False
+    length = plain(one.size)
     narrow = below(count[1])
     wasted = blocks(count[1], narrow) * narrow / count[1]
-    return one.size * ALONG / lanes + FOLDED < one.size * ACROSS / narrow * wasted
+    return length * ALONG / lanes + FOLDED < length * ACROSS / narrow * wasted
 
 
 # --- operands -------------------------------------------------------------------------------------
@@ -292,9 +295,10 @@ def by_rows(problem: Problem) -> bool:
     Otherwise that operand would have to be packed; many rows are worth it.
     """
     rows, columns, depth = problem.rows, problem.columns, problem.depth
-    if depth.size < 4 or depth.rhs != 1 or (columns.rhs == 1 and columns.size > 1):
+    if plain(depth.size) < 4 or depth.rhs != 1 or (columns.rhs == 1 and columns.size > 1):
         return False
-    return rows.size <= (FEW_ROWS if depth.size >= 256 or columns.out != 1 else FEW_ROWS // 2)
+    few = FEW_ROWS if plain(depth.size) >= 256 or columns.out != 1 else FEW_ROWS // 2
+    return type(rows.size) is int and rows.size <= few
 
 
 def row_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: Result) -> None:
@@ -304,12 +308,14 @@ def row_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: 
     if problem.depth.lhs != 1:
         lhs, problem = dense_rows(plan, lhs, problem)
     _, rows, columns, depth = problem
-    lanes = min(vector_bits() // (8 * size), below(depth.size))
-    together = max(1, min(columns.size, 8, 3 * registers() // 4 // rows.size))
+    lanes = min(vector_bits() // (8 * size), below(plain(depth.size)))
+    assert depth.size >= lanes
+    together = max(1, min(plain(columns.size), 8, 3 * registers() // 4 // rows.size))
     together = below(together) if plan.general else together
+    assert columns.size >= together
     shape = Shape(lhs.kind, result.kind, lanes, rows.size, together)
     table = outer_numbers(problem, size, size, out_size)
-    each = rows.size * (depth.size + 16)
+    each = rows.size * (plain(depth.size) + 16)
     block = blocks(max(1, CHUNK_WORK // 8 // each), together) * together
     count = blocks(columns.size, block)
     table.update(
@@ -318,7 +324,7 @@ def row_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: 
         out_row=rows.out * out_size, out_column=columns.out * out_size,
     )  # fmt: skip
     places = (lhs.place, rhs.place, result.place, numbers_in(ROWS_FIELDS, table))
-    unit = min(block, columns.size) * each
+    unit = min(block, plain(columns.size)) * each
     extent = prod(a.size for a in problem.outer) * count
     plan.task(row_products(shape, "product"), places, extent, CHUNK_WORK // 8 // unit)
 
@@ -345,7 +351,7 @@ def in_matrices(lhs: Operand, rhs: Operand, problem: Problem, result: Result) ->
         return False
     if min(rows.size, columns.size) < SIDE or depth.size < DEPTH or columns.out != 1:
         return False
-    if rows.size * columns.size * depth.size < FEW_TILES:
+    if plain(rows.size * columns.size * depth.size) < FEW_TILES:
         return False
     if 1 not in (rows.lhs, depth.lhs) or 1 not in (columns.rhs, depth.rhs):
         return False
@@ -376,15 +382,15 @@ def matrix_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, resul
         place = plan.memory(copies * tiles * deep * TILE)
         text = tiles_of(side == "rhs", along == 1, "product")
         given = (operand.place, place, numbers_in(TILE_FIELDS, numbers))
-        plan.task(text, given, copies * tiles, CHUNK_BYTES // (deep * TILE))
+        plan.task(text, given, copies * tiles, CHUNK_BYTES // plain(deep * TILE))
         places.append(place)
-    row_block = min(blocks(rows.size, BLOCK), TALL // BLOCK)
+    row_block = min(blocks(plain(rows.size), BLOCK), TALL // BLOCK)
     row_blocks = blocks(rows.size, BLOCK * row_block)
     column_blocks = blocks(columns.size, BLOCK)
     table.update(rows=rows.size, columns=columns.size, deep=deep, row_block=row_block)
     table.update(row_blocks=row_blocks, column_blocks=column_blocks, out_row=rows.out * out_size)
     extent = prod(a.size for a in outer) * row_blocks * column_blocks
-    unit = row_block * BLOCK * BLOCK * (deep * DEPTH // 8 + 16)
+    unit = plain(row_block * BLOCK * BLOCK * (deep * DEPTH // 8 + 16))
     given = (*places, result.place, numbers_in(MATRIX_FIELDS, table))
     plan.task(matrix_product(result.kind, "product"), given, extent, CHUNK_WORK // unit)
 
@@ -395,8 +401,11 @@ def matrix_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, resul
 def depth_parts(problem: Problem) -> int:
     """Into how many equal parts the depth is split: where a small result leaves threads idle."""
     outer, rows, columns, depth = problem
-    found = prod(a.size for a in outer) * blocks(rows.size, 32) * blocks(columns.size, 48)
-    work = prod(a.size for a in outer) * max(8, rows.size) * columns.size * depth.size
+    if type(depth.size) is Size:
+        return 1  # parts are equal
+    many, width = plain(prod(a.size for a in outer)), plain(columns.size)
+    found = many * blocks(plain(rows.size), 32) * blocks(width, 48)
+    work = many * max(8, plain(rows.size)) * width * depth.size
     if found >= PARTS // 2 or work < 4 * CHUNK_WORK or len(outer) == BATCH:
         return 1
     counts = range(min(PARTS, depth.size // LONG), 1, -1)

@@ -8,6 +8,7 @@ from weft.backends.cpu.heroes.dot_lines import BATCH, bytes_of
 from weft.backends.cpu.heroes.pack_text import change, copy
 from weft.backends.cpu.processor import vector_bits
 from weft.base.record import Record
+from weft.base.sizes import plain
 from weft.kernel.program import Finish, Lowered, Place, Task
 
 # Multiply-adds that are worth a chunk of their own.
@@ -90,7 +91,7 @@ class Plan:
         size = bytes_of(operand.kind)
         place = self.memory(prod(shape) * size)
         text = copy(operand.kind, shape, strides, "product")
-        inside = max(1, prod(shape[1:]) * size)
+        inside = max(1, plain(prod(shape[1:]) * size))
         self.task(text, (operand.place, place), shape[0], -(-CHUNK_BYTES // inside))
         return place
 

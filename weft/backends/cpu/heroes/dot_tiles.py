@@ -31,6 +31,7 @@ from weft.backends.cpu.heroes.gemm_text import (
 )
 from weft.backends.cpu.heroes.pack_text import PACK_FIELDS, pack
 from weft.backends.cpu.processor import has_by_element_fma, registers, vector_bits
+from weft.base.sizes import plain
 from weft.kernel.program import Place
 
 # How many units a large product should have, so that many threads find work.
@@ -56,26 +57,26 @@ UNIT_ROWS = (32, 128)
 
 def shallow(problem: Problem, out: str) -> bool:
     """Whether writing the result decides how long a product takes."""
-    size, depth = bytes_of(out), problem.depth.size
-    crooked = problem.rows.out * size % 64 != 0
-    far = problem.rows.size * problem.columns.size * size >= FAR
+    size, depth = bytes_of(out), plain(problem.depth.size)
+    crooked = plain(problem.rows.out) * size % 64 != 0
+    far = plain(problem.rows.size) * plain(problem.columns.size) * size >= FAR
     return depth <= SHALLOW or (depth <= CROOKED and crooked and far)
 
 
 def tile_shape(problem: Problem, work: str, out: str, general: bool) -> Shape:
     """Rows and vectors that fill the registers, for a result of this size."""
-    _, rows, columns, depth = problem
-    lanes = min(vector_bits() // (8 * bytes_of(work)), below(columns.size))
+    rows, columns, depth = (plain(a.size) for a in problem[1:])
+    lanes = min(vector_bits() // (8 * bytes_of(work)), below(columns))
     count = registers()
     tall = count == 32 and not shallow(problem, out)
-    vectors = blocks(columns.size, lanes)
+    vectors = blocks(columns, lanes)
     usual, common = ((6, 8, 12), (12, 6, 4, 2, 1)) if tall else ((4, 6), (6, 4, 2, 1))
     if tall and has_by_element_fma():  # a tile has whole vectors of rows
         usual, common = (8, 12, 4), (12, 8, 4, 2, 1)
-    heights = list({min(n, rows.size): 0 for n in usual})
+    heights = list({min(n, rows): 0 for n in usual})
     widths = (8, 6, 4, 3, 2, 1)
     if general:
-        heights = [n for n in common if n <= rows.size][:2]
+        heights = [n for n in common if n <= rows][:2]
         widths = (8, 4, 2, 1)
     sizes = [
         (height, width)
@@ -87,41 +88,43 @@ def tile_shape(problem: Problem, work: str, out: str, general: bool) -> Shape:
     def cost(size: tuple[int, int]) -> float:
         """Cycles: two products or loads each, four at the least, and what a tile costs besides."""
         height, width = size
-        cycles = depth.size * (max(height * width, height + width, 8) / 2 + 1)
-        tiles = blocks(rows.size, height) * blocks(columns.size, lanes * width)
+        cycles = depth * (max(height * width, height + width, 8) / 2 + 1)
+        tiles = blocks(rows, height) * blocks(columns, lanes * width)
         return tiles * (cycles + height * width + 32)
 
     best = min(sizes, key=cost)
     if general:
         best = next(size for size in sizes if cost(size) <= NEARLY * cost(best))
+    assert problem.rows.size >= best[0] and problem.columns.size > lanes * (best[1] - 1)
+    assert problem.columns.size >= lanes
     return Shape(work, out, lanes, *best)
 
 
 def units(problem: Problem, shape: Shape, pack: bool) -> tuple[int, int]:
     """Rows and columns of a unit of work: a panel over many rows, less where few units result."""
     panel = shape.lanes * shape.width
-    depth = problem.depth.size + 16  # what a result costs besides its products
+    depth = plain(problem.depth.size) + 16  # what a result costs besides its products
     columns = panel
     if shallow(problem, shape.out) and not pack:  # writing decides: whole rows, one after another
         return shape.rows, blocks(problem.columns.size, panel) * panel
-    outer = prod(a.size for a in problem.outer)
+    outer = plain(prod(a.size for a in problem.outer))
     parts = blocks(problem.rows.size, TALL)
 
-    def rows() -> int:
-        return blocks(problem.rows.size, parts * shape.rows) * shape.rows
+    def rows(size: int = plain(problem.rows.size)) -> int:
+        return blocks(size, plain(parts) * shape.rows) * shape.rows
 
     # A few rows cost as much as eight: reading the other operand decides.
-    while max(rows(), 8) * columns * depth < CHUNK_WORK and columns < problem.columns.size:
+    while max(rows(), 8) * columns * depth < CHUNK_WORK and columns < plain(problem.columns.size):
         columns += panel
-    panels = outer * blocks(problem.columns.size, columns)
+    panels = outer * blocks(plain(problem.columns.size), columns)
     # A panel is packed for each block of rows.
     while (
         rows() >= 2 * UNIT_ROWS[pack]
         and rows() * columns * depth > 2 * CHUNK_WORK
-        and panels * parts < UNITS
+        and panels * plain(parts) < UNITS
     ):
         parts *= 2
-    return rows(), columns
+    return blocks(problem.rows.size, parts * shape.rows) * shape.rows, columns
 
 
 def last_moved(columns: int, shape: Shape) -> int:
@@ -172,8 +175,8 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
         left=way,
         pack=pack,
         parts=bool(pack) and parts > 1,
-        whole=depth.size % turn == 0 and not plan.general,
-        deep=depth.size > (LASTING if pack else BRIEFLY),
+        whole=not plan.general and depth.size % turn == 0,
+        deep=plain(depth.size) > (LASTING if pack else BRIEFLY),
         finish=result.finish is not None,
         kind=rhs.kind,
         signed=rhs.signed,
@@ -186,7 +189,8 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
         others = [place for place in more if place.what != result.finish.buffer]
         places = (left, panels, Place("code", (text, NAME)), places[3], *others)
     extent = prod(a.size for a in problem.outer) * row_blocks * column_blocks
-    unit = max(8, min(row_block, rows.size)) * min(column_block, columns.size) * (depth.size + 16)
+    unit = max(8, min(plain(row_block), plain(rows.size)))
+    unit *= min(plain(column_block), plain(columns.size)) * (plain(depth.size) + 16)
     plan.task(product(shape, reading, "product"), places, extent, CHUNK_WORK // unit)
 
 
@@ -201,12 +205,12 @@ def packing(problem: Problem, shape: Shape, size: int, narrow: bool) -> str:
     if narrow:
         return "rows"
     # Packing reads far memory faster than tiles do, and tiles like vectors that are aligned.
-    bytes_each = depth.size * columns.size * size
+    bytes_each = plain(depth.size * columns.size * size)
     narrow_panels = has_by_element_fma() and bytes_each > FAR_RHS_BYTES
     fewest = MIN_PACKED_ROWS_FAR if narrow_panels else MIN_PACKED_ROWS
-    often = rows.size >= fewest and not shallow(problem, shape.out)
+    often = plain(rows.size) >= fewest and not shallow(problem, shape.out)
     far = bytes_each > NEAR
-    crooked = depth.rhs % shape.lanes != 0
+    crooked = plain(depth.rhs) % shape.lanes != 0
     return "rows" if often and (far or crooked) else ""
 
 
@@ -214,11 +218,11 @@ def packs_rows(problem: Problem, shape: Shape, size: int) -> bool:
     """Whether the left operand is packed: where it is read often, and its depths are apart or
     by-element FMA wants vectors of rows."""
     rows, columns, depth = problem.rows, problem.columns, problem.depth
-    often = columns.size > 2 * shape.lanes * shape.width and rows.size >= 8
+    often = plain(columns.size) > 2 * shape.lanes * shape.width and plain(rows.size) >= 8
     if depth.lhs == 1:
-        fits = operand_bytes(problem, "lhs", size) <= MAX_PREPACKED_BYTES
+        fits = plain(operand_bytes(problem, "lhs", size)) <= MAX_PREPACKED_BYTES
         return often and has_by_element_fma() and fits
-    return often and depth.size * rows.size * size > NEAR
+    return often and plain(depth.size * rows.size * size) > NEAR
 
 
 def prepacks(problem: Problem, shape: Shape, size: int) -> bool:
@@ -228,7 +232,7 @@ def prepacks(problem: Problem, shape: Shape, size: int) -> bool:
     apart, so that they share few cache sets and need a TLB entry each.
     """
     wide = problem.columns.size >= shape.lanes * shape.width
-    fits = operand_bytes(problem, "rhs", size) <= MAX_PREPACKED_BYTES
+    fits = plain(operand_bytes(problem, "rhs", size)) <= MAX_PREPACKED_BYTES
     return has_by_element_fma() and wide and fits
 
 
@@ -258,13 +262,14 @@ def packed(
     square = vector_bits() // (8 * size)
     squares = along == 1 and depth.size >= square and tile % square == 0
     near = "rows" if step == 1 else "depth" if squares else "any"
-    block = min(128 if near == "depth" else 64, depth.size)
+    block = 128 if near == "depth" else 64
+    block = block if block <= plain(depth.size) else depth.size
     count = blocks(depth.size, block)
     table.update(rows=across.size, depth=depth.size, depth_block=block, depth_blocks=count)
     table.update(from_row=step * size, from_depth=along * size)
     place = plan.memory(bytes_each * copies)
     places = (operand.place, place, numbers_in(PACK_FIELDS, table))
-    chunk = CHUNK_BYTES // max(1, block * across.size * size)
+    chunk = CHUNK_BYTES // max(1, plain(block * across.size * size))
     text = pack(operand.kind, tile, near, square, "product")
     plan.task(text, places, copies * count, chunk)
     return place, steps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from weft.backends.cpu.heroes.fft_kernels import Written
 from weft.backends.cpu.heroes.fft_text import Lanes
 from weft.backends.cpu.heroes.registry import HEROES
 from weft.base.functional import lru
+from weft.base.sizes import plain
 from weft.kernel.program import Lowered, Place, Task, Type
 
 FFT, IFFT, RFFT, IRFFT = range(4)
@@ -107,7 +109,7 @@ class Plan:
     def task(self, written: str | Written, places: list[Place], extent: int, size: int) -> None:
         """Add a task of so many iterations, each over so many bytes."""
         text, codes = (written, []) if isinstance(written, str) else written
-        chunk = max(1, min(extent, CHUNK_BYTES // max(1, size)))
+        chunk = max(1, min(plain(extent), CHUNK_BYTES // max(1, plain(size))))
         self.tasks.append(Task(text, kernels.NAME, (*places, *codes), extent, chunk))
 
     def each(self, text: str, places: list[Place], count: int) -> None:
@@ -333,7 +335,8 @@ def lowered(
     plans: type[Plan], ins: list[Type], outs: list[Type], params: dict[str, Any]
 ) -> Lowered | None:
     """The same by a plan of some kind."""
-    kind, lengths = int(params["fft_type"]), tuple(params["fft_lengths"])
+    kind = int(params["fft_type"])
+    lengths = tuple([operator.index(n) for n in params["fft_lengths"]])
     x, y = ins[0], outs[0]
     if 0 in x.shape or 0 in y.shape or not lengths:
         return None

@@ -6,6 +6,7 @@ For operations outside of compiled functions, which meet a new length all the ti
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,13 @@ COSTS = {2: 7.0, 3: 8.0, 4: 8.0, 5: 10.5, 7: 13.0, 8: 10.0, 10: 13.0}
 ODD = (1, 3, 5, 9, 15)
 
 
-@lru(4096)
 def radices_of(n: int) -> tuple[int, ...]:
+    """Radices whose product is n, of those that have a pass, at the least cost; largest first."""
+    return _radices_of(operator.index(n))
+
+
+@lru(4096)
+def _radices_of(n: int) -> tuple[int, ...]:
     """Radices whose product is n, of those that have a pass, at the least cost; largest first."""
     best: dict[int, tuple[float, tuple[int, ...]]] = {1: (0.0, ())}
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,9 @@ def _ask(stem: str, dtype: np.dtype, before: tuple, spaces: list[np.dtype], afte
     # Some routines look at the first numbers of a matrix even so.
     any_memory = np.zeros(4096)
     spot = ctypes.c_void_p(any_memory.ctypes.data)
-    given = [spot if x is None else ord(x) if isinstance(x, str) else x for x in before]
+    given = [
+        spot if x is None else ord(x) if isinstance(x, str) else operator.index(x) for x in before
+    ]
     tail = [x for a in answers for x in (ctypes.c_void_p(a.ctypes.data), -1)]
     lapack_routine(stem, dtype)(*given, *tail, *[spot] * after)
     return [max(1, int(a[0].real)) for a in answers]

@@ -21,6 +21,7 @@ from weft.backends.cpu.heroes import scatter_stubs as stubs
 from weft.backends.cpu.heroes import scatter_text
 from weft.backends.cpu.heroes.registry import HEROES
 from weft.base.record import Record
+from weft.base.sizes import plain
 from weft.kernel.kinds import Kind, f32, kind_of, u8, u16, u32, u64
 from weft.kernel.nodes import BF16, F16, NARROW
 from weft.kernel.program import Lowered, Place, Task, Type, contiguous
@@ -218,10 +219,10 @@ def _tasks(
 ) -> Lowered:
     """The tasks; ``here`` where the result has the memory of the operand."""
     size, total, op = names["SIZE"], names["TOTAL"], names["OP"]
-    if shape.slabs >= SLABS and shape.elements >= FEW:
+    if plain(shape.slabs) >= SLABS and plain(shape.elements) >= FEW:
         if names["S0"] * dtype.itemsize <= SMALL:
             return _in_slabs(names, shape, here)
-    many = shape.elements >= FEW and op != stubs.TURN
+    many = plain(shape.elements) >= FEW and op != stubs.TURN
     pieces = _pieces(shape.count, shape.elements, total)
     # products of floats may overflow in pieces where they do not in a row
     ordered = names["HALF"] or (op == stubs.MUL and names["FLOATS"])
@@ -332,8 +333,10 @@ def _multiplied(names: dict[str, Any], units: int, before: Lowered, places: list
 
 def _pieces(most: int, updates: int, elements: int) -> int:
     """How many pieces there are of updates, each with an array of so many elements."""
-    pieces = min(PIECES, most, updates // (SHARE * elements))
-    return 1 << max(pieces, 1).bit_length() - 1  # so that threads have as many each
+    pieces = min(PIECES, plain(most), plain(updates) // (SHARE * plain(elements)))
+    found = 1 << max(pieces, 1).bit_length() - 1  # so that threads have as many each
+    assert most >= found or found == 1
+    return found
 
 
 def _in_slabs(names: dict[str, Any], shape: Shape, here: bool) -> Lowered:

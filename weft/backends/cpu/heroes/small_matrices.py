@@ -10,6 +10,7 @@ from weft.backends.cpu.heroes import any_size
 from weft.backends.cpu.heroes.fft_text import Lanes
 from weft.backends.cpu.heroes.squares import square
 from weft.backends.cpu.heroes.writer import Function, Module, Number, kernel
+from weft.base.sizes import plain
 from weft.kernel.program import Lowered, Place, Task, Type
 
 NAME = "small"
@@ -75,7 +76,8 @@ class Small:
 
     def lowered(self) -> Lowered:
         groups = -(-self.count // self.v.count)
-        chunk = max(1, min(groups, CHUNK_BYTES // (self.elements * self.v.bytes)))
+        chunk = CHUNK_BYTES // plain(self.elements * self.v.bytes)
+        chunk = max(1, min(plain(groups), chunk))
         self.f.close()
         text, places = self.module.text(), tuple(self.places)
         if self.reads:

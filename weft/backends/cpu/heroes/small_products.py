@@ -18,6 +18,7 @@ from weft.backends.cpu.heroes.dot_lines import bytes_of
 from weft.backends.cpu.heroes.dot_plan import Operand, Plan
 from weft.backends.cpu.heroes.registry import GENERAL
 from weft.base.lazy import Late
+from weft.base.sizes import plain
 from weft.kernel.program import Lowered, Place, Type, contiguous
 
 # loaded for products that the library does not do
@@ -51,9 +52,9 @@ def lower_any(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowe
     if not work or hasattr(params["precision"], "accumulation_type"):
         return None
     names = {t.dtype.name for t in [*ins, *outs]}
-    few = sum(prod(t.shape) for t in [*ins, *outs]) <= FEW
+    few = plain(sum(prod(t.shape) for t in [*ins, *outs])) <= FEW
     if len(names) == 1 and names <= {"float32", "float64"}:
-        if few and work <= SMALL:
+        if few and type(work) is int and work <= SMALL:
             return _by_library(ins, outs[0], numbers)
     elif not names & COMPLEX.keys():
         found = _any.contracted(ins, outs[0], numbers)

@@ -25,6 +25,7 @@ from weft.backends.cpu.processor import vector_bits
 from weft.backends.cpu.stub import translate
 from weft.base.functional import lru
 from weft.base.record import Record
+from weft.base.sizes import plain
 from weft.kernel.program import Lowered, Place, Task, Type
 
 # Rows so short are sorted as one run even where they leave lanes empty.
@@ -88,9 +89,9 @@ class Runs(Record):
 def runs_of(rows: Rows, v: Lanes) -> Runs:
     """Runs that fill the lanes of a tile, if rows are long enough, and are short enough for it."""
     n = rows.length
-    if n <= SHORT or (n <= LONGEST and rows.count >= v.count):
+    if n <= SHORT or (n <= LONGEST and plain(rows.count) >= v.count):
         return Runs(1, n)
-    run = min(LONGEST, -(-n * min(rows.count, v.count) // v.count))
+    run = min(LONGEST, -(-plain(n) * min(plain(rows.count), v.count) // v.count))
     run = -(-run // BLOCK) * BLOCK
     return Runs(-(-n // run), run)
 
@@ -234,7 +235,7 @@ def alone(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) ->
     tiles = -(-rows.count * runs.splits // v.count)
     flags = plan.memory(8 * tiles)
     table = runs_table(plan, rows, runs)
-    chunk = max(1, LEAST // (v.count * runs.run))
+    chunk = max(1, LEAST // (v.count * plain(runs.run)))
     if rows.length < v.count:
         text = narrow_text(v, order)
         plan.add(text, "sort_narrow", (source, result, table, flags), tiles, chunk)
@@ -260,7 +261,7 @@ def columns(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) 
     tiles = rows.count // rows.inner * -(-rows.inner // v.count)
     flags = plan.memory(8 * tiles)
     table = runs_table(plan, rows, Runs(1, rows.length))
-    chunk = max(1, LEAST // (v.count * rows.length))
+    chunk = max(1, LEAST // (v.count * plain(rows.length)))
     places = (source, result, table, flags)
     plan.add(columns_text(v, order), "sort_columns", places, tiles, chunk)
     mend(plan, rows, order, v, places)
@@ -305,7 +306,7 @@ def mend(plan: Plan, rows: Rows, order: Order, v: Lanes, places: tuple[Place, ..
     if order.kind != "float":
         return
     text = mend_text(v.count, order)
-    chunk = max(1, LEAST // rows.length)
+    chunk = max(1, LEAST // plain(rows.length))
     plan.add(text, "mend", places, rows.count, chunk)
 
 
@@ -315,7 +316,7 @@ def merge(plan: Plan, rows: Rows, runs: Runs, v: Lanes, pair: list[Place]) -> Pl
     here, there = pair
     width, part = runs.splits * runs.run // v.count, runs.run // v.count
     local = LOCAL // v.count
-    if rows.count < SHARED:  # leave enough pieces to share
+    if plain(rows.count) < SHARED:  # leave enough pieces to share
         local = min(local, width // SHARED)
     while part < width:
         times = 1
@@ -505,7 +506,7 @@ class Records:
             return self.pair[2]
         table = runs_table(plan, rows, self.runs)
         tiles = -(-rows.count * self.runs.splits // v.count)
-        chunk = max(1, LEAST // (v.count * self.runs.run))
+        chunk = max(1, LEAST // (v.count * plain(self.runs.run)))
         text = runs_text(v, Order(64, "unsigned"), None)
         plan.add(text, "sort_runs", (first, second, table, self.flags), tiles, chunk)
         return merge(plan, rows, self.runs, v, [second, first])
@@ -518,7 +519,7 @@ class Records:
         table = self.plan.table(
             *(rows.count, rows.length, rows.inner, self.width, self.wanted), pieces, piece, block
         )
-        chunk = max(1, LEAST // (block * min(length, piece)))
+        chunk = max(1, LEAST // (block * min(plain(length), piece)))
         return table, -(-rows.count // block) * pieces, chunk
 
     def gather(self, found: Sorted, dtype: np.dtype | None, source: Place, result: Place) -> None:
@@ -543,7 +544,7 @@ def sort(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered |
     """Operands permuted alike along a dimension so that the first ones are in order."""
     num_keys = params["num_keys"]
     rows = Rows.along(ins[0].shape, params["dimension"])
-    if not 1 < rows.length < 1 << 31 or not rows.count:
+    if not rows.length > 1 or rows.length >= 1 << 31 or not rows.count:
         return None
     if not all(t.dtype.kind in "biufc" or t.dtype == dtypes.bfloat16 for t in ins):
         return None

@@ -17,6 +17,7 @@ from weft.backends.cpu.heroes.squares import squares
 from weft.backends.cpu.heroes.writer import Function, Module, Number, kernel
 from weft.backends.cpu.llvm import QUICK
 from weft.base.record import Record
+from weft.base.sizes import Size, plain
 from weft.kernel.program import Lowered, Place, Task
 
 NAME = "stack"
@@ -83,8 +84,8 @@ class Stack:
 
     def lowered(self) -> Lowered:
         """The finished operation."""
-        most = max(2, min(PIECES, MEMORY // max(1, self.used)))
-        chunk = max(1, -(-self.count // most))
+        most = max(2, min(PIECES, MEMORY // max(1, plain(self.used))))
+        chunk = max(1, -(-plain(self.count) // most))
         pieces = -(-self.count // chunk)
         self.f.lines[self.hole] = (
             f"  %piece = udiv i64 %start, {chunk}\n  %slot = mul i64 %piece, {self.used}"
@@ -226,7 +227,7 @@ def arguments(given: tuple[Any, ...]) -> str:
     """Arguments of a call: characters, integers and pointers."""
     words = []
     for x in given:
-        if isinstance(x, int):
+        if isinstance(x, (int, Size)):
             words.append(f"i32 {x}")
         elif isinstance(x, Whole):
             words.append(f"i32 {x.name}")

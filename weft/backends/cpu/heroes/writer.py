@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from weft.base.sizes import is_one
+
 Number = str | int
 
 
@@ -97,12 +99,12 @@ class Function:
     def div(self, a: Number, b: Number) -> Number:
         if isinstance(a, int) and isinstance(b, int):
             return a // b
-        return a if b == 1 else self.emit(f"udiv i64 {a}, {b}")
+        return a if is_one(b) else self.emit(f"udiv i64 {a}, {b}")
 
     def rem(self, a: Number, b: Number) -> Number:
         if isinstance(a, int) and isinstance(b, int):
             return a % b
-        return 0 if b == 1 else self.emit(f"urem i64 {a}, {b}")
+        return 0 if is_one(b) else self.emit(f"urem i64 {a}, {b}")
 
     def smaller(self, a: Number, b: Number) -> Number:
         if isinstance(a, int) and isinstance(b, int):

@@ -1,0 +1,181 @@
+"""Shape-generic code of compiled functions: from the second shape on, one program serves all.
+
+Programs are put together by their structure (``weft.compiler.generic``). The first of a kind is
+compiled for its own sizes. When a second one differs from it in sizes alone, the program in named
+sizes that both are instances of is compiled, and serves the second and those that follow.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any
+
+from weft.backends.cpu.assembly import Assembly
+from weft.backends.cpu.generic import Generic, Special
+from weft.base import knobs
+from weft.base.forks import across_forks
+from weft.compiler.generic import Different, Template, Walked
+from weft.compiler.plan import Unplannable
+from weft.core.jaxpr import ClosedJaxpr
+
+# Kinds of programs that are remembered, and of one kind those in named sizes, and exact ones that
+# others are compared with.
+MAX_KINDS, MAX_TEMPLATES, MAX_EXACT = 512, 8, 8
+
+_lock = across_forks(threading.RLock())
+
+
+class Kind:
+    """Programs of one structure: some that were compiled for their sizes, and those in named
+    sizes."""
+
+    def __init__(self) -> None:
+        self.exact: list[Walked] = []
+        self.special: set[tuple[int, ...]] = set()  # numbers on which the code itself depends
+        self.templates: list[tuple[Template, Generic]] = []
+
+
+_kinds: OrderedDict[Any, Kind] = OrderedDict()
+
+
+class Served:
+    """A program in named sizes that serves one with numbers."""
+
+    def __init__(self, generic: Generic, assembly: Assembly) -> None:
+        self.generic = generic
+        self.assembly = assembly
+
+
+class Search:
+    """Shape-generic code looked for, and made, for one program."""
+
+    def __init__(self, closed: ClosedJaxpr, donated: tuple[bool, ...]) -> None:
+        self.closed = closed
+        self.donated = donated
+        try:
+            self.walked: Any = Walked(closed)
+            self.key = (self.walked.key, donated, knobs.context_key())
+            self.kind = _kinds.get(self.key)
+        except (Different, TypeError, KeyError):
+            self.walked = self.kind = None
+
+    def found(self) -> Served | None:
+        """The program by code that is there, if there is any that serves it."""
+        if self.kind is None:
+            return None
+        for template, generic in self.kind.templates:
+            values = template.match(self.walked)
+            numbers = None if values is None else generic.instance(values)
+            if numbers is not None:
+                return self._served(template, generic, numbers)
+        return None
+
+    def known(self) -> int:
+        """Told that the program has code of its own; how many of its kind do."""
+        if self.walked is None:
+            return 0
+        with _lock:
+            kind = self.kind = _kinds.get(self.key)
+            if kind is None:
+                kind = self.kind = _kinds[self.key] = Kind()
+                if len(_kinds) > MAX_KINDS:
+                    _kinds.popitem(last=False)
+            _kinds.move_to_end(self.key)
+            if len(kind.exact) < MAX_EXACT:
+                self.walked.consts.clear()
+                kind.exact.append(self.walked)
+            return len(kind.exact)
+
+    def made(self) -> Served | None:
+        """The program by new code in named sizes, made of it and of the exact one most like it."""
+        kind, walked = self.kind, self.walked
+        if kind is None or len(kind.templates) >= MAX_TEMPLATES:
+            return None
+        with _lock:
+            for other in sorted(kind.exact, key=walked.distance):
+                try:
+                    template = Template(other, walked, self.closed)
+                except Different:
+                    continue
+                changing = tuple(template.changing)
+                if not changing or changing in kind.special:
+                    return None
+                try:
+                    generic = Generic(template.closed, self.donated, list(template.scope))
+                except (Special, Different, Unplannable):
+                    kind.special.add(changing)
+                    return None
+                numbers = generic.instance(template.scope)
+                assert numbers is not None
+                served = self._served(template, generic, numbers)
+                template.forget()
+                kind.templates.insert(0, (template, generic))
+                return served
+        return None
+
+    def _served(self, template: Template, generic: Generic, numbers: list[int]) -> Served:
+        return Served(generic, generic.filled(numbers, _given(template, self.walked)))
+
+
+def _given(template: Template, walked: Walked) -> dict[int, tuple[Any, Any]]:
+    """The constants of an instance by the ids of what stands for them in the template."""
+    found = {}
+    for number, stand_in, aval in template.stand_ins:
+        value = walked.consts[number] if number >= 0 else walked.literals[-1 - number]
+        found[id(stand_in)] = (value, aval)
+    return found
+
+
+# --- code for exactly one shape -------------------------------------------------------------------
+
+_waiting: deque[Callable[[], None]] = deque()
+_worker: threading.Thread | None = None
+
+
+def in_background(task: Callable[[], None]) -> None:
+    """Have something compiled by a thread of its own, with the settings of this one."""
+    global _worker
+    settings = knobs.in_key_values()
+
+    def run() -> None:
+        with knobs.scope(**settings):
+            task()
+
+    with _lock:
+        _waiting.append(run)
+        if _worker is None:
+            _worker = threading.Thread(target=_work, name="weft-exact")
+            _worker.start()
+
+
+def _work() -> None:
+    global _worker
+    while True:
+        with _lock:
+            # whoever leaves does not wait for code that nobody will call
+            if not _waiting or not threading.main_thread().is_alive():
+                _waiting.clear()
+                _worker = None
+                return
+            task = _waiting.popleft()
+        task()
+
+
+def settle() -> None:
+    """Wait for what is being compiled."""
+    worker = _worker
+    if worker is not None:
+        worker.join()
+
+
+def _forget() -> None:
+    global _worker
+    _waiting.clear()  # the parent does them
+    _worker = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
