@@ -498,9 +498,9 @@ def _quotient(a: Any, b: Any) -> tuple[Any, Any]:
         more, rest = divmod(rest, b)
         return quotient + more, rest
     scope = a.scope if type(a) is Size else b.scope
-    more = Size((((("floordiv", rest, b),), 1),), scope)
+    whole = Size((((("floordiv", rest, b),), 1),), scope)
     left = Size((((("mod", rest, b),), 1),), scope)
-    return quotient + more, left
+    return quotient + whole, left
 
 
 def _multiples(a: Any, b: Any) -> tuple[Any, Any]:
@@ -526,7 +526,7 @@ def _multiples(a: Any, b: Any) -> tuple[Any, Any]:
 
 def _atom_at(atom: Any, values: Mapping[str, int]) -> int:
     kind, a, b = atom
-    x, y = at(a, values), at(b, values)
+    x, y = int(at(a, values)), int(at(b, values))
     return x // y if kind == "floordiv" else x % y
 
 

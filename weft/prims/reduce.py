@@ -369,7 +369,7 @@ class ArgExtremum(Primitive):
         iota, convert = lookup("iota").bind, lookup("convert_element_type").bind
         at = iota(dtype=counting, shape=shape, dimension=axis, sharding=None)
         never = spread(
-            scalar(counting, np.iinfo(counting).max),
+            scalar(counting, (1 << (8 * counting.itemsize - 1)) - 1),
             shape=shape,
             broadcast_dimensions=(),
             sharding=None,

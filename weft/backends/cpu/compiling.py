@@ -151,7 +151,8 @@ class Batch:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self.queue.clear()
+        with self.taking:
+            self.queue.clear()
 
     def add(self, key: bytes, text: str) -> None:
         """See that there is an object of a text."""
