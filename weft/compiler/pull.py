@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.base.functional import lru
-from weft.base.sizes import plain
+from weft.base.sizes import plain, same
 from weft.compiler import rows
 from weft.core.jaxpr import JaxprEqn, Literal
 from weft.kernel.build import Builder, Recipe
@@ -533,7 +533,7 @@ def is_of_rows(shape: tuple[int, ...], domain: Domain) -> bool:
     """Whether an array has one element for each row of a domain, perhaps with axes of one."""
     count = len(domain.rows)
     rest = shape[count:]
-    if shape[:count] != domain.rows or (rest and rest == domain.columns):
+    if not same(shape[:count], domain.rows) or (rest and same(rest, domain.columns)):
         return False
     return all(n == 1 for n in rest)
 
