@@ -1,6 +1,7 @@
 """Networks written with modules and optimisers: weft.linen and weft.optim, flax and optax on JAX.
 
-Both libraries run the same modules from the same keys. A step is forward, backward and update.
+Both libraries run the same modules from the same keys; torch has the same layers of its own. A step
+is forward, backward and update.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from bench.rows import Program, Row, same
+from bench.suites import torch_networks
 
 
 def _parts(jax: Any) -> tuple[Any, Any]:
@@ -19,6 +21,26 @@ def _parts(jax: Any) -> tuple[Any, Any]:
     names = ("weft.linen", "weft.optim") if ours else ("flax.linen", "optax")
     nn, optim = (importlib.import_module(name) for name in names)
     return nn, optim
+
+
+def _images(*shape: int) -> Any:
+    """A function that makes a batch and its labels."""
+
+    def make() -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.RandomState(0)
+        x = rng.standard_normal(shape).astype(np.float32)
+        return x, rng.randint(0, 10, shape[0]).astype(np.int32)
+
+    return make
+
+
+def _tokens() -> tuple[np.ndarray, np.ndarray]:
+    tokens = np.random.RandomState(0).randint(0, 1000, (4, 65)).astype(np.int32)
+    return tokens[:, :-1].copy(), tokens[:, 1:].copy()
+
+
+MLP_DATA, RESNET_DATA = _images(128, 784), _images(8, 32, 32, 3)
+LSTM_DATA, VIT_DATA = _images(32, 50, 64), _images(16, 32, 32, 3)
 
 
 def mlp(jax: Any) -> tuple[Any, Any]:
@@ -31,13 +53,7 @@ def mlp(jax: Any) -> tuple[Any, Any]:
                 x = nn.relu(nn.Dense(width)(x))
             return nn.Dense(10)(x)
 
-    return MLP(), _images(128, 784)
-
-
-def _images(*shape: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.RandomState(0)
-    x = rng.standard_normal(shape).astype(np.float32)
-    return x, rng.randint(0, 10, shape[0]).astype(np.int32)
+    return MLP(), MLP_DATA()
 
 
 def resnet(jax: Any) -> tuple[Any, Any]:
@@ -67,7 +83,7 @@ def resnet(jax: Any) -> tuple[Any, Any]:
                     x = Block(width, 2 if i == 0 and stage else 1)(x)
             return nn.Dense(10)(x.mean((1, 2)))
 
-    return ResNet(), _images(8, 32, 32, 3)
+    return ResNet(), RESNET_DATA()
 
 
 def transformer(layers: int) -> Any:
@@ -90,8 +106,7 @@ def transformer(layers: int) -> Any:
                     x = Block()(x, mask)
                 return nn.Dense(1000)(nn.LayerNorm()(x))
 
-        tokens = np.random.RandomState(0).randint(0, 1000, (4, 65)).astype(np.int32)
-        return Transformer(), (tokens[:, :-1], tokens[:, 1:])
+        return Transformer(), _tokens()
 
     return make
 
@@ -106,7 +121,7 @@ def lstm(jax: Any) -> tuple[Any, Any]:
                 x = nn.RNN(nn.OptimizedLSTMCell(128))(x)
             return nn.Dense(10)(x[:, -1])
 
-    return LSTM(), _images(32, 50, 64)
+    return LSTM(), LSTM_DATA()
 
 
 def vit(jax: Any) -> tuple[Any, Any]:
@@ -129,7 +144,7 @@ def vit(jax: Any) -> tuple[Any, Any]:
                 x = Block()(x)
             return nn.Dense(10)(nn.LayerNorm()(x).mean(1))
 
-    return ViT(), _images(16, 32, 32, 3)
+    return ViT(), VIT_DATA()
 
 
 NETWORKS = {
@@ -139,6 +154,14 @@ NETWORKS = {
     "transformer of 12": transformer(12),
     "LSTM": lstm,
     "ViT": vit,
+}
+TORCH = {
+    "MLP": (torch_networks.mlp, MLP_DATA),
+    "ResNet-18 (32×32)": (torch_networks.resnet, RESNET_DATA),
+    "transformer of 2": (torch_networks.transformer(2), _tokens),
+    "transformer of 12": (torch_networks.transformer(12), _tokens),
+    "LSTM": (torch_networks.lstm, LSTM_DATA),
+    "ViT": (torch_networks.vit, VIT_DATA),
 }
 
 
@@ -201,7 +224,14 @@ def eager_layers(jax: Any) -> Any:
 
 ROWS = [
     *(
-        Row(name, "one step of AdamW", same(step(make)), unit="ms", ratio=0.7, limit=120.0)
+        Row(
+            name,
+            "one step of AdamW",
+            same(step(make)) | {"torch": torch_networks.step(*TORCH[name])},
+            unit="ms",
+            ratio=0.7,
+            limit=120.0,
+        )
         for name, make in NETWORKS.items()
     ),
     *(

@@ -1,6 +1,7 @@
 """Cases that run on weft.linen and on flax: how one is run, recorded and compared."""
 
 import importlib
+import inspect
 import io
 import json
 import zlib
@@ -34,6 +35,51 @@ def library(name: str, dtype: str = "float32") -> SimpleNamespace:
     J.errors = find(f"{around}.errors")
     J.dtype = getattr(J.jnp, dtype)
     return J
+
+
+# The modules whose names are compared, by what they are below weft.linen.
+MODULES = {
+    "": "flax.linen",
+    "initializers": "flax.linen.initializers",
+    "spmd": "flax.linen.spmd",
+    **{
+        name: f"flax.{name}"
+        for name in (
+            *("core", "errors", "jax_utils", "serialization", "struct", "traverse_util"),
+            *(f"training.{part}" for part in ("train_state", "common_utils", "dynamic_scale")),
+            *("training.early_stopping", "training.lr_schedule"),
+        )
+    },
+}
+
+
+def parameters(held) -> str | None:
+    """The parameters of a function or class by name, ``=`` after those with a default."""
+    try:
+        found = inspect.signature(held).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    marks = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    if [p.name for p in found] == ["args", "kwargs"] and isinstance(held, type):
+        return None  # nothing is said about what it takes
+    plain = [p for p in found if p.name not in ("parent", "name") or not isinstance(held, type)]
+    return ", ".join(
+        marks.get(p.kind, "") + p.name + ("" if p.default is p.empty else "=") for p in plain
+    )
+
+
+def flax_names() -> dict[str, dict[str, str | None]]:
+    """The public functions and classes of flax by module, with their parameters."""
+    found: dict[str, dict[str, str | None]] = {}
+    for key, module in MODULES.items():
+        held = importlib.import_module(module)
+        names = [n for n in dir(held) if n[0] != "_" and callable(getattr(held, n))]
+        own = lambda x: str(getattr(x, "__module__", "")).startswith(("flax", "jax"))
+        chosen = [n for n in names if own(getattr(held, n))]
+        if key not in ("", "initializers"):  # what they import from elsewhere is not theirs
+            chosen = [n for n in chosen if getattr(held, n).__module__.startswith("flax")]
+        found[key] = {n: parameters(getattr(held, n)) for n in sorted(chosen)}
+    return found
 
 
 def array(J, *shape, seed: int = 0, dtype=None):

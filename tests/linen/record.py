@@ -3,6 +3,7 @@
 Needs jax and flax; what it writes is replayed by ``test_against_flax.py``.
 """
 
+import json
 import os
 import sys
 
@@ -28,6 +29,8 @@ def main(chosen: list[str]) -> None:
         harness.save(name, results)
         size = (harness.DATA / f"{name}.npz").stat().st_size
         print(f"{name}: {len(results)} cases, {size // 1024} kB")
+    names = json.dumps(harness.flax_names(), indent=0)
+    (harness.DATA / "names.json").write_text(names + "\n")
     J = harness.library("flax")
     for name, tree in harness.stored_trees().items():
         (harness.DATA / f"{name}.msgpack").write_bytes(J.serialization.to_bytes(tree))
