@@ -169,14 +169,22 @@ class Scope:
     )
 
     def __init__(
-        self, variables, rngs=None, name=None, mutable=False, parent=None, path=(), flags=()
+        self,
+        variables,
+        rngs=None,
+        name=None,
+        mutable=False,
+        parent=None,
+        path=(),
+        flags=(),
+        counters=None,
     ):
         self.variables_here = variables
         self.rngs = rngs or {}
         self.name, self.mutable, self.parent, self.path = name, mutable, parent, path
         self.flags = flags
         self.root = parent.root if parent is not None else self
-        self.counters = Counters()
+        self.counters = Counters() if counters is None else counters
         self.reserved: dict[str, set] = {}
         self.invalid = False
         self.note = parent.note if parent is not None else ""
@@ -221,9 +229,8 @@ class Scope:
         """The scope of a submodule, whose name has been reserved."""
         self.check_valid()
         rngs = {key: rng.extend(name) for key, rng in self.rngs.items()} if self.rngs else None
-        child = Scope({}, rngs, name, self.mutable, self, (*self.path, name), self.flags)
-        child.counters = self.counters.child(name)
-        return child
+        path, counters = (*self.path, name), self.counters.child(name)
+        return Scope({}, rngs, name, self.mutable, self, path, self.flags, counters)
 
     # collections
 
