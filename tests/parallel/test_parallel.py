@@ -113,6 +113,16 @@ def test_what_devices_do_together_is_what_one_does_alone():
     assert ", 0 broken" in run("-m", "tests.parallel.law")
 
 
+EXAMPLES = sorted(path.name for path in (ROOT / "examples" / "parallel").glob("*.py"))
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "transformer.py"])
+def test_examples_train_as_one_device_does(name):
+    for count in ("8", "2"):
+        told = run(f"examples/parallel/{name}", WEFT_NUM_CPU_DEVICES=count)
+        assert "parameters within" in told
+
+
 COUNT = "import weft; print(weft.device_count(), weft.local_device_count())"
 
 
