@@ -65,12 +65,24 @@ def attention(closed: ClosedJaxpr, supports: Callable[[Any, int], bool]) -> Clos
     names = [eqn.primitive.name for eqn in closed.jaxpr.eqns]
     if "exp" not in names or names.count("dot_general") < 2:
         return closed
+    tried: set[Any] = set()
+    while (found := _next(closed, supports, tried)) is not None:
+        closed = found
+    return closed
+
+
+def _next(closed: ClosedJaxpr, supports: Any, tried: set[Any]) -> ClosedJaxpr | None:
+    """The program with one more attention as an operation, or None where there is no more."""
+    exponentials = {eqn.outvars[0] for eqn in closed.jaxpr.eqns if eqn.primitive.name == "exp"}
     for eqn in closed.jaxpr.eqns:
-        if eqn.primitive.name == "div":
+        if eqn.primitive.name != "div" or eqn.outvars[0] in tried:
+            continue
+        if type(eqn.invars[0]) is not Literal and eqn.invars[0] in exponentials:
+            tried.add(eqn.outvars[0])
             found = _Match(closed, supports).run(eqn)
             if found is not None:
-                return attention(found, supports)
-    return closed
+                return found
+    return None
 
 
 class _Match:
