@@ -32,12 +32,17 @@ def _sizes(aval: Any, order: str) -> dict[str, int]:
     return dict(zip(order, aval.shape, strict=True))
 
 
+def _scores(q: np.ndarray, k: np.ndarray, scale: float, causal: int | None) -> np.ndarray:
+    scores = np.einsum("bhqd,bhkd->bhqk", q, k) * scale
+    if causal is None:
+        return scores
+    rows, columns = (np.arange(n) for n in scores.shape[2:])
+    return np.where(columns <= rows[:, None] + causal, scores, -np.inf)
+
+
 def _weights(q: np.ndarray, k: np.ndarray, scale: float, causal: int | None) -> Any:
     """Softmax of scores, and the logarithm, base 2, of each row's sum."""
-    scores = np.einsum("bhqd,bhkd->bhqk", q, k) * scale
-    if causal is not None:
-        rows, columns = (np.arange(n) for n in scores.shape[2:])
-        scores = np.where(columns <= rows[:, None] + causal, scores, -np.inf)
+    scores = _scores(q, k, scale, causal)
     most = scores.max(-1, keepdims=True)
     raw = np.exp(scores - most)
     total = raw.sum(-1, keepdims=True)
@@ -88,14 +93,15 @@ class AttentionBackward(Primitive):
 
     @staticmethod
     def ref(*args: Any, orders: Any, scale: float, causal: Any) -> list[np.ndarray]:
-        q, k, v, _, _, g = args
-        wide = [_canonical(x, order) for x, order in zip((q, k, v, g), orders, strict=True)]
-        queries, few, _, grads = wide
+        q, k, v, o, stats, g = args
+        of = zip((q, k, v, o, g), (*orders[:3], orders[0], orders[3]), strict=True)
+        queries, few, _, outs, grads = wide = [_canonical(x, order) for x, order in of]
         group = queries.shape[1] // few.shape[1]
         keys, values = (np.repeat(x, group, 1) for x in wide[1:3])
-        weights, _ = _weights(queries, keys, scale, causal)
+        scores = _scores(queries, keys, scale, causal) * np.log2(np.e)
+        weights = np.exp2(scores - stats.astype(np.float64)[..., None])
         changes = grads @ values.swapaxes(-1, -2)
-        changes = weights * (changes - (changes * weights).sum(-1, keepdims=True)) * scale
+        changes = weights * (changes - (grads * outs).sum(-1, keepdims=True)) * scale
         made = [changes @ keys]
         for x, y in ((changes, queries), (weights, grads)):
             whole = x.swapaxes(-1, -2) @ y
