@@ -17,9 +17,6 @@ pytestmark = pytest.mark.skipif(driver.count() == 0, reason="no NVIDIA GPU on th
 class Neutral(Cuda):
     """A GPU that does nothing but run kernels."""
 
-    def __init__(self) -> None:
-        super().__init__(neutral=True)
-
     def keeps(self, eqn):
         return False
 

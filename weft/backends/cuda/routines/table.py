@@ -17,7 +17,6 @@ from weft.backends.cuda.routines import (
     window,
 )
 from weft.backends.cuda.routines.base import ROUTINES, Routine
-from weft.compiler.lower import kernels_of
 from weft.kernel.program import Op, Type
 
 # The files that fill the table.
@@ -33,9 +32,9 @@ def lower(node: Op, ins: list[Type], outs: list[Type]) -> Routine | None:
 
 
 def keeps(eqn: Any) -> bool:
-    """Whether an operation stays one: there is a routine for it, or no program of others."""
+    """Whether an operation stays one: there is a routine for it, or nothing it is lowered to."""
     primitive = eqn.primitive
-    if not primitive.neutral or (primitive.kernels and kernels_of(eqn) is not None):
+    if not primitive.neutral and not primitive.kernels:
         return True
     lowering = ROUTINES.get(primitive.name)
     if lowering is None:
