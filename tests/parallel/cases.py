@@ -48,7 +48,8 @@ def namespace(library):
 
 
 NAMES = """
-P NamedSharding checkpoint debug default_device device_put devices eval_shape grad hessian jit jvp
+P NamedSharding ShapeDtypeStruct checkpoint debug default_device device_put devices eval_shape grad
+hessian jit jvp
 lax linearize make_array_from_callback make_array_from_process_local_data
 make_array_from_single_device_arrays make_mesh make_jaxpr nn numpy pmap random sharding shard_map
 set_mesh smap tree_util typeof value_and_grad vjp vmap
@@ -634,6 +635,40 @@ def one_function_with_several_shardings(J):
         ahead,
         J.jit(lambda x: (x, f(x)), out_shardings=(placed[0], placed[1]))(X),
     ]
+
+
+@case
+def shardings_of_executables(J):
+    s, t = J.NamedSharding(J.grid, J.P("x")), J.NamedSharding(J.grid, J.P("y"))
+    texts = lambda c: [str(c.input_shardings), str(c.output_shardings)]
+    both = J.jit(
+        lambda x, y: {"a": x * 2, "b": (y.sum(),)},
+        in_shardings=(s, None),
+        out_shardings={"a": t, "b": None},
+    )
+    struct = J.ShapeDtypeStruct((8, 8), np.float32, sharding=s)
+    described = J.jit(lambda x: x * 2).lower(struct).compile()
+    named = J.jit(lambda x, *, k: x * 2 + k).lower(J.device_put(X, s), k=1.0).compile()
+    plain = J.jit(lambda x: x * 2).lower(X).compile()
+    there = J.jit(lambda x: x * 2).lower(J.device_put(X, J.devices()[1])).compile()
+    told = [texts(c) for c in (both.lower(X, X).compile(), described, named, plain, there)]
+    return told, described(X), there(X), plain(X)
+
+
+def _compiled_for(place, given):
+    def run(J):
+        places = {"x": J.NamedSharding(J.grid, J.P("x")), "y": J.NamedSharding(J.grid, J.P("y"))}
+        places |= {"1": J.devices()[1], "2": J.devices()[2], "": None}
+        compiled = J.jit(lambda x: x * 2).lower(J.device_put(X, places[place])).compile()
+        return compiled(J.device_put(X, places[given]))
+
+    return run
+
+
+for _place, _given in ("x", "y"), ("", "1"), ("", "x"), ("1", "2"), ("1", "x"):
+    add(f"wrong/compiled_for_{_place}_{_given}", _compiled_for(_place, _given))
+for _place, _given in ("x", "x"), ("x", ""), ("1", "1"), ("1", ""), ("", ""):
+    add(f"compiled_for/{_place}_{_given}", _compiled_for(_place, _given))
 
 
 @case

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.api.placement import check_fits, current_mesh
+from weft.api.placement import check_fits, current_mesh, device_put
+from weft.core.jaxpr import ClosedJaxpr
 from weft.core.registry import lookup
 from weft.core.sharding import (
     NamedSharding,
@@ -19,6 +20,9 @@ from weft.core.sharding import (
 )
 from weft.core.trace import typeof
 from weft.runtime.array import ArrayImpl
+from weft.runtime.evaluate import says_where
+from weft.runtime.places import default_placement
+from weft.runtime.spread import as_spec, flow, spec_of
 from weft.tree.compare import broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_unflatten
 
@@ -120,3 +124,59 @@ def _constrained(x: Any, sharding: Sharding | None, what: str) -> Any:
         return x
     check_fits(sharding, np.shape(x), f"{what}_shardings of jit:")
     return lookup("sharding_constraint").bind(x, sharding=sharding)
+
+
+def of_inputs(program: ClosedJaxpr, leaves: list[Any]) -> list[Sharding]:
+    """Where a program takes its arguments: as it says, else where they are, else whole."""
+    said: dict[Any, Sharding] = {}
+    for eqn in program.eqns:
+        if eqn.primitive.name == "sharding_constraint":
+            said.setdefault(eqn.invars[0], eqn.params["sharding"])
+    given = [said.get(v) or _own(x) for v, x in zip(program.jaxpr.invars, leaves, strict=True)]
+    return [_whole(program, given) if s is None else s for s in given]
+
+
+def _own(x: Any) -> Sharding | None:
+    """The sharding that an array is committed to, or that a description of one has."""
+    free = type(x) is ArrayImpl and not x.committed
+    found = None if free else getattr(x, "sharding", None)
+    return found if isinstance(found, Sharding) else None
+
+
+def _whole(program: ClosedJaxpr, given: list[Any]) -> Sharding:
+    """Where a program has what it says nothing of."""
+    where = says_where(program)
+    known = [s for s in given if s is not None] + ([] if where is None else [where.sharding])
+    if not known:
+        return default_placement().sharding
+    named = isinstance(known[0], NamedSharding)
+    return NamedSharding(known[0].mesh, PartitionSpec()) if named else known[0]
+
+
+def of_outputs(program: ClosedJaxpr, given: list[Sharding]) -> list[Sharding]:
+    """Where the results of a program are, from where its arguments are."""
+    count = len(program.out_avals)
+    spread = [s for s in given if isinstance(s, NamedSharding) and s.num_devices > 1]
+    where = says_where(program)
+    if not spread and (where is None or not where.is_spread):
+        return [_whole(program, list(given))] * count
+    mesh = spread[0].mesh if spread else where.sharding.mesh
+    specs = [spec_of(s, mesh, len(a.shape)) for s, a in zip(given, program.in_avals, strict=True)]
+    return [NamedSharding(mesh, as_spec(s)) for s in flow(program, specs, mesh)]
+
+
+def put_where_compiled(wanted: list[Sharding], leaves: list[Any]) -> list[Any]:
+    """Arguments at the places that were compiled for; ValueError for one committed to another."""
+    found = []
+    for i, (x, sharding) in enumerate(zip(leaves, wanted, strict=True)):
+        if type(x) is not ArrayImpl or not x.committed:
+            found.append(device_put(x, sharding) if isinstance(x, (ArrayImpl, np.ndarray)) else x)
+            continue
+        found.append(x)
+        if not x.sharding.is_equivalent_to(sharding, x.ndim):
+            raise ValueError(
+                f"this executable was compiled for {sharding} of argument {i},"
+                f" {x.aval.str_short()}, and it is committed to {x.sharding}; move it first with"
+                " device_put, or call the jitted function itself"
+            )
+    return found

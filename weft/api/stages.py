@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.api.compiler_options import check_options, options_items
+from weft.api.shardings import of_inputs, of_outputs, put_where_compiled
 from weft.base import knobs
 from weft.base.lazy import Late
 from weft.base.source import warn
@@ -195,6 +196,8 @@ class Compiled(_Stage):
                     f" {got.str_short()}; call the jitted function itself to compile for other"
                     " types"
                 )
+        if any(getattr(x, "committed", False) for x in leaves) or self._is_placed():
+            leaves = put_where_compiled(self._input_shardings(), leaves)
         given = [*self._staged.hoisted, *leaves]
         if self._staged.refs and state.trace is eval_trace:
             outs = call_writing(self._staged, given)
@@ -205,6 +208,35 @@ class Compiled(_Stage):
         else:
             outs = jit_p.bind(*given, **self._staged.params)
         return tree_unflatten(self.out_tree, outs)
+
+    def _is_placed(self) -> bool:
+        """Whether it was compiled for arguments at places other than where most arrays are."""
+        given = tree_flatten(self._args)[0]
+        return any(getattr(x, "committed", False) for x in given) or any(
+            getattr(x, "sharding", None) is not None for x in given if not hasattr(x, "committed")
+        )
+
+    def _input_shardings(self) -> list[Any]:
+        hoisted = list(self._staged.hoisted)
+        found = of_inputs(self._staged.closed, [*hoisted, *tree_flatten(self._args)[0]])
+        return found[len(hoisted) :]
+
+    @property
+    def input_shardings(self) -> Any:
+        """Where the arguments are, those by position and those by name.
+
+        >>> import weft
+        >>> weft.jit(lambda x: -x).lower(1.0).compile().input_shardings
+        ((SingleDeviceSharding(device=CpuDevice(id=0), memory_kind=device),), {})
+        """
+        return tree_unflatten(self._in_tree, self._input_shardings())
+
+    @property
+    def output_shardings(self) -> Any:
+        """Where the results are."""
+        hoisted = list(self._staged.hoisted)
+        given = of_inputs(self._staged.closed, [*hoisted, *tree_flatten(self._args)[0]])
+        return tree_unflatten(self.out_tree, of_outputs(self._staged.closed, given))
 
     def _argument_name(self, i: int) -> str:
         info = self._staged.closed.debug_info

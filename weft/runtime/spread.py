@@ -32,10 +32,11 @@ def results(program: ClosedJaxpr, where: Placement, args: Any) -> tuple[Placemen
         for x, a in zip([*[None] * (len(avals) - len(args)), *args], avals, strict=True)
     ]
     found = flow(program, given, mesh)
-    return tuple(placement(NamedSharding(mesh, _spec(s)), True) for s in found)
+    return tuple(placement(NamedSharding(mesh, as_spec(s)), True) for s in found)
 
 
-def _spec(spec: Spec) -> PartitionSpec:
+def as_spec(spec: Spec) -> PartitionSpec:
+    """A spec as users write it."""
     parts = list(spec)
     while parts and not parts[-1]:
         parts.pop()
