@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import enum
 import operator
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.api.placement import device_put
+from weft.base import knobs
 from weft.core import varying
 from weft.core.avals import ShapedArray
 from weft.core.staging import StagingTrace
@@ -794,7 +796,9 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
         dtype = dtypes.dtype(fill_value)
     else:
         dtype = dtypes.check_user_dtype(dtype, "lax.full")
-    made = broadcast_in_dim(_scalar_of(fill_value, dtype, weak), shape, ())
+    wide = dtypes.canonicalize_dtype(dtype, True) != dtype  # an array made under enable_x64
+    with knobs.enable_x64(True) if wide else contextlib.nullcontext():
+        made = broadcast_in_dim(_scalar_of(fill_value, dtype, weak), shape, ())
     return made if sharding is None else device_put(made, sharding)
 
 
@@ -819,7 +823,10 @@ def full_like(
     weak = dtype is None and aval.weak_type
     dtype = aval.dtype if dtype is None else dtypes.check_user_dtype(dtype, "lax.full_like")
     shape = aval.shape if shape is None else tuple(shape)
-    made = varying.like(broadcast_in_dim(_scalar_of(fill_value, dtype, weak), shape, ()), x)
+    wide = dtypes.canonicalize_dtype(dtype, True) != dtype  # an array made under enable_x64
+    with knobs.enable_x64(True) if wide else contextlib.nullcontext():
+        made = broadcast_in_dim(_scalar_of(fill_value, dtype, weak), shape, ())
+    made = varying.like(made, x)
     if sharding is None and getattr(x, "committed", False):
         if shape == aval.shape or x.sharding.num_devices == 1:
             sharding = x.sharding

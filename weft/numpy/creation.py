@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from weft import dtypes, lax
 from weft.api.batching import vmap
 from weft.api.placement import device_put
+from weft.base import knobs
 from weft.base.source import warn
 from weft.core import varying
 from weft.core.array import Array
@@ -409,6 +411,12 @@ def _like(a: Any, dtype: Any, shape: Any, name: str) -> tuple[Any, tuple[int, ..
     return own, sizes if shape is None else _sizes(name, shape), weak
 
 
+def _kept(dtype: Any) -> Any:
+    """A scope in which a dtype is not narrowed: an array like one of 64 bits has as many."""
+    wide = dtypes.canonicalize_dtype(dtype, True) != dtype
+    return knobs.enable_x64(True) if wide else contextlib.nullcontext()
+
+
 def _refuse_complex(name: str, value: Any, dtype: Any) -> None:
     if type(value) is complex and kind_of(dtype) != COMPLEX:
         raise TypeError(
@@ -436,11 +444,12 @@ def full_like(
     if wanted == dtypes.float0:
         return _void(sizes)
     check_arraylike("full_like", fill_value)
-    if np.ndim(fill_value):
-        value = broadcast_to(asarray(fill_value, wanted), sizes)
-    else:
-        _refuse_complex("full_like", fill_value, wanted)
-        value = filled(sizes, convert_operand(fill_value, wanted, weak))
+    with _kept(wanted):
+        if np.ndim(fill_value):
+            value = broadcast_to(asarray(fill_value, wanted), sizes)
+        else:
+            _refuse_complex("full_like", fill_value, wanted)
+            value = filled(sizes, convert_operand(fill_value, wanted, weak))
     if device is None and out_sharding is None and getattr(a, "committed", False):
         if sizes == a.shape or a.sharding.num_devices == 1:
             device = a.sharding

@@ -97,6 +97,12 @@ def _inexact(name: str, *args: Any) -> list[Any]:
     return promote_dtypes_inexact(*map(asarray, args))
 
 
+def _canonical(name: str, a: Any) -> Any:
+    """The argument in an inexact dtype of 32 bits, unless 64 are enabled here."""
+    (a,) = _inexact(name, a)
+    return lax.convert_element_type(a, dtypes.canonicalize_dtype(a.dtype))
+
+
 def _where(mask: Any, x: Any, y: Any) -> Any:
     """``x`` where the mask holds, else ``y``: arrays of the mask's shape, or numbers."""
     dtype = x.dtype if isinstance(x, Array) else y.dtype
@@ -116,7 +122,7 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
     Array([[2., 0.],
            [1., 2.]], dtype=float32)
     """
-    (a,) = _inexact("cholesky", a)
+    a = _canonical("cholesky", a)
     factor = lax.linalg.cholesky(a, symmetrize_input=symmetrize_input)
     return mH(factor) if upper else factor
 
@@ -229,7 +235,7 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
     """
     if UPLO not in (None, "L", "U"):
         raise ValueError(f"eigh takes UPLO 'L' or 'U', got {UPLO!r}")
-    (a,) = _inexact("eigh", a)
+    a = _canonical("eigh", a)
     v, w = lax.linalg.eigh(a, lower=UPLO != "U", symmetrize_input=symmetrize_input)
     return EighResult(w, v)
 
@@ -279,7 +285,7 @@ def inv(a: Any) -> Array:
     Array([[0.5 , 0.  ],
            [0.  , 0.25]], dtype=float32)
     """
-    (a,) = _inexact("inv", a)
+    a = _canonical("inv", a)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise ValueError(f"inv needs square matrices of shape (..., n, n), got {a.shape}")
     unit = eye(a.dtype, a.shape[-1])

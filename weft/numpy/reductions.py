@@ -454,7 +454,8 @@ def cumulate(
     place = canonical_axis(0 if axis is None else axis, x.ndim)
     if dtype is None:
         widened = promote or x.dtype == np.bool_
-        result = working = promote_integer_dtype(x.dtype) if widened else x.dtype
+        own = dtypes.canonicalize_dtype(x.dtype)
+        result = working = promote_integer_dtype(own) if widened else own
     else:
         result = working = dtypes.check_user_dtype(dtype, name)
         if result == np.bool_:
