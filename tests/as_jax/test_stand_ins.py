@@ -19,6 +19,14 @@ LIBRARIES = sorted({lib for entry in TABLE.values() for libs in entry.libraries.
 
 # What the libraries do with the names, beyond having them.
 USES = {
+    "chex": """
+        import os
+        from jax._src import xla_bridge
+        assert not xla_bridge._backends
+        os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=3"
+        assert len(jax.devices()) == 3
+        assert len(xla_bridge._backends["cpu"].devices()) == 3
+        """,
     "haiku": """
         from jax.extend import core as jex, linear_util as lu
         before = jex.get_opaque_trace_state(convention="nnx")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from weft.base.source import is_internal
 from weft.core.trace import eval_trace, set_trace
 from weft.dtypes.kinds import ExtendedDType as _ExtendedDType
 from weft.extend.backend import backends as _backends
+from weft.runtime import devices
 from weft.tree.registry import is_tree_node
 
 
@@ -52,7 +54,25 @@ class _Registry:
 
 
 registry = _Registry()
-backends: Any = _backends()
+
+
+class _InUse(Mapping[str, Any]):
+    """The backends that have been asked for their devices."""
+
+    def _found(self) -> dict[str, Any]:
+        return _backends() if devices._devices else {}
+
+    def __getitem__(self, platform: str) -> Any:
+        return self._found()[platform]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found())
+
+    def __len__(self) -> int:
+        return len(self._found())
+
+
+backends = _InUse()
 
 
 def eval_context() -> Any:
