@@ -181,18 +181,18 @@ def ratio(rows, part):
 
 def markdown(table):
     """The rows as the tables of `docs/ecosystem.md`."""
-    lines = ["| libraries | programs | agree | largest difference | first | second | steady |"]
-    lines.append("|---|---|---|---|---|---|---|")
+    lines = ["| libraries | programs | agree | largest difference | first call | steady |"]
+    lines.append("|---|---|---|---|---|---|")
     for library in dict.fromkeys(row["library"] for row in table):
         rows = [row for row in table if row["library"] == library]
         good = [row for row in rows if row.get("difference") is not None]
         equal = [row for row in good if row["difference"] <= TOLERANCE]
         worst = max((row["difference"] for row in good), default=float("nan"))
-        ratios = " | ".join(f"{ratio(good, part):.2f}" for part in ("first", "second", "steady"))
+        ratios = " | ".join(f"{ratio(good, part):.2f}" for part in ("first", "steady"))
         name = TOPICS.get(library, library)
         lines.append(f"| {name} | {len(rows)} | {len(equal)} | {worst:.0e} | {ratios} |")
-    lines += ["", "<details><summary>Every program: difference, seconds of the first call and"]
-    lines += ["milliseconds of a later one</summary>", ""]
+    every = "Every program: difference, seconds of the first call and milliseconds of a later one"
+    lines += ["", f"<details><summary>{every}</summary>", ""]
     times = "first, weft | first, JAX | steady, weft | steady, JAX"
     lines.append(f"| library | program | difference | {times} |")
     lines += ["|---|---|---|---|---|---|---|", *map(describe, table), "", "</details>"]
@@ -204,12 +204,11 @@ def summary(table):
     good = [row for row in table if row.get("difference") is not None]
     equal = [row for row in good if row["difference"] <= TOLERANCE]
     rest = [row for row in table if "error" in row["weft"] and "error" not in row["jax"]]
-    ratios = {part: ratio(good, part) for part in ("first", "second", "steady")}
+    ratios = {part: ratio(good, part) for part in ("first", "steady")}
     return (
         f"{len(table)} programs; {len(good)} run on both, {len(equal)} agree within"
         f" {TOLERANCE:g}, {len(rest)} fail on weft alone. CPU seconds, weft over JAX, geometric"
-        f" means: first call {ratios['first']:.2f}, second {ratios['second']:.2f}, steady"
-        f" {ratios['steady']:.2f}."
+        f" means: first call {ratios['first']:.2f}, steady {ratios['steady']:.2f}."
     )
 
 

@@ -52,6 +52,6 @@ def test_programs_are_compared_and_timed(tools):
     failed = {"library": "flax_nnx", "program": "c", "weft": {"error": "No: it"}, "jax": times}
     text = tools[0].markdown([good, wrong, failed])
     assert text.startswith("3 programs; 2 run on both, 1 agree within 0.0002, 1 fail on weft alone")
-    assert "| flax.nnx with optax | 3 | 1 | 5e-01 | 0.50 | 0.50 | 0.50 |" in text
+    assert "| flax.nnx with optax | 3 | 1 | 5e-01 | 0.50 | 0.50 |" in text
     assert "| flax_nnx | b | **5e-01** | 1.00 | 2.00 | 100.00 | 200.00 |" in text
     assert "| flax_nnx | c | weft: No: it | | | | |" in text

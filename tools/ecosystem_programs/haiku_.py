@@ -69,7 +69,7 @@ def resnet_forward():
     # a logits layer of zeros, as the network has it by default, would hide all the others
     logits = {"w_init": hk.initializers.RandomNormal(0.1)}
     net = hk.transform_with_state(lambda x: hk.nets.ResNet18(4, logits_config=logits)(x, True))
-    x = jax.random.normal(KEY, (1, 16, 16, 3))
+    x = jax.random.normal(KEY, (4, 16, 16, 3))
     params, state = jax.jit(net.init)(KEY, x)
     apply = jax.jit(lambda params, state, x: net.apply(params, state, None, x)[0])
     return lambda: apply(params, state, x)
