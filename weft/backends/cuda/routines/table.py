@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from weft.backends.cuda.routines import (
@@ -40,4 +41,6 @@ def keeps(eqn: Any) -> bool:
     if lowering is None:
         return False
     ins, outs = ([Type(x.aval.shape, x.aval.dtype) for x in xs] for xs in (eqn.invars, eqn.outvars))
+    if not any(prod(t.shape) for t in outs):
+        return True  # nothing is computed
     return lowering(ins, outs, eqn.params) is not None
