@@ -148,3 +148,11 @@ def test_rows_that_a_thread_reads_back_stay_in_registers():
     (made,) = schedule(kernel).parts
     text = ptx.assemble(render(made))
     assert made.trips == 4 and "row" not in text and "ld.local" not in text
+
+
+def test_joined_arrays_are_a_kernel_each():
+    (kernel,) = kernels_of(lambda *xs: jnp.concatenate(xs, -1), *[jnp.ones((8, 64, 32))] * 3)
+    parts = schedule(kernel).parts
+    assert len(parts) == 3 and not any(p.shares for p in parts)
+    check_schedule(kernel)
+    assert len(schedule(kernel, distinct=False).parts) == 1

@@ -150,9 +150,8 @@ class Executable:
                 return self.constants[slot]
         return put(np.asarray(self.program.constants[number]))
 
-    def _run(self, key: list[int]) -> None:
-        """Run the commands with arguments, results and the arena at addresses; the second time
-        these come, as a graph."""
+    def _addresses(self, key: list[int]) -> list[int]:
+        """Where all slots are, for arguments, results and the arena at addresses."""
         addresses = list(self.fixed)
         arena = key[-1]
         for slot, what in self.args:
@@ -161,6 +160,12 @@ class Executable:
             addresses[slot] = address
         for slot in self.temporaries:
             addresses[slot] = arena + self.offsets[slot]
+        return addresses
+
+    def _run(self, key: list[int]) -> None:
+        """Run the commands with arguments, results and the arena at addresses; the second time
+        these come, as a graph."""
+        addresses = self._addresses(key)
         own = tuple(key)
         if not self.capturable or own not in self.graphs:
             # what libraries do first, once, can't be captured
@@ -188,9 +193,24 @@ class Executable:
             if graph is not None:
                 graph.close()
 
-    def explain(self) -> str:
-        """What is done, with the blocks, registers and memory of each kernel."""
-        return story(self)
+    def explain(self, args: Sequence[Buffer] | None = None) -> str:
+        """What is done, with the blocks, registers and memory of each kernel; for arguments, also
+        how long each command takes."""
+        return story(self, None if args is None else self._measured(args))
+
+    def _measured(self, args: Sequence[Buffer]) -> list[float]:
+        """The milliseconds of each command, run one by one after a run of all."""
+        outs = self.run_on_device(args)
+        made = [Buffer(size) for _, size in self.outs]
+        arena = Buffer(max(self.arena, 1))
+        key = [*(x.address for x in args), *(x.address for x in made), arena.address]
+        state, timer, found = State(self._addresses(key), self.stream), driver.Timer(), []
+        for command in self.commands:
+            timer.start()
+            command.run(state)
+            found.append(timer.stop())
+        del outs
+        return found
 
     def _exhausted(self) -> JaxRuntimeError:
         """The error for a call that there isn't memory for: what it needs, largest first."""

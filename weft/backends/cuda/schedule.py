@@ -96,7 +96,11 @@ def schedule(kernel: Kernel, aligned: bool = True, distinct: bool = True) -> Par
     outside = tuple(i for i, b in enumerate(kernel.buffers) if b.role != "row")
     if kernel.serial:
         return Parts([Schedule(kernel, False, SERIAL_THREADS, 1, outside)], [])
-    kernel = _flat(collapse(diagonal(kernel)))
+    kernel = collapse(diagonal(kernel))
+    if distinct and _stores_ranges(kernel):
+        single = [kernel._replace(body=[loop]) for loop in kernel.body]
+        return Parts([p for k in single for p in schedule(k, aligned, distinct).parts], [])
+    kernel = _flat(kernel)
     halves = _split(kernel)
     if halves is None:
         made = _one(kernel, outside, aligned)._replace(distinct=distinct)
@@ -107,6 +111,21 @@ def schedule(kernel: Kernel, aligned: bool = True, distinct: bool = True) -> Par
     # buffers of the parts are those of the whole and the scratch memory, all of them
     parts = [_one(part, (*outside, *more), aligned) for part in (first, second)]
     return Parts([part._replace(distinct=distinct) for part in parts], scratch)
+
+
+def _stores_ranges(kernel: Kernel) -> bool:
+    """Whether a kernel has several loops that only store, and nothing reads what they do: arrays
+    that are joined. Each is a kernel of its own, with a thread for each of its elements."""
+    if len(kernel.body) < 2 or not all(isinstance(s, Loop) for s in kernel.body):
+        return False
+    inside = [s for s in statements(kernel.body) if not isinstance(s, Loop)]
+    if not all(isinstance(s, Store) for s in inside):
+        return False
+    if any(loop.whole is not None for loop in statements(kernel.body) if isinstance(loop, Loop)):
+        return False
+    written = {s.buffer for s in inside}
+    read = {v.attr[0] for v in walk([v for s in inside for v in s.operands]) if v.op == "load"}
+    return not written & read and all(kernel.buffers[i].role == "out" for i in written)
 
 
 def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:

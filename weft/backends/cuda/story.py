@@ -8,13 +8,18 @@ from typing import Any
 from weft.backends.cuda import commands as c
 
 
-def story(executable: Any, bandwidth: float = 4.3e12) -> str:
-    """A line for each command; ``bandwidth`` is what the memory gives, in bytes a second."""
+def story(executable: Any, times: Sequence[float] | None = None, bandwidth: float = 4.3e12) -> str:
+    """A line for each command, with the milliseconds that were measured, if they were;
+    ``bandwidth`` is what the memory gives, in bytes a second."""
     count, way = c.length(executable.commands), "command by command"
     if executable.capturable:
         way = "as a graph"
     lines = [f"{count} commands {way}, arena {_bytes(executable.arena)}"]
-    _tell(executable, executable.commands, lines, 1, bandwidth)
+    for i, command in enumerate(executable.commands):
+        first = len(lines)
+        _tell(executable, [command], lines, 1, bandwidth)
+        if times is not None and len(lines) > first:
+            lines[first] += f", took {1e3 * times[i]:.1f} us"
     return "\n".join(lines)
 
 
