@@ -31,6 +31,7 @@ SUITES = (
     "compile",
     "memory",
     "networks",
+    "shapes",
     "optim",
     "sweep",
 )

@@ -184,6 +184,15 @@ def test_cache_info_tells_which_ran() -> None:
     assert compiled.cache_info()["shape_generic"] == 2
 
 
+def test_explain_tells_which_runs() -> None:
+    compiled = weft.jit(lambda x: jnp.tanh(x) - 1)
+    for n in (10, 12):
+        compiled(jnp.ones((n, 3)))
+    first, second = (weft.explain(compiled, quiet=True)(jnp.ones((n, 3))) for n in (10, 12))
+    assert not first.shape_generic and "shape-generic" not in str(first)
+    assert second.shape_generic and "shape-generic" in str(second)
+
+
 def test_threads() -> None:
     compiled = weft.jit(lambda x: (x * 2).sum(0))
     found: dict[int, Any] = {}

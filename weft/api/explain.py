@@ -9,8 +9,10 @@ from typing import Any
 
 from weft.api.arguments import check_callable
 from weft.api.jit import JitFunction, jit
+from weft.base import knobs
 from weft.base.traceback import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, count_eqns
+from weft.runtime.evaluate import is_shape_generic
 from weft.runtime.study import Study
 
 
@@ -38,6 +40,7 @@ class Explanation:
             self.arena = 0
             self.seconds = {"trace": traced}
             self.origins: dict[str, int] = {}
+            self.shape_generic = False
             self._text = (
                 f"{name}: {self.equations} equations, run by the NumPy reference of each: the"
                 " backend is not the native one, or values of the function are no arrays of numbers"
@@ -49,6 +52,14 @@ class Explanation:
         story.seconds = self.seconds = {"trace": traced, **story.seconds}
         self.origins = dict(story.origins)
         self._text = str(story)
+        # whether calls with these sizes are answered by code that serves others too
+        self.shape_generic = is_shape_generic(closed)
+        if self.shape_generic:
+            self._text += (
+                "\nSo far calls with arguments of these shapes run shape-generic code, which serves"
+                " other sizes too. Told above is the code for exactly these, which takes over after"
+                f" {knobs.thread.exact_after} calls (exact_after)."
+            )
 
     def __str__(self) -> str:
         return self._text

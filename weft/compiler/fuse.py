@@ -477,7 +477,9 @@ class Fusion:
                     last.add(v)
         # a movement is nothing to store: what it moves is
         moved = {v for v in last if self.producer[v].primitive.form == "move"}
-        return {v for v in last - moved if prod(v.aval.shape) >= pull.FEW or counts[v] > _OFTEN}
+        return {
+            v for v in last - moved if plain(prod(v.aval.shape)) >= pull.FEW or counts[v] > _OFTEN
+        }
 
     @staticmethod
     def _fewer(user: JaxprEqn, counts: dict[Any, int], count: int, last: set[Any]) -> bool:

@@ -230,12 +230,13 @@ def _tasks(
         if not ordered and op != stubs.SET and pieces > 1:
             return _in_pieces(names, shape, dtype, pieces)
         many = size > 2 * PART  # else all of it stays near anyway
-    bins = min(BUCKETS, max(16, -(-size // PART)))
-    shift = max(0, (shape.keys - 1).bit_length() - (bins - 1).bit_length())
+    bins = min(BUCKETS, max(16, -(-plain(size) // PART)))
+    shift = max(0, (plain(shape.keys) - 1).bit_length() - (bins - 1).bit_length())
     bins = ((shape.keys - 1) >> shift) + 1
     known = total < 1 << 32 and shape.count < 1 << 32
     dealt = many and known and bins > 1 and not unique
     if dealt:
+        assert bins <= 2 * BUCKETS  # counts lie on the stack
         names |= {"SHIFT": shift, "BINS": bins}
         if shape.row and not here:
             names["BYTES"] = (shape.row << shift) * dtype.itemsize

@@ -11,6 +11,7 @@ from weft.backends.cpu.heroes.scatter_stubs import ADD, MAX, MIN, MUL, SET, SUB,
 from weft.backends.cpu.processor import vector_bits
 from weft.backends.cpu.stub import translate
 from weft.base.functional import lru
+from weft.base.sizes import plain
 from weft.kernel.kinds import Kind, u32
 
 # Elements in a row of a window from which on vectors are worth the time it takes LLVM to find them,
@@ -127,7 +128,7 @@ def text(stub: str, names: tuple[tuple[str, Any], ...]) -> str:
     known["PLAIN"] = int(direct and known["WINDOW"].bit_count() == 1)
     found = stubs.window in helpers and not written and width >= NARROW
     updates = known["COUNT"] * known["W0"] * known["W1"] * width
-    few = known["PIECES"] * known["TOTAL"] * SELDOM <= updates
+    few = plain(known["PIECES"] * known["TOTAL"]) * SELDOM <= plain(updates)
     brief = stub in _BRIEF or (stub == "join" and few)
     text = translate([*helpers, main], names=known, private=inner, plain=not found, brief=brief)
     text = re.sub(r"call void @fetch\((ptr [^)]*)\)", CALL, text) + FETCH
