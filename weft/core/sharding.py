@@ -481,6 +481,11 @@ class NamedSharding(Sharding):
             raise ValueError(f"{self} names no devices: its mesh is an AbstractMesh")
         return tuple(self.mesh.devices.flat)
 
+    def _grid(self) -> np.ndarray:
+        """The devices in the shape of the mesh."""
+        shape = self.mesh.axis_sizes
+        return np.array(self._device_assignment, dtype=object).reshape(shape)
+
     @property
     def is_fully_replicated(self) -> bool:
         return all(self.mesh.shape[name] == 1 for name in self.spec.names())
@@ -511,7 +516,7 @@ class NamedSharding(Sharding):
         part = self.shard_shape(global_shape)
         places = dict(zip(self.mesh.axis_names, np.indices(self.mesh.axis_sizes), strict=True))
         found: dict[Any, tuple[slice, ...]] = {}
-        for at, device in np.ndenumerate(self.mesh.devices):
+        for at, device in np.ndenumerate(self._grid()):
             found[device] = tuple(
                 self._slice(i, size, part[i], {name: int(places[name][at]) for name in places})
                 for i, size in enumerate(global_shape)

@@ -77,7 +77,9 @@ def _of_programs(programs: Any, avals: Any, params: Any, results: Any) -> list[f
     for program in programs:
         jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
         if len(jaxpr.outvars) == len(results):
-            outs = [getattr(v.aval, "vma", frozenset()) for v in jaxpr.outvars]
+            outs: list[frozenset[Any]] = [
+                getattr(v.aval, "vma", frozenset()) for v in jaxpr.outvars
+            ]
             found = [a | b for a, b in zip(found, outs, strict=True)]
     if "manual_axes" in params:
         found = [v - params["manual_axes"] for v in found]

@@ -248,7 +248,9 @@ class DotGeneral(Primitive):
     reading_dtypes = staticmethod(reading_dtypes)
 
     def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        (contract, batch), found, taken = params["dimension_numbers"], [], set()
+        contract, batch = params["dimension_numbers"]
+        found: list[Any] = []
+        taken: set[Any] = set()
         free = [
             [s for d, s in enumerate(spec) if d not in (*contract[i], *batch[i])]
             for i, spec in enumerate(specs)
