@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from weft.base import knobs
+from weft.base.forks import across_forks
+from weft.core import varying
 from weft.core.avals import without_axes
 from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, Var
 from weft.core.sharding import AxisType, Mesh
@@ -14,6 +17,7 @@ from weft.core.trace import state
 
 # Beside the names of axes: programs staged with and without this knowledge differ.
 _CHECKED = object()
+_lock = across_forks(threading.Lock())
 
 
 @contextmanager
@@ -31,10 +35,17 @@ def manual_scope(mesh: Any, names: Any) -> Iterator[None]:
     with knobs.mesh((concrete, abstract.update(axis_types=tuple(types)))):
         state.manual = frozenset(names or ()) | (previous if names else frozenset())
         state.axis_env = (*env, (_CHECKED, state.manual))
+        _count(1)
         try:
             yield
         finally:
+            _count(-1)
             state.manual, state.axis_env = previous, env
+
+
+def _count(change: int) -> None:
+    with _lock:
+        varying.scopes += change
 
 
 def check_out_specs(closed: ClosedJaxpr, specs: Any, manual: Any, name: str) -> None:

@@ -97,7 +97,7 @@ class Primitive:
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the primitive: the thread's current trace says what that means."""
-        if state.manual:
+        if varying.scopes and state.manual:
             args = varying.alike(self, args, params)
         return state.trace.process_primitive(self, args, params)
 

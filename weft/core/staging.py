@@ -109,7 +109,7 @@ class StagingTrace(Trace):
         except Exception as error:
             errors.locate(error, state.source)
             raise
-        if state.manual:
+        if varying.scopes and state.manual:
             result = varying.vary(primitive, avals, params, result)
         rule = primitive.eqn_effects
         effects = primitive.effects if rule is None else rule(avals, params)

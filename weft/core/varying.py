@@ -14,6 +14,9 @@ from weft.core.jaxpr import ClosedJaxpr, jaxprs_in_params
 from weft.core.registry import lookup
 from weft.core.trace import state, typeof
 
+# How many scopes there are in which types say what varies, in all threads: one look at this costs
+# less than one at a thread's own state.
+scopes = 0
 # Primitives whose programs have the types of their operands and results.
 _CALLS = frozenset(
     "jit scan while cond remat2 remat_opt custom_jvp_call custom_vjp_call shard_map".split()
