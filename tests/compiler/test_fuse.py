@@ -316,3 +316,14 @@ def test_a_residual_is_read_as_one_array():
         if s.kernel is not None
     ]
     assert max(read) <= 4
+
+
+def test_large_leaves_that_share_nothing_are_kernels_of_their_own():
+    def lion(leaves):
+        step = lambda p, m, g: (p - 0.1 * jnp.sign(0.9 * m + 0.1 * g), 0.99 * m + 0.01 * g)
+        return [step(*leaf) for leaf in leaves]
+
+    for shape, kernels in (((200, 200), 3), ((20, 20), 1)):
+        closed = weft.make_jaxpr(lion)([[np.zeros(shape, np.float32)] * 3] * 3)
+        steps = Fusion(prune(cse(inline(closed))).jaxpr).plan()
+        assert len(steps) == kernels
