@@ -124,7 +124,7 @@ def figures(library, results):
         theirs, _ = outcomes(results / "jax" / record.name)
         if theirs is None:
             theirs = {t: "skipped" if end == "skipped" else "passed" for t, end in ours.items()}
-            row["assumed"] += len(theirs)
+            row["assumed"] += sum(end == "passed" for end in theirs.values())
         passing = [test for test, end in theirs.items() if end == "passed"]
         if "(file)" in theirs or not theirs:
             row["left out"].append(record.stem)
