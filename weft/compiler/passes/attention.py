@@ -479,8 +479,7 @@ class _Match:
                 params=params,
             )
         )
-        sides = (groups, values) if i == 0 else (values, groups)
-        target = self.labels.product(eqn, *sides)
+        target = self.labels.product(eqn, *((groups, values) if i == 0 else (values, groups)))
         flat = self._labels_of(order, self.row, True)
         self.place = self.eqns.index(eqn)
         self.roots = [self._root(x) for x in (q, k, v)]
@@ -595,9 +594,9 @@ class _Match:
                         if _is_multiple(value, wanted, scores.scale):
                             found.append((eqn, i, own))
             elif len(eqn.outvars) == 1 and eqn.outvars[0] not in known:
-                value = self._evaluated(eqn, known, inner, scores)
-                if value is not None:
-                    known[eqn.outvars[0]] = value
+                computed = self._evaluated(eqn, known, inner, scores)
+                if computed is not None:
+                    known[eqn.outvars[0]] = computed
         return found
 
     def _evaluated(
@@ -613,7 +612,8 @@ class _Match:
             masks = [self._compared(m) for m in scores.masks]
             return values[2] if self._scalar(eqn.invars[1]) == 0 and same in masks else None
         if len(values) == 1:
-            return self._unary(eqn, *values[0], inner)
+            (value, own) = values[0] or ({}, ())
+            return self._unary(eqn, value, own, inner)
         if len(values) != 2:
             return None
         one, two = values
