@@ -124,9 +124,17 @@ def test_switches_are_brisk_for_as_long_as_anybody_needs_them():
 
 
 def test_a_check_of_the_cache_takes_objects_of_either_kind():
-    texts = [TEXT.format(i) for i in (1, 2)]
+    twice = (
+        "ret double %y\n}\nattributes",
+        "%z = fadd double %y, %y\n  ret double %z\n}\nattributes",
+    )
+    texts = [TEXT.format(1), TEXT.format(1).replace(*twice)]
     keys = [b"1" * 32, b"2" * 32]
     objects = dict(zip(keys, compile_texts(texts), strict=True))
     machine._compare(dict(zip(keys, texts, strict=True)), objects, set())
     with pytest.raises(RuntimeError, match="other code"):
         machine._compare(dict(zip(keys, texts[::-1], strict=True)), objects, set())
+    alone = {keys[0]: compile_texts(texts[:1])[0]}
+    machine._compare({keys[0]: texts[0]}, alone, set())
+    with pytest.raises(RuntimeError, match="other code"):  # where a constant differs, too
+        machine._compare({keys[0]: TEXT.format(2)}, alone, set())

@@ -23,7 +23,7 @@ from weft.backends.cpu.machine import Address, Ahead, compile_many, origins
 from weft.base import errors, events, knobs, logs
 from weft.base.forks import across_forks
 from weft.base.functional import lru
-from weft.base.lazy import Late
+from weft.base.lazy import Late, load
 from weft.base.switches import brisk_switches
 from weft.compiler.plan import Unplannable
 from weft.core.interpret import run, run_primitive, storage_dtype
@@ -89,9 +89,10 @@ def _uncollected() -> Iterator[None]:
 
 
 def load_products() -> None:
-    """Load what most programs need besides the compiler: products."""
+    """Load what most programs need besides the compiler: products, programs in named sizes."""
     if supported():
         target.heroes.load("dot_general")
+        load(generic._module)
 
 
 def prepare(needed: bool = False) -> None:

@@ -13,6 +13,7 @@ import struct
 _MARK = "$part"
 _DEFINED = re.compile(r"^(?:define [^\n]*?|)@([\w.]+)(?: = |\()", re.MULTILINE)
 _HEAD = re.compile(r"^(define [^\n]*) \{$", re.MULTILINE)
+_SECTION = re.compile(rb"\.text\.\d+\0")
 _GLOBAL = re.compile(r"@([\w.]+)")
 _ATTRIBUTES = "attributes #0 = { nounwind }"
 # Lines of a text that joins others, beyond which the passes' own time is little.
@@ -65,6 +66,11 @@ def _called(line: str) -> str:
     """The name of a function that a line declares."""
     found = _GLOBAL.search(line)
     return found[1] if found else ""
+
+
+def was_joint(blob: bytes) -> bool:
+    """Whether an object comes from a module of several texts."""
+    return _SECTION.search(blob) is not None
 
 
 def apart(blob: bytes, count: int) -> list[bytes]:
