@@ -79,7 +79,7 @@ class Walked:
         if type(aval) is not ShapedArray:
             raise Different
         self.numbers += aval.shape
-        return (len(aval.shape), aval.dtype, aval.weak_type)
+        return (len(aval.shape), aval.dtype, aval.weak_type, aval.vma)
 
     def _literal(self, x: Literal) -> Any:
         self.literals.append(x.val)
@@ -274,7 +274,7 @@ class _Rebuilt:
         return ClosedJaxpr(made, consts)
 
     def _type(self, aval: Any) -> Any:
-        return ShapedArray(self._several(aval.ndim), aval.dtype, aval.weak_type)
+        return aval.update(shape=self._several(aval.ndim))
 
     def _several(self, count: int) -> tuple[Any, ...]:
         return tuple([next(self.sizes) for _ in range(count)])

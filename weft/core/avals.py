@@ -76,7 +76,7 @@ class ShapedArray(AbstractValue):
         **unused: Any,
     ) -> ShapedArray:
         if vma:
-            sizes, varying = tuple(int(n) for n in shape), frozenset(vma)
+            sizes, varying = tuple([dimension(n) for n in shape]), frozenset(vma)
             return _intern(sizes, _dtype_object(dtype), bool(weak_type), varying)
         try:
             return _interned[shape, dtype, weak_type]

@@ -22,8 +22,8 @@ from weft.prims.random import PRNGImpl
 from weft.runtime.array import ArrayImpl
 
 # The parameters that hold numbers other than integers, and those that hold text.
-_NUMBERS = frozenset(["alpha", "beta", "fill_value", "recall_target"])
-_TEXTS = frozenset(["branches_platforms", "name", "platforms", "version"])
+_NUMBERS = frozenset(["alpha", "beta", "fill_value", "recall_target", "scale"])
+_TEXTS = frozenset(["branches_platforms", "name", "orders", "platforms", "version"])
 _INTEGER_BITS = 64
 # The rules that are given all parameters.
 _RULES = ("ref", "jvp", "transpose", "batch", "decompose", "lower")

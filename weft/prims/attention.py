@@ -32,6 +32,18 @@ def _sizes(aval: Any, order: str) -> dict[str, int]:
     return dict(zip(order, aval.shape, strict=True))
 
 
+def _check(avals: Any, orders: Any) -> None:
+    """Raise unless queries, keys and values fit each other."""
+    if any(
+        sorted(order) != sorted(CANONICAL) or len(a.shape) != 4
+        for a, order in zip(avals, orders, strict=False)
+    ):
+        raise ValueError(f"attention got axes {orders}")
+    q, k, v = (_sizes(a, order) for a, order in zip(avals[:3], orders, strict=False))
+    if k != v or any(q[c] != k[c] for c in "bd") or not k["h"] or q["h"] % k["h"]:
+        raise ValueError(f"attention got shapes {', '.join(str(a.shape) for a in avals[:3])}")
+
+
 def _scores(q: np.ndarray, k: np.ndarray, scale: float, causal: int | None) -> np.ndarray:
     scores = np.einsum("bhqd,bhkd->bhqk", q, k) * scale
     if causal is None:
@@ -62,6 +74,7 @@ class Attention(Primitive):
     holes = _HOLES
 
     def shape(self, q: Any, k: Any, v: Any, *, orders: Any, scale: float, causal: Any) -> list[Any]:
+        _check((q, k, v), orders)
         sizes = _sizes(q, orders[0])
         rows = tuple(sizes[letter] for letter in "bht")
         return [ShapedArray(q.shape, q.dtype), ShapedArray(rows, np.dtype(np.float32))]
@@ -85,6 +98,7 @@ class AttentionBackward(Primitive):
     holes = _HOLES
 
     def shape(self, *avals: Any, orders: Any, scale: float, causal: Any) -> list[Any]:
+        _check(avals[:3], orders)
         found = []
         for aval, order in zip(avals[:3], orders, strict=False):
             sizes = _sizes(aval, order)
