@@ -308,3 +308,14 @@ def test_the_sharding_of_a_type_asks_for_no_devices():
     x = jnp.ones((2, 3))
     assert mask(x).shape == x.shape
     assert weft.lax.with_sharding_constraint(x, weft.typeof(x).sharding) is x
+
+
+def test_primitives_are_bound_with_a_trace_and_types():
+    from weft.core.registry import lookup
+    from weft.core.trace import eval_trace
+
+    x = jnp.ones(3)
+    for given in ([{"accuracy": None}], [[weft.typeof(x)], {"accuracy": None}]):
+        np.testing.assert_allclose(
+            lookup("sin").bind_with_trace(eval_trace, [x], *given), np.sin(1.0)
+        )

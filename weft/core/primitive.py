@@ -101,8 +101,10 @@ class Primitive:
             args = varying.alike(self, args, params)
         return state.trace.process_primitive(self, args, params)
 
-    def bind_with_trace(self, trace: Trace, args: Any, params: dict[str, Any]) -> Any:
-        return trace.process_primitive(self, args, params)
+    def bind_with_trace(self, trace: Trace, args: Any, *rest: Any) -> Any:
+        """What a trace makes of an operation; ``rest`` is the parameters, after types that are
+        given since JAX 0.9.2."""
+        return trace.process_primitive(self, args, rest[-1])
 
     def get_bind_params(self, params: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Arguments and parameters with which a staged equation is bound again."""
