@@ -13,6 +13,9 @@ from weft.compiler.plan import Unplannable
 
 CALLS = "calls a function of the user's"
 MAY_STAY = {
+    **dict.fromkeys(
+        ["attention", "attention_backward"], "found only for targets that have kernels for it"
+    ),
     "pure_callback": CALLS,
     "io_callback": CALLS,
     "debug_callback": CALLS,

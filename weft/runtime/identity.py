@@ -195,6 +195,8 @@ def _name(primitive: Any) -> str:
 
 
 def _knob(value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple([_knob(item) for item in value])
     if type(value) not in _PLAIN:
         raise Unknown(value)
     return value
