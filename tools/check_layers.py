@@ -89,24 +89,29 @@ LATE = {
     ("weft.runtime.registry", "weft.backends.reference.program"),
     ("weft.runtime.registry", "weft.backends.cuda.program"),
     *(
-        ("weft.backends.cpu.heroes.table", f"weft.backends.cpu.heroes.{name}")
+        ("weft.backends.cpu.routines.table", f"weft.backends.cpu.routines.{name}")
         for name in (
-            "complex_products conv conv_any cumulative dot fft fft_any generator linalg partition"
-            " sampling scatter small_products sort special sylvester window window_any"
+            "convolutions.conv convolutions.conv_any cumulative draws.generator draws.sampling"
+            " factorisations.linalg factorisations.sylvester fourier.fft fourier.fft_any"
+            " products.complex_products products.dot products.small_products scatter.scatter"
+            " sorting.partition sorting.sort special windows.window windows.window_any"
         ).split()
     ),
-    ("weft.backends.cpu.heroes.small_products", "weft.backends.cpu.heroes.products_any"),
-    ("weft.runtime.dispatch", "weft.backends.cpu.stub"),
+    (
+        "weft.backends.cpu.routines.products.small_products",
+        "weft.backends.cpu.routines.products.products_any",
+    ),
+    ("weft.runtime.dispatch", "weft.backends.cpu.code.stub"),
     ("weft.runtime.dispatch", "weft.runtime.caller"),
     ("weft.compiler.pipeline", "weft.core.verify"),
-    ("weft.backends.cpu.target", "weft.backends.cpu.heroes.table"),
-    ("weft.backends.cpu.target", "weft.backends.cpu.block_text"),
-    ("weft.backends.cpu.target", "weft.backends.cpu.called_text"),
-    ("weft.backends.cpu.target", "weft.backends.cpu.heroes.tiny"),
-    ("weft.backends.cpu.target", "weft.backends.cpu.loop_text"),
-    ("weft.backends.cpu.target", "weft.backends.cpu.serial"),
-    ("weft.backends.cpu.target", "weft.backends.cpu.unrolled"),
-    ("weft.runtime.native", "weft.backends.cpu.walker"),
+    ("weft.backends.cpu.target", "weft.backends.cpu.routines.table"),
+    ("weft.backends.cpu.target", "weft.backends.cpu.code.block_text"),
+    ("weft.backends.cpu.target", "weft.backends.cpu.code.called_text"),
+    ("weft.backends.cpu.target", "weft.backends.cpu.routines.products.tiny"),
+    ("weft.backends.cpu.target", "weft.backends.cpu.code.loop_text"),
+    ("weft.backends.cpu.target", "weft.backends.cpu.code.serial"),
+    ("weft.backends.cpu.target", "weft.backends.cpu.code.unrolled"),
+    ("weft.runtime.native", "weft.backends.cpu.native.walker"),
     ("weft.runtime.native", "weft.runtime.entries"),
     ("weft.runtime.native", "weft.runtime.registry"),
     ("weft.runtime.native", "weft.runtime.generic"),

@@ -36,7 +36,7 @@ import numpy as np
 import weft
 import weft.numpy as jnp
 from weft import export, lax
-from weft.backends.cpu import loader
+from weft.backends.cpu.native import loader
 from weft.core.registry import lookup
 from weft.export import reading
 from weft.export.encoding import MARK

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np
 
 from bench.rows import Program as BenchProgram
-from weft.backends.cpu import processor
+from weft.backends.cpu.native import processor
 
 SUITES = "compiled variants programs compile memory".split()
 _NAME = re.compile(r"[%@][\w.]+")

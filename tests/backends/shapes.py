@@ -3,7 +3,8 @@
 import contextlib
 
 import weft
-from weft.backends.cpu import compiling, target
+from weft.backends.cpu import target
+from weft.backends.cpu.native import compiling
 from weft.base import knobs
 from weft.runtime import native
 

@@ -4,7 +4,7 @@ import ctypes
 
 import numpy as np
 
-from weft.backends.cpu import library, machine, pool
+from weft.backends.cpu.native import library, machine, pool
 
 
 def run_tasks(lowered, ins, outs):

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 import weft
-from weft.backends.cpu import compiling, loader, target
-from weft.backends.cpu.compiling import Batch, compile_now
-from weft.backends.cpu.disk import digest
-from weft.backends.cpu.llvm import INLINE, LIGHT, OPTIMISE, QUICK
+from weft.backends.cpu import target
+from weft.backends.cpu.native import compiling, loader
+from weft.backends.cpu.native.compiling import Batch, compile_now
+from weft.backends.cpu.native.disk import digest
+from weft.backends.cpu.native.llvm import INLINE, LIGHT, OPTIMISE, QUICK
 from weft.base import knobs
 
 pytestmark = pytest.mark.skipif(not loader.supported(), reason="loaded by LLVM here")
@@ -114,7 +115,7 @@ def test_a_fork_waits_for_compiling_threads() -> None:
 SCRIPT = """
 import weft, weft.numpy as jnp
 f = weft.jit(lambda x: jnp.sum(jnp.tanh(x)))
-from weft.backends.cpu import compiling
+from weft.backends.cpu.native import compiling
 print(compiling._begun)
 print(float(f(jnp.ones(1000))) > 700)
 print("libllvmlite" in open("/proc/self/maps").read())

@@ -7,8 +7,8 @@ import weft
 from tests.backends.tasks import run_tasks
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu import processor
-from weft.backends.cpu.heroes import complex_products
+from weft.backends.cpu.native import processor
+from weft.backends.cpu.routines.products import complex_products
 from weft.base import knobs
 from weft.kernel.program import Type
 from weft.runtime import native

@@ -11,11 +11,12 @@ import pytest
 import weft
 from tests.laws import checks
 from weft import lax
-from weft.backends.cpu import pool
-from weft.backends.cpu.heroes import conv, conv_plan, window
-from weft.backends.cpu.heroes.registry import HEROES
-from weft.backends.cpu.machine import compile_many
-from weft.backends.cpu.processor import vector_bits
+from weft.backends.cpu.native import pool
+from weft.backends.cpu.native.machine import compile_many
+from weft.backends.cpu.native.processor import vector_bits
+from weft.backends.cpu.routines.convolutions import conv, conv_plan
+from weft.backends.cpu.routines.registry import LOWERINGS
+from weft.backends.cpu.routines.windows import window
 from weft.kernel.program import Type
 from weft.prims.conv import ConvDimensionNumbers, conv_general_dilated_p
 from weft.prims.selection import ge_p, le_p
@@ -41,7 +42,7 @@ FIRST = ConvDimensionNumbers((0, 1, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3))
 
 def tasks_of(name, ins, out, params):
     types = [Type(x.shape, x.dtype) for x in ins]
-    return HEROES[name](types, [Type(*out)], params)
+    return LOWERINGS[name](types, [Type(*out)], params)
 
 
 def run(lowered, ins, shape, dtype):
@@ -521,8 +522,8 @@ def test_windows_are_the_same_bits_at_any_number_of_threads(layout):
 
 def test_every_lowering_is_registered():
     names = ["conv_general_dilated", *REDUCTIONS, "select_and_gather_add", "select_and_scatter_add"]
-    assert all(name in HEROES for name in names)
-    assert HEROES["select_and_scatter_add"] is window.select_and_scatter_add
+    assert all(name in LOWERINGS for name in names)
+    assert LOWERINGS["select_and_scatter_add"] is window.select_and_scatter_add
 
 
 def test_a_pooled_layer_through_jit():

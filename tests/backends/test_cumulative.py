@@ -7,8 +7,8 @@ import pytest
 import weft
 from tests.backends.tasks import run_tasks
 from weft import dtypes, lax
-from weft.backends.cpu.heroes import cumulative
-from weft.backends.cpu.heroes.registry import HEROES
+from weft.backends.cpu.routines import cumulative
+from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.kernel.program import Type
 from weft.prims.cumulative import cumlogsumexp_p, cummax_p, cummin_p, cumprod_p, cumsum_p
 from weft.runtime.threads import num_threads
@@ -23,7 +23,7 @@ SHORT = [((64, 2), 1), ((131, 3), 1), ((20_001, 4), 1)]
 
 def run(name, x, axis, reverse):
     t = Type(x.shape, x.dtype)
-    lowered = HEROES[name]([t], [t], {"axis": axis, "reverse": reverse})
+    lowered = LOWERINGS[name]([t], [t], {"axis": axis, "reverse": reverse})
     return run_tasks(lowered, [x], [t])[0]
 
 
@@ -155,8 +155,8 @@ def test_bits_do_not_depend_on_threads(name):
 def test_what_the_reference_does():
     empty = Type((0, 3), np.dtype(np.float32))
     complex_ = Type((3,), np.dtype(np.complex64))
-    assert HEROES["cumsum"]([empty], [empty], {"axis": 1, "reverse": False}) is None
-    assert HEROES["cumprod"]([complex_], [complex_], {"axis": 0, "reverse": False}) is None
+    assert LOWERINGS["cumsum"]([empty], [empty], {"axis": 1, "reverse": False}) is None
+    assert LOWERINGS["cumprod"]([complex_], [complex_], {"axis": 0, "reverse": False}) is None
 
 
 @pytest.mark.parametrize("shape", [(1,), (5,), (3, 70), (70, 3), (5000,)])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.backends.cpu import disk, machine
+from weft.backends.cpu.native import disk, machine
 from weft.base import knobs
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="no disk cache here")

@@ -9,9 +9,9 @@ import pytest
 import weft
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu import library, pool
-from weft.backends.cpu.heroes import dot, dot_plan, dot_tiles
-from weft.backends.cpu.machine import compile_many
+from weft.backends.cpu.native import library, pool
+from weft.backends.cpu.native.machine import compile_many
+from weft.backends.cpu.routines.products import dot, dot_plan, dot_tiles
 from weft.base import knobs
 from weft.compiler.passes.contract import contract
 from weft.kernel.program import Type

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import weft
-import weft.backends.cpu.heroes.linalg
-import weft.backends.cpu.heroes.sylvester  # enters itself in HEROES
+import weft.backends.cpu.routines.factorisations.linalg
+import weft.backends.cpu.routines.factorisations.sylvester  # enters itself in LOWERINGS
 from tests.backends.tasks import run_tasks
 from weft import numpy as jnp
-from weft.backends.cpu import processor
-from weft.backends.cpu.heroes import jacobi
-from weft.backends.cpu.heroes.registry import HEROES
+from weft.backends.cpu.native import processor
+from weft.backends.cpu.routines.factorisations import jacobi
+from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.base import knobs, lapack
 from weft.kernel.program import Type
 
@@ -33,7 +33,7 @@ def native(name, ins, want, **params):
     """Results of the native operation, where the reference's are ``want``."""
     types = [Type(x.shape, x.dtype) for x in ins]
     outs = [Type(x.shape, x.dtype) for x in want]
-    lowered = HEROES[name](types, outs, params)
+    lowered = LOWERINGS[name](types, outs, params)
     assert lowered is not None
     return run_tasks(lowered, ins, outs)
 
@@ -323,7 +323,7 @@ def test_what_is_left_to_the_reference():
     narrow = Type((3, 3), np.dtype(np.float16))
     empty = Type((0, 3, 3), np.dtype(np.float32))
     for kind in (narrow, empty):
-        assert HEROES["cholesky"]([kind], [kind], {}) is None
+        assert LOWERINGS["cholesky"]([kind], [kind], {}) is None
 
 
 def test_the_same_bits_on_any_number_of_threads():

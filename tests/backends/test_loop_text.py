@@ -236,7 +236,7 @@ def test_loops_whose_work_is_shared_are_walked():
 
 def test_long_small_loops_return_in_between(monkeypatch):
     """A function that does few rounds at a time is called until it is done."""
-    from weft.backends.cpu import loop_text
+    from weft.backends.cpu.code import loop_text
 
     ways.take("native", monkeypatch)
     monkeypatch.setattr(loop_text, "PATIENCE", 1)  # then 16 rounds at a time
@@ -263,7 +263,7 @@ def test_long_small_loops_return_in_between(monkeypatch):
 @pytest.mark.parametrize("name", LOOPS)
 def test_functions_that_call_kernels_return_in_between(name, way, monkeypatch):
     """Pointers are where they were when a loop goes on, whatever else is in memory."""
-    from weft.backends.cpu import called_text
+    from weft.backends.cpu.code import called_text
 
     ways.take(way, monkeypatch)
     monkeypatch.setattr(target.Cpu, "loop", lambda *_: None)
@@ -374,7 +374,7 @@ WAITING = {f.__name__: f for f in (roots, collatz, three_deep, in_branches, swap
 @pytest.mark.parametrize("name", WAITING)
 def test_loops_of_unknown_length_inside(name, way, patience, monkeypatch):
     """They are part of the function, which goes on in them where it has returned."""
-    from weft.backends.cpu import loop_text
+    from weft.backends.cpu.code import loop_text
 
     ways.take(way, monkeypatch)
     monkeypatch.setattr(loop_text, "PATIENCE", patience)

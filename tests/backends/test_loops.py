@@ -6,12 +6,12 @@ import pytest
 
 import weft
 from weft import numpy as jnp
-from weft.backends.cpu import width
-from weft.backends.cpu.loops import render
-from weft.backends.cpu.machine import compile_many, function
-from weft.backends.cpu.processor import vector_bits
-from weft.backends.cpu.rare import rare
-from weft.backends.cpu.render import _windows
+from weft.backends.cpu.code import width
+from weft.backends.cpu.code.loops import render
+from weft.backends.cpu.code.rare import rare
+from weft.backends.cpu.code.render import _windows
+from weft.backends.cpu.native.machine import compile_many, function
+from weft.backends.cpu.native.processor import vector_bits
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Buffer, Kernel, Loop, Reduce, Store, affine
 from weft.kernel.math_circular import sin

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.backends.cpu import loader, machine
+from weft.backends.cpu.native import loader, machine
 from weft.base import knobs
 from weft.base.functional import clear_all_caches
 
@@ -142,7 +142,7 @@ def test_memory_is_bounded() -> None:
 
 SCRIPT = """
 import sys
-from weft.backends.cpu import machine
+from weft.backends.cpu.native import machine
 text = "define void @k(ptr %b, i64 %i, i64 %j) #0 {\\n  store i64 %i, ptr %b\\n  ret void\\n}\\n"
 import ctypes
 out = (ctypes.c_int64 * 1)()

@@ -5,8 +5,8 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from weft.backends.cpu.heroes import dot
-from weft.backends.cpu.processor import has_matrices
+from weft.backends.cpu.native.processor import has_matrices
+from weft.backends.cpu.routines.products import dot
 
 pytestmark = pytest.mark.skipif(not has_matrices(), reason="needs a processor with AMX")
 

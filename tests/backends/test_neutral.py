@@ -12,7 +12,7 @@ from tests.runtime import ways
 from tests.samples import WIDE
 from weft import dtypes, lax, random
 from weft import numpy as jnp
-from weft.backends.cpu import routines
+from weft.backends.cpu.routines import choices as routines
 from weft.backends.cpu.target import Cpu
 from weft.backends.reference.program import Reference
 from weft.base import knobs

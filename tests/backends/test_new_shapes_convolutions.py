@@ -9,7 +9,7 @@ from tests.backends import test_new_shapes_products as products
 from tests.backends.shapes import all_general
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu.heroes import blocks, conv, conv_any
+from weft.backends.cpu.routines.convolutions import blocks, conv, conv_any
 from weft.base import knobs
 
 LAST, FIRST = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")

@@ -7,8 +7,8 @@ import weft
 from tests.backends import test_fft
 from tests.backends.tasks import run_tasks
 from weft import numpy as jnp
-from weft.backends.cpu import processor
-from weft.backends.cpu.heroes import fft, fft_any
+from weft.backends.cpu.native import processor
+from weft.backends.cpu.routines.fourier import fft, fft_any
 from weft.kernel.program import Type
 from weft.prims.fft import FftType
 from weft.runtime import native

@@ -9,10 +9,10 @@ from tests.backends import test_linalg as usual
 from tests.backends.tasks import run_tasks
 from weft import lax, scipy
 from weft import numpy as jnp
-from weft.backends.cpu import compiling, processor
-from weft.backends.cpu.heroes import any_size
-from weft.backends.cpu.heroes.registry import GENERAL
-from weft.backends.cpu.heroes.writer import Module, kernel
+from weft.backends.cpu.native import compiling, processor
+from weft.backends.cpu.routines import any_size
+from weft.backends.cpu.routines.registry import GENERAL
+from weft.backends.cpu.routines.writer import Module, kernel
 from weft.kernel.program import Lowered, Place, Task, Type
 
 F32, F64, C64, C128 = usual.DTYPES
@@ -37,7 +37,7 @@ CHECKS = {
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_code_for_any_size_is_right(name, monkeypatch):
-    monkeypatch.setattr(usual, "HEROES", GENERAL)
+    monkeypatch.setattr(usual, "LOWERINGS", GENERAL)
     check, cases = CHECKS[name]
     for case in cases:
         if "narrow" in name:

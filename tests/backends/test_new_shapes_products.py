@@ -8,7 +8,7 @@ import weft
 from tests.backends.shapes import all_general
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu.heroes import contract, conv_any
+from weft.backends.cpu.routines.convolutions import contract, conv_any
 from weft.base import knobs
 
 TYPES = "float32 int32 int8 uint16 bfloat16 float16 complex64".split()

@@ -8,7 +8,7 @@ import weft
 from tests.backends.shapes import all_general
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu.heroes import window, window_any
+from weft.backends.cpu.routines.windows import window, window_any
 from weft.base import knobs
 from weft.runtime import native
 

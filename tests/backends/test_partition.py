@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.backends.test_sort import FLOATS, INTEGERS, check, hard_rows, positions, sample
-from weft.backends.cpu.heroes import packing, partition, sort
+from weft.backends.cpu.routines.sorting import packing, partition, sort
 from weft.prims.sort import partition_p, sort_p
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.backends.cpu import cores, pool
-from weft.backends.cpu.machine import compile_text
-from weft.backends.cpu.pool_text import pool_text
+from weft.backends.cpu.native import cores, pool
+from weft.backends.cpu.native.machine import compile_text
+from weft.backends.cpu.native.pool_text import pool_text
 from weft.runtime.threads import get_num_threads, num_threads, set_num_threads
 
 INCREMENT = """
@@ -258,7 +258,7 @@ SCRIPT = """
 import ctypes, os
 import numpy as np
 before = len(os.listdir("/proc/self/task"))
-from weft.backends.cpu import pool
+from weft.backends.cpu.native import pool
 from weft.base import knobs
 assert len(os.listdir("/proc/self/task")) == before, "import starts threads"
 kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(lambda *_: None)

@@ -7,7 +7,7 @@ import weft
 from tests.backends.tasks import run_tasks
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu.heroes import scatter
+from weft.backends.cpu.routines.scatter import scatter
 from weft.kernel.program import Type
 
 
@@ -17,7 +17,7 @@ def equations(fun, *args):
 
 def lowered(name, ins, out, params):
     types = [Type(x.shape, x.dtype) for x in ins]
-    return scatter.HEROES[name](types, [Type(out.shape, out.dtype)], params)
+    return scatter.LOWERINGS[name](types, [Type(out.shape, out.dtype)], params)
 
 
 def check(primitive, ins, params, close=False):

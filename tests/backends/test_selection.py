@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from weft.backends.cpu import selection_text
+from weft.backends.cpu.code import selection_text
 from weft.runtime import selection
 
 SIZES = (1, 2, 15, 16, 17, 100, selection_text.PIECE, selection_text.PIECE + 1, 50_003)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.backends.tasks import run_tasks
 from weft import dtypes
-from weft.backends.cpu.heroes import network, packing, sort
+from weft.backends.cpu.routines.sorting import network, packing, sort
 from weft.kernel.program import Type
 from weft.prims.sort import approx_top_k_p, sort_p, top_k_p
 from weft.runtime.threads import num_threads

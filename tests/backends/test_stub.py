@@ -5,10 +5,10 @@ import ctypes
 import numpy as np
 import pytest
 
-from weft.backends.cpu import processor
-from weft.backends.cpu.llvm import INLINE
-from weft.backends.cpu.machine import load_modules
-from weft.backends.cpu.stub import StubError, translate
+from weft.backends.cpu.code.stub import StubError, translate
+from weft.backends.cpu.native import processor
+from weft.backends.cpu.native.llvm import INLINE
+from weft.backends.cpu.native.machine import load_modules
 from weft.kernel.kinds import (
     External,
     bits,

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from weft.backends.cpu import compiling, loader, machine
-from weft.backends.cpu.compiling import Batch, compile_texts
-from weft.backends.cpu.together import SHORT, apart, joinable, joint
+from weft.backends.cpu.native import compiling, loader, machine
+from weft.backends.cpu.native.compiling import Batch, compile_texts
+from weft.backends.cpu.native.together import SHORT, apart, joinable, joint
 from weft.base.switches import INTERVAL, BriskSwitches
 
 TEXT = """@numbers = private unnamed_addr constant [2 x double] [double 0.5, double 2.25]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.runtime import ways
-from weft.backends.cpu import walker
 from weft.backends.cpu.assembly import Assembly, Python, Run
-from weft.backends.cpu.machine import compile_many
+from weft.backends.cpu.native import walker
+from weft.backends.cpu.native.machine import compile_many
 from weft.core.avals import ShapedArray
 from weft.kernel.program import Branch, Copy, For, Point, Result, Slot, Swap, While
 from weft.runtime import native

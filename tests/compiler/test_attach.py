@@ -10,7 +10,7 @@ from tests.runtime import ways
 from weft import lax, nn
 from weft import numpy as jnp
 from weft.backends.cpu import target
-from weft.backends.cpu.processor import has_matrices
+from weft.backends.cpu.native.processor import has_matrices
 from weft.compiler import pipeline
 from weft.compiler.attach import attach, reads, written
 from weft.compiler.fuse import Fusion

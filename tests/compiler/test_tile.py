@@ -6,9 +6,9 @@ import pytest
 
 import weft
 from weft import numpy as jnp
-from weft.backends.cpu import blocks, width
-from weft.backends.cpu.loops import render
-from weft.backends.cpu.machine import compile_many, function
+from weft.backends.cpu.code import blocks, width
+from weft.backends.cpu.code.loops import render
+from weft.backends.cpu.native.machine import compile_many, function
 from weft.compiler.fuse import Fusion
 from weft.compiler.passes import grid, split, tile
 from weft.compiler.passes.collapse import collapse

@@ -19,7 +19,7 @@ import weft
 from tests.runtime import ways
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu import disk
+from weft.backends.cpu.native import disk
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="no signals, limits and forks here")
 
@@ -286,7 +286,7 @@ def test_other_threads_run_while_a_loop_does(by_native):
 
 USE_CACHE = """
 import weft, weft.numpy as jnp
-from weft.backends.cpu import pool
+from weft.backends.cpu.native import pool
 from weft.runtime import dispatch
 dispatch.native()
 pool.load(True)  # a small program may or may not find it made

@@ -13,10 +13,10 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
-from weft.backends.cpu import float_mode, pool
-from weft.backends.cpu.float_mode import Flushing, flush_bits
-from weft.backends.cpu.machine import compile_text
-from weft.backends.cpu.pool_text import pool_text
+from weft.backends.cpu.native import float_mode, pool
+from weft.backends.cpu.native.float_mode import Flushing, flush_bits
+from weft.backends.cpu.native.machine import compile_text
+from weft.backends.cpu.native.pool_text import pool_text
 from weft.base import knobs
 from weft.core.interpret import flushed
 from weft.runtime.dispatch import native, supported

@@ -12,7 +12,8 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
-from weft.backends.cpu import disk, later, machine, target
+from weft.backends.cpu import target
+from weft.backends.cpu.native import disk, later, machine
 from weft.base import knobs
 from weft.extend import core
 from weft.runtime import identity, stored

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.backends.cpu.walker import Py_DecRef
+from weft.backends.cpu.native.walker import Py_DecRef
 from weft.kernel.kinds import External, i32, i64, ptr, void
 from weft.runtime.tables import (
     ADVISE_HUGE,

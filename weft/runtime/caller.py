@@ -8,8 +8,8 @@ they know comes through tables, so the code itself holds no addresses.
 
 from __future__ import annotations
 
-from weft.backends.cpu import walker
-from weft.backends.cpu.walker import (
+from weft.backends.cpu.native import walker
+from weft.backends.cpu.native.walker import (
     Py_DecRef,
     PyLong_FromLongLong,
     PyObject_Call,

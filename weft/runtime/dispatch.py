@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu import loader, pool
-from weft.backends.cpu.cores import usable_cores
-from weft.backends.cpu.machine import load_keyed, setting
+from weft.backends.cpu.native import loader, pool
+from weft.backends.cpu.native.cores import usable_cores
+from weft.backends.cpu.native.machine import load_keyed, setting
 from weft.base import knobs
 from weft.base.functional import lru, register_cache
 from weft.base.lazy import Late
@@ -32,7 +32,7 @@ from weft.runtime.places import ArrayType
 
 # loaded by the thread that makes the native caller
 caller = Late("weft.runtime.caller")
-stub = Late("weft.backends.cpu.stub")
+stub = Late("weft.backends.cpu.code.stub")
 
 _WORD = 8
 _EXPORTED = (
@@ -202,10 +202,10 @@ class Native:
 
 
 _SOURCES = (
-    "weft.backends.cpu.float_mode",
+    "weft.backends.cpu.native.float_mode",
     "weft.kernel.kinds",
-    "weft.backends.cpu.stub",
-    "weft.backends.cpu.walker",
+    "weft.backends.cpu.code.stub",
+    "weft.backends.cpu.native.walker",
     "weft.runtime.tables",
     "weft.runtime.blocks",
     "weft.runtime.running",

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu import library, target
+from weft.backends.cpu import target
 from weft.backends.cpu.assembly import Assembly, Python, Run, called, launched
-from weft.backends.cpu.compiling import preload
-from weft.backends.cpu.float_mode import flush_bits
-from weft.backends.cpu.machine import Address, Ahead, compile_many, origins
+from weft.backends.cpu.native import library
+from weft.backends.cpu.native.compiling import preload
+from weft.backends.cpu.native.float_mode import flush_bits
+from weft.backends.cpu.native.machine import Address, Ahead, compile_many, origins
 from weft.base import errors, events, knobs, logs
 from weft.base.forks import across_forks
 from weft.base.functional import lru
@@ -52,7 +53,7 @@ entries = Late("weft.runtime.entries")
 # loaded when a program has no native code
 registry = Late("weft.runtime.registry")
 generic = Late("weft.runtime.generic")
-walker = Late("weft.backends.cpu.walker")
+walker = Late("weft.backends.cpu.native.walker")
 
 # Bytes that a program touches from which on Python's lock is given up while it runs.
 LONG_BYTES = 1 << 18
@@ -91,7 +92,7 @@ def _uncollected() -> Iterator[None]:
 def load_products() -> None:
     """Load what most programs need besides the compiler: products, programs in named sizes."""
     if supported():
-        target.heroes.load("dot_general")
+        target.routines.load("dot_general")
         load(generic._module)
 
 

@@ -5,7 +5,7 @@ Arguments that are donated lose their memory to it; ``donation.py`` says the sam
 
 from __future__ import annotations
 
-from weft.backends.cpu.walker import (
+from weft.backends.cpu.native.walker import (
     BUFFERS,
     CONTEXT_WORDS,
     ENV,

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu import disk
 from weft.backends.cpu.assembly import Assembly, HostCall, Python, Run
-from weft.backends.cpu.machine import Address, load_known
+from weft.backends.cpu.native import disk
+from weft.backends.cpu.native.machine import Address, load_known
 from weft.base import knobs
 from weft.core.interpret import constant_value
 from weft.core.jaxpr import ClosedJaxpr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from weft.backends.cpu.cores import threads
+from weft.backends.cpu.native.cores import threads
 from weft.base import knobs
 
 

@@ -8,9 +8,9 @@ pointers of the kernel's buffers but the one that the block stands for.
 
 from __future__ import annotations
 
-from weft.backends.cpu.loops import inner_loop
-from weft.backends.cpu.render import Function
-from weft.backends.cpu.turns import Turns
+from weft.backends.cpu.code.loops import inner_loop
+from weft.backends.cpu.code.render import Function
+from weft.backends.cpu.code.turns import Turns
 from weft.kernel.kernel import Loop
 from weft.kernel.program import Finish
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.assembly import Assembly, called, launched
-from weft.backends.cpu.machine import Ahead, compile_many
+from weft.backends.cpu.native.machine import Ahead, compile_many
 from weft.backends.cpu.target import Cpu
 from weft.base.sizes import Guard, Size, evaluator, recording
 from weft.compiler.arena import arrange

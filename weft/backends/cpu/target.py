@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from weft.backends.cpu import routines
 from weft.backends.cpu.assemble import Assembler
 from weft.backends.cpu.assembly import Assembly, Piece
-from weft.backends.cpu.loops import render, render_any
-from weft.backends.cpu.machine import Ahead
-from weft.backends.cpu.processor import has_wide_tiles, vector_bits
+from weft.backends.cpu.code.loops import render, render_any
+from weft.backends.cpu.native.machine import Ahead
+from weft.backends.cpu.native.processor import has_wide_tiles, vector_bits
+from weft.backends.cpu.routines import choices
 from weft.backends.cpu.sharing import Sized, general, reading, shared, sizable, sized
 from weft.base.lazy import Late
 from weft.base.sizes import Size, writing
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from weft.compiler.watch import Watch
 
 # loaded when a program has a loop, and when it has an operation with an algorithm of its own
-loop_text = Late("weft.backends.cpu.loop_text")
-called_text = Late("weft.backends.cpu.called_text")
-block_text = Late("weft.backends.cpu.block_text")
-serial = Late("weft.backends.cpu.serial")
-unrolled = Late("weft.backends.cpu.unrolled")
-tiny = Late("weft.backends.cpu.heroes.tiny")
-heroes = Late("weft.backends.cpu.heroes.table")
+loop_text = Late("weft.backends.cpu.code.loop_text")
+called_text = Late("weft.backends.cpu.code.called_text")
+block_text = Late("weft.backends.cpu.code.block_text")
+serial = Late("weft.backends.cpu.code.serial")
+unrolled = Late("weft.backends.cpu.code.unrolled")
+tiny = Late("weft.backends.cpu.routines.products.tiny")
+routines = Late("weft.backends.cpu.routines.table")
 
 
 # Functions that wait for others like them while the program is planned.
@@ -68,7 +68,7 @@ class Cpu(Target):
         # whether functions are for sizes that have names: these are read, plain numbers are not
         self.named = named
         self.tokens: list[Size] = []
-        self.neutral = routines.some_off()
+        self.neutral = choices.some_off()
         self.few = elements is not None and elements <= FEW
         self.read: set[str] = set()  # texts that read all their sizes
         self.reading: set[str] = set()  # texts that are to be made to do so
@@ -79,7 +79,7 @@ class Cpu(Target):
         self.kernels: dict[Any, tuple[list[Piece], list[int]]] = {}
         self.signatures: dict[Any, int] = {}
         self.same: dict[int, tuple[Kernel, int]] = {}  # kernels by id, kept alive
-        self.heroes: dict[Any, Lowered | None] = {}
+        self.lowerings: dict[Any, Lowered | None] = {}
         # functions that wait for others like them, apart from their sizes once that was looked at
         self.waiting: dict[tuple[str, str], Sized | None] = {}
         self.shared = self.general  # whether nothing is to wait any more
@@ -98,7 +98,7 @@ class Cpu(Target):
         return made
 
     def keeps(self, eqn: Any) -> bool:
-        return routines.is_on(eqn.primitive.name)
+        return choices.is_on(eqn.primitive.name)
 
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         return simplify(closed, self.watch, self.general)
@@ -314,9 +314,9 @@ class Cpu(Target):
         more = None if finish is None else (finish.buffer, self._signature(finish.kernel))
         key = (name, *ins, *outs, *params.items(), more)
         try:
-            if key not in self.heroes:
-                self.heroes[key] = self._lowered(name, ins, outs, params, finish)
-            return self.heroes[key]
+            if key not in self.lowerings:
+                self.lowerings[key] = self._lowered(name, ins, outs, params, finish)
+            return self.lowerings[key]
         except TypeError:  # a parameter that cannot be a key
             return self._lowered(name, ins, outs, params, finish)
 
@@ -327,10 +327,10 @@ class Cpu(Target):
             verify(finish.kernel)
         if self.named:
             with writing(self.token):
-                return heroes.lower(name, ins, outs, params, finish, True)
-        lowered = heroes.lower(name, ins, outs, params, finish, self.general)
+                return routines.lower(name, ins, outs, params, finish, True)
+        lowered = routines.lower(name, ins, outs, params, finish, self.general)
         if self.general and lowered is not None:
-            reads = heroes.reads_sizes(name)
+            reads = routines.reads_sizes(name)
             if reads is not None:
                 every = [lowered] if lowered.in_place is None else [lowered, lowered.in_place]
                 texts = [task.text for one in every for task in one.tasks]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu import disk
+from weft.backends.cpu.native import disk
 from weft.backends.cuda import commands as c
 from weft.backends.cuda import driver, ptx
 from weft.backends.cuda.render import NAME, render

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.instructions import MEMORY, memory_type, scalar_type
-from weft.backends.cpu.loops import combine
-from weft.backends.cpu.rare import rare
-from weft.backends.cpu.render import Function
-from weft.backends.cpu.serial import Writer
+from weft.backends.cpu.code.instructions import MEMORY, memory_type, scalar_type
+from weft.backends.cpu.code.loops import combine
+from weft.backends.cpu.code.rare import rare
+from weft.backends.cpu.code.render import Function
+from weft.backends.cpu.code.serial import Writer
 from weft.backends.cuda.schedule import TILE, Schedule, nest, private_rows, turned
 from weft.kernel.kernel import Loop, Reduce, Store, statements
 from weft.kernel.nodes import BOOL, F32, F64, Value, is_float, walk

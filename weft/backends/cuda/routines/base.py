@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.heroes.scalar_math import called_stubs, translate_with_math
+from weft.backends.cpu.routines.scalar_math import called_stubs, translate_with_math
 from weft.backends.cuda.routines.device import DEFINITIONS
 from weft.base.record import Record
 from weft.kernel.kinds import Kind, f32, f64, kind_of, u8, u16, u32, u64

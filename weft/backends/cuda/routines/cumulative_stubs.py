@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.backends.cpu.heroes.scalar_math import External
+from weft.backends.cpu.routines.scalar_math import External
 from weft.backends.cuda.routines.device import (
     acquire_u32,
     barrier,

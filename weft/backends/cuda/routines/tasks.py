@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.heroes.table import lower
+from weft.backends.cpu.routines.table import lower
 from weft.backends.cuda.routines.base import ROUTINES, Place, Routine, Run, ceil_div, entry
 from weft.base.functional import lru
 from weft.kernel.program import Task, Type

@@ -1,0 +1,118 @@
+"""Copies that exchange two axes: blocks of a square number of elements turned in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu.code.instructions import memory_type
+from weft.backends.cpu.code.render import Function
+from weft.backends.cpu.code.turns import Turns
+from weft.backends.cpu.native.processor import vector_bits
+from weft.kernel.kernel import Loop, Store
+
+
+def turns(s: Loop) -> bool:
+    """Whether a nest of two loops copies what follows along the outer one to follow along the
+    inner one."""
+    (inner, *others) = s.body
+    if others or not isinstance(inner, Loop) or len(inner.body) != 1:
+        return False
+    (store,) = inner.body
+    if not isinstance(store, Store) or store.value.op != "load" or store.value.args:
+        return False
+    index = store.value.attr[1]
+    return (
+        store.at.coefficient(inner.axis) == 1
+        and store.at.coefficient(s.axis) != 1
+        and index.coefficient(s.axis) == 1
+        and index.coefficient(inner.axis) not in (0, 1)
+    )
+
+
+def _side(dtype: np.dtype) -> int:
+    return min(8, vector_bits() // (8 * dtype.itemsize))
+
+
+def copy(f: Function, s: Loop, low: str, high: str, inner_high: str) -> None:
+    """Whole blocks, then what is left of either axis, element by element."""
+    (inner,) = s.body
+    (store,) = inner.body
+    side = _side(store.value.dtype)
+    middle = _whole(f, low, high, side)
+    inner_middle = _whole(f, "0", inner_high, side)
+
+    def block() -> None:
+        _block(f, s, inner, store, side)
+
+    def single() -> None:
+        f.store(store)
+
+    def along(start: str, stop: str, step: int, body: Any) -> Any:
+        def run() -> None:
+            f.offsets_before([store.at, store.value.attr[1]], inner.axis)
+            _loop(f, inner.axis, start, stop, step, body)
+
+        return run
+
+    _loop(f, s.axis, low, middle, side, along("0", inner_middle, side, block))
+    if inner_middle != inner_high:
+        _loop(f, s.axis, low, middle, 1, along(inner_middle, inner_high, 1, single))
+    if middle != high:
+        _loop(f, s.axis, middle, high, 1, along("0", inner_high, 1, single))
+
+
+def _whole(f: Function, low: str, high: str, step: int) -> str:
+    """Where the last whole step ends; the very end where that is known."""
+    if low == "0" and high.isdigit() and int(high) % step == 0:
+        return high
+    span = f.emit(f"sub i64 {high}, {low}")
+    whole = f.emit(f"and i64 {span}, {-step}")
+    return f.emit(f"add i64 {low}, {whole}")
+
+
+def _loop(f: Function, axis: str, low: str, high: str, step: int, body: Any) -> None:
+    outside, f.known = f.known, dict(f.known)
+    f.count += 1
+    turns = Turns(f, f"t{f.count}", low, high)
+    f.axes[axis] = turns.index
+    body()
+    turns.close(str(step))
+    f.known = outside
+
+
+def _block(f: Function, outer: Loop, inner: Loop, store: Store, side: int) -> None:
+    """A square of elements: read along the outer axis, exchanged, written along the inner one."""
+    dtype = store.value.dtype
+    kind = memory_type(dtype)
+    vector = f"<{side} x {kind}>"
+    buffer, index = store.value.attr
+    rows = []
+    far = index.coefficient(inner.axis)
+    for at in _places(f, kind, f.address(buffer, f.offset(index)), side, far, "read"):
+        rows.append(f.emit(f"load {vector}, ptr {at}, align {dtype.itemsize}"))
+    step = 1
+    while step < side:
+        low = [i if not i & step else side + i - step for i in range(side)]
+        high = [i + step if not i & step else side + i for i in range(side)]
+        for i in range(side):
+            if not i & step:
+                pair = rows[i], rows[i + step]
+                rows[i] = f.shuffle(vector, *pair, low)
+                rows[i + step] = f.shuffle(vector, *pair, high)
+        step *= 2
+    far, base = store.at.coefficient(outer.axis), f.address(store.buffer, f.offset(store.at))
+    for i, at in enumerate(_places(f, kind, base, side, far, "written")):
+        f.line(f"store {vector} {rows[i]}, ptr {at}, align {dtype.itemsize}")
+
+
+def _places(f: Function, kind: str, base: str, count: int, far: int, purpose: str) -> Iterator[str]:
+    """Addresses at equal distances."""
+    each = f.size(far, purpose)
+    for i in range(count):
+        if f.sizes is None:
+            yield f.emit(f"getelementptr {kind}, ptr {base}, i64 {i * far}")
+        else:
+            yield f.further_on(base, kind, each, i)

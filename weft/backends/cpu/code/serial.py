@@ -1,0 +1,209 @@
+"""Kernels with serial loops, atomics and barriers as LLVM text: one number at a time.
+
+They are what operations without a hand-written routine are lowered to. Threads of an iteration are
+a loop here, so a barrier is there by itself; a kernel with atomics is run by one thread, in order.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu.code.instructions import MEMORY, memory_type
+from weft.backends.cpu.code.loops import combine
+from weft.backends.cpu.code.render import Function
+from weft.backends.cpu.code.turns import Turns
+from weft.kernel.kernel import Atomic, Barrier, Kernel, Loop, Reduce, Serial, statements
+from weft.kernel.nodes import BOOL, walk
+
+# Iterations of the grid that make a chunk, so that their work is worth a thread.
+CHUNK_ITERATIONS = 256
+_ALONE = (Loop, Serial, Barrier)
+
+
+def chunk(kernel: Kernel) -> int:
+    """Iterations of the grid that make a chunk; all of them where they meet in memory."""
+    extent = 1 if kernel.grid is None else kernel.grid[1]
+    if any(isinstance(s, Atomic) for s in statements(kernel.body)):
+        return max(1, extent)
+    return max(1, min(extent, CHUNK_ITERATIONS))
+
+
+def render_serial(kernel: Kernel) -> str:
+    """The LLVM text of a kernel."""
+    f = Function(kernel, 1)
+    f.reduces = {s.symbol: s for s in statements(kernel.body) if isinstance(s, Reduce)}
+    f.name_buffers()
+    writer = Writer(f)
+    if kernel.grid is None:
+        writer.block(kernel.body)
+    else:
+        writer.loop(Loop(*kernel.grid, kernel.body), "%start", "%stop")
+    f.line("ret void")
+    head = f"define void @{kernel.name}(ptr noalias %buffers, i64 %start, i64 %stop) #0 {{"
+    return "\n".join([*f.declared.values(), head, "entry:", *f.lines, "}", ""])
+
+
+class Writer:
+    """The statements of a kernel while they are written, for one thread."""
+
+    def __init__(self, f: Function) -> None:
+        self.f = f
+        self.changing: set[int] = set()  # numbers of values that depend on memory it writes
+        written = {i for i, b in enumerate(f.kernel.buffers) if b.role != "in"}
+        roots = [v for s in statements(f.kernel.body) if type(s) is not Loop for v in s.operands]
+        for v in walk(roots):
+            own = v.op == "load" and v.attr[0] in written
+            if own or any(a.number in self.changing for a in v.args):
+                self.changing.add(v.number)
+
+    def forget(self) -> None:
+        """Leave out what has been read of memory that may have been written since."""
+        f = self.f
+        f.known = {key: name for key, name in f.known.items() if key[0] not in self.changing}
+
+    def block(self, body: list[Any]) -> None:
+        """Statements one after the other; those without loops read before they write."""
+        for alone, group in groupby(body, lambda s: isinstance(s, _ALONE)):
+            run = list(group)
+            if not alone:
+                self.run(run)
+                continue
+            for s in run:
+                if isinstance(s, Loop):
+                    self.loop(s, "0", str(s.extent))
+                elif isinstance(s, Serial):
+                    self.serial(s) if s.axis is None else self.counted(s)
+                self.forget()
+
+    def run(self, run: list[Any]) -> None:
+        f = self.f
+        for v in [v for s in run for v in s.operands]:
+            f.value(v)
+        for s in run:
+            if isinstance(s, Atomic):
+                self.atomic(s)
+            elif isinstance(s, Reduce):
+                f.accumulators[s.symbol] = combine(
+                    f, s.op, s.dtype, f.start_of(s.symbol), f.value(s.value)
+                )
+            else:
+                f.store(s)
+        self.forget()
+
+    def unfold(self, index: str) -> None:
+        """The positions of the axes that the grid counts."""
+        f = self.f
+        for axis, extent in reversed(f.kernel.axes[1:]):
+            f.axes[axis] = f.emit(f"urem i64 {index}, {max(1, extent)}")
+            index = f.emit(f"udiv i64 {index}, {max(1, extent)}")
+        f.axes[f.kernel.axes[0][0]] = index
+
+    def loop(self, s: Loop, low: str, high: str) -> None:
+        """A loop; reductions go through it."""
+        f = self.f
+        f.count += 1
+        tag, outside = f"o{f.count}", f.known
+        starts = {symbol: f.start_of(symbol) for symbol in s.carries}
+        turns = Turns(f, tag, low, high)
+        for symbol, start in starts.items():
+            f.carried[symbol] = f"%{tag}a{symbol}"
+            kind = f.accumulator_type(symbol)
+            turns.carry(f.carried[symbol], kind, start, f"%{tag}u{symbol}")
+        f.axes[s.axis] = turns.index
+        if f.kernel.grid is not None and s.axis == f.kernel.grid[0] and f.kernel.axes:
+            self.unfold(turns.index)
+        f.known = dict(outside)
+        self.forget()
+        self.block(s.body)
+        for symbol in s.carries:
+            kind = f.accumulator_type(symbol)
+            f.line(f"%{tag}u{symbol} = freeze {kind} {f.accumulators[symbol]}")
+        turns.close("1")
+        for symbol, start in starts.items():
+            kind = f.accumulator_type(symbol)
+            f.accumulators[symbol] = turns.left(kind, start, f"%{tag}u{symbol}")
+            del f.carried[symbol]
+        f.known = outside
+
+    def counted(self, s: Serial) -> None:
+        """A serial loop over an axis."""
+        f = self.f
+        f.count += 1
+        tag, outside = f"c{f.count}", f.known
+        starts = [f.value(c.initial) for c in s.carried]
+        kinds = [f.type_of(c.initial.dtype) for c in s.carried]
+        turns = Turns(f, tag, "0", str(s.extent))
+        for c, kind, start in zip(s.carried, kinds, starts, strict=True):
+            f.accumulators[c.symbol] = f"%{tag}a{c.symbol}"
+            turns.carry(f"%{tag}a{c.symbol}", kind, start, f"%{tag}u{c.symbol}")
+        assert s.axis is not None
+        f.axes[s.axis] = turns.index
+        f.known = dict(outside)
+        self.forget()
+        self.block(s.body)
+        after = [f.value(c.after) for c in s.carried]
+        for c, kind, name in zip(s.carried, kinds, after, strict=True):
+            f.line(f"%{tag}u{c.symbol} = freeze {kind} {name}")
+        turns.close("1")
+        for c, kind, start in zip(s.carried, kinds, starts, strict=True):
+            f.accumulators[c.symbol] = turns.left(kind, start, f"%{tag}u{c.symbol}")
+        f.known = outside
+
+    def serial(self, s: Serial) -> None:
+        """A serial loop with a condition."""
+        f = self.f
+        f.count += 1
+        tag, outside, before = f"w{f.count}", f.known, f.block
+        starts = [f.value(c.initial) for c in s.carried]
+        f.line(f"br label %{tag}head")
+        f.label(f"{tag}head")
+        first = len(f.lines)
+        for c, start in zip(s.carried, starts, strict=True):
+            kind, name = f.type_of(c.initial.dtype), f"%{tag}a{c.symbol}"
+            f.accumulators[c.symbol] = name
+            f.line(f"{name} = phi {kind} [ {start}, %{before} ], [ {name}.next, %the.latch ]")
+        f.known = dict(outside)
+        self.forget()
+        assert s.condition is not None
+        again = f.value(s.condition)
+        f.line(f"br i1 {again}, label %{tag}body, label %{tag}exit")
+        f.label(f"{tag}body")
+        self.block(s.body)
+        after = [f.value(c.after) for c in s.carried]
+        for c, name in zip(s.carried, after, strict=True):
+            f.line(f"%{tag}a{c.symbol}.next = freeze {f.type_of(c.after.dtype)} {name}")
+        for i in range(first, first + len(s.carried)):
+            f.lines[i] = f.lines[i].replace("%the.latch", f"%{f.block}")
+        f.line(f"br label %{tag}head")
+        f.label(f"{tag}exit")
+        for c in s.carried:
+            f.accumulators[c.symbol] = f"%{tag}a{c.symbol}"
+        f.known = outside
+
+    def atomic(self, s: Atomic) -> None:
+        """An element combined with a value."""
+        f = self.f
+        dtype = f.kernel.buffers[s.buffer].dtype
+        value, mask = f.value(s.value), None if s.mask is None else f.value(s.mask)
+        base, kind = f.address(s.buffer, f.offset(s.at)), memory_type(dtype)
+        if s.offset is not None:
+            base = f.emit(f"getelementptr {kind}, ptr {base}, i64 {f.value(s.offset)}")
+        tag = f.fresh("m")[1:]
+        if mask is not None:
+            f.line(f"br i1 {mask}, label %{tag}do, label %{tag}skip")
+            f.label(f"{tag}do")
+        assert dtype not in MEMORY and dtype != BOOL
+        self.combined(s.op, dtype, base, value)
+        if mask is not None:
+            f.line(f"br label %{tag}skip")
+            f.label(f"{tag}skip")
+
+    def combined(self, op: str, dtype: np.dtype, base: str, value: str) -> None:
+        """Combine what is at an address with a value."""
+        f, kind = self.f, memory_type(dtype)
+        found = f.emit(f"load {kind}, ptr {base}, align {dtype.itemsize}")
+        made = combine(f, op, dtype, found, value)
+        f.line(f"store {kind} {made}, ptr {base}, align {dtype.itemsize}")

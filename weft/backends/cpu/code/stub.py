@@ -1,0 +1,690 @@
+"""Native functions written in a small part of Python and translated to LLVM text.
+
+A stub is a Python function that is never run as one: its source is read, and every name in it has
+a kind of machine value. Parameters are annotated; a variable has the kind of what it is first
+given; numbers written out take the kind of the other operand. ``i64[p, k]`` is the ``k``-th
+``i64`` at ``p``, to read or to assign; ``p + n`` is ``n`` bytes after ``p``. Division and
+remainder are the machine's, towards zero. Statements: assignment, ``if``, ``while``,
+``for ... in range``, or ``in unrolled`` where the body is written out for each number, ``break``,
+``continue``, ``return``, calls. What depends on numbers that are given and comes to nothing is left
+out, and so are private stubs that nothing calls then.
+
+Calls: other stubs of the module; functions outside of it, declared with their kinds; a kind, to
+convert (``u32(x)``); ``bits(u32, x)`` for the same bits as another kind; ``stack(n)`` for ``n``
+bytes that live as long as the call; ``invoke(i64, f, x, y)`` for a function at an address;
+``min``, ``max``; ``clock()`` for a count that grows with time;
+``float_mode()`` and ``set_float_mode(mode)``.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu.native import float_mode
+from weft.backends.cpu.native.llvm import BRIEF, INLINE, LIGHT, OPTIMISE
+from weft.backends.cpu.native.processor import architecture, counter
+from weft.base.functional import lru
+from weft.base.record import Record
+from weft.base.sizes import Size
+from weft.kernel.kinds import KINDS, External, Kind, i64, ptr, truth, void
+
+
+class Operand(Record):
+    """A value in the text; a number written out has no kind yet."""
+
+    text: str
+    kind: Kind | None
+
+
+_ARITHMETIC: dict[type, tuple[str, str, str]] = {
+    ast.Add: ("add", "add", "fadd"),
+    ast.Sub: ("sub", "sub", "fsub"),
+    ast.Mult: ("mul", "mul", "fmul"),
+    ast.FloorDiv: ("sdiv", "udiv", ""),
+    ast.Mod: ("srem", "urem", "frem"),
+    ast.Div: ("", "", "fdiv"),
+    ast.LShift: ("shl", "shl", ""),
+    ast.RShift: ("ashr", "lshr", ""),
+    ast.BitAnd: ("and", "and", ""),
+    ast.BitOr: ("or", "or", ""),
+    ast.BitXor: ("xor", "xor", ""),
+}
+_COMPARE: dict[type, tuple[str, str, str]] = {
+    ast.Eq: ("eq", "eq", "oeq"),
+    ast.NotEq: ("ne", "ne", "une"),
+    ast.Lt: ("slt", "ult", "olt"),
+    ast.LtE: ("sle", "ule", "ole"),
+    ast.Gt: ("sgt", "ugt", "ogt"),
+    ast.GtE: ("sge", "uge", "oge"),
+    ast.Is: ("eq", "eq", ""),
+    ast.IsNot: ("ne", "ne", ""),
+}
+_FAMILIES = {"signed": 0, "unsigned": 1, "float": 2, "pointer": 1, "truth": 1}
+
+
+class StubError(TypeError):
+    """A stub that cannot be translated: a mistake of ours."""
+
+
+# Comparisons of numbers that are decided when a stub is translated.
+_DECIDED: dict[type, Callable[[int, int], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+def translate(
+    stubs: Iterable[Callable[..., Any]],
+    names: Mapping[str, Any] | None = None,
+    private: Iterable[str] = (),
+    plain: bool = False,
+    light: bool = False,
+    brief: bool = False,
+) -> str:
+    """The LLVM text of a module of stubs.
+
+    ``names`` are numbers and kinds that the stubs use beyond their own globals. All stubs can be
+    called from outside by their names, but those that are ``private``: they become part of the
+    stubs that call them. Loops that are ``plain`` stay as written, which compiles much faster than
+    vectors and unrolled loops do; a ``light`` module is optimised only a little, a ``brief`` one is
+    made in the least time.
+    """
+    stubs = list(stubs)
+    given = dict(names or {})
+    known = {f.__name__: _signature(f, given) for f in stubs}
+    module = Module(known, given, frozenset(private))
+    texts: dict[str, str] = {}
+    # functions among the names may be private stubs that are called by those
+    renamed = any(isinstance(value, External) for value in given.values())
+    waiting = [f for f in stubs if renamed or f.__name__ not in module.private]
+    while waiting:
+        f = waiting.pop()
+        module.names = {**f.__globals__, **given}
+        texts[f.__name__] = Translation(module, _tree(f)).run()
+        if not waiting:
+            waiting = [f for f in stubs if f.__name__ in module.called - texts.keys()]
+    module.functions = [texts[name] for name in known if name in texts]
+    care = BRIEF if brief else LIGHT if light else INLINE if plain else OPTIMISE
+    return care + module.text()
+
+
+@lru(512)
+def _tree(f: Callable[..., Any]) -> ast.FunctionDef:
+    """The source of a function; of a file that has many, what is not asked for is not read."""
+    first, lines = f.__code__.co_firstlineno, linecache.getlines(f.__code__.co_filename)
+    if not lines[first - 1].startswith("def "):
+        return _trees(f.__code__.co_filename)[first]
+    last = first
+    while last < len(lines) and lines[last].startswith((" ", "\n", "#", ")")):
+        last += 1
+    found = ast.parse("".join(lines[first - 1 : last])).body[0]
+    assert isinstance(found, ast.FunctionDef)
+    return found
+
+
+@lru(32)
+def _trees(filename: str) -> dict[int, ast.FunctionDef]:
+    """All functions of a file by their first lines, those inside others as well."""
+    tree = ast.parse("".join(linecache.getlines(filename)))
+    return {node.lineno: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def _signature(f: Callable[..., Any], names: Mapping[str, Any]) -> External:
+    def kind(word: Any) -> Kind:
+        if not isinstance(word, str):
+            raise StubError(f"{f.__name__}: parameters and result are annotated with kinds")
+        found = names.get(word) or KINDS.get(word)
+        if not isinstance(found, Kind):
+            raise StubError(f"{f.__name__}: {word} is no kind")
+        return found
+
+    result, *parameters = map(kind, _annotations(f))
+    return External(result, tuple(parameters))
+
+
+def _annotations(f: Callable[..., Any]) -> list[Any]:
+    """The words that a stub's result and parameters are annotated with."""
+    names = ("return", *f.__code__.co_varnames[: f.__code__.co_argcount])
+    words = [f.__annotations__.get(name) for name in names]
+    if all(isinstance(word, str) for word in words):
+        return words
+    tree = _tree(f)
+    return [
+        getattr(node, "id", None)
+        for node in (tree.returns, *(a.annotation for a in tree.args.args))
+    ]
+
+
+class Module:
+    """The text of a module while it is written."""
+
+    def __init__(
+        self,
+        known: dict[str, External],
+        names: dict[str, Any],
+        private: frozenset[str],
+    ) -> None:
+        self.known = known
+        self.names = names
+        self.private = private
+        self.functions: list[str] = []
+        self.used: dict[str, str] = {}
+        self.called: set[str] = set()
+
+    def text(self) -> str:
+        return "\n".join([*self.used.values(), *self.functions])
+
+
+class Translation:
+    """One stub as text. Variables live on the stack; LLVM moves them to registers."""
+
+    def __init__(self, module: Module, tree: ast.FunctionDef) -> None:
+        self.module = module
+        self.tree = tree
+        self.signature = module.known[tree.name]
+        self.head: list[str] = []
+        self.lines: list[str] = []
+        self.variables: dict[str, Kind] = {}
+        self.count = 0
+        self.exits: list[tuple[str, str]] = []  # labels of continue and break
+        self.open = True  # whether the text can go on where it stands
+        self.cut = False  # whether what follows is left out, as given numbers say
+
+    def fail(self, node: ast.AST, what: str) -> StubError:
+        line = ast.unparse(node).splitlines()[0]
+        return StubError(f"{self.tree.name}: {what}, in: {line}")
+
+    def run(self) -> str:
+        names = [a.arg for a in self.tree.args.args]
+        kinds = self.signature.parameters
+        for name, kind in zip(names, kinds, strict=True):
+            self.declare(name, kind)
+            self.lines.append(f"  store {kind.llvm} %a.{name}, ptr %v.{name}")
+        self.block(self.tree.body)
+        if self.open:
+            if self.signature.result is not void:
+                raise StubError(f"{self.tree.name}: the end is reached without a result")
+            self.lines.append("  ret void")
+        given = ", ".join(f"{k.llvm} %a.{n}" for n, k in zip(names, kinds, strict=True))
+        hidden = self.tree.name in self.module.private
+        linkage, how = ("internal ", " alwaysinline") if hidden else ("", "")
+        result = self.signature.result.llvm
+        head = f"define {linkage}{result} @{self.tree.name}({given}) nounwind{how} {{"
+        return "\n".join([head, "entry:", *self.head, *self.lines, "}", ""])
+
+    # --- text -------------------------------------------------------------------------------------
+
+    def fresh(self) -> str:
+        self.count += 1
+        return f"%t{self.count}"
+
+    def emit(self, text: str) -> str:
+        name = self.fresh()
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def label(self, stem: str) -> str:
+        self.count += 1
+        return f"{stem}{self.count}"
+
+    def start(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+        self.open = True
+
+    def jump(self, label: str) -> None:
+        if self.open:
+            self.lines.append(f"  br label %{label}")
+        self.open = False
+
+    def branch(self, condition: str, yes: str, no: str) -> None:
+        self.lines.append(f"  br i1 {condition}, label %{yes}, label %{no}")
+        self.open = False
+
+    def declare(self, name: str, kind: Kind) -> None:
+        self.variables[name] = kind
+        self.head.append(f"  %v.{name} = alloca {kind.llvm}")
+
+    # --- statements -------------------------------------------------------------------------------
+
+    def block(self, body: list[ast.stmt]) -> None:
+        for statement in body:
+            if not self.open:
+                if self.cut:
+                    return
+                raise self.fail(statement, "nothing leads here")
+            self.statement(statement)
+
+    def statement(self, node: ast.stmt) -> None:
+        if isinstance(node, ast.Expr):
+            if not isinstance(node.value, ast.Constant):  # a docstring
+                self.value(node.value)
+        elif isinstance(node, ast.Assign):
+            self.assign(node.targets[0], self.value(node.value))
+        elif isinstance(node, ast.AnnAssign):
+            assert node.value is not None and isinstance(node.target, ast.Name)
+            kind = self.constant_name(node.annotation)
+            self.assign(node.target, self.as_kind(self.value(node.value), kind, node))
+        elif isinstance(node, ast.AugAssign):
+            left = self.value(_as_load(node.target))
+            self.assign(node.target, self.arithmetic(node, node.op, left, self.value(node.value)))
+        elif isinstance(node, ast.If):
+            self.if_(node)
+        elif isinstance(node, ast.While):
+            self.while_(node)
+        elif isinstance(node, ast.For):
+            self.for_(node)
+        elif isinstance(node, ast.Return):
+            self.return_(node)
+        elif isinstance(node, ast.Continue):
+            self.jump(self.exits[-1][0])
+        elif isinstance(node, ast.Break):
+            self.jump(self.exits[-1][1])
+        elif not isinstance(node, ast.Pass):
+            raise self.fail(node, "no such statement")
+
+    def assign(self, target: ast.expr, value: Operand) -> None:
+        if isinstance(target, ast.Name):
+            kind = self.variables.get(target.id)
+            if kind is None:
+                kind = value.kind or i64
+                self.declare(target.id, kind)
+            given = self.as_kind(value, kind, target)
+            self.lines.append(f"  store {kind.llvm} {given.text}, ptr %v.{target.id}")
+        elif isinstance(target, ast.Subscript):
+            kind, address = self.place(target)
+            given = self.as_kind(value, kind, target)
+            self.lines.append(f"  store {kind.llvm} {given.text}, ptr {address}, align {kind.size}")
+        else:
+            raise self.fail(target, "cannot be assigned")
+
+    def known(self, test: ast.expr) -> bool | None:
+        """What a condition on given numbers comes to."""
+        found = self.given(test)
+        return None if found is None else bool(found)
+
+    def given(self, node: ast.expr) -> int | None:
+        """What an expression of given numbers comes to; None where it has others."""
+        if isinstance(node, ast.Constant):
+            return node.value if isinstance(node.value, int) else None
+        if isinstance(node, ast.Name):
+            known = None if node.id in self.variables else self.module.names.get(node.id)
+            return known if isinstance(known, int) else None
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub)):
+            found = self.given(node.operand)
+            if found is None:
+                return None
+            return not found if isinstance(node.op, ast.Not) else -found
+        if isinstance(node, ast.BoolOp):
+            both = [self.given(value) for value in node.values]
+            if None in both:
+                return None
+            return (all if isinstance(node.op, ast.And) else any)(both)
+        if isinstance(node, ast.Compare) and type(node.ops[0]) in _DECIDED:
+            left, right = self.given(node.left), self.given(node.comparators[0])
+            if left is None or right is None or len(node.ops) > 1:
+                return None
+            return _DECIDED[type(node.ops[0])](left, right)
+        return None
+
+    def if_(self, node: ast.If) -> None:
+        known = self.known(node.test)
+        if known is not None:
+            self.block(node.body if known else node.orelse)
+            self.cut |= not self.open
+            return
+        yes, no, end = self.label("then"), self.label("else"), self.label("end")
+        self.branch(self.condition(node.test), yes, no if node.orelse else end)
+        reached = not node.orelse
+        self.start(yes)
+        self.block(node.body)
+        reached |= self.open
+        self.jump(end)
+        if node.orelse:
+            self.start(no)
+            self.block(node.orelse)
+            reached |= self.open
+            self.jump(end)
+        if reached:
+            self.start(end)
+
+    def while_(self, node: ast.While) -> None:
+        head, body, end = self.label("head"), self.label("body"), self.label("end")
+        self.jump(head)
+        self.start(head)
+        endless = isinstance(node.test, ast.Constant) and node.test.value is True
+        if endless:
+            self.jump(body)
+        else:
+            self.branch(self.condition(node.test), body, end)
+        self.start(body)
+        self.exits.append((head, end))
+        self.block(node.body)
+        self.exits.pop()
+        self.jump(head)
+        if not endless or any(isinstance(n, ast.Break) for n in ast.walk(node)):
+            self.start(end)
+
+    def for_(self, node: ast.For) -> None:
+        call = node.iter
+        assert isinstance(call, ast.Call) and isinstance(node.target, ast.Name)
+        args = [self.as_kind(self.value(a), i64, node) for a in call.args]
+        if isinstance(call.func, ast.Name) and call.func.id == "unrolled":
+            for number in range(*(int(a.text) for a in args)):
+                self.assign(node.target, Operand(str(number), i64))
+                self.block(node.body)
+            return
+        low = args[0] if len(args) > 1 else Operand("0", i64)
+        high = args[0] if len(args) == 1 else args[1]
+        step = int(args[2].text) if len(args) > 2 else 1
+        turns = _turns(low.text, high.text, step)
+        self.assign(node.target, low)
+        if turns == 0:
+            return
+        body, latch, end = self.label("body"), self.label("latch"), self.label("end")
+        order = "slt" if step > 0 else "sgt"
+        if turns is None:
+            test = self.emit(f"icmp {order} i64 {low.text}, {high.text}")
+            self.branch(test, body, end)
+        self.jump(body)
+        self.start(body)
+        self.exits.append((latch, end))
+        self.block(node.body)
+        self.exits.pop()
+        self.jump(latch)
+        self.start(latch)
+        now = self.emit(f"load i64, ptr %v.{node.target.id}")
+        after = self.emit(f"add i64 {now}, {step}")
+        self.lines.append(f"  store i64 {after}, ptr %v.{node.target.id}")
+        if turns != 1:
+            self.branch(self.emit(f"icmp {order} i64 {after}, {high.text}"), body, end)
+        self.jump(end)
+        self.start(end)
+
+    def return_(self, node: ast.Return) -> None:
+        result = self.signature.result
+        if node.value is None:
+            self.lines.append("  ret void")
+        else:
+            value = self.as_kind(self.value(node.value), result, node)
+            self.lines.append(f"  ret {result.llvm} {value.text}")
+        self.open = False
+
+    # --- expressions ------------------------------------------------------------------------------
+
+    def value(self, node: ast.expr) -> Operand:
+        if isinstance(node, ast.Constant):
+            return self.number(node, node.value)
+        if isinstance(node, ast.Name):
+            return self.name(node)
+        if isinstance(node, ast.BinOp):
+            left, right = self.value(node.left), self.value(node.right)
+            return self.arithmetic(node, node.op, left, right)
+        if isinstance(node, ast.UnaryOp):
+            return self.unary(node)
+        if isinstance(node, (ast.Compare, ast.BoolOp)):
+            return Operand(self.condition(node), truth)
+        if isinstance(node, ast.Subscript):
+            kind, address = self.place(node)
+            return Operand(self.emit(f"load {kind.llvm}, ptr {address}, align {kind.size}"), kind)
+        if isinstance(node, ast.Call):
+            return self.call(node)
+        if isinstance(node, ast.IfExp):
+            return self.choice(node)
+        raise self.fail(node, "no such expression")
+
+    def number(self, node: ast.AST, value: Any) -> Operand:
+        if value is None:
+            return Operand("null", ptr)
+        if value is True or value is False:
+            return Operand(str(value).lower(), truth)
+        if isinstance(value, (int, Size)):
+            return Operand(str(value), None)
+        if isinstance(value, float):
+            return Operand(repr(value), None)
+        raise self.fail(node, f"{value!r} is no number")
+
+    def name(self, node: ast.Name) -> Operand:
+        kind = self.variables.get(node.id)
+        if kind is not None:
+            return Operand(self.emit(f"load {kind.llvm}, ptr %v.{node.id}"), kind)
+        value = self.module.names.get(node.id, self)
+        if value is self:
+            raise self.fail(node, f"{node.id} has no value")
+        return self.number(node, value)
+
+    def constant_name(self, node: ast.AST) -> Kind:
+        """The kind that a name stands for."""
+        if isinstance(node, ast.Name):
+            found = self.module.names.get(node.id) or KINDS.get(node.id)
+            if isinstance(found, Kind):
+                return found
+        raise self.fail(node, "no kind")
+
+    def as_kind(self, value: Operand, kind: Kind, node: ast.AST) -> Operand:
+        """A number as a kind; anything else must have it."""
+        if value.kind is None:
+            if kind.family == "float":
+                number = float(value.text)
+                return Operand(f"0x{np.float64(number).view(np.uint64):016X}", kind)
+            if kind.family == "pointer" or "." in value.text:
+                raise self.fail(node, f"{value.text} is no {kind}")
+            return Operand(value.text, kind)
+        if value.kind is not kind:
+            raise self.fail(node, f"{value.kind} where {kind} belongs")
+        return value
+
+    def same(self, node: ast.AST, left: Operand, right: Operand) -> tuple[Operand, Operand, Kind]:
+        kind = left.kind or right.kind or i64
+        return self.as_kind(left, kind, node), self.as_kind(right, kind, node), kind
+
+    def arithmetic(self, node: ast.AST, op: ast.operator, left: Operand, right: Operand) -> Operand:
+        if left.kind is ptr and isinstance(op, ast.Add):
+            offset = self.as_kind(right, i64, node).text
+            return Operand(self.emit(f"getelementptr i8, ptr {left.text}, i64 {offset}"), ptr)
+        if left.kind is None and right.kind is None:
+            return Operand(str(_folded(op, left.text, right.text)), None)
+        left, right, kind = self.same(node, left, right)
+        word = _ARITHMETIC[type(op)][_FAMILIES[kind.family]]
+        if not word or kind is ptr:
+            raise self.fail(node, f"no such operation of {kind}")
+        return Operand(self.emit(f"{word} {kind.llvm} {left.text}, {right.text}"), kind)
+
+    def unary(self, node: ast.UnaryOp) -> Operand:
+        if isinstance(node.op, ast.Not):
+            return Operand(self.emit(f"xor i1 {self.condition(node.operand)}, true"), truth)
+        value = self.value(node.operand)
+        if value.kind is None:
+            sign = "-" if isinstance(node.op, ast.USub) else "~"
+            return Operand(str(-_python(value.text) if sign == "-" else ~int(value.text)), None)
+        kind = value.kind
+        if isinstance(node.op, ast.Invert):
+            return Operand(self.emit(f"xor {kind.llvm} {value.text}, -1"), kind)
+        if kind.family == "float":
+            return Operand(self.emit(f"fneg {kind.llvm} {value.text}"), kind)
+        return Operand(self.emit(f"sub {kind.llvm} 0, {value.text}"), kind)
+
+    def condition(self, node: ast.expr) -> str:
+        """An expression as one bit."""
+        if isinstance(node, ast.BoolOp):
+            return self.short_circuit(node)
+        if isinstance(node, ast.Compare):
+            left, right, kind = self.same(
+                node, self.value(node.left), self.value(node.comparators[0])
+            )
+            word = _COMPARE[type(node.ops[0])][_FAMILIES[kind.family]]
+            compare = "fcmp" if kind.family == "float" else "icmp"
+            return self.emit(f"{compare} {word} {kind.llvm} {left.text}, {right.text}")
+        value = self.value(node)
+        if value.kind is truth:
+            return value.text
+        if value.kind is ptr:
+            return self.emit(f"icmp ne ptr {value.text}, null")
+        kind = value.kind or i64
+        return self.emit(f"icmp ne {kind.llvm} {value.text}, 0")
+
+    def short_circuit(self, node: ast.BoolOp) -> str:
+        """``and`` and ``or``: what comes later is looked at only if it matters."""
+        name = f"{self.label('both')}"
+        self.declare(name, truth)
+        end = self.label("end")
+        for i, part in enumerate(node.values):
+            found = self.condition(part)
+            self.lines.append(f"  store i1 {found}, ptr %v.{name}")
+            if i + 1 < len(node.values):
+                more = self.label("more")
+                both = isinstance(node.op, ast.And)
+                self.branch(found, more if both else end, end if both else more)
+                self.start(more)
+        self.jump(end)
+        self.start(end)
+        return self.emit(f"load i1, ptr %v.{name}")
+
+    def choice(self, node: ast.IfExp) -> Operand:
+        test = self.condition(node.test)
+        left, right, kind = self.same(node, self.value(node.body), self.value(node.orelse))
+        text = f"select i1 {test}, {kind.llvm} {left.text}, {kind.llvm} {right.text}"
+        return Operand(self.emit(text), kind)
+
+    def place(self, node: ast.Subscript) -> tuple[Kind, str]:
+        """The kind and the address of an element."""
+        if not isinstance(node.slice, ast.Tuple) or len(node.slice.elts) != 2:
+            raise self.fail(node, "an element is kind[address, number]")
+        kind = self.constant_name(node.value)
+        base = self.as_kind(self.value(node.slice.elts[0]), ptr, node)
+        number = self.as_kind(self.value(node.slice.elts[1]), i64, node)
+        text = f"getelementptr {kind.llvm}, ptr {base.text}, i64 {number.text}"
+        return kind, self.emit(text)
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    def call(self, node: ast.Call) -> Operand:
+        assert isinstance(node.func, ast.Name)
+        name = node.func.id
+        if name in ("min", "max"):
+            return self.extreme(node, name)
+        if name == "stack":
+            size = self.value(node.args[0])
+            memory = f"%m.{self.label('s')}"
+            self.head.append(f"  {memory} = alloca [{int(size.text)} x i8], align 64")
+            return Operand(memory, ptr)
+        if name == "bits":
+            kind, value = self.constant_name(node.args[0]), self.value(node.args[1])
+            assert value.kind is not None and value.kind.size == kind.size
+            return Operand(self.bitcast(value, kind), kind)
+        if name == "clock":
+            self.module.used["clock"], call, _ = counter()
+            return Operand(self.emit(call), i64)
+        if name in ("float_mode", "set_float_mode"):
+            return self.mode_call(node)
+        if name == "invoke":
+            kind = self.constant_name(node.args[0])
+            function, *args = [self.value(a) for a in node.args[1:]]
+            given = ", ".join(f"{(a.kind or i64).llvm} {a.text}" for a in args)
+            return self.result(kind, f"call {kind.llvm} {function.text}({given})")
+        known = self.module.known.get(name) or self.module.names.get(name)
+        if isinstance(known, External):
+            return self.known_call(node, name, known)
+        return self.convert(self.value(node.args[0]), self.constant_name(node.func), node)
+
+    def mode_call(self, node: ast.Call) -> Operand:
+        """The floating-point mode read, or set if there is an argument."""
+        self.module.used["float_mode"] = float_mode.declarations(architecture())
+        label = self.label("mode")
+        place, name = f"%m.{label}", f"%f.{label}"
+        self.head.append(f"  {place} = alloca i32")
+        if node.args:
+            value = self.as_kind(self.value(node.args[0]), i64, node)
+            lines = float_mode.write_lines(value.text, name, place)
+        else:
+            lines = float_mode.read_lines(name, place)
+        self.lines += [f"  {line}" for line in lines]
+        return Operand("", void) if node.args else Operand(name, i64)
+
+    def known_call(self, node: ast.Call, name: str, known: External) -> Operand:
+        self.module.called.add(name)
+        if len(node.args) != len(known.parameters):
+            raise self.fail(node, f"{name} takes {len(known.parameters)} arguments")
+        if name not in self.module.known:
+            kinds = ", ".join(k.llvm for k in known.parameters)
+            self.module.used[name] = f"declare {known.result.llvm} @{name}({kinds})"
+        args = [
+            self.as_kind(self.value(a), k, node)
+            for a, k in zip(node.args, known.parameters, strict=True)
+        ]
+        given = ", ".join(f"{k.llvm} {a.text}" for a, k in zip(args, known.parameters, strict=True))
+        return self.result(known.result, f"call {known.result.llvm} @{name}({given})")
+
+    def result(self, kind: Kind, text: str) -> Operand:
+        if kind is void:
+            self.lines.append(f"  {text}")
+            return Operand("", void)
+        return Operand(self.emit(text), kind)
+
+    def extreme(self, node: ast.Call, name: str) -> Operand:
+        left, right, kind = self.same(node, self.value(node.args[0]), self.value(node.args[1]))
+        order = _COMPARE[ast.Lt if name == "min" else ast.Gt][_FAMILIES[kind.family]]
+        compare = "fcmp" if kind.family == "float" else "icmp"
+        test = self.emit(f"{compare} {order} {kind.llvm} {left.text}, {right.text}")
+        text = f"select i1 {test}, {kind.llvm} {left.text}, {kind.llvm} {right.text}"
+        return Operand(self.emit(text), kind)
+
+    def bitcast(self, value: Operand, kind: Kind) -> str:
+        assert value.kind is not None
+        if value.kind.llvm == kind.llvm:
+            return value.text
+        word = "ptrtoint" if value.kind is ptr else "inttoptr" if kind is ptr else "bitcast"
+        return self.emit(f"{word} {value.kind.llvm} {value.text} to {kind.llvm}")
+
+    def convert(self, value: Operand, kind: Kind, node: ast.AST) -> Operand:
+        """A value as another kind, by value."""
+        have = value.kind
+        if have is None:
+            return self.as_kind(value, kind, node)
+        if have.llvm == kind.llvm:
+            return Operand(value.text, kind)
+        if "pointer" in (have.family, kind.family):
+            return Operand(self.bitcast(value, kind), kind)
+        floats = (have.family == "float", kind.family == "float")
+        if floats == (True, True):
+            word = "fptrunc" if kind.size < have.size else "fpext"
+        elif floats[0]:
+            word = "fptosi" if kind.family == "signed" else "fptoui"
+        elif floats[1]:
+            word = "sitofp" if have.family == "signed" else "uitofp"
+        elif kind.size < have.size or kind is truth:
+            word = "trunc"
+        else:
+            word = "sext" if have.family == "signed" else "zext"
+        return Operand(self.emit(f"{word} {have.llvm} {value.text} to {kind.llvm}"), kind)
+
+
+def _as_load(node: ast.expr) -> ast.expr:
+    """The target of an assignment, to be read."""
+    return ast.parse(ast.unparse(node), mode="eval").body
+
+
+def _turns(low: str, high: str, step: int) -> int | None:
+    """How often a loop goes round, if that is known."""
+    if low.startswith("%") or high.startswith("%"):
+        return None
+    return len(range(int(low), int(high), step))
+
+
+def _python(text: str) -> int | float:
+    return float(text) if "." in text or "e" in text else int(text)
+
+
+def _folded(op: ast.operator, left: str, right: str) -> int | float:
+    """Two written numbers as one."""
+    tree = ast.Expression(ast.BinOp(ast.Constant(_python(left)), op, ast.Constant(_python(right))))
+    return eval(compile(ast.fix_missing_locations(tree), "stub", "eval"))

@@ -1,0 +1,1 @@
+"""Machine code, threads, caches: what runs on this machine."""

@@ -1,0 +1,241 @@
+"""Modules on their way through LLVM: compiled by threads, while more of them are still written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from weft.backends.cpu.native import disk, loader
+from weft.backends.cpu.native.cores import threads
+from weft.backends.cpu.native.llvm import BRIEF, QUICK, Llvm, opener
+from weft.backends.cpu.native.parts import divided, joined
+from weft.backends.cpu.native.stacks import with_room
+from weft.backends.cpu.native.together import apart, joinable, joint
+from weft.base.forks import across_forks
+from weft.base.functional import lru
+from weft.base.limits import address_space_left, need_address_space
+
+# Address space that LLVM takes, and that a module may take in it: without, it ends the process.
+LIBRARY, MODULE = 160 << 20, 96 << 20
+# Lines of text up to which a thread takes more of them into a module.
+TOGETHER = 300
+# Target machines that no thread uses at the moment, by their level of care.
+_spare: dict[int, list[int]] = {0: [], 2: []}
+# How many threads are inside LLVM; whoever forks waits until none is.
+_inside = 0
+_free = threading.Condition()
+_looked, _begun, _opened = False, False, False
+# Whoever needs LLVM while a thread is loading it waits for that thread.
+_loading = across_forks(threading.Lock())
+# LLVM sets itself up at its first module, which takes as long as a small kernel.
+_FIRST = """define void @first(ptr %p) {
+  %x = load <8 x float>, ptr %p, align 4
+  %y = fadd <8 x float> %x, %x
+  store <8 x float> %y, ptr %p, align 4
+  ret void
+}
+"""
+
+
+def llvm() -> Llvm:
+    """LLVM, loaded when the first text is compiled."""
+    with _loading:
+        return _llvm()
+
+
+@lru(1)
+def _llvm() -> Llvm:
+    need = MODULE if _opened else LIBRARY + MODULE
+    need_address_space(need, "loading LLVM, which compiles functions,")
+    return Llvm(loader.supported())
+
+
+@contextlib.contextmanager
+def _within() -> Iterator[None]:
+    global _inside
+    with _free:
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _free:
+            _inside -= 1
+            _free.notify_all()
+
+
+def compile_now(text: str) -> bytes:
+    """The object of a module."""
+    texts = divided(text)
+    if len(texts) == 1:
+        return compile_texts(texts)[0]
+    with Batch() as batch:
+        batch.divide(b"", texts)
+        return batch.finish()[b""]
+
+
+def compile_texts(texts: list[str]) -> list[bytes]:
+    """The objects of texts that go to LLVM as they are, or as one module."""
+    whole = joint(texts) if len(texts) > 1 else None
+    if whole is None:
+        return [with_room(_compile_part, text) for text in texts]
+    return apart(with_room(_compile_part, whole), len(texts))
+
+
+def _compile_part(text: str) -> bytes:
+    with _within():
+        library = llvm()
+        level = 0 if text.startswith((BRIEF, QUICK)) else 2
+        need_address_space(MODULE, "compiling a function")
+        try:
+            machine = _spare[level].pop()
+        except IndexError:
+            machine = library.machine(level)
+        try:
+            return library.compile(text, machine)
+        finally:
+            _spare[level].append(machine)
+
+
+def preload(needed: bool = False) -> None:
+    """Begin to load LLVM, by a thread, if it is needed or no code on disk makes it unnecessary."""
+    global _looked, _begun
+    if _begun or (_looked and not needed):
+        return
+    _looked = True
+    if threads() > 1 and (needed or not disk.has_entries()):
+        _begun = True
+        threading.Thread(target=with_room, args=[_load, opener()]).start()
+
+
+def _load(open_library: Callable[[], Any]) -> None:
+    global _opened
+    left = address_space_left()
+    if left is not None and left < LIBRARY + MODULE:
+        return  # whoever needs it says so
+    with _within():
+        _opened = True
+        open_library()  # before anything that would give way to other threads
+        with _loading:
+            library = _llvm()
+            machine = library.machine()
+            awaited = _inside > 1
+            if awaited:
+                _spare[2].append(machine)
+        if not awaited:  # what LLVM does once is done when it is needed
+            library.compile(_FIRST, machine)
+            _spare[2].append(machine)
+
+
+class Batch:
+    """Objects by key, from the disk or from LLVM.
+
+    A thread begins as soon as there is more than one text, so that a program's first kernels are
+    made while its last ones are being planned. To be left like an open file: what is not begun by
+    then is not made.
+    """
+
+    def __init__(self) -> None:
+        self.queue: list[str] = []
+        self.objects: dict[bytes, Any] = {}  # None until it is made
+        self.parts: dict[bytes, list[str]] = {}  # the texts that a module is made of
+        self.made: dict[str, Any] = {}  # objects by text, or what they failed with
+        self.new: set[bytes] = set()
+        self.helpers: list[threading.Thread] = []
+        self.taking = threading.Lock()
+        self.sharers = max(1, threads() - 1)  # who adds texts takes none yet
+
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        with self.taking:
+            self.queue.clear()
+
+    def add(self, key: bytes, text: str) -> None:
+        """See that there is an object of a text."""
+        if key in self.objects:
+            return
+        found = self.objects[key] = disk.load(key)
+        if found is None:
+            self.new.add(key)
+            self.divide(key, divided(text))
+
+    def divide(self, key: bytes, texts: list[str]) -> None:
+        """Have the parts of a module compiled."""
+        self.parts[key] = texts
+        for text in texts:  # modules have parts in common: one tile with many a walk around it
+            if text not in self.made:
+                self.made[text] = None
+                self.queue.append(text)
+        if len(self.queue) > 1:
+            self._help()
+
+    def finish(self) -> dict[bytes, Any]:
+        """All objects, when they are there."""
+        # Long ones first, so that none is begun last; a table is one line, and soon read.
+        with self.taking:
+            self.sharers = threads()
+            self.queue.sort(key=lambda text: text.count("\n"))
+        for _ in range(len(self.queue) - 1):
+            self._help()
+        self._work()
+        for helper in self.helpers:
+            helper.join()
+        for part in self.made.values():
+            if isinstance(part, BaseException):
+                raise part
+        for key, texts in self.parts.items():
+            self.objects[key] = joined([self.made[text] for text in texts])
+        return self.objects
+
+    def _help(self) -> None:
+        """Have one thread more, if there may be."""
+        self.helpers = [helper for helper in self.helpers if helper.is_alive()]
+        if len(self.helpers) + 1 < threads():
+            self.helpers.append(threading.Thread(target=self._work, daemon=True))
+            self.helpers[-1].start()
+
+    def _work(self) -> None:
+        while texts := self._taken():
+            made: list[Any]
+            try:
+                made = compile_texts(texts)
+            except BaseException as error:
+                made = [error] * len(texts)
+            self.made.update(zip(texts, made, strict=True))
+
+    def _taken(self) -> list[str]:
+        """The next texts for one thread: its share of what waits, as far as it is soon made."""
+        with self.taking:
+            if not self.queue:
+                return []
+            share = -(-len(self.queue) // self.sharers) if loader.supported() else 1
+            found = [self.queue.pop()]
+            lines = found[0].count("\n")
+            if share > 1 and joinable(found[0]):
+                for text in self.queue[::-1]:
+                    if len(found) < share and lines < TOGETHER and joinable(text):
+                        self.queue.remove(text)
+                        found.append(text)
+                        lines += text.count("\n")
+            return found
+
+
+def _before_fork() -> None:
+    # A child made in the middle of a compile would find LLVM's locks held for ever.
+    _free.acquire()
+    while _inside:
+        _free.wait()
+
+
+def _after_fork() -> None:
+    _free.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+    )

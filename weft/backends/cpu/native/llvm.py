@@ -1,0 +1,217 @@
+"""LLVM itself, by the functions that llvmlite's library exports.
+
+llvmlite's own Python modules take ten times as long to import as the library takes to load, and
+let one thread compile at a time; of what they offer, little is needed here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from weft.backends.cpu.native.processor import is_arm
+from weft.base.functional import lru
+from weft.base.lazy import folder_of
+
+# What a text says in its first line where it is no kernel: it wants LLVM's optimiser, its functions
+# made one without more of it, a little of it, or to be made as quickly as can be: after they are
+# made one, or as it is.
+OPTIMISE, INLINE, LIGHT = "; optimise\n", "; inline\n", "; light\n"
+BRIEF, QUICK, LOOP = "; brief\n", "; quick\n", "; loop\n"
+_LIGHT_PASSES = ("SROA", "NewGVN", "SimplifyCFG")
+# As fast, where loops are to stay as they are, as what all of LLVM's passes make, in half the time.
+_INLINE_PASSES = ("AlwaysInliner", "GlobalDCE", *_LIGHT_PASSES)
+# Functions made one, and what goes round in a loop in registers. NewGVN, which would make nothing
+# faster here, does not come to an end for some loops inside of loops, and LLVM ends the process.
+_LOOP_PASSES = (*_INLINE_PASSES[:2], "SROA", "InstCombine", "LoopRotate", "SimplifyCFG")
+_PASSES = {
+    LIGHT: _LIGHT_PASSES,
+    INLINE: _INLINE_PASSES,
+    BRIEF: _INLINE_PASSES,
+    LOOP: _LOOP_PASSES,
+}
+# Functions that take long: other threads run meanwhile. To let them run for less than it takes
+# to come to terms with them would cost more than it gives.
+_LONG = frozenset(["TargetMachineEmitToMemory", "RunNewModulePassManager"])
+
+_POINTER, _TEXT, _NUMBER = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+# Results and parameters of the functions used.
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "InitializeNativeTarget": (_NUMBER,),
+    "InitializeNativeAsmPrinter": (_NUMBER,),
+    "GetDefaultTargetTriple": (None, _POINTER),
+    "GetHostCPUName": (None, _POINTER),
+    "GetHostCPUFeatures": (_NUMBER, _POINTER),
+    "GetTargetFromTriple": (_POINTER, _TEXT, _POINTER),
+    "CreateTargetMachine": (
+        _POINTER,
+        _POINTER,
+        *(_TEXT, _TEXT, _TEXT),  # triple, processor, features
+        *(_NUMBER, _TEXT, _TEXT),  # level, relocations, code model
+        *(_NUMBER, _NUMBER, _TEXT),  # printing, loaded by LLVM, ABI
+    ),
+    "DisposeTargetMachine": (None, _POINTER),
+    "ContextCreate": (_POINTER,),
+    "ContextDispose": (None, _POINTER),
+    "ParseAssembly": (_POINTER, _POINTER, _TEXT, _POINTER),
+    "VerifyModule": (ctypes.c_bool, _POINTER, _POINTER),
+    "DisposeModule": (None, _POINTER),
+    "DisposeString": (None, _POINTER),
+    "TargetMachineEmitToMemory": (_POINTER, _POINTER, _POINTER, _NUMBER, _POINTER),
+    "GetBufferStart": (_POINTER, _POINTER),
+    "GetBufferSize": (ctypes.c_size_t, _POINTER),
+    "DisposeMemoryBuffer": (None, _POINTER),
+    "CreatePipelineTuningOptions": (_POINTER,),
+    "DisposePipelineTuningOptions": (None, _POINTER),
+    "CreatePassBuilder": (_POINTER, _POINTER, _POINTER),
+    "DisposePassBuilder": (None, _POINTER),
+    "buildPerModuleDefaultPipeline": (_POINTER, _POINTER, _NUMBER),
+    "CreateNewModulePassManager": (_POINTER,),
+    "RunNewModulePassManager": (None, _POINTER, _POINTER, _POINTER),
+    "DisposeNewModulePassManger": (None, _POINTER),
+    **{f"module_Add{name}Pass": (None, _POINTER) for name in {*_INLINE_PASSES, *_LOOP_PASSES}},
+}
+
+
+@lru(1)
+def _path() -> str:
+    """Where llvmlite's library lies."""
+    names = {"darwin": "libllvmlite.dylib", "win32": "llvmlite.dll"}
+    folder = folder_of("llvmlite") or ""
+    path = os.path.join(folder, "binding", names.get(sys.platform, "libllvmlite.so"))
+    if os.path.exists(path):
+        return path
+    from llvmlite.binding import ffi  # inside an archive: it knows how to get it out
+
+    return ffi.lib._name
+
+
+def opener() -> Callable[[], Any]:
+    """What loads the library while other threads run; Python's own way makes them wait."""
+    path = os.fsencode(_path())
+    try:
+        opened = ctypes.CDLL(None).dlopen
+    except (AttributeError, OSError):
+        return lambda: None
+    opened.restype, opened.argtypes = _POINTER, [_TEXT, _NUMBER]
+    return lambda: opened(path, os.RTLD_NOW)
+
+
+class Llvm:
+    """LLVM, started for this machine; each thread that compiles needs a machine of its own."""
+
+    # What is made of a text.
+    ASSEMBLY, OBJECT = 0, 1
+    output = OBJECT
+
+    def __init__(self, near: bool) -> None:
+        """``near`` says that code and constants are loaded next to each other."""
+        path = _path()
+        self.c, self.long = ctypes.PyDLL(path), ctypes.CDLL(path)
+        for name, (result, *parameters) in _FUNCTIONS.items():
+            function = getattr(self.long if name in _LONG else self.c, f"LLVMPY_{name}")
+            function.restype, function.argtypes = result, parameters
+        self.near = near
+        self.c.LLVMPY_InitializeNativeTarget()
+        self.c.LLVMPY_InitializeNativeAsmPrinter()
+        self.triple = self._said(self.c.LLVMPY_GetDefaultTargetTriple)
+        self.cpu = self._said(self.c.LLVMPY_GetHostCPUName)
+        if is_arm():
+            # The generic model schedules for an in-order processor, which interleaves independent
+            # chains. Models of out-of-order ones leave that to a reorder buffer that is too short
+            # for our long bodies.
+            self.cpu = "generic"
+        features = self._said(self.c.LLVMPY_GetHostCPUFeatures).split(",")
+        self.features = ",".join(sorted(filter(None, features), key=lambda word: word[1:]))
+        error = _POINTER()
+        self.target = self.c.LLVMPY_GetTargetFromTriple(self.triple.encode(), ctypes.byref(error))
+        if not self.target:
+            raise RuntimeError(self._taken(error))
+
+    def _taken(self, place: ctypes.c_void_p) -> str:
+        """A text that LLVM has made, which is ours to free."""
+        if not place.value:
+            return ""
+        text = ctypes.string_at(place.value).decode(errors="replace")
+        self.c.LLVMPY_DisposeString(place)
+        return text
+
+    def _said(self, function: Any) -> str:
+        place = _POINTER()
+        function(ctypes.byref(place))
+        return self._taken(place)
+
+    def machine(self, level: int = 2) -> int:
+        """A target machine, which makes code at a level of care from 0 to 3."""
+        reloc, model = (b"pic", b"small") if self.near else (b"default", b"jitdefault")
+        words = [x.encode() for x in (self.triple, self.cpu, self.features)]
+        made = self.c.LLVMPY_CreateTargetMachine(
+            self.target, *words, level, reloc, model, 0, int(not self.near), b""
+        )
+        if not made:
+            raise RuntimeError(f"LLVM does not know the machine {self.triple} {self.cpu}")
+        return made
+
+    def compile(self, text: str, machine: int) -> bytes:
+        """The object of a module, made with a target machine that nobody else uses meanwhile."""
+        # A context keeps every constant it has seen: one for each module keeps memory flat.
+        context = self.c.LLVMPY_ContextCreate()
+        try:
+            error = _POINTER()
+            module = self.c.LLVMPY_ParseAssembly(context, text.encode(), ctypes.byref(error))
+            try:
+                if error.value or not module:
+                    raise self._refused(self._taken(error), text)
+                return self._object(module, text, machine)
+            finally:
+                if module:
+                    self.c.LLVMPY_DisposeModule(module)
+        finally:
+            self.c.LLVMPY_ContextDispose(context)
+
+    def _object(self, module: int, text: str, machine: int) -> bytes:
+        error = _POINTER()
+        if self.c.LLVMPY_VerifyModule(module, ctypes.byref(error)):
+            raise self._refused(self._taken(error), text)
+        self._taken(error)
+        if text.startswith((OPTIMISE, *_PASSES)):
+            self._optimise(module, machine, _PASSES.get(text[: text.index("\n") + 1]))
+        buffer = self.long.LLVMPY_TargetMachineEmitToMemory(
+            machine, module, self.output, ctypes.byref(error)
+        )
+        if not buffer:
+            raise self._refused(self._taken(error), text)
+        try:
+            return ctypes.string_at(
+                self.c.LLVMPY_GetBufferStart(buffer), self.c.LLVMPY_GetBufferSize(buffer)
+            )
+        finally:
+            self.c.LLVMPY_DisposeMemoryBuffer(buffer)
+
+    def _optimise(self, module: int, machine: int, names: Iterable[str] | None) -> None:
+        """Variables into registers and the like, for text that was not written with care.
+
+        By the passes of these names, or by all that LLVM has.
+        """
+        options = self.c.LLVMPY_CreatePipelineTuningOptions()
+        builder = self.c.LLVMPY_CreatePassBuilder(machine, options)
+        if names is not None:
+            passes = self.c.LLVMPY_CreateNewModulePassManager()
+            for name in names:
+                getattr(self.c, f"LLVMPY_module_Add{name}Pass")(passes)
+        else:
+            passes = self.c.LLVMPY_buildPerModuleDefaultPipeline(builder, 2)
+        try:
+            self.long.LLVMPY_RunNewModulePassManager(passes, module, builder)
+        finally:
+            self.c.LLVMPY_DisposeNewModulePassManger(passes)
+            self.c.LLVMPY_DisposePassBuilder(builder)
+            self.c.LLVMPY_DisposePipelineTuningOptions(options)
+
+    @staticmethod
+    def _refused(error: str, text: str) -> RuntimeError:
+        head = "\n".join(text.splitlines()[:40])
+        return RuntimeError(f"internal error: LLVM refused a kernel: {error}\n{head}")

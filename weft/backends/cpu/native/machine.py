@@ -1,0 +1,263 @@
+"""Machine code: LLVM text compiled to objects, objects loaded, addresses of functions.
+
+One module holds one kernel. Equal texts compile once: objects are kept in memory up to a limit of
+bytes, and on disk. LLVM is loaded at the first text that neither knows.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from weft.backends.cpu.native import disk, loader
+from weft.backends.cpu.native.compiling import Batch, compile_now, llvm
+from weft.backends.cpu.native.disk import digest
+from weft.backends.cpu.native.parts import taken_apart
+from weft.backends.cpu.native.processor import compiler_version, description, has_matrices
+from weft.backends.cpu.native.processor import vector_bits as vector_bits
+from weft.backends.cpu.native.together import was_joint
+from weft.base.forks import across_forks
+from weft.base.functional import lru, register_cache
+from weft.base.knobs import thread
+
+# The name of every kernel's function in its object: a kernel's own name would tell equal ones
+# apart.
+SYMBOL = "kernel"
+FORMAT = "2"
+LIMIT = 64 << 20
+_ATTRIBUTES = "attributes #0 = { nounwind }\n"
+
+
+class Address(int):
+    """The address of a function; its code stays loaded while this object (not a copy) lives."""
+
+    region: Any
+    key: bytes  # of its object
+
+    def __new__(cls, region: Any, key: bytes) -> Address:
+        self = super().__new__(cls, region.symbols[SYMBOL])
+        self.region = region
+        self.key = key
+        return self
+
+
+class Loaded:
+    """Code by key: all that is in use, and the last used up to a limit of bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.size = 0
+        self.lock = threading.RLock()
+        self.recent: OrderedDict[bytes, Any] = OrderedDict()
+        self.alive: weakref.WeakValueDictionary[bytes, Any] = weakref.WeakValueDictionary()
+
+    def get(self, key: bytes) -> Any:
+        with self.lock:
+            region = self.alive.get(key)
+            if region is not None:
+                self._keep(key, region)
+            return region
+
+    def put(self, key: bytes, region: Any) -> None:
+        with self.lock:
+            self.alive[key] = region
+            self._keep(key, region)
+
+    def _keep(self, key: bytes, region: Any) -> None:
+        if key in self.recent:
+            self.recent.move_to_end(key)
+            return
+        self.recent[key] = region
+        self.size += region.size
+        while self.size > self.limit and len(self.recent) > 1:
+            _, dropped = self.recent.popitem(last=False)
+            self.size -= dropped.size
+
+    def cache_clear(self) -> None:
+        """Forget all code that nothing uses."""
+        with self.lock:
+            self.recent.clear()
+            self.size = 0
+
+
+_loaded = Loaded(LIMIT)
+across_forks(_loaded.lock)
+register_cache(_loaded)
+# A child made in the middle of a compile would find LLVM's locks held for ever.
+_compiling = across_forks(threading.RLock())
+
+
+class _Engine:
+    """Code loaded by LLVM itself, where our own loader does not know the machine."""
+
+    def __init__(self, blob: bytes, names: Iterable[str]) -> None:
+        import llvmlite.binding as llvm
+
+        llvm.initialize_native_target()
+        target = llvm.Target.from_default_triple()
+        made = target.create_target_machine(codemodel="jitdefault", jit=True)
+        self.size = len(blob)
+        self.engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), made)
+        for part in taken_apart(blob):
+            self.engine.add_object_file(llvm.ObjectFileRef.from_data(part))
+        self.engine.finalize_object()
+        self.symbols = {name: self.engine.get_function_address(name) for name in names}
+
+
+def key_of(text: str) -> bytes:
+    """What an object depends on: the text, the compiler, the processor and how we load it."""
+    return digest(setting() + text.encode())
+
+
+@lru(1)
+def setting() -> bytes:
+    """What all objects depend on."""
+    # plans and code that others made may use what a process has to ask for
+    words = [FORMAT, compiler_version(), *description(), str(has_matrices())]
+    if not loader.supported():  # LLVM is needed anyway, and knows more than the system tells
+        words += [llvm().cpu, llvm().features]
+    return "\n".join([*words, ""]).encode()
+
+
+def load_keyed(what: str, text: Callable[[], str], names: Iterable[str]) -> Any:
+    """Code of a module whose text is made only if no cache knows it by ``what``."""
+    key = key_of(what)
+    found = _loaded.get(key)
+    if found is not None:
+        return found
+    blob = disk.load(key)
+    if blob is None:
+        blob = compile_now(text())
+        disk.save_later(lambda: (key, blob))
+    found = loader.load(blob) if loader.supported() else _Engine(blob, names)
+    _loaded.put(key, found)
+    return found
+
+
+def load_modules(texts: Sequence[str], names: Iterable[str]) -> list[Any]:
+    """Code of each module, its functions by name in ``symbols``."""
+    keys = [key_of(text) for text in texts]
+    found = _load_keyed(dict(zip(keys, texts, strict=True)), names, Batch())
+    return [found[key] for key in keys]
+
+
+def _load_keyed(texts: Mapping[bytes, str], names: Iterable[str], batch: Batch) -> dict[bytes, Any]:
+    """Code of modules by key; what is missing is compiled, if it was not begun in ``batch``."""
+    found = {key: _loaded.get(key) for key in texts}
+    if None not in found.values():
+        return found
+    with _compiling, batch as made:
+        missing = {}
+        for key, text in texts.items():
+            found[key] = found[key] or _loaded.get(key)
+            if found[key] is None:
+                missing[key] = text
+                made.add(key, text)
+        objects = made.finish()
+        if thread.compilation_cache_check_contents:
+            _compare(missing, objects, made.new)
+        for key in missing:
+            blob = objects[key]
+            found[key] = loader.load(blob) if loader.supported() else _Engine(blob, names)
+            _loaded.put(key, found[key])
+    for key in made.new.intersection(missing):
+        disk.save_later(lambda key=key: (key, objects[key]))
+    return found
+
+
+def _compare(missing: dict[bytes, str], objects: dict[bytes, Any], new: set[bytes]) -> None:
+    """Compile what came from the disk as well, and say where the two differ."""
+    for key, text in missing.items():
+        if key not in new and not _same(objects[key], compile_now(text)):
+            raise RuntimeError(f"the disk cache holds other code than LLVM makes of\n{text}")
+
+
+def _same(found: bytes, made: bytes) -> bool:
+    """Whether an object is what its text gives alone; constants of others may be in it too."""
+    return found == made or (was_joint(found) and loader.code(found) == loader.code(made))
+
+
+class Ahead(Batch):
+    """Kernels compiled while the program that they belong to is still being planned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[tuple[str, str], tuple[bytes, str]] = {}
+
+    def begin(self, text: str, name: str) -> None:
+        """A kernel that will be needed."""
+        key, text = self.keyed(text, name)
+        if _loaded.get(key) is None:
+            self.add(key, text)
+
+    def keyed(self, text: str, name: str) -> tuple[bytes, str]:
+        """A kernel's key, and its text under the name that all of them have."""
+        found = self.known.get((text, name))
+        if found is None:
+            general = _general(text, name)
+            found = self.known[text, name] = key_of(general), general
+        return found
+
+
+def _general(text: str, name: str) -> str:
+    """A kernel's text under the name that all of them have."""
+    text = text.replace(f"@{name}(", f"@{SYMBOL}(")
+    return text if "\nattributes #0" in text else text + _ATTRIBUTES
+
+
+def compile_many(kernels: Iterable[tuple[str, str]], ahead: Ahead | None = None) -> list[Address]:
+    """The addresses of functions given as (LLVM text, name); new ones compile side by side."""
+    ahead = ahead or Ahead()
+    pairs = [ahead.keyed(text, name) for text, name in kernels]
+    regions = _load_keyed(dict(pairs), (SYMBOL,), ahead)
+    return [Address(regions[key], key) for key, _ in pairs]
+
+
+def load_known(keys: Sequence[bytes]) -> list[Address] | None:
+    """The addresses of functions whose objects are kept under these keys; None if one is not."""
+    found = {key: _loaded.get(key) for key in keys}
+    missing = [key for key, region in found.items() if region is None]
+    objects = disk.load_many(missing)
+    if None in objects:
+        return None
+    with _compiling:
+        for key, blob in zip(missing, objects, strict=True):
+            found[key] = _loaded.get(key)
+            if found[key] is None:
+                found[key] = loader.load(blob)
+                _loaded.put(key, found[key])
+    return [Address(found[key], key) for key in keys]
+
+
+def origins(kernels: Iterable[tuple[str, str]]) -> list[str]:
+    """Where the code of each function would come from now: ``memory``, ``disk`` or ``LLVM``."""
+    keys = [key_of(_general(text, name)) for text, name in kernels]
+    return [
+        "memory" if _loaded.get(key) else "disk" if disk.load(key) is not None else "LLVM"
+        for key in keys
+    ]
+
+
+def compile_text(text: str, name: str) -> Address:
+    """The address of a function given as LLVM text in which it is called ``name``.
+
+    >>> text = "define void @one(ptr %buffers, i64 %start, i64 %stop) {\\n  ret void\\n}\\n"
+    >>> compile_text(text, "one") == compile_text(text.replace("one", "two"), "two")
+    True
+    """
+    return compile_many([(text, name)])[0]
+
+
+def function(address: int) -> Callable[[list[int], int, int], None]:
+    """A kernel at an address as a Python function of buffer addresses, start and stop."""
+    native = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(int(address))
+
+    def call(addresses: list[int], start: int, stop: int) -> None:
+        native((ctypes.c_void_p * len(addresses))(*addresses), start, stop)
+
+    call.address = address  # type: ignore[attr-defined]  # keeps the code loaded
+    return call

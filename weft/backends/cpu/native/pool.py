@@ -1,0 +1,288 @@
+"""The thread pool: a range of a kernel's grid run in chunks by several threads.
+
+Chunks are the caller's choice and do not depend on the number of threads, so neither do results.
+Threads start at the first run that wants them. A busy pool means that the caller does the work
+alone: nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from weft.backends.cpu.native import loader
+from weft.backends.cpu.native.cores import threads, usable_cores
+from weft.backends.cpu.native.float_mode import Flushing
+from weft.backends.cpu.native.llvm import QUICK
+from weft.backends.cpu.native.machine import load_keyed
+from weft.backends.cpu.native.pool_text import SIZE, SPIN, pool_text
+from weft.backends.cpu.native.processor import architecture
+from weft.base.forks import across_forks
+from weft.base.functional import lru
+
+# How long a thread that has nothing to do looks for work before it sleeps.
+PATIENCE = 30e-6
+# Where there is no code of the pool yet: seconds of work on one range after which threads of Python
+# help; and after which a thread makes that code: of one range, and without help in all.
+LONG, LONGER, ALONE = 0.001, 0.05, 0.008
+# Seconds of one call there: signals are heard, and helpers waited for, between calls.
+PIECE = 0.01
+_NAMES = ("weft_run", "weft_worker", "weft_relax")
+
+
+class Pool:
+    """Native workers of this process and the memory they share."""
+
+    def __init__(self) -> None:
+        self.symbols = _code().symbols
+        pointer, whole = ctypes.c_void_p, ctypes.c_int64
+        kind = ctypes.CFUNCTYPE(None, pointer, whole, pointer, pointer, whole, whole, whole)
+        self.call = kind(self.symbols["weft_run"])
+        # Never given back: workers look at it until the process ends.
+        self.state = loader.reserve(SIZE)
+        self.workers = 0
+        self.helpers = 0
+        self.lock = threading.Lock()
+        self.spins = self._spins()
+
+    def _spins(self) -> int:
+        """How many rests make up the patience of a waiting thread, by measuring one."""
+        relax = ctypes.CFUNCTYPE(None, ctypes.c_int64)(self.symbols["weft_relax"])
+        relax(1)
+        begin = time.perf_counter()
+        relax(200)
+        one = (time.perf_counter() - begin) / 200
+        return max(50, min(int(PATIENCE / max(one, 1e-9)), 20000))
+
+    def expect(self, helpers: int) -> None:
+        """Be ready for runs with so many helpers: start threads that are missing."""
+        import signal
+
+        with self.lock:
+            self.helpers = helpers
+            # More threads than cores: one that spins keeps another from working.
+            crowded = helpers >= usable_cores()
+            ctypes.c_int32.from_address(self.state + SPIN).value = 1 if crowded else self.spins
+            if self.workers >= helpers:
+                return
+            # Signals are for Python's threads; a worker that got one would only delay it.
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            try:
+                while self.workers < helpers:
+                    self.workers += 1
+                    if not self._start():
+                        # Fewer do the work then; do not ask again at each run.
+                        self.workers = helpers
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+    def _start(self) -> bool:
+        create = ctypes.CDLL(None).pthread_create
+        create.argtypes = [ctypes.c_void_p] * 4
+        name = ctypes.c_void_p()
+        return not create(ctypes.byref(name), None, self.symbols["weft_worker"], self.state)
+
+
+def _code() -> Any:
+    with _making:
+        if not _held:
+            text = pool_text(architecture())
+            assert text is not None
+            # what it does is wait for memory and for other threads: no care makes that faster
+            text = QUICK + text
+            _held.append(load_keyed(text, lambda: text, _NAMES))
+        return _held[0]
+
+
+# Workers stand in this code as long as the process lives, whatever caches are cleared.
+_held: list[Any] = []
+_making = across_forks(threading.Lock())
+_pool: Pool | None = None
+_lock = threading.Lock()
+_Kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+
+@lru(1)
+def available() -> bool:
+    """Whether there is a pool for this machine; elsewhere all work is done by the caller."""
+    return loader.supported() and pool_text(architecture()) is not None
+
+
+def prepared(helpers: int) -> tuple[int, int]:
+    """The addresses of the native ``run`` and of the state of this process's pool.
+
+    ``void run(ptr state, i64 helpers, ptr kernel, ptr buffers, i64 start, i64 stop, i64 chunk)``,
+    where ``helpers`` is one less than the threads to use. The state is another one in a forked
+    child.
+    """
+    pool = _prepared(helpers)
+    return pool.symbols["weft_run"], pool.state
+
+
+def _prepared(helpers: int) -> Pool:
+    """This process's pool, its threads started."""
+    global _pool
+    pool = _pool
+    if pool is None:
+        with _lock:
+            if _pool is None:
+                _pool = Pool()
+            pool = _pool
+    if helpers != pool.helpers:
+        pool.expect(helpers)
+    return pool
+
+
+def run(
+    kernel: int, buffers: Any, start: int, stop: int, chunk: int, flushes: bool = False
+) -> None:
+    """Run a kernel from ``start`` to ``stop`` of its grid, ``chunk`` iterations at a time.
+
+    ``buffers`` is the address of an array of pointers, or such a ctypes array; ``flushes`` says
+    whether denormal numbers count as zeros.
+    """
+    if chunk < 1:
+        raise ValueError(f"a chunk holds at least one iteration; got {chunk}")
+    if stop - start > chunk and available():
+        helpers = threads() - 1
+        pool = _pool
+        if pool is None or pool.helpers != helpers:
+            pool = _prepared(helpers)
+        with Flushing(flushes):
+            pool.call(pool.state, helpers, kernel, buffers, start, stop, chunk)
+    else:
+        call = _Kernel(int(kernel))
+        for low in range(start, stop, chunk):
+            with Flushing(flushes):
+                call(buffers, low, min(low + chunk, stop))
+
+
+_alone = 0.0
+_asked = False
+
+
+def run_at_first(
+    kernel: int, buffers: Any, start: int, stop: int, chunk: int, flushes: bool = False
+) -> None:
+    """Like ``run``, but without the pool's code while that is not made yet.
+
+    The caller does the work himself. Where it takes long, threads of Python help him: their lock is
+    free while a piece of it is being done.
+    """
+    global _alone
+    if chunk < 1 or _held or not available():
+        run(kernel, buffers, start, stop, chunk, flushes)
+        return
+    native = _Kernel(int(kernel))
+    rest = Rest(start, stop, chunk, threads())
+    helpers: list[threading.Thread] = []
+
+    def call(low: int, high: int) -> None:
+        with Flushing(flushes):
+            native(buffers, low, high)
+
+    def work() -> None:
+        while piece := rest.take():
+            call(*piece)
+
+    begin, spent = time.perf_counter(), 0.0
+    try:
+        while piece := rest.take():
+            call(*piece)
+            spent = time.perf_counter() - begin
+            if not helpers:
+                rest.each = spent / (-(-(piece[1] - start) // chunk))
+                if rest.expected() > LONG:
+                    _help(helpers, work, min(threads(), rest.count()) - 1)
+            if spent > LONGER:  # others may have Python's lock whenever a piece is done
+                _ask()
+                if _held:
+                    break
+    finally:  # no more is begun where the caller was interrupted
+        left = rest.close()
+        for helper in helpers:
+            helper.join()
+    if left is not None:
+        run(kernel, buffers, left, stop, chunk, flushes)
+    _alone += min(spent, LONG)
+    if _alone > ALONE:
+        _ask()
+
+
+class Rest:
+    """What is left of a range: taken in pieces of whole chunks, which become smaller to the end.
+
+    A call by Python costs as much as a small chunk, so the first chunk alone tells how long one
+    takes (``each``, in seconds), and a piece is as many as do not make others wait for it.
+    """
+
+    def __init__(self, start: int, stop: int, chunk: int, sharers: int) -> None:
+        self.next, self.stop, self.chunk, self.sharers = start, stop, chunk, sharers
+        self.each = 0.0
+        self.lock = threading.Lock()
+
+    def count(self) -> int:
+        """How many chunks are left."""
+        return -(-(self.stop - self.next) // self.chunk)
+
+    def expected(self) -> float:
+        """Seconds that one thread would need for them."""
+        return self.count() * self.each
+
+    def take(self) -> tuple[int, int] | None:
+        """The range of the next piece, if one is left."""
+        with self.lock:
+            low, many = self.next, 1
+            if low >= self.stop:
+                return None
+            if self.each and self.expected() <= LONG:
+                many = self.count()
+            elif self.each:
+                many = max(1, min(self.count() // (3 * self.sharers), int(PIECE / self.each)))
+            self.next = min(low + many * self.chunk, self.stop)
+            return low, self.next
+
+    def close(self) -> int | None:
+        """Have nothing more taken; where what is left begins."""
+        with self.lock:
+            left = self.next if self.next < self.stop else None
+            self.next = self.stop
+            return left
+
+
+def _ask() -> None:
+    """Have a thread make the pool's code."""
+    global _asked
+    if not _asked and threads() > 1:
+        _asked = True
+        threading.Thread(target=_code, name="weft-pool").start()
+
+
+def _help(helpers: list[threading.Thread], work: Callable[[], None], wanted: int) -> None:
+    """Have some threads do a piece of work; fewer where the system gives none."""
+    with contextlib.suppress(RuntimeError):
+        while len(helpers) < wanted:
+            helper = threading.Thread(target=work, name="weft-helper")
+            helper.start()
+            helpers.append(helper)
+
+
+def load(needed: bool = False) -> None:
+    """Have the pool's code ready, if it is needed or there was work for it."""
+    if (needed or _alone) and available() and threads() > 1:
+        _code()
+
+
+def _forget() -> None:
+    """A forked child has none of its parent's threads: it makes a pool of its own."""
+    global _pool, _lock, _asked
+    _pool, _lock, _asked = None, threading.Lock(), False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

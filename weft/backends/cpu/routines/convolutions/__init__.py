@@ -1,0 +1,1 @@
+"""Convolutions and contractions with affine indices."""

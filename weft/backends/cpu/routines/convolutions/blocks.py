@@ -1,0 +1,373 @@
+"""Convolutions of many elements by code that is the same for all shapes: what a compiled function
+would do, in tiles of a few forms, with all sizes in tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu.native.processor import registers
+from weft.backends.cpu.routines.convolutions.blocks_text import (
+    COPIED,
+    COPIES,
+    NESTS,
+    ROW,
+    TILES,
+    UNIT,
+    UNITS,
+    Form,
+    block_fields,
+    blocks_text,
+    partial_text,
+    rows_text,
+)
+from weft.backends.cpu.routines.convolutions.contract import Unfit, least
+from weft.backends.cpu.routines.convolutions.contract_text import parts_text
+from weft.backends.cpu.routines.convolutions.conv import Convolution, Edge, real_of
+from weft.backends.cpu.routines.convolutions.conv_moves import Copied, joined
+from weft.backends.cpu.routines.convolutions.conv_plan import (
+    CHUNK,
+    COPY,
+    KERNEL,
+    Block,
+    Grid,
+    Role,
+    Tiling,
+    boxes,
+    split_of,
+)
+from weft.backends.cpu.routines.convolutions.conv_text import Axis, Contraction, Dim
+from weft.backends.cpu.routines.convolutions.lines import Line
+from weft.base.record import Record
+from weft.base.sizes import plain
+from weft.kernel.program import Lowered
+
+# A sum waits so many cycles for the one before it; a tile costs so many beside its sums, and so
+# many for each of its rows, and for each of its results that is written alone.
+LATENCY, TILE, EACH, STORE = 4, 30, 3, 1
+# Steps of a sum that are told one by one, and how often such runs may be done.
+RUN, RUNS = 1024, 1 << 16
+# Elements that one piece of a copy should at least move.
+MOVED = 1 << 13
+# Pieces of work that are enough.
+PIECES = 64
+# Rows and vectors of tiles, and how many rows are evenly apart: where all rows multiply the same
+# vectors, and where each has vectors of its own; with many registers and with few.
+MANY = (
+    (28, 1, 7),
+    (24, 1, 8),
+    (16, 1, 8),
+    (14, 2, 7),
+    (12, 2, 4),
+    (8, 2, 4),
+    (8, 3, 4),
+    (8, 1, 1),
+    (8, 2, 1),
+)
+ALONE = ((7, 4, 7), (14, 2, 7), (8, 2, 4), (16, 1, 8), (8, 1, 1), (1, 8, 1))
+FEW = ((12, 1, 6), (6, 2, 3), (8, 1, 1), (4, 2, 1))
+FEW_ALONE = ((12, 1, 6), (6, 2, 3), (8, 1, 1), (1, 8, 1))
+# How much longer tiles take whose vectors are of elements that are apart in the left operand: what
+# is copied for them is far apart then, images more so.
+TURNED, APART = 1.2, 1.5
+_FAR = 1 << 40
+
+
+class Tile(Record):
+    """A tile's form: rows in one of the operands, and vectors."""
+
+    rows: int
+    width: int
+    turned: bool
+    vectors: tuple[bool, bool]
+    group: int = 1
+
+    def loads(self, across: bool) -> float:
+        """Cycles that a step reads for: twice as many where vectors lie across lines of memory, as
+        those of the left operand do along an axis in space. Each step also reads where it is."""
+        rows, common = (
+            (self.width * (2 if across and left else 1) if vectors else 1)
+            for vectors, left in zip(self.vectors, (not self.turned, self.turned), strict=True)
+        )
+        return (self.rows * rows + common + 2) / 2
+
+    def boxes(self, roles: list[Role]) -> Iterator[tuple[tuple[Role, int], ...]]:
+        """What rows may be."""
+        if self.group == 1:
+            yield from boxes(roles, self.rows)
+            return
+        for r in roles:
+            most = min(self.rows, plain(r.size)) // self.group * self.group
+            for n in range(most, 0, -self.group):
+                if n == self.rows:
+                    yield ((r, n),)
+                elif self.rows % n == 0:
+                    m = self.rows // n
+                    yield from (
+                        ((r, n), (o, m)) for o in roles if o is not r and plain(o.size) >= m
+                    )
+
+
+def forms(vector: Role, lanes: int) -> list[Tile]:
+    """Tiles with a dimension in vectors."""
+    found = []
+    most = -(-plain(vector.size) // lanes)
+    varies = vector.times > 0, vector.right > 0
+    own, same = (ALONE, MANY) if registers() > 16 else (FEW_ALONE, FEW)
+    for turned in (False, True):
+        rows, common = varies[::-1] if turned else varies
+        sizes = [size for size in (own if rows else same) if size[1] <= most]
+        found += [Tile(r, n, turned, (rows, common), group) for r, n, group in sizes]
+    return found
+
+
+def pick(placed: list[Role], vector: str, lanes: int, itemsize: int) -> tuple[Tiling, Tile]:
+    """The cheapest tile with a given vector axis."""
+    v = next(r for r in placed if r.name == vector)
+    others = [r for r in placed if r.out and r.name != vector and r.size > 1]
+    others.sort(key=lambda r: r.times)
+    depth = plain(prod(r.size for r in placed if not r.out))
+    total = plain(prod(r.size for r in others))
+    best: Any = None
+    for tile in forms(v, lanes):
+        width = min(tile.width * lanes, plain(v.size))
+        tiles = -(-plain(v.size) // width)
+        free = [r for r in others if (not r.times and r.right if tile.turned else not r.right)]
+        sums = tile.rows * tile.width
+        step = max(sums / 2, tile.loads(v.name[0] == "o"), LATENCY)
+        # Places of rows that are anywhere take registers, and single vectors more reading.
+        step *= (1.2 if tile.group == 1 else 1) * (1.1 if tile.width == 1 else 1)
+        loose = 0 if v.out == 1 else STORE * tile.rows * width
+        one = depth * step + TILE + tile.rows * EACH + sums + loose
+        for box in tile.boxes(free[:4]):
+            count = plain(tiles) * total
+            for r, n in box:
+                count = count // plain(r.size) * -(-plain(r.size) // n)
+            # Neighbours share what they read; images are far apart.
+            away = 0.05 if tile.vectors[0] else 0.3
+            far = sum(away for r, _ in box if r.name == "n" and r.times > 1)
+            far += sum(0.02 for r, _ in box if r is not others[0])
+            cost = count * one * (1 + far)
+            if best is None or cost < best[0]:
+                best = cost, width, box, step, tile
+    cost, width, box, step, tile = best
+    assert v.size >= width and all(r.size >= n for r, n in box)
+    tiling = Tiling(cost, vector, width, -(-v.size // width), box, step)
+    return tiling._replace(split=split_of(placed, tiling, itemsize)), tile
+
+
+class Blocks(Convolution):
+    """A convolution whose tasks are told sizes."""
+
+    def run(self) -> Lowered:
+        """The tasks: copies, contractions, sums."""
+        self.tile: dict[tuple[Any, ...], Tile] = {}
+        return super().run()
+
+    def told(self, text: str, places: Sequence[Any], extent: int, chunk: float) -> None:
+        self.add(text, "blocks", places, extent, max(1, int(chunk)))
+
+    def memory(self, elements: int) -> tuple[str, int]:
+        """A new piece of scratch memory, of which a vector may be read beyond the end."""
+        return super().memory(elements + self.lanes)
+
+    def direct(self, inner: Edge | None) -> bool:
+        """Whether the left operand can be read where it lies: vectors do not end after it."""
+        if inner is not None and inner.name[0] == "s":
+            i = int(inner.name[1:])
+            if min(part[i].size for part in self.parts) < self.lanes:
+                return False
+        elif inner is not None and inner.size < self.lanes:
+            return False
+        return super().direct(inner)
+
+    def in_place(self, placed: list[Role], tiling: Tiling) -> bool:
+        """Whether the right operand is read where it lies: vectors do not end after it."""
+        vector = next(r for r in placed if r.name == tiling.vector)
+        if not vector.right:
+            return super().in_place(placed, tiling)
+        step = min((r.right for r in placed if not r.out and r.size > 1), default=0)
+        size = prod(r.size for r in placed if r.right)
+        sparse = step > tiling.width and size <= COPY * tiling.cost
+        return vector.size >= self.lanes and not sparse and super().in_place(placed, tiling)
+
+    def block(self, part: Sequence[Line], tiling: Tiling, strides: dict[str, int]) -> Block | None:
+        """How pieces of work copy what they read: not a few elements of each row, if all of it
+        stays near; nor parts of rows."""
+        found = super().block(part, tiling, strides)
+        if found is None:
+            return None
+        near = strides[""] * self.work.itemsize <= KERNEL and strides["n"] == 1
+        cut = any(n[0] == "o" and found.strides[f"s{n[1:]}"] == 1 for n in found.apart)
+        return None if cut or ("n" in found.apart and near) else found
+
+    def panel(self, tiling: Tiling) -> int:
+        """Elements of a row of a panel: whole vectors, as arithmetic on anything may take long."""
+        return max(tiling.width, self.lanes)
+
+    def choose(self, placed: list[Role], vector: str) -> Tiling:
+        key = (tuple(placed), vector)
+        if key not in self.chosen:
+            tiling, tile = pick(placed, vector, self.lanes, self.work.itemsize)
+            axis = next(r.axis for r in placed if r.name == vector)
+            if any(e.name == axis and e.stride > 1 for e in self.edges):
+                more = APART if vector == "n" else TURNED
+                tiling = tiling._replace(cost=more * tiling.cost)
+            self.chosen[key] = tiling
+            self.tile[_key(tiling)] = tile
+        return self.chosen[key]
+
+    def copying(self, vector: str) -> float:
+        turned = any(e.name == vector and e.stride > 1 for e in self.edges)
+        return (2 if turned else 1) * super().copying(vector)
+
+    # --- tasks ------------------------------------------------------------------------------------
+
+    def spread(self, size: int) -> None:
+        places = (("in", 1), self.kernel, ("numbers", (size,)))
+        self.told(parts_text(self.work, "blocks"), places, size, 1 << 12)
+
+    def copy(
+        self, source: Any, dims: Sequence[Copied], have: np.dtype, total: int, start: int = 0
+    ) -> tuple[str, int]:
+        target = self.memory(total)
+        rank, numbers = _copied(dims, start)
+        text = rows_text(have, self.work, rank, self.lanes, "blocks")
+        first, second, *sizes = (numbers[i * len(COPIED)] for i in range(rank - 1))
+        each = prod(sizes) * numbers[-len(ROW)]
+        places = (source, target, ("numbers", numbers))
+        self.told(text, places, first * second, MOVED // max(1, each))
+        return target
+
+    def sum(self, count: int, whole: int, source: Any) -> None:
+        lanes = self.lanes if whole >= self.lanes else 1
+        text = partial_text(self.work, real_of(self.out.dtype), lanes, "blocks")
+        places = (source, ("out", 0), ("numbers", (count, whole)))
+        self.told(text, places, -(-whole // lanes), 1 + 2048 // count)
+
+    def compute(self, plan: Contraction, tiling: Tiling, grid: Grid, places: Any) -> None:
+        tile, border = self.tile[_key(tiling)], plan.border
+        if border is not None:
+            units = [(u.axis, u.source, u.shift) for u in border.units]
+            inside, chunk = plan.grid, grid.chunk
+            copy, copied = _copied(border.dims, 0)
+            have, kept = border.have, border.size if border.kept else 0
+        else:
+            cut = len(plan.grid)
+            while cut > 1 and prod(a.count for a in plan.grid[: cut - 1]) >= PIECES:
+                cut -= 1
+            cut = min(cut, UNITS)
+            units = [(axis, 0, 0) for axis in plan.grid[:cut]]
+            inside = plan.grid[cut:]
+            each = grid.cycles / plan.grid[-1].count * prod(a.count for a in inside)
+            chunk = CHUNK // each
+            copy, copied = _copied((), 0)
+            have, kept = self.work, 0
+        extent = prod(axis.count for axis, *_ in units)
+        if len(units) > UNITS:
+            raise Unfit
+        runs, steps = _steps(plan.reduced)
+        form = Form(
+            self.work, have, plan.out, self.lanes, tile.rows, tile.width, tile.turned,
+            tile.vectors, tile.group, least(NESTS, len(inside)), copy,
+        )  # fmt: skip
+        vector = plan.vector
+        numbers = [
+            *copied,
+            *_padded([(*_axis(a), source, shift) for a, source, shift in units], UNITS, UNIT),
+            *_padded([_axis(a) for a in inside], form.nest, TILES),
+            *(int(border is not None), kept),
+            *(plan.left_start, plan.right_start, plan.out_start),
+            *(max(0, vector.size - self.lanes), vector.size, vector.out),
+            0 if vector.out != 1 else 1 if vector.size >= self.lanes else 2,
+            len(runs) // 3,
+            _apart(plan.box, "right" if tile.turned else "left", self.work.itemsize),
+            _apart(plan.box, "out", plan.out.itemsize),
+        ]
+        assert len(numbers) == len(block_fields(form))
+        for side in ("left", "right", "out"):
+            numbers += _rows(plan.box[::-1], side, tile.rows)
+        memory = places[3] if kept else places[0]
+        places = (*places[:3], memory, ("numbers", (*numbers, *runs, *steps)))
+        self.told(blocks_text(form, "blocks"), places, extent, chunk)
+
+
+def _key(tiling: Tiling) -> tuple[Any, ...]:
+    """What tells tilings apart, wherever operands are copied to."""
+    return tiling[:4], tuple((r.name, r.size, n) for r, n in tiling.box)
+
+
+def _copied(dims: Sequence[Copied], start: int) -> tuple[int, tuple[int, ...]]:
+    """The axes that a text for a copy has, and what it is told."""
+    *outer, inner = joined(dims) or [Copied(1, 1, 1)]
+    if inner.target != 1 or inner.shifted or inner.limit >= 0:
+        raise Unfit
+    rank = least(COPIES, len(outer) + 1)
+    numbers = [1, 1, _FAR, 0, 0, _FAR, 0, 0] * (rank - 1 - len(outer))
+    for d in outer:
+        limit = d.limit if d.limit >= 0 else _FAR
+        inside = _FAR if d.whole else d.inside
+        numbers += [d.size, d.step, limit, -d.low, int(d.shifted), inside, d.source, d.target]
+    low = min(max(inner.low, 0), inner.size)
+    high = inner.size if inner.whole else min(inner.size, inner.low + inner.inside)
+    begin = start + max(0, -inner.low) * inner.source
+    return rank, (*numbers, inner.size, low, max(0, high - low), begin, inner.source)
+
+
+def _axis(axis: Axis) -> tuple[int, ...]:
+    """What is told of an axis of tiles."""
+    right = 0 if axis.panels else axis.right
+    last = max(0, axis.size - axis.step)
+    return axis.count, axis.step, last, axis.left, right, axis.panels, axis.out
+
+
+def _padded(axes: list[tuple[int, ...]], count: int, fields: Sequence[str]) -> list[int]:
+    """What is told of axes outermost first, with ones of a single tile before them."""
+    return [1, *[0] * (len(fields) - 1)] * (count - len(axes)) + [n for axis in axes for n in axis]
+
+
+def _apart(box: Sequence[Dim], side: str, itemsize: int) -> int:
+    """Bytes from a row to the next one of its group."""
+    return getattr(box[0], side) * itemsize if box else 0
+
+
+def _rows(box: Sequence[Dim], side: str, count: int) -> list[int]:
+    """Where the rows of a tile are: those that are too many are the last one again."""
+    found = [0]
+    for d in box:
+        found = [at + i * getattr(d, side) for at in found for i in range(d.size)]
+    return found + found[-1:] * (count - len(found))
+
+
+def _steps(reduced: Sequence[Dim]) -> tuple[list[int], list[int]]:
+    """A sum as runs of steps: where each begins in both operands, and how many it has; and where
+    its steps are."""
+    if not all(d.size for d in reduced):
+        return [], []
+    dims, steps = list(reduced), [(0, 0)]
+    while dims and len(steps) * dims[-1].size <= RUN:
+        d = dims.pop()
+        steps = _along(d, d.size, steps)
+    runs = [(0, 0, len(steps))]
+    if dims:  # a part of the next one
+        d, one = dims.pop(), len(steps)
+        some = RUN // one
+        steps = _along(d, some, steps)
+        runs = [
+            (i * d.left, i * d.right, one * min(some, d.size - i)) for i in range(0, d.size, some)
+        ]
+    for d in reversed(dims):
+        runs = _along(d, d.size, runs)
+    if len(runs) > RUNS:
+        raise Unfit
+    return [n for run in runs for n in run], [n for step in steps for n in step]
+
+
+def _along(dim: Dim, count: int, places: list[Any]) -> list[Any]:
+    """Places at each of some indices along a dimension."""
+    return [
+        (a + i * dim.left, b + i * dim.right, *rest) for i in range(count) for a, b, *rest in places
+    ]

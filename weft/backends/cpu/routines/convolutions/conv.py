@@ -1,0 +1,528 @@
+"""Convolutions as contractions: dilated inputs are taken apart into plain convolutions, borders are
+copied, and what is left is sums of products with affine indices, tile by tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu.finish import NAME, finish_text
+from weft.backends.cpu.native.processor import registers, vector_bits
+from weft.backends.cpu.routines.convolutions.conv_moves import (
+    Copied,
+    copy_text,
+    spread_text,
+    sum_text,
+)
+from weft.backends.cpu.routines.convolutions.conv_plan import (
+    CHUNK,
+    KERNEL,
+    Block,
+    Grid,
+    Role,
+    Split,
+    Tiling,
+    choose,
+    grid_of,
+    in_place,
+    kernel_bytes,
+)
+from weft.backends.cpu.routines.convolutions.conv_text import (
+    Border,
+    Contraction,
+    Dim,
+    Unit,
+    collapsed,
+    contraction_text,
+)
+from weft.backends.cpu.routines.convolutions.lines import Line, lines
+from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS
+from weft.base.record import Record
+from weft.kernel.nodes import BF16, F16, F32, is_float
+from weft.kernel.program import Finish, Lowered, Place, Task, Type, contiguous
+
+COMPUTED = frozenset([BF16, F16, *map(np.dtype, "f4 f8 c8 c16 i1 i2 i4 i8 u1 u2 u4 u8".split())])
+# Bytes that one piece of a copy should at least move.
+_COPIED = 1 << 15
+# Fewer pieces of work than this are not enough to share.
+OWN = 16
+# Bytes of a copy that a function may have on its stack, and elements that units may copy more than
+# once for each cycle of all sums.
+NEARBY = 1 << 18
+MORE = 0.4
+
+
+class Edge(Record):
+    """An axis of the left operand: what is read of it, which may begin before and end after it."""
+
+    name: str
+    size: int
+    stride: int
+    low: int
+    high: int
+
+    @property
+    def padded(self) -> bool:
+        return self.low < 0 or self.high > self.size
+
+
+def real_of(dtype: np.dtype) -> np.dtype:
+    """The dtype of a number's parts."""
+    return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
+
+
+def working(left: np.dtype, out: np.dtype) -> np.dtype | None:
+    """The dtype of products and sums, or None where the reference does it."""
+    if left not in COMPUTED or out not in COMPUTED or (left.kind == "c") != (out.kind == "c"):
+        return None
+    kinds = [real_of(out), real_of(left)]
+    if not any(is_float(d) for d in kinds):
+        return out
+    return max(F32, *[d for d in kinds if is_float(d)], key=lambda d: d.itemsize)
+
+
+class Convolution:
+    """The roles of a convolution's dimensions, and the tasks that come of them."""
+
+    def __init__(self, left: Type, right: Type, out: Type, work: np.dtype, params: Any) -> None:
+        self.left, self.right, self.out, self.work = left, right, out, work
+        self.finish: Finish | None = None
+        self.lanes = vector_bits() // 8 // work.itemsize
+        self.tasks: list[Task] = []
+        self.chosen: dict[Any, Tiling] = {}
+        self.scratch: list[int] = []
+        lhs, rhs, result = map(list, params["dimension_numbers"])
+        self.complex = left.dtype.kind == "c"
+        self.parted = 1 + self.complex  # parts of a number, which lie next to each other
+        self.left_strides = [self.parted * contiguous(left.shape)[i] for i in lhs]
+        self.right_strides = [contiguous(right.shape)[i] for i in rhs]
+        self.out_strides = [self.parted * contiguous(out.shape)[i] for i in result]
+        self.kernel: tuple[str, int] = ("in", 1)
+        self.batch, self.features, *self.space = (left.shape[i] for i in lhs)
+        self.outputs, _, *self.window = (right.shape[i] for i in rhs)
+        self.feature_groups = params["feature_group_count"]
+        self.batch_groups = params["batch_group_count"]
+        sizes = [out.shape[i] for i in result[2:]]
+        lows = [low for low, _ in params["padding"]]
+        self.parts = list(
+            product(
+                *map(
+                    lines,
+                    sizes,
+                    self.window,
+                    params["window_strides"],
+                    lows,
+                    params["lhs_dilation"],
+                    params["rhs_dilation"],
+                )
+            )
+        )
+        self.edges = self.all_edges()
+
+    # --- dimensions -------------------------------------------------------------------------------
+
+    def all_edges(self) -> list[Edge]:
+        """The axes of the left operand, groups apart."""
+        n, f, *space = self.left_strides
+        edges = []
+        groups = self.feature_groups * self.batch_groups
+        batch = self.batch // self.batch_groups
+        features = self.features // self.feature_groups
+        if groups > 1:
+            stride = n * batch if self.batch_groups > 1 else f * features
+            edges.append(Edge("g", groups, stride, 0, groups))
+        edges.append(Edge("n", batch, n, 0, batch))
+        edges.append(Edge("c", features, f, 0, features))
+        for i, stride in enumerate(space):
+            used = [part[i] for part in self.parts if part[i].taps]
+            low = min([line.start for line in used], default=0)
+            high = max(
+                [
+                    line.start + (line.size - 1) * line.stride + (line.taps - 1) * line.dilation + 1
+                    for line in used
+                ],
+                default=0,
+            )
+            edges.append(Edge(f"s{i}", self.space[i], stride, low, high))
+        if self.complex:
+            edges.append(Edge("z", 2, 1, 0, 2))
+        return edges
+
+    def roles(self, part: Sequence[Line]) -> list[Role]:
+        """The dimensions of a plain convolution; those without a stride in the result are summed
+        over."""
+        groups = self.feature_groups * self.batch_groups
+        outputs = self.outputs // groups
+        k, c, *window = self.right_strides
+        n, f, *space = self.out_strides
+        roles = []
+        if groups > 1:
+            roles.append(Role("g", groups, "g", 1, k * outputs, f * outputs))
+        roles.append(Role("n", self.batch // self.batch_groups, "n", 1, 0, n))
+        for i, (line, stride) in enumerate(zip(part, space, strict=True)):
+            roles.append(Role(f"o{i}", line.size, f"s{i}", line.stride, 0, stride * line.step))
+        roles.append(Role("k", outputs, "", 0, k, f))
+        roles.append(Role("c", self.features // self.feature_groups, "c", 1, c, 0))
+        for i, (line, stride) in enumerate(zip(part, window, strict=True)):
+            taps = Role(f"t{i}", line.taps, f"s{i}", line.dilation, stride * line.tap_step, 0)
+            roles.append(taps)
+        if self.complex:  # the kernel's four parts are apart: see ``spread_text``
+            size = prod(self.right.shape)
+            roles.append(Role("z", 2, "z", 1, 2 * size, 0))
+            roles.append(Role("y", 2, "", 0, size, 1))
+        return roles
+
+    # --- tasks ------------------------------------------------------------------------------------
+
+    def add(self, text: str, name: str, places: Any, extent: int, chunk: int) -> None:
+        self.tasks.append(Task(text, name, tuple(Place(*p) for p in places), extent, chunk))
+
+    def memory(self, elements: int) -> tuple[str, int]:
+        """A new piece of scratch memory."""
+        self.scratch.append(max(1, elements) * self.work.itemsize)
+        return "scratch", len(self.scratch) - 1
+
+    def layout(self, vector: str) -> dict[str, int] | None:
+        """Strides of a copy of the left operand, or None where it is read where it lies."""
+        inner = next((e for e in self.edges if e.name == vector), None)
+        if self.direct(inner):
+            return None
+        order = sorted(self.edges, key=lambda e: -e.stride)
+        if inner is not None:
+            order.remove(inner)
+            order.append(inner)
+        strides, total = {}, 1
+        for e in reversed(order):
+            strides[e.name] = total
+            total *= max(1, e.high - e.low)
+        strides[""] = total
+        return strides
+
+    def direct(self, inner: Edge | None) -> bool:
+        """Whether the left operand can be read where it lies, in vectors along an axis."""
+        same = real_of(self.left.dtype) == self.work
+        near = inner is None or inner.stride == 1
+        return same and near and not any(e.padded for e in self.edges)
+
+    def run(self) -> Lowered:
+        """The tasks: copies, contractions, sums."""
+        size = prod(self.right.shape)
+        if self.complex and size:
+            self.kernel = self.memory(4 * size)
+            self.spread(size)
+        # One with taps, if there is any: without them a line has no stride.
+        heaviest = max(self.parts, key=lambda part: prod(x.size * x.taps for x in part))
+        options = []
+        for role in self.candidates(self.roles(heaviest)):
+            strides = self.layout(role.axis)
+            tiling = self.choose(self.placed(self.roles(heaviest), strides), role.name)
+            options.append((tiling.cost + self.copying(role.axis), role, strides))
+        _, vector, strides = min(options, key=lambda option: option[0])
+        source: tuple[str, int] = ("in", 0)
+        if strides is not None and len(self.parts) > 1:
+            source = self.copy_left(strides)
+        for part in self.parts:
+            self.contract(part, vector.name, strides, source)
+        return Lowered(self.tasks, tuple(self.scratch))
+
+    def spread(self, size: int) -> None:
+        """A task that writes the four parts of a complex kernel."""
+        have = real_of(self.right.dtype)
+        text, extent = spread_text(size, have, self.work, self.lanes, "spread")
+        self.add(text, "spread", (("in", 1), self.kernel), extent, 1 << 10)
+
+    def candidates(self, roles: list[Role]) -> list[Role]:
+        """Dimensions that may lie in vectors; few where the obvious ones fill them."""
+        found = [r for r in roles if r.out and r.times in (0, 1)]
+        found = [r for r in found if r.size > 1 or r.name == "k"]
+        near = {e.name: e.stride for e in self.edges}
+        found.sort(key=lambda r: near.get(r.axis, 0))
+        obvious = [r for r in found if r.name == "k" or r.out == 1]
+        return obvious if any(r.size >= self.lanes for r in obvious) else found
+
+    def choose(self, placed: list[Role], vector: str) -> Tiling:
+        key = (tuple(placed), vector)
+        if key not in self.chosen:
+            self.chosen[key] = choose(placed, vector, self.lanes, self.work.itemsize)
+        return self.chosen[key]
+
+    def copying(self, vector: str) -> float:
+        """What the copy for a vector axis costs, in cycles."""
+        strides = self.layout(vector)
+        if strides is None:
+            return 0
+        size = prod(max(1, e.high - e.low) for e in self.edges)
+        inner = [e for e in self.edges if e.stride == 1]
+        turns = vector and not any(e.name == vector for e in inner)
+        return size * (1.0 if turns else 4.0 / self.lanes)
+
+    def placed(self, roles: list[Role], strides: dict[str, int] | None) -> list[Role]:
+        """Roles with their strides in the left operand, or in its copy, for ``times``."""
+        where = strides or {e.name: e.stride for e in self.edges}
+        return [r._replace(times=r.times * where[r.axis] if r.axis else 0) for r in roles]
+
+    def copied(
+        self, strides: dict[str, int], sizes: dict[str, int], shifted: str = ""
+    ) -> tuple[Copied, ...]:
+        """The axes of a copy of the left operand, of which one is shifted."""
+        dims = []
+        for e in sorted(self.edges, key=lambda e: -strides[e.name]):
+            inside = (0, -1) if (e.low, e.high) == (0, e.size) else (-e.low, e.size)
+            axis = Copied(sizes[e.name], e.stride, strides[e.name], *inside)
+            dims.append(axis._replace(shifted=e.name == shifted))
+        return tuple(dims)
+
+    def copy_left(self, strides: dict[str, int]) -> tuple[str, int]:
+        """A task that copies the left operand, and where to."""
+        sizes = {e.name: max(1, e.high - e.low) for e in self.edges}
+        dims = self.copied(strides, sizes)
+        return self.copy(("in", 0), dims, real_of(self.left.dtype), strides[""])
+
+    def copy(
+        self, source: Any, dims: Sequence[Copied], have: np.dtype, total: int, start: int = 0
+    ) -> tuple[str, int]:
+        """A task that copies an operand, and where to."""
+        target = self.memory(total)
+        text, extent = copy_text(dims, have, self.work, self.lanes, "copy", start)
+        each = max(1, total * self.work.itemsize // extent)
+        self.add(text, "copy", (source, target), extent, -(-_COPIED // each))
+        return target
+
+    def block(self, part: Sequence[Line], tiling: Tiling, strides: dict[str, int]) -> Block | None:
+        """How units of tiles copy what they read of the left operand, or None where there would be
+        too few of them, or each would walk over a large right one."""
+        sizes = {e.name: max(1, e.high - e.low) for e in self.edges}
+        whole, wanted = strides[""], min(OWN, tiling.cost / CHUNK)
+        each = {r.name: n for r, n in tiling.box}.get("n", 1)
+        batch = self.batch // self.batch_groups
+        if tiling.split is not None:
+            if tiling.split.name != "c":  # neighbours in space read the same elements
+                return None
+            count, sizes["c"] = tiling.split.count, tiling.split.size
+            options = [(count, sizes, {"c": 1})]
+            if count < wanted and each > 1 and tiling.vector != "n":
+                units = count * -(-batch // each)
+                options = [(units, {**sizes, "n": each}, {"c": 1, "n": each})]
+        elif tiling.vector == "n" or kernel_bytes(self.roles(part), self.work.itemsize) > KERNEL:
+            return None
+        else:
+            options = [(-(-batch // each), {**sizes, "n": each}, {"n": each})]
+            options += self.rows(part, tiling, strides, options[0])
+        blocks = [
+            Block(kept, self.packed(kept, strides), apart, count)
+            for count, kept, apart in options
+            if count >= wanted
+        ]
+        for block in blocks:
+            size, more = block.strides[""], block.count * block.strides[""] - whole
+            if size * self.work.itemsize <= NEARBY and more <= max(whole, MORE * tiling.cost):
+                return block
+        return blocks[0] if blocks and blocks[0].apart == options[0][2] else None
+
+    def rows(self, part: Sequence[Line], tiling: Tiling, strides: Any, whole: Any) -> list[Any]:
+        """Units as ``whole`` ones of all rows, with ever fewer rows: of the outermost axis in space
+        whose elements are not neighbours in the copy."""
+        free = [i for i, line in enumerate(part) if f"o{i}" != tiling.vector and line.taps]
+        i = max(free, key=lambda i: strides[f"s{i}"], default=-1)
+        if i < 0 or strides[f"s{i}"] == 1:
+            return []
+        count, sizes, apart = whole
+        line, name = part[i], f"o{i}"
+        step = {r.name: n for r, n in tiling.box}.get(name, 1)
+        tiles = -(-line.size // step)
+        found = []
+        for some in sorted({-(-tiles // n) for n in range(2, tiles + 1)}, reverse=True):
+            rows = min(some * step, line.size)
+            read = (rows - 1) * line.stride + (line.taps - 1) * line.dilation + 1
+            units = count * -(-line.size // rows)
+            found.append((units, {**sizes, f"s{i}": read}, {**apart, name: rows}))
+        return found
+
+    def packed(self, sizes: dict[str, int], strides: dict[str, int]) -> dict[str, int]:
+        """Strides of a smaller copy with axes in the same order."""
+        out, total = {}, 1
+        for e in sorted(self.edges, key=lambda e: -strides[e.name])[::-1]:
+            out[e.name] = total
+            total *= sizes[e.name]
+        return {**out, "": total}
+
+    def border(self, part: Sequence[Line], block: Block, grid: Grid, split: Split | None) -> Border:
+        """The copies of units."""
+        edges = {e.name: e for e in self.edges}
+        axes = {r.name: r.axis for r in self.roles(part)}
+        units, shifted = [], ""
+        for name, axis in grid.units:
+            edge = edges[axes[name]]
+            if name[0] == "o":
+                shifted = edge.name
+                units.append(Unit(axis, 0, part[int(name[1:])].stride))
+            else:
+                size = split.size if split is not None and split.name == name else 1
+                units.append(Unit(axis, edge.stride * size))
+        dims = self.copied(block.strides, block.sizes, shifted)
+        size = block.strides[""]
+        kept = size * self.work.itemsize > NEARBY
+        return Border(tuple(units), dims, real_of(self.left.dtype), self.lanes, size, kept)
+
+    def contract(
+        self, part: Sequence[Line], vector: str, strides: Any, source: tuple[str, int]
+    ) -> None:
+        """The tasks of one plain convolution."""
+        placed = self.placed(self.roles(part), strides)
+        tiling = self.choose(placed, vector)
+        block = None
+        if len(self.parts) > 1:
+            tiling = tiling._replace(split=None)
+        elif strides is not None:
+            block = self.block(part, tiling, strides)
+            if block is None:
+                source = self.copy_left(strides)
+            else:
+                strides = block.strides
+                placed = self.placed(self.roles(part), strides)
+                now = {r.name: r for r in placed}
+                tiling = tiling._replace(box=tuple((now[r.name], n) for r, n in tiling.box))
+        where = strides or {e.name: e.stride for e in self.edges}
+        lows = {e.name: e.low if strides else 0 for e in self.edges}
+        start = sum(
+            (line.start - lows[f"s{i}"]) * where[f"s{i}"]
+            for i, line in enumerate(part)
+            if line.taps
+        )
+        first = sum(
+            line.first * stride for line, stride in zip(part, self.out_strides[2:], strict=True)
+        )
+        tap = sum(
+            line.tap * stride for line, stride in zip(part, self.right_strides[2:], strict=True)
+        )
+        summed = sorted((r for r in placed if not r.out), key=lambda r: -r.times)
+        kernel, right, panels, tap = self.copy_right(placed, summed, tiling, tap)
+        reduced = [Dim(r.size, r.times, right[r.name]) for r in summed]
+        split = tiling.split
+        if split is not None:
+            i = next(i for i, r in enumerate(summed) if r.name == split.name)
+            reduced[i] = reduced[i]._replace(size=split.size)
+        out, target = real_of(self.out.dtype), ("out", 0)
+        whole = self.parted * prod(self.out.shape)
+        if split is not None:
+            target, out = self.memory(whole * split.count), self.work
+        grid = grid_of(placed, tiling, right, panels, whole, block)
+        border = None if block is None else self.border(part, block, grid, split)
+        if self.finish is not None:
+            if split is not None or grid.vector[2] != 1:
+                raise _Apart
+            target = ("code", (finish_text(self.finish, tiling.width), NAME))
+        places: tuple[Any, ...] = (source, kernel, target)
+        if border is not None and border.kept:
+            places = (*places, self.memory(border.size * grid.extent))
+        if self.finish is not None:
+            numbers = range(len(self.finish.kernel.buffers))
+            places = (*places, *(("finish", i) for i in numbers if i != self.finish.buffer))
+        plan = Contraction(
+            self.work,
+            out,
+            grid.axes,
+            tuple(Dim(n, r.times, right[r.name], r.out) for r, n in tiling.box),
+            Dim(tiling.width, *grid.vector),
+            tiling.pieces(self.lanes),
+            collapsed(reduced),
+            start,
+            tap,
+            first,
+            registers(),
+            grid.cycles,
+            border,
+            self.finish is not None,
+        )
+        self.compute(plan, tiling, grid, places)
+        if split is not None:
+            self.sum(split.count, whole, target)
+
+    def compute(self, plan: Contraction, tiling: Tiling, grid: Grid, places: Any) -> None:
+        """The task of a contraction."""
+        self.add(contraction_text(plan, "conv"), "conv", places, grid.extent, grid.chunk)
+
+    def sum(self, count: int, whole: int, source: Any) -> None:
+        """The task that adds parts of sums."""
+        kind = real_of(self.out.dtype)
+        text = sum_text(count, whole, self.work, kind, self.lanes, "add")
+        self.add(text, "add", (source, ("out", 0)), -(-whole // self.lanes), 1 + 2048 // count)
+
+    def in_place(self, placed: list[Role], tiling: Tiling) -> bool:
+        """Whether the right operand is read where it lies."""
+        have = self.work if self.complex else self.right.dtype
+        return have == self.work and in_place(placed, tiling, self.work.itemsize)
+
+    def panel(self, tiling: Tiling) -> int:
+        """Elements of a row of a panel of the right operand."""
+        return tiling.width
+
+    def copy_right(
+        self, placed: list[Role], summed: list[Role], tiling: Tiling, tap: int
+    ) -> tuple[tuple[str, int], dict[str, int], int, int]:
+        """Where the right operand is, its strides, the distance of its panels, and its start."""
+        right = {r.name: r.right for r in placed}
+        vector = next(r for r in placed if r.name == tiling.vector)
+        size = prod(r.size for r in placed if r.right)
+        if self.in_place(placed, tiling) or not size:
+            return self.kernel, right, 0, tap
+        free = [r for r in placed if r.right and r.out and r.name != tiling.vector]
+        total = width = self.panel(tiling)
+        if vector.right:
+            right[vector.name] = 1
+        else:
+            total = 1
+        for r in reversed(summed):
+            right[r.name] = total
+            total *= r.size
+        panels = total if vector.right and tiling.count > 1 else 0
+        if vector.right:
+            total *= tiling.count
+        for r in reversed(free):
+            right[r.name] = total
+            total *= r.size
+        dims = [Copied(r.size, r.right, right[r.name]) for r in free]
+        if panels:
+            limit = vector.size - tiling.width
+            dims.append(Copied(tiling.count, vector.right, panels, step=tiling.width, limit=limit))
+        dims += [Copied(r.size, r.right, right[r.name]) for r in summed]
+        if vector.right:
+            inside = -1 if width == tiling.width else tiling.width
+            dims.append(Copied(width, vector.right, 1, inside=inside))
+        have = self.work if self.complex else self.right.dtype
+        target = self.copy(self.kernel, dims, have, total, tap)
+        return target, right, panels, 0
+
+
+class _Apart(Exception):
+    """Tiles of a result that no kernel can go on with."""
+
+
+def convolution(
+    ins: list[Type], outs: list[Type], params: dict[str, Any], finish: Finish | None = None
+) -> Lowered | None:
+    """Tasks of ``conv_general_dilated``; with a kernel that goes on with the result, None where
+    neighbours in the result are not in one tile."""
+    (left, right), (out,) = ins, outs
+    work = working(left.dtype, out.dtype)
+    if work is None or not left.dtype == right.dtype:
+        return None
+    if not prod(out.shape):
+        return Lowered([])
+    made = Convolution(left, right, out, work, params)
+    if finish is not None:
+        if made.complex:
+            return None
+        made.finish = finish
+    try:
+        return made.run()
+    except _Apart:
+        return None
+
+
+LOWERINGS["conv_general_dilated"] = convolution
+FINISHING["conv_general_dilated"] = convolution

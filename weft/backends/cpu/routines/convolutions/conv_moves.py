@@ -1,0 +1,355 @@
+"""LLVM text that moves data for contractions: strided copies into the layouts they like, complex
+numbers as matrices, and sums of partial results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+
+from weft.backends.cpu.native.llvm import QUICK
+from weft.backends.cpu.routines.convolutions.conv_writer import Text
+from weft.base.record import Record
+
+# Bytes of a row from which it does not matter how the row is found, and so few rows that nothing
+# about them does.
+LONG = 1024
+FEW = 1024
+
+
+class Copied(Record):
+    """An axis of a copy: the source lies from ``low`` to ``low + inside``; zeros are around it.
+
+    With ``limit``, the source's index is the smaller of it and the index times ``step``; with
+    ``shifted`` it is further on by a number that is known when the copy is made.
+    """
+
+    size: int
+    source: int
+    target: int
+    low: int = 0
+    inside: int = -1
+    step: int = 1
+    limit: int = -1
+    shifted: bool = False
+
+    @property
+    def whole(self) -> bool:
+        return self.inside < 0
+
+    @property
+    def plain(self) -> bool:
+        """Whether every index of the target is the source's."""
+        return self.whole and self.limit < 0 and not self.shifted
+
+
+# --- copies ---------------------------------------------------------------------------------------
+
+
+def joined(dims: Sequence[Copied]) -> list[Copied]:
+    """The same copy by fewer axes, outermost first."""
+    out: list[Copied] = []
+    for d in dims:
+        if d.size == 1 and d.plain and d.step == 1:
+            continue
+        if out:
+            o = out[-1]
+            fits = o.source == d.size * d.source and o.target == d.size * d.target
+            if fits and d.plain and o.limit < 0 and not o.shifted:
+                inside = -1 if o.whole else o.inside * d.size
+                out[-1] = Copied(o.size * d.size, d.source, d.target, o.low * d.size, inside)
+                continue
+        out.append(d)
+    return out
+
+
+class Copy:
+    """A copy, written into a text: ``extent`` items, each with a row of targets or a square.
+
+    Rows are of elements, or of ``group`` elements each that are neighbours in source and target.
+
+    ``types`` and ``pointers`` are of source and target; the source begins at ``start``, and
+    ``shift`` is what a shifted axis is further on by.
+    """
+
+    def __init__(
+        self,
+        text: Text,
+        dims: Sequence[Copied],
+        types: tuple[np.dtype, np.dtype],
+        lanes: int,
+        pointers: tuple[str, str],
+        start: str = "0",
+        shift: str = "0",
+    ) -> None:
+        self.text, self.lanes, self.pointers, self.start = text, lanes, pointers, start
+        self.shift = shift
+        self.have, self.want = types
+        *outer, inner = joined(dims) or [Copied(1, 1, 1)]
+        self.turned: Copied | None = None
+        if inner.source != 1 and inner.plain and inner.size > 3:
+            for d in reversed(outer):
+                if d.source == 1 and d.plain and d.size > 3:
+                    self.turned = d
+                    outer.remove(d)
+                    break
+        self.group = 1
+        if self.turned is None and outer and inner.plain and inner.source == 1:
+            row = outer[-1]
+            if inner.size <= lanes and row.target == inner.size:
+                if row.limit < 0 and not row.shifted:
+                    self.group, inner = inner.size, outer.pop()
+        self.outer, self.inner = outer, inner
+        self.extent = prod(d.size for d in outer)
+
+    @property
+    def moved(self) -> int:
+        """Bytes of an item, if they are moved as they are."""
+        same = self.have == self.want and self.inner.source == self.group == 1
+        return self.inner.size * self.want.itemsize if same and self.turned is None else 0
+
+    def item(self, number: str, _: list[str]) -> list[str]:
+        """The targets of one item."""
+        text = self.text
+        indices = text.indices(number, [d.size for d in self.outer])
+        inside, sources, targets = "true", [self.start], []
+        for d, i in zip(self.outer, indices, strict=True):
+            targets.append(text.scaled(i, d.target))
+            if d.shifted:
+                i = text.total([i, self.shift])
+            if d.limit >= 0:
+                i = text.least(text.scaled(i, d.step), d.limit)
+            elif not d.whole:
+                i = text.total([i, str(-d.low)])
+                valid = text.emit(f"icmp ult i64 {i}, {d.inside}")
+                inside = valid if inside == "true" else text.emit(f"and i1 {inside}, {valid}")
+            sources.append(text.scaled(i, d.source))
+        source = text.at(self.pointers[0], text.total(sources), self.have)
+        target = text.at(self.pointers[1], text.total(targets), self.want)
+        if inside == "true":
+            self.inside(source, target)
+            return []
+        text.when(inside, lambda: self.inside(source, target))
+        outside = text.emit(f"xor i1 {inside}, true")
+        text.when(outside, lambda: self.outside(target))
+        return []
+
+    def inside(self, source: str, target: str) -> None:
+        if self.turned is not None:
+            self.square(source, target, self.turned, self.inner)
+        else:
+            self.row(source, target, self.inner)
+
+    def outside(self, target: str) -> None:
+        """Zeros for an item that is all border."""
+        text, turned = self.text, self.turned
+        if turned is None:
+            self.fill(target, 0, self.inner.size * self.group)
+            return
+        step = turned.target
+
+        def one(k: str, _: list[str]) -> list[str]:
+            self.fill(text.at(target, text.scaled(k, step), self.want), 0, self.inner.size)
+            return []
+
+        text.loop("0", str(turned.size), [], one)
+
+    def move(self, source: str, target: str, width: int) -> None:
+        text = self.text
+        text.lanes = width
+        text.write(text.cast(self.have, self.want, text.read(source, self.have)), target, self.want)
+        text.lanes = 1
+
+    def fill(self, target: str, first: int, last: int) -> None:
+        """Zeros from one index to another."""
+        if last > first:
+            place = self.text.at(target, str(first), self.want)
+            self.text.clear(place, (last - first) * self.want.itemsize)
+
+    def each(self, first: int, last: int, body: Callable[[str, int], None]) -> None:
+        """``body(index, width)`` for vectors, then for the numbers that are left."""
+        whole = (last - first) // self.lanes * self.lanes
+
+        def run(width: int) -> Callable[[str, list[str]], list[str]]:
+            def one(index: str, _: list[str]) -> list[str]:
+                body(index, width)
+                return []
+
+            return one
+
+        if whole == self.lanes:
+            body(str(first), self.lanes)
+        elif whole:
+            self.text.loop(str(first), str(first + whole), [], run(self.lanes), self.lanes)
+        first += whole
+        if last - first > 0:
+            body(str(first), last - first)
+
+    def row(self, source: str, target: str, d: Copied) -> None:
+        """The innermost axis, whose targets are neighbours."""
+        text = self.text
+        low = 0 if d.whole else min(d.size, max(0, d.low))
+        high = d.size if d.whole else max(low, min(d.size, d.low + d.inside))
+        group = self.group
+        self.fill(target, 0, low * group)
+        self.fill(target, high * group, d.size * group)
+
+        def neighbours(index: str, width: int) -> None:
+            moved = text.total([index, str(-d.low)])
+            self.move(text.at(source, moved, self.have), text.at(target, index, self.want), width)
+
+        def single(index: str, _: list[str]) -> list[str]:
+            moved = text.scaled(text.total([index, str(-d.low)]), d.source)
+            place = text.at(target, text.scaled(index, group), self.want)
+            self.move(text.at(source, moved, self.have), place, group)
+            return []
+
+        if group > 1:
+            if high > low:
+                text.loop(str(low), str(high), [], single)
+        elif d.source == 1 and self.have == self.want and high > low:
+            begin = text.at(source, str(low - d.low), self.have)
+            place = text.at(target, str(low), self.want)
+            text.copy(begin, place, (high - low) * self.want.itemsize)
+        elif d.source == 1:
+            self.each(low, high, neighbours)
+        elif high > low:
+            text.loop(str(low), str(high), [], single)
+
+    def square(self, source: str, target: str, outer: Copied, inner: Copied) -> None:
+        """Two axes that change places, in squares of which the last overlap."""
+        text, n = self.text, min(8, outer.size, inner.size)
+        n = 1 << (n.bit_length() - 1)
+
+        def one(i: str, j: str) -> None:
+            rows = []
+            start = text.at(source, text.total([i, text.scaled(j, inner.source)]), self.have)
+            for k in range(n):
+                text.lanes = n
+                place = text.at(start, str(k * inner.source), self.have)
+                rows.append(text.cast(self.have, self.want, text.read(place, self.have)))
+            kind = text.type_of(self.want)
+            rows = transposed(text, rows, kind)
+            start = text.at(target, text.total([j, text.scaled(i, outer.target)]), self.want)
+            for k, row in enumerate(rows):
+                text.write(row, text.at(start, str(k * outer.target), self.want), self.want)
+            text.lanes = 1
+
+        def along(i: str, _: list[str]) -> list[str]:
+            i = text.least(i, outer.size - n)
+
+            def across(j: str, _: list[str]) -> list[str]:
+                one(i, text.least(j, inner.size - n))
+                return []
+
+            return text.loop("0", str(inner.size), [], across, n)
+
+        text.loop("0", str(outer.size), [], along, n)
+
+
+def transposed(text: Text, rows: list[str], kind: str) -> list[str]:
+    """A square of vectors with rows and columns exchanged: swap ever larger blocks."""
+    n = len(rows)
+    span = 1
+    while span < n:
+        new = list(rows)
+        for i in range(n):
+            if i & span:
+                continue
+            a, b = rows[i], rows[i + span]
+            for k, half in ((i, 0), (i + span, span)):
+                mask = [(j - (j & span) + half) + (n if j & span else 0) for j in range(n)]
+                order = ", ".join(f"i32 {m}" for m in mask)
+                new[k] = text.emit(f"shufflevector {kind} {a}, {kind} {b}, <{n} x i32> <{order}>")
+        rows = new
+        span *= 2
+    return rows
+
+
+def copy_text(
+    dims: Sequence[Copied], have: np.dtype, want: np.dtype, lanes: int, name: str, start: int = 0
+) -> tuple[str, int]:
+    """The function of a copy and its extent: buffers are source and target."""
+    text = Text((0, 1))
+    copy = Copy(text, dims, (have, want), lanes, ("%b0", "%b1"), str(start))
+    text.loop("%start", "%stop", [], copy.item)
+    # Where all is done by the C library, or little at all, code without care is as good.
+    quick = copy.moved >= LONG or (copy.moved and copy.extent <= FEW)
+    return QUICK * quick + text.finish(name), copy.extent
+
+
+# --- sums -----------------------------------------------------------------------------------------
+
+
+def sum_text(parts: int, size: int, work: np.dtype, out: np.dtype, lanes: int, name: str) -> str:
+    """The function that sums ``parts`` arrays lying one after another, a vector an item."""
+    text = Text((0, 1))
+    width = min(lanes, size)
+    text.lanes = width
+    kind = text.type_of(work)
+    text.lanes = 1
+    add = "add" if work.kind in "iu" else "fadd"
+
+    def item(number: str, _: list[str]) -> list[str]:
+        first = text.scaled(number, width)
+        if size % width:
+            first = text.least(first, size - width)
+        start = text.at("%b0", first, work)
+
+        def part(_: str, inside: list[str]) -> list[str]:
+            pointer, total = inside
+            text.lanes = width
+            value = text.read(pointer, work)
+            total = text.emit(f"{add} {kind} {total}, {value}")
+            text.lanes = 1
+            return [text.at(pointer, str(size), work), total]
+
+        text.lanes = width
+        one = text.read(start, work)
+        text.lanes = 1
+        following = text.at(start, str(size), work)
+        total = text.loop("1", str(parts), [("ptr", following), (kind, one)], part)[1]
+        text.lanes = width
+        text.write(text.cast(work, out, total), text.at("%b1", first, out), out)
+        text.lanes = 1
+        return []
+
+    text.loop("%start", "%stop", [], item)
+    return text.finish(name)
+
+
+def spread_text(
+    size: int, have: np.dtype, work: np.dtype, lanes: int, name: str
+) -> tuple[str, int]:
+    """The function that writes complex numbers x + iy as four arrays x, y, -y, x, and its extent.
+
+    They are the rows of the matrix that multiplies a pair of parts by the number.
+    """
+    text = Text((0, 1))
+    width = min(lanes, size)
+
+    def item(number: str, _: list[str]) -> list[str]:
+        first = text.scaled(number, width)
+        if size % width:
+            first = text.least(first, size - width)
+        text.lanes = 2 * width
+        pairs = text.read(text.at("%b0", text.scaled(first, 2), have), have)
+        kind = text.type_of(have)
+        parts = []
+        for part in range(2):
+            mask = ", ".join(f"i32 {2 * i + part}" for i in range(width))
+            chosen = f"shufflevector {kind} {pairs}, {kind} poison, <{width} x i32> <{mask}>"
+            if width == 1:
+                chosen = f"extractelement {kind} {pairs}, i64 {part}"
+            parts.append(text.emit(chosen))
+        text.lanes = width
+        x, y = (text.cast(have, work, p) for p in parts)
+        minus = text.emit(f"fneg {text.type_of(work)} {y}")
+        for i, value in enumerate((x, y, minus, x)):
+            text.write(value, text.at("%b1", text.total([first, str(i * size)]), work), work)
+        text.lanes = 1
+        return []
+
+    text.loop("%start", "%stop", [], item)
+    return text.finish(name), -(-size // width)

@@ -1,0 +1,454 @@
+"""LLVM text of contractions with affine indices: what is contracted, in which tiles and in which
+order is the caller's plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu.native.processor import has_by_element_fma
+from weft.backends.cpu.routines.convolutions.conv_moves import Copied, Copy
+from weft.backends.cpu.routines.convolutions.conv_writer import Text, stored
+from weft.base.record import Record
+from weft.kernel.nodes import BF16
+
+# How many multiplications of a reduction are written out one after another.
+UNROLLED = 24
+# Cycles of a row of tiles, and bytes of a row of a copy, from which what is done to find them does
+# not matter: it is compiled without care.
+LONG = 2000
+MOVED = 512
+CARELESS = "#0 noinline optnone"
+# Elements of a tile that are written one by one at most.
+SCATTERED = 64
+
+
+class Axis(Record):
+    """An axis of the grid of tiles: ``count`` tiles of ``step`` elements of ``size``.
+
+    The last tile is moved back so that it ends with the axis: what it has in common with the one
+    before it is computed twice, to the same bits. Strides are in elements. ``panels`` is the
+    distance of tiles in a right operand that was copied tile by tile.
+    """
+
+    count: int
+    step: int
+    size: int
+    left: int
+    right: int
+    out: int
+    panels: int = 0
+
+
+class Dim(Record):
+    """A size and the strides with which operands are walked along it."""
+
+    size: int
+    left: int
+    right: int
+    out: int = 0
+
+
+class Unit(Record):
+    """An axis of units, which are tiles that read a copy of a part of the left operand.
+
+    A step along ``axis`` is ``source`` elements of the operand, unless it shifts the copy's shifted
+    axis by ``shift`` indices.
+    """
+
+    axis: Axis
+    source: int
+    shift: int = 0
+
+
+class Border(Record):
+    """The copy that each unit makes before it reads it, of ``size`` elements: in memory of its own
+    where ``kept``, else where the last one was."""
+
+    units: tuple[Unit, ...]
+    dims: tuple[Copied, ...]
+    have: np.dtype
+    lanes: int
+    size: int
+    kept: bool
+
+
+class Contraction(Record):
+    """Sums of products over ``reduced``, for tiles of ``box`` times ``pieces`` of the vector axis.
+
+    ``vector`` has stride one in the operands that vary along it and zero in the others. Rows of
+    tiles take so many ``cycles``. With ``finish`` a kernel goes on with each tile: its function is
+    in place of the result.
+    """
+
+    work: np.dtype
+    out: np.dtype
+    grid: tuple[Axis, ...]
+    box: tuple[Dim, ...]
+    vector: Dim
+    pieces: tuple[tuple[int, int], ...]
+    reduced: tuple[Dim, ...]
+    left_start: int
+    right_start: int
+    out_start: int
+    registers: int
+    cycles: float = 0
+    border: Border | None = None
+    finish: bool = False
+
+    @property
+    def elements(self) -> int:
+        """How many a tile has."""
+        return prod(d.size for d in self.box) * self.vector.size
+
+    @property
+    def turned(self) -> bool:
+        """Whether tiles, whose vectors are not neighbours in the result, are written by way of
+        memory: element by element they would take long to compile."""
+        near = any(d.out == 1 and d.size > 1 for d in self.box)
+        return self.vector.out != 1 and near and self.elements > SCATTERED
+
+    @property
+    def converted(self) -> bool:
+        """Whether tiles become narrower numbers by way of memory, for the same reason."""
+        return self.out == BF16 and self.vector.out == 1 and self.elements > SCATTERED
+
+
+# --- contractions ---------------------------------------------------------------------------------
+
+
+def collapsed(dims: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The same walk by fewer dimensions: neighbours joined where they are one in memory."""
+    out: list[Dim] = []
+    for d in dims:
+        if d.size == 1:
+            continue
+        if out:
+            outer = out[-1]
+            strides = zip(outer[1:], d[1:], strict=True)
+            if all(a == d.size * b for a, b in strides):
+                out[-1] = Dim(outer.size * d.size, *d[1:])
+                continue
+        out.append(d)
+    return tuple(out)
+
+
+class _Tile:
+    """The sums of one tile, in registers."""
+
+    def __init__(self, text: Text, plan: Contraction) -> None:
+        self.text, self.plan = text, plan
+        self.points = list(product(*[range(d.size) for d in plan.box]))
+        self.keys = [(p, piece) for p in self.points for piece in plan.pieces]
+        self.left_lanes = 1  # elements of the left operand that one load reads
+
+    def kinds(self) -> list[str]:
+        kinds = []
+        for _, (_, width) in self.keys:
+            self.text.lanes = width
+            kinds.append(self.text.type_of(self.plan.work))
+        self.text.lanes = 1
+        return kinds
+
+    def operand(self, known: Any, base: str, side: str, point: Any, step: int, piece: Any) -> str:
+        """An operand's value: a vector where it varies along the vector axis, else one number."""
+        text, plan = self.text, self.plan
+        first, width = piece
+        strides = [getattr(d, side) for d in plan.box]
+        offset = step + sum(i * s for i, s in zip(point, strides, strict=True))
+        varies = getattr(plan.vector, side)
+        offset += first if varies else 0
+        key = (side, offset, width)
+        if key not in known:
+            address = text.at(base, str(offset), plan.work)
+            if varies:
+                text.lanes = width
+                known[key] = text.read(address, plan.work)
+            elif side == "left" and self.left_lanes > 1:
+                lane, text.lanes = step % self.left_lanes, self.left_lanes
+                one = known.get((side, offset - lane, 0))
+                if one is None:
+                    address = text.at(base, str(offset - lane), plan.work)
+                    one = known[side, offset - lane, 0] = text.read(address, plan.work)
+                kind, mask = text.type_of(plan.work), f"<{width} x i32> splat (i32 {lane})"
+                pick = f"shufflevector {kind} {one}, {kind} poison, {mask}"
+                if width == 1:
+                    pick = f"extractelement {kind} {one}, i64 {lane}"
+                known[key] = text.emit(pick)
+            else:
+                text.lanes = 1
+                one = known.get((side, offset, 1))
+                if one is None:
+                    one = known[side, offset, 1] = text.read(address, plan.work)
+                text.lanes = width
+                known[key] = text.splat(plan.work, one)
+        return known[key]
+
+    def multiply(self, total: str, left: str, right: str, width: int) -> str:
+        text, work = self.text, self.plan.work
+        text.lanes = width
+        kind = text.type_of(work)
+        if work.kind in "iu":
+            term = text.emit(f"mul {kind} {left}, {right}")
+            return text.emit(f"add {kind} {total}, {term}")
+        return text.call("fmuladd", work, [left, right, total])
+
+    def steps(self, left: str, right: str, sums: list[str], offsets: Sequence[Any]) -> list[str]:
+        """The sums after some steps of the reduction, written out."""
+        known: dict[Any, str] = {}
+        for left_step, right_step in offsets:
+            for i, (point, piece) in enumerate(self.keys):
+                a = self.operand(known, left, "left", point, left_step, piece)
+                b = self.operand(known, right, "right", point, right_step, piece)
+                sums[i] = self.multiply(sums[i], a, b, piece[1])
+        self.text.lanes = 1
+        return sums
+
+    def reduce(self, left: str, right: str) -> list[str]:
+        """The sums over all of the reduction."""
+        sums = ["zeroinitializer" if width > 1 else self.zero() for _, (_, width) in self.keys]
+        dims = list(self.plan.reduced)
+        if not prod(d.size for d in dims):
+            return sums
+        inner: list[Dim] = []
+        while dims and self.fits([dims[-1], *inner]):
+            inner.insert(0, dims.pop())
+        if dims and not inner and self.reads_left_vectors(dims[-1]):
+            last = dims.pop()
+            lanes = self.left_lanes = self.plan.pieces[0][1]
+            dims.append(Dim(last.size // lanes, lanes, lanes * last.right))
+            inner = [Dim(lanes, 1, last.right)]
+        elif dims and not inner:
+            last = dims.pop()
+            most = max(1, UNROLLED // len(self.keys))
+            factor = max(n for n in range(1, min(most, last.size) + 1) if last.size % n == 0)
+            if not self.fits([last._replace(size=factor)]):
+                factor = 1
+            dims.append(Dim(last.size // factor, factor * last.left, factor * last.right))
+            inner.append(Dim(factor, last.left, last.right))
+        offsets = self.offsets(inner)
+        return self.nest([d for d in dims if d.size > 1], left, right, sums, offsets)
+
+    def reads_left_vectors(self, last: Dim) -> bool:
+        """Whether one load reads consecutive elements of the left operand, for by-element FMA."""
+        plan, lanes = self.plan, self.plan.pieces[0][1]
+        if (
+            not has_by_element_fma()
+            or plan.vector.left
+            or last.left != 1
+            or lanes < 2
+            or last.size % lanes
+        ):
+            return False
+        vectors = len(plan.pieces)
+        return len(self.keys) + len(self.points) + vectors + 2 <= plan.registers
+
+    def offsets(self, dims: Sequence[Dim]) -> list[tuple[int, int]]:
+        """Where the steps of a walk are in both operands."""
+        return [
+            (
+                sum(i * d.left for i, d in zip(index, dims, strict=True)),
+                sum(i * d.right for i, d in zip(index, dims, strict=True)),
+            )
+            for index in product(*[range(d.size) for d in dims])
+        ]
+
+    def fits(self, dims: Sequence[Dim]) -> bool:
+        """Whether steps may be written out: they are few, and what several of them read, which
+        LLVM keeps from one to the other, has room beside the sums."""
+        steps = prod(d.size for d in dims)
+        if len(self.keys) * steps > UNROLLED:
+            return False
+        corners = [
+            sum(i * d.left for i, d in zip(p, self.plan.box, strict=True)) for p in self.points
+        ]
+        reads = [left + corner for left, _ in self.offsets(dims) for corner in set(corners)]
+        again = len(reads) - len(set(reads))
+        vectors = len(self.plan.pieces) if self.plan.vector.left else 1
+        return not again or len(set(reads)) * vectors + len(self.keys) + 3 <= self.plan.registers
+
+    def zero(self) -> str:
+        return self.text.constant_scalar(self.plan.work, 0)
+
+    def nest(
+        self, dims: list[Dim], left: str, right: str, sums: list[str], offsets: Sequence[Any]
+    ) -> list[str]:
+        if not dims:
+            return self.steps(left, right, list(sums), offsets)
+        text, dim = self.text, dims[0]
+
+        def body(_: str, inside: list[str]) -> list[str]:
+            a, b = inside[:2]
+            new = self.nest(dims[1:], a, b, inside[2:], offsets)
+            moved = [
+                text.at(pointer, str(stride), self.plan.work)
+                for pointer, stride in ((a, dim.left), (b, dim.right))
+            ]
+            return [*moved, *new]
+
+        carried = [("ptr", left), ("ptr", right), *zip(self.kinds(), sums, strict=True)]
+        return text.loop("0", str(dim.size), carried, body)[2:]
+
+    def store(self, out: str, sums: list[str]) -> None:
+        text, plan = self.text, self.plan
+        if plan.turned or plan.converted:
+            self.keep(sums, plan.out if plan.turned else plan.work)
+            types = (stored(plan.out),) * 2 if plan.turned else (plan.work, plan.out)
+            copy = Copy(text, self.moves(), types, plan.pieces[0][1], ("%block", out))
+            text.loop("0", str(copy.extent), [], copy.item)
+            return
+        for (point, (first, width)), value in zip(self.keys, sums, strict=True):
+            text.lanes = width
+            value = text.cast(plan.work, plan.out, value)
+            offset = sum(i * d.out for i, d in zip(point, plan.box, strict=True))
+            offset += first * plan.vector.out
+            place = text.at(out, str(offset), plan.out)
+            if plan.vector.out == 1 or width == 1:
+                text.write(value, place, plan.out)
+            else:
+                text.scatter(value, place, plan.out, plan.vector.out)
+        text.lanes = 1
+
+    def moves(self) -> list[Copied]:
+        """The axes of a tile as it lies in %block and in the result, outermost there first."""
+        plan, dims, step = self.plan, [], self.plan.vector.size
+        dims.append(Copied(step, 1, plan.vector.out))
+        for d in reversed(plan.box):
+            dims.append(Copied(d.size, step, d.out))
+            step *= d.size
+        return sorted(dims, key=lambda d: -d.target)
+
+    def keep(self, sums: list[str], kind: np.dtype) -> None:
+        """The tile in %block as numbers of some kind, its points one after another."""
+        text, plan = self.text, self.plan
+        for (point, (begin, lanes)), value in zip(self.keys, sums, strict=True):
+            text.lanes = lanes
+            value = text.cast(plan.work, kind, value)
+            place = self.points.index(point) * plan.vector.size + begin
+            text.write(value, text.at("%block", str(place), kind), kind)
+        text.lanes = 1
+
+    def finish(self, first: str, sums: list[str], buffers: str) -> None:
+        """Have a kernel go on with the tile, whose first element has this number in the result."""
+        text, plan = self.text, self.plan
+        size, width = plan.out.itemsize, plan.vector.size
+        self.keep(sums, plan.out)
+        *outer, last = collapsed(plan.box) or (Dim(1, 0, 0, 0),)
+        for number, index in enumerate(product(*[range(d.size) for d in outer])):
+            moved = sum(i * d.out for i, d in zip(index, outer, strict=True))
+            row = text.at("%block", str(number * last.size * width), plan.out)
+            begin = text.total([first, str(moved)])
+            text.line(
+                f"call void %b2(ptr {buffers}, ptr {row}, i64 {width * size}, i64 {begin},"
+                f" i64 {last.size}, i64 {last.out}, i64 {width})"
+            )
+
+
+def contraction_text(plan: Contraction, name: str) -> str:
+    """The function of a contraction, of items or of units: buffers are left, right and result, and
+    memory for copies if they are kept; then those of the kernel that goes on with the result."""
+    border = plan.border
+    text = Text((3,) if border is not None and border.kept else (0,) if border is None else ())
+    outer, called = plan.grid[:-1], [_row(plan)]
+
+    def item(number: str, near: str, before: Sequence[str]) -> None:
+        indices = text.indices(number, [axis.count for axis in outer])
+        parts = [before, *(_offsets(text, a, i) for a, i in zip(outer, indices, strict=True))]
+        totals = ", ".join(f"i64 {text.total([p[i] for p in parts])}" for i in range(3))
+        text.line(f"call void @row(ptr %buffers, ptr {near}, {totals})")
+
+    def unit(number: str, _: list[str]) -> list[str]:
+        assert border is not None
+        near = "%near"
+        if border.kept:
+            near = text.at("%b3", text.scaled(number, border.size), plan.work)
+        indices = text.indices(number, [u.axis.count for u in border.units])
+        places, shift, parts = [], "0", []
+        for u, index in zip(border.units, indices, strict=True):
+            first = _first(text, u.axis, index)
+            places.append(text.scaled(first, u.source))
+            shift = text.scaled(first, u.shift) if u.shift else shift
+            parts.append(_offsets(text, u.axis, index))
+        numbers = f"i64 {text.total(places)}, i64 {shift}"
+        text.line(f"call void @border(ptr %buffers, ptr {near}, {numbers})")
+        before = [text.total([p[i] for p in parts]) for i in range(3)]
+        text.loop("0", str(items), [], lambda i, _: item(i, near, before) or [])
+        return []
+
+    items = prod(axis.count for axis in outer)
+    careless = plan.cycles >= LONG
+    if border is None:
+        text.loop("%start", "%stop", [], lambda i, _: item(i, "%b0", ("0", "0", "0")) or [])
+    else:
+        if not border.kept:
+            text.line(f"%near = alloca [{border.size * plan.work.itemsize} x i8], align 64")
+        called.append(_border(border, plan.work, careless))
+        text.loop("%start", "%stop", [], unit)
+    if careless:
+        text.attributes = CARELESS
+    return text.finish(name, called)
+
+
+def _first(text: Text, axis: Axis, index: str) -> str:
+    """The first element of a tile along an axis."""
+    first = text.scaled(index, axis.step)
+    if axis.count * axis.step != axis.size and index != "0":
+        first = text.least(first, axis.size - axis.step)
+    return first
+
+
+def _offsets(text: Text, axis: Axis, index: str) -> list[str]:
+    """Where the tiles of an index along an axis are in left, right and result."""
+    first = _first(text, axis, index)
+    found = [text.scaled(first, stride) for stride in (axis.left, axis.right, axis.out)]
+    if axis.panels:
+        found[1] = text.scaled(index, axis.panels)
+    return found
+
+
+def _row(plan: Contraction) -> Text:
+    """The function of the tiles along the last axis; those before it say where they are."""
+    text = Text((1, 2), "row", "ptr %b0, i64 %left, i64 %right, i64 %out")
+    buffers, last = "", plan.grid[-1]
+    if plan.finish or plan.turned or plan.converted:
+        text.line(f"%block = alloca [{plan.elements * plan.work.itemsize} x i8], align 64")
+    if plan.finish:
+        given = 4 if plan.border is not None and plan.border.kept else 3
+        buffers = text.emit(f"getelementptr ptr, ptr %buffers, i64 {given}")
+    starts = (plan.left_start, plan.right_start, plan.out_start)
+
+    def tile(number: str, _: list[str]) -> list[str]:
+        found = _offsets(text, last, number)
+        totals = [
+            text.total([place, offset, str(start)])
+            for place, offset, start in zip(("%left", "%right", "%out"), found, starts, strict=True)
+        ]
+        left, right = (text.at(f"%b{i}", totals[i], plan.work) for i in range(2))
+        work = _Tile(text, plan)
+        sums = work.reduce(left, right)
+        if plan.finish:
+            work.finish(totals[2], sums, buffers)
+        else:
+            work.store(text.at("%b2", totals[2], plan.out), sums)
+        return []
+
+    if last.count == 1:
+        tile("0", [])
+    else:
+        text.loop("0", str(last.count), [], tile)
+    return text
+
+
+def _border(border: Border, work: np.dtype, careless: bool) -> Text:
+    """The function that makes a unit's copy."""
+    text = Text((0,), "border", "ptr %near, i64 %place, i64 %shift")
+    types, pointers = (border.have, work), ("%b0", "%near")
+    copy = Copy(text, border.dims, types, border.lanes, pointers, "%place", "%shift")
+    text.loop("0", str(copy.extent), [], copy.item)
+    if careless and copy.moved >= MOVED:
+        text.attributes = CARELESS
+    return text

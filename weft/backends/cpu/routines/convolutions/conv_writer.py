@@ -1,0 +1,213 @@
+"""LLVM text of convolutions and windows while it is written: loops, indices, reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from weft.backends.cpu.code.instructions import memory_type
+from weft.backends.cpu.code.render import Function
+from weft.kernel.nodes import BF16, F16
+
+_I16 = np.dtype(np.int16)
+
+
+def stored(dtype: np.dtype) -> np.dtype:
+    """What elements are moved as: LLVM does not know every operation on halves in vectors."""
+    return _I16 if dtype in (BF16, F16) else dtype
+
+
+class Text(Function):
+    """The text of one task's function while it is written."""
+
+    def __init__(self, pointers: Sequence[int], name: str = "", parameters: str = "") -> None:
+        """``pointers`` are the numbers of the buffers used. With a name, the function is one that
+        the task's calls."""
+        super().__init__(None, 1)  # type: ignore[arg-type]  # it is no kernel
+        self.name, self.parameters, self.attributes = name, parameters, "#0"
+        self.block = "entry"
+        self.inside = ""  # the last block of what was done under a condition
+        for i in pointers:
+            at = self.emit(f"getelementptr ptr, ptr %buffers, i64 {i}")
+            self.line(f"%b{i} = load ptr, ptr {at}")
+
+    def begin(self, name: str) -> None:
+        """Begin a block."""
+        self.label(name)
+        self.block = name
+
+    def _opaque(self, kind: str, value: str) -> str:
+        """The same number or address, of which LLVM does not see how it grows in a loop: to look
+        for other ways of counting takes a third of its time, and these are as good as any."""
+        return self.emit(f"freeze {kind} {value}") if kind in ("i64", "ptr") else value
+
+    def loop(
+        self,
+        first: str,
+        last: str,
+        carried: Sequence[tuple[str, str]],
+        body: Callable[[str, list[str]], list[str]],
+        step: int = 1,
+    ) -> list[str]:
+        """A loop that runs at least once; ``carried`` are types and first values."""
+        self.count += 1
+        head, end, before = f"loop{self.count}", f"done{self.count}", self.block
+        self.line(f"br label %{head}")
+        self.begin(head)
+        place = len(self.lines)
+        index = self.fresh("i")
+        inside = [self.fresh("p") for _ in carried]
+        results = body(index, inside)
+        results = [self._opaque(*r) for r in zip((k for k, _ in carried), results, strict=True)]
+        following = self._opaque("i64", self.emit(f"add i64 {index}, {step}"))
+        more = self.emit(f"icmp slt i64 {following}, {last}")
+        self.line(f"br i1 {more}, label %{head}, label %{end}")
+        phis = [f"  {index} = phi i64 [ {first}, %{before} ], [ {following}, %{self.block} ]"]
+        phis += [
+            f"  {name} = phi {kind} [ {start}, %{before} ], [ {result}, %{self.block} ]"
+            for name, (kind, start), result in zip(inside, carried, results, strict=True)
+        ]
+        self.lines[place:place] = phis
+        self.begin(end)
+        return results
+
+    def repeat(
+        self,
+        first: str,
+        last: str,
+        carried: Sequence[tuple[str, str]],
+        body: Callable[[str, list[str]], list[str]],
+        step: int = 1,
+    ) -> list[str]:
+        """A loop that may not run at all."""
+        self.count += 1
+        head, inner, end = (f"{word}{self.count}" for word in ("head", "body", "end"))
+        before = self.block
+        self.line(f"br label %{head}")
+        self.begin(head)
+        place = len(self.lines)
+        index = self.fresh("i")
+        inside = [self.fresh("p") for _ in carried]
+        more = self.emit(f"icmp slt i64 {index}, {last}")
+        self.line(f"br i1 {more}, label %{inner}, label %{end}")
+        self.begin(inner)
+        results = body(index, inside)
+        results = [self._opaque(*r) for r in zip((k for k, _ in carried), results, strict=True)]
+        following = self._opaque("i64", self.emit(f"add i64 {index}, {step}"))
+        self.line(f"br label %{head}")
+        phis = [f"  {index} = phi i64 [ {first}, %{before} ], [ {following}, %{self.block} ]"]
+        phis += [
+            f"  {name} = phi {kind} [ {start}, %{before} ], [ {result}, %{self.block} ]"
+            for name, (kind, start), result in zip(inside, carried, results, strict=True)
+        ]
+        self.lines[place:place] = phis
+        self.begin(end)
+        return inside
+
+    def when(self, condition: str, body: Callable[[], None]) -> None:
+        """What is done only under a condition."""
+        self.count += 1
+        yes, end = f"then{self.count}", f"after{self.count}"
+        self.line(f"br i1 {condition}, label %{yes}, label %{end}")
+        self.begin(yes)
+        body()
+        self.inside = self.block
+        self.line(f"br label %{end}")
+        self.begin(end)
+
+    def indices(self, item: str, counts: Sequence[int | str]) -> list[str]:
+        """An item's number as an index along each axis."""
+        found = []
+        for n in reversed(counts[1:]):
+            if n == 1:
+                found.append("0")
+            else:
+                found.append(self.emit(f"urem i64 {item}, {n}"))
+                item = self.emit(f"udiv i64 {item}, {n}")
+        return [item, *reversed(found)] if counts else []
+
+    def scaled(self, index: str, factor: int | str) -> str:
+        """An index times a number, or one that is read."""
+        if index[0] != "%":
+            if str(factor)[0] != "%":
+                return str(int(index) * int(factor))
+            index, factor = str(factor), int(index)
+        if factor == 0:
+            return "0"
+        return index if factor == 1 else self.emit(f"mul i64 {index}, {factor}")
+
+    def total(self, terms: Sequence[str]) -> str:
+        """The sum of indices."""
+        number = sum(int(term) for term in terms if term[0] != "%")
+        out = ""
+        for term in terms:
+            if term[0] == "%":
+                out = self.emit(f"add i64 {out}, {term}") if out else term
+        if not out or not number:
+            return out or str(number)
+        return self.emit(f"add i64 {out}, {number}")
+
+    def least(self, index: str, limit: int | str) -> str:
+        """The smaller of an index and a number."""
+        below = self.emit(f"icmp slt i64 {index}, {limit}")
+        return self.emit(f"select i1 {below}, i64 {index}, i64 {limit}")
+
+    def at(self, pointer: str, offset: str, dtype: np.dtype) -> str:
+        """The address of an element."""
+        if offset == "0":
+            return pointer
+        return self.emit(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {offset}")
+
+    def read(self, pointer: str, dtype: np.dtype) -> str:
+        kept = stored(dtype)
+        value = self.emit(f"load {self.type_of(kept)}, ptr {pointer}, align {dtype.itemsize}")
+        if kept == dtype:
+            return value
+        return self.emit(f"bitcast {self.type_of(kept)} {value} to {self.type_of(dtype)}")
+
+    def write(self, value: str, pointer: str, dtype: np.dtype) -> None:
+        kept = stored(dtype)
+        if kept != dtype:
+            value = self.emit(f"bitcast {self.type_of(dtype)} {value} to {self.type_of(kept)}")
+        self.line(f"store {self.type_of(kept)} {value}, ptr {pointer}, align {dtype.itemsize}")
+
+    def copy(self, source: str, target: str, size: int | str) -> None:
+        """Copy so many bytes."""
+        name = "@llvm.memcpy.p0.p0.i64"
+        self.declared[name] = f"declare void {name}(ptr, ptr, i64, i1)"
+        self.line(f"call void {name}(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+
+    def clear(self, target: str, size: int) -> None:
+        """Make so many bytes zero."""
+        name = "@llvm.memset.p0.i64"
+        self.declared[name] = f"declare void {name}(ptr, i8, i64, i1)"
+        self.line(f"call void {name}(ptr {target}, i8 0, i64 {size}, i1 false)")
+
+    def scatter(self, value: str, pointer: str, dtype: np.dtype, stride: int) -> None:
+        """A vector's elements, each to a place of its own."""
+        width, kept = self.lanes, stored(dtype)
+        if kept != dtype:
+            value = self.emit(f"bitcast {self.type_of(dtype)} {value} to {self.type_of(kept)}")
+        kind = self.type_of(kept)
+        self.lanes = 1
+        for i in range(width):
+            one = self.emit(f"extractelement {kind} {value}, i64 {i}")
+            self.write(one, self.at(pointer, str(i * stride), kept), kept)
+        self.lanes = width
+
+    def function(self, head: str) -> str:
+        lines = "\n".join(self.lines)
+        return f"define {head} {self.attributes} {{\nentry:\n{lines}\n  ret void\n}}\n"
+
+    def finish(self, name: str, called: Sequence[Text] = ()) -> str:
+        """The module of a task's function and those that it calls."""
+        declared: dict[str, str] = {}
+        for text in (*called, self):
+            declared |= text.declared
+        lines = [f"{line}\n" for line in declared.values()]
+        for text in called:
+            head = f"internal void @{text.name}(ptr noalias %buffers, {text.parameters})"
+            lines.append(text.function(head))
+        own = self.function(f"void @{name}(ptr noalias %buffers, i64 %start, i64 %stop)")
+        return "".join([*lines, own, "attributes #0 = { nounwind }\n"])

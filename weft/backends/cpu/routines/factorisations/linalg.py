@@ -1,0 +1,610 @@
+"""Decompositions and solves by LAPACK, one matrix of a stack after another on several threads.
+
+A matrix that LAPACK could not decompose gives NaNs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu.routines.factorisations import cholesky_tiles, jacobi, svd_parts
+from weft.backends.cpu.routines.factorisations import small_matrices as small
+from weft.backends.cpu.routines.factorisations.stack_text import (
+    CONJUGATE_TRANSPOSE,
+    LEFT,
+    LETTERS,
+    LOWER,
+    NO_TRANSPOSE,
+    NON_UNIT,
+    RIGHT,
+    ROW_MAJOR,
+    TRANSPOSE,
+    UNIT,
+    UPPER,
+    Stack,
+)
+from weft.backends.cpu.routines.registry import GENERAL, LOWERINGS, Lowering
+from weft.base.openblas import lapack_routine
+from weft.kernel.program import Lowered, Type
+
+Params = dict[str, Any]
+Types = list[Type]
+
+
+def _usable(types: Types) -> bool:
+    """Whether LAPACK has routines for the operands, and there is something to do."""
+    return types[0].dtype.name in LETTERS and not any(0 in t.shape for t in types)
+
+
+def _count(a: Type) -> int:
+    """How many matrices a stack has."""
+    return math.prod(a.shape[:-2])
+
+
+def _general(params: Params) -> bool:
+    """Whether code is to do for matrices of any size."""
+    return bool(params.get("general", False))
+
+
+def _stack(a: Type, params: Params) -> Stack:
+    return Stack(a.dtype, _count(a), _general(params))
+
+
+def _ask(stem: str, dtype: np.dtype, before: tuple, spaces: list[np.dtype], after: int = 0) -> list:
+    """The lengths of the work arrays that a routine wants when asked with lengths of -1.
+
+    ``before`` are its arguments up to them, where a pointer is None; ``spaces`` the dtypes of the
+    work arrays; ``after`` the number of pointers that follow.
+    """
+    answers = [np.zeros(1, kind) for kind in spaces]
+    # Some routines look at the first numbers of a matrix even so.
+    any_memory = np.zeros(4096)
+    spot = ctypes.c_void_p(any_memory.ctypes.data)
+    given = [
+        spot if x is None else ord(x) if isinstance(x, str) else operator.index(x) for x in before
+    ]
+    tail = [x for a in answers for x in (ctypes.c_void_p(a.ctypes.data), -1)]
+    lapack_routine(stem, dtype)(*given, *tail, *[spot] * after)
+    return [max(1, int(a[0].real)) for a in answers]
+
+
+# --- Cholesky, LU ---------------------------------------------------------------------------------
+
+
+def cholesky(ins: Types, outs: Types, params: Params) -> Lowered | None:
+    """The lower factor; to LAPACK, which reads columns, it is the upper one."""
+    if not _usable(ins):
+        return None
+    n = ins[0].shape[-1]
+    if small.fits(ins[0], _count(ins[0]), n * n):
+        return small.cholesky(ins[0], _count(ins[0]), _general(params))
+    if _count(ins[0]) == 1 and n >= cholesky_tiles.LEAST:
+        return cholesky_tiles.cholesky(ins[0], _general(params))
+    s = _stack(ins[0], params)
+    f = s.f
+    source, target, potrf = s.operand(0), s.result(0), s.routine("potrf")
+    with f.loop("%start", "%stop") as g:
+        a, out = s.member(source, g, n * n), s.member(target, g, n * n)
+        with f.loop(0, n) as row:
+            offset = f.mul(row, n * s.size)
+            to = f.at(out, offset)
+            kept = f.mul(f.add(row, 1), s.size)
+            s.copy(to, f.at(a, offset), kept)
+            s.clear(f.at(to, kept), f.sub(n * s.size, kept))
+        info = s.call(potrf, "U", n, out, n)
+        with s.when_failed(info), f.loop(0, n) as row:
+            # Zeros stay above the diagonal.
+            to = f.at(out, f.mul(row, n * s.size))
+            s.fill_nan(to, f.add(row, 1))
+    return s.lowered()
+
+
+def lu(ins: Types, outs: Types, params: Params) -> Lowered | None:
+    """Packed factors, row swaps, and the permutation that they make."""
+    if not _usable(ins):
+        return None
+    m, n = ins[0].shape[-2:]
+    k = min(m, n)
+    if small.fits(ins[0], _count(ins[0]), m * n):
+        return small.lu(ins[0], _count(ins[0]), _general(params))
+    s = _stack(ins[0], params)
+    f = s.f
+    source, getrf = s.operand(0), s.routine("getrf")
+    targets = [s.result(i) for i in range(3)]
+    work = s.scratch(m * n)
+    with f.loop("%start", "%stop") as g:
+        packed = s.member(targets[0], g, m * n)
+        pivots, order = s.member(targets[1], g, k, 4), s.member(targets[2], g, m, 4)
+        s.columns(s.member(source, g, m * n), work, m, n)
+        s.call(getrf, m, n, work, m, pivots)
+        s.rows(work, packed, m, n)
+        with f.loop(0, k) as i:
+            at = f.at(pivots, f.mul(i, 4))
+            less = f.emit(f"sub i32 {f.load('i32', at, 4)}, 1")
+            f.store("i32", less, at, 4)
+        small.permutation(f, pivots, order, k, m)
+    return s.lowered()
+
+
+def pivots_to_permutation(ins: Types, outs: Types, params: Params) -> Lowered | None:
+    """The order of rows that swaps make."""
+    if any(0 in t.shape for t in (*ins, *outs)):
+        return None
+    count, size = ins[0].shape[-1], outs[0].shape[-1]
+    s = Stack(np.dtype(np.float32), math.prod(ins[0].shape[:-1]), _general(params))
+    s.careful = True
+    source, target = s.operand(0), s.result(0)
+    with s.f.loop("%start", "%stop") as g:
+        pivots, order = s.member(source, g, count, 4), s.member(target, g, size, 4)
+        small.permutation(s.f, pivots, order, count, size)
+    return s.lowered()
+
+
+# --- QR -------------------------------------------------------------------------------------------
+
+
+def geqrf(ins: Types, outs: Types, params: Params) -> Lowered | None:
+    """QR in packed form, and the factors of its reflectors."""
+    if not _usable(ins):
+        return None
+    m, n = ins[0].shape[-2:]
+    k = min(m, n)
+    s = _stack(ins[0], params)
+    source, routine, targets = s.operand(0), s.routine("geqrf"), [s.result(0), s.result(1)]
+    (size,) = _ask("geqrf", s.dtype, (m, n, None, m, None), [s.dtype])
+    packed, work = s.scratch(m * n), s.scratch(size)
+    with s.f.loop("%start", "%stop") as g:
+        s.columns(s.member(source, g, m * n), packed, m, n)
+        s.call(routine, m, n, packed, m, s.member(targets[1], g, k), work, size)
+        s.rows(packed, s.member(targets[0], g, m * n), m, n)
+    return s.lowered()
+
+
+def geqp3(ins: Types, outs: Types, params: Params) -> Lowered | None:
+    """QR with column pivoting in packed form, the column order, the factors of reflectors."""
+    if not _usable(ins):
+        return None
+    m, n = ins[0].shape[-2:]
+    k = min(m, n)
+    s = _stack(ins[0], params)
+    sources, routine = [s.operand(0), s.operand(1)], s.routine("geqp3")
+    targets = [s.result(i) for i in range(3)]
+    before = (m, n, None, m, None, None)
+    (size,) = _ask("geqp3", s.dtype, before, [s.dtype], int(s.complex))
+    packed, work = s.scratch(m * n), s.scratch(size)
+    extra = (s.scratch(2 * n, s.real.itemsize),) if s.complex else ()
+    with s.f.loop("%start", "%stop") as g:
+        order = s.member(targets[1], g, n, 4)
+        s.copy(order, s.member(sources[1], g, n, 4), 4 * n)
+        s.columns(s.member(sources[0], g, m * n), packed, m, n)
+        s.call(routine, m, n, packed, m, order, s.member(targets[2], g, k), work, size, *extra)
+        s.rows(packed, s.member(targets[0], g, m * n), m, n)
+    return s.lowered()
+
+
+def householder_product(ins: Types, outs: Types, params: Params) -> Lowered | None:
+    """The first columns of a product of reflectors."""
+    if not _usable(ins):
+        return None
+    m, n = ins[0].shape[-2:]
+    k = ins[1].shape[-1]
+    s = _stack(ins[0], params)
+    stem = "ungqr" if s.complex else "orgqr"
+    sources, routine, target = [s.operand(0), s.operand(1)], s.routine(stem), s.result(0)
+    (size,) = _ask(stem, s.dtype, (m, n, k, None, m, None), [s.dtype])
+    packed, work = s.scratch(m * n), s.scratch(size)
+    with s.f.loop("%start", "%stop") as g:
+        s.columns(s.member(sources[0], g, m * n), packed, m, n)
+        s.call(routine, m, n, k, packed, m, s.member(sources[1], g, k), work, size)
+        s.rows(packed, s.member(target, g, m * n), m, n)
+    return s.lowered()
+
+
+def ormqr(ins: Types, outs: Types, params: Params) -> Lowered | None:
+    """Products with the Q of reflectors, which is not made."""
+    if not _usable(ins):
+        return None
+    left, transpose = params["left"], params["transpose"]
+    rows, width = ins[0].shape[-2:]
+    k = ins[1].shape[-1]
+    m, n = ins[2].shape[-2:]
+    s = _stack(ins[0], params)
+    stem = "unmqr" if s.complex else "ormqr"
+    turned = "N" if not transpose else "C" if s.complex else "T"
+    sources, routine, target = [s.operand(i) for i in range(3)], s.routine(stem), s.result(0)
+    head = ("L" if left else "R", turned, m, n, k)
+    (size,) = _ask(stem, s.dtype, (*head, None, rows, None, None, m), [s.dtype])
+    packed, result, work = s.scratch(rows * width), s.scratch(m * n), s.scratch(size)
+    with s.f.loop("%start", "%stop") as g:
+        s.columns(s.member(sources[0], g, rows * width), packed, rows, width)
+        s.columns(s.member(sources[2], g, m * n), result, m, n)
+        s.call(routine, *head, packed, rows, s.member(sources[1], g, k), result, m, work, size)
+        s.rows(result, s.member(target, g, m * n), m, n)
+    return s.lowered()
+
+
+def qr(ins: Types, outs: Types, params: Params) -> Lowered | None:
+    """Q, if anything uses it, and R; with pivoting the column order too."""
+    if not _usable(ins):
+        return None
+    m, n = ins[0].shape[-2:]
+    k = outs[0].shape[-1]
+    least, pivoting = min(m, n), params["pivoting"]
+    if not pivoting and small.fits(ins[0], _count(ins[0]), (m + k) * (n + k)):
+        return small.qr(ins[0], _count(ins[0]), k, _general(params))
+    s = _stack(ins[0], params)
+    f = s.f
+    stem, make = "geqp3" if pivoting else "geqrf", "ungqr" if s.complex else "orgqr"
+    source, factor, product = s.operand(0), s.routine(stem), s.routine(make)
+    targets = [s.result(i) for i in range(len(outs))]
+    before = (m, n, None, m, None, None) if pivoting else (m, n, None, m, None)
+    (size,) = _ask(stem, s.dtype, before, [s.dtype], int(pivoting and s.complex))
+    (more,) = _ask(make, s.dtype, (m, k, least, None, m, None), [s.dtype])
+    packed, taus, work = s.scratch(m * max(n, k)), s.scratch(least), s.scratch(max(size, more))
+    extra = (s.scratch(2 * n, s.real.itemsize),) if pivoting and s.complex else ()
+    with f.loop("%start", "%stop") as g:
+        q, r = s.member(targets[0], g, m * k), s.member(targets[1], g, k * n)
+        s.columns(s.member(source, g, m * n), packed, m, n)
+        if pivoting:
+            order = s.member(targets[2], g, n, 4)
+            s.clear(order, 4 * n)
+            s.call(factor, m, n, packed, m, order, taus, work, size, *extra)
+            with f.loop(0, n) as i:
+                at = f.at(order, f.mul(i, 4))
+                f.store("i32", f.emit(f"sub i32 {f.load('i32', at, 4)}, 1"), at, 4)
+        else:
+            s.call(factor, m, n, packed, m, taus, work, size)
+        s.turn(packed, m, r, n, n, k)
+        s.keep_upper(r, k, n)
+        if k > n:
+            s.clear(f.at(packed, m * n * s.size), m * (k - n) * s.size)
+        if params.get("q", True):
+            s.call(product, m, k, least, packed, m, taus, work, more)
+            s.rows(packed, q, m, k)
+    return s.lowered()
+
+
+# --- eigenvalues and singular values --------------------------------------------------------------
+
+
+def eigh(ins: Types, outs: Types, params: Params) -> Lowered | None:
+    """Eigenvectors, if anything uses them, and ascending eigenvalues of Hermitian matrices."""
+    if not _usable(ins) or params["subset_by_index"] is not None:
+        return None
+    n = ins[0].shape[-1]
+    wanted = params.get("vectors", True)
+    if n <= jacobi.LONGEST and small.fits(ins[0], _count(ins[0]), 2 * n * n + n + 2):
+        return jacobi.eigh(ins[0], _count(ins[0]), params["lower"], wanted, _general(params))
+    s = _stack(ins[0], params)
+    stem = "heevd" if s.complex else "syevd"
+    source, routine, targets = s.operand(0), s.routine(stem), [s.result(0), s.result(1)]
+    head = ("V" if wanted else "N", "L" if params["lower"] else "U", n)
+    whole = np.dtype(np.int32)
+    kinds = [s.dtype, s.real, whole] if s.complex else [s.dtype, whole]
+    sizes = _ask(stem, s.dtype, (*head, None, n, None), kinds)
+    vectors = s.scratch(n * n)
+    spaces = [s.scratch(size, kind.itemsize) for size, kind in zip(sizes, kinds, strict=True)]
+    given = [x for pair in zip(spaces, sizes, strict=True) for x in pair]
+    with s.f.loop("%start", "%stop") as g:
+        v, w = s.member(targets[0], g, n * n), s.member(targets[1], g, n, s.real.itemsize)
+        s.columns(s.member(source, g, n * n), vectors, n, n)
+        info = s.call(routine, *head, vectors, n, w, *given)
+        if wanted:
+            s.rows(vectors, v, n, n)
+        with s.when_failed(info):
+            if wanted:
+                s.fill_nan(v, n * n)
+            s.fill_nan(w, n, real=True)
+    return s.lowered()
+
+
+def svd(ins: Types, outs: Types, params: Params) -> Lowered | None:
+    """Descending singular values, then U and Vᴴ."""
+    if not _usable(ins) or params["subset_by_index"] is not None:
+        return None
+    m, n = ins[0].shape[-2:]
+    k = min(m, n)
+    by_qr = getattr(params["algorithm"], "name", "") == "QR"
+    if not by_qr and max(m, n) <= jacobi.LONGEST:
+        width = 0 if len(outs) == 1 else max(m, n) if params["full_matrices"] else k
+        if small.fits(ins[0], _count(ins[0]), m * n + 3 * jacobi.LONGEST**2):
+            return jacobi.svd(ins[0], _count(ins[0]), width, _general(params))
+    alone = _count(ins[0]) == 1 and m == n >= svd_parts.MIN_ROWS and ins[0].dtype.kind == "f"
+    if alone and len(outs) > 1 and not by_qr and not _general(params):
+        return svd_parts.svd(ins[0], _ask)
+    s = _stack(ins[0], params)
+    stem = "gesvd" if by_qr else "gesdd"
+    source, routine = s.operand(0), s.routine(stem)
+    targets = [s.result(i) for i in range(len(outs))]
+    vectors = len(outs) > 1
+    job = "N" if not vectors else "A" if params["full_matrices"] else "S"
+    wide, high = (outs[1].shape[-1], outs[2].shape[-2]) if vectors else (1, 1)
+    ldu = m if vectors else 1
+    head = ((job, job) if by_qr else (job,)) + (m, n)
+    before = (*head, None, m, None, None, ldu, None, high)
+    (size,) = _ask(stem, s.dtype, before, [s.dtype], s.complex + (not by_qr))
+    matrix, work = s.scratch(m * n), s.scratch(size)
+    u, vt = s.scratch(ldu * wide), s.scratch(high * (n if vectors else 1))
+    extra = []
+    if s.complex:
+        # LAPACK's page for gesdd gives this length for every job.
+        length = 5 * k if by_qr else max(5 * k * k + 5 * k, 2 * max(m, n) * k + 2 * k * k + k)
+        extra.append(s.scratch(length, s.real.itemsize))
+    if not by_qr:
+        extra.append(s.scratch(8 * k, 4))
+    with s.f.loop("%start", "%stop") as g:
+        values = s.member(targets[0], g, k, s.real.itemsize)
+        s.columns(s.member(source, g, m * n), matrix, m, n)
+        given = (matrix, m, values, u, ldu, vt, high, work, size, *extra)
+        info = s.call(routine, *head, *given)
+        parts = []
+        if vectors:
+            parts = [s.member(targets[1], g, m * wide), s.member(targets[2], g, high * n)]
+            s.rows(u, parts[0], m, wide)
+            s.rows(vt, parts[1], high, n)
+        with s.when_failed(info):
+            s.fill_nan(values, k, real=True)
+            for part, count in zip(parts, (m * wide, high * n), strict=False):
+                s.fill_nan(part, count)
+    return s.lowered()
+
+
+def eig(ins: Types, outs: Types, params: Params) -> Lowered | None:
+    """Eigenvalues of general matrices, then left and right eigenvectors."""
+    if not _usable(ins):
+        return None
+    n = ins[0].shape[-1]
+    s = _stack(ins[0], params)
+    f = s.f
+    left, right = params["compute_left_eigenvectors"], params["compute_right_eigenvectors"]
+    source, geev = s.operand(0), s.routine("geev")
+    targets = [s.result(i) for i in range(len(outs))]
+    head = ("V" if left else "N", "V" if right else "N", n)
+    lengths = (n if left else 1, n if right else 1)
+    middle = (None,) if s.complex else (None, None)
+    before = (*head, None, n, *middle, None, lengths[0], None, lengths[1])
+    (size,) = _ask("geev", s.dtype, before, [s.dtype], int(s.complex))
+    matrix, work = s.scratch(n * n), s.scratch(size)
+    parts = [s.scratch(n) for _ in middle]
+    vectors = [s.scratch(length * length) for length in lengths]
+    extra = (s.scratch(2 * n, s.real.itemsize),) if s.complex else ()
+    double = 2 * s.real.itemsize
+    with f.loop("%start", "%stop") as g:
+        a = s.member(source, g, n * n)
+        results = [s.member(targets[0], g, n, double)]
+        results += [s.member(t, g, n * n, double) for t in targets[1:]]
+        # LAPACK's iteration need not end on NaN or infinity: such a matrix is cleared first.
+        ok = s.finite(a, n * n)
+        s.columns(a, matrix, n, n)
+        with f.when(f.emit(f"xor i1 {ok}, true")):
+            s.clear(matrix, n * n * s.size)
+        given = (vectors[0], lengths[0], vectors[1], lengths[1], work, size)
+        info = s.call(geev, *head, matrix, n, *parts, *given, *extra)
+        wanted = [v for v, flag in zip(vectors, (left, right), strict=True) if flag]
+        if s.complex:
+            s.copy(results[0], parts[0], n * s.size)
+            for vector, result in zip(wanted, results[1:], strict=True):
+                s.rows(vector, result, n, n)
+        else:
+            _pairs(s, n, parts, wanted, results)
+        failed = f.emit(f"icmp ne i32 {info}, 0")
+        with f.when(f.emit(f"select i1 {ok}, i1 {failed}, i1 true")):
+            for result, count in zip(results, (n, n * n, n * n), strict=False):
+                s.fill_nan(result, count * (1 if s.complex else 2))
+    return s.lowered()
+
+
+def _pairs(s: Stack, n: int, parts: list[str], vectors: list[str], results: list[str]) -> None:
+    """Complex eigenvalues and vectors from real ones: a pair shares its two parts."""
+    f, size, base = s.f, s.size, s.base
+
+    def store(at: str, re: str, im: str) -> None:
+        f.store(base, re, at, size)
+        f.store(base, im, f.at(at, size), size)
+
+    with f.loop(0, n) as j:
+        re, im = (f.load(base, f.at(part, f.mul(j, size)), size) for part in parts)
+        store(f.at(results[0], f.mul(j, 2 * size)), re, im)
+        first = f.emit(f"fcmp ogt {base} {im}, 0.0")
+        second = f.emit(f"fcmp olt {base} {im}, 0.0")
+        back = f.emit(f"select i1 {second}, i64 1, i64 0")
+        ahead = f.emit(f"select i1 {first}, i64 1, i64 0")
+        for vector, result in zip(vectors, results[1:], strict=True):
+            real_part = f.at(vector, f.mul(f.sub(j, back), n * size))
+            other = f.at(vector, f.mul(f.add(j, ahead), n * size))
+            with f.loop(0, n) as i:
+                re = f.load(base, f.at(real_part, f.mul(i, size)), size)
+                im = f.load(base, f.at(other, f.mul(i, size)), size)
+                turned = f.emit(f"fneg {base} {im}")
+                im = f.emit(f"select i1 {second}, {base} {turned}, {base} {im}")
+                paired = f.emit(f"or i1 {first}, {second}")
+                im = f.emit(f"select i1 {paired}, {base} {im}, {base} 0.0")
+                store(f.at(result, f.mul(f.add(f.mul(i, n), j), 2 * size)), re, im)
+
+
+def schur(ins: Types, outs: Types, params: Params) -> Lowered | None:
+    """The Schur form, then its vectors."""
+    if not _usable(ins):
+        return None
+    n = ins[0].shape[-1]
+    s = _stack(ins[0], params)
+    f = s.f
+    vectors = len(outs) > 1
+    source, gees = s.operand(0), s.routine("gees")
+    targets = [s.result(i) for i in range(len(outs))]
+    job, length = ("V", n) if vectors else ("N", 1)
+    values: tuple = (None,) if s.complex else (None, None)
+    before = (job, "N", None, n, None, n, None, *values, None, length)
+    (size,) = _ask("gees", s.dtype, before, [s.dtype], 1 + s.complex)
+    matrix, basis, work = s.scratch(n * n), s.scratch(length * length), s.scratch(size)
+    found, flags = s.scratch(1, 4), s.scratch(n, 4)
+    parts = [s.scratch(n) for _ in values]
+    extra = (s.scratch(n, s.real.itemsize), flags) if s.complex else (flags,)
+    with f.loop("%start", "%stop") as g:
+        a = s.member(source, g, n * n)
+        ok = s.finite(a, n * n)
+        s.columns(a, matrix, n, n)
+        with f.when(f.emit(f"xor i1 {ok}, true")):
+            s.clear(matrix, n * n * s.size)
+        given = (matrix, n, found, *parts, basis, length, work, size, *extra)
+        info = s.call(gees, job, "N", "null", n, *given)
+        results = [s.member(t, g, n * n) for t in targets]
+        for at, result in zip((matrix, basis), results, strict=False):
+            s.rows(at, result, n, n)
+        failed = f.emit(f"icmp ne i32 {info}, 0")
+        with f.when(f.emit(f"select i1 {ok}, i1 {failed}, i1 true")):
+            for result in results:
+                s.fill_nan(result, n * n)
+    return s.lowered()
+
+
+def hessenberg(ins: Types, outs: Types, params: Params) -> Lowered | None:
+    """The upper Hessenberg form with its reflectors, and their factors."""
+    if not _usable(ins) or ins[0].shape[-1] < 2:
+        return None
+    n = ins[0].shape[-1]
+    s = _stack(ins[0], params)
+    source, gehrd, targets = s.operand(0), s.routine("gehrd"), [s.result(0), s.result(1)]
+    (size,) = _ask("gehrd", s.dtype, (n, 1, n, None, n, None), [s.dtype])
+    packed, work = s.scratch(n * n), s.scratch(size)
+    with s.f.loop("%start", "%stop") as g:
+        s.columns(s.member(source, g, n * n), packed, n, n)
+        s.call(gehrd, n, 1, n, packed, n, s.member(targets[1], g, n - 1), work, size)
+        s.rows(packed, s.member(targets[0], g, n * n), n, n)
+    return s.lowered()
+
+
+def tridiagonal(ins: Types, outs: Types, params: Params) -> Lowered | None:
+    """Hermitian matrices made tridiagonal: packed, two diagonals, factors of the reflectors."""
+    if not _usable(ins) or ins[0].shape[-1] < 2:
+        return None
+    n = ins[0].shape[-1]
+    s = _stack(ins[0], params)
+    stem = "hetrd" if s.complex else "sytrd"
+    source, routine, targets = s.operand(0), s.routine(stem), [s.result(i) for i in range(4)]
+    head = ("L" if params["lower"] else "U", n)
+    (size,) = _ask(stem, s.dtype, (*head, None, n, None, None, None), [s.dtype])
+    packed, work = s.scratch(n * n), s.scratch(size)
+    real = s.real.itemsize
+    with s.f.loop("%start", "%stop") as g:
+        s.columns(s.member(source, g, n * n), packed, n, n)
+        d, e = s.member(targets[1], g, n, real), s.member(targets[2], g, n - 1, real)
+        s.call(routine, *head, packed, n, d, e, s.member(targets[3], g, n - 1), work, size)
+        s.rows(packed, s.member(targets[0], g, n * n), n, n)
+    return s.lowered()
+
+
+# --- solves ---------------------------------------------------------------------------------------
+
+
+def tridiagonal_solve(ins: Types, outs: Types, params: Params) -> Lowered | None:
+    """Solutions for matrices given by three diagonals."""
+    if not _usable(ins) or params["perturb_singular"]:
+        return None
+    n, columns = ins[3].shape[-2:]
+    s = _stack(ins[3], params)
+    sources, gtsv, target = [s.operand(i) for i in range(4)], s.routine("gtsv"), s.result(0)
+    below, middle, above, work = (s.scratch(size) for size in (n, n, n, n * columns))
+    with s.f.loop("%start", "%stop") as g:
+        dl, d, du = (s.member(x, g, n) for x in sources[:3])
+        s.copy(below, s.f.at(dl, s.size), (n - 1) * s.size)
+        s.copy(middle, d, n * s.size)
+        s.copy(above, du, (n - 1) * s.size)
+        s.columns(s.member(sources[3], g, n * columns), work, n, columns)
+        info = s.call(gtsv, n, columns, below, middle, above, work, n)
+        out = s.member(target, g, n * columns)
+        s.rows(work, out, n, columns)
+        with s.when_failed(info):
+            s.fill_nan(out, n * columns)
+    return s.lowered()
+
+
+# Right-hand sides that are solved for at a time.
+TILE = 128
+
+
+def triangular_solve(ins: Types, outs: Types, params: Params) -> Lowered | None:
+    """Solutions for triangular matrices, some right-hand sides at a time."""
+    if not _usable(ins):
+        return None
+    n = ins[0].shape[-1]
+    m, k = ins[1].shape[-2:]
+    left, transpose = params["left_side"], params["transpose_a"]
+    conjugate = params["conjugate_a"] and ins[0].dtype.kind == "c"
+    lower, unit = params["lower"], params["unit_diagonal"]
+    if small.fits(ins[0], _count(ins[0]), n * n + m * k):
+        kinds = (left, lower, transpose, unit)
+        return small.triangular_solve(*ins, _count(ins[0]), *kinds, _general(params))
+    sides = k if left else m
+    tiles = -(-sides // TILE)
+    s = Stack(ins[0].dtype, _count(ins[0]) * tiles, _general(params))
+    f = s.f
+    turned = NO_TRANSPOSE
+    if transpose:
+        turned = CONJUGATE_TRANSPOSE if conjugate else TRANSPOSE
+    codes = (
+        ROW_MAJOR,
+        LEFT if left else RIGHT,
+        LOWER if lower else UPPER,
+        turned,
+        UNIT if unit else NON_UNIT,
+    )
+    a, b, target = s.operand(0), s.operand(1), s.result(0)
+    trsm = s.pointer("library", f"cblas_{s.letter}trsm")
+    alpha = s.number(1)
+    with f.loop("%start", "%stop") as g:
+        which = f.div(g, tiles)
+        matrix = f.at(a, f.mul(which, n * n * s.size))
+        first = f.mul(f.rem(g, tiles), TILE)
+        count = f.smaller(TILE, f.sub(sides, first))
+        offset = f.mul(which, m * k * s.size)
+        offset = f.add(offset, f.mul(first, s.size if left else k * s.size))
+        at, to = f.at(b, offset), f.at(target, offset)
+        if left and tiles > 1:
+            with f.loop(0, m) as row:
+                step = f.mul(row, k * s.size)
+                s.copy(f.at(to, step), f.at(at, step), f.mul(count, s.size))
+        else:
+            s.copy(to, at, f.mul(count, (m if left else k) * s.size))
+        lines = (m, count) if left else (count, k)
+        if conjugate and not transpose:  # the conjugates of a solution of A X = conj(B)
+            s.conjugate(to, k, *lines)
+        width = count if isinstance(count, int) else f.emit(f"trunc i64 {count} to i32")
+        sizes = (m, width) if left else (width, k)
+        head = ", ".join(f"i32 {x}" for x in (*codes, *sizes))
+        f.line(f"call void {trsm}({head}, {alpha}, ptr {matrix}, i32 {n}, ptr {to}, i32 {k})")
+        if conjugate and not transpose:
+            s.conjugate(to, k, *lines)
+    return s.lowered()
+
+
+def _any_size(lowering: Lowering) -> Lowering:
+    """The same for matrices of any size."""
+    return lambda ins, outs, params: lowering(ins, outs, {**params, "general": True})
+
+
+_OWN: dict[str, Lowering] = {
+    "cholesky": cholesky,
+    "lu": lu,
+    "lu_pivots_to_permutation": pivots_to_permutation,
+    "geqrf": geqrf,
+    "geqp3": geqp3,
+    "householder_product": householder_product,
+    "ormqr": ormqr,
+    "qr": qr,
+    "eigh": eigh,
+    "svd": svd,
+    "eig": eig,
+    "schur": schur,
+    "hessenberg": hessenberg,
+    "tridiagonal": tridiagonal,
+    "tridiagonal_solve": tridiagonal_solve,
+    "triangular_solve": triangular_solve,
+}
+LOWERINGS.update(_OWN)
+GENERAL.update({name: _any_size(lowering) for name, lowering in _OWN.items()})

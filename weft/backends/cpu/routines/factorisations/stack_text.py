@@ -1,0 +1,238 @@
+"""Kernels over the matrices of a stack: calls of LAPACK with memory of their own, and copies.
+
+LAPACK wants columns one after another, arrays here have rows so: matrices are transposed on the
+way in and out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu.native import processor
+from weft.backends.cpu.native.llvm import QUICK
+from weft.backends.cpu.routines import any_size
+from weft.backends.cpu.routines.fourier.fft_text import Lanes
+from weft.backends.cpu.routines.squares import squares
+from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
+from weft.base.record import Record
+from weft.base.sizes import Size, plain
+from weft.kernel.program import Lowered, Place, Task
+
+NAME = "stack"
+LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
+COLUMN_MAJOR, ROW_MAJOR = 102, 101
+# CBLAS's codes.
+NO_TRANSPOSE, TRANSPOSE, CONJUGATE_TRANSPOSE = 111, 112, 113
+UPPER, LOWER = 121, 122
+NON_UNIT, UNIT = 131, 132
+LEFT, RIGHT = 141, 142
+# A stack is at most so many pieces of work, each with memory of its own, in all so many bytes.
+PIECES, MEMORY = 64, 1 << 28
+
+
+class Stack:
+    """A kernel that does the same with every matrix of a stack, ``general`` ones of any size."""
+
+    def __init__(self, dtype: np.dtype, count: int, general: bool = False) -> None:
+        self.dtype = dtype
+        self.general = general
+        self.letter = LETTERS[dtype.name]
+        self.complex = dtype.kind == "c"
+        self.real = np.dtype(f"f{dtype.itemsize // 2}") if self.complex else dtype
+        self.base = "float" if self.real.itemsize == 4 else "double"
+        self.size = dtype.itemsize
+        self.count = count
+        self.module = Module()
+        self.f: Function = kernel(self.module, NAME)
+        self.places: list[Place] = []
+        self.used = 0
+        # Whether the kernel goes over single numbers itself; else LLVM need take no care of it.
+        self.careful = False
+        self.slot = self._slot()
+
+    def _slot(self) -> str:
+        """The memory of this piece of work; how much is known at the end."""
+        self.places.append(Place("scratch", 0))
+        base = self.f.pointer(0)
+        self.hole = len(self.f.lines)
+        self.f.lines.append("")
+        return self.f.at(base, "%slot")
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    def pointer(self, kind: str, what: int | str) -> str:
+        self.places.append(Place(kind, what))
+        return self.f.pointer(len(self.places) - 1)
+
+    def operand(self, i: int) -> str:
+        return self.pointer("in", i)
+
+    def result(self, i: int) -> str:
+        return self.pointer("out", i)
+
+    def scratch(self, count: int, itemsize: int = 0) -> str:
+        """Memory for so many numbers."""
+        at = self.f.at(self.slot, self.used)
+        self.used += -(-max(1, count) * (itemsize or self.size) // 64) * 64
+        return at
+
+    def member(self, base: str, g: str, count: int, itemsize: int = 0) -> str:
+        """The part of an array that belongs to matrix ``g``: so many numbers."""
+        return self.f.at(base, self.f.mul(g, count * (itemsize or self.size)))
+
+    def lowered(self) -> Lowered:
+        """The finished operation."""
+        most = max(2, min(PIECES, MEMORY // max(1, plain(self.used))))
+        chunk = max(1, -(-plain(self.count) // most))
+        pieces = -(-self.count // chunk)
+        self.f.lines[self.hole] = (
+            f"  %piece = udiv i64 %start, {chunk}\n  %slot = mul i64 %piece, {self.used}"
+        )
+        task = self._closed(self.count, chunk)
+        return Lowered([task], (max(64, pieces * self.used),))
+
+    def task(self, extent: int, chunk: int) -> Task:
+        """The kernel as one task of several, which share their memory."""
+        self.f.lines[self.hole] = "  %slot = mul i64 0, 0"
+        return self._closed(extent, chunk)
+
+    def _closed(self, extent: int, chunk: int) -> Task:
+        if not self.careful:
+            self.f.without_care()
+        self.f.close()
+        quick = "" if self.careful or len(self.module.functions) > 1 else QUICK
+        text, places = quick + self.module.text(), tuple(self.places)
+        if self.general:
+            kept = frozenset((4, self.size, self.real.itemsize, 2 * self.real.itemsize))
+            text, places = any_size.reading(text, NAME, places, kept)
+        return Task(text, NAME, places, extent, chunk)
+
+    # --- copies -----------------------------------------------------------------------------------
+
+    def copy(self, to: str, at: str, size: Number) -> None:
+        """Copy so many bytes."""
+        name = self.f.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
+        self.f.line(f"call void {name}(ptr {to}, ptr {at}, i64 {size}, i1 false)")
+
+    def clear(self, at: str, size: Number) -> None:
+        name = self.f.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
+        self.f.line(f"call void {name}(ptr {at}, i8 0, i64 {size}, i1 false)")
+
+    def turn(self, at: str, step: int, to: str, stride: int, rows: int, columns: int) -> None:
+        """Row r and column c of a matrix with rows ``step`` apart to row c, column r of another."""
+        f, size = self.f, self.size
+        if self.general:
+            return any_size.turn(f, size, at, to, (step, stride, rows, columns))
+        lanes = Lanes(size, processor.vector_bits()) if size <= 8 else None
+        if rows == 1 and stride == 1 and columns > 1:
+            return self.copy(to, at, columns * size)
+        if lanes is None or min(rows, columns) < lanes.count:
+            self.careful = True
+            kind = f"i{8 * size}"
+            with f.loop(0, rows) as r, f.loop(0, columns) as c:
+                spot = f.at(at, f.mul(f.add(f.mul(r, step), c), size))
+                value = f.load(kind, spot, min(8, size))
+                spot = f.at(to, f.mul(f.add(f.mul(c, stride), r), size))
+                f.store(kind, value, spot, min(8, size))
+            return
+        n = lanes.count
+        with f.loop(0, rows, n) as row:
+            r = f.smaller(row, rows - n)
+            # The last square of a row of squares overlaps the one before.
+            for c, count in ((0, columns // n), (columns - n, min(1, columns % n))):
+                spot = f.at(at, f.mul(f.add(f.mul(r, step), c), size))
+                place = f.at(to, f.mul(f.add(r, c * stride), size))
+                source = (spot, step * size, n * size)
+                target = (place, stride * size, n * stride * size)
+                if count:
+                    squares(f, lanes, source, target, count)
+
+    def columns(self, at: str, to: str, m: int, n: int) -> None:
+        """An m by n matrix of rows, column after column."""
+        self.turn(at, n, to, m, m, n)
+
+    def rows(self, at: str, to: str, m: int, n: int) -> None:
+        """An m by n matrix of columns, row after row."""
+        self.turn(at, m, to, n, n, m)
+
+    def keep_upper(self, at: str, m: int, n: int) -> None:
+        """Zeros below the diagonal of an m by n matrix of rows."""
+        f = self.f
+        with f.loop(1, m) as row:
+            self.clear(f.at(at, f.mul(row, n * self.size)), f.mul(f.smaller(row, n), self.size))
+
+    def fill_nan(self, at: str, count: Number, real: bool = False) -> None:
+        """NaN in every number, real ones or those of the stack."""
+        f = self.f
+        size = self.real.itemsize
+        total = count if real or not self.complex else self.f.mul(count, 2)
+        with f.loop(0, total) as i:
+            nan = "0x7FF8000000000000"
+            f.store(self.base, nan, f.at(at, f.mul(i, size)), size)
+
+    def conjugate(self, at: str, step: int, rows: Number, columns: Number) -> None:
+        """Turn the signs of imaginary parts of a matrix with rows ``step`` apart."""
+        self.careful = True
+        f, size = self.f, self.real.itemsize
+        with f.loop(0, rows) as r, f.loop(0, columns) as c:
+            place = f.mul(f.add(f.mul(r, step), c), self.size)
+            spot = f.at(at, f.add(place, size))
+            value = f.load(self.base, spot, size)
+            f.store(self.base, f.emit(f"fneg {self.base} {value}"), spot, size)
+
+    def finite(self, at: str, count: int) -> str:
+        """Whether all numbers of a matrix are finite, as ``i1``; x - x is 0 or NaN."""
+        self.careful = True
+        f, size = self.f, self.real.itemsize
+        total = count * (2 if self.complex else 1)
+        place = self.scratch(1)
+        f.store(self.base, "0.0", place, size)
+        with f.loop(0, total) as i:
+            x = f.load(self.base, f.at(at, f.mul(i, size)), size)
+            rest = f.emit(f"fsub {self.base} {x}, {x}")
+            sum_ = f.emit(f"fadd {self.base} {f.load(self.base, place, size)}, {rest}")
+            f.store(self.base, sum_, place, size)
+        return f.emit(f"fcmp oeq {self.base} {f.load(self.base, place, size)}, 0.0")
+
+    # --- LAPACK -----------------------------------------------------------------------------------
+
+    def routine(self, stem: str) -> str:
+        """The address of a routine for the stack's dtype; to be asked for before the loop."""
+        return self.pointer("library", f"LAPACKE_{self.letter}{stem}_work")
+
+    def call(self, routine: str, *given: Any) -> str:
+        """Call a routine; its ``info``."""
+        return self.f.emit(f"call i32 {routine}(i32 {COLUMN_MAJOR}, {arguments(given)})")
+
+    def number(self, value: int) -> str:
+        """A number as BLAS takes it: by value, or where complex by its address."""
+        if not self.complex:
+            return f"{self.base} {value}.0"
+        return f"ptr {self.module.constant(np.array([value, 0], self.real))}"
+
+    def when_failed(self, info: str) -> Any:
+        bad = self.f.emit(f"icmp ne i32 {info}, 0")
+        return self.f.when(bad)
+
+
+class Whole(Record):
+    """A 32-bit integer known when run, as an argument."""
+
+    name: str
+
+
+def arguments(given: tuple[Any, ...]) -> str:
+    """Arguments of a call: characters, integers and pointers."""
+    words = []
+    for x in given:
+        if isinstance(x, (int, Size)):
+            words.append(f"i32 {x}")
+        elif isinstance(x, Whole):
+            words.append(f"i32 {x.name}")
+        elif len(x) == 1:
+            words.append(f"i8 signext {ord(x)}")
+        else:
+            words.append(f"ptr {x}")
+    return ", ".join(words)

@@ -1,0 +1,170 @@
+"""Kernels that go over data once, around transforms of any length: half spectra and chirps."""
+
+from __future__ import annotations
+
+from weft.backends.cpu.routines.fourier.fft_any_kernels import TABLE, Driver
+from weft.backends.cpu.routines.fourier.fft_any_text import number
+from weft.backends.cpu.routines.fourier.fft_kernels import narrowed
+from weft.backends.cpu.routines.fourier.fft_moves import ROOTS, Loop, clear
+from weft.backends.cpu.routines.fourier.fft_text import Complex, Lanes, swapped
+from weft.backends.cpu.routines.writer import Function, Number
+from weft.base.functional import lru
+
+
+def _copy(f: Function, to: str, at: str, size: Number) -> None:
+    name = f.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
+    f.line(f"call void {name}(ptr {to}, ptr {at}, i64 {size}, i1 false)")
+
+
+def _halved(loop: Loop) -> tuple[Function, str, str, Number, Number]:
+    """The function of a loop, its two arrays, and bytes of a row of a whole and of a half one."""
+    f, element = loop.f, loop.v.element
+    long, short = (f.mul(size, element) for size in loop.sizes)
+    return f, f.pointer(0), f.pointer(1), long, short
+
+
+@lru(4)
+def crop_text(itemsize: int, bits: int) -> str:
+    """Rows of half spectra from those of whole ones; sizes are the lengths of both."""
+    loop = Loop(Lanes(itemsize, bits), (0, 0), 2)
+    f, source, target, long, short = _halved(loop)
+    with f.loop("%start", "%stop") as row:
+        _copy(f, f.at(target, f.mul(row, short)), f.at(source, f.mul(row, long)), short)
+    return loop.text()
+
+
+@lru(4)
+def complete_text(itemsize: int, bits: int) -> str:
+    """Rows of whole spectra from those of half ones."""
+    v = Lanes(itemsize, bits)
+    loop = Loop(v, (0, 0), 2)
+    n, half = loop.sizes
+    f, source, target, long, short = _halved(loop)
+    even = f.emit(f"icmp eq i64 {f.rem(n, 2)}, 0")
+    with f.loop("%start", "%stop") as row:
+        at, to = f.at(source, f.mul(row, short)), f.at(target, f.mul(row, long))
+        _copy(f, to, at, short)
+        with f.loop(1, f.add(f.sub(n, half), 1)) as k:
+            re, im = loop.load(at, k)
+            loop.store(to, f.sub(n, k), (re, loop.neg(im)))
+        # Element 0, and that in the middle of an even length, are their own opposites.
+        f.store(v.base, loop.zero, f.at(to, v.itemsize), v.itemsize)
+        with f.when(even):
+            middle = f.at(to, f.mul(f.sub(half, 1), v.element))
+            f.store(v.base, loop.zero, f.at(middle, v.itemsize), v.itemsize)
+    return loop.text()
+
+
+@lru(16)
+def chirped_text(itemsize: int, bits: int, step: str) -> str:
+    """A step of a transform by a convolution with a chirp, on vectors of rows.
+
+    ``begin``: rows times the chirp, padded with zeros. ``multiply``: rows times a spectrum, parts
+    swapped. ``end``: the first of a row, parts swapped, times the chirp.
+    """
+    v = Lanes(itemsize, bits)
+    d = Driver(v, "n blocks from to sign scale turn")
+    f, size = d.f, d.size
+    sign, scale, turn = (number(v, f, size[word]) for word in ("sign", "scale", "turn"))
+    with f.loop("%start", "%stop") as g:
+        row = f.div(g, size["blocks"])
+        k = f.smaller(f.mul(f.rem(g, size["blocks"]), v.count), f.sub(size["n"], v.count))
+        c = v.load_pairs(f, f.at(d.data, f.mul(k, v.element)))
+        place = f.add(f.mul(row, size["from"]), k)
+        x = v.load_pairs(f, f.at(d.source, f.mul(place, v.element)))
+        if step == "begin":
+            x = Complex(x.re, v.op(f, "fmul", x.im, sign))
+        x = v.times(f, swapped(x, step == "end"), c.re, c.im)
+        x = swapped(x, step == "multiply")
+        if step == "end":
+            x = Complex(v.op(f, "fmul", x.re, scale), v.op(f, "fmul", x.im, turn))
+        to = f.mul(row, size["to"])
+        v.store_pairs(f, f.at(d.target, f.mul(f.add(to, k), v.element)), x)
+        if step == "begin":
+            with f.when(f.emit(f"icmp eq i64 {k}, 0")):
+                rest = f.at(d.target, f.mul(f.add(to, size["n"]), v.element))
+                clear(f, rest, f.mul(f.sub(size["to"], size["n"]), v.element))
+    f.close()
+    return d.module.text()
+
+
+@lru(4)
+def chirp_text(itemsize: int, bits: int) -> str:
+    """c[j] = exp(-pi i j j / n) to buffer 0; its conjugate, around 0 and scaled, to buffer 1."""
+    v = Lanes(itemsize, bits)
+    loop = Loop(v, (0, 0, *ROOTS, 0), TABLE)
+    f, (n, size, shift, high, scale) = loop.f, loop.sizes
+    chirp, padded = f.pointer(0), f.pointer(1)
+    root = loop.roots(f.pointer(2), shift, high)
+    factor = f.emit(f"bitcast i64 {scale} to double")
+    whole = f.mul(n, 2)
+
+    def step(i: str, held: list[str]) -> list[str]:
+        (square,) = held
+        j = f.add("%start", i)
+        values = root(square)
+        loop.store(chirp, j, (narrowed(v, f, values[0]), narrowed(v, f, values[1])))
+        re, im = (narrowed(v, f, f.emit(f"fmul double {x}, {factor}")) for x in values)
+        at_start = f.emit(f"icmp eq i64 {j}, 0")
+        for place in (j, loop.index(at_start, 0, f.sub(size, j))):
+            loop.store(padded, place, (re, loop.neg(im)))
+        with f.when(at_start):
+            rest = f.sub(f.add(size, 1), whole)
+            clear(f, f.at(padded, f.mul(n, v.element)), f.mul(rest, v.element))
+        # the next square, still below 2 n
+        after = f.add(square, f.add(f.mul(j, 2), 1))
+        less = f.sub(after, whole)
+        return [loop.index(loop.below(less, 0), after, less)]
+
+    first = f.rem(f.mul("%start", "%start"), whole)
+    f.fold(f.sub("%stop", "%start"), "i64", [str(first)], step)
+    return loop.text()
+
+
+@lru(4)
+def twisted_text(itemsize: int, bits: int) -> str:
+    """Element (k1, j2) of n1 by n2 matrices times w ** (j2 k1), or its conjugate, in place."""
+    v = Lanes(itemsize, bits)
+    loop = Loop(v, (0, 0, *ROOTS, 0), 2)
+    f, (n1, n2, shift, high, turn) = loop.f, loop.sizes
+    root = loop.roots(f.pointer(1), shift, high)
+    data, sign = f.pointer(0), f.emit(f"bitcast i64 {turn} to double")
+    with f.loop("%start", "%stop") as row:
+        at, k = f.at(data, f.mul(row, f.mul(n2, v.element))), f.rem(row, n1)
+
+        def step(j: str, held: list[str]) -> list[str]:
+            re, im = root(held[0])
+            im = f.emit(f"fmul double {im}, {sign}")
+            loop.store(
+                at, j, loop.times(loop.load(at, j), (narrowed(v, f, re), narrowed(v, f, im)))
+            )
+            return [str(f.add(held[0], k))]
+
+        f.fold(n2, "i64", ["0"], step)
+    return loop.text()
+
+
+@lru(4)
+def factors_text(itemsize: int, bits: int) -> str:
+    """The tables of ``factor_tables`` into buffers 0 and 1: a range of lanes, then of groups."""
+    v = Lanes(itemsize, bits)
+    loop = Loop(v, (0, 0, *ROOTS), TABLE)
+    f, (n1, n2, shift, high) = loop.f, loop.sizes
+    lanes, firsts = f.pointer(0), f.pointer(1)
+    root = loop.roots(f.pointer(2), shift, high)
+    with f.loop("%start", "%stop") as i:
+        lane, group = loop.below(i, v.count), f.sub(i, v.count)
+        column = loop.index(lane, i, f.smaller(f.mul(group, v.count), f.sub(n2, v.count)))
+        mine = f.at(firsts, f.mul(group, f.mul(n1, v.element)))
+        at = f.at(lanes, f.mul(i, v.itemsize))
+        at = f.emit(f"select i1 {lane}, ptr {at}, ptr {mine}")
+        ahead, apart = loop.index(lane, v.row, v.element), loop.index(lane, v.bytes, v.itemsize)
+
+        def step(row: str, held: list[str]) -> list[str]:
+            to = f.at(at, f.mul(row, ahead))
+            for place, part in zip((to, f.at(to, apart)), root(held[0]), strict=True):
+                f.store(v.base, narrowed(v, f, part), place, v.itemsize)
+            return [str(f.add(held[0], column))]
+
+        f.fold(n1, "i64", ["0"], step)
+    return loop.text()

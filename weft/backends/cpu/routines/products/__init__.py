@@ -1,0 +1,1 @@
+"""Products: plans, register tiles, packing."""

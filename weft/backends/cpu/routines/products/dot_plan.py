@@ -1,0 +1,137 @@
+"""A product by its axes, and its tasks under construction."""
+
+from __future__ import annotations
+
+from math import prod
+
+from weft.backends.cpu.native.processor import vector_bits
+from weft.backends.cpu.routines.products.dot_lines import BATCH, bytes_of
+from weft.backends.cpu.routines.products.pack_text import change, copy
+from weft.base.record import Record
+from weft.base.sizes import plain
+from weft.kernel.program import Finish, Lowered, Place, Task
+
+# Multiply-adds that are worth a chunk of their own.
+CHUNK_WORK = 1 << 18
+# Bytes that are worth a chunk when numbers are only moved.
+CHUNK_BYTES = 1 << 16
+
+
+class Axis(Record):
+    """A size and its strides, in elements, in both operands and the result."""
+
+    size: int
+    lhs: int
+    rhs: int
+    out: int
+
+
+ONE = Axis(1, 0, 0, 0)
+
+
+class Problem(Record):
+    """A product by its axes: one each of rows, columns and depth, and the outer ones."""
+
+    outer: list[Axis]
+    rows: Axis
+    columns: Axis
+    depth: Axis
+
+
+class Operand(Record):
+    """Where an operand lies, its type there, and the strides of its axes."""
+
+    place: Place
+    kind: str
+    signed: bool
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class Result(Record):
+    """Where the result goes, and its type; or the kernel that goes on with it."""
+
+    place: Place
+    kind: str
+    finish: Finish | None = None
+
+
+def joined(axes: list[Axis]) -> list[Axis]:
+    """Neighbouring axes as one where every stride allows it; sizes of one left out."""
+    done: list[Axis] = []
+    for axis in axes:
+        if axis.size == 1:
+            continue
+        if done and all(o == axis.size * i for o, i in zip(done[-1][1:], axis[1:], strict=True)):
+            done[-1] = Axis(done[-1].size * axis.size, *axis[1:])
+        else:
+            done.append(axis)
+    return done
+
+
+class Plan:
+    """Tasks of one product under construction, and the type in which it multiplies."""
+
+    general = False  # whether they are to be by texts that many shapes have in common
+
+    def __init__(self, work: str) -> None:
+        self.work = work
+        self.tasks: list[Task] = []
+        self.scratch: list[int] = []
+
+    def memory(self, size: int) -> Place:
+        self.scratch.append(size)
+        return Place("scratch", len(self.scratch) - 1)
+
+    def task(self, text: str, places: tuple[Place, ...], extent: int, chunk: int = 1) -> None:
+        self.tasks.append(Task(text, "product", places, extent, max(1, chunk)))
+
+    def copied(self, operand: Operand, shape: tuple[int, ...], strides: tuple[int, ...]) -> Place:
+        """A row-major copy of an operand with other axes."""
+        size = bytes_of(operand.kind)
+        place = self.memory(prod(shape) * size)
+        text = copy(operand.kind, shape, strides, "product")
+        inside = max(1, plain(prod(shape[1:]) * size))
+        self.task(text, (operand.place, place), shape[0], -(-CHUNK_BYTES // inside))
+        return place
+
+    def lowered(self) -> Lowered:
+        return Lowered(self.tasks, tuple(self.scratch))
+
+
+def numbers_in(fields: tuple[str, ...], numbers: dict[str, int]) -> Place:
+    """A table of numbers in the order of its fields."""
+    return Place("numbers", tuple(numbers[field] for field in fields))
+
+
+def converted(plan: Plan, operand: Operand) -> Operand:
+    """An operand in the type of the work."""
+    if operand.kind == plan.work:
+        return operand
+    count, size = prod(operand.shape), bytes_of(plan.work)
+    place = plan.memory(count * size)
+    lanes = vector_bits() // (8 * size)
+    text = change(operand.kind, plan.work, operand.signed, 2 * lanes, "product")
+    plan.task(text, (operand.place, place), count, CHUNK_BYTES // size)
+    return operand._replace(place=place, kind=plan.work)
+
+
+def below(n: int) -> int:
+    """The largest power of two up to ``n``."""
+    return 1 << (max(n, 1).bit_length() - 1)
+
+
+def blocks(count: int, each: int) -> int:
+    return -(-count // each)
+
+
+def outer_numbers(problem: Problem, left: int, right: int, out: int) -> dict[str, int]:
+    """The part of a table that is about outer axes, for operands and a result of so many bytes."""
+    axes = [ONE] * (BATCH - len(problem.outer)) + problem.outer
+    found = {}
+    for i, axis in enumerate(axes):
+        found[f"size{i}"] = axis.size
+        found[f"lhs{i}"] = axis.lhs * left
+        found[f"rhs{i}"] = axis.rhs * right
+        found[f"out{i}"] = axis.out * out
+    return found

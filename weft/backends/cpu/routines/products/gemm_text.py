@@ -1,0 +1,541 @@
+"""LLVM text of matrix products: register tiles, the walk over blocks of them, and packing.
+
+Sizes and strides come in a table of 64-bit numbers, so one text serves every shape; strides are in
+bytes. A text is fixed by the types, the rows of a tile and the lanes of its vectors. Every element
+is one chain of multiply-adds in the order of the depth, whatever tile it is computed in; tiles at
+the far edges are moved back until they are whole, and write what others write too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from weft.backends.cpu.native.processor import has_by_element_fma
+from weft.backends.cpu.routines.products.dot_lines import (
+    BATCH,
+    Lines,
+    Shape,
+    bytes_of,
+    convert,
+    declarations,
+    function,
+    least,
+    load_fields,
+    load_table,
+    locate,
+    memory_kind,
+    multiply_add,
+    pointers,
+    transposed,
+    unit_of,
+    vector_of,
+)
+from weft.base.functional import lru
+from weft.base.record import Record
+
+# What the table of a product holds, in order.
+FIELDS = (
+    *(f"{what}{i}" for i in range(BATCH) for what in ("size", "lhs", "rhs", "out")),
+    "rows",
+    "columns",
+    "depth",
+    "row_block",  # rows of a unit of work
+    "column_block",  # columns of a unit of work
+    "row_blocks",
+    "column_blocks",
+    "a_tile",  # bytes from one row to the next where tiles of lhs begin, by their place ...
+    "a_pack",  # ... and by the number of rows before them (packed)
+    "a_row",  # bytes from row to row inside a tile
+    "a_depth",
+    "b_column",
+    "b_depth",
+    "b_last",  # bytes from the first vector of a panel to the last
+    "depth_block",  # depths that are packed at a time
+    "out_row",
+    "out_last",
+    "result_row",  # elements from row to row of the result, where tiles are written to a block
+)
+
+
+class Reading(Record):
+    """How the tiles of a product read their operands, where this is fixed in its text.
+
+    ``left`` is "rows" where neighbouring rows of the left operand lie side by side, "depth" where
+    neighbouring depths do, "any" otherwise. Addresses that are known here cost no instructions.
+    ``pack`` is how panels of the right operand are packed: "" for not at all, "rows" where
+    neighbouring columns lie side by side, "columns" where neighbouring depths do (``SQUARE`` of
+    them at least), "prepacked" if another task has done it, "single" otherwise.
+    """
+
+    left: str
+    pack: str
+    parts: bool  # whether the depth is added in parts, which only a packed operand is
+    whole: bool  # whether the depth is a multiple of what a turn of a tile's loop takes
+    deep: bool  # whether a tile takes long
+    finish: bool  # whether a kernel goes on with each tile, which is then written to a block
+    kind: str  # of the right operand in memory
+    signed: bool = True
+
+
+# Depths and rows of a panel and its sums in a thread's own memory, and how much is transposed in
+# registers.
+DEEP, TALL, SQUARE = 512, 256, 8
+# Sums of a tile from which two depths in a turn of its loop are enough to hide the loop itself:
+# 1 % slower than four depths, and compiled in two thirds of the time.
+MANY_SUMS = 20
+
+
+def together(shape: Shape) -> int:
+    """Depths of one turn of a tile's loop."""
+    return 2 if shape.rows * shape.width >= MANY_SUMS else 4
+
+
+# --- the walk -------------------------------------------------------------------------------------
+
+
+def panel_place(f: Lines, shape: Shape, j: str) -> str:
+    """The first column of the panel after ``j`` columns, moved back until it is whole."""
+    over = f.emit(f"sub i64 %columns, {shape.lanes * shape.width}")
+    back = f.emit(f"call i64 @llvm.smax.i64(i64 {over}, i64 0)")
+    return least(f, j, back)
+
+
+@lru(64)
+def product(shape: Shape, reading: Reading, name: str) -> str:
+    """A task over blocks of the result: buffers are lhs, rhs, result and the table.
+
+    The depth is at least one. A unit packs the panels it reads into memory of its own, some depths
+    at a time; sums that are not complete yet are kept there too. Where a kernel goes on with the
+    result, its function is there instead of the result, and its buffers follow the table.
+    """
+    f, step = Lines(), shape.lanes * shape.width
+    pointers(f, ("lhs", "rhs", "out"))
+    load_table(f, 3, FIELDS)
+    load_multiples(f)
+    size, packs = bytes_of(shape.work), reading.pack not in ("", "prepacked")
+    if packs:
+        f(f"%panel = alloca [{DEEP * step * size} x i8], align 64")
+    if reading.parts:
+        tall = -(-TALL // shape.rows) * shape.rows
+        f(f"%sums = alloca [{tall * step * size} x i8], align 64")
+    if reading.finish:
+        f(f"%block = alloca [{shape.rows * step * bytes_of(shape.out)} x i8], align 64")
+    f.loop("u", "%start", "%stop")
+    column_block, row_block, outer = unit_of(f)
+    out = "0" if reading.finish else "%out"
+    at = locate(f, outer, {"lhs": "%lhs", "rhs": "%rhs", "out": out})
+    first_row = f.emit(f"mul i64 {row_block}, %row_block")
+    last_row = least(f, f.emit(f"add i64 {first_row}, %row_block"), "%rows")
+    first = f.emit(f"mul i64 {column_block}, %column_block")
+    last = least(f, f.emit(f"add i64 {first}, %column_block"), "%columns")
+    bound = f.emit(f"sub i64 %rows, {shape.rows}")
+    f.loop("j", first, last)
+    place = panel_place(f, shape, "%j")
+    column = "%j" if reading.pack == "prepacked" else place
+    b = f.at(at["rhs"], f.emit(f"mul i64 {column}, %b_column"))
+    if not reading.finish:
+        out = f.at(at["out"], f.emit(f"mul i64 {place}, {bytes_of(shape.out)}"))
+    lhs = at["lhs"]
+    given = {"depth": "%depth", "done": "0", "sums": "null"}
+    if reading.parts:
+        f.loop("d", "0", "%depth")
+        given.update(depth=least(f, f.emit("sub i64 %depth, %d"), "%depth_block"), done="%d")
+        lhs = f.at(lhs, f.emit("mul i64 %d, %a_depth"))
+        b = f.at(b, f.emit("mul i64 %d, %b_depth"))
+    if packs:
+        f(f"call void @pack(ptr {b}, ptr %panel, i64 {given['depth']}, ptr %table)")
+        b = "%panel"
+    f.loop("i", first_row, last_row)
+    row = least(f, "%i", bound)
+    packed, plain = f.emit("mul i64 %i, %a_pack"), f.emit(f"mul i64 {row}, %a_tile")
+    if reading.parts:
+        before = f.emit(f"sub i64 %i, {first_row}")
+        given["sums"] = f.at("%sums", f.emit(f"mul i64 {before}, {step * size}"))
+    given.update(a=f.at(lhs, packed, plain), b=b, table="%table")
+    given["out"] = "%block"
+    if not reading.finish:
+        given["out"] = f.at(out, f.emit(f"mul i64 {row}, %out_row"))
+    if reading.deep:
+        f(f"call void @tile({', '.join(f'{kind} {given[x]}' for x, kind in TILE.items())})")
+    else:
+        _Tile(f, shape, reading, given).write()
+    if reading.finish:
+        _finish_complete(f, shape, reading, given, at["out"], (row, "%i", last_row),
+                         (place, "%j", last))  # fmt: skip
+    f.close("i", last_row, f"%i, {shape.rows}")
+    if reading.parts:
+        f.close("d", "%depth", "%d, %depth_block")
+    f.close("j", last, f"%j, {step}")
+    f.close("u", "%stop", "%u, 1")
+    f("ret void")
+    own = [
+        "declare i64 @llvm.smin.i64(i64, i64)",
+        "declare i64 @llvm.smax.i64(i64, i64)",
+        *declarations(shape),
+        *(_narrow(shape) if shape.out == "bfloat" else []),
+        *(_pack(shape, reading) if packs else []),
+        *(_tile_function(shape, reading) if reading.deep else []),
+    ]
+    # Improving the walk would take LLVM a third of its time and gains nothing if tiles are deep.
+    return function(f, name, own, "nounwind noinline optnone" if reading.deep else "#0")
+
+
+def _finish_complete(
+    f: Lines,
+    shape: Shape,
+    reading: Reading,
+    given: dict[str, str],
+    outer: str,
+    rows: tuple[str, ...],
+    columns: tuple[str, ...],
+) -> None:
+    """Go on with a tile if it is complete."""
+    if not reading.parts:
+        _finish(f, shape, outer, rows, columns)
+        return
+    end = f.emit(f"add i64 {given['done']}, {given['depth']}")
+    complete = f.emit(f"icmp eq i64 {end}, %depth")
+    f(f"br i1 {complete}, label %finish.begin, label %finish.end")
+    f.label("finish.begin")
+    _finish(f, shape, outer, rows, columns)
+    f("br label %finish.end")
+    f.label("finish.end")
+
+
+def _finish(f: Lines, shape: Shape, outer: str, rows: Any, columns: Any) -> None:
+    """Go on with a tile in the block: ``rows`` and ``columns`` are where the tile begins, where its
+    own part of the result does, and where the unit ends.
+
+    A tile that is moved back holds what others have too; the kernel touches each element once.
+    """
+    size, step = bytes_of(shape.out), shape.lanes * shape.width
+    (row, first_row, last_row), (column, first, last) = rows, columns
+    end_row = least(f, f.emit(f"add i64 {first_row}, {shape.rows}"), last_row)
+    end = least(f, f.emit(f"add i64 {first}, {step}"), last)
+    down = f.emit(f"mul i64 {f.emit(f'sub i64 {first_row}, {row}')}, {step * size}")
+    across = f.emit(f"mul i64 {f.emit(f'sub i64 {first}, {column}')}, {size}")
+    begin = f.emit(f"add i64 {outer}, {f.emit(f'mul i64 {first_row}, %result_row')}")
+    given = [
+        f"ptr {f.at('%buffers', '32')}",
+        f"ptr {f.at('%block', down, across)}",
+        f"i64 {step * size}",
+        f"i64 {f.emit(f'add i64 {begin}, {first}')}",
+        f"i64 {f.emit(f'sub i64 {end_row}, {first_row}')}",
+        "i64 %result_row",
+        f"i64 {f.emit(f'sub i64 {end}, {first}')}",
+    ]
+    f(f"call void %out({', '.join(given)})")
+
+
+# --- packing --------------------------------------------------------------------------------------
+
+
+def _pack(shape: Shape, reading: Reading) -> list[str]:
+    """A function that packs some depths of the right operand: all vectors of a panel for each."""
+    f, depth = Lines(), "%block"
+    load_fields(f, FIELDS, ("b_column", "b_depth", "b_last"))
+    _pack_panel(f, shape, reading, "%source", depth)
+    f("ret void")
+    head = "define internal void @pack(ptr %source, ptr %panel, i64 %block, ptr %table) #0 {"
+    return [head, "entry:", *f.lines, "}"]
+
+
+def _pack_panel(f: Lines, shape: Shape, reading: Reading, source: str, depth: str) -> None:
+    size, have = bytes_of(shape.work), bytes_of(reading.kind)
+    lanes, across = shape.lanes, shape.lanes * shape.width * size
+    if reading.pack == "rows":
+        f.loop("p", "0", depth)
+        here = f.at(source, f.emit("mul i64 %p, %b_depth"))
+        there = f.at("%panel", f.emit(f"mul i64 %p, {across}"))
+        for v in range(shape.width):
+            last = v and v == shape.width - 1
+            at = f.at(here, "%b_last" if last else str(v * lanes * have))
+            x = load_as(f, shape, reading, at, lanes)
+            to = f.at(there, str(v * lanes * size))
+            f(f"store {vector_of(shape.work, lanes)} {x}, ptr {to}, align {size}")
+        f.close("p", depth, "%p, 1")
+        return
+    each = min(lanes, SQUARE) if reading.pack == "columns" else 1
+    # The last vector of a panel may be moved back.
+    last = (shape.width - 1) * lanes
+    moved = f.emit(f"sub i64 %b_last, {f.emit(f'mul i64 %b_column, {last}')}")
+    f.loop("c", "0", str(lanes * shape.width))
+    is_last = f.emit(f"icmp sge i64 %c, {last}")
+    back = f.emit(f"select i1 {is_last}, i64 {moved}, i64 0")
+    column = f.at(source, f.emit("mul i64 %c, %b_column"), back)
+    there = f.at("%panel", f.emit(f"mul i64 %c, {size}"))
+    f.loop("p", "0", depth)
+    p = "%p" if each == 1 else least(f, "%p", f.emit(f"sub i64 {depth}, {each}"))
+    here = f.at(column, f.emit(f"mul i64 {p}, %b_depth"))
+    to = f.at(there, f.emit(f"mul i64 {p}, {across}"))
+    rows = []
+    for i in range(each):
+        here = here if i == 0 else f.at(here, "%b_column")
+        rows.append(load_as(f, shape, reading, here, each))
+    kind = vector_of(shape.work, each)
+    for i, row in enumerate(transposed(f, rows, kind, each)):
+        f(f"store {kind} {row}, ptr {f.at(to, str(i * across))}, align {size}")
+    f.close("p", depth, f"%p, {each}")
+    f.close("c", str(lanes * shape.width), f"%c, {each}")
+
+
+def load_as(f: Lines, shape: Shape, reading: Reading, at: str, lanes: int) -> str:
+    """Numbers of the right operand in the type of the work."""
+    vector = vector_of(memory_kind(reading.kind), lanes)
+    x = f.emit(f"load {vector}, ptr {at}, align {bytes_of(reading.kind)}")
+    return convert(f, reading.kind, shape.work, x, lanes, reading.signed)
+
+
+# The vectors of a tile, by row and place in the row.
+Sums = dict[tuple[int, int], str]
+
+# What a tile is given: where its operands and result begin, where sums are kept, the depths to
+# add and those that are done, and the table.
+TILE = {"a": "ptr", "b": "ptr", "out": "ptr", "sums": "ptr", "depth": "i64", "done": "i64"}
+TILE["table"] = "ptr"
+
+
+class _Tile:
+    """Rows by vectors of the result, summed in registers."""
+
+    def __init__(self, f: Lines, shape: Shape, reading: Reading, given: dict[str, str]) -> None:
+        self.f = f
+        self.shape = shape
+        self.reading = reading
+        self.given = given
+        self.vector = vector_of(shape.work, shape.lanes)
+        self.size = bytes_of(shape.work)
+        # Whether one load reads a vector of rows for by-element FMA, and the last one read.
+        whole = shape.lanes > 1 and shape.rows % shape.lanes == 0
+        self.reads_row_vectors = has_by_element_fma() and reading.left == "rows" and whole
+        self.row_vector = ""
+
+    def write(self) -> None:
+        """The tile computed and stored, or some depths of it."""
+        sums = self.sums()
+        if self.reading.parts:
+            self.keep(sums)
+        else:
+            self.store(sums)
+
+    def sums(self) -> Sums:
+        """The sums after a block of the depth."""
+        f, shape = self.f, self.shape
+        places = [(i, j) for i in range(shape.rows) for j in range(shape.width)]
+        at, block = self.pointers(self.given["a"], self.given["b"]), self.given["depth"]
+        sums = dict.fromkeys(places, "zeroinitializer")
+        if self.reading.parts:
+            sums = self.begun(places)
+        each = together(shape)
+        if self.reading.whole:
+            return self.loop("k", block, each, at, sums)[1]
+        rest = f.emit(f"and i64 {block}, {each - 1}")
+        turns = f.emit(f"sub i64 {block}, {rest}")
+        at, sums = self.loop("k", turns, each, at, sums, True)
+        return self.loop("r", rest, 1, at, sums, True)[1]
+
+    def loop(
+        self,
+        name: str,
+        depth: str,
+        together: int,
+        at: dict[str, str],
+        sums: Sums,
+        skip: bool = False,
+    ) -> tuple[dict[str, str], Sums]:
+        """The pointers and sums after so many depths, some in each turn; ``skip``: maybe none."""
+        f = self.f
+        f(f"br label %{name}.before")
+        f.label(f"{name}.before")
+        if skip:
+            some = f.emit(f"icmp ne i64 {depth}, 0")
+            f(f"br i1 {some}, label %{name}.body, label %{name}.done")
+        else:
+            f(f"br label %{name}.body")
+        f.label(f"{name}.body")
+
+        def merged(label: str, kind: str, begin: dict[Any, str], end: dict[Any, str]) -> Any:
+            """Values at a label that is reached from before the loop and from its end."""
+            names = {key: f"%{label}.{value[1:]}" for key, value in end.items()}
+            for key, new in names.items():
+                edges = f"[ {begin[key]}, %{name}.before ], [ {end[key]}, %{name}.body ]"
+                f(f"{new} = phi {kind} {edges}")
+            return names
+
+        # Results are named before they are known, as the loop needs them.
+        moved = {key: f"%{name}.{key}" for key in at}
+        new = {(i, j): f"%{name}.s{i}.{j}" for i, j in sums}
+        f(f"%{name} = phi i64 [ {depth}, %{name}.before ], [ %{name}.next, %{name}.body ]")
+        here = merged("at", "ptr", at, moved)
+        self.turn(merged("so", self.vector, sums, new), here, together, new)
+        for key, offset in self.offsets(together).items():
+            f(f"{moved[key]} = freeze ptr {f.at(here[key], offset)}")
+        f(f"%{name}.next = freeze i64 {f.emit(f'sub i64 %{name}, {together}')}")
+        f(f"%{name}.more = icmp ne i64 %{name}.next, 0")
+        f(f"br i1 %{name}.more, label %{name}.body, label %{name}.done")
+        f.label(f"{name}.done")
+        if not skip:
+            return moved, new
+        return merged("end", "ptr", at, moved), merged("end", self.vector, sums, new)
+
+    def begun(self, places: list[tuple[int, int]]) -> Sums:
+        """What the sums begin with: nothing, or what is kept of earlier blocks."""
+        f = self.f
+        f("%first = icmp eq i64 %done, 0")
+        f("br i1 %first, label %b.done, label %b.body")
+        f.label("b.body")
+        loads = [
+            f.emit(f"load {self.vector}, ptr {at}, align {self.size}") for at in self.kept(places)
+        ]
+        f("br label %b.done")
+        f.label("b.done")
+        for (i, j), x in zip(places, loads, strict=True):
+            f(f"%b{i}.{j} = phi {self.vector} [ zeroinitializer, %entry ], [ {x}, %b.body ]")
+        return {place: "%b{}.{}".format(*place) for place in places}
+
+    def kept(self, places: Iterable[tuple[int, int]]) -> list[str]:
+        """Where sums that are not complete are kept, one vector after the other."""
+        step = self.shape.lanes * self.size
+        return [self.f.at("%sums", str(n * step)) for n, _ in enumerate(places)]
+
+    def keep(self, sums: Sums) -> None:
+        """The tile written to the result if it is complete, otherwise to where sums are kept."""
+        f = self.f
+        end = f.emit("add i64 %done, %block")
+        f(f"%complete = icmp eq i64 {end}, %depth")
+        f("br i1 %complete, label %end.out, label %end.keep")
+        f.label("end.keep")
+        for x, at in zip(sums.values(), self.kept(sums), strict=True):
+            f(f"store {self.vector} {x}, ptr {at}, align {self.size}")
+        f("ret void")
+        f.label("end.out")
+        self.store(sums)
+
+    def store(self, sums: Sums) -> None:
+        """The tile written to the result."""
+        f, shape = self.f, self.shape
+        kind, size = vector_of(memory_kind(shape.out), shape.lanes), bytes_of(shape.out)
+        row = self.given["out"]
+        for (i, j), x in sums.items():
+            if i and j == 0:
+                row = f.at(row, "%out_row")
+            last = j and j == shape.width - 1
+            at = row if j == 0 else f.at(row, "%out_last" if last else str(j * shape.lanes * size))
+            if shape.out == "bfloat":
+                x = convert(f, shape.work, "float", x, shape.lanes)
+                x = f.emit(f"call {kind} @narrow({vector_of('float', shape.lanes)} {x})")
+            else:
+                x = convert(f, shape.work, shape.out, x, shape.lanes)
+            f(f"store {kind} {x}, ptr {at}, align {size}")
+
+    def pointers(self, a: str, b: str) -> dict[str, str]:
+        """The pointers that move along the depth: to every fourth row, as three more are within
+        reach of multiples of a stride, to the panel, and to its last vector."""
+        f, shape = self.f, self.shape
+        found = {"a0": a}
+        if self.reading.left != "rows":
+            for i in range(4, shape.rows, 4):
+                found[f"a{i}"] = f.at(found[f"a{i - 4}"], multiple("a_row", 4))
+        found["b"] = b
+        if not self.reading.pack and shape.width > 1:
+            found["last"] = f.at(b, "%b_last")
+        return found
+
+    def offsets(self, depths: int) -> dict[str, str]:
+        """By how much each pointer moves for so many depths."""
+        shape, reading = self.shape, self.reading
+        left = str(depths * self.size)
+        if reading.left != "depth":
+            left = multiple("a_depth", depths)
+        right = str(depths * shape.width * shape.lanes * self.size)
+        if not reading.pack:
+            right = multiple("b_depth", depths)
+        return {name: left if name[0] == "a" else right for name in self.pointer_names()}
+
+    def pointer_names(self) -> list[str]:
+        rows = range(4, self.shape.rows, 4) if self.reading.left != "rows" else ()
+        last = ["last"] if not self.reading.pack and self.shape.width > 1 else []
+        return ["a0", *(f"a{i}" for i in rows), "b", *last]
+
+    def moved(self, at: dict[str, str], depths: int) -> dict[str, str]:
+        offsets = self.offsets(depths)
+        return {name: self.f.at(pointer, offsets[name]) for name, pointer in at.items()}
+
+    def turn(self, sums: Sums, at: dict[str, str], depths: int, named: Sums) -> None:
+        """Some more depths added to sums; ``named`` are the names of the last ones."""
+        f, (work, _, lanes, _, _) = self.f, self.shape
+        for depth in range(depths):
+            here = self.moved(at, depth) if depth else at
+            panel = self.panel(here)
+            new = {}
+            for place, so_far in sums.items():
+                i, j = place
+                if j == 0:
+                    spread = self.spread(here, i)
+                last = depth == depths - 1
+                new[place] = named[place] if last else f"%s{f.count}.{i}.{j}"
+                multiply_add(f, work, lanes, spread, panel[j], so_far, new[place])
+            sums = new
+
+    def panel(self, at: dict[str, str]) -> list[str]:
+        """The vectors of the right operand at one depth."""
+        f, width, step = self.f, self.shape.width, self.shape.lanes * self.size
+        places = [at["b"] if j == 0 else f.at(at["b"], str(j * step)) for j in range(width)]
+        if "last" in at:
+            places[-1] = at["last"]
+        return [f.emit(f"load {self.vector}, ptr {p}, align {self.size}") for p in places]
+
+    def spread(self, at: dict[str, str], row: int) -> str:
+        """A number of the left operand in every lane."""
+        f, work, lanes = self.f, self.shape.work, self.shape.lanes
+        mask = f"<{lanes} x i32> zeroinitializer"
+        if self.reading.left == "rows":
+            place = f.at(at["a0"], str(row * self.size)) if row else at["a0"]
+        else:
+            place = at[f"a{row // 4 * 4}"]
+            place = f.at(place, multiple("a_row", row % 4)) if row % 4 else place
+        if self.reads_row_vectors:
+            if row % lanes == 0:
+                self.row_vector = f.emit(f"load {self.vector}, ptr {place}, align {self.size}")
+            one, mask = self.row_vector, f"<{lanes} x i32> splat (i32 {row % lanes})"
+        else:
+            number = f.emit(f"load {work}, ptr {place}, align {self.size}")
+            one = f.emit(f"insertelement {self.vector} poison, {work} {number}, i32 0")
+        return f.emit(f"shufflevector {self.vector} {one}, {self.vector} poison, {mask}")
+
+
+def _tile_function(shape: Shape, reading: Reading) -> list[str]:
+    """A function that computes a tile: what it takes does not weigh on the walk's registers."""
+    f = Lines()
+    load_fields(f, FIELDS, ("depth", *STRIDES, "b_last", "out_row", "out_last"))
+    load_multiples(f)
+    names = {x: "%block" if x == "depth" else f"%{x}" for x in TILE}
+    _Tile(f, shape, reading, names).write()
+    f("ret void")
+    given = ", ".join(f"{kind} {names[x]}" for x, kind in TILE.items())
+    return [f"define internal void @tile({given}) #0 {{", "entry:", *f.lines, "}"]
+
+
+STRIDES = ("a_row", "a_depth", "b_depth")
+
+
+def load_multiples(f: Lines) -> None:
+    """Small multiples of the strides that tiles need, before every loop."""
+    for field in STRIDES:
+        for times in (2, 3, 4):
+            f(f"%{field}.{times} = mul i64 %{field}, {times}")
+
+
+def multiple(field: str, times: int) -> str:
+    """A stride of the table so many times."""
+    assert 1 <= times <= 4
+    return f"%{field}" if times == 1 else f"%{field}.{times}"
+
+
+def _narrow(shape: Shape) -> list[str]:
+    """A function that rounds vectors to bfloat: long, and wanted once for each of a tile."""
+    f, have = Lines(), vector_of("float", shape.lanes)
+    want = vector_of("i16", shape.lanes)
+    f(f"ret {want} {convert(f, 'float', 'bfloat', '%x', shape.lanes)}")
+    return [f"define internal {want} @narrow({have} %x) #0 {{", *f.lines, "}"]

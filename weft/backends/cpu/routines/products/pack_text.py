@@ -1,0 +1,165 @@
+"""LLVM text that brings the operands of a product into the order its tiles read them in.
+
+A panel is some vectors of columns for each depth, one depth after the other. The rows of a
+left operand are packed as the columns of its transpose.
+"""
+
+from __future__ import annotations
+
+from weft.backends.cpu.routines.products.dot_lines import (
+    BATCH,
+    Lines,
+    bytes_of,
+    convert,
+    function,
+    is_floating,
+    least,
+    load_table,
+    locate,
+    memory_kind,
+    pointers,
+    transposed,
+)
+from weft.base.functional import lru
+
+PACK_FIELDS = (
+    *(f"{what}{i}" for i in range(BATCH) for what in ("size", "from", "to")),
+    "rows",
+    "depth",
+    "depth_block",  # depths of a unit of work
+    "depth_blocks",
+    "from_row",  # bytes from one row to the next in the operand
+    "from_depth",
+)
+PART_FIELDS = ("parts", "length")  # how many, at least two, and the bytes of each
+
+
+@lru(64)
+def pack(kind: str, tile: int, near: str, square: int, name: str) -> str:
+    """A task over blocks of the depth: buffers are operand, packed operand and the table.
+
+    ``near`` is "rows" if neighbouring rows are contiguous in the operand, "depth" if neighbouring
+    depths are, else "any". In the second case blocks of ``square`` rows and depths are transposed
+    in registers, and there are at least so many depths. There are at least as many rows as a tile
+    has; the last tile is moved back until it is whole.
+    """
+    f, size = Lines(), bytes_of(kind)
+    pointers(f, ("from", "to"))
+    load_table(f, 2, PACK_FIELDS)
+    bound = f.emit(f"sub i64 %rows, {tile}")
+    strip = f.emit(f"mul i64 %depth, {size}")
+    f.loop("u", "%start", "%stop")
+    block = f.emit("urem i64 %u, %depth_blocks")
+    outer = f.emit("udiv i64 %u, %depth_blocks")
+    at = locate(f, outer, {"from": "%from", "to": "%to"})
+    first = f.emit(f"mul i64 {block}, %depth_block")
+    last = least(f, f.emit(f"add i64 {first}, %depth_block"), "%depth")
+    f.loop("i", "0", "%rows")
+    place = least(f, "%i", bound)
+    source = f.at(at["from"], f.emit(f"mul i64 {place}, %from_row"))
+    target = f.at(at["to"], f.emit(f"mul i64 %i, {strip}"))
+    f.loop("k", first, last)
+    depths = square if near == "depth" else 1
+    k = "%k" if depths == 1 else least(f, "%k", f.emit(f"sub i64 %depth, {depths}"))
+    here = f.at(source, f.emit(f"mul i64 {k}, %from_depth"))
+    there = f.at(target, f.emit(f"mul i64 {k}, {tile * size}"))
+    each = tile if near == "rows" else depths
+    vector = f"<{each} x {kind}>"
+    for row in range(0, tile, each):
+        rows = []
+        for i in range(depths):
+            here = here if row + i == 0 else f.at(here, "%from_row")
+            rows.append(f.emit(f"load {vector}, ptr {here}, align {size}"))
+        for i, x in enumerate(transposed(f, rows, vector, each) if depths > 1 else rows):
+            to = f.at(there, str((i * tile + row) * size))
+            f(f"store {vector} {x}, ptr {to}, align {size}")
+    f.close("k", last, f"%k, {depths}")
+    f.close("i", "%rows", f"%i, {tile}")
+    f.close("u", "%stop", "%u, 1")
+    f("ret void")
+    return function(f, name, ["declare i64 @llvm.smin.i64(i64, i64)"])
+
+
+def change(have: str, want: str, signed: bool, lanes: int, name: str) -> str:
+    """A task that converts numbers: buffers are the numbers and what they become."""
+    f = Lines()
+    pointers(f, ("from", "to"))
+    f("%count = sub i64 %stop, %start")
+    f(f"%vectors = and i64 %count, {-lanes}")
+    f("%middle = add i64 %start, %vectors")
+    for loop, width, low, high in (
+        ("v", lanes, "%start", "%middle"),
+        ("s", 1, "%middle", "%stop"),
+    ):
+        f.loop(loop, low, high)
+        at = f.at("%from", f.emit(f"mul i64 %{loop}, {bytes_of(have)}"))
+        vector = f"<{width} x {memory_kind(have)}>"
+        x = f.emit(f"load {vector}, ptr {at}, align {bytes_of(have)}")
+        y = convert(f, have, want, x, width, signed)
+        to = f.at("%to", f.emit(f"mul i64 %{loop}, {bytes_of(want)}"))
+        f(f"store <{width} x {memory_kind(want)}> {y}, ptr {to}, align {bytes_of(want)}")
+        f.close(loop, high, f"%{loop}, {width}")
+    f("ret void")
+    return function(f, name, [])
+
+
+def add_parts(work: str, out: str, lanes: int, name: str) -> str:
+    """A task that adds parts of a result in their order: buffers are parts, result and table.
+
+    The first part begins the buffer; each is as long as the result.
+    """
+    f, size = Lines(), bytes_of(work)
+    pointers(f, ("from", "to"))
+    load_table(f, 2, PART_FIELDS)
+    count = f.emit("sub i64 %stop, %start")
+    middle = f.emit(f"add i64 %start, {f.emit(f'and i64 {count}, {-lanes}')}")
+    add = "fadd" if is_floating(work) else "add"
+    for loop, width, low, high in (("v", lanes, "%start", middle), ("s", 1, middle, "%stop")):
+        vector = f"<{width} x {work}>"
+        f.loop(loop, low, high)
+        at = f.at("%from", f.emit(f"mul i64 %{loop}, {size}"))
+        begin = f.emit(f"load {vector}, ptr {at}, align {size}")
+        p = f"{loop}p"
+        f(f"br label %{p}.before")
+        f.label(f"{p}.before")
+        f(f"br label %{p}.body")
+        f.label(f"{p}.body")
+        f(f"%{p} = phi i64 [ 1, %{p}.before ], [ %{p}.next, %{p}.body ]")
+        f(f"%{p}.sum = phi {vector} [ {begin}, %{p}.before ], [ %{p}.new, %{p}.body ]")
+        part = f.at(at, f.emit(f"mul i64 %{p}, %length"))
+        x = f.emit(f"load {vector}, ptr {part}, align {size}")
+        f(f"%{p}.new = {add} {vector} %{p}.sum, {x}")
+        f(f"%{p}.next = add i64 %{p}, 1")
+        f(f"%{p}.more = icmp slt i64 %{p}.next, %parts")
+        f(f"br i1 %{p}.more, label %{p}.body, label %{p}.done")
+        f.label(f"{p}.done")
+        y = convert(f, work, out, f"%{p}.new", width)
+        to = f.at("%to", f.emit(f"mul i64 %{loop}, {bytes_of(out)}"))
+        f(f"store <{width} x {memory_kind(out)}> {y}, ptr {to}, align {bytes_of(out)}")
+        f.close(loop, high, f"%{loop}, {width}")
+    f("ret void")
+    return function(f, name, [])
+
+
+def copy(kind: str, sizes: tuple[int, ...], strides: tuple[int, ...], name: str) -> str:
+    """A task over the first axis: buffers are an array with strides and a row-major copy of it."""
+    f, size, kind = Lines(), bytes_of(kind), memory_kind(kind)
+    pointers(f, ("from", "to"))
+    source, target = "%from", "%to"
+    inside = size
+    steps = []
+    for extent in reversed(sizes):
+        steps.append(inside)
+        inside *= extent
+    steps.reverse()
+    for i, (extent, stride, step) in enumerate(zip(sizes, strides, steps, strict=True)):
+        low, high = ("%start", "%stop") if i == 0 else ("0", str(extent))
+        f.loop(f"i{i}", low, high)
+        source = f.at(source, f.emit(f"mul i64 %i{i}, {stride * size}"))
+        target = f.at(target, f.emit(f"mul i64 %i{i}, {step}"))
+    x = f.emit(f"load {kind}, ptr {source}, align {size}")
+    f(f"store {kind} {x}, ptr {target}, align {size}")
+    for i, extent in reversed(list(enumerate(sizes))):
+        f.close(f"i{i}", "%stop" if i == 0 else str(extent), f"%i{i}, 1")
+    f("ret void")
+    return function(f, name, [])

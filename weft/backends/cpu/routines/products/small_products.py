@@ -1,0 +1,80 @@
+"""Products by code that many shapes have in common: small ones by a library's function."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from weft.backends.cpu.routines.products.dot import (
+    COMPLEX,
+    KINDS,
+    copied,
+    fits_library,
+    library_tasks,
+    lower_dot,
+    problem_of,
+)
+from weft.backends.cpu.routines.products.dot_lines import bytes_of
+from weft.backends.cpu.routines.products.dot_plan import Operand, Plan
+from weft.backends.cpu.routines.registry import GENERAL
+from weft.base.lazy import Late
+from weft.base.sizes import plain
+from weft.kernel.program import Lowered, Place, Type, contiguous
+
+# loaded for products that the library does not do
+_any = Late("weft.backends.cpu.routines.products.products_any")
+
+# Multiply-adds up to which code for one shape is not worth its making.
+SMALL = 1 << 18
+# Elements of operands and result up to which that is so.
+FEW = 1 << 14
+
+
+class AnyPlan(Plan):
+    """Tasks by texts that many shapes have in common."""
+
+    general = True
+
+    def copied(self, operand: Operand, shape: tuple[int, ...], strides: tuple[int, ...]) -> Place:
+        size, place = bytes_of(operand.kind), Place("scratch", len(self.scratch))
+        task = _any.moved(operand.place, place, size, shape, strides)
+        if task is None:
+            return super().copied(operand, shape, strides)
+        self.tasks.append(task)
+        return self.memory(prod(shape) * size)
+
+
+def lower_any(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
+    """The tasks of a product, by the library or by texts that many shapes have in common."""
+    numbers = params["dimension_numbers"]
+    depth = prod(ins[0].shape[i] for i in numbers[0][0])
+    work = prod(outs[0].shape) * depth
+    if not work or hasattr(params["precision"], "accumulation_type"):
+        return None
+    names = {t.dtype.name for t in [*ins, *outs]}
+    few = plain(sum(prod(t.shape) for t in [*ins, *outs])) <= FEW
+    if len(names) == 1 and names <= {"float32", "float64"}:
+        if few and type(work) is int and work <= SMALL:
+            return _by_library(ins, outs[0], numbers)
+    elif not names & COMPLEX.keys():
+        found = _any.contracted(ins, outs[0], numbers)
+        if found is not None:
+            return found
+    return lower_dot(ins, outs, params, None, AnyPlan)
+
+
+def _by_library(ins: list[Type], out: Type, numbers: Any) -> Lowered | None:
+    plan = AnyPlan(KINDS[out.dtype.name])
+    lhs, rhs = (
+        Operand(Place("in", i), plan.work, True, t.shape, contiguous(t.shape))
+        for i, t in enumerate(ins)
+    )
+    problem = problem_of(lhs, rhs, numbers, False)
+    if problem is None or not fits_library(problem):
+        lhs, rhs, numbers = copied(plan, lhs, rhs, numbers)
+        problem = problem_of(lhs, rhs, numbers, False)
+        assert problem is not None
+    return library_tasks(plan, lhs, rhs, problem, out)
+
+
+GENERAL["dot_general"] = lower_any

@@ -1,0 +1,107 @@
+"""The mathematics of kernels as functions of single numbers, for stubs to call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu.code.instructions import scalar_type
+from weft.backends.cpu.code.render import Function
+from weft.backends.cpu.code.stub import translate
+from weft.base.functional import lru
+from weft.kernel import kinds
+from weft.kernel import math as real
+from weft.kernel.build import Builder
+from weft.kernel.kernel import Kernel
+from weft.kernel.kinds import External, bits, f32, f64, i64, ptr, u32, u64, void
+from weft.kernel.nodes import Value
+
+_MADE: dict[str, Callable[..., Value]] = {
+    "sqrt": Builder.sqrt,
+    "floor": Builder.floor,
+    "power": real.pow,
+    **{name: getattr(real, name) for name in "exp log log1p expm1 erfc digamma erf_inv".split()},
+}
+
+
+@lru(32)
+def _definition(name: str) -> tuple[str, tuple[str, ...]]:
+    """The text of one of the functions, and the intrinsics it calls."""
+    single = name.endswith("_single")
+    dtype = np.dtype(np.float32 if single else np.float64)
+    stem = name.removesuffix("_single")
+    k = Builder()
+    operands = [k.load(i, dtype) for i in range(1 + (stem == "power"))]
+    f = Function(Kernel(name, [], None, []), 1)
+    f.known.update({(x.number, 1): f"%x{i}" for i, x in enumerate(operands)})
+    found = f.value(_MADE[stem](k, *operands))
+    kind = scalar_type(dtype)
+    given = ", ".join(f"{kind} %x{i}" for i in range(len(operands)))
+    head = f"define internal {kind} @{name}({given}) nounwind noinline {{"
+    lines = [head, "entry:", *f.lines, f"  ret {kind} {found}", "}", ""]
+    return "\n".join(lines), tuple(f.declared.values())
+
+
+_CALLED = re.compile(r"^declare (?:float|double) @(\w+)\(.*\)\n", re.MULTILINE)
+
+
+def translate_with_math(
+    main: Any,
+    names: dict[str, Any],
+    plain: bool = False,
+    inline: tuple[Any, ...] = (),
+    **given: Any,
+) -> str:
+    """The LLVM text of a stub with all it calls: other stubs, functions of this file.
+
+    Loops may be ``plain``, as those of `translate`; stubs ``inline`` become part of those that
+    call them. ``given`` says what it calls by other names: a stub, or the name of a function of
+    this file.
+    """
+    helpers = called_stubs([f for f in given.values() if isinstance(f, FunctionType)] + [main])
+    helpers.remove(main)
+    known = {name: _signature(f) for name, f in given.items()}
+    text = translate([*helpers, main], names | known, [f.__name__ for f in helpers], plain)
+    for f in helpers:
+        if f not in inline:
+            text = re.sub(rf"(@{f.__name__}\(.*) alwaysinline {{", r"\1 {", text)
+    for name, f in given.items():
+        if isinstance(f, FunctionType):
+            text = re.sub(rf"^declare .*@{name}\(.*\n", "", text, flags=re.MULTILINE)
+        text = text.replace(f"@{name}(", f"@{getattr(f, '__name__', f)}(")
+    own = [name for name in _CALLED.findall(text) if name.removesuffix("_single") in _MADE]
+    text = _CALLED.sub(lambda found: "" if found.group(1) in own else found.group(0), text)
+    made = [_definition(name) for name in own]
+    declared = dict.fromkeys(line for _, lines in made for line in lines)
+    return "\n".join([text, *declared, *(body for body, _ in made)])
+
+
+def _signature(f: Any) -> External:
+    if isinstance(f, str):
+        return getattr(kinds, f)
+    known = {k.name: k for k in (f32, f64, i64, u32, u64, ptr, void)}
+    result, *parameters = [known[f.__annotations__[n]] for n in ("return", *_arguments(f))]
+    return External(result, tuple(parameters))
+
+
+def _arguments(f: FunctionType) -> tuple[str, ...]:
+    return f.__code__.co_varnames[: f.__code__.co_argcount]
+
+
+def called_stubs(stubs: list[FunctionType]) -> list[FunctionType]:
+    """Stubs and the stubs that they call, in any order."""
+    found: dict[str, FunctionType] = {}
+    while stubs:
+        f = stubs.pop()
+        if f.__name__ not in found:
+            found[f.__name__] = f
+            inner = [f.__globals__.get(name) for name in f.__code__.co_names]
+            # the functions of the stub language itself are no stubs
+            stubs += [
+                g for g in inner if isinstance(g, FunctionType) and g.__module__ != bits.__module__
+            ]
+    return list(found.values())

@@ -1,0 +1,597 @@
+"""Native functions of scatters: where updates go, how they are combined, and in which order.
+
+What is fixed for one scatter (sizes, strides, the operation) comes as names; scatter.py finds those
+and decides which of the functions run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.kernel.kinds import (
+    External,
+    bits,
+    f32,
+    i64,
+    ptr,
+    stack,
+    truth,
+    u16,
+    u32,
+    u64,
+    void,
+)
+
+# Bytes copied at a time.
+BLOCK = 1 << 18
+# Elements that are written one by one where many become the same; copies make the rest.
+SEED = 64
+# How many bytes ahead memory is brought near before it is written in lists, and how many updates
+# ahead in the array itself.
+AHEAD, EARLY = 64, 24
+# Updates looked at to see whether most go into one bucket, and how many of them are most.
+LOOKED, MOST = 512, 448
+# Updates from which on loops over single elements are unrolled.
+MANY = 1 << 12
+# Operations on elements.
+SET, ADD, SUB, MUL, MIN, MAX, TURN = range(7)  # to turn is to multiply complex numbers
+
+# Names that stubs are given; here so that they can be written.
+U: Any = u32
+BITS: Any = u32
+I: Any = u32
+HALF = OP = K = B = DROP = SIZE = COUNT = SHIFT = BINS = FLOATS = ONE = UPDATE = WIDTH = BYTES = (
+    PACKED
+) = 0
+MOST0 = MOST1 = MOST2 = STRIDE0 = STRIDE1 = STRIDE2 = KEY0 = KEY1 = KEY2 = 0
+INNER0 = INNER1 = OUTER0 = OUTER1 = STEP0 = STEP1 = PART0 = PART1 = 0
+W0 = W1 = W2 = S0 = S1 = S2 = R0 = R1 = R2 = 0
+UNIT = PIECE = PIECES = TOTAL = NEUTRAL = 0
+LOOK = WINDOW = 0
+# Whether indices are places of single elements, and windows are powers of two.
+PLAIN = 0
+# Elements of a vector of windows and of arrays of pieces, those of a window that come in vectors,
+# what arrays of pieces hold, and how wide that is.
+LANES = FULL = MERGED = KEPT = 0
+V: Any = u32
+# A vector at one place combined with that at another one; bytes copied.
+put_lanes = merge_lanes = External(void, (ptr, ptr))
+memcpy = External(ptr, (ptr, ptr, i64))
+
+
+def copy(buffers: ptr, start: i64, stop: i64) -> void:
+    """The operand as the result begins."""
+    source = ptr[buffers, 0]
+    out = ptr[buffers, 1]
+    for block in range(start, stop):
+        low = block * BLOCK
+        memcpy(out + low, source + low, min(i64(BLOCK), SIZE - low))
+
+
+def fetch(place: ptr) -> void:
+    """Memory that will be written brought near; its calls become the instruction for that."""
+    return
+
+
+def held(wanted: i64, most: i64) -> i64:
+    """A position that a window fits at."""
+    return max(i64(0), min(wanted, most))
+
+
+def index0(indices: ptr, n: i64) -> i64:
+    """Where a window begins along the first axis that indices move it along."""
+    if DROP:
+        return i64(I[indices, n * K])
+    return held(i64(I[indices, n * K]), i64(MOST0))
+
+
+def index1(indices: ptr, n: i64) -> i64:
+    """Along the second one."""
+    if DROP:
+        return i64(I[indices, n * K + 1])
+    return held(i64(I[indices, n * K + 1]), i64(MOST1))
+
+
+def index2(indices: ptr, n: i64) -> i64:
+    """Along the third one."""
+    if DROP:
+        return i64(I[indices, n * K + 2])
+    return held(i64(I[indices, n * K + 2]), i64(MOST2))
+
+
+def inside(indices: ptr, n: i64) -> truth:
+    """Whether a window lies in the array; others are left out."""
+    found = True
+    if DROP and K > 0:
+        found = u64(index0(indices, n)) <= u64(MOST0)
+    if DROP and K > 1:
+        found = found & (u64(index1(indices, n)) <= u64(MOST1))
+    if DROP and K > 2:
+        found = found & (u64(index2(indices, n)) <= u64(MOST2))
+    return found
+
+
+def locate(indices: ptr, n: i64) -> i64:
+    """Where a window begins."""
+    at = i64(0)
+    if K > 0:
+        at = index0(indices, n) * STRIDE0
+    if K > 1:
+        at = at + index1(indices, n) * STRIDE1
+    if K > 2:
+        at = at + index2(indices, n) * STRIDE2
+    if B > 0:
+        at = at + n // INNER0 % OUTER0 * STEP0
+    if B > 1:
+        at = at + n // INNER1 % OUTER1 * STEP1
+    return at
+
+
+def bucket(indices: ptr, n: i64) -> i64:
+    """The bucket of a window."""
+    key = i64(0)
+    if K > 0:
+        key = index0(indices, n) * KEY0
+    if K > 1:
+        key = key + index1(indices, n) * KEY1
+    if K > 2:
+        key = key + index2(indices, n) * KEY2
+    if B > 0:
+        key = key + n // INNER0 % OUTER0 * PART0
+    if B > 1:
+        key = key + n // INNER1 % OUTER1 * PART1
+    return key >> SHIFT
+
+
+def widen(x: u16) -> f32:
+    """The float32 of a bfloat16 or float16."""
+    if HALF == 1:
+        return bits(f32, u32(x) << 16)
+    size = u32(x & 32767) << 13
+    if size >= 0x0F800000:  # infinite or NaN
+        size = size | 0x7F800000
+    else:
+        size = bits(u32, bits(f32, size) * bits(f32, u32(0x77800000)))  # times 2**112
+    return bits(f32, size | (u32(x & 32768) << 16))
+
+
+def narrow(x: f32) -> u16:
+    """A float32 rounded to a bfloat16 or float16."""
+    given = bits(u32, x)
+    sign = u16((given >> 16) & 32768)
+    if HALF == 1:
+        if x != x:
+            return sign | 0x7FC0
+        return u16((given + 32767 + ((given >> 16) & 1)) >> 16)
+    if x != x:
+        return sign | 0x7E00
+    size = given & 0x7FFFFFFF
+    if size >= 0x477FF000:  # rounds to infinity
+        return sign | 0x7C00
+    if size < 0x38800000:  # denormal: added to 1/2, it is rounded to the right place
+        half = u32(0x3F000000)
+        return sign | u16(bits(u32, bits(f32, size) + bits(f32, half)) - half)
+    return sign | u16((size - 0x38000000 + 4095 + ((size >> 13) & 1)) >> 13)
+
+
+def put_half(out: ptr, at: i64, new: u16) -> void:
+    """One element of a narrow float combined with what is there; every step is rounded."""
+    x = widen(u16[out, at])
+    y = widen(new)
+    if OP == 1:
+        x = x + y
+    if OP == 2:
+        x = x - y
+    if OP == 3:
+        x = x * y
+    if OP == 4:
+        if y < x:
+            x = y
+    if OP == 5:
+        if y > x:
+            x = y
+    if OP > 3:
+        if y != y:
+            x = y
+    u16[out, at] = narrow(x)
+
+
+def put(out: ptr, at: i64, new: U) -> void:
+    """One element combined with what is there."""
+    if HALF:
+        put_half(out, at, u16(bits(BITS, new)))
+        return
+    if OP == 0:
+        U[out, at] = new
+    if OP == 1:
+        U[out, at] = U[out, at] + new
+    if OP == 2:
+        U[out, at] = U[out, at] - new
+    if OP == 3:
+        U[out, at] = U[out, at] * new
+    if OP > 3:
+        # no branches that depend on numbers, which would often be guessed wrong
+        kept = U[out, at]
+        if OP == 4:
+            kept = new if new < kept else kept
+        if OP == 5:
+            kept = new if new > kept else kept
+        if FLOATS:
+            kept = new if new != new else kept
+        U[out, at] = kept
+
+
+def turn(out: ptr, at: i64, updates: ptr, source: i64) -> void:
+    """One complex number multiplied with what is there."""
+    re = U[out, 2 * at]
+    im = U[out, 2 * at + 1]
+    x = U[updates, 2 * source]
+    y = U[updates, 2 * source + 1]
+    U[out, 2 * at] = re * x - im * y
+    U[out, 2 * at + 1] = re * y + im * x
+
+
+def part(out: ptr, updates: ptr, at: i64, first: i64) -> void:
+    """The inner loops of one window."""
+    for b in range(W1):
+        to = at + b * S1
+        source = first + b * R1
+        for c in range(0, FULL, LANES):
+            put_lanes(out + (to + c) * WIDTH, updates + (source + c) * WIDTH)
+        for c in range(FULL, W2):
+            if OP == 6:
+                turn(out, to + c * S2, updates, source + c * R2)
+            else:
+                put(out, to + c * S2, U[updates, source + c * R2])
+
+
+def window(out: ptr, updates: ptr, at: i64, n: i64) -> void:
+    """All elements of one window."""
+    first = n * UPDATE
+    if ONE:
+        if OP == 6:
+            turn(out, at, updates, first)
+        else:
+            put(out, at, U[updates, first])
+        return
+    for a in range(W0):
+        part(out, updates, at + a * S0, first + a * R0)
+
+
+def update(indices: ptr, updates: ptr, out: ptr, n: i64) -> void:
+    """One update."""
+    if inside(indices, n):
+        window(out, updates, locate(indices, n), n)
+
+
+def range_of(indices: ptr, updates: ptr, out: ptr, low: i64, high: i64) -> void:
+    """A range of updates, one after the other."""
+    first = low
+    if ONE and not HALF and COUNT >= MANY:
+        # single elements take little longer than to count them
+        first = high - (high - low) % 4
+        for n in range(low, first, 4):
+            update(indices, updates, out, n)
+            update(indices, updates, out, n + 1)
+            update(indices, updates, out, n + 2)
+            update(indices, updates, out, n + 3)
+    for n in range(first, high):
+        update(indices, updates, out, n)
+
+
+def in_slabs(buffers: ptr, start: i64, stop: i64) -> void:
+    """All updates of one part of the array, then of the next: indices, updates, result."""
+    indices = ptr[buffers, 0]
+    updates = ptr[buffers, 1]
+    for a in range(start, stop):
+        for n in range(i64(COUNT)):
+            if inside(indices, n):
+                at = locate(indices, n) + a * S0
+                part(ptr[buffers, 2], updates, at, n * UPDATE + a * R0)
+
+
+def apart(buffers: ptr, start: i64, stop: i64) -> void:
+    """Updates that no two have an element in common, unit by unit: indices, updates, result."""
+    indices = ptr[buffers, 0]
+    updates = ptr[buffers, 1]
+    out = ptr[buffers, 2]
+    for unit in range(start, stop):
+        low = unit * UNIT
+        high = min(low + UNIT, i64(COUNT))
+        for n in range(low, high):
+            fetch(out + WIDTH * locate(indices, min(n + EARLY, high - 1)))
+            if inside(indices, n):
+                window(out, updates, locate(indices, n), n)
+
+
+def clear(own: ptr, count: i64) -> void:
+    """The array of a piece before anything is in it."""
+    for i in range(min(count, i64(SEED))):
+        if OP == 0:
+            V[own, i] = V(0)
+        else:
+            BITS[own, i] = BITS(NEUTRAL)
+    size = count * KEPT
+    done = min(size, i64(SEED * KEPT))
+    while done < size:
+        more = min(done, size - done)
+        memcpy(own + done, own, more)
+        done = done + more
+
+
+def in_pieces(buffers: ptr, start: i64, stop: i64) -> void:
+    """Pieces of the updates, each into an array of its own: indices, updates, those arrays."""
+    for piece in range(start, stop):
+        own = ptr[buffers, 2] + piece * SIZE
+        clear(own, i64(TOTAL))
+        low = piece * PIECE
+        high = min(low + PIECE, i64(COUNT))
+        range_of(ptr[buffers, 0], ptr[buffers, 1], own, low, high)
+
+
+def joined(total: V, arrays: ptr, i: i64) -> V:
+    """A number combined with those of all pieces, in their order; of what is set, the last."""
+    for piece in range(i64(PIECES)):
+        new = V[arrays, piece * WINDOW + i]
+        if OP == 1 or OP == 2:
+            total = total + new
+        if OP == 3:
+            total = total * new
+        if OP == 4:
+            total = new if new < total else total
+        if OP == 5 or OP == 0:
+            total = new if new > total else total
+        if FLOATS and OP != 0:
+            total = new if new != new else total
+    return total
+
+
+def join_range(out: ptr, arrays: ptr, count: i64) -> void:
+    """So many elements combined with those of all pieces."""
+    whole = count - count % MERGED
+    for i in range(i64(0), whole, MERGED):
+        for piece in range(i64(PIECES)):
+            merge_lanes(out + i * KEPT, arrays + (piece * WINDOW + i) * KEPT)
+    for i in range(whole, count):
+        V[out, i] = joined(V[out, i], arrays, i)
+
+
+def join(buffers: ptr, start: i64, stop: i64) -> void:
+    """Those arrays combined with the operand: operand, arrays, result."""
+    operand = ptr[buffers, 0]
+    out = ptr[buffers, 2]
+    for block in range(start, stop):
+        low = block * UNIT
+        count = min(i64(UNIT), TOTAL - low)
+        if operand != out:
+            memcpy(out + low * WIDTH, operand + low * WIDTH, count * WIDTH)
+        join_range(out + low * WIDTH, ptr[buffers, 1] + low * WIDTH, count)
+
+
+def look(buffers: ptr, start: i64, stop: i64) -> void:
+    """The bucket that most updates go into, counted from one, or zero: indices, which."""
+    indices = ptr[buffers, 0]
+    own = stack(4 * BINS)
+    for i in range(i64(BINS)):
+        u32[own, i] = u32(0)
+    for i in range(i64(LOOKED)):
+        n = i * (COUNT // LOOKED)
+        if inside(indices, n):
+            cell = bucket(indices, n)
+            u32[own, cell] = u32[own, cell] + 1
+    which = u32(0)
+    for i in range(i64(BINS)):
+        if u32[own, i] > MOST:
+            which = u32(i + 1)
+    u32[ptr[buffers, 1], 0] = which
+
+
+def keep(own: ptr, at: i64, updates: ptr, n: i64) -> void:
+    """An update into the array of a piece; of those that are set, the number of the last."""
+    if OP == 0:
+        u32[own, at] = u32(n + 1)
+    else:
+        put(own, at, U[updates, n])
+
+
+def gather_range(buffers: ptr, own: ptr, which: i64, low: i64, high: i64, first: i64) -> i64:
+    """A range of updates, those of one bucket into an array, others into a list that begins
+    somewhere; where it ends."""
+    indices = ptr[buffers, 0]
+    updates = ptr[buffers, 3]
+    targets = ptr[buffers, 6]
+    to = first
+    for n in range(low, high):
+        if inside(indices, n):
+            at = locate(indices, n)
+            if u64(at - which * WINDOW) < WINDOW:
+                keep(own, at - which * WINDOW, updates, n)
+            else:
+                if PACKED:
+                    u64[targets, to] = (u64(at) << 32) | u64(bits(BITS, U[updates, n]))
+                else:
+                    u32[targets, to] = u32(at)
+                    U[ptr[buffers, 7], to] = U[updates, n]
+                to = to + 1
+    return to
+
+
+def gather_piece(buffers: ptr, piece: i64, which: i64) -> void:
+    """A piece of the updates, those of one bucket into an array of its own, others into lists."""
+    indices = ptr[buffers, 0]
+    updates = ptr[buffers, 3]
+    own = ptr[buffers, 4] + piece * (WINDOW * KEPT)
+    clear(own, i64(WINDOW))
+    base = which * WINDOW
+    units = (i64(COUNT) + UNIT - 1) // UNIT
+    for unit in range(piece * PIECE, min(piece * PIECE + PIECE, units)):
+        low = unit * UNIT
+        high = min(low + UNIT, i64(COUNT))
+        to = low
+        n = low
+        while n < high:
+            more = min(n + 4, high)
+            if PLAIN and more == n + 4:
+                a = locate(indices, n) - base
+                b = locate(indices, n + 1) - base
+                c = locate(indices, n + 2) - base
+                d = locate(indices, n + 3) - base
+                # one question for all; past the end of the result nothing comes of them
+                if u64(a | b | c | d) < WINDOW:
+                    keep(own, a, updates, n)
+                    keep(own, b, updates, n + 1)
+                    keep(own, c, updates, n + 2)
+                    keep(own, d, updates, n + 3)
+                    n = more
+            if n < more:
+                to = gather_range(buffers, own, which, n, more, to)
+                n = more
+        u32[ptr[buffers, 5], unit] = u32(to - low)
+
+
+def put_listed(out: ptr, targets: ptr, what: ptr, low: i64, high: i64) -> void:
+    """A stretch of lists of single elements and where they go."""
+    for i in range(low, high):
+        if PACKED:
+            both = u64[targets, i]
+            put(out, i64(both >> 32), bits(U, BITS(both)))
+        else:
+            put(out, i64(u32[targets, i]), U[what, i])
+
+
+def join_bucket(out: ptr, updates: ptr, arrays: ptr, which: i64) -> void:
+    """The arrays of pieces combined with the bucket of the result that they stand for."""
+    low = which * WINDOW
+    count = min(i64(WINDOW), TOTAL - low)
+    if OP != 0:
+        join_range(out + low * WIDTH, arrays, count)
+        return
+    join_range(arrays, arrays, count)
+    for i in range(count):
+        latest = u32[arrays, i]
+        if latest != 0:
+            U[out, low + i] = U[updates, i64(latest) - 1]
+
+
+def rest(buffers: ptr, start: i64, stop: i64) -> void:
+    """What pieces made and left: the bucket of most, how many each unit left, targets, what goes
+    there, updates, arrays of pieces, result.
+    """
+    which = i64(u32[ptr[buffers, 0], 0]) - 1
+    if which < 0:
+        return
+    join_bucket(ptr[buffers, 6], ptr[buffers, 4], ptr[buffers, 5], which)
+    units = (i64(COUNT) + UNIT - 1) // UNIT
+    for unit in range(units):
+        low = unit * UNIT
+        high = low + i64(u32[ptr[buffers, 1], unit])
+        put_listed(ptr[buffers, 6], ptr[buffers, 2], ptr[buffers, 3], low, high)
+
+
+def count(buffers: ptr, start: i64, stop: i64) -> void:
+    """How many updates of each unit go into each bucket: indices, counts.
+
+    Where that was looked for: the bucket of most, updates, arrays of pieces, how many are not of
+    that bucket, where these go, what goes there.
+    """
+    if LOOK:
+        which = i64(u32[ptr[buffers, 2], 0]) - 1
+        if which >= 0:
+            if LOOK == 1:
+                for piece in range(start, min(stop, i64(PIECES))):
+                    gather_piece(buffers, piece, which)
+            return
+    indices = ptr[buffers, 0]
+    counts = ptr[buffers, 1]
+    own = stack(4 * BINS)  # threads that count side by side in memory would wait for each other
+    for unit in range(start, stop):
+        for i in range(i64(BINS)):
+            u32[own, i] = u32(0)
+        low = unit * UNIT
+        high = min(low + UNIT, i64(COUNT))
+        for n in range(low, high):
+            if inside(indices, n):
+                cell = bucket(indices, n)
+                u32[own, cell] = u32[own, cell] + 1
+        for i in range(i64(BINS)):
+            u32[counts, unit * BINS + i] = u32[own, i]
+
+
+def rank(buffers: ptr, start: i64, stop: i64) -> void:
+    """Where each unit's part of each bucket begins, and each bucket: counts, beginnings."""
+    counts = ptr[buffers, 0]
+    begins = ptr[buffers, 1]
+    if LOOK:
+        if u32[ptr[buffers, 2], 0] != 0:
+            for b in range(i64(BINS) + 1):
+                u32[begins, b] = u32(0)
+            return
+    total = u32(0)
+    units = (i64(COUNT) + UNIT - 1) // UNIT
+    for b in range(i64(BINS)):
+        u32[begins, b] = total
+        for unit in range(units):
+            cell = unit * BINS + b
+            n = u32[counts, cell]
+            u32[counts, cell] = total
+            total = total + n
+    u32[begins, BINS] = total
+
+
+def deal(buffers: ptr, start: i64, stop: i64) -> void:
+    """Updates into their buckets: indices, counts, updates, targets, what goes there, and, where
+    that was looked for, whether it is done otherwise.
+    """
+    indices = ptr[buffers, 0]
+    counts = ptr[buffers, 1]
+    updates = ptr[buffers, 2]
+    targets = ptr[buffers, 3]
+    what = ptr[buffers, 4]
+    own = stack(4 * BINS)
+    if LOOK:
+        if u32[ptr[buffers, 5], 0] != 0:
+            return
+    for unit in range(start, stop):
+        for i in range(i64(BINS)):
+            u32[own, i] = u32[counts, unit * BINS + i]
+        low = unit * UNIT
+        high = min(low + UNIT, i64(COUNT))
+        for n in range(low, high):
+            if inside(indices, n):
+                at = locate(indices, n)
+                cell = bucket(indices, n)
+                to = i64(u32[own, cell])
+                u32[own, cell] = u32[own, cell] + 1
+                if PACKED:
+                    u64[targets, to] = (u64(at) << 32) | u64(bits(BITS, U[updates, n]))
+                    fetch(targets + 8 * to + AHEAD)
+                else:
+                    u32[targets, to] = u32(at)
+                    fetch(targets + 4 * to + AHEAD)
+                    if ONE:
+                        U[what, to] = U[updates, n]
+                        fetch(what + WIDTH * to + AHEAD)
+                    else:
+                        u32[what, to] = u32(n)
+                        fetch(what + 4 * to + AHEAD)
+
+
+def work_off(buffers: ptr, start: i64, stop: i64) -> void:
+    """Buckets: beginnings, targets, what goes there, updates, result, operand."""
+    begins = ptr[buffers, 0]
+    targets = ptr[buffers, 1]
+    what = ptr[buffers, 2]
+    updates = ptr[buffers, 3]
+    out = ptr[buffers, 4]
+    operand = ptr[buffers, 5]
+    for b in range(start, stop):
+        if BYTES > 0:
+            first = b * BYTES
+            memcpy(out + first, operand + first, min(i64(BYTES), SIZE - first))
+        low = i64(u32[begins, b])
+        high = i64(u32[begins, b + 1])
+        if ONE:
+            put_listed(out, targets, what, low, high)
+        else:
+            for i in range(low, high):
+                window(out, updates, i64(u32[targets, i]), i64(u32[what, i]))

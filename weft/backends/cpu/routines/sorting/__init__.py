@@ -1,0 +1,1 @@
+"""Sorting, partition and the largest elements."""

@@ -1,0 +1,71 @@
+"""Zeros and NaNs of sorted rows as they stood before.
+
+Keys do not tell them apart, so sorting keys loses the signs of zeros and the bits of NaNs. In a
+sorted row they follow each other; in tiles that noted one they are written again, in their old
+order.
+"""
+
+from __future__ import annotations
+
+from weft.backends.cpu.routines.sorting.network import INNER, LENGTH, SPLITS, Order, carried, fields
+from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
+
+
+def mend_text(lanes: int, order: Order) -> str:
+    """The text for rows in tiles of so many lanes: elements, result, table of runs, flags."""
+    f = kernel(Module(), "mend")
+    src, dst, table, flags = (f.pointer(i) for i in range(4))
+    length, splits, inner = fields(f, table, LENGTH, SPLITS, INNER)
+    blocks = f.div(f.add(inner, lanes - 1), lanes)
+    joined = f.emit(f"icmp eq i64 {inner}, 1")
+    any_ = _flagged(f, flags, lanes, f.mul("%start", splits), f.mul("%stop", splits))
+    # Tiles of columns are not in the order of rows: those rows are looked at one by one.
+    with f.when(f.emit(f"select i1 {joined}, i1 {any_}, i1 true")), f.loop("%start", "%stop") as n:
+        outer = f.emit(f"udiv i64 {n}, {inner}")
+        column = f.sub(n, f.mul(outer, inner))
+        apart = f.mul(f.add(f.mul(outer, blocks), f.div(column, lanes)), lanes)
+        first = f.emit(f"select i1 {joined}, i64 {f.mul(n, splits)}, i64 {apart}")
+        count = f.emit(f"select i1 {joined}, i64 {splits}, i64 1")
+        with f.when(_flagged(f, flags, lanes, first, f.add(first, count))):
+            offset = f.mul(f.add(f.mul(f.mul(outer, length), inner), column), order.bits // 8)
+            step = f.mul(inner, order.bits // 8)
+            _mend_row(f, order, (f.at(src, offset), f.at(dst, offset)), length, step)
+    f.close()
+    return f.module.text()
+
+
+def _flagged(f: Function, flags: str, lanes: int, first: Number, beyond: Number) -> str:
+    """Whether a tile of a range of runs is marked."""
+    stop = f.add(f.div(f.sub(beyond, 1), lanes), 1)
+    with carried(f, f.div(first, lanes), stop, [("i64", 0)]) as (tile, (found,), after):
+        flag = f.load("i64", f.at(flags, f.mul(tile, 8)), 8)
+        after[0] = f.emit(f"or i64 {found}, {flag}")
+    return f.emit(f"icmp ne i64 {found}, 0")
+
+
+def _mend_row(f: Function, order: Order, bases: tuple[str, str], length: str, step: Number) -> None:
+    here, there = bases
+    kind, size = f"i{order.bits}", order.bits // 8
+
+    def kinds(i: str) -> tuple[str, str, str]:
+        """An element, and whether it is a zero and a NaN."""
+        x = f.load(kind, f.at(here, f.mul(i, step)), size)
+        magnitude = f.emit(f"and {kind} {x}, {order.sign - 1}")
+        zero = f.emit(f"icmp eq {kind} {magnitude}, 0")
+        return x, zero, f.emit(f"icmp ugt {kind} {magnitude}, {order.infinity}")
+
+    with carried(f, 0, length, [("i64", 0), ("i64", 0)]) as (i, (negative, nans), after):
+        x, zero, nan = kinds(i)
+        below = f.emit(f"icmp slt {kind} {x}, 0")
+        other = f.emit(f"or i1 {zero}, {nan}")
+        below = f.emit(f"select i1 {other}, i1 false, i1 {below}")
+        after[0] = f.add(negative, f.emit(f"zext i1 {below} to i64"))
+        after[1] = f.add(nans, f.emit(f"zext i1 {nan} to i64"))
+    places = [("i64", negative), ("i64", f.sub(length, nans))]
+    with carried(f, 0, length, places) as (i, (low, high), after):
+        x, zero, nan = kinds(i)
+        place = f.emit(f"select i1 {zero}, i64 {low}, i64 {high}")
+        with f.when(f.emit(f"or i1 {zero}, {nan}")):
+            f.store(kind, x, f.at(there, f.mul(place, step)), size)
+        after[0] = f.add(low, f.emit(f"zext i1 {zero} to i64"))
+        after[1] = f.add(high, f.emit(f"zext i1 {nan} to i64"))

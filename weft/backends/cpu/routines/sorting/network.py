@@ -1,0 +1,538 @@
+"""Sorting networks on vectors as LLVM text: runs sorted side by side.
+
+A tile holds one run in each lane: sorting networks compare whole vectors and never branch. Records
+are unsigned numbers; sizes come in a table of 64-bit numbers, so one text serves every shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
+from weft.base.record import Record
+
+BLOCK = 16  # vectors sorted in registers
+LONGEST = 2048  # of a run
+NEAR = 256  # vectors that stay in the nearest cache
+
+# What the table of a sort holds, in order: rows and their length, runs in a row and their length,
+# that length rounded up to blocks, doublings from a block to a run, and for columns the distance
+# between elements.
+RUNS, LENGTH, SPLITS, RUN, PADDED, LEVELS, INNER = range(7)
+
+
+class Order(Record):
+    """How elements in memory are ordered: as their bits, as signed numbers or as floats."""
+
+    bits: int  # of an element
+    kind: str  # "unsigned", "signed" or "float"
+    infinity: int = 0  # as bits
+
+    @property
+    def sign(self) -> int:
+        return 1 << (self.bits - 1)
+
+    @property
+    def ones(self) -> int:
+        return (1 << self.bits) - 1
+
+    @property
+    def nan(self) -> int:
+        """The bits of the NaN that stands for all of them."""
+        return self.infinity | (self.infinity & -self.infinity) >> 1
+
+
+class Lanes(Record):
+    """The vectors of a sort."""
+
+    count: int
+    bits: int  # of a record
+
+    @property
+    def llvm(self) -> str:
+        return f"<{self.count} x i{self.bits}>"
+
+    @property
+    def size(self) -> int:
+        return self.count * self.bits // 8
+
+    @property
+    def step(self) -> int:
+        return self.bits // 8
+
+
+# --- pieces of text -------------------------------------------------------------------------------
+
+
+@contextmanager
+def carried(
+    f: Function, start: Number, stop: Number, values: list[tuple[str, Number]]
+) -> Iterator[tuple[str, list[str], list[Number]]]:
+    """A loop with values that go from one turn to the next: index, values, and what they become.
+
+    The names of the values stand for the last ones after the loop.
+    """
+    f.count += 1
+    n = f.count
+    names = [f"%k{n}.{i}" for i in range(len(values))]
+    nexts: list[Number] = list(names)
+    f.line(f"br label %head{n}")
+    before = f.block
+    f.begin(f"head{n}")
+    place = len(f.lines)
+    f.lines.append("")
+    f.line(f"%c{n} = icmp slt i64 %i{n}, {stop}")
+    f.line(f"br i1 %c{n}, label %body{n}, label %done{n}")
+    f.begin(f"body{n}")
+    yield f"%i{n}", names, nexts
+    f.line(f"%n{n} = add i64 %i{n}, 1")
+    f.line(f"br label %head{n}")
+    phis = [f"  %i{n} = phi i64 [ {start}, %{before} ], [ %n{n}, %{f.block} ]"]
+    for (kind, first), name, after in zip(values, names, nexts, strict=True):
+        phis.append(f"  {name} = phi {kind} [ {first}, %{before} ], [ {after}, %{f.block} ]")
+    f.lines[place] = "\n".join(phis)
+    f.begin(f"done{n}")
+
+
+def shuffle(f: Function, kind: str, a: str, b: str, mask: list[int]) -> str:
+    lanes = ", ".join([f"i32 {i}" for i in mask])
+    return f.emit(f"shufflevector {kind} {a}, {kind} {b}, <{len(mask)} x i32> <{lanes}>")
+
+
+def extremes(f: Function, v: Lanes, a: str, b: str) -> tuple[str, str]:
+    """The smaller and the larger of records."""
+    out = []
+    for name in ("umin", "umax"):
+        called = f"llvm.{name}.v{v.count}i{v.bits}"
+        f.declare(called, v.llvm, f"{v.llvm}, {v.llvm}")
+        out.append(f.emit(f"call {v.llvm} @{called}({v.llvm} {a}, {v.llvm} {b})"))
+    return out[0], out[1]
+
+
+def exchange(f: Function, v: Lanes, a: str, b: str) -> None:
+    """Two vectors in memory put in order, lane by lane."""
+    x, y = f.load(v.llvm, a, v.size), f.load(v.llvm, b, v.size)
+    low, high = extremes(f, v, x, y)
+    f.store(v.llvm, low, a, v.size)
+    f.store(v.llvm, high, b, v.size)
+
+
+def transpose(module: Module, v: Lanes) -> None:
+    """A function that swaps rows and lanes of as many vectors as have lanes."""
+    f = Function(module, "transpose", "ptr %src, ptr %dst")
+    n = v.count
+    src, step = "%src", 1
+    while step < n:
+        first = [j if not j & step else n + j - step for j in range(n)]
+        second = [j + step if not j & step else n + j for j in range(n)]
+        with f.loop(0, n // 2) as i:  # those without the step's bit: a loop is less to compile
+            low = f.emit(f"and i64 {i}, {step - 1}")
+            place = f.mul(f.sub(f.mul(i, 2), low), v.size)
+            a, b = (f.load(v.llvm, f.at(src, f.add(place, k * v.size)), v.step) for k in (0, step))
+            for k, mask in ((0, first), (step, second)):
+                to = f.at("%dst", f.add(place, k * v.size))
+                f.store(v.llvm, shuffle(f, v.llvm, a, b, mask), to, v.step)
+        src, step = "%dst", 2 * step
+    f.close()
+
+
+def batcher(n: int) -> list[tuple[int, int]]:
+    """The comparisons that sort ``n`` elements, a power of two (Batcher 1968)."""
+    pairs = []
+    p = 1
+    while p < n:
+        k = p
+        while k:
+            for j in range(k % p, n - k, 2 * k):
+                for i in range(min(k, n - j - k)):
+                    if (i + j) // (2 * p) == (i + j + k) // (2 * p):
+                        pairs.append((i + j, i + j + k))
+            k //= 2
+        p *= 2
+    return pairs
+
+
+def halves(n: int) -> list[tuple[int, int]]:
+    """The comparisons that sort ``n`` elements which rise and then fall."""
+    pairs = []
+    k = n // 2
+    while k:
+        pairs += [(i, i + k) for i in range(n) if not i & k]
+        k //= 2
+    return pairs
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+def key_text(f: Function, order: Order, kind: str, x: str) -> tuple[str, str | None]:
+    """Bits of elements as unsigned keys, and where a key does not say all about its element."""
+    sign = _splat(order, kind, order.sign)
+    if order.kind == "unsigned":
+        return x, None
+    if order.kind == "signed":
+        return f.emit(f"xor {kind} {x}, {sign}"), None
+    bit = _mask_of(kind)
+    size = f.emit(f"and {kind} {x}, {_splat(order, kind, order.sign - 1)}")
+    zero = f.emit(f"icmp eq {kind} {size}, {_splat(order, kind, 0)}")
+    nan = f.emit(f"icmp ugt {kind} {size}, {_splat(order, kind, order.infinity)}")
+    negative = f.emit(f"icmp slt {kind} {x}, {_splat(order, kind, 0)}")
+    ones = _splat(order, kind, order.ones)
+    flip = f.emit(f"select {bit} {negative}, {kind} {ones}, {kind} {sign}")
+    key = f.emit(f"xor {kind} {x}, {flip}")
+    key = f.emit(f"select {bit} {zero}, {kind} {sign}, {kind} {key}")
+    last = _splat(order, kind, order.nan ^ order.sign)
+    key = f.emit(f"select {bit} {nan}, {kind} {last}, {kind} {key}")
+    minus = f.emit(f"icmp eq {kind} {x}, {sign}")
+    usual = f.emit(f"icmp eq {kind} {x}, {_splat(order, kind, order.nan)}")
+    odd = f.emit(f"select {bit} {usual}, {bit} {_splat_bit(kind)}, {bit} {nan}")
+    return key, f.emit(f"or {bit} {odd}, {minus}")
+
+
+def element_text(f: Function, order: Order, kind: str, key: str) -> str:
+    """The bits of elements that keys stand for."""
+    sign = _splat(order, kind, order.sign)
+    if order.kind == "unsigned":
+        return key
+    if order.kind == "signed":
+        return f.emit(f"xor {kind} {key}, {sign}")
+    negative = f.emit(f"icmp sge {kind} {key}, {_splat(order, kind, 0)}")
+    ones = _splat(order, kind, order.ones)
+    flip = f.emit(f"select {_mask_of(kind)} {negative}, {kind} {ones}, {kind} {sign}")
+    return f.emit(f"xor {kind} {key}, {flip}")
+
+
+def _splat(order: Order, kind: str, number: int) -> str:
+    return f"splat (i{order.bits} {number})" if kind.startswith("<") else str(number)
+
+
+def _splat_bit(kind: str) -> str:
+    return "zeroinitializer" if kind.startswith("<") else "false"
+
+
+def _mask_of(kind: str) -> str:
+    return f"{kind[: kind.index('x')]}x i1>" if kind.startswith("<") else "i1"
+
+
+def resized(f: Function, have: str, want: str, x: str, word: str) -> str:
+    """Numbers of one type as another by an instruction, if types differ."""
+    return x if have == want else f.emit(f"{word} {have} {x} to {want}")
+
+
+# --- sorting a tile -------------------------------------------------------------------------------
+
+
+def tile_sort(module: Module, v: Lanes) -> str:
+    """A function that sorts a tile of so many vectors, a multiple of the block."""
+    f = Function(module, "tile_sort", "ptr %tile, i64 %count, i64 %levels")
+    with f.loop(0, "%count", BLOCK) as i:
+        _in_registers(f, v, i, batcher(BLOCK))
+    with f.loop(0, "%levels") as level:
+        part = f.emit(f"shl i64 {BLOCK}, {level}")
+        pair = f.emit(f"shl i64 {2 * BLOCK}, {level}")
+        with _steps(f, 0, "%count", pair) as b:
+            end = f.smaller(f.add(b, pair), "%count")
+            _flip(f, v, b, part, pair)
+            # Far exchanges over the whole pair, then near ones within what the cache holds.
+            with f.loop(0, 2) as near:
+                is_near = f.emit(f"icmp eq i64 {near}, 1")
+                small = f.smaller(pair, NEAR)
+                region = f.emit(f"select i1 {is_near}, i64 {small}, i64 {pair}")
+                least = f.emit(f"select i1 {is_near}, i64 {BLOCK}, i64 {NEAR}")
+                with _steps(f, b, end, region) as low:
+                    _exchanges(f, v, low, f.smaller(f.add(low, region), end), region, least)
+            with _steps(f, b, end, BLOCK) as i:
+                _in_registers(f, v, i, halves(BLOCK))
+    return f.close()
+
+
+def _exchanges(f: Function, v: Lanes, low: str, high: Number, region: str, least: str) -> None:
+    """Exchanges in a region over half of it, a quarter and so on, down to the least distance."""
+    stages = f.sub(_log2(f, region), _log2(f, least))
+    with f.loop(0, stages) as stage:
+        far = f.emit(f"lshr i64 {region}, {f.add(stage, 1)}")
+        _halve(f, v, low, high, far)
+
+
+def _log2(f: Function, x: str) -> str:
+    """The logarithm of a power of two."""
+    f.declare("llvm.cttz.i64", "i64", "i64, i1")
+    return f.emit(f"call i64 @llvm.cttz.i64(i64 {x}, i1 true)")
+
+
+@contextmanager
+def _steps(f: Function, start: Number, stop: Number, step: Number) -> Iterator[str]:
+    """A loop by a step that is known when it runs."""
+    span = f.sub(f.add(f.sub(stop, start), step), 1)
+    count = f.emit(f"udiv i64 {span}, {step}")
+    with f.loop(0, count) as n:
+        yield str(f.add(start, f.mul(n, step)))
+
+
+def _row(f: Function, v: Lanes, i: Number) -> str:
+    return f.at("%tile", f.mul(i, v.size))
+
+
+def _in_registers(f: Function, v: Lanes, i: str, pairs: list[tuple[int, int]]) -> None:
+    base = _row(f, v, i)
+    places = [f.at(base, k * v.size) for k in range(BLOCK)]
+    rows = [f.load(v.llvm, p, v.size) for p in places]
+    for a, b in pairs:
+        rows[a], rows[b] = extremes(f, v, rows[a], rows[b])
+    for p, row in zip(places, rows, strict=True):
+        f.store(v.llvm, row, p, v.size)
+
+
+def _flip(f: Function, v: Lanes, b: str, part: str, pair: str) -> None:
+    """The first half of a pair of runs against the second one backwards."""
+    end = f.add(b, pair)
+    missing = f.sub(end, "%count")
+    some = f.emit(f"icmp sgt i64 {missing}, 0")
+    first = f.emit(f"select i1 {some}, i64 {missing}, i64 0")
+    with f.loop(first, part, 4) as i:
+        low, high = _row(f, v, f.add(b, i)), _row(f, v, f.sub(f.sub(end, 1), i))
+        for k in range(4):
+            exchange(f, v, f.at(low, k * v.size), f.at(high, -k * v.size))
+
+
+def _halve(f: Function, v: Lanes, b: str, end: Number, far: str) -> None:
+    """Elements so far from each other put in order."""
+    with _steps(f, b, end, f.mul(far, 2)) as j:
+        left = f.sub(f.sub(end, j), far)
+        low = _row(f, v, j)
+        high = f.at(low, f.mul(far, v.size))
+        with f.loop(0, f.smaller(far, left), 4) as i:
+            a, c = f.at(low, f.mul(i, v.size)), f.at(high, f.mul(i, v.size))
+            for k in range(4):
+                exchange(f, v, f.at(a, k * v.size), f.at(c, k * v.size))
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def fields(f: Function, table: str, *indices: int) -> list[str]:
+    """Numbers of a table."""
+    return [f.load("i64", f.at(table, 8 * i), 8) for i in indices]
+
+
+class Tile:
+    """The text of a kernel that fills tiles, sorts them and empties them.
+
+    Buffers: elements, result, table, and a word for each tile that says whether an element of it
+    is more than its key.
+    """
+
+    def __init__(self, name: str, v: Lanes, source: Order, result: Order | None) -> None:
+        self.v, self.source, self.result = v, source, result
+        self.module = Module()
+        tile_sort(self.module, v)
+        self.f = f = kernel(self.module, name)
+        self.src, self.dst, self.table, self.flags = (f.pointer(i) for i in range(4))
+        self.tile, self.noted = f.local(LONGEST * v.size), f.local(64)
+        self.bases = f.local(16 * v.count)  # where each lane's run begins, and its length
+        self.block = f.local(v.count * v.size)
+
+    def text(self) -> str:
+        self.f.close()
+        return self.module.text()
+
+    def row(self, i: Number) -> str:
+        return self.f.at(self.tile, self.f.mul(i, self.v.size))
+
+    def keys(self, x: str, lanes: int) -> tuple[str, str | None]:
+        """Loaded elements as records, and where these do not say all."""
+        kind, wide = f"i{self.source.bits}", f"i{self.v.bits}"
+        if lanes > 1:
+            kind, wide = f"<{lanes} x {kind}>", f"<{lanes} x {wide}>"
+        key, bad = key_text(self.f, self.source, kind, x)
+        return resized(self.f, kind, wide, key, "zext"), bad
+
+    def elements(self, x: str) -> tuple[str, str, int]:
+        """Records as what is stored, its type and the size of one."""
+        v, out = self.v, self.result
+        if out is None:
+            return x, v.llvm, v.step
+        kind = f"<{v.count} x i{out.bits}>"
+        x = resized(self.f, v.llvm, kind, x, "trunc")
+        return element_text(self.f, out, kind, x), kind, out.bits // 8
+
+    def note(self, bad: str | None, lanes: int) -> None:
+        """Remember that keys do not say all."""
+        if bad is None:
+            return
+        f, v = self.f, self.v
+        kind, bit = (f"i{v.bits}", "i1") if lanes == 1 else (v.llvm, f"<{v.count} x i1>")
+        wide = f.emit(f"sext {bit} {bad} to {kind}")
+        old = f.load(kind, self.noted, 64 if lanes > 1 else v.step)
+        new = f.emit(f"or {kind} {old}, {wide}")
+        f.store(kind, new, self.noted, 64 if lanes > 1 else v.step)
+
+    def sort(self, length: Number, padded: Number, levels: str) -> None:
+        f, v = self.f, self.v
+        with f.loop(length, padded) as i:
+            f.store(v.llvm, f"splat (i{v.bits} -1)", self.row(i), v.size)
+        f.line(f"call void @tile_sort(ptr {self.tile}, i64 {padded}, i64 {levels})")
+
+    def flag(self, t: str) -> None:
+        """Tell what was noted of a tile."""
+        f, v = self.f, self.v
+        if self.source.kind != "float":
+            return
+        name = f"llvm.vector.reduce.or.v{v.count}i{v.bits}"
+        f.declare(name, f"i{v.bits}", v.llvm)
+        noted = f.load(v.llvm, self.noted, 64)
+        any_ = f.emit(f"call i{v.bits} @{name}({v.llvm} {noted})")
+        bit = f.emit(f"icmp ne i{v.bits} {any_}, 0")
+        f.store("i64", f.emit(f"zext i1 {bit} to i64"), f.at(self.flags, f.mul(t, 8)), 8)
+
+
+def runs_text(v: Lanes, source: Order, result: Order | None) -> str:
+    """Contiguous runs of at least a vector of elements, sorted: into elements, or into records."""
+    k = Tile("sort_runs", v, source, result)
+    transpose(k.module, v)
+    f = k.f
+    runs, run, padded, levels = fields(f, k.table, RUNS, RUN, PADDED, LEVELS)
+    final = f.sub(runs, 1)
+    with f.loop("%start", "%stop") as t:
+        first = f.mul(t, v.count)
+        f.store(v.llvm, "zeroinitializer", k.noted, 64)
+        _find_runs(k, first, final, whole=True)
+        _fill(k, run)
+        _fill_missing(k, run)
+        k.sort(run, padded, levels)
+        _empty(k, first, final, run)
+        k.flag(t)
+    return k.text()
+
+
+def narrow_text(v: Lanes, order: Order) -> str:
+    """Contiguous runs of elements, sorted, which may be shorter than a vector."""
+    k = Tile("sort_narrow", v, order, order)
+    f, size = k.f, order.bits // 8
+    runs, run, padded, levels = fields(f, k.table, RUNS, RUN, PADDED, LEVELS)
+    final = f.sub(runs, 1)
+    with f.loop("%start", "%stop") as t:
+        first = f.mul(t, v.count)
+        f.store(v.llvm, "zeroinitializer", k.noted, 64)
+        _find_runs(k, first, final, whole=False)
+        _fill_slowly(k, run)
+        k.sort(run, padded, levels)
+        with f.loop(0, padded) as i:  # elements in place of keys
+            x, kind, _ = k.elements(f.load(v.llvm, k.row(i), v.size))
+            f.store(kind, x, k.row(i), v.size)
+        with f.loop(0, v.count) as lane:
+            index = f.smaller(f.add(first, lane), final)
+            there = f.at(k.dst, f.mul(f.mul(index, run), size))
+            here = f.at(k.tile, f.mul(lane, size))
+            with f.loop(0, run) as i:
+                x = f.load(f"i{order.bits}", f.at(here, f.mul(i, v.size)), size)
+                f.store(f"i{order.bits}", x, f.at(there, f.mul(i, size)), size)
+        k.flag(t)
+    return k.text()
+
+
+def _find_runs(k: Tile, first: Number, final: Number, whole: bool) -> None:
+    """Note where the run of each lane begins and its length.
+
+    Where ``whole`` runs are to be read, short ones begin earlier, with elements of the run before.
+    """
+    f = k.f
+    length, splits, run = fields(f, k.table, LENGTH, SPLITS, RUN)
+    with f.loop(0, k.v.count) as lane:
+        index = f.smaller(f.add(first, lane), final)
+        row = f.emit(f"udiv i64 {index}, {splits}")
+        before = f.mul(f.sub(index, f.mul(row, splits)), run)
+        here = f.smaller(f.sub(length, before), run)
+        if whole:
+            before = f.smaller(before, f.sub(length, run))
+        place = f.mul(f.add(f.mul(row, length), before), k.source.bits // 8)
+        slot = f.at(k.bases, f.mul(lane, 16))
+        f.store("ptr", f.at(k.src, place), slot, 8)
+        f.store("i64", str(here), f.at(slot, 8), 8)
+
+
+def _fill(k: Tile, run: str) -> None:
+    """Blocks of runs transposed into the tile; the last one overlaps the one before it."""
+    f, v = k.f, k.v
+    size = k.source.bits // 8
+    kind = f"<{v.count} x i{k.source.bits}>"
+    with f.loop(0, run, v.count) as i:
+        column = f.smaller(i, f.sub(run, v.count))
+        with f.loop(0, v.count) as lane:
+            base = f.load("ptr", f.at(k.bases, f.mul(lane, 16)), 8)
+            x = f.load(kind, f.at(base, f.mul(column, size)), size)
+            key, bad = k.keys(x, v.count)
+            k.note(bad, v.count)
+            f.store(v.llvm, key, f.at(k.block, f.mul(lane, v.size)), v.size)
+        f.line(f"call void @transpose(ptr {k.block}, ptr {k.row(column)})")
+
+
+def _fill_missing(k: Tile, run: str) -> None:
+    """What short runs have of others: larger than all."""
+    f, v = k.f, k.v
+    with f.loop(0, v.count) as lane:
+        here = f.load("i64", f.at(k.bases, f.add(f.mul(lane, 16), 8)), 8)
+        to = f.at(k.tile, f.mul(lane, v.step))
+        with f.loop(here, run) as i:
+            place = f.mul(f.sub(i, here), v.size)
+            f.store(f"i{v.bits}", "-1", f.at(to, place), v.step)
+
+
+def _fill_slowly(k: Tile, run: str) -> None:
+    """Runs put into their lanes one element at a time."""
+    f, v = k.f, k.v
+    size = k.source.bits // 8
+    with f.loop(0, v.count) as lane:
+        slot = f.at(k.bases, f.mul(lane, 16))
+        base, here = f.load("ptr", slot, 8), f.load("i64", f.at(slot, 8), 8)
+        to = f.at(k.tile, f.mul(lane, v.step))
+        with f.loop(0, here) as i:
+            x = f.load(f"i{k.source.bits}", f.at(base, f.mul(i, size)), size)
+            key, bad = k.keys(x, 1)
+            k.note(bad, 1)
+            f.store(f"i{v.bits}", key, f.at(to, f.mul(i, v.size)), v.step)
+
+
+def _empty(k: Tile, first: Number, final: Number, run: str) -> None:
+    f, v = k.f, k.v
+    size = v.step if k.result is None else k.result.bits // 8
+    with f.loop(0, v.count) as lane:
+        index = f.smaller(f.add(first, lane), final)
+        place = f.at(k.dst, f.mul(f.mul(index, run), size))
+        f.store("ptr", place, f.at(k.bases, f.mul(lane, 16)), 8)
+    with f.loop(0, run, v.count) as i:
+        column = f.smaller(i, f.sub(run, v.count))
+        f.line(f"call void @transpose(ptr {k.row(column)}, ptr {k.block})")
+        with f.loop(0, v.count) as lane:
+            base = f.load("ptr", f.at(k.bases, f.mul(lane, 16)), 8)
+            x = f.load(v.llvm, f.at(k.block, f.mul(lane, v.size)), v.size)
+            x, kind, _ = k.elements(x)
+            f.store(kind, x, f.at(base, f.mul(column, size)), size)
+
+
+def columns_text(v: Lanes, order: Order) -> str:
+    """Neighbouring columns of elements, sorted."""
+    k = Tile("sort_columns", v, order, order)
+    f, size = k.f, order.bits // 8
+    length, padded, levels, inner = fields(f, k.table, LENGTH, PADDED, LEVELS, INNER)
+    kind = f"<{v.count} x i{order.bits}>"
+    blocks = f.div(f.add(inner, v.count - 1), v.count)
+    step = f.mul(inner, size)
+    with f.loop("%start", "%stop") as t:
+        f.store(v.llvm, "zeroinitializer", k.noted, 64)
+        outer = f.emit(f"udiv i64 {t}, {blocks}")
+        column = f.mul(f.sub(t, f.mul(outer, blocks)), v.count)
+        column = f.smaller(column, f.sub(inner, v.count))
+        place = f.add(f.mul(f.mul(outer, length), step), f.mul(column, size))
+        here, there = f.at(k.src, place), f.at(k.dst, place)
+        with f.loop(0, length) as i:
+            key, bad = k.keys(f.load(kind, f.at(here, f.mul(i, step)), size), v.count)
+            k.note(bad, v.count)
+            f.store(v.llvm, key, k.row(i), v.size)
+        k.sort(length, padded, levels)
+        with f.loop(0, length) as i:
+            x, _, _ = k.elements(f.load(v.llvm, k.row(i), v.size))
+            f.store(kind, x, f.at(there, f.mul(i, step)), size)
+        k.flag(t)
+    return k.text()

@@ -1,0 +1,611 @@
+"""Sorting: rows by networks across vectors, merged where they are long; the largest elements.
+
+A single operand is sorted as keys that are its elements; with more operands or keys, records of a
+key's word and a position are sorted, and the operands gathered in the order found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.backends.cpu.code.stub import translate
+from weft.backends.cpu.native.processor import vector_bits
+from weft.backends.cpu.routines.registry import LOWERINGS
+from weft.backends.cpu.routines.sorting import buckets as bucketing
+from weft.backends.cpu.routines.sorting import mend as mending
+from weft.backends.cpu.routines.sorting import merge as merging
+from weft.backends.cpu.routines.sorting import network, records
+from weft.backends.cpu.routines.sorting import quicksort as quick
+from weft.backends.cpu.routines.sorting import transpose_text as turning
+from weft.backends.cpu.routines.sorting.network import BLOCK, LONGEST, Lanes, Order
+from weft.base.functional import lru
+from weft.base.record import Record
+from weft.base.sizes import plain
+from weft.kernel.program import Lowered, Place, Task, Type
+
+# Rows so short are sorted as one run even where they leave lanes empty.
+SHORT = 128
+# Elements of a unit of work at least, of one that merges within a cache, and of one of a long row.
+LEAST, LOCAL, PIECE = 1 << 14, 1 << 16, 1 << 14
+SHARED = 8  # pieces that are enough for all threads
+# Bytes of a piece that is split into buckets, and elements of a bucket at least.
+SPLIT, BUCKET = 1 << 15, 1 << 13
+_INFINITIES = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}
+
+
+def order_of(dtype: np.dtype, parts: bool = False) -> Order | None:
+    """How elements of a dtype are ordered, or one part of a complex one; None where unknown."""
+    bits = 8 * dtype.itemsize
+    if dtype == dtypes.bfloat16:
+        return Order(16, "float", 0x7F80)
+    if dtype.kind == "c" and parts:
+        bits //= 2
+        return Order(bits, "float", _INFINITIES[bits // 8])
+    if dtype.kind == "f":
+        return Order(bits, "float", _INFINITIES[bits // 8])
+    kinds = {"i": "signed", "u": "unsigned", "b": "unsigned"}
+    return Order(bits, kinds[dtype.kind]) if dtype.kind in kinds else None
+
+
+def lanes(bits: int) -> Lanes:
+    """Vectors of records that are at least so wide."""
+    bits = max(bits, 32)
+    return Lanes(vector_bits() // bits, bits)
+
+
+class Rows(Record):
+    """Rows along a dimension: elements of one are ``inner`` apart."""
+
+    count: int
+    length: int
+    inner: int
+
+    @staticmethod
+    def along(shape: tuple[int, ...], dimension: int) -> Rows:
+        inner = prod(shape[dimension + 1 :])
+        return Rows(prod(shape[:dimension]) * inner, shape[dimension], inner)
+
+
+class Runs(Record):
+    """How rows are split into runs that are sorted and then merged."""
+
+    splits: int
+    run: int
+
+    @property
+    def padded(self) -> int:
+        return -(-self.run // BLOCK) * BLOCK
+
+    @property
+    def levels(self) -> int:
+        return (self.padded // BLOCK - 1).bit_length()
+
+
+def runs_of(rows: Rows, v: Lanes) -> Runs:
+    """Runs that fill the lanes of a tile, if rows are long enough, and are short enough for it."""
+    n = rows.length
+    if n <= SHORT or (n <= LONGEST and plain(rows.count) >= v.count):
+        return Runs(1, n)
+    run = min(LONGEST, -(-plain(n) * min(plain(rows.count), v.count) // v.count))
+    run = -(-run // BLOCK) * BLOCK
+    return Runs(-(-n // run), run)
+
+
+class Plan:
+    """Tasks and their memory."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+        self.scratch: list[int] = []
+
+    def memory(self, size: int) -> Place:
+        self.scratch.append(size)
+        return Place("scratch", len(self.scratch) - 1)
+
+    def table(self, *numbers: int) -> Place:
+        """Numbers that tasks read, so that one text serves every shape."""
+        return Place("numbers", numbers)
+
+    def add(self, text: str, name: str, places: tuple[Place, ...], extent: int, chunk: int) -> None:
+        self.tasks.append(Task(text, name, places, extent, chunk))
+
+    def done(self) -> Lowered:
+        return Lowered(self.tasks, tuple(self.scratch))
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+runs_text = lru(64)(network.runs_text)
+narrow_text = lru(64)(network.narrow_text)
+columns_text = lru(64)(network.columns_text)
+merge_text = lru(8)(merging.merge_text)
+unload_text = lru(64)(merging.unload_text)
+mend_text = lru(64)(mending.mend_text)
+quick_text = lru(64)(quick.quick_text)
+keys_text = lru(64)(bucketing.keys_text)
+sample_text = lru(64)(bucketing.sample_text)
+buckets_text = lru(64)(bucketing.buckets_text)
+turn_text = lru(16)(turning.turn_text)
+
+
+@lru(256)
+def record_text(name: str, bits: int, **names: Any) -> str:
+    """The text of one of the stubs about records, for elements of so many bits."""
+    every = dict.fromkeys(
+        "FLOAT SIGNED FLIPPED CANONICAL CHAINED PARTS PART SHIFT APART".split(), 0
+    )
+    every.update(SIGN=1 << (bits - 1), INFINITY=0, U=records.UNSIGNED[bits])
+    every.update(names)
+    helpers = [getattr(records, n) for n in records.HELPERS[name]]
+    stubs = [*helpers, getattr(records, name)]
+    text = translate(stubs, names=every, private=records.HELPERS[name], plain=True)
+    if "none_before" not in records.HELPERS[name]:
+        return text
+    # LLVM would make vectors of this loop too, in three times the time that all of the rest takes
+    return _NONE_BEFORE.sub(lambda _: _none_before(bits, every), text)
+
+
+_NONE_BEFORE = re.compile(r"^define internal i1 @none_before\(.*?^}\n", re.MULTILINE | re.DOTALL)
+
+
+def _none_before(bits: int, names: Mapping[str, Any]) -> str:
+    """The stub of the name as vectors: whether none of some elements comes before a key."""
+    kind, vector = f"i{bits}", f"<{records.STRIDE} x i{bits}>"
+    lines = [
+        f"%at = getelementptr {kind}, ptr %a.src, i64 %a.first",
+        f"%b = load {vector}, ptr %at, align {bits // 8}",
+    ]
+
+    def add(name: str, what: str) -> None:
+        lines.append(f"%{name} = {what}")
+
+    def splat(number: int) -> str:
+        return f"splat ({kind} {number})"
+
+    key = "b"
+    if names["SIGNED"]:
+        add("signed", f"xor {vector} %b, {splat(names['SIGN'])}")
+        key = "signed"
+    if names["FLOAT"]:
+        add("minus", f"ashr {vector} %b, {splat(bits - 1)}")
+        add("mask", f"or {vector} %minus, {splat(names['SIGN'])}")
+        add("float", f"xor {vector} %b, %mask")
+        key = "float"
+        if names["CANONICAL"]:
+            add("size", f"and {vector} %b, {splat(names['SIGN'] - 1)}")
+            add("none", f"icmp eq {vector} %size, zeroinitializer")
+            add("nan", f"icmp ugt {vector} %size, {splat(names['INFINITY'])}")
+            truths = f"<{records.STRIDE} x i1>"
+            zero = splat(names["SIGN"])
+            add("zeroed", f"select {truths} %none, {vector} {zero}, {vector} %float")
+            add("canonical", f"select {truths} %nan, {vector} {splat(-1)}, {vector} %zeroed")
+            key = "canonical"
+    if names["FLIPPED"]:
+        add("flipped", f"xor {vector} %{key}, {splat(-1)}")
+        key = "flipped"
+    ones = f"@llvm.vector.reduce.umax.v{records.STRIDE}i{bits}"
+    add("one", f"insertelement {vector} poison, {kind} %a.limit, i64 0")
+    add(
+        "all",
+        f"shufflevector {vector} %one, {vector} poison, <{records.STRIDE} x i32> zeroinitializer",
+    )
+    add("before", f"icmp ult {vector} %{key}, %all")
+    add("hits", f"sext <{records.STRIDE} x i1> %before to {vector}")
+    add("most", f"call {kind} {ones}({vector} %hits)")
+    add("result", f"icmp eq {kind} %most, 0")
+    body = "\n  ".join([*lines, "ret i1 %result"])
+    head = f"@none_before(ptr %a.src, i64 %a.first, {kind} %a.limit) nounwind alwaysinline"
+    declared = f"declare {kind} {ones}({vector})"
+    return f"{declared}\ndefine internal i1 {head} {{\nentry:\n  {body}\n}}\n"
+
+
+def key_names(order: Order, canonical: bool = True, flipped: bool = False) -> dict[str, int]:
+    """What the stub of keys is told about an order."""
+    return {
+        "FLOAT": int(order.kind == "float"),
+        "SIGNED": int(order.kind == "signed"),
+        "INFINITY": order.infinity,
+        "CANONICAL": int(canonical),
+        "FLIPPED": int(flipped),
+    }
+
+
+# --- elements alone -------------------------------------------------------------------------------
+
+
+def alone(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) -> None:
+    """The tasks that sort a single operand."""
+    v = lanes(order.bits)
+    if rows.inner > 1:
+        if rows.inner < v.count or rows.length > LONGEST:
+            turned(plan, rows, order, source, result)
+        else:
+            columns(plan, rows, order, source, result)
+        return
+    runs = runs_of(rows, v)
+    if runs.splits > 1 and can_split():
+        pair = [plan.memory(rows.count * rows.length * v.step) for _ in range(2)]
+        Quick(plan, rows, v, order, pair).sort(source, result)
+        return
+    tiles = -(-rows.count * runs.splits // v.count)
+    flags = plan.memory(8 * tiles)
+    table = runs_table(plan, rows, runs)
+    chunk = max(1, LEAST // (v.count * plain(runs.run)))
+    if rows.length < v.count:
+        text = narrow_text(v, order)
+        plan.add(text, "sort_narrow", (source, result, table, flags), tiles, chunk)
+    elif runs.splits == 1:
+        text = runs_text(v, order, order)
+        plan.add(text, "sort_runs", (source, result, table, flags), tiles, chunk)
+    else:
+        width = runs.splits * runs.run
+        pair = [plan.memory((rows.count * width + v.count) * v.step) for _ in range(2)]
+        text = runs_text(v, order, None)
+        plan.add(text, "sort_runs", (source, pair[0], table, flags), tiles, chunk)
+        found = merge(plan, rows, runs, v, pair)
+        pieces = -(-rows.length // PIECE)
+        sizes = plan.table(width, pieces, PIECE, rows.length)
+        extent = rows.count * pieces
+        plan.add(unload_text(v, order), "unload", (found, result, sizes), extent, 1)
+    mend(plan, rows, order, v, (source, result, table, flags))
+
+
+def columns(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) -> None:
+    """Neighbouring columns sorted side by side."""
+    v = lanes(order.bits)
+    tiles = rows.count // rows.inner * -(-rows.inner // v.count)
+    flags = plan.memory(8 * tiles)
+    table = runs_table(plan, rows, Runs(1, rows.length))
+    chunk = max(1, LEAST // (v.count * plain(rows.length)))
+    places = (source, result, table, flags)
+    plan.add(columns_text(v, order), "sort_columns", places, tiles, chunk)
+    mend(plan, rows, order, v, places)
+
+
+def turned(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) -> None:
+    """Columns sorted as rows, which they are brought into and back."""
+    size = rows.count * rows.length * order.bits // 8
+    before, after = plan.memory(size), plan.memory(size)
+    outer = rows.count // rows.inner
+    turn(plan, (outer, rows.length, rows.inner), order, source, before)
+    alone(plan, Rows(rows.count, rows.length, 1), order, before, after)
+    turn(plan, (outer, rows.inner, rows.length), order, after, result)
+
+
+def turn(
+    plan: Plan, shape: tuple[int, int, int], order: Order, source: Place, result: Place
+) -> None:
+    """Matrices transposed."""
+    count, height, width = shape
+    v = Lanes(lanes(order.bits).count, order.bits)
+    blocks = min(height, width) >= v.count
+    tall, wide = min(height, 4 * v.count), min(width, 4 * v.count)
+    if not blocks:
+        tall, wide = (height, PIECE // height) if height < width else (PIECE // width, width)
+    tall, wide = max(1, tall), max(1, wide)
+    down, across = -(-height // tall), -(-width // wide)
+    table = plan.table(height, width, down, across, tall, wide)
+    chunk = max(1, LEAST // (tall * wide))
+    places = (source, result, table)
+    plan.add(turn_text(v, blocks), "turn", places, count * down * across, chunk)
+
+
+def runs_table(plan: Plan, rows: Rows, runs: Runs) -> Place:
+    count = rows.count * runs.splits
+    sizes = (runs.splits, runs.run, runs.padded, runs.levels)
+    return plan.table(count, rows.length, *sizes, rows.inner)
+
+
+def mend(plan: Plan, rows: Rows, order: Order, v: Lanes, places: tuple[Place, ...]) -> None:
+    """Zeros and NaNs put in place, where there are any that keys do not tell apart."""
+    if order.kind != "float":
+        return
+    text = mend_text(v.count, order)
+    chunk = max(1, LEAST // plain(rows.length))
+    plan.add(text, "mend", places, rows.count, chunk)
+
+
+def merge(plan: Plan, rows: Rows, runs: Runs, v: Lanes, pair: list[Place]) -> Place:
+    """Runs of rows merged until one is left: first those that fit a cache, level by level then."""
+    text = merge_text(v)
+    here, there = pair
+    width, part = runs.splits * runs.run // v.count, runs.run // v.count
+    local = LOCAL // v.count
+    if plain(rows.count) < SHARED:  # leave enough pieces to share
+        local = min(local, width // SHARED)
+    while part < width:
+        times = 1
+        while part << times < width and part << (times + 1) <= local:
+            times += 1
+        piece = part << times if times > 1 else PIECE // v.count
+        pieces = -(-width // piece)
+        table = plan.table(width, pieces, piece, part, times)
+        plan.add(text, "merge", (here, there, table), rows.count * pieces, 1)
+        if times & 1:
+            here, there = there, here
+        part <<= times
+    return here
+
+
+# --- by splitting ---------------------------------------------------------------------------------
+
+
+def can_split() -> bool:
+    """Whether the processor packs the lanes of a vector by an instruction."""
+    return vector_bits() == 512
+
+
+class Quick:
+    """The tasks that sort long rows by splitting their keys."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        rows: Rows,
+        v: Lanes,
+        order: Order,
+        pair: list[Place],
+        records: bool = False,
+        ready: bool = False,
+    ) -> None:
+        self.plan, self.rows, self.v, self.order, self.pair = plan, rows, v, order, pair
+        self.records = records  # whether records are sorted, and whether these are there already
+        self.placed, self.ready = records and not ready, ready
+        self.result = None if records else order
+        self.marks = plan.memory(8 * rows.count)
+
+    def sort(self, source: Place, result: Place) -> None:
+        plan, rows, n = self.plan, self.rows, self.rows.length
+        first, second = self.pair
+        if n >= 4 * BUCKET and rows.count < 2 * SHARED:
+            self.shared(source, result)
+        else:
+            if not self.ready:
+                table, chunk = plan.table(n, 1, 1, quick.WHOLE), max(1, LEAST // n)
+                text = keys_text(self.v, self.order, self.placed)
+                places = (source, first, table, self.marks)
+                plan.add(text, "sort_keys", places, rows.count, chunk)
+            self.whole(n, first, second, result)
+        if not self.records:
+            table = runs_table(plan, rows, Runs(self.v.count, n))
+            mend(plan, rows, self.order, self.v, (source, result, table, self.marks))
+
+    def whole(self, length: int, keys: Place, other: Place, result: Place) -> None:
+        """Rows of so many keys sorted, each by one thread."""
+        table, chunk = self.plan.table(length, 1, 1, quick.WHOLE), max(1, LEAST // length)
+        places = (keys, other, result, table, table, table)
+        text = quick_text(self.v, self.result)
+        self.plan.add(text, "quick_sort", places, self.rows.count, chunk)
+
+    def shared(self, source: Place, result: Place) -> None:
+        """Rows sorted by several threads, in buckets."""
+        plan, rows, v, order = self.plan, self.rows, self.v, self.order
+        first, second = self.pair
+        piece = SPLIT // v.step
+        pieces = -(-rows.length // piece)
+        buckets = min(bucketing.MOST, 1 << (rows.length // BUCKET).bit_length() - 1)
+        sizes = (rows.length, pieces, buckets)
+        table = plan.table(*sizes, quick.NEAR)
+        taken, other, samples = (
+            plan.memory(bucketing.SAMPLES * rows.count * v.step) for _ in range(3)
+        )
+        places = (source, taken, table, self.marks)
+        plan.add(sample_text(v, order, self.placed), "sort_sample", places, rows.count, 1)
+        self.whole(bucketing.SAMPLES, taken, other, samples)
+        starts = plan.memory(8 * rows.count * pieces * (buckets + 1))
+        bounds = plan.memory(16 * rows.count * buckets)
+        places = (source, second, table, samples, self.marks, starts)
+        text = buckets_text(v, order, piece, self.placed)
+        plan.add(text, "sort_buckets", places, rows.count * pieces, 1)
+        for way in (quick.NEAR, quick.FAR):
+            places = (first, second, result, plan.table(*sizes, way), bounds, starts)
+            text = quick_text(v, self.result)
+            plan.add(text, "quick_sort", places, rows.count * buckets, 1)
+
+
+# --- records --------------------------------------------------------------------------------------
+
+
+class Word(Record):
+    """A part of a key of at most 32 bits: of which operand, and where in an element."""
+
+    operand: int
+    order: Order
+    parts: int
+    part: int
+    shift: int
+
+
+def words_of(types: list[Type]) -> list[Word] | None:
+    """The words of keys, the most significant first."""
+    words = []
+    for i, t in enumerate(types):
+        order = order_of(t.dtype, parts=True)
+        if order is None:
+            return None
+        parts = 2 if t.dtype.kind == "c" else 1
+        for part in range(parts):
+            for shift in (32, 0) if order.bits == 64 else (0,):
+                words.append(Word(i, order, parts, part, shift))
+    return words
+
+
+class Sorted(Record):
+    """Where an order is kept: records, and the order before if these came after others."""
+
+    records: Place
+    order: Place | None
+
+
+class Records:
+    """The tasks that find the order of rows by words of their keys."""
+
+    def __init__(self, plan: Plan, rows: Rows, wanted: int) -> None:
+        self.plan, self.rows = plan, rows
+        self.v = v = lanes(64)
+        n = max(rows.length, v.count)
+        self.runs = runs = runs_of(Rows(rows.count, n, 1), v)
+        if runs.splits == 1:
+            runs = self.runs = Runs(1, -(-n // v.count) * v.count)
+        self.quick = runs.splits > 1 and can_split()
+        self.width = width = n if self.quick else runs.splits * runs.run
+        size = (rows.count * width + v.count) * v.step
+        self.pair = [plan.memory(size) for _ in range(3 if self.quick else 2)]
+        self.wanted = wanted
+        self.block = 1 if rows.inner == 1 else records.TOGETHER
+        self.flags = plan.memory(8)
+
+    def sort(self, words: list[Word], **how: Any) -> Sorted:
+        """The order by words, the first being the most significant."""
+        plan, order = self.plan, None
+        spare: list[Place] = []
+        here = self.pair[0]
+        for n, word in enumerate(reversed(words)):
+            here = self.one(word, order, **how)
+            if n + 1 < len(words):
+                if len(spare) < 2:
+                    spare.append(plan.memory(4 * self.rows.count * self.width))
+                after = spare[n % 2]
+                table, extent, chunk = self.units(self.rows.length)
+                text = record_text("chain", 32, CHAINED=int(order is not None))
+                plan.add(text, "chain", (here, after, table, order or here), extent, chunk)
+                order = after
+        return Sorted(here, order)
+
+    def one(self, word: Word, order: Place | None, **how: Any) -> Place:
+        """Records of a word, in order."""
+        plan, v = self.plan, self.v
+        rows = Rows(self.rows.count, self.width, 1)
+        alike = word.parts == 1 and word.order.bits <= 32 and self.rows.inner == 1
+        if self.quick and order is None and alike and not how:
+            work = Quick(plan, rows, v, word.order, self.pair[:2], records=True)
+            work.sort(Place("in", word.operand), self.pair[2])
+            return self.pair[2]
+        table, extent, chunk = self.units(self.width)
+        text = record_text(
+            "load_records",
+            word.order.bits,
+            PARTS=word.parts,
+            PART=word.part,
+            SHIFT=word.shift,
+            CHAINED=int(order is not None),
+            APART=int(self.rows.inner > 1),
+            **key_names(word.order, **how),
+        )
+        first, second = self.pair[:2]
+        places = (Place("in", word.operand), first, table, order or first)
+        plan.add(text, "load_records", places, extent, chunk)
+        if self.quick:
+            work = Quick(plan, rows, v, Order(64, "unsigned"), self.pair[:2], True, ready=True)
+            work.sort(first, self.pair[2])
+            return self.pair[2]
+        table = runs_table(plan, rows, self.runs)
+        tiles = -(-rows.count * self.runs.splits // v.count)
+        chunk = max(1, LEAST // (v.count * plain(self.runs.run)))
+        text = runs_text(v, Order(64, "unsigned"), None)
+        plan.add(text, "sort_runs", (first, second, table, self.flags), tiles, chunk)
+        return merge(plan, rows, self.runs, v, [second, first])
+
+    def units(self, length: int) -> tuple[Place, int, int]:
+        """The table of tasks over parts of rows of so many elements, extent and chunk."""
+        piece = max(1, PIECE // self.block)
+        pieces = -(-length // piece)
+        rows, block = self.rows, self.block
+        table = self.plan.table(
+            *(rows.count, rows.length, rows.inner, self.width, self.wanted), pieces, piece, block
+        )
+        chunk = max(1, LEAST // (block * min(plain(length), piece)))
+        return table, -(-rows.count // block) * pieces, chunk
+
+    def gather(self, found: Sorted, dtype: np.dtype | None, source: Place, result: Place) -> None:
+        """Elements in the order found, or their indices where no dtype is given."""
+        parts, bits = 0, 32
+        if dtype is not None:
+            parts, bits = 1, 8 * dtype.itemsize
+        if bits == 128:
+            parts, bits = 2, 64
+        chained = int(found.order is not None)
+        apart = int(self.rows.inner > 1)
+        text = record_text("gather", bits, PARTS=parts, CHAINED=chained, APART=apart)
+        table, extent, chunk = self.units(self.wanted)
+        places = (found.records, result, table, found.order or found.records, source)
+        self.plan.add(text, "gather", places, extent, chunk)
+
+
+# --- primitives -----------------------------------------------------------------------------------
+
+
+def sort(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
+    """Operands permuted alike along a dimension so that the first ones are in order."""
+    num_keys = params["num_keys"]
+    rows = Rows.along(ins[0].shape, params["dimension"])
+    if not rows.length > 1 or rows.length >= 1 << 31 or not rows.count:
+        return None
+    if not all(t.dtype.kind in "biufc" or t.dtype == dtypes.bfloat16 for t in ins):
+        return None
+    if len(ins) == 1 and ins[0].dtype.kind != "c":
+        order = order_of(ins[0].dtype)
+        if order is None:
+            return None
+        plan = Plan()
+        alone(plan, rows, order, Place("in", 0), Place("out", 0))
+        return plan.done()
+    words = words_of(ins[:num_keys])
+    if words is None:
+        return None
+    plan = Plan()
+    work = Records(plan, rows, rows.length)
+    done = work.sort(words)
+    for i, t in enumerate(outs):
+        if t.used:
+            work.gather(done, t.dtype, Place("in", i), Place("out", i))
+    return plan.done()
+
+
+def _largest(t: Type, axis: int, wanted: int, canonical: bool, largest: bool) -> Lowered | None:
+    """The first elements of rows in rising or falling order, and their indices."""
+    rows = Rows.along(t.shape, axis)
+    order = order_of(t.dtype)
+    if order is None or not wanted or not rows.count or rows.length >= 1 << 31:
+        return None
+    plan = Plan()
+    if wanted <= records.HEAP and wanted * 8 <= rows.length + 64:
+        names = key_names(order, canonical, largest)
+        name = "top_rows" if wanted <= records.MOST else "top_heap"
+        text = record_text(name, order.bits, MOST=records.MOST, HEAP=records.HEAP, **names)
+        table = plan.table(rows.count, rows.length, rows.inner, 0, wanted)
+        places = (Place("in", 0), Place("out", 0), Place("out", 1), table)
+        plan.add(text, name, places, rows.count, max(1, LEAST // rows.length))
+        return plan.done()
+    words = words_of([t])
+    assert words is not None
+    work = Records(plan, rows, wanted)
+    done = work.sort(words, canonical=canonical, flipped=largest)
+    work.gather(done, t.dtype, Place("in", 0), Place("out", 0))
+    work.gather(done, None, Place("in", 0), Place("out", 1))
+    return plan.done()
+
+
+def top_k(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
+    """The largest elements along an axis in total order, and their indices."""
+    return _largest(ins[0], params["axis"], params["k"], False, True)
+
+
+def approx_top_k(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
+    """The largest or smallest elements along a dimension, and their indices."""
+    axis = params["reduction_dimension"] % len(ins[0].shape)
+    wanted = outs[0].shape[axis]
+    if wanted > ins[0].shape[axis]:
+        return None
+    return _largest(ins[0], axis, wanted, True, params["is_max_k"])
+
+
+LOWERINGS["sort"] = sort
+LOWERINGS["top_k"] = top_k
+LOWERINGS["approx_top_k"] = approx_top_k

@@ -1,0 +1,104 @@
+"""Lowerings of operations with algorithms of their own: which file knows which primitive.
+
+A file is loaded when the first program needs it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.backends.cpu.routines.registry import FINISHING, GENERAL, LOWERINGS
+from weft.base.lazy import Late
+from weft.kernel.program import Finish, Lowered, Type
+
+_complex_products = Late("weft.backends.cpu.routines.products.complex_products")
+_conv = Late("weft.backends.cpu.routines.convolutions.conv")
+_conv_any = Late("weft.backends.cpu.routines.convolutions.conv_any")
+_cumulative = Late("weft.backends.cpu.routines.cumulative")
+_dot = Late("weft.backends.cpu.routines.products.dot")
+_fft = Late("weft.backends.cpu.routines.fourier.fft")
+_fft_any = Late("weft.backends.cpu.routines.fourier.fft_any")
+_generator = Late("weft.backends.cpu.routines.draws.generator")
+_linalg = Late("weft.backends.cpu.routines.factorisations.linalg")
+_partition = Late("weft.backends.cpu.routines.sorting.partition")
+_sampling = Late("weft.backends.cpu.routines.draws.sampling")
+_scatter = Late("weft.backends.cpu.routines.scatter.scatter")
+_small_products = Late("weft.backends.cpu.routines.products.small_products")
+_sort = Late("weft.backends.cpu.routines.sorting.sort")
+_special = Late("weft.backends.cpu.routines.special")
+_sylvester = Late("weft.backends.cpu.routines.factorisations.sylvester")
+_window = Late("weft.backends.cpu.routines.windows.window")
+_window_any = Late("weft.backends.cpu.routines.windows.window_any")
+
+_NAMES = {
+    _complex_products: "reduce_prod",
+    _conv: "conv_general_dilated",
+    _cumulative: "cumsum cumprod cummax cummin cumlogsumexp",
+    _dot: "dot_general",
+    _fft: "fft",
+    _generator: "rng_bit_generator",
+    _linalg: "cholesky lu lu_pivots_to_permutation geqrf geqp3 householder_product ormqr qr eigh"
+    " svd eig schur hessenberg tridiagonal tridiagonal_solve triangular_solve",
+    _sylvester: "triangular_sylvester",
+    _sampling: "random_gamma random_poisson random_binomial",
+    _partition: "partition",
+    _scatter: "scatter scatter-add scatter-sub scatter-mul scatter-min scatter-max",
+    _sort: "sort top_k approx_top_k",
+    _special: "igamma igammac igamma_grad_a random_gamma_grad regularized_incomplete_beta zeta"
+    " polygamma",
+    _window: "reduce_window_sum reduce_window_max reduce_window_min select_and_gather_add"
+    " select_and_scatter_add",
+}
+# Files with lowerings to code that does for all shapes.
+_GENERAL = {
+    "dot_general": _small_products,
+    "fft": _fft_any,
+    "conv_general_dilated": _conv_any,
+    **dict.fromkeys(_NAMES[_window].split(), _window_any),
+    **{name: module for module in (_linalg, _sylvester) for name in _NAMES[module].split()},
+}
+# Files whose functions have no sizes in their texts; and those whose functions are as quick where
+# they read them, however large arrays are.
+_FREE = (_complex_products, _partition, _sort, _special)
+_READING = (_cumulative, _generator, _sampling, _scatter)
+_WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+
+def reads_sizes(name: str) -> bool | None:
+    """Whether the functions of an operation are to be made to read their sizes: on all arrays, or
+    on none as they do for any. None where it depends on how large arrays are."""
+    module = _WHERE[name]
+    return True if module in _READING else False if module in _FREE else None
+
+
+def load(name: str) -> None:
+    """Have an operation's file loaded before a program needs it."""
+    _WHERE[name].LOWERINGS  # noqa: B018 -- loads the file, which fills the table
+
+
+def lower(
+    name: str,
+    ins: list[Type],
+    outs: list[Type],
+    params: Any,
+    finish: Finish | None = None,
+    general: bool = False,
+) -> Lowered | None:
+    """The tasks of an operation, or None where its reference does it.
+
+    With a kernel that goes on with the result: the tasks of both, or None where they stay apart.
+    General code does for other shapes as well, wherever there is such code.
+    """
+    if name not in _WHERE:
+        return None
+    load(name)
+    if general and name in _GENERAL:
+        _GENERAL[name].GENERAL  # noqa: B018 -- loads the file, which fills the table
+        found = GENERAL[name](ins, outs, params)
+        if found is not None:
+            return None if finish is not None else found
+    if finish is not None:
+        finishing = FINISHING.get(name)
+        return None if finishing is None else finishing(ins, outs, params, finish)
+    lowering = LOWERINGS.get(name)
+    return None if lowering is None else lowering(ins, outs, params)
