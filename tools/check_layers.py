@@ -94,8 +94,17 @@ LATE = {
             "convolutions.conv convolutions.conv_any cumulative draws.generator draws.sampling"
             " factorisations.linalg factorisations.sylvester fourier.fft fourier.fft_any"
             " products.complex_products products.dot products.small_products scatter.scatter"
-            " sorting.partition sorting.sort special windows.window windows.window_any"
+            " sorting.largest sorting.partition sorting.sort special windows.window"
+            " windows.window_any"
         ).split()
+    ),
+    (
+        "weft.backends.cpu.routines.windows.window",
+        "weft.backends.cpu.routines.windows.window_scatter",
+    ),
+    (
+        "weft.backends.cpu.routines.sorting.largest",
+        "weft.backends.cpu.routines.sorting.sort",
     ),
     (
         "weft.backends.cpu.routines.products.small_products",

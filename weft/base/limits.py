@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 
+try:
+    import resource
+except ImportError:  # not everywhere
+    resource = None  # type: ignore[assignment]
+
 
 def address_space_left() -> int | None:
     """Bytes that this process may still map under its limit, or None where there is no limit."""
-    try:
-        import resource  # not everywhere
-    except ImportError:
+    if resource is None:
         return None
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit == resource.RLIM_INFINITY:

@@ -19,6 +19,7 @@ _dot = Late("weft.backends.cpu.routines.products.dot")
 _fft = Late("weft.backends.cpu.routines.fourier.fft")
 _fft_any = Late("weft.backends.cpu.routines.fourier.fft_any")
 _generator = Late("weft.backends.cpu.routines.draws.generator")
+_largest = Late("weft.backends.cpu.routines.sorting.largest")
 _linalg = Late("weft.backends.cpu.routines.factorisations.linalg")
 _partition = Late("weft.backends.cpu.routines.sorting.partition")
 _sampling = Late("weft.backends.cpu.routines.draws.sampling")
@@ -43,7 +44,8 @@ _NAMES = {
     _sampling: "random_gamma random_poisson random_binomial",
     _partition: "partition",
     _scatter: "scatter scatter-add scatter-sub scatter-mul scatter-min scatter-max",
-    _sort: "sort top_k approx_top_k",
+    _largest: "top_k approx_top_k",
+    _sort: "sort",
     _special: "igamma igammac igamma_grad_a random_gamma_grad regularized_incomplete_beta zeta"
     " polygamma",
     _window: "reduce_window_sum reduce_window_max reduce_window_min select_and_gather_add"
@@ -59,7 +61,7 @@ _GENERAL = {
 }
 # Files whose functions have no sizes in their texts; and those whose functions are as quick where
 # they read them, however large arrays are.
-_FREE = (_complex_products, _partition, _sort, _special)
+_FREE = (_complex_products, _largest, _partition, _sort, _special)
 _READING = (_cumulative, _generator, _sampling, _scatter)
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from weft.backends.cpu.routines.sorting.rows import Order
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 from weft.base.record import Record
 
@@ -20,27 +21,6 @@ NEAR = 256  # vectors that stay in the nearest cache
 # that length rounded up to blocks, doublings from a block to a run, and for columns the distance
 # between elements.
 RUNS, LENGTH, SPLITS, RUN, PADDED, LEVELS, INNER = range(7)
-
-
-class Order(Record):
-    """How elements in memory are ordered: as their bits, as signed numbers or as floats."""
-
-    bits: int  # of an element
-    kind: str  # "unsigned", "signed" or "float"
-    infinity: int = 0  # as bits
-
-    @property
-    def sign(self) -> int:
-        return 1 << (self.bits - 1)
-
-    @property
-    def ones(self) -> int:
-        return (1 << self.bits) - 1
-
-    @property
-    def nan(self) -> int:
-        """The bits of the NaN that stands for all of them."""
-        return self.infinity | (self.infinity & -self.infinity) >> 1
 
 
 class Lanes(Record):

@@ -36,15 +36,8 @@ from weft.backends.cpu.routines.sorting.packing import (
     while_not_zero,
 )
 from weft.backends.cpu.routines.sorting.quicksort import ROWS, WHOLE, small_function
-from weft.backends.cpu.routines.sorting.sort import (
-    LEAST,
-    PIECE,
-    Plan,
-    Rows,
-    lanes,
-    order_of,
-    quick_text,
-)
+from weft.backends.cpu.routines.sorting.rows import LEAST, Plan, Rows, order_of
+from weft.backends.cpu.routines.sorting.sort import PIECE, lanes, quick_text
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 from weft.base.functional import lru
 from weft.kernel.program import Lowered, Place, Type

@@ -15,8 +15,7 @@ from weft.kernel.kinds import Kind, i32, i64, ptr, stack, truth, u8, u16, u32, u
 # rows and a piece of each: pieces of a row, elements of a piece, rows of a unit.
 ROWS, LENGTH, INNER, WIDTH, WANTED, PIECES, PIECE, BLOCK = range(8)
 STRIDE = 32  # elements that are looked at together
-MOST = 64  # elements that are kept sorted while a row is read
-HEAP = 1024  # those that are kept in a heap
+HEAP = 1024  # elements that are kept in a heap while a row is read
 TOGETHER = 16  # rows of a unit at most, where elements of a row are apart
 
 UNSIGNED: dict[int, Kind] = {8: u8, 16: u16, 32: u32, 64: u64}
@@ -172,47 +171,6 @@ def element_at(src: ptr, dst: ptr, at: i64, to: i64, index: i64) -> void:
 # --- the largest ----------------------------------------------------------------------------------
 
 
-def top_rows(buffers: ptr, start: i64, stop: i64) -> void:
-    """The first few in order, kept sorted while a row is read: elements, values, indices, table."""
-    src = ptr[buffers, 0]
-    values = ptr[buffers, 1]
-    indices = ptr[buffers, 2]
-    table = ptr[buffers, 3]
-    length = i64[table, LENGTH]
-    inner = i64[table, INNER]
-    wanted = i64[table, WANTED]
-    keys = stack(MOST * 8)
-    found = stack(MOST * 8)
-    for row in range(start, stop):
-        outer = row // inner
-        base = outer * length * inner + (row - outer * inner)
-        to = outer * wanted * inner + (row - outer * inner)
-        count = 0
-        checked = 0
-        i = 0
-        while i < length:
-            if count == wanted and i >= checked and inner == 1 and i + STRIDE <= length:
-                if none_before(src, base + i, U[keys, wanted - 1]):
-                    i += STRIDE
-                    continue
-                checked = i + STRIDE
-            k = key(U[src, base + i * inner])
-            if count < wanted or k < U[keys, wanted - 1]:
-                at = min(count, wanted - 1)
-                while at > 0 and U[keys, at - 1] > k:
-                    U[keys, at] = U[keys, at - 1]
-                    i64[found, at] = i64[found, at - 1]
-                    at -= 1
-                U[keys, at] = k
-                i64[found, at] = i
-                count = min(count + 1, wanted)
-            i += 1
-        for i in range(wanted):
-            j = i64[found, i]
-            i32[indices, to + i * inner] = i32(j)
-            U[values, to + i * inner] = U[src, base + j * inner]
-
-
 def comes_after(keys: ptr, found: ptr, a: i64, b: i64) -> truth:
     """Whether one of the elements kept is beyond another in the order."""
     if U[keys, a] == U[keys, b]:
@@ -244,7 +202,8 @@ def sift(keys: ptr, found: ptr, first: i64, count: i64) -> void:
 
 
 def top_heap(buffers: ptr, start: i64, stop: i64) -> void:
-    """The first some in order, kept in a heap while a row is read: as for fewer of them."""
+    """The first some in order, kept in a heap while a row is read: elements, values, indices,
+    table."""
     src = ptr[buffers, 0]
     values = ptr[buffers, 1]
     indices = ptr[buffers, 2]
@@ -299,6 +258,5 @@ HELPERS: dict[str, tuple[str, ...]] = {
     "load_records": ("key", "starts", "record_at"),
     "chain": (),
     "gather": ("starts", "found_at", "element_at"),
-    "top_rows": ("key", "none_before"),
     "top_heap": ("key", "none_before", "comes_after", "exchange", "sift"),
 }

@@ -1,4 +1,4 @@
-"""Sorting: rows by networks across vectors, merged where they are long; the largest elements.
+"""Sorting: rows by networks across vectors, merged where they are long.
 
 A single operand is sorted as keys that are its elements; with more operands or keys, records of a
 key's word and a position are sorted, and the operands gathered in the order found.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,53 +22,27 @@ from weft.backends.cpu.routines.sorting import merge as merging
 from weft.backends.cpu.routines.sorting import network, records
 from weft.backends.cpu.routines.sorting import quicksort as quick
 from weft.backends.cpu.routines.sorting import transpose_text as turning
-from weft.backends.cpu.routines.sorting.network import BLOCK, LONGEST, Lanes, Order
+from weft.backends.cpu.routines.sorting.network import BLOCK, LONGEST, Lanes
+from weft.backends.cpu.routines.sorting.rows import LEAST, Order, Plan, Rows, order_of, ordered
+from weft.backends.cpu.routines.writer import Function, Module
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.base.sizes import plain
-from weft.kernel.program import Lowered, Place, Task, Type
+from weft.kernel.program import Lowered, Place, Type
 
 # Rows so short are sorted as one run even where they leave lanes empty.
 SHORT = 128
-# Elements of a unit of work at least, of one that merges within a cache, and of one of a long row.
-LEAST, LOCAL, PIECE = 1 << 14, 1 << 16, 1 << 14
+# Elements of a unit that merges within a cache, and of one of a long row.
+LOCAL, PIECE = 1 << 16, 1 << 14
 SHARED = 8  # pieces that are enough for all threads
 # Bytes of a piece that is split into buckets, and elements of a bucket at least.
 SPLIT, BUCKET = 1 << 15, 1 << 13
-_INFINITIES = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}
-
-
-def order_of(dtype: np.dtype, parts: bool = False) -> Order | None:
-    """How elements of a dtype are ordered, or one part of a complex one; None where unknown."""
-    bits = 8 * dtype.itemsize
-    if dtype == dtypes.bfloat16:
-        return Order(16, "float", 0x7F80)
-    if dtype.kind == "c" and parts:
-        bits //= 2
-        return Order(bits, "float", _INFINITIES[bits // 8])
-    if dtype.kind == "f":
-        return Order(bits, "float", _INFINITIES[bits // 8])
-    kinds = {"i": "signed", "u": "unsigned", "b": "unsigned"}
-    return Order(bits, kinds[dtype.kind]) if dtype.kind in kinds else None
 
 
 def lanes(bits: int) -> Lanes:
     """Vectors of records that are at least so wide."""
     bits = max(bits, 32)
     return Lanes(vector_bits() // bits, bits)
-
-
-class Rows(Record):
-    """Rows along a dimension: elements of one are ``inner`` apart."""
-
-    count: int
-    length: int
-    inner: int
-
-    @staticmethod
-    def along(shape: tuple[int, ...], dimension: int) -> Rows:
-        inner = prod(shape[dimension + 1 :])
-        return Rows(prod(shape[:dimension]) * inner, shape[dimension], inner)
 
 
 class Runs(Record):
@@ -95,28 +68,6 @@ def runs_of(rows: Rows, v: Lanes) -> Runs:
     run = min(LONGEST, -(-plain(n) * min(plain(rows.count), v.count) // v.count))
     run = -(-run // BLOCK) * BLOCK
     return Runs(-(-n // run), run)
-
-
-class Plan:
-    """Tasks and their memory."""
-
-    def __init__(self) -> None:
-        self.tasks: list[Task] = []
-        self.scratch: list[int] = []
-
-    def memory(self, size: int) -> Place:
-        self.scratch.append(size)
-        return Place("scratch", len(self.scratch) - 1)
-
-    def table(self, *numbers: int) -> Place:
-        """Numbers that tasks read, so that one text serves every shape."""
-        return Place("numbers", numbers)
-
-    def add(self, text: str, name: str, places: tuple[Place, ...], extent: int, chunk: int) -> None:
-        self.tasks.append(Task(text, name, places, extent, chunk))
-
-    def done(self) -> Lowered:
-        return Lowered(self.tasks, tuple(self.scratch))
 
 
 # --- texts ----------------------------------------------------------------------------------------
@@ -156,53 +107,21 @@ _NONE_BEFORE = re.compile(r"^define internal i1 @none_before\(.*?^}\n", re.MULTI
 
 def _none_before(bits: int, names: Mapping[str, Any]) -> str:
     """The stub of the name as vectors: whether none of some elements comes before a key."""
-    kind, vector = f"i{bits}", f"<{records.STRIDE} x i{bits}>"
-    lines = [
-        f"%at = getelementptr {kind}, ptr %a.src, i64 %a.first",
-        f"%b = load {vector}, ptr %at, align {bits // 8}",
-    ]
-
-    def add(name: str, what: str) -> None:
-        lines.append(f"%{name} = {what}")
-
-    def splat(number: int) -> str:
-        return f"splat ({kind} {number})"
-
-    key = "b"
-    if names["SIGNED"]:
-        add("signed", f"xor {vector} %b, {splat(names['SIGN'])}")
-        key = "signed"
-    if names["FLOAT"]:
-        add("minus", f"ashr {vector} %b, {splat(bits - 1)}")
-        add("mask", f"or {vector} %minus, {splat(names['SIGN'])}")
-        add("float", f"xor {vector} %b, %mask")
-        key = "float"
-        if names["CANONICAL"]:
-            add("size", f"and {vector} %b, {splat(names['SIGN'] - 1)}")
-            add("none", f"icmp eq {vector} %size, zeroinitializer")
-            add("nan", f"icmp ugt {vector} %size, {splat(names['INFINITY'])}")
-            truths = f"<{records.STRIDE} x i1>"
-            zero = splat(names["SIGN"])
-            add("zeroed", f"select {truths} %none, {vector} {zero}, {vector} %float")
-            add("canonical", f"select {truths} %nan, {vector} {splat(-1)}, {vector} %zeroed")
-            key = "canonical"
-    if names["FLIPPED"]:
-        add("flipped", f"xor {vector} %{key}, {splat(-1)}")
-        key = "flipped"
-    ones = f"@llvm.vector.reduce.umax.v{records.STRIDE}i{bits}"
-    add("one", f"insertelement {vector} poison, {kind} %a.limit, i64 0")
-    add(
-        "all",
-        f"shufflevector {vector} %one, {vector} poison, <{records.STRIDE} x i32> zeroinitializer",
-    )
-    add("before", f"icmp ult {vector} %{key}, %all")
-    add("hits", f"sext <{records.STRIDE} x i1> %before to {vector}")
-    add("most", f"call {kind} {ones}({vector} %hits)")
-    add("result", f"icmp eq {kind} %most, 0")
-    body = "\n  ".join([*lines, "ret i1 %result"])
-    head = f"@none_before(ptr %a.src, i64 %a.first, {kind} %a.limit) nounwind alwaysinline"
-    declared = f"declare {kind} {ones}({vector})"
-    return f"{declared}\ndefine internal i1 {head} {{\nentry:\n  {body}\n}}\n"
+    element, count = f"i{bits}", records.STRIDE
+    vector = f"<{count} x {element}>"
+    kind = "float" if names["FLOAT"] else "signed" if names["SIGNED"] else "unsigned"
+    order = Order(bits, kind, names["INFINITY"])
+    f = Function(Module(), "none_before", f"ptr %src, i64 %first, {element} %limit")
+    x = f.load(vector, f.at("%src", f.mul("%first", bits // 8)), bits // 8)
+    keys = ordered(f, order, x, bool(names["CANONICAL"]), bool(names["FLIPPED"]), count)
+    one = f.emit(f"insertelement {vector} poison, {element} %limit, i64 0")
+    zeros = f"<{count} x i32> zeroinitializer"
+    limits = f.emit(f"shufflevector {vector} {one}, {vector} poison, {zeros}")
+    before = f.emit(f"icmp ult {vector} {keys}, {limits}")
+    hits = f.emit(f"bitcast <{count} x i1> {before} to i{count}")
+    f.line(f"ret i1 {f.emit(f'icmp eq i{count} {hits}, 0')}")
+    head = f"@none_before(ptr %src, i64 %first, {element} %limit) nounwind alwaysinline"
+    return "\n".join([f"define internal i1 {head} {{", *f.lines[1:], "}\n"])
 
 
 def key_names(order: Order, canonical: bool = True, flipped: bool = False) -> dict[str, int]:
@@ -568,44 +487,25 @@ def sort(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered |
     return plan.done()
 
 
-def _largest(t: Type, axis: int, wanted: int, canonical: bool, largest: bool) -> Lowered | None:
-    """The first elements of rows in rising or falling order, and their indices."""
-    rows = Rows.along(t.shape, axis)
-    order = order_of(t.dtype)
-    if order is None or not wanted or not rows.count or rows.length >= 1 << 31:
-        return None
+def largest(
+    t: Type, rows: Rows, order: Order, wanted: int, canonical: bool, flipped: bool
+) -> Lowered:
+    """The first elements of rows in order and their indices, where more than a few are wanted."""
     plan = Plan()
     if wanted <= records.HEAP and wanted * 8 <= rows.length + 64:
-        names = key_names(order, canonical, largest)
-        name = "top_rows" if wanted <= records.MOST else "top_heap"
-        text = record_text(name, order.bits, MOST=records.MOST, HEAP=records.HEAP, **names)
+        names = key_names(order, canonical, flipped)
+        text = record_text("top_heap", order.bits, HEAP=records.HEAP, **names)
         table = plan.table(rows.count, rows.length, rows.inner, 0, wanted)
         places = (Place("in", 0), Place("out", 0), Place("out", 1), table)
-        plan.add(text, name, places, rows.count, max(1, LEAST // rows.length))
+        plan.add(text, "top_heap", places, rows.count, max(1, LEAST // rows.length))
         return plan.done()
     words = words_of([t])
     assert words is not None
     work = Records(plan, rows, wanted)
-    done = work.sort(words, canonical=canonical, flipped=largest)
+    done = work.sort(words, canonical=canonical, flipped=flipped)
     work.gather(done, t.dtype, Place("in", 0), Place("out", 0))
     work.gather(done, None, Place("in", 0), Place("out", 1))
     return plan.done()
 
 
-def top_k(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
-    """The largest elements along an axis in total order, and their indices."""
-    return _largest(ins[0], params["axis"], params["k"], False, True)
-
-
-def approx_top_k(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
-    """The largest or smallest elements along a dimension, and their indices."""
-    axis = params["reduction_dimension"] % len(ins[0].shape)
-    wanted = outs[0].shape[axis]
-    if wanted > ins[0].shape[axis]:
-        return None
-    return _largest(ins[0], axis, wanted, True, params["is_max_k"])
-
-
 LOWERINGS["sort"] = sort
-LOWERINGS["top_k"] = top_k
-LOWERINGS["approx_top_k"] = approx_top_k

@@ -13,7 +13,6 @@ import numpy as np
 from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.convolutions.lines import lines
 from weft.backends.cpu.routines.registry import LOWERINGS
-from weft.backends.cpu.routines.windows.window_scatter import Reach, Scatter
 from weft.backends.cpu.routines.windows.window_text import (
     SHORT,
     Fold,
@@ -23,8 +22,12 @@ from weft.backends.cpu.routines.windows.window_text import (
     Slide,
     Windows,
 )
+from weft.base.lazy import Late
 from weft.kernel.nodes import BF16, BOOL, F16, F32
 from weft.kernel.program import Lowered, Place, Task, Type, contiguous
+
+# loaded when a program differentiates an extremum
+_scatter = Late("weft.backends.cpu.routines.windows.window_scatter")
 
 # Elements that one piece of work should at least read.
 CHUNK = 1 << 14
@@ -264,8 +267,8 @@ def select_and_scatter_add(
         contiguous(x.shape),
         strict=True,
     )
-    reach = _joined_reach([Reach(*s) for s in sizes])
-    scatter = Scatter(reach, source.dtype, total, _lanes(total), general)
+    reach = _joined_reach([_scatter.Reach(*s) for s in sizes])
+    scatter = _scatter.Scatter(reach, source.dtype, total, _lanes(total), general)
     text, extent = scatter.finish("scatter")
     places = _with_table((Place("in", 0), Place("scratch", 0), Place("out", 0)), scatter.size)
     chunk = max(1, CHUNK // 4 // -(-prod(x.shape) // extent))
@@ -273,15 +276,15 @@ def select_and_scatter_add(
     return Lowered([find, put], (4 * prod(source.shape),))
 
 
-def _joined_reach(axes: list[Reach]) -> list[Reach]:
+def _joined_reach(axes: list[Any]) -> list[Any]:
     """The same scatter by fewer axes."""
-    out: list[Reach] = []
+    out: list[Any] = []
     for a in axes:
         if out and a.still:
             o = out[-1]
             if o.still:
                 size = o.size * a.size
-                out[-1] = Reach(size, size, 1, 1, 0, a.source, a.target)
+                out[-1] = _scatter.Reach(size, size, 1, 1, 0, a.source, a.target)
                 continue
         out.append(a)
     return out

@@ -1,0 +1,116 @@
+"""What all sorting starts from: rows of an array, how elements are ordered, lists of tasks."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from weft import dtypes
+from weft.backends.cpu.routines.writer import Function
+from weft.base.record import Record
+from weft.kernel.program import Lowered, Place, Task
+
+# Elements of a unit of work at least.
+LEAST = 1 << 14
+_INFINITIES = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}
+
+
+class Order(Record):
+    """How elements in memory are ordered: as their bits, as signed numbers or as floats."""
+
+    bits: int  # of an element
+    kind: str  # "unsigned", "signed" or "float"
+    infinity: int = 0  # as bits
+
+    @property
+    def sign(self) -> int:
+        return 1 << (self.bits - 1)
+
+    @property
+    def ones(self) -> int:
+        return (1 << self.bits) - 1
+
+    @property
+    def nan(self) -> int:
+        """The bits of the NaN that stands for all of them."""
+        return self.infinity | (self.infinity & -self.infinity) >> 1
+
+
+def order_of(dtype: np.dtype, parts: bool = False) -> Order | None:
+    """How elements of a dtype are ordered, or one part of a complex one; None where unknown."""
+    bits = 8 * dtype.itemsize
+    if dtype == dtypes.bfloat16:
+        return Order(16, "float", 0x7F80)
+    if dtype.kind == "c" and parts:
+        bits //= 2
+        return Order(bits, "float", _INFINITIES[bits // 8])
+    if dtype.kind == "f":
+        return Order(bits, "float", _INFINITIES[bits // 8])
+    kinds = {"i": "signed", "u": "unsigned", "b": "unsigned"}
+    return Order(bits, kinds[dtype.kind]) if dtype.kind in kinds else None
+
+
+def ordered(
+    f: Function, order: Order, x: str, canonical: bool, flipped: bool, count: int = 1
+) -> str:
+    """The bits of an element, or of a vector of them, as unsigned numbers in their order.
+
+    Of floats in canonical order, all zeros are one and all NaNs are one, beyond all numbers.
+    """
+    kind, truths, bits = f"i{order.bits}", "i1", order.bits
+    if count > 1:
+        kind, truths = f"<{count} x {kind}>", f"<{count} x i1>"
+
+    def all_of(number: int) -> str:
+        return f"splat (i{bits} {number})" if count > 1 else str(number)
+
+    key = x
+    if order.kind == "signed":
+        key = f.emit(f"xor {kind} {x}, {all_of(order.sign)}")
+    elif order.kind == "float":
+        minus = f.emit(f"ashr {kind} {x}, {all_of(bits - 1)}")
+        mask = f.emit(f"or {kind} {minus}, {all_of(order.sign)}")
+        key = f.emit(f"xor {kind} {x}, {mask}")
+        if canonical:
+            size = f.emit(f"and {kind} {x}, {all_of(order.sign - 1)}")
+            zero = f.emit(f"icmp eq {kind} {size}, {all_of(0)}")
+            nan = f.emit(f"icmp ugt {kind} {size}, {all_of(order.infinity)}")
+            key = f.emit(f"select {truths} {zero}, {kind} {all_of(order.sign)}, {kind} {key}")
+            key = f.emit(f"select {truths} {nan}, {kind} {all_of(-1)}, {kind} {key}")
+    return f.emit(f"xor {kind} {key}, {all_of(-1)}") if flipped else key
+
+
+class Rows(Record):
+    """Rows along a dimension: elements of one are ``inner`` apart."""
+
+    count: int
+    length: int
+    inner: int
+
+    @staticmethod
+    def along(shape: tuple[int, ...], dimension: int) -> Rows:
+        inner = prod(shape[dimension + 1 :])
+        return Rows(prod(shape[:dimension]) * inner, shape[dimension], inner)
+
+
+class Plan:
+    """Tasks and their memory."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+        self.scratch: list[int] = []
+
+    def memory(self, size: int) -> Place:
+        self.scratch.append(size)
+        return Place("scratch", len(self.scratch) - 1)
+
+    def table(self, *numbers: int) -> Place:
+        """Numbers that tasks read, so that one text serves every shape."""
+        return Place("numbers", numbers)
+
+    def add(self, text: str, name: str, places: tuple[Place, ...], extent: int, chunk: int) -> None:
+        self.tasks.append(Task(text, name, places, extent, chunk))
+
+    def done(self) -> Lowered:
+        return Lowered(self.tasks, tuple(self.scratch))
