@@ -298,3 +298,34 @@ def test_control_flow(name):
 def test_custom_rule(name):
     kind, fun, phrases = RULES[name]
     text_of(kind, fun, *phrases, located=name != "no jvp")
+
+
+# Sentences that tests of libraries look for.
+SENTENCES = {
+    "cond, structure": (
+        TypeError,
+        lambda: lax.cond(True, lambda x: (x, x), lambda x: x, 1.0),
+        "cond branch outputs must have the same pytree structure",
+    ),
+    "switch, structure": (
+        TypeError,
+        lambda: lax.switch(1, [lambda x: (x, x), lambda x: x], 1.0),
+        "switch branch outputs must have the same pytree structure",
+    ),
+    "cond, types": (
+        TypeError,
+        lambda: lax.cond(True, lambda x: x, lambda x: x.astype(int), jnp.ones(2)),
+        "cond branches must have equal output types",
+    ),
+    "vmap, sizes": (
+        ValueError,
+        lambda: weft.vmap(lambda x, y: x)(jnp.ones(2), jnp.ones(3)),
+        "vmap got inconsistent sizes for array axes to be mapped",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_errors_have_the_sentences_that_libraries_look_for(name):
+    error, call, sentence = SENTENCES[name]
+    text_of(error, call, sentence)

@@ -99,7 +99,8 @@ def test_ranks_can_be_forbidden():
         with weft.numpy_rank_promotion("raise"):
             return TALL + ONE
 
-    text_of(ValueError, mixed, "add", "(2, 3)", "(3,)", "numpy_rank_promotion", "reshape")
+    words = ("add", "(2, 3)", "(3,)", "numpy_rank_promotion", "reshape")
+    text_of(ValueError, mixed, "could not be broadcast together", *words)
 
 
 def test_promotion_can_be_forbidden():

@@ -152,7 +152,9 @@ def _mapped_size(leaves: Any, dims: Any, given: int | None, names: Any) -> int:
         if given is not None:
             lines.append(f"\n  axis_size is {given}")
         lines.append("\nMake the sizes equal, or leave an argument unmapped by in_axes=None.")
-        raise ValueError("vmap got inconsistent sizes for the axes to be mapped:" + "".join(lines))
+        raise ValueError(
+            "vmap got inconsistent sizes for array axes to be mapped:" + "".join(lines)
+        )
     return distinct.pop()
 
 

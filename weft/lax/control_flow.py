@@ -261,7 +261,7 @@ def _check_branches(
             f"  * {names[0]} returns a {one}{_at(path)}, {names[i]} a {two}: {why}"
             for path, one, two, why in equality_errors_treedef(tree, other_tree)
         ]
-        rule = "must return the same pytree structure"
+        rule = "branch outputs must have the same pytree structure, but they differ"
     elif all(same_type(a, b) for a, b in zip(first.out_avals, other.out_avals, strict=True)):
         return
     else:
@@ -271,15 +271,13 @@ def _check_branches(
             for path, one, two in rows
             if not same_type(one, two)
         ]
-        rule = "must return the same types (convert with x.astype or x.reshape in one of them)"
+        rule = "branches must have equal output types but they differ"
+        differences.append("Convert with x.astype or x.reshape in one of them.")
     if not differences:
         return  # equal but for data that a class keeps beside its children
     places = [f"  {names[k]} is {DebugInfo(what, functions[k]).func_src_info}" for k in (0, i)]
     where = source.summarize(source.current())
-    raise TypeError(
-        f"the branches of {what} {rule}, but they differ ({where}):\n"
-        + "\n".join([*places, *differences])
-    )
+    raise TypeError(f"{what} {rule} ({where}):\n" + "\n".join([*places, *differences]))
 
 
 def _at(path: Sequence[Any]) -> str:

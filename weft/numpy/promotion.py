@@ -253,13 +253,12 @@ def report_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
     """Warn or raise, as the knob says, where ranks are promoted."""
     given = " ".join(map(str, shapes))
     mode = knobs.thread.numpy_rank_promotion
-    message = (
-        f"operands of {name} have different ranks (shapes {given}) and numpy_rank_promotion is"
-        f" '{mode}'; reshape them to equal ranks"
-    )
+    why = f"their ranks differ (shapes {given}) and numpy_rank_promotion is '{mode}'"
     if mode == "raise":
-        raise ValueError(message)
-    warn(message)
+        raise ValueError(
+            f"operands of {name} could not be broadcast together: {why}; reshape them to equal ranks"
+        )
+    warn(f"operands of {name} were broadcast: {why}; reshape them to equal ranks")
 
 
 def mixes_inside(fun: Callable[..., Any]) -> Callable[..., Any]:
