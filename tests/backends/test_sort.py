@@ -6,7 +6,7 @@ import pytest
 
 from tests.backends.tasks import run_tasks
 from weft import dtypes
-from weft.backends.cpu.routines.sorting import network, packing, sort
+from weft.backends.cpu.routines.sorting import largest, network, packing, sort
 from weft.kernel.program import Type
 from weft.prims.sort import approx_top_k_p, sort_p, top_k_p
 from weft.runtime.threads import num_threads
@@ -107,16 +107,16 @@ def test_the_largest(dtype):
     for shape, axis in SHAPES:
         for k in {1, 3, shape[axis]}:
             if k <= shape[axis]:
-                check(top_k_p, sort.top_k, [sample(shape, dtype)], k=k, axis=axis)
+                check(top_k_p, largest.top_k, [sample(shape, dtype)], k=k, axis=axis)
 
 
-@pytest.mark.parametrize("largest", [True, False])
-def test_approximately_the_largest(largest):
+@pytest.mark.parametrize("is_max_k", [True, False])
+def test_approximately_the_largest(is_max_k):
     for shape, axis in SHAPES:
-        params = {"reduction_dimension": axis, "recall_target": 0.95, "is_max_k": largest}
+        params = {"reduction_dimension": axis, "recall_target": 0.95, "is_max_k": is_max_k}
         params |= {"reduction_input_size_override": -1, "aggregate_to_topk": True}
         x = sample(shape, "float32")
-        check(approx_top_k_p, sort.approx_top_k, [x], k=min(3, shape[axis]), **params)
+        check(approx_top_k_p, largest.approx_top_k, [x], k=min(3, shape[axis]), **params)
 
 
 def test_any_number_of_threads():
@@ -134,7 +134,7 @@ def test_what_the_reference_does():
     for t, dimension in ((empty, 0), (empty, 1), (single, 1), (odd, 0)):
         params = {"dimension": dimension, "is_stable": True, "num_keys": 1}
         assert sort.sort([t], [t], params) is None
-    assert sort.top_k([single], [single, single], {"k": 0, "axis": 0}) is None
+    assert largest.top_k([single], [single, single], {"k": 0, "axis": 0}) is None
 
 
 def test_a_text_serves_every_shape():
@@ -146,15 +146,33 @@ def test_a_text_serves_every_shape():
     assert texts(100_000) == texts(777_777)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint64", "bfloat16"])
+def test_few_of_the_largest_are_kept_in_order(dtype):
+    for shape, k, axis in [
+        ((5000,), 64, 0),
+        ((3, 600), 63, 1),
+        ((1000, 3), 64, 0),
+        ((449,), 64, 0),
+    ]:
+        x = sample(shape, dtype)
+        rising = np.arange(x.size).reshape(shape).astype(x.dtype)
+        last = np.full(shape, dtypes.finfo(dtype).min if x.dtype.kind in "fV" else 0, x.dtype)
+        for given in (x, rising, rising[::-1], last):
+            check(top_k_p, largest.top_k, [np.ascontiguousarray(given)], k=k, axis=axis)
+    single = Type((5000,), np.dtype(np.float32))
+    found = largest.top_k([single], [single, single], {"k": 64, "axis": 0})
+    assert [task.name for task in found.tasks] == ["largest"]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint32", "bfloat16"])
 def test_many_of_the_largest_are_kept_in_a_heap(dtype):
     for shape, k, axis in [((5000,), 100, 0), ((3, 4000), 300, 1), ((2000, 3), 90, 0)]:
         x = sample(shape, dtype)
         rising = np.arange(x.size).reshape(shape).astype(x.dtype)
         for given in (x, rising):
-            check(top_k_p, sort.top_k, [given], k=k, axis=axis)
+            check(top_k_p, largest.top_k, [given], k=k, axis=axis)
     single = Type((5000,), np.dtype(np.float32))
-    found = sort.top_k([single], [single, single], {"k": 100, "axis": 0})
+    found = largest.top_k([single], [single, single], {"k": 100, "axis": 0})
     assert [task.name for task in found.tasks][-1] == "top_heap"
 
 
