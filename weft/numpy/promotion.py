@@ -253,12 +253,13 @@ def report_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
     """Warn or raise, as the knob says, where ranks are promoted."""
     given = " ".join(map(str, shapes))
     mode = knobs.thread.numpy_rank_promotion
-    why = f"their ranks differ (shapes {given}) and numpy_rank_promotion is '{mode}'"
+    why = (
+        f"their ranks differ (shapes {given}) and numpy_rank_promotion is '{mode}'; reshape them to"
+        " equal ranks"
+    )
     if mode == "raise":
-        raise ValueError(
-            f"operands of {name} could not be broadcast together: {why}; reshape them to equal ranks"
-        )
-    warn(f"operands of {name} were broadcast: {why}; reshape them to equal ranks")
+        raise ValueError(f"operands of {name} could not be broadcast together: {why}")
+    warn(f"operands of {name} were broadcast: {why}")
 
 
 def mixes_inside(fun: Callable[..., Any]) -> Callable[..., Any]:
