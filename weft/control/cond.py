@@ -18,6 +18,7 @@ from weft.core.effects import Effects, observable
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var, eval_jaxpr, join_effects
 from weft.core.primitive import Primitive
+from weft.core.propagate import flow_through, joined
 from weft.core.registry import lookup
 from weft.core.staging import stage
 from weft.core.trace import Tracer
@@ -44,6 +45,14 @@ class Cond(Primitive):
     nodes = True
     multiple_results = True
     takes_refs = True
+
+    def flow(self, params: Any, ins: Any, outs: Any, mesh: Any) -> tuple[Any, Any]:
+        """What branches make of their specs, the first that says anything of a dimension."""
+        for branch in params["branches"]:
+            given, found = flow_through(branch, list(ins[1:]), list(outs), mesh)
+            ins = [ins[0], *(joined(a, b) for a, b in zip(ins[1:], given, strict=True))]
+            outs = [joined(a, b) for a, b in zip(outs, found, strict=True)]
+        return list(ins), list(outs)
 
     def shape(
         self,

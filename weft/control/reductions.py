@@ -16,6 +16,7 @@ from weft.control.jit import numpy_consts
 from weft.core.ad import Zero, instantiate
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
+from weft.core.factors import Factors, labelled
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from weft.core.primitive import Primitive
@@ -37,6 +38,7 @@ from weft.prims.window import (
     insert_axis,
     reduce_window_shape,
     stack_windows,
+    trivial_dims,
     window_places,
 )
 from weft.transforms.jvp import jvp, jvp_jaxpr
@@ -174,6 +176,13 @@ class Reduce(Primitive):
 
     holes = {"transpose": "not linear; its tangent is a tree of the function's own operations"}
 
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        count = len(avals) // 2
+        dims: list[Any] = list(range(len(avals[0].shape)))
+        kept = [d for d in dims if d not in params["dimensions"]]
+        given = [d if d in kept else None for d in dims]
+        return labelled([given] * count + [()] * count, [kept] * count, avals, outs)
+
     def shape(
         self, *avals: Any, computation: Any, jaxpr: ClosedJaxpr, dimensions: Shape
     ) -> list[ShapedArray]:
@@ -280,6 +289,11 @@ class ReduceWindow(Primitive):
         return reduce_windows(closed_of(jaxpr, consts), args, window)
 
     holes = {"transpose": "the function need not be linear; sums have reduce_window_sum"}
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        count = len(avals) // 2
+        names = trivial_dims(params)
+        return labelled([names] * count + [()] * count, [names] * count, avals, outs)
 
     def shape(
         self,
@@ -423,6 +437,10 @@ class SelectAndScatter(Primitive):
         "jvp": "its functions are arbitrary; max-pooling has select_and_scatter_add",
         "transpose": "not linear",
     }
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        names = trivial_dims(params)
+        return labelled([names, names, ()], [names], avals, outs)
 
     def shape(
         self,

@@ -26,6 +26,7 @@ from weft.core.effects import Effects, observable
 from weft.core.interpret import run, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, eval_jaxpr
 from weft.core.primitive import Primitive
+from weft.core.propagate import flow_through, joined
 from weft.core.staging import stage
 from weft.core.trace import typeof
 from weft.core.verify import check_call
@@ -76,6 +77,24 @@ class Scan(Primitive):
     takes_refs = True
     split_carry = staticmethod(split_carry)
     on_parts = staticmethod(on_parts)
+
+    def flow(self, params: Any, ins: Any, outs: Any, mesh: Any) -> tuple[Any, Any]:
+        """What the body makes of its specs, until the carry keeps its own."""
+        first, carried = params["num_consts"], params["num_carry"]
+        consts, carry, xs = split_list(ins, [first, carried])
+        carry = [joined(a, b) for a, b in zip(carry, outs[:carried], strict=True)]
+        rows, made = [s[1:] for s in xs], [s[1:] for s in outs[carried:]]
+        while True:
+            given, found = flow_through(
+                params["jaxpr"], [*consts, *carry, *rows], [*carry, *made], mesh
+            )
+            consts, held, rows = split_list(given, [first, carried])
+            after = [joined(a, b) for a, b in zip(held, found[:carried], strict=True)]
+            if after == carry:
+                break
+            carry, made = after, found[carried:]
+        behind = [((), *s) for s in rows], [((), *s) for s in found[carried:]]
+        return [*consts, *carry, *behind[0]], [*carry, *behind[1]]
 
     def shape(
         self, *avals: Any, jaxpr: ClosedJaxpr, length: int, num_carry: int, **params: Any

@@ -25,6 +25,7 @@ from weft.core.effects import Effects, observable
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Var, eval_jaxpr, jaxpr_as_fun
 from weft.core.primitive import Primitive
+from weft.core.propagate import flow_through, joined
 from weft.core.staging import stage
 from weft.core.trace import Tracer, state, typeof
 from weft.core.verify import check_call
@@ -51,6 +52,23 @@ class While(Primitive):
     takes_refs = True
     split_carry = staticmethod(split_carry)
     on_parts = staticmethod(on_parts)
+
+    def flow(self, params: Any, ins: Any, outs: Any, mesh: Any) -> tuple[Any, Any]:
+        """What the body makes of its specs, until the carry keeps its own."""
+        counts = [params["cond_nconsts"], params["body_nconsts"]]
+        first, consts, carry = split_list(ins, counts)
+        # axes of a predicate lead in the carry, and all devices have the same predicate
+        lead = params["cond_jaxpr"].out_avals[0].ndim
+        carry = [joined(a, b) for a, b in zip(carry, outs, strict=True)]
+        while True:
+            carry = [((),) * lead + s[lead:] for s in carry]
+            given, found = flow_through(params["body_jaxpr"], [*consts, *carry], carry, mesh)
+            consts, held = given[: counts[1]], given[counts[1] :]
+            after = [joined(a, b) for a, b in zip(held, found, strict=True)]
+            after = [((),) * lead + s[lead:] for s in after]
+            if after == carry:
+                return [*first, *consts, *carry], carry
+            carry = after
 
     def shape(self, *avals: Any, body_jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
         return body_jaxpr.out_avals

@@ -13,6 +13,8 @@ The rules (None where a primitive has none, with the reason in ``holes``):
     cotangents of the operands that are ``UndefPrimal`` in ``args``, None for the others;
 ``batch(axis, args, dims, **params)``
     the result over a batch and its batched dimension(s); ``axis`` is an ``AxisData``;
+``factors(avals, outs, params)`` and ``local(part, args, params)``
+    how it is divided over a mesh: which dimensions belong together, and what a device computes;
 ``lower`` or ``decompose``
     what the compiler makes of it.
 
@@ -28,6 +30,7 @@ from typing import Any
 from weft.core import hooks, varying
 from weft.core.ad import Zero, add_tangents, instantiate
 from weft.core.effects import Effects, no_effects, touches_refs
+from weft.core.factors import Factors, elementwise
 from weft.core.registry import primitives
 from weft.core.trace import Trace, eval_trace, state, typeof
 
@@ -81,6 +84,10 @@ class Primitive:
     shardings: Any = (
         None  # (params) -> where its results are, if it says so; None for one it leaves
     )
+
+    # (params, specs of operands, of results, mesh) -> both with more axes, where it has programs
+    flow: Any = None
+    products = False  # whether its work is the product of the sizes of all its factors
 
     differentials: tuple[Any, ...] = ()
 
@@ -152,6 +159,17 @@ class Primitive:
             ]
             found.append(alike[0] if alike else ((),) * len(out.shape))
         return found
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        """Which dimensions of operands and results belong together; None where all are whole."""
+        return elementwise(avals, outs) if self.form == "map" else None
+
+    def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
+        """A device's part of the results, from its parts of the operands, as factors are divided.
+
+        ``part`` says how, and has what devices can do together; see ``control.moves.Part``.
+        """
+        return self.bind(*args, **params)
 
     def flushes(self, values: Any, params: dict[str, Any]) -> bool:
         """Whether denormal numbers among these operands and their results count as zeros."""

@@ -319,7 +319,7 @@ class PPermute(Collective):
         if axis.name not in axis_name:
             return self.bind(x, axis_name=axis_name, perm=perm), d
         if len(axis_name) > 1:
-            raise NotImplementedError(f"ppermute over the several axes {axis_name} under vmap")
+            return self._one_of_several(axis, x, d, axis_name, perm), 0
         complete = len(perm) == axis.size
         if d is None:
             if complete:
@@ -337,6 +337,51 @@ class PPermute(Collective):
             )
             out = select_n(mask, filled(0, typeof(out)), out)
         return out, d
+
+    @staticmethod
+    def _one_of_several(axis: AxisData, x: Any, d: Any, axis_name: Names, perm: Any) -> Any:
+        """Over several axes of which one is mapped: every member sees what all have, and takes
+        the row that is meant for it."""
+        at = axis_name.index(axis.name)
+        inner = axes_size(axis_name[at + 1 :])
+        rest = axis_name[:at] + axis_name[at + 1 :]
+        others = axes_size(rest)
+        y = broadcast_axis(x, axis.size, 0) if d is None else moveaxis(x, d, 0)
+        shape = np.shape(y)[1:]
+        every = all_gather_p.bind(
+            y,
+            all_gather_dimension=0,
+            axis_name=rest,
+            axis_index_groups=None,
+            axis_size=others,
+            tiled=False,
+        )
+        outer = others // inner
+        every = reshape(every, (outer, inner, axis.size, *shape))
+        every = fold_axes(moveaxis(every, 2, 1), 0, 3)
+        # rows of what is received, and a row of zeros for members that receive nothing
+        rows = np.full(others * axis.size, others * axis.size, np.int32)
+        for source, target in perm:
+            rows[target] = source
+        by_member = np.moveaxis(rows.reshape(outer, axis.size, inner), 1, 2)
+        table = by_member.reshape(others, axis.size)
+        zero = filled(0, typeof(every).update(shape=(1, *shape)))
+        every = lookup("concatenate").bind(every, zero, dimension=0)
+        index: Any = np.int32(0)
+        for name in rest:
+            here = axis_index_p.bind(axis_name=name)
+            index = lookup("add").bind(mul(index, np.int32(axis_size(name))), here)
+        mine = lookup("dynamic_slice").bind(table, index, np.int32(0), slice_sizes=(1, axis.size))
+        return lookup("gather").bind(
+            every,
+            reshape(mine, (axis.size, 1)),
+            dimension_numbers=GatherDimensionNumbers(tuple(range(1, len(shape) + 1)), (0,), (0,)),
+            slice_sizes=(1, *shape),
+            indices_are_sorted=False,
+            unique_indices=False,
+            mode=GatherScatterMode.PROMISE_IN_BOUNDS,
+            fill_value=None,
+        )
 
 
 class PBroadcast(Collective):

@@ -14,6 +14,7 @@ from weft.base.record import Record
 from weft.core.ad import Zero, is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
+from weft.core.factors import Factors
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.prims.convert import convert
@@ -284,6 +285,85 @@ class ConvGeneralDilated(Primitive):
     name = "conv_general_dilated"
     neutral = "products.conv_general_dilated"
     in_blocks = "again"
+
+    products = True
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        lhs, rhs, out = (tuple(s) for s in params["dimension_numbers"])
+        groups, batches = params["feature_group_count"], params["batch_group_count"]
+        sizes: dict[int, int] = {}
+        combine: dict[int, str] = {}
+
+        def new(size: int, how: str | None = None) -> int:
+            label = len(sizes)
+            sizes[label] = size
+            if how is not None:
+                combine[label] = how
+            return label
+
+        dims: list[list[tuple[int, ...]]] = [[()] * len(lhs) for _ in range(3)]
+        x, k, y = dims
+        shapes = [a.shape for a in (*avals, *outs)]
+        batch = new(shapes[0][lhs[0]] // batches)
+        group = new(groups * batches)
+        inner = new(shapes[1][rhs[1]], "add")
+        made = new(shapes[1][rhs[0]] // (groups * batches))
+        x[lhs[0]] = (group, batch) if batches > 1 else (batch,)
+        x[lhs[1]] = (group, inner) if groups > 1 else (inner,)
+        k[rhs[1]] = (inner,)
+        k[rhs[0]] = y[out[1]] = (group, made)
+        y[out[0]] = (batch,)
+        for i, _ in enumerate(lhs[2:], 2):
+            kind = self.space(
+                params, i - 2, *(shapes[j][s[i]] for j, s in enumerate((lhs, rhs, out)))
+            )
+            if kind == "rows":
+                x[lhs[i]] = y[out[i]] = (new(shapes[2][out[i]]),)
+            elif kind == "sum":
+                x[lhs[i]] = k[rhs[i]] = (new(shapes[1][rhs[i]], "add"),)
+        return Factors([tuple(x), tuple(k)], [tuple(y)], sizes, combine)
+
+    @staticmethod
+    def space(params: dict[str, Any], i: int, size: int, window: int, count: int) -> str:
+        """How a spatial dimension can be divided: by its results, by what is summed, or not."""
+        stride, base = params["window_strides"][i], params["lhs_dilation"][i]
+        rows = size * base == count * stride and 0 < count
+        sums = base == 1 and size == window * params["rhs_dilation"][i] and 0 < window
+        if rows and not (sums and window > count):
+            return "rows"
+        return "sum" if sums else ""
+
+    def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
+        """The convolution of a part, with the edges of its neighbours where windows reach them."""
+        x, kernel = args
+        lhs, rhs, out = (tuple(s) for s in params["dimension_numbers"])
+        pads = list(params["padding"])
+        for i in range(len(pads)):
+            labels = part.factors.ins[0][lhs[i + 2]]
+            if part.count(labels) == 1:
+                continue
+            stride, base = params["window_strides"][i], params["lhs_dilation"][i]
+            apart = params["rhs_dilation"][i]
+            size, window = np.shape(x)[lhs[i + 2]], np.shape(kernel)[rhs[i + 2]]
+            count = part.outs[0][out[i + 2]]
+            low = pads[i][0]
+            end = (count - 1) * stride + (window - 1) * apart + 1 - low
+            before = -(-max(low, 0) // base)
+            after = max(0, -(-(end - 1) // base) - size + 1)
+            x = part.halo(x, lhs[i + 2], labels, before, after)
+            pads[i] = (low - before * base, end - ((size + after - 1) * base + 1))
+        groups = part.count([1]) if len(part.factors.ins[0][lhs[1]]) > 1 else 1
+        batches = part.count([1]) if len(part.factors.ins[0][lhs[0]]) > 1 else 1
+        return self.bind(
+            x,
+            kernel,
+            **{
+                **params,
+                "padding": tuple(pads),
+                "feature_group_count": params["feature_group_count"] // groups,
+                "batch_group_count": params["batch_group_count"] // batches,
+            },
+        )
 
     def shape(
         self,

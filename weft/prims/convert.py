@@ -11,6 +11,7 @@ from weft.base.source import warn
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, moveaxis
+from weft.core.factors import Factors, elementwise, leading
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
@@ -169,6 +170,12 @@ class BitcastConvertType(Primitive):
         return self.bind(total, new_dtype=new_dtype)
 
     holes = {"transpose": "not linear"}
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        given, made = len(avals[0].shape), len(outs[0].shape)
+        if given == made:
+            return elementwise(avals, outs)
+        return leading(avals, outs, [max(given - made, 0)], [max(made - given, 0)])
 
     def shape(self, x: Any, *, new_dtype: Any) -> ShapedArray:
         have, want = dtypes.itemsize_bits(x.dtype), dtypes.itemsize_bits(new_dtype)

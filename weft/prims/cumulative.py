@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
+from weft.core.factors import Factors, elementwise, labelled
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
@@ -103,6 +104,16 @@ def _interleave(even: list[Any], odd: list[Any], axis: int) -> list[Any]:
     ]
 
 
+def _along(x: Any, axis: int, start: int, limit: int) -> Any:
+    """The elements from ``start`` up to ``limit`` along an axis."""
+    return lookup("slice").bind(
+        x,
+        start_indices=tuple(start if d == axis else 0 for d in range(np.ndim(x))),
+        limit_indices=tuple(limit if d == axis else n for d, n in enumerate(np.shape(x))),
+        strides=None,
+    )
+
+
 def _pad_axis(x: Any, axis: int, amounts: tuple[int, int, int]) -> Any:
     config = [(0, 0, 0)] * np.ndim(x)
     config[axis] = amounts
@@ -119,9 +130,44 @@ class Cumulative(Primitive):
     accepts = NUMBER
     accumulate: Any
     pair_jvp: Any = None  # (primals, tangents) -> (out, tangent) of the combining operation
+    joins = ""  # the operation that combines partial results of neighbours
 
     def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         return [specs[0]]
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        if self.joins:
+            return elementwise(avals, outs)
+        kept = [None if d == params["axis"] else d for d in range(len(avals[0].shape))]
+        return labelled([kept], [kept], avals, outs)
+
+    def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
+        """Partial results of a part, and before them what all parts before it come to."""
+        (x,), axis, reverse = args, params["axis"], params["reverse"]
+        found = self.bind(x, **params)
+        labels = part.factors.ins[0][axis]
+        n = part.count(labels)
+        if n == 1:
+            return found
+        size = np.shape(x)[axis]
+        last = 0 if reverse else size - 1
+        total = _along(found, axis, last, last + 1)
+        sums = self.bind(part.gather(total, axis, labels), **params)
+        join = lookup(self.joins).bind
+        # the first part has nobody before it, so it takes a result that it has no use for
+        before = _along(sums, axis, 1, n) if reverse else _along(sums, axis, 0, n - 1)
+        first = [_along(sums, axis, 0, 1)]
+        padded = [before, *first] if reverse else [*first, before]
+        every = concatenate_p.bind(*padded, dimension=axis)
+        index = part.index(labels)
+        starts = [index if d == axis else np.int32(0) for d in range(np.ndim(x))]
+        sizes = tuple(1 if d == axis else k for d, k in enumerate(np.shape(x)))
+        mine = lookup("dynamic_slice").bind(every, *starts, slice_sizes=sizes)
+        spread = lookup("broadcast_in_dim").bind
+        dims = tuple(range(np.ndim(x)))
+        mine = spread(mine, shape=np.shape(x), broadcast_dimensions=dims, sharding=None)
+        alone = eq(index, np.int32(n - 1 if reverse else 0))
+        return select_n(alone, join(mine, found), found)
 
     def shape(self, x: Any, *, axis: int, reverse: bool) -> ShapedArray:
         if not 0 <= axis < len(x.shape):
@@ -162,7 +208,7 @@ class Cumulative(Primitive):
 class CumSum(Cumulative):
     """Partial sums along an axis."""
 
-    name = "cumsum"
+    name, joins = "cumsum", "add"
     kernels, neutral = "cumulative.sums", "cumulative.scanned_sums"
     linear = True
 
@@ -178,7 +224,7 @@ class CumSum(Cumulative):
 class CumProd(Cumulative):
     """Partial products along an axis."""
 
-    name = "cumprod"
+    name, joins = "cumprod", "mul"
     kernels, neutral = "cumulative.products", "cumulative.scanned_products"
     holes = {"transpose": "not linear"}
     pair_jvp = staticmethod(mul_p.jvp)
@@ -208,7 +254,7 @@ def _with_signed_zeros(x: np.ndarray, out: np.ndarray, axis: int, sign: bool) ->
 class CumMax(Cumulative):
     """The largest element so far, along an axis."""
 
-    name = "cummax"
+    name, joins = "cummax", "max"
     kernels, neutral = "cumulative.greatest", "cumulative.scanned_greatest"
     holes = {"transpose": "not linear"}
     pair_jvp = staticmethod(max_p.jvp)
@@ -221,7 +267,7 @@ class CumMax(Cumulative):
 class CumMin(Cumulative):
     """The smallest element so far, along an axis."""
 
-    name = "cummin"
+    name, joins = "cummin", "min"
     kernels, neutral = "cumulative.least", "cumulative.scanned_least"
     holes = {"transpose": "not linear"}
     pair_jvp = staticmethod(min_p.jvp)

@@ -14,6 +14,7 @@ from weft.base.functional import lru
 from weft.core.ad import is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
+from weft.core.factors import Factors, labelled
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.prims.arithmetic import mul
@@ -247,6 +248,8 @@ class DotGeneral(Primitive):
     in_blocks = "once"
     reading_dtypes = staticmethod(reading_dtypes)
 
+    products = True
+
     def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         contract, batch = params["dimension_numbers"]
         found: list[Any] = []
@@ -259,6 +262,19 @@ class DotGeneral(Primitive):
             found.append(() if taken & set(spec) else spec)
             taken |= set(spec)
         return [tuple(found)]
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        (x_sum, y_sum), (x_batch, y_batch) = params["dimension_numbers"]
+        x: list[Any] = [("x", d) for d in range(len(avals[0].shape))]
+        y: list[Any] = [("y", d) for d in range(len(avals[1].shape))]
+        for i, (d, e) in enumerate(zip(x_batch, y_batch, strict=True)):
+            x[d] = y[e] = ("batch", i)
+        for i, (d, e) in enumerate(zip(x_sum, y_sum, strict=True)):
+            x[d] = y[e] = ("sum", i)
+        free = [n for names in (x, y) for n in names if n[0] in "xy"]
+        out = [*(("batch", i) for i in range(len(x_batch))), *free]
+        sums = {("sum", i): "add" for i in range(len(x_sum))}
+        return labelled([x, y], [out], avals, outs, sums)
 
     def shape(
         self,

@@ -12,6 +12,7 @@ from weft.base.lazy import Late
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front, broadcast_axis, moveaxis
+from weft.core.factors import Factors, elementwise
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import box, typeof
@@ -171,6 +172,9 @@ class Elementwise(Primitive):
         super().__init__()
         if self.lower is not None or self.lower_parts is not None:
             self.form = "map"
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors:
+        return elementwise(avals, outs)
 
     def shape(self, *avals: Any, **params: Any) -> ShapedArray:
         first = avals[0]

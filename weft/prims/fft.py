@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, moveaxis
+from weft.core.factors import Factors, leading
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
@@ -44,6 +45,12 @@ class FFT(Primitive):
     name = "fft"
     neutral = "fourier.fft"
     linear = True
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        if params.get("axis") is not None:
+            return None
+        rank = len(params["fft_lengths"])
+        return leading(avals, outs, [rank], [rank])
 
     def shape(
         self, x: Any, *, fft_type: FftType, fft_lengths: tuple[int, ...], axis: int | None = None

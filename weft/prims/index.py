@@ -16,12 +16,15 @@ from weft import dtypes
 from weft.core.ad import Zero, filled, instantiate, is_undef, zeros
 from weft.core.avals import ShapedArray
 from weft.core.batching import at_front, moveaxis
+from weft.core.factors import Factors, labelled
 from weft.core.interpret import run
 from weft.core.jaxpr import Jaxpr, JaxprEqn, Var, eval_jaxpr
 from weft.core.primitive import Primitive
+from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.core.verify import check_combination
 from weft.prims.arithmetic import add, add_p, div, max_p, min_p, mul, mul_p, neg, sub_p
+from weft.prims.bits import and_
 from weft.prims.families import element_rule, kernel_elements, scalar
 from weft.prims.in_turn import MOST, PLACE, update_in_turn
 from weft.prims.index_dims import (
@@ -53,6 +56,8 @@ class Gather(Primitive):
 
     name, form = "gather", "element"
 
+    element = element_rule(kernel_elements, "gather")
+
     def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         """Dimensions of the operand that are taken whole keep their axes."""
         dims, sizes = params["dimension_numbers"], params["slice_sizes"]
@@ -63,7 +68,65 @@ class Gather(Primitive):
             found[at] = specs[0][d] if sizes[d] == avals[0].shape[d] else ()
         return [tuple(found)]
 
-    element = element_rule(kernel_elements, "gather")
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        x, indices = avals
+        numbers, sizes = params["dimension_numbers"], params["slice_sizes"]
+        indexed = numbers.start_index_map
+        batching = dict(
+            zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
+        )
+        given: list[Any] = [None] * len(x.shape)
+        rows: list[Any] = [("i", d) for d in range(len(indices.shape) - 1)]
+        for d, k in batching.items():
+            given[d] = rows[k]
+        made: list[Any] = [None] * len(outs[0].shape)
+        gone = {*numbers.collapsed_slice_dims, *batching}
+        kept = [d for d in range(len(sizes)) if d not in gone]
+        for at, d in zip(numbers.offset_dims, kept, strict=True):
+            if sizes[d] == x.shape[d] and d not in indexed:
+                given[d] = made[at] = ("x", d)
+        combine: dict[Any, str] = {}
+        if divides_indexed(numbers.collapsed_slice_dims, indexed, x.dtype):
+            for d in indexed:
+                given[d] = ("at", d)
+                combine["at", d] = "add"
+        rest = iter(rows)
+        made = [name if d in numbers.offset_dims else next(rest) for d, name in enumerate(made)]
+        return labelled([given, [*rows, None]], [made], avals, outs, combine)
+
+    def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
+        """Where the operand is divided along indexed dimensions: what is in a device's part, and
+        zeros for the rest, as results are summed."""
+        x, indices = args
+        numbers = params["dimension_numbers"]
+        sizes = tuple(
+            m if n == whole and m != n else k
+            for k, whole, n, m in zip(
+                params["slice_sizes"],
+                part.avals[0].shape,
+                params["slice_sizes"],
+                np.shape(x),
+                strict=True,
+            )
+        )
+        params = {**params, "slice_sizes": sizes}
+        divided = [d for d in numbers.start_index_map if part.count(part.factors.ins[0][d]) > 1]
+        if not divided:
+            return self.bind(x, indices, **params)
+        mode, fill = params["mode"], params["fill_value"]
+        indices, inside, mine = places_in_part(part, indices, numbers.start_index_map, x, mode)
+        params |= {"mode": CLIP, "fill_value": None, "indices_are_sorted": False}
+        found = self.bind(x, indices, **params)
+        shape = np.shape(found)
+        rows = tuple(d for d in range(len(shape)) if d not in numbers.offset_dims)
+        spread = lambda m: broadcast_to_rows(m, shape, rows)
+        found = select_n(spread(mine), filled(0, typeof(found)), found)
+        if mode is not FILL_OR_DROP:
+            return found
+        first = eq(part.index([x for d in divided for x in part.factors.ins[0][d]]), np.int32(0))
+        outside = filled(fill, typeof(found))
+        value = select_n(first, filled(0, typeof(found)), outside)
+        return select_n(spread(inside), value, found)
 
     def shape(
         self, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Shape, **_: Any
@@ -197,6 +260,68 @@ def default_fill_value(dtype: Any) -> Any:
     raise ValueError(f"gather has no default fill value for dtype {dtype}; give fill_value")
 
 
+# --- parts of arrays that are divided along indexed dimensions ------------------------------------
+
+
+def divides_indexed(single: Any, indexed: Any, dtype: Any) -> bool:
+    """Whether an operand can be divided along indexed dimensions: windows are one element long
+    there, and results of devices can be added."""
+    plain = not dtypes.issubdtype(dtype, dtypes.prng_key) and dtype != np.bool_
+    return plain and set(indexed) <= set(single)
+
+
+def places_in_part(part: Any, indices: Any, indexed: Any, x: Any, mode: Any) -> Any:
+    """Indices into a device's part; which are inside of the whole, and which inside of the part."""
+    whole = part.avals[0].shape
+    count = len(indexed)
+    shape = np.shape(indices)
+    wide = lookup("convert_element_type").bind(
+        indices, new_dtype=np.dtype(np.int32), weak_type=False, sharding=None
+    )
+
+    def row(values: Any) -> Any:
+        return lookup("broadcast_in_dim").bind(
+            np.asarray(values, np.int32),
+            shape=shape,
+            broadcast_dimensions=(len(shape) - 1,),
+            sharding=None,
+        )
+
+    sizes = row([whole[d] for d in indexed])
+    low, high = row([0] * count), sub_p.bind(sizes, row([1] * count))
+    every = lambda m: lookup("reduce_and").bind(m, axes=(len(shape) - 1,), out_sharding=None)
+    within = lambda at, size: every(and_(lookup("ge").bind(at, low), lookup("lt").bind(at, size)))
+    inside = within(wide, sizes)
+    if mode is CLIP or mode is PROMISE_IN_BOUNDS:
+        wide = min_p.bind(max_p.bind(wide, low), high)
+    starts = [
+        part.start(part.factors.ins[0][d], np.shape(x)[d])
+        if part.count(part.factors.ins[0][d]) > 1
+        else np.int32(0)
+        for d in indexed
+    ]
+    starts = [reshape(s, (1,)) for s in starts]
+    first = starts[0] if count == 1 else lookup("concatenate").bind(*starts, dimension=0)
+    first = lookup("broadcast_in_dim").bind(
+        first, shape=shape, broadcast_dimensions=(len(shape) - 1,), sharding=None
+    )
+    local = sub_p.bind(wide, first)
+    mine = within(local, row([np.shape(x)[d] for d in indexed]))
+    if mode is FILL_OR_DROP:
+        mine = and_(mine, inside)
+    # what is not in the part is dropped by scatters: it must not count from the end
+    outside = lookup("broadcast_in_dim").bind(
+        mine, shape=shape, broadcast_dimensions=tuple(range(len(shape) - 1)), sharding=None
+    )
+    return select_n(outside, row([whole[d] for d in indexed]), local), inside, mine
+
+
+def broadcast_to_rows(mask: Any, shape: Any, rows: Any) -> Any:
+    return lookup("broadcast_in_dim").bind(
+        mask, shape=shape, broadcast_dimensions=rows, sharding=None
+    )
+
+
 # --- scatters -------------------------------------------------------------------------------------
 
 
@@ -208,7 +333,48 @@ class ScatterFamily(Primitive):
 
     combine: Any = None
     operator: Any = None
+    partial = False  # whether scatters of parts of the updates add up
     in_place = True
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        x, indices, updates = avals
+        numbers = params["dimension_numbers"]
+        window, inserted, indexed, batching, indices_batching = numbers
+        given: list[Any] = [None] * len(x.shape)
+        rows: list[Any] = [("i", d) for d in range(len(indices.shape) - 1)]
+        sums = self.partial and x.dtype != np.bool_
+        combine: dict[Any, str] = dict.fromkeys(rows, "add") if sums else {}
+        if not sums:
+            rows = [name if d in indices_batching else None for d, name in enumerate(rows)]
+        for d, k in zip(batching, indices_batching, strict=True):
+            given[d] = rows[k]
+            combine.pop(rows[k], None)
+        made: list[Any] = [None] * len(updates.shape)
+        kept = [d for d in range(len(x.shape)) if d not in inserted and d not in batching]
+        for at, d in zip(window, kept, strict=True):
+            if updates.shape[at] == x.shape[d] and d not in indexed:
+                given[d] = made[at] = ("x", d)
+        if divides_indexed(inserted, indexed, x.dtype):
+            for d in indexed:
+                given[d] = ("at", d)
+        rest = iter(rows)
+        made = [name if d in window else next(rest) for d, name in enumerate(made)]
+        return labelled([given, [*rows, None], made], [given], avals, outs, combine)
+
+    def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
+        """Updates outside of a device's part are dropped; of partial sums one device has the
+        operand's values, and the others start from zeros."""
+        x, indices, updates = args
+        numbers = params["dimension_numbers"]
+        indexed = numbers.scatter_dims_to_operand_dims
+        if any(part.count(part.factors.ins[0][d]) > 1 for d in indexed):
+            indices, _, _ = places_in_part(part, indices, indexed, x, params["mode"])
+            params = {**params, "mode": FILL_OR_DROP, "indices_are_sorted": False}
+        partial = [a for a in part.factors.combine if part.count([a]) > 1]
+        if partial:
+            first = eq(part.index(partial), np.int32(0))
+            x = select_n(first, filled(0, typeof(x)), x)
+        return self.bind(x, indices, updates, **params)
 
     def shape(self, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **_: Any) -> Any:
         _check_indices(self.name, indices)
@@ -279,6 +445,8 @@ class ScatterFamily(Primitive):
 
 class LinearScatter(ScatterFamily):
     """A scatter that is linear in operand and updates together."""
+
+    partial = True
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         x, indices, updates = primals

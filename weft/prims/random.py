@@ -18,7 +18,9 @@ from weft.base import knobs
 from weft.base.record import Record
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
+from weft.core.factors import Factors, labelled, leading
 from weft.core.primitive import Primitive
+from weft.core.registry import lookup
 from weft.prims import bit_generator, threefry
 from weft.prims.counter_hashes import philox2, philox4, threefry4
 from weft.prims.families import align_batched, broadcast_shapes, element_rule, kernel_random
@@ -182,6 +184,9 @@ class RandomSplit(OnKeys):
     def fuses(self, params: Any, ins: Any) -> bool:
         return knobs.thread.threefry_partitionable
 
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        return leading(avals, outs, [0], [len(params["shape"])])
+
     def shape(self, keys: Any, *, shape: tuple[int, ...]) -> ShapedArray:
         self._check(keys)
         return ShapedArray((*keys.shape, *shape), keys.dtype)
@@ -223,6 +228,55 @@ class RandomBits(OnKeys):
     def fuses(self, params: Any, ins: Any) -> bool:
         return knobs.thread.threefry_partitionable
 
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        by_position = (
+            avals[0].dtype._impl is threefry_impl
+            and knobs.thread.threefry_partitionable
+            and prod(params["shape"]) <= 1 << 32
+        )
+        rank = len(outs[0].shape)
+        if by_position:
+            return labelled([range(len(avals[0].shape))], [range(rank)], avals, outs)
+        return leading(avals, outs, [0], [len(params["shape"])])
+
+    def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
+        """The bits at a device's positions in the whole array: the same as one device makes."""
+        (keys,) = args
+        first = len(np.shape(keys))
+        dims = part.factors.outs[0][first:]
+        if all(part.count(labels) == 1 for labels in dims):
+            return self.bind(keys, **{**params, "shape": tuple(part.outs[0][first:])})
+        low = threefry.positions(part, dims, params["shape"], part.outs[0][first:])
+        spread, shape = lookup("broadcast_in_dim").bind, tuple(part.outs[0])
+        low = spread(
+            low, shape=shape, broadcast_dimensions=tuple(range(first, len(shape))), sharding=None
+        )
+        high = spread(np.uint32(0), shape=shape, broadcast_dimensions=(), sharding=None)
+        words = random_unwrap_p.bind(keys)
+        parts = []
+        for i in range(2):
+            word = lookup("slice").bind(
+                words,
+                start_indices=(*(0,) * first, i),
+                limit_indices=(*np.shape(keys), i + 1),
+                strides=None,
+            )
+            word = lookup("squeeze").bind(word, dimensions=(first,))
+            kept = tuple(range(first))
+            parts.append(spread(word, shape=shape, broadcast_dimensions=kept, sharding=None))
+        high, low = threefry.threefry2x32_p.bind(*parts, high, low)
+        width = params["bit_width"]
+        convert = lookup("convert_element_type").bind
+        dtype = np.dtype(f"uint{width}")
+        if width == 64:
+            high, low = (
+                convert(x, new_dtype=dtype, weak_type=False, sharding=None) for x in (high, low)
+            )
+            by = spread(np.uint64(32), shape=shape, broadcast_dimensions=(), sharding=None)
+            return lookup("or").bind(lookup("shift_left").bind(high, by), low)
+        bits = lookup("xor").bind(high, low)
+        return convert(bits, new_dtype=dtype, weak_type=False, sharding=None)
+
     def shape(self, keys: Any, *, bit_width: int, shape: tuple[int, ...]) -> ShapedArray:
         self._check(keys)
         if bit_width not in (8, 16, 32, 64):
@@ -239,6 +293,9 @@ class RandomWrap(OnKeys):
 
     name, form = "random_wrap", "element"
     element = element_rule(kernel_random, "wrap")
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        return leading(avals, outs, [len(params["impl"].key_shape)], [0])
 
     def shape(self, words: Any, *, impl: PRNGImpl) -> ShapedArray:
         check_words(words, impl)
@@ -257,6 +314,9 @@ class RandomUnwrap(OnKeys):
 
     name, form = "random_unwrap", "element"
     element = element_rule(kernel_random, "unwrap")
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        return leading(avals, outs, [0], [len(avals[0].dtype.physical_shape)])
 
     def shape(self, keys: Any) -> ShapedArray:
         self._check(keys)

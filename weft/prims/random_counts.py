@@ -18,6 +18,7 @@ from weft import dtypes
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
+from weft.core.factors import Factors, leading
 from weft.core.primitive import Primitive
 from weft.kernel.counts import MOST, stirling_tail
 from weft.prims.families import FLOAT, kind_of
@@ -179,6 +180,11 @@ class _Counts(Primitive):
 
     costly = True
     holes = {"transpose": "not linear"}
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        keys = len(avals[0].shape)
+        rest = len(outs[0].shape) - keys
+        return leading(avals, outs, [0, *[rest] * (len(avals) - 1)], [rest])
 
     def shape(self, key: Any, *operands: Any) -> ShapedArray:
         first = operands[0]

@@ -11,6 +11,7 @@ from weft import dtypes
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
+from weft.core.factors import Factors, leading
 from weft.core.primitive import Primitive
 from weft.prims.arithmetic import div, mul
 from weft.prims.erf_inv_reference import erf_inv
@@ -107,6 +108,11 @@ class RandomGamma(Primitive):
     neutral = "draws.random_gamma"
     costly = True
     holes = {"transpose": "not linear"}
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        keys = len(avals[0].shape)
+        rest = len(outs[0].shape) - keys
+        return leading(avals, outs, [0, *[rest] * (len(avals) - 1)], [rest])
 
     def shape(self, key: Any, a: Any, *, log_space: bool) -> ShapedArray:
         if not is_key(key.dtype) or kind_of(a.dtype) != FLOAT:

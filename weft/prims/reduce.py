@@ -12,6 +12,7 @@ from weft.base import knobs
 from weft.core.ad import Zero, filled
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
+from weft.core.factors import Factors, labelled
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
@@ -115,6 +116,14 @@ class Reduction(Primitive):
     accepts = NUMBER
     keeps_weak_type = True
 
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [tuple(s for d, s in enumerate(specs[0]) if d not in params["axes"])]
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        axes, dims = params["axes"], range(len(avals[0].shape))
+        kept = [d for d in dims if d not in axes]
+        return labelled([dims], [kept], avals, outs, dict.fromkeys(axes, self.combines))
+
     def shape(self, x: Any, *, axes: Axes, **_: Any) -> ShapedArray:
         if not self.accepts & kind_of(x.dtype):
             raise TypeError(
@@ -129,9 +138,6 @@ class Reduction(Primitive):
     ) -> tuple[Any, int]:
         moved, out_dim = batched_axes(axes, dims[0])
         return self.bind(args[0], axes=moved, **params), out_dim
-
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [tuple(s for d, s in enumerate(specs[0]) if d not in params["axes"])]
 
     def reduction(self, *, axes: Axes, **_: Any) -> tuple[str, Axes]:
         """How the compiler combines elements, and along which axes."""
@@ -351,9 +357,6 @@ class ArgExtremum(Primitive):
     form = "expand"
     extremum = ""
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [tuple(s for d, s in enumerate(specs[0]) if d not in params["axes"])]
-
     def decompose(self, x: Any, *, axes: Axes, index_dtype: Any) -> Any:
         """The least of the positions at which the extremum is: two passes, both in vectors."""
         shape = np.shape(x)
@@ -376,6 +379,42 @@ class ArgExtremum(Primitive):
         )
         first = lookup("reduce_min").bind(select_n(found, never, at), axes=axes)
         return convert(first, new_dtype=np.dtype(index_dtype), weak_type=False, sharding=None)
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [tuple(s for d, s in enumerate(specs[0]) if d not in params["axes"])]
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        axes, dims = params["axes"], range(len(avals[0].shape))
+        kept = [d for d in dims if d not in axes]
+        return labelled([dims], [kept], avals, outs, dict.fromkeys(axes, "own"))
+
+    def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
+        """Each device's extremum and its position; of these the first that is the extremum."""
+        (x,), (axis,) = args, params["axes"]
+        labels = part.factors.ins[0][axis]
+        at = self.bind(x, **params)
+        if part.count(labels) == 1:
+            return at
+        convert = lookup("convert_element_type").bind
+        dtype = np.dtype(params["index_dtype"])
+        start = part.start(labels, np.shape(x)[axis])
+        start = convert(start, new_dtype=dtype, weak_type=False, sharding=None)
+        spread = lookup("broadcast_in_dim").bind
+        shape = np.shape(at)
+        start = spread(start, shape=shape, broadcast_dimensions=(), sharding=None)
+        places = part.gather(lookup("add").bind(at, start), 0, labels, tiled=False)
+        best = lookup(self.extremum).bind(x, axes=(axis,), out_sharding=None)
+        values = part.gather(best, 0, labels, tiled=False)
+        which = self.bind(values, axes=(0,), index_dtype=np.dtype(np.int32))
+        whole = np.shape(places)
+        count = lookup("iota").bind(
+            dtype=np.dtype(np.int32), shape=whole, dimension=0, sharding=None
+        )
+        which = spread(
+            which, shape=whole, broadcast_dimensions=tuple(range(1, len(whole))), sharding=None
+        )
+        chosen = select_n(eq(count, which), filled(0, typeof(places)), places)
+        return reduce_sum(chosen, (0,))
 
     def shape(self, x: Any, *, axes: Axes, index_dtype: Any) -> ShapedArray:
         (axis,) = axes

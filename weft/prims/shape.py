@@ -12,6 +12,7 @@ from weft import dtypes
 from weft.core.ad import Zero, instantiate, is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front, moveaxis
+from weft.core.factors import Factors, elementwise, labelled, reshaped
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
@@ -41,6 +42,17 @@ class BroadcastInDim(Primitive):
         for i, d in enumerate(params["broadcast_dimensions"]):
             found[d] = specs[0][i] if avals[0].shape[i] == outs[0].shape[d] else ()
         return [tuple(found)]
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        rank = len(outs[0].shape)
+        dims = params["broadcast_dimensions"]
+        same = [
+            d if n == outs[0].shape[d] else None for n, d in zip(avals[0].shape, dims, strict=True)
+        ]
+        return labelled([same], [range(rank)], avals, outs)
+
+    def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
+        return self.bind(*args, **{**params, "shape": part.outs[0]})
 
     def shape(self, x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any) -> ShapedArray:
         dims = broadcast_dimensions
@@ -145,6 +157,13 @@ class Reshape(Primitive):
     form = "move"
     linear = True
 
+    def expands(self, avals: Any, params: Any) -> bool:
+        return params["dimensions"] is not None
+
+    def decompose(self, x: Any, *, new_sizes: Any, dimensions: Any, sharding: Any) -> Any:
+        turned = transpose_p.bind(x, permutation=tuple(dimensions))
+        return self.bind(turned, new_sizes=new_sizes, dimensions=None, sharding=sharding)
+
     def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         """Leading dimensions that stay as they are keep their axes, and so does the next one, cut
         or joined with others: its parts are runs of elements."""
@@ -161,12 +180,13 @@ class Reshape(Primitive):
             rest -= 1
         return [(*found, *((),) * rest)]
 
-    def expands(self, avals: Any, params: Any) -> bool:
-        return params["dimensions"] is not None
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        if params["dimensions"] is not None:
+            return None
+        return reshaped(avals[0].shape, outs[0].shape)
 
-    def decompose(self, x: Any, *, new_sizes: Any, dimensions: Any, sharding: Any) -> Any:
-        turned = transpose_p.bind(x, permutation=tuple(dimensions))
-        return self.bind(turned, new_sizes=new_sizes, dimensions=None, sharding=sharding)
+    def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
+        return self.bind(*args, **{**params, "new_sizes": part.outs[0]})
 
     def shape(self, x: Any, *, new_sizes: Any, dimensions: Any, sharding: Any) -> ShapedArray:
         if any(n < 0 for n in new_sizes):
@@ -229,6 +249,11 @@ class Squeeze(Primitive):
     def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         return [tuple(s for d, s in enumerate(specs[0]) if d not in params["dimensions"])]
 
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        dims = range(len(avals[0].shape))
+        kept = [d for d in dims if d not in params["dimensions"]]
+        return labelled([dims], [kept], avals, outs)
+
     def shape(self, x: Any, *, dimensions: Any) -> ShapedArray:
         for d in dimensions:
             if not 0 <= d < len(x.shape):
@@ -265,6 +290,13 @@ class Transpose(Primitive):
     form = "move"
     linear = True
 
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [tuple(specs[0][d] for d in params["permutation"])]
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        order = params["permutation"]
+        return labelled([range(len(order))], [order], avals, outs)
+
     def shape(self, x: Any, *, permutation: Any) -> ShapedArray:
         if sorted(permutation) != list(range(len(x.shape))):
             raise TypeError(
@@ -276,9 +308,6 @@ class Transpose(Primitive):
     @staticmethod
     def ref(x: np.ndarray, *, permutation: Any) -> np.ndarray:
         return np.transpose(x, permutation)
-
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [tuple(specs[0][d] for d in params["permutation"])]
 
     def transpose(self, ct: Any, x: Any, *, permutation: Any) -> list[Any]:
         inverse = tuple(int(i) for i in np.argsort(permutation))
@@ -300,6 +329,19 @@ class Rev(Primitive):
     name = "rev"
     form = "move"
     linear = True
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        return elementwise(avals, outs)
+
+    def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
+        """Parts change places, and are reversed themselves."""
+        (x,) = args
+        for d in params["dimensions"]:
+            labels = part.factors.ins[0][d]
+            n = part.count(labels)
+            if n > 1:
+                x = part.permuted(x, labels, [(i, n - 1 - i) for i in range(n)])
+        return self.bind(x, **params)
 
     def shape(self, x: Any, *, dimensions: Any) -> ShapedArray:
         if len(set(dimensions)) != len(dimensions):
@@ -337,6 +379,10 @@ class Concatenate(Primitive):
 
     def fuses(self, params: Any, ins: Any) -> bool:
         return len(ins) <= MOST_JOINED
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        kept = [None if d == params["dimension"] else d for d in range(len(outs[0].shape))]
+        return labelled([kept] * len(avals), [kept], avals, outs)
 
     def shape(self, *xs: Any, dimension: int) -> ShapedArray:
         if not xs:
@@ -386,6 +432,10 @@ class Split(Primitive):
     multiple_results = True
     element = element_rule(kernel_elements, "split")
 
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        kept = [None if d == params["axis"] else d for d in range(len(avals[0].shape))]
+        return labelled([kept], [kept] * len(outs), avals, outs)
+
     def shape(self, x: Any, *, sizes: Any, axis: int) -> list[ShapedArray]:
         if not 0 <= axis < len(x.shape):
             raise TypeError(f"split got axis {axis} for shape {x.shape}")
@@ -425,6 +475,11 @@ class Stack(Primitive):
     def fuses(self, params: Any, ins: Any) -> bool:
         return len(ins) <= MOST_JOINED
 
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        dims = list(range(len(avals[0].shape)))
+        made = [*dims[: params["axis"]], None, *dims[params["axis"] :]]
+        return labelled([dims] * len(avals), [made], avals, outs)
+
     def shape(self, *xs: Any, axis: int) -> ShapedArray:
         if not xs:
             raise ValueError("stack needs at least one operand")
@@ -457,6 +512,11 @@ class Unstack(Primitive):
     multiple_results = True
     element = element_rule(kernel_elements, "unstack")
 
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        dims = list(range(len(outs[0].shape))) if outs else []
+        given = [*dims[: params["axis"]], None, *dims[params["axis"] :]]
+        return labelled([given], [dims] * len(outs), avals, outs) if outs else None
+
     def shape(self, x: Any, *, axis: int) -> list[ShapedArray]:
         if not 0 <= axis < len(x.shape):
             raise ValueError(f"unstack got axis {axis} for shape {x.shape}")
@@ -484,6 +544,13 @@ class Pad(Primitive):
 
     name, form = "pad", "element"
     element = element_rule(kernel_elements, "pad")
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        kept = [
+            d if config == (0, 0, 0) else None
+            for d, config in enumerate(map(tuple, params["padding_config"]))
+        ]
+        return labelled([kept, ()], [kept], avals, outs)
 
     def shape(self, x: Any, value: Any, *, padding_config: Any) -> ShapedArray:
         if x.dtype != value.dtype:
@@ -588,6 +655,10 @@ class Tile(Primitive):
     def fuses(self, params: Any, ins: Any) -> bool:
         return prod(params["reps"]) <= MOST_JOINED
 
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        kept = [d if r == 1 else None for d, r in enumerate(params["reps"])]
+        return labelled([kept], [kept], avals, outs)
+
     def shape(self, x: Any, *, reps: Any) -> ShapedArray:
         if len(reps) != len(x.shape):
             raise TypeError(
@@ -620,6 +691,21 @@ class Iota(Primitive):
     form = "iota"
     holes = {"transpose": "no operands", "batch": "no operands"}
 
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        return labelled([], [range(len(outs[0].shape))], avals, outs)
+
+    def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
+        dim = params["dimension"]
+        found = self.bind(**{**params, "shape": part.outs[0]})
+        labels = part.factors.outs[0][dim]
+        if part.count(labels) == 1:
+            return found
+        convert = lookup("convert_element_type").bind
+        dtype = np.dtype(params["dtype"])
+        start = part.start(labels, part.outs[0][dim])
+        start = convert(start, new_dtype=dtype, weak_type=False, sharding=None)
+        return lookup("add").bind(found, broadcast_in_dim(start, part.outs[0], ()))
+
     def shape(self, *, dtype: Any, shape: Any, dimension: int, sharding: Any) -> ShapedArray:
         if not dtypes.issubdtype(dtype, np.number):
             raise TypeError(f"iota counts in numbers, got dtype {np.dtype(dtype)}")
@@ -643,6 +729,12 @@ class Empty(Primitive):
     element = element_rule(kernel_elements, "empty")
     holes = {"transpose": "no operands", "batch": "no operands"}
 
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        return labelled([], [range(len(outs[0].shape))], avals, outs)
+
+    def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
+        return self.bind(**{**params, "shape": part.outs[0]})
+
     def shape(self, *, shape: Any, dtype: Any, out_sharding: Any) -> ShapedArray:
         return ShapedArray(shape, dtype)
 
@@ -657,6 +749,10 @@ class OptimizationBarrier(Primitive):
     name, form = "optimization_barrier", "element"
     multiple_results = True
     element = forwarded
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        names = [[(i, d) for d in range(len(a.shape))] for i, a in enumerate(avals)]
+        return labelled(names, names, avals, outs)
 
     def shape(self, *xs: Any) -> list[Any]:
         return list(xs)

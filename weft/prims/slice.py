@@ -10,6 +10,7 @@ import numpy as np
 from weft import dtypes
 from weft.core.ad import Zero, filled, instantiate, is_undef, zeros
 from weft.core.avals import ShapedArray
+from weft.core.factors import Factors, labelled
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.prims.families import element_rule, kernel_elements, scalar
@@ -35,14 +36,28 @@ class Slice(Primitive):
 
     name, form = "slice", "move"
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[0]]
-
     def pull(self, index: Any, x: Any, out: Any, **params: Any) -> Any:
         strides = params["strides"] or (1,) * x.ndim
         return tuple(
             entry.scaled(stride, start)
             for entry, start, stride in zip(index, params["start_indices"], strides, strict=True)
+        )
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [specs[0]]
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        same = [
+            d if n == m else None
+            for d, (n, m) in enumerate(zip(avals[0].shape, outs[0].shape, strict=True))
+        ]
+        return labelled([same], [same], avals, outs)
+
+    def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
+        whole = [n == m for n, m in zip(part.avals[0].shape, params["limit_indices"], strict=True)]
+        sizes = zip(typeof(args[0]).shape, params["limit_indices"], whole, strict=True)
+        return self.bind(
+            *args, **{**params, "limit_indices": tuple(n if w else m for n, m, w in sizes)}
         )
 
     def shape(self, x: Any, *, start_indices: Shape, limit_indices: Shape, strides: Any) -> Any:
@@ -93,11 +108,21 @@ class DynamicSlice(Primitive):
 
     name, form = "dynamic_slice", "element"
 
+    element = element_rule(kernel_elements, "dynamic_slice")
+
     def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         sizes = zip(avals[0].shape, params["slice_sizes"], strict=True)
         return [tuple(s if n == m else () for s, (n, m) in zip(specs[0], sizes, strict=True))]
 
-    element = element_rule(kernel_elements, "dynamic_slice")
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        same = [
+            d if n == m else None
+            for d, (n, m) in enumerate(zip(avals[0].shape, outs[0].shape, strict=True))
+        ]
+        return labelled([same, *[()] * (len(avals) - 1)], [same], avals, outs)
+
+    def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
+        return self.bind(*args, **{**params, "slice_sizes": tuple(part.outs[0])})
 
     def shape(self, x: Any, *starts: Any, slice_sizes: Shape) -> Any:
         out = dynamic_slice_shape(x.shape, [start.shape for start in starts], slice_sizes)
@@ -140,6 +165,13 @@ class DynamicUpdateSlice(Primitive):
     def target(self, k: Any, index: Any, starts: Any, ins: Any) -> Any:
         """Where an element of the update is written."""
         return kernel_elements.box_at(k, index, starts, ins[0].shape, ins[1].shape)
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        same = [
+            d if n == m else None
+            for d, (n, m) in enumerate(zip(avals[0].shape, avals[1].shape, strict=True))
+        ]
+        return labelled([same, same, *[()] * (len(avals) - 2)], [same], avals, outs)
 
     def shape(self, x: Any, update: Any, *starts: Any) -> Any:
         shapes = [start.shape for start in starts]

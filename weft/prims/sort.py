@@ -11,6 +11,7 @@ from weft import dtypes
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis
+from weft.core.factors import Factors, labelled, leading
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
@@ -94,6 +95,10 @@ class Sort(Primitive):
     multiple_results = True
     holes = {"transpose": "not linear; its tangent is a gather"}
 
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        kept = [None if d == params["dimension"] else d for d in range(len(avals[0].shape))]
+        return labelled([kept] * len(avals), [kept] * len(outs), avals, outs)
+
     def shape(self, *avals: Any, dimension: int, is_stable: bool, num_keys: int) -> list[Any]:
         first = avals[0].shape
         if any(a.shape != first for a in avals):
@@ -151,6 +156,9 @@ class Partition(Primitive):
     multiple_results = True
     holes = {"transpose": "not linear; its tangent is a gather"}
 
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        return leading(avals, outs, [1] * len(avals), [1] * len(outs))
+
     def shape(self, *avals: Any, kth: int) -> list[Any]:
         first = avals[0].shape
         if any(a.shape != first for a in avals):
@@ -202,6 +210,10 @@ class TopK(Primitive):
     neutral = "sorting.top_k"
     multiple_results = True
     holes = {"transpose": "not linear; its tangent is a gather"}
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        kept = [None if d == params["axis"] else d for d in range(len(avals[0].shape))]
+        return labelled([kept] * len(avals), [kept] * len(outs), avals, outs)
 
     def shape(self, x: Any, *, k: int, axis: int) -> list[ShapedArray]:
         if kind_of(x.dtype) == COMPLEX:
@@ -276,6 +288,12 @@ class ApproxTopK(Primitive):
     neutral = "sorting.approx_top_k"
     multiple_results = True
     holes = {"transpose": "not linear; its tangent is a gather"}
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        rank = len(avals[0].shape)
+        axis = params["reduction_dimension"] % rank
+        kept = [None if d == axis else d for d in range(rank)]
+        return labelled([kept] * len(avals), [kept] * len(outs), avals, outs)
 
     def shape(
         self,

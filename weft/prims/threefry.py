@@ -15,6 +15,7 @@ from weft.base import knobs
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
+from weft.core.factors import Factors, labelled
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.prims.families import align_batched, broadcast_shapes, element_rule, kernel_random
@@ -110,6 +111,17 @@ class Iota2x32Shape(Primitive):
         "batch": "it has no operands",
     }
 
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        dims = range(len(params["shape"]))
+        return labelled([], [dims, dims], avals, outs) if prod(params["shape"]) <= 1 << 32 else None
+
+    def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
+        low = positions(part, part.factors.outs[0], params["shape"], part.outs[0])
+        high = lookup("broadcast_in_dim").bind(
+            np.uint32(0), shape=tuple(part.outs[0]), broadcast_dimensions=(), sharding=None
+        )
+        return [high, low]
+
     def shape(self, *, shape: tuple[int, ...]) -> list[ShapedArray]:
         aval = ShapedArray(shape, UINT32)
         return [aval, aval]
@@ -126,6 +138,24 @@ def counters(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(shape, UINT32), np.arange(n, dtype=UINT32).reshape(shape)
     wide = np.arange(n, dtype=np.uint64).reshape(shape)
     return (wide >> np.uint64(32)).astype(UINT32), wide.astype(UINT32)
+
+
+def positions(part: Any, dims: Any, shape: Any, local: Any) -> Any:
+    """Row-major positions, as words of 32 bits, of a device's elements in the whole array."""
+    local = tuple(local)
+    spread, add, mul = (lookup(name).bind for name in ("broadcast_in_dim", "add", "mul"))
+    found = spread(UINT32.type(0), shape=local, broadcast_dimensions=(), sharding=None)
+    for d, n in enumerate(local):
+        at = lookup("iota").bind(dtype=UINT32, shape=local, dimension=d, sharding=None)
+        if part.count(dims[d]) > 1:
+            start = lookup("convert_element_type").bind(
+                part.start(dims[d], n), new_dtype=UINT32, weak_type=False, sharding=None
+            )
+            at = add(at, spread(start, shape=local, broadcast_dimensions=(), sharding=None))
+        stride = UINT32.type(prod(shape[d + 1 :]) & 0xFFFFFFFF)
+        at = mul(at, spread(stride, shape=local, broadcast_dimensions=(), sharding=None))
+        found = add(found, at)
+    return found
 
 
 threefry2x32_p = Threefry2x32()

@@ -10,6 +10,7 @@ from weft.core.ad import Zero, instantiate
 from weft.core.avals import AbstractToken, abstract_token
 from weft.core.batching import AxisData
 from weft.core.effects import Effect
+from weft.core.factors import Factors, elementwise, labelled
 from weft.core.primitive import Primitive
 from weft.core.sharding import NamedSharding, Sharding
 from weft.prims.families import forwarded, unmoved
@@ -27,6 +28,10 @@ class DevicePut(Primitive):
 
     def shard(self, specs: Any, avals: Any, outs: Any, params: Any) -> Any:
         return specs
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        names = [[(i, d) for d in range(len(a.shape))] for i, a in enumerate(avals)]
+        return labelled(names, names, avals, outs)
 
     def shape(self, *xs: Any, devices: Any, srcs: Any, copy_semantics: Any) -> list[Any]:
         return list(xs)
@@ -159,6 +164,9 @@ class Stage(Primitive):
     name, form = "stage", "move"
     linear = True
     pull = unmoved
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        return elementwise(avals, outs)
 
     def shape(self, x: Any) -> Any:
         return x

@@ -13,6 +13,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
+from weft.core.factors import Factors, labelled
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
@@ -150,6 +151,38 @@ class WindowReduction(Primitive):
     identity: Any
     reduce: Any
 
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        names = [
+            d if n * base == m * stride and m else None
+            for d, (n, m, base, stride) in enumerate(
+                zip(
+                    avals[0].shape,
+                    outs[0].shape,
+                    params["base_dilation"],
+                    params["window_strides"],
+                    strict=True,
+                )
+            )
+        ]
+        return labelled([names], [names], avals, outs)
+
+    def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
+        """The windows of a part, with the edges of its neighbours where windows reach them."""
+        (x,) = args
+        pads = [tuple(pair) for pair in params["padding"]]
+        for d, labels in enumerate(part.factors.ins[0]):
+            if part.count(labels) == 1:
+                continue
+            stride, base = params["window_strides"][d], params["base_dilation"][d]
+            extent = dilated(params["window_dimensions"][d], params["window_dilation"][d])
+            size, low = np.shape(x)[d], pads[d][0]
+            end = (part.outs[0][d] - 1) * stride + extent - low
+            before = -(-max(low, 0) // base)
+            after = max(0, -(-(end - 1) // base) - size + 1)
+            x = part.halo(x, d, labels, before, after, self.identity(typeof(x).dtype))
+            pads[d] = (low - before * base, end - ((size + after - 1) * base + 1))
+        return self.bind(x, **{**params, "padding": tuple(pads)})
+
     def shape(
         self,
         x: Any,
@@ -181,6 +214,17 @@ class WindowReduction(Primitive):
     def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
         (x,), (dim,) = args, dims
         return self.bind(x, **insert_axis(params, dim)), dim
+
+
+def trivial_dims(params: dict[str, Any]) -> list[int | None]:
+    """The dimensions along which every window is one element, None for the others."""
+    rank = len(params["window_dimensions"])
+    ones = [params.get(k, (1,) * rank) for k in ("base_dilation", "window_dilation")]
+    sizes = [params["window_dimensions"], params["window_strides"], *ones]
+    return [
+        d if all(v[d] == 1 for v in sizes) and tuple(params["padding"][d]) == (0, 0) else None
+        for d in range(rank)
+    ]
 
 
 def insert_axis(params: dict[str, Any], dim: int) -> dict[str, Any]:
@@ -300,6 +344,10 @@ class SelectAndGatherAdd(Primitive):
 
     name = "select_and_gather_add"
     neutral = "windows.select_and_gather_add"
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        names = trivial_dims(params)
+        return labelled([names, names], [names], avals, outs)
 
     def shape(self, g: Any, x: Any, *, select_prim: Any, **window: Any) -> ShapedArray:
         if g.shape != x.shape:
@@ -461,6 +509,10 @@ class SelectAndScatterAdd(Primitive):
 
     name = "select_and_scatter_add"
     neutral = "windows.select_and_scatter_add"
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        names = trivial_dims(params)
+        return labelled([names, names], [names], avals, outs)
 
     def shape(self, source: Any, x: Any, *, select_prim: Any, **window: Any) -> ShapedArray:
         _check_selection(self.name, source, x, select_prim)

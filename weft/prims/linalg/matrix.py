@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, all_at_front
+from weft.core.factors import Factors, leading
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
@@ -37,6 +38,10 @@ class MatrixPrimitive(Primitive):
 
     def cores(self, dtype: Any, *shapes: Shape, **params: Any) -> list[tuple[Shape, Any]]:
         raise TypeError(f"{self.name} does not say what its results look like")
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        stack = len(avals[0].shape) - self.ranks[0]
+        return leading(avals, outs, self.ranks, [len(a.shape) - stack for a in outs])
 
     def shape(self, *avals: Any, **params: Any) -> Any:
         batch = self._stack(avals)

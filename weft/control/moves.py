@@ -1,0 +1,412 @@
+"""What moves between devices: collectives between two ways to divide an array, with their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.base import source
+from weft.base.record import Record
+from weft.core.factors import Division, Factors, Spec, count
+from weft.core.interpret import storage_dtype
+from weft.core.registry import lookup
+from weft.core.trace import typeof
+
+Sizes = dict[Any, int]
+
+
+class Move(Record):
+    """One collective: what it is, over which mesh axes, and the bytes that each device receives.
+
+    ``operand`` is the type of a device's part, ``primitive`` the operation that needs it, ``times``
+    how often it runs (0 where nobody knows), ``why`` says more where there is more to say.
+    """
+
+    kind: str
+    axes: tuple[Any, ...]
+    bytes: int
+    operand: str
+    primitive: str
+    source: Any
+    why: str
+    times: int
+
+    @property
+    def line(self) -> str:
+        """The user's line."""
+        return "" if self.source is None else source.summarize(self.source)
+
+    def __str__(self) -> str:
+        axes = ", ".join(map(str, self.axes))
+        times = "" if self.times == 1 else f" × {self.times or 'each round'}"
+        text = f"{self.kind} of {self.operand} over {axes}: {self.bytes:,} bytes{times}"
+        reason = self.why or f"for {self.primitive}"
+        return f"{text}, {reason} — {self.line}"
+
+
+# --- bytes ----------------------------------------------------------------------------------------
+
+
+def bytes_of(aval: Any, spec: Spec, mesh: Sizes) -> float:
+    """The size of a part."""
+    parts = prod(count(axes, mesh) for axes in spec)
+    return prod(aval.shape) * storage_dtype(aval.dtype).itemsize / parts
+
+
+def received(kind: str, size: float, n: int) -> float:
+    """Bytes that one of ``n`` devices receives in a collective on parts of ``size`` bytes."""
+    if kind == "all-gather":
+        return size * (n - 1)
+    if kind in ("reduce-scatter", "all-to-all"):
+        return size * (n - 1) / n
+    if kind == "all-reduce":
+        return 2 * size * (n - 1) / n
+    return size
+
+
+class Step(Record):
+    """One step between two specs."""
+
+    kind: str  # slice, all-gather, all-to-all
+    axes: tuple[Any, ...]
+    dim: int  # the dimension that is cut, or joined
+    other: int = -1  # of an all-to-all: the dimension that is cut
+
+
+def steps_between(old: Spec, new: Spec, shape: Sequence[int], mesh: Sizes) -> list[Step]:
+    """Slices, all-to-alls and all-gathers from one spec to another, cheap ones first."""
+    now = [list(axes) for axes in old]
+    steps: list[Step] = []
+
+    def common(d: int) -> int:
+        n = 0
+        while n < min(len(now[d]), len(new[d])) and now[d][n] == new[d][n]:
+            n += 1
+        return n
+
+    def missing(d: int) -> tuple[Any, ...]:
+        """Axes that a dimension still lacks, if nothing has to go first."""
+        return new[d][len(now[d]) :] if common(d) == len(now[d]) else ()
+
+    while [tuple(axes) for axes in now] != list(new):
+        used = {a for axes in now for a in axes}
+        done = False
+        for d in range(len(now)):
+            free: list[Any] = []
+            for axis in missing(d):
+                if axis in used:
+                    break
+                free.append(axis)
+            if free:
+                steps.append(Step("slice", tuple(free), d))
+                now[d] += free
+                done = True
+                break
+        if done:
+            continue
+        for d in range(len(now)):
+            if not now[d] or common(d) == len(now[d]):
+                continue
+            last = now[d][-1]
+            target = [e for e in range(len(now)) if e != d and missing(e)[:1] == (last,)]
+            if target:
+                steps.append(Step("all-to-all", (last,), d, target[0]))
+                now[d].pop()
+                now[target[0]].append(last)
+                done = True
+                break
+        if done:
+            continue
+        # axes that no other dimension waits for go at once
+        d = max(
+            (d for d in range(len(now)) if common(d) < len(now[d])),
+            key=lambda d: now[d][-1] not in {a for axes in new for a in axes},
+        )
+        gone = now[d][common(d) :]
+        steps.append(Step("all-gather", tuple(gone), d))
+        del now[d][len(now[d]) - len(gone) :]
+    return steps
+
+
+def bytes_between(aval: Any, old: Spec, new: Spec, mesh: Sizes) -> float:
+    """Bytes that a device receives between one spec and another."""
+    if old == new:
+        return 0.0
+    size, total = bytes_of(aval, old, mesh), 0.0
+    for step in steps_between(old, new, aval.shape, mesh):
+        n = count(step.axes, mesh)
+        if step.kind == "slice":
+            size /= n
+            continue
+        total += received(step.kind, size, n)
+        if step.kind == "all-gather":
+            size *= n
+    return total
+
+
+def with_axis(spec: Spec, dim: int, axis: Any) -> Spec:
+    """A spec with one more axis for a dimension."""
+    return tuple((*axes, axis) if d == dim else axes for d, axes in enumerate(spec))
+
+
+def scattered(
+    spec: Spec, want: Spec, partial: Sequence[Any], shape: Sequence[int], mesh: Sizes
+) -> tuple[list[tuple[int, Any]], list[Any]]:
+    """Of axes to sum over: those by which a wanted spec divides a dimension further, and others."""
+    rest = list(partial)
+    found: list[tuple[int, Any]] = []
+    for d, (have, axes) in enumerate(zip(spec, want, strict=True)):
+        if axes[: len(have)] != have:
+            continue
+        parts = count(have, mesh)
+        for axis in axes[len(have) :]:
+            parts *= mesh[axis]
+            if axis not in rest or shape[d] % parts:
+                break
+            rest.remove(axis)
+            found.append((d, axis))
+    return found, rest
+
+
+def written(eqn: Any, axes: Sequence[Any], mesh: Sizes) -> tuple[str, Sequence[Any], float]:
+    """What a collective that a user wrote moves."""
+    aval = eqn.invars[0].aval
+    size = bytes_of(aval, ((),) * len(aval.shape), mesh)
+    kind = KINDS.get(eqn.primitive.name, eqn.primitive.name)
+    return kind, axes, received(kind, size, count(axes, mesh))
+
+
+KINDS = {
+    "psum": "all-reduce",
+    "pmax": "all-reduce",
+    "pmin": "all-reduce",
+    "all_gather": "all-gather",
+    "reduce_scatter": "reduce-scatter",
+    "all_to_all": "all-to-all",
+    "ppermute": "permute",
+    "pbroadcast": "broadcast",
+}
+
+
+# --- collectives ----------------------------------------------------------------------------------
+
+
+def index_along(axes: Sequence[Any], mesh: Sizes) -> Any:
+    """The number of a device along axes, the first the slowest."""
+    index: Any = np.int32(0)
+    for axis in axes:
+        here = lookup("axis_index").bind(axis_name=axis)
+        if len(axes) == 1:
+            return here
+        scaled = lookup("mul").bind(index, np.int32(mesh[axis]))
+        index = lookup("add").bind(scaled, here)
+    return index
+
+
+def dynamic_part(x: Any, dim: int, start: Any, size: int) -> Any:
+    """``size`` elements along a dimension, from a start that is computed."""
+    shape = typeof(x).shape
+    starts = [start if d == dim else np.int32(0) for d in range(len(shape))]
+    sizes = tuple(size if d == dim else n for d, n in enumerate(shape))
+    return lookup("dynamic_slice").bind(x, *starts, slice_sizes=sizes)
+
+
+def static_part(x: Any, dim: int, start: int, limit: int) -> Any:
+    """The elements from ``start`` up to ``limit`` along a dimension."""
+    shape = typeof(x).shape
+    return lookup("slice").bind(
+        x,
+        start_indices=tuple(start if d == dim else 0 for d in range(len(shape))),
+        limit_indices=tuple(limit if d == dim else n for d, n in enumerate(shape)),
+        strides=None,
+    )
+
+
+class Reshard:
+    """Writes the collectives between two specs, and lists them."""
+
+    def __init__(self, walker: Any, why: str) -> None:
+        self.walker = walker
+        self.mesh: Sizes = walker.sizes
+        self.why = why
+
+    def note(self, kind: str, axes: Sequence[Any], x: Any) -> None:
+        aval = typeof(x)
+        size = bytes_of(aval, ((),) * len(aval.shape), self.mesh)
+        n = count(axes, self.mesh)
+        self.walker.note(kind, axes, received(kind, size, n), aval, self.why)
+
+    def apply(self, x: Any, old: Spec, new: Spec) -> Any:
+        for step in steps_between(old, new, typeof(x).shape, self.mesh):
+            if step.kind == "slice":
+                x = self.cut(x, step.dim, step.axes)
+            elif step.kind == "all-gather":
+                x = self.gather(x, step.dim, step.axes)
+            else:
+                self.note("all-to-all", step.axes, x)
+                x = lookup("all_to_all").bind(
+                    x,
+                    axis_name=step.axes,
+                    split_axis=step.other,
+                    concat_axis=step.dim,
+                    axis_index_groups=None,
+                    tiled=True,
+                )
+        return x
+
+    def cut(self, x: Any, dim: int, axes: Sequence[Any]) -> Any:
+        """A device's part of what all have; nothing moves."""
+        n = count(axes, self.mesh)
+        if n == 1:
+            return x
+        size = typeof(x).shape[dim] // n
+        start = lookup("mul").bind(index_along(axes, self.mesh), np.int32(size))
+        return dynamic_part(x, dim, start, size)
+
+    def gather(self, x: Any, dim: int, axes: Sequence[Any], tiled: bool = True) -> Any:
+        self.note("all-gather", axes, x)
+        return lookup("all_gather").bind(
+            x,
+            all_gather_dimension=dim,
+            axis_name=tuple(axes),
+            axis_index_groups=None,
+            axis_size=count(axes, self.mesh),
+            tiled=tiled,
+        )
+
+    def combine(
+        self, x: Any, spec: Spec, how: str, axes: Sequence[Any], want: Spec
+    ) -> tuple[Any, Spec]:
+        """Results of devices put together over axes."""
+        rest = list(axes)
+        if how == "add":
+            shape = [n * count(a, self.mesh) for n, a in zip(typeof(x).shape, spec, strict=True)]
+            scatters, rest = scattered(spec, want, axes, shape, self.mesh)
+            for dim, axis in scatters:
+                self.note("reduce-scatter", (axis,), x)
+                x = lookup("reduce_scatter").bind(
+                    x,
+                    scatter_dimension=dim,
+                    axis_name=(axis,),
+                    axis_index_groups=None,
+                    axis_size=self.mesh[axis],
+                    tiled=True,
+                )
+                spec = with_axis(spec, dim, axis)
+        if not rest:
+            return x, spec
+        name = {"add": "psum", "max": "pmax", "min": "pmin"}.get(how)
+        dtype = typeof(x).dtype
+        convert = lookup("convert_element_type").bind
+        if name is not None:
+            self.note("all-reduce", rest, x)
+            return lookup(name).bind(x, axes=tuple(rest), axis_index_groups=None), spec
+        if how in ("and", "or") and dtype == np.bool_:
+            self.note("all-reduce", rest, x)
+            wide = convert(x, new_dtype=np.dtype(np.int32), weak_type=False, sharding=None)
+            found = lookup("pmin" if how == "and" else "pmax").bind(
+                wide, axes=tuple(rest), axis_index_groups=None
+            )
+            return convert(found, new_dtype=dtype, weak_type=False, sharding=None), spec
+        every = self.gather(x, 0, rest, tiled=False)
+        names = {"mul": "reduce_prod", "and": "reduce_and", "or": "reduce_or", "xor": "reduce_xor"}
+        return lookup(names[how]).bind(every, axes=(0,), out_sharding=None), spec
+
+
+class Part:
+    """What ``local`` of a primitive knows of the division that it computes a part of."""
+
+    def __init__(
+        self, walker: Any, f: Factors, division: Division, shapes: list[Any], avals: Any
+    ) -> None:
+        self.walker = walker
+        self.factors = f
+        self.division = division
+        self.outs = shapes  # shapes of a device's results
+        self.avals = avals  # types of the whole operands
+        self.mesh: Sizes = walker.sizes
+
+    def axes(self, labels: Sequence[int]) -> tuple[Any, ...]:
+        """The mesh axes of a dimension with these factors."""
+        return tuple(a for x in labels for a in self.division.get(x, ()))
+
+    def count(self, labels: Sequence[int]) -> int:
+        """Into how many parts such a dimension is divided."""
+        return count(self.axes(labels), self.mesh)
+
+    def index(self, labels: Sequence[int]) -> Any:
+        """The number of the device's part."""
+        return index_along(self.axes(labels), self.mesh)
+
+    def start(self, labels: Sequence[int], size: int) -> Any:
+        """The first position of the device's part, where each has ``size`` elements."""
+        return lookup("mul").bind(self.index(labels), np.int32(size))
+
+    def gather(self, x: Any, dim: int, labels: Sequence[int], tiled: bool = True) -> Any:
+        """The parts of all devices along a dimension."""
+        return Reshard(self.walker, "").gather(x, dim, self.axes(labels), tiled)
+
+    def shifted(self, x: Any, labels: Sequence[int], by: int) -> Any:
+        """What the device ``by`` places before has; zeros where there is none."""
+        axes = self.axes(labels)
+        n = self.count(labels)
+        pairs = tuple((i, i + by) for i in range(n) if 0 <= i + by < n)
+        Reshard(self.walker, "its neighbour's edge").note("permute", axes, x)
+        return lookup("ppermute").bind(x, axis_name=axes, perm=pairs)
+
+    def permuted(self, x: Any, labels: Sequence[int], pairs: Sequence[tuple[int, int]]) -> Any:
+        axes = self.axes(labels)
+        Reshard(self.walker, "").note("permute", axes, x)
+        return lookup("ppermute").bind(x, axis_name=axes, perm=tuple(pairs))
+
+    def halo(
+        self, x: Any, dim: int, labels: Sequence[int], low: int, high: int, fill: Any = 0
+    ) -> Any:
+        """A part with ``low`` elements before and ``high`` after it, of its neighbours.
+
+        Negative numbers crop; outside of the whole array there is ``fill``.
+        """
+        size = typeof(x).shape[dim]
+        n = self.count(labels)
+        pieces = []
+        for hops in range(-(-max(low, 0) // size), 0, -1):
+            take = min(size, low - (hops - 1) * size)
+            edge = static_part(x, dim, size - take, size)
+            pieces.append(self.shifted(edge, labels, hops) if hops < n else zeros_like(edge))
+        pieces.append(static_part(x, dim, max(-low, 0), size - max(-high, 0)))
+        for hops in range(1, -(-max(high, 0) // size) + 1):
+            take = min(size, high - (hops - 1) * size)
+            edge = static_part(x, dim, 0, take)
+            pieces.append(self.shifted(edge, labels, -hops) if hops < n else zeros_like(edge))
+        found = pieces[0]
+        if len(pieces) > 1:
+            found = lookup("concatenate").bind(*pieces, dimension=dim)
+        if np.all(np.asarray(fill) == 0):
+            return found
+        shape = typeof(found).shape
+        at = lookup("iota").bind(
+            dtype=np.dtype(np.int32), shape=shape, dimension=dim, sharding=None
+        )
+        first = lookup("sub").bind(self.start(labels, size), np.int32(low))
+        at = lookup("add").bind(at, spread(first, shape))
+        inside = lookup("and").bind(
+            lookup("ge").bind(at, spread(np.int32(0), shape)),
+            lookup("lt").bind(at, spread(np.int32(size * n), shape)),
+        )
+        value = spread(np.asarray(fill, typeof(x).dtype), shape)
+        return lookup("select_n").bind(inside, value, found)
+
+
+def spread(x: Any, shape: Sequence[int]) -> Any:
+    """A scalar as an array."""
+    return lookup("broadcast_in_dim").bind(
+        x, shape=tuple(shape), broadcast_dimensions=(), sharding=None
+    )
+
+
+def zeros_like(x: Any) -> Any:
+    aval = typeof(x)
+    return spread(np.zeros((), aval.dtype), aval.shape)
