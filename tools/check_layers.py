@@ -125,6 +125,8 @@ LATE = {
     ("weft.runtime.native", "weft.runtime.registry"),
     ("weft.runtime.native", "weft.runtime.generic"),
     ("weft.runtime.native", "weft.runtime.tell"),
+    ("weft.runtime.shapes", "weft.runtime.generic"),
+    ("weft.runtime.shapes", "weft.runtime.instances"),
     ("weft.api.stages", "weft.runtime.study"),
     ("weft.api.stages", "weft.stablehlo.module"),
     ("weft.api.autodiff", "weft.api.wanted"),

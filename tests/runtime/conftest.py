@@ -8,5 +8,7 @@ from weft.base import knobs
 @pytest.fixture(autouse=True)
 def _exact_code(request):
     """What serves many sizes has tests of its own."""
-    with knobs.scope(shape_generic=request.module.__name__.endswith("shape_generic")):
+    with knobs.scope(
+        shape_generic=request.module.__name__.endswith(("shape_generic", "instances"))
+    ):
         yield

@@ -20,10 +20,14 @@ from weft.base import knobs
 from weft.base.errors import locate
 from weft.base.source import refusing_warnings
 from weft.base.traceback import named_as, shorten
-from weft.core.trace import is_tracing
+from weft.core.staging import stage
+from weft.core.trace import is_tracing, typeof
+from weft.runtime import evaluate
 from weft.runtime.array import ArrayImpl, from_numpy
 from weft.runtime.evaluate import may_compile, remember_operation
 from weft.runtime.function import NativeFunction
+from weft.runtime.patience import FEW_ELEMENTS
+from weft.runtime.shapes import KINDS, Named, dimensions
 
 # Types that one operator remembers having met; past it, it starts anew.
 SEEN = 1024
@@ -52,11 +56,13 @@ class Unknown(Exception):
 class Eager(NativeFunction):
     """An operation on arrays that learns to be native."""
 
-    __slots__ = ("_fun", "_seen")
+    __slots__ = ("_fun", "_named", "_seen")
 
     def __init__(self, fun: Callable[..., Any]) -> None:
         self._fun = fun
-        self._seen: dict[Any, int] = {}
+        # how often arguments of some types have come, or the program in named sizes that took them
+        self._seen: dict[Any, Any] = {}
+        self._named: dict[Any, Named] = {}
 
     def _slow(self, *args: Any, **options: Any) -> Any:
         idle = knobs.thread.backend == "native" and not is_tracing()
@@ -66,6 +72,10 @@ class Eager(NativeFunction):
                 return self(*plain, **options)
         if not idle:
             return self._fun(*args, **options)
+        if not options:
+            sized = self._sized(args)
+            if sized is not None:
+                return sized
         result = self._compute(args, options)
         if type(result) is ArrayImpl:
             self._learn(args, options)
@@ -89,10 +99,62 @@ class Eager(NativeFunction):
         first = args[0]
         return tuple([operand_key(x, first.aval.dtype) for x in args])
 
+    def _parts(self, args: Any, options: dict[str, Any]) -> tuple[Any, Any]:
+        """The operation as a function of arrays and numbers alone, and these."""
+        fun = self._fun
+        return lambda *xs: [fun(*xs, **options)], args
+
+    def _given(self, args: Any) -> list[Any]:
+        """How native code takes each argument."""
+        return [("leaf", expected(x, args[0].aval.dtype)) for x in args]
+
+    def _sized(self, args: Any) -> Any:
+        """The result by a program in named sizes, if there is one that serves these."""
+        thread = knobs.thread
+        if not thread.shape_generic or thread.no_tracing or evaluate.is_restricted():
+            return None
+        if type(args[0]) is not ArrayImpl:
+            return None
+        try:
+            context = thread.context_key
+            key = (context, self._key(args), ())
+            seen = self._seen.get(key)
+        except (Unknown, TypeError):
+            return None
+        if type(seen) is int:
+            return None
+        fun, leaves = self._parts(args, {})
+        if seen is None:
+            found = dimensions(leaves)
+            if found is None:
+                return None
+            kinds, dims = found
+            structure = (context, thread.denormals, *kinds, *self._structure(args))
+            named = self._named.get(structure)
+            if named is None:
+                if len(self._named) >= KINDS:
+                    self._named.clear()
+                named = self._named[structure] = Named()
+            served = named.find(dims)
+            if served is None:
+                named.came(leaves, lambda avals: (stage(fun, avals), None))
+                return None
+            seen = self._seen[key] = served[0]
+        elif seen.elements() <= FEW_ELEMENTS:
+            avals = [typeof(x) for x in leaves]
+            evaluate.remember_operation_instance(self, self._given(args), avals, seen)
+        else:
+            self._seen[key] = 1  # code for large arrays is worth making
+            return None
+        return evaluate.call_instance(seen, leaves)[0]
+
+    def _structure(self, args: Any) -> tuple[Any, ...]:
+        """What of arguments is part of a program."""
+        return ()
+
     def _program(self, args: Any, options: dict[str, Any]) -> tuple[Any, Any]:
         """The operation staged, and how native code takes each argument."""
-        closed = staged_reading(lambda *xs: [self._fun(*xs)], args)
-        return closed, [("leaf", expected(x, args[0].aval.dtype)) for x in args]
+        return staged_reading(*self._parts(args, options)), self._given(args)
 
     def _learn(self, args: Any, options: dict[str, Any]) -> None:
         try:
@@ -172,7 +234,7 @@ class Indexing(Eager):
         x, index = args
         return x._type, _index_key(index, "iu")
 
-    def _program(self, args: Any, options: dict[str, Any]) -> tuple[Any, Any]:
+    def _parts(self, args: Any, options: dict[str, Any]) -> tuple[Any, Any]:
         x, index = args
         operands: list[Any] = []
         collect(index, operands)
@@ -181,8 +243,16 @@ class Indexing(Eager):
         def pick(x: Any, *given: Any) -> list[Any]:
             return [fun(x, _rebuilt(index, iter(given)), **options)]
 
-        closed = staged_reading(pick, [x, *operands])
-        return closed, [("leaf", x), ("index", (index, x.aval.shape, len(operands)))]
+        return pick, [x, *operands]
+
+    def _given(self, args: Any) -> list[Any]:
+        x, index = args[:2]
+        operands: list[Any] = []
+        collect(index, operands)
+        return [("leaf", x), ("index", (index, x.aval.shape, len(operands)))]
+
+    def _structure(self, args: Any) -> tuple[Any, ...]:
+        return (_index_structure(args[1]),)
 
 
 class Updating(Indexing):
@@ -223,7 +293,7 @@ class Updating(Indexing):
             raise Unknown
         return x._type, key, operand_key(values, aval.dtype)
 
-    def _program(self, args: Any, options: dict[str, Any]) -> tuple[Any, Any]:
+    def _parts(self, args: Any, options: dict[str, Any]) -> tuple[Any, Any]:
         x, index, values = args
         operands: list[Any] = []
         collect(index, operands)
@@ -233,9 +303,10 @@ class Updating(Indexing):
             *parts, values = given
             return [fun(x, _rebuilt(index, iter(parts)), values, **options)]
 
-        closed = staged_reading(update, [x, *operands, values])
-        given = [("leaf", x), ("index", (index, x.aval.shape, len(operands)))]
-        return closed, [*given, ("leaf", expected(values, x.aval.dtype))]
+        return update, [x, *operands, values]
+
+    def _given(self, args: Any) -> list[Any]:
+        return [*super()._given(args), ("leaf", expected(args[2], args[0].aval.dtype))]
 
 
 def _is_mask(index: Any) -> bool:
@@ -282,6 +353,15 @@ def _index_key(index: Any, kinds: str) -> Any:
     if kind is tuple:
         return tuple([_index_key(i, "iu") for i in index])
     raise Unknown
+
+
+def _index_structure(index: Any) -> Any:
+    """An index without its operands."""
+    if type(index) is tuple:
+        return tuple([_index_structure(part) for part in index])
+    if type(index) is slice:
+        return slice, index.start, index.stop, index.step
+    return None if type(index) in _OPERANDS else (type(index), index)
 
 
 def collect(index: Any, operands: list[Any]) -> None:

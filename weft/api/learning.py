@@ -26,6 +26,7 @@ from weft.base.functional import register_cache
 from weft.base.source import refusing_warnings
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
+from weft.core.high import flatten
 from weft.core.interpret import forbidden
 from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from weft.core.registry import lookup
@@ -37,6 +38,8 @@ from weft.runtime import evaluate
 from weft.runtime.array import ArrayImpl
 from weft.runtime.exact import is_exact, programs_of
 from weft.runtime.function import NativeFunction
+from weft.runtime.patience import FEW_ELEMENTS
+from weft.runtime.shapes import KINDS, Named, dimensions
 from weft.tree.functions import tree_leaves, tree_unflatten
 
 # Types that one function remembers having met; past it, it starts anew.
@@ -81,6 +84,7 @@ class Learning(NativeFunction):
         "_seen",
         "_variants",
         "_staged",
+        "_named",
         "__weakref__",
     )
 
@@ -98,9 +102,10 @@ class Learning(NativeFunction):
 
     def _forget(self) -> None:
         # of each call that has come: None where it is Python's, else its program
-        self._seen: dict[Any, Program | None] = {}
+        self._seen: dict[Any, Program | Sized | None] = {}
         self._variants: dict[Any, int] = {}
         self._staged: dict[Any, JitFunction] = {}
+        self._named: dict[Any, Named] = {}
 
     def _slow(self, *args: Any, **kwargs: Any) -> Any:
         thread = knobs.thread
@@ -132,9 +137,15 @@ class Learning(NativeFunction):
         key = (types, tuple(call.settings), call.positions, call.names)
         if key in self._seen:
             program = self._seen[key]
+            if type(program) is Sized:
+                return self._again(call, program, key, types)
         else:
             if len(self._seen) >= SEEN:
                 self._seen.clear()
+            sized = self._sized(call)
+            if sized is not None:
+                self._seen[key] = sized
+                return sized(call.leaves)
             program = self._seen[key] = self._program(call, types)
             if program is not None and program.is_quick:
                 # the code of a program is known once it has run on arrays of other sizes
@@ -159,6 +170,53 @@ class Learning(NativeFunction):
             leaves = call.expected()
             staged.tries -= evaluate.remember(self, recipe, tree, leaves, closed, out_tree)
         return tree_unflatten(staged.out_tree, outs)
+
+    def _sized(self, call: Call) -> Sized | None:
+        """The program of a call by one in named sizes, if there is one that serves it."""
+        thread = knobs.thread
+        if not thread.shape_generic or evaluate.is_restricted():
+            return None
+        found = dimensions(call.leaves)
+        if found is None:
+            return None
+        kinds, dims = found
+        context = (thread.context_key, thread.denormals)
+        key = (context, *kinds, len(call.types), *call.settings, call.positions, call.names)
+        named = self._named.get(key)
+        if named is None:
+            if len(self._named) >= KINDS:
+                self._named.clear()
+            named = self._named[key] = Named()
+        served = named.find(dims)
+        if served is not None:
+            return Sized(*served)
+
+        def trace(avals: list[Any]) -> tuple[ClosedJaxpr, Any]:
+            function = self._function(call)
+            args, kwargs = call.hashable()
+            dynamic, keywords, static = function._split_static(args, kwargs)
+            tree = flatten((dynamic, keywords))[1]
+            with refusing_warnings():
+                staged = function._trace(args, kwargs, dynamic, keywords, static, tree, avals)
+            jaxpr = staged.closed.jaxpr
+            if not _is_plain(staged) or any(v in jaxpr.invars for v in jaxpr.outvars):
+                raise Unknown
+            return staged.closed, (staged.in_tree, staged.out_tree)
+
+        named.came(call.leaves, trace)
+        return None
+
+    def _again(self, call: Call, sized: Sized, key: Any, types: Any) -> Any:
+        """The result of a call that comes again."""
+        if sized.instance.elements() <= FEW_ELEMENTS:
+            avals = [typeof(x) for x in call.leaves]
+            evaluate.remember_instance(
+                self, call.recipe(), sized.in_tree, call.expected(), avals, sized
+            )
+            return sized(call.leaves)
+        # code for large arrays is worth making
+        program = self._seen[key] = self._program(call, types)
+        return self._slow(*call.args, **call.kwargs) if program else sized(call.leaves)
 
     def _checked(self, args: Any, kwargs: Any) -> Any:
         """The result of a call under ``debug_nans``, which looks at results of functions as wholes.
@@ -191,23 +249,14 @@ class Learning(NativeFunction):
         count = self._variants.get(types, 0)
         if count >= VARIANTS or len(self._variants) >= PROGRAMS:
             return None
-        static = call.positions, call.names
-        function = self._staged.get(static)
-        if function is None:
-            options = {**_OPTIONS, "static_argnums": call.positions, "static_argnames": call.names}
-            function = self._staged[static] = JitFunction(_checked(self._fun), options)
+        function = self._function(call)
         try:
             with refusing_warnings():
                 _, staged = function._stage(*call.hashable())
         except Exception:
             # the values decide, the call is wrong, or there is a warning: Python says which
             return None
-        avals = staged.closed.in_avals + staged.closed.out_avals
-        if (
-            staged.hoisted
-            or staged.closed.effects
-            or not all(type(a) is ShapedArray for a in avals)
-        ):
+        if not _is_plain(staged):
             return None
         self._variants[types] = count + 1
         if any(_is_wide(x) for x in call.leaves):
@@ -216,6 +265,22 @@ class Learning(NativeFunction):
             staged = Staged(closed, *rest)
         evaluate.generalise(staged.closed)
         return Program(staged)
+
+    def _function(self, call: Call) -> JitFunction:
+        """The function, to be staged with the settings of a call."""
+        static = call.positions, call.names
+        found = self._staged.get(static)
+        if found is None:
+            options = {**_OPTIONS, "static_argnums": call.positions, "static_argnames": call.names}
+            found = self._staged[static] = JitFunction(_checked(self._fun), options)
+        return found
+
+
+def _is_plain(staged: Staged) -> bool:
+    """Whether a program is one of arrays alone."""
+    avals = staged.closed.in_avals + staged.closed.out_avals
+    plain = not staged.hoisted and not staged.closed.effects
+    return plain and all(type(a) is ShapedArray for a in avals)
 
 
 def staged_reading(fun: Callable[..., Any], args: Any) -> Any:
@@ -242,6 +307,19 @@ def staged_reading(fun: Callable[..., Any], args: Any) -> Any:
 def _is_wide(x: Any) -> bool:
     """Whether an array of NumPy's has another dtype than the one that is made of it."""
     return type(x) is np.ndarray and x.dtype.isbuiltin and canonicalize_dtype(x.dtype) != x.dtype
+
+
+class Sized:
+    """A program in named sizes, for those of a call."""
+
+    __slots__ = ("instance", "in_tree", "out_tree")
+
+    def __init__(self, instance: Any, trees: Any) -> None:
+        self.instance = instance
+        self.in_tree, self.out_tree = trees
+
+    def __call__(self, leaves: list[Any]) -> Any:
+        return tree_unflatten(self.out_tree, evaluate.call_instance(self.instance, leaves))
 
 
 class Program:

@@ -328,6 +328,34 @@ def may_compile() -> bool:
     return account.allows()
 
 
+def is_restricted() -> bool:
+    """Whether a computation must be looked at before it runs."""
+    thread = knobs.thread
+    if thread.no_execution or thread.default_device is not None or _watched():
+        return True
+    return bool(state.axis_env) or not dispatch.is_loaded()
+
+
+def call_instance(instance: Any, leaves: Any) -> list[Any]:
+    """The results of an instance of a program in named sizes."""
+    return instance.call(
+        *[x if type(x) is ArrayImpl else native._settled(x, typeof(x)) for x in leaves]
+    )
+
+
+def remember_instance(
+    function: Any, call: Any, tree: Any, leaves: Any, avals: Any, sized: Any
+) -> None:
+    """Let native code answer calls like this one by an instance."""
+    context, instance = knobs.context_key(), sized.instance
+    native.entries.add(function, context, call, tree, leaves, avals, instance, sized.out_tree)
+
+
+def remember_operation_instance(function: Any, given: Any, avals: Any, instance: Any) -> None:
+    """Let native code answer an operation by an instance."""
+    native.entries.add_operation(function, knobs.context_key(), given, {}, avals, instance)
+
+
 def compile_eagerly(closed: Any) -> None:
     """Have the code of an eager operation, at the expense of those to come."""
     began = perf_counter()

@@ -104,7 +104,9 @@ class Search:
                 except Different:
                     continue
                 changing = tuple(template.changing)
-                if not changing or changing in kind.special:
+                if not changing:
+                    continue  # the same program
+                if changing in kind.special:
                     return None
                 try:
                     generic = Generic(template.closed, self.donated, list(template.scope))

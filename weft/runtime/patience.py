@@ -15,6 +15,10 @@ from weft.base import knobs
 # Seconds of compiling that the account holds at most.
 CAPACITY = 0.02
 
+# Elements up to which a program in named sizes stays in use, where code for exactly these could be
+# made.
+FEW_ELEMENTS = 1 << 14
+
 
 class Account:
     """Seconds of compiling that eager operations may take."""

@@ -26,20 +26,28 @@ class Generic:
     """A program in named sizes with its code, and what it assumes of them."""
 
     def __init__(
-        self, closed: ClosedJaxpr, donated: tuple[bool, ...], names: Sequence[str]
+        self,
+        closed: ClosedJaxpr,
+        donated: tuple[bool, ...],
+        names: Sequence[str],
+        assumed: Sequence[Guard] | None = None,
     ) -> None:
+        """``assumed`` is what the staging of the program assumed, where it was given names."""
         self.names = list(names)
         with Ahead() as ahead:
             with recording() as guards:
-                self.assembly = Cpu(None, ahead, named=True).assemble(closed, donated)
+                guards.update(dict.fromkeys(assumed or ()))
+                cpu = Cpu(None, ahead, named=True, eager=assumed is not None)
+                self.assembly = cpu.assemble(closed, donated)
             if {name for guard in guards for name in guard.pins()}.issuperset(names):
                 raise Special
             used = sorted(launched(self.assembly.nodes) | called(self.assembly.slots))
             made = compile_many([self.assembly.codes[i] for i in used], ahead)
         self.code = dict(zip(used, made, strict=True))
         self.guards = list(guards)
-        for number in self.assembly.given:
-            self.assembly.constants[number] = None  # each instance has its own
+        if assumed is None:
+            for number in self.assembly.given:
+                self.assembly.constants[number] = None  # each instance has its own
         self.sizes: list[Size] = []
         self.places: dict[int, int] = {}  # of sizes by id
         self._collect(self.assembly)
@@ -113,7 +121,8 @@ class Generic:
             c if type(c) is not tuple else np.array(fill(c), np.int64) for c in plan.constants
         ]
         for number, stand_in in plan.given.items():
-            constants[number] = constant_value(*given[id(stand_in)])
+            if constants[number] is None:
+                constants[number] = constant_value(*given[id(stand_in)])
         hosts = [call._replace(eqn=_with_numbers(call.eqn, fill)) for call in plan.hosts]
         offsets, arena = arrange(lives, len(slots))
         nodes = fill(plan.nodes)

@@ -59,6 +59,7 @@ class Cpu(Target):
         ahead: Ahead | None = None,
         elements: int | None = None,
         named: bool = False,
+        eager: bool = False,
     ) -> None:
         self.watch = watch
         self.ahead = ahead
@@ -67,6 +68,8 @@ class Cpu(Target):
         self.general = elements is not None or named
         # whether functions are for sizes that have names: these are read, plain numbers are not
         self.named = named
+        # whether what has few elements is done as it is outside of compiled functions
+        self.eager = eager
         self.tokens: list[Size] = []
         self.neutral = choices.some_off()
         self.few = elements is not None and elements <= FEW
@@ -327,7 +330,7 @@ class Cpu(Target):
             verify(finish.kernel)
         if self.named:
             with writing(self.token):
-                return routines.lower(name, ins, outs, params, finish, True)
+                return routines.lower(name, ins, outs, params, finish, True, self.eager)
         lowered = routines.lower(name, ins, outs, params, finish, self.general)
         if self.general and lowered is not None:
             reads = routines.reads_sizes(name)

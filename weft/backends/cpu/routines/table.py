@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.backends.cpu.routines.registry import FINISHING, GENERAL, LOWERINGS
+from weft.backends.cpu.routines.registry import FINISHING, GENERAL, LOWERINGS, SMALL
 from weft.base.lazy import Late
 from weft.kernel.program import Finish, Lowered, Type
 
@@ -85,18 +85,22 @@ def lower(
     params: Any,
     finish: Finish | None = None,
     general: bool = False,
+    small: bool = False,
 ) -> Lowered | None:
     """The tasks of an operation, or None where its reference does it.
 
     With a kernel that goes on with the result: the tasks of both, or None where they stay apart.
-    General code does for other shapes as well, wherever there is such code.
+    General code does for other shapes as well, wherever there is such code; small code does for
+    those of few elements.
     """
     if name not in _WHERE:
         return None
     load(name)
     if general and name in _GENERAL:
         _GENERAL[name].GENERAL  # noqa: B018 -- loads the file, which fills the table
-        found = GENERAL[name](ins, outs, params)
+        found = SMALL[name](ins, outs, params) if small and name in SMALL else None
+        if found is None:
+            found = GENERAL[name](ins, outs, params)
         if found is not None:
             return None if finish is not None else found
     if finish is not None:

@@ -479,7 +479,10 @@ def library_tasks(
     extent = prod(a.size for a in problem.outer) * row_blocks * column_blocks
     unit = 4 * row_block * column_block * (depth.size + 64)
     plan.task(
-        library_product(part, "product", out.dtype.kind == "c"), places, extent, CHUNK_WORK // unit
+        library_product(part, "product", out.dtype.kind == "c"),
+        places,
+        extent,
+        CHUNK_WORK // plain(unit),
     )
     return plan.lowered()
 

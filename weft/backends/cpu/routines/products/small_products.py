@@ -16,7 +16,7 @@ from weft.backends.cpu.routines.products.dot import (
 )
 from weft.backends.cpu.routines.products.dot_lines import bytes_of
 from weft.backends.cpu.routines.products.dot_plan import Operand, Plan
-from weft.backends.cpu.routines.registry import GENERAL
+from weft.backends.cpu.routines.registry import GENERAL, SMALL
 from weft.base.lazy import Late
 from weft.base.sizes import plain
 from weft.kernel.program import Lowered, Place, Type, contiguous
@@ -25,7 +25,7 @@ from weft.kernel.program import Lowered, Place, Type, contiguous
 _any = Late("weft.backends.cpu.routines.products.products_any")
 
 # Multiply-adds up to which code for one shape is not worth its making.
-SMALL = 1 << 18
+MOST_WORK = 1 << 18
 # Elements of operands and result up to which that is so.
 FEW = 1 << 14
 
@@ -54,13 +54,27 @@ def lower_any(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowe
     names = {t.dtype.name for t in [*ins, *outs]}
     few = plain(sum(prod(t.shape) for t in [*ins, *outs])) <= FEW
     if len(names) == 1 and names <= {"float32", "float64"}:
-        if few and type(work) is int and work <= SMALL:
+        if few and type(work) is int and work <= MOST_WORK:
             return _by_library(ins, outs[0], numbers)
     elif not names & COMPLEX.keys():
         found = _any.contracted(ins, outs[0], numbers)
         if found is not None:
             return found
     return lower_dot(ins, outs, params, None, AnyPlan)
+
+
+def lower_small(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
+    """The tasks of a small product of floats, by the library."""
+    numbers = params["dimension_numbers"]
+    depth = prod(ins[0].shape[i] for i in numbers[0][0])
+    work = prod(outs[0].shape) * depth
+    names = {t.dtype.name for t in [*ins, *outs]}
+    if len(names) > 1 or not names <= {"float32", "float64"}:
+        return None
+    if hasattr(params["precision"], "accumulation_type") or not work or work > MOST_WORK:
+        return None
+    few = sum(prod(t.shape) for t in [*ins, *outs]) <= FEW
+    return _by_library(ins, outs[0], numbers) if few else None
 
 
 def _by_library(ins: list[Type], out: Type, numbers: Any) -> Lowered | None:
@@ -78,3 +92,4 @@ def _by_library(ins: list[Type], out: Type, numbers: Any) -> Lowered | None:
 
 
 GENERAL["dot_general"] = lower_any
+SMALL["dot_general"] = lower_small

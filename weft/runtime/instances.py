@@ -1,0 +1,225 @@
+"""Functions traced for named sizes: a call on a new shape fills in numbers and runs.
+
+A function of weft's own is staged on arrays whose dimensions have names, and the values that they
+had in some call. What its Python decides by these is recorded as guards, as are the decisions of
+the compiler; so the program serves every shape that meets them, and no shape is traced again. What
+native code reads is laid out once, as words that are the same for all shapes and places for those
+that are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu.generic import Generic, Special
+from weft.backends.cpu.native import library
+from weft.backends.cpu.native.float_mode import flush_bits
+from weft.backends.cpu.native.walker import encode
+from weft.base import knobs
+from weft.base.sizes import Guard, Size, evaluator
+from weft.compiler.arena import Life, arrange
+from weft.core.avals import ShapedArray
+from weft.core.interpret import storage_dtype
+from weft.core.jaxpr import ClosedJaxpr
+from weft.kernel.program import inner_regions
+from weft.runtime import native, tables
+from weft.runtime.dispatch import address, words_of
+from weft.runtime.exact import programs_of
+from weft.runtime.patience import FEW_ELEMENTS
+from weft.runtime.places import HOME, array_type
+
+
+class Instance:
+    """A program for one shape, callable with the leaves of its arguments."""
+
+    __slots__ = ("call", "generic", "numbers", "out_avals", "table", "types")
+
+    taken: tuple[int, ...] = ()
+    stops = True
+
+    def __init__(self, generic: ShapeGeneric, numbers: list[int]) -> None:
+        self.generic = generic
+        self.numbers = numbers
+        self.out_avals = [
+            ShapedArray(tuple([numbers[n] if n >= 0 else -1 - n for n in shape]), dtype, weak)
+            for shape, dtype, weak in generic.outs
+        ]
+        self.types = [array_type(aval, HOME) for aval in self.out_avals]
+
+    def elements(self) -> int:
+        """How many elements its operands and results have."""
+        return self.numbers[-1]
+
+    def __call__(self, number: int, where: int) -> None:
+        """What native code asks Python for: errors, told of as by any other program."""
+        generic = self.generic
+        plan = generic.made.filled(self.numbers, {})
+        native.Hosts(plan, generic.closed.in_avals, self.out_avals)(number, where)
+
+
+class ShapeGeneric:
+    """A program in named sizes, with its code and its tables."""
+
+    def __init__(self, closed: ClosedJaxpr, names: Sequence[str], guards: Sequence[Guard]) -> None:
+        self.closed = closed
+        made = self.made = Generic(closed, (), names, guards)
+        plan = made.assembly
+        if plan.hosts or any(result.kind not in ("slot", "same") for result in plan.results):
+            raise Special
+        self.walks = native.native()
+        if self.walks is None:
+            raise Special
+        # code for exactly these sizes, which large arrays get, may round in another order
+        self._is_same = not _is_costly(closed)
+        self._sizes: list[Any] = []  # those that an instance has numbers for
+        self._known: dict[Any, int] = {}
+        for size in made.sizes:  # so that the plan can be filled in with the same numbers
+            self._known.setdefault(size.terms, len(self._sizes))
+            self._sizes.append(size)
+        self._lay_out()
+        self.outs = [
+            (tuple([self._place(n) for n in a.shape]), a.dtype, a.weak_type)
+            for a in closed.out_avals
+        ]
+        work = native._work(plan.nodes, plan)
+        self._work = self._place(work)
+        self._runs = [(self._place(e), self._place(c)) for e, c in _runs(plan.nodes)]
+        self._lives = {i: (self._place(life.size), life) for i, life in plan.lives.items()}
+        guarded = [g.size for g in made.guards]
+        self._guards = [(g.relation == "==", g.holds) for g in made.guards]
+        elements = sum([a.size for a in [*closed.in_avals, *closed.out_avals]])
+        self._compute = evaluator([*self._sizes, *guarded, elements], list(names))
+
+    def _place(self, n: Any) -> int:
+        """The number of a size; that of a plain number is ``-1 - n``."""
+        if type(n) is not Size:
+            return -1 - n
+        found = self._known.get(n.terms)
+        if found is None:
+            found = self._known[n.terms] = len(self._sizes)
+            self._sizes.append(n)
+        return found
+
+    def _lay_out(self) -> None:
+        """Put all tables into one row of words; sizes are filled in later."""
+        plan, code = self.made.assembly, self.made.code
+        walks = self.walks
+        assert walks is not None
+        words: list[Any] = [0] * tables.PROGRAM_WORDS
+        inside: list[int] = []  # words that are places in the row itself
+
+        def section(values: Sequence[Any]) -> int:
+            begin = len(words)
+            words.extend(values)
+            return begin
+
+        rows = {}
+        for number, constant in enumerate(plan.constants):
+            if type(constant) is tuple:
+                rows[number] = section(constant)
+        template = section([0] * len(plan.slots))
+        for i, slot in enumerate(plan.slots):
+            if slot.role == "temp":
+                words[template + i] = plan.offsets[i] if type(plan.offsets[i]) is int else 0
+            elif slot.role == "const" and slot.what in rows:
+                words[template + i] = 8 * rows[slot.what]
+                inside.append(template + i)
+            elif slot.role == "const":
+                words[template + i] = address(plan.constants[slot.what])
+            elif slot.role == "library":
+                words[template + i] = library.address(slot.what)
+            elif slot.role == "code":
+                words[template + i] = int(code[slot.what])
+        temps = section([i for i, slot in enumerate(plan.slots) if slot.role == "temp"])
+        nodes = section(encode(plan.nodes, code))
+        end = len(words)
+        kinds = {"slot": tables.FRESH, "same": tables.REPEATED}
+        results = len(words)
+        for result, aval in zip(plan.results, self.closed.out_avals, strict=True):
+            size = prod(aval.shape) * storage_dtype(aval.dtype).itemsize
+            section([kinds[result.kind], result.number, size, 0, 0, 0])
+        for word, at in (
+            (tables.TEMPLATE, template),
+            (tables.TEMPS, temps),
+            (tables.NODES, nodes),
+            (tables.END, end),
+            (tables.RESULTS, results),
+        ):
+            words[word] = 8 * at
+            inside.append(word)
+        words[tables.SHARED] = address(walks.shared)
+        words[tables.SLOTS] = len(plan.slots)
+        words[tables.TEMP_COUNT] = nodes - temps
+        words[tables.WIDEST] = native._widest(plan.nodes)
+        words[tables.RESULT_COUNT] = len(plan.results)
+        words[tables.ARGUMENTS] = len(self.closed.in_avals)
+        words[tables.FLUSH] = flush_bits() if knobs.thread.denormals == "flush" else 0
+        self._template, self._results = template, results
+        sized = [i for i, word in enumerate(words) if type(word) is Size]
+        self._which = np.array([self._place(words[i]) for i in sized], np.intp)
+        self._at = np.array(sized, np.intp)
+        self._inside = np.array(inside, np.intp)
+        plain = [0 if type(word) is Size else word for word in words]
+        self._base = words_of(plain).view(np.int64)
+
+    def instance(self, values: Sequence[int]) -> Instance | None:
+        """The program for values of its names, or None where a guard does not hold."""
+        try:
+            numbers = self._compute(*values)
+        except ZeroDivisionError:
+            return None
+        count = len(self._sizes)
+        for (equal, holds), n in zip(self._guards, numbers[count:-1], strict=True):
+            if (n == 0 if equal else n < 0) is not holds:
+                return None
+        if numbers[-1] > FEW_ELEMENTS and not self._is_same:
+            return None
+        made = Instance(self, numbers)
+        words = self._base.copy()
+        words[self._at] = np.array(numbers[:count], np.int64)[self._which]
+        words[self._inside] += words.__array_interface__["data"][0]
+        at = self._results + tables.TYPE
+        for i, found in enumerate(made.types):
+            words[at + i * tables.RESULT_WORDS] = id(found)
+        work = self._work
+        words[tables.LONG] = (numbers[work] if work >= 0 else -1 - work) >= native.LONG_BYTES
+        for extent, chunk in self._runs:
+            pieces = numbers[extent] if extent >= 0 else -1 - extent
+            if pieces > (numbers[chunk] if chunk >= 0 else -1 - chunk):
+                words[tables.PARALLEL] = 1
+        if self._lives:
+            lives = {
+                i: Life(numbers[n] if n >= 0 else -1 - n, life.first, life.last)
+                for i, (n, life) in self._lives.items()
+            }
+            offsets, words[tables.ARENA] = arrange(lives, len(self.made.assembly.slots))
+            for i in lives:
+                words[self._template + i] = offsets[i]
+        words[tables.HOSTS] = id(made)
+        made.table = words
+        walks = self.walks
+        assert walks is not None
+        made.call = walks.function("call_flat", (words, made.types, made, self))
+        return made
+
+
+def _is_costly(closed: ClosedJaxpr) -> bool:
+    """Whether a program has operations with algorithms of their own."""
+    return any(
+        eqn.primitive.costly or any(map(_is_costly, programs_of(eqn))) for eqn in closed.eqns
+    )
+
+
+def _runs(nodes: Any) -> list[tuple[Any, Any]]:
+    """The ranges of native functions, and how much of them is done in one go."""
+    found = []
+    for node in nodes:
+        if hasattr(node, "chunk"):
+            found.append((node.extent, node.chunk))
+        for region in inner_regions(node):
+            found += _runs(region)
+    return found
