@@ -110,6 +110,15 @@ SAMPLES += [
     )
     for dtype in ("int32", "uint8", "float32", "bfloat16", "complex64", "int64", "float64")
 ]
+SAMPLES.append(
+    Sample(
+        name="dim_as_value",
+        prim="dim_as_value",
+        args=[],
+        params={"dim": 7},
+        dtypes=("int32",),
+    )
+)
 SAMPLES += [
     Sample(
         name=f"empty_{dtype}",

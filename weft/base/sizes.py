@@ -27,13 +27,11 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from weft.base.errors import InconclusiveDimensionOperation
+
 # Values of named dimensions are at least this: empty arrays, and those that are broadcast, have
 # programs of their own.
 LEAST = 2
-
-
-class InconclusiveDimensionOperation(Exception):
-    """A comparison of symbolic dimensions that isn't the same for all their values."""
 
 
 class Guard(NamedTuple):
@@ -323,11 +321,6 @@ def is_one(n: Any) -> bool:
 def is_writing() -> bool:
     """Whether sizes stand for themselves in text now."""
     return _here.write is not None
-
-
-def dimension(n: Any) -> Any:
-    """A dimension of an array: a size, or a plain number."""
-    return n if type(n) is Size else int(n)
 
 
 def at(n: Any, values: Mapping[str, int]) -> Any:

@@ -123,7 +123,8 @@ def _array_of(x: Any) -> Any:
         items = [_array_of(item) for item in x]
         return x if all(a is b for a, b in zip(items, x, strict=True)) else type(x)(items)
     method = getattr(type(x), "__jax_array__", None)
-    return x if method is None else method(x)
+    # a symbolic dimension may be meant as a size
+    return x if method is None or getattr(x, "is_size", False) else method(x)
 
 
 def eager_form(fun: Callable[..., Any]) -> Any:

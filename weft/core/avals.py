@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.base.sizes import dimension
+from weft.base.sizes import Size
+from weft.core.dims.dim import Dim
 from weft.core.sharding import NO_AXES, NamedSharding, PartitionSpec
 
 
@@ -183,6 +184,11 @@ abstract_token = AbstractToken()
 # Dropping the table is safe: equality falls back to comparing the fields.
 INTERN_LIMIT = 1 << 16
 _interned: dict[Any, ShapedArray] = {}
+
+
+def dimension(n: Any) -> Any:
+    """A dimension of an array: a symbolic one, a size of a program, or a plain number."""
+    return n if type(n) is Size or type(n) is Dim else int(n)
 
 
 def _dtype_object(dtype: Any) -> Any:

@@ -11,8 +11,10 @@ from weft.base import errors, knobs, source
 from weft.base.source import NO_NAMES
 from weft.core import debug_info as debug
 from weft.core import varying
+from weft.core.dims.dim import Dim
 from weft.core.effects import Effects, no_effects
 from weft.core.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
+from weft.core.registry import lookup
 from weft.core.trace import Trace, Tracer, check_leaks, escaped_tracer_error, state, typeof
 
 literal_types: set[type] = {bool, int, float, complex}
@@ -64,6 +66,8 @@ class StagingTrace(Trace):
             return Literal(x, typeof(x))
         if kind is np.ndarray and not x.ndim:
             return Literal(x[()], typeof(x))
+        if kind is Dim:
+            return self.emit(lookup("dim_as_value"), (), {"dim": x})._var
         return self.constant(x)
 
     def constant(self, x: Any) -> Var:

@@ -21,6 +21,7 @@ from weft.base.traceback import api_boundary
 from weft.core import hooks
 from weft.core.array import Array
 from weft.core.avals import AbstractValue, ShapedArray
+from weft.core.dims.dim import Dim
 
 
 class Trace:
@@ -353,8 +354,13 @@ def _aval_of_scalar(x: Any) -> AbstractValue:
     raise TypeError(f"{type(x).__name__} is not a scalar")
 
 
+def _aval_of_dim(x: Any) -> AbstractValue:
+    return ShapedArray((), dtypes.default_int_dtype(), True)
+
+
 for _kind in _python_scalars:
     aval_handlers[_kind] = _aval_of_scalar
+aval_handlers[Dim] = _aval_of_dim
 aval_handlers[np.ndarray] = _aval_of_ndarray
 aval_handlers[np.generic] = _aval_of_ndarray
 

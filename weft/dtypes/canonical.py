@@ -223,6 +223,8 @@ def _dtype_of_object(x: Any) -> AnyDType:
     found = getattr(x, "dtype", None)
     if isinstance(found, (np.dtype, ExtendedDType)):
         return found
+    if getattr(x, "is_size", False):  # a symbolic dimension
+        return default_int_dtype()
     try:
         return np.result_type(x)
     except TypeError as error:

@@ -42,6 +42,8 @@ def is_weakly_typed(x: Any) -> bool:
     typ = type(x)
     if typ is int or typ is float or typ is complex:
         return True
+    if getattr(typ, "is_size", False):  # a symbolic dimension
+        return True
     return getattr(getattr(x, "aval", None), "weak_type", False)
 
 

@@ -23,6 +23,7 @@ _registry.declare(
         "conv": "conv_general_dilated",
         "convert": "convert_element_type bitcast_convert_type reduce_precision copy copy_p",
         "cumulative": "cumsum cumprod cumlogsumexp cummax cummin",
+        "dimension": "dim_as_value",
         "dot": "dot_general",
         "exchange": "ragged_all_to_all psend precv",
         "fft": "fft",

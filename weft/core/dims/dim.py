@@ -1,0 +1,472 @@
+"""Symbolic dimensions: arithmetic, comparisons that hold for all values, use as values.
+
+``Dim`` stands where a size of a shape does, in types and parameters of staged programs. Nothing is
+known of its value but that it is at least 1, and what the constraints of its scope say. A
+comparison that depends on more raises ``InconclusiveDimensionOperation``. An exported program is
+instantiated for plain numbers before it is compiled (``substitute``).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from weft.base.errors import InconclusiveDimensionOperation, located
+from weft.core.dims import terms as t
+from weft.core.dims.bounds import Bound, Facts, Unsatisfiable
+from weft.core.dims.terms import Factor, Monomial, Terms
+from weft.core.registry import lookup
+
+
+class Scope:
+    """What dimensions that are used together have in common: constraints, and what was derived."""
+
+    def __init__(self) -> None:
+        self.constraints: list[Constraint] = []
+        self.rules: dict[Monomial, tuple[Terms, int]] = {}
+        self._facts: Facts | None = None
+        self._bounds: dict[Terms, tuple[Bound, Bound]] = {}
+
+    def constrain(self, constraint: Constraint) -> None:
+        """Take up that one polynomial is another, or not less than it."""
+        difference = t.constant(constraint.difference)
+        if difference is not None:
+            if difference < 0 or (constraint.equal and difference):
+                raise ValueError(f"no values satisfy the constraint {constraint.text!r}")
+            return
+        if constraint.equal:
+            self._replace(constraint)
+        self.constraints.append(constraint)
+        self._facts = None
+        self._bounds.clear()
+        self.facts()  # raises where no values satisfy it
+
+    def _replace(self, constraint: Constraint) -> None:
+        """Have the right side of an equation stand for its left one from now on."""
+        left, right = constraint.left, constraint.right
+        if len(left) != 1 or not left[0][0].factors:
+            raise ValueError(
+                f"the constraint {constraint.text!r} must have one term on its left, as in"
+                " 'a == 2*b' or 'mod(b, 2) == 0'"
+            )
+        monomial, k = left[0]
+        if monomial in self.rules:
+            raise NotImplementedError(f"several constraints say what {monomial} is equal to")
+        self.rules[monomial] = right, k
+        factor = monomial.factor
+        if k == 1 and not right and factor is not None and factor.kind == "mod":
+            size, divisor = factor.operands
+            n = t.constant(divisor)
+            if n is not None:  # what is divided without a remainder can be multiplied again
+                quotient = t.operation("floordiv", size, divisor)
+                whole = t.combined(quotient, n, (), 0)
+                text = f"{t.shown(whole)} == {t.shown(size)}"
+                self.constrain(Constraint(text, True, whole, size))
+
+    def facts(self) -> Facts:
+        """What the constraints say."""
+        if self._facts is None:
+            facts = Facts(self.rules)
+            for constraint in self.constraints:
+                difference = t.normal(constraint.difference, {})
+                try:
+                    facts.add_implied(difference)
+                    facts.constrain(constraint.equal, difference, constraint.text)
+                except Unsatisfiable:
+                    raise ValueError(
+                        f"no values satisfy the constraint {constraint.text!r} with those before it"
+                    ) from None
+            self._facts = facts
+        return self._facts
+
+    def bounds(self, polynomial: Terms) -> tuple[Bound, Bound]:
+        """What a polynomial is at least, and at most."""
+        found = self._bounds.get(polynomial)
+        if found is None:
+            facts = self.facts().copy()
+            try:
+                facts.add_implied(polynomial)
+                found = facts.find(polynomial)
+            except Unsatisfiable:  # of consequences: no values at all
+                found = -inf, inf
+            if len(self._bounds) >= MAX_BOUNDS:
+                self._bounds.clear()
+            self._bounds[polynomial] = found
+        return found
+
+
+MAX_BOUNDS = 4096  # of polynomials that a scope remembers
+
+
+class Constraint:
+    """That one polynomial is another (``equal``), or not less than it."""
+
+    __slots__ = ("difference", "equal", "left", "right", "text")
+
+    def __init__(self, text: str, equal: bool, left: Terms, right: Terms) -> None:
+        self.text, self.equal, self.left, self.right = text, equal, left, right
+        self.difference = t.combined(left, 1, right, -1)
+
+
+class Dim:
+    """A size of a symbolic shape."""
+
+    __slots__ = ("_hash", "scope", "terms")
+    is_size = True
+    __array_priority__ = 1000  # so that arrays of NumPy's leave arithmetic to it
+
+    def __init__(self, terms: Terms, scope: Any) -> None:
+        self.terms = terms
+        self.scope = scope
+        self._hash = hash((terms, id(scope)))
+
+    def __str__(self) -> str:
+        return t.shown(self.terms)
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __copy__(self) -> Dim:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Dim:
+        return self
+
+    def names(self) -> set[str]:
+        """The dimensions that it is written in."""
+        return t.names(self.terms)
+
+    # --- arithmetic -------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Any:
+        found = self._terms_of(other)
+        return self._value("__add__", other) if found is None else self._sum(1, found, 1)
+
+    def __radd__(self, other: Any) -> Any:
+        found = self._terms_of(other)
+        return self._value("__radd__", other) if found is None else self._sum(1, found, 1)
+
+    def __sub__(self, other: Any) -> Any:
+        found = self._terms_of(other)
+        return self._value("__sub__", other) if found is None else self._sum(1, found, -1)
+
+    def __rsub__(self, other: Any) -> Any:
+        found = self._terms_of(other)
+        return self._value("__rsub__", other) if found is None else self._sum(-1, found, 1)
+
+    def __neg__(self) -> Any:
+        return self._sum(-1, (), 0)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __mul__(self, other: Any) -> Any:
+        found = self._terms_of(other)
+        if found is None:
+            return self._value("__mul__", other)
+        return made(t.product(self.terms, found), self.scope)
+
+    def __rmul__(self, other: Any) -> Any:
+        found = self._terms_of(other)
+        if found is None:
+            return self._value("__rmul__", other)
+        return made(t.product(self.terms, found), self.scope)
+
+    def __pow__(self, power: Any, modulo: Any = None) -> Any:
+        if modulo is not None:
+            raise NotImplementedError("powers of symbolic dimensions take no modulus")
+        if type(power) is Dim:
+            return power.__rpow__(self)
+        if power != int(power) or power < 0:
+            raise ValueError(
+                f"a symbolic dimension has whole powers from 0 up: got ({self}) ** {power}"
+            )
+        found: Any = 1
+        for _ in range(int(power)):
+            found = self * found
+        return found
+
+    def __rpow__(self, other: Any, modulo: Any = None) -> Any:
+        return self._value("__rpow__", other)
+
+    def __floordiv__(self, other: Any) -> Any:
+        found = self._terms_of(other)
+        if found is None:
+            return self._value("__floordiv__", other)
+        return divmod_of(self.terms, found, self.scope)[0]
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        found = self._terms_of(other)
+        if found is None:
+            return self._value("__rfloordiv__", other)
+        return divmod_of(found, self.terms, self.scope)[0]
+
+    def __mod__(self, other: Any) -> Any:
+        found = self._terms_of(other)
+        if found is None:
+            return self._value("__mod__", other)
+        return divmod_of(self.terms, found, self.scope)[1]
+
+    def __rmod__(self, other: Any) -> Any:
+        found = self._terms_of(other)
+        if found is None:
+            return self._value("__rmod__", other)
+        return divmod_of(found, self.terms, self.scope)[1]
+
+    def __divmod__(self, other: Any) -> Any:
+        found = self._terms_of(other)
+        if found is None:
+            return self._value("__divmod__", other)
+        return divmod_of(self.terms, found, self.scope)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        found = self._terms_of(other)
+        if found is None:
+            return self._value("__rdivmod__", other)
+        return divmod_of(found, self.terms, self.scope)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._value("__truediv__", other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._value("__rtruediv__", other)
+
+    def _sum(self, k: int, other: Terms, n: int) -> Any:
+        return made(t.combined(self.terms, k, other, n), self.scope)
+
+    def _terms_of(self, other: Any) -> Terms | None:
+        """A whole number, or a dimension of the same scope; None for other values."""
+        if type(other) is int:
+            return t.number(other)
+        if type(other) is Dim:
+            if other.scope is not self.scope:
+                raise mixed(self, other)
+            return other.terms
+        try:
+            return t.number(operator.index(other))
+        except Exception:  # a traced array says in its own way that it is no number
+            return None
+
+    # --- comparisons ------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same for all values; False also where it depends on them."""
+        if self is other:
+            return True
+        if type(other) is Dim:
+            return (
+                self._hash == other._hash
+                and self.scope is other.scope
+                and (self.terms == other.terms)
+            )
+        return False  # no dimension that is a number is a Dim
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compared(other, ">=")
+
+    def __le__(self, other: Any) -> Any:
+        return self._compared(other, "<=")
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compared(other, ">")
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compared(other, "<")
+
+    def _compared(self, other: Any, relation: str) -> Any:
+        found = self._terms_of(other)
+        if found is None:
+            return NotImplemented
+        at_least = relation in (">=", "<")  # self >= other, or not so
+        sign = 1 if at_least else -1
+        low, high = bounds(self._sum(sign, found, -sign))
+        if low >= 0:
+            return relation in (">=", "<=")
+        if high < 0:
+            return relation not in (">=", "<=")
+        raise inconclusive(f"{self} {relation} {other}", self.scope)
+
+    # --- as a value -------------------------------------------------------------------------------
+
+    def __int__(self) -> int:
+        raise InconclusiveDimensionOperation(
+            located(
+                f"the symbolic dimension {self} is used where a number must be known",
+                "It has no single value: compute with the dimension itself, which shapes and"
+                " operations take, or export the function for one shape.",
+            )
+        )
+
+    __float__ = __complex__ = __int__  # type: ignore[assignment]
+
+    def __jax_array__(self) -> Any:
+        return lookup("dim_as_value").bind(dim=self)
+
+    def dimension_as_value(self) -> Any:
+        """The dimension as a whole number to compute with, in a function that is traced."""
+        return self.__jax_array__()
+
+    def _value(self, method: str, other: Any) -> Any:
+        if isinstance(other, (list, tuple, str)):  # repeated
+            return int(self)
+        return getattr(self.__jax_array__(), method)(other)
+
+
+def made(terms: Terms, scope: Any) -> Any:
+    """A dimension, or the number that it is."""
+    terms = t.normal(terms, scope.rules)
+    number = t.constant(terms)
+    return Dim(terms, scope) if number is None else number
+
+
+def named(name: str, scope: Any) -> Any:
+    """The dimension of a name."""
+    return made(((Monomial(((Factor(name), 1),)), 1),), scope)
+
+
+def terms_of(n: Any) -> Terms:
+    """The polynomial that a dimension or a number is."""
+    return n.terms if type(n) is Dim else t.number(operator.index(n))
+
+
+def divmod_of(a: Terms, b: Terms, scope: Any) -> tuple[Any, Any]:
+    """Quotient, rounded down, and remainder."""
+    if t.constant(b) == 0:
+        raise ZeroDivisionError(f"{t.shown(a)} is divided by 0")
+    found = t.divided(a, b, scope.rules)
+    if found is None:
+        found = t.operation("floordiv", a, b), t.operation("mod", a, b)
+    return made(found[0], scope), made(found[1], scope)
+
+
+def bounds(n: Any) -> tuple[Bound, Bound]:
+    """What a dimension or a number is at least, and at most, for all values."""
+    return n.scope.bounds(n.terms) if type(n) is Dim else (n, n)
+
+
+def max_dim(a: Any, b: Any) -> Any:
+    """The larger of two dimensions or numbers."""
+    return _larger(a, b, "max")
+
+
+def min_dim(a: Any, b: Any) -> Any:
+    """The smaller of two dimensions or numbers."""
+    return _larger(a, b, "min")
+
+
+def _larger(a: Any, b: Any, kind: str) -> Any:
+    scope = a.scope if type(a) is Dim else b.scope if type(b) is Dim else None
+    if scope is None:
+        return max(a, b) if kind == "max" else min(a, b)
+    low, high = bounds(a - b)
+    if low >= 0 or high <= 0:
+        return a if (low >= 0) is (kind == "max") else b
+    return made(t.operation(kind, terms_of(a), terms_of(b)), scope)
+
+
+def non_negative(n: Any) -> Any:
+    """A dimension, or 0 where it would be negative."""
+    return max_dim(n, 0)
+
+
+def substitute(n: Any, values: Mapping[str, Any]) -> Any:
+    """A dimension for values of its names, which may be numbers or other dimensions."""
+    if type(n) is not Dim:
+        return n
+    return _substituted(n.terms, n.scope, values)
+
+
+def _substituted(terms: Terms, scope: Any, values: Mapping[str, Any]) -> Any:
+    def value(name: str) -> Any:
+        if name in values:
+            return values[name]
+        monomial = Monomial(((Factor(name), 1),))
+        rule = scope.rules.get(monomial)
+        if rule is None or rule[1] != 1:
+            raise KeyError(name)
+        return _substituted(rule[0], scope, values)
+
+    return t.evaluated(terms, value, _applied)
+
+
+def _applied(kind: str, a: Any, b: Any) -> Any:
+    if type(a) is Dim or type(b) is Dim:
+        if kind in ("max", "min"):
+            return _larger(a, b, kind)
+        return a // b if kind == "floordiv" else a % b
+    return t.on_numbers(kind, a, b)
+
+
+def is_symbolic_dim(p: Any) -> bool:
+    """Whether a dimension is symbolic.
+
+    >>> from weft import export
+    >>> b, n = export.symbolic_shape("b, 4")
+    >>> export.is_symbolic_dim(b), export.is_symbolic_dim(n)
+    (True, False)
+    """
+    return type(p) is Dim
+
+
+def whole(n: Any) -> Any:
+    """A size as a plain number, or the symbolic dimension that it is."""
+    return n if type(n) is Dim else operator.index(n)
+
+
+def broadcast_sizes(*shapes: Any) -> tuple[Any, ...]:
+    """The shape that shapes broadcast to together; ValueError if they do not."""
+    if all(map(is_constant_shape, shapes)):
+        return np.broadcast_shapes(*shapes)
+    found: list[Any] = [1] * max(map(len, shapes))
+    for shape in shapes:
+        for i, n in enumerate(shape, len(found) - len(shape)):
+            if found[i] == 1:
+                found[i] = n
+            elif n not in (1, found[i]):
+                raise ValueError(f"shapes do not broadcast: {', '.join(map(str, shapes))}")
+    return tuple(found)
+
+
+def exceeds(n: Any, most: int) -> bool:
+    """Whether a size is beyond what a machine's number holds; a symbolic one is taken not to be."""
+    return type(n) is not Dim and n > most
+
+
+def divided_up(n: Any, by: Any) -> Any:
+    """A quotient of sizes, rounded up."""
+    return (n + (by - 1)) // by
+
+
+def is_constant_shape(shape: Any) -> bool:
+    """Whether all sizes are plain numbers."""
+    return not any(type(n) is Dim for n in shape)
+
+
+def mixed(a: Any, b: Any) -> ValueError:
+    return ValueError(
+        f"the dimensions {a} and {b} are of different scopes: {a.scope}; {b.scope}. Dimensions that"
+        " meet must be made by one call of symbolic_shape, or with one scope="
+    )
+
+
+def inconclusive(text: str, scope: Any) -> InconclusiveDimensionOperation:
+    told = f"\nKnown is, in the {scope}." if scope.constraints else ""
+    return InconclusiveDimensionOperation(
+        located(
+            f"whether {text} isn't the same for all values of the dimensions{told}",
+            "Say what is known with constraints=[...] of symbolic_shape, use max_dim and min_dim"
+            " of weft.core, or decide by values with lax.cond.",
+        )
+    )
