@@ -15,6 +15,7 @@ from weft.api.autodiff import jvp, vjp
 from weft.api.batching import vmap
 from weft.base.traceback import api_boundary
 from weft.core.avals import ShapedArray
+from weft.core.dims.dim import is_constant_shape
 from weft.core.registry import lookup
 from weft.core.trace import box, typeof
 from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
@@ -138,6 +139,10 @@ def standard_basis(tree: Any) -> Any:
     basis, offset = [], 0
     for aval in avals:
         dtype = aval.dtype
+        if not is_constant_shape((total, aval.size)):
+            basis.append(_symbolic_basis(aval, total, offset))
+            offset += aval.size
+            continue
         if not dtypes.issubdtype(dtype, np.inexact):
             basis.append(np.zeros((total, *aval.shape), dtypes.float0))
             offset += aval.size
@@ -148,6 +153,31 @@ def standard_basis(tree: Any) -> Any:
         basis.append(box(eye.reshape(stacked.shape), stacked))
         offset += aval.size
     return tree_unflatten(structure, basis)
+
+
+def _symbolic_basis(aval: Any, total: Any, offset: Any) -> Any:
+    """The same for one array of a symbolic shape."""
+    number, shape = dtypes.default_int_dtype(), (total, aval.size)
+
+    def bind(name: str, *args: Any, **params: Any) -> Any:
+        return lookup(name).bind(*args, **params)
+
+    def converted(x: Any, dtype: Any, weak: bool = False) -> Any:
+        return bind("convert_element_type", x, new_dtype=dtype, weak_type=weak, sharding=None)
+
+    rows, columns = (
+        bind("iota", dtype=number, shape=shape, dimension=axis, sharding=None) for axis in (0, 1)
+    )
+    first = bind(
+        "broadcast_in_dim",
+        converted(offset, number),
+        shape=shape,
+        broadcast_dimensions=(),
+        sharding=None,
+    )
+    eye = converted(bind("eq", bind("sub", rows, first), columns), aval.dtype, aval.weak_type)
+    full = (total, *aval.shape)
+    return bind("reshape", eye, new_sizes=full, dimensions=None, sharding=None)
 
 
 def _unravel(example: Any, axis: int, x: Any, like: Any) -> Any:

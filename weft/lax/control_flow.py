@@ -23,6 +23,7 @@ from weft.control.platform import platform_index_p
 from weft.core.avals import same_type
 from weft.core.batching import AxisData, match_axis
 from weft.core.debug_info import DebugInfo
+from weft.core.dims.dim import is_constant_shape
 from weft.core.high import flatten
 from weft.core.trace import typeof
 from weft.lax.loops import as_result, debug_info, is_concrete
@@ -383,6 +384,11 @@ def associative_scan(
         raise ValueError(
             f"associative_scan needs arrays of one size along axis {axis}, got shapes"
             f" {[np.shape(x) for x in leaves]}"
+        )
+    if not is_constant_shape(sizes):
+        raise NotImplementedError(
+            f"associative_scan halves its axis again and again, which depends on the symbolic size"
+            f" {sizes[0]}; use lax.scan, or cumsum, cumprod, cummax, cummin and cumlogsumexp"
         )
     if reverse:
         leaves = [rev_p.bind(x, dimensions=(position,)) for x in leaves]

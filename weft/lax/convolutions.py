@@ -11,6 +11,7 @@ import numpy as np
 from weft import dtypes
 from weft.base.functional import lru
 from weft.core.array import Array
+from weft.core.dims.dim import whole
 from weft.prims.conv import (
     ConvDimensionNumbers,
     conv_general_dilated_p,
@@ -104,7 +105,7 @@ def _pads(
     """Padding as pairs; ``SAME`` makes one window for each stride of the input."""
     if not isinstance(padding, str):
         try:
-            return tuple([(operator.index(low), operator.index(high)) for low, high in padding])
+            return tuple([(whole(low), whole(high)) for low, high in padding])
         except (TypeError, ValueError):
             raise ValueError(
                 "padding of a convolution must be 'SAME', 'SAME_LOWER', 'VALID' or a sequence of"

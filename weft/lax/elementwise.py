@@ -15,6 +15,7 @@ from weft.api.placement import device_put
 from weft.base import knobs
 from weft.core import varying
 from weft.core.avals import ShapedArray
+from weft.core.dims.dim import Dim, whole
 from weft.core.staging import StagingTrace
 from weft.core.trace import state, typeof
 from weft.lax.shape import boxed
@@ -788,7 +789,9 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
     >>> lax.full((2,), 7.0)
     Array([7., 7.], dtype=float32, weak_type=True)
     """
-    shape = (shape,) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
+    if type(shape) is Dim or np.ndim(shape) == 0:
+        shape = (shape,)
+    shape = tuple([whole(n) for n in shape])
     if np.shape(fill_value):
         raise TypeError(f"full needs a scalar fill value, got shape {np.shape(fill_value)}")
     weak = dtype is None and dtypes.is_weakly_typed(fill_value)

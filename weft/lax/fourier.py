@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from weft import dtypes
 from weft.api.jit import jit
 from weft.core.array import Array
+from weft.core.dims.dim import whole
 from weft.core.trace import typeof
 from weft.prims.convert import convert
 from weft.prims.families import COMPLEX, is_narrow, kind_of
@@ -57,4 +57,4 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     >>> lax.fft(jnp.array([1., 2., 3., 4.]), "RFFT", (4,))
     Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
     """
-    return _staged(x, fft_type, tuple(map(operator.index, fft_lengths)))
+    return _staged(x, fft_type, tuple(map(whole, fft_lengths)))

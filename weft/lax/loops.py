@@ -28,6 +28,7 @@ from weft.control.while_loop import while_p
 from weft.core.array import Array
 from weft.core.avals import ShapedArray, same_type
 from weft.core.debug_info import DebugInfo, hollow
+from weft.core.dims.dim import is_constant_shape
 from weft.core.high import flatten
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import Tracer, box, is_tracing, typeof
@@ -275,7 +276,7 @@ def fori_loop(
         raise TypeError(f"lax.fori_loop takes a function body_fun, got {body_fun!r}")
     dtype = _counter_dtype(typeof(lower), typeof(upper))
     loop = Loop("fori_loop", body_fun, counted=True)
-    if is_concrete(lower) and is_concrete(upper):
+    if is_concrete(lower) and is_concrete(upper) and is_constant_shape((lower, upper)):
         first, last = int(lower), int(upper)
         length = max(last - first, 0)
         if knobs.disable_jit.value and length == 0:

@@ -11,6 +11,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.base.errors import AxisError
+from weft.core.dims.dim import Dim, broadcast_sizes, whole
 from weft.core.trace import Tracer, box, eval_trace, state, typeof
 from weft.prims import shape as prims
 from weft.tree.functions import tree_flatten, tree_unflatten
@@ -20,10 +21,10 @@ _DATA = (np.ndarray, np.generic, bool, int, float, complex)
 
 def canonical_shape(shape: Any) -> tuple[int, ...]:
     """A shape as a tuple of Python integers; a clear TypeError for anything else."""
-    if isinstance(shape, (int, np.integer)) or _is_concrete_scalar(shape):
+    if isinstance(shape, (int, np.integer, Dim)) or _is_concrete_scalar(shape):
         shape = (shape,)
     try:
-        return tuple(operator.index(n) for n in shape)
+        return tuple([whole(n) for n in shape])
     except (TypeError, AttributeError):
         sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
         traced = next((n for n in sizes if isinstance(n, Tracer)), None)
@@ -77,7 +78,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     (3, 4)
     """
     try:
-        return np.broadcast_shapes(*shapes)
+        return broadcast_sizes(*shapes)
     except ValueError:
         given = ", ".join(str(tuple(s)) for s in shapes)
         if any(isinstance(n, int) and n < 0 for s in shapes for n in s):
@@ -286,7 +287,13 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     >>> len(lax.unstack(lax.iota(int, 3)))
     3
     """
-    return tuple(prims.unstack_p.bind(x, axis=canonical_axis(axis, typeof(x).ndim)))
+    axis = canonical_axis(axis, typeof(x).ndim)
+    if type(typeof(x).shape[axis]) is Dim:
+        raise NotImplementedError(
+            f"how many slices there are along axis {axis} of {typeof(x).shape} is symbolic; use"
+            " lax.scan or vmap over them"
+        )
+    return tuple(prims.unstack_p.bind(x, axis=axis))
 
 
 def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
@@ -307,7 +314,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Any) -> Any:
     >>> lax.pad(lax.iota(int, 2), 9, [(1, 1, 0)])
     Array([9, 0, 1, 9], dtype=int32)
     """
-    config = tuple(tuple(operator.index(n) for n in entry) for entry in padding_config)
+    config = tuple(tuple([whole(n) for n in entry]) for entry in padding_config)
     if any(len(entry) != 3 for entry in config):
         raise ValueError(
             f"pad needs (low, high, interior) for every dimension, got {padding_config}"

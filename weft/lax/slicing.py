@@ -14,6 +14,7 @@ from weft.base.functional import weakref_lru_cache
 from weft.core.ad import filled
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
+from weft.core.dims.dim import whole
 from weft.core.registry import lookup
 from weft.core.staging import stage
 from weft.core.trace import Tracer, is_tracing, typeof
@@ -77,8 +78,8 @@ def slice_in_dim(
     axis = operator.index(axis)
     size = shape[axis]
     starts, limits, strides = [0] * len(shape), list(shape), [1] * len(shape)
-    start = 0 if start_index is None else operator.index(start_index)
-    limit = size if limit_index is None else operator.index(limit_index)
+    start = 0 if start_index is None else whole(start_index)
+    limit = size if limit_index is None else whole(limit_index)
     starts[axis] = start + size if start < 0 else start
     limits[axis] = limit + size if limit < 0 else limit
     strides[axis] = operator.index(stride)
@@ -94,7 +95,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     Array([ 8,  9, 10, 11], dtype=int32)
     """
     shape = typeof(operand).shape
-    index, axis = operator.index(index), operator.index(axis)
+    index, axis = whole(index), operator.index(axis)
     size = shape[axis]
     wrapped = index + size if index < 0 else index
     if not 0 <= wrapped < size:
@@ -141,7 +142,7 @@ def dynamic_slice_in_dim(
     shape = typeof(operand).shape
     axis = operator.index(axis)
     sizes = list(shape)
-    sizes[axis] = operator.index(slice_size)
+    sizes[axis] = whole(slice_size)
     starts, negative = _starts_along(shape, axis, start_index, allow_negative_indices)
     return dynamic_slice(operand, starts, sizes, allow_negative_indices=negative)
 
@@ -436,7 +437,7 @@ def scatter_apply(
 
 def _static_integers(name: str, argument: str, values: Any) -> tuple[int, ...]:
     try:
-        return tuple(map(operator.index, values))
+        return tuple(map(whole, values))
     except TypeError as error:
         if "tracer" in type(error).__name__.lower():
             raise

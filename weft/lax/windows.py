@@ -8,6 +8,7 @@ from typing import Any
 
 from weft import tree
 from weft.control.reductions import reduce_window_p
+from weft.core.dims.dim import max_dim, whole
 from weft.core.trace import typeof
 from weft.lax.reductions import flatten_operands, monoid_of, reduction_jaxpr
 from weft.prims import window as prims
@@ -50,11 +51,11 @@ def padtype_to_pads(
     pads = []
     for size, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
         count = -(-size // stride)
-        total = max((count - 1) * stride + window - size, 0)
+        total = max_dim((count - 1) * stride + window - size, 0)
         small = total // 2
         large = total - small
         pads.append((small, large) if padding == PaddingType.SAME else (large, small))
-    return [(int(low), int(high)) for low, high in pads]
+    return [(whole(low), whole(high)) for low, high in pads]
 
 
 def reduce_window_shape_tuple(

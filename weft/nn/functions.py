@@ -16,6 +16,7 @@ from weft import dtypes, lax
 from weft.base.source import warn
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
+from weft.core.dims.dim import whole
 from weft.lax.shape import canonical_axis
 from weft.numpy.exponentials import Axis, logsumexp
 from weft.numpy.operands import arraylike, inexact
@@ -361,7 +362,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> A
            [0., 0., 1.],
            [0., 0., 0.]], dtype=float32)
     """
-    size = operator.index(concrete(num_classes, "one_hot needs to know the number of classes"))
+    size = whole(concrete(num_classes, "one_hot needs to know the number of classes"))
     x = jnp.asarray(x)
     if not dtypes.issubdtype(x.dtype, np.integer):
         warn(

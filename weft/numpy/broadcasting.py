@@ -8,6 +8,7 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.core.array import Array
+from weft.core.dims.dim import Dim
 from weft.core.trace import typeof
 from weft.lax.shape import canonical_shape
 from weft.numpy.positions import nonzero
@@ -33,7 +34,8 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     """
     if not shapes:
         return ()
-    return lax.broadcast_shapes(*((s,) if np.ndim(s) == 0 else tuple(s) for s in shapes))
+    one = [type(s) is Dim or np.ndim(s) == 0 for s in shapes]
+    return lax.broadcast_shapes(*[(s,) if o else tuple(s) for s, o in zip(shapes, one)])
 
 
 def expand_to(x: Any, shape: tuple[int, ...]) -> Any:

@@ -16,6 +16,7 @@ from weft.base.source import warn
 from weft.core import varying
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
+from weft.core.dims.dim import Dim, divided_up, is_constant_shape, max_dim, whole
 from weft.core.shape_dtype import ShapeDtypeStruct
 from weft.core.trace import Tracer, canonical_numeric
 from weft.lax.shape import canonical_shape
@@ -519,6 +520,8 @@ def arange(
     first, last, stride = given
     if last is None:
         first, last = 0, first
+    if not is_constant_shape((first, last, stride)):
+        return placed(_symbolic_range(first, last, stride, wanted), device, out_sharding)
     return placed(_range(first, last, stride, wanted), device, out_sharding)
 
 
@@ -538,9 +541,23 @@ def _range(first: Any, last: Any, stride: Any, dtype: Any) -> Any:
     return lax.add(convert_operand(first, dtype), lax.iota(dtype, size))
 
 
+def _symbolic_range(first: Any, last: Any, stride: Any, dtype: Any) -> Any:
+    """A range with a symbolic dimension among its bounds."""
+    bounds = [whole(n) for n in (first, last, 1 if stride is None else stride)]
+    first, last, stride = bounds
+    if type(stride) is int and stride < 0:
+        size = max_dim(divided_up(first - last, -stride), 0)
+    else:
+        size = max_dim(divided_up(last - first, stride), 0)
+    found = lax.iota(dtype, size)
+    if not (type(stride) is int and stride == 1):
+        found = lax.mul(scalar(dtype, stride), found)
+    return found if type(first) is int and not first else lax.add(scalar(dtype, first), found)
+
+
 def _bound(name: str, x: Any) -> Any:
     """A number that bounds a range, known and real."""
-    if x is None or type(x) in (int, float):
+    if x is None or type(x) in (int, float, Dim):
         return x
     check_arraylike("arange", x)
     value = concrete(x, f"arange needs a concrete {name}; sizes cannot depend on traced values")

@@ -15,6 +15,7 @@ from weft import dtypes, lax
 from weft.base.functional import is_hashable, lru
 from weft.base.record import Record
 from weft.core.array import Array
+from weft.core.dims.dim import Dim, is_constant_shape
 from weft.numpy.broadcasting import full_of
 from weft.numpy.contraction import element_type
 from weft.numpy.promotion import as_array, convert_operand, ensure_arrays, refuse_out, unwrapped
@@ -74,6 +75,8 @@ def _find_steps(arguments: tuple[Any, ...], optimize: Any) -> tuple[list[Any], l
     """Operands in order, and the contractions that make one of them."""
     import opt_einsum
 
+    if any(not is_constant_shape(getattr(x, "shape", ())) for x in arguments):
+        arguments = _with_numbers(arguments)
     found, contractions = opt_einsum.contract_path(
         *arguments, einsum_call=True, use_blas=True, optimize=_finder(optimize)
     )
@@ -84,6 +87,23 @@ def _find_steps(arguments: tuple[Any, ...], optimize: Any) -> tuple[list[Any], l
             Step(tuple(positions), tuple(sorted(summed)), tuple(inputs.split(",")), result)
         )
     return list(found), steps
+
+
+# What a symbolic dimension counts as when a path is looked for.
+TYPICAL_SIZE = 64
+
+
+def _with_numbers(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Operands with a number of its own for each symbolic dimension."""
+    known: dict[Any, int] = {}
+
+    def number(n: Any) -> Any:
+        return known.setdefault(n, TYPICAL_SIZE + len(known)) if type(n) is Dim else n
+
+    return tuple(
+        _Shape(tuple(map(number, x.shape)), x.value) if isinstance(x, _Shape) else x
+        for x in arguments
+    )
 
 
 @lru(1024)

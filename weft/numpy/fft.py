@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from weft import dtypes, lax
 from weft.base.traceback import expose
 from weft.core.array import Array
+from weft.core.dims.dim import Dim, whole
 from weft.lax.shape import canonical_axis
 from weft.numpy.creation import arange, array, asarray, placed
 from weft.numpy.promotion import check_arraylike
@@ -48,6 +49,10 @@ def _scale(norm: str | None, inverse: bool, count: int, dtype: Any) -> Any:
         raise ValueError(f"norm must be 'backward', 'ortho' or 'forward', got {norm!r}")
     if norm in (None, "backward") or count == 0:
         return None
+    if type(count) is Dim:
+        number = scalar(dtype, count)
+        number = lax.sqrt(number) if norm == "ortho" else number
+        return number if inverse else lax.div(scalar(dtype, 1), number)
     factor = count**0.5 if norm == "ortho" else float(count)
     return scalar(dtype, factor if inverse else 1 / factor)
 
@@ -55,7 +60,7 @@ def _scale(norm: str | None, inverse: bool, count: int, dtype: Any) -> Any:
 def _axes_and_sizes(name: str, x: Any, s: Sizes, axes: Sizes) -> tuple[tuple[int, ...], Any]:
     """The axes to transform and the sizes asked for, checked."""
     if s is not None:
-        s = tuple(map(operator.index, s))
+        s = tuple(map(whole, s))
         if any(n <= 0 for n in s):
             raise ValueError(f"{name} needs positive sizes, got {s}")
         if axes is not None and len(s) != len(axes):
@@ -103,7 +108,7 @@ def _transform(name: str, kind: FftType, a: Any, s: Sizes, axes: Sizes, norm: An
         raise ValueError(f"{name} needs at least one value along the last axis, got {sizes[-1]}")
     result = _by_three(x, kind, tuple(sizes))
     inverse = name.startswith("i")
-    scale = _scale(norm, inverse, int(np.prod(sizes, dtype=object)), result.dtype)
+    scale = _scale(norm, inverse, prod(sizes), result.dtype)
     if scale is not None:
         result = result * scale
     return lax.transpose(result, _inverse(order)) if moved else result

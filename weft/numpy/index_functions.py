@@ -9,6 +9,7 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.core.array import Array
+from weft.core.dims.dim import min_dim
 from weft.core.trace import Tracer
 from weft.lax.shape import canonical_axis
 from weft.numpy.index_plan import chosen, index_dtype
@@ -167,7 +168,7 @@ def _gather_along(
         else:
             batching.append(len(sizes))
             indices_batching.append(len(index_shape))
-            sizes.append(min(n, 1))
+            sizes.append(min_dim(n, 1))
         index_shape.append(out_shape[d])
     numbers = GatherDimensionNumbers(
         tuple(offset_dims), (position,), (position,), tuple(batching), tuple(indices_batching)
@@ -439,7 +440,7 @@ def _is_scalar(x: Any) -> bool:
 
 def _broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     try:
-        return np.broadcast_shapes(*shapes)
+        return lax.broadcast_shapes(*shapes)
     except ValueError:
         given = " and ".join(map(str, shapes))
         raise ValueError(f"shapes cannot be broadcast together: {given}") from None

@@ -13,9 +13,10 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.base import knobs
-from weft.base.errors import NonConcreteBooleanIndexError
+from weft.base.errors import InconclusiveDimensionOperation, NonConcreteBooleanIndexError
 from weft.base.record import Record
 from weft.core.array import Array
+from weft.core.dims.dim import Dim, divided_up, exceeds, max_dim, min_dim, whole
 from weft.core.interpret import flushed
 from weft.core.trace import Tracer, box, is_tracing, typeof
 from weft.lax.slicing import wrap_negative
@@ -132,13 +133,16 @@ def plan_static(index: Any, shape: Shape, wrap: bool = True, clip: bool = False)
                 return None
         else:
             size = shape[axis]
-            position = item + size if wrap and item < 0 else item
-            if not 0 <= position < size:
-                if not clip or not size:
-                    return None
-                position = min(max(position, 0), size - 1)
-            starts.append(int(position))
-            limits.append(int(position) + 1)
+            try:
+                position = item + size if wrap and item < 0 else item
+                if not 0 <= position < size:
+                    if not clip or not size:
+                        return None
+                    position = min_dim(max_dim(position, 0), size - 1)
+            except InconclusiveDimensionOperation:  # clamped when it runs
+                return None
+            starts.append(whole(position))
+            limits.append(whole(position) + 1)
             strides.append(1)
             squeezed.append(axis)
     if all(step == 1 for step in strides):
@@ -152,11 +156,12 @@ def _add_slice(plan: StaticPlan, item: slice, size: int) -> bool:
         return False
     start, stop, step = bounds
     if step < 0:
-        first = min(size, stop + 1 + abs(start - stop - 1) % -step)
+        left = start - stop - 1
+        first = min_dim(size, stop + 1 + (left if type(left) is Dim else abs(left)) % -step)
         plan.reversed_axes.append(len(plan.starts))
         start, stop, step = first, start + 1, -step
     plan.starts.append(start)
-    plan.limits.append(max(start, stop))
+    plan.limits.append(max_dim(start, stop))
     plan.strides.append(step)  # type: ignore[union-attr]
     return True
 
@@ -164,15 +169,38 @@ def _add_slice(plan: StaticPlan, item: slice, size: int) -> bool:
 def static_bounds(item: slice, size: int) -> tuple[int, int, int] | None:
     """Start, stop and step of a slice, or None if they are not known or not integers."""
     try:
-        return item.indices(size)
+        return slice_indices(item, size)
     except (TypeError, ValueError):
         return None
+
+
+def slice_indices(item: slice, size: Any) -> tuple[Any, Any, int]:
+    """Start, stop and step of a slice along an axis, whose size may be symbolic."""
+    if Dim not in (type(size), type(item.start), type(item.stop)):
+        return item.indices(size)
+    step = 1 if item.step is None else operator.index(item.step)
+    if step == 0:
+        raise ValueError("slice step cannot be zero")
+    low, high = (0, size) if step > 0 else (-1, size - 1)
+
+    def bound(n: Any, left_out: Any) -> Any:
+        if n is None:
+            return left_out
+        n = whole(n)
+        if n < 0:
+            return max_dim(n + size, low)
+        return min_dim(high, n)
+
+    ends = (low, high) if step > 0 else (high, low)
+    return bound(item.start, ends[0]), bound(item.stop, ends[1]), step
 
 
 # --- parsing --------------------------------------------------------------------------------------
 
 
 def is_integer(item: Any) -> bool:
+    if type(item) is Dim:
+        return True
     return isinstance(item, (int, np.integer)) and not isinstance(item, bool)
 
 
@@ -298,12 +326,12 @@ def plan_dynamic(entries: list[Entry], shape: Shape, wrap: bool) -> DynamicPlan 
             new_axes.append(len(starts) - len(squeezed) + len(new_axes))
             continue
         if kind == SLICE:
-            start, stop, step = index.indices(shape[axis])
+            start, stop, step = slice_indices(index, shape[axis])
             if step < 0:
                 start, stop = stop + 1, start + 1
                 reversed_axes.append(axis)
             starts.append(start)
-            sizes.append(max(0, stop - start))
+            sizes.append(max_dim(stop - start, 0))
         elif kind == WINDOW:
             starts.append(index.start)
             sizes.append(index.size)
@@ -343,6 +371,8 @@ def _wrap_start(start: Any, size: int) -> Any:
 
 def _as_dtype(x: Any, dtype: Any) -> Any:
     """``x`` converted; numbers stay numbers, so that they are written into the program."""
+    if type(x) is Dim:
+        return scalar(dtype, x)
     if is_integer(x):
         return np.asarray(int(x)).astype(dtype)[()]
     return convert(x, dtype)
@@ -412,7 +442,7 @@ class _GatherBuilder:
     def add_arrays(self, entries: list[Entry]) -> None:
         """All integer arrays of an index, which are broadcast together."""
         ops, dtype = self.ops, self.dtype
-        shape = np.broadcast_shapes(*(np.shape(e.index) for e in entries))
+        shape = lax.broadcast_shapes(*(np.shape(e.index) for e in entries))
         arrays = [ops.broadcast_to(e.index, shape) for e in entries]
         start = len(self.batch_shape)
         self.parts.extend((ops.convert(x, dtype), start) for x in arrays)
@@ -443,16 +473,17 @@ class _GatherBuilder:
         self.index_map.append(axis)
 
     def _add_slice(self, item: slice, axis: int) -> None:
-        bounds = range(*item.indices(self.shape[axis]))
-        size = len(bounds)
-        if bounds.step == 1:
+        start, stop, step = slice_indices(item, self.shape[axis])
+        reach = stop - start if step > 0 else start - stop
+        size = max_dim(divided_up(reach, abs(step)), 0)
+        if step == 1:
             if size != self.shape[axis]:
-                self._add_part(scalar(self.dtype, bounds.start), axis)
+                self._add_part(scalar(self.dtype, start), axis)
             self.sizes[axis] = size
             self.offset_dims.append(self.result_axis)
         else:
-            positions = self.ops.positions(bounds.start, bounds.step, size, self.dtype)
-            if bounds.step < 0:
+            positions = self.ops.positions(start, step, size, self.dtype)
+            if step < 0:
                 self.reversed_axes.append(self.result_axis)
             self._add_part(positions, axis)
             self.batch_shape.append(size)
@@ -600,7 +631,7 @@ def _require_static_slices(entries: list[Entry]) -> None:
                     f"size, or mark the bound's argument as static in jit{bound._origin_msg()}"
                 )
             if bound is not None:
-                operator.index(bound)
+                whole(bound)
 
 
 def _expand_masks(entries: list[Entry], shape: Shape) -> list[Entry]:
@@ -702,7 +733,7 @@ def _wrapped(entry: Entry, shape: Shape) -> Entry:
     if kind == INTEGER:
         if index >= 0:
             return entry
-        value = int(index) + size
+        value = whole(index) + size
         if isinstance(index, np.integer):
             return entry._replace(index=scalar(typeof(index).dtype, value))
         return entry._replace(index=value)
@@ -710,7 +741,7 @@ def _wrapped(entry: Entry, shape: Shape) -> Entry:
         return entry
     if not is_tracing():
         return entry._replace(index=_Eager.wrap(index, size))
-    if size > _largest(typeof(index).dtype):
+    if exceeds(size, _largest(typeof(index).dtype)):
         index = convert(index, index_dtype(shape))
     return entry._replace(index=_Staged.wrap(index, size))
 
@@ -725,4 +756,4 @@ _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 def index_dtype(shape: Shape) -> Any:
     """The signed dtype that holds every position of an array of this shape."""
-    return _INT32 if max(shape, default=0) < 2**31 else _INT64
+    return _INT64 if any(exceeds(n, 2**31 - 1) for n in shape) else _INT32

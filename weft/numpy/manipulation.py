@@ -12,7 +12,9 @@ import numpy as np
 
 from weft import lax
 from weft.api.batching import vmap
+from weft.base.errors import InconclusiveDimensionOperation, located
 from weft.core.array import Array
+from weft.core.dims.dim import is_constant_shape
 from weft.lax.shape import canonical_axis, canonical_shape, integer_axis
 from weft.numpy.creation import array, asarray
 from weft.numpy.promotion import (
@@ -97,9 +99,14 @@ def resolve_sizes(have: tuple[int, ...], wanted: Any) -> tuple[int, ...]:
             return tuple(0 if n == -1 else n for n in sizes)
     elif rest == total:
         return sizes
-    raise TypeError(
+    message = (
         f"cannot reshape an array of shape {have} ({total} elements) into {sizes} ({rest} elements)"
     )
+    if unknown and not is_constant_shape((total, rest)):
+        raise InconclusiveDimensionOperation(
+            located(f"{message} for all values of the dimensions", "Make the size a multiple.")
+        )
+    raise TypeError(message)
 
 
 def reshape(
@@ -155,6 +162,11 @@ def squeeze(a: Any, axis: Any = None) -> Array:
     """
     x = ensure_array("squeeze", a)
     if axis is None:
+        if not is_constant_shape(x.shape):
+            raise ValueError(
+                f"squeeze without an axis depends on which sizes of {x.shape} are 1; say which axes"
+                " to leave out"
+            )
         return lax.squeeze(x, tuple(i for i, n in enumerate(x.shape) if n == 1))
     return lax.squeeze(x, axis_tuple(axis))
 

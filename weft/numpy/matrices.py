@@ -10,6 +10,7 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.core.array import Array
+from weft.core.dims.dim import whole
 from weft.core.trace import Tracer
 from weft.lax.shape import canonical_axis
 from weft.numpy.broadcasting import choose_where, full_of
@@ -36,7 +37,7 @@ _INT32 = np.dtype(np.int32)
 
 
 def _size(name: str, value: Any) -> int:
-    size = operator.index(concrete(value, f"{name} needs concrete sizes"))
+    size = whole(concrete(value, f"{name} needs concrete sizes"))
     if size < 0:
         raise ValueError(f"{name} needs sizes that are not negative, got {size}")
     return size
@@ -287,7 +288,7 @@ def _places(known: tuple[np.ndarray, np.ndarray]) -> tuple[Array, Array]:
 
 
 def _static(name: str, *values: Any) -> list[int]:
-    return [operator.index(concrete(v, f"{name} needs concrete sizes")) for v in values]
+    return [whole(concrete(v, f"{name} needs concrete sizes")) for v in values]
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:

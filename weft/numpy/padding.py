@@ -9,6 +9,7 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.core.array import Array
+from weft.core.dims.dim import Dim
 from weft.numpy.averages import mean
 from weft.numpy.broadcasting import broadcast_to
 from weft.numpy.creation import asarray, empty_like
@@ -46,6 +47,10 @@ _STATISTICS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _width(n: Any) -> Any:
+    return n if type(n) is Dim else int(n)
+
+
 def pad(
     array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any
 ) -> Array:
@@ -59,9 +64,10 @@ def pad(
     """
     x = ensure_array("pad", array)
     widths = _pairs(pad_width, x.ndim, "pad_width")
-    if x.ndim and np.asarray(widths).dtype.kind not in "iu":
+    known = [n for pair in widths for n in pair if type(n) is not Dim]
+    if known and np.asarray(known).dtype.kind not in "iu":
         raise TypeError(f"pad_width must hold integers, got {pad_width!r}")
-    widths = tuple((int(low), int(high)) for low, high in widths)
+    widths = tuple((_width(low), _width(high)) for low, high in widths)
     if callable(mode):
         return _pad_by_function(x, widths, mode, kwargs)
     if mode not in _OPTIONS:
@@ -110,6 +116,8 @@ def _pairs(values: Any, ndim: int, name: str) -> Widths:
     known = tree_map(lambda v: np.asarray(concrete(v, f"pad needs a concrete {name}")), values)
     try:
         data = np.asarray(known)
+        if data.dtype == object:  # a symbolic dimension among them
+            data = np.asarray(tree_map(lambda v: v[()], known), object)
     except ValueError:
         raise TypeError(f"{name} of pad must hold pairs of one form, got {values!r}") from None
     if data.shape == (ndim, 2):

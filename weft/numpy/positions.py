@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from weft import dtypes, lax
 from weft.core.ad import filled
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
+from weft.core.dims.dim import whole
 from weft.core.trace import typeof
 from weft.numpy.index_plan import positions
 from weft.numpy.indexing import getitem, update_index
@@ -69,7 +69,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     if size is None:
         known = np.asarray(concrete(a, "nonzero needs the values of the array, or size="))
         return tuple(boxed(x) for x in positions(known, dtype))
-    size = operator.index(size)
+    size = whole(size)
     fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * a.ndim
     if len(fills) != a.ndim or any(np.shape(f) != () for f in fills):
         raise ValueError(f"fill_value must be a scalar or {a.ndim} scalars, got {fill_value!r}")
@@ -196,7 +196,7 @@ def ravel_multi_index(
     >>> jnp.ravel_multi_index((jnp.array([1, 2]), jnp.array([1, 3])), (3, 4))
     Array([ 5, 11], dtype=int32)
     """
-    sizes = tuple(operator.index(n) for n in dims)
+    sizes = tuple([whole(n) for n in dims])
     if len(multi_index) != len(sizes):
         raise ValueError(
             "ravel_multi_index needs one array of positions for each size, got "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from weft import dtypes, lax
 from weft.base import knobs
 from weft.core.array import Array
+from weft.core.dims.dim import whole
 from weft.lax.shape import canonical_axis
 from weft.numpy.broadcasting import broadcast_to, filled
 from weft.numpy.creation import arange, array, asarray, empty, placed
@@ -39,7 +39,7 @@ def _working_dtypes(start: Any, stop: Any, dtype: Any, name: str) -> tuple[Any, 
 
 
 def _index(name: str, what: str, value: Any) -> int:
-    return operator.index(concrete(value, f"{name} needs a concrete {what}"))
+    return whole(concrete(value, f"{name} needs a concrete {what}"))
 
 
 def linspace(

@@ -10,6 +10,7 @@ import numpy as np
 from weft import dtypes, lax
 from weft.api.learning import learning
 from weft.core.array import Array
+from weft.core.dims.dim import Dim, whole
 from weft.lax.shape import canonical_axis
 from weft.numpy.broadcasting import broadcast_to, choose_where, filled
 from weft.numpy.creation import arange, array, asarray, full, ones, zeros_like
@@ -56,13 +57,13 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Array:
     axes = [canonical_axis(i, x.ndim) for i in axis_tuple(axis)]
     if not is_known(shift):
         return _roll_traced(x, shift, axes)
-    shifts = axis_tuple(shift if np.ndim(shift) else operator.index(shift))
-    for place, count in zip(*np.broadcast_arrays(axes, shifts), strict=True):
+    shifts = axis_tuple(shift if type(shift) is not Dim and np.ndim(shift) else whole(shift))
+    for place, count in zip(*np.broadcast_arrays(axes, np.array(shifts, object)), strict=True):
+        place = int(place)
         size = x.shape[place]
         if not size:
             continue
-        start = int(-count % size)
-        place = int(place)
+        start = whole(-count % size)
         ends = [
             lax.slice_in_dim(x, start, size, axis=place),
             lax.slice_in_dim(x, 0, start, axis=place),
@@ -110,12 +111,12 @@ def repeat(
             repeats, "repeat needs concrete numbers of repeats, or their total_repeat_length"
         )
         if np.ndim(counts) == 0:
-            return _repeat_evenly(x, operator.index(counts), place)
+            return _repeat_evenly(x, whole(counts), place)
         counts = np.broadcast_to(np.ravel(np.asarray(counts)), [x.shape[place]])
         total = int(np.sum(counts))
     else:
         counts = broadcast_to(ravel(repeats), (x.shape[place],))
-        total = operator.index(total_repeat_length)
+        total = whole(total_repeat_length)
     sizes = (*x.shape[:place], total, *x.shape[place + 1 :])
     if total == 0:
         return filled(sizes, scalar(x.dtype, 0))

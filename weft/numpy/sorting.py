@@ -10,6 +10,7 @@ import numpy as np
 from weft import dtypes, lax
 from weft.api.batching import vmap
 from weft.core.array import Array
+from weft.core.dims.dim import exceeds
 from weft.core.trace import typeof
 from weft.lax.shape import canonical_axis
 from weft.numpy.broadcasting import choose_where, filled, full_of
@@ -244,8 +245,8 @@ def searchsorted(
     a, v = (as_array(x) for x in promote_dtypes(a, v, staged=True))
     if sorter is not None:
         a = getitem(a, ensure_array("searchsorted", sorter))
-    wanted = dtypes.canonicalize_dtype(np.int32 if a.size < 2**31 else np.int64)
-    if a.size > np.iinfo(wanted).max:
+    wanted = dtypes.canonicalize_dtype(np.int64 if exceeds(a.size, 2**31 - 1) else np.int32)
+    if exceeds(a.size, np.iinfo(wanted).max):
         raise OverflowError(
             f"searchsorted in an array of {a.size} elements has positions that int32 does not"
             " hold; set enable_x64"
@@ -272,7 +273,7 @@ def _search_by_halving(a: Any, v: Any, side: str, dtype: Any, unrolled: bool) ->
         go_left = _ordered(v, getitem(a, middle), strict=side == "right")
         return (lax.select(go_left, low, middle), lax.select(go_left, middle, high)), ()
 
-    levels = int(np.ceil(np.log2(count + 1)))
+    levels = int(np.ceil(np.log2(int(count) + 1)))
     bounds = (scalar(word, 0), scalar(word, count))
     (_, high), _ = lax.scan(halve, bounds, (), length=levels, unroll=levels if unrolled else 1)
     return as_array(convert_operand(high, dtype))
@@ -280,7 +281,7 @@ def _search_by_halving(a: Any, v: Any, side: str, dtype: Any, unrolled: bool) ->
 
 def _ranks(x: Any) -> Any:
     """The place of each element of a vector when it is sorted."""
-    places = lax.iota(np.int32 if x.size < 2**31 else np.int64, x.shape[0])
+    places = lax.iota(np.int64 if exceeds(x.size, 2**31 - 1) else np.int32, x.shape[0])
     none = full_of(places, 0)
     order = lax.sort_key_val(x, places)[1]
     return update_index(none, order, places, lax.scatter)

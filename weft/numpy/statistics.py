@@ -11,6 +11,7 @@ import numpy as np
 from weft import dtypes, lax
 from weft.base import errors
 from weft.core.array import Array
+from weft.core.dims.dim import whole
 from weft.core.trace import Tracer
 from weft.lax.shape import canonical_axis
 from weft.numpy.averages import average
@@ -520,7 +521,7 @@ def bincount(
         highest = int(np.maximum(values.max(), 0)) + 1 if values.size else 0
         size = highest if highest > least else least
     else:
-        size = operator.index(concrete(length, "bincount needs a concrete length"))
+        size = whole(concrete(length, "bincount needs a concrete length"))
     if weights is None:
         dtype, values = dtypes.default_int_dtype(), scalar(dtypes.default_int_dtype(), 1)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.core.array import Array
+from weft.core.dims.dim import whole
 from weft.numpy import reductions
 from weft.numpy.creation import arange, asarray, full
 from weft.numpy.indexing import update_index
@@ -53,7 +53,7 @@ def _by_segment(
     if num_segments is None:
         known = concrete(ids, f"{name} of traced segment_ids needs num_segments")
         num_segments = int(np.max(np.asarray(known))) + 1
-    count = operator.index(concrete(num_segments, f"{name} needs a concrete num_segments"))
+    count = whole(concrete(num_segments, f"{name} needs a concrete num_segments"))
     if count < 0:
         raise ValueError(f"{name} needs a num_segments that is not negative, got {count}")
     options = {

@@ -12,6 +12,7 @@ from weft.base.lazy import Late
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front, broadcast_axis, moveaxis
+from weft.core.dims.dim import Dim
 from weft.core.factors import Factors, elementwise
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
@@ -70,6 +71,8 @@ _scalars: dict[Any, Any] = {}
 def const(like: Any, value: Any) -> Any:
     """The scalar ``value`` in the dtype (and weak type) of ``like``."""
     aval = typeof(like)
+    if type(value) is Dim:
+        return _of_dim(aval.dtype, value, aval.weak_type)
     if aval.weak_type:
         return dtypes.scalar_type_of(aval.dtype)(value)
     dtype = aval.dtype
@@ -81,6 +84,8 @@ def const(like: Any, value: Any) -> Any:
 
 def scalar(dtype: Any, value: Any) -> Any:
     """The NumPy scalar ``value`` of a dtype; the same object for the same number."""
+    if type(value) is Dim:
+        return _of_dim(dtype, value, False)
     # 0.0 equals -0.0, but is another number
     key = (dtype, value if value and type(value) is not complex else repr(value), type(value))
     found = _scalars.get(key)
@@ -92,6 +97,12 @@ def scalar(dtype: Any, value: Any) -> Any:
         if len(_scalars) < 4096:
             _scalars[key] = found
     return found
+
+
+def _of_dim(dtype: Any, value: Dim, weak: bool) -> Any:
+    """A symbolic dimension as a number of a dtype, in a program that is traced."""
+    convert = lookup("convert_element_type")
+    return convert.bind(value.dimension_as_value(), new_dtype=dtype, weak_type=weak, sharding=None)
 
 
 def _element(dtype: Any, value: Any) -> Any:

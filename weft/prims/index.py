@@ -16,6 +16,7 @@ from weft import dtypes
 from weft.core.ad import Zero, filled, instantiate, is_undef, zeros
 from weft.core.avals import ShapedArray
 from weft.core.batching import at_front, moveaxis
+from weft.core.dims.dim import min_dim
 from weft.core.factors import Factors, labelled
 from weft.core.interpret import run
 from weft.core.jaxpr import Jaxpr, JaxprEqn, Var, eval_jaxpr
@@ -204,7 +205,7 @@ class Gather(Primitive):
             slice_sizes = (typeof(x).shape[0], *slice_sizes)
             offset = (0, *offset)
         else:
-            slice_sizes = (min(typeof(x).shape[0], 1), *slice_sizes)
+            slice_sizes = (min_dim(typeof(x).shape[0], 1), *slice_sizes)
             batching, indices_batching = (0, *batching), (0, *indices_batching)
         numbers = GatherDimensionNumbers(offset, collapsed, index_map, batching, indices_batching)
         out = self.bind(x, indices, dimension_numbers=numbers, slice_sizes=slice_sizes, **params)

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Sequence
 
 from weft.base.record import Record
+from weft.core.dims.dim import divided_up
 
 Shape = tuple[int, ...]
 
@@ -123,7 +124,7 @@ def slice_shape(shape: Shape, starts: Shape, limits: Shape, strides: Shape | Non
     if any(stride <= 0 for stride in strides):
         raise TypeError(f"slice strides must be positive, got {strides}")
     return tuple(
-        -((start - limit) // stride) for start, limit, stride in zip(starts, limits, strides)
+        divided_up(limit - start, stride) for start, limit, stride in zip(starts, limits, strides)
     )
 
 

@@ -12,6 +12,7 @@ from weft.base import knobs
 from weft.core.ad import Zero, filled
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
+from weft.core.dims.dim import exceeds
 from weft.core.factors import Factors, labelled
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
@@ -368,7 +369,7 @@ class ArgExtremum(Primitive):
         found = eq(x, best)
         if kind_of(typeof(x).dtype) & FLOAT:
             found = or_(found, ne(x, x))
-        counting = np.dtype(np.int32 if shape[axis] < 1 << 31 else np.int64)
+        counting = np.dtype(np.int64 if exceeds(shape[axis], (1 << 31) - 1) else np.int32)
         iota, convert = lookup("iota").bind, lookup("convert_element_type").bind
         at = iota(dtype=counting, shape=shape, dimension=axis, sharding=None)
         never = spread(

@@ -10,6 +10,7 @@ import numpy as np
 from weft.core.ad import Zero, is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis
+from weft.core.dims.dim import broadcast_sizes
 from weft.core.primitive import Primitive
 from weft.prims.families import (
     ANY,
@@ -156,14 +157,14 @@ class SelectN(Primitive):
         which_dim, *case_dims = dims
         if which_dim is None and not np.ndim(which):
             aligned, dim = align_batched(axis, cases, case_dims)
-            shape = np.broadcast_shapes(*(np.shape(x) for x in aligned))
+            shape = broadcast_sizes(*(np.shape(x) for x in aligned))
             return self.bind(which, *(broadcast_to(x, shape) for x in aligned)), dim
         rank = np.ndim(cases[0]) - (case_dims[0] is not None)
         moved = []
         for x, d in zip(args, dims, strict=True):
             front = match_axis(axis.size, d, 0, x)
             moved.append(append_axes(front, rank + 1 - np.ndim(front)))
-        shape = np.broadcast_shapes(*(np.shape(x) for x in moved))
+        shape = broadcast_sizes(*(np.shape(x) for x in moved))
         return self.bind(*(broadcast_to(x, shape) for x in moved)), 0
 
 

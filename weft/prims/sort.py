@@ -11,6 +11,7 @@ from weft import dtypes
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis
+from weft.core.dims.dim import exceeds
 from weft.core.factors import Factors, labelled, leading
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
@@ -55,7 +56,7 @@ def sort_order(keys: list[np.ndarray], dimension: int) -> np.ndarray:
 
 def index_dtype_for(shape: tuple[int, ...]) -> Any:
     """The unsigned dtype that counts along any axis of a shape."""
-    large = any(n > np.iinfo(np.uint32).max for n in shape)
+    large = any(exceeds(n, np.iinfo(np.uint32).max) for n in shape)
     return np.dtype(np.uint64 if large else np.uint32)
 
 
@@ -229,7 +230,7 @@ class TopK(Primitive):
                 f"top_k got k={k}, but axis {axis} of an operand of shape {x.shape} has only"
                 f" {x.shape[axis]} elements"
             )
-        if x.shape[axis] > 2**31:
+        if exceeds(x.shape[axis], 2**31):
             raise ValueError(
                 f"top_k gives positions in int32, which do not reach along axis {axis} of an"
                 f" operand of shape {x.shape}; split it"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from weft import dtypes
 from weft.base import knobs
 from weft.base.source import warn
 from weft.core.array import Array
+from weft.core.dims.dim import whole
 from weft.core.trace import typeof
 from weft.numpy.creation import asarray
 from weft.prims import random as prims
@@ -182,7 +182,7 @@ def split(key: Any, num: Any = 2) -> Array:
 def split_key(key: Any, num: Any = 2) -> Any:
     """New typed keys of a typed key."""
     shape = tuple(num) if isinstance(num, Sequence) else (num,)
-    shape = tuple([operator.index(n) for n in shape])
+    shape = tuple([whole(n) for n in shape])
     if any(n < 0 for n in shape):
         raise ValueError(f"split cannot make a negative number of keys: {num}")
     return prims.random_split_p.bind(key, shape=shape)

@@ -14,6 +14,7 @@ from weft import numpy as jnp
 from weft.api.jit import jit
 from weft.base import errors, knobs
 from weft.core.array import Array
+from weft.core.dims.dim import is_constant_shape
 from weft.core.trace import Tracer
 from weft.lax.shape import canonical_axis
 from weft.numpy.promotion import check_arraylike, promote_dtypes_inexact
@@ -162,6 +163,11 @@ def permutation(
 @jit(static_argnums=(2,))
 def _shuffle(key: Any, x: Any, axis: int) -> Any:
     # Sorting by random words leaves ties in order; enough rounds make that bias negligible.
+    if not is_constant_shape(x.shape):
+        raise NotImplementedError(
+            f"how often a permutation of shape {x.shape} is sorted depends on its symbolic size;"
+            " sort by uniform draws instead: x[jnp.argsort(random.uniform(key, (n,)))]"
+        )
     largest = np.iinfo(np.uint32).max
     rounds = math.ceil(3 * math.log(max(1, x.size)) / math.log(largest))
     for _ in range(rounds):
