@@ -24,15 +24,12 @@ HEADING = re.compile(r"## (.+) \(\d+\)")
 PRIMITIVES = "primitives named in jax.lax"
 
 PARALLEL = "comes with parallel execution over several devices"
-SYMBOLIC = "every size is a number: exported programs have no symbolic dimensions yet"
 OTHER_HARDWARE = "serves hardware or a compiler that weft does not have"
 INTERNAL = "part of how JAX is made: nothing in weft stands behind the name"
 
 # Why a name of the list is not in weft: "module.name" or "module.*", and the reason.
 LEFT_OUT = {
     **dict.fromkeys("distributed.* sharding.auto_axes sharding.explicit_axes".split(), PARALLEL),
-    **dict.fromkeys("export.SymbolicScope export.is_symbolic_dim".split(), SYMBOLIC),
-    **dict.fromkeys("export.symbolic_args_specs export.symbolic_shape".split(), SYMBOLIC),
     "Array.__cuda_array_interface__": "the memory of arrays is the host's",
     "experimental.EArray": INTERNAL,
     "experimental.primal_tangent_dtype": INTERNAL,

@@ -15,6 +15,10 @@ from weft.export.exported import (
     minimum_supported_calling_convention_version as minimum_supported_calling_convention_version,
 )
 from weft.export.reading import MalformedExportError as MalformedExportError
+from weft.export.symbolic import SymbolicScope as SymbolicScope
+from weft.export.symbolic import is_symbolic_dim as is_symbolic_dim
+from weft.export.symbolic import symbolic_args_specs as symbolic_args_specs
+from weft.export.symbolic import symbolic_shape as symbolic_shape
 from weft.export.trees import register_namedtuple_serialization as register_namedtuple_serialization
 from weft.export.trees import (
     register_pytree_node_serialization as register_pytree_node_serialization,

@@ -15,8 +15,9 @@ import numpy as np
 
 from weft import dtypes
 from weft.core.avals import ShapedArray, same_type
+from weft.core.dims.dim import Dim
 from weft.core.interpret import storage_dtype
-from weft.core.jaxpr import JaxprEqn, Literal, jaxprs_in_params
+from weft.core.jaxpr import Jaxpr, JaxprEqn, Literal, jaxprs_in_params
 from weft.core.primitive import Primitive
 from weft.prims.random import PRNGImpl
 from weft.runtime.array import ArrayImpl
@@ -44,6 +45,9 @@ def check_equation(eqn: JaxprEqn) -> None:
     if primitive.name == "unstack":  # its results could fill all memory before they are counted
         if avals[0].shape[params["axis"]] != len(eqn.outvars):
             raise ValueError(f"unstack of {avals[0]} has {len(eqn.outvars)} results")
+    if primitive.name == "dim_as_value":
+        _check_dim(eqn)
+        return
     result, effects = primitive.abstract_eval(*avals, **params)
     if effects:
         raise ValueError(f"{primitive} has side effects, which exported functions have not")
@@ -51,6 +55,22 @@ def check_equation(eqn: JaxprEqn) -> None:
     for var, aval in zip(eqn.outvars, results, strict=True):
         if type(aval) is not ShapedArray or not same_type(var.aval, aval):
             raise ValueError(f"{primitive} gives {aval}, but the program says {var.aval}")
+
+
+def _check_dim(eqn: JaxprEqn) -> None:
+    """Raise unless a symbolic dimension is taken as a whole number, of either width."""
+    (result,) = eqn.outvars
+    good = result.aval.shape == () and result.aval.dtype in (np.int32, np.int64)
+    if type(eqn.params["dim"]) is not Dim or not good:
+        raise ValueError(f"dim_as_value gives {result.aval} for {eqn.params['dim']!r}")
+
+
+def check_program(jaxpr: Jaxpr) -> None:
+    """Raise unless all equations of a program, and of those it carries, are typed."""
+    for eqn in jaxpr.eqns:
+        for inner in jaxprs_in_params(eqn.params):
+            check_program(inner)
+        check_equation(eqn)
 
 
 def check_literal(literal: Literal) -> None:
@@ -125,6 +145,8 @@ def _check_parameter(name: str, value: Any) -> None:
     elif kind is int:
         if value.bit_length() >= _INTEGER_BITS:
             raise ValueError(f"{name} is {value}, which 64 bits do not hold")
+    elif kind is Dim:
+        pass  # checked as a number once it is one
     elif kind in (float, complex):
         if name not in _NUMBERS:
             raise ValueError(f"{name} is {value}, and is meant to be whole")

@@ -15,6 +15,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.core.avals import ShapedArray
+from weft.core.dims.dim import Dim
 from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
 from weft.core.primitive import Primitive
 from weft.core.sharding import UNSPECIFIED
@@ -35,12 +36,16 @@ class Writer:
 
     def __init__(self) -> None:
         self.arrays: list[np.ndarray] = []
+        self.scope: Any = None  # of symbolic dimensions, if there are any
 
     def to_bytes(self, value: Any) -> bytearray:
         """All of a value."""
         written = self.value(value)
         shapes = [[_dtype_name(a.dtype), list(a.shape)] for a in self.arrays]
-        text = json.dumps({"value": written, "arrays": shapes}).encode()
+        held: dict[str, Any] = {"value": written, "arrays": shapes}
+        if self.scope is not None:
+            held["constraints"] = list(self.scope.texts)
+        text = json.dumps(held).encode()
         raw = b"".join(np.ascontiguousarray(a).tobytes() for a in self.arrays)
         return bytearray(MARK + struct.pack("<Q", len(text)) + text + raw)
 
@@ -55,6 +60,8 @@ class Writer:
             return {"k": kind.__name__, "v": [self.value(item) for item in x]}
         if kind is dict:
             return {"k": "dict", "v": [[self.value(a), self.value(b)] for a, b in x.items()]}
+        if kind is Dim:
+            return {"k": "dim", "v": self._size(x)}
         if kind is complex:
             return {"k": "complex", "v": [x.real, x.imag]}
         if isinstance(x, (np.dtype, dtypes.ExtendedDType)):
@@ -64,6 +71,15 @@ class Writer:
         if isinstance(x, (np.ndarray, np.generic, ArrayImpl)):
             return self._array(x)
         return self._object(x)
+
+    def _size(self, n: Any) -> Any:
+        """A size: a number, or a symbolic dimension as text."""
+        if type(n) is not Dim:
+            return n
+        if self.scope is not None and n.scope is not self.scope:
+            raise Unwritable(f"dimensions of several scopes ({n})")
+        self.scope = n.scope
+        return str(n)
 
     def _array(self, x: Any) -> Any:
         if isinstance(x, ArrayImpl):
@@ -81,7 +97,8 @@ class Writer:
         if isinstance(x, Jaxpr):
             return self._program(x)
         if isinstance(x, ShapedArray):
-            return {"k": "aval", "v": [list(x.shape), _dtype_name(x.dtype), x.weak_type]}
+            sizes = [self._size(n) for n in x.shape]
+            return {"k": "aval", "v": [sizes, _dtype_name(x.dtype), x.weak_type]}
         if isinstance(x, Primitive):
             return {"k": "primitive", "v": x.name}
         if isinstance(x, PRNGImpl):

@@ -20,7 +20,9 @@ from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from weft.core.shape_dtype import ShapeDtypeStruct
 from weft.core.staging import stage
 from weft.core.trace import typeof
+from weft.export.checking import check_program
 from weft.export.encoding import Unwritable, Writer
+from weft.export.instances import instantiated, unknowns_of
 from weft.export.reading import MalformedExportError, Reader
 from weft.export.trees import read_tree, write_tree
 from weft.kernel.spec import KernelError
@@ -29,6 +31,7 @@ from weft.tree.functions import tree_flatten, tree_unflatten
 
 maximum_supported_calling_convention_version = 1
 minimum_supported_calling_convention_version = 1
+MAX_INSTANCES = 256  # programs for sizes of calls that an exported function remembers
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
@@ -99,6 +102,9 @@ class Exported:
         self.module_kept_var_idx = tuple(range(len(self.in_avals)))
         self.uses_global_constants = False
         self._program = program
+        self._unknowns = unknowns_of(program, self.in_avals, in_tree, fun_name)
+        self._plain_program: ClosedJaxpr | None = None  # without functions, for instances
+        self._instances: dict[Any, ClosedJaxpr] = {}  # for the sizes of calls
         self._is_read = False  # from bytes, which anyone may have written
         self._get_vjp = get_vjp
         self._vjp: Exported | None = None
@@ -128,6 +134,9 @@ class Exported:
             raise ValueError(
                 f"{self.fun_name} was exported for arguments like {self.in_tree}, got {tree}"
             )
+        if self._unknowns is not None:
+            values = self._unknowns.values([typeof(x) for x in leaves])
+            return tree_unflatten(self.out_tree, self._run(leaves, self._instance(values)))
         for i, (x, aval) in enumerate(zip(leaves, self.in_avals, strict=True)):
             given = typeof(x)
             if (given.shape, given.dtype) != (aval.shape, aval.dtype):
@@ -135,11 +144,47 @@ class Exported:
                     f"{self.fun_name} was exported for argument {i} of type {aval.str_short()}, got"
                     f" {given.str_short()}"
                 )
-        return tree_unflatten(self.out_tree, self._run(leaves))
+        return tree_unflatten(self.out_tree, self._run(leaves, self._program))
 
-    def _run(self, leaves: list[Any]) -> Any:
+    def _instance(self, values: dict[str, Any]) -> ClosedJaxpr:
+        """The program for values of its symbolic dimensions."""
+        key = tuple(values.values())
+        found = self._instances.get(key)
+        if found is None:
+            unknowns = self._unknowns
+            assert unknowns is not None
+            if self._plain_program is None:
+                self._plain_program = _plain(self._program)
+            program = self._plain_program
+            if self._is_read:
+                found = self._checked(program, values)
+            else:
+                found = instantiated(program, values)
+            if all(type(n) is int for n in key):
+                others = unknowns.others(values)
+                if others is not None:  # from which shape-generic code is made at once
+                    found._memo["sibling"] = lambda: instantiated(program, others)
+            if len(self._instances) >= MAX_INSTANCES:
+                self._instances.pop(next(iter(self._instances)))
+            self._instances[key] = found
+        return found
+
+    def _checked(self, program: ClosedJaxpr, values: dict[str, Any]) -> ClosedJaxpr:
+        """The same for a program from bytes, typed anew for the sizes of one call."""
         try:
-            return _differentiable(self)(*leaves)
+            with enable_x64(True):
+                found = instantiated(program, values)
+                check_program(found.jaxpr)
+                return found
+        except Exception as error:  # rules of primitives refuse wrong parameters in many ways
+            raise MalformedExportError(
+                f"{self.fun_name} was read from bytes that hold an operation which makes no sense"
+                f" for {values}: {type(error).__name__}: {error}"
+            ) from None
+
+    def _run(self, leaves: list[Any], program: ClosedJaxpr) -> Any:
+        try:
+            return _differentiable(self, program)(*leaves)
         except (errors.JAXTypeError, errors.JAXIndexError, MalformedExportError):
             raise
         except _UNFIT as error:
@@ -197,9 +242,8 @@ _UNFIT = (
 )
 
 
-def _differentiable(exported: Exported) -> Callable[..., Any]:
+def _differentiable(exported: Exported, program: ClosedJaxpr) -> Callable[..., Any]:
     """The program as a function of flat arguments, with the derivative that belongs to it."""
-    program = exported._program
 
     def run(*leaves: Any) -> Any:
         return tuple(jit_p.bind(*leaves, **jit_parameters(program, exported.fun_name)))

@@ -19,6 +19,8 @@ import numpy as np
 
 from weft import dtypes
 from weft.core.avals import ShapedArray
+from weft.core.dims.dim import Dim
+from weft.core.dims.text import Parser, SymbolicScope
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
 from weft.core.registry import lookup
@@ -66,6 +68,8 @@ class Reader:
         held = json.loads(data[at : at + size])
         self.arrays = _read_arrays(held["arrays"], memoryview(data)[at + size :])
         self.root = held["value"]
+        self.dims: dict[str, Dim] = {}  # symbolic dimensions by their text
+        self.scope = _scope(held.get("constraints", []))
         self._kinds: dict[str, Callable[[Any], Any]] = {
             name[6:]: getattr(self, name) for name in dir(type(self)) if name.startswith("_read_")
         }
@@ -105,7 +109,18 @@ class Reader:
     def _read_aval(self, x: Any) -> Any:
         shape, dtype, weak_type = x["v"]
         dtype = _dtype(dtype)
-        return ShapedArray(_shape(shape, dtype), dtype, _is(weak_type, bool))
+        sizes = [self.dim(n) if type(n) is str else n for n in _list(shape)]
+        return ShapedArray(_shape(sizes, dtype), dtype, _is(weak_type, bool))
+
+    def _read_dim(self, x: Any) -> Any:
+        return self.dim(_is(x["v"], str))
+
+    def dim(self, text: str) -> Dim:
+        """A symbolic dimension, written as it is printed."""
+        found = self.dims.get(text)
+        if found is None:
+            found = self.dims[text] = _symbolic(text, self.scope)
+        return found
 
     def _read_array(self, x: Any) -> Any:
         aval = self._aval(x["aval"])
@@ -237,13 +252,49 @@ _PART_OF_A_BYTE = frozenset(
 
 def _shape(sizes: Any, dtype: Any) -> tuple[int, ...]:
     for n in _list(sizes):
-        if type(n) is not int or n < 0:
+        if type(n) is not Dim and (type(n) is not int or n < 0):
             raise ValueError(f"{n!r} is the size of an axis")
-    if prod([n for n in sizes if n]) * max(storage_dtype(dtype).itemsize, 1) > MAX_BYTES:
+    if (
+        prod([n for n in sizes if type(n) is int and n]) * max(storage_dtype(dtype).itemsize, 1)
+        > MAX_BYTES
+    ):
         raise ValueError(f"no machine holds an array of shape {sizes}")
     if len(sizes) > 64:
         raise ValueError(f"an array has {len(sizes)} axes; NumPy's have 64 at most")
     return tuple(sizes)
+
+
+# --- symbolic dimensions --------------------------------------------------------------------------
+
+# Characters of a dimension, its calls, powers and digits; constraints of a scope.
+MAX_DIM_TEXT, MAX_DIM_CALLS, MAX_DIM_POWER, MAX_DIM_DIGITS = 400, 24, 8, 18
+MAX_CONSTRAINTS = 16
+
+
+def _scope(constraints: Any) -> SymbolicScope:
+    if len(_list(constraints)) > MAX_CONSTRAINTS:
+        raise ValueError(f"its dimensions have {len(constraints)} constraints")
+    for text in constraints:
+        _check_dim_text(_is(text, str))
+    return SymbolicScope(constraints)
+
+
+def _symbolic(text: str, scope: SymbolicScope) -> Dim:
+    _check_dim_text(text)
+    found = Parser(text, None, scope).one()
+    if type(found) is not Dim or str(found) != text:
+        raise ValueError(f"{text!r} is no symbolic dimension")
+    return found
+
+
+def _check_dim_text(text: str) -> None:
+    """Raise for text whose meaning would take long to find."""
+    if len(text) > MAX_DIM_TEXT or text.count("(") > MAX_DIM_CALLS or not text.isascii():
+        raise ValueError(f"{text[:80]!r} is no symbolic dimension")
+    if any(len(digits) > MAX_DIM_DIGITS for digits in re.findall(r"[0-9]+", text)):
+        raise ValueError(f"{text!r} has too large a number")
+    if any(int(power) > MAX_DIM_POWER for power in re.findall(r"\^\s*([0-9]+)", text)):
+        raise ValueError(f"{text!r} has too large a power")
 
 
 # --- names ----------------------------------------------------------------------------------------

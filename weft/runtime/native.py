@@ -250,6 +250,9 @@ def _found_or_made(
         if identity is not None:
             prepare(needed=True)  # a new program is seldom made of known code alone
         if search is not None and not is_general(closed):
+            sibling = closed._memo.pop("sibling", None)
+            if sibling is not None and search.kind is None:
+                search.meet(sibling())
             served = search.made()
             if served is not None:
                 return served.assembly, served.generic.code, True
