@@ -37,6 +37,7 @@ import weft
 import weft.numpy as jnp
 from weft import export, lax
 from weft.backends.cpu.native import loader
+from weft.core.dims.dim import max_dim, substitute
 from weft.core.registry import lookup
 from weft.export import reading
 from weft.export.encoding import MARK
@@ -200,6 +201,40 @@ def jax_like_layer(a, b):
     return weft.nn.softmax(jnp.tanh(a @ b + 1.0), axis=-1)
 
 
+def symbolic() -> list[bytes]:
+    """Programs of symbolic shapes, some with constraints."""
+    knowns = ("b >= 2", "b <= 40"), ("mod(b, 2) == 0",), ()
+    functions = [
+        (lambda v: v * 2 + v.shape[0], ["b"]),
+        (lambda v: v.reshape(-1)[::2], ["b, h"]),
+        (lambda v: jnp.concatenate([v[1:], v[:1]]) @ v.T, ["b, h"]),
+        (lambda v, w: jnp.tanh(v @ w).sum(0) / v.shape[0], ["b, h", "h, 5"]),
+        (lambda v: jnp.pad(v, ((1, 2), (0, 0)))[2:-1], ["b, h"]),
+        (lambda v: (jnp.sort(v, 1), jnp.argmax(v, 0), jnp.cumsum(v, 0)), ["b, h"]),
+        (lambda v: v[jnp.arange(v.shape[0]) // 2].at[0].set(1.0), ["b, 3"]),
+        (lambda v: lax.scan(lambda c, x: (c * 0.5 + x.sum(), x * c), 0.0, v), ["b, h"]),
+        (lambda v: lax.fori_loop(0, v.shape[0], lambda i, c: c + v[i], jnp.zeros(4)), ["b, 4"]),
+        (lambda v, w: v[: w.shape[0]] + w, ["b + h", "b"]),
+        (lambda v: lax.dynamic_slice(v, (1,), (2,)), ["b + 2"]),
+        (lambda v: weft.nn.softmax(v.reshape(2, -1), -1), ["2*b, h"]),
+        (weft.grad(lambda v: (jnp.sin(v) ** 2).mean()), ["b, h"]),
+        (lambda v: jnp.where(jnp.tri(v.shape[0]) > 0, v, 0).max(1), ["b, b"]),
+        (lambda v: jnp.full((v.shape[0] * v.shape[1],), 3) + jnp.ones(v.size), ["b, h"]),
+        (lambda v: lax.reduce_window(v, 0.0, lax.add, (2, 1), (1, 1), "VALID"), ["b + 1, h"]),
+        (lambda v: v[: max_dim(v.shape[0] - 3, 1)] * (v.shape[0] // 2), ["b"]),
+        (lambda v: jnp.fft.rfft(v), ["b, 8"]),
+    ]
+    found = []
+    for (function, shapes), known in zip(functions, itertools.cycle(knowns)):
+        scope = export.SymbolicScope(known)
+        specs = [
+            weft.ShapeDtypeStruct(export.symbolic_shape(text, scope=scope), np.float32)
+            for text in shapes
+        ]
+        found.append(bytes(export.export(weft.jit(function))(*specs).serialize()))
+    return found
+
+
 def samples() -> list[bytes]:
     """One program for every primitive that has a sample in the tests."""
     from tests.samples import all_samples
@@ -322,6 +357,7 @@ def retype(held: dict, raw: bytes) -> None:
     arrays = reading._read_arrays(held["arrays"], memoryview(raw))
     reader = object.__new__(reading.Reader)
     reader.arrays = arrays
+    reader.dims, reader.scope = {}, reading._scope(held.get("constraints", []))
     names = [name for name in dir(reading.Reader) if name.startswith("_read_")]
     reader._kinds = {name[6:]: getattr(reader, name) for name in names}
     stack = [held["value"]]
@@ -348,7 +384,8 @@ def _retype(program: dict, reader) -> None:
         result, _ = primitive.abstract_eval(*avals, **given)
         results = result if primitive.multiple_results else [result]
         for out, aval in zip(outs, results, strict=True):
-            out[0]["v"] = [list(aval.shape), aval.dtype.name, aval.weak_type]
+            sizes = [n if type(n) is int else str(n) for n in aval.shape]
+            out[0]["v"] = [sizes, aval.dtype.name, aval.weak_type]
             if not out[1]:
                 known.append(aval)
 
@@ -385,7 +422,13 @@ class Watch:
 def arguments(made: export.Exported, rng: random.Random) -> list | None:
     """Arrays for a call, each at a guard page; None where they would be too large."""
     found = []
-    for aval in made.in_avals:
+    sizes: dict[str, int] = {}
+    if made._unknowns is not None:
+        sizes = {name: rng.choice((1, 2, 3, 4, 6, 9, 12)) for name in made._unknowns.names}
+    for symbolic_aval in made.in_avals:
+        aval = symbolic_aval.update(shape=tuple(substitute(n, sizes) for n in symbolic_aval.shape))
+        if min(aval.shape, default=0) < 0:
+            return None
         if weft.dtypes.issubdtype(aval.dtype, weft.dtypes.extended):
             key = weft.random.key(rng.randrange(100), impl=aval.dtype._impl.name)
             found.append(jnp.broadcast_to(key, aval.shape))
@@ -546,7 +589,8 @@ def run(options) -> int:
     options.until = time.monotonic() + options.seconds
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        blobs = corpus() + (samples() if options.samples else [])
+        blobs = symbolic() if options.symbolic else corpus() + symbolic()
+        blobs += samples() if options.samples else []
         text = json.dumps([blob.hex() for blob in blobs])
         (Path(folder) / "corpus.json").write_text(text)
         cuts = [
@@ -580,6 +624,7 @@ def parsed(arguments=None):
     parser.add_argument("--limit", type=float, default=5.0, help="seconds for one call")
     parser.add_argument("--patience", type=float, default=60.0, help="seconds until it hangs")
     parser.add_argument("--start", type=int, default=0, help="number of the first mutant")
+    parser.add_argument("--symbolic", action="store_true", help="of symbolic shapes only")
     parser.add_argument("--samples", action="store_true", help="mutate the tests' samples too")
     parser.add_argument("--stop", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--before", type=int, default=0, help=argparse.SUPPRESS)

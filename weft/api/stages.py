@@ -13,6 +13,7 @@ from weft.base.lazy import Late
 from weft.base.source import warn
 from weft.base.traceback import api_boundary
 from weft.control.jit import jit_p, jit_params
+from weft.core.dims.dim import is_constant_shape
 from weft.core.jaxpr import ClosedJaxpr, Var
 from weft.core.shape_dtype import struct_of
 from weft.core.trace import Tracer, eval_trace, state, typeof
@@ -162,6 +163,12 @@ class Lowered(_Stage):
     @api_boundary
     def compile(self, compiler_options: Any = None) -> Compiled:
         """The program as an executable."""
+        avals = (*self._program.in_avals, *self._program.out_avals)
+        if not all(is_constant_shape(getattr(aval, "shape", ())) for aval in avals):
+            raise ValueError(
+                f"{self.fun_name} was lowered for symbolic shapes, which cannot be compiled as they"
+                " are: export it with export.export(jit(f))(...), and call the result with arrays"
+            )
         of_function = self._staged.params["compiler_options_kvs"]
         check_options((*of_function, *options_items(compiler_options)))
         compiled = Compiled(self._fun, self._staged, self._args, self._in_tree)

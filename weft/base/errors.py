@@ -261,6 +261,17 @@ for _name, _class in list(globals().items()):
 del _name, _class
 
 
+def unknown_sizes(name: str) -> InconclusiveDimensionOperation:
+    """The error for symbolic sizes where something is to be computed."""
+    return InconclusiveDimensionOperation(
+        located(
+            f"{name} has symbolic sizes, and nothing is computed without knowing them",
+            "Export the function, export.export(jit(f))(ShapeDtypeStruct(shape, dtype)), and call"
+            " the result with arrays; symbolic dimensions are values inside of it only.",
+        )
+    )
+
+
 def reference_given(primitive: Any, aval: Any) -> TypeError:
     """The error for a mutable reference where an array is wanted."""
     return TypeError(

@@ -25,6 +25,14 @@ def address_space_left() -> int | None:
     return max(0, limit - pages * os.sysconf("SC_PAGE_SIZE"))
 
 
+def memory() -> int | None:
+    """Bytes of memory that the machine has, or None where it does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
 def need_address_space(amount: int, what: str) -> None:
     """Raise ``MemoryError`` where the limit leaves less than an amount for something."""
     left = address_space_left()

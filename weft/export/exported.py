@@ -12,11 +12,14 @@ from weft.api.autodiff import vjp
 from weft.api.jit import JitFunction, jit
 from weft.base import errors
 from weft.base.knobs import enable_x64
+from weft.base.limits import memory
 from weft.base.traceback import api_boundary
 from weft.control.custom_vjp import custom_vjp
 from weft.control.jit import jit_p, jit_parameters
 from weft.core.avals import same_type
+from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from weft.core.registry import lookup
 from weft.core.shape_dtype import ShapeDtypeStruct
 from weft.core.staging import stage
 from weft.core.trace import typeof
@@ -175,12 +178,16 @@ class Exported:
             with enable_x64(True):
                 found = instantiated(program, values)
                 check_program(found.jaxpr)
-                return found
+                size = sum([a.size * storage_dtype(a.dtype).itemsize for a in found.out_avals])
         except Exception as error:  # rules of primitives refuse wrong parameters in many ways
             raise MalformedExportError(
                 f"{self.fun_name} was read from bytes that hold an operation which makes no sense"
                 f" for {values}: {type(error).__name__}: {error}"
             ) from None
+        there = memory()
+        if there is not None and size > there:  # planning it might take for ever
+            raise MemoryError(f"the results of {self.fun_name} have {size} bytes for {values}")
+        return found
 
     def _run(self, leaves: list[Any], program: ClosedJaxpr) -> Any:
         try:
@@ -416,6 +423,10 @@ def _step(eqn: JaxprEqn, values: list[Any]) -> Any:
     callee = eqn.primitive.callee(eqn.params)
     if callee is not None:
         return _run(callee, values)
+    if eqn.primitive.name == "dim_as_value" and type(eqn.params["dim"]) is int:
+        aval = eqn.outvars[0].aval
+        convert = {"new_dtype": aval.dtype, "weak_type": aval.weak_type, "sharding": None}
+        return [lookup("convert_element_type").bind(eqn.params["dim"], **convert)]
     leading, params = eqn.primitive.get_bind_params(eqn.params)
     params = {name: _plain_parameter(value) for name, value in params.items()}
     out = eqn.primitive.bind(*leading, *values, **params)

@@ -119,7 +119,10 @@ def evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     callee = primitive.callee(params)
     if callee is not None and says_where(callee):
         return _evaluate_there(primitive, args, params)
-    return _evaluate_here(primitive, args, params)
+    try:
+        return _evaluate_here(primitive, args, params)
+    except errors.InconclusiveDimensionOperation:
+        raise errors.unknown_sizes(str(params.get("name", primitive))) from None
 
 
 def says_where(closed: Any) -> Any:

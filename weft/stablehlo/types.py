@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.core.dims.dim import Dim
 
 ELEMENTS = {
     "bool": "i1",
@@ -45,6 +46,9 @@ def tensor(shape: Any, dtype: Any) -> str:
     >>> tensor((2, 3), np.dtype(np.float32))
     'tensor<2x3xf32>'
     """
+    for n in shape:
+        if type(n) is Dim:
+            raise Unlowered(f"an array of symbolic shape {tuple(shape)} has no StableHLO here")
     return f"tensor<{''.join(f'{n}x' for n in shape)}{element(dtype)}>"
 
 
