@@ -44,6 +44,7 @@ if _TYPE_CHECKING:
     from weft import custom_batching as custom_batching
     from weft import custom_derivatives as custom_derivatives
     from weft import debug as debug
+    from weft import distributed as distributed
     from weft import dlpack as dlpack
     from weft import errors as errors
     from weft import experimental as experimental
@@ -122,9 +123,9 @@ else:  # what nothing above needs is loaded when it is first looked at
     __getattr__, __dir__ = _lazy.members(
         __name__,
         (
-            "ad ad_checkpoint checkpoint_policies custom_batching custom_derivatives debug dlpack "
-            "errors experimental export image lax memory nn numpy ops profiler random ref scipy "
-            "sharding stages tree_util typing"
+            "ad ad_checkpoint checkpoint_policies custom_batching custom_derivatives debug "
+            "distributed dlpack errors experimental export image lax memory nn numpy ops profiler "
+            "random ref scipy sharding stages tree_util typing"
         ).split(),
         {
             "weft.api.autodiff": (

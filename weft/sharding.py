@@ -12,6 +12,8 @@ from weft.base.errors import UnexpectedTracerError as _UnexpectedTracerError
 from weft.core.array import Array as _Array
 from weft.core.avals import ShapedArray as _ShapedArray
 from weft.core.interpret import storage_dtype as _storage_dtype
+from weft.core.mesh_layout import bounds as _bounds
+from weft.core.mesh_layout import parts_of as _parts_of
 from weft.core.sharding import NO_AXES
 from weft.core.sharding import AbstractDevice as AbstractDevice
 from weft.core.sharding import AbstractMesh as AbstractMesh
@@ -22,10 +24,13 @@ from weft.core.sharding import NamedSharding as NamedSharding
 from weft.core.sharding import PartitionSpec as PartitionSpec
 from weft.core.sharding import Sharding as Sharding
 from weft.core.sharding import SingleDeviceSharding as SingleDeviceSharding
+from weft.core.sharding import axes_of as _axes_of
 from weft.core.trace import Tracer as _Tracer
 from weft.numpy.creation import asarray
 from weft.runtime.array import box as _box
+from weft.runtime.array import spanning as _spanning
 from weft.runtime.devices import devices as _devices
+from weft.runtime.places import placement as _placement
 from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
 
 __all__ = [
@@ -160,13 +165,14 @@ def _assembled(name, shape, sharding, data_callback, dtype):
     """An array of parts, which may be random keys; NumPy's are cut to the dtypes of arrays."""
     shape = tuple(shape)
     _check_fits(sharding, shape, name)
+    spans = not sharding.is_fully_addressable
     whole = found = None
     asked = {}  # a part that several devices hold is asked for once
     for index in sharding.addressable_devices_indices_map(shape).values():
         key = str(index)
         if key in asked:
             continue
-        part = asked[key] = data_callback(index)
+        part = data_callback(index)
         if isinstance(part, _Tracer):
             raise _UnexpectedTracerError(
                 f"{name} puts values into memory, and one of its parts is a traced array of type"
@@ -183,19 +189,36 @@ def _assembled(name, shape, sharding, data_callback, dtype):
                 f"{name} has a part of dtype {kind} for an array of dtype"
                 f" {found if dtype is None else np.dtype(dtype)}; convert the parts"
             )
-        if whole is None:
-            whole = np.empty(shape, _storage_dtype(kind))
-        if part.shape != whole[index].shape:
+        wanted = sharding.shard_shape(shape)
+        if part.shape != wanted:
             raise ValueError(
                 f"data_callback gave an array of shape {part.shape} for the index {index}, which"
-                f" has shape {whole[index].shape} in an array of shape {shape}"
+                f" has shape {wanted} in an array of shape {shape}"
             )
+        asked[key] = part.astype(_storage_dtype(kind), copy=False)
+        if spans:
+            continue
+        if whole is None:
+            whole = np.empty(shape, _storage_dtype(kind))
         whole[index] = part
-    return device_put(_box(whole, _ShapedArray(shape, found)), sharding)
+    if not spans:
+        return device_put(_box(whole, _ShapedArray(shape, found)), sharding)
+    if found is None:
+        if dtype is None:
+            raise ValueError(
+                f"{name}: this process has no device of the sharding; say the dtype of the array"
+            )
+        found = _dtypes.canonicalize_dtype(dtype)
+    rows = np.empty((len(asked), *sharding.shard_shape(shape)), _storage_dtype(found))
+    for i, part in enumerate(asked.values()):
+        rows[i, ...] = part
+    return _spanning(rows, _ShapedArray(shape, found), _placement(sharding, True))
 
 
 def make_array_from_process_local_data(sharding, local_data, global_shape=None):
-    """An array from the part of it that this process has; there is one process, so all of it.
+    """An array from the part of it that this process has: its rows of a batch, for instance.
+
+    Without ``global_shape``, a dimension that is divided over processes is as much longer.
 
     >>> import weft, numpy as np
     >>> sharding = weft.NamedSharding(weft.make_mesh((1,), 'x'), weft.P('x'))
@@ -205,6 +228,8 @@ def make_array_from_process_local_data(sharding, local_data, global_shape=None):
 
     def make(data, shape):
         data = np.asarray(data)
+        if not sharding.is_fully_addressable:
+            return _of_process(sharding, data, shape)
         if shape is not None and tuple(shape) != data.shape:
             raise ValueError(
                 f"one process holds all of an array of shape {tuple(shape)}; the local data has"
@@ -221,6 +246,48 @@ def make_array_from_process_local_data(sharding, local_data, global_shape=None):
                 f"the local data has the structure {tree}, its shapes have {shapes_tree}"
             )
     return tree_unflatten(tree, [make(*row) for row in zip(leaves, shapes, strict=True)])
+
+
+def _of_process(sharding, data, global_shape):
+    """An array over several processes, of the data of one."""
+    # an array with one element for each part tells where parts are
+    sizes = [
+        math.prod(sharding.mesh.shape[name] for name in _axes_of(part)) for part in sharding.spec
+    ]
+    sizes += [1] * (data.ndim - len(sizes))
+    if len(sizes) > data.ndim:
+        raise ValueError(
+            f"{sharding.spec} says how {len(sizes)} dimensions are divided, and the local data has"
+            f" shape {data.shape}"
+        )
+    parts = list(_parts_of(sharding, sizes))
+    held = [sorted({part[i] for part in parts}) for i in range(data.ndim)]
+    ours = [size // len(own) for size, own in zip(sizes, held, strict=True)]
+    implied = tuple(n * k for n, k in zip(data.shape, ours, strict=True))
+    shape = implied if global_shape is None else tuple(
+        n if n is not None else m for n, m in zip(global_shape, implied, strict=True)
+    )  # fmt: skip
+    if shape != implied and shape != data.shape:
+        raise ValueError(
+            f"this process has data of shape {data.shape}, for an array of shape {shape}; by"
+            f" {sharding.spec} it would be of shape {implied}"
+        )
+    whole = shape == data.shape
+    _check_fits(sharding, shape, "make_array_from_process_local_data")
+    part_shape = sharding.shard_shape(shape)
+    bounds = _parts_of(sharding, shape)
+
+    def take(index):
+        key = _bounds(index, shape)
+        if whole:
+            return data[index]
+        starts = [
+            sorted({other[i][0] for other in bounds}).index(key[i][0]) * part_shape[i]
+            for i in range(data.ndim)
+        ]
+        return data[tuple(slice(a, a + n) for a, n in zip(starts, part_shape, strict=True))]
+
+    return _assembled("make_array_from_process_local_data", shape, sharding, take, None)
 
 
 def _is_shape(x):

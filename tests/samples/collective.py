@@ -5,7 +5,9 @@ from functools import partial
 import weft
 import weft.numpy as jnp
 from tests.samples import Sample, normal
-from weft import lax
+from weft import P, lax
+from weft.core.jaxpr import jaxpr_as_fun
+from weft.core.registry import lookup
 from weft.prims.collective import pshared_p, pvary_p
 
 AXIS = ("i", 3)
@@ -92,4 +94,40 @@ SAMPLES += [
            fun=exchanged, dtypes=DTYPES, axis=AXIS, linear=((0, 1),)),
     Sample("psend_staged", "psend", [normal(2)], fun=half(lambda x: lax.psend(x, "i", [(0, 1)]))),
     Sample("precv_staged", "precv", [normal(2)], fun=half(received)),
+]  # fmt: skip
+
+
+def sent(primitive, **params):
+    """What a process sends to itself."""
+    return lambda x: lookup(primitive).bind(x, site="a sample", **params)
+
+
+def of_one_process(x):
+    """A program of a mesh, made for the one process that there is."""
+    total = lambda x: lax.psum(x * 2, "i")
+    mesh = weft.make_mesh((1,), "i")
+    mapped = weft.make_jaxpr(weft.shard_map(total, mesh=mesh, in_specs=P("i"), out_specs=P()))(x)
+    params = mapped.eqns[0].params
+    return jaxpr_as_fun(mapped.eqns[0].primitive.per_process(params)[0])(x)[0]
+
+
+def stopped(x):
+    """Nothing has stopped the messages of one process."""
+    lookup("process_fault").bind(jnp.int32(0), site="a sample")
+    return x
+
+
+LATE = "made for one process, after all transformations"
+SAMPLES += [
+    *(
+        Sample(f"{name}_own", name, [normal(*shape)], fun=sent(name, **params),
+               differentiable=False, mapped=(), notes=LATE)
+        for name, shape, params in (
+            ("process_all_gather", (2, 3), {"ranks": (0,), "sizes": (1, 2, 3)}),
+            ("process_all_to_all", (1, 3), {"ranks": (0,)}),
+            ("process_permute", (3, 2), {"moves": ((0, 0, 0, 2), (0, 1, 0, 0))}),
+        )
+    ),
+    Sample("process_fault_none", "process_fault", [normal(2)], fun=stopped),
+    Sample("mesh_collective_of_one", "mesh_collective", [normal(2, 3)], fun=of_one_process),
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -13,8 +14,10 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import knobs
+from weft.base.lazy import Late
 from weft.base.source import NameStack
 from weft.base.traceback import api_boundary
+from weft.core import processes
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
 from weft.core.layout import Format
@@ -26,6 +29,9 @@ from weft.runtime.devices import Device
 from weft.runtime.places import Placement, default_placement, on_device, placement
 from weft.tree.compare import broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+# loaded when arrays are divided over processes
+across = Late("weft.runtime.spanning")
 
 
 @api_boundary
@@ -96,6 +102,10 @@ def _check_place(place: Any) -> None:
 
 def _put(x: Any, place: Any, donate: bool, may_alias: bool | None) -> ArrayImpl:
     """An array at a place, over the same memory unless that is refused."""
+    if processes.count > 1:
+        where = where_to(x, place)
+        if where.spans or (type(x) is ArrayImpl and x._type.placement.spans):
+            return _put_across(x, where, may_alias)
     if type(x) is not ArrayImpl:
         aval = typeof(x)
         out = box(np.array(x, aval.dtype), aval)
@@ -109,6 +119,37 @@ def _put(x: Any, place: Any, donate: bool, may_alias: bool | None) -> ArrayImpl:
             return x
         return x._at(where)
     return out._at(where_to(x, place))
+
+
+def _put_across(x: Any, where: Placement, may_alias: bool | None) -> ArrayImpl:
+    """An array over several processes; what is a value of this one is the same in all of them."""
+    if where.spans:
+        if type(x) is ArrayImpl and where is x._type.placement:
+            return copy(x) if may_alias is False else x
+        if not (type(x) is ArrayImpl and x._type.placement.spans):
+            _check_same(x)
+        return across.put(x, where)
+    assert type(x) is ArrayImpl
+    if not all(d.process_index == processes.index for d in where.sharding.device_set):
+        raise ValueError(
+            f"device_put to {where.sharding}, a device of another process; each process puts"
+            " arrays on its own devices, or all of them on a mesh of all"
+        )
+    return box(across.gathered(x), x.aval, where)
+
+
+def _check_same(x: Any) -> None:
+    """Raise AssertionError unless all processes give ``device_put`` the same value."""
+    value = np.ascontiguousarray(x._value if type(x) is ArrayImpl else np.asarray(x))
+    mark = hashlib.sha256(repr((value.shape, value.dtype)).encode() + value.tobytes()).digest()
+    marks = processes.transport.share(mark)
+    different = [i for i, other in enumerate(marks) if other != marks[0]]
+    if different:
+        raise AssertionError(
+            f"device_put to a sharding over several processes takes the same value in all of them,"
+            f" and process {different[0]} has another one than process 0; for parts that differ use"
+            " weft.make_array_from_process_local_data"
+        )
 
 
 def where_to(x: Any, place: Any) -> Placement:

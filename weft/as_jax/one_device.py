@@ -8,7 +8,7 @@ from typing import Any
 from weft.parallel.shard_map import shard_map as spread
 from weft.runtime.devices import local_devices
 
-__all__ = ["colocated_cpu_devices", "global_state", "initialize", "shard_map", "shutdown"]
+__all__ = ["colocated_cpu_devices", "global_state", "shard_map"]
 
 
 class _Processes:
@@ -19,22 +19,6 @@ class _Processes:
 
 
 global_state = _Processes()
-
-
-def initialize(*args: Any, **kwargs: Any) -> None:
-    """Join other processes, of which there are none."""
-    count = kwargs.get("num_processes", args[1] if len(args) > 1 else None)
-    if count not in (None, 1):
-        raise RuntimeError(f"weft runs in one process here, asked to join {count}")
-
-
-def is_initialized() -> bool:
-    """Whether other processes were joined."""
-    return False
-
-
-def shutdown() -> None:
-    """Leave the other processes."""
 
 
 def shard_map(

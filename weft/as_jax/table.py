@@ -23,9 +23,6 @@ jaxlib.version               __version__              weft.as_jax.table:VERSION 
 jaxlib.xla_extension         Device                   weft.runtime.devices                       tensorflow_probability
 jaxlib.xla_client            Device                   weft.runtime.devices                       orbax
 
-jax.distributed              initialize               weft.as_jax.one_device:initialize          flax orbax
-jax.distributed              is_initialized           weft.as_jax.one_device:is_initialized      orbax
-jax.distributed              shutdown                 weft.as_jax.one_device:shutdown            orbax
 jax.experimental             MutableArray             weft.ref:Ref                               flax
 jax.experimental.shard_map   shard_map                weft.as_jax.one_device                     blackjax flax
 jax.experimental.colocated_python=  colocated_python         weft.as_jax.one_device              orbax

@@ -698,6 +698,11 @@ cpu_collectives_implementation = _choice(
     "cpu_collectives_implementation", "gloo mpi megascale", "gloo",
     "What carries collectives between processes on CPUs.",
 )
+distributed_timeout = Knob(
+    "distributed_timeout", float, 60.0,
+    "Seconds that a process waits for others in a collective before it gives up.",
+    env=("WEFT_DISTRIBUTED_TIMEOUT",),
+)
 distributed_debug = _flag("distributed_debug", False, "Log what processes tell each other.")
 enable_compilation_cache = _flag(
     "enable_compilation_cache", True, "Use the disk cache of compiled programs."

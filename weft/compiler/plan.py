@@ -31,6 +31,7 @@ from weft.core.interpret import constant_value, has_data, literal_value, storage
 from weft.core.jaxpr import ClosedJaxpr, Literal
 from weft.kernel.program import (
     Branch,
+    Collective,
     Copy,
     For,
     Host,
@@ -318,6 +319,8 @@ class Planner(Slots):
         if eqn.primitive.name == "remat2":
             # a region of its own: what is to be computed again must not be found computed
             return self.region(ClosedJaxpr(eqn.params["jaxpr"], []), ins, outs)
+        if eqn.primitive.collective:
+            return [Collective(eqn, tuple(ins), tuple(outs))]
         if self.target.neutral and not eqn.effects and not self.target.keeps(eqn):
             lowered = kernels_of(eqn)
             if lowered is not None:

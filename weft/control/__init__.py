@@ -15,6 +15,7 @@ _registry.declare(
         "jit": "jit",
         "linear_call": "linear_call",
         "platform": "platform_index",
+        "process_program": "mesh_collective",
         "reductions": "reduce reduce_window select_and_scatter",
         "remat": "name remat2",
         "remat_opt": "remat_opt",

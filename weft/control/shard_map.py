@@ -13,6 +13,7 @@ from math import prod
 from typing import Any
 
 from weft.control.jit import jit_p, jit_parameters, numpy_consts
+from weft.control.process_program import process_program
 from weft.control.varying import plain
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, broadcast_axis, moveaxis
@@ -68,6 +69,19 @@ class ShardMap(Primitive):
         found = closed._memo.get(key)
         if found is None:
             found = closed._memo[key] = _whole_program(closed, params)
+        return found
+
+    def per_process(self, params: dict[str, Any]) -> tuple[ClosedJaxpr, list[Any], list[Any]]:
+        """The program of this process, where a mesh spans several; how its arguments and results
+        are divided."""
+        closed, mesh = params["jaxpr"], params["mesh"]
+        ins, outs = params["in_specs"], params["out_specs"]
+        key = ("process", mesh, ins, outs, params["manual_axes"])
+        found = closed._memo.get(key)
+        if found is None:
+            program = process_program(closed, mesh, ins, outs, params["manual_axes"])
+            places = ([NamedSharding(mesh, s) for s in specs] for specs in (ins, outs))
+            found = closed._memo[key] = (program, *places)
         return found
 
     def ref(self, *args: Any, **params: Any) -> list[Any]:

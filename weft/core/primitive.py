@@ -66,6 +66,7 @@ class Primitive:
     # primitives, and one that makes kernels, each as "file.function" of prims.lowerings
     neutral = ""
     kernels = ""
+    collective = False  # whether it is a message to other processes, a node of its own
     library = ""  # what a backend's library has to compute, where there is no such lowering
     host = ""  # why Python computes it, where nothing else can
     nodes = False  # whether the planner makes control flow of it
@@ -88,6 +89,8 @@ class Primitive:
     # (params, specs of operands, of results, mesh) -> both with more axes, where it has programs
     flow: Any = None
     products = False  # whether its work is the product of the sizes of all its factors
+    # (params) -> the program of one process, and how its arguments and results are divided
+    per_process: Any = None
 
     differentials: tuple[Any, ...] = ()
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.base import knobs
+from weft.core import processes
 
 
 class AxisType(enum.Enum):
@@ -304,11 +305,26 @@ class Mesh:
 
     @property
     def local_devices(self) -> list[Any]:
-        return list(self.devices.flat)
+        """The devices of this process."""
+        return [d for d in self.devices.flat if d.process_index == processes.index]
 
     @property
     def local_mesh(self) -> Mesh:
-        return self
+        """The part of the mesh whose devices are of this process."""
+        if processes.count == 1:
+            return self
+        mine = np.vectorize(lambda d: d.process_index == processes.index, otypes=[bool])
+        found = np.argwhere(mine(self.devices))
+        if not len(found):
+            raise ValueError(f"process {processes.index} has no device of {self}")
+        box = tuple(slice(a, b + 1) for a, b in zip(found.min(0), found.max(0), strict=True))
+        part = self.devices[box]
+        if part.size != len(found):
+            raise ValueError(
+                f"the devices of process {processes.index} are no rectangle of {self}, so it has no"
+                " local mesh; make the mesh with weft.make_mesh, which keeps them together"
+            )
+        return Mesh(part, self.axis_names, self.axis_types)
 
     @property
     def is_multi_process(self) -> bool:
@@ -364,7 +380,9 @@ class Sharding:
 
     @property
     def is_fully_addressable(self) -> bool:
-        return True
+        if processes.count == 1:
+            return True
+        return all(d.process_index == processes.index for d in self.device_set)
 
     @property
     def num_devices(self) -> int:
@@ -382,11 +400,14 @@ class Sharding:
         self, global_shape: tuple[int, ...]
     ) -> dict[Any, tuple[slice, ...]]:
         """The same for the devices of this process."""
-        return self.devices_indices_map(global_shape)
+        every = self.devices_indices_map(global_shape)
+        if processes.count == 1:
+            return every
+        return {d: index for d, index in every.items() if d.process_index == processes.index}
 
     @property
     def addressable_devices(self) -> set[Any]:
-        return self.device_set
+        return {d for d in self.device_set if d.process_index == processes.index}
 
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
         """Whether another sharding puts the same parts of arrays of a rank on the same devices."""
@@ -399,7 +420,7 @@ class Sharding:
 
     @property
     def _addressable_device_assignment(self) -> tuple[Any, ...]:
-        return self._device_assignment
+        return tuple(d for d in self._device_assignment if d.process_index == processes.index)
 
 
 def _same_parts(a: Sharding, b: Sharding, ndim: int) -> bool:
@@ -492,7 +513,9 @@ class NamedSharding(Sharding):
 
     @property
     def is_fully_addressable(self) -> bool:
-        return isinstance(self.mesh, AbstractMesh) or not self.mesh.is_multi_process
+        return isinstance(self.mesh, AbstractMesh) or all(
+            d.process_index == processes.index for d in self.mesh.devices.flat
+        )
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
         sizes = list(global_shape)

@@ -1,4 +1,4 @@
-"""Agreement between processes. There is one process, so each of these is quickly done."""
+"""Agreement between processes: values gathered, sent from one to all, compared, waited for."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.sharding import NamedSharding, PartitionSpec
-from weft.runtime.devices import process_count
+from weft.core import processes
+from weft.core.array import Array
+from weft.core.sharding import Mesh, NamedSharding, PartitionSpec
+from weft.runtime.spanning import gathered
 from weft.sharding import make_array_from_process_local_data
 from weft.tree.compare import broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
@@ -21,56 +23,96 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _alone() -> None:
-    if process_count() != 1:
-        raise RuntimeError("weft.experimental.multihost_utils is for one process")
+def _of_all(x: Any, name: str) -> np.ndarray:
+    """What all processes have, a row for each."""
+    value = np.ascontiguousarray(x).reshape(np.shape(x))
+    if processes.count == 1:
+        return value[None]
+    with processes.transport.at(name):
+        return processes.transport.all_gather(value, tuple(range(processes.count)))
+
+
+def _spans(x: Any) -> bool:
+    return isinstance(x, Array) and not x.is_fully_addressable
 
 
 def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
-    """A tree of arrays as the first process has it, as NumPy arrays.
+    """A tree of arrays as one process has it, the first by default, as NumPy arrays.
 
     >>> broadcast_one_to_all({"step": 3})
     {'step': array(3)}
     """
-    _alone()
-    return tree_map(np.asarray, in_tree)
+    source = processes.index == 0 if is_source is None else is_source
+    sources = np.flatnonzero(_of_all(np.array(source), "broadcast_one_to_all"))
+    if len(sources) != 1:
+        raise ValueError(
+            f"broadcast_one_to_all sends what one process has, and {len(sources)} of"
+            f" {processes.count} say that they are the source"
+        )
+    name = "broadcast_one_to_all"
+    return tree_map(lambda x: _of_all(np.asarray(x), name)[int(sources[0])], in_tree)
 
 
 def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     """A tree of arrays of all processes, stacked along a new axis, or joined if ``tiled``.
 
+    Arrays over several processes are given whole, by ``tiled``.
+
     >>> process_allgather(np.ones(2))
     array([[1., 1.]])
     """
-    _alone()
 
     def gather(x: Any) -> np.ndarray:
+        if _spans(x):
+            if not tiled:
+                raise ValueError(
+                    f"process_allgather gathers {x.aval.str_short()}, an array over several"
+                    " processes, along its own axes; write process_allgather(x, tiled=True)"
+                )
+            return gathered(x)
         value = np.asarray(x)
-        return value if tiled and value.ndim else value[None]
+        rows = _of_all(value, "process_allgather")
+        return rows.reshape(-1, *value.shape[1:]) if tiled and value.ndim else rows
 
     return tree_map(gather, in_tree)
 
 
 def sync_global_devices(name: str) -> None:
-    """Wait until all processes have come here."""
-    _alone()
+    """Wait until all processes have come here, with the same name."""
+    if processes.count > 1:
+        with processes.transport.at(f"sync_global_devices({name!r})"):
+            names = processes.transport.share(name.encode())
+        wrong = [i for i, other in enumerate(names) if other != names[0]]
+        if wrong:
+            raise AssertionError(
+                f"process {wrong[0]} has come to sync_global_devices({names[wrong[0]].decode()!r}),"
+                f" process 0 to sync_global_devices({names[0].decode()!r})"
+            )
 
 
 def assert_equal(in_tree: Any, fail_message: str = "") -> None:
     """Raise AssertionError unless all processes have the same arrays."""
-    _alone()
+    for x in tree_flatten(in_tree)[0]:
+        value = np.asarray(x)
+        kind = repr((value.shape, value.dtype.str)).encode()
+        kinds = [kind] if processes.count == 1 else processes.transport.share(kind)
+        rows = _of_all(value, "assert_equal") if len(set(kinds)) == 1 else None
+        if rows is None or any(row.tobytes() != rows[0].tobytes() for row in rows):
+            raise AssertionError(
+                f"{fail_message or 'assert_equal'}: processes have different values; process"
+                f" {processes.index} has {value}"
+            )
 
 
 def reached_preemption_sync_point(step_id: int) -> bool:
-    """Whether all processes are to save now because one will be stopped."""
-    _alone()
+    """Whether all processes are to save now because one will be stopped; nothing says so here."""
     return False
 
 
 @contextmanager
 def live_devices(devices: Any) -> Iterator[list[Any]]:
-    """Those of some devices whose processes live: all."""
-    _alone()
+    """Those of some devices whose processes live: all, since the job ends with the first."""
+    sync_global_devices("live_devices")
     yield list(devices)
 
 
@@ -82,22 +124,57 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Any, pspecs
     >>> host_local_array_to_global_array(np.ones(2, np.float32), mesh, weft.P("x"))
     Array([1., 1.], dtype=float32)
     """
-    _alone()
-    leaves, tree = tree_flatten(local_inputs)
-    is_spec = lambda x: x is None or isinstance(x, PartitionSpec)
-    specs = broadcast_prefix(pspecs, local_inputs, is_leaf=is_spec)
-    return tree_unflatten(
-        tree,
-        [
-            make_array_from_process_local_data(
-                NamedSharding(global_mesh, PartitionSpec() if spec is None else spec), np.asarray(x)
-            )
-            for x, spec in zip(leaves, specs, strict=True)
-        ],
-    )
+
+    def made(x: Any, spec: Any) -> Any:
+        if _spans(x):
+            return x
+        sharding = NamedSharding(global_mesh, PartitionSpec() if spec is None else spec)
+        return make_array_from_process_local_data(sharding, np.asarray(x))
+
+    return _by_spec(made, local_inputs, pspecs)
 
 
 def global_array_to_host_local_array(global_inputs: Any, global_mesh: Any, pspecs: Any) -> Any:
-    """The parts that this process has of arrays over all processes: the arrays themselves."""
-    _alone()
-    return global_inputs
+    """The parts that this process has of arrays over all processes, on its part of the mesh.
+
+    >>> import weft
+    >>> mesh = weft.make_mesh((1,), "x")
+    >>> global_array_to_host_local_array(np.ones(2, np.float32), mesh, weft.P("x"))
+    array([1., 1.], dtype=float32)
+    """
+
+    def part(x: Any, spec: Any) -> Any:
+        if not _spans(x):
+            return x
+        sharding = NamedSharding(global_mesh, PartitionSpec() if spec is None else spec)
+        own = global_mesh.local_mesh
+        return _local_part(x, sharding, own)
+
+    return _by_spec(part, global_inputs, pspecs)
+
+
+def _local_part(x: Any, sharding: NamedSharding, own: Mesh) -> Any:
+    """What the devices of this process have, as one array on them."""
+    if not x.sharding.is_equivalent_to(sharding, x.ndim):
+        raise ValueError(
+            f"global_array_to_host_local_array got an array divided as {x.sharding.spec}, and the"
+            f" spec {sharding.spec}; move it first with device_put"
+        )
+    shards = x.addressable_shards
+    starts = [sorted({s.index[i].indices(n)[0] for s in shards}) for i, n in enumerate(x.shape)]
+    part = sharding.shard_shape(x.shape)
+    value = np.empty([n * len(a) for n, a in zip(part, starts, strict=True)], x.dtype)
+    for shard in shards:
+        at = [
+            a.index(s.indices(n)[0]) for a, s, n in zip(starts, shard.index, x.shape, strict=True)
+        ]
+        value[tuple(slice(i * n, (i + 1) * n) for i, n in zip(at, part, strict=True))] = shard.data
+    return make_array_from_process_local_data(NamedSharding(own, sharding.spec), value)
+
+
+def _by_spec(function: Any, inputs: Any, pspecs: Any) -> Any:
+    leaves, tree = tree_flatten(inputs)
+    is_spec = lambda x: x is None or isinstance(x, PartitionSpec)
+    specs = broadcast_prefix(pspecs, inputs, is_leaf=is_spec)
+    found = [function(x, spec) for x, spec in zip(leaves, specs, strict=True)]
+    return tree_unflatten(tree, found)

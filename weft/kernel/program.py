@@ -151,6 +151,17 @@ class Host(Record):
     outs: tuple[int, ...]
 
 
+class Collective(Record):
+    """A message between processes, or devices with memory of their own: its equation, and slots.
+
+    A backend may begin it here and wait for it at the first node that needs its slots.
+    """
+
+    eqn: Any
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+
+
 class Copy(Record):
     """Bytes of one slot to another."""
 

@@ -37,6 +37,7 @@ _registry.declare(
         "linalg.sylvester": "triangular_sylvester",
         "order": "eq_to le_to lt_to",
         "ragged_dot": "ragged_dot_general",
+        "processes": "process_all_gather process_all_to_all process_permute process_fault",
         "random": (
             "random_seed random_split random_fold_in random_bits random_clone random_wrap "
             "random_unwrap"

@@ -116,7 +116,7 @@ class RaggedAllToAll(Collective):
             no_groups(self, axis_index_groups)
             if len(as_names(axis_name)) > 1:
                 raise NotImplementedError(f"{self} over the several axes {axis_name} under vmap")
-            return _exchange(operand, output, *map(_as_int32, places)), 0
+            return exchange_rows(operand, output, *places), 0
         # One exchange of all: a slice of every element of the batch in the place of each slice.
         count, parts = axis.size, np.shape(places[0])[1]
         starts, sends, targets, receives = (_by_slice(_as_int32(x)) for x in places)
@@ -144,13 +144,14 @@ def _shifted(offsets: Any, rows: int) -> Any:
     return add(offsets, _broadcast(first, (parts, count), (1,)))
 
 
-def _exchange(
+def exchange_rows(
     operand: Any, output: Any, starts: Any, sends: Any, targets: Any, receives: Any
 ) -> Any:
     """The exchange between the elements of a batch: for every row that arrives, where it is from.
 
     Sizes are those of the receivers.
     """
+    starts, sends, targets, receives = map(_as_int32, (starts, sends, targets, receives))
     size, rows = np.shape(operand)[:2]
     total = np.shape(output)[1]
     parts = np.shape(starts)[1]

@@ -19,9 +19,11 @@ from weft import dtypes
 from weft.base import knobs
 from weft.base.record import Record
 from weft.base.traceback import api_boundary
+from weft.core import processes
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
 from weft.core.interpret import storage_dtype
+from weft.core.mesh_layout import bounds, parts_of
 from weft.core.trace import check_integer_conversion, check_scalar_conversion
 from weft.runtime.devices import HostMemory
 from weft.runtime.export import install
@@ -77,6 +79,8 @@ class ArrayImpl(Array):
                 " freed with delete()"
             )
         dtype = storage_dtype(aval.dtype)
+        if self._type.placement.spans:
+            return self._whole_view()
         if aval.size == 0 or dtype.itemsize == 0:
             view = np.zeros(aval.shape, dtype)
             view.flags.writeable = False
@@ -84,6 +88,37 @@ class ArrayImpl(Array):
             view = self._memory().copy_out(owner, dtype, aval.shape)
         self._view = view
         return view
+
+    def _whole_view(self) -> np.ndarray:
+        """The values of an array over several processes, where this one has all of them."""
+        if not self.is_fully_replicated:
+            raise RuntimeError(
+                f"the values of {self.aval.str_short()} are divided over several processes, and"
+                f" this one, {processes.index}, has only its own part of them: {self.sharding}."
+                " Use weft.experimental.multihost_utils.process_allgather(x, tiled=True) to have"
+                " all of them here, or x.addressable_shards for those of this process"
+            )
+        rows = self._rows()
+        if not len(rows):
+            raise RuntimeError(
+                f"this process, {processes.index}, has no device of {self.sharding}, where"
+                f" {self.aval.str_short()} is"
+            )
+        return rows[0, ...]
+
+    def _rows(self) -> np.ndarray:
+        """The parts that this process has of an array over several, one after the other."""
+        if self._owner is None:
+            self._make_view()  # which says so
+        aval = self.aval
+        count = len(parts_of(self.sharding, aval.shape))
+        shape = (count, *self.sharding.shard_shape(aval.shape))
+        dtype = storage_dtype(aval.dtype)
+        if 0 in shape or dtype.itemsize == 0:
+            return np.zeros(shape, dtype)
+        rows = HostMemory.copy_out(self._owner, dtype, shape)
+        rows.flags.writeable = False
+        return rows
 
     def _memory(self) -> Any:
         """The memory that the owner is a piece of."""
@@ -206,6 +241,8 @@ class ArrayImpl(Array):
         return _unpickle, (np.asarray(self), self.aval.weak_type)
 
     def __copy__(self) -> ArrayImpl:
+        if self._type.placement.spans:
+            return self.clone()
         return box(self._value.copy(), self.aval, self._type.placement)
 
     def __deepcopy__(self, memo: Any) -> ArrayImpl:
@@ -217,6 +254,8 @@ class ArrayImpl(Array):
             return _repr_extended(self)
         weak = ", weak_type=True" if self.aval.weak_type else ""
         suffix = f", dtype={self.aval.dtype.name}{weak})"
+        if self._type.placement.spans and not self.is_fully_replicated:
+            return f"Array(shape={self.shape}{suffix}"
         if self.size == 0:
             return f"Array([], shape={self.shape}{suffix}"
         text = np.array2string(self._value, prefix="Array(", suffix=suffix, separator=", ")
@@ -227,6 +266,8 @@ class ArrayImpl(Array):
 
     @api_boundary
     def __str__(self) -> str:
+        if self._type.placement.spans and not self.is_fully_replicated:
+            return repr(self)
         if isinstance(self.aval.dtype, dtypes.ExtendedDType):
             return _repr_extended(self)
         return str(self._value)
@@ -269,26 +310,35 @@ class ArrayImpl(Array):
     def _part(self, device: Any, index: tuple[slice, ...]) -> ArrayImpl:
         if not self._type.placement.is_spread:
             return self
-        value = self._value[index]
+        if self._type.placement.spans:
+            parts = list(parts_of(self.sharding, self.shape))
+            value = self._rows()[parts.index(bounds(index, self.shape)), ...]
+        else:
+            value = self._value[index]
         aval = self.aval.update(shape=value.shape)
         return box(value, aval, on_device(device))
 
     @property
     def addressable_shards(self) -> list[Shard]:
         """The parts of the array that the devices of this process hold."""
-        seen: dict[Any, int] = {}
-        shards = []
-        for device, index in self.sharding.addressable_devices_indices_map(self.shape).items():
-            key = tuple([(part.start, part.stop) for part in index])
-            replica = seen[key] = seen.get(key, -1) + 1
-            shards.append(Shard(device, index, replica, self._part(device, index)))
-        return shards
+        return [s for s in self.global_shards if s.device.process_index == processes.index]
 
     @property
     def global_shards(self) -> list[Shard]:
-        return self.addressable_shards
+        """The parts of the array; those that other processes hold are without data."""
+        seen: dict[Any, int] = {}
+        shards = []
+        for device, index in self.sharding.devices_indices_map(self.shape).items():
+            key = tuple([(part.start, part.stop) for part in index])
+            replica = seen[key] = seen.get(key, -1) + 1
+            here = device.process_index == processes.index
+            data = self._part(device, index) if here else None
+            shards.append(Shard(device, index, replica, data))
+        return shards
 
     def clone(self) -> ArrayImpl:
+        if self._type.placement.spans:
+            return spanning(self._rows().copy(), self.aval, self._type.placement)
         return box(self._value, self.aval, self._type.placement)
 
     def _alias(self) -> ArrayImpl:
@@ -325,7 +375,7 @@ class ArrayImpl(Array):
         return None
 
     def on_device_size_in_bytes(self) -> int:
-        return self._value.nbytes
+        return self._rows().nbytes if self._type.placement.spans else self._value.nbytes
 
     def platform(self) -> str:
         return self.sharding._device_assignment[0].platform
@@ -383,6 +433,16 @@ def _over(view: np.ndarray, aval: ShapedArray) -> ArrayImpl:
     x.aval = aval
     x._type = aval._home or type_at_home(aval)
     x._view = x._owner = view
+    return x
+
+
+def spanning(rows: np.ndarray, aval: ShapedArray, where: Placement) -> ArrayImpl:
+    """An array over several processes, of the parts that this one has."""
+    x = _new(ArrayImpl)
+    x.aval = aval
+    x._type = array_type(aval, where)
+    x._owner = own(np.ascontiguousarray(rows).reshape(-1).view(np.uint8), aval)._owner
+    x._view = None
     return x
 
 

@@ -1,7 +1,7 @@
-"""The devices of this process, and the memory that arrays on them own.
+"""The devices of all processes, and the memory that arrays on them own.
 
 A device belongs to a client, which has its memory. Host devices, as many as the knob says, share
-the memory of the process.
+the memory of their process.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.base import knobs
+from weft.core import processes
 
 
 class HostMemory:
@@ -59,14 +60,13 @@ class Client:
 class Device:
     """A place where arrays live and programs run."""
 
-    def __init__(self, id: int, client: Client) -> None:
+    def __init__(self, id: int, client: Client, process_index: int = 0, number: int = -1) -> None:
         self.id = id
         self.client = client
         self.platform = client.platform
         self.device_kind = client.platform
-        self.process_index = 0
-        self.local_hardware_id = id
-        self.host_id = 0
+        self.process_index = self.host_id = process_index
+        self.local_hardware_id = id if number < 0 else number
 
     def __repr__(self) -> str:
         return f"CpuDevice(id={self.id})"
@@ -82,6 +82,13 @@ class Device:
 
     def addressable_memories(self) -> list[Any]:
         return []
+
+    def __reduce__(self) -> Any:
+        return _device, (self.id,)
+
+
+def _device(id: int) -> Device:
+    return next(d for d in devices() if d.id == id)
 
 
 _cpu = Client("cpu", HostMemory)
@@ -116,7 +123,9 @@ def devices(backend: str | None = None) -> list[Device]:
     'cpu'
     """
     if not _devices:
-        _devices.extend(Device(i, _cpu) for i in range(_count()))
+        for process, count in enumerate(processes.counts or (_count(),)):
+            first = len(_devices)
+            _devices.extend(Device(first + i, _cpu, process, i) for i in range(count))
     if backend not in (None, "cpu"):
         raise RuntimeError(
             f"Unknown backend {backend!r}: failed to initialize it; this machine has: cpu"
@@ -124,42 +133,62 @@ def devices(backend: str | None = None) -> list[Device]:
     return list(_devices)
 
 
+def host_device_count() -> int:
+    """How many devices this process divides its host into."""
+    return _count()
+
+
+def are_in_use() -> bool:
+    """Whether anybody has asked for devices."""
+    return bool(_devices)
+
+
+def forget() -> None:
+    """Make the devices anew when they are next asked for: the processes have changed."""
+    _devices.clear()
+
+
 def local_devices(
     process_index: int | None = None, backend: str | None = None, host_id: int | None = None
 ) -> list[Device]:
     """The devices of one process, this one by default."""
     process_index = host_id if process_index is None else process_index
-    if process_index not in (None, 0):
-        raise ValueError(f"unknown process_index {process_index}; there is one process")
-    return devices(backend)
+    if process_index is None:
+        process_index = processes.index
+    if not 0 <= process_index < processes.count:
+        raise ValueError(
+            f"unknown process_index {process_index}; the processes are numbered from 0 to"
+            f" {processes.count - 1}"
+        )
+    return [d for d in devices(backend) if d.process_index == process_index]
 
 
 def device_count(backend: str | None = None) -> int:
-    """How many devices there are."""
+    """How many devices all processes have."""
     return len(devices(backend))
 
 
 def local_device_count(backend: str | None = None) -> int:
     """How many devices this process has."""
-    return len(devices(backend))
+    return len(local_devices(backend=backend))
 
 
 def process_index(backend: str | None = None) -> int:
     """The number of this process among all."""
     devices(backend)  # which knows the backends
-    return 0
+    return processes.index
 
 
 def process_count(backend: str | None = None) -> int:
     """How many processes take part."""
     devices(backend)  # which knows the backends
-    return 1
+    return processes.count
 
 
 def process_indices(backend: str | None = None) -> list[int]:
     """The numbers of all processes."""
     devices(backend)  # which knows the backends
-    return [0]
+    return list(range(processes.count))
 
 
 def default_backend() -> str:
@@ -172,4 +201,4 @@ def default_device() -> Device:
     chosen = knobs.default_device.value
     if isinstance(chosen, Device):
         return chosen
-    return devices()[0]
+    return local_devices()[0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.base import errors, knobs, source
 from weft.base.lazy import Late
-from weft.core import key_reuse
+from weft.core import key_reuse, processes
 from weft.core.avals import ShapedArray
 from weft.core.interpret import check_floats, run_primitive
 from weft.core.jaxpr import ClosedJaxpr
@@ -27,6 +27,8 @@ dispatch = Late("weft.runtime.dispatch")
 registry = Late("weft.runtime.registry")
 # loaded when arrays are divided over devices
 spread = Late("weft.runtime.spread")
+# loaded when arrays are divided over processes
+across = Late("weft.runtime.spanning")
 # loaded when values decide the size of a result
 selection = Late("weft.runtime.selection")
 
@@ -146,6 +148,24 @@ def _said(closed: Any) -> Any:
     return None
 
 
+def _across(closed: Any, args: Any, name: str) -> Any:
+    """The program of this process, where a computation is one of several; None where it isn't."""
+    if processes.count == 1 or not across.spans(args, says_where(closed)):
+        return None
+    return across.form_of(closed, args, name)
+
+
+def _run_across(form: Any, args: Any, name: str) -> list[Any]:
+    """The results of a program that several processes run together."""
+    given, program = form.memory(args), form.program
+    if knobs.thread.backend == "native" and not _checks():
+        return form.results(native.call_program(program, given, program.in_avals))
+    found = registry.call_plain("reference", program, given, program.in_avals)
+    if found is None:
+        raise NotImplementedError(f"{name} has values that are no arrays, over several processes")
+    return form.results(found)
+
+
 def _evaluate_there(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     """Compute a primitive on arrays of which some are not where most are."""
     name = params.get("name", primitive.name)
@@ -170,6 +190,10 @@ def _evaluate_there(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
         bound = lambda *xs: primitive.bind(*xs, **params)
         return stage(lambda *xs: bound(*xs) if several else [bound(*xs)], avals)
 
+    form = _across(program(), args, name) if processes.count > 1 else None
+    if form is not None:
+        results = _run_across(form, args, name)
+        return results if several else results[0]
     places = _places(name, args, program, found if several else [found])
     results = _evaluate_here(primitive, args, params)
     if places is None:
@@ -319,11 +343,28 @@ def remember(
     """
     if any(donated) and closed.effects:  # as in ``call_donating``
         return True
+    form = _across(closed, leaves, "a program") if processes.count > 1 else None
+    if form is not None:
+        return _remember_across(function, call, tree, leaves, form, out_tree)
     if knobs.thread.backend == "native" and not _watched() and not state.axis_env:
         places = _places("a program", leaves, lambda: closed)
         rest = (donated, refs, places)
         return native.remember(function, call, tree, leaves, closed, out_tree, *rest)
     return True
+
+
+def _remember_across(
+    function: Any, call: Any, tree: Any, leaves: Any, form: Any, out_tree: Any
+) -> bool:
+    """The same for a program of several processes, on arrays that are where it takes them."""
+    if knobs.thread.backend != "native" or _watched() or state.axis_env:
+        return True
+    if any(type(x) is not ArrayImpl for x in leaves):
+        return True
+    if any(x._type.placement is not p for x, p in zip(leaves, form.ins, strict=True)):
+        return True
+    rest = ((), ((), ()), tuple(form.types))
+    return native.remember(function, call, tree, leaves, form.program, out_tree, *rest)
 
 
 def may_compile() -> bool:
@@ -383,6 +424,8 @@ def remember_operation(function: Any, closed: Any, given: Any, options: Any = No
     if _watched() or state.axis_env:
         return False
     operands = [x for kind, value in given for x in _operands(kind, value)]
+    if processes.count > 1 and across.spans(operands, says_where(closed)):
+        return True
     places = _places("an operation", operands, lambda: closed)
     began = perf_counter()
     found = native.remember_operation(function, closed, given, options or {}, places)
@@ -406,7 +449,8 @@ def call_donating(primitive: Any, args: Any, params: dict[str, Any], refs: Any =
     """
     check_execution(params.get("name", primitive.name))
     callee = primitive.callee(params)
-    if knobs.thread.backend != "native" or _watched() or callee.effects:
+    form = _across(callee, args, params.get("name", "")) if processes.count > 1 else None
+    if knobs.thread.backend != "native" or _watched() or callee.effects or form is not None:
         return primitive.bind(*args, **params)
     avals = [typeof(x) for x in args]
     places = _places(params.get("name", primitive.name), args, lambda: callee)
@@ -416,8 +460,12 @@ def call_donating(primitive: Any, args: Any, params: dict[str, Any], refs: Any =
 
 def call_program(closed: Any, leaves: Any, avals: Any) -> list[Any]:
     """The results of a program on arrays and numbers of its types."""
-    check_execution(getattr(closed.debug_info, "func_name", "a program"))
-    places = _places(getattr(closed.debug_info, "func_name", "a program"), leaves, lambda: closed)
+    name = getattr(closed.debug_info, "func_name", "a program")
+    check_execution(name)
+    form = _across(closed, leaves, name) if processes.count > 1 else None
+    if form is not None:
+        return _run_across(form, leaves, name)
+    places = _places(name, leaves, lambda: closed)
     results = native.call_program(closed, leaves, avals)
     return results if places is None else _put(results, places)
 

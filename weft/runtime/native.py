@@ -44,7 +44,7 @@ from weft.runtime.dispatch import (
     words_of,
 )
 from weft.runtime.donation import given_up
-from weft.runtime.places import HOME, array_type
+from weft.runtime.places import HOME, ArrayType, array_type
 from weft.runtime.slowly import Walk
 
 # loaded when a knob asks what was compiled, when calls become native
@@ -135,7 +135,7 @@ class Executable:
         self.slowly = Walk(self.plan, self.code, self.out_avals, self.host, self.flushes)
 
     def at(self, places: Any) -> Executable:
-        """The same code with results at other placements, one for each."""
+        """The same code with results at other placements, or of other types, one for each."""
         found = self.elsewhere.get(places)
         if found is None:
             found = copy.copy(self)
@@ -174,7 +174,10 @@ class Executable:
 
     def _tables(self, plan: Assembly, walks: Native) -> np.ndarray:
         places = self.places or (HOME,) * len(self.out_avals)
-        self.types = [array_type(a, p) for a, p in zip(self.out_avals, places, strict=True)]
+        self.types = [
+            p if type(p) is ArrayType else array_type(a, p)
+            for a, p in zip(self.out_avals, places, strict=True)
+        ]
         encoded = walker.encode(plan.nodes, self.code)
         nodes = words_of(encoded)
         template = words_of([self._initial(plan, i) for i in range(len(plan.slots))])
@@ -239,7 +242,7 @@ def _found_or_made(
     Where no code that is there serves it, the disk is looked at before any is made.
     """
     search = None
-    if not exactly and knobs.thread.shape_generic:
+    if not exactly and "exactly" not in closed._memo and knobs.thread.shape_generic:
         search = generic.Search(closed, donated)
         served = search.found()
         if served is not None:

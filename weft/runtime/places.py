@@ -10,25 +10,27 @@ from collections.abc import Iterable
 from typing import Any
 
 from weft.base import knobs
+from weft.core import processes
 from weft.core.avals import INTERN_LIMIT, ShapedArray
 from weft.core.sharding import Sharding, SingleDeviceSharding
-from weft.runtime.devices import Device, devices
+from weft.runtime.devices import Device, local_devices
 
 
 class Placement:
     """A sharding, and whether the array is committed to it; one object for each distinct pair."""
 
-    __slots__ = ("_sharding", "committed", "_types", "__weakref__")
+    __slots__ = ("_sharding", "committed", "spans", "_types", "__weakref__")
 
     _sharding: Any
     committed: bool
+    spans: bool  # whether some of its devices are another process's
     _types: dict[ShapedArray, ArrayType]
 
     @property
     def sharding(self) -> Any:
         sharding = self._sharding
         if sharding is None:  # the first device is not made before somebody asks for it
-            sharding = self._sharding = SingleDeviceSharding(devices()[0])
+            sharding = self._sharding = SingleDeviceSharding(local_devices()[0])
         return sharding
 
     @property
@@ -62,6 +64,7 @@ class ArrayType:
 def _new(sharding: Any, committed: bool) -> Placement:
     made = object.__new__(Placement)
     made._sharding, made.committed, made._types = sharding, committed, {}
+    made.spans = processes.count > 1 and sharding is not None and not sharding.is_fully_addressable
     return made
 
 
@@ -93,7 +96,7 @@ def default_placement() -> Placement:
     chosen = knobs.thread.default_device
     if chosen is None:
         return HOME
-    return on_device(devices(chosen)[0] if isinstance(chosen, str) else chosen, False)
+    return on_device(local_devices(backend=chosen)[0] if isinstance(chosen, str) else chosen, False)
 
 
 def type_at_home(aval: Any) -> ArrayType:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.backends.cpu.assembly import Assembly, HostCall, Piece, Python, Run
+from weft.base.lazy import Late
 from weft.base.sizes import plain
 from weft.compiler.arena import Life, arrange
 from weft.compiler.slots import Slots
 from weft.kernel.program import (
     Branch,
+    Collective,
     Copy,
     For,
     Host,
@@ -32,6 +34,9 @@ from weft.kernel.program import (
     Swap,
     While,
 )
+
+# loaded with the first program of several processes
+messages = Late("weft.backends.cpu.routines.messages")
 
 if TYPE_CHECKING:
     from weft.backends.cpu.target import Cpu
@@ -156,6 +161,8 @@ class Assembler(Slots):
             return [self.add(node)]
         if isinstance(node, Host):
             return self._host(node)
+        if isinstance(node, Collective):
+            return self._collective(node)
         if isinstance(node, Branch):
             return self._branch(node)
         if isinstance(node, RunBlocks):
@@ -203,6 +210,27 @@ class Assembler(Slots):
     def _host(self, node: Op | Host) -> list[Any]:
         self.hosts.append(HostCall(node.eqn, node.ins, node.outs))
         return [self.add(Python(len(self.hosts) - 1), *node.ins, *node.outs)]
+
+    def _collective(self, node: Collective) -> list[Any]:
+        """A message begun, asked for until it is done, and an error raised where it is stopped."""
+        self.clock += 1
+        self.touch([*node.ins, *node.outs])
+        message = messages.lower(node.eqn)
+        if message is None:
+            return self._host(Op(node.eqn, node.ins, node.outs))
+        scratch = [self.temporary(n, "message") for n in (message.memory, 8, 1)]
+        known = {"in": node.ins, "out": node.outs, "scratch": scratch}
+        begin, test = (
+            Run(self._code(t.text, t.name), tuple(self._place(p, known) for p in t.places), 1, 1)
+            for t in (message.begin, message.test)
+        )
+        _, status, flag = scratch
+        self.hosts.append(HostCall(message.fault, (status,), ()))
+        stopped = Branch(status, 8, ((), (Python(len(self.hosts) - 1),)))
+        begun = self.add(begin, *node.ins, *node.outs)
+        waited = [self.add(While((test,), flag, ()), *scratch), self.add(stopped, *scratch)]
+        self.touch([*node.ins, *node.outs])
+        return [begun, *waited]
 
     def _tasks(self, node: Op, lowered: Lowered) -> list[Any]:
         name = node.eqn.primitive.name

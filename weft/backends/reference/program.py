@@ -14,6 +14,7 @@ from weft.core.interpret import run_primitive, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import (
     Branch,
+    Collective,
     Copy,
     Finish,
     For,
@@ -134,7 +135,7 @@ class _Call:
             buffers.append(self.at(slot)[: b.size * b.dtype.itemsize].view(b.dtype))
         run_kernel(node.kernel, buffers)
 
-    def operation(self, node: Op | Host) -> None:
+    def operation(self, node: Op | Host | Collective) -> None:
         eqn, primitive = node.eqn, node.eqn.primitive
         values = [self.array(i, x.aval).copy() for i, x in zip(node.ins, eqn.invars, strict=True)]
         avals = [v.aval for v in eqn.outvars]
@@ -177,6 +178,7 @@ _RUN = {
     Launch: _Call.launch,
     Op: _Call.operation,
     Host: _Call.operation,
+    Collective: _Call.operation,
     Copy: _Call.copy,
     Point: _Call.point,
     Swap: _Call.swap,

@@ -1,0 +1,96 @@
+"""Which device of a mesh is whose, and which part of an array each process holds.
+
+A process holds each part that its devices need once, one after the other: memory of shape
+``(parts, *part)``, or of the part's own shape where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import processes
+from weft.core.avals import ShapedArray
+
+Key = tuple[tuple[int, int], ...]
+
+
+def bounds(index: Sequence[slice], shape: Sequence[int]) -> Key:
+    """Begin and end of a part along every dimension."""
+    return tuple(part.indices(n)[:2] for part, n in zip(index, shape, strict=True))
+
+
+def parts_of(sharding: Any, shape: Sequence[int], process: int | None = None) -> dict[Key, Any]:
+    """The parts that a process holds, in order, each with the first of its devices that has it."""
+    process = processes.index if process is None else process
+    found: dict[Key, Any] = {}
+    for device, index in sharding.devices_indices_map(tuple(shape)).items():
+        if device.process_index == process:
+            found.setdefault(bounds(index, shape), device)
+    return found
+
+
+def local_aval(aval: Any, sharding: Any) -> Any:
+    """The type of the memory that this process has of an array."""
+    count = len(parts_of(sharding, aval.shape))
+    shape = sharding.shard_shape(tuple(aval.shape))
+    return ShapedArray(shape if count == 1 else (count, *shape), aval.dtype, aval.weak_type)
+
+
+class Layout:
+    """A mesh over several processes, from this one's point of view.
+
+    Devices are numbered in the order of the mesh. ``mine`` are this process's; ``owner`` and
+    ``row`` say whose a device is and which of its owner's it is.
+    """
+
+    def __init__(self, mesh: Any) -> None:
+        self.mesh = mesh
+        flat = list(mesh.devices.flat)
+        self.owner = [d.process_index for d in flat]
+        of: dict[int, list[int]] = {}
+        self.row: list[int] = []
+        for number, process in enumerate(self.owner):
+            self.row.append(len(of.setdefault(process, [])))
+            of[process].append(number)
+        self.of = of
+        self.ranks = tuple(sorted(of))
+        self.mine = of.get(processes.index, [])
+        self.devices = flat
+        self.places = np.indices(mesh.devices.shape).reshape(mesh.devices.ndim, -1).T
+
+    def position(self, device: int, names: Sequence[Any]) -> int:
+        """Where a device is along axes, the first of them slowest."""
+        at = 0
+        for name in names:
+            axis = self.mesh.axis_names.index(name)
+            at = at * self.mesh.devices.shape[axis] + int(self.places[device][axis])
+        return at
+
+    def groups(self, names: Sequence[Any], groups: Any = None) -> list[tuple[int, ...]]:
+        """For every device, those it speaks with along axes, in order."""
+        others = [i for i, n in enumerate(self.mesh.axis_names) if n not in names]
+        lines: dict[Any, dict[int, int]] = {}
+        for device, place in enumerate(self.places):
+            line = lines.setdefault(tuple(place[others]), {})
+            line[self.position(device, names)] = device
+        found: list[tuple[int, ...]] = [()] * len(self.places)
+        for line in lines.values():
+            for group in [sorted(line)] if groups is None else groups:
+                together = tuple(line[i] for i in group)
+                for device in together:
+                    found[device] = together
+        return found
+
+    def together(self, members: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        """The processes that speak with this one, directly or through others."""
+        found, waiting = {processes.index}, [processes.index]
+        while waiting:
+            for device in self.of[waiting.pop()]:
+                for other in members[device]:
+                    if self.owner[other] not in found:
+                        found.add(self.owner[other])
+                        waiting.append(self.owner[other])
+        return tuple(sorted(found))

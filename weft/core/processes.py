@@ -1,0 +1,84 @@
+"""The processes that run one program together: this one's number, and what carries their messages.
+
+``weft.distributed.initialize`` fills it; without that there is one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+index = 0  # of this process
+count = 1
+counts: tuple[int, ...] = ()  # devices of each process; empty where there is one
+
+
+class Alone:
+    """The transport of a process that speaks to itself; others do the same between several."""
+
+    native = False  # whether native code may call functions of it
+
+    @contextmanager
+    def at(self, site: Any) -> Iterator[None]:
+        """Say which collective messages belong to."""
+        yield
+
+    def all_gather(self, data: np.ndarray, ranks: tuple[int, ...]) -> np.ndarray:
+        """What all of some processes have, a row for each."""
+        return data[None].copy()
+
+    def all_to_all(self, data: np.ndarray, ranks: tuple[int, ...]) -> np.ndarray:
+        """A row from each process; row ``i`` of each one's own goes to the ``i``-th."""
+        return data.copy()
+
+    def permute(self, data: np.ndarray, moves: tuple[tuple[int, ...], ...]) -> np.ndarray:
+        """Rows that others send, zeros where none arrives.
+
+        A move has the process and the row that is sent, and those that it goes to.
+        """
+        out = np.zeros(data.shape, data.dtype)
+        for _, row, _, target in moves:
+            out[target] = data[row]
+        return out
+
+    def swap(self, sends: dict[int, np.ndarray], sizes: dict[int, int]) -> dict[int, np.ndarray]:
+        """Bytes for each process and from each, of sizes that both know."""
+        return sends
+
+    def share(self, value: bytes, ranks: tuple[int, ...] | None = None) -> list[bytes]:
+        """A short message of every process."""
+        return [value]
+
+    def begin_program(self, name: str, ranks: tuple[int, ...], text: str) -> None:
+        """Raise where others are about to run another program."""
+
+    def stopped(self, site: Any, code: int) -> None:
+        """Raise what has stopped a message of native code."""
+
+    def address(self, name: str) -> int:
+        """A function or another word of the library, for native code."""
+        raise KeyError(name)
+
+
+_alone = Alone()
+transport: Any = _alone
+
+
+def set_up(own: int, devices: tuple[int, ...], carrier: Any) -> None:
+    """Be one of several processes."""
+    global index, count, counts, transport
+    index, count, counts, transport = own, len(devices), devices, carrier
+
+
+def reset() -> None:
+    """Be alone again."""
+    global index, count, counts, transport
+    index, count, counts, transport = 0, 1, (), _alone
+
+
+def are_joined() -> bool:
+    """Whether several were asked for."""
+    return transport is not _alone

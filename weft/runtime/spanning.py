@@ -1,0 +1,320 @@
+"""Arrays over several processes: what each has of them, and programs that all of them run.
+
+Every process has its own parts in memory, each once. A program on such arrays is made for one
+process, on these parts, with messages to the others in it, and is compiled as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.base import errors
+from weft.core import processes
+from weft.core.avals import ShapedArray
+from weft.core.interpret import storage_dtype
+from weft.core.jaxpr import ClosedJaxpr, DropVar, Literal, jaxpr_as_fun
+from weft.core.mesh_layout import Key, local_aval, parts_of
+from weft.core.sharding import NamedSharding, PartitionSpec
+from weft.core.staging import stage
+from weft.core.trace import typeof
+from weft.runtime.array import ArrayImpl, spanning
+from weft.runtime.places import HOME, ArrayType, Placement, array_type, described, placement
+
+# (program, shardings of its arguments) -> the program of one process, and how its arguments and
+# results are divided; filled by ``weft.distributed``
+partitioner: Callable[..., Any] | None = None
+
+
+def set_partitioner(function: Callable[..., Any] | None) -> None:
+    """Say how programs are divided that are no ``shard_map`` already."""
+    global partitioner
+    partitioner = function
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+def put(x: Any, where: Placement) -> ArrayImpl:
+    """An array over several processes, from a value that all of them have, or from another one."""
+    sharding, aval = where.sharding, typeof(x)
+    aval = ShapedArray(aval.shape, aval.dtype, aval.weak_type)
+    if type(x) is ArrayImpl and x._type.placement.spans:
+        if x.sharding.is_equivalent_to(sharding, x.ndim):
+            return x._at(where)
+        return spanning(_moved(x, sharding), aval, where)
+    value = x._value if type(x) is ArrayImpl else np.asarray(x, storage_dtype(aval.dtype))
+    return spanning(rows_of(value, sharding), aval, where)
+
+
+def rows_of(value: np.ndarray, sharding: Any) -> np.ndarray:
+    """The parts of a value that this process has."""
+    parts = parts_of(sharding, value.shape)
+    made = np.empty((len(parts), *sharding.shard_shape(value.shape)), value.dtype)
+    for i, key in enumerate(parts):
+        made[i, ...] = value[tuple(slice(*ends) for ends in key)]
+    return made
+
+
+def _moved(x: ArrayImpl, sharding: Any) -> np.ndarray:
+    """The parts of another division of an array, sent by whoever has them."""
+    own, shape = processes.index, x.shape
+    dtype = storage_dtype(x.aval.dtype)
+    holders: dict[Key, list[int]] = {}
+    ranks = sorted({d.process_index for d in x.sharding.device_set | sharding.device_set})
+    for rank in ranks:
+        for key in parts_of(x.sharding, shape, rank):
+            holders.setdefault(key, []).append(rank)
+    wanted = {rank: list(parts_of(sharding, shape, rank)) for rank in ranks}
+
+    def pieces(sender: int, receiver: int) -> list[tuple[int, Key, Key]]:
+        """Parts of the receiver by number, the parts they come from, and what both share."""
+        found = []
+        for number, target in enumerate(wanted[receiver]):
+            for key, having in holders.items():
+                chosen = receiver if receiver in having else having[receiver % len(having)]
+                both = _shared(key, target) if chosen == sender else None
+                if both is not None:
+                    found.append((number, key, both))
+        return found
+
+    held = x._rows()
+    rows = {key: held[i, ...] for i, key in enumerate(parts_of(x.sharding, shape))}
+    sends = {
+        rank: [rows[key][_inside(both, key)] for _, key, both in pieces(own, rank)]
+        for rank in ranks
+    }
+    here = {rank: pieces(rank, own) for rank in ranks}
+    sizes = {
+        rank: sum(int(np.prod([b - a for a, b in both])) for _, _, both in each)
+        for rank, each in here.items()
+    }
+    blobs = {
+        rank: np.concatenate([p.reshape(-1) for p in parts]) if parts else np.empty(0, dtype)
+        for rank, parts in sends.items()
+    }
+    arrived = processes.transport.swap(
+        {r: blob.view(np.uint8) for r, blob in blobs.items()},
+        {r: n * dtype.itemsize for r, n in sizes.items()},
+    )
+    made = np.empty((len(wanted[own]), *sharding.shard_shape(shape)), dtype)
+    for rank, each in here.items():
+        data, at = arrived[rank].view(dtype), 0
+        for number, _, both in each:
+            part = made[(number, *_inside(both, wanted[own][number]), ...)]
+            part[...] = data[at : at + part.size].reshape(part.shape)
+            at += part.size
+    return made
+
+
+def _shared(a: Key, b: Key) -> Key | None:
+    both = tuple((max(x[0], y[0]), min(x[1], y[1])) for x, y in zip(a, b, strict=True))
+    return both if all(low < high for low, high in both) else None
+
+
+def _inside(key: Key, part: Key) -> tuple[slice, ...]:
+    """Where a range of an array is in a part of it."""
+    return tuple(slice(a - p, b - p) for (a, b), (p, _) in zip(key, part, strict=True))
+
+
+def gathered(x: ArrayImpl) -> np.ndarray:
+    """All values of an array over several processes, in each of them."""
+    if not x.is_fully_replicated:
+        x = put(x, placement(NamedSharding(_line(x), PartitionSpec()), True))
+    return x._value
+
+
+def _line(x: ArrayImpl) -> Any:
+    if isinstance(x.sharding, NamedSharding):
+        return x.sharding.mesh
+    raise ValueError(f"{x.sharding} names no mesh")
+
+
+def local(x: ArrayImpl) -> ArrayImpl:
+    """The memory of this process as an array of its own type."""
+    made = x._alias()
+    made._view = None
+    made.aval = local_aval(x.aval, x.sharding)
+    made._type = array_type(made.aval, HOME)
+    return made
+
+
+# --- programs -------------------------------------------------------------------------------------
+
+
+class Form:
+    """A program for this process: what it computes, where arguments belong, types of results."""
+
+    def __init__(self, program: ClosedJaxpr, ins: Sequence[Any], types: list[ArrayType]) -> None:
+        self.program = program
+        self.ins = [placement(s, True) for s in ins]
+        self.types = types
+        self.checked = False
+
+    def memory(self, args: Sequence[Any]) -> list[ArrayImpl]:
+        """The arguments where they belong, as memory of this process."""
+        return [local(put(x, where)) for x, where in zip(args, self.ins, strict=True)]
+
+    def results(self, outs: Sequence[Any]) -> list[ArrayImpl]:
+        """What this process has computed, as arrays over all of them."""
+        found = []
+        for y, kind in zip(outs, self.types, strict=True):
+            made = y._alias()
+            made.aval, made._type, made._view = kind.aval, kind, None
+            found.append(made)
+        return found
+
+
+def spans(args: Sequence[Any], said: Any) -> bool:
+    """Whether a computation is one of several processes together."""
+    for x in args:
+        if type(x) is ArrayImpl and x._type.placement.spans:
+            return True
+    return said is not None and said.spans
+
+
+def form_of(closed: ClosedJaxpr, args: Sequence[Any], name: str) -> Form:
+    """The program of this process for arguments like these."""
+    for i, x in enumerate(args):
+        if type(x) is ArrayImpl and x.committed and not x._type.placement.spans:
+            raise ValueError(
+                errors.located(
+                    f"{name} got arrays that are committed to different devices: operand {i},"
+                    f" {x.aval.str_short()}, on {described(x._type.placement)} of this process, and"
+                    " others on those of several",
+                    "Move it first: weft.device_put(x, y.sharding).",
+                )
+            )
+    given = tuple(
+        x.sharding if type(x) is ArrayImpl and x._type.placement.spans else None for x in args
+    )
+    key = ("spanning", given)
+    found = closed._memo.get(key)
+    if found is None:
+        made = _written(closed, given)
+        if made is None and partitioner is not None:
+            made = partitioner(closed, given)
+        if made is None:
+            raise NotImplementedError(
+                f"{name} computes with arrays over several processes in a way that weft cannot"
+                " divide yet; write it with weft.shard_map"
+            )
+        program, ins, outs = made
+        program._memo["exactly"] = True  # all processes run the same code
+        types = [
+            array_type(a, placement(s, True)) for a, s in zip(closed.out_avals, outs, strict=True)
+        ]
+        found = closed._memo[key] = Form(program, ins, types)
+    if not found.checked:
+        _check(closed, found, name)
+    return found
+
+
+def _check(closed: ClosedJaxpr, form: Form, name: str) -> None:
+    """Raise unless all processes are about to run the same program."""
+    places = [*form.ins, *(t.placement for t in form.types)]
+    ranks = sorted({d.process_index for p in places for d in p.sharding.device_set})
+    specs = [f"{p.sharding}" for p in places]
+    processes.transport.begin_program(name, tuple(ranks), "\n".join([str(closed), *specs]))
+    form.checked = True
+
+
+def _written(closed: ClosedJaxpr, given: Sequence[Any]) -> Any:
+    """The program of one process where ``shard_map`` says all of it; None where more is needed."""
+    ins: dict[Any, Any] = dict(zip(closed.jaxpr.invars, given, strict=True))
+    if not _wanted(closed, ins):
+        return None
+    known = [s for s in ins.values() if s is not None]
+    mesh = next((s.mesh for s in known if isinstance(s, NamedSharding)), None)
+    if mesh is None:
+        return None
+    places = [ins[v] or NamedSharding(mesh, PartitionSpec()) for v in closed.jaxpr.invars]
+    outs: list[Any] = []
+
+    def program(*args: Any) -> list[Any]:
+        values = [(x, s) for x, s in zip(args, places, strict=True)]
+        found = _run(closed, values, mesh)
+        outs[:] = [s for _, s in found]
+        return [y for y, _ in found]
+
+    avals = [local_aval(a, s) for a, s in zip(closed.in_avals, places, strict=True)]
+    try:
+        return stage(program, avals, closed.debug_info), places, outs
+    except _Divided:
+        return None
+
+
+class _Divided(Exception):
+    """A program that needs to be divided."""
+
+
+def _wanted(closed: ClosedJaxpr, ins: dict[Any, Any]) -> bool:
+    """Fill in how arguments are to be divided; False where nobody says it."""
+    for eqn in closed.eqns:
+        if eqn.primitive.per_process is not None:
+            wanted = eqn.primitive.per_process(eqn.params)[1]
+        elif (callee := eqn.primitive.callee(eqn.params)) is not None:
+            inner = {
+                v: ins.get(x) for v, x in zip(callee.jaxpr.invars, eqn.invars, strict=True)
+                if type(x) is not Literal
+            }  # fmt: skip
+            if not _wanted(callee, inner):
+                return False
+            wanted = [inner.get(v) for v in callee.jaxpr.invars]
+        else:
+            continue
+        for x, sharding in zip(eqn.invars, wanted, strict=True):
+            if type(x) is not Literal and x in ins and ins[x] is None:
+                ins[x] = sharding
+    return True
+
+
+def _run(closed: ClosedJaxpr, args: Sequence[tuple[Any, Any]], mesh: Any) -> list[tuple[Any, Any]]:
+    """Results of a program on the memory of this process, and how each is divided."""
+    env: dict[Any, tuple[Any, Any]] = dict(zip(closed.jaxpr.invars, args, strict=True))
+    whole = NamedSharding(mesh, PartitionSpec())
+    for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True):
+        env[v] = (c, whole)
+
+    def read(x: Any) -> tuple[Any, Any]:
+        return (x.val, None) if type(x) is Literal else env[x]
+
+    for eqn in closed.eqns:
+        values = [read(x) for x in eqn.invars]
+        primitive = eqn.primitive
+        if primitive.per_process is not None:
+            program, ins, outs = primitive.per_process(eqn.params)
+            given = []
+            for (x, has), wants, var in zip(values, ins, eqn.invars, strict=True):
+                if has is None:
+                    x, has = np.asarray(x, var.aval.dtype), whole
+                if not has.is_equivalent_to(wants, len(var.aval.shape)):
+                    raise _Divided
+                given.append(x)
+            found = list(zip(jaxpr_as_fun(program)(*given), outs, strict=True))
+        elif (callee := primitive.callee(eqn.params)) is not None:
+            found = _run(callee, [(x, s or whole) for x, s in values], mesh)
+        else:
+            found = _elementwise(eqn, values)
+        env.update(
+            (v, y) for v, y in zip(eqn.outvars, found, strict=True) if type(v) is not DropVar
+        )
+    return [(y, s or whole) for y, s in map(read, closed.jaxpr.outvars)]
+
+
+def _elementwise(eqn: Any, values: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """An operation that does the same to every element, on parts that are divided alike."""
+    shape = eqn.outvars[0].aval.shape if len(eqn.outvars) == 1 else None
+    if eqn.primitive.form != "map" or shape is None:
+        raise _Divided
+    divided = [
+        s for x, (_, s) in zip(eqn.invars, values, strict=True) if s is not None and x.aval.shape
+    ]
+    if any(x.aval.shape not in ((), shape) for x in eqn.invars):
+        raise _Divided
+    if any(not s.is_equivalent_to(divided[0], len(shape)) for s in divided):
+        raise _Divided
+    made = eqn.primitive.bind(*[x for x, _ in values], **eqn.params)
+    return [(made, divided[0] if divided else None)]
