@@ -130,6 +130,8 @@ LATE = {
     ("weft.runtime.native", "weft.runtime.tell"),
     ("weft.runtime.shapes", "weft.runtime.generic"),
     ("weft.runtime.shapes", "weft.runtime.instances"),
+    ("weft.api.stages", "weft.api.movement"),
+    ("weft.api.explain", "weft.api.movement"),
     ("weft.api.stages", "weft.runtime.study"),
     ("weft.api.stages", "weft.stablehlo.module"),
     ("weft.api.autodiff", "weft.api.wanted"),

@@ -1,5 +1,8 @@
 """The program of one device: what it moves, and that all devices give together what one gives."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tests.parallel.test_parallel import run
@@ -127,3 +130,53 @@ def test_samples_of_every_primitive():
 @pytest.mark.parametrize("first", range(0, 500, 100))
 def test_random_programs(first):
     assert ", 0 broken" in run("-m", "tests.parallel.partition_programs", str(first), "100")
+
+
+JAX = json.loads((Path(__file__).parent / "data" / "collectives.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def collectives():
+    return json.loads(run("-m", "tests.parallel.collectives"))
+
+
+@pytest.mark.parametrize("name", JAX)
+def test_no_more_collectives_than_jax(collectives, name):
+    assert len(collectives[name]) <= JAX[name], collectives[name]
+
+
+TELLING = """
+import weft, weft.numpy as jnp
+from weft import P
+from weft.sharding import NamedSharding
+mesh = weft.make_mesh((8,), "x")
+def f(a, b):
+    return jnp.tanh(a @ b)
+place = lambda *spec: NamedSharding(mesh, P(*spec))
+a = weft.device_put(jnp.ones((8, 16)), place(None, "x"))
+b = weft.device_put(jnp.ones((16, 4)), place("x"))
+compiled = weft.jit(f).lower(a, b).compile()
+(move,) = compiled.moves
+assert (move.kind, move.axes, move.bytes, move.times) == ("all-reduce", ("x",), 224, 1), move
+assert move.line.endswith("(f)") and move.primitive == "dot_general"
+told = weft.explain(f, quiet=True)(a, b)
+assert told.moves == compiled.moves
+line = "all-reduce of f32[8,4] over x: 224 bytes, for dot_general — "
+assert line in str(told) and line in compiled.as_text()
+assert "over 8 devices (x=8): 1 collective, 224 bytes to each device" in str(told)
+# what no rule divides is listed with its reason, and what a user wrote too
+def g(a):
+    def body(c, row):
+        return weft.lax.psum(c, "x") * row, None
+    local = lambda a: weft.lax.scan(body, a[0] * 0, jnp.ones((3, 16)))[0]
+    summed = weft.shard_map(local, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+    return summed(a), weft.lax.reshape(a, (16, 8), dimensions=(1, 0))
+moves = weft.explain(g, quiet=True)(weft.device_put(jnp.ones((8, 16)), place("x"))).moves
+print([(m.kind, m.times, m.why) for m in moves])
+"""
+
+
+def test_what_is_moved_is_told():
+    assert run("-c", TELLING) == (
+        "[('all-reduce', 3, 'written by hand'), ('all-gather', 1, 'no rule divides reshape')]\n"
+    )

@@ -10,10 +10,14 @@ from typing import Any
 from weft.api.arguments import check_callable
 from weft.api.jit import JitFunction, jit
 from weft.base import knobs
+from weft.base.lazy import Late
 from weft.base.traceback import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, count_eqns
 from weft.runtime.evaluate import is_shape_generic
 from weft.runtime.study import Study
+
+# loaded where arguments are on a mesh
+movement = Late("weft.api.movement")
 
 
 class Explanation:
@@ -23,10 +27,16 @@ class Explanation:
     what came in and out, ``moved`` and ``unfused`` are bytes, ``arena`` too, ``seconds`` a
     dictionary by stage, ``origins`` says where machine code came from, and ``steps`` has one entry
     for each kernel or call (``kind``, ``name``, ``primitives``, ``lines``, ``read``, ``written``,
-    ``inner``).
+    ``inner``). ``moves`` lists the collectives between the devices of a mesh.
     """
 
-    def __init__(self, closed: ClosedJaxpr, name: str, traced: float) -> None:
+    def __init__(self, closed: ClosedJaxpr, name: str, traced: float, made: Any = None) -> None:
+        self._describe(closed, name, traced)
+        self.moves = () if made is None else made.moves
+        if made is not None:
+            self._text += f"\n{movement.story(made)}"
+
+    def _describe(self, closed: ClosedJaxpr, name: str, traced: float) -> None:
         self.name = name
         self.equations = count_eqns(closed.jaxpr)
         study = Study(closed)
@@ -96,7 +106,9 @@ def explain(fun: Callable[..., Any], *, quiet: bool = False) -> Callable[..., Ex
     def explain_of(*args: Any, **kwargs: Any) -> Explanation:
         begin = time.perf_counter()
         traced = jitted.trace(*args, **kwargs)
-        told = Explanation(traced._program, traced.fun_name, time.perf_counter() - begin)
+        seconds = time.perf_counter() - begin
+        made = traced._partitioned()
+        told = Explanation(traced._program, traced.fun_name, seconds, made)
         if not quiet:
             print(told)
         return told

@@ -23,6 +23,7 @@ from weft.tree.functions import tree_flatten, tree_unflatten
 # loaded when somebody compiles ahead or asks what was compiled
 study = Late("weft.runtime.study")
 stablehlo = Late("weft.stablehlo.module")
+movement = Late("weft.api.movement")
 # needed with mutable references only
 without_refs = Late("weft.transforms.discharge")
 
@@ -103,6 +104,11 @@ class _Stage:
         """Which arguments of the program are donated: what references hold, where it is written."""
         staged = self._staged
         return tuple((_writing(staged)[1] if staged.refs else staged.params)["donated_invars"])
+
+    def _partitioned(self) -> Any:
+        """The program of one device of the mesh that the arguments are on, None without one."""
+        given = [*self._staged.hoisted, *tree_flatten(self._args)[0]]
+        return movement.partitioned(self._staged.closed, given)
 
     def _dynamic_avals(self) -> list[Any]:
         return self._staged.closed.in_avals[len(self._staged.hoisted) :]
@@ -269,7 +275,23 @@ class Compiled(_Stage):
         ) grid p0 < 3:
             b1[p0] = mul(2.0, b0[p0])
         """
-        return study.study(self._program, self._donated).text()
+        text = study.study(self._program, self._donated).text()
+        made = self._partitioned()
+        return text if made is None else f"{text}\n{movement.story(made)}\n"
+
+    @property
+    def moves(self) -> tuple[Any, ...]:
+        """The collectives of the program of one device, in order; none on one device.
+
+        Each has ``kind``, mesh ``axes``, ``bytes`` that a device receives, ``times`` (how often it
+        runs, 0 where nobody knows), ``operand``, ``primitive``, ``why`` and the user's ``line``.
+
+        >>> import weft
+        >>> weft.jit(lambda x: -x).lower(1.0).compile().moves
+        ()
+        """
+        made = self._partitioned()
+        return () if made is None else made.moves
 
     def cost_analysis(self) -> dict[str, float]:
         """Operations, and bytes that the kernels read and write."""

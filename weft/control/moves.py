@@ -12,6 +12,7 @@ from weft.base import source
 from weft.base.record import Record
 from weft.core.factors import Division, Factors, Spec, count
 from weft.core.interpret import storage_dtype
+from weft.core.jaxpr import jaxprs_in_params
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 
@@ -171,12 +172,31 @@ def scattered(
     return found, rest
 
 
-def written(eqn: Any, axes: Sequence[Any], mesh: Sizes) -> tuple[str, Sequence[Any], float]:
-    """What a collective that a user wrote moves."""
+def written(eqn: Any, mesh: Sizes) -> Move | None:
+    """What a collective that a user wrote moves; None for what is no collective."""
+    kind = KINDS.get(eqn.primitive.name)
+    if kind is None:
+        return None
+    axes = tuple(a for a in eqn.primitive.axis_names(eqn.params) if a in mesh)
     aval = eqn.invars[0].aval
-    size = bytes_of(aval, ((),) * len(aval.shape), mesh)
-    kind = KINDS.get(eqn.primitive.name, eqn.primitive.name)
-    return kind, axes, received(kind, size, count(axes, mesh))
+    size = received(kind, bytes_of(aval, ((),) * len(aval.shape), mesh), count(axes, mesh))
+    text = aval.str_short(short_dtypes=True)
+    name = eqn.primitive.name
+    return Move(kind, axes, int(size), text, name, eqn.source_info, "written by hand", 1)
+
+
+def collect(jaxpr: Any, marks: dict[Any, Move], mesh: Sizes, times: int = 1) -> list[Move]:
+    """The collectives of a program and of those inside of it, in order."""
+    found: list[Move] = []
+    for eqn in jaxpr.eqns:
+        move = marks.get(eqn.outvars[0]) if eqn.outvars else None
+        move = move or written(eqn, mesh)
+        if move is not None and any(mesh[a] > 1 for a in move.axes):
+            found.append(move._replace(times=times))
+        rounds = {"scan": eqn.params.get("length"), "while": 0}.get(eqn.primitive.name, 1)
+        for inner in jaxprs_in_params(eqn.params):
+            found += collect(inner, marks, mesh, times * rounds)
+    return found
 
 
 KINDS = {
@@ -188,6 +208,7 @@ KINDS = {
     "all_to_all": "all-to-all",
     "ppermute": "permute",
     "pbroadcast": "broadcast",
+    "ragged_all_to_all": "all-to-all",
 }
 
 
@@ -233,11 +254,14 @@ class Reshard:
         self.mesh: Sizes = walker.sizes
         self.why = why
 
-    def note(self, kind: str, axes: Sequence[Any], x: Any) -> None:
+    def send(self, kind: str, over: Sequence[Any], x: Any, name: str, **params: Any) -> Any:
+        """Bind a collective, and list it."""
         aval = typeof(x)
         size = bytes_of(aval, ((),) * len(aval.shape), self.mesh)
-        n = count(axes, self.mesh)
-        self.walker.note(kind, axes, received(kind, size, n), aval, self.why)
+        n = count(over, self.mesh)
+        found = lookup(name).bind(x, **params)
+        self.walker.note(found, kind, over, received(kind, size, n), aval, self.why)
+        return found
 
     def apply(self, x: Any, old: Spec, new: Spec) -> Any:
         for step in steps_between(old, new, typeof(x).shape, self.mesh):
@@ -246,9 +270,11 @@ class Reshard:
             elif step.kind == "all-gather":
                 x = self.gather(x, step.dim, step.axes)
             else:
-                self.note("all-to-all", step.axes, x)
-                x = lookup("all_to_all").bind(
+                x = self.send(
+                    "all-to-all",
+                    step.axes,
                     x,
+                    "all_to_all",
                     axis_name=step.axes,
                     split_axis=step.other,
                     concat_axis=step.dim,
@@ -267,15 +293,20 @@ class Reshard:
         return dynamic_part(x, dim, start, size)
 
     def gather(self, x: Any, dim: int, axes: Sequence[Any], tiled: bool = True) -> Any:
-        self.note("all-gather", axes, x)
-        return lookup("all_gather").bind(
+        return self.send(
+            "all-gather",
+            axes,
             x,
+            "all_gather",
             all_gather_dimension=dim,
             axis_name=tuple(axes),
             axis_index_groups=None,
             axis_size=count(axes, self.mesh),
             tiled=tiled,
         )
+
+    def all_reduce(self, x: Any, axes: Sequence[Any], name: str) -> Any:
+        return self.send("all-reduce", axes, x, name, axes=tuple(axes), axis_index_groups=None)
 
     def combine(
         self, x: Any, spec: Spec, how: str, axes: Sequence[Any], want: Spec
@@ -286,9 +317,11 @@ class Reshard:
             shape = [n * count(a, self.mesh) for n, a in zip(typeof(x).shape, spec, strict=True)]
             scatters, rest = scattered(spec, want, axes, shape, self.mesh)
             for dim, axis in scatters:
-                self.note("reduce-scatter", (axis,), x)
-                x = lookup("reduce_scatter").bind(
+                x = self.send(
+                    "reduce-scatter",
+                    (axis,),
                     x,
+                    "reduce_scatter",
                     scatter_dimension=dim,
                     axis_name=(axis,),
                     axis_index_groups=None,
@@ -302,14 +335,10 @@ class Reshard:
         dtype = typeof(x).dtype
         convert = lookup("convert_element_type").bind
         if name is not None:
-            self.note("all-reduce", rest, x)
-            return lookup(name).bind(x, axes=tuple(rest), axis_index_groups=None), spec
+            return self.all_reduce(x, rest, name), spec
         if how in ("and", "or") and dtype == np.bool_:
-            self.note("all-reduce", rest, x)
             wide = convert(x, new_dtype=np.dtype(np.int32), weak_type=False, sharding=None)
-            found = lookup("pmin" if how == "and" else "pmax").bind(
-                wide, axes=tuple(rest), axis_index_groups=None
-            )
+            found = self.all_reduce(wide, rest, "pmin" if how == "and" else "pmax")
             return convert(found, new_dtype=dtype, weak_type=False, sharding=None), spec
         every = self.gather(x, 0, rest, tiled=False)
         names = {"mul": "reduce_prod", "and": "reduce_and", "or": "reduce_or", "xor": "reduce_xor"}
@@ -354,13 +383,14 @@ class Part:
         axes = self.axes(labels)
         n = self.count(labels)
         pairs = tuple((i, i + by) for i in range(n) if 0 <= i + by < n)
-        Reshard(self.walker, "its neighbour's edge").note("permute", axes, x)
-        return lookup("ppermute").bind(x, axis_name=axes, perm=pairs)
+        found = Reshard(self.walker, "its neighbour's edge")
+        return found.send("permute", axes, x, "ppermute", axis_name=axes, perm=pairs)
 
     def permuted(self, x: Any, labels: Sequence[int], pairs: Sequence[tuple[int, int]]) -> Any:
         axes = self.axes(labels)
-        Reshard(self.walker, "").note("permute", axes, x)
-        return lookup("ppermute").bind(x, axis_name=axes, perm=tuple(pairs))
+        return Reshard(self.walker, "").send(
+            "permute", axes, x, "ppermute", axis_name=axes, perm=tuple(pairs)
+        )
 
     def halo(
         self, x: Any, dim: int, labels: Sequence[int], low: int, high: int, fill: Any = 0

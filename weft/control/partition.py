@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from weft.base.functional import split_list
 from weft.base.record import Record
 from weft.control.moves import (
@@ -21,11 +23,12 @@ from weft.control.moves import (
     Reshard,
     bytes_between,
     bytes_of,
+    collect,
     scattered,
     with_axis,
-    written,
 )
 from weft.control.shard_map import part_aval, shard_map_p
+from weft.control.sums import joined_sums
 from weft.control.varying import manual_scope, plain
 from weft.core.factors import Division, Factors, Spec, count, split_axes, whole
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, eval_jaxpr
@@ -38,7 +41,9 @@ from weft.transforms.dce import dce_closed
 
 # What a byte that a device computes with costs, in bytes moved: ties go to what divides the work.
 WORK_BYTE = 0.02
-WORK_PRODUCT = 0.005
+WORK_PRODUCT = 0.02
+# What a collective costs beside its bytes.
+LATENCY = 4096
 MAX_COMBINATIONS = 256
 
 
@@ -79,8 +84,7 @@ def partition(
     ``in_specs`` have the mesh axes of each dimension of the arguments, ``out_specs`` those of the
     results, None for one that may be divided in any way.
     """
-    flat = inline(plain(closed))
-    flat, _ = dce_closed(flat, [True] * len(flat.out_avals), True)
+    flat = prepared(closed)
     sizes = dict(mesh.shape)
     wanted = list(out_specs or [None] * len(flat.out_avals))
     ins = [
@@ -107,10 +111,11 @@ def partition(
     previous = state.source
     try:
         with extend_axis_env(bound), manual_scope(mesh, None):
-            made = stage(program, avals, flat.debug_info)
+            made = joined_sums(stage(program, avals, flat.debug_info), walker.marks)
     finally:
         state.source = previous
-    return Partitioned(made, mesh, tuple(ins), tuple(outs), tuple(walker.moves))
+    moves = collect(made.jaxpr, walker.marks, sizes)
+    return Partitioned(made, mesh, tuple(ins), tuple(outs), tuple(moves))
 
 
 def local_aval(aval: Any, spec: Spec, sizes: dict[Any, int]) -> Any:
@@ -128,14 +133,52 @@ def alike(x: Any, aval: Any) -> Any:
     )
 
 
+def prepared(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """A program with calls written out, nothing computed twice, and nothing that is not used."""
+    found = closed._memo.get("to be partitioned")
+    if found is None:
+        flat = computed_once(inline(plain(closed)))
+        found, _ = dce_closed(flat, [True] * len(flat.out_avals), True)
+        closed._memo["to be partitioned"] = found
+    return found
+
+
+def computed_once(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program without equations that repeat others."""
+    names: dict[Any, Any] = {}
+    seen: dict[Any, list[Any]] = {}
+    eqns = []
+
+    def key_of(x: Any) -> Any:
+        return (x.aval, np.asarray(x.val).tobytes()) if type(x) is Literal else x
+
+    for eqn in closed.eqns:
+        ins = [x if type(x) is Literal else names.get(x, x) for x in eqn.invars]
+        eqn = eqn.replace(invars=ins)
+        try:
+            key = (eqn.primitive, tuple(map(key_of, ins)), tuple(sorted(eqn.params.items())))
+            known = None if eqn.effects else seen.get(key)
+        except TypeError:  # parameters that cannot be compared
+            eqns.append(eqn)
+            continue
+        if known is None:
+            eqns.append(eqn)
+            if not eqn.effects:
+                seen[key] = eqn.outvars
+        else:
+            names.update(zip(eqn.outvars, known, strict=True))
+    jaxpr = closed.jaxpr
+    outvars = [x if type(x) is Literal else names.get(x, x) for x in jaxpr.outvars]
+    return ClosedJaxpr(jaxpr.replace(eqns=eqns, outvars=outvars), closed.consts)
+
+
 class Walker:
     """Writes programs on parts, into the current trace."""
 
     def __init__(self, mesh: Any) -> None:
         self.mesh = mesh
         self.sizes: dict[Any, int] = dict(mesh.shape)
-        self.moves: list[Move] = []
-        self.times = 1  # how often the program that is being written runs; 0 where nobody knows
+        self.marks: dict[Any, Move] = {}
         self.primitive: Any = None
 
     # --- programs -----------------------------------------------------------------------------
@@ -303,7 +346,7 @@ class Walker:
             return None
         total = 0.0
         for aval, old, new in zip(avals, ins, new_ins, strict=True):
-            total += bytes_between(aval, old, new, mesh)
+            total += self.between(aval, old, new)
             total += WORK_BYTE * bytes_of(aval, new, mesh)
         partial = [a for x in f.combine for a in division.get(x, ())]
         for aval, spec, want in zip(outs, new_outs, wanted, strict=True):
@@ -313,32 +356,31 @@ class Walker:
             at = spec
             for dim, axis in scatters:
                 n = mesh[axis]
-                total += size * (n - 1) / n
+                total += size * (n - 1) / n + LATENCY
                 size /= n
                 at = with_axis(at, dim, axis)
             n = count(rest, mesh)
-            total += 2 * size * (n - 1) / n
-            total += bytes_between(aval, at, want, mesh) if any(want) else 0
+            total += 2 * size * (n - 1) / n + LATENCY * (n > 1)
+            total += self.between(aval, at, want) if any(want) else 0
         if primitive.products:
             work = prod(f.sizes.values())
             total += WORK_PRODUCT * work / prod(count(a, mesh) for a in division.values())
         return total
 
+    def between(self, aval: Any, old: Spec, new: Spec) -> float:
+        amount = bytes_between(aval, old, new, self.sizes)
+        return amount + LATENCY if amount else 0.0
+
     # --- data that moves ----------------------------------------------------------------------
 
-    def note(self, kind: str, axes: Sequence[Any], amount: float, aval: Any, why: str) -> None:
-        self.moves.append(
-            Move(
-                kind,
-                tuple(axes),
-                int(amount),
-                aval.str_short(short_dtypes=True),
-                "" if self.primitive is None else self.primitive.name,
-                state.source,
-                why,
-                self.times,
-            )
-        )
+    def note(
+        self, x: Any, kind: str, axes: Sequence[Any], amount: float, aval: Any, why: str
+    ) -> None:
+        """Remember what a collective is that gave a value."""
+        text = aval.str_short(short_dtypes=True)
+        name = "" if self.primitive is None else self.primitive.name
+        move = Move(kind, tuple(axes), int(amount), text, name, state.source, why, 1)
+        self.marks[x._var] = move
 
     def once(self, var: Any, x: Any, old: Spec, new: Spec, why: str, moved: dict[Any, Any]) -> Any:
         """A value divided in another way, which others that need it so share."""
@@ -374,12 +416,10 @@ class Walker:
         closed: ClosedJaxpr,
         specs: list[Spec],
         targets: list[Spec | None],
-        times: int,
     ) -> tuple[ClosedJaxpr, list[Spec]]:
         """A program inside of an equation on parts; results are divided as targets say."""
-        flat = inline(plain(closed))
+        flat = prepared(closed)
         found: list[Spec] = []
-        before, self.times = self.times, self.times * times
         source, primitive = state.source, self.primitive
 
         def program(*parts: Any) -> list[Any]:
@@ -394,12 +434,12 @@ class Walker:
 
         avals = [local_aval(a, s, self.sizes) for a, s in zip(flat.in_avals, specs, strict=True)]
         made = stage(program, avals, flat.debug_info)
-        self.times, state.source, self.primitive = before, source, primitive
-        return made, found
+        state.source, self.primitive = source, primitive
+        return joined_sums(made, self.marks), found
 
     def on_scan(self, eqn: JaxprEqn, given: list[Any], want: list[Spec]) -> list[tuple[Any, Spec]]:
         params = eqn.params
-        body, length, carried = params["jaxpr"], params["length"], params["num_carry"]
+        body, carried = params["jaxpr"], params["num_carry"]
         if any(not hasattr(x.aval, "shape") or x.aval.is_ref for x in eqn.invars):
             return self.undivided(eqn, given, {})
         consts, carry, xs = split_list(given, [params["num_consts"], carried])
@@ -414,7 +454,7 @@ class Walker:
         ]
         specs = [*(s for _, s in consts), *held, *(s[1:] for s in rows)]
         targets = [*held, *[None] * (len(want) - carried)]
-        made, outs = self.inner(body, specs, targets, length)
+        made, outs = self.inner(body, specs, targets)
         values = eqn.primitive.bind(*args, **{**params, "jaxpr": made})
         outs = [*held, *(((), *s) for s in outs[carried:])]
         return list(zip(values, outs, strict=True))
@@ -430,9 +470,9 @@ class Walker:
         held = found[sum(counts) :]
         test = params["cond_jaxpr"]
         cond_specs = [*(s for _, s in cond_consts), *held]
-        cond, _ = self.inner(test, cond_specs, [whole(test.out_avals[0].ndim)], 0)
+        cond, _ = self.inner(test, cond_specs, [whole(test.out_avals[0].ndim)])
         body_specs = [*(s for _, s in body_consts), *held]
-        body, _ = self.inner(params["body_jaxpr"], body_specs, list(held), 0)
+        body, _ = self.inner(params["body_jaxpr"], body_specs, list(held))
         args = [
             *(x for x, _ in (*cond_consts, *body_consts)),
             *(self.reshard(x, s, t, "") for (x, s), t in zip(carry, held, strict=True)),
@@ -448,7 +488,7 @@ class Walker:
         index = self.reshard(index, spec, whole(len(spec)), "")
         specs = [s for _, s in rest]
         _, outs = eqn.primitive.flow(params, [spec, *specs], want, self.mesh)
-        made = [self.inner(b, specs, list(outs), 1)[0] for b in params["branches"]]
+        made = [self.inner(b, specs, list(outs))[0] for b in params["branches"]]
         values = eqn.primitive.bind(
             index, *(x for x, _ in rest), **{**params, "branches": tuple(made)}
         )
@@ -468,21 +508,7 @@ class Walker:
             padded(p, len(v.aval.shape))
             for p, v in zip(params["out_specs"], eqn.outvars, strict=True)
         ]
-        self.note_inside(body)
         return list(zip(values, outs, strict=True))
-
-    def note_inside(self, closed: ClosedJaxpr) -> None:
-        """List the collectives that the user wrote."""
-        for eqn in inline(closed).eqns:
-            names = eqn.primitive.axis_names
-            if names is None or not eqn.invars or not eqn.outvars:
-                continue
-            axes = names(eqn.params)
-            if eqn.primitive.name in ("pvary", "pshared") or not axes:
-                continue
-            source, state.source, self.primitive = state.source, eqn.source_info, eqn.primitive
-            self.note(*written(eqn, axes, self.sizes), eqn.invars[0].aval, "written by hand")
-            state.source = source
 
 
 def padded(spec: Any, ndim: int) -> Spec:
