@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from weft.base.source import is_internal
+from weft.core.dims.dim import max_dim as max_dim
+from weft.core.dims.dim import min_dim as min_dim
 from weft.core.trace import eval_trace, set_trace
 from weft.dtypes.kinds import ExtendedDType as _ExtendedDType
 from weft.extend.backend import backends as _backends
@@ -91,16 +93,6 @@ def physical_aval(aval: Any) -> Any:
 def include_frame(frame: Any) -> bool:
     """Whether a frame is the user's."""
     return not is_internal(frame.f_code.co_filename)
-
-
-def max_dim(d1: int, d2: int) -> int:
-    """The larger of two sizes."""
-    return max(d1, d2)
-
-
-def min_dim(d1: int, d2: int) -> int:
-    """The smaller of two sizes."""
-    return min(d1, d2)
 
 
 def backend_compile_and_load(*args: Any, **kwargs: Any) -> Any:

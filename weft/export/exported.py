@@ -157,7 +157,7 @@ class Exported:
             unknowns = self._unknowns
             assert unknowns is not None
             if self._plain_program is None:
-                self._plain_program = _plain(self._program)
+                self._plain_program = self._program if self._is_read else _plain(self._program)
             program = self._plain_program
             if self._is_read:
                 found = self._checked(program, values)

@@ -242,7 +242,8 @@ class Unknowns:
                     f"{self._place(i, axis)} is {size}, but {dim} would be {wanted}", values
                 )
         for constraint in self.scope.constraints if self.scope is not None else ():
-            self._check(constraint, values)
+            if not constraint.follows:
+                self._check(constraint, values)
         return values
 
     def _check_type(self, i: int, aval: Any, got: Any) -> None:

@@ -65,7 +65,7 @@ class Scope:
                 quotient = t.operation("floordiv", size, divisor)
                 whole = t.combined(quotient, n, (), 0)
                 text = f"{t.shown(whole)} == {t.shown(size)}"
-                self.constrain(Constraint(text, True, whole, size))
+                self.constrain(Constraint(text, True, whole, size, follows=True))
 
     def facts(self) -> Facts:
         """What the constraints say."""
@@ -105,10 +105,13 @@ MAX_BOUNDS = 4096  # of polynomials that a scope remembers
 class Constraint:
     """That one polynomial is another (``equal``), or not less than it."""
 
-    __slots__ = ("difference", "equal", "left", "right", "text")
+    __slots__ = ("difference", "equal", "follows", "left", "right", "text")
 
-    def __init__(self, text: str, equal: bool, left: Terms, right: Terms) -> None:
+    def __init__(
+        self, text: str, equal: bool, left: Terms, right: Terms, follows: bool = False
+    ) -> None:
         self.text, self.equal, self.left, self.right = text, equal, left, right
+        self.follows = follows  # from another one
         self.difference = t.combined(left, 1, right, -1)
 
 
@@ -462,11 +465,11 @@ def mixed(a: Any, b: Any) -> ValueError:
 
 
 def inconclusive(text: str, scope: Any) -> InconclusiveDimensionOperation:
-    told = f"\nKnown is, in the {scope}." if scope.constraints else ""
+    told = f"They are of the {scope}.\n" if scope.constraints else ""
     return InconclusiveDimensionOperation(
         located(
-            f"whether {text} isn't the same for all values of the dimensions{told}",
-            "Say what is known with constraints=[...] of symbolic_shape, use max_dim and min_dim"
-            " of weft.core, or decide by values with lax.cond.",
+            f"whether {text} isn't the same for all values of the dimensions",
+            f"{told}Say what is known with constraints=[...] of symbolic_shape, or decide by values"
+            " with lax.cond or jnp.where.",
         )
     )

@@ -36,7 +36,7 @@ class SymbolicScope(Scope):
             self.constrain(_constraint(text, self))
 
     def __str__(self) -> str:
-        texts = ", ".join([repr(c.text) for c in self.constraints])
+        texts = ", ".join([repr(text) for text in self.texts])
         with_constraints = f" with constraints {texts}" if texts else ""
         return f"scope made at {self._made_at}{with_constraints}"
 
