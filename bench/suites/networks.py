@@ -165,12 +165,51 @@ TORCH = {
 }
 
 
-def step(make: Any) -> Any:
-    """A training step with AdamW: loss, parameters and states."""
+def by_hand(jax: Any) -> Any:
+    """The transformer as a function of its parameters, without modules."""
+    jnp, nn = jax.numpy, jax.nn
+
+    def dense(p: Any, x: Any) -> Any:
+        return x @ p["kernel"] + p["bias"]
+
+    def norm(p: Any, x: Any) -> Any:
+        mean = x.mean(-1, keepdims=True)
+        spread = jnp.maximum(0, (x * x).mean(-1, keepdims=True) - mean * mean)
+        return (x - mean) * (jax.lax.rsqrt(spread + 1e-6) * p["scale"]) + p["bias"]
+
+    def attend(p: Any, x: Any, mask: Any) -> Any:
+        q, k, v = (
+            jnp.einsum("bld,dhk->blhk", x, p[name]["kernel"]) + p[name]["bias"]
+            for name in ("query", "key", "value")
+        )
+        scores = jnp.einsum("bqhk,bmhk->bhqm", q / np.sqrt(q.shape[-1]).astype(np.float32), k)
+        weights = nn.softmax(jnp.where(mask, scores, jnp.finfo(jnp.float32).min))
+        mixed = jnp.einsum("bhqm,bmhk->bqhk", weights, v)
+        return jnp.einsum("bqhk,hkd->bqd", mixed, p["out"]["kernel"]) + p["out"]["bias"]
+
+    def apply(params: Any, tokens: Any) -> Any:
+        x = params["Embed_0"]["embedding"][tokens]
+        length = tokens.shape[1]
+        mask = jnp.arange(length)[:, None] >= jnp.arange(length)
+        for name in [name for name in params if name.startswith("Block")]:
+            p = params[name]
+            h = norm(p["LayerNorm_0"], x)
+            x = x + attend(p["MultiHeadDotProductAttention_0"], h, mask)
+            h = nn.gelu(dense(p["Dense_0"], norm(p["LayerNorm_1"], x)))
+            x = x + dense(p["Dense_1"], h)
+        return dense(params["Dense_0"], norm(params["LayerNorm_0"], x))
+
+    return apply
+
+
+def step(make: Any, function: Any = None) -> Any:
+    """A training step with AdamW: loss, parameters and states; of a function without modules, if
+    one is given."""
 
     def setup(jax: Any) -> Program:
         _, optim = _parts(jax)
         model, (x, y) = make(jax)
+        plain = function and function(jax)
         variables = jax.jit(model.init)(jax.random.key(0), x)
         variables = jax.tree.map(np.asarray, variables)
         params, rest = variables["params"], {k: v for k, v in variables.items() if k != "params"}
@@ -180,7 +219,10 @@ def step(make: Any) -> Any:
 
         def run(params: Any, rest: Any, state: Any, x: Any, y: Any) -> Any:
             def loss(params: Any) -> Any:
-                logits, changed = model.apply({"params": params, **rest}, x, mutable=list(rest))
+                if plain:
+                    logits, changed = plain(params, x), {}
+                else:
+                    logits, changed = model.apply({"params": params, **rest}, x, mutable=list(rest))
                 logs = jax.nn.log_softmax(logits)
                 hits = jax.numpy.take_along_axis(logs, y[..., None], axis=-1)
                 return -jax.numpy.mean(hits), changed
@@ -193,6 +235,16 @@ def step(make: Any) -> Any:
         return Program(run, (params, rest, leaves, x, y))
 
     return setup
+
+
+def trace_of(setup: Any) -> Any:
+    """The tracing of a step, again each time."""
+
+    def traced(jax: Any) -> Any:
+        program = setup(jax)
+        return lambda: jax.make_jaxpr(lambda *args: program.function(*args))(*program.args)
+
+    return traced
 
 
 def init_of(make: Any) -> Any:
@@ -221,6 +273,9 @@ def eager_layers(jax: Any) -> Any:
     variables = Layers().init(jax.random.key(0), x)
     return lambda: Layers().apply(variables, x)
 
+
+# The same step with modules and without.
+_WAYS = {"modules": step(transformer(2)), "by hand": step(transformer(2), by_hand)}
 
 ROWS = [
     *(
@@ -272,5 +327,13 @@ ROWS = [
         same(eager_layers),
         per=20,
         budget=35.0,
+    ),
+    *(
+        Row(f"trace: transformer of 2, {way}", "a step, traced", same(trace_of(setup)), unit="ms")
+        for way, setup in _WAYS.items()
+    ),
+    *(
+        Row(f"run: transformer of 2, {way}", "a step, compiled", same(setup), unit="ms", limit=60.0)
+        for way, setup in _WAYS.items()
     ),
 ]
