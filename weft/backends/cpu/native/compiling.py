@@ -16,6 +16,7 @@ from weft.backends.cpu.native.stacks import with_room
 from weft.backends.cpu.native.together import apart, joinable, joint
 from weft.base.forks import across_forks
 from weft.base.functional import lru
+from weft.base.helpers import Helper
 from weft.base.limits import address_space_left, need_address_space
 
 # Address space that LLVM takes, and that a module may take in it: without, it ends the process.
@@ -143,7 +144,7 @@ class Batch:
         self.parts: dict[bytes, list[str]] = {}  # the texts that a module is made of
         self.made: dict[str, Any] = {}  # objects by text, or what they failed with
         self.new: set[bytes] = set()
-        self.helpers: list[threading.Thread] = []
+        self.helpers: list[Helper] = []
         self.taking = threading.Lock()
         self.sharers = max(1, threads() - 1)  # who adds texts takes none yet
 
@@ -195,8 +196,7 @@ class Batch:
         """Have one thread more, if there may be."""
         self.helpers = [helper for helper in self.helpers if helper.is_alive()]
         if len(self.helpers) + 1 < threads():
-            self.helpers.append(threading.Thread(target=self._work, daemon=True))
-            self.helpers[-1].start()
+            self.helpers.append(Helper(self._work))
 
     def _work(self) -> None:
         while texts := self._taken():

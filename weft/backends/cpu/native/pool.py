@@ -24,6 +24,7 @@ from weft.backends.cpu.native.pool_text import SIZE, SPIN, pool_text
 from weft.backends.cpu.native.processor import architecture
 from weft.base.forks import across_forks
 from weft.base.functional import lru
+from weft.base.helpers import Helper
 
 # How long a thread that has nothing to do looks for work before it sleeps.
 PATIENCE = 30e-6
@@ -180,7 +181,7 @@ def run_at_first(
         return
     native = _Kernel(int(kernel))
     rest = Rest(start, stop, chunk, threads())
-    helpers: list[threading.Thread] = []
+    helpers: list[Helper] = []
 
     def call(low: int, high: int) -> None:
         with Flushing(flushes):
@@ -263,13 +264,11 @@ def _ask() -> None:
         threading.Thread(target=_code, name="weft-pool").start()
 
 
-def _help(helpers: list[threading.Thread], work: Callable[[], None], wanted: int) -> None:
+def _help(helpers: list[Helper], work: Callable[[], None], wanted: int) -> None:
     """Have some threads do a piece of work; fewer where the system gives none."""
     with contextlib.suppress(RuntimeError):
         while len(helpers) < wanted:
-            helper = threading.Thread(target=work, name="weft-helper")
-            helper.start()
-            helpers.append(helper)
+            helpers.append(Helper(work))
 
 
 def load(needed: bool = False) -> None:
