@@ -4,8 +4,10 @@ import os
 
 from weft.base import knobs as _knobs
 from weft.core import processes as _processes
+from weft.parallel.processes import divided as _divided
 from weft.parallel.transport import mpi as _mpi
 from weft.runtime import devices as _devices
+from weft.runtime import spanning as _spanning
 
 __all__ = ["initialize", "is_initialized", "shutdown"]
 
@@ -83,6 +85,7 @@ def initialize(
     own = _devices.host_device_count() if local_device_ids is None else _length(local_device_ids)
     counts = tuple(int(c) for c in transport.world.allgather(own))
     _processes.set_up(transport.rank, counts, transport)
+    _spanning.set_partitioner(_divided)
 
 
 def _length(ids):

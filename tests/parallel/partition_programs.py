@@ -95,10 +95,11 @@ def spec(rng, names):
     return tuple(tuple(p) for p in parts)
 
 
-def grow(seed):
+def grow(seed, mesh=None):
     """A random program of two matrices, its mesh, and specs."""
     rng = np.random.default_rng(seed)
-    mesh = mesh_of(*MESHES[1 + seed % (len(MESHES) - 1)])
+    if mesh is None:
+        mesh = mesh_of(*MESHES[1 + seed % (len(MESHES) - 1)])
     steps = []
     for _ in range(int(rng.integers(2, 8))):
         steps.append((rng.integers(3), rng.integers(1 << 30, size=3), spec(rng, mesh.axis_names)))

@@ -76,6 +76,35 @@ def test_what_holds_in_each_process(count):
     assert job(count, 4 // count, HERE / "mpi_checks.py").count("all is well") == count
 
 
+@pytest.mark.parametrize("count", [2, 4])
+def test_the_law_of_shardings(count):
+    """Some samples of primitives and some random programs; all of them were run once."""
+    told = job(count, 4 // count, "-m", "tests.parallel.mpi_law", 60, count)
+    assert ", 0 broken" in told, told
+
+
+def test_arrays_are_read_by_other_numbers_of_processes(tmp_path):
+    for writers in (1, 2, 4):
+        folder = tmp_path / str(writers)
+        by = ["mpi"] if writers > 1 else []
+        job(writers, 4 // writers, HERE / "mpi_saved.py", "save", folder, *by)
+        readers = {1: 4, 2: 1, 4: 2}[writers]
+        by = ["mpi"] if readers > 1 else []
+        told = job(readers, 2, HERE / "mpi_saved.py", "load", folder, *by)
+        assert told.count("as it was") == readers
+
+
+def test_the_program_of_the_page(tmp_path):
+    page = (ROOT / "docs" / "parallel.md").read_text(encoding="utf-8")
+    program = next(b for b in page.split("```python\n")[1:] if "initialize()" in b)
+    path = tmp_path / "program.py"
+    path.write_text(program.split("```")[0])
+    command = "$ mpiexec -n 2 python program.py\n"
+    expected = page.split(command)[1].split("```")[0].splitlines()
+    told = job(2, 1, path)
+    assert len(expected) == 2 and all(line in told for line in expected)
+
+
 # --- faults ---------------------------------------------------------------------------------------
 
 IN_PSUM = "was in psum over 'i' — mpi_faults.py:"

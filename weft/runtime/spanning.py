@@ -15,20 +15,19 @@ from weft.base import errors
 from weft.core import processes
 from weft.core.avals import ShapedArray
 from weft.core.interpret import storage_dtype
-from weft.core.jaxpr import ClosedJaxpr, DropVar, Literal, jaxpr_as_fun
+from weft.core.jaxpr import ClosedJaxpr
 from weft.core.mesh_layout import Key, local_aval, parts_of
 from weft.core.sharding import NamedSharding, PartitionSpec
-from weft.core.staging import stage
 from weft.core.trace import typeof
 from weft.runtime.array import ArrayImpl, spanning
 from weft.runtime.places import HOME, ArrayType, Placement, array_type, described, placement
 
 # (program, shardings of its arguments) -> the program of one process, and how its arguments and
 # results are divided; filled by ``weft.distributed``
-partitioner: Callable[..., Any] | None = None
+partitioner: Callable[..., Any]
 
 
-def set_partitioner(function: Callable[..., Any] | None) -> None:
+def set_partitioner(function: Callable[..., Any]) -> None:
     """Say how programs are divided that are no ``shard_map`` already."""
     global partitioner
     partitioner = function
@@ -193,15 +192,7 @@ def form_of(closed: ClosedJaxpr, args: Sequence[Any], name: str) -> Form:
     key = ("spanning", given)
     found = closed._memo.get(key)
     if found is None:
-        made = _written(closed, given)
-        if made is None and partitioner is not None:
-            made = partitioner(closed, given)
-        if made is None:
-            raise NotImplementedError(
-                f"{name} computes with arrays over several processes in a way that weft cannot"
-                " divide yet; write it with weft.shard_map"
-            )
-        program, ins, outs = made
+        program, ins, outs = _written(closed) or partitioner(closed, given)
         program._memo["exactly"] = True  # all processes run the same code
         types = [
             array_type(a, placement(s, True)) for a, s in zip(closed.out_avals, outs, strict=True)
@@ -221,100 +212,15 @@ def _check(closed: ClosedJaxpr, form: Form, name: str) -> None:
     form.checked = True
 
 
-def _written(closed: ClosedJaxpr, given: Sequence[Any]) -> Any:
-    """The program of one process where ``shard_map`` says all of it; None where more is needed."""
-    ins: dict[Any, Any] = dict(zip(closed.jaxpr.invars, given, strict=True))
-    if not _wanted(closed, ins):
+def _written(closed: ClosedJaxpr) -> Any:
+    """The program of one process where it is a single ``shard_map``; None where more is needed."""
+    if len(closed.eqns) != 1:
         return None
-    known = [s for s in ins.values() if s is not None]
-    mesh = next((s.mesh for s in known if isinstance(s, NamedSharding)), None)
-    if mesh is None:
+    (eqn,) = closed.eqns
+    same = eqn.invars == closed.jaxpr.invars and eqn.outvars == closed.jaxpr.outvars
+    if not same or closed.consts:
         return None
-    places = [ins[v] or NamedSharding(mesh, PartitionSpec()) for v in closed.jaxpr.invars]
-    outs: list[Any] = []
-
-    def program(*args: Any) -> list[Any]:
-        values = [(x, s) for x, s in zip(args, places, strict=True)]
-        found = _run(closed, values, mesh)
-        outs[:] = [s for _, s in found]
-        return [y for y, _ in found]
-
-    avals = [local_aval(a, s) for a, s in zip(closed.in_avals, places, strict=True)]
-    try:
-        return stage(program, avals, closed.debug_info), places, outs
-    except _Divided:
-        return None
-
-
-class _Divided(Exception):
-    """A program that needs to be divided."""
-
-
-def _wanted(closed: ClosedJaxpr, ins: dict[Any, Any]) -> bool:
-    """Fill in how arguments are to be divided; False where nobody says it."""
-    for eqn in closed.eqns:
-        if eqn.primitive.per_process is not None:
-            wanted = eqn.primitive.per_process(eqn.params)[1]
-        elif (callee := eqn.primitive.callee(eqn.params)) is not None:
-            inner = {
-                v: ins.get(x) for v, x in zip(callee.jaxpr.invars, eqn.invars, strict=True)
-                if type(x) is not Literal
-            }  # fmt: skip
-            if not _wanted(callee, inner):
-                return False
-            wanted = [inner.get(v) for v in callee.jaxpr.invars]
-        else:
-            continue
-        for x, sharding in zip(eqn.invars, wanted, strict=True):
-            if type(x) is not Literal and x in ins and ins[x] is None:
-                ins[x] = sharding
-    return True
-
-
-def _run(closed: ClosedJaxpr, args: Sequence[tuple[Any, Any]], mesh: Any) -> list[tuple[Any, Any]]:
-    """Results of a program on the memory of this process, and how each is divided."""
-    env: dict[Any, tuple[Any, Any]] = dict(zip(closed.jaxpr.invars, args, strict=True))
-    whole = NamedSharding(mesh, PartitionSpec())
-    for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True):
-        env[v] = (c, whole)
-
-    def read(x: Any) -> tuple[Any, Any]:
-        return (x.val, None) if type(x) is Literal else env[x]
-
-    for eqn in closed.eqns:
-        values = [read(x) for x in eqn.invars]
-        primitive = eqn.primitive
-        if primitive.per_process is not None:
-            program, ins, outs = primitive.per_process(eqn.params)
-            given = []
-            for (x, has), wants, var in zip(values, ins, eqn.invars, strict=True):
-                if has is None:
-                    x, has = np.asarray(x, var.aval.dtype), whole
-                if not has.is_equivalent_to(wants, len(var.aval.shape)):
-                    raise _Divided
-                given.append(x)
-            found = list(zip(jaxpr_as_fun(program)(*given), outs, strict=True))
-        elif (callee := primitive.callee(eqn.params)) is not None:
-            found = _run(callee, [(x, s or whole) for x, s in values], mesh)
-        else:
-            found = _elementwise(eqn, values)
-        env.update(
-            (v, y) for v, y in zip(eqn.outvars, found, strict=True) if type(v) is not DropVar
-        )
-    return [(y, s or whole) for y, s in map(read, closed.jaxpr.outvars)]
-
-
-def _elementwise(eqn: Any, values: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """An operation that does the same to every element, on parts that are divided alike."""
-    shape = eqn.outvars[0].aval.shape if len(eqn.outvars) == 1 else None
-    if eqn.primitive.form != "map" or shape is None:
-        raise _Divided
-    divided = [
-        s for x, (_, s) in zip(eqn.invars, values, strict=True) if s is not None and x.aval.shape
-    ]
-    if any(x.aval.shape not in ((), shape) for x in eqn.invars):
-        raise _Divided
-    if any(not s.is_equivalent_to(divided[0], len(shape)) for s in divided):
-        raise _Divided
-    made = eqn.primitive.bind(*[x for x, _ in values], **eqn.params)
-    return [(made, divided[0] if divided else None)]
+    if eqn.primitive.per_process is not None:
+        return eqn.primitive.per_process(eqn.params)
+    callee = eqn.primitive.callee(eqn.params)
+    return None if callee is None else _written(callee)

@@ -1,13 +1,14 @@
-"""Arrays in tensorstore's formats: each is written and read whole, in this process.
+"""Arrays in tensorstore's formats: every process writes and reads the parts that it has.
 
 tensorstore is no dependency of weft: it is imported when the first array is written or read.
+Without it, arrays are files of the format zarr, which weft writes and reads itself.
 """
 
 from __future__ import annotations
 
 import abc
 import asyncio
-import importlib
+import importlib.util
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -19,7 +20,12 @@ from weft.api.placement import device_put
 from weft.core.array import Array
 from weft.core.layout import Format
 from weft.core.shape_dtype import ShapeDtypeStruct
+from weft.core.sharding import Sharding
+from weft.dtypes import canonicalize_dtype
+from weft.experimental.array_serialization import zarr
+from weft.experimental.multihost_utils import sync_global_devices
 from weft.numpy.creation import asarray
+from weft.sharding import make_array_from_callback
 
 __all__ = [
     "AsyncManager", "GlobalAsyncCheckpointManager", "GlobalAsyncCheckpointManagerBase",
@@ -71,7 +77,7 @@ def get_tensorstore_spec(
     else:
         spec["kvstore"] = {"driver": "file", "path": path}
     if arr is not None:
-        spec["metadata"] = {"shape": list(arr.shape), "chunks": [max(1, n) for n in arr.shape]}
+        spec["metadata"] = {"shape": list(arr.shape), "chunks": _chunks(arr)}
         spec["dtype"] = np.dtype(arr.dtype).name
     return spec
 
@@ -90,25 +96,59 @@ def is_remote_storage(tspec: Any) -> bool:
     )
 
 
+def _chunks(array: Any) -> list[int]:
+    """The shape of the parts that an array is written in: those of its devices."""
+    sharding = getattr(array, "sharding", None)
+    shape = array.shape if sharding is None else sharding.shard_shape(tuple(array.shape))
+    return [max(1, n) for n in shape]
+
+
+def _folder(spec: Any) -> str | None:
+    """Where an array is that weft writes and reads itself; None where tensorstore has to."""
+    store = spec.get("kvstore", {})
+    plain = spec.get("driver") == "zarr" and store.get("driver") == "file"
+    if not plain or importlib.util.find_spec("tensorstore") is not None:
+        return None
+    return store["path"]
+
+
+def _parts(array: Any) -> list[tuple[Any, np.ndarray]]:
+    """The parts that this process is to write: of those that several have, one has the first."""
+    if not isinstance(array, Array):
+        value = np.asarray(array)
+        return [((slice(None),) * value.ndim, value)]
+    return [(s.index, np.asarray(s.data)) for s in array.addressable_shards if s.replica_id == 0]
+
+
 async def async_serialize(
     arr_inp: Any, tensorstore_spec: Any, commit_future: Any = None, **_: Any
 ) -> None:
-    """Write an array; with ``commit_future`` a list, what says that it is on disk goes there."""
+    """Write an array; with ``commit_future`` a list, what says that it is on disk goes there.
+
+    Of an array over several processes each writes its own parts.
+    """
+    if not isinstance(arr_inp, Array):
+        arr_inp = np.asarray(arr_inp)
+    folder = _folder(tensorstore_spec)
+    if folder is not None:
+        zarr.begin(folder, arr_inp.shape, arr_inp.dtype, _chunks(arr_inp))
+        for index, value in _parts(arr_inp):
+            zarr.write(folder, index, arr_inp.shape, value)
+        return
     ts = _tensorstore()
     spec = dict(tensorstore_spec)
-    value = np.asarray(arr_inp)
     if "dtype" not in spec:
-        spec["dtype"] = value.dtype.name
+        spec["dtype"] = np.dtype(arr_inp.dtype).name
     if "metadata" not in spec:
-        shape = {"shape": list(value.shape), "chunks": [max(1, n) for n in value.shape]}
-        spec["metadata"] = shape
+        spec["metadata"] = {"shape": list(arr_inp.shape), "chunks": _chunks(arr_inp)}
     store = await ts.open(ts.Spec(spec), create=True, open=True)
-    written = store.write(value)
-    if commit_future is None:
-        await written.commit
-    else:
-        await written.copy
-        commit_future.append(written.commit)
+    for index, value in _parts(arr_inp):
+        written = store[index].write(value)
+        if commit_future is None:
+            await written.commit
+        else:
+            await written.copy
+            commit_future.append(written.commit)
 
 
 async def async_deserialize(
@@ -118,20 +158,41 @@ async def async_deserialize(
     dtype: Any = None,
     **_: Any,
 ) -> Array:
-    """Read an array, to be placed as a sharding says; cut or filled up to ``global_shape``."""
-    ts = _tensorstore()
-    store = await ts.open(ts.Spec(tensorstore_spec), open=True)
-    value = np.asarray(await store.read())
+    """Read an array, to be placed as a sharding says; cut or filled up to ``global_shape``.
+
+    On a mesh of several processes each reads its own parts.
+    """
+    folder = _folder(tensorstore_spec)
+    store: Any
+    if folder is not None:
+        store = zarr.Stored(folder)
+        read = store.read
+    else:
+        ts = _tensorstore()
+        store = await ts.open(ts.Spec(tensorstore_spec), open=True)
+        read = lambda index: np.asarray(store[tuple(index)].read().result())
+    sharding = in_type.sharding if isinstance(in_type, (Format, ShapeDtypeStruct)) else in_type
     if isinstance(in_type, ShapeDtypeStruct):
         global_shape = in_type.shape if global_shape is None else global_shape
         dtype = in_type.dtype if dtype is None else dtype
-    if global_shape is not None and tuple(global_shape) != value.shape:
-        full = np.zeros(tuple(global_shape), value.dtype)
-        both = tuple(slice(min(a, b)) for a, b in zip(full.shape, value.shape, strict=True))
-        full[both] = value[both]
-        value = full
-    sharding = in_type.sharding if isinstance(in_type, (Format, ShapeDtypeStruct)) else in_type
-    return device_put(asarray(value, dtype), sharding)
+    shape = tuple(store.shape if global_shape is None else global_shape)
+
+    def part(index: Any) -> np.ndarray:
+        """The elements of a range, zeros beyond those that are stored."""
+        ranges = [s.indices(n)[:2] for s, n in zip(index, shape, strict=True)]
+        there = [
+            (min(a, n), min(b, n)) for (a, b), n in zip(ranges, tuple(store.shape), strict=True)
+        ]
+        found = read([slice(a, b) for a, b in there])
+        pads = [(0, (b - a) - (d - c)) for (a, b), (c, d) in zip(ranges, there, strict=True)]
+        return np.pad(found, pads) if any(after for _, after in pads) else found
+
+    if isinstance(sharding, Sharding) and not sharding.is_fully_addressable:
+        kind = None if dtype is None else canonicalize_dtype(dtype)
+        cast = lambda index: part(index) if kind is None else part(index).astype(kind)
+        return make_array_from_callback(shape, sharding, cast)
+    whole = part((slice(None),) * len(shape))
+    return device_put(asarray(whole, dtype), sharding)
 
 
 def run_serialization(arrays: Sequence[Any], tensorstore_specs: Sequence[Any]) -> None:
@@ -142,6 +203,13 @@ def run_serialization(arrays: Sequence[Any], tensorstore_specs: Sequence[Any]) -
         await asyncio.gather(*[async_serialize(x, spec) for x, spec in pairs])
 
     asyncio.run(write())
+    _meet(arrays)
+
+
+def _meet(arrays: Sequence[Any]) -> None:
+    """Wait for the other processes, where they write parts too."""
+    if any(isinstance(x, Array) and not x.is_fully_addressable for x in arrays):
+        sync_global_devices("run_serialization")
 
 
 def run_deserialization(
@@ -236,6 +304,7 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
             await asyncio.gather(*[async_serialize(x, spec, futures) for x, spec in pairs])
 
         asyncio.run(write())
+        _meet(arrays)
         self._begin(futures, on_commit_callback)
 
     def serialize_with_paths(
