@@ -86,6 +86,15 @@ LATE = {
     ("weft.runtime.evaluate", "weft.runtime.selection"),
     ("weft.runtime.evaluate", "weft.runtime.registry"),
     ("weft.runtime.evaluate", "weft.runtime.spread"),
+    *(
+        (f"weft.{name}", "weft.core.explicit")
+        for name in (
+            "api.placement core.staging runtime.evaluate runtime.native transforms.jvp"
+            " transforms.transpose transforms.vmap"
+        ).split()
+    ),
+    ("weft.core.primitive", "weft.core.division_rules"),
+    ("weft.api.placement", "weft.core.division_rules"),
     ("weft.runtime.registry", "weft.backends.reference.program"),
     ("weft.runtime.registry", "weft.backends.cuda.program"),
     *(

@@ -28,7 +28,7 @@ def main() -> None:
     found = answers(jax, chosen)
     for name, answer in found.items():
         if isinstance(answer, dict) and "error" in answer:
-            text = answer.pop("text").splitlines()[0][:100]
+            text = answer.pop("text").partition("\n")[0][:100]
             if not name.startswith("wrong/"):
                 print(f"{name}: {answer['error']}: {text}")
     found = kept | found

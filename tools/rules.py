@@ -19,7 +19,6 @@ EXTRA = ("partial_eval", "dce", "decompose")
 LEFT_OUT = {
     "all_gather_invariant": "all_gather, then pshared",
     "psum_invariant": "psum, whose type says over which axes its result varies",
-    "reshard": "explicit sharding on device meshes",
     "pallas_call": "kernels for TPU and GPU",
     "run_state": "mutable references of Pallas kernels",
     "xla_pmap": "replaced in JAX itself by jit over a mesh",

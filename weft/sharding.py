@@ -1,5 +1,6 @@
 """Shardings: meshes of devices, partition specs, and where arrays live."""
 
+import functools as _functools
 import math
 
 import numpy as np
@@ -7,6 +8,8 @@ import numpy as np
 from weft import dtypes as _dtypes
 from weft.api.placement import check_fits as _check_fits
 from weft.api.placement import device_put
+from weft.api.placement import resharded as _resharded
+from weft.api.placement import result_sharding as _result_sharding
 from weft.base import knobs as _knobs
 from weft.base.errors import UnexpectedTracerError as _UnexpectedTracerError
 from weft.core.array import Array as _Array
@@ -26,16 +29,20 @@ from weft.core.sharding import Sharding as Sharding
 from weft.core.sharding import SingleDeviceSharding as SingleDeviceSharding
 from weft.core.sharding import axes_of as _axes_of
 from weft.core.trace import Tracer as _Tracer
+from weft.core.trace import typeof as _typeof
 from weft.numpy.creation import asarray
+from weft.prims.transfer import reshard_p as _reshard_p
 from weft.runtime.array import box as _box
 from weft.runtime.array import spanning as _spanning
 from weft.runtime.devices import devices as _devices
 from weft.runtime.places import placement as _placement
+from weft.tree.compare import broadcast_prefix as _broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
 
 __all__ = [
     "AbstractDevice", "AbstractMesh", "AxisType", "ManualAxisType", "Mesh", "NamedSharding",
-    "PartitionSpec", "Sharding", "SingleDeviceSharding", "get_abstract_mesh", "get_mesh",
+    "PartitionSpec", "Sharding", "SingleDeviceSharding", "auto_axes", "explicit_axes",
+    "get_abstract_mesh", "get_mesh",
     "make_single_device_sharding", "reshard", "set_mesh", "use_abstract_mesh",
 ]  # fmt: skip
 
@@ -133,19 +140,141 @@ def get_abstract_mesh():
 
 
 def reshard(xs, out_shardings):
-    """A tree of arrays, placed as shardings say; a partition spec is of the current mesh.
+    """A tree of arrays, divided over explicit mesh axes as shardings say.
+
+    A partition spec is of the current mesh; shardings may be a prefix of the tree.
 
     >>> import weft, weft.numpy as jnp
     >>> with weft.set_mesh(weft.make_mesh((1,), 'x')):
-    ...     weft.reshard(jnp.ones(4), weft.P('x'))
-    Array([1., 1., 1., 1.], dtype=float32)
+    ...     weft.typeof(weft.reshard(jnp.ones(4), weft.P('x')))
+    ShapedArray(float32[4@x])
     """
+    leaves, tree = tree_flatten(xs)
+    try:
+        wanted = _broadcast_prefix(out_shardings, xs, is_leaf=_is_sharding)
+    except ValueError as error:
+        raise ValueError(f"the shardings of reshard do not fit its argument: {error}") from None
+    return tree_unflatten(tree, [_moved(x, s) for x, s in zip(leaves, wanted, strict=True)])
 
-    def full(sharding):
-        return NamedSharding(get_mesh(), sharding) if type(sharding) is PartitionSpec else sharding
 
-    shardings = tree_map(full, out_shardings, is_leaf=lambda s: isinstance(s, PartitionSpec))
-    return device_put(xs, shardings)
+def _is_sharding(x):
+    return x is None or isinstance(x, (Sharding, PartitionSpec))
+
+
+def _moved(x, sharding):
+    if sharding is None:
+        raise ValueError("reshard needs to know how an array is to be divided, got None")
+    where = _result_sharding(sharding, "reshard", same_mesh=False)
+    if where is None:
+        raise ValueError(f"reshard needs a mesh with axes, got {sharding}")
+    return _resharded(x, where)
+
+
+def auto_axes(f=None, /, *, axes=None, out_sharding=None):
+    """``f`` with some explicit axes of the current mesh left to the compiler, all by default.
+
+    Inside, types say nothing of these axes, and the compiler finds how values are divided;
+    ``out_sharding``, given here or in the call, says how the results are.
+
+    >>> import weft, weft.numpy as jnp
+    >>> with weft.set_mesh(weft.make_mesh((1,), 'x')):
+    ...     x = weft.reshard(jnp.arange(4.0), weft.P('x'))
+    ...     f = auto_axes(lambda x: x[::-1] + x, out_sharding=weft.P('x'))
+    ...     weft.typeof(f(x))
+    ShapedArray(float32[4@x])
+    """
+    if f is None:
+        return lambda g: auto_axes(g, axes=axes, out_sharding=out_sharding)
+
+    @_functools.wraps(f)
+    def automatic(*args, **kwargs):
+        wanted = kwargs.pop("out_sharding", None) if out_sharding is None else out_sharding
+        if wanted is None:
+            raise TypeError("auto_axes needs to know how results are divided: give out_sharding")
+        changed = _with_types(axes, AxisType.Auto, "auto_axes", wanted)
+        if changed is None:
+            return f(*args, **kwargs)
+        with _knobs.mesh(changed):
+            out = f(*tree_map(lambda x: _cast(x, changed), args), **kwargs)
+        return reshard(out, wanted)
+
+    return automatic
+
+
+def explicit_axes(f=None, /, *, axes=None, in_sharding=None):
+    """``f`` with types that say how values are divided over axes of the current mesh.
+
+    ``in_sharding``, given here or in the call, says how the arguments are.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft.sharding import AxisType
+    >>> def f(x):
+    ...     print(weft.typeof(x))
+    ...     return x * 2
+    >>> mesh = weft.make_mesh((1,), 'x', axis_types=(AxisType.Auto,))
+    >>> with weft.set_mesh(mesh):
+    ...     y = explicit_axes(f, in_sharding=weft.P('x'))(jnp.ones(4))
+    float32[4@x]
+    """
+    if f is None:
+        return lambda g: explicit_axes(g, axes=axes, in_sharding=in_sharding)
+
+    @_functools.wraps(f)
+    def explicit(*args, **kwargs):
+        wanted = kwargs.pop("in_sharding", None) if in_sharding is None else in_sharding
+        if wanted is None:
+            raise TypeError("explicit_axes needs to know how arguments are divided: in_sharding")
+        if get_abstract_mesh().empty:
+            raise ValueError("explicit_axes needs a mesh: set one with weft.set_mesh(mesh)")
+        before = _knobs.thread.mesh
+        changed = _with_types(axes, AxisType.Explicit, "explicit_axes") or before
+        with _knobs.mesh(changed):
+            out = f(*reshard(args, wanted), **kwargs)
+        return tree_map(lambda x: _cast(x, before), out)
+
+    return explicit
+
+
+def _with_types(axes, kind, name, shardings=None):
+    """The current meshes with axes of another type; None where nothing would change."""
+    concrete, abstract = _knobs.thread.mesh or (None, NO_AXES)
+    if abstract.empty and shardings is not None:  # the mesh of what the results are said to be
+        leaves = tree_flatten(shardings, is_leaf=_is_sharding)[0]
+        given = [s.mesh for s in leaves if isinstance(s, NamedSharding)]
+        if given:
+            concrete = given[0] if isinstance(given[0], Mesh) else None
+            abstract = given[0].abstract_mesh
+    if abstract.empty:
+        return None
+    wanted = abstract.axis_names if axes is None else axes
+    wanted = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+    unknown = [axis for axis in wanted if axis not in abstract.axis_names]
+    if unknown:
+        raise ValueError(
+            f"{name} got the axes {wanted}, and the mesh has the axes {abstract.axis_names}"
+        )
+    types = dict(zip(abstract.axis_names, abstract.axis_types, strict=True))
+    if any(types[axis] is AxisType.Manual for axis in wanted):
+        raise NotImplementedError(
+            f"{name} cannot change axes that shard_map divides by hand: {wanted} of {abstract}"
+        )
+    if all(types[axis] is kind for axis in wanted):
+        return None
+    changed = tuple(kind if axis in wanted else t for axis, t in types.items())
+    placed = None if concrete is None else concrete.update(axis_types=changed)
+    return placed, abstract.update(axis_types=changed)
+
+
+def _cast(x, meshes):
+    """A value where it is, on a mesh whose axes have other types."""
+    aval = _typeof(x)
+    if not isinstance(aval, _ShapedArray):
+        return x
+    mesh = meshes[1] if meshes[0] is None else meshes[0]
+    own = getattr(x, "sharding", None)
+    known = isinstance(own, NamedSharding) and set(own.spec.names()) <= set(mesh.axis_names)
+    spec = own.spec if known else aval.sharding.spec
+    return _reshard_p.bind(x, dst_sharding=NamedSharding(mesh, spec))
 
 
 def make_array_from_callback(shape, sharding, data_callback, dtype=None):

@@ -8,7 +8,7 @@ import transformer as one
 import weft
 from weft import P, lax
 
-mesh = weft.make_mesh((weft.device_count(),), ("data",))
+mesh = weft.make_mesh((weft.device_count(),), ("data",), (weft.sharding.AxisType.Auto,))
 
 
 def local_step(params, tokens):

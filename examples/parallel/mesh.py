@@ -9,7 +9,8 @@ import weft
 from weft import P, lax
 
 COUNT = min(weft.device_count() // 2 or 1, one.HEADS)
-mesh = weft.make_mesh((weft.device_count() // COUNT, COUNT), ("data", "model"))
+SHAPE = (weft.device_count() // COUNT, COUNT)
+mesh = weft.make_mesh(SHAPE, ("data", "model"), (weft.sharding.AxisType.Auto,) * 2)
 COLUMNS, ROWS = P(None, "model"), P("model")
 LAYER = {
     "query": COLUMNS,

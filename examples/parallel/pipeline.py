@@ -10,7 +10,8 @@ import weft.numpy as jnp
 from weft import P, lax
 
 STAGES, PIECES = one.LAYERS, 4
-mesh = weft.make_mesh((STAGES,), ("stage",), devices=weft.devices()[:STAGES])
+AUTO = (weft.sharding.AxisType.Auto,)
+mesh = weft.make_mesh((STAGES,), ("stage",), AUTO, devices=weft.devices()[:STAGES])
 SPECS = {"embed": P(), "layers": P("stage"), "last": P()}
 NEXT = [(i, i + 1) for i in range(STAGES - 1)]
 

@@ -12,7 +12,7 @@ import weft
 from weft import P, lax
 
 COUNT = min(weft.device_count(), one.HEADS)
-mesh = weft.make_mesh((COUNT,), ("model",))
+mesh = weft.make_mesh((COUNT,), ("model",), (weft.sharding.AxisType.Auto,))
 COLUMNS, ROWS = P(None, "model"), P("model")
 LAYER = {
     "query": COLUMNS,

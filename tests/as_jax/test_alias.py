@@ -138,7 +138,7 @@ def test_shard_map_on_one_device():
     text = """
         import jax, jax.numpy as jnp
         from jax.sharding import PartitionSpec as P
-        mesh = jax.make_mesh((1, 1), ("x", "y"))
+        mesh = jax.make_mesh((1, 1), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
         f = jax.shard_map(lambda x: jax.lax.psum(x, ("x", "y")), mesh=mesh, in_specs=P("x"),
                           out_specs=P())
         print(f(jnp.arange(3.0)).tolist())

@@ -12,6 +12,8 @@ import warnings
 
 import numpy as np
 
+from tests.parallel import cases_explicit, cases_specs
+
 CASES = []
 X = np.arange(64, dtype=np.float32).reshape(8, 8) / 7
 PAIRS = [[0, 1], [2, 3], [4, 5], [6, 7]]
@@ -39,6 +41,9 @@ def namespace(library):
     J.line = J.Mesh(devices, ("x",))
     J.grid = J.Mesh(devices.reshape(4, 2), ("x", "y"))
     J.cube = J.Mesh(devices.reshape(2, 2, 2), ("x", "y", "z"))
+    J.four = J.Mesh(devices[:4], ("x",))
+    J.egrid = J.make_mesh((4, 2), ("x", "y"))  # of explicit axes, as make_mesh makes them
+    J.eline = J.make_mesh((8,), ("x",))
 
     def spread(f, in_specs, out_specs, mesh=J.line, **options):
         return J.shard_map(f, mesh=mesh, in_specs=in_specs, out_specs=out_specs, **options)
@@ -807,6 +812,8 @@ wrong(
     "pcast_twice",
     lambda J: J.spread(lambda x: J.lax.pcast(x, "x", to="varying"), J.P("x"), J.P("x"))(X),
 )
+
+CASES += cases_explicit.CASES + cases_specs.CASES
 
 # --- running them ---------------------------------------------------------------------------------
 

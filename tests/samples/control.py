@@ -274,7 +274,7 @@ def checked(x):
 
 
 def on_a_mesh(x):
-    mesh, spec = weft.make_mesh((1,), "x"), weft.P("x")
+    mesh, spec = weft.make_mesh((1,), "x", (weft.sharding.AxisType.Auto,)), weft.P("x")
     return weft.shard_map(
         lambda x: x * lax.psum(jnp.sin(x), "x"), mesh=mesh, in_specs=spec, out_specs=spec
     )(x)

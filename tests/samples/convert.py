@@ -18,6 +18,11 @@ def to(target, weak, dtype):
     return {"new_dtype": np.dtype(target), "weak_type": weak, "sharding": None}
 
 
+def resharding(dtype):
+    mesh = weft.make_mesh((1,), "x", (weft.sharding.AxisType.Auto,))
+    return {"dst_sharding": weft.NamedSharding(mesh, weft.P("x"))}
+
+
 SAMPLES = [
     Sample(
         name=f"convert_element_type_to_{target}",
@@ -108,6 +113,14 @@ SAMPLES += [
             "context_mesh": None,
             "unconstrained_dims": frozenset(),
         },
+        dtypes=ANY,
+        linear=((0,),),
+    ),
+    Sample(
+        name="reshard",
+        prim="reshard",
+        args=[normal(2, 3)],
+        params=resharding,
         dtypes=ANY,
         linear=((0,),),
     ),

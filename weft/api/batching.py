@@ -17,6 +17,8 @@ from weft.api.arguments import (
     check_results,
 )
 from weft.base.traceback import api_boundary
+from weft.core import sharding as meshes
+from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis
 from weft.core.debug_info import DebugInfo
 from weft.core.high import flatten
@@ -78,6 +80,8 @@ def vmap(
         ]
         check_references(leaves, (), fun, "vmap", names)
         size = _mapped_size(leaves, dims, axis_size, names)
+        if meshes.explicit_ones:
+            _check_divided(leaves, dims, names, spmd_axis_name)
         axis = AxisData(axis_name, size, spmd_axis_name)
         trees: list[Any] = []
 
@@ -126,6 +130,28 @@ def _normalize(i: int, x: Any, dim: int | None, names: Any) -> int | None:
             f" has only {len(shape)} axes; in_axes=None leaves an argument unmapped"
         )
     return int(dim) % len(shape)
+
+
+def _check_divided(leaves: Any, dims: Any, names: Any, spmd: Any) -> None:
+    """Raise ValueError where types say that mapped axes are divided in different ways."""
+    found: dict[Any, int] = {}
+    for i, (x, d) in enumerate(zip(leaves, dims, strict=True)):
+        aval = None if d is None else typeof(x)
+        if type(aval) is ShapedArray:
+            found.setdefault(None if aval.divided is None else aval.divided.spec[d], i)
+    over = next((axes for axes in found if axes is not None), None)
+    if spmd is not None and over is not None and over != spmd:
+        raise ValueError(
+            f"vmap got spmd_axis_name={spmd!r}, and the mapped axes of its arguments are divided"
+            f" over {over!r}; leave spmd_axis_name out"
+        )
+    if len(found) > 1:
+        labels = names()
+        given = [f"{labels[i]} of type {typeof(leaves[i]).str_short()}" for i in found.values()]
+        raise ValueError(
+            f"vmap got arguments whose mapped axes are divided over devices in different ways:"
+            f" {' and '.join(given)}; move one of them first with weft.reshard"
+        )
 
 
 def _mapped_size(leaves: Any, dims: Any, given: int | None, names: Any) -> int:

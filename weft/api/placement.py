@@ -33,6 +33,10 @@ from weft.tree.functions import tree_flatten, tree_leaves, tree_map, tree_unflat
 # loaded when arrays are divided over processes
 across = Late("weft.runtime.spanning")
 
+# needed where types carry shardings
+explicit = Late("weft.core.explicit")
+divisions = Late("weft.core.division_rules")
+
 
 @api_boundary
 def device_put(
@@ -67,6 +71,9 @@ def device_put(
     if now and all(plain):
         given = zip(leaves, places, gives, aliases, strict=True)
         return tree_unflatten(tree, [_put(*one) for one in given])
+    places = [
+        NamedSharding(current_mesh(), p) if isinstance(p, PartitionSpec) else p for p in places
+    ]
     put = lookup("device_put")
     outs = put.bind(
         *leaves,
@@ -178,6 +185,91 @@ def current_mesh() -> Mesh:
             " NamedSharding(mesh, spec), or set one with weft.set_mesh(mesh)"
         )
     return current[0]
+
+
+def context_mesh() -> Any:
+    """The mesh that is set, with devices if they are known; None without any."""
+    current = knobs.thread.mesh
+    if current is None or current[1].empty:
+        return None
+    concrete, abstract = current
+    if concrete is None or concrete.axis_names != abstract.axis_names:
+        return abstract
+    if concrete.axis_types == abstract.axis_types:
+        return concrete
+    return concrete.update(axis_types=abstract.axis_types)
+
+
+def result_sharding(sharding: Any, name: str, same_mesh: bool = True) -> NamedSharding | None:
+    """The sharding that is said of a function's result; only explicit axes can be named."""
+    if sharding is None:
+        return None
+    if not isinstance(sharding, (NamedSharding, PartitionSpec)):
+        raise TypeError(
+            f"{name} takes a NamedSharding or a PartitionSpec as out_sharding, got {sharding!r} of"
+            f" type {type(sharding).__name__}"
+        )
+    mesh = context_mesh()
+    if isinstance(sharding, PartitionSpec):
+        if mesh is None:
+            raise ValueError(
+                f"{name} got {sharding}, which needs a mesh to name the axes of, and none is set;"
+                " write NamedSharding(mesh, spec), or set one with weft.set_mesh(mesh)"
+            )
+        sharding = NamedSharding(mesh, sharding)
+    elif sharding.mesh.empty:
+        return None
+    elif same_mesh and mesh is not None and sharding.mesh.explicit_axes:
+        if sharding.mesh.abstract_mesh != mesh.abstract_mesh:
+            raise ValueError(
+                f"{name} got a sharding over {sharding.mesh.abstract_mesh}, and the mesh that is"
+                f" set is {mesh.abstract_mesh}; use that, or set the other with weft.set_mesh"
+            )
+    for axis in sharding.spec.names():
+        if axis not in sharding.mesh.explicit_axes:
+            kind = dict(zip(sharding.mesh.axis_names, sharding.mesh.axis_types, strict=True))[axis]
+            raise ValueError(
+                f"{name} got {sharding.spec}, and {axis!r} is an axis of type {kind}: only axes of"
+                " type Explicit are in types; use lax.with_sharding_constraint, or make the mesh"
+                " with axis_types=AxisType.Explicit"
+            )
+    return sharding
+
+
+def divided_alike(name: str, *xs: Any) -> list[Any]:
+    """Arrays of one shape, all divided over explicit axes as those of them are that are divided."""
+    avals = [typeof(x) for x in xs]
+    whole = max((a.shape for a in avals), key=len)
+    given = [a for a in avals if a.shape == whole and getattr(a, "divided", None) is not None]
+    if not given:
+        return list(xs)
+    spec = divisions.merged(name, [explicit.spec_of(a) for a in given], given)
+    wanted = explicit.with_spec(given[0], spec, given[0].divided.mesh)
+    return [
+        explicit.moved(x, a.update(sharding=wanted.divided)) if a.shape == whole else x
+        for x, a in zip(xs, avals, strict=True)
+    ]
+
+
+@contextmanager
+def loosely() -> Iterator[None]:
+    """What operations in this block leave unclear of shardings is not refused."""
+    previous = state.loosely
+    state.loosely = True
+    try:
+        yield
+    finally:
+        state.loosely = previous
+
+
+def resharded(x: Any, sharding: NamedSharding) -> Any:
+    """``x`` divided over explicit axes as a sharding says."""
+    aval = typeof(x)
+    try:
+        sharding.shard_shape(tuple(np.shape(x)))
+    except ValueError as error:
+        raise ValueError(f"reshard cannot divide {aval.str_short()}: {error}") from None
+    return lookup("reshard").bind(x, dst_sharding=sharding)
 
 
 def check_fits(sharding: Sharding, shape: tuple[int, ...], name: str) -> None:

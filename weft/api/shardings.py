@@ -12,6 +12,7 @@ from weft.api.placement import check_fits, current_mesh, device_put
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.registry import lookup
 from weft.core.sharding import (
+    Mesh,
     NamedSharding,
     PartitionSpec,
     Sharding,
@@ -22,7 +23,7 @@ from weft.core.trace import typeof
 from weft.runtime.array import ArrayImpl
 from weft.runtime.evaluate import says_where
 from weft.runtime.places import default_placement
-from weft.runtime.spread import as_spec, flow, spec_of
+from weft.runtime.spread import divided, spec_of
 from weft.tree.compare import broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_unflatten
 
@@ -50,14 +51,15 @@ def _full(sharding: Any, what: str) -> Sharding | None:
     if sharding is None or isinstance(sharding, (Sharding, UnspecifiedValue)):
         return sharding if isinstance(sharding, Sharding) else None
     if not isinstance(sharding, PartitionSpec):
-        raise ValueError(
+        raise TypeError(
             f"{what} takes shardings, partition specs or None, got {sharding!r}; write"
             " NamedSharding(mesh, P('x'))"
         )
     try:
-        return NamedSharding(current_mesh(), sharding)
+        mesh = current_mesh()
     except ValueError as error:
         raise RuntimeError(f"{what}: {error}") from None
+    return NamedSharding(mesh, sharding)
 
 
 def _of_arguments(shardings: Any, args: tuple[Any, ...], kwargs: Any) -> list[Sharding | None]:
@@ -123,6 +125,10 @@ def _constrained(x: Any, sharding: Sharding | None, what: str) -> Any:
     if sharding is None or not hasattr(typeof(x), "shape"):
         return x
     check_fits(sharding, np.shape(x), f"{what}_shardings of jit:")
+    if isinstance(sharding, NamedSharding) and sharding.mesh.explicit_axes:
+        x = lookup("reshard").bind(x, dst_sharding=sharding)
+        if not sharding.mesh.auto_axes:
+            return x
     return lookup("sharding_constraint").bind(x, sharding=sharding)
 
 
@@ -132,6 +138,8 @@ def of_inputs(program: ClosedJaxpr, leaves: list[Any]) -> list[Sharding]:
     for eqn in program.eqns:
         if eqn.primitive.name == "sharding_constraint":
             said.setdefault(eqn.invars[0], eqn.params["sharding"])
+        elif eqn.primitive.name == "reshard" and isinstance(eqn.params["dst_sharding"].mesh, Mesh):
+            said.setdefault(eqn.invars[0], eqn.params["dst_sharding"])
     given = [said.get(v) or _own(x) for v, x in zip(program.jaxpr.invars, leaves, strict=True)]
     return [_whole(program, given) if s is None else s for s in given]
 
@@ -162,7 +170,7 @@ def of_outputs(program: ClosedJaxpr, given: list[Sharding]) -> list[Sharding]:
         return [_whole(program, list(given))] * count
     mesh = spread[0].mesh if spread else where.sharding.mesh
     specs = [spec_of(s, mesh, len(a.shape)) for s, a in zip(given, program.in_avals, strict=True)]
-    return [NamedSharding(mesh, as_spec(s)) for s in flow(program, specs, mesh)]
+    return [p.sharding for p in divided(program, specs, mesh)]
 
 
 def put_where_compiled(wanted: list[Sharding], leaves: list[Any]) -> list[Any]:

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.control.varying import plain
 from weft.core import processes
 from weft.core.batching import AxisData, broadcast_axis, moveaxis
 from weft.core.effects import NamedAxisEffect
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 from weft.core.mesh_layout import Layout, bounds, local_aval, parts_of
+from weft.core.plain import plain
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.sharding import NamedSharding

@@ -158,6 +158,12 @@ class Reduce(Primitive):
     name = "reduce"
     multiple_results = True
 
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        gone = params["dimensions"]
+        return [
+            tuple(s for d, s in enumerate(spec) if d not in gone) for spec in specs[: len(outs)]
+        ]
+
     def expands(self, avals: Any, params: dict[str, Any]) -> bool:
         if not prod(avals[0].shape[i] for i in params["dimensions"]):
             return True
@@ -279,6 +285,9 @@ class ReduceWindow(Primitive):
 
     name = "reduce_window"
     multiple_results = True
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return list(specs[: len(outs)])
 
     def expands(self, avals: Any, params: dict[str, Any]) -> bool:
         if params["consts"] or prod(params["window_dimensions"]) > MOST:
@@ -441,6 +450,9 @@ class SelectAndScatter(Primitive):
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         names = trivial_dims(params)
         return labelled([names, names, ()], [names], avals, outs)
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [specs[0]]
 
     def shape(
         self,

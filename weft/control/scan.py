@@ -44,7 +44,10 @@ without_refs = Late("weft.transforms.discharge")
 
 def stacked(aval: Any, length: int) -> ShapedArray:
     """The type of ``length`` values of a type."""
-    return ShapedArray((length, *aval.shape), aval.dtype, aval.weak_type, aval.vma)
+    made = ShapedArray((length, *aval.shape), aval.dtype, aval.weak_type, aval.vma)
+    if aval.divided is None:
+        return made
+    return made.update(sharding=aval.divided.with_spec([None, *aval.divided.spec]))
 
 
 # Equations that steps may be unrolled to, if all are of these forms, on arrays of so many elements.

@@ -14,15 +14,15 @@ from typing import Any
 
 from weft.control.jit import jit_p, jit_parameters, numpy_consts
 from weft.control.process_program import process_program
-from weft.control.varying import plain
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, broadcast_axis, moveaxis
 from weft.core.effects import NamedAxisEffect
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
+from weft.core.plain import plain
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
-from weft.core.sharding import Mesh, NamedSharding, axes_of
+from weft.core.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from weft.core.staging import stage
 from weft.core.trace import typeof
 from weft.transforms.vmap import batch
@@ -44,6 +44,15 @@ def whole_aval(aval: Any, spec: Sequence[Any], sizes: dict[Any, int]) -> Any:
     return ShapedArray(shape, aval.dtype, aval.weak_type)
 
 
+def _with_types(aval: Any, inner: Any, spec: Sequence[Any], mesh: Any) -> Any:
+    """The type of a result that is divided by hand and, over other axes, as inside."""
+    ndim = len(aval.shape)
+    parts = [axes_of(p) for p in (*spec, *(None,) * (ndim - len(spec)))]
+    if inner.divided is not None:
+        parts = [(*a, *axes_of(b)) for a, b in zip(parts, inner.divided.spec, strict=True)]
+    return aval.update(sharding=NamedSharding(mesh, PartitionSpec(*parts)))
+
+
 class ShardMap(Primitive):
     """A program run by every device of a mesh on its part of the arguments."""
 
@@ -55,7 +64,11 @@ class ShardMap(Primitive):
         manual = params["manual_axes"]
         found = [whole_aval(a, s, sizes) for a, s in zip(jaxpr.out_avals, out_specs, strict=True)]
         outer = [a.vma - manual for a in jaxpr.out_avals]
-        return [a.update(vma=v) if v else a for a, v in zip(found, outer, strict=True)]
+        found = [a.update(vma=v) if v else a for a, v in zip(found, outer, strict=True)]
+        if not mesh.explicit_axes:
+            return found
+        given = zip(found, jaxpr.out_avals, out_specs, strict=True)
+        return [_with_types(a, inner, spec, mesh) for a, inner, spec in given]
 
     def eqn_effects(self, avals: Any, params: Any) -> Any:
         bound = {NamedAxisEffect(name) for name in params["manual_axes"]}

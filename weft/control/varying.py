@@ -10,8 +10,7 @@ from typing import Any
 from weft.base import knobs
 from weft.base.forks import across_forks
 from weft.core import varying
-from weft.core.avals import without_axes
-from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, Var
+from weft.core.jaxpr import ClosedJaxpr
 from weft.core.sharding import AxisType, Mesh
 from weft.core.trace import state
 
@@ -60,49 +59,3 @@ def check_out_specs(closed: ClosedJaxpr, specs: Any, manual: Any, name: str) -> 
                 f" values that vary over {left}. Reduce it, as with lax.psum(x, {left[0]!r}); name"
                 f" the axis in its spec; or, if you know that it is the same, pass check_vma=False"
             )
-
-
-def plain(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The program with types that say nothing of axes, as all others have."""
-    found = closed._memo.get("plain")
-    if found is None:
-        found = closed._memo["plain"] = ClosedJaxpr(_plain(closed.jaxpr), closed.consts)
-    return found
-
-
-def _plain(jaxpr: Jaxpr) -> Jaxpr:
-    names: dict[Any, Any] = {}
-
-    def var(v: Any) -> Any:
-        if type(v) is Literal:
-            return Literal(v.val, without_axes(v.aval))
-        if type(v) is DropVar:
-            return DropVar(without_axes(v.aval))
-        if v not in names:
-            names[v] = Var(without_axes(v.aval))
-        return names[v]
-
-    eqns = [
-        eqn.replace(
-            invars=[var(x) for x in eqn.invars],
-            outvars=[var(x) for x in eqn.outvars],
-            params={k: _plain_param(p) for k, p in eqn.params.items()},
-        )
-        for eqn in jaxpr.eqns
-    ]
-    return jaxpr.replace(
-        constvars=[var(v) for v in jaxpr.constvars],
-        invars=[var(v) for v in jaxpr.invars],
-        outvars=[var(v) for v in jaxpr.outvars],
-        eqns=eqns,
-    )
-
-
-def _plain_param(value: Any) -> Any:
-    if isinstance(value, ClosedJaxpr):
-        return plain(value)
-    if isinstance(value, Jaxpr):
-        return _plain(value)
-    if type(value) is tuple:
-        return tuple([_plain_param(v) for v in value])
-    return value

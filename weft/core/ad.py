@@ -62,7 +62,7 @@ def filled(value: Any, aval: ShapedArray) -> Any:
     if not aval.shape:
         return scalar
     broadcast = lookup("broadcast_in_dim")
-    return broadcast.bind(scalar, shape=aval.shape, broadcast_dimensions=(), sharding=None)
+    return broadcast.bind(scalar, shape=aval.shape, broadcast_dimensions=(), sharding=aval.divided)
 
 
 def instantiate(x: Any) -> Any:

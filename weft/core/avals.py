@@ -8,9 +8,17 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.base import knobs
 from weft.base.sizes import Size
 from weft.core.dims.dim import Dim
-from weft.core.sharding import NO_AXES, NamedSharding, PartitionSpec
+from weft.core.sharding import (
+    NO_AXES,
+    NamedSharding,
+    PartitionSpec,
+    axes_of,
+    explicit_part,
+    full_spec,
+)
 
 
 class AbstractValue:
@@ -55,16 +63,29 @@ class AbstractValue:
 class ShapedArray(AbstractValue):
     """Shape, dtype and weak type of an array; one object for each distinct triple.
 
+    Inside of ``shard_map`` a type says over which mesh axes values vary. The type of an array that
+    is divided over explicit mesh axes carries its sharding; all other types carry none.
+
     >>> ShapedArray((3,), np.float32) is ShapedArray((3,), np.dtype('float32'))
     True
     """
 
-    __slots__ = ("shape", "dtype", "weak_type", "vma", "_tangent", "_home", "__weakref__")
+    __slots__ = (
+        "shape",
+        "dtype",
+        "weak_type",
+        "vma",
+        "divided",
+        "_tangent",
+        "_home",
+        "__weakref__",
+    )
 
     shape: tuple[int, ...]
     dtype: Any
     weak_type: bool
     vma: frozenset[Any]  # the mesh axes over which it varies, in shard_map
+    divided: NamedSharding | None  # over which explicit mesh axes, for all dimensions
     _tangent: ShapedArray | None
     _home: Any  # the type of arrays in memory where most are, see runtime.places
 
@@ -74,11 +95,13 @@ class ShapedArray(AbstractValue):
         dtype: Any,
         weak_type: bool = False,
         vma: frozenset[Any] = frozenset(),
+        sharding: NamedSharding | None = None,
         **unused: Any,
     ) -> ShapedArray:
-        if vma:
+        if vma or sharding is not None:
             sizes, varying = tuple([dimension(n) for n in shape]), frozenset(vma)
-            return _intern(sizes, _dtype_object(dtype), bool(weak_type), varying)
+            divided = None if sharding is None else explicit_part(sharding, len(sizes))
+            return _intern(sizes, _dtype_object(dtype), bool(weak_type), varying, divided)
         try:
             return _interned[shape, dtype, weak_type]
         except (KeyError, TypeError):
@@ -95,8 +118,12 @@ class ShapedArray(AbstractValue):
 
     @property
     def sharding(self) -> NamedSharding:
-        """The sharding carried by the type: over no axes, as types say nothing of devices yet."""
-        return NamedSharding(NO_AXES, PartitionSpec(*[None] * len(self.shape)))
+        """How it is divided over explicit mesh axes: by none where the type does not say."""
+        if self.divided is not None:
+            return self.divided
+        current = knobs.thread.mesh
+        mesh = NO_AXES if current is None else current[1]
+        return NamedSharding(mesh, PartitionSpec(*[None] * len(self.shape)))
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -107,6 +134,7 @@ class ShapedArray(AbstractValue):
             and self.dtype == other.dtype
             and self.weak_type == other.weak_type
             and self.vma == other.vma
+            and self.divided == other.divided
         )
 
     def __hash__(self) -> int:
@@ -116,17 +144,21 @@ class ShapedArray(AbstractValue):
         shape = changes.get("shape", self.shape)
         dtype = changes.get("dtype", self.dtype)
         weak_type = changes.get("weak_type", self.weak_type)
-        return ShapedArray(shape, dtype, weak_type, changes.get("vma", self.vma))
+        divided = self.divided if shape is self.shape else None
+        sharding = changes.get("sharding", divided)
+        return ShapedArray(shape, dtype, weak_type, changes.get("vma", self.vma), sharding)
 
     def strip_weak_type(self) -> ShapedArray:
-        return ShapedArray(self.shape, self.dtype, False, self.vma) if self.weak_type else self
+        if not self.weak_type:
+            return self
+        return ShapedArray(self.shape, self.dtype, False, self.vma, self.divided)
 
     def to_tangent_aval(self) -> ShapedArray:
         tangent = self._tangent
         if tangent is None:
             dtype = dtypes.primal_to_tangent_dtype(self.dtype)
             weak_type = self.weak_type and dtype == self.dtype
-            tangent = ShapedArray(self.shape, dtype, weak_type, self.vma)
+            tangent = ShapedArray(self.shape, dtype, weak_type, self.vma, self.divided)
             self._tangent = tangent
         return tangent
 
@@ -135,11 +167,21 @@ class ShapedArray(AbstractValue):
             name = dtypes.short_name(self.dtype)
         else:
             name = self.dtype.name
-        text = f"{name}[{','.join(map(str, self.shape))}]"
+        sizes = map(str, self.shape) if self.divided is None else self._divided_sizes()
+        text = f"{name}[{','.join(sizes)}]"
         if not self.vma:
             return text
         axes = sorted(map(str, self.vma))
         return f"{text}{{V:{axes[0] if len(axes) == 1 else '(' + ','.join(axes) + ')'}}}"
+
+    def _divided_sizes(self) -> list[str]:
+        """Sizes with the mesh axes that divide them."""
+        found = []
+        for n, part in zip(self.shape, full_spec(self.divided, len(self.shape)), strict=True):
+            axes = [str(axis) for axis in axes_of(part)]
+            over = axes[0] if len(axes) == 1 else f"({','.join(axes)})"
+            found.append(f"{n}@{over}" if axes else str(n))
+        return found
 
     def __str__(self) -> str:
         return f"{'~' if self.weak_type else ''}{self.str_short()}"
@@ -149,7 +191,7 @@ class ShapedArray(AbstractValue):
         return f"ShapedArray({self.str_short()}{weak})"
 
     def __reduce__(self) -> Any:
-        return ShapedArray, (self.shape, self.dtype, self.weak_type, self.vma)
+        return ShapedArray, (self.shape, self.dtype, self.weak_type, self.vma, self.divided)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -196,22 +238,31 @@ def _dtype_object(dtype: Any) -> Any:
 
 
 def _intern(
-    shape: tuple[int, ...], dtype: Any, weak_type: bool, vma: frozenset[Any] = frozenset()
+    shape: tuple[int, ...],
+    dtype: Any,
+    weak_type: bool,
+    vma: frozenset[Any] = frozenset(),
+    divided: NamedSharding | None = None,
 ) -> ShapedArray:
-    key: Any = (shape, dtype, weak_type, vma) if vma else (shape, dtype, weak_type)
+    key: Any = (shape, dtype, weak_type)
+    if vma or divided is not None:
+        key = (shape, dtype, weak_type, vma, divided)
     aval = _interned.get(key)
     if aval is None:
         if len(_interned) >= INTERN_LIMIT:
             _interned.clear()
         aval = object.__new__(ShapedArray)
         aval.shape, aval.dtype, aval.weak_type, aval.vma = shape, dtype, weak_type, vma
+        aval.divided = divided
         aval._tangent = aval._home = None
         aval = _interned.setdefault(key, aval)
     return aval
 
 
 def without_axes(aval: Any) -> Any:
-    """An abstract value that says nothing of the mesh axes over which it varies."""
+    """An abstract value that says nothing of mesh axes: over which it varies or is divided."""
+    if type(aval) is ShapedArray and (aval.vma or aval.divided is not None):
+        return ShapedArray(aval.shape, aval.dtype, aval.weak_type)
     return aval.update(vma=frozenset()) if getattr(aval, "vma", None) else aval
 
 

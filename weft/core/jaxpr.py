@@ -252,7 +252,8 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     """Bind the equations one after the other; the current trace says what that means."""
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
-    previous = state.source
+    previous, strictly = state.source, state.loosely
+    state.loosely = True  # what types say of shardings was checked when this was staged
     try:
         for eqn in jaxpr.eqns:
             values = [x.val if type(x) is Literal else env[x] for x in eqn.invars]
@@ -265,7 +266,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
             else:
                 env[eqn.outvars[0]] = out
     finally:
-        state.source = previous
+        state.source, state.loosely = previous, strictly
     return [x.val if type(x) is Literal else env[x] for x in jaxpr.outvars]
 
 

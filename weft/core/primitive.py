@@ -27,12 +27,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.base.lazy import Late
 from weft.core import hooks, varying
 from weft.core.ad import Zero, add_tangents, instantiate
 from weft.core.effects import Effects, no_effects, touches_refs
 from weft.core.factors import Factors, elementwise
 from weft.core.registry import primitives
 from weft.core.trace import Trace, eval_trace, state, typeof
+
+# needed where types carry shardings
+divisions = Late("weft.core.division_rules")
 
 
 class Primitive:
@@ -54,6 +58,7 @@ class Primitive:
     lower_parts: Any = None  # the same, where an element is several scalars: complex, keys
     element: Any = None  # the value at an index, as a generator of the operands that it needs
     widens = True  # whether narrow floats are given to ``lower`` as float32
+    elementwise = False  # whether it is, although no form of the compiler's says so
     in_place = False  # whether the result may be made in the memory of the first operand
     # whether kernels may go on with blocks of its result while it is being computed: "" for no,
     # "once" where each element is in one block, "again" where some are in several
@@ -153,7 +158,7 @@ class Primitive:
         A spec has the mesh axes of each dimension, as a tuple. None where nothing is known: then
         the results are whole.
         """
-        if self.form != "map":
+        if self.form != "map" and not self.elementwise:
             return None
         found: list[Any] = []
         for out in outs:
@@ -173,6 +178,21 @@ class Primitive:
         ``part`` says how, and has what devices can do together; see ``control.moves.Part``.
         """
         return self.bind(*args, **params)
+
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        """The same for shardings that types carry: an error where it is not clear."""
+        if self.form == "map" or self.elementwise:
+            return [divisions.merged(self.name, specs, avals)] * len(outs)
+        for i, dims in enumerate(self.undivided(avals, params)):
+            divisions.check_whole(self.name, specs[i], avals[i], dims)
+        found = self.shard(specs, avals, outs, params)
+        if found is None:
+            raise divisions.unclear(self, avals)
+        return found
+
+    def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
+        """For each operand the dimensions that must be whole where types carry shardings."""
+        return ()
 
     def flushes(self, values: Any, params: dict[str, Any]) -> bool:
         """Whether denormal numbers among these operands and their results count as zeros."""

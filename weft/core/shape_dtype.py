@@ -50,7 +50,7 @@ class ShapeDtypeStruct:
         if isinstance(x, ShapeDtypeStruct):
             return x
         aval = abstractify(x)
-        return cls(aval.shape, aval.dtype, weak_type=aval.weak_type)
+        return cls(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=aval.divided)
 
     @property
     def ndim(self) -> int:
@@ -99,7 +99,7 @@ class ShapeDtypeStruct:
 
 
 def _aval_of_struct(x: ShapeDtypeStruct) -> Any:
-    aval = ShapedArray(x.shape, x.dtype, x.weak_type)
+    aval = ShapedArray(x.shape, x.dtype, x.weak_type, sharding=x.sharding)
     return lookup("new_ref").shape(aval, memory_space=None, kind=None) if x.is_ref else aval
 
 
@@ -121,4 +121,5 @@ def struct_of(aval: Any) -> Any:
     """The public description of an abstract value; a token has no other."""
     if type(aval) is AbstractToken:
         return aval
-    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+    divided = getattr(aval, "divided", None)
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=divided)

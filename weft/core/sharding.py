@@ -24,12 +24,25 @@ class AxisType(enum.Enum):
         return self.name
 
 
+# Whether there has been a mesh with explicit axes: without any, types carry no shardings.
+explicit_ones = False
+
+
+def _note(axis_types: Any) -> None:
+    global explicit_ones
+    explicit_ones = explicit_ones or AxisType.Explicit in axis_types
+
+
 class IndivisibleError(ValueError):
     """A dimension that cannot be cut into equal parts."""
 
 
 class DuplicateSpecError(Exception):
     """A mesh axis that a spec names for two dimensions."""
+
+
+class ShardingTypeError(Exception):
+    """An operation on arrays whose types do not say how its result is divided."""
 
 
 class PartitionSpec(tuple[Any, ...]):
@@ -77,7 +90,7 @@ class PartitionSpec(tuple[Any, ...]):
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PartitionSpec):
-            return tuple.__eq__(self, other) if isinstance(other, tuple) else NotImplemented
+            return False
         return tuple.__eq__(self, other) and self.unreduced == other.unreduced
 
     def __hash__(self) -> int:
@@ -160,6 +173,7 @@ class AbstractMesh:
         if isinstance(axis_types, AxisType):
             axis_types = (axis_types,) * len(self.axis_sizes)
         self.axis_types = tuple(axis_types or (AxisType.Auto,) * len(self.axis_sizes))
+        _note(self.axis_types)
         self.abstract_device = abstract_device
 
     @property
@@ -267,6 +281,7 @@ class Mesh:
         if isinstance(axis_types, AxisType):
             axis_types = (axis_types,) * self.devices.ndim
         self.axis_types = tuple(axis_types or (AxisType.Auto,) * self.devices.ndim)
+        _note(self.axis_types)
         if len(self.axis_types) != self.devices.ndim:
             raise ValueError(f"a mesh needs a type for each of its axes, got {self.axis_types}")
         self._scopes: list[Any] = []
@@ -302,6 +317,17 @@ class Mesh:
         first = next(iter(self.devices.flat), None)
         kind = None if first is None else AbstractDevice(first.device_kind, None, first.platform)
         return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types, abstract_device=kind)
+
+    @property
+    def explicit_axes(self) -> tuple[Any, ...]:
+        return self._of_type(AxisType.Explicit)
+
+    @property
+    def auto_axes(self) -> tuple[Any, ...]:
+        return self._of_type(AxisType.Auto)
+
+    def _of_type(self, kind: AxisType) -> tuple[Any, ...]:
+        return tuple(n for n, t in zip(self.axis_names, self.axis_types, strict=True) if t is kind)
 
     @property
     def local_devices(self) -> list[Any]:
@@ -465,6 +491,9 @@ class SingleDeviceSharding(Sharding):
         return SingleDeviceSharding, (self._device,)
 
 
+MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
+
+
 class NamedSharding(Sharding):
     """An array divided over a mesh as a partition spec says."""
 
@@ -478,6 +507,11 @@ class NamedSharding(Sharding):
         self.mesh = mesh
         self.spec = spec
         self.memory_kind = "device" if memory_kind is None else memory_kind
+        if self.memory_kind not in MEMORY_KINDS:
+            raise ValueError(
+                f"NamedSharding got memory_kind={memory_kind!r}; the kinds of memory are"
+                f" {', '.join(MEMORY_KINDS)}"
+            )
         check_spec(spec, mesh)
 
     def update(self, **changes: Any) -> NamedSharding:
@@ -563,7 +597,8 @@ class NamedSharding(Sharding):
         return hash((self.mesh, tuple(self.spec)))
 
     def __repr__(self) -> str:
-        return f"NamedSharding(mesh={self.mesh}, spec={self.spec}, memory_kind={self.memory_kind})"
+        kind = "" if isinstance(self.mesh, AbstractMesh) else f", memory_kind={self.memory_kind}"
+        return f"NamedSharding(mesh={self.mesh}, spec={self.spec}{kind})"
 
     def with_spec(self, spec: Any) -> NamedSharding:
         """The sharding with another spec."""
@@ -584,6 +619,29 @@ def check_spec(spec: PartitionSpec, mesh: Any) -> None:
                 " leave the other whole (None)"
             )
         seen.add(name)
+
+
+def full_spec(sharding: Any, ndim: int) -> tuple[Any, ...]:
+    """The spec of a sharding with one entry for each dimension."""
+    spec = tuple(sharding.spec)
+    return (*spec, *(None,) * (ndim - len(spec)))
+
+
+def explicit_part(sharding: Any, ndim: int) -> NamedSharding | None:
+    """What types say of a sharding: how it divides over explicit axes; None if not at all."""
+    if not isinstance(sharding, NamedSharding):
+        return None
+    mesh = sharding.mesh
+    explicit = set(mesh.explicit_axes)
+    if not explicit:
+        return None
+    parts = [
+        tuple(name for name in axes_of(part) if name in explicit)
+        for part in full_spec(sharding, ndim)
+    ]
+    if not any(parts):
+        return None
+    return NamedSharding(mesh.abstract_mesh, PartitionSpec(*parts))
 
 
 class UnspecifiedValue:

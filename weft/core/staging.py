@@ -8,14 +8,19 @@ from typing import Any
 import numpy as np
 
 from weft.base import errors, knobs, source
+from weft.base.lazy import Late
 from weft.base.source import NO_NAMES
 from weft.core import debug_info as debug
+from weft.core import sharding as meshes
 from weft.core import varying
 from weft.core.dims.dim import Dim
 from weft.core.effects import Effects, no_effects
 from weft.core.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
 from weft.core.registry import lookup
 from weft.core.trace import Trace, Tracer, check_leaks, escaped_tracer_error, state, typeof
+
+# needed where types carry shardings
+explicit = Late("weft.core.explicit")
 
 literal_types: set[type] = {bool, int, float, complex}
 
@@ -113,6 +118,12 @@ class StagingTrace(Trace):
         except Exception as error:
             errors.locate(error, state.source)
             raise
+        if meshes.explicit_ones:
+            try:
+                result = explicit.results(primitive, avals, params, result)
+            except Exception as error:
+                errors.locate(error, state.source)
+                raise
         if varying.scopes and state.manual:
             result = varying.vary(primitive, avals, params, result)
         rule = primitive.eqn_effects

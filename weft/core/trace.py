@@ -86,6 +86,8 @@ class State(threading.local):
     axis_env: tuple[tuple[Any, int], ...] = ()
     # the mesh axes over which types say whether values vary, in shard_map
     manual: frozenset[Any] = frozenset()
+    # whether what types leave unclear of shardings is not refused, see core.explicit
+    loosely: bool = False
     source: Any = None  # overrides the user's line while a staged equation is traced again
     name_stack: NameStack = NO_NAMES
 

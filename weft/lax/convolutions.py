@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.api.placement import result_sharding
 from weft.base.functional import lru
 from weft.core.array import Array
 from weft.core.dims.dim import whole
@@ -218,7 +219,7 @@ def conv_general_dilated(
         batch_group_count=batch_group_count,
         precision=canonicalize_precision(precision),
         preferred_element_type=preferred_element_type,
-        out_sharding=out_sharding,
+        out_sharding=result_sharding(out_sharding, "conv_general_dilated"),
     )
 
 

@@ -828,7 +828,9 @@ def full_like(
     shape = aval.shape if shape is None else tuple(shape)
     wide = dtypes.canonicalize_dtype(dtype, True) != dtype  # an array made under enable_x64
     with knobs.enable_x64(True) if wide else contextlib.nullcontext():
-        made = broadcast_in_dim(_scalar_of(fill_value, dtype, weak), shape, ())
+        divided = aval.divided if sharding is None and shape == aval.shape else None
+        value = _scalar_of(fill_value, dtype, weak)
+        made = broadcast_in_dim(value, shape, (), divided)
     made = varying.like(made, x)
     if sharding is None and getattr(x, "committed", False):
         if shape == aval.shape or x.sharding.num_devices == 1:

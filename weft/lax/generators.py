@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.api.placement import result_sharding
 from weft.core.array import Array
 from weft.lax.shape import canonical_shape
 from weft.prims.bit_generator import RandomAlgorithm, rng_bit_generator_p, rng_uniform_p
@@ -33,7 +34,7 @@ def rng_bit_generator(
         shape=canonical_shape(shape),
         dtype=dtypes.check_user_dtype(dtype, "rng_bit_generator"),
         algorithm=algorithm,
-        out_sharding=out_sharding,
+        out_sharding=result_sharding(out_sharding, "rng_bit_generator"),
     )
     return key, bits
 

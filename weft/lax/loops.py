@@ -458,7 +458,15 @@ def _scan_program(
 def _element(aval: Any) -> Any:
     if aval.is_ref:
         return aval.update(shape=aval.shape[1:])
-    return ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type, aval.vma)
+    made = ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type, aval.vma)
+    if aval.divided is None:
+        return made
+    if aval.divided.spec[0] is not None:
+        raise ValueError(
+            f"scan takes its xs apart along their first dimension, and that of {aval.str_short()}"
+            " is divided over devices; make that one whole first with weft.reshard(xs, P(None))"
+        )
+    return made.update(sharding=aval.divided.with_spec(aval.divided.spec[1:]))
 
 
 def _scan_length(xs: Sequence[Any], length: Any) -> int:

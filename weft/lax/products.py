@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.api.placement import result_sharding
 from weft.base.functional import lru
 from weft.core.array import Array
 from weft.prims.dot import DimensionNumbers, dot_general_p
@@ -76,7 +77,7 @@ def dot(
         dimension_numbers=numbers,
         precision=canonicalize_precision(precision),
         preferred_element_type=preferred_element_type,
-        out_sharding=out_sharding,
+        out_sharding=result_sharding(out_sharding, "dot_general"),
     )
 
 
@@ -197,5 +198,5 @@ def ragged_dot_general(
         precision=canonicalize_precision(precision),
         preferred_element_type=preferred_element_type,
         group_offset=None,
-        out_sharding=out_sharding,
+        out_sharding=result_sharding(out_sharding, "ragged_dot_general"),
     )

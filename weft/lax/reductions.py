@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, tree
+from weft.api.placement import result_sharding
 from weft.base.functional import weakref_lru_cache
 from weft.control.reductions import reduce_p
 from weft.core.array import Array
@@ -32,7 +33,8 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -
     >>> lax.reduce_sum(jnp.arange(6).reshape(2, 3), (0,))
     Array([3, 5, 7], dtype=int32)
     """
-    return prims.reduce_sum_p.bind(operand, axes=tuple(axes), out_sharding=out_sharding)
+    where = result_sharding(out_sharding, "reduce_sum")
+    return prims.reduce_sum_p.bind(operand, axes=tuple(axes), out_sharding=where)
 
 
 def reduce_prod(operand: Any, axes: Sequence[int]) -> Array:

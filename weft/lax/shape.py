@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.api.placement import result_sharding
 from weft.base.errors import AxisError
 from weft.core.dims.dim import Dim, broadcast_sizes, whole
 from weft.core.trace import Tracer, box, eval_trace, state, typeof
@@ -98,7 +99,8 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -
         return boxed(operand)
     ndim = np.ndim(operand)
     dims = tuple(range(len(sizes), len(sizes) + ndim))
-    return prims.broadcast_in_dim(operand, sizes + np.shape(operand), dims)
+    where = result_sharding(out_sharding, "broadcast")
+    return prims.broadcast_in_dim(operand, sizes + np.shape(operand), dims, where)
 
 
 def broadcast_in_dim(
@@ -113,9 +115,11 @@ def broadcast_in_dim(
     """
     shape = canonical_shape(shape)
     dims = tuple(operator.index(d) for d in broadcast_dimensions)
+    where = result_sharding(out_sharding, "broadcast_in_dim")
     if np.shape(operand) == shape and dims == tuple(range(len(shape))) and hasattr(operand, "aval"):
-        return operand
-    return prims.broadcast_in_dim(operand, shape, dims)
+        if where is None:
+            return operand
+    return prims.broadcast_in_dim(operand, shape, dims, where)
 
 
 def broadcast_to_rank(x: Any, rank: int) -> Any:
@@ -144,7 +148,8 @@ def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: An
     """
     shape = canonical_shape(shape)
     dtype = dtypes.check_user_dtype(dtype, "lax.iota")
-    return prims.iota(dtype, shape, canonical_axis(dimension, len(shape)))
+    where = result_sharding(out_sharding, "broadcasted_iota")
+    return prims.iota(dtype, shape, canonical_axis(dimension, len(shape)), where)
 
 
 def iota(dtype: Any, size: int) -> Any:
@@ -175,9 +180,10 @@ def reshape(
             dimensions = None
     # As in JAX, a scalar is reshaped even to its own shape.
     same = bool(new_sizes) and np.shape(operand) == new_sizes
-    if same and dimensions is None and hasattr(operand, "aval"):
+    where = result_sharding(out_sharding, "reshape")
+    if same and dimensions is None and hasattr(operand, "aval") and where is None:
         return operand
-    return prims.reshape_p.bind(operand, new_sizes=new_sizes, dimensions=dimensions, sharding=None)
+    return prims.reshape_p.bind(operand, new_sizes=new_sizes, dimensions=dimensions, sharding=where)
 
 
 def transpose(operand: Any, permutation: Any) -> Any:
@@ -335,7 +341,8 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
 def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
     """An array whose values are not to be relied on."""
     dtype = dtypes.check_user_dtype(dtype, "lax.empty")
-    return prims.empty_p.bind(shape=canonical_shape(shape), dtype=dtype, out_sharding=None)
+    where = result_sharding(out_sharding, "empty")
+    return prims.empty_p.bind(shape=canonical_shape(shape), dtype=dtype, out_sharding=where)
 
 
 def shape_as_value(shape: Any) -> Any:

@@ -8,7 +8,15 @@ import numpy as np
 
 from weft.api.placement import check_fits
 from weft.api.shardings import spread_shardings
-from weft.core.sharding import NO_AXES
+from weft.core.sharding import (
+    NO_AXES,
+    AbstractMesh,
+    NamedSharding,
+    PartitionSpec,
+    axes_of,
+    explicit_part,
+)
+from weft.core.trace import is_tracing, typeof
 from weft.prims.transfer import after_all_p, create_token_p, dce_sink_p, sharding_constraint_p
 from weft.tree.functions import tree_flatten, tree_unflatten
 
@@ -38,7 +46,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     """A tree of arrays whose sharding is prescribed; ``shardings`` may be a prefix of the tree.
 
     >>> import weft, weft.numpy as jnp
-    >>> mesh = weft.make_mesh((1,), 'x')
+    >>> mesh = weft.make_mesh((1,), 'x', (weft.sharding.AxisType.Auto,))
     >>> with_sharding_constraint(jnp.ones(2), weft.NamedSharding(mesh, weft.P('x')))
     Array([1., 1.], dtype=float32)
     """
@@ -48,7 +56,45 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     for leaf, sharding in zip(leaves, wanted, strict=True):
         # the sharding of a type that says nothing of devices, as typeof(x).sharding, asks for none
         if sharding is not None and getattr(sharding, "mesh", None) != NO_AXES:
+            _check_type(leaf, sharding)
+            if isinstance(getattr(sharding, "mesh", None), AbstractMesh):
+                outs.append(leaf)
+                continue
+            if is_tracing():
+                sharding = _fitting(sharding, np.shape(leaf))
             check_fits(sharding, np.shape(leaf), "with_sharding_constraint")
             leaf = sharding_constraint_p.bind(leaf, sharding=sharding)
         outs.append(leaf)
     return tree_unflatten(tree, outs)
+
+
+def _fitting(sharding: Any, shape: tuple[int, ...]) -> Any:
+    """A sharding without the axes that do not divide their dimensions, which the compiler drops."""
+    if not isinstance(sharding, NamedSharding) or len(sharding.spec) > len(shape):
+        return sharding
+    parts: list[Any] = []
+    for n, part in zip(shape, sharding.spec, strict=False):
+        kept: list[Any] = []
+        for axis in axes_of(part):
+            if n % sharding.mesh.shape[axis]:
+                break
+            n //= sharding.mesh.shape[axis]
+            kept.append(axis)
+        parts.append(tuple(kept))
+    found = sharding.with_spec(parts)
+    return sharding if found.spec.names() == sharding.spec.names() else found
+
+
+def _check_type(x: Any, sharding: Any) -> None:
+    """Raise AssertionError where a type says otherwise: explicit axes are not for the compiler."""
+    if not isinstance(sharding, NamedSharding) or not sharding.mesh.explicit_axes:
+        return
+    aval = typeof(x)
+    wanted = explicit_part(sharding, len(aval.shape))
+    if wanted == aval.divided or PartitionSpec.UNCONSTRAINED in sharding.spec:
+        return
+    raise AssertionError(
+        f"with_sharding_constraint checks what types say of explicit axes, and the type is"
+        f" {aval.str_short()}, not divided as {sharding.spec}; move the array with"
+        f" weft.reshard(x, {sharding.spec})"
+    )

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
+from weft.api.placement import divided_alike, resharded, result_sharding
+from weft.core import sharding as meshes
 from weft.core.array import Array
 from weft.core.dims.dim import Dim
 from weft.core.trace import typeof
@@ -56,6 +58,10 @@ def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Array:
     """
     x = ensure_array("broadcast_to", array)
     sizes = canonical_shape(shape)
+    if out_sharding is not None:
+        where = result_sharding(out_sharding, "broadcast_to")
+        x = broadcast_to(x, sizes)
+        return x if where is None else resharded(x, where)
     have = x.shape
     lead = len(sizes) - len(have)
     fits = lead >= 0
@@ -88,7 +94,8 @@ def filled(shape: tuple[int, ...], value: Any) -> Any:
 def full_of(x: Any, value: Any) -> Any:
     """An array of one value with the shape, dtype and weak type of ``x``."""
     shape, scalar_value = np.shape(x), const(x, value)
-    return broadcast_in_dim(scalar_value, shape, ()) if shape else scalar_value
+    divided = getattr(typeof(x), "divided", None)
+    return broadcast_in_dim(scalar_value, shape, (), divided) if shape else scalar_value
 
 
 def choose_where(condition: Any, x: Any, y: Any) -> Any:
@@ -103,12 +110,17 @@ def choose_where(condition: Any, x: Any, y: Any) -> Any:
     dtype, weak = dtypes.lattice_result_type(x, y)
     x, y = convert_staged(x, dtype, weak), convert_staged(y, dtype, weak)
     shapes = [np.shape(condition), np.shape(x), np.shape(y)]
+    given = (x, y)
     common = lax.broadcast_shapes(*shapes)
     if shapes[0]:
         condition = expand_to(condition, common)
     x, y = expand_to(x, common), expand_to(y, common)
     if 0 in common:
         return as_array(x)
+    if meshes.explicit_ones:
+        condition, *spread = divided_alike("where", condition, x, y)
+        # what was broadcast is divided as the rest; two arrays of the result's shape are not moved
+        x, y = (a if a is b else c for a, b, c in zip((x, y), given, spread, strict=True))
     return select_n_p.bind(condition, y, x)
 
 

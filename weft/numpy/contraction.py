@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
+from weft.api.placement import loosely, resharded, result_sharding
 from weft.core.array import Array
 from weft.lax.products import dot_general
 from weft.lax.shape import canonical_axis
@@ -32,8 +33,17 @@ def element_type(name: str, preferred: Any, *arrays: Any) -> tuple[Any, bool]:
     return dtypes.check_user_dtype(preferred, name), False
 
 
-def _product(x: Any, y: Any, numbers: Any, precision: Any, dtype: Any, weak: bool) -> Any:
-    out = dot_general(x, y, numbers, precision=precision, preferred_element_type=dtype)
+def _product(
+    x: Any, y: Any, numbers: Any, precision: Any, dtype: Any, weak: bool, where: Any = None
+) -> Any:
+    out = dot_general(
+        x,
+        y,
+        numbers,
+        precision=precision,
+        preferred_element_type=dtype,
+        out_sharding=where,
+    )
     return as_array(convert_operand(out, dtype, weak))
 
 
@@ -67,7 +77,8 @@ def dot(
     if x.ndim and y.ndim:
         _check_inner("dot", x, y)
         contract = (x.ndim - 1,), (max(y.ndim - 2, 0),)
-    return _product(x, y, (contract, ((), ())), precision, dtype, weak)
+    where = result_sharding(out_sharding, "dot")
+    return _product(x, y, (contract, ((), ())), precision, dtype, weak, where)
 
 
 def matmul(
@@ -92,8 +103,14 @@ def matmul(
     dtype, weak = element_type("matmul", preferred_element_type, x, y)
     if x.ndim <= 2 and y.ndim <= 2:
         numbers = ((x.ndim - 1,), (max(y.ndim - 2, 0),)), ((), ())
-        return _product(x, y, numbers, precision, dtype, weak)
-    return _batched_matmul(x, y, precision, dtype, weak)
+        where = result_sharding(out_sharding, "matmul")
+        return _product(x, y, numbers, precision, dtype, weak, where)
+    if out_sharding is None:
+        return _batched_matmul(x, y, precision, dtype, weak)
+    where = result_sharding(out_sharding, "matmul")
+    with loosely():
+        product = _batched_matmul(x, y, precision, dtype, weak)
+    return product if where is None else resharded(product, where)
 
 
 def _batched_matmul(x: Any, y: Any, precision: Any, dtype: Any, weak: bool) -> Any:
@@ -257,7 +274,8 @@ def tensordot(
     x, y = ensure_arrays("tensordot", a, b)
     dtype, weak = element_type("tensordot", preferred_element_type, x, y)
     numbers = _paired_axes(x, y, axes), ((), ())
-    return _product(x, y, numbers, precision, dtype, weak)
+    where = result_sharding(out_sharding, "tensordot")
+    return _product(x, y, numbers, precision, dtype, weak, where)
 
 
 def _paired_axes(x: Any, y: Any, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.api.batching import vmap
-from weft.api.placement import device_put
+from weft.api.placement import device_put, resharded, result_sharding
 from weft.base import knobs
 from weft.base.source import warn
 from weft.core import varying
@@ -105,7 +105,10 @@ def placed(x: Any, device: Any, out_sharding: Any) -> Any:
         raise ValueError(
             f"give device or out_sharding, not both: got {device!r} and {out_sharding!r}"
         )
-    return device_put(x, out_sharding if device is None else device)
+    if device is not None:
+        return device_put(x, device)
+    where = result_sharding(out_sharding, "an array that is made")
+    return x if where is None else resharded(x, where)
 
 
 def _from_object(x: Any, dtype: Any, copy: bool) -> Array:
@@ -451,6 +454,9 @@ def full_like(
         else:
             _refuse_complex("full_like", fill_value, wanted)
             value = filled(sizes, convert_operand(fill_value, wanted, weak))
+    own = getattr(getattr(a, "aval", None), "divided", None)
+    if own is not None and device is None and out_sharding is None and sizes == a.shape:
+        return resharded(value, own)
     if device is None and out_sharding is None and getattr(a, "committed", False):
         if sizes == a.shape or a.sharding.num_devices == 1:
             device = a.sharding

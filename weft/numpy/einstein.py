@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import re
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
+from weft.api.placement import loosely, resharded, result_sharding
 from weft.base.functional import is_hashable, lru
 from weft.base.record import Record
 from weft.core.array import Array
@@ -170,10 +172,13 @@ def einsum(
         arrays = ensure_arrays("einsum", *(getattr(x, "value", x) for x in found))
     dtype, weak = element_type("einsum", preferred_element_type, *arrays)
     product = functools.partial(_dot_general, precision=precision, preferred_element_type=dtype)
-    for step in steps:
-        picked = [arrays.pop(i) for i in step.positions]
-        arrays.append(_contract(step, picked, product, dtype))
-    return as_array(convert_operand(arrays[0], dtype, weak))
+    where = result_sharding(out_sharding, "einsum")
+    with contextlib.nullcontext() if where is None else loosely():
+        for step in steps:
+            picked = [arrays.pop(i) for i in step.positions]
+            arrays.append(_contract(step, picked, product, dtype))
+    result = as_array(convert_operand(arrays[0], dtype, weak))
+    return result if where is None else resharded(result, where)
 
 
 def _contract(step: Step, arrays: list[Any], product: Any, dtype: Any) -> Any:

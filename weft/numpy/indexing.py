@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
+from weft.api.placement import resharded
 from weft.base import errors, knobs
 from weft.base.source import warn
 from weft.core.ad import filled
@@ -192,6 +193,7 @@ def update_index(
         return x
     dtype, weak_type = dtypes.lattice_result_type(x, values)
     operand = convert(x, dtype, weak_type)
+    given = np.shape(values)
     values = _broadcast(convert_operand(values, dtype, weak_type), plan.result_shape)
     if plan.new_axes:
         values = lax.squeeze(values, plan.new_axes)
@@ -199,6 +201,8 @@ def update_index(
         values = lax.rev(values, plan.reversed_axes)
     if plan.bool_axes:
         operand = lax.expand_dims(operand, plan.bool_axes)
+    if target.divided is not None and given != plan.result_shape:
+        values = _divided_updates(operand, plan, values)
     out = scatter(
         operand,
         plan.indices,
@@ -211,6 +215,18 @@ def update_index(
     if plan.bool_axes:
         out = lax.squeeze(out, plan.bool_axes)
     return convert(out, target.dtype, target.weak_type)
+
+
+def _divided_updates(operand: Any, plan: Any, values: Any) -> Any:
+    """Updates that were broadcast, divided as the windows that they go into."""
+    parts, numbers = operand.aval.divided.spec, plan.numbers
+    gone = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
+    kept = [d for d in range(len(parts)) if d not in gone]
+    shape, whole = np.shape(values), np.shape(operand)
+    spec: list[Any] = [None] * len(shape)
+    for at, d in zip(numbers.offset_dims, kept, strict=True):
+        spec[at] = parts[d] if shape[at] == whole[d] else None
+    return resharded(values, operand.aval.divided.with_spec(spec))
 
 
 def update_masked(x: Any, mask: Any, value: Any, combine: Any) -> Array:

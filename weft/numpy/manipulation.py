@@ -12,6 +12,7 @@ import numpy as np
 
 from weft import lax
 from weft.api.batching import vmap
+from weft.api.placement import loosely, resharded, result_sharding
 from weft.base.errors import InconclusiveDimensionOperation, located
 from weft.core.array import Array
 from weft.core.dims.dim import is_constant_shape
@@ -121,8 +122,13 @@ def reshape(
     x = ensure_array("reshape", a)
     sizes = resolve_sizes(x.shape, shape)
     if order == "C":
-        return lax.reshape(x, sizes)
+        return lax.reshape(x, sizes, out_sharding=out_sharding)
     if order == "F":
+        if out_sharding is not None:
+            where = result_sharding(out_sharding, "reshape")
+            with loosely():
+                found = reshape(x, sizes, order)
+            return found if where is None else resharded(found, where)
         flipped = lax.reshape(x, sizes[::-1], range(x.ndim)[::-1])
         return lax.transpose(flipped, range(len(sizes))[::-1])
     if order == "A":
@@ -140,7 +146,7 @@ def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Array:
     x = ensure_array("ravel", a)
     if order == "K":
         raise NotImplementedError("order='K' is not supported; write order='C' or order='F'")
-    return reshape(x, (x.size,), order)
+    return reshape(x, (x.size,), order, out_sharding=out_sharding)
 
 
 def expand_dims(a: Any, axis: Any) -> Array:

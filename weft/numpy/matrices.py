@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
+from weft.api.placement import divided_alike
+from weft.core import sharding as meshes
 from weft.core.array import Array
 from weft.core.dims.dim import whole
 from weft.core.trace import Tracer
@@ -120,7 +122,10 @@ def _triangle(name: str, m: Any, k: int) -> tuple[Any, Any]:
     if x.ndim < 2:
         raise ValueError(f"{name} needs an array of at least two dimensions, got shape {x.shape}")
     mask = tri(*x.shape[-2:], k=k, dtype=_BOOL)
-    return x, lax.broadcast(mask, x.shape[:-2])
+    mask = lax.broadcast(mask, x.shape[:-2])
+    if meshes.explicit_ones:
+        mask, _ = divided_alike(name, mask, x)
+    return x, mask
 
 
 def tril(m: Any, k: int = 0) -> Array:

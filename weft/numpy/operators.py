@@ -143,7 +143,8 @@ def _contains(self: Any, other: Any) -> Array:
 
 def _reshape(self: Any, *args: Any, order: str = "C", out_sharding: Any = None) -> Array:
     """The elements at another shape; one size may be -1."""
-    return manipulation.reshape(self, args[0] if len(args) == 1 else args, order)
+    shape = args[0] if len(args) == 1 else args
+    return manipulation.reshape(self, shape, order, out_sharding=out_sharding)
 
 
 def _transpose(self: Any, *args: Any) -> Array:

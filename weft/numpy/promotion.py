@@ -25,6 +25,7 @@ from weft.prims.convert import convert_element_type_p, convert_values, warn_of_l
 from weft.prims.families import ANY, COMPLEX, INEXACT, NUMBER, kind_of, scalar
 from weft.prims.shape import broadcast_in_dim
 from weft.runtime.array import own
+from weft.runtime.places import default_placement
 
 _PYTHON_SCALARS = (bool, int, float, complex)
 _PLAIN = frozenset(_PYTHON_SCALARS)
@@ -82,7 +83,11 @@ def constant(value: np.ndarray, aval: Any) -> Any:
     """
     trace = state.trace
     if type(trace) is not StagingTrace:
-        return own(value, aval) if value.flags.c_contiguous else box(value, aval)
+        made = own(value, aval) if value.flags.c_contiguous else box(value, aval)
+        thread = knobs.thread
+        if thread.mesh is None and thread.default_device is None:
+            return made
+        return made._at(default_placement())
     if value.ndim:
         return trace.lift(box(value, aval))
     return trace.literal(value.item() if aval.weak_type else value[()], aval)

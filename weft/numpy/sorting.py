@@ -92,7 +92,8 @@ def argsort(
     wanted = dtypes.default_int_dtype()
     if dtype is not None:
         wanted = dtypes.check_user_dtype(dtype, "argsort")
-    positions = lax.broadcasted_iota(wanted, x.shape, place)
+    divided = typeof(x).divided
+    positions = lax.broadcasted_iota(wanted, x.shape, place, out_sharding=divided)
     if descending and stable:
         # equal elements keep their order when both the input and the result are reversed
         x, positions = lax.rev(x, (place,)), lax.rev(positions, (place,))

@@ -14,6 +14,7 @@ from weft.control.shard_map import part_aval, shard_map_p
 from weft.control.varying import check_out_specs, manual_scope
 from weft.core.sharding import (
     AbstractMesh,
+    AxisType,
     Mesh,
     NamedSharding,
     PartitionSpec,
@@ -61,7 +62,7 @@ def shard_map(
 
     >>> import weft, weft.numpy as jnp
     >>> from weft import P
-    >>> mesh = weft.make_mesh((1,), 'x')
+    >>> mesh = weft.make_mesh((1,), 'x', (weft.sharding.AxisType.Auto,))
     >>> total = weft.shard_map(lambda x: weft.lax.psum(x.sum(), 'x'), mesh=mesh,
     ...                        in_specs=P('x'), out_specs=P())
     >>> float(total(jnp.arange(4.0)))
@@ -100,7 +101,7 @@ def smap(
     """``f`` run by every device of one mesh axis, on parts along the axes given.
 
     >>> import weft, weft.numpy as jnp
-    >>> with weft.set_mesh(weft.make_mesh((1,), 'x')):
+    >>> with weft.set_mesh(weft.make_mesh((1,), 'x', (weft.sharding.AxisType.Auto,))):
     ...     weft.smap(lambda x: x * 2, in_axes=0, out_axes=0, axis_name='x')(jnp.arange(3))
     Array([0, 2, 4], dtype=int32)
     """
@@ -173,6 +174,13 @@ def _call(f: Any, options: Any, args: tuple[Any, ...]) -> Any:
     specs = _argument_specs(in_specs, args, leaves, avals, mesh, manual, name)
     sizes = {axis: n for axis, n in mesh.shape.items() if axis in manual}
     inner = [part_aval(a, s, sizes) for a, s in zip(avals, specs, strict=True)]
+    rest = mesh.abstract_mesh.update(
+        axis_types=tuple(
+            AxisType.Manual if n in manual else t
+            for n, t in zip(mesh.axis_names, mesh.axis_types, strict=True)
+        )
+    )
+    inner = [_left_over(i, a, rest) for i, a in zip(inner, avals, strict=True)]
     varying = [frozenset(s.names()) for s in specs]
     bound = [(axis, n) for axis, n in mesh.shape.items() if axis in manual]
     with extend_axis_env(bound), manual_scope(mesh, manual if check_vma else None):
@@ -196,6 +204,13 @@ def _call(f: Any, options: Any, args: tuple[Any, ...]) -> Any:
         manual_axes=frozenset(manual),
     )
     return tree_unflatten(out_tree, results)
+
+
+def _left_over(part: Any, aval: Any, mesh: Any) -> Any:
+    """The type of a part that is divided over the axes that are not divided by hand."""
+    if aval.divided is None:
+        return part
+    return part.update(sharding=NamedSharding(mesh, aval.divided.spec))
 
 
 def _manual_axes(mesh: Any, axis_names: Any) -> tuple[Any, ...]:
@@ -239,10 +254,35 @@ def _argument_specs(
         specs = [PartitionSpec() if s is None else s for s in specs]
     for i, (spec, aval) in enumerate(zip(specs, avals, strict=True)):
         _check_argument(i, spec, aval, mesh, manual, name)
+        if in_specs is not Infer:
+            _check_type(i, spec, aval, mesh, manual, name)
     return specs
 
 
+def _check_type(i: int, spec: PartitionSpec, aval: Any, mesh: Any, manual: Any, name: str) -> None:
+    """Raise ValueError where a type says that an argument is divided in another way."""
+    explicit = [n for n in mesh.explicit_axes if n in manual]
+    if not explicit:
+        return
+    parts = () if aval.divided is None else aval.divided.spec
+    said = [tuple(n for n in axes_of(p) if n in explicit) for p in parts]
+    given = [tuple(n for n in axes_of(p) if n in explicit) for p in spec]
+    while said and not said[-1]:
+        said.pop()
+    while given and not given[-1]:
+        given.pop()
+    if said != given:
+        raise ValueError(
+            f"in_specs say {spec} for argument {i} of {name}, and its type is {aval.str_short()};"
+            f" leave in_specs out, for explicit mesh axes they are in the types; or move the"
+            f" argument first with weft.reshard(x, {spec})"
+        )
+
+
 def _inferred(x: Any, mesh: Any, manual: Any) -> PartitionSpec:
+    divided = getattr(typeof(x), "divided", None)
+    if divided is not None:
+        return PartitionSpec(*[tuple(n for n in axes_of(p) if n in manual) for p in divided.spec])
     sharding = getattr(x, "sharding", None)
     if not isinstance(sharding, NamedSharding) or sharding.mesh != mesh:
         return PartitionSpec()

@@ -64,7 +64,9 @@ _registry.declare(
             "exp exp2 log expm1 log1p tanh logistic sin cos tan asin acos atan atan2 sinh "
             "cosh asinh acosh atanh sqrt rsqrt cbrt pow"
         ),
-        "transfer": "device_put sharding_constraint create_token after_all dce_sink stage",
+        "transfer": (
+            "device_put sharding_constraint reshard create_token after_all dce_sink stage"
+        ),
         "window": (
             "reduce_window_sum reduce_window_max reduce_window_min select_and_gather_add "
             "select_and_scatter_add"

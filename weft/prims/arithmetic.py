@@ -649,6 +649,9 @@ class Clamp(Primitive):
     name, form = "clamp", "map"
     arithmetic = True
 
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [specs[1]]
+
     def lower(self, k: Any, low: Any, x: Any, high: Any) -> Any:
         return k.min(k.max(x, low), high)
 

@@ -55,6 +55,11 @@ def no_groups(primitive: Primitive, axis_index_groups: Any) -> None:
 class Collective(Primitive):
     """An operation along named axes, which its parameter ``axis_name`` holds."""
 
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [
+            s if a.shape == o.shape else ((),) * len(o.shape) for s, a, o in zip(specs, avals, outs)
+        ]
+
     def vma(self, given: frozenset[Any], params: Any) -> frozenset[Any]:
         """Members get different results."""
         return given | (state.manual & frozenset(self.axis_names(params)))
@@ -200,6 +205,9 @@ class PVary(Primitive):
     linear = True
     pull = unmoved
 
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [specs[0]]
+
     def vma(self, given: frozenset[Any], params: Any) -> frozenset[Any]:
         return given | frozenset(params["axes"])
 
@@ -229,6 +237,9 @@ class PShared(Primitive):
     name, form = "pshared", "move"
     linear = True
     pull = unmoved
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [specs[0]]
 
     def vma(self, given: frozenset[Any], params: Any) -> frozenset[Any]:
         return given - frozenset(params["axes"])

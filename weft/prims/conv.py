@@ -15,7 +15,7 @@ from weft.core.ad import Zero, is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
 from weft.core.factors import Factors
-from weft.core.primitive import Primitive
+from weft.core.primitive import Primitive, divisions
 from weft.core.trace import typeof
 from weft.prims.convert import convert
 from weft.prims.dot import contract, inverse, working_dtype
@@ -364,6 +364,23 @@ class ConvGeneralDilated(Primitive):
                 "batch_group_count": params["batch_group_count"] // batches,
             },
         )
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        """The batch keeps its axes, and so do positions; features are those of the kernels."""
+        numbers = params["dimension_numbers"]
+        (batch, _, *space), (kernels, *_) = numbers.lhs_spec, numbers.rhs_spec
+        out_batch, out_features, *out_space = numbers.out_spec
+        found: list[Any] = [()] * len(outs[0].shape)
+        found[out_batch], found[out_features] = specs[0][batch], specs[1][kernels]
+        for here, there in zip(space, out_space, strict=True):
+            found[there] = specs[0][here]
+        return [tuple(found)]
+
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        numbers = params["dimension_numbers"]
+        if any(specs[1]) or specs[0][numbers.lhs_spec[1]]:
+            raise divisions.different_kernels(avals)
+        return self.shard(specs, avals, outs, params)
 
     def shape(
         self,

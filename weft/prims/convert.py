@@ -12,7 +12,7 @@ from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, moveaxis
 from weft.core.factors import Factors, elementwise, leading
-from weft.core.primitive import Primitive
+from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims.arithmetic import is_inexact, mul, real_dtype
@@ -132,6 +132,9 @@ class BitcastConvertType(Primitive):
     """The same bits read as another dtype."""
 
     name, form, widens = "bitcast_convert_type", "map", False
+
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [divisions.bitcast(specs[0], avals[0], outs[0])]
 
     def lower(self, k: Any, x: Any, *, new_dtype: Any) -> Any:
         return k.bitcast(x, new_dtype)

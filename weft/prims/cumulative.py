@@ -132,6 +132,9 @@ class Cumulative(Primitive):
     pair_jvp: Any = None  # (primals, tangents) -> (out, tangent) of the combining operation
     joins = ""  # the operation that combines partial results of neighbours
 
+    def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
+        return [(params["axis"],)]
+
     def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         return [specs[0]]
 

@@ -15,7 +15,7 @@ from weft.core.ad import is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
 from weft.core.factors import Factors, labelled
-from weft.core.primitive import Primitive
+from weft.core.primitive import Primitive, divisions
 from weft.core.trace import typeof
 from weft.prims.arithmetic import mul
 from weft.prims.convert import convert
@@ -275,6 +275,9 @@ class DotGeneral(Primitive):
         out = [*(("batch", i) for i in range(len(x_batch))), *free]
         sums = {("sum", i): "add" for i in range(len(x_sum))}
         return labelled([x, y], [out], avals, outs, sums)
+
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [divisions.contracted(specs, avals, params["dimension_numbers"])]
 
     def shape(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,20 @@ class FFT(Primitive):
             return None
         rank = len(params["fft_lengths"])
         return leading(avals, outs, [rank], [rank])
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [specs[0]]
+
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        divided = avals[0].divided
+        for n, axes in zip(outs[0].shape, specs[0], strict=True):
+            if n % prod(divided.mesh.shape[a] for a in axes):
+                raise ValueError(
+                    f"fft of {avals[0].str_short()} has a result of shape {outs[0].shape}, which"
+                    " cannot be divided as the operand is; make the last dimension whole first with"
+                    " weft.reshard"
+                )
+        return [specs[0]]
 
     def shape(
         self, x: Any, *, fft_type: FftType, fft_lengths: tuple[int, ...], axis: int | None = None

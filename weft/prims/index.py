@@ -20,7 +20,7 @@ from weft.core.dims.dim import min_dim
 from weft.core.factors import Factors, labelled
 from weft.core.interpret import run
 from weft.core.jaxpr import Jaxpr, JaxprEqn, Var, eval_jaxpr
-from weft.core.primitive import Primitive
+from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.core.verify import check_combination
@@ -128,6 +128,13 @@ class Gather(Primitive):
         outside = filled(fill, typeof(found))
         value = select_n(first, filled(0, typeof(found)), outside)
         return select_n(spread(inside), value, found)
+
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        numbers, sizes = params["dimension_numbers"], params["slice_sizes"]
+        found = divisions.gathered(specs, avals, outs[0], numbers, sizes)
+        if found is None:
+            raise divisions.unclear_index("gather", avals, "get")
+        return [found]
 
     def shape(
         self, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Shape, **_: Any
@@ -376,6 +383,15 @@ class ScatterFamily(Primitive):
             first = eq(part.index(partial), np.int32(0))
             x = select_n(first, filled(0, typeof(x)), x)
         return self.bind(x, indices, updates, **params)
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [specs[0]]
+
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        found = divisions.scattered(specs, avals, params["dimension_numbers"])
+        if found is None:
+            raise divisions.unclear_index(self.name, avals, "set/add/mul/...")
+        return [found]
 
     def shape(self, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **_: Any) -> Any:
         _check_indices(self.name, indices)

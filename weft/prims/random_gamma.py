@@ -114,6 +114,9 @@ class RandomGamma(Primitive):
         rest = len(outs[0].shape) - keys
         return leading(avals, outs, [0, *[rest] * (len(avals) - 1)], [rest])
 
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [specs[1]]
+
     def shape(self, key: Any, a: Any, *, log_space: bool) -> ShapedArray:
         if not is_key(key.dtype) or kind_of(a.dtype) != FLOAT:
             raise TypeError(

@@ -11,7 +11,7 @@ from weft.core.ad import Zero, is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis
 from weft.core.dims.dim import broadcast_sizes
-from weft.core.primitive import Primitive
+from weft.core.primitive import Primitive, divisions
 from weft.prims.families import (
     ANY,
     EXTENDED,
@@ -90,6 +90,13 @@ class SelectN(Primitive):
     """One of several cases, chosen element by element."""
 
     name, form = "select_n", "map"
+
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        which, *cases = specs
+        found = divisions.check_alike(self.name, cases, avals[1:])
+        if avals[0].shape and which != found and (divisions.in_mesh() or any(which)):
+            raise divisions.different(self.name, avals)
+        return [found]
 
     def lower(self, k: Any, which: Any, *cases: Any) -> Any:
         if which.dtype == np.bool_:

@@ -13,7 +13,7 @@ from weft.core.ad import Zero, instantiate, is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front, moveaxis
 from weft.core.factors import Factors, elementwise, labelled, reshaped
-from weft.core.primitive import Primitive
+from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims.arithmetic import sub
@@ -188,6 +188,13 @@ class Reshape(Primitive):
     def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
         return self.bind(*args, **{**params, "new_sizes": part.outs[0]})
 
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        """A dimension may be cut into several, or several may be joined, once."""
+        found = divisions.reshaped(specs[0], avals[0].divided, avals[0].shape, outs[0].shape)
+        if found is None or (params["dimensions"] is not None and found != ((),) * len(found)):
+            raise divisions.unclear_reshape(avals[0], outs[0].shape)
+        return [found]
+
     def shape(self, x: Any, *, new_sizes: Any, dimensions: Any, sharding: Any) -> ShapedArray:
         if any(n < 0 for n in new_sizes):
             raise TypeError(f"reshape sizes must not be negative, got {tuple(new_sizes)}")
@@ -343,6 +350,9 @@ class Rev(Primitive):
                 x = part.permuted(x, labels, [(i, n - 1 - i) for i in range(n)])
         return self.bind(x, **params)
 
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [specs[0]]
+
     def shape(self, x: Any, *, dimensions: Any) -> ShapedArray:
         if len(set(dimensions)) != len(dimensions):
             raise TypeError(f"rev needs distinct dimensions, got {tuple(dimensions)}")
@@ -376,6 +386,12 @@ class Concatenate(Primitive):
     name, form = "concatenate", "element"
     linear = True
     element = element_rule(kernel_elements, "concatenate")
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [divisions.common(specs)]
+
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [divisions.check_alike(self.name, specs, avals)]
 
     def fuses(self, params: Any, ins: Any) -> bool:
         return len(ins) <= MOST_JOINED
@@ -436,6 +452,9 @@ class Split(Primitive):
         kept = [None if d == params["axis"] else d for d in range(len(avals[0].shape))]
         return labelled([kept], [kept] * len(outs), avals, outs)
 
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [specs[0]] * len(outs)
+
     def shape(self, x: Any, *, sizes: Any, axis: int) -> list[ShapedArray]:
         if not 0 <= axis < len(x.shape):
             raise TypeError(f"split got axis {axis} for shape {x.shape}")
@@ -471,6 +490,16 @@ class Stack(Primitive):
     name, form = "stack", "element"
     linear = True
     element = element_rule(kernel_elements, "stack")
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        parts = list(divisions.common(specs))
+        parts.insert(params["axis"], ())
+        return [tuple(parts)]
+
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        parts = list(divisions.check_alike(self.name, specs, avals))
+        parts.insert(params["axis"], ())
+        return [tuple(parts)]
 
     def fuses(self, params: Any, ins: Any) -> bool:
         return len(ins) <= MOST_JOINED
@@ -517,6 +546,13 @@ class Unstack(Primitive):
         given = [*dims[: params["axis"]], None, *dims[params["axis"] :]]
         return labelled([given], [dims] * len(outs), avals, outs) if outs else None
 
+    def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
+        return [(params["axis"],)]
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        axis = params["axis"]
+        return [(*specs[0][:axis], *specs[0][axis + 1 :])] * len(outs)
+
     def shape(self, x: Any, *, axis: int) -> list[ShapedArray]:
         if not 0 <= axis < len(x.shape):
             raise ValueError(f"unstack got axis {axis} for shape {x.shape}")
@@ -551,6 +587,9 @@ class Pad(Primitive):
             for d, config in enumerate(map(tuple, params["padding_config"]))
         ]
         return labelled([kept, ()], [kept], avals, outs)
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [specs[0]]
 
     def shape(self, x: Any, value: Any, *, padding_config: Any) -> ShapedArray:
         if x.dtype != value.dtype:
@@ -651,6 +690,12 @@ class Tile(Primitive):
     name, form = "tile", "element"
     linear = True
     element = element_rule(kernel_elements, "tile")
+
+    def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
+        return [[d for d, n in enumerate(params["reps"]) if n != 1]]
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [tuple(s if n == 1 else () for s, n in zip(specs[0], params["reps"], strict=True))]
 
     def fuses(self, params: Any, ins: Any) -> bool:
         return prod(params["reps"]) <= MOST_JOINED
@@ -754,6 +799,9 @@ class OptimizationBarrier(Primitive):
         names = [[(i, d) for d in range(len(a.shape))] for i, a in enumerate(avals)]
         return labelled(names, names, avals, outs)
 
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return list(specs)
+
     def shape(self, *xs: Any) -> list[Any]:
         return list(xs)
 
@@ -783,8 +831,10 @@ pad_p, tile_p, iota_p, empty_p = Pad(), Tile(), Iota(), Empty()
 optimization_barrier_p = OptimizationBarrier()
 
 
-def broadcast_in_dim(x: Any, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
-    return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims, sharding=None)
+def broadcast_in_dim(
+    x: Any, shape: tuple[int, ...], dims: tuple[int, ...], sharding: Any = None
+) -> Any:
+    return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims, sharding=sharding)
 
 
 def reshape(x: Any, shape: tuple[int, ...]) -> Any:
@@ -814,8 +864,8 @@ def expand_dims(x: Any, dimensions: tuple[int, ...]) -> Any:
     return broadcast_in_dim(x, shape, kept)
 
 
-def iota(dtype: Any, shape: tuple[int, ...], dimension: int = 0) -> Any:
-    return iota_p.bind(dtype=np.dtype(dtype), shape=shape, dimension=dimension, sharding=None)
+def iota(dtype: Any, shape: tuple[int, ...], dimension: int = 0, sharding: Any = None) -> Any:
+    return iota_p.bind(dtype=np.dtype(dtype), shape=shape, dimension=dimension, sharding=sharding)
 
 
 def full(shape: tuple[int, ...], value: Any) -> Any:

@@ -11,7 +11,7 @@ from weft import dtypes
 from weft.core.ad import Zero, filled, instantiate, is_undef, zeros
 from weft.core.avals import ShapedArray
 from weft.core.factors import Factors, labelled
-from weft.core.primitive import Primitive
+from weft.core.primitive import Primitive, divisions
 from weft.core.trace import typeof
 from weft.prims.families import element_rule, kernel_elements, scalar
 from weft.prims.index import CLIP, check_same_dtype, gather_p, scatter_p
@@ -124,6 +124,9 @@ class DynamicSlice(Primitive):
     def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
         return self.bind(*args, **{**params, "slice_sizes": tuple(part.outs[0])})
 
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [specs[0]]
+
     def shape(self, x: Any, *starts: Any, slice_sizes: Shape) -> Any:
         out = dynamic_slice_shape(x.shape, [start.shape for start in starts], slice_sizes)
         _check_index_dtypes(self.name, starts)
@@ -161,6 +164,14 @@ class DynamicUpdateSlice(Primitive):
     """A copy with a box overwritten, at a start known only when it runs."""
 
     name, form = "dynamic_update_slice", "update"
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [specs[0]]
+
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        if specs[0] != specs[1]:
+            raise divisions.different("dynamic_update_slice", avals[:2])
+        return [specs[0]]
 
     def target(self, k: Any, index: Any, starts: Any, ins: Any) -> Any:
         """Where an element of the update is written."""

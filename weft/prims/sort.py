@@ -13,7 +13,7 @@ from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis
 from weft.core.dims.dim import exceeds
 from weft.core.factors import Factors, labelled, leading
-from weft.core.primitive import Primitive
+from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims.arithmetic import add
@@ -100,6 +100,17 @@ class Sort(Primitive):
         kept = [None if d == params["dimension"] else d for d in range(len(avals[0].shape))]
         return labelled([kept] * len(avals), [kept] * len(outs), avals, outs)
 
+    def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
+        return [(params["dimension"],)] * len(avals)
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [divisions.common(specs)] * len(outs)
+
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        for spec, aval in zip(specs, avals, strict=True):
+            divisions.check_whole(self.name, spec, aval, (params["dimension"],))
+        return [divisions.check_alike(self.name, specs, avals)] * len(outs)
+
     def shape(self, *avals: Any, dimension: int, is_stable: bool, num_keys: int) -> list[Any]:
         first = avals[0].shape
         if any(a.shape != first for a in avals):
@@ -160,6 +171,13 @@ class Partition(Primitive):
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         return leading(avals, outs, [1] * len(avals), [1] * len(outs))
 
+    def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
+        return [(params["axis"],)]
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        kept = [() if d == params["axis"] else s for d, s in enumerate(specs[0])]
+        return [tuple(kept)] * len(outs)
+
     def shape(self, *avals: Any, kth: int) -> list[Any]:
         first = avals[0].shape
         if any(a.shape != first for a in avals):
@@ -215,6 +233,13 @@ class TopK(Primitive):
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         kept = [None if d == params["axis"] else d for d in range(len(avals[0].shape))]
         return labelled([kept] * len(avals), [kept] * len(outs), avals, outs)
+
+    def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
+        return [(params["axis"],)]
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        kept = [() if d == params["axis"] else s for d, s in enumerate(specs[0])]
+        return [tuple(kept)] * len(outs)
 
     def shape(self, x: Any, *, k: int, axis: int) -> list[ShapedArray]:
         if kind_of(x.dtype) == COMPLEX:
@@ -295,6 +320,13 @@ class ApproxTopK(Primitive):
         axis = params["reduction_dimension"] % rank
         kept = [None if d == axis else d for d in range(rank)]
         return labelled([kept] * len(avals), [kept] * len(outs), avals, outs)
+
+    def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
+        return [(params["reduction_dimension"],)]
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        kept = [() if d == params["reduction_dimension"] else s for d, s in enumerate(specs[0])]
+        return [tuple(kept)] * len(outs)
 
     def shape(
         self,

@@ -97,6 +97,8 @@ class Incomplete(Special):
     """A function that is computed by series: native code takes operands of one shape, of float32
     or float64."""
 
+    elementwise = True
+
     def expands(self, avals: Any, params: Any) -> bool:
         narrow = avals[0].dtype.itemsize < 4
         return narrow or any(a.shape != avals[0].shape for a in avals)

@@ -12,8 +12,14 @@ from weft.core.batching import AxisData
 from weft.core.effects import Effect
 from weft.core.factors import Factors, elementwise, labelled
 from weft.core.primitive import Primitive
-from weft.core.sharding import NamedSharding, Sharding
+from weft.core.sharding import NamedSharding, Sharding, axes_of, explicit_part, full_spec
+from weft.core.trace import typeof
 from weft.prims.families import forwarded, unmoved
+
+
+def spec_of_type(divided: Any, ndim: int) -> Any:
+    """The explicit axes of each dimension."""
+    return ((),) * ndim if divided is None else tuple(axes_of(p) for p in divided.spec)
 
 
 class DevicePut(Primitive):
@@ -25,6 +31,14 @@ class DevicePut(Primitive):
 
     def shardings(self, params: Any) -> list[Any]:
         return [place if isinstance(place, NamedSharding) else None for place in params["devices"]]
+
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: Any) -> Any:
+        there = self.shardings(params)
+        found = [
+            s if p is None else spec_of_type(explicit_part(p, len(s)), len(s))
+            for s, p in zip(specs, there, strict=True)
+        ]
+        return found
 
     def shard(self, specs: Any, avals: Any, outs: Any, params: Any) -> Any:
         return specs
@@ -57,6 +71,9 @@ class ShardingConstraint(Primitive):
     linear = True
     pull = unmoved
 
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: Any) -> Any:
+        return specs
+
     def shardings(self, params: Any) -> list[Any]:
         sharding = params["sharding"]
         return [sharding if isinstance(sharding, Sharding) else None]
@@ -81,6 +98,39 @@ class ShardingConstraint(Primitive):
                 parts.insert(d, None)
             sharding = sharding.with_spec(parts)
         return self.bind(*args, sharding=sharding, **params), d
+
+
+class Reshard(Primitive):
+    """An array divided in another way over the explicit axes of its mesh."""
+
+    name, form = "reshard", "move"
+    pull = unmoved
+
+    def shardings(self, params: Any) -> list[Any]:
+        return [params["dst_sharding"]]
+
+    def shape(self, x: Any, *, dst_sharding: Any) -> Any:
+        return x.update(sharding=explicit_part(dst_sharding, len(x.shape)))
+
+    @staticmethod
+    def ref(x: np.ndarray, **params: Any) -> np.ndarray:
+        return x
+
+    def d0(self, g: Any, out: Any, x: Any, **params: Any) -> Any:
+        return self.bind(g, **params)
+
+    def transpose(self, ct: Any, x: Any, *, dst_sharding: Any) -> list[Any]:
+        there = x.aval.divided
+        if there is None:
+            there = dst_sharding.with_spec([])
+        return [self.bind(ct, dst_sharding=there)]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, *, dst_sharding: Any) -> tuple[Any, Any]:
+        (x,), (d,) = args, dims
+        aval = typeof(x)
+        parts = list(full_spec(dst_sharding, len(aval.shape) - 1))
+        parts.insert(d, None if aval.divided is None else aval.divided.spec[d])
+        return self.bind(x, dst_sharding=dst_sharding.with_spec(parts)), d
 
 
 class CreateToken(Primitive):
@@ -168,6 +218,9 @@ class Stage(Primitive):
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         return elementwise(avals, outs)
 
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [specs[0]]
+
     def shape(self, x: Any) -> Any:
         return x
 
@@ -183,6 +236,7 @@ class Stage(Primitive):
 
 
 device_put_p, sharding_constraint_p = DevicePut(), ShardingConstraint()
+reshard_p = Reshard()
 create_token_p, after_all_p = CreateToken(), AfterAll()
 dce_sink_p = DceSink()
 stage_p = Stage()

@@ -14,7 +14,7 @@ from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
 from weft.core.factors import Factors, labelled
-from weft.core.primitive import Primitive
+from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims.arithmetic import add
@@ -183,6 +183,9 @@ class WindowReduction(Primitive):
             pads[d] = (low - before * base, end - ((size + after - 1) * base + 1))
         return self.bind(x, **{**params, "padding": tuple(pads)})
 
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [specs[0]]
+
     def shape(
         self,
         x: Any,
@@ -349,6 +352,12 @@ class SelectAndGatherAdd(Primitive):
         names = trivial_dims(params)
         return labelled([names, names], [names], avals, outs)
 
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [specs[1]]
+
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [divisions.check_alike(self.name, specs, avals)]
+
     def shape(self, g: Any, x: Any, *, select_prim: Any, **window: Any) -> ShapedArray:
         if g.shape != x.shape:
             raise TypeError(
@@ -513,6 +522,9 @@ class SelectAndScatterAdd(Primitive):
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         names = trivial_dims(params)
         return labelled([names, names], [names], avals, outs)
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [specs[1]]
 
     def shape(self, source: Any, x: Any, *, select_prim: Any, **window: Any) -> ShapedArray:
         _check_selection(self.name, source, x, select_prim)

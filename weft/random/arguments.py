@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
+from weft.api.placement import resharded, result_sharding
 from weft.core.trace import typeof
 from weft.lax.shape import canonical_shape
 from weft.prims.families import const as const
@@ -75,7 +76,13 @@ def check_cast(name: str, dtype: Any, *params: Any) -> None:
 
 def placed(x: Any, out_sharding: Any) -> Any:
     """``x`` with the sharding that was asked for."""
-    return x if out_sharding is None else lax.with_sharding_constraint(x, out_sharding)
+    if out_sharding is None:
+        return x
+    mesh = getattr(out_sharding, "mesh", None)
+    if mesh is not None and not mesh.explicit_axes:
+        return lax.with_sharding_constraint(x, out_sharding)
+    where = result_sharding(out_sharding, "an array of random numbers")
+    return x if where is None else resharded(x, where)
 
 
 def random_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:

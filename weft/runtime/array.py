@@ -305,6 +305,8 @@ class ArrayImpl(Array):
         indices = list(self.sharding.addressable_devices_indices_map(self.shape).items())
         if not -len(indices) <= index < len(indices):
             raise IndexError(f"this array has {len(indices)} shards, asked for shard {index}")
+        if self.sharding.is_fully_replicated:
+            index = 0
         return self._part(*indices[index])
 
     def _part(self, device: Any, index: tuple[slice, ...]) -> ArrayImpl:
@@ -357,6 +359,7 @@ class ArrayImpl(Array):
         """Another array with the same memory at another placement."""
         x = self._alias()
         x._type = array_type(self.aval, where)
+        x.aval = x._type.aval
         return x
 
     def block_until_ready(self) -> ArrayImpl:
@@ -418,6 +421,7 @@ def box(value: np.ndarray, aval: ShapedArray, where: Placement = HOME) -> ArrayI
     made = own(value, aval) if flags.writeable else _over(value, aval)
     if where is not HOME:
         made._type = array_type(aval, where)
+        made.aval = made._type.aval
     return made
 
 
@@ -451,7 +455,10 @@ def from_numpy(value: np.ndarray, dtype: Any = None, weak_type: bool = False) ->
     dtype = dtypes.canonicalize_dtype(value.dtype if dtype is None else dtype)
     copied = value.astype(storage_dtype(dtype), "C", "unsafe", False)
     made = own(copied, ShapedArray(copied.shape, dtype, weak_type))
-    return made if knobs.thread.default_device is None else made._at(default_placement())
+    thread = knobs.thread
+    if thread.default_device is None and thread.mesh is None:
+        return made
+    return made._at(default_placement())
 
 
 install(ArrayImpl)

@@ -10,21 +10,34 @@ import numpy as np
 from weft.base import errors, knobs, source
 from weft.base.lazy import Late
 from weft.core import key_reuse, processes
+from weft.core import sharding as meshes
 from weft.core.avals import ShapedArray
 from weft.core.interpret import check_floats, run_primitive
 from weft.core.jaxpr import ClosedJaxpr
+from weft.core.plain import plain
+from weft.core.sharding import AbstractMesh, NamedSharding
 from weft.core.staging import stage
 from weft.core.trace import state, typeof
 from weft.runtime.array import ArrayImpl, box
 from weft.runtime.exact import is_exact_round
 from weft.runtime.patience import account
-from weft.runtime.places import HOME, Incompatible, array_type, common, described, placement
+from weft.runtime.places import (
+    HOME,
+    Incompatible,
+    Placement,
+    array_type,
+    common,
+    described,
+    placement,
+)
 
 # the compiler, loaded when a function is to be compiled or a primitive is worth it
 native = Late("weft.runtime.native")
 dispatch = Late("weft.runtime.dispatch")
 # loaded when a knob asks for another backend
 registry = Late("weft.runtime.registry")
+# needed where types carry shardings
+explicit = Late("weft.core.explicit")
 # loaded when arrays are divided over devices
 spread = Late("weft.runtime.spread")
 # loaded when arrays are divided over processes
@@ -75,7 +88,8 @@ def _places(name: str, args: Any, program: Any, avals: Any = None) -> Any:
         if type(x) is ArrayImpl and x._type.placement is not HOME:
             break
     else:
-        if knobs.thread.default_device is None and not says_where(program()):
+        thread = knobs.thread
+        if thread.default_device is None and thread.mesh is None and not says_where(program()):
             return None
     given = [x._type.placement if type(x) is ArrayImpl else HOME for x in args]
     said = says_where(program())
@@ -85,9 +99,25 @@ def _places(name: str, args: Any, program: Any, avals: Any = None) -> Any:
         raise _apart(name, args, error) from None
     if where is HOME:
         return None
-    if where.is_spread:
-        return spread.results(program(), where, args)
+    if where.is_spread or isinstance(where.sharding, NamedSharding):
+        return spread.results(program(), _on_current_mesh(where), args)
     return (where,) * (len(program().out_avals) if avals is None else len(avals))
+
+
+def _on_current_mesh(where: Placement) -> Placement:
+    """A placement on the mesh that is set, where that has the same devices."""
+    current = knobs.thread.mesh
+    if current is None or current[0] is None or not isinstance(where.sharding, NamedSharding):
+        return where
+    concrete, abstract = current
+    if concrete.axis_names != where.sharding.mesh.axis_names:
+        return where
+    if concrete.axis_types != abstract.axis_types and concrete.axis_names == abstract.axis_names:
+        concrete = concrete.update(axis_types=abstract.axis_types)
+    same = tuple(concrete.devices.flat) == where.sharding._device_assignment
+    if concrete == where.sharding.mesh or not same:
+        return where
+    return placement(NamedSharding(concrete, where.sharding.spec), True)
 
 
 def _apart(name: str, args: Any, error: Incompatible) -> ValueError:
@@ -108,6 +138,7 @@ def _put(results: list[Any], places: Any) -> list[Any]:
     for x, where in zip(results, places, strict=True):
         if type(x) is ArrayImpl:
             x._type = array_type(x.aval, where)
+            x.aval = x._type.aval
     return results
 
 
@@ -116,7 +147,12 @@ def evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     for x in args:
         if type(x) is ArrayImpl and x._type.placement is not HOME:
             return _evaluate_there(primitive, args, params)
-    if knobs.thread.default_device is not None or primitive.shardings is not None:
+    thread = knobs.thread
+    if (
+        thread.default_device is not None
+        or thread.mesh is not None
+        or primitive.shardings is not None
+    ):
         return _evaluate_there(primitive, args, params)
     callee = primitive.callee(params)
     if callee is not None and says_where(callee):
@@ -132,6 +168,11 @@ def says_where(closed: Any) -> Any:
     found = closed._memo.get("says_where", "")
     if found == "":
         found = closed._memo["says_where"] = _said(closed)
+    if found is not None and not isinstance(found, Placement):  # over a mesh without devices
+        current = knobs.thread.mesh
+        if current is None or current[0] is None or current[0].shape != found.mesh.shape:
+            return None
+        return placement(NamedSharding(current[0], found.spec), True)
     return found
 
 
@@ -140,12 +181,17 @@ def _said(closed: Any) -> Any:
         rule = eqn.primitive.shardings
         said = [] if rule is None else [s for s in rule(eqn.params) if s is not None]
         if said:
-            return placement(said[0], True)
+            abstract = isinstance(getattr(said[0], "mesh", None), AbstractMesh)
+            return said[0] if abstract else placement(said[0], True)
         inner = [] if rule is not None else list(eqn.params.values())
         for part in [x for p in inner for x in (p if type(p) is tuple else (p,))]:
-            if type(part) is ClosedJaxpr and says_where(part):
-                return says_where(part)
-    return None
+            if type(part) is ClosedJaxpr:
+                found = part._memo.get("says_where", "")
+                found = _said(part) if found == "" else found
+                if found is not None:
+                    return found
+    divided = [getattr(a, "divided", None) for a in closed.out_avals]
+    return next((s for s in divided if s is not None), None)
 
 
 def _across(closed: Any, args: Any, name: str) -> Any:
@@ -194,11 +240,28 @@ def _evaluate_there(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     if form is not None:
         results = _run_across(form, args, name)
         return results if several else results[0]
-    places = _places(name, args, program, found if several else [found])
+    places = None
+    if primitive.name == "reshard":
+        places = _resharded(params["dst_sharding"], args)
+    if places is None:
+        places = _places(name, args, program, found if several else [found])
     results = _evaluate_here(primitive, args, params)
     if places is None:
         return results
     return _put(results, places) if several else _put([results], places)[0]
+
+
+def _resharded(sharding: Any, args: Any) -> Any:
+    """The placement of an array that is moved; None where its mesh names no devices."""
+    if isinstance(sharding.mesh, AbstractMesh):
+        current, own = knobs.thread.mesh, getattr(args[0], "sharding", None)
+        known = [] if current is None or current[0] is None else [current[0]]
+        known += [own.mesh] if isinstance(own, NamedSharding) else []
+        mesh = next((m for m in known if m.shape == sharding.mesh.shape), None)
+        if mesh is None:
+            return None
+        sharding = NamedSharding(mesh.update(axis_types=sharding.mesh.axis_types), sharding.spec)
+    return (placement(sharding, True),)
 
 
 def _evaluate_here(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
@@ -214,6 +277,8 @@ def _evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     if knobs.thread.no_execution and primitive.name != "device_put":
         check_execution(params.get("name", primitive.name))
     avals = [typeof(x) for x in args]
+    if meshes.explicit_ones:
+        avals = explicit.plain_avals(avals)
     try:
         out = primitive.shape(*avals, **params)
     except Exception as error:
@@ -231,6 +296,8 @@ def _evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
             return _run_while(primitive, args, avals, params)
     if knobs.thread.backend in ("reference", "cuda") and not _checks():
         callee, name = primitive.callee(params), knobs.thread.backend
+        if callee is not None and meshes.explicit_ones:
+            callee = plain(callee)
         found = None if callee is None else registry.call_plain(name, callee, args, avals)
         if found is not None:
             return found

@@ -27,8 +27,10 @@ from weft.base.functional import lru
 from weft.base.lazy import Late, load
 from weft.base.switches import brisk_switches
 from weft.compiler.plan import Unplannable
+from weft.core import sharding as meshes
 from weft.core.interpret import run, run_primitive, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
+from weft.core.plain import plain
 from weft.core.staging import stage
 from weft.kernel.program import For, While, inner_regions
 from weft.runtime import stored, tables
@@ -47,6 +49,8 @@ from weft.runtime.donation import given_up
 from weft.runtime.places import HOME, ArrayType, array_type
 from weft.runtime.slowly import Walk
 
+# needed where types carry shardings
+explicit = Late("weft.core.explicit")
 # loaded when a knob asks what was compiled, when calls become native
 tell = Late("weft.runtime.tell")
 entries = Late("weft.runtime.entries")
@@ -474,10 +478,11 @@ def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
     found = closed._memo.get(key)
     if found is None:
         began, started = events.begin_making(), time.perf_counter()
+        source = _without_shardings(closed)
         try:
-            found = Executable(closed, None, donated) if supported() else Interpreted(closed)
+            found = Executable(source, None, donated) if supported() else Interpreted(source)
         except Unplannable:
-            found = Interpreted(closed)
+            found = Interpreted(source)
         events.end_making(began, "compile", _name_of(closed), equations=len(closed.eqns))
         level = logs.level_of(knobs.thread.log_compiles)
         if level:
@@ -485,6 +490,14 @@ def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
             logs.log(level, f"Finished compilation of {_name_of(closed)} in {seconds:.3g} s")
         closed._memo[key] = found
     return found
+
+
+def _without_shardings(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """A program whose types carry no shardings: where results are is said by placements."""
+    if not meshes.explicit_ones or not explicit.has_types(closed):
+        return closed
+    found = plain(closed)
+    return generalise(found) if is_general(closed) else found
 
 
 def _makes_exact(executable: Executable, closed: ClosedJaxpr, donated: tuple[bool, ...]) -> bool:
@@ -495,7 +508,8 @@ def _makes_exact(executable: Executable, closed: ClosedJaxpr, donated: tuple[boo
         key = ("executable", donated if any(donated) else (), knobs.thread.denormals)
 
         def compile_exactly() -> None:
-            closed._memo[key] = Executable(closed, None, key[1], exactly=True)
+            source = _without_shardings(closed)
+            closed._memo[key] = Executable(source, None, key[1], exactly=True)
 
         generic.in_background(compile_exactly)
     return after > 0

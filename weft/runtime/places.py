@@ -11,19 +11,26 @@ from typing import Any
 
 from weft.base import knobs
 from weft.core import processes
-from weft.core.avals import INTERN_LIMIT, ShapedArray
-from weft.core.sharding import Sharding, SingleDeviceSharding
+from weft.core.avals import INTERN_LIMIT, ShapedArray, without_axes
+from weft.core.sharding import (
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+    explicit_part,
+)
 from weft.runtime.devices import Device, local_devices
 
 
 class Placement:
     """A sharding, and whether the array is committed to it; one object for each distinct pair."""
 
-    __slots__ = ("_sharding", "committed", "spans", "_types", "__weakref__")
+    __slots__ = ("_sharding", "committed", "spans", "explicit", "_types", "__weakref__")
 
     _sharding: Any
     committed: bool
     spans: bool  # whether some of its devices are another process's
+    explicit: bool  # whether types of arrays there carry their sharding
     _types: dict[ShapedArray, ArrayType]
 
     @property
@@ -65,7 +72,12 @@ def _new(sharding: Any, committed: bool) -> Placement:
     made = object.__new__(Placement)
     made._sharding, made.committed, made._types = sharding, committed, {}
     made.spans = processes.count > 1 and sharding is not None and not sharding.is_fully_addressable
+    made.explicit = explicit_part(sharding, 0 if sharding is None else _rank(sharding)) is not None
     return made
+
+
+def _rank(sharding: Any) -> int:
+    return len(getattr(sharding, "spec", ()))
 
 
 # Uncommitted, on the first device: where new arrays are unless something else is asked for.
@@ -95,7 +107,10 @@ def default_placement() -> Placement:
     """Where arrays are made that depend on no committed one."""
     chosen = knobs.thread.default_device
     if chosen is None:
-        return HOME
+        mesh = knobs.thread.mesh
+        if mesh is None or mesh[0] is None or mesh[0].empty:
+            return HOME
+        return placement(NamedSharding(mesh[0], PartitionSpec()), True)
     return on_device(local_devices(backend=chosen)[0] if isinstance(chosen, str) else chosen, False)
 
 
@@ -111,6 +126,10 @@ def array_type(aval: Any, where: Placement) -> ArrayType:
     """The type of arrays at a placement."""
     if where is HOME:
         return aval._home or type_at_home(aval)
+    if where.explicit:
+        aval = ShapedArray(aval.shape, aval.dtype, aval.weak_type, sharding=where._sharding)
+    elif aval.divided is not None:
+        aval = without_axes(aval)
     found = where._types.get(aval)
     if found is None or found.aval is not aval:
         found = object.__new__(ArrayType)

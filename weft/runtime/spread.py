@@ -18,10 +18,17 @@ Spec = tuple[tuple[Any, ...], ...]
 
 def spec_of(sharding: Any, mesh: Any, ndim: int) -> Spec:
     """The mesh axes of each dimension; none where an array is whole, or on another mesh."""
-    if not isinstance(sharding, NamedSharding) or sharding.mesh != mesh:
+    if not isinstance(sharding, NamedSharding) or not _alike(sharding.mesh, mesh):
         return ((),) * ndim
     parts = [axes_of(part) for part in sharding.spec[:ndim]]
     return (*parts, *((),) * (ndim - len(parts)))
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two meshes are the same but for the types of their axes."""
+    if a is b or a == b:
+        return True
+    return a.shape == b.shape and a.axis_names == b.axis_names
 
 
 def results(program: ClosedJaxpr, where: Placement, args: Any) -> tuple[Placement, ...]:
@@ -32,8 +39,26 @@ def results(program: ClosedJaxpr, where: Placement, args: Any) -> tuple[Placemen
         spec_of(getattr(x, "sharding", None), mesh, len(a.shape))
         for x, a in zip([*[None] * (len(avals) - len(args)), *args], avals, strict=True)
     ]
-    found = flow(program, given, mesh)
+    return divided(program, given, mesh)
+
+
+def divided(program: ClosedJaxpr, given: list[Spec], mesh: Any) -> tuple[Placement, ...]:
+    """The placements of the results, from how the arguments are divided."""
+    avals, auto = program.out_avals, set(mesh.auto_axes)
+    if auto or not mesh.explicit_axes:
+        found = flow(program, given, mesh)
+    else:
+        found = [((),) * len(getattr(a, "shape", ())) for a in avals]
+    if mesh.explicit_axes:
+        found = [_with_types(s, a, auto) for s, a in zip(found, avals, strict=True)]
     return tuple(placement(NamedSharding(mesh, as_spec(s)), True) for s in found)
+
+
+def _with_types(spec: Spec, aval: Any, auto: set[Any]) -> Spec:
+    """A spec that has explicit axes as the type says, and others as they were found."""
+    divided = getattr(aval, "divided", None)
+    said = ((),) * len(spec) if divided is None else [axes_of(part) for part in divided.spec]
+    return tuple((*a, *[n for n in b if n in auto]) for a, b in zip(said, spec, strict=True))
 
 
 def as_spec(spec: Spec) -> PartitionSpec:

@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base.lazy import Late
+from weft.core import sharding as meshes
 from weft.core.ad import Zero, instantiate
 from weft.core.effects import touches_refs
 from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from weft.core.staging import stage
 from weft.core.trace import JVP, Trace, Tracer, escaped_tracer_error, state, typeof
 
+# needed where types carry shardings
+explicit = Late("weft.core.explicit")
 # needed with mutable references only
 without_refs = Late("weft.transforms.discharge")
 
@@ -86,7 +89,10 @@ class JVPTrace(Trace):
             for i, t in enumerate(tangents):
                 if t is None:
                     tangents[i] = Zero.from_primal(primals[i])
-            out, tangent = primitive.jvp(primals, tangents, **params)
+            if meshes.explicit_ones:
+                out, tangent = _jvp_typed(primitive, primals, tangents, params)
+            else:
+                out, tangent = primitive.jvp(primals, tangents, **params)
         finally:
             state.trace = previous
         if primitive.multiple_results:
@@ -95,6 +101,24 @@ class JVPTrace(Trace):
 
     def wrap(self, primal: Any, tangent: Any) -> Any:
         return primal if type(tangent) is Zero else JVPTracer(self, primal, tangent)
+
+
+def _jvp_typed(primitive: Any, primals: Any, tangents: Any, params: Any) -> tuple[Any, Any]:
+    """Results and tangents where types may carry shardings: tangents have those of results."""
+    avals = [typeof(x) for x in primals]
+    if not explicit.concerns(primitive, avals, params):
+        return primitive.jvp(primals, tangents, **params)
+    wanted = explicit.expected(primitive, avals, params)
+    params = explicit.without_said(primitive, params)
+    with explicit.loosely():
+        out, tangent = primitive.jvp(primals, tangents, **params)
+    several = primitive.multiple_results
+    outs = [explicit.moved(x, a) for x, a in zip(out if several else [out], wanted, strict=True)]
+    found = [
+        t if type(t) is Zero else explicit.moved(t, a)
+        for t, a in zip(tangent if several else [tangent], wanted, strict=True)
+    ]
+    return (outs, found) if several else (outs[0], found[0])
 
 
 def jvp(

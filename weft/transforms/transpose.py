@@ -6,9 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.base import source
+from weft.base.lazy import Late
+from weft.core import sharding as meshes
 from weft.core.ad import UndefPrimal, Zero, add_tangents, is_undef
 from weft.core.jaxpr import Jaxpr, JaxprEqn, Literal
 from weft.core.trace import TRANSPOSE, state
+
+# needed where types carry shardings
+explicit = Late("weft.core.explicit")
 
 
 def backward_pass(
@@ -28,7 +33,8 @@ def backward_pass(
         else:
             env[v] = x
     cts: dict[Any, Any] = {}
-    previous = state.source
+    previous, strictly = state.source, state.loosely
+    state.loosely = True  # what types say of shardings was checked when this was staged
     try:
         linear_eqns = _forward(jaxpr, env, linear)
         for atom, ct in zip(jaxpr.outvars, cotangents, strict=True):
@@ -40,7 +46,7 @@ def backward_pass(
             state.source = info
             _transpose_eqn(eqn, env, linear, cts)
     finally:
-        state.source = previous
+        state.source, state.loosely = previous, strictly
     out: list[Any] = []
     for v, x in zip(jaxpr.invars, args, strict=True):
         if not is_undef(x):
@@ -95,7 +101,22 @@ def _transpose_eqn(
             f" rule ({source.summarize(eqn.source_info)})"
         )
     ct = incoming if primitive.multiple_results else incoming[0]
-    outgoing = primitive.transpose(ct, *operands, **eqn.params)
+    if meshes.explicit_ones:
+        outgoing = _transpose_typed(primitive, ct, operands, eqn.params)
+    else:
+        outgoing = primitive.transpose(ct, *operands, **eqn.params)
     for x, operand, new in zip(eqn.invars, operands, outgoing, strict=True):
         if is_undef(operand):
             _accumulate(cts, linear, x, new)
+
+
+def _transpose_typed(primitive: Any, ct: Any, operands: Any, params: Any) -> list[Any]:
+    """Cotangents where types may carry shardings: they have those of the operands."""
+    with explicit.loosely():
+        found = primitive.transpose(ct, *operands, **explicit.without_said(primitive, params))
+    return [
+        explicit.moved(new, x.aval)
+        if is_undef(x) and new is not None and type(new) is not Zero
+        else new
+        for x, new in zip(operands, found, strict=True)
+    ]

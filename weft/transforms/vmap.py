@@ -7,13 +7,17 @@ from typing import Any
 
 from weft.base import knobs
 from weft.base.lazy import Late
+from weft.core import sharding as meshes
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis
 from weft.core.effects import touches_refs
 from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
+from weft.core.sharding import NamedSharding, PartitionSpec
 from weft.core.staging import stage
 from weft.core.trace import VMAP, Trace, Tracer, check_leaks, state, typeof
 
+# needed where types carry shardings
+explicit = Late("weft.core.explicit")
 # needed with mutable references only
 without_refs = Late("weft.transforms.discharge")
 
@@ -113,7 +117,10 @@ class BatchTrace(Trace):
                 raise NotImplementedError(
                     f"batching rule for {primitive} is not defined, so vmap cannot go through it"
                 )
-            out, out_dims = primitive.batch(self.axis, values, dims, **params)
+            if meshes.explicit_ones:
+                out, out_dims = _batch_typed(self.axis, primitive, values, dims, params)
+            else:
+                out, out_dims = primitive.batch(self.axis, values, dims, **params)
         finally:
             state.trace = previous
         if primitive.multiple_results:
@@ -145,7 +152,12 @@ def unbatched(aval: Any, dim: int | None) -> Any:
     shape = aval.shape[:dim] + aval.shape[dim + 1 :]
     if aval.is_ref:
         return aval.update(shape=shape)
-    return ShapedArray(shape, aval.dtype, aval.weak_type, aval.vma)
+    made = ShapedArray(shape, aval.dtype, aval.weak_type, aval.vma)
+    if aval.divided is None:
+        return made
+    parts = list(aval.divided.spec)
+    del parts[dim]
+    return made.update(sharding=aval.divided.with_spec(parts))
 
 
 def batched(aval: Any, size: int, dim: int | None) -> Any:
@@ -153,7 +165,49 @@ def batched(aval: Any, size: int, dim: int | None) -> Any:
     if dim is None:
         return aval
     shape = aval.shape
-    return ShapedArray((*shape[:dim], size, *shape[dim:]), aval.dtype, aval.weak_type, aval.vma)
+    made = ShapedArray((*shape[:dim], size, *shape[dim:]), aval.dtype, aval.weak_type, aval.vma)
+    if aval.divided is None:
+        return made
+    parts = list(aval.divided.spec)
+    parts.insert(dim, None)
+    return made.update(sharding=aval.divided.with_spec(parts))
+
+
+def _batch_typed(
+    axis: AxisData, primitive: Any, values: Any, dims: Any, params: Any
+) -> tuple[Any, Any]:
+    """A batch of results where types may carry shardings: as for one element, and along the batch
+    as the operands are."""
+    avals = [typeof(x) for x in values]
+    if not explicit.concerns(primitive, avals, params):
+        return primitive.batch(axis, values, dims, **params)
+    single = [unbatched(a, d) for a, d in zip(avals, dims, strict=True)]
+    wanted = explicit.expected(primitive, single, params)
+    over = next(
+        (
+            (a.divided.mesh, a.divided.spec[d])
+            for a, d in zip(avals, dims, strict=True)
+            if d is not None and a.divided is not None and a.divided.spec[d] is not None
+        ),
+        None,
+    )
+    params = explicit.without_said(primitive, params)
+    with explicit.loosely():
+        out, out_dims = primitive.batch(axis, values, dims, **params)
+    several = primitive.multiple_results
+    given = zip(out if several else [out], out_dims if several else [out_dims], wanted, strict=True)
+    found = [explicit.moved(x, _along(batched(a, axis.size, d), d, over)) for x, d, a in given]
+    return (found, out_dims) if several else (found[0], out_dims)
+
+
+def _along(aval: Any, dim: int | None, over: Any) -> Any:
+    """The type of a batch that is divided over mesh axes."""
+    if dim is None or over is None or type(aval) is not ShapedArray:
+        return aval
+    mesh, axes = over
+    parts = [None] * len(aval.shape) if aval.divided is None else list(aval.divided.spec)
+    parts[dim] = axes
+    return aval.update(sharding=NamedSharding(mesh, PartitionSpec(*parts)))
 
 
 def batch(

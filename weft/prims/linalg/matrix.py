@@ -10,7 +10,7 @@ import numpy as np
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, all_at_front
 from weft.core.factors import Factors, leading
-from weft.core.primitive import Primitive
+from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims.arithmetic import add, conj, div
@@ -35,6 +35,22 @@ class MatrixPrimitive(Primitive):
 
     ranks: tuple[int, ...] = (2,)
     accepts: int = FLOAT | COMPLEX
+
+    def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
+        ranks = zip(avals, self.ranks, strict=True)
+        return [range(len(a.shape) - rank, len(a.shape)) for a, rank in ranks]
+
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        """Matrices are whole; the axes of the stack stay."""
+        lead = specs[0][: len(specs[0]) - self.ranks[0]]
+        return [(*lead, *((),) * (len(out.shape) - len(lead))) for out in outs]
+
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        found = super().explicit(specs, avals, outs, params)
+        stacks = [s[: len(s) - rank] for s, rank in zip(specs, self.ranks, strict=True)]
+        if any(stack != stacks[0] for stack in stacks):
+            raise divisions.different(self.name, avals)
+        return found
 
     def cores(self, dtype: Any, *shapes: Shape, **params: Any) -> list[tuple[Shape, Any]]:
         raise TypeError(f"{self.name} does not say what its results look like")

@@ -9,6 +9,7 @@ import numpy as np
 from weft.base import lapack
 from weft.core.ad import Zero, add_tangents, instantiate, is_undef
 from weft.core.batching import AxisData, all_at_front, moveaxis
+from weft.core.primitive import divisions
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims.arithmetic import add, conj, mul, neg
@@ -44,6 +45,9 @@ class TriangularSolve(MatrixPrimitive):
     name = "triangular_solve"
     library = "trsm: X of A X = B or X A = B, A triangular"
     ranks = (2, 2)
+
+    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        return [divisions.solved(specs, avals, params["left_side"], params["transpose_a"])]
 
     def cores(self, dtype: Any, *shapes: Shape, **params: Any) -> list[tuple[Shape, Any]]:
         a, b = shapes
