@@ -22,6 +22,7 @@ EXCEPT = {
     "io_callback": "has an order, which devices side by side do not",
     "debug_print": "prints once for each device",
     "shard_map": "has a mesh of its own",
+    "reshard": "has a mesh of its own",
 }
 
 

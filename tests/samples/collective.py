@@ -105,7 +105,7 @@ def sent(primitive, **params):
 def of_one_process(x):
     """A program of a mesh, made for the one process that there is."""
     total = lambda x: lax.psum(x * 2, "i")
-    mesh = weft.make_mesh((1,), "i")
+    mesh = weft.make_mesh((1,), "i", (weft.sharding.AxisType.Auto,))
     mapped = weft.make_jaxpr(weft.shard_map(total, mesh=mesh, in_specs=P("i"), out_specs=P()))(x)
     params = mapped.eqns[0].params
     return jaxpr_as_fun(mapped.eqns[0].primitive.per_process(params)[0])(x)[0]
