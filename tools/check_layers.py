@@ -100,11 +100,10 @@ LATE = {
     *(
         ("weft.backends.cpu.routines.table", f"weft.backends.cpu.routines.{name}")
         for name in (
-            "convolutions.conv convolutions.conv_any cumulative draws.generator draws.sampling"
-            " factorisations.linalg factorisations.sylvester fourier.fft fourier.fft_any"
+            "convolutions.conv convolutions.blocks cumulative draws.generator draws.sampling"
+            " factorisations.linalg factorisations.sylvester fourier.fft"
             " products.complex_products products.dot products.small_products scatter.scatter"
             " sorting.largest sorting.partition sorting.sort special windows.window"
-            " windows.window_any"
         ).split()
     ),
     (
@@ -114,10 +113,6 @@ LATE = {
     (
         "weft.backends.cpu.routines.sorting.largest",
         "weft.backends.cpu.routines.sorting.sort",
-    ),
-    (
-        "weft.backends.cpu.routines.products.small_products",
-        "weft.backends.cpu.routines.products.products_any",
     ),
     ("weft.backends.cpu.assemble", "weft.backends.cpu.routines.messages"),
     ("weft.runtime.evaluate", "weft.runtime.spanning"),

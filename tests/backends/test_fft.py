@@ -146,21 +146,11 @@ def test_nothing_to_transform_is_left_to_the_reference():
         assert fft.lower([kind], [kind], {"fft_type": 0, "fft_lengths": lengths}) is None
 
 
-def test_radices_make_up_the_length():
-    for n in (1, 2, 12, 128, 1000, 1024, 1155, 2197, 2048):
-        for apart in (False, True):
-            radices = fft.radices_of(n, 16, apart)
-            assert np.prod(radices) == n and max(radices) <= 16
-    assert len(fft.radices_of(1000, 16, False)) == 3
-
-
 def test_passes_are_few_functions():
-    assert fft.radices_of(1024, 10, False) == (8, 8, 8, 2)
-    assert fft.radices_of(1024, 10, True) == (4, 8, 8, 4)
     kind = Type((1 << 20,), np.dtype(np.complex64))
     lowered = fft.lower([kind], [kind], {"fft_type": 0, "fft_lengths": kind.shape})
-    called = [place for task in lowered.tasks for place in task.places if place.kind == "code"]
-    assert len(called) == 2 and len(set(called)) == 1
+    called = {place.what for task in lowered.tasks for place in task.places if place.kind == "code"}
+    assert len(called) <= 6  # the walk over passes; first, inner and last ones of two halves
     assert sum(task.text.count("\n") for task in lowered.tasks) < 700
 
 

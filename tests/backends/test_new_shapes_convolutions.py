@@ -9,7 +9,7 @@ from tests.backends import test_new_shapes_products as products
 from tests.backends.shapes import all_general
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu.routines.convolutions import blocks, conv, conv_any
+from weft.backends.cpu.routines.convolutions import blocks, conv
 from weft.base import knobs
 
 LAST, FIRST = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")
@@ -18,7 +18,7 @@ LAST, FIRST = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")
 @pytest.fixture
 def blocked(monkeypatch):
     """All programs as those of operations outside of compiled functions; the convolutions that were
-    done in blocks, as all are that may be, however brief they are."""
+    done in blocks, as all are that may be."""
     made = []
     run = blocks.Blocks.run
 
@@ -28,7 +28,6 @@ def blocked(monkeypatch):
         return lowered
 
     monkeypatch.setattr(blocks.Blocks, "run", noted)
-    monkeypatch.setattr(conv_any, "BRIEF", 0)
     with all_general(monkeypatch):
         yield made
 

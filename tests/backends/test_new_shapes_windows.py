@@ -8,7 +8,7 @@ import weft
 from tests.backends.shapes import all_general
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu.routines.windows import window, window_any
+from weft.backends.cpu.routines.windows import window
 from weft.base import knobs
 from weft.runtime import native
 
@@ -22,7 +22,6 @@ LENGTHS = [1, 2, 3, 5, 7, 8, 12, 16, 17, 20, 31, 32, 40, 64, 65, 97, 130]
 @pytest.fixture
 def general(monkeypatch):
     """All programs as those of operations outside of compiled functions, of many elements."""
-    monkeypatch.setattr(window_any, "FEW", -1)
     with all_general(monkeypatch):
         yield
 
@@ -162,7 +161,6 @@ def test_large_windows_are_done_one_axis_after_another(general_code, monkeypatch
             lambda x: lax.reduce_window(x, -np.inf, lax.max, (7, 9), (1, 2), "SAME")
         )(x)
         if general_code:
-            monkeypatch.setattr(window_any, "FEW", -1)
             native.generalise(closed)
         program = native.compile_program(closed)
         (out,) = program([jnp.asarray(x)])

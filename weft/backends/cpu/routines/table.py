@@ -13,11 +13,10 @@ from weft.kernel.program import Finish, Lowered, Type
 
 _complex_products = Late("weft.backends.cpu.routines.products.complex_products")
 _conv = Late("weft.backends.cpu.routines.convolutions.conv")
-_conv_any = Late("weft.backends.cpu.routines.convolutions.conv_any")
+_conv_any = Late("weft.backends.cpu.routines.convolutions.blocks")
 _cumulative = Late("weft.backends.cpu.routines.cumulative")
 _dot = Late("weft.backends.cpu.routines.products.dot")
 _fft = Late("weft.backends.cpu.routines.fourier.fft")
-_fft_any = Late("weft.backends.cpu.routines.fourier.fft_any")
 _generator = Late("weft.backends.cpu.routines.draws.generator")
 _largest = Late("weft.backends.cpu.routines.sorting.largest")
 _linalg = Late("weft.backends.cpu.routines.factorisations.linalg")
@@ -29,7 +28,6 @@ _sort = Late("weft.backends.cpu.routines.sorting.sort")
 _special = Late("weft.backends.cpu.routines.special")
 _sylvester = Late("weft.backends.cpu.routines.factorisations.sylvester")
 _window = Late("weft.backends.cpu.routines.windows.window")
-_window_any = Late("weft.backends.cpu.routines.windows.window_any")
 
 _NAMES = {
     _complex_products: "reduce_prod",
@@ -54,9 +52,9 @@ _NAMES = {
 # Files with lowerings to code that does for all shapes.
 _GENERAL = {
     "dot_general": _small_products,
-    "fft": _fft_any,
+    "fft": _fft,
     "conv_general_dilated": _conv_any,
-    **dict.fromkeys(_NAMES[_window].split(), _window_any),
+    **dict.fromkeys(_NAMES[_window].split(), _window),
     **{name: module for module in (_linalg, _sylvester) for name in _NAMES[module].split()},
 }
 # Files whose functions have no sizes in their texts; and those whose functions are as quick where

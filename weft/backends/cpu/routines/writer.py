@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 
@@ -195,24 +195,35 @@ class Function:
         return held
 
     @contextmanager
-    def when(self, condition: str) -> Iterator[None]:
-        """Instructions run only where a condition holds."""
+    def when(self, condition: str | bool) -> Iterator[bool]:
+        """Instructions run only where a condition holds; whether any are to be written."""
+        if isinstance(condition, bool):
+            yield condition
+            return
         self.count += 1
         n = self.count
         self.line(f"br i1 {condition}, label %then{n}, label %after{n}")
         self.begin(f"then{n}")
-        yield
+        yield True
         self.line(f"br label %after{n}")
         self.begin(f"after{n}")
 
+    def unless(self, condition: str | bool) -> AbstractContextManager[bool]:
+        """The same where it does not hold."""
+        if isinstance(condition, bool):
+            return self.when(not condition)
+        return self.when(self.emit(f"xor i1 {condition}, true"))
+
     def either(
         self,
-        condition: str,
+        condition: str | bool,
         kind: str,
         first: Callable[[], list[str]],
         second: Callable[[], list[str]],
     ) -> list[str]:
         """The values of a type that one of two pieces of code gives."""
+        if isinstance(condition, bool):
+            return first() if condition else second()
         self.count += 1
         n = self.count
         self.line(f"br i1 {condition}, label %first{n}, label %second{n}")

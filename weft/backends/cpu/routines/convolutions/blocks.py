@@ -22,11 +22,10 @@ from weft.backends.cpu.routines.convolutions.blocks_text import (
     block_fields,
     blocks_text,
     partial_text,
+    parts_text,
     rows_text,
 )
-from weft.backends.cpu.routines.convolutions.contract import Unfit, least
-from weft.backends.cpu.routines.convolutions.contract_text import parts_text
-from weft.backends.cpu.routines.convolutions.conv import Convolution, Edge, real_of
+from weft.backends.cpu.routines.convolutions.conv import Convolution, Edge, real_of, working
 from weft.backends.cpu.routines.convolutions.conv_moves import Copied, joined
 from weft.backends.cpu.routines.convolutions.conv_plan import (
     CHUNK,
@@ -41,9 +40,10 @@ from weft.backends.cpu.routines.convolutions.conv_plan import (
 )
 from weft.backends.cpu.routines.convolutions.conv_text import Axis, Contraction, Dim
 from weft.backends.cpu.routines.convolutions.lines import Line
+from weft.backends.cpu.routines.registry import GENERAL
 from weft.base.record import Record
 from weft.base.sizes import plain
-from weft.kernel.program import Lowered
+from weft.kernel.program import Lowered, Type
 
 # A sum waits so many cycles for the one before it; a tile costs so many beside its sums, and so
 # many for each of its rows, and for each of its results that is written alone.
@@ -67,13 +67,28 @@ MANY = (
     (8, 1, 1),
     (8, 2, 1),
 )
-ALONE = ((7, 4, 7), (14, 2, 7), (8, 2, 4), (16, 1, 8), (8, 1, 1), (1, 8, 1))
+ALONE = ((14, 2, 7), (7, 4, 7), (8, 2, 4), (16, 1, 8), (8, 1, 1), (1, 8, 1))
 FEW = ((12, 1, 6), (6, 2, 3), (8, 1, 1), (4, 2, 1))
 FEW_ALONE = ((12, 1, 6), (6, 2, 3), (8, 1, 1), (1, 8, 1))
 # How much longer tiles take whose vectors are of elements that are apart in the left operand: what
 # is copied for them is far apart then, images more so.
 TURNED, APART = 1.2, 1.5
+# Cycles up to which work is brief, and what its tile may cost in terms of the best one; and those
+# from which a long sum over few results is split.
+BRIEF, NEARLY, MIN_SPLIT = 1 << 15, 1.3, 1 << 18
 _FAR = 1 << 40
+
+
+class Unfit(Exception):
+    """What texts are not made for: more steps of a sum, or axes."""
+
+
+def least(numbers: Sequence[int], count: int) -> int:
+    """The first number that is enough."""
+    for n in numbers:
+        if n >= count:
+            return n
+    raise Unfit
 
 
 class Tile(Record):
@@ -131,7 +146,7 @@ def pick(placed: list[Role], vector: str, lanes: int, itemsize: int) -> tuple[Ti
     others.sort(key=lambda r: r.times)
     depth = plain(prod(r.size for r in placed if not r.out))
     total = plain(prod(r.size for r in others))
-    best: Any = None
+    found: list[Any] = []
     for tile in forms(v, lanes):
         width = min(tile.width * lanes, plain(v.size))
         tiles = -(-plain(v.size) // width)
@@ -151,12 +166,16 @@ def pick(placed: list[Role], vector: str, lanes: int, itemsize: int) -> tuple[Ti
             far = sum(away for r, _ in box if r.name == "n" and r.times > 1)
             far += sum(0.02 for r, _ in box if r is not others[0])
             cost = count * one * (1 + far)
-            if best is None or cost < best[0]:
-                best = cost, width, box, step, tile
-    cost, width, box, step, tile = best
+            found.append((cost, width, box, step, tile))
+    best = min(option[0] for option in found)
+    # Brief work has the first of the tiles that are nearly as good, so that there are few texts.
+    most = NEARLY * best if best <= BRIEF else best
+    cost, width, box, step, tile = next(option for option in found if option[0] <= most)
     assert v.size >= width and all(r.size >= n for r, n in box)
     tiling = Tiling(cost, vector, width, -(-v.size // width), box, step)
-    return tiling._replace(split=split_of(placed, tiling, itemsize)), tile
+    if cost >= MIN_SPLIT:
+        tiling = tiling._replace(split=split_of(placed, tiling, itemsize))
+    return tiling, tile
 
 
 class Blocks(Convolution):
@@ -371,3 +390,18 @@ def _along(dim: Dim, count: int, places: list[Any]) -> list[Any]:
     return [
         (a + i * dim.left, b + i * dim.right, *rest) for i in range(count) for a, b, *rest in places
     ]
+
+
+def lower_any(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
+    """The tasks of a convolution, or None where texts are not made for it."""
+    (left, right), (out,) = ins, outs
+    work = working(left.dtype, out.dtype)
+    if work is None or left.dtype != right.dtype or not prod(out.shape):
+        return None
+    try:
+        return Blocks(left, right, out, work, params).run()
+    except Unfit:
+        return None
+
+
+GENERAL["conv_general_dilated"] = lower_any

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.routines.convolutions.contract_text import Told
-from weft.backends.cpu.routines.convolutions.conv_writer import stored
+from weft.backends.cpu.routines.convolutions.conv_writer import Text, stored
 from weft.base.functional import lru
 from weft.base.record import Record
 
@@ -66,6 +65,26 @@ class Form(Record):
     copy: int
 
 
+class Told(Text):
+    """A task's function that reads numbers from the last of its buffers."""
+
+    def __init__(
+        self, buffers: int, fields: Sequence[str], name: str = "", parameters: str = ""
+    ) -> None:
+        super().__init__(range(buffers), name, parameters)
+        at = self.emit(f"getelementptr ptr, ptr %buffers, i64 {buffers}")
+        self.line(f"%sized = load ptr, ptr {at}, align 8")
+        for i, field in enumerate(fields):
+            at = self.emit(f"getelementptr i64, ptr %sized, i64 {i}")
+            self.line(f"%{field} = load i64, ptr {at}, align 8")
+
+    def times(self, a: str, b: str) -> str:
+        return self.emit(f"mul i64 {a}, {b}")
+
+    def plus(self, a: str, b: str) -> str:
+        return self.emit(f"add i64 {a}, {b}")
+
+
 def fields(names: Sequence[str], count: int, prefix: str) -> list[str]:
     return [f"{prefix}{word}{i}" for i in range(count) for word in names]
 
@@ -98,7 +117,7 @@ class _Copy:
         text = self.text
         source, target, inside = given
         target = text.plus(target, text.times(index, f"%ctarget{i}"))
-        index = text.smaller(text.times(index, f"%cstep{i}"), f"%climit{i}")
+        index = text.least(text.times(index, f"%cstep{i}"), f"%climit{i}")
         index = text.plus(text.plus(index, f"%cstart{i}"), text.times(shift, f"%cshifted{i}"))
         there = text.emit(f"icmp ult i64 {index}, %cinside{i}")
         inside = text.emit(f"select i1 {there}, i64 {inside}, i64 0")
@@ -173,7 +192,7 @@ class _Copy:
 
         def some(i: str, _: list[str]) -> list[str]:
             text.lanes = self.lanes
-            work(text.smaller(i, end))
+            work(text.least(i, end))
             text.lanes = 1
             return []
 
@@ -196,7 +215,7 @@ def rows_text(have: np.dtype, want: np.dtype, rank: int, lanes: int, name: str) 
 
     def item(number: str, _: list[str]) -> list[str]:
         given = ["0", "0", "1"]
-        for i, index in enumerate(text.apart(number, ["%csize0", "%csize1"])):
+        for i, index in enumerate(text.indices(number, ["%csize0", "%csize1"])):
             given = copy.axis(i, index, given, "0")
         copy.nest(range(2, rank - 1), given, "0")
         return []
@@ -408,7 +427,7 @@ class _Blocks:
         """Places after a number of tiles along an axis, and the first element of that one."""
         text = self.text
         prefix, i = axis[0], axis[1:]
-        first = text.smaller(text.times(index, f"%{prefix}step{i}"), f"%{prefix}last{i}")
+        first = text.least(text.times(index, f"%{prefix}step{i}"), f"%{prefix}last{i}")
         strides = [f"%{prefix}{word}{i}" for word in ("left", "right", "out")]
         places = [text.plus(p, text.times(first, s)) for p, s in zip(given, strides, strict=True)]
         places[1] = text.plus(places[1], text.times(index, f"%{prefix}panel{i}"))
@@ -429,7 +448,7 @@ class _Blocks:
     def unit(self, number: str, _: list[str]) -> list[str]:
         text, form = self.text, self.form
         given, source, shift = ["%left0", "%right0", "%out0"], "0", "0"
-        indices = text.apart(number, [f"%ucount{i}" for i in range(UNITS)])
+        indices = text.indices(number, [f"%ucount{i}" for i in range(UNITS)])
         for i, index in enumerate(indices):
             *given, first = self.moved(f"u{i}", index, given)
             source = text.plus(source, text.times(first, f"%usource{i}"))
@@ -496,7 +515,7 @@ def partial_text(work: np.dtype, out: np.dtype, lanes: int, name: str) -> str:
     last = text.emit(f"sub i64 %whole, {lanes}")
 
     def item(number: str, _: list[str]) -> list[str]:
-        begin = text.smaller(text.times(number, str(lanes)), last)
+        begin = text.least(text.times(number, str(lanes)), last)
         first = text.at("%b0", begin, work)
         text.lanes = lanes
         kind, total = text.type_of(work), text.read(first, work)
@@ -510,6 +529,28 @@ def partial_text(work: np.dtype, out: np.dtype, lanes: int, name: str) -> str:
         _, total = text.repeat("1", "%parts", [("ptr", first), (kind, total)], part)
         text.write(text.cast(work, out, total), text.at("%b1", begin, out), out)
         text.lanes = 1
+        return []
+
+    text.loop("%start", "%stop", [], item)
+    return text.finish(name)
+
+
+# --- complex numbers ------------------------------------------------------------------------------
+
+
+@lru(8)
+def parts_text(work: np.dtype, name: str) -> str:
+    """A task that writes complex numbers x + iy as four arrays x, y, -y, x."""
+    text = Told(2, ["size"])
+
+    def item(number: str, _: list[str]) -> list[str]:
+        begin = text.at("%b0", text.times(number, "2"), work)
+        x, y = text.read(begin, work), text.read(text.at(begin, "1", work), work)
+        minus = text.emit(f"fneg {text.type_of(work)} {y}")
+        place = text.at("%b1", number, work)
+        for value in (x, y, minus, x):
+            text.write(value, place, work)
+            place = text.at(place, "%size", work)
         return []
 
     text.loop("%start", "%stop", [], item)

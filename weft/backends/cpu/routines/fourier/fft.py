@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,9 @@ import numpy as np
 from weft.backends.cpu.native import processor
 from weft.backends.cpu.routines.fourier import fft_kernels as kernels
 from weft.backends.cpu.routines.fourier import fft_moves as moves
-from weft.backends.cpu.routines.fourier.fft_kernels import Written
-from weft.backends.cpu.routines.fourier.fft_text import Lanes
-from weft.backends.cpu.routines.registry import LOWERINGS
+from weft.backends.cpu.routines.fourier.fft_kernels import Tables, bits_of, factor_tables
+from weft.backends.cpu.routines.fourier.fft_text import STRAIGHT, Form, Lanes, interleaved, roots
+from weft.backends.cpu.routines.registry import GENERAL, LOWERINGS
 from weft.base.functional import lru
 from weft.base.sizes import plain
 from weft.kernel.program import Lowered, Place, Task, Type
@@ -21,48 +22,48 @@ from weft.kernel.program import Lowered, Place, Task, Type
 FFT, IFFT, RFFT, IRFFT = range(4)
 # Longer prime factors are for chirps.
 PRIMES = tuple(p for p in range(2, 100) if all(p % q for q in range(2, p)))
-# Longer straight code runs no faster, spills registers and takes LLVM twice as long.
-RADIX = 10
-# The longest transform that is done at once on all lanes, and the longest whose tables are in
-# the text of its kernel.
-SHORT, CONSTANT = 2048, 1 << 16
+# The longest transform that is done at once on all lanes.
+SHORT = 2048
+# The longest transforms whose factors, and whose chirp and its spectrum, are constant arrays. Those
+# of longer ones are computed in each call, as programs are kept and would take much memory.
+KEPT, SPECTRA = 1 << 16, 1 << 14
+# What a pass costs an element: going through memory, and arithmetic.
+COSTS = {2: 7.0, 3: 8.0, 4: 8.0, 5: 10.5, 6: 10.5, 7: 13.0, 8: 10.0, 9: 12.5, 10: 13.0}
+# Lengths of cyclic convolutions are these times powers of two.
+ODD = (1, 3, 5, 9, 15)
 CHUNK_BYTES = 1 << 16
 
 
-@lru(1024)
-def radices_of(n: int, most: int, apart: bool) -> tuple[int, ...]:
-    """The fewest factors up to ``most`` whose product is n.
+def radices_of(n: int) -> tuple[int, ...]:
+    """Radices whose product is n, of those that have a pass, at the least cost; largest first."""
+    return _radices_of(operator.index(n))
 
-    Of these, those whose passes are the least text: each pass is a function, but equal ones are the
-    same, other than the last one and, where it is ``apart``, the first. Then those as even as can
-    be.
-    """
-    best: dict[int, set[tuple[int, ...]]] = {1: {()}}
 
-    def find(rest: int) -> set[tuple[int, ...]]:
+@lru(4096)
+def _radices_of(n: int) -> tuple[int, ...]:
+    """Radices whose product is n, of those that have a pass, at the least cost; largest first."""
+    best: dict[int, tuple[float, tuple[int, ...]]] = {1: (0.0, ())}
+
+    def find(rest: int) -> tuple[float, tuple[int, ...]]:
         if rest not in best:
-            options = {
-                tuple(sorted((*found, r), reverse=True))
-                for r in (*range(2, most + 1), *(p for p in PRIMES if p > most))
-                if rest % r == 0
-                for found in find(rest // r)
-            }
-            least = min(map(len, options))
-            best[rest] = {option for option in options if len(option) == least}
+            found = []
+            for r in (*STRAIGHT, *(p for p in PRIMES if p not in STRAIGHT)):
+                if rest % r == 0:
+                    cost, others = find(rest // r)
+                    found.append((cost + COSTS.get(r, 2.0 * r), (r, *others)))
+            best[rest] = min(found)
         return best[rest]
 
-    def arranged(option: tuple[int, ...]) -> tuple[int, ...]:
-        """The smallest last, and where it is a function of its own the next one first."""
-        *rest, last = option
-        return (rest[-1], *rest[:-1], last) if apart and rest else option
+    return tuple(sorted(find(n)[1], reverse=True)) or (1,)
 
-    def length(option: tuple[int, ...]) -> int:
-        first = apart and len(option) > 1
-        return option[-1] + first * option[0] + sum(set(option[first:-1]))
 
-    if n == 1:
-        return (1,)
-    return min(map(arranged, find(n)), key=lambda o: (length(o), sum(o), o))
+def circle(count: int, n: int) -> np.ndarray:
+    """The first powers of exp(-2 pi i / n), many of them as products of few."""
+    size = 1 << (count.bit_length() + 1) // 2
+    if size <= 64:
+        return roots(np.arange(count), n)
+    high = roots(np.arange(-(-count // size)) * size, n)
+    return np.multiply.outer(high, roots(np.arange(size), n)).ravel()[:count]
 
 
 @lru(1024)
@@ -91,9 +92,13 @@ def split(n: int, least: int) -> tuple[int, int] | None:
 
 
 class Plan:
-    """The tasks of one operation while they are made."""
+    """The tasks of one operation while they are made.
 
-    def __init__(self, real: np.dtype) -> None:
+    In general code, passes serve any ends of a transform: those of a radix are one function.
+    """
+
+    def __init__(self, real: np.dtype, general: bool) -> None:
+        self.general = general
         self.v = Lanes(real.itemsize, processor.vector_bits())
         self.tasks: list[Task] = []
         self.sizes: list[int] = []
@@ -106,18 +111,26 @@ class Plan:
         """Scratch memory for complex numbers."""
         return self.scratch(count * self.v.element)
 
-    def task(self, written: str | Written, places: list[Place], extent: int, size: int) -> None:
+    def task(self, text: str, places: list[Place], extent: int, size: int) -> None:
         """Add a task of so many iterations, each over so many bytes."""
-        text, codes = (written, []) if isinstance(written, str) else written
         chunk = max(1, min(plain(extent), CHUNK_BYTES // max(1, plain(size))))
-        self.tasks.append(Task(text, kernels.NAME, (*places, *codes), extent, chunk))
+        self.tasks.append(Task(text, kernels.NAME, tuple(places), extent, chunk))
 
     def each(self, text: str, places: list[Place], count: int) -> None:
         """Add a task over single numbers."""
         self.task(text, places, count, 2 * self.v.element)
 
-    def radices(self, n: int, apart: bool = False) -> tuple[int, ...]:
-        return radices_of(n, RADIX, apart)
+    def given(self) -> tuple[int, int]:
+        """What the text of a kernel depends on."""
+        return self.v.itemsize, 8 * self.v.bytes
+
+    def flips(self, inverse: bool) -> int:
+        """Bytes between parts that change places, if the functions of passes do not do that."""
+        return self.v.bytes if inverse and self.general else 0
+
+    def passes(self, tables: Tables, n: int, ends: Form) -> int:
+        """Add the passes of a transform with some ends; how many."""
+        return tables.passes(n, radices_of(n), None if self.general else ends)
 
     # --- complex transforms -----------------------------------------------------------------------
 
@@ -144,8 +157,12 @@ class Plan:
     ) -> None:
         """The same, by lanes that are neighbours along the last axis."""
         v, (outer, n, inner) = self.v, shape
-        text = kernels.columns_text(v, n, self.radices(n, True), inner, inverse, scale)
-        self.task(text, [source, target], outer * -(-inner // v.count), n * v.row)
+        tables, groups = Tables(v), -(-inner // v.count)
+        ends = Form(pairs_in=True, pairs_out=True, swap_in=inverse, swap_out=inverse)
+        count = self.passes(tables, n, ends)
+        places = tables.places([n, inner, groups, count, *signs(inverse, scale)])
+        text = kernels.columns_text(*self.given())
+        self.task(text, [source, target, *places], outer * groups, n * v.row)
 
     def rows(
         self, source: Place, target: Place, batch: int, n: int, inverse: bool, scale: float
@@ -174,9 +191,15 @@ class Plan:
         real: bool = False,
     ) -> None:
         """The same by lanes that are rows; with ``real``, of 2 n real numbers or to such."""
-        v = self.v
-        text = kernels.rows_text(v, n, self.radices(n), batch, inverse, scale, real)
-        self.task(text, [source, target], -(-batch // v.count), n * v.row)
+        v, tables = self.v, Tables(self.v)
+        count = self.passes(tables, n, Form(swap_in=inverse and not real, swap_out=inverse))
+        ins, outs = n + (real and inverse), n + (real and not inverse)
+        halves = tables.complex(circle(n // 2 + 1, 2 * n)) if real else 0
+        numbers = [batch, n, ins, outs, count, self.flips(inverse), bits_of(scale), halves]
+        kind = ("from" if inverse else "to") if real else ""
+        text = kernels.rows_text(*self.given(), kind)
+        places = [source, target, *tables.places(numbers)]
+        self.task(text, places, -(-batch // v.count), n * v.row)
 
     def at_once(self, batch: int, n: int) -> bool:
         """Whether rows are the lanes of a kernel for the whole length."""
@@ -186,15 +209,21 @@ class Plan:
     def gathered(
         self, source: Place, target: Place, shape: tuple[int, int, int], inverse: bool, scale: float
     ) -> None:
-        v = self.v
-        outer, n, inner = shape
-        text = kernels.gathered_text(v, n, self.radices(n), outer, inner, inverse, scale)
-        self.task(text, [source, target], -(-outer * inner // v.count), n * v.row)
+        v, (outer, n, inner) = self.v, shape
+        tables = Tables(v)
+        count = self.passes(tables, n, Form(swap_in=inverse, swap_out=inverse))
+        numbers = [n, inner, outer * inner, count, self.flips(inverse), bits_of(scale)]
+        places = tables.places(numbers)
+        text = kernels.gathered_text(*self.given())
+        self.task(text, [source, target, *places], -(-outer * inner // v.count), n * v.row)
 
     def transposed(self, source: Place, target: Place, batch: int, rows: int, columns: int) -> None:
-        text = moves.transposed_text(self.v, rows, columns)
+        strips = -(-rows // moves.STRIP)
+        sizes = Place("numbers", (rows, columns, strips))
         size = moves.STRIP * columns * self.v.element
-        self.task(text, [source, target], batch * -(-rows // moves.STRIP), size)
+        self.task(
+            moves.transposed_text(*self.given()), [source, target, sizes], batch * strips, size
+        )
 
     def halves(
         self,
@@ -208,18 +237,31 @@ class Plan:
         """A long transform: n2 short ones of length n1, factors, n1 of length n2."""
         v, (n1, n2) = self.v, parts
         groups, blocks = -(-n2 // v.count), -(-n1 // v.count)
-        places = [source, self.scratch(batch * blocks * n2 * v.row)]
-        tables = None
-        if n1 * n2 <= CONSTANT:
-            tables = kernels.factor_tables(v, n1, n2)
-        else:
-            own = [self.scratch(n1 * v.row), self.numbers(groups * n1)]
-            self.task(kernels.tables_text(v, n1, n2), own, n1, 16 * (v.count + groups))
-            places += own
-        first = kernels.first_half_text(v, n1, n2, self.radices(n1, True), inverse, tables)
-        self.task(first, places, batch * groups, n1 * v.row)
-        second = kernels.second_half_text(v, n1, n2, self.radices(n2), inverse, scale)
-        self.task(second, [places[1], target], batch * blocks, n2 * v.row)
+        held = self.scratch(batch * blocks * n2 * v.row)
+        factors = self.factors(n1, n2, groups)
+        tables = Tables(v)
+        count = self.passes(tables, n1, Form(pairs_in=True, swap_in=inverse, twiddled=True))
+        sign, *ends = signs(inverse, scale)
+        places = tables.places([n1, n2, groups, blocks, count, sign, int(self.general)])
+        text = kernels.first_half_text(*self.given())
+        places = [source, held, *places[:2], *factors, *places[2:]]
+        self.task(text, places, batch * groups, n1 * v.row)
+        tables = Tables(v)
+        count = self.passes(tables, n2, Form(pairs_out=True, swap_out=inverse))
+        places = tables.places([n1, n2, blocks, count, *ends])
+        text = kernels.second_half_text(*self.given())
+        self.task(text, [held, target, *places], batch * blocks, n2 * v.row)
+
+    def factors(self, n1: int, n2: int, groups: int) -> list[Place]:
+        """Tables of what is between two halves."""
+        v, tables = self.v, Tables(self.v)
+        if n1 * n2 <= KEPT:
+            return [Place("data", table) for table in factor_tables(v, n1, n2)]
+        made = [self.scratch(n1 * v.row), self.numbers(groups * n1)]
+        sizes = Place("numbers", (n1, n2, *tables.roots(n1 * n2)))
+        text = moves.factors_text(*self.given())
+        self.task(text, [*made, tables.data(), sizes], v.count + groups, 16 * n1)
+        return made
 
     def nested(
         self, source: Place, target: Place, batch: int, n: int, inverse: bool, scale: float
@@ -236,29 +278,53 @@ class Plan:
 
     def twisted(self, held: Place, batch: int, parts: tuple[int, int], inverse: bool) -> None:
         """What is between these halves, in place."""
-        text = moves.twisted_text(self.v, *parts, inverse)
-        self.each(text, [held], batch * math.prod(parts))
+        tables, (n1, n2) = Tables(self.v), parts
+        sizes = Place("numbers", (n1, n2, *tables.roots(n1 * n2), signs(inverse, 1.0)[0]))
+        text = moves.twisted_text(*self.given())
+        self.task(text, [held, tables.data(), sizes], batch * n1, n2 * self.v.element)
+
+    def chirp(self, n: int, size: int) -> tuple[Place, Place]:
+        """A chirp, and the spectrum of its conjugate over ``size``."""
+        v = self.v
+        if n > SPECTRA:
+            chirp, padded, spectrum = (self.numbers(count) for count in (n, size, size))
+            tables = Tables(v)
+            sizes = Place("numbers", (n, size, *tables.roots(2 * n), bits_of(1 / size)))
+            text = moves.chirp_text(*self.given())
+            self.each(text, [chirp, padded, tables.data(), sizes], n)
+            self.rows(padded, spectrum, 1, size, False, 1.0)
+            return chirp, spectrum
+        j = np.arange(n)
+        values = circle(2 * n, 2 * n)[j * j % (2 * n)]
+        padded = np.zeros(size, np.complex128)
+        padded[:n] = values.conj()
+        padded[size - n + 1 :] = padded[n - 1 : 0 : -1]
+        padded /= size
+        chirp, spectrum = (
+            Place("data", interleaved(x, v.real)) for x in (values, np.fft.fft(padded))
+        )
+        return chirp, spectrum
 
     def chirped(
         self, source: Place, target: Place, batch: int, n: int, inverse: bool, scale: float
     ) -> None:
         """Any length by a cyclic convolution with a chirp (Bluestein 1970)."""
-        v = self.v
-        size = next(m for m in range(2 * n - 1, 4 * n) if _convenient(m))
-        chirp, padded, spectrum = self.numbers(n), self.numbers(size), self.numbers(size)
+        v, size = self.v, _convenient(2 * n - 1)
+        factors, spectrum = self.chirp(n, size)
         data, other = self.numbers(batch * size), self.numbers(batch * size)
-        self.each(moves.chirp_text(v, n, size), [chirp, padded], n)
-        # Three times the same kernels: what is scaled, and what makes the last transform one
-        # backwards, is in between.
-        self.rows(padded, spectrum, 1, size, False, 1.0)
-        text, blocks = moves.modulated_text(v, n, size, inverse)
-        self.task(text, [source, chirp, data], batch * blocks, 2 * v.row)
+        ends = signs(inverse, scale)
+
+        def step(name: str, places: list[Place], length: int, *sizes: int) -> None:
+            blocks = -(-length // v.count)
+            table = Place("numbers", (length, blocks, *sizes, *ends))
+            text = moves.chirped_text(*self.given(), name)
+            self.task(text, [*places, table], batch * blocks, 2 * v.row)
+
+        step("begin", [source, data, factors], n, n, size)
         self.rows(data, other, batch, size, False, 1.0)
-        text, blocks = moves.product_text(v, size)
-        self.task(text, [other, spectrum, data], batch * blocks, 2 * v.row)
+        step("multiply", [other, data, spectrum], size, size, size)
         self.rows(data, other, batch, size, False, 1.0)
-        text, blocks = moves.demodulated_text(v, n, size, inverse, scale)
-        self.task(text, [other, chirp, target], batch * blocks, 2 * v.row)
+        step("end", [other, target, factors], n, size, n)
 
     # --- real transforms --------------------------------------------------------------------------
 
@@ -273,7 +339,7 @@ class Plan:
             self.mirror(False, spectrum, target, batch, half)
         else:
             wide, spectrum = self.numbers(batch * n), self.numbers(batch * n)
-            self.each(moves.widen_text(v), [source, wide], batch * n)
+            self.each(moves.widen_text(*self.given()), [source, wide], batch * n)
             self.rows(wide, spectrum, batch, n, False, 1.0)
             self.crop(spectrum, target, batch, n)
 
@@ -290,12 +356,15 @@ class Plan:
             wide, whole = self.numbers(batch * n), self.numbers(batch * n)
             self.complete(source, whole, batch, n)
             self.rows(whole, wide, batch, n, True, 1 / n)
-            self.each(moves.real_part_text(v), [wide, target], batch * n)
+            self.each(moves.real_part_text(*self.given()), [wide, target], batch * n)
 
     def mirror(self, back: bool, source: Place, target: Place, batch: int, n: int) -> None:
         """Half spectra from those of pairs of numbers, or back."""
-        text = (moves.pack_text if back else moves.unpack_text)(self.v, n)
-        self.task(text, [source, target], batch * self.mirrors(n), 2 * self.v.row)
+        tables, blocks = Tables(self.v), self.mirrors(n)
+        sizes = (n, blocks, *tables.roots(2 * n), tables.add(moves.lane_factors(self.v, n)))
+        places = [source, target, tables.data(), Place("numbers", sizes)]
+        text = (moves.pack_text if back else moves.unpack_text)(*self.given())
+        self.task(text, places, batch * blocks, 2 * self.v.row)
 
     def mirrors(self, n: int) -> int:
         """Into how many pieces of a row that work is divided."""
@@ -303,12 +372,15 @@ class Plan:
 
     def crop(self, source: Place, target: Place, batch: int, n: int) -> None:
         """Half spectra from whole ones."""
-        kept = n // 2 + 1
-        self.each(moves.crop_text(self.v, n, kept), [source, target], batch * kept)
+        sizes = Place("numbers", (n, n // 2 + 1))
+        text = moves.crop_text(*self.given())
+        self.task(text, [source, target, sizes], batch, n * self.v.element)
 
     def complete(self, source: Place, target: Place, batch: int, n: int) -> None:
         """Whole spectra from half ones."""
-        self.each(moves.mirrored_text(self.v, n), [source, target], batch * n)
+        sizes = Place("numbers", (n, n // 2 + 1))
+        text = moves.complete_text(*self.given())
+        self.task(text, [source, target, sizes], batch, n * self.v.element)
 
     def fused(self, batch: int, n: int) -> bool:
         """Whether the kernel of rows takes real numbers too."""
@@ -318,30 +390,28 @@ class Plan:
         )
 
 
-@lru(65536)
-def _convenient(n: int) -> bool:
-    for p in (2, 3, 5):
-        while n % p == 0:
-            n //= p
-    return n == 1
+def signs(inverse: bool, scale: float) -> list[int]:
+    """Words for what pairs are multiplied by when read and written: conjugates are inverses."""
+    turn = -1.0 if inverse else 1.0
+    return [bits_of(turn), bits_of(scale), bits_of(turn * scale)]
 
 
-def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
-    """The tasks of a transform over the last axes, or along one."""
-    return lowered(Plan, ins, outs, params)
+def _convenient(least: int) -> int:
+    """The smallest length of a few kinds that is not below another."""
+    return min(odd << max(4, math.ceil(math.log2(least / odd))) for odd in ODD)
 
 
-def lowered(
-    plans: type[Plan], ins: list[Type], outs: list[Type], params: dict[str, Any]
+def lower(
+    ins: list[Type], outs: list[Type], params: dict[str, Any], general: bool = False
 ) -> Lowered | None:
-    """The same by a plan of some kind."""
+    """The tasks of a transform over the last axes, or along one."""
     kind = int(params["fft_type"])
     lengths = tuple([operator.index(n) for n in params["fft_lengths"]])
     x, y = ins[0], outs[0]
     if 0 in x.shape or 0 in y.shape or not lengths:
         return None
     wide = x.dtype if kind == IRFFT else y.dtype
-    plan = plans(np.dtype(f"f{wide.itemsize // 2}"))
+    plan = Plan(np.dtype(f"f{wide.itemsize // 2}"), general)
     lead = math.prod(x.shape[: len(x.shape) - len(lengths)])
     source, target = Place("in", 0), Place("out", 0)
     along = params.get("axis")
@@ -372,3 +442,4 @@ def lowered(
 
 
 LOWERINGS["fft"] = lower
+GENERAL["fft"] = partial(lower, general=True)

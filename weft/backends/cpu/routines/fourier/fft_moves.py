@@ -1,32 +1,45 @@
-"""Kernels that go over data once, around transforms: real data, chirps, transposed copies."""
+"""Kernels that go over data once, around transforms: half spectra, chirps, transposed copies."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from weft.backends.cpu.routines.fourier.fft_kernels import NAME, Roots, conjugate, join, narrowed
-from weft.backends.cpu.routines.fourier.fft_text import Complex, Lanes, roots, scaled, swapped
+from weft.backends.cpu.routines.fourier.fft_kernels import (
+    NAME,
+    TABLE,
+    Driver,
+    Roots,
+    conjugate,
+    join,
+    narrowed,
+)
+from weft.backends.cpu.routines.fourier.fft_text import (
+    Complex,
+    Lanes,
+    number,
+    roots,
+    scaled,
+    swapped,
+)
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 from weft.backends.cpu.sizes import read_sizes
+from weft.base.functional import lru
 
 Pair = tuple[str, str]
-# Sizes that tell where tables of roots are, if that is read.
-ROOTS = (0, 0)
 
 
 class Loop:
     """A kernel under way, and complex scalars in it."""
 
-    def __init__(self, v: Lanes, numbers: tuple[int, ...] = (), after: int | None = None) -> None:
-        """With numbers that are written, or read from a table after so many buffers."""
+    def __init__(self, v: Lanes, count: int = 0, after: int = 2) -> None:
+        """With so many numbers from a table after so many buffers."""
         self.v = v
         self.module = Module()
         self.f = kernel(self.module, NAME)
         self.zero = v.literal(0.0)
-        self.sizes: list[Number] = list(numbers)
-        if after is not None:
-            self.f.lines += read_sizes(range(len(numbers)), after)
-            self.sizes = [f"%sized{i}" for i in range(len(numbers))]
+        self.sizes: list[Number] = [f"%sized{i}" for i in range(count)]
+        if count:
+            self.f.lines += read_sizes(range(count), after)
 
     def roots(self, tables: str, shift: Number, high: Number) -> Roots:
         """By two tables in a buffer, the second so many bytes after the first."""
@@ -82,21 +95,13 @@ def lane_factors(v: Lanes, n: int) -> np.ndarray:
 class Mirror:
     """A loop over blocks of k from 1 to n / 2 of every row, with the blocks of n - k."""
 
-    def __init__(self, v: Lanes, n: int, after: int | None) -> None:
-        """With tables in a buffer if sizes are in one."""
-        blocks = -(-(n // 2) // v.count)
-        self.loop = Loop(v, (n, blocks, *ROOTS, 0), after)
-        self.v = v
+    def __init__(self, v: Lanes) -> None:
+        self.v, self.loop = v, Loop(v, 5, TABLE)
         self.n, self.blocks, shift, high, lanes = self.loop.sizes
         f = self.loop.f
-        self.source, self.target = f.pointer(0), f.pointer(1)
-        if after is None:
-            self.lane_factors = self.loop.module.constant(lane_factors(v, n))
-            self.root = Roots.constant(f, 2 * n)
-        else:
-            tables = f.pointer(2)
-            self.lane_factors = f.at(tables, lanes)
-            self.root = self.loop.roots(tables, shift, high)
+        self.source, self.target, tables = (f.pointer(i) for i in range(3))
+        self.lane_factors = f.at(tables, lanes)
+        self.root = self.loop.roots(tables, shift, high)
 
     def places(self, g: str) -> tuple[Number, Number]:
         """The row and the first k of a block; blocks at the end of a row overlap."""
@@ -130,9 +135,11 @@ class Mirror:
         return self.loop.f.emit(f"icmp eq i64 {k}, 1")
 
 
-def unpack_text(v: Lanes, n: int, after: int | None = None) -> str:
+@lru(4)
+def unpack_text(itemsize: int, bits: int) -> str:
     """The spectra of rows of 2 n real numbers from those of n pairs."""
-    m = Mirror(v, n, after)
+    v = Lanes(itemsize, bits)
+    m = Mirror(v)
     loop, f = m.loop, m.loop.f
     with f.loop("%start", "%stop") as g:
         row, k = m.places(g)
@@ -147,9 +154,11 @@ def unpack_text(v: Lanes, n: int, after: int | None = None) -> str:
     return loop.text()
 
 
-def pack_text(v: Lanes, n: int, after: int | None = None) -> str:
+@lru(4)
+def pack_text(itemsize: int, bits: int) -> str:
     """Spectra of n pairs from those of rows of 2 n real numbers, twice as large."""
-    m = Mirror(v, n, after)
+    v = Lanes(itemsize, bits)
+    m = Mirror(v)
     loop, f = m.loop, m.loop.f
     with f.loop("%start", "%stop") as g:
         row, k = m.places(g)
@@ -164,8 +173,10 @@ def pack_text(v: Lanes, n: int, after: int | None = None) -> str:
     return loop.text()
 
 
-def widen_text(v: Lanes) -> str:
+@lru(4)
+def widen_text(itemsize: int, bits: int) -> str:
     """Real numbers as complex ones."""
+    v = Lanes(itemsize, bits)
     loop = Loop(v)
     f = loop.f
     source, target = f.pointer(0), f.pointer(1)
@@ -175,8 +186,10 @@ def widen_text(v: Lanes) -> str:
     return loop.text()
 
 
-def real_part_text(v: Lanes) -> str:
+@lru(4)
+def real_part_text(itemsize: int, bits: int) -> str:
     """The real parts of complex numbers."""
+    v = Lanes(itemsize, bits)
     loop = Loop(v)
     f = loop.f
     source, target = f.pointer(0), f.pointer(1)
@@ -186,63 +199,51 @@ def real_part_text(v: Lanes) -> str:
     return loop.text()
 
 
-def crop_text(v: Lanes, n: int, kept: int) -> str:
-    """The first ``kept`` complex numbers of rows of n."""
-    loop = Loop(v)
-    f = loop.f
-    source, target = f.pointer(0), f.pointer(1)
-    with f.loop("%start", "%stop") as i:
-        place = f.add(f.mul(f.div(i, kept), n), f.rem(i, kept))
-        loop.store(target, i, loop.load(source, place))
+def _copy(f: Function, to: str, at: str, size: Number) -> None:
+    name = f.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
+    f.line(f"call void {name}(ptr {to}, ptr {at}, i64 {size}, i1 false)")
+
+
+def _halved(loop: Loop) -> tuple[Function, str, str, Number, Number]:
+    """The function of a loop, its two arrays, and bytes of a row of a whole and of a half one."""
+    f, element = loop.f, loop.v.element
+    long, short = (f.mul(size, element) for size in loop.sizes)
+    return f, f.pointer(0), f.pointer(1), long, short
+
+
+@lru(4)
+def crop_text(itemsize: int, bits: int) -> str:
+    """Rows of half spectra from those of whole ones; sizes are the lengths of both."""
+    loop = Loop(Lanes(itemsize, bits), 2)
+    f, source, target, long, short = _halved(loop)
+    with f.loop("%start", "%stop") as row:
+        _copy(f, f.at(target, f.mul(row, short)), f.at(source, f.mul(row, long)), short)
     return loop.text()
 
 
-def mirrored_text(v: Lanes, n: int) -> str:
-    """Whole spectra of rows of n real numbers from their halves."""
-    loop = Loop(v)
-    f = loop.f
-    source, target = f.pointer(0), f.pointer(1)
-    half = n // 2 + 1
-    with f.loop("%start", "%stop") as i:
-        k = f.rem(i, n)
-        known = loop.below(k, half)
-        place = loop.index(known, k, f.sub(n, k))
-        re, im = loop.load(source, f.add(f.mul(f.div(i, n), half), place))
-        im = loop.choose(known, im, loop.neg(im))
+@lru(4)
+def complete_text(itemsize: int, bits: int) -> str:
+    """Rows of whole spectra from those of half ones."""
+    v = Lanes(itemsize, bits)
+    loop = Loop(v, 2)
+    n, half = loop.sizes
+    f, source, target, long, short = _halved(loop)
+    even = f.emit(f"icmp eq i64 {f.rem(n, 2)}, 0")
+    with f.loop("%start", "%stop") as row:
+        at, to = f.at(source, f.mul(row, short)), f.at(target, f.mul(row, long))
+        _copy(f, to, at, short)
+        with f.loop(1, f.add(f.sub(n, half), 1)) as k:
+            re, im = loop.load(at, k)
+            loop.store(to, f.sub(n, k), (re, loop.neg(im)))
         # Element 0, and that in the middle of an even length, are their own opposites.
-        twice = f.rem(f.mul(k, 2), n)
-        alone = f.emit(f"icmp eq i64 {twice}, 0")
-        loop.store(target, i, (re, loop.choose(alone, loop.zero, im)))
+        f.store(v.base, loop.zero, f.at(to, v.itemsize), v.itemsize)
+        with f.when(even):
+            middle = f.at(to, f.mul(f.sub(half, 1), v.element))
+            f.store(v.base, loop.zero, f.at(middle, v.itemsize), v.itemsize)
     return loop.text()
 
 
 # --- lengths with large prime factors -------------------------------------------------------------
-
-
-class Blocks:
-    """A loop over vectors of rows of n complex numbers; the last of a row overlaps."""
-
-    def __init__(self, v: Lanes, n: int) -> None:
-        self.loop = Loop(v)
-        self.v, self.n = v, n
-        self.count = -(-n // v.count)
-
-    def places(self, g: str) -> tuple[Number, Number]:
-        """The row and the first number of a vector."""
-        f = self.loop.f
-        first = f.mul(f.rem(g, self.count), self.v.count)
-        return f.div(g, self.count), f.smaller(first, self.n - self.v.count)
-
-    def load(self, base: str, place: Number) -> Complex:
-        f, v = self.loop.f, self.v
-        return v.load_pairs(f, f.at(base, f.mul(place, v.element)))
-
-    def store(self, base: str, place: Number, x: Complex) -> None:
-        f, v = self.loop.f, self.v
-        v.store_pairs(f, f.at(base, f.mul(place, v.element)), x)
-
-    def text(self) -> tuple[str, int]:
-        return self.loop.text(), self.count
 
 
 def clear(f: Function, at: str, size: Number) -> None:
@@ -250,67 +251,70 @@ def clear(f: Function, at: str, size: Number) -> None:
     f.line(f"call void {name}(ptr {at}, i8 0, i64 {size}, i1 false)")
 
 
-def chirp_text(v: Lanes, n: int, size: int) -> str:
-    """c[j] = exp(-pi i j j / n) to buffer 0; its conjugate, around 0 and padded, to buffer 1."""
-    loop = Loop(v)
-    f = loop.f
+@lru(16)
+def chirped_text(itemsize: int, bits: int, step: str) -> str:
+    """A step of a transform by a convolution with a chirp, on vectors of rows.
+
+    ``begin``: rows times the chirp, padded with zeros. ``multiply``: rows times a spectrum, parts
+    swapped. ``end``: the first of a row, parts swapped, times the chirp.
+    """
+    v = Lanes(itemsize, bits)
+    d = Driver(v, "n blocks from to sign scale turn")
+    f, size = d.f, d.size
+    sign, scale, turn = (number(v, f, size[word]) for word in ("sign", "scale", "turn"))
+    with f.loop("%start", "%stop") as g:
+        row = f.div(g, size["blocks"])
+        k = f.smaller(f.mul(f.rem(g, size["blocks"]), v.count), f.sub(size["n"], v.count))
+        c = v.load_pairs(f, f.at(d.data, f.mul(k, v.element)))
+        place = f.add(f.mul(row, size["from"]), k)
+        x = v.load_pairs(f, f.at(d.source, f.mul(place, v.element)))
+        if step == "begin":
+            x = Complex(x.re, v.op(f, "fmul", x.im, sign))
+        x = v.times(f, swapped(x, step == "end"), c.re, c.im)
+        x = swapped(x, step == "multiply")
+        if step == "end":
+            x = Complex(v.op(f, "fmul", x.re, scale), v.op(f, "fmul", x.im, turn))
+        to = f.mul(row, size["to"])
+        v.store_pairs(f, f.at(d.target, f.mul(f.add(to, k), v.element)), x)
+        if step == "begin":
+            with f.when(f.emit(f"icmp eq i64 {k}, 0")):
+                rest = f.at(d.target, f.mul(f.add(to, size["n"]), v.element))
+                clear(f, rest, f.mul(f.sub(size["to"], size["n"]), v.element))
+    f.close()
+    return d.module.text()
+
+
+@lru(4)
+def chirp_text(itemsize: int, bits: int) -> str:
+    """c[j] = exp(-pi i j j / n) to buffer 0; its conjugate, around 0 and scaled, to buffer 1."""
+    v = Lanes(itemsize, bits)
+    loop = Loop(v, 5, TABLE)
+    f, (n, size, shift, high, scale) = loop.f, loop.sizes
     chirp, padded = f.pointer(0), f.pointer(1)
-    root = Roots.constant(f, 2 * n)
-    with f.loop("%start", "%stop") as j:
-        re, im = (narrowed(v, f, x) for x in root(f.rem(f.mul(j, j), 2 * n)))
-        loop.store(chirp, j, (re, im))
-        turned = loop.neg(im)
-        loop.store(padded, j, (re, turned))
-        start = f.emit(f"icmp eq i64 {j}, 0")
-        opposite = loop.index(start, 0, f.sub(size, j))
-        loop.store(padded, opposite, (re, turned))
-        with f.when(start):
-            clear(f, f.at(padded, n * v.element), (size - 2 * n + 1) * v.element)
+    root = loop.roots(f.pointer(2), shift, high)
+    factor = f.emit(f"bitcast i64 {scale} to double")
+    whole = f.mul(n, 2)
+
+    def step(i: str, held: list[str]) -> list[str]:
+        (square,) = held
+        j = f.add("%start", i)
+        values = root(square)
+        loop.store(chirp, j, (narrowed(v, f, values[0]), narrowed(v, f, values[1])))
+        re, im = (narrowed(v, f, f.emit(f"fmul double {x}, {factor}")) for x in values)
+        at_start = f.emit(f"icmp eq i64 {j}, 0")
+        for place in (j, loop.index(at_start, 0, f.sub(size, j))):
+            loop.store(padded, place, (re, loop.neg(im)))
+        with f.when(at_start):
+            rest = f.sub(f.add(size, 1), whole)
+            clear(f, f.at(padded, f.mul(n, v.element)), f.mul(rest, v.element))
+        # the next square, still below 2 n
+        after = f.add(square, f.add(f.mul(j, 2), 1))
+        less = f.sub(after, whole)
+        return [loop.index(loop.below(less, 0), after, less)]
+
+    first = f.rem(f.mul("%start", "%start"), whole)
+    f.fold(f.sub("%stop", "%start"), "i64", [str(first)], step)
     return loop.text()
-
-
-def modulated_text(v: Lanes, n: int, size: int, swap: bool) -> tuple[str, int]:
-    """Rows of n times the chirp, padded with zeros to ``size``; vectors in a row."""
-    b = Blocks(v, n)
-    f = b.loop.f
-    source, chirp, target = f.pointer(0), f.pointer(1), f.pointer(2)
-    with f.loop("%start", "%stop") as g:
-        row, k = b.places(g)
-        x = swapped(b.load(source, f.add(f.mul(row, n), k)), swap)
-        c = b.load(chirp, k)
-        to = f.mul(row, size)
-        b.store(target, f.add(to, k), v.times(f, x, c.re, c.im))
-        with f.when(f.emit(f"icmp eq i64 {k}, 0")):
-            rest = f.at(target, f.mul(f.add(to, n), v.element))
-            clear(f, rest, (size - n) * v.element)
-    return b.text()
-
-
-def demodulated_text(v: Lanes, n: int, size: int, swap: bool, scale: float) -> tuple[str, int]:
-    """The first n of rows of ``size``, parts swapped, times the chirp; vectors in a row."""
-    b = Blocks(v, n)
-    f = b.loop.f
-    source, chirp, target = f.pointer(0), f.pointer(1), f.pointer(2)
-    with f.loop("%start", "%stop") as g:
-        row, k = b.places(g)
-        c = b.load(chirp, k)
-        x = swapped(b.load(source, f.add(f.mul(row, size), k)), True)
-        x = v.times(f, x, c.re, c.im)
-        b.store(target, f.add(f.mul(row, n), k), swapped(scaled(v, f, x, scale), swap))
-    return b.text()
-
-
-def product_text(v: Lanes, size: int) -> tuple[str, int]:
-    """Rows of buffer 0 times buffer 1 over ``size``, parts swapped, to buffer 2."""
-    b = Blocks(v, size)
-    f = b.loop.f
-    source, factors, target = f.pointer(0), f.pointer(1), f.pointer(2)
-    with f.loop("%start", "%stop") as g:
-        row, k = b.places(g)
-        place = f.add(f.mul(row, size), k)
-        c = scaled(v, f, b.load(factors, k), 1 / size)
-        b.store(target, place, swapped(v.times(f, b.load(source, place), c.re, c.im), True))
-    return b.text()
 
 
 # --- moves ----------------------------------------------------------------------------------------
@@ -318,9 +322,11 @@ def product_text(v: Lanes, size: int) -> tuple[str, int]:
 STRIP = 8
 
 
-def transposed_text(v: Lanes, rows: int, columns: int, after: int | None = None) -> str:
+@lru(4)
+def transposed_text(itemsize: int, bits: int) -> str:
     """Matrices transposed, a strip of rows at a time."""
-    loop = Loop(v, (rows, columns, -(-rows // STRIP)), after)
+    v = Lanes(itemsize, bits)
+    loop = Loop(v, 3)
     f, (height, width, strips) = loop.f, loop.sizes
     source, target = f.pointer(0), f.pointer(1)
     with f.loop("%start", "%stop") as g:
@@ -331,25 +337,56 @@ def transposed_text(v: Lanes, rows: int, columns: int, after: int | None = None)
             with f.loop(first, stop) as row:
                 place = f.add(offset, f.add(f.mul(row, width), column))
                 to = f.add(offset, f.add(f.mul(column, height), row))
-                _copy(v, f, source, place, target, to)
+                at, to = (f.at(x, f.mul(i, v.element)) for x, i in ((source, place), (target, to)))
+                pair = f"<2 x {v.base}>"
+                f.store(pair, f.load(pair, at, v.itemsize), to, v.itemsize)
     return loop.text()
 
 
-def _copy(v: Lanes, f: Function, source: str, place: Number, target: str, to: Number) -> None:
-    kind = f"<2 x {v.base}>"
-    value = f.load(kind, f.at(source, f.mul(place, v.element)), v.itemsize)
-    f.store(kind, value, f.at(target, f.mul(to, v.element)), v.itemsize)
-
-
-def twisted_text(v: Lanes, n1: int, n2: int, inverse: bool) -> str:
+@lru(4)
+def twisted_text(itemsize: int, bits: int) -> str:
     """Element (k1, j2) of n1 by n2 matrices times w ** (j2 k1), or its conjugate, in place."""
-    loop = Loop(v)
-    f = loop.f
-    data = f.pointer(0)
-    root = Roots.constant(f, n1 * n2)
+    v = Lanes(itemsize, bits)
+    loop = Loop(v, 5)
+    f, (n1, n2, shift, high, turn) = loop.f, loop.sizes
+    root = loop.roots(f.pointer(1), shift, high)
+    data, sign = f.pointer(0), f.emit(f"bitcast i64 {turn} to double")
+    with f.loop("%start", "%stop") as row:
+        at, k = f.at(data, f.mul(row, f.mul(n2, v.element))), f.rem(row, n1)
+
+        def step(j: str, held: list[str]) -> list[str]:
+            re, im = root(held[0])
+            im = f.emit(f"fmul double {im}, {sign}")
+            loop.store(
+                at, j, loop.times(loop.load(at, j), (narrowed(v, f, re), narrowed(v, f, im)))
+            )
+            return [str(f.add(held[0], k))]
+
+        f.fold(n2, "i64", ["0"], step)
+    return loop.text()
+
+
+@lru(4)
+def factors_text(itemsize: int, bits: int) -> str:
+    """The tables of ``factor_tables`` into buffers 0 and 1: a range of lanes, then of groups."""
+    v = Lanes(itemsize, bits)
+    loop = Loop(v, 4, TABLE)
+    f, (n1, n2, shift, high) = loop.f, loop.sizes
+    lanes, firsts = f.pointer(0), f.pointer(1)
+    root = loop.roots(f.pointer(2), shift, high)
     with f.loop("%start", "%stop") as i:
-        row, column = f.rem(f.div(i, n2), n1), f.rem(i, n2)
-        re, im = (narrowed(v, f, x) for x in root(f.mul(row, column)))
-        im = loop.neg(im) if inverse else im
-        loop.store(data, i, loop.times(loop.load(data, i), (re, im)))
+        lane, group = loop.below(i, v.count), f.sub(i, v.count)
+        column = loop.index(lane, i, f.smaller(f.mul(group, v.count), f.sub(n2, v.count)))
+        mine = f.at(firsts, f.mul(group, f.mul(n1, v.element)))
+        at = f.at(lanes, f.mul(i, v.itemsize))
+        at = f.emit(f"select i1 {lane}, ptr {at}, ptr {mine}")
+        ahead, apart = loop.index(lane, v.row, v.element), loop.index(lane, v.bytes, v.itemsize)
+
+        def step(row: str, held: list[str]) -> list[str]:
+            to = f.at(at, f.mul(row, ahead))
+            for place, part in zip((to, f.at(to, apart)), root(held[0]), strict=True):
+                f.store(v.base, narrowed(v, f, part), place, v.itemsize)
+            return [str(f.add(held[0], column))]
+
+        f.fold(n1, "i64", ["0"], step)
     return loop.text()

@@ -8,8 +8,7 @@ them, real and imaginary parts in turn ("pairs").
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
@@ -219,15 +218,32 @@ def _prime(v: Lanes, f: Function, xs: list[Complex]) -> list[Complex]:
 
 # --- passes ---------------------------------------------------------------------------------------
 
+# What a pass receives beside pointers, as words in a row. ``ss`` and ``ts`` are the bytes from an
+# element to the next, ``si`` and ``ti`` those from its real to its imaginary parts: 0 where it lies
+# as pairs. ``sign`` is for the imaginary parts of pairs that are read.
+WORDS = "ss si ts ti m s sign scale turn radix".split()
+# Without ``factors`` a pass is the last: what it writes is multiplied by ``scale`` and ``turn``,
+# its real and its imaginary part. ``lane`` and ``group`` are more factors for what that writes.
+POINTERS = "source target factors table lane group".split()
+# Radices with straight code; the longest that has none.
+STRAIGHT, LONGEST = (2, 3, 4, 5, 6, 7, 8, 9, 10), 97
 
-class Ends(Record):
-    """How a pass reads and writes; an inverse transform swaps parts at both ends of the whole."""
 
-    load: str = "split"  # or pairs
-    store: str = "split"  # or pairs, or factors: multiplied by two tables
+class Form(Record):
+    """What is known of a pass whose code is not to serve all ends: in an inverse transform its
+    first pass and its last one swap real and imaginary parts."""
+
+    first: bool = False
+    last: bool = False
+    pairs_in: bool = False
+    pairs_out: bool = False
     swap_in: bool = False
-    swap_out: bool = False
-    scale: float = 1.0
+    swap_out: bool = False  # and scaled
+    twiddled: bool = False  # the last of a first half: multiplied by two tables
+
+    @property
+    def name(self) -> str:
+        return "".join(str(int(fact)) for fact in self)
 
 
 def swapped(x: Complex, swap: bool) -> Complex:
@@ -241,85 +257,12 @@ def scaled(v: Lanes, f: Function, x: Complex, scale: float) -> Complex:
     return Complex(v.op(f, "fmul", x.re, factor), v.op(f, "fmul", x.im, factor), x.turns)
 
 
-PARAMETERS = (
-    "ptr noalias %source, i64 %ss, ptr noalias %target, i64 %ts, ptr %factors,"
-    " i64 %m, i64 %s, ptr %lane, ptr %group"
-)
-
-
-# Transforms of a longer prime length are loops over tables, not straight code.
-STRAIGHT = 16
-
-
-def pass_function(v: Lanes, module: Module, radix: int, first: bool, last: bool, ends: Ends) -> str:
-    """A pass of Stockham's transform as a function: made once for a radix and its ends.
-
-    Element q + s (p + m k) of the source, for k below the radix, becomes after a transform over k
-    and a product with w ** (p j) element q + s (radix p + j) of the target; s is the product of
-    the radices before, m of those to come. Nothing is left in another order at the end.
-    """
-    name = f"pass{radix}{'_first' if first else ''}{'_last' if last else ''}"
-    name += f"_{ends.load}_{ends.store}"
-    name += f"{'_in' if ends.swap_in else ''}{'_out' if ends.swap_out else ''}"
-    if name in module.functions:
-        return f"@{name}"
-    return _pass(Function(module, name, PARAMETERS), v, radix, first, last, ends)
-
-
-@lru(64)
-def inner_pass(itemsize: int, bits: int, radix: int) -> tuple[str, str]:
-    """The text and the name of a pass that is not the last and reads and writes split rows.
-
-    Most transforms have such a pass, so it has a module of its own, which they share.
-    """
-    module, name = Module(), f"pass{radix}"
-    f = Function(module, name, PARAMETERS, False)
-    _pass(f, Lanes(itemsize, bits), radix, False, False, Ends())
-    return module.text(), name
-
-
-def _pass(f: Function, v: Lanes, radix: int, first: bool, last: bool, ends: Ends) -> str:
-    long = Long(v, f, radix) if radix > STRAIGHT else None
-    # One of the loops has one round in the first pass, the other one in the last.
-    m, s = 1 if last else "%m", 1 if first else "%s"
-    read = Strides(f, f.mul(f.mul(m, s), "%ss"))
-    written = Strides(f, f.mul(s, "%ts"))
-    both = s if ends.store == "factors" else 0
-    lanes, groups = Strides(f, f.mul(both, v.row)), Strides(f, f.mul(both, v.element))
-    with nullcontext(0) if last else f.loop(0, m) as p:
-        factors = "" if last else f.opaque(f.at("%factors", f.mul(p, (radix - 1) * v.element)))
-        from_row = f.mul(p, s)
-        with nullcontext(0) if first else f.loop(0, s) as q:
-            row = f.add(f.mul(from_row, radix), q)
-            read.begin(f.at("%source", f.mul(f.add(from_row, q), "%ss")))
-            written.begin(f.at("%target", f.mul(row, "%ts")))
-            if ends.store == "factors":
-                lanes.begin(f.at("%lane", f.mul(row, v.row)))
-                groups.begin(f.at("%group", f.mul(row, v.element)))
-
-            def load(k: Number) -> Complex:
-                at = read.at(k)
-                x = v.load_split(f, at) if ends.load == "split" else v.load_pairs(f, at)
-                return swapped(x, ends.swap_in)
-
-            def store(j: Number, y: Complex, factors: str = factors) -> None:
-                if not last and j != 0:
-                    spot = f.at(factors, f.mul(f.sub(j, 1), v.element))
-                    y = v.times(f, y, *v.both_everywhere(f, spot))
-                if ends.store == "factors":
-                    w = v.times(
-                        f, v.load_split(f, lanes.at(j)), *v.both_everywhere(f, groups.at(j))
-                    )
-                    y = v.times(f, y, w.re, w.im)
-                y = scaled(v, f, swapped(v.settle(f, y), ends.swap_out), ends.scale)
-                (v.store_pairs if ends.store == "pairs" else v.store_split)(f, written.at(j), y)
-
-            if long is not None:
-                long.transform(load, store)
-            else:
-                for j, y in enumerate(transform(v, f, [load(k) for k in range(radix)])):
-                    store(j, y)
-    return f.close()
+def number(v: Lanes, f: Function, word: Number) -> str:
+    """A double's bits as a number in all lanes."""
+    value = f.emit(f"bitcast i64 {word} to double")
+    if v.itemsize == 4:
+        value = f.emit(f"fptrunc double {value} to float")
+    return v.fill(f, value)
 
 
 class Strides:
@@ -342,58 +285,198 @@ class Strides:
         return self.spots[k]
 
 
-class Long:
-    """A transform of an odd prime length as a product with tables of cosines and sines."""
+class Pass:
+    """A pass of Stockham's transform while it is written, for ends that are known or for any.
 
-    def __init__(self, v: Lanes, f: Function, n: int) -> None:
-        self.v, self.f, self.n = v, f, n
-        self.half = (n - 1) // 2
-        j = np.arange(1, self.half + 1)
-        values = roots(j[:, None] * j, n)
-        self.table = f.module.constant(interleaved(values.conj(), v.real))
-        self.plus, self.minus = f.local(self.half * v.row), f.local(self.half * v.row)
+    Element q + s (p + m k) of the source, for k below the radix, becomes after a transform over k
+    and a product with w ** (p j) element q + s (radix p + j) of the target; s is the product of
+    the radices before, m of those to come. Nothing is left in another order at the end.
+    """
 
-    def transform(
-        self, load: Callable[[Number], Complex], store: Callable[[Number, Complex], None]
-    ) -> None:
-        """Sums and differences of opposite elements, then two results and their opposites."""
-        v, f, half = self.v, self.f, self.half
-        first = load(0)
+    def __init__(self, v: Lanes, module: Module, name: str, radix: int, form: Form | None) -> None:
+        """Of some radix, or of any odd prime one if that is 0."""
+        self.v, self.form = v, form
+        parameters = ["ptr %call", *(f"ptr noalias %{name}" for name in POINTERS)]
+        self.f = f = Function(module, name, ", ".join(parameters), False)
+        words = {word: self.word(i) for i, word in enumerate(WORDS)}
+        # One of the loops has one round in the first pass, the other one in the last.
+        self.m: Number = 1 if form and form.last else words["m"]
+        self.s: Number = 1 if form and form.first else words["s"]
+        self.radix: Number = radix or words["radix"]
+        if form is None:
+            self.pairs_in, self.pairs_out = (
+                f.emit(f"icmp eq i64 {words[word]}, 0") for word in ("si", "ti")
+            )
+            self.last = f.emit("icmp eq ptr %factors, null")
+            self.sign, self.turn = (number(v, f, words[word]) for word in ("sign", "turn"))
+        else:
+            self.pairs_in, self.pairs_out, self.last = form.pairs_in, form.pairs_out, form.last
+        if form is None or form.swap_out:
+            self.scale = number(v, f, words["scale"])
+        self.words = words
+        self.read = Strides(f, f.mul(f.mul(self.m, self.s), words["ss"]))
+        self.written = Strides(f, f.mul(self.s, words["ts"]))
+        both = self.s if form and form.twiddled else 0
+        self.lanes = Strides(f, f.mul(both, v.row))
+        self.groups = Strides(f, f.mul(both, v.element))
 
-        def gather(i: str, held: list[str]) -> list[str]:
-            k = f.add(i, 1)
-            a, b = load(k), load(f.sub(self.n, k))
-            total = v.add(f, a, b)
-            v.store_split(f, f.at(self.plus, f.mul(i, v.row)), total)
-            v.store_split(f, f.at(self.minus, f.mul(i, v.row)), v.sub(f, a, b))
-            return [v.op(f, "fadd", h, x) for h, x in zip(held, total[:2], strict=True)]
+    def word(self, index: int) -> str:
+        return self.f.load("i64", self.f.at("%call", 8 * index), 8)
 
-        store(0, Complex(*f.fold(half, v.kind, [first.re, first.im], gather)))
-        with f.loop(0, half, 2) as i:
-            pair = f.smaller(i, half - 2)  # the last pair may overlap the one before
-            spots = [f.at(self.table, f.mul(f.add(pair, c), half * v.element)) for c in (0, 1)]
-            zero = "zeroinitializer"
-            begin = [first.re, first.im, zero, zero] * 2
-            sums = f.fold(half, v.kind, begin, lambda k, held: self._terms(spots, k, held))
-            for c in (0, 1):
-                even = Complex(*sums[4 * c : 4 * c + 2])
-                odd = Complex(*sums[4 * c + 2 : 4 * c + 4], 1)
-                j = f.add(pair, c + 1)
-                store(j, v.add(f, even, odd))
-                store(f.sub(self.n, j), v.sub(f, even, odd))
+    def begin(self, p: Number, q: Number) -> str:
+        """Say which element of the source and of the target come first; where its factors are."""
+        f, v = self.f, self.v
+        from_row = f.mul(p, self.s)
+        self.read.begin(f.at("%source", f.mul(f.add(from_row, q), self.words["ss"])))
+        row = f.add(f.mul(from_row, self.radix), q)
+        self.written.begin(f.at("%target", f.mul(row, self.words["ts"])))
+        if self.form and self.form.twiddled:
+            self.lanes.begin(f.at("%lane", f.mul(row, v.row)))
+            self.groups.begin(f.at("%group", f.mul(row, v.element)))
+        size = f.mul(f.sub(self.radix, 1), v.element)
+        return f.opaque(f.at("%factors", f.mul(p, size)))
 
-    def _terms(self, spots: list[str], k: str, held: list[str]) -> list[str]:
+    # --- elements ---------------------------------------------------------------------------------
+
+    def load(self, at: list[str]) -> list[Complex]:
+        """Elements at some places."""
+        v, f, form = self.v, self.f, self.form
+
+        def pairs() -> list[str]:
+            found = [v.load_pairs(f, spot) for spot in at]
+            if form is None:
+                return [x for z in found for x in (z.re, v.op(f, "fmul", z.im, self.sign))]
+            return [x for z in found for x in swapped(z, form.swap_in)[:2]]
+
+        def split() -> list[str]:
+            if form is not None:
+                return [x for a in at for x in swapped(v.load_split(f, a), form.swap_in)[:2]]
+            spots = [s for spot in at for s in (spot, f.at(spot, self.words["si"]))]
+            return [f.load(v.kind, spot, v.itemsize) for spot in spots]
+
+        parts = f.either(self.pairs_in, v.kind, pairs, split)
+        return [Complex(*z) for z in zip(parts[::2], parts[1::2], strict=True)]
+
+    def store(self, factors: str, results: list[tuple[Number, Complex]]) -> None:
+        """Elements by their numbers."""
         v, f = self.v, self.f
-        plus = v.load_split(f, f.at(self.plus, f.mul(k, v.row)))
-        minus = v.load_split(f, f.at(self.minus, f.mul(k, v.row)))
-        results = []
-        for c, spot in enumerate(spots):
-            at = f.at(spot, f.mul(k, v.element))
-            cos, sin = v.both_everywhere(f, at)
-            parts = ((plus.re, cos), (plus.im, cos), (minus.re, sin), (minus.im, sin))
-            old = held[4 * c : 4 * c + 4]
-            results += [v.fma(f, x, w, h) for (x, w), h in zip(parts, old, strict=True)]
-        return results
+        results = [(j, v.settle(f, y)) for j, y in results]
+        places = [self.written.at(j) for j, _ in results]
+
+        def split(at: str, y: Complex) -> None:
+            if self.form is not None:
+                return v.store_split(f, at, y)
+            f.store(v.kind, y.re, at, v.itemsize)
+            f.store(v.kind, y.im, f.at(at, self.words["ti"]), v.itemsize)
+
+        with f.unless(self.last) as more:
+            for at, (j, y) in zip(places, results, strict=True) if more else ():
+                if j != 0:
+                    spot = f.at(factors, f.mul(f.sub(j, 1), v.element))
+                    y = v.times(f, y, *v.both_everywhere(f, spot))
+                split(at, y)
+        if self.last is False:
+            return
+        with f.when(self.last):
+            done = [self.ended(j, y) for j, y in results]
+            with f.when(self.pairs_out) as some:
+                for at, y in zip(places, done, strict=True) if some else ():
+                    v.store_pairs(f, at, y)
+            with f.unless(self.pairs_out) as some:
+                for at, y in zip(places, done, strict=True) if some else ():
+                    split(at, y)
+
+    def ended(self, j: Number, y: Complex) -> Complex:
+        """An element as the last pass writes it."""
+        v, f, form = self.v, self.f, self.form
+        if form is None:
+            return Complex(v.op(f, "fmul", y.re, self.scale), v.op(f, "fmul", y.im, self.turn))
+        if form.twiddled:
+            lanes, group = v.load_split(f, self.lanes.at(j)), self.groups.at(j)
+            w = v.times(f, lanes, *v.both_everywhere(f, group))
+            y = v.times(f, y, w.re, w.im)
+        if form.swap_out:
+            y = Complex(v.op(f, "fmul", y.im, self.scale), v.op(f, "fmul", y.re, self.scale))
+        return y
+
+    # --- transforms -------------------------------------------------------------------------------
+
+    def rounds(self, count: Number) -> AbstractContextManager[Number]:
+        """A loop, unless it is known to have one round."""
+        return nullcontext(0) if count == 1 else self.f.loop(0, count)
+
+    def straight(self, radix: int) -> None:
+        """Transforms of a length that is known."""
+        v, f = self.v, self.f
+        with self.rounds(self.m) as p, self.rounds(self.s) as q:
+            factors = self.begin(p, q)
+            xs = self.load([self.read.at(k) for k in range(radix)])
+            self.store(factors, list(enumerate(transform(v, f, xs))))
+
+    def looped(self) -> None:
+        """Transforms of an odd prime length, as products with a table of cosines and sines."""
+        v, f = self.v, self.f
+        half = f.emit(f"lshr i64 {self.radix}, 1")
+        plus, minus = f.local(LONGEST // 2 * v.row), f.local(LONGEST // 2 * v.row)
+        with self.rounds(self.m) as p, self.rounds(self.s) as q:
+            factors = self.begin(p, q)
+            (first,) = self.load([self.read.at(0)])
+
+            def gather(i: str, held: list[str]) -> list[str]:
+                k = f.add(i, 1)
+                a, b = self.load([self.read.at(k), self.read.at(f.sub(self.radix, k))])
+                total = v.add(f, a, b)
+                v.store_split(f, f.at(plus, f.mul(i, v.row)), total)
+                v.store_split(f, f.at(minus, f.mul(i, v.row)), v.sub(f, a, b))
+                return [v.op(f, "fadd", h, x) for h, x in zip(held, total[:2], strict=True)]
+
+            total = f.fold(half, v.kind, [first.re, first.im], gather)
+            self.store(factors, [(0, Complex(*total))])
+            with f.loop(0, half, 2) as i:
+                pair = f.smaller(i, f.sub(half, 2))  # the last pair may overlap the one before
+                self.two(half, pair, first, plus, minus, factors)
+
+    def two(
+        self, half: str, pair: Number, first: Complex, plus: str, minus: str, factors: str
+    ) -> None:
+        """Two results and their opposites, from sums and differences of opposite elements."""
+        v, f = self.v, self.f
+        spots = [f.at("%table", f.mul(f.mul(f.add(pair, c), half), v.element)) for c in (0, 1)]
+
+        def terms(k: str, held: list[str]) -> list[str]:
+            even = v.load_split(f, f.at(plus, f.mul(k, v.row)))
+            odd = v.load_split(f, f.at(minus, f.mul(k, v.row)))
+            found = []
+            for c, spot in enumerate(spots):
+                cos, sin = v.both_everywhere(f, f.at(spot, f.mul(k, v.element)))
+                parts = ((even.re, cos), (even.im, cos), (odd.re, sin), (odd.im, sin))
+                old = held[4 * c : 4 * c + 4]
+                found += [v.fma(f, x, w, h) for (x, w), h in zip(parts, old, strict=True)]
+            return found
+
+        zero = "zeroinitializer"
+        sums = f.fold(half, v.kind, [first.re, first.im, zero, zero] * 2, terms)
+        for c in (0, 1):
+            even, odd = Complex(*sums[4 * c : 4 * c + 2]), Complex(*sums[4 * c + 2 : 4 * c + 4], 1)
+            j = f.add(pair, c + 1)
+            opposite = f.sub(self.radix, j)
+            self.store(factors, [(j, v.add(f, even, odd)), (opposite, v.sub(f, even, odd))])
+
+
+@lru(256)
+def pass_text(itemsize: int, bits: int, radix: int, form: Form | None) -> tuple[str, str]:
+    """The text and the name of a pass of some radix, or of any odd prime one if that is 0."""
+    module, name = Module(), f"pass{radix or '_any'}{'_' + form.name if form else ''}"
+    writer = Pass(Lanes(itemsize, bits), module, name, radix, form)
+    if radix:
+        writer.straight(radix)
+    else:
+        writer.looped()
+    writer.f.close()
+    return module.text(), name
+
+
+# --- numbers --------------------------------------------------------------------------------------
 
 
 def roots(numerators: np.ndarray, n: int) -> np.ndarray:
@@ -412,14 +495,3 @@ def interleaved(values: np.ndarray, real: np.dtype) -> np.ndarray:
     """Complex numbers as pairs of a narrower kind."""
     narrow = values.astype(np.complex64 if real.itemsize == 4 else np.complex128, order="C")
     return narrow.view(real).reshape(*values.shape, 2)
-
-
-def pass_factors(n: int, radices: tuple[int, ...], real: np.dtype) -> list[np.ndarray]:
-    """The factors of every pass: w ** (p j) for each p, and j from 1."""
-    tables, current = [], n
-    for r in radices:
-        m = current // r
-        powers = np.arange(m)[:, None] * np.arange(1, r)
-        tables.append(interleaved(roots(powers, current), real))
-        current = m
-    return tables

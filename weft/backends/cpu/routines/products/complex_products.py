@@ -30,7 +30,7 @@ class Product:
     def __init__(self, v: Lanes, apart: bool) -> None:
         """``apart``: numbers of a piece are not neighbours."""
         self.v = v
-        self.loop = Loop(v, (0,) * 4, TABLE)
+        self.loop = Loop(v, 4, TABLE)
         f = self.loop.f
         n, self.inner, pieces, groups = self.loop.sizes
         inner = self.inner if apart else 1

@@ -9,7 +9,7 @@ from weft.backends.cpu.routines.products.dot_lines import BATCH, bytes_of
 from weft.backends.cpu.routines.products.pack_text import change, copy
 from weft.base.record import Record
 from weft.base.sizes import plain
-from weft.kernel.program import Finish, Lowered, Place, Task
+from weft.kernel.program import Finish, Lowered, Place, Task, contiguous
 
 # Multiply-adds that are worth a chunk of their own.
 CHUNK_WORK = 1 << 18
@@ -90,9 +90,11 @@ class Plan:
         """A row-major copy of an operand with other axes."""
         size = bytes_of(operand.kind)
         place = self.memory(prod(shape) * size)
-        text = copy(operand.kind, shape, strides, "product")
+        axes = zip(shape, strides, contiguous(shape), strict=True)
+        table = Place("numbers", tuple(n for a, b, c in axes for n in (a, b * size, c * size)))
+        text = copy(size, len(shape), "product")
         inside = max(1, plain(prod(shape[1:]) * size))
-        self.task(text, (operand.place, place), shape[0], -(-CHUNK_BYTES // inside))
+        self.task(text, (operand.place, place, table), shape[0], -(-CHUNK_BYTES // inside))
         return place
 
     def lowered(self) -> Lowered:

@@ -141,25 +141,26 @@ def add_parts(work: str, out: str, lanes: int, name: str) -> str:
     return function(f, name, [])
 
 
-def copy(kind: str, sizes: tuple[int, ...], strides: tuple[int, ...], name: str) -> str:
-    """A task over the first axis: buffers are an array with strides and a row-major copy of it."""
-    f, size, kind = Lines(), bytes_of(kind), memory_kind(kind)
+def copy_fields(rank: int) -> tuple[str, ...]:
+    """What a copy reads of each axis: its size, and bytes from an element to the next."""
+    return tuple(f"{word}{i}" for i in range(rank) for word in ("size", "from", "to"))
+
+
+@lru(32)
+def copy(size: int, rank: int, name: str) -> str:
+    """A task over the first axis: buffers are an array with strides, a row-major copy of it, and
+    the table."""
+    f = Lines()
     pointers(f, ("from", "to"))
-    source, target = "%from", "%to"
-    inside = size
-    steps = []
-    for extent in reversed(sizes):
-        steps.append(inside)
-        inside *= extent
-    steps.reverse()
-    for i, (extent, stride, step) in enumerate(zip(sizes, strides, steps, strict=True)):
-        low, high = ("%start", "%stop") if i == 0 else ("0", str(extent))
-        f.loop(f"i{i}", low, high)
-        source = f.at(source, f.emit(f"mul i64 %i{i}, {stride * size}"))
-        target = f.at(target, f.emit(f"mul i64 %i{i}, {step}"))
-    x = f.emit(f"load {kind}, ptr {source}, align {size}")
-    f(f"store {kind} {x}, ptr {target}, align {size}")
-    for i, extent in reversed(list(enumerate(sizes))):
-        f.close(f"i{i}", "%stop" if i == 0 else str(extent), f"%i{i}, 1")
+    load_table(f, 2, copy_fields(rank))
+    places = {"from": "%from", "to": "%to"}
+    for i in range(rank):
+        f.loop(f"i{i}", *(("%start", "%stop") if i == 0 else ("0", f"%size{i}")))
+        for side, place in places.items():
+            places[side] = f.at(place, f.emit(f"mul i64 %i{i}, %{side}{i}"))
+    x = f.emit(f"load i{8 * size}, ptr {places['from']}, align {size}")
+    f(f"store i{8 * size} {x}, ptr {places['to']}, align {size}")
+    for i in reversed(range(rank)):
+        f.close(f"i{i}", "%stop" if i == 0 else f"%size{i}", f"%i{i}, 1")
     f("ret void")
     return function(f, name, [])

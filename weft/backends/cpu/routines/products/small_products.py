@@ -6,7 +6,6 @@ from math import prod
 from typing import Any
 
 from weft.backends.cpu.routines.products.dot import (
-    COMPLEX,
     KINDS,
     copied,
     fits_library,
@@ -14,15 +13,10 @@ from weft.backends.cpu.routines.products.dot import (
     lower_dot,
     problem_of,
 )
-from weft.backends.cpu.routines.products.dot_lines import bytes_of
 from weft.backends.cpu.routines.products.dot_plan import Operand, Plan
 from weft.backends.cpu.routines.registry import GENERAL, SMALL
-from weft.base.lazy import Late
 from weft.base.sizes import plain
 from weft.kernel.program import Lowered, Place, Type, contiguous
-
-# loaded for products that the library does not do
-_any = Late("weft.backends.cpu.routines.products.products_any")
 
 # Multiply-adds up to which code for one shape is not worth its making.
 MOST_WORK = 1 << 18
@@ -34,14 +28,6 @@ class AnyPlan(Plan):
     """Tasks by texts that many shapes have in common."""
 
     general = True
-
-    def copied(self, operand: Operand, shape: tuple[int, ...], strides: tuple[int, ...]) -> Place:
-        size, place = bytes_of(operand.kind), Place("scratch", len(self.scratch))
-        task = _any.moved(operand.place, place, size, shape, strides)
-        if task is None:
-            return super().copied(operand, shape, strides)
-        self.tasks.append(task)
-        return self.memory(prod(shape) * size)
 
 
 def lower_any(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
@@ -56,10 +42,6 @@ def lower_any(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowe
     if len(names) == 1 and names <= {"float32", "float64"}:
         if few and type(work) is int and work <= MOST_WORK:
             return _by_library(ins, outs[0], numbers)
-    elif not names & COMPLEX.keys():
-        found = _any.contracted(ins, outs[0], numbers)
-        if found is not None:
-            return found
     return lower_dot(ins, outs, params, None, AnyPlan)
 
 

@@ -4,6 +4,7 @@ tasks. Every result is computed by one thread, in the order of its window."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 
 from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.convolutions.lines import lines
-from weft.backends.cpu.routines.registry import LOWERINGS
+from weft.backends.cpu.routines.registry import GENERAL, LOWERINGS
 from weft.backends.cpu.routines.windows.window_text import (
     SHORT,
     Fold,
@@ -290,8 +291,9 @@ def _joined_reach(axes: list[Any]) -> list[Any]:
     return out
 
 
-LOWERINGS["reduce_window_sum"] = reduce_window("sum")
-LOWERINGS["reduce_window_max"] = reduce_window("max")
-LOWERINGS["reduce_window_min"] = reduce_window("min")
-LOWERINGS["select_and_gather_add"] = select_and_gather_add
-LOWERINGS["select_and_scatter_add"] = select_and_scatter_add
+for _kind in ("sum", "max", "min"):
+    LOWERINGS[f"reduce_window_{_kind}"] = reduce_window(_kind)
+    GENERAL[f"reduce_window_{_kind}"] = reduce_window(_kind, general=True)
+for _lowering in (select_and_gather_add, select_and_scatter_add):
+    LOWERINGS[_lowering.__name__] = _lowering
+    GENERAL[_lowering.__name__] = partial(_lowering, general=True)
