@@ -1,6 +1,5 @@
 """Convolutions and windows as native tasks, against the reference of their primitives."""
 
-import ctypes
 import random
 from itertools import product
 
@@ -9,10 +8,9 @@ import numpy as np
 import pytest
 
 import weft
+from tests.backends.tasks import run_tasks
 from tests.laws import checks
 from weft import lax
-from weft.backends.cpu.native import pool
-from weft.backends.cpu.native.machine import compile_many
 from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.convolutions import conv, conv_plan
 from weft.backends.cpu.routines.registry import LOWERINGS
@@ -29,7 +27,6 @@ from weft.prims.window import (
     select_and_gather_add_p,
     select_and_scatter_add_p,
 )
-from weft.runtime.memory import empty
 from weft.runtime.threads import num_threads
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -47,18 +44,7 @@ def tasks_of(name, ins, out, params):
 
 def run(lowered, ins, shape, dtype):
     """The result of tasks whose memory begins as rubbish."""
-    rubbish = lambda shape, dtype: empty(shape, np.dtype(dtype))
-    out = rubbish(shape, dtype)
-    scratch = [rubbish((n,), np.uint8) for n in lowered.scratch]
-    for x in (out, *scratch):
-        if x.size:
-            x.reshape(-1).view(np.uint8)[:] = 0xCD
-    memory = {"in": ins, "out": [out], "scratch": scratch}
-    addresses = compile_many([(t.text, t.name) for t in lowered.tasks])
-    for task, code in zip(lowered.tasks, addresses, strict=True):
-        given = [memory[kind][i].__array_interface__["data"][0] for kind, i in task.places]
-        pool.run(code, (ctypes.c_void_p * len(given))(*given), 0, task.extent, task.chunk)
-    return out
+    return run_tasks(lowered, ins, [Type(shape, np.dtype(dtype))])[0]
 
 
 def values(rng, shape, dtype):

@@ -39,18 +39,13 @@ def memory_type(dtype: np.dtype) -> str:
     return scalar_type(MEMORY.get(dtype, dtype))
 
 
-class Instructions:
-    """Lines of a function while it is written, each for as many lanes as vectors have just then."""
+class Lines:
+    """Lines of a function while it is written."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.block = "entry"  # the one that lines are added to
-        self.declared: dict[str, str] = {}
         self.count = 0
-        self.lanes = 1
-        self.mask: str | None = None  # lanes that may touch memory, where not all may
-
-    # --- text -------------------------------------------------------------------------------------
 
     def fresh(self, stem: str = "v") -> str:
         self.count += 1
@@ -67,6 +62,16 @@ class Instructions:
     def label(self, name: str) -> None:
         self.block = name
         self.lines.append(f"{name}:")
+
+
+class Instructions(Lines):
+    """Lines for as many lanes as vectors have just then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.declared: dict[str, str] = {}
+        self.lanes = 1
+        self.mask: str | None = None  # lanes that may touch memory, where not all may
 
     def type_of(self, dtype: np.dtype) -> str:
         base = scalar_type(dtype)

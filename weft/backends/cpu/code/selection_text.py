@@ -9,7 +9,6 @@ number`` (the same, where NaNs are all one).
 from __future__ import annotations
 
 from weft.backends.cpu.native.processor import vector_bits
-from weft.backends.cpu.routines.sorting.network import carried
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 from weft.base.functional import lru
 
@@ -74,13 +73,13 @@ def count_text(test: str, bits: int) -> str:
     with f.loop("%start", "%stop") as piece:
         begin, size, vectors = _piece(f, piece, count)
         here = f.at(source, f.mul(begin, bits // 8))
-        with carried(f, 0, vectors, [(sums, "zeroinitializer")]) as (i, (held,), after):
+        with f.carried(0, vectors, [(sums, "zeroinitializer")]) as (i, (held,), after):
             flags = _mask(f, test, bits, LANES, f.at(here, f.mul(i, LANES * bits // 8)))
             more = f.emit(f"zext <{LANES} x i1> {flags} to {sums}")
             after[0] = f.emit(f"add {sums} {held}, {more}")
         found = f.emit(f"zext i32 {f.emit(f'call i32 {total}({sums} {held})')} to i64")
         done = f.mul(vectors, LANES)
-        with carried(f, done, size, [("i64", found)]) as (i, (held,), after):
+        with f.carried(done, size, [("i64", found)]) as (i, (held,), after):
             flag = _mask(f, test, bits, 1, f.at(here, f.mul(i, bits // 8)))
             after[0] = f.add(held, f.emit(f"zext i1 {flag} to i64"))
         f.store("i64", held, f.at(counts, f.mul(piece, 8)), 8)
@@ -111,7 +110,7 @@ def write_text(test: str, bits: int, wanted: tuple[Wanted, ...], packing: bool) 
     with f.loop("%start", "%stop") as piece:
         begin, number, vectors = _piece(f, piece, count)
         start, end = (f.load("i64", f.at(starts, f.mul(f.add(piece, k), 8)), 8) for k in (0, 1))
-        with carried(f, 0, vectors, [("i64", start)]) as (i, (held,), after):
+        with f.carried(0, vectors, [("i64", start)]) as (i, (held,), after):
             at = f.add(begin, f.mul(i, LANES))
             flags = _mask(f, test, bits, LANES, f.at(source, f.mul(at, size)))
             line = f.emit(f"bitcast <{LANES} x i1> {flags} to i{LANES}")
@@ -123,13 +122,13 @@ def write_text(test: str, bits: int, wanted: tuple[Wanted, ...], packing: bool) 
             else:
                 some = f.emit(f"icmp ne i{LANES} {line}, 0")
                 stop = f.emit(f"select i1 {some}, i64 {LANES}, i64 0")
-                with carried(f, 0, stop, [("i64", held)]) as (k, (now,), then):
+                with f.carried(0, stop, [("i64", held)]) as (k, (now,), then):
                     here = f.add(at, k)
                     flag = _mask(f, test, bits, 1, f.at(source, f.mul(here, size)))
                     then[0] = writer.put(here, flag, now, end)
                 after[0] = now
         done = f.mul(vectors, LANES)
-        with carried(f, done, number, [("i64", held)]) as (i, (now,), after):
+        with f.carried(done, number, [("i64", held)]) as (i, (now,), after):
             at = f.add(begin, i)
             flag = _mask(f, test, bits, 1, f.at(source, f.mul(at, size)))
             after[0] = writer.put(at, flag, now, end)

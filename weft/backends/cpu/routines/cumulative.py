@@ -16,7 +16,7 @@ from weft import dtypes
 from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.logaddexp import add_function
 from weft.backends.cpu.routines.registry import LOWERINGS
-from weft.backends.cpu.routines.sorting.network import carried, shuffle
+from weft.backends.cpu.routines.sorting.network import shuffle
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 from weft.base.record import Record
 from weft.base.sizes import plain
@@ -204,7 +204,7 @@ def rows_text(s: Scan, shape: Shape, pieces: Pieces) -> str:
             # 0 and 1 would be left out of sums and products, whose text would be another then
             rest = f.emit(f"sub i64 {rest + 2}, 2")
         so_far = [(kind, s.spread(f, first))]
-        with carried(f, 0, vectors, so_far) as (i, (sum_,), after):
+        with f.carried(0, vectors, so_far) as (i, (sum_,), after):
             at = f.mul(s.place(f, i, f.add(f.mul(vectors, s.lanes), 0), s.lanes), s.size)
             if s.reverse:
                 at = f.add(at, f.mul(rest, s.size))
@@ -212,7 +212,7 @@ def rows_text(s: Scan, shape: Shape, pieces: Pieces) -> str:
             s.store(f, s.combine(f, sum_, x, s.lanes), f.at(there, at), s.lanes)
             after[0] = s.combine(f, sum_, s.whole(f, x), s.lanes)
         last = f.emit(f"extractelement {kind} {sum_}, i64 0")
-        with carried(f, 0, rest, [(s.work, last)]) as (i, (one,), after):
+        with f.carried(0, rest, [(s.work, last)]) as (i, (one,), after):
             at = s.place(f, i, rest) if s.reverse else f.add(f.mul(vectors, s.lanes), i)
             at = f.mul(at, s.size)
             after[0] = s.combine(f, one, s.load(f, f.at(here, at), 1), 1)
@@ -276,7 +276,7 @@ def row_totals_text(s: Scan, shape: Shape, pieces: Pieces) -> str:
         here = f.at(src, offset)
         turns = f.div(length, count * s.lanes)
         so_far: list[tuple[str, Number]] = [(kind, s.identity(s.lanes))] * count
-        with carried(f, 0, turns, so_far) as (i, sums, after):
+        with f.carried(0, turns, so_far) as (i, sums, after):
             at = f.at(here, f.mul(i, count * s.lanes * s.size))
             for k in range(count):
                 x = s.load(f, f.at(at, k * s.lanes * s.size), s.lanes)
@@ -287,7 +287,7 @@ def row_totals_text(s: Scan, shape: Shape, pieces: Pieces) -> str:
         # The last of partial results of the lanes is the total of them.
         total = f.emit(f"extractelement {kind} {s.whole(f, s.within(f, total))}, i64 0")
         done = f.mul(turns, count * s.lanes)
-        with carried(f, done, length, [(s.work, total)]) as (i, (one,), after):
+        with f.carried(done, length, [(s.work, total)]) as (i, (one,), after):
             x = s.load(f, f.at(here, f.mul(i, s.size)), 1)
             after[0] = s.combine(f, one, x, 1)
         f.store(s.work, one, f.at(dst, f.mul(unit, s.step)), s.step)
@@ -302,7 +302,7 @@ def offsets_text(s: Scan, outer: int, count: int, inner: int) -> str:
     with f.loop("%start", "%stop") as n:  # rows and columns
         row = f.div(n, inner)
         first = f.add(f.mul(row, count * inner), f.sub(n, f.mul(row, inner)))
-        with carried(f, 0, count, [(s.work, s.identity(1))]) as (i, (sum_,), after):
+        with f.carried(0, count, [(s.work, s.identity(1))]) as (i, (sum_,), after):
             at = f.at(base, f.mul(f.add(first, f.mul(i, inner)), s.step))
             after[0] = s.combine(f, sum_, f.load(s.work, at, s.step), 1)
             f.store(s.work, sum_, at, s.step)

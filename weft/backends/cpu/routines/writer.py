@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 
+from weft.backends.cpu.code.instructions import Lines
 from weft.base.sizes import is_one
 
 Number = str | int
@@ -34,16 +35,15 @@ class Module:
         return "\n".join([*self.constants, *self.declared.values(), *self.functions.values(), ""])
 
 
-class Function:
+class Function(Lines):
     """One function while it is written: values are names, integers are ``i64``."""
 
     def __init__(self, module: Module, name: str, parameters: str, private: bool = True) -> None:
+        super().__init__()
         self.module = module
         self.name = name
         linkage = "internal " if private else ""
-        self.lines = [f"define {linkage}void @{name}({parameters}) #0 {{", "entry:"]
-        self.block = "entry"
-        self.count = 0
+        self.lines += [f"define {linkage}void @{name}({parameters}) #0 {{", "entry:"]
 
     def without_care(self) -> None:
         """Leave out all that makes code fast, where others do the work: the module has parts."""
@@ -54,20 +54,6 @@ class Function:
         self.line("ret void")
         self.module.functions[self.name] = "\n".join([*self.lines, "}"])
         return f"@{self.name}"
-
-    # --- text -------------------------------------------------------------------------------------
-
-    def line(self, text: str) -> None:
-        self.lines.append(f"  {text}")
-
-    def emit(self, text: str) -> str:
-        self.count += 1
-        self.lines.append(f"  %v{self.count} = {text}")
-        return f"%v{self.count}"
-
-    def begin(self, label: str) -> None:
-        self.lines.append(f"{label}:")
-        self.block = label
 
     def declare(self, name: str, result: str, parameters: str) -> str:
         self.module.declared[name] = f"declare {result} @{name}({parameters})"
@@ -146,23 +132,40 @@ class Function:
     # --- control ----------------------------------------------------------------------------------
 
     @contextmanager
-    def loop(self, start: Number, stop: Number, step: int = 1) -> Iterator[str]:
-        """Instructions repeated for an index from ``start`` while it is below ``stop``."""
+    def carried(
+        self, start: Number, stop: Number, values: Sequence[tuple[str, Number]], step: int = 1
+    ) -> Iterator[tuple[str, list[str], list[Number]]]:
+        """A loop with values that go from one turn to the next: index, values, and what they
+        become.
+
+        The names of the values stand for the last ones after the loop.
+        """
         self.count += 1
         n = self.count
+        names = [f"%k{n}.{i}" for i in range(len(values))]
+        nexts: list[Number] = list(names)
         self.line(f"br label %head{n}")
         before = self.block
-        self.begin(f"head{n}")
+        self.label(f"head{n}")
         place = len(self.lines)
-        self.lines.append("")
         self.line(f"%c{n} = icmp slt i64 %i{n}, {stop}")
         self.line(f"br i1 %c{n}, label %body{n}, label %done{n}")
-        self.begin(f"body{n}")
-        yield f"%i{n}"
+        self.label(f"body{n}")
+        yield f"%i{n}", names, nexts
         self.line(f"%n{n} = add i64 %i{n}, {step}")
         self.line(f"br label %head{n}")
-        self.lines[place] = f"  %i{n} = phi i64 [ {start}, %{before} ], [ %n{n}, %{self.block} ]"
-        self.begin(f"done{n}")
+        end = self.block
+        phis = [f"  %i{n} = phi i64 [ {start}, %{before} ], [ %n{n}, %{end} ]"]
+        for (kind, first), name, after in zip(values, names, nexts, strict=True):
+            phis.append(f"  {name} = phi {kind} [ {first}, %{before} ], [ {after}, %{end} ]")
+        self.lines[place:place] = phis
+        self.label(f"done{n}")
+
+    @contextmanager
+    def loop(self, start: Number, stop: Number, step: int = 1) -> Iterator[str]:
+        """Instructions repeated for an index from ``start`` while it is below ``stop``."""
+        with self.carried(start, stop, [], step) as (index, _, _):
+            yield index
 
     def fold(
         self,
@@ -172,26 +175,8 @@ class Function:
         step: Callable[[str, list[str]], list[str]],
     ) -> list[str]:
         """Values of a type carried through a loop from 0: what they are after its last step."""
-        self.count += 1
-        n = self.count
-        self.line(f"br label %head{n}")
-        before = self.block
-        self.begin(f"head{n}")
-        place = len(self.lines)
-        held = [f"%a{n}_{i}" for i in range(len(first))]
-        self.lines.append("")
-        self.line(f"%c{n} = icmp slt i64 %i{n}, {stop}")
-        self.line(f"br i1 %c{n}, label %body{n}, label %done{n}")
-        self.begin(f"body{n}")
-        after = step(f"%i{n}", held)
-        self.line(f"%n{n} = add i64 %i{n}, 1")
-        self.line(f"br label %head{n}")
-        end = self.block
-        carried = [f"  %i{n} = phi i64 [ 0, %{before} ], [ %n{n}, %{end} ]"]
-        for name, old, new in zip(held, first, after, strict=True):
-            carried.append(f"  {name} = phi {kind} [ {old}, %{before} ], [ {new}, %{end} ]")
-        self.lines[place] = "\n".join(carried)
-        self.begin(f"done{n}")
+        with self.carried(0, stop, [(kind, x) for x in first]) as (index, held, after):
+            after[:] = step(index, held)
         return held
 
     @contextmanager
@@ -203,10 +188,10 @@ class Function:
         self.count += 1
         n = self.count
         self.line(f"br i1 {condition}, label %then{n}, label %after{n}")
-        self.begin(f"then{n}")
+        self.label(f"then{n}")
         yield True
         self.line(f"br label %after{n}")
-        self.begin(f"after{n}")
+        self.label(f"after{n}")
 
     def unless(self, condition: str | bool) -> AbstractContextManager[bool]:
         """The same where it does not hold."""
@@ -230,11 +215,11 @@ class Function:
         found: list[list[str]] = []
         ends: list[str] = []
         for label, write in ((f"first{n}", first), (f"second{n}", second)):
-            self.begin(label)
+            self.label(label)
             found.append(write())
             ends.append(self.block)
             self.line(f"br label %both{n}")
-        self.begin(f"both{n}")
+        self.label(f"both{n}")
         return [
             self.emit(f"phi {kind} [ {a}, %{ends[0]} ], [ {b}, %{ends[1]} ]")
             for a, b in zip(*found, strict=True)

@@ -21,11 +21,9 @@ from weft.backends.cpu.routines.convolutions.blocks_text import (
     Form,
     block_fields,
     blocks_text,
-    partial_text,
-    parts_text,
     rows_text,
 )
-from weft.backends.cpu.routines.convolutions.conv import Convolution, Edge, real_of, working
+from weft.backends.cpu.routines.convolutions.conv import Convolution, Edge, working
 from weft.backends.cpu.routines.convolutions.conv_moves import Copied, joined
 from weft.backends.cpu.routines.convolutions.conv_plan import (
     CHUNK,
@@ -245,10 +243,6 @@ class Blocks(Convolution):
 
     # --- tasks ------------------------------------------------------------------------------------
 
-    def spread(self, size: int) -> None:
-        places = (("in", 1), self.kernel, ("numbers", (size,)))
-        self.told(parts_text(self.work, "blocks"), places, size, 1 << 12)
-
     def copy(
         self, source: Any, dims: Sequence[Copied], have: np.dtype, total: int, start: int = 0
     ) -> tuple[str, int]:
@@ -260,12 +254,6 @@ class Blocks(Convolution):
         places = (source, target, ("numbers", numbers))
         self.told(text, places, first * second, MOVED // max(1, each))
         return target
-
-    def sum(self, count: int, whole: int, source: Any) -> None:
-        lanes = self.lanes if whole >= self.lanes else 1
-        text = partial_text(self.work, real_of(self.out.dtype), lanes, "blocks")
-        places = (source, ("out", 0), ("numbers", (count, whole)))
-        self.told(text, places, -(-whole // lanes), 1 + 2048 // count)
 
     def compute(self, plan: Contraction, tiling: Tiling, grid: Grid, places: Any) -> None:
         tile, border = self.tile[_key(tiling)], plan.border

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.routines.convolutions.conv_writer import Text, stored
+from weft.backends.cpu.routines.convolutions.conv_writer import Told, stored
 from weft.base.functional import lru
 from weft.base.record import Record
 
@@ -63,26 +63,6 @@ class Form(Record):
     group: int  # rows that are evenly apart, one by one from the first of such a group; 1 for any
     nest: int  # axes
     copy: int
-
-
-class Told(Text):
-    """A task's function that reads numbers from the last of its buffers."""
-
-    def __init__(
-        self, buffers: int, fields: Sequence[str], name: str = "", parameters: str = ""
-    ) -> None:
-        super().__init__(range(buffers), name, parameters)
-        at = self.emit(f"getelementptr ptr, ptr %buffers, i64 {buffers}")
-        self.line(f"%sized = load ptr, ptr {at}, align 8")
-        for i, field in enumerate(fields):
-            at = self.emit(f"getelementptr i64, ptr %sized, i64 {i}")
-            self.line(f"%{field} = load i64, ptr {at}, align 8")
-
-    def times(self, a: str, b: str) -> str:
-        return self.emit(f"mul i64 {a}, {b}")
-
-    def plus(self, a: str, b: str) -> str:
-        return self.emit(f"add i64 {a}, {b}")
 
 
 def fields(names: Sequence[str], count: int, prefix: str) -> list[str]:
@@ -502,56 +482,3 @@ def blocks_text(form: Form, name: str) -> str:
     steps are in these, of which a run has the first ones.
     """
     return _Blocks(form).finish(name)
-
-
-# --- partial sums ---------------------------------------------------------------------------------
-
-
-@lru(64)
-def partial_text(work: np.dtype, out: np.dtype, lanes: int, name: str) -> str:
-    """A task over vectors of a result that adds partial ones: buffers are these, the result, and
-    the table."""
-    text = Told(2, ["parts", "whole"])
-    last = text.emit(f"sub i64 %whole, {lanes}")
-
-    def item(number: str, _: list[str]) -> list[str]:
-        begin = text.least(text.times(number, str(lanes)), last)
-        first = text.at("%b0", begin, work)
-        text.lanes = lanes
-        kind, total = text.type_of(work), text.read(first, work)
-
-        def part(_: str, given: list[str]) -> list[str]:
-            place = text.at(given[0], "%whole", work)
-            add = "add" if work.kind in "iu" else "fadd"
-            value = text.read(place, work)
-            return [place, text.emit(f"{add} {kind} {given[1]}, {value}")]
-
-        _, total = text.repeat("1", "%parts", [("ptr", first), (kind, total)], part)
-        text.write(text.cast(work, out, total), text.at("%b1", begin, out), out)
-        text.lanes = 1
-        return []
-
-    text.loop("%start", "%stop", [], item)
-    return text.finish(name)
-
-
-# --- complex numbers ------------------------------------------------------------------------------
-
-
-@lru(8)
-def parts_text(work: np.dtype, name: str) -> str:
-    """A task that writes complex numbers x + iy as four arrays x, y, -y, x."""
-    text = Told(2, ["size"])
-
-    def item(number: str, _: list[str]) -> list[str]:
-        begin = text.at("%b0", text.times(number, "2"), work)
-        x, y = text.read(begin, work), text.read(text.at(begin, "1", work), work)
-        minus = text.emit(f"fneg {text.type_of(work)} {y}")
-        place = text.at("%b1", number, work)
-        for value in (x, y, minus, x):
-            text.write(value, place, work)
-            place = text.at(place, "%size", work)
-        return []
-
-    text.loop("%start", "%stop", [], item)
-    return text.finish(name)

@@ -15,8 +15,8 @@ from weft.backends.cpu.native.processor import registers, vector_bits
 from weft.backends.cpu.routines.convolutions.conv_moves import (
     Copied,
     copy_text,
-    spread_text,
-    sum_text,
+    partial_text,
+    parts_text,
 )
 from weft.backends.cpu.routines.convolutions.conv_plan import (
     CHUNK,
@@ -231,9 +231,8 @@ class Convolution:
 
     def spread(self, size: int) -> None:
         """A task that writes the four parts of a complex kernel."""
-        have = real_of(self.right.dtype)
-        text, extent = spread_text(size, have, self.work, self.lanes, "spread")
-        self.add(text, "spread", (("in", 1), self.kernel), extent, 1 << 10)
+        places = (("in", 1), self.kernel, ("numbers", (size,)))
+        self.add(parts_text(self.work, "spread"), "spread", places, size, 1 << 12)
 
     def candidates(self, roles: list[Role]) -> list[Role]:
         """Dimensions that may lie in vectors; few where the obvious ones fill them."""
@@ -448,9 +447,10 @@ class Convolution:
 
     def sum(self, count: int, whole: int, source: Any) -> None:
         """The task that adds parts of sums."""
-        kind = real_of(self.out.dtype)
-        text = sum_text(count, whole, self.work, kind, self.lanes, "add")
-        self.add(text, "add", (source, ("out", 0)), -(-whole // self.lanes), 1 + 2048 // count)
+        lanes = self.lanes if whole >= self.lanes else 1
+        text = partial_text(self.work, real_of(self.out.dtype), lanes, "add")
+        places = (source, ("out", 0), ("numbers", (count, whole)))
+        self.add(text, "add", places, -(-whole // lanes), 1 + 2048 // count)
 
     def in_place(self, placed: list[Role], tiling: Tiling) -> bool:
         """Whether the right operand is read where it lies."""

@@ -9,7 +9,8 @@ from math import prod
 import numpy as np
 
 from weft.backends.cpu.native.llvm import QUICK
-from weft.backends.cpu.routines.convolutions.conv_writer import Text
+from weft.backends.cpu.routines.convolutions.conv_writer import Text, Told
+from weft.base.functional import lru
 from weft.base.record import Record
 
 # Bytes of a row from which it does not matter how the row is found, and so few rows that nothing
@@ -279,39 +280,30 @@ def copy_text(
     return QUICK * quick + text.finish(name), copy.extent
 
 
-# --- sums -----------------------------------------------------------------------------------------
+# --- partial sums ---------------------------------------------------------------------------------
 
 
-def sum_text(parts: int, size: int, work: np.dtype, out: np.dtype, lanes: int, name: str) -> str:
-    """The function that sums ``parts`` arrays lying one after another, a vector an item."""
-    text = Text((0, 1))
-    width = min(lanes, size)
-    text.lanes = width
-    kind = text.type_of(work)
-    text.lanes = 1
-    add = "add" if work.kind in "iu" else "fadd"
+@lru(64)
+def partial_text(work: np.dtype, out: np.dtype, lanes: int, name: str) -> str:
+    """A task over vectors of a result that adds partial ones: buffers are these, the result, and
+    the table."""
+    text = Told(2, ["parts", "whole"])
+    last = text.emit(f"sub i64 %whole, {lanes}")
 
     def item(number: str, _: list[str]) -> list[str]:
-        first = text.scaled(number, width)
-        if size % width:
-            first = text.least(first, size - width)
-        start = text.at("%b0", first, work)
+        begin = text.least(text.times(number, str(lanes)), last)
+        first = text.at("%b0", begin, work)
+        text.lanes = lanes
+        kind, total = text.type_of(work), text.read(first, work)
 
-        def part(_: str, inside: list[str]) -> list[str]:
-            pointer, total = inside
-            text.lanes = width
-            value = text.read(pointer, work)
-            total = text.emit(f"{add} {kind} {total}, {value}")
-            text.lanes = 1
-            return [text.at(pointer, str(size), work), total]
+        def part(_: str, given: list[str]) -> list[str]:
+            place = text.at(given[0], "%whole", work)
+            add = "add" if work.kind in "iu" else "fadd"
+            value = text.read(place, work)
+            return [place, text.emit(f"{add} {kind} {given[1]}, {value}")]
 
-        text.lanes = width
-        one = text.read(start, work)
-        text.lanes = 1
-        following = text.at(start, str(size), work)
-        total = text.loop("1", str(parts), [("ptr", following), (kind, one)], part)[1]
-        text.lanes = width
-        text.write(text.cast(work, out, total), text.at("%b1", first, out), out)
+        _, total = text.repeat("1", "%parts", [("ptr", first), (kind, total)], part)
+        text.write(text.cast(work, out, total), text.at("%b1", begin, out), out)
         text.lanes = 1
         return []
 
@@ -319,37 +311,23 @@ def sum_text(parts: int, size: int, work: np.dtype, out: np.dtype, lanes: int, n
     return text.finish(name)
 
 
-def spread_text(
-    size: int, have: np.dtype, work: np.dtype, lanes: int, name: str
-) -> tuple[str, int]:
-    """The function that writes complex numbers x + iy as four arrays x, y, -y, x, and its extent.
+# --- complex numbers ------------------------------------------------------------------------------
 
-    They are the rows of the matrix that multiplies a pair of parts by the number.
-    """
-    text = Text((0, 1))
-    width = min(lanes, size)
+
+@lru(8)
+def parts_text(work: np.dtype, name: str) -> str:
+    """A task that writes complex numbers x + iy as four arrays x, y, -y, x."""
+    text = Told(2, ["size"])
 
     def item(number: str, _: list[str]) -> list[str]:
-        first = text.scaled(number, width)
-        if size % width:
-            first = text.least(first, size - width)
-        text.lanes = 2 * width
-        pairs = text.read(text.at("%b0", text.scaled(first, 2), have), have)
-        kind = text.type_of(have)
-        parts = []
-        for part in range(2):
-            mask = ", ".join(f"i32 {2 * i + part}" for i in range(width))
-            chosen = f"shufflevector {kind} {pairs}, {kind} poison, <{width} x i32> <{mask}>"
-            if width == 1:
-                chosen = f"extractelement {kind} {pairs}, i64 {part}"
-            parts.append(text.emit(chosen))
-        text.lanes = width
-        x, y = (text.cast(have, work, p) for p in parts)
+        begin = text.at("%b0", text.times(number, "2"), work)
+        x, y = text.read(begin, work), text.read(text.at(begin, "1", work), work)
         minus = text.emit(f"fneg {text.type_of(work)} {y}")
-        for i, value in enumerate((x, y, minus, x)):
-            text.write(value, text.at("%b1", text.total([first, str(i * size)]), work), work)
-        text.lanes = 1
+        place = text.at("%b1", number, work)
+        for value in (x, y, minus, x):
+            text.write(value, place, work)
+            place = text.at(place, "%size", work)
         return []
 
     text.loop("%start", "%stop", [], item)
-    return text.finish(name), -(-size // width)
+    return text.finish(name)

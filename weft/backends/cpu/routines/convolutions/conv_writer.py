@@ -26,16 +26,10 @@ class Text(Function):
         the task's calls."""
         super().__init__(None, 1)  # type: ignore[arg-type]  # it is no kernel
         self.name, self.parameters, self.attributes = name, parameters, "#0"
-        self.block = "entry"
         self.inside = ""  # the last block of what was done under a condition
         for i in pointers:
             at = self.emit(f"getelementptr ptr, ptr %buffers, i64 {i}")
             self.line(f"%b{i} = load ptr, ptr {at}")
-
-    def begin(self, name: str) -> None:
-        """Begin a block."""
-        self.label(name)
-        self.block = name
 
     def _opaque(self, kind: str, value: str) -> str:
         """The same number or address, of which LLVM does not see how it grows in a loop: to look
@@ -49,28 +43,37 @@ class Text(Function):
         carried: Sequence[tuple[str, str]],
         body: Callable[[str, list[str]], list[str]],
         step: int = 1,
+        once: bool = True,
     ) -> list[str]:
-        """A loop that runs at least once; ``carried`` are types and first values."""
+        """A loop; ``carried`` are types and first values. It runs at least ``once``, or may not."""
         self.count += 1
-        head, end, before = f"loop{self.count}", f"done{self.count}", self.block
+        n, before = self.count, self.block
+        head, end = (f"loop{n}", f"done{n}") if once else (f"head{n}", f"end{n}")
         self.line(f"br label %{head}")
-        self.begin(head)
+        self.label(head)
         place = len(self.lines)
         index = self.fresh("i")
         inside = [self.fresh("p") for _ in carried]
+        if not once:
+            more = self.emit(f"icmp slt i64 {index}, {last}")
+            self.line(f"br i1 {more}, label %body{n}, label %{end}")
+            self.label(f"body{n}")
         results = body(index, inside)
         results = [self._opaque(*r) for r in zip((k for k, _ in carried), results, strict=True)]
         following = self._opaque("i64", self.emit(f"add i64 {index}, {step}"))
-        more = self.emit(f"icmp slt i64 {following}, {last}")
-        self.line(f"br i1 {more}, label %{head}, label %{end}")
+        if once:
+            more = self.emit(f"icmp slt i64 {following}, {last}")
+            self.line(f"br i1 {more}, label %{head}, label %{end}")
+        else:
+            self.line(f"br label %{head}")
         phis = [f"  {index} = phi i64 [ {first}, %{before} ], [ {following}, %{self.block} ]"]
         phis += [
             f"  {name} = phi {kind} [ {start}, %{before} ], [ {result}, %{self.block} ]"
             for name, (kind, start), result in zip(inside, carried, results, strict=True)
         ]
         self.lines[place:place] = phis
-        self.begin(end)
-        return results
+        self.label(end)
+        return results if once else inside
 
     def repeat(
         self,
@@ -81,40 +84,18 @@ class Text(Function):
         step: int = 1,
     ) -> list[str]:
         """A loop that may not run at all."""
-        self.count += 1
-        head, inner, end = (f"{word}{self.count}" for word in ("head", "body", "end"))
-        before = self.block
-        self.line(f"br label %{head}")
-        self.begin(head)
-        place = len(self.lines)
-        index = self.fresh("i")
-        inside = [self.fresh("p") for _ in carried]
-        more = self.emit(f"icmp slt i64 {index}, {last}")
-        self.line(f"br i1 {more}, label %{inner}, label %{end}")
-        self.begin(inner)
-        results = body(index, inside)
-        results = [self._opaque(*r) for r in zip((k for k, _ in carried), results, strict=True)]
-        following = self._opaque("i64", self.emit(f"add i64 {index}, {step}"))
-        self.line(f"br label %{head}")
-        phis = [f"  {index} = phi i64 [ {first}, %{before} ], [ {following}, %{self.block} ]"]
-        phis += [
-            f"  {name} = phi {kind} [ {start}, %{before} ], [ {result}, %{self.block} ]"
-            for name, (kind, start), result in zip(inside, carried, results, strict=True)
-        ]
-        self.lines[place:place] = phis
-        self.begin(end)
-        return inside
+        return self.loop(first, last, carried, body, step, once=False)
 
     def when(self, condition: str, body: Callable[[], None]) -> None:
         """What is done only under a condition."""
         self.count += 1
         yes, end = f"then{self.count}", f"after{self.count}"
         self.line(f"br i1 {condition}, label %{yes}, label %{end}")
-        self.begin(yes)
+        self.label(yes)
         body()
         self.inside = self.block
         self.line(f"br label %{end}")
-        self.begin(end)
+        self.label(end)
 
     def indices(self, item: str, counts: Sequence[int | str]) -> list[str]:
         """An item's number as an index along each axis."""
@@ -211,3 +192,23 @@ class Text(Function):
             lines.append(text.function(head))
         own = self.function(f"void @{name}(ptr noalias %buffers, i64 %start, i64 %stop)")
         return "".join([*lines, own, "attributes #0 = { nounwind }\n"])
+
+
+class Told(Text):
+    """A task's function that reads numbers from the last of its buffers."""
+
+    def __init__(
+        self, buffers: int, fields: Sequence[str], name: str = "", parameters: str = ""
+    ) -> None:
+        super().__init__(range(buffers), name, parameters)
+        at = self.emit(f"getelementptr ptr, ptr %buffers, i64 {buffers}")
+        self.line(f"%sized = load ptr, ptr {at}, align 8")
+        for i, field in enumerate(fields):
+            at = self.emit(f"getelementptr i64, ptr %sized, i64 {i}")
+            self.line(f"%{field} = load i64, ptr {at}, align 8")
+
+    def times(self, a: str, b: str) -> str:
+        return self.emit(f"mul i64 {a}, {b}")
+
+    def plus(self, a: str, b: str) -> str:
+        return self.emit(f"add i64 {a}, {b}")

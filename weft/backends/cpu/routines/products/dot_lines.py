@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.backends.cpu.code import instructions as lines
 from weft.base.record import Record
 
 BATCH = 3  # outer axes, each with a size and the strides of lhs, rhs and result
@@ -32,24 +33,11 @@ def suffix(kind: str) -> str:
     return {"float": "f32", "double": "f64", "half": "f16"}.get(kind, kind)
 
 
-class Lines:
+class Lines(lines.Lines):
     """Instructions of one function under construction."""
 
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.count = 0
-
     def __call__(self, text: str) -> None:
-        self.lines.append("  " + text)
-
-    def label(self, name: str) -> None:
-        self.lines.append(name + ":")
-
-    def emit(self, text: str) -> str:
-        """An instruction with a result of its own name."""
-        self.count += 1
-        self.lines.append(f"  %v{self.count} = {text}")
-        return f"%v{self.count}"
+        self.line(text)
 
     def at(self, pointer: str, *offsets: str) -> str:
         """A pointer moved by bytes."""

@@ -6,7 +6,6 @@ from weft.backends.cpu.native.llvm import QUICK
 from weft.backends.cpu.routines.sorting.network import (
     Lanes,
     Order,
-    carried,
     fields,
     key_text,
     resized,
@@ -45,7 +44,7 @@ class Reader:
         kind = f"<{v.count} x i{self.source.bits}>"
         stop = f.emit(f"udiv i64 {f.add(count, v.count - 1)}, {v.count}")
         none = [(mask_type(v), "zeroinitializer")]
-        with carried(f, 0, stop, none) as (i, (noted,), after):
+        with f.carried(0, stop, none) as (i, (noted,), after):
             at = f.smaller(f.mul(i, v.count), f.sub(count, v.count))
             x = f.load(kind, f.at(here, f.mul(at, size)), size)
             key, bad = key_text(f, self.source, kind, x)
@@ -213,7 +212,7 @@ def buckets_text(v: Lanes, source: Order, piece: int, placed: bool = False) -> s
             tree.split(node, _pivot(f, v, order, base, node))
         there = f.at(dst, f.mul(begin, v.step))
         at = f.at(starts, f.mul(f.mul(unit, f.add(buckets, 1)), 8))
-        with carried(f, 0, buckets, [("i64", 0)]) as (bucket, (done,), after):
+        with f.carried(0, buckets, [("i64", 0)]) as (bucket, (done,), after):
             f.store("i64", done, f.at(at, f.mul(bucket, 8)), 8)
             keys, _, n, _ = tree.get(f.add(buckets, bucket))
             copy_keys(f, v, keys, f.at(there, f.mul(done, v.step)), n)

@@ -7,7 +7,7 @@ order.
 
 from __future__ import annotations
 
-from weft.backends.cpu.routines.sorting.network import INNER, LENGTH, SPLITS, Order, carried, fields
+from weft.backends.cpu.routines.sorting.network import INNER, LENGTH, SPLITS, Order, fields
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 
 
@@ -37,7 +37,7 @@ def mend_text(lanes: int, order: Order) -> str:
 def _flagged(f: Function, flags: str, lanes: int, first: Number, beyond: Number) -> str:
     """Whether a tile of a range of runs is marked."""
     stop = f.add(f.div(f.sub(beyond, 1), lanes), 1)
-    with carried(f, f.div(first, lanes), stop, [("i64", 0)]) as (tile, (found,), after):
+    with f.carried(f.div(first, lanes), stop, [("i64", 0)]) as (tile, (found,), after):
         flag = f.load("i64", f.at(flags, f.mul(tile, 8)), 8)
         after[0] = f.emit(f"or i64 {found}, {flag}")
     return f.emit(f"icmp ne i64 {found}, 0")
@@ -54,7 +54,7 @@ def _mend_row(f: Function, order: Order, bases: tuple[str, str], length: str, st
         zero = f.emit(f"icmp eq {kind} {magnitude}, 0")
         return x, zero, f.emit(f"icmp ugt {kind} {magnitude}, {order.infinity}")
 
-    with carried(f, 0, length, [("i64", 0), ("i64", 0)]) as (i, (negative, nans), after):
+    with f.carried(0, length, [("i64", 0), ("i64", 0)]) as (i, (negative, nans), after):
         x, zero, nan = kinds(i)
         below = f.emit(f"icmp slt {kind} {x}, 0")
         other = f.emit(f"or i1 {zero}, {nan}")
@@ -62,7 +62,7 @@ def _mend_row(f: Function, order: Order, bases: tuple[str, str], length: str, st
         after[0] = f.add(negative, f.emit(f"zext i1 {below} to i64"))
         after[1] = f.add(nans, f.emit(f"zext i1 {nan} to i64"))
     places = [("i64", negative), ("i64", f.sub(length, nans))]
-    with carried(f, 0, length, places) as (i, (low, high), after):
+    with f.carried(0, length, places) as (i, (low, high), after):
         x, zero, nan = kinds(i)
         place = f.emit(f"select i1 {zero}, i64 {low}, i64 {high}")
         with f.when(f.emit(f"or i1 {zero}, {nan}")):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from weft.backends.cpu.routines.sorting.network import (
     Lanes,
     Order,
-    carried,
     element_text,
     extremes,
     fields,
@@ -40,7 +39,7 @@ def merge_text(v: Lanes) -> str:
         high = f.smaller(f.add(low, piece), width)
         base = f.mul(f.mul(row, width), v.size)
         a, b = f.at(f.pointer(0), base), f.at(f.pointer(1), base)
-        with carried(f, 0, times, [("ptr", a), ("ptr", b)]) as (time, (here, there), after):
+        with f.carried(0, times, [("ptr", a), ("ptr", b)]) as (time, (here, there), after):
             run = f.emit(f"shl i64 {part}, {time}")
             args = f"ptr {here}, ptr {there}, i64 {width}, i64 {run}, i64 {low}, i64 {high}"
             f.line(f"call void @merge_pairs({args})")
@@ -83,7 +82,7 @@ def _merge_pair(
     stop = f.smaller(high, f.sub(end, 1))
     kinds = ("i64", "i64", v.llvm)
     values = list(zip(kinds, _begun(f, v, runs, low), strict=True))
-    with carried(f, low, stop, values) as (n, state, after):
+    with f.carried(low, stop, values) as (n, state, after):
         after[:] = _merge_step(f, v, runs, state, n)
     with f.when(f.emit(f"icmp eq i64 {high}, {end}")):
         f.store(v.llvm, state[2], f.at("%dst", f.mul(stop, v.size)), v.step)
@@ -134,7 +133,7 @@ def _taken(f: Function, v: Lanes, begin: Number, middle: Number, end: Number, co
     f.declare("llvm.ctlz.i64", "i64", "i64, i1")
     zeros = f.emit(f"call i64 @llvm.ctlz.i64(i64 {f.sub(most, least)}, i1 false)")
     steps = f.sub(64, zeros)
-    with carried(f, 0, steps, [("i64", least), ("i64", most)]) as (_, (low, high), after):
+    with f.carried(0, steps, [("i64", least), ("i64", most)]) as (_, (low, high), after):
         half = f.emit(f"lshr i64 {f.add(low, high)}, 1")
         done = f.emit(f"icmp sge i64 {low}, {high}")
         # Where nothing is left to look for, look at what is surely there.

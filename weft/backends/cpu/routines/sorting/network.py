@@ -45,36 +45,6 @@ class Lanes(Record):
 # --- pieces of text -------------------------------------------------------------------------------
 
 
-@contextmanager
-def carried(
-    f: Function, start: Number, stop: Number, values: list[tuple[str, Number]]
-) -> Iterator[tuple[str, list[str], list[Number]]]:
-    """A loop with values that go from one turn to the next: index, values, and what they become.
-
-    The names of the values stand for the last ones after the loop.
-    """
-    f.count += 1
-    n = f.count
-    names = [f"%k{n}.{i}" for i in range(len(values))]
-    nexts: list[Number] = list(names)
-    f.line(f"br label %head{n}")
-    before = f.block
-    f.begin(f"head{n}")
-    place = len(f.lines)
-    f.lines.append("")
-    f.line(f"%c{n} = icmp slt i64 %i{n}, {stop}")
-    f.line(f"br i1 %c{n}, label %body{n}, label %done{n}")
-    f.begin(f"body{n}")
-    yield f"%i{n}", names, nexts
-    f.line(f"%n{n} = add i64 %i{n}, 1")
-    f.line(f"br label %head{n}")
-    phis = [f"  %i{n} = phi i64 [ {start}, %{before} ], [ %n{n}, %{f.block} ]"]
-    for (kind, first), name, after in zip(values, names, nexts, strict=True):
-        phis.append(f"  {name} = phi {kind} [ {first}, %{before} ], [ {after}, %{f.block} ]")
-    f.lines[place] = "\n".join(phis)
-    f.begin(f"done{n}")
-
-
 def shuffle(f: Function, kind: str, a: str, b: str, mask: list[int]) -> str:
     lanes = ", ".join([f"i32 {i}" for i in mask])
     return f.emit(f"shufflevector {kind} {a}, {kind} {b}, <{len(mask)} x i32> <{lanes}>")

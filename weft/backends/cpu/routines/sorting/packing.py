@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from weft.backends.cpu.routines.sorting.network import Lanes, carried, extremes, shuffle
+from weft.backends.cpu.routines.sorting.network import Lanes, extremes, shuffle
 from weft.backends.cpu.routines.writer import Function, Module, Number
 
 UNROLLED = 4
@@ -99,14 +99,14 @@ def while_not_zero(f: Function, place: str) -> Iterator[str]:
     f.count += 1
     n = f.count
     f.line(f"br label %head{n}")
-    f.begin(f"head{n}")
+    f.label(f"head{n}")
     number = f.load("i64", place, 8)
     more = f.emit(f"icmp ne i64 {number}, 0")
     f.line(f"br i1 {more}, label %body{n}, label %done{n}")
-    f.begin(f"body{n}")
+    f.label(f"body{n}")
     yield number
     f.line(f"br label %head{n}")
-    f.begin(f"done{n}")
+    f.label(f"done{n}")
 
 
 # --- splitting ------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def split_function(module: Module, v: Lanes) -> None:
     for vectors in (UNROLLED, 1):
         count = vectors * v.count
         stop = f.emit(f"udiv i64 {f.sub('%n', done)}, {count}")
-        with carried(f, 0, stop, [("i64", below)]) as (i, (held,), after):
+        with f.carried(0, stop, [("i64", below)]) as (i, (held,), after):
             first = f.add(done, f.mul(i, count))
             here = f.at("%src", f.mul(first, v.step))
             loaded = [f.load(v.llvm, f.at(here, k * v.size), v.step) for k in range(vectors)]
@@ -173,7 +173,7 @@ def range_function(module: Module, v: Lanes) -> None:
     f = Function(module, "range", "ptr %src, i64 %n, ptr %found")
     first = f.load(v.llvm, "%src", v.step)
     stop = f.emit(f"udiv i64 {f.add('%n', v.count - 1)}, {v.count}")
-    with carried(f, 0, stop, [(v.llvm, first), (v.llvm, first)]) as (i, (low, high), after):
+    with f.carried(0, stop, [(v.llvm, first), (v.llvm, first)]) as (i, (low, high), after):
         at = f.smaller(f.mul(i, v.count), f.sub("%n", v.count))
         x = f.load(v.llvm, f.at("%src", f.mul(at, v.step)), v.step)
         after[0], after[1] = extremes(f, v, low, x)[0], extremes(f, v, high, x)[1]

@@ -17,7 +17,6 @@ from weft.backends.cpu.routines.sorting.buckets import Reader
 from weft.backends.cpu.routines.sorting.network import (
     Lanes,
     Order,
-    carried,
     fields,
     key_text,
     resized,
@@ -70,7 +69,7 @@ def over(
         return resized(f, kind, v.llvm, key_text(f, order, kind, x)[0], "zext")
 
     whole = f.emit(f"udiv i64 {count}, {v.count}")
-    with carried(f, 0, whole, values) as (i, held, after):
+    with f.carried(0, whole, values) as (i, held, after):
         at = f.mul(i, v.count)
         x = f.load(kind, f.at(here, f.mul(at, size)), size)
         after[:] = body(at, keys(x), None, held)
@@ -192,7 +191,7 @@ def select_text(v: Lanes, order: Order) -> str:
     with f.loop("%start", "%stop") as row:
         first = f.mul(row, length)
         known = f.at(counts, f.mul(f.mul(row, pieces), 16))
-        with carried(f, 0, pieces, [("i64", 0), ("i64", 0)]) as (i, held, after):
+        with f.carried(0, pieces, [("i64", 0), ("i64", 0)]) as (i, held, after):
             for k in range(2):
                 number = f.load("i64", f.at(known, f.add(f.mul(i, 16), 8 * k)), 8)
                 after[k] = f.add(held[k], number)
@@ -203,7 +202,7 @@ def select_text(v: Lanes, order: Order) -> str:
         place = f.at(result, f.mul(row, 8))
         with f.when(good):
             there = f.at(other, f.mul(first, v.step))
-            with carried(f, 0, pieces, [("i64", 0)]) as (i, (done,), after):
+            with f.carried(0, pieces, [("i64", 0)]) as (i, (done,), after):
                 begun = f.add(first, piece_start(f, i, length, pieces))
                 here = f.at(keys, f.mul(begun, v.step))
                 count = f.load("i64", f.at(known, f.add(f.mul(i, 16), 8)), 8)
@@ -276,7 +275,7 @@ def by_bits(
 ) -> None:
     """The key of a rank, the largest one that not more keys than that are below."""
     word = f"i{v.bits}"
-    with carried(f, 0, v.bits, [(word, 0)]) as (i, (key,), after):
+    with f.carried(0, v.bits, [(word, 0)]) as (i, (key,), after):
         bit = f.sub(v.bits - 1, i)
         bit = bit if v.bits == 64 else f.emit(f"trunc i64 {bit} to {word}")
         more = f.emit(f"or {word} {key}, {f.emit(f'shl {word} 1, {bit}')}")
@@ -360,7 +359,7 @@ def _starts(f: Function, unit: Unit, counts: str, length: str, pieces: str) -> l
     """Where a piece puts its first elements below, equal and above."""
     known = f.at(counts, f.mul(f.mul(unit.row, pieces), 16))
     values: list[tuple[str, Number]] = [("i64", 0)] * 4
-    with carried(f, 0, pieces, values) as (i, held, after):
+    with f.carried(0, pieces, values) as (i, held, after):
         before = f.emit(f"icmp slt i64 {i}, {unit.index}")
         for k in range(2):
             number = f.load("i64", f.at(known, f.add(f.mul(i, 16), 8 * k)), 8)

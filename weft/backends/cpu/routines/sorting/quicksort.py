@@ -7,7 +7,6 @@ from weft.backends.cpu.routines.sorting.network import (
     Lanes,
     Order,
     batcher,
-    carried,
     element_text,
     extremes,
     fields,
@@ -239,7 +238,7 @@ class Unit:
         bucket = f.sub(n, f.mul(row, self.buckets))
         base = f.at(self.starts, f.add(f.mul(f.mul(row, self.pieces), step), f.mul(bucket, 8)))
         numbers: list[tuple[str, Number]] = [("i64", 0), ("i64", 0)]
-        with carried(f, 0, self.pieces, numbers) as (i, (begin, end), after):
+        with f.carried(0, self.pieces, numbers) as (i, (begin, end), after):
             place = f.at(base, f.mul(i, step))
             after[0] = f.add(begin, f.load("i64", place, 8))
             after[1] = f.add(end, f.load("i64", f.at(place, 8), 8))
@@ -248,7 +247,7 @@ class Unit:
         start = f.add(first, begin)
         there = f.at(self.keys, f.mul(start, v.step))
         there = f.emit(f"select i1 {fits}, ptr {self.near}, ptr {there}")
-        with carried(f, 0, self.pieces, [("i64", 0)]) as (i, (done,), after):
+        with f.carried(0, self.pieces, [("i64", 0)]) as (i, (done,), after):
             place = f.at(base, f.mul(i, step))
             low, high = f.load("i64", place, 8), f.load("i64", f.at(place, 8), 8)
             count = f.sub(high, low)
