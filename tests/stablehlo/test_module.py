@@ -25,7 +25,7 @@ def check(text):
             types_of = dict(re.findall(r"(%arg\d+): ([^,)]+)", line))
         blocks = re.search(r"\^bb0\((.*)\):", line)
         if blocks:
-            types_of |= dict(re.findall(r"(%arg\d+): ([^,)]+)", blocks[1]))
+            types_of |= dict(re.findall(r"(%in\d+): ([^,)]+)", blocks[1]))
             continue
         defined = DEFINED.match(line)
         body = line[defined.end() :] if defined else line
@@ -116,3 +116,48 @@ def test_squares_are_products_however_they_are_written():
     forms = (lambda x: x**2, lambda x: x * x, jnp.square)
     texts = {weft.jit(f).lower(jnp.ones(3)).as_text("hlo").split("ENTRY")[1] for f in forms}
     assert len(texts) == 1
+
+
+# --- symbolic shapes ------------------------------------------------------------------------------
+
+
+def symbolic_text(function, *texts):
+    scope = weft.export.SymbolicScope()
+    specs = [
+        weft.ShapeDtypeStruct(weft.export.symbolic_shape(text, scope=scope), np.float32)
+        for text in texts
+    ]
+    return weft.jit(function).lower(*specs).as_text("stablehlo")
+
+
+def test_symbolic_dimensions_are_dynamic_and_given_first():
+    text = symbolic_text(lambda x: x.reshape(-1) * x.shape[0], "b, 2*h")
+    head = text.split("\n")[1]
+    assert 'main(%arg0: tensor<i32> {jax.global_constant = "b"}, %arg1: tensor<i32>' in head
+    assert "%arg2: tensor<?x?xf32>) -> (tensor<?xf32>)" in head
+    assert "stablehlo.dynamic_reshape" in text and "stablehlo.multiply" in text
+
+
+@pytest.mark.parametrize(
+    ("function", "texts", "names"),
+    [
+        (lambda x: jnp.arange(x.shape[0]), ["b"], ["dynamic_iota"]),
+        (lambda x: x[1:], ["b"], ["real_dynamic_slice"]),
+        (lambda x: jnp.pad(x, (0, x.shape[0])), ["b"], ["dynamic_pad"]),
+        (lambda x: x + x.sum(0), ["b, h"], ["dynamic_broadcast_in_dim", "reduce"]),
+        (lambda x: x[::2] * 1.0, ["b"], ["divide", "remainder", "select"]),
+        (lambda x, y: x[jnp.zeros(3, int)] @ y, ["b, h", "h, 2"], ["gather", "dot_general"]),
+        (lambda x: weft.nn.softmax(x), ["b, h"], ["exponential"]),
+    ],
+)
+def test_operations_of_symbolic_shapes_have_dynamic_forms(function, texts, names):
+    text = symbolic_text(function, *texts)
+    check(text)
+    assert "?" in text
+    for name in names:
+        assert f"stablehlo.{name}" in text
+
+
+def test_what_has_no_dynamic_form_says_so():
+    with pytest.raises(NotImplementedError, match="needs a number"):
+        symbolic_text(lambda x: jnp.cumsum(x), "b")

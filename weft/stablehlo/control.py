@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft.core.avals import ShapedArray
+from weft.core.dims.dim import exceeds
 from weft.prims.random import threefry_impl
 from weft.prims.threefry import threefry2x32_p
+from weft.stablehlo import symbolic
 from weft.stablehlo.elementwise import compare, convert, out_of
 from weft.stablehlo.emitter import Emitter, Typed, rule
-from weft.stablehlo.types import Unlowered, array, physical
+from weft.stablehlo.structure import dynamic_slice, sliced
+from weft.stablehlo.types import Unlowered, physical
 
 
 @rule("cond")
@@ -66,13 +70,13 @@ def _scan(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     kinds = [(x.shape, x.dtype) for x in state]
 
     def going(i: Typed, *_: Typed) -> list[Typed]:
-        return [compare(e, "LT", i, e.constant(np.int32(length)))]
+        return [compare(e, "LT", i, symbolic.size(e, length))]
 
     def step(i: Typed, *rest: Typed) -> list[Typed]:
         held, out = rest[:n_carry], rest[n_carry:]
         at = i
         if p["reverse"]:
-            last = e.constant(np.int32(length - 1))
+            last = symbolic.size(e, length - 1)
             at = e.one("subtract", [last, i], (), np.int32)
         found = e.program(
             body.jaxpr, body.consts, [*consts, *held, *[_taken(e, x, at) for x in xs]]
@@ -90,10 +94,7 @@ def _at(e: Emitter, x: Typed, at: Typed) -> list[Typed]:
 
 def _taken(e: Emitter, x: Typed, at: Typed) -> Typed:
     """One element along the first axis."""
-    sizes = (1, *x.shape[1:])
-    row = e.one(
-        "dynamic_slice", [x, *_at(e, x, at)], sizes, x.dtype, f"slice_sizes = {array(sizes)}"
-    )
+    row = dynamic_slice(e, x, _at(e, x, at), (1, *x.shape[1:]))
     return e.one("reshape", [row], x.shape[1:], x.dtype)
 
 
@@ -130,12 +131,7 @@ def _words(e: Emitter, keys: Typed) -> list[Typed]:
     shape = keys.shape[:-1]
     found = []
     for i in range(2):
-        start, limit = [0] * len(shape) + [i], [*shape, i + 1]
-        text = (
-            f"start_indices = {array(start)}, limit_indices = {array(limit)},"
-            f" strides = {array([1] * len(start))}"
-        )
-        part = e.one("slice", [keys], (*shape, 1), keys.dtype, text)
+        part = sliced(e, keys, [0] * len(shape) + [i], [*shape, i + 1])
         found.append(e.one("reshape", [part], shape, keys.dtype))
     return found
 
@@ -157,8 +153,8 @@ def _counters(e: Emitter, keys: Typed, shape: Any) -> tuple[list[Typed], list[Ty
     """The words of keys and of row-major positions in ``shape``, as large as both together."""
     batch = keys.shape[:-1]
     full = (*batch, *shape)
-    count = int(np.prod(shape, dtype=np.int64))
-    if count >= 1 << 32:
+    count = prod(shape)
+    if exceeds(count, (1 << 32) - 1):
         raise Unlowered("random arrays of 2**32 elements and more have no StableHLO here")
     flat = e.one("iota", [], (count,), np.uint32, "iota_dimension = 0 : i64")
     low = e.one("reshape", [flat], shape, np.uint32)

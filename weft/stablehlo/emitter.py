@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.base.errors import InconclusiveDimensionOperation
+from weft.core.dims.dim import is_constant_shape
 from weft.core.interpret import constant_value, literal_value
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from weft.core.staging import stage
+from weft.stablehlo import symbolic
 from weft.stablehlo.types import Unlowered, array, dense, physical, tensor, type_of
 
 Rule = Callable[..., list[str]]
@@ -59,6 +62,8 @@ class Emitter:
         self.known: dict[int, tuple[str, Any]] = {}  # functions by the programs they are made of
         self.names: dict[str, int] = {}
         self.count = 0
+        self.dims: list[str] = []  # the named dimensions of the module
+        self.sizes: dict[str, Typed] = {}  # their values in the function being written
         self.notes: tuple[tuple[str, Any], ...] = ()  # on the equation being written
 
     # --- operations -------------------------------------------------------------------------------
@@ -106,6 +111,8 @@ class Emitter:
 
     def one(self, name: str, operands: Any, shape: Any, dtype: Any, attributes: str = "") -> Typed:
         """One operation with one result."""
+        if name in symbolic.DYNAMIC and not is_constant_shape(shape):
+            name, operands = symbolic.DYNAMIC[name], [*operands, symbolic.sizes(self, shape)]
         return self.op(name, operands, [(shape, dtype)], attributes)[0]
 
     def constant(self, value: Any) -> Typed:
@@ -122,7 +129,7 @@ class Emitter:
 
     def block(self, avals: Sequence[tuple[Any, Any]], body: Callable[..., Sequence[Typed]]) -> str:
         """A region of one block: ``body`` is given its arguments and gives what it returns."""
-        args = [typed(self.fresh().replace("%", "%arg"), *aval) for aval in avals]
+        args = [typed(self.fresh().replace("%", "%in"), *aval) for aval in avals]
         outer, self.lines = self.lines, []
         outs = body(*args)
         self.lines.append(
@@ -185,7 +192,8 @@ class Emitter:
             self.known[id(closed)] = found = (label, closed)  # held, so that its id stays its own
             self.function(label, closed, "private")
         results = [physical(aval) for aval in closed.out_avals]
-        return self.op("func.call", ins, results, f"callee = @{found[0]}")
+        given = [*[self.sizes[name] for name in self.dims], *ins]
+        return self.op("func.call", given, results, f"callee = @{found[0]}")
 
     def unique(self, name: str) -> str:
         name = re.sub(r"\W", "_", name) or "f"
@@ -194,16 +202,21 @@ class Emitter:
         return f"{name}_{number}" if number else name
 
     def function(self, label: str, closed: ClosedJaxpr, visibility: str) -> None:
-        outer, self.lines = self.lines, []
-        args = [typed(f"%arg{i}", *physical(a)) for i, a in enumerate(closed.in_avals)]
+        outer, self.lines, sizes = self.lines, [], self.sizes
+        count = len(self.dims)
+        self.sizes = {name: typed(f"%arg{i}", (), symbolic.INT) for i, name in enumerate(self.dims)}
+        args = [typed(f"%arg{i}", *physical(a)) for i, a in enumerate(closed.in_avals, count)]
         outs = self.program(closed.jaxpr, closed.consts, args)
         gives = ", ".join(x.type for x in outs)
-        takes = ", ".join(f"{x}: {x.type}" for x in args)
+        named = [
+            f'{x}: {x.type} {{jax.global_constant = "{name}"}}' for name, x in self.sizes.items()
+        ]
+        takes = ", ".join([*named, *[f"{x}: {x.type}" for x in args]])
         head = f"func.func {visibility} @{label}({takes}) -> ({gives}) {{"
         back = f"return {', '.join(outs)} : {gives}" if outs else "return"
         body = "\n    ".join("\n".join([*self.lines, back]).split("\n"))
         self.functions.append(f"  {head}\n    {body}\n  }}")
-        self.lines = outer
+        self.lines, self.sizes = outer, sizes
 
 
 NOTES = "mhlo.frontend_attributes = {"
@@ -225,6 +238,10 @@ def _quoted(notes: Any) -> dict[str, str]:
 
 
 def _as_list(primitive: Any, out: Any) -> list[Any]:
+    if out is None:
+        raise Unlowered(
+            f"the program holds {primitive}, which has no StableHLO here; weft itself compiles it"
+        )
     return list(out) if primitive.multiple_results else [out]
 
 
@@ -240,14 +257,20 @@ def _memory(const: Any, aval: Any) -> np.ndarray:
 def module_text(closed: ClosedJaxpr, name: str) -> str:
     """A program as a module of StableHLO.
 
+    Dimensions of symbolic shapes are ``?``, and their values are the first arguments.
+
     Raises ``NotImplementedError`` for a program that calls back to Python, or holds an operation
     that has no form there.
     """
     for aval in [*closed.in_avals, *closed.out_avals]:
         type_of(aval)
     emitter = Emitter()
+    emitter.dims = symbolic.names_in(closed.in_avals)
     emitter.unique("main")
-    emitter.function("main", closed, "public")
+    try:
+        emitter.function("main", closed, "public")
+    except InconclusiveDimensionOperation as error:
+        raise Unlowered(f"a rule of StableHLO needs a number: {error}") from None
     *others, main = emitter.functions
     label = re.sub(r"\W", "_", name)
     head = f"module @jit_{label} {{"

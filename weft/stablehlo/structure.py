@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.core.dims.dim import divided_up, is_constant_shape, max_dim
 from weft.core.jaxpr import Jaxpr
+from weft.stablehlo import symbolic
 from weft.stablehlo.elementwise import compare, convert, out_of, select
 from weft.stablehlo.emitter import Emitter, Typed, rule
 from weft.stablehlo.types import Unlowered, array, dense, physical, tensor
@@ -70,6 +72,9 @@ def _concatenate(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
 @rule("pad")
 def _pad(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     low, high, interior = zip(*eqn.params["padding_config"], strict=True) or ((), (), ())
+    if not is_constant_shape((*low, *high)):
+        given = [*ins, *[symbolic.sizes(e, n) for n in (low, high, interior)]]
+        return [e.one("dynamic_pad", given, *out_of(eqn))]
     text = (
         f"edge_padding_low = {array(low)}, edge_padding_high = {array(high)},"
         f" interior_padding = {array(interior)}"
@@ -81,7 +86,10 @@ def sliced(e: Emitter, x: Typed, start: Any, limit: Any, strides: Any = None) ->
     """A part of an array."""
     strides = strides or (1,) * len(x.shape)
     given = zip(start, limit, strides, strict=True)
-    shape = [max(0, -(-(b - a) // s)) for a, b, s in given]
+    shape = [max_dim(divided_up(b - a, s), 0) for a, b, s in given]
+    if not is_constant_shape((*start, *limit)):
+        ends = [symbolic.sizes(e, n) for n in (start, limit, strides)]
+        return e.one("real_dynamic_slice", [x, *ends], shape, x.dtype)
     text = (
         f"start_indices = {array(start)}, limit_indices = {array(limit)},"
         f" strides = {array(strides)}"
@@ -153,9 +161,34 @@ def _starts(e: Emitter, x: Typed, indices: Any) -> list[Typed]:
 @rule("dynamic_slice")
 def _dynamic_slice(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     x, *indices = ins
-    shape, dtype = out_of(eqn)
-    text = f"slice_sizes = {array(shape)}"
-    return [e.one("dynamic_slice", [x, *_starts(e, x, indices)], shape, dtype, text)]
+    return [dynamic_slice(e, x, _starts(e, x, indices), out_of(eqn)[0])]
+
+
+def dynamic_slice(e: Emitter, x: Typed, starts: Any, shape: Any) -> Typed:
+    """A part of a shape, at a start that is moved inside."""
+    if not is_constant_shape(shape):
+        return _slice_of_symbolic_size(e, x, starts, shape)
+    return e.one("dynamic_slice", [x, *starts], shape, x.dtype, f"slice_sizes = {array(shape)}")
+
+
+def _slice_of_symbolic_size(e: Emitter, x: Typed, starts: Any, shape: Any) -> Typed:
+    """A part whose start is moved inside, as that of ``dynamic_slice`` is."""
+    zero, parts = e.constant(np.asarray(0, symbolic.INT)), []
+    for start, n, m in zip(starts, x.shape, shape, strict=True):
+        last = symbolic.size(e, n - m)
+        given = [zero, convert(e, start, symbolic.INT), last]
+        parts.append(
+            e.one("reshape", [e.one("clamp", given, (), symbolic.INT)], (1,), symbolic.INT)
+        )
+    at = e.one("concatenate", parts, (len(parts),), symbolic.INT, "dimension = 0 : i64")
+    end = e.one("add", [at, symbolic.sizes(e, shape)], (len(parts),), symbolic.INT)
+    one = e.constant(np.ones(len(parts), symbolic.INT))
+    return e.one("real_dynamic_slice", [x, at, end, one], shape, x.dtype)
+
+
+@rule("dim_as_value")
+def _dim_as_value(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    return [convert(e, symbolic.size(e, eqn.params["dim"]), eqn.outvars[0].aval.dtype)]
 
 
 @rule("dynamic_update_slice")
@@ -464,7 +497,7 @@ def _in_bounds(e: Emitter, x: Typed, indices: Typed, limits: list[int], mapped: 
     """For every row of indices whether all of it lies within an array."""
     dtype = indices.dtype
     low = e.broadcast(e.constant(np.zeros((), dtype)), indices.shape)
-    top = e.constant(np.asarray([limits[d] for d in mapped], dtype))
+    top = convert(e, symbolic.sizes(e, [limits[d] for d in mapped]), dtype)
     high = e.broadcast(top, indices.shape, [len(indices.shape) - 1])
     ok = e.one(
         "and",
@@ -491,10 +524,14 @@ def _gather(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
         f" start_indices_batching_dims = {list(d.start_indices_batching_dims)},"
         f" start_index_map = {list(d.start_index_map)},"
         f" index_vector_dim = {len(indices.shape) - 1}>,"
-        f" slice_sizes = {array(p['slice_sizes'])},"
         f" indices_are_sorted = {'true' if p['indices_are_sorted'] else 'false'}"
     )
-    found = e.one("gather", [x, indices], shape, dtype, text)
+    if is_constant_shape(p["slice_sizes"]):
+        text += f", slice_sizes = {array(p['slice_sizes'])}"
+        found = e.one("gather", [x, indices], shape, dtype, text)
+    else:
+        given = [x, indices, symbolic.sizes(e, p["slice_sizes"])]
+        found = e.one("dynamic_gather", given, shape, dtype, text)
     if "FILL" not in _mode(p):
         return [found]
     limits = [n - s for n, s in zip(x.shape, p["slice_sizes"], strict=True)]
@@ -529,7 +566,7 @@ def _scatter(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     if "CLIP" in _mode(p):
         sizes = _window_sizes(x, updates, d)
         limits = [n - s for n, s in zip(x.shape, sizes, strict=True)]
-        top = e.constant(np.asarray([limits[k] for k in d.scatter_dims_to_operand_dims], np.int64))
+        top = symbolic.sizes(e, [limits[k] for k in d.scatter_dims_to_operand_dims])
         high = e.broadcast(convert(e, top, indices.dtype), indices.shape, [len(indices.shape) - 1])
         low = e.broadcast(e.constant(np.zeros((), indices.dtype)), indices.shape)
         indices = e.one("clamp", [low, indices, high], indices.shape, indices.dtype)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.core.dims.dim import Dim
+from weft.core.dims.dim import Dim, is_constant_shape
 
 ELEMENTS = {
     "bool": "i1",
@@ -46,10 +46,8 @@ def tensor(shape: Any, dtype: Any) -> str:
     >>> tensor((2, 3), np.dtype(np.float32))
     'tensor<2x3xf32>'
     """
-    for n in shape:
-        if type(n) is Dim:
-            raise Unlowered(f"an array of symbolic shape {tuple(shape)} has no StableHLO here")
-    return f"tensor<{''.join(f'{n}x' for n in shape)}{element(dtype)}>"
+    sizes = "".join(["?x" if type(n) is Dim else f"{n}x" for n in shape])
+    return f"tensor<{sizes}{element(dtype)}>"
 
 
 def type_of(aval: Any) -> str:
@@ -92,4 +90,6 @@ def array(values: Any) -> str:
     ('array<i64: 1, 2>', 'array<i64>')
     """
     values = list(values)
+    if not is_constant_shape(values):
+        raise Unlowered(f"a parameter of symbolic sizes {values} has no StableHLO here")
     return f"array<i64: {', '.join(map(str, values))}>" if values else "array<i64>"
