@@ -145,6 +145,25 @@ def test_what_devices_do_together_is_what_one_does_alone():
     assert ", 0 broken" in run("-m", "tests.parallel.law")
 
 
+@pytest.mark.full
+def test_what_devices_of_every_mesh_do_together_is_what_one_does_alone():
+    assert ", 0 broken" in run("-m", "tests.parallel.law", "all")
+
+
+PROGRAMS, FULL_PROGRAMS, CHUNK = 500, 5_000, 125
+
+
+@pytest.mark.parametrize("first", range(0, PROGRAMS, CHUNK))
+def test_random_programs_under_random_shardings(first):
+    assert ", 0 broken" in run("-m", "tests.parallel.random_programs", str(first), str(CHUNK))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("first", range(PROGRAMS, FULL_PROGRAMS, CHUNK))
+def test_more_random_programs_under_random_shardings(first):
+    assert ", 0 broken" in run("-m", "tests.parallel.random_programs", str(first), str(CHUNK))
+
+
 EXAMPLES = sorted(path.name for path in (ROOT / "examples" / "parallel").glob("*.py"))
 
 

@@ -182,7 +182,7 @@ def _check_result(primitive: Any, avals: Any, aval: Any, spec: Spec, mesh: Any) 
             f" {aval.shape}, over the mesh axis {twice!r}; move one operand first with"
             " weft.reshard, or give out_sharding"
         )
-    for d, (n, axes) in enumerate(zip(aval.shape, spec, strict=True)):
+    for d, (n, axes) in enumerate(zip(getattr(aval, "shape", ()), spec, strict=True)):
         count = prod(mesh.shape[a] for a in axes)
         if n % count:
             given = ", ".join(a.str_short(short_dtypes=True) for a in avals)

@@ -56,9 +56,13 @@ class Collective(Primitive):
     """An operation along named axes, which its parameter ``axis_name`` holds."""
 
     def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [
-            s if a.shape == o.shape else ((),) * len(o.shape) for s, a, o in zip(specs, avals, outs)
-        ]
+        shapes = [getattr(a, "shape", ()) for a in avals]
+        found = []
+        for i, out in enumerate(outs):
+            shape = getattr(out, "shape", ())
+            same = i < len(specs) and shapes[i] == shape
+            found.append(specs[i] if same else ((),) * len(shape))
+        return found
 
     def vma(self, given: frozenset[Any], params: Any) -> frozenset[Any]:
         """Members get different results."""

@@ -172,11 +172,10 @@ class Partition(Primitive):
         return leading(avals, outs, [1] * len(avals), [1] * len(outs))
 
     def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
-        return [(params["axis"],)]
+        return [(len(a.shape) - 1,) for a in avals]
 
     def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        kept = [() if d == params["axis"] else s for d, s in enumerate(specs[0])]
-        return [tuple(kept)] * len(outs)
+        return [(*divisions.common(specs)[:-1], ())] * len(outs)
 
     def shape(self, *avals: Any, kth: int) -> list[Any]:
         first = avals[0].shape
