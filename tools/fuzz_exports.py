@@ -36,12 +36,12 @@ import numpy as np
 import weft
 import weft.numpy as jnp
 from weft import export, lax
+from weft.backends.cpu.calls import slowly
 from weft.backends.cpu.native import loader
 from weft.core.dims.dim import max_dim, substitute
 from weft.core.registry import lookup
 from weft.export import reading
 from weft.export.encoding import MARK
-from weft.runtime import slowly
 
 PAGE = mmap.PAGESIZE
 HEAD = len(MARK) + 8

@@ -92,9 +92,9 @@ def programs(only: str) -> Iterator[tuple[str, Any]]:
 def digest(closed: Any, generic: bool) -> dict[str, Any]:
     """What a program is rendered to: a digest of its native functions, and how many there are."""
     from weft.backends.cpu.assembly import called, launched
+    from weft.backends.cpu.calls.native import elements_of
     from weft.backends.cpu.target import Cpu
     from weft.compiler.plan import Unplannable
-    from weft.runtime.native import elements_of
 
     elements = elements_of(closed) if generic else None
     try:

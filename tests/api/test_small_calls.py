@@ -12,8 +12,8 @@ from weft import lax
 from weft.api import making
 from weft.api.eager import SEEN, Eager
 from weft.api.learning import Learning, Taking
+from weft.backends.cpu.calls import dispatch, entries
 from weft.base import knobs
-from weft.runtime import dispatch, entries
 
 KINDS = (Eager, Learning, making.Making, Taking)
 

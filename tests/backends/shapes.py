@@ -4,9 +4,9 @@ import contextlib
 
 import weft
 from weft.backends.cpu import target
+from weft.backends.cpu.calls import native
 from weft.backends.cpu.native import compiling
 from weft.base import knobs
-from weft.runtime import native
 
 
 @contextlib.contextmanager

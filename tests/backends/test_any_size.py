@@ -11,10 +11,10 @@ from tests.samples import all_samples
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu import sharing, target
+from weft.backends.cpu.calls import native
 from weft.backends.cpu.code import loops
 from weft.backends.cpu.native import compiling
 from weft.base import knobs
-from weft.runtime import native
 
 COUNT, CHUNK = 200, 50
 

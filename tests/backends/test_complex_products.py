@@ -7,11 +7,11 @@ import weft
 from tests.backends.tasks import run_tasks
 from weft import lax
 from weft import numpy as jnp
+from weft.backends.cpu.calls import native
 from weft.backends.cpu.native import processor
 from weft.backends.cpu.routines.products import complex_products
 from weft.base import knobs
 from weft.kernel.program import Type
-from weft.runtime import native
 
 KINDS = [np.complex64, np.complex128]
 # rows of fewer numbers than vectors hold, and of several pieces; few columns, many; several axes

@@ -11,6 +11,7 @@ import weft
 from tests.backends.tasks import run_tasks
 from tests.laws import checks
 from weft import lax
+from weft.backends.cpu.calls.threads import num_threads
 from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.convolutions import conv, conv_plan
 from weft.backends.cpu.routines.registry import LOWERINGS
@@ -27,7 +28,6 @@ from weft.prims.window import (
     select_and_gather_add_p,
     select_and_scatter_add_p,
 )
-from weft.runtime.threads import num_threads
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = [np.dtype(np.float32), np.dtype(np.float64), BF16, np.dtype(np.float16)]

@@ -7,11 +7,11 @@ import pytest
 import weft
 from tests.backends.tasks import run_tasks
 from weft import dtypes, lax
+from weft.backends.cpu.calls.threads import num_threads
 from weft.backends.cpu.routines import cumulative
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.kernel.program import Type
 from weft.prims.cumulative import cumlogsumexp_p, cummax_p, cummin_p, cumprod_p, cumsum_p
-from weft.runtime.threads import num_threads
 
 PRIMITIVES = {p.name: p for p in (cumsum_p, cumprod_p, cummax_p, cummin_p)}
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

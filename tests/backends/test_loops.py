@@ -6,6 +6,7 @@ import pytest
 
 import weft
 from weft import numpy as jnp
+from weft.backends.cpu.calls import native
 from weft.backends.cpu.code import width
 from weft.backends.cpu.code.loops import render
 from weft.backends.cpu.code.rare import rare
@@ -17,7 +18,6 @@ from weft.kernel.kernel import Buffer, Kernel, Loop, Reduce, Store, affine
 from weft.kernel.math_circular import sin
 from weft.kernel.nodes import BF16, BOOL, F16, F32, F64, I64
 from weft.kernel.spec import verify
-from weft.runtime import native
 
 TYPES = [F32, F64, F16, BF16, BOOL, np.dtype(np.int8), np.dtype(np.uint16), np.dtype(np.int32)]
 LENGTHS = [0, 1, 2, 3, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129, 1003]

@@ -7,11 +7,11 @@ import weft
 from tests.backends import test_fft
 from tests.backends.tasks import run_tasks
 from weft import numpy as jnp
+from weft.backends.cpu.calls import native
 from weft.backends.cpu.native import processor
 from weft.backends.cpu.routines.fourier import fft
 from weft.kernel.program import Type
 from weft.prims.fft import FftType
-from weft.runtime import native
 
 KINDS = test_fft.KINDS
 # one transform, fewer than lanes, more

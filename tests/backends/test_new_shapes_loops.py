@@ -6,10 +6,10 @@ import pytest
 import weft
 from weft import lax
 from weft import numpy as jnp
+from weft.backends.cpu.calls import native
 from weft.backends.cpu.code.loop_text import numbered
 from weft.base import knobs
 from weft.kernel.program import For, While, inner_regions
-from weft.runtime import native
 
 special, linalg = weft.scipy.special, weft.scipy.linalg
 

@@ -9,8 +9,8 @@ from tests.samples import all_samples
 from weft import lax, ops, random, scipy
 from weft import numpy as jnp
 from weft.backends.cpu import sharing, target
+from weft.backends.cpu.calls import native
 from weft.base import knobs
-from weft.runtime import native
 
 KEY = random.key(3)
 NUMBERS = lax.ScatterDimensionNumbers((), (0,), (0,))

@@ -8,9 +8,9 @@ import weft
 from tests.backends.shapes import all_general
 from weft import lax
 from weft import numpy as jnp
+from weft.backends.cpu.calls import native
 from weft.backends.cpu.routines.windows import window
 from weft.base import knobs
-from weft.runtime import native
 
 FLOATS = "float32 bfloat16 float16".split()
 TYPES = [*FLOATS, "int32", "int8", "uint16", "complex64", "bool"]

@@ -9,11 +9,11 @@ from tests.laws.checks import assert_close, seed_of
 from tests.samples import WIDE, all_samples
 from weft import dtypes, lax
 from weft import numpy as jnp
+from weft.backends.cpu.calls import native
 from weft.backends.reference.program import Executable, Reference
 from weft.base import knobs
 from weft.compiler.plan import Unplannable
 from weft.core.interpret import run, storage_dtype
-from weft.runtime import native
 
 SAMPLES = [s for s in all_samples() if s.axis is None]
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from weft.backends.cpu.calls import selection
 from weft.backends.cpu.code import selection_text
-from weft.runtime import selection
 
 SIZES = (1, 2, 15, 16, 17, 100, selection_text.PIECE, selection_text.PIECE + 1, 50_003)
 INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)

@@ -7,10 +7,10 @@ import weft
 from weft import numpy as jnp
 from weft.backends.cpu import target
 from weft.backends.cpu.assembly import Run
+from weft.backends.cpu.calls import native
 from weft.backends.cpu.native.machine import Ahead
 from weft.backends.cpu.sharing import shared, sizable, sized
 from weft.core.interpret import run as interpret
-from weft.runtime import native
 
 LINES = """define void @kernel(ptr noalias %buffers, i64 %start, i64 %stop) #0 {
 entry:

@@ -6,10 +6,10 @@ import pytest
 
 from tests.backends.tasks import run_tasks
 from weft import dtypes
+from weft.backends.cpu.calls.threads import num_threads
 from weft.backends.cpu.routines.sorting import largest, network, packing, sort
 from weft.kernel.program import Type
 from weft.prims.sort import approx_top_k_p, sort_p, top_k_p
-from weft.runtime.threads import num_threads
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float16", "bfloat16", "float32", "float64")

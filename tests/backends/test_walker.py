@@ -5,12 +5,12 @@ import pytest
 
 from tests.runtime import ways
 from weft.backends.cpu.assembly import Assembly, Python, Run
+from weft.backends.cpu.calls import native
+from weft.backends.cpu.calls.slowly import Walk
 from weft.backends.cpu.native import walker
 from weft.backends.cpu.native.machine import compile_many
 from weft.core.avals import ShapedArray
 from weft.kernel.program import Branch, Copy, For, Point, Result, Slot, Swap, While
-from weft.runtime import native
-from weft.runtime.slowly import Walk
 
 # out[i] = a[i] + b[i] over a range of 64-bit integers
 ADD = """

@@ -5,13 +5,13 @@ import pytest
 
 import weft
 from weft import numpy as jnp
+from weft.backends.cpu.calls.native import Executable
 from weft.compiler.fuse import Fusion
 from weft.compiler.pipeline import simplify
 from weft.core.interpret import run as interpret
 from weft.core.jaxpr import Literal
 from weft.kernel.build import Builder
 from weft.kernel.spec import verify
-from weft.runtime.native import Executable
 
 X = np.linspace(-2, 2, 2000, dtype=np.float32).reshape(40, 50)
 

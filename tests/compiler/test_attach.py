@@ -10,13 +10,13 @@ from tests.runtime import ways
 from weft import lax, nn
 from weft import numpy as jnp
 from weft.backends.cpu import target
+from weft.backends.cpu.calls import stored
 from weft.backends.cpu.native.processor import has_matrices
 from weft.compiler import pipeline
 from weft.compiler.attach import attach, reads, written
 from weft.compiler.fuse import Fusion
 from weft.kernel.kernel import show
 from weft.kernel.spec import verify
-from weft.runtime import stored
 
 
 def bias_relu(a, b, c):

@@ -5,6 +5,7 @@ import numpy as np
 import weft
 from weft import lax
 from weft import numpy as jnp
+from weft.backends.cpu.calls.native import Executable
 from weft.base import knobs
 from weft.compiler import fuse, pull, rows
 from weft.compiler.fuse import Fusion
@@ -13,7 +14,6 @@ from weft.compiler.passes.inline import inline
 from weft.compiler.passes.prune import prune
 from weft.kernel.kernel import Loop, Store, statements
 from weft.kernel.spec import verify
-from weft.runtime.native import Executable
 
 
 def plan(fun, *shapes, dtype=np.float32):

@@ -25,6 +25,7 @@ from tests.machines.processors import Processor
 from tests.samples import WIDE, all_samples
 from weft import lax, nn
 from weft import numpy as jnp
+from weft.backends.cpu.calls import dispatch
 from weft.backends.cpu.native.llvm import BRIEF, QUICK, Llvm
 from weft.backends.cpu.native.loader import Object
 from weft.backends.cpu.native.machine import Ahead
@@ -32,7 +33,6 @@ from weft.backends.cpu.native.pool_text import pool_text
 from weft.backends.cpu.target import Cpu
 from weft.compiler.plan import Unplannable
 from weft.compiler.watch import Watch
-from weft.runtime import dispatch
 
 
 class Cross(Llvm):

@@ -86,7 +86,7 @@ LATE = {
     "weft.numpy",
     "weft.prims.families",
     "weft.random",
-    "weft.runtime.native",
+    "weft.backends.cpu.calls.native",
     "xml",
 }
 

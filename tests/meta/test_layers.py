@@ -40,6 +40,7 @@ def test_open_rooms_stand_below_all() -> None:
         ({"core/__init__.py": "members(__name__, [], table)"}, "computed name"),
         ({"core/a.py": "members(__name__, ['hooks'])"}, "only a package"),
         ({"core/a.py": "members(__name__, (), {'weft.core.b': 'x'})"}, "only a package"),
+        ({"runtime/a.py": "import weft.backends.cpu", "backends/cpu.py": ""}, "runtime may not"),
         ({"linen/a.py": "import weft.core.hooks"}, "linen may not import"),
         ({"debug/a.py": "import weft.stages", "stages.py": "import weft.debug"}, "each other"),
     ],
@@ -58,7 +59,7 @@ def test_what_breaks_the_layers_is_found(tmp_path: Path, files: dict, expected: 
         {"numpy/a.py": "from weft.lax import add", "lax/__init__.py": "from .b import add as add",
          "lax/b.py": "def add(): import llvmlite"},
         {"__init__.py": "from weft.core import hooks\nhooks.set_box(1)"},
-        {"runtime/evaluate.py": "Late('weft.runtime.native')", "runtime/native.py": ""},
+        {"runtime/registry.py": "Late('weft.backends.cpu.a')", "backends/cpu/a.py": ""},
         {"linen/a.py": "import weft, weft.numpy as jnp", "numpy/__init__.py": ""},
     ],
 )  # fmt: skip

@@ -13,13 +13,13 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
+from weft.backends.cpu.calls.dispatch import native, supported
 from weft.backends.cpu.native import float_mode, pool
 from weft.backends.cpu.native.float_mode import Flushing, flush_bits
 from weft.backends.cpu.native.machine import compile_text
 from weft.backends.cpu.native.pool_text import pool_text
 from weft.base import knobs
 from weft.core.interpret import flushed
-from weft.runtime.dispatch import native, supported
 
 pytestmark = pytest.mark.skipif(not supported(), reason="no native programs on this machine")
 

@@ -433,7 +433,8 @@ SHORT_OF_MEMORY = """
 import resource
 import weft
 from weft import numpy as jnp
-from weft.runtime import dispatch, entries, memory
+from weft.backends.cpu.calls import dispatch, entries
+from weft.runtime import memory
 walks = dispatch.native()
 fun = lambda x, y, n: (x + y[0], jnp.broadcast_to(n, (1 << 26,)))
 function = weft.jit(fun, donate_argnums=(0, 1))

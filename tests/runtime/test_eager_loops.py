@@ -6,8 +6,9 @@ import pytest
 import weft
 from weft import lax
 from weft import numpy as jnp
+from weft.backends.cpu.calls import native
 from weft.base import knobs
-from weft.runtime import evaluate, native
+from weft.runtime import evaluate
 
 MATRIX = jnp.asarray(np.random.default_rng(0).normal(size=(5, 5)).astype(np.float32) / 3)
 START = jnp.arange(5, dtype=jnp.float32)

@@ -9,9 +9,10 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from weft.backends.cpu.calls import dispatch, generic, instances
 from weft.backends.cpu.native import compiling
 from weft.base import knobs
-from weft.runtime import dispatch, generic, instances, shapes
+from weft.runtime import shapes
 
 pytestmark = pytest.mark.skipif(not dispatch.supported(), reason="runs by the interpreter here")
 

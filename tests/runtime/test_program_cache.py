@@ -13,10 +13,10 @@ import weft
 import weft.numpy as jnp
 from weft import lax
 from weft.backends.cpu import target
+from weft.backends.cpu.calls import identity, stored
 from weft.backends.cpu.native import disk, later, machine
 from weft.base import knobs
 from weft.extend import core
-from weft.runtime import identity, stored
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="no disk cache here")
 

@@ -14,8 +14,8 @@ import weft
 import weft.numpy as jnp
 from tests.runtime.sized import FUNCTIONS
 from weft import lax
+from weft.backends.cpu.calls import generic
 from weft.base import knobs
-from weft.runtime import generic
 
 # Whose code depends on the very numbers: lengths of transforms, what LAPACK is asked, the steps of
 # a tree of sums.

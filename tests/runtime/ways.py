@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import weft
+from weft.backends.cpu.calls import dispatch, entries, native
 from weft.base import knobs
 from weft.core import interpret
-from weft.runtime import dispatch, entries, native
 from weft.runtime.array import box
 from weft.runtime.evaluate import to_numpy
 

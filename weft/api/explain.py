@@ -13,8 +13,8 @@ from weft.base import knobs
 from weft.base.lazy import Late
 from weft.base.traceback import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, count_eqns
+from weft.runtime import registry
 from weft.runtime.evaluate import is_shape_generic
-from weft.runtime.study import Study
 
 # loaded where arguments are on a mesh
 movement = Late("weft.api.movement")
@@ -39,7 +39,7 @@ class Explanation:
     def _describe(self, closed: ClosedJaxpr, name: str, traced: float) -> None:
         self.name = name
         self.equations = count_eqns(closed.jaxpr)
-        study = Study(closed)
+        study = registry.study.Study(closed)
         story = study.story()
         if story is None:
             self.kernels = self.libraries = self.own = 0

@@ -17,11 +17,11 @@ from weft.core.dims.dim import is_constant_shape
 from weft.core.jaxpr import ClosedJaxpr, Var
 from weft.core.shape_dtype import struct_of
 from weft.core.trace import Tracer, eval_trace, state, typeof
+from weft.runtime import registry
 from weft.runtime.evaluate import call_donating
 from weft.tree.functions import tree_flatten, tree_unflatten
 
 # loaded when somebody compiles ahead or asks what was compiled
-study = Late("weft.runtime.study")
 stablehlo = Late("weft.stablehlo.module")
 movement = Late("weft.api.movement")
 # needed with mutable references only
@@ -164,7 +164,7 @@ class Lowered(_Stage):
 
     def cost_analysis(self) -> dict[str, float]:
         """Operations, and bytes of all operands and results: each equation on its own."""
-        return study.unfused_costs(self._program)
+        return registry.study.unfused_costs(self._program)
 
     @api_boundary
     def compile(self, compiler_options: Any = None) -> Compiled:
@@ -275,7 +275,7 @@ class Compiled(_Stage):
         ) grid p0 < 3:
             b1[p0] = mul(2.0, b0[p0])
         """
-        text = study.study(self._program, self._donated).text()
+        text = registry.study.study(self._program, self._donated).text()
         made = self._partitioned()
         return text if made is None else f"{text}\n{movement.story(made)}\n"
 
@@ -295,15 +295,15 @@ class Compiled(_Stage):
 
     def cost_analysis(self) -> dict[str, float]:
         """Operations, and bytes that the kernels read and write."""
-        return study.study(self._program, self._donated).costs()
+        return registry.study.study(self._program, self._donated).costs()
 
     def memory_analysis(self) -> Any:
         """Bytes of arguments, results, memory in between and code."""
-        return study.study(self._program, self._donated).memory()
+        return registry.study.study(self._program, self._donated).memory()
 
     def runtime_executable(self) -> Any:
         """What runs the program."""
-        return study.compile_program(self._program, self._donated)
+        return registry.study.compile_program(self._program, self._donated)
 
 
 def _writing(staged: Any) -> Any:

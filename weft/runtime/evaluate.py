@@ -18,6 +18,7 @@ from weft.core.plain import plain
 from weft.core.sharding import AbstractMesh, NamedSharding
 from weft.core.staging import stage
 from weft.core.trace import state, typeof
+from weft.runtime import registry
 from weft.runtime.array import ArrayImpl, box
 from weft.runtime.exact import is_exact_round
 from weft.runtime.patience import account
@@ -31,19 +32,14 @@ from weft.runtime.places import (
     placement,
 )
 
-# the compiler, loaded when a function is to be compiled or a primitive is worth it
-native = Late("weft.runtime.native")
-dispatch = Late("weft.runtime.dispatch")
-# loaded when a knob asks for another backend
-registry = Late("weft.runtime.registry")
 # needed where types carry shardings
 explicit = Late("weft.core.explicit")
+# loaded when a knob asks for another backend
+by_numpy = Late("weft.runtime.plain")
 # loaded when arrays are divided over devices
 spread = Late("weft.runtime.spread")
 # loaded when arrays are divided over processes
 across = Late("weft.runtime.spanning")
-# loaded when values decide the size of a result
-selection = Late("weft.runtime.selection")
 
 
 def to_numpy(x: Any, aval: Any) -> Any:
@@ -60,14 +56,14 @@ def to_numpy(x: Any, aval: Any) -> Any:
 def load_compiler() -> None:
     """Have the compiler loaded, for a function that will need it."""
     if knobs.thread.backend == "native":
-        dispatch.begin()
-        native.load_products()
+        registry.dispatch.begin()
+        registry.native.load_products()
 
 
 def prepare() -> None:
     """Begin with what a program will need that is to be compiled, while it is being traced."""
     if knobs.thread.backend == "native":
-        native.prepare()
+        registry.native.prepare()
 
 
 def check_execution(name: str) -> None:
@@ -205,8 +201,10 @@ def _run_across(form: Any, args: Any, name: str) -> list[Any]:
     """The results of a program that several processes run together."""
     given, program = form.memory(args), form.program
     if knobs.thread.backend == "native" and not _checks():
-        return form.results(native.call_program(program, given, program.in_avals))
-    found = registry.call_plain("reference", program, given, program.in_avals)
+        return form.results(registry.native.call_program(program, given, program.in_avals))
+    found = by_numpy.call_plain(
+        "reference", registry.PLAIN["reference"], program, given, program.in_avals
+    )
     if found is None:
         raise NotImplementedError(f"{name} has values that are no arrays, over several processes")
     return form.results(found)
@@ -287,9 +285,9 @@ def _evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     if knobs.thread.backend == "native" and not _checks():
         callee = primitive.callee(params)
         if callee is not None:
-            return native.call_program(callee, args, avals)
+            return registry.native.call_program(callee, args, avals)
         if not state.axis_env and _worth(primitive, avals, out, params):
-            found = native.call_primitive(primitive, args, avals, params)
+            found = registry.native.call_primitive(primitive, args, avals, params)
             if found is not None:
                 return found if primitive.multiple_results else found[0]
         if primitive.name == "while":
@@ -298,7 +296,11 @@ def _evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
         callee, name = primitive.callee(params), knobs.thread.backend
         if callee is not None and meshes.explicit_ones:
             callee = plain(callee)
-        found = None if callee is None else registry.call_plain(name, callee, args, avals)
+        found = (
+            None
+            if callee is None
+            else by_numpy.call_plain(name, registry.PLAIN[name], callee, args, avals)
+        )
         if found is not None:
             return found
     foreign = any(type(x) is np.ndarray for x in args)
@@ -318,7 +320,7 @@ def _run_while(primitive: Any, args: Any, avals: Any, params: dict[str, Any]) ->
     body, condition = params["body_jaxpr"], params["cond_jaxpr"]
     effects = primitive.eqn_effects(avals, params)
     if not effects and not (is_exact_round(condition) and _is_interpreted(body, _LONG // _OFTEN)):
-        return native.call_once(primitive, args, avals, params)
+        return registry.native.call_once(primitive, args, avals, params)
     values = [to_numpy(x, a) for x, a in zip(args, avals, strict=True)]
     rounds = _LONG // (1 + len(body.eqns) + len(condition.eqns))
     with np.errstate(all="ignore"):
@@ -327,7 +329,7 @@ def _run_while(primitive: Any, args: Any, avals: Any, params: dict[str, Any]) ->
     if done:
         return boxed
     rest = [*args[: len(args) - len(boxed)], *boxed]
-    return native.call_once(primitive, rest, avals, params)
+    return registry.native.call_once(primitive, rest, avals, params)
 
 
 # Operations that NumPy computes by other steps for complex numbers.
@@ -416,7 +418,7 @@ def remember(
     if knobs.thread.backend == "native" and not _watched() and not state.axis_env:
         places = _places("a program", leaves, lambda: closed)
         rest = (donated, refs, places)
-        return native.remember(function, call, tree, leaves, closed, out_tree, *rest)
+        return registry.native.remember(function, call, tree, leaves, closed, out_tree, *rest)
     return True
 
 
@@ -431,7 +433,7 @@ def _remember_across(
     if any(x._type.placement is not p for x, p in zip(leaves, form.ins, strict=True)):
         return True
     rest = ((), ((), ()), tuple(form.types))
-    return native.remember(function, call, tree, leaves, form.program, out_tree, *rest)
+    return registry.native.remember(function, call, tree, leaves, form.program, out_tree, *rest)
 
 
 def may_compile() -> bool:
@@ -444,13 +446,13 @@ def is_restricted() -> bool:
     thread = knobs.thread
     if thread.no_execution or thread.default_device is not None or _watched():
         return True
-    return bool(state.axis_env) or not dispatch.is_loaded()
+    return bool(state.axis_env) or not registry.dispatch.is_loaded()
 
 
 def call_instance(instance: Any, leaves: Any) -> list[Any]:
     """The results of an instance of a program in named sizes."""
     return instance.call(
-        *[x if type(x) is ArrayImpl else native._settled(x, typeof(x)) for x in leaves]
+        *[x if type(x) is ArrayImpl else registry.native._settled(x, typeof(x)) for x in leaves]
     )
 
 
@@ -458,19 +460,19 @@ def remember_instance(
     function: Any, call: Any, tree: Any, leaves: Any, avals: Any, sized: Any
 ) -> None:
     """Let native code answer calls like this one by an instance."""
-    context, instance = knobs.context_key(), sized.instance
-    native.entries.add(function, context, call, tree, leaves, avals, instance, sized.out_tree)
+    rest = (leaves, avals, sized.instance, sized.out_tree)
+    registry.native.entries.add(function, knobs.context_key(), call, tree, *rest)
 
 
 def remember_operation_instance(function: Any, given: Any, avals: Any, instance: Any) -> None:
     """Let native code answer an operation by an instance."""
-    native.entries.add_operation(function, knobs.context_key(), given, {}, avals, instance)
+    registry.native.entries.add_operation(function, knobs.context_key(), given, {}, avals, instance)
 
 
 def compile_eagerly(closed: Any) -> None:
     """Have the code of an eager operation, at the expense of those to come."""
     began = perf_counter()
-    native.compile_program(closed)
+    registry.native.compile_program(closed)
     account.charge(began)
 
 
@@ -480,7 +482,7 @@ def remember_given(
     """Let native code answer calls like this one, which give one of the leaves back."""
     if _watched() or state.axis_env:
         return True
-    return native.remember_given(function, call, tree, leaves, closed, number)
+    return registry.native.remember_given(function, call, tree, leaves, closed, number)
 
 
 def remember_operation(function: Any, closed: Any, given: Any, options: Any = None) -> bool:
@@ -495,7 +497,7 @@ def remember_operation(function: Any, closed: Any, given: Any, options: Any = No
         return True
     places = _places("an operation", operands, lambda: closed)
     began = perf_counter()
-    found = native.remember_operation(function, closed, given, options or {}, places)
+    found = registry.native.remember_operation(function, closed, given, options or {}, places)
     account.charge(began)
     return found
 
@@ -521,7 +523,7 @@ def call_donating(primitive: Any, args: Any, params: dict[str, Any], refs: Any =
         return primitive.bind(*args, **params)
     avals = [typeof(x) for x in args]
     places = _places(params.get("name", primitive.name), args, lambda: callee)
-    results = native.call_donating(callee, args, avals, params["donated_invars"], refs)
+    results = registry.native.call_donating(callee, args, avals, params["donated_invars"], refs)
     return results if places is None else _put(results, places)
 
 
@@ -533,27 +535,27 @@ def call_program(closed: Any, leaves: Any, avals: Any) -> list[Any]:
     if form is not None:
         return _run_across(form, leaves, name)
     places = _places(name, leaves, lambda: closed)
-    results = native.call_program(closed, leaves, avals)
+    results = registry.native.call_program(closed, leaves, avals)
     return results if places is None else _put(results, places)
 
 
 def picks(count: int) -> bool:
     """Whether elements are picked natively among so many."""
     native_ones = knobs.thread.backend == "native" and count >= MANY
-    return native_ones and selection.supported()
+    return native_ones and registry.selection.supported()
 
 
 def picked(test: str, source: np.ndarray, wanted: list[Any]) -> list[np.ndarray] | None:
     """What is wanted of the elements that a test picks, or None where NumPy finds it as soon.
 
-    What that is, ``selection.select`` says.
+    What that is, ``registry.selection.select`` says.
     """
-    return selection.select(test, source, wanted) if picks(source.size) else None
+    return registry.selection.select(test, source, wanted) if picks(source.size) else None
 
 
 def generalise(closed: Any) -> Any:
     """A program that is not the user's own, to be compiled for arrays of many sizes at once."""
-    return native.generalise(closed) if knobs.thread.backend == "native" else closed
+    return registry.native.generalise(closed) if knobs.thread.backend == "native" else closed
 
 
 def is_shape_generic(closed: Any) -> bool:
@@ -563,4 +565,4 @@ def is_shape_generic(closed: Any) -> bool:
 
 def native_hits(function: Any) -> int:
     """How often native code has answered calls of a function."""
-    return native.hits(function) if hasattr(function, "_entries") else 0
+    return registry.native.hits(function) if hasattr(function, "_entries") else 0

@@ -1,43 +1,19 @@
-"""The backends by name: the one place of the runtime that names them all."""
+"""The backends by name: the one place that names them, each loaded when it is first used."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from weft.base.lazy import Late
-from weft.compiler.plan import Unplannable
-from weft.core.interpret import storage_dtype
-from weft.core.jaxpr import ClosedJaxpr
-from weft.runtime.array import ArrayImpl, box
 
-# loaded when programs are first run by it
-reference = Late("weft.backends.reference.program")
-cuda = Late("weft.backends.cuda.program")
+# The processor: programs compiled and called, calls answered natively, shape-generic code, what
+# became of a program, elements that a test picks.
+native = Late("weft.backends.cpu.calls.native")
+dispatch = Late("weft.backends.cpu.calls.dispatch")
+generic = Late("weft.backends.cpu.calls.generic")
+instances = Late("weft.backends.cpu.calls.instances")
+study = Late("weft.backends.cpu.calls.study")
+selection = Late("weft.backends.cpu.calls.selection")
 
 # Backends that are given NumPy arrays and give them, by the value of the knob ``backend``.
+reference = Late("weft.backends.reference.program")
+cuda = Late("weft.backends.cuda.program")
 PLAIN = {"reference": lambda: reference.Reference(), "cuda": lambda: cuda.Cuda()}
-
-
-def call_plain(name: str, closed: ClosedJaxpr, args: Any, avals: Any) -> list[Any] | None:
-    """The results of a program by a backend on NumPy arrays; None where it has no plan."""
-    key = ("executable", name)
-    executable = closed._memo.get(key)
-    if executable is None:
-        try:
-            executable = PLAIN[name]().compile(closed)
-        except Unplannable:
-            executable = False
-        closed._memo[key] = executable
-    if executable is False:
-        return None
-    given = []
-    for x, aval in zip(args, avals, strict=True):
-        value = x._value if type(x) is ArrayImpl else np.asarray(x, storage_dtype(aval.dtype))
-        given.append(value)
-    foreign = any(type(x) is not ArrayImpl for x in args)
-    results = executable(given)
-    return [
-        box(v.copy() if foreign else v, a) for v, a in zip(results, closed.out_avals, strict=True)
-    ]

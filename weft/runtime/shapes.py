@@ -6,17 +6,13 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.base.lazy import Late
 from weft.base.sizes import LEAST, Size, recording, size_named
 from weft.core.avals import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import typeof
+from weft.runtime import registry
 from weft.runtime.array import ArrayImpl
 from weft.runtime.places import HOME
-
-# loaded when a program in named sizes is to be made
-instances = Late("weft.runtime.instances")
-generic = Late("weft.runtime.generic")
 
 # What stages a function for avals, and gives what belongs to the program besides.
 Trace = Callable[[list[Any]], tuple[ClosedJaxpr, Any]]
@@ -56,7 +52,7 @@ class Named:
         if self.shapes == SHAPES and not self.failed:
             self.shapes = 0
             avals = [typeof(x) for x in leaves]
-            generic.in_background(lambda: self.make(avals, trace))
+            registry.generic.in_background(lambda: self.make(avals, trace))
 
     def make(self, avals: Sequence[Any], trace: Trace) -> None:
         """Have a program for arguments of some types; equal dimensions are taken for one."""
@@ -81,7 +77,7 @@ class Named:
         try:
             with recording() as guards:
                 closed, rest = trace(sized)
-            generic = instances.ShapeGeneric(closed, list(scope), list(guards))
+            generic = registry.instances.ShapeGeneric(closed, list(scope), list(guards))
         except Exception:
             # it is compiled for each shape then, whatever was the matter
             self.failed = True

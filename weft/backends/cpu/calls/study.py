@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.assembly_text import whole_text
+from weft.backends.cpu.calls.dispatch import supported
+from weft.backends.cpu.calls.native import Executable
+from weft.backends.cpu.calls.native import compile_program as compile_program
 from weft.backends.cpu.story import Story, costs
 from weft.backends.cpu.story import unfused_costs as unfused_costs
 from weft.base import knobs
@@ -13,9 +16,6 @@ from weft.compiler.analysis.cost import size_of
 from weft.compiler.plan import Unplannable
 from weft.compiler.watch import Watch
 from weft.core.jaxpr import ClosedJaxpr
-from weft.runtime.dispatch import supported
-from weft.runtime.native import Executable
-from weft.runtime.native import compile_program as compile_program
 
 
 class CompiledMemoryStats(Record):

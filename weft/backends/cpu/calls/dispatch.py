@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu.calls import tables
 from weft.backends.cpu.native import loader, pool
 from weft.backends.cpu.native.cores import usable_cores
 from weft.backends.cpu.native.machine import load_keyed, setting
@@ -24,14 +25,13 @@ from weft.base import knobs
 from weft.base.functional import lru, register_cache
 from weft.base.lazy import Late
 from weft.core.trace import eval_trace, state
-from weft.runtime import tables
 from weft.runtime.array import ArrayImpl
 from weft.runtime.function import NativeFunction
 from weft.runtime.memory import Block
 from weft.runtime.places import ArrayType
 
 # loaded by the thread that makes the native caller
-caller = Late("weft.runtime.caller")
+caller = Late("weft.backends.cpu.calls.caller")
 stub = Late("weft.backends.cpu.code.stub")
 
 _WORD = 8
@@ -206,10 +206,10 @@ _SOURCES = (
     "weft.kernel.kinds",
     "weft.backends.cpu.code.stub",
     "weft.backends.cpu.native.walker",
-    "weft.runtime.tables",
-    "weft.runtime.blocks",
-    "weft.runtime.running",
-    "weft.runtime.caller",
+    "weft.backends.cpu.calls.tables",
+    "weft.backends.cpu.calls.blocks",
+    "weft.backends.cpu.calls.running",
+    "weft.backends.cpu.calls.caller",
 )
 
 

@@ -17,6 +17,18 @@ import numpy as np
 
 from weft.backends.cpu import target
 from weft.backends.cpu.assembly import Assembly, Python, Run, called, launched
+from weft.backends.cpu.calls import stored, tables
+from weft.backends.cpu.calls.dispatch import (
+    Native,
+    address,
+    busy,
+    is_loaded,
+    is_loading,
+    native,
+    supported,
+    words_of,
+)
+from weft.backends.cpu.calls.slowly import Walk
 from weft.backends.cpu.native import library
 from weft.backends.cpu.native.compiling import preload
 from weft.backends.cpu.native.float_mode import flush_bits
@@ -33,30 +45,19 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.plain import plain
 from weft.core.staging import stage
 from weft.kernel.program import For, While, inner_regions
-from weft.runtime import stored, tables
 from weft.runtime.array import ArrayImpl, box
-from weft.runtime.dispatch import (
-    Native,
-    address,
-    busy,
-    is_loaded,
-    is_loading,
-    native,
-    supported,
-    words_of,
-)
 from weft.runtime.donation import given_up
 from weft.runtime.places import HOME, ArrayType, array_type
-from weft.runtime.slowly import Walk
 
 # needed where types carry shardings
 explicit = Late("weft.core.explicit")
 # loaded when a knob asks what was compiled, when calls become native
-tell = Late("weft.runtime.tell")
-entries = Late("weft.runtime.entries")
+tell = Late("weft.backends.cpu.calls.tell")
+entries = Late("weft.backends.cpu.calls.entries")
 # loaded when a program has no native code
-registry = Late("weft.runtime.registry")
-generic = Late("weft.runtime.generic")
+by_numpy = Late("weft.runtime.plain")
+reference = Late("weft.backends.reference.program")
+generic = Late("weft.backends.cpu.calls.generic")
 walker = Late("weft.backends.cpu.native.walker")
 
 # Bytes that a program touches from which on Python's lock is given up while it runs.
@@ -451,7 +452,9 @@ class Interpreted:
         ]
 
     def __call__(self, args: Any) -> list[Any]:
-        found = registry.call_plain("reference", self.closed, args, self.closed.in_avals)
+        found = by_numpy.call_plain(
+            "reference", lambda: reference.Reference(), self.closed, args, self.closed.in_avals
+        )
         if found is not None:
             return found
         values = [x._value if type(x) is ArrayImpl else x for x in args]

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu.calls.dispatch import supported as supported
+from weft.backends.cpu.calls.slowly import address
 from weft.backends.cpu.code.selection_text import PIECE, count_text, packs, write_text
 from weft.backends.cpu.native import pool
 from weft.backends.cpu.native.machine import Address, compile_text
 from weft.base.functional import lru
-from weft.runtime.dispatch import supported as supported
 from weft.runtime.memory import empty
-from weft.runtime.slowly import address
 
 # Pieces that are handed out together.
 _CHUNK = 1

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu.calls import tables
+from weft.backends.cpu.calls.dispatch import address, native, slot_numbers, words_of
 from weft.base.record import Record
-from weft.runtime import tables
 from weft.runtime.array import ArrayImpl
-from weft.runtime.dispatch import address, native, slot_numbers, words_of
 from weft.runtime.function import NativeFunction
 
 # Entries of one function, and of one operation; those made last are kept.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from weft.backends.cpu.native.walker import Py_DecRef
-from weft.kernel.kinds import External, i32, i64, ptr, void
-from weft.runtime.tables import (
+from weft.backends.cpu.calls.tables import (
     ADVISE_HUGE,
     ALLOWED,
     ARRAY_TYPE,
@@ -17,6 +15,8 @@ from weft.runtime.tables import (
     NONE,
     PAGE,
 )
+from weft.backends.cpu.native.walker import Py_DecRef
+from weft.kernel.kinds import External, i32, i64, ptr, void
 
 free = External(void, (ptr,))
 aligned_alloc = External(ptr, (i64, i64))

@@ -5,33 +5,7 @@ Arguments that are donated lose their memory to it; ``donation.py`` says the sam
 
 from __future__ import annotations
 
-from weft.backends.cpu.native.walker import (
-    BUFFERS,
-    CONTEXT_WORDS,
-    ENV,
-    FLUSHED,
-    HELPERS,
-    HOST_CALL,
-    PERIOD,
-    POLLED,
-    POOL_RUN,
-    POOL_STATE,
-    THREAD,
-    Py_DecRef,
-    PyEval_RestoreThread,
-    PyEval_SaveThread,
-    PyLong_FromLongLong,
-    PyObject_Call,
-    PyTuple_New,
-    PyTuple_SetItem,
-    ask,
-    enter_mode,
-    leave_mode,
-    memcpy,
-    walk,
-)
-from weft.kernel.kinds import External, i32, i64, ptr, stack, void
-from weft.runtime.blocks import (
+from weft.backends.cpu.calls.blocks import (
     SLOT_OWNER,
     SLOT_VIEW,
     Py_IncRef,
@@ -44,7 +18,7 @@ from weft.runtime.blocks import (
     new_block,
     release,
 )
-from weft.runtime.tables import (
+from weft.backends.cpu.calls.tables import (
     ARENA,
     ARGUMENTS,
     BLOCK_TYPE,
@@ -95,6 +69,32 @@ from weft.runtime.tables import (
     WIDEST,
     WRITEABLE,
 )
+from weft.backends.cpu.native.walker import (
+    BUFFERS,
+    CONTEXT_WORDS,
+    ENV,
+    FLUSHED,
+    HELPERS,
+    HOST_CALL,
+    PERIOD,
+    POLLED,
+    POOL_RUN,
+    POOL_STATE,
+    THREAD,
+    Py_DecRef,
+    PyEval_RestoreThread,
+    PyEval_SaveThread,
+    PyLong_FromLongLong,
+    PyObject_Call,
+    PyTuple_New,
+    PyTuple_SetItem,
+    ask,
+    enter_mode,
+    leave_mode,
+    memcpy,
+    walk,
+)
+from weft.kernel.kinds import External, i32, i64, ptr, stack, void
 
 malloc = External(ptr, (i64,))
 PyObject_GetAttr = External(ptr, (ptr, ptr))

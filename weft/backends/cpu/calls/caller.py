@@ -8,17 +8,8 @@ they know comes through tables, so the code itself holds no addresses.
 
 from __future__ import annotations
 
-from weft.backends.cpu.native import walker
-from weft.backends.cpu.native.walker import (
-    Py_DecRef,
-    PyLong_FromLongLong,
-    PyObject_Call,
-    PyTuple_New,
-    PyTuple_SetItem,
-)
-from weft.kernel.kinds import External, f32, f64, i32, i64, ptr, stack, u8
-from weft.runtime import blocks, running
-from weft.runtime.blocks import (
+from weft.backends.cpu.calls import blocks, running
+from weft.backends.cpu.calls.blocks import (
     SLOT_ENTRIES,
     SLOT_OWNER,
     SLOT_TYPE,
@@ -27,7 +18,7 @@ from weft.runtime.blocks import (
     PyType_GenericAlloc,
     free,
 )
-from weft.runtime.running import (
+from weft.backends.cpu.calls.running import (
     PyErr_Clear,
     PyLong_AsLongLong,
     PyObject_GetAttr,
@@ -35,7 +26,7 @@ from weft.runtime.running import (
     run,
     run_donating,
 )
-from weft.runtime.tables import (
+from weft.backends.cpu.calls.tables import (
     ARGUMENTS,
     ARRAY_TYPE,
     AS_IS,
@@ -96,6 +87,15 @@ from weft.runtime.tables import (
     TUPLE,
     TUPLE_TYPE,
 )
+from weft.backends.cpu.native import walker
+from weft.backends.cpu.native.walker import (
+    Py_DecRef,
+    PyLong_FromLongLong,
+    PyObject_Call,
+    PyTuple_New,
+    PyTuple_SetItem,
+)
+from weft.kernel.kinds import External, f32, f64, i32, i64, ptr, stack, u8
 
 PyObject_GetAttrString = External(ptr, (ptr, ptr))
 PyErr_Occurred = External(ptr, ())

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu.calls import native, tables
+from weft.backends.cpu.calls.dispatch import address, words_of
 from weft.backends.cpu.generic import Generic, Special
 from weft.backends.cpu.native import library
 from weft.backends.cpu.native.float_mode import flush_bits
@@ -26,8 +28,6 @@ from weft.core.avals import ShapedArray
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import inner_regions
-from weft.runtime import native, tables
-from weft.runtime.dispatch import address, words_of
 from weft.runtime.exact import programs_of
 from weft.runtime.patience import FEW_ELEMENTS
 from weft.runtime.places import HOME, array_type

@@ -1,0 +1,1 @@
+"""Programs called on this machine: tables, the native caller, caches, shape-generic code."""
