@@ -33,6 +33,7 @@ SUITES = (
     "networks",
     "shapes",
     "optim",
+    "parallel",
     "sweep",
 )
 # Left out where no suite is named: it alone takes as long as all others.
@@ -118,7 +119,7 @@ def one_round(
         start = time.perf_counter()
         try:
             if row.kind == "call":
-                peers[library].start()
+                peers[library].start(row.devices)
                 start = time.perf_counter()  # being imported is not what a row is charged for
             found = peers[library].time(result.suite, row, seconds, left, kept)
         except Failure as failure:

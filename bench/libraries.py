@@ -14,11 +14,14 @@ from bench.rows import COMPILED_TORCH, Program, names
 
 MODULES = {
     "weft": ("weft", "weft.numpy"),
+    "alone": ("weft", "weft.numpy"),  # weft on one device, for what several do together
     "jax": ("jax", "jax.numpy"),
     "numpy": ("numpy",),
     "torch": ("torch",),
     COMPILED_TORCH: ("torch",),
 }
+
+LIKE_JAX = ("weft", "alone", "jax")
 
 
 def load(library: str) -> Any:
@@ -58,7 +61,7 @@ def _array(library: str, module: Any, dtype: str | None) -> Callable[[Any], Any]
     half = dtype == "bfloat16"
     if library == "numpy":
         return lambda x: cast(np.asarray(x))
-    if library in ("weft", "jax"):
+    if library in LIKE_JAX:
         return lambda x: module.numpy.asarray(cast(np.asarray(x)))
 
     def tensor(x: Any) -> Any:
@@ -79,7 +82,7 @@ class Call:
     """A row ready to run in one library."""
 
     def __init__(self, library: str, module: Any, row: Any) -> None:
-        if library in ("weft", "jax"):
+        if library in LIKE_JAX:
             module.config.update("jax_enable_x64", row.x64)
         made = row.setups[library.partition(".")[0]](module)
         self.program = made if isinstance(made, Program) else None
@@ -87,7 +90,7 @@ class Call:
         self.wait: Callable[[Any], None] | None = None
         if self.program is not None:
             self.function, self.args = self._prepare(library, module, self.program)
-            if library in ("weft", "jax"):
+            if library in LIKE_JAX:
                 self.wait = _wait
         self.each = self.program is not None and self.program.wait
         self.batch = 1
@@ -97,7 +100,7 @@ class Call:
         function, args = program.function, program.args
         if program.convert:
             args = tree_map(_array(library, module, program.dtype), args)
-        if program.compiled and library in ("weft", "jax"):
+        if program.compiled and library in LIKE_JAX:
             function = module.jit(function)
         if library == COMPILED_TORCH:
             function = module.compile(function)

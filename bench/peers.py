@@ -44,14 +44,18 @@ def python_of(library: str) -> str | None:
     return sys.executable if importlib.util.find_spec(module) else None
 
 
-def environment(cache: str | None = None) -> dict[str, str]:
+def environment(cache: str | None = None, devices: int = 1) -> dict[str, str]:
     """The same for all: the CPU, no messages, byte code kept as Python does by itself.
 
     ``cache`` is a folder for the caches on disk of weft and JAX; by default JAX has none.
+    ``devices`` is how many the processor is shown as.
     """
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     settings = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}
     settings["WEFT_BACKEND"] = os.environ.get("WEFT_BACKEND", "native")
+    if devices > 1:
+        settings["WEFT_NUM_CPU_DEVICES"] = str(devices)
+        settings["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
     if cache is not None:
         settings |= {
             "WEFT_CACHE": cache,
@@ -75,15 +79,19 @@ class Peer:
         self.process: subprocess.Popen[bytes] | None = None
         self.about: Any = None
         self.messages: Any = None
+        self.devices = 1
 
-    def start(self) -> subprocess.Popen[bytes]:
-        """Begin the process, if there is none."""
+    def start(self, devices: int = 1) -> subprocess.Popen[bytes]:
+        """Begin the process, if there is none that shows so many devices."""
+        if self.process is not None and devices != self.devices:
+            self.close()
         if self.process is None:
+            self.devices = devices
             self.messages = tempfile.TemporaryFile()
             self.process = subprocess.Popen(
                 [self.python, "-m", "bench.worker", self.library],
                 cwd=ROOT,
-                env=environment(),
+                env=environment(devices=devices),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self.messages,
@@ -128,7 +136,7 @@ class Peer:
             return run_once(self.python, row.setups[self.library])
         if row.kind != "call":
             return first_call(self, suite, row, limit)
-        process = self.start()
+        process = self.start(row.devices)
         assert process.stdin is not None
         request = {"suite": suite, "name": row.name, "seconds": seconds, "result": result}
         process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -166,7 +174,7 @@ def first_call(peer: Peer, suite: str, row: Any, limit: float) -> list[float]:
             done = subprocess.run(
                 command,
                 cwd=ROOT,
-                env=environment(cache),
+                env=environment(cache, row.devices),
                 capture_output=True,
                 timeout=limit,
             )

@@ -63,6 +63,7 @@ class Row:
     limit: float = 20.0  # seconds that each library may spend on the row
     brief: bool = False  # one of very many: measured for a moment only
     x64: bool = False
+    devices: int = 1  # as many as the process shows its processor as
     # How results may differ from the first peer's: a part of the largest magnitude; None: anything.
     tolerance: float | None = None
     look: Callable[[list[np.ndarray]], list[np.ndarray]] | None = None  # what of results to compare
