@@ -107,6 +107,7 @@ class Exported:
         self._program = program
         self._unknowns = unknowns_of(program, self.in_avals, in_tree, fun_name)
         self._plain_program: ClosedJaxpr | None = None  # without functions, for instances
+        self._functions: dict[int, Callable[..., Any]] = {}  # by the ids of programs they hold
         self._instances: dict[Any, ClosedJaxpr] = {}  # for the sizes of calls
         self._is_read = False  # from bytes, which anyone may have written
         self._get_vjp = get_vjp
@@ -168,7 +169,8 @@ class Exported:
                 if others is not None:  # from which shape-generic code is made at once
                     found._memo["sibling"] = lambda: instantiated(program, others)
             if len(self._instances) >= MAX_INSTANCES:
-                self._instances.pop(next(iter(self._instances)))
+                gone = self._instances.pop(next(iter(self._instances)))
+                self._functions.pop(id(gone), None)
             self._instances[key] = found
         return found
 
@@ -191,7 +193,10 @@ class Exported:
 
     def _run(self, leaves: list[Any], program: ClosedJaxpr) -> Any:
         try:
-            return _differentiable(self, program)(*leaves)
+            function = self._functions.get(id(program))
+            if function is None:
+                function = self._functions[id(program)] = _differentiable(self, program)
+            return function(*leaves)
         except (errors.JAXTypeError, errors.JAXIndexError, MalformedExportError):
             raise
         except _UNFIT as error:
