@@ -12,9 +12,10 @@ import numpy as np
 from weft import dtypes
 from weft.api.placement import result_sharding
 from weft.base.errors import AxisError
-from weft.core.dims.dim import Dim, broadcast_sizes, whole
+from weft.core.dims.dim import Dim, broadcast_sizes, is_constant_shape, whole
 from weft.core.trace import Tracer, box, eval_trace, state, typeof
 from weft.prims import shape as prims
+from weft.prims.families import scalar
 from weft.tree.functions import tree_flatten, tree_unflatten
 
 _DATA = (np.ndarray, np.generic, bool, int, float, complex)
@@ -347,7 +348,9 @@ def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
 
 def shape_as_value(shape: Any) -> Any:
     """A shape as an array of integers."""
-    return np.asarray(shape, np.int32)
+    if is_constant_shape(shape):
+        return np.asarray(shape, np.int32)
+    return concatenate([broadcast(scalar(np.dtype(np.int32), n), (1,)) for n in shape], 0)
 
 
 def optimization_barrier(operand: Any, /) -> Any:

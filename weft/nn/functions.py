@@ -16,7 +16,7 @@ from weft import dtypes, lax
 from weft.base.source import warn
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
-from weft.core.dims.dim import whole
+from weft.core.dims.dim import Dim, whole
 from weft.lax.shape import canonical_axis
 from weft.numpy.exponentials import Axis, logsumexp
 from weft.numpy.operands import arraylike, inexact
@@ -303,6 +303,8 @@ def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = Fa
     total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
     if where is None:
         size = x.size if axis is None else _count(x.shape, axis)
+        if type(size) is Dim:
+            return total - jnp.log(jnp.asarray(size, total.dtype))
         return total - jnp.asarray(math.log(size) if size else -np.inf, total.dtype)
     chosen = jnp.broadcast_to(where, x.shape)
     count = jnp.sum(chosen, axis=axis, keepdims=keepdims, dtype=total.dtype)

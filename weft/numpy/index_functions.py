@@ -9,7 +9,7 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.core.array import Array
-from weft.core.dims.dim import min_dim
+from weft.core.dims.dim import exceeds, min_dim
 from weft.core.trace import Tracer
 from weft.lax.shape import canonical_axis
 from weft.numpy.index_plan import chosen, index_dtype
@@ -451,7 +451,7 @@ def _wide_enough(dtype: Any, size: int, wrap: bool) -> Any:
     limits = dtypes.iinfo(dtype)
     if wrap and not limits.min:
         return index_dtype((size,))
-    return dtype if limits.max >= size else index_dtype((size,))
+    return index_dtype((size,)) if exceeds(size, limits.max) else dtype
 
 
 def _refuse_out(name: str, out: Any) -> None:

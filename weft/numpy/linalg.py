@@ -22,6 +22,7 @@ from weft.base.record import Record
 from weft.base.traceback import expose
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
+from weft.core.dims.dim import max_dim
 from weft.numpy import contraction, matrices
 from weft.numpy.creation import asarray
 from weft.numpy.determinant import det, slogdet
@@ -320,7 +321,7 @@ def _pinv(a: Any, rtol: Any = None, hermitian: bool = False) -> Array:
         return lax.full((*a.shape[:-2], n, m), 0, a.dtype)
     u, s, vh = svd(a.conj(), full_matrices=False, hermitian=hermitian)
     if rtol is None:
-        cutoff = 10.0 * max(m, n) * float(dtypes.finfo(a.dtype).eps) * s[..., :1]
+        cutoff = 10.0 * max_dim(m, n) * float(dtypes.finfo(a.dtype).eps) * s[..., :1]
     else:
         rtol = asarray(rtol, dtype=s.dtype)
         cutoff = lax.expand_dims(rtol[..., None], range(s.ndim - rtol.ndim - 1)) * s[..., :1]
@@ -380,7 +381,7 @@ def _lstsq(a: Any, b: Any, rcond: Any, *, numpy_resid: bool) -> tuple[Array, Arr
         eps = float(dtypes.finfo(a.dtype).eps)
         u, s, vh = svd(a, full_matrices=False)
         if rcond is None:
-            rcond = asarray(eps * max(m, n), dtype=s.dtype)
+            rcond = asarray(eps * max_dim(m, n), dtype=s.dtype)
         else:
             rcond = asarray(rcond, dtype=s.dtype)
             rcond = _where(rcond < 0, eps, rcond)
@@ -497,7 +498,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
         return (M != 0).any().astype(np.int32)
     s = svd(M, full_matrices=False, compute_uv=False, hermitian=hermitian)
     if rtol is None:
-        rtol = s.max(-1) * max(M.shape[-2:]) * float(dtypes.finfo(s.dtype).eps)
+        rtol = s.max(-1) * max_dim(*M.shape[-2:]) * float(dtypes.finfo(s.dtype).eps)
     rtol = asarray(rtol)
     return (s > rtol[..., None]).sum(-1)
 

@@ -12,7 +12,7 @@ from weft import dtypes, lax
 from weft.api.placement import divided_alike
 from weft.core import sharding as meshes
 from weft.core.array import Array
-from weft.core.dims.dim import whole
+from weft.core.dims.dim import max_dim, min_dim, whole
 from weft.core.trace import Tracer
 from weft.lax.shape import canonical_axis
 from weft.numpy.broadcasting import choose_where, full_of
@@ -96,7 +96,7 @@ def _diagonal(k: Any, sizes: tuple[int, int]) -> Any:
     offset = operator.index(k)
     if not -(2**31) <= offset < 2**31:
         raise OverflowError(f"tri takes a diagonal k within the range of int32, got {offset}")
-    return scalar(_INT32, min(max(offset, low), high))
+    return scalar(_INT32, min_dim(max_dim(offset, low), high))
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:

@@ -196,7 +196,7 @@ def _ends_of(x: Any, start: int, stop: int, axis: int) -> Any:
     """An array without the part from ``start`` to ``stop``."""
     lead = (slice(None),) * axis
     parts = [slice(0, start)] if start else []
-    if stop < x.shape[axis] or not start:
+    if type(x.shape[axis]) is Dim or stop < x.shape[axis] or not start:
         parts.append(slice(stop, None))
     ends = [getitem(x, (*lead, part)) for part in parts]
     return concatenate(ends, axis) if len(ends) > 1 else ends[0]

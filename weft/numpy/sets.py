@@ -12,6 +12,7 @@ from weft import dtypes, lax
 from weft.base import errors
 from weft.base.record import Record
 from weft.core.array import Array
+from weft.core.dims.dim import Dim
 from weft.core.trace import Tracer
 from weft.lax.shape import canonical_axis
 from weft.numpy import known_sets
@@ -297,7 +298,8 @@ def _is_member(
         return filled(x.shape, np.bool_(invert))
     compare = not_equal if invert else equal
     if method == "auto":
-        method = "compare_all" if tests.size <= _FEW else "binary_search"
+        few = type(tests.size) is Dim or tests.size <= _FEW
+        method = "compare_all" if few else "binary_search"
         if method == "binary_search" and kind_of(x.dtype) & INTEGER and x.size > _FEW:
             return _is_member_of_integers(x, tests, invert)
     if method == "compare_all":

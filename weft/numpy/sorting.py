@@ -10,7 +10,7 @@ import numpy as np
 from weft import dtypes, lax
 from weft.api.batching import vmap
 from weft.core.array import Array
-from weft.core.dims.dim import exceeds
+from weft.core.dims.dim import Dim, exceeds
 from weft.core.trace import typeof
 from weft.lax.shape import canonical_axis
 from weft.numpy.broadcasting import choose_where, filled, full_of
@@ -169,7 +169,7 @@ def partition(a: Any, kth: int, axis: int = -1) -> Array:
     """
     x, kth, axis = _partition_operand("partition", a, kth, axis)
     last = x.ndim - 1
-    if x.shape[-1] > _SORTED:
+    if type(x.shape[-1]) is Dim or x.shape[-1] > _SORTED:
         return swapaxes(partition_p.bind(x, kth=kth)[0], -1, axis)
     bottom, top = lax.split(lax.sort(x), (kth + 1, x.shape[-1] - kth - 1), last)
     return swapaxes(lax.concatenate([bottom, lax.rev(top, (last,))], last), -1, axis)
@@ -183,7 +183,7 @@ def argpartition(a: Any, kth: int, axis: int = -1) -> Array:
     Array([3, 1], dtype=int32)
     """
     x, kth, axis = _partition_operand("argpartition", a, kth, axis)
-    if x.shape[-1] > _SORTED:
+    if type(x.shape[-1]) is Dim or x.shape[-1] > _SORTED:
         places = lax.broadcasted_iota(index_dtype(x.shape), x.shape, x.ndim - 1)
         _, places = partition_p.bind(x, places, kth=kth)
         return swapaxes(places, -1, axis)

@@ -16,6 +16,7 @@ from weft.api.batching import vmap
 from weft.api.jit import jit
 from weft.base.source import warn
 from weft.core.array import Array
+from weft.core.dims.dim import min_dim
 from weft.lax import linear_solve
 from weft.lax.solves import custom_linear_solve
 from weft.numpy.promotion import check_arraylike, promote_dtypes, promote_dtypes_inexact
@@ -174,7 +175,7 @@ def _lu(a: Any, permute_l: bool) -> tuple[Array, ...]:
     (a,) = _inexact(a)
     packed, _, permutation = lax.linalg.lu(a)
     m, n = a.shape[-2:]
-    k = min(m, n)
+    k = min_dim(m, n)
     places = jnp.arange(m, dtype=permutation.dtype)
     p = (permutation[..., None, :] == places[:, None]).astype(a.real.dtype)
     lower = jnp.tril(packed, -1)[..., :k] + eye(a.dtype, m, k)

@@ -11,6 +11,7 @@ import numpy as np
 import weft.numpy as jnp
 from weft import dtypes, lax
 from weft.core.array import Array
+from weft.core.dims.dim import Dim
 from weft.numpy.promotion import (
     check_arraylike,
     mixes_inside,
@@ -30,6 +31,10 @@ def _paired(*stacks: Array) -> list[Array]:
     """Stacks of vectors of one dtype whose axes before the last are broadcast."""
     lead = jnp.broadcast_shapes(*(x.shape[:-1] for x in stacks))
     return [jnp.broadcast_to(x, (*lead, x.shape[-1])) for x in promote_dtypes(*stacks)]
+
+
+def _count(n: Any) -> Any:
+    return jnp.arange(n) if type(n) is Dim else np.arange(n)
 
 
 def _windows(values: Array, starts: np.ndarray, n: int) -> Array:
@@ -60,7 +65,7 @@ def toeplitz(c: Any, r: Any = None) -> Array:
     if m == 0 or n == 0:
         return jnp.zeros((*column.shape[:-1], m, n), column.dtype)
     values = jnp.concatenate([column[..., ::-1], row[..., 1:]], axis=-1)
-    return _windows(values, np.arange(m)[::-1], n)
+    return _windows(values, _count(m)[::-1], n)
 
 
 def hankel(c: Any, r: Any = None) -> Array:
@@ -87,7 +92,7 @@ def hankel(c: Any, r: Any = None) -> Array:
     if m == 0 or n == 0:
         return jnp.zeros((*column.shape[:-1], m, n), column.dtype)
     values = jnp.concatenate([column, row[..., 1:]], axis=-1)
-    return _windows(values, np.arange(m), n)
+    return _windows(values, _count(m), n)
 
 
 def circulant(c: Any) -> Array:
@@ -102,7 +107,7 @@ def circulant(c: Any) -> Array:
     """
     column = _vectors("circulant", c)
     turned, n = column[..., ::-1], column.shape[-1]
-    return _windows(jnp.concatenate([turned, turned], axis=-1), np.arange(n)[::-1], n)
+    return _windows(jnp.concatenate([turned, turned], axis=-1), _count(n)[::-1], n)
 
 
 def _filled(size: int, rows: list[Any], columns: list[Any], values: list[Array]) -> Array:
@@ -115,7 +120,7 @@ def _filled(size: int, rows: list[Any], columns: list[Any], values: list[Array])
 def _below(first: Array, values: Array) -> Array:
     """Square matrices of their first rows and what is below the diagonal."""
     n = first.shape[-1]
-    every = np.arange(n)
+    every = _count(n)
     return _filled(n, [0 * every, every[1:]], [every, every[:-1]], [first, values])
 
 
@@ -353,7 +358,7 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
     wanted = np.dtype(dtypes.default_complex_dtype() if dtype is None else dtype)
     if wanted.kind != "c":
         raise ValueError(f"dft needs a complex dtype, got {wanted}")
-    at = np.arange(n)
+    at = _count(n)
     # Angles reduced exactly, so that large products of indices lose nothing.
     values = np.exp(-2j * np.pi * (np.outer(at, at) % max(n, 1)) / max(n, 1))
     if scale is not None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.base import lapack
 from weft.core.ad import Zero
+from weft.core.dims.dim import min_dim
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims.arithmetic import add
@@ -60,7 +61,7 @@ class LU(MatrixPrimitive):
 
     def cores(self, dtype: Any, *shapes: Shape, **params: Any) -> list[tuple[Shape, Any]]:
         m, n = shapes[0]
-        return [((m, n), dtype), ((min(m, n),), INT32), ((m,), INT32)]
+        return [((m, n), dtype), ((min_dim(m, n),), INT32), ((m,), INT32)]
 
     ref = reference(lapack.lu)
 

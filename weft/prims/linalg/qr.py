@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.base import lapack
 from weft.core.ad import Zero
+from weft.core.dims.dim import min_dim
 from weft.core.trace import typeof
 from weft.prims.arithmetic import add, conj, mul, real, sub
 from weft.prims.convert import convert
@@ -45,7 +46,7 @@ class Geqrf(Undifferentiated):
 
     def cores(self, dtype: Any, *shapes: Shape, **params: Any) -> list[tuple[Shape, Any]]:
         m, n = shapes[0]
-        return [((m, n), dtype), ((min(m, n),), dtype)]
+        return [((m, n), dtype), ((min_dim(m, n),), dtype)]
 
     ref = reference(lapack.geqrf)
 
@@ -72,7 +73,7 @@ class Geqp3(Undifferentiated):
         (m, n), order = shapes
         if order != (n,):
             raise ValueError(f"geqp3 of shape {(m, n)} needs a column order of {n}, got {order}")
-        return [((m, n), dtype), (order, INT32), ((min(m, n),), dtype)]
+        return [((m, n), dtype), (order, INT32), ((min_dim(m, n),), dtype)]
 
     @staticmethod
     def ref(a: np.ndarray, jpvt: np.ndarray, *, use_magma: Any) -> Any:
@@ -156,7 +157,7 @@ class QR(MatrixPrimitive):
 
     def cores(self, dtype: Any, *shapes: Shape, **params: Any) -> list[tuple[Shape, Any]]:
         m, n = shapes[0]
-        k = m if params["full_matrices"] else min(m, n)
+        k = m if params["full_matrices"] else min_dim(m, n)
         order = [((n,), INT32)] if params["pivoting"] else []
         return [((m, k), dtype), ((k, n), dtype), *order]
 

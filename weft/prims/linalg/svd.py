@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.base import lapack
+from weft.core.dims.dim import max_dim, min_dim
 from weft.core.trace import typeof
 from weft.prims.arithmetic import add, div, mul, real, sub
 from weft.prims.convert import convert
@@ -63,7 +64,7 @@ class SVD(MatrixPrimitive):
 
     def cores(self, dtype: Any, *shapes: Shape, **params: Any) -> list[tuple[Shape, Any]]:
         m, n = shapes[0]
-        rank = min(m, n)
+        rank = min_dim(m, n)
         whole = params["full_matrices"]
         subset = params["subset_by_index"]
         if params["algorithm"] in (SvdAlgorithm.JACOBI, SvdAlgorithm.POLAR):
@@ -73,7 +74,7 @@ class SVD(MatrixPrimitive):
         if subset is not None:
             if whole and tuple(subset) != (0, rank):
                 raise ValueError("svd takes full_matrices or subset_by_index, not both")
-            rank = max(0, min(rank, subset[1]) - subset[0])
+            rank = max_dim(0, min_dim(rank, subset[1]) - subset[0])
         values = ((rank,), real_dtype(dtype))
         if not params["compute_uv"]:
             return [values]
