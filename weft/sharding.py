@@ -15,8 +15,6 @@ from weft.base.errors import UnexpectedTracerError as _UnexpectedTracerError
 from weft.core.array import Array as _Array
 from weft.core.avals import ShapedArray as _ShapedArray
 from weft.core.interpret import storage_dtype as _storage_dtype
-from weft.core.mesh_layout import bounds as _bounds
-from weft.core.mesh_layout import parts_of as _parts_of
 from weft.core.sharding import NO_AXES
 from weft.core.sharding import AbstractDevice as AbstractDevice
 from weft.core.sharding import AbstractMesh as AbstractMesh
@@ -27,7 +25,6 @@ from weft.core.sharding import NamedSharding as NamedSharding
 from weft.core.sharding import PartitionSpec as PartitionSpec
 from weft.core.sharding import Sharding as Sharding
 from weft.core.sharding import SingleDeviceSharding as SingleDeviceSharding
-from weft.core.sharding import axes_of as _axes_of
 from weft.core.trace import Tracer as _Tracer
 from weft.core.trace import typeof as _typeof
 from weft.numpy.creation import asarray
@@ -36,6 +33,7 @@ from weft.runtime.array import box as _box
 from weft.runtime.array import spanning as _spanning
 from weft.runtime.devices import devices as _devices
 from weft.runtime.places import placement as _placement
+from weft.runtime.spanning import of_process as _of_process
 from weft.tree.compare import broadcast_prefix as _broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
 
@@ -358,7 +356,7 @@ def make_array_from_process_local_data(sharding, local_data, global_shape=None):
     def make(data, shape):
         data = np.asarray(data)
         if not sharding.is_fully_addressable:
-            return _of_process(sharding, data, shape)
+            return _of_process(data, sharding, shape)
         if shape is not None and tuple(shape) != data.shape:
             raise ValueError(
                 f"one process holds all of an array of shape {tuple(shape)}; the local data has"
@@ -375,48 +373,6 @@ def make_array_from_process_local_data(sharding, local_data, global_shape=None):
                 f"the local data has the structure {tree}, its shapes have {shapes_tree}"
             )
     return tree_unflatten(tree, [make(*row) for row in zip(leaves, shapes, strict=True)])
-
-
-def _of_process(sharding, data, global_shape):
-    """An array over several processes, of the data of one."""
-    # an array with one element for each part tells where parts are
-    sizes = [
-        math.prod(sharding.mesh.shape[name] for name in _axes_of(part)) for part in sharding.spec
-    ]
-    sizes += [1] * (data.ndim - len(sizes))
-    if len(sizes) > data.ndim:
-        raise ValueError(
-            f"{sharding.spec} says how {len(sizes)} dimensions are divided, and the local data has"
-            f" shape {data.shape}"
-        )
-    parts = list(_parts_of(sharding, sizes))
-    held = [sorted({part[i] for part in parts}) for i in range(data.ndim)]
-    ours = [size // len(own) for size, own in zip(sizes, held, strict=True)]
-    implied = tuple(n * k for n, k in zip(data.shape, ours, strict=True))
-    shape = implied if global_shape is None else tuple(
-        n if n is not None else m for n, m in zip(global_shape, implied, strict=True)
-    )  # fmt: skip
-    if shape != implied and shape != data.shape:
-        raise ValueError(
-            f"this process has data of shape {data.shape}, for an array of shape {shape}; by"
-            f" {sharding.spec} it would be of shape {implied}"
-        )
-    whole = shape == data.shape
-    _check_fits(sharding, shape, "make_array_from_process_local_data")
-    part_shape = sharding.shard_shape(shape)
-    bounds = _parts_of(sharding, shape)
-
-    def take(index):
-        key = _bounds(index, shape)
-        if whole:
-            return data[index]
-        starts = [
-            sorted({other[i][0] for other in bounds}).index(key[i][0]) * part_shape[i]
-            for i in range(data.ndim)
-        ]
-        return data[tuple(slice(a, a + n) for a, n in zip(starts, part_shape, strict=True))]
-
-    return _assembled("make_array_from_process_local_data", shape, sharding, take, None)
 
 
 def _is_shape(x):

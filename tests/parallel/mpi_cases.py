@@ -206,11 +206,16 @@ def parts_of_the_mesh_by_hand():
 
 @case
 def mapped_elements():
-    # each process gives the same array, of which every device takes its element
-    x = data(4, 5)
+    # each process gives the elements of its own devices, and gets theirs
+    n = weft.local_device_count()
+    begin = n * weft.process_index()
+    x = data(4, 5)[begin : begin + n]
     f = weft.pmap(lambda x: x / lax.psum(jnp.abs(x), "i"), axis_name="i")
     g = weft.pmap(lambda x, y: (x + y, lax.pmean(x, "i")), axis_name="i", in_axes=(0, None))
-    return [f(x), f(x), g(x, data(5, seed=1)), g(x, np.float32(2))]
+    h = weft.pmap(lambda x: lax.pmax(x, "i"), axis_name="i", out_axes=None)
+    made = [f(x), f(x), *g(x, data(5, seed=1)), *g(x, np.float32(2))]
+    joined = [multihost_utils.process_allgather(np.asarray(y), tiled=True) for y in made]
+    return [*map(jnp.asarray, joined), h(x)]
 
 
 @case

@@ -9,6 +9,8 @@ import weft
 import weft.numpy as jnp
 from weft import P, lax
 from weft.experimental import multihost_utils as utils
+from weft.runtime import spanning
+from weft.runtime.native import compile_program
 from weft.sharding import Mesh, NamedSharding
 
 
@@ -72,6 +74,10 @@ def arrays():
             read(x)
     same = weft.device_put(whole, NamedSharding(mesh, P()))
     assert same.is_fully_replicated and np.array_equal(same, whole)
+    away = next(d for d in weft.devices() if d.process_index != index)
+    for value in (x, whole):
+        with raises(ValueError, "a device of another process"):
+            weft.device_put(value, away)
     with raises(AssertionError, "takes the same value in all of them"):
         weft.device_put(whole + index, sharding)
     y = weft.make_array_from_callback((8, 3), sharding, lambda i: whole[i])
@@ -91,6 +97,9 @@ def arrays():
     assert np.array_equal(w, whole)
     with raises(ValueError, "are committed to different devices"):
         weft.jit(lambda x, y: x + y)(x, weft.device_put(whole, weft.local_devices()[0]))
+    compiled = weft.jit(lambda x: x @ x.T).lower(x).compile()
+    assert np.allclose(utils.process_allgather(compiled(x), tiled=True), whole @ whole.T)
+    assert "all-gather of" in str(weft.explain(lambda x: x @ x.T)(x))
     x.delete()
     with raises(RuntimeError, "has been deleted"):
         x.addressable_shards
@@ -185,10 +194,33 @@ def backends():
         assert np.array_equal(weft.jit(f)(x), np.arange(8.0).reshape(4, 2).sum(0) * 2)
 
 
+def overlap():
+    """What does not need a message runs while it is on its way."""
+    mesh = Mesh(np.array(weft.devices()), ("i",))
+    x = weft.device_put(np.ones((64, 1024), np.float32), NamedSharding(mesh, P("i")))
+
+    def f(x):
+        total = lax.psum(jnp.sin(x), "i")
+        return total, jnp.cos(x @ x.T)
+
+    mapped = weft.shard_map(f, mesh=mesh, in_specs=P("i"), out_specs=(P(), P("i")))
+    closed = weft.make_jaxpr(mapped)(x)
+    form = spanning.form_of(closed, [x], "f")
+    nodes = compile_program(form.program).plan.nodes
+    kinds = "".join({"Run": "r", "While": "w", "Branch": ""}[type(n).__name__] for n in nodes)
+    # sines, a message begun, a product and cosines meanwhile; then waited for
+    assert kinds.index("w") >= 4, kinds
+    total, product = weft.jit(mapped)(x)
+    n = 64 // 4
+    assert np.allclose(total, np.full((n, 1024), 4 * np.sin(1.0)), atol=1e-5)
+    assert product.shape == (64, n)
+
+
 def main():
     before_the_start()
     weft.distributed.initialize()
-    for check in (devices, arrays, same_bits, groups, agreement, part_of_the_processes, backends):
+    checks = (devices, arrays, same_bits, groups, agreement, part_of_the_processes, backends)
+    for check in (*checks, overlap):
         check()
         utils.sync_global_devices(check.__name__)
     weft.distributed.shutdown()

@@ -130,6 +130,11 @@ def _put(x: Any, place: Any, donate: bool, may_alias: bool | None) -> ArrayImpl:
 
 def _put_across(x: Any, where: Placement, may_alias: bool | None) -> ArrayImpl:
     """An array over several processes; what is a value of this one is the same in all of them."""
+    if where.spans and where.sharding.num_devices == 1:
+        raise ValueError(
+            f"device_put to {where.sharding}, a device of another process; each process puts"
+            " arrays on its own devices, or all of them on a mesh of all"
+        )
     if where.spans:
         if type(x) is ArrayImpl and where is x._type.placement:
             return copy(x) if may_alias is False else x
@@ -137,11 +142,6 @@ def _put_across(x: Any, where: Placement, may_alias: bool | None) -> ArrayImpl:
             _check_same(x)
         return across.put(x, where)
     assert type(x) is ArrayImpl
-    if not all(d.process_index == processes.index for d in where.sharding.device_set):
-        raise ValueError(
-            f"device_put to {where.sharding}, a device of another process; each process puts"
-            " arrays on its own devices, or all of them on a mesh of all"
-        )
     return box(across.gathered(x), x.aval, where)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from weft.core import processes
 from weft.core.array import Array
 from weft.core.sharding import Mesh, NamedSharding, PartitionSpec
-from weft.runtime.spanning import gathered
+from weft.runtime.spanning import gathered, part_of_process
 from weft.sharding import make_array_from_process_local_data
 from weft.tree.compare import broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
@@ -163,15 +163,7 @@ def _local_part(x: Any, sharding: NamedSharding, own: Mesh) -> Any:
             f"global_array_to_host_local_array got an array divided as {x.sharding.spec}, and the"
             f" spec {sharding.spec}; move it first with device_put"
         )
-    shards = x.addressable_shards
-    starts = [sorted({s.index[i].indices(n)[0] for s in shards}) for i, n in enumerate(x.shape)]
-    part = sharding.shard_shape(x.shape)
-    value = np.empty([n * len(a) for n, a in zip(part, starts, strict=True)], x.dtype)
-    for shard in shards:
-        at = [
-            a.index(s.indices(n)[0]) for a, s, n in zip(starts, shard.index, x.shape, strict=True)
-        ]
-        value[tuple(slice(i * n, (i + 1) * n) for i, n in zip(at, part, strict=True))] = shard.data
+    value = part_of_process(x)
     return make_array_from_process_local_data(NamedSharding(own, sharding.spec), value)
 
 

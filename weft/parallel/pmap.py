@@ -10,14 +10,19 @@ import numpy as np
 
 from weft.api.arguments import as_tuple, normalize_positions
 from weft.api.jit import JitFunction, jit
+from weft.api.placement import device_put
 from weft.base.traceback import api_boundary
-from weft.core.sharding import IndivisibleError, Mesh, PartitionSpec
+from weft.core import processes
+from weft.core.sharding import IndivisibleError, Mesh, NamedSharding, PartitionSpec
+from weft.core.trace import eval_trace, state
 from weft.lax.shape import reshape
 from weft.parallel.shard_map import Later, shard_map
-from weft.runtime.array import ArrayImpl
+from weft.runtime.array import ArrayImpl, from_numpy
 from weft.runtime.devices import devices as all_devices
+from weft.runtime.devices import local_devices
+from weft.runtime.spanning import of_process, part_of_process
 from weft.tree.compare import broadcast_prefix
-from weft.tree.functions import tree_flatten, tree_unflatten
+from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
 
 # The name of an axis that was given none; JAX's, since shardings show it.
 UNNAMED = "_internal_pmap_axis_name"
@@ -50,12 +55,65 @@ class PmapFunction:
 
     @api_boundary
     def _call(self, args: Any, kwargs: Any) -> Any:
+        if processes.count > 1 and state.trace is eval_trace:
+            return self._call_across(args, kwargs)
         found = self._prepared(args, kwargs)
         if not kwargs and not self._static and all(type(x) is ArrayImpl for x in args):
             if len(self._known) >= KNOWN:
                 self._known.clear()
             self._known[tuple([x._type for x in args])] = found
         return found(*args, **kwargs)
+
+    def _call_across(self, args: Any, kwargs: Any) -> Any:
+        """A call by several processes: each gives and gets the elements of its own devices."""
+        static = set(normalize_positions(self._static, len(args)))
+        axes = self._axes(args, kwargs, static)
+        devices = self._devices_across(self._own_size(args, kwargs, static, axes))
+        key = (tuple(devices), len(args))
+        found = self._compiled.get(key)
+        if found is None:
+            found = self._compiled[key] = self._compile(devices, static)
+        mesh = Mesh(np.array(devices, dtype=object), (self._name,))
+        dynamic = [x for i, x in enumerate(args) if i not in static]
+        leaves, tree = tree_flatten((dynamic, kwargs))
+        placed = [
+            x
+            if _is_spanning(x)
+            else of_process(np.asarray(x), NamedSharding(mesh, _spec(a, np.ndim(x), self._name)))
+            for x, a in zip(leaves, axes, strict=True)
+        ]
+        given, named = tree_unflatten(tree, placed)
+        rest = iter(given)
+        outs = found(*[x if i in static else next(rest) for i, x in enumerate(args)], **named)
+        return tree_map(lambda y: self._own_part(y, mesh), outs)
+
+    def _own_size(self, args: Any, kwargs: Any, static: set[int], axes: list[Any]) -> int:
+        """How many elements this process gives."""
+        leaves = tree_flatten(([x for i, x in enumerate(args) if i not in static], kwargs))[0]
+        given = zip(leaves, axes, strict=True)
+        shapes = [(np.shape(x), a, _is_spanning(x)) for x, a in given if a is not None]
+        sizes = {s[a] // (processes.count if spans else 1) for s, a, spans in shapes}
+        if not sizes and self._options["axis_size"] is not None:
+            sizes = {self._options["axis_size"] // processes.count}
+        own = len(local_devices()) if self._options["devices"] is None else sum(
+            d.process_index == processes.index for d in self._options["devices"]
+        )  # fmt: skip
+        if len(sizes) != 1 or max(sizes) > own:
+            raise IndivisibleError(
+                f"pmap over several processes takes one element for each of the {own} devices of"
+                f" this one, got arguments with {sorted(sizes)} along their mapped axes"
+            )
+        return sizes.pop()
+
+    def _devices_across(self, size: int) -> list[Any]:
+        if self._options["devices"] is not None:
+            return list(self._options["devices"])
+        return [d for i in range(processes.count) for d in local_devices(i)[:size]]
+
+    def _own_part(self, y: Any, mesh: Mesh) -> Any:
+        value = y._value if y.is_fully_replicated else part_of_process(y)
+        sharding = NamedSharding(mesh.local_mesh, y.sharding.spec)
+        return device_put(from_numpy(value, y.dtype), sharding)
 
     @api_boundary
     def lower(self, *args: Any, **kwargs: Any) -> Any:
@@ -80,7 +138,7 @@ class PmapFunction:
         key = (size, len(args))
         found = self._compiled.get(key)
         if found is None:
-            found = self._compiled[key] = self._compile(size, static)
+            found = self._compiled[key] = self._compile(self._devices()[:size], static)
         return found
 
     def _axes(self, args: Any, kwargs: Any, static: set[int]) -> list[Any]:
@@ -143,8 +201,8 @@ class PmapFunction:
         chosen = self._options["devices"]
         return all_devices(self._options["backend"]) if chosen is None else list(chosen)
 
-    def _compile(self, size: int, static: set[int]) -> JitFunction:
-        mesh = Mesh(np.array(self._devices()[:size], dtype=object), (self._name,))
+    def _compile(self, devices: list[Any], static: set[int]) -> JitFunction:
+        mesh = Mesh(np.array(devices, dtype=object), (self._name,))
         fun, name, out_axes = self._fun, self._name, self._options["out_axes"]
 
         @functools.wraps(fun, updated=())
@@ -175,6 +233,10 @@ class PmapFunction:
         positions = tuple(sorted(static))
         donate = as_tuple(self._options["donate_argnums"])
         return jit(spread, static_argnums=positions or None, donate_argnums=donate or None)
+
+
+def _is_spanning(x: Any) -> bool:
+    return type(x) is ArrayImpl and x._type.placement.spans
 
 
 def _spec(axis: int | None, ndim: int | None, name: Any) -> PartitionSpec:

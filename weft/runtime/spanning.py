@@ -7,6 +7,7 @@ process, on these parts, with messages to the others in it, and is compiled as a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ from weft.core.avals import ShapedArray
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.mesh_layout import Key, local_aval, parts_of
-from weft.core.sharding import NamedSharding, PartitionSpec
+from weft.core.sharding import NamedSharding, PartitionSpec, axes_of
 from weft.core.trace import typeof
+from weft.dtypes import canonicalize_dtype
 from weft.runtime.array import ArrayImpl, spanning
 from weft.runtime.places import HOME, ArrayType, Placement, array_type, described, placement
 
@@ -129,6 +131,55 @@ def _line(x: ArrayImpl) -> Any:
     if isinstance(x.sharding, NamedSharding):
         return x.sharding.mesh
     raise ValueError(f"{x.sharding} names no mesh")
+
+
+def of_process(data: np.ndarray, sharding: Any, global_shape: Any = None) -> ArrayImpl:
+    """An array over several processes, of the data of each; as long as these together."""
+    if len(sharding.spec) > data.ndim:
+        raise ValueError(
+            f"{sharding.spec} says how {len(sharding.spec)} dimensions are divided, and the local"
+            f" data has shape {data.shape}"
+        )
+    # an array with one element for each part tells where parts are
+    sizes = [prod(sharding.mesh.shape[name] for name in axes_of(part)) for part in sharding.spec]
+    sizes += [1] * (data.ndim - len(sizes))
+    parts = list(parts_of(sharding, sizes))
+    held = [sorted({part[i][0] for part in parts}) for i in range(data.ndim)]
+    rows = zip(data.shape, sizes, held, strict=True)
+    implied = tuple(n * (size // len(own)) for n, size, own in rows)
+    shape = implied
+    if global_shape is not None:
+        both = zip(global_shape, implied, strict=True)
+        shape = tuple(m if n is None else n for n, m in both)
+    if shape != implied and shape != data.shape:
+        raise ValueError(
+            f"this process has data of shape {data.shape}, for an array of shape {shape}; by"
+            f" {sharding.spec} it would be of shape {implied}"
+        )
+    part = sharding.shard_shape(shape)
+    dtype = canonicalize_dtype(data.dtype)
+    made = np.empty((len(parts), *part), dtype)
+    for i, key in enumerate(parts_of(sharding, shape)):
+        if shape == data.shape:
+            made[i, ...] = data[tuple(slice(*ends) for ends in key)]
+            continue
+        at = [own.index(begin[0] // n if n else 0) * n
+              for own, begin, n in zip(held, key, part, strict=True)]  # fmt: skip
+        made[i, ...] = data[tuple(slice(a, a + n) for a, n in zip(at, part, strict=True))]
+    return spanning(made, ShapedArray(shape, dtype), placement(sharding, True))
+
+
+def part_of_process(x: ArrayImpl) -> np.ndarray:
+    """What this process has of an array over several, as one array."""
+    shards = parts_of(x.sharding, x.shape)
+    begins = [sorted({key[i][0] for key in shards}) for i in range(x.ndim)]
+    part = x.sharding.shard_shape(x.shape)
+    shape = [n * len(own) for n, own in zip(part, begins, strict=True)]
+    rows, made = x._rows(), np.empty(shape, storage_dtype(x.aval.dtype))
+    for i, key in enumerate(shards):
+        at = [own.index(ends[0]) * n for own, ends, n in zip(begins, key, part, strict=True)]
+        made[tuple(slice(a, a + n) for a, n in zip(at, part, strict=True))] = rows[i, ...]
+    return made
 
 
 def local(x: ArrayImpl) -> ArrayImpl:

@@ -16,6 +16,7 @@ from weft.backends.cpu.assembly import Assembly, HostCall, Piece, Python, Run
 from weft.base.lazy import Late
 from weft.base.sizes import plain
 from weft.compiler.arena import Life, arrange
+from weft.compiler.early import overlapping, slots_of
 from weft.compiler.slots import Slots
 from weft.kernel.program import (
     Branch,
@@ -137,9 +138,21 @@ class Assembler(Slots):
     # --- nodes ------------------------------------------------------------------------------------
 
     def nodes(self, nodes: Sequence[Any]) -> list[Any]:
-        """What nodes become, in order."""
+        """What nodes become, in order; messages are waited for where something needs them."""
         found: list[Any] = []
-        for node in nodes:
+        waiting: list[tuple[set[int], Any]] = []
+        for node in overlapping(nodes, self.under):
+            if waiting:
+                used = slots_of(node, self.under)
+                ready = [w for w in waiting if used is None or used & w[0]]
+                waiting = [w for w in waiting if w not in ready]
+                found += [made for _, message in ready for made in self._waited(*message)]
+            if isinstance(node, Collective) and self.watch is None:
+                begun, message = self._begun(node)
+                found += begun
+                if message is not None:
+                    waiting.append((slots_of(node, self.under) or set(), message))
+                continue
             seen = None if self.watch is None else self.watch.owners.get(id(node))
             if seen is None:
                 made = self._node(node)
@@ -150,7 +163,7 @@ class Assembler(Slots):
             if self.watch is not None:
                 self.watch.assembled(node, made)
             found += made
-        return found
+        return found + [made for _, message in waiting for made in self._waited(*message)]
 
     def _node(self, node: Any) -> list[Any]:
         if isinstance(node, Launch):
@@ -162,7 +175,8 @@ class Assembler(Slots):
         if isinstance(node, Host):
             return self._host(node)
         if isinstance(node, Collective):
-            return self._collective(node)
+            begun, message = self._begun(node)
+            return begun if message is None else [*begun, *self._waited(*message)]
         if isinstance(node, Branch):
             return self._branch(node)
         if isinstance(node, RunBlocks):
@@ -211,26 +225,30 @@ class Assembler(Slots):
         self.hosts.append(HostCall(node.eqn, node.ins, node.outs))
         return [self.add(Python(len(self.hosts) - 1), *node.ins, *node.outs)]
 
-    def _collective(self, node: Collective) -> list[Any]:
-        """A message begun, asked for until it is done, and an error raised where it is stopped."""
+    def _begun(self, node: Collective) -> tuple[list[Any], Any]:
+        """A message begun, and what waits for it; None where Python sends it."""
         self.clock += 1
         self.touch([*node.ins, *node.outs])
         message = messages.lower(node.eqn)
         if message is None:
-            return self._host(Op(node.eqn, node.ins, node.outs))
+            return self._host(Op(node.eqn, node.ins, node.outs)), None
         scratch = [self.temporary(n, "message") for n in (message.memory, 8, 1)]
         known = {"in": node.ins, "out": node.outs, "scratch": scratch}
         begin, test = (
             Run(self._code(t.text, t.name), tuple(self._place(p, known) for p in t.places), 1, 1)
             for t in (message.begin, message.test)
         )
-        _, status, flag = scratch
-        self.hosts.append(HostCall(message.fault, (status,), ()))
-        stopped = Branch(status, 8, ((), (Python(len(self.hosts) - 1),)))
         begun = self.add(begin, *node.ins, *node.outs)
+        return [begun], (node, message.fault, test, scratch)
+
+    def _waited(self, node: Collective, fault: Any, test: Run, scratch: list[int]) -> list[Any]:
+        """A message asked for until it is done, and an error raised where it is stopped."""
+        _, status, flag = scratch
+        self.hosts.append(HostCall(fault, (status,), ()))
+        stopped = Branch(status, 8, ((), (Python(len(self.hosts) - 1),)))
         waited = [self.add(While((test,), flag, ()), *scratch), self.add(stopped, *scratch)]
         self.touch([*node.ins, *node.outs])
-        return [begun, *waited]
+        return waited
 
     def _tasks(self, node: Op, lowered: Lowered) -> list[Any]:
         name = node.eqn.primitive.name
