@@ -10,6 +10,7 @@ from weft.linen import initializers
 from weft.linen.dtypes import promote_dtype
 from weft.linen.metadata import AxisMetadata, replace_boxed
 from weft.linen.module import Module, compact, merge_param
+from weft.linen.scope import CONCRETE
 
 default_kernel_init = initializers.lecun_normal()
 default_embed_init = initializers.variance_scaling(1.0, "fan_in", "normal", out_axis=0)
@@ -56,7 +57,8 @@ class Dense(Module):
     @compact
     def __call__(self, inputs):
         """Multiply by the kernel and add the bias."""
-        shape = (jnp.shape(inputs)[-1], self.features)
+        given = inputs.shape if type(inputs) is CONCRETE else jnp.shape(inputs)
+        shape = (given[-1], self.features)
         kernel = self.param("kernel", self.kernel_init, shape, self.param_dtype)
         bias = None
         if self.use_bias:

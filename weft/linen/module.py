@@ -11,8 +11,6 @@ import inspect
 import weakref
 from types import MethodType
 
-import numpy as np
-
 import weft
 from weft import numpy as jnp
 from weft import tree_util
@@ -22,13 +20,18 @@ from weft.linen.context import context, naming, run_interceptors
 from weft.linen.describe import describe
 from weft.linen.filters import DenyList, union_filters
 from weft.linen.known import Unknown, compute_known
-from weft.linen.scope import Scope, Variable, as_streams, check_not_escaped, root_scope
+from weft.linen.scope import (
+    CONCRETE,
+    Scope,
+    Variable,
+    as_streams,
+    check_not_escaped,
+    root_scope,
+)
 
 NEW, TRANSFORMED, DONE = range(3)
 ALL_BUT_INTERMEDIATES = DenyList("intermediates")
 _OWN_FIELDS = ("parent", "name")
-# Nothing is recorded about operations on concrete arrays: calls with them need no name.
-_CONCRETE = type(jnp.asarray(np.zeros(1)))
 _NEVER_WRAPPED = {"__eq__", "__repr__", "__init__", "__hash__", "__post_init__", "__setattr__"}
 
 
@@ -170,7 +173,8 @@ def _call(fun, name, is_compact, args, kwargs):
             call = lambda *a, **k: run_interceptors(fun, name, self, a[1:], k)
         else:
             call = fun
-        if naming.enabled and not (len(args) > 1 and type(args[1]) is _CONCRETE):
+        # Nothing is recorded about operations on concrete arrays: calls with them need no name.
+        if naming.enabled and not (len(args) > 1 and type(args[1]) is CONCRETE):
             with weft.named_scope(profile_name(self, name)):
                 out = call(*args, **kwargs)
         else:
@@ -277,7 +281,8 @@ class Module:
         state = here["_state"] = _State()
         parent = self.parent
         if parent is _unspecified_parent:
-            parent = self.parent = context.modules[-1]
+            parent = context.modules[-1]
+            here["_parent"] = _hold(parent)
         if parent is None:
             return
         if isinstance(parent, Module):
@@ -300,19 +305,21 @@ class Module:
 
     def _join(self, parent) -> None:
         """Become a submodule: get a name and a scope under the parent's."""
-        theirs = parent._state
-        if not parent._initialization_allowed:
+        theirs, here = parent._state, self.__dict__
+        if theirs.ready and not (theirs.in_compact or theirs.in_setup):
             raise errors.AssignSubModuleError(type(self).__name__, type(parent).__name__)
-        if self.name is None:
+        name = here["name"]
+        if name is None:
             prefix = type(self).__name__
             count = theirs.cursor.get(prefix, 0)
             theirs.cursor[prefix] = count + 1
-            self.__dict__["name"] = f"{prefix}_{count}"
+            name = here["name"] = f"{prefix}_{count}"
+        scope = parent.scope
         reuse = theirs.in_setup and theirs.setup == TRANSFORMED
-        if not parent.scope.try_reserve(self.name) and not reuse:
-            raise errors.NameInUseError("submodule", self.name, type(parent).__name__)
-        theirs.children[self.name] = self
-        self.__dict__["scope"] = parent.scope.push(self.name)
+        if not scope.try_reserve(name) and not reuse:
+            raise errors.NameInUseError("submodule", name, type(parent).__name__)
+        theirs.children[name] = self
+        here["scope"] = scope.push(name)
 
     def _register(self, name: str, value) -> None:
         """Store an attribute; modules inside of it that belong to nobody become submodules."""
@@ -426,11 +433,6 @@ class Module:
             made[name] = module
         return made
 
-    @property
-    def _initialization_allowed(self) -> bool:
-        state = self._state
-        return not state.ready or state.in_setup or state.in_compact
-
     def _bound(self, what: str) -> Scope:
         if self.scope is None:
             raise ValueError(
@@ -458,7 +460,9 @@ class Module:
                 f"{kind} {name!r} of {type(self).__name__} must be made in setup or in a method "
                 "marked with @nn.compact"
             )
-        scope = self._bound(kind)
+        scope = self.scope
+        if scope is None:
+            scope = self._bound(kind)
         if not scope.try_reserve(name, col):
             raise errors.NameInUseError(kind, name, type(self).__name__)
         return scope

@@ -19,6 +19,8 @@ from weft.linen.filters import in_filter
 from weft.linen.metadata import AxisMetadata, replace_boxed, unbox
 
 _NOTHING: dict = {}
+# The class of arrays that hold numbers.
+CONCRETE = type(jnp.asarray(np.zeros(1)))
 
 
 @functools.lru_cache(maxsize=65536)
@@ -300,9 +302,14 @@ class Scope:
 
     def param(self, name, init_fn, *init_args, unbox=True, **init_kwargs):
         """A parameter: the given one, checked, or a new one made by ``init_fn``."""
-        here = self.collection("params")
+        here = self.variables_here.get("params") or self.collection("params")
         if name in here:
             value = here[name]
+            if type(value) is CONCRETE and len(init_args) == 2 and type(init_args[0]) is tuple:
+                if value.shape == init_args[0]:  # what nearly every layer asks for
+                    if init_args[1] is not jnp.float32 or value.dtype.kind != "f":
+                        self._check_kind(name, value, init_args[1])
+                    return value
             plain = unbox_value(value)
             self._check_param(name, plain, init_fn, init_args, init_kwargs)
             return plain if unbox else value
