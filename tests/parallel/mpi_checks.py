@@ -8,9 +8,9 @@ import numpy as np
 import weft
 import weft.numpy as jnp
 from weft import P, lax
+from weft.backends.cpu.calls.native import compile_program
 from weft.experimental import multihost_utils as utils
 from weft.runtime import spanning
-from weft.runtime.native import compile_program
 from weft.sharding import Mesh, NamedSharding
 
 
