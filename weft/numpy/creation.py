@@ -549,7 +549,12 @@ def _range(first: Any, last: Any, stride: Any, dtype: Any) -> Any:
 
 def _symbolic_range(first: Any, last: Any, stride: Any, dtype: Any) -> Any:
     """A range with a symbolic dimension among its bounds."""
-    bounds = [whole(n) for n in (first, last, 1 if stride is None else stride)]
+    try:
+        bounds = [whole(n) for n in (first, last, 1 if stride is None else stride)]
+    except TypeError:
+        raise ValueError(
+            f"arange with a symbolic dimension takes whole numbers, got {(first, last, stride)}"
+        ) from None
     first, last, stride = bounds
     if type(stride) is int and stride < 0:
         size = max_dim(divided_up(first - last, -stride), 0)

@@ -188,7 +188,7 @@ def slice_indices(item: slice, size: Any) -> tuple[Any, Any, int]:
             return left_out
         n = whole(n)
         if n < 0:
-            return max_dim(n + size, low)
+            return max_dim(low, n + size)
         return min_dim(high, n)
 
     ends = (low, high) if step > 0 else (high, low)

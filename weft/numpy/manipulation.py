@@ -15,7 +15,7 @@ from weft.api.batching import vmap
 from weft.api.placement import loosely, resharded, result_sharding
 from weft.base.errors import InconclusiveDimensionOperation, located
 from weft.core.array import Array
-from weft.core.dims.dim import is_constant_shape
+from weft.core.dims.dim import is_constant_shape, whole
 from weft.lax.shape import canonical_axis, canonical_shape, integer_axis
 from weft.numpy.creation import array, asarray
 from weft.numpy.promotion import (
@@ -581,7 +581,7 @@ def _split(name: str, ary: Any, places: Any, axis: int) -> list[Array]:
     total = x.shape[axis]
     if np.ndim(places):
         why = f"{name} needs concrete places to split at"
-        ends = [operator.index(concrete(i, why)) for i in concrete(places, why)]
+        ends = [whole(concrete(i, why)) for i in concrete(places, why)]
         bounds = [0, *ends, total]
         sizes = [high - low for low, high in itertools.pairwise(bounds)]
         return list(lax.split(x, sizes, axis))

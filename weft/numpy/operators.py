@@ -124,7 +124,7 @@ def _round_number(self: Any, ndigits: int | None = None) -> Array:
 def _iterate(self: Any) -> Iterator[Any]:
     if not self.ndim:
         raise TypeError("iteration over a 0-d array")
-    return (lax.index_in_dim(self, i, keepdims=False) for i in range(self.shape[0]))
+    return (lax.index_in_dim(self, i, keepdims=False) for i in range(int(self.shape[0])))
 
 
 def _contains(self: Any, other: Any) -> Array:

@@ -57,7 +57,10 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Array:
     axes = [canonical_axis(i, x.ndim) for i in axis_tuple(axis)]
     if not is_known(shift):
         return _roll_traced(x, shift, axes)
-    shifts = axis_tuple(shift if type(shift) is not Dim and np.ndim(shift) else whole(shift))
+    if type(shift) is Dim:
+        shifts: Any = (shift,)
+    else:
+        shifts = axis_tuple(shift if np.ndim(shift) else operator.index(shift))
     for place, count in zip(*np.broadcast_arrays(axes, np.array(shifts, object)), strict=True):
         place = int(place)
         size = x.shape[place]
