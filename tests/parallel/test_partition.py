@@ -20,7 +20,7 @@ def moves(f, shapes, ins, outs=None, mesh=line, check=True):
     found = weft.jit(made.bind)(*args)
     for a, b in zip(found, weft.tree.leaves(weft.jit(f)(*args)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
-    print(*[(m.kind, m.axes, m.bytes) for m in made.moves], made.out_specs)
+    print(*[(m.kind, m.axes, m.bytes * m.times) for m in made.moves], made.out_specs)
 M = (8, 16)
 """
 X, WHOLE, MINOR = "(('x',), ())", "((), ())", "((), ('x',))"
@@ -104,6 +104,14 @@ CASES = {
             f" [(8, 16), (16, 16)], [{X}, {WHOLE}])"
         ),
         "((('x',), ()),)",
+    ),
+    # what no round changes is gathered once, before the loop
+    "loop_invariant": (
+        (
+            "moves(lambda c, w: lax.scan(lambda c, _: (jnp.tanh(c @ w), None), c, None, 3)[0],"
+            f" [(64, 16), (16, 16)], [{X}, {X}])"
+        ),
+        "('all-gather', ('x',), 896) ((('x',), ()),)",
     ),
     "two_axes": (
         "moves(lambda a, b: a @ b, [M, (16, 4)], [(('x',), ('y',)), (('y',), ())], None, grid)",

@@ -31,7 +31,7 @@ from weft.control.shard_map import part_aval, shard_map_p
 from weft.control.sums import joined_sums
 from weft.control.varying import manual_scope
 from weft.core.factors import Division, Factors, Spec, count, split_axes, whole
-from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, eval_jaxpr
+from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, eval_jaxpr, join_effects
 from weft.core.plain import plain
 from weft.core.propagate import inline, merged, propagate, specs_under
 from weft.core.registry import lookup
@@ -438,6 +438,31 @@ class Walker:
         state.source, self.primitive = source, primitive
         return joined_sums(made, self.marks), found
 
+    def hoisted(self, made: ClosedJaxpr, consts: list[Any]) -> tuple[ClosedJaxpr, list[Any]]:
+        """A body without the collectives on its constants, and what these give before the loop."""
+        jaxpr = made.jaxpr
+        given = dict(zip(jaxpr.invars[: len(consts)], consts, strict=True))
+        kept: list[JaxprEqn] = []
+        found: list[Any] = []
+        added: list[Any] = []
+        for eqn in jaxpr.eqns:
+            move = self.marks.get(eqn.outvars[0]) if eqn.outvars else None
+            if move is None or eqn.invars[0] not in given:
+                kept.append(eqn)
+                continue
+            before, state.source = state.source, eqn.source_info
+            value = eqn.primitive.bind(given[eqn.invars[0]], **eqn.params)
+            state.source = before
+            self.marks[value._var] = self.marks.pop(eqn.outvars[0])
+            found.append(value)
+            added.append(eqn.outvars[0])
+        if not found:
+            return made, []
+        rest = jaxpr.invars[len(consts) :]
+        effects = join_effects(eqn.effects for eqn in kept)
+        body = jaxpr.replace(invars=[*given, *added, *rest], eqns=kept, effects=effects)
+        return ClosedJaxpr(body, made.consts), found
+
     def on_scan(self, eqn: JaxprEqn, given: list[Any], want: list[Spec]) -> list[tuple[Any, Spec]]:
         params = eqn.params
         body, carried = params["jaxpr"], params["num_carry"]
@@ -456,7 +481,10 @@ class Walker:
         specs = [*(s for _, s in consts), *held, *(s[1:] for s in rows)]
         targets = [*held, *[None] * (len(want) - carried)]
         made, outs = self.inner(body, specs, targets)
-        values = eqn.primitive.bind(*args, **{**params, "jaxpr": made})
+        made, more = self.hoisted(made, args[: len(consts)])
+        args[len(consts) : len(consts)] = more
+        params = {**params, "jaxpr": made, "num_consts": len(consts) + len(more)}
+        values = eqn.primitive.bind(*args, **params)
         outs = [*held, *(((), *s) for s in outs[carried:])]
         return list(zip(values, outs, strict=True))
 
@@ -474,8 +502,11 @@ class Walker:
         cond, _ = self.inner(test, cond_specs, [whole(test.out_avals[0].ndim)])
         body_specs = [*(s for _, s in body_consts), *held]
         body, _ = self.inner(params["body_jaxpr"], body_specs, list(held))
+        body, more = self.hoisted(body, [x for x, _ in body_consts])
+        params = {**params, "body_nconsts": counts[1] + len(more)}
         args = [
             *(x for x, _ in (*cond_consts, *body_consts)),
+            *more,
             *(self.reshard(x, s, t, "") for (x, s), t in zip(carry, held, strict=True)),
         ]
         values = eqn.primitive.bind(*args, **{**params, "cond_jaxpr": cond, "body_jaxpr": body})

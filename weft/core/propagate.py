@@ -96,7 +96,21 @@ class Flow:
         self.sizes: Sizes = dict(mesh.shape)
         self.specs: dict[Any, Spec] = {}
         self.fixed: set[Any] = set()
-        self.changed = False
+        # for each value the equations that make or read it, and those that have news to look at
+        self.near: dict[Any, list[int]] = {}
+        self.dirty: set[int] = set()
+        for i, eqn in enumerate(closed.eqns):
+            if eqn.primitive.shardings is not None:
+                self.dirty.add(i)
+            for x in (*eqn.invars, *eqn.outvars):
+                if type(x) is not Literal:
+                    self.near.setdefault(x, []).append(i)
+
+    def say(self, x: Any, spec: Spec) -> None:
+        """Set what is known of a value."""
+        self.specs[x] = spec
+        if any(spec):
+            self.dirty.update(self.near.get(x, ()))
 
     def read(self, x: Any) -> Spec:
         found = None if type(x) is Literal else self.specs.get(x)
@@ -117,17 +131,17 @@ class Flow:
                 new[i] = axes
                 taken.update(axes)
         if tuple(new) != old:
-            self.specs[x] = tuple(new)
-            self.changed = True
+            self.say(x, tuple(new))
 
     def run(self) -> None:
+        eqns = self.closed.eqns
         for _ in range(MAX_ROUNDS):
-            self.changed = False
-            for eqn in self.closed.eqns:
-                self.step(eqn)
-            for eqn in reversed(self.closed.eqns):
-                self.step(eqn)
-            if not self.changed:
+            for order in (range(len(eqns)), reversed(range(len(eqns)))):
+                for i in order:
+                    if i in self.dirty:
+                        self.step(eqns[i])
+                        self.dirty.discard(i)
+            if not self.dirty:
                 return
 
     def step(self, eqn: JaxprEqn) -> None:
@@ -165,9 +179,8 @@ class Flow:
                 continue
             shape = v.aval.shape
             spec = fitting(spec_of(sharding, self.mesh, len(shape)), shape, self.sizes)
-            self.specs[v] = spec
+            self.say(v, spec)
             self.fixed.add(v)
-            self.changed = True
         if eqn.primitive.name == "sharding_constraint":
             self.learn(eqn.invars[0], self.read(eqn.outvars[0]))
 
@@ -212,7 +225,7 @@ def propagate(
     flow = Flow(closed, mesh)
     jaxpr = closed.jaxpr
     for v, spec in zip(jaxpr.invars, given, strict=True):
-        flow.specs[v] = spec
+        flow.say(v, spec)
         if not free:
             flow.fixed.add(v)
     for x, want in zip(jaxpr.outvars, wanted or (), strict=False):
