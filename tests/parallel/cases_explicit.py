@@ -338,6 +338,20 @@ SAID = {
         out_sharding=J.P("x", "y"),
     ),
     "reduce_sum": lambda J, x: J.lax.reduce_sum(x, (1,), out_sharding=J.P("y")),
+    "more_repeat": lambda J, x: J.jnp.repeat(x, 2, axis=0, out_sharding=J.P("x")),
+    "more_bincount": lambda J, x: J.jnp.bincount(
+        J.jnp.arange(8) % 3, length=8, out_sharding=J.P("x")
+    ),
+    "more_segments": lambda J, x: J.ops.segment_sum(
+        x, np.arange(8) % 4, 4, out_sharding=J.P("x", "y")
+    ),
+    "more_rng_bits": lambda J, x: (
+        J.lax.rng_bit_generator(J.jnp.arange(4, dtype=J.jnp.uint32), (8,), out_sharding=J.P("x"))[1]
+        >> 8
+    ),
+    "more_attention": lambda J, x: J.nn.dot_product_attention(
+        *[J.jnp.ones((8, 2, 2, 4), out_sharding=J.P("x"))] * 3
+    ),
 }
 for _name, _function in SAID.items():
     _said(_name, _function)

@@ -78,6 +78,8 @@ OTHERWISE = {
     "explicit/said/asarray": "float32[8@y,4]",
     "explicit/said_in_jit/asarray": "float32[8@y,4]",
     "explicit/said_in_jit/out_shardings": "float32[8@y,4]",
+    "explicit/said/more_bincount": "int32[8@x]",
+    "explicit/said_in_jit/more_bincount": "int32[8@x]",
 }
 
 

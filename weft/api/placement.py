@@ -262,6 +262,14 @@ def loosely() -> Iterator[None]:
         state.loosely = previous
 
 
+def divided_as(out_sharding: Any, compute: Callable[[], Any], name: str) -> Any:
+    """A result that is divided as is said, however the operands of its computation are."""
+    where = result_sharding(out_sharding, name)
+    with loosely():
+        found = compute()
+    return found if where is None else resharded(found, where)
+
+
 def resharded(x: Any, sharding: NamedSharding) -> Any:
     """``x`` divided over explicit axes as a sharding says."""
     aval = typeof(x)

@@ -114,6 +114,10 @@ def results(primitive: Any, avals: Any, params: dict[str, Any], result: Any) -> 
     mesh = mesh_of(avals, primitive.name)
     several = primitive.multiple_results
     outs = list(result) if several else [result]
+    if not outs or primitive.makes_ref:
+        return result
+    if primitive.name in _CALLBACKS:
+        return [without_axes(a) for a in outs]
     if said is not None:
         outs = [_as_said(primitive, a, said) for a in outs]
     else:
@@ -126,6 +130,8 @@ def results(primitive: Any, avals: Any, params: dict[str, Any], result: Any) -> 
     return outs if several else outs[0]
 
 
+# Python computes these on whole arrays.
+_CALLBACKS = frozenset(["pure_callback", "io_callback"])
 # Operations whose shardings are not of their results' types.
 _CONSTRAINTS = frozenset(["sharding_constraint", "device_put"])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from weft import lax
 from weft.api.eager import learnt_method
-from weft.api.placement import loosely, resharded, result_sharding
+from weft.api.placement import divided_as
 from weft.base.traceback import api_boundary
 from weft.core.ad import filled
 from weft.core.array import Array
@@ -94,7 +94,7 @@ def _updating(
                 "mode": mode,
                 "wrap_negative_indices": wrap_negative_indices,
             }
-            return _divided(out_sharding, lambda: method(self, values, **options), f"at[].{name}")
+            return divided_as(out_sharding, lambda: method(self, values, **options), f"at[].{name}")
         target = self.array if finish is None else filled(1, typeof(self.array))
         updated = update_index(
             target,
@@ -117,14 +117,6 @@ def _updating(
     method.__qualname__ = f"IndexUpdateRef.{name}"
     method.__doc__ = doc
     return learnt_method(method, _part, masked)
-
-
-def _divided(out_sharding: Any, compute: Callable[[], Array], name: str) -> Array:
-    """A result that is divided as is said, however its operands are."""
-    where = result_sharding(out_sharding, name)
-    with loosely():
-        found = compute()
-    return found if where is None else resharded(found, where)
 
 
 class IndexUpdateRef:
@@ -158,7 +150,7 @@ class IndexUpdateRef:
                 "fill_value": fill_value,
                 "wrap_negative_indices": wrap_negative_indices,
             }
-            return _divided(out_sharding, lambda: self._get(**options), "at[...].get")
+            return divided_as(out_sharding, lambda: self._get(**options), "at[...].get")
         return take_index(
             self.array,
             self.index,

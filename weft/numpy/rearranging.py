@@ -9,6 +9,7 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.api.learning import learning
+from weft.api.placement import divided_as
 from weft.core.array import Array
 from weft.core.dims.dim import Dim, whole
 from weft.lax.shape import canonical_axis
@@ -104,6 +105,10 @@ def repeat(
     >>> jnp.repeat(jnp.array([1, 2]), jnp.array([1, 2]))
     Array([1, 2, 2], dtype=int32)
     """
+    if out_sharding is not None:
+        length = total_repeat_length
+        alone = lambda: repeat(a, repeats, axis, total_repeat_length=length)
+        return divided_as(out_sharding, alone, "repeat")
     check_arraylike("repeat", a, repeats)
     x = asarray(a)
     if axis is None:

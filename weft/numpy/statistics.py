@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
+from weft.api.placement import divided_as
 from weft.base import errors
 from weft.core.array import Array
 from weft.core.dims.dim import whole
@@ -117,7 +118,11 @@ def percentile(
     1.0
     """
     share = _percent("percentile", q)
-    return quantile(a, share, axis, out, overwrite_input, method, keepdims, weights=weights)
+    rest = (axis, out, overwrite_input, method, keepdims)
+    if out_sharding is not None:
+        alone = lambda: quantile(a, share, *rest, weights=weights)
+        return divided_as(out_sharding, alone, "percentile")
+    return quantile(a, share, *rest, weights=weights)
 
 
 def nanpercentile(
@@ -504,6 +509,9 @@ def bincount(
     >>> jnp.bincount(jnp.array([0, 2, 2]))
     Array([1, 0, 2], dtype=int32)
     """
+    if out_sharding is not None:
+        alone = lambda: bincount(x, weights, minlength, length=length)
+        return divided_as(out_sharding, alone, "bincount")
     x = ensure_array("bincount", x)
     if x.dtype == np.bool_:
         x = convert_operand(x, np.dtype(np.int32))

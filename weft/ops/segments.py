@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
+from weft.api.placement import divided_as
 from weft.core.array import Array
 from weft.core.dims.dim import whole
 from weft.numpy import reductions
@@ -46,7 +47,12 @@ def _by_segment(
     unique_indices: bool,
     bucket_size: int | None,
     mode: Any,
+    out_sharding: Any,
 ) -> Array:
+    if out_sharding is not None:
+        options = (indices_are_sorted, unique_indices, bucket_size, mode, None)
+        alone = lambda: _by_segment(name, data, segment_ids, num_segments, *options)
+        return divided_as(out_sharding, alone, name)
     check_arraylike(name, data, segment_ids)
     scatter, identity, combine = _RULES[name]
     values, ids = asarray(data), asarray(segment_ids)
@@ -56,7 +62,7 @@ def _by_segment(
     count = whole(concrete(num_segments, f"{name} needs a concrete num_segments"))
     if count < 0:
         raise ValueError(f"{name} needs a num_segments that is not negative, got {count}")
-    options = {
+    given = {
         "indices_are_sorted": indices_are_sorted,
         "unique_indices": unique_indices,
         "mode": lax.GatherScatterMode.FILL_OR_DROP if mode is None else mode,
@@ -65,12 +71,12 @@ def _by_segment(
     start = identity(values.dtype)
     if bucket_size is None:
         out = full((count, *values.shape[1:]), start, values.dtype)
-        return update_index(out, ids, values, scatter, **options)
+        return update_index(out, ids, values, scatter, **given)
     # sums of buckets first: rounding errors grow with the number of terms in a row
     buckets = -(-ids.size // bucket_size)
     out = full((buckets, count, *values.shape[1:]), start, values.dtype)
     bucket = floor_divide(arange(ids.shape[0]), bucket_size)
-    out = update_index(out, (bucket, ids), values, scatter, **options)
+    out = update_index(out, (bucket, ids), values, scatter, **given)
     return combine(out, axis=0).astype(values.dtype)
 
 
@@ -90,7 +96,7 @@ def segment_sum(
     >>> weft.ops.segment_sum(jnp.arange(4.0), jnp.array([0, 0, 1, 1]))
     Array([1., 5.], dtype=float32)
     """
-    options = (indices_are_sorted, unique_indices, bucket_size, mode)
+    options = (indices_are_sorted, unique_indices, bucket_size, mode, out_sharding)
     return _by_segment("segment_sum", data, segment_ids, num_segments, *options)
 
 
@@ -110,7 +116,7 @@ def segment_prod(
     >>> weft.ops.segment_prod(jnp.arange(4.0), jnp.array([0, 0, 1, 1]))
     Array([0., 6.], dtype=float32)
     """
-    options = (indices_are_sorted, unique_indices, bucket_size, mode)
+    options = (indices_are_sorted, unique_indices, bucket_size, mode, out_sharding)
     return _by_segment("segment_prod", data, segment_ids, num_segments, *options)
 
 
@@ -130,7 +136,7 @@ def segment_max(
     >>> weft.ops.segment_max(jnp.arange(4.0), jnp.array([0, 0, 1, 1]))
     Array([1., 3.], dtype=float32)
     """
-    options = (indices_are_sorted, unique_indices, bucket_size, mode)
+    options = (indices_are_sorted, unique_indices, bucket_size, mode, out_sharding)
     return _by_segment("segment_max", data, segment_ids, num_segments, *options)
 
 
@@ -150,5 +156,5 @@ def segment_min(
     >>> weft.ops.segment_min(jnp.arange(4.0), jnp.array([0, 0, 1, 1]))
     Array([0., 2.], dtype=float32)
     """
-    options = (indices_are_sorted, unique_indices, bucket_size, mode)
+    options = (indices_are_sorted, unique_indices, bucket_size, mode, out_sharding)
     return _by_segment("segment_min", data, segment_ids, num_segments, *options)
