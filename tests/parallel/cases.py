@@ -56,8 +56,8 @@ NAMES = """
 P NamedSharding ShapeDtypeStruct checkpoint debug default_device device_put devices eval_shape grad
 hessian jit jvp
 lax linearize make_array_from_callback make_array_from_process_local_data
-make_array_from_single_device_arrays make_mesh make_jaxpr nn numpy ops pmap random sharding shard_map
-set_mesh smap tree_util typeof value_and_grad vjp vmap
+make_array_from_single_device_arrays make_mesh make_jaxpr nn numpy ops pmap random sharding
+set_mesh shard_map smap tree_util typeof value_and_grad vjp vmap
 """
 
 # --- collectives over meshes of one, two and three axes -------------------------------------------
