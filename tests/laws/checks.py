@@ -365,7 +365,7 @@ INEXACT = frozenset(
     " select_and_scatter_add fft cholesky triangular_solve cumsum cumprod cumlogsumexp scatter-add"
     " scatter-mul lu geqrf geqp3 householder_product qr eigh eig svd schur hessenberg tridiagonal"
     " tridiagonal_solve triangular_sylvester ormqr ragged_dot_general symmetric_product"
-    " cholesky_update".split()
+    " cholesky_update psum".split()
 )
 
 
