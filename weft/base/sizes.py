@@ -313,6 +313,11 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
+def shown(n: Any) -> str:
+    """A size as people read it; nothing is assumed about it."""
+    return repr(n) if type(n) is Size else str(n)
+
+
 def is_one(n: Any) -> bool:
     """Whether a number is 1 for all values of its names."""
     return type(n) is not Size and n == 1

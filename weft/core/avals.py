@@ -9,7 +9,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import knobs
-from weft.base.sizes import Size
+from weft.base.sizes import Size, shown
 from weft.core.dims.dim import Dim
 from weft.core.sharding import (
     NO_AXES,
@@ -167,7 +167,7 @@ class ShapedArray(AbstractValue):
             name = dtypes.short_name(self.dtype)
         else:
             name = self.dtype.name
-        sizes = map(str, self.shape) if self.divided is None else self._divided_sizes()
+        sizes = map(shown, self.shape) if self.divided is None else self._divided_sizes()
         text = f"{name}[{','.join(sizes)}]"
         if not self.vma:
             return text

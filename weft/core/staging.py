@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.base import errors, knobs, source
 from weft.base.lazy import Late
+from weft.base.sizes import Size
 from weft.base.source import NO_NAMES
 from weft.core import debug_info as debug
 from weft.core import sharding as meshes
@@ -71,7 +72,7 @@ class StagingTrace(Trace):
             return Literal(x, typeof(x))
         if kind is np.ndarray and not x.ndim:
             return Literal(x[()], typeof(x))
-        if kind is Dim:
+        if kind is Dim or kind is Size:
             return self.emit(lookup("dim_as_value"), (), {"dim": x})._var
         return self.constant(x)
 

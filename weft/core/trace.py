@@ -16,6 +16,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import errors
+from weft.base.sizes import Size
 from weft.base.source import NO_NAMES, NameStack, Transformed
 from weft.base.traceback import api_boundary
 from weft.core import hooks
@@ -362,7 +363,7 @@ def _aval_of_dim(x: Any) -> AbstractValue:
 
 for _kind in _python_scalars:
     aval_handlers[_kind] = _aval_of_scalar
-aval_handlers[Dim] = _aval_of_dim
+aval_handlers[Dim] = aval_handlers[Size] = _aval_of_dim
 aval_handlers[np.ndarray] = _aval_of_ndarray
 aval_handlers[np.generic] = _aval_of_ndarray
 

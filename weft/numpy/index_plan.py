@@ -15,6 +15,7 @@ from weft import dtypes, lax
 from weft.base import knobs
 from weft.base.errors import InconclusiveDimensionOperation, NonConcreteBooleanIndexError
 from weft.base.record import Record
+from weft.base.sizes import Size
 from weft.core.array import Array
 from weft.core.dims.dim import Dim, divided_up, exceeds, max_dim, min_dim, whole
 from weft.core.interpret import flushed
@@ -175,8 +176,9 @@ def static_bounds(item: slice, size: int) -> tuple[int, int, int] | None:
 
 
 def slice_indices(item: slice, size: Any) -> tuple[Any, Any, int]:
-    """Start, stop and step of a slice along an axis, whose size may be symbolic."""
-    if Dim not in (type(size), type(item.start), type(item.stop)):
+    """Start, stop and step of a slice along an axis, whose size may have no fixed value."""
+    kinds = {type(size), type(item.start), type(item.stop)}
+    if Dim not in kinds and Size not in kinds:
         return item.indices(size)
     step = 1 if item.step is None else operator.index(item.step)
     if step == 0:

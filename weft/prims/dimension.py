@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes
+from weft.base.sizes import Size
 from weft.core.avals import ShapedArray
 from weft.core.primitive import Primitive
-from weft.core.registry import lookup
 
 
 def dim_aval() -> ShapedArray:
@@ -21,7 +22,7 @@ class DimAsValue(Primitive):
     """A dimension as a value."""
 
     name = "dim_as_value"
-    form = "expand"
+    form = "element"
     holes = {"transpose": "no operands", "batch": "no operands"}
 
     def shape(self, *, dim: Any) -> ShapedArray:
@@ -31,11 +32,11 @@ class DimAsValue(Primitive):
     def ref(*, dim: Any) -> np.ndarray:
         return np.asarray(int(dim), dim_aval().dtype)
 
-    def decompose(self, *, dim: Any) -> Any:
-        aval = dim_aval()
-        return lookup("convert_element_type").bind(
-            int(dim), new_dtype=aval.dtype, weak_type=True, sharding=None
-        )
+    def element(
+        self, k: Any, index: Any, ins: Any, outs: Any, number: int, *, dim: Any
+    ) -> Iterator[Any]:
+        yield from ()
+        return k.const(dim if type(dim) is Size else int(dim), dim_aval().dtype)
 
 
 dim_as_value_p = DimAsValue()

@@ -9,6 +9,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.base.lazy import Late
+from weft.base.sizes import Size
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front, broadcast_axis, moveaxis
@@ -71,7 +72,7 @@ _scalars: dict[Any, Any] = {}
 def const(like: Any, value: Any) -> Any:
     """The scalar ``value`` in the dtype (and weak type) of ``like``."""
     aval = typeof(like)
-    if type(value) is Dim:
+    if type(value) is Dim or type(value) is Size:
         return _of_dim(aval.dtype, value, aval.weak_type)
     if aval.weak_type:
         return dtypes.scalar_type_of(aval.dtype)(value)
@@ -84,7 +85,7 @@ def const(like: Any, value: Any) -> Any:
 
 def scalar(dtype: Any, value: Any) -> Any:
     """The NumPy scalar ``value`` of a dtype; the same object for the same number."""
-    if type(value) is Dim:
+    if type(value) is Dim or type(value) is Size:
         return _of_dim(dtype, value, False)
     # 0.0 equals -0.0, but is another number
     key = (dtype, value if value and type(value) is not complex else repr(value), type(value))
@@ -99,10 +100,11 @@ def scalar(dtype: Any, value: Any) -> Any:
     return found
 
 
-def _of_dim(dtype: Any, value: Dim, weak: bool) -> Any:
-    """A symbolic dimension as a number of a dtype, in a program that is traced."""
+def _of_dim(dtype: Any, value: Dim | Size, weak: bool) -> Any:
+    """A dimension without a fixed value as a number of a dtype, in a program that is traced."""
+    number = lookup("dim_as_value").bind(dim=value)
     convert = lookup("convert_element_type")
-    return convert.bind(value.dimension_as_value(), new_dtype=dtype, weak_type=weak, sharding=None)
+    return convert.bind(number, new_dtype=dtype, weak_type=weak, sharding=None)
 
 
 def _element(dtype: Any, value: Any) -> Any:

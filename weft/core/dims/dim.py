@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.base.errors import InconclusiveDimensionOperation, located
+from weft.base.sizes import Size
 from weft.core.dims import terms as t
 from weft.core.dims.bounds import Bound, Facts, Unsatisfiable
 from weft.core.dims.terms import Factor, Monomial, Terms
@@ -424,13 +425,13 @@ def is_symbolic_dim(p: Any) -> bool:
 
 
 def whole(n: Any) -> Any:
-    """A size as a plain number, or the symbolic dimension that it is."""
-    return n if type(n) is Dim else operator.index(n)
+    """A size as a plain number, or the dimension without a fixed value that it is."""
+    return n if type(n) is Dim or type(n) is Size else operator.index(n)
 
 
 def broadcast_sizes(*shapes: Any) -> tuple[Any, ...]:
     """The shape that shapes broadcast to together; ValueError if they do not."""
-    if all(map(is_constant_shape, shapes)):
+    if not any(type(n) is Dim or type(n) is Size for shape in shapes for n in shape):
         return np.broadcast_shapes(*shapes)
     found: list[Any] = [1] * max(map(len, shapes))
     for shape in shapes:
