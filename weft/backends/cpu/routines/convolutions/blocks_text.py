@@ -300,7 +300,8 @@ class _Tile:
         runs = text.at("%sized", str(self.table + 3 * form.rows), _I64)
         table = text.at(runs, text.times("%runs", "3"), _I64)
         kinds = [self.kind] * (form.rows * form.width)
-        unrolled = max(1, UNROLLED // len(kinds)) if form.group > 1 or form.width == 1 else 1
+        near = form.group > 1 or 1 in (form.rows, form.width)
+        unrolled = max(1, UNROLLED // len(kinds)) if near else 1
 
         def told(at: str, count: int) -> list[str]:
             return [text.read(text.at(at, str(i), _I64), _I64) for i in range(count)]

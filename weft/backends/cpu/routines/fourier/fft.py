@@ -130,7 +130,12 @@ class Plan:
 
     def passes(self, tables: Tables, n: int, ends: Form) -> int:
         """Add the passes of a transform with some ends; how many."""
-        return tables.passes(n, radices_of(n), None if self.general else ends)
+        radices = radices_of(n)
+        if self.general:
+            return tables.passes(n, radices, None)
+        if ends.pairs_in and len(radices) > 1:  # a function of its own, so not of the largest one
+            radices = (radices[-2], *radices[:-2], radices[-1])
+        return tables.passes(n, radices, ends)
 
     # --- complex transforms -----------------------------------------------------------------------
 
