@@ -63,6 +63,25 @@ class Lines:
         self.block = name
         self.lines.append(f"{name}:")
 
+    def transposed(self, rows: list[str], kind: str) -> list[str]:
+        """A square of vectors with rows and columns exchanged: halves swapped, then quarters."""
+        rows, n = list(rows), len(rows)
+        distance = n // 2
+        while distance:
+            for i in range(n):
+                if i & distance:
+                    continue
+                first, second = rows[i], rows[i + distance]
+                low = [k if not k & distance else n + k - distance for k in range(n)]
+                high = [k + distance if not k & distance else n + k for k in range(n)]
+                for row, order in ((i, low), (i + distance, high)):
+                    mask = ", ".join(f"i32 {k}" for k in order)
+                    rows[row] = self.emit(
+                        f"shufflevector {kind} {first}, {kind} {second}, <{n} x i32> <{mask}>"
+                    )
+            distance //= 2
+        return rows
+
 
 class Instructions(Lines):
     """Lines for as many lanes as vectors have just then."""

@@ -231,7 +231,7 @@ class Copy:
                 place = text.at(start, str(k * inner.source), self.have)
                 rows.append(text.cast(self.have, self.want, text.read(place, self.have)))
             kind = text.type_of(self.want)
-            rows = transposed(text, rows, kind)
+            rows = text.transposed(rows, kind)
             start = text.at(target, text.total([j, text.scaled(i, outer.target)]), self.want)
             for k, row in enumerate(rows):
                 text.write(row, text.at(start, str(k * outer.target), self.want), self.want)
@@ -247,25 +247,6 @@ class Copy:
             return text.loop("0", str(inner.size), [], across, n)
 
         text.loop("0", str(outer.size), [], along, n)
-
-
-def transposed(text: Text, rows: list[str], kind: str) -> list[str]:
-    """A square of vectors with rows and columns exchanged: swap ever larger blocks."""
-    n = len(rows)
-    span = 1
-    while span < n:
-        new = list(rows)
-        for i in range(n):
-            if i & span:
-                continue
-            a, b = rows[i], rows[i + span]
-            for k, half in ((i, 0), (i + span, span)):
-                mask = [(j - (j & span) + half) + (n if j & span else 0) for j in range(n)]
-                order = ", ".join(f"i32 {m}" for m in mask)
-                new[k] = text.emit(f"shufflevector {kind} {a}, {kind} {b}, <{n} x i32> <{order}>")
-        rows = new
-        span *= 2
-    return rows
 
 
 def copy_text(

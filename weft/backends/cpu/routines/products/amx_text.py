@@ -18,7 +18,6 @@ from weft.backends.cpu.routines.products.dot_lines import (
     locate,
     memory_kind,
     pointers,
-    transposed,
     unit_of,
 )
 
@@ -110,7 +109,7 @@ def tiles_of(pairs: bool, deep: bool, name: str) -> str:
             high = f.emit(f"shl <{SIDE} x i32> {both[1]}, splat (i32 16)")
             lines.append(f.emit(f"or <{SIDE} x i32> {both[0]}, {high}"))
     if deep == pairs:
-        lines = transposed(f, lines, f"<{SIDE} x i32>", SIDE)
+        lines = f.transposed(lines, f"<{SIDE} x i32>")
     for i, line in enumerate(lines):
         f(f"store <{SIDE} x i32> {line}, ptr {f.at(there, str(64 * i))}, align 4")
     f.close("k", "%deep", "%k, 1")

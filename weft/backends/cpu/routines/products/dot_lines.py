@@ -135,25 +135,6 @@ def declarations(shape: Shape) -> list[str]:
     return [f"declare {vector} {name}({vector}, {vector}, {vector})"]
 
 
-def transposed(f: Lines, rows: list[str], kind: str, lanes: int) -> list[str]:
-    """A square of vectors with rows and columns exchanged: halves swapped, then quarters, ..."""
-    distance = lanes // 2
-    while distance:
-        for i in range(lanes):
-            if i & distance:
-                continue
-            first, second = rows[i], rows[i + distance]
-            low = [k if not k & distance else lanes + k - distance for k in range(lanes)]
-            high = [k + distance if not k & distance else lanes + k for k in range(lanes)]
-            for row, order in ((i, low), (i + distance, high)):
-                mask = ", ".join(f"i32 {k}" for k in order)
-                rows[row] = f.emit(
-                    f"shufflevector {kind} {first}, {kind} {second}, <{lanes} x i32> <{mask}>"
-                )
-        distance //= 2
-    return rows
-
-
 # --- tasks ----------------------------------------------------------------------------------------
 
 

@@ -27,7 +27,6 @@ from weft.backends.cpu.routines.products.dot_lines import (
     memory_kind,
     multiply_add,
     pointers,
-    transposed,
     unit_of,
     vector_of,
 )
@@ -274,7 +273,7 @@ def _pack_panel(f: Lines, shape: Shape, reading: Reading, source: str, depth: st
         here = here if i == 0 else f.at(here, "%b_column")
         rows.append(load_as(f, shape, reading, here, each))
     kind = vector_of(shape.work, each)
-    for i, row in enumerate(transposed(f, rows, kind, each)):
+    for i, row in enumerate(f.transposed(rows, kind)):
         f(f"store {kind} {row}, ptr {f.at(to, str(i * across))}, align {size}")
     f.close("p", depth, f"%p, {each}")
     f.close("c", str(lanes * shape.width), f"%c, {each}")

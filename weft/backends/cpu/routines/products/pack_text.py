@@ -18,7 +18,6 @@ from weft.backends.cpu.routines.products.dot_lines import (
     locate,
     memory_kind,
     pointers,
-    transposed,
 )
 from weft.base.functional import lru
 
@@ -70,7 +69,7 @@ def pack(kind: str, tile: int, near: str, square: int, name: str) -> str:
         for i in range(depths):
             here = here if row + i == 0 else f.at(here, "%from_row")
             rows.append(f.emit(f"load {vector}, ptr {here}, align {size}"))
-        for i, x in enumerate(transposed(f, rows, vector, each) if depths > 1 else rows):
+        for i, x in enumerate(f.transposed(rows, vector) if depths > 1 else rows):
             to = f.at(there, str((i * tile + row) * size))
             f(f"store {vector} {x}, ptr {to}, align {size}")
     f.close("k", last, f"%k, {depths}")

@@ -71,20 +71,24 @@ def exchange(f: Function, v: Lanes, a: str, b: str) -> None:
 def transpose(module: Module, v: Lanes) -> None:
     """A function that swaps rows and lanes of as many vectors as have lanes."""
     f = Function(module, "transpose", "ptr %src, ptr %dst")
-    n = v.count
-    src, step = "%src", 1
+    transpose_blocks(f, v, "%src", "%dst", v.count)
+    f.close()
+
+
+def transpose_blocks(f: Function, v: Lanes, src: str, dst: str, rows: int) -> None:
+    """The same for each block of so many rows."""
+    n, step = v.count, 1
     while step < n:
         first = [j if not j & step else n + j - step for j in range(n)]
         second = [j + step if not j & step else n + j for j in range(n)]
-        with f.loop(0, n // 2) as i:  # those without the step's bit: a loop is less to compile
+        with f.loop(0, rows // 2) as i:  # those without the step's bit: a loop is less to compile
             low = f.emit(f"and i64 {i}, {step - 1}")
             place = f.mul(f.sub(f.mul(i, 2), low), v.size)
             a, b = (f.load(v.llvm, f.at(src, f.add(place, k * v.size)), v.step) for k in (0, step))
             for k, mask in ((0, first), (step, second)):
-                to = f.at("%dst", f.add(place, k * v.size))
+                to = f.at(dst, f.add(place, k * v.size))
                 f.store(v.llvm, shuffle(f, v.llvm, a, b, mask), to, v.step)
-        src, step = "%dst", 2 * step
-    f.close()
+        src, step = dst, 2 * step
 
 
 def batcher(n: int) -> list[tuple[int, int]]:

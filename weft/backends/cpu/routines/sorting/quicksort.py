@@ -13,6 +13,7 @@ from weft.backends.cpu.routines.sorting.network import (
     halves,
     resized,
     shuffle,
+    transpose_blocks,
 )
 from weft.backends.cpu.routines.sorting.packing import (
     Pivot,
@@ -67,7 +68,7 @@ def small_function(module: Module, v: Lanes, result: Order | None) -> None:
         rows[a], rows[b] = extremes(f, v, rows[a], rows[b])
     for place, x in zip(places, rows, strict=True):
         f.store(v.llvm, x, place, v.size)
-    _turn(f, v, tile)
+    transpose_blocks(f, v, tile, tile, ROWS)
     blocks = [range(i, i + v.count) for i in range(0, ROWS, v.count)]
     runs = [list(run) for run in zip(*blocks, strict=True)]
     while len(runs) > 1:
@@ -88,22 +89,6 @@ def _put(f: Function, v: Lanes, result: Order | None, tile: str) -> None:
         x, bits = _out(f, v, result, f.load(v.llvm, f.at(tile, f.mul(row, v.size)), v.size))
         place = f.at("%dst", f.mul(i, v.count * bits // 8))
         store_some(f, v.count, bits, x, place, inside)
-
-
-def _turn(f: Function, v: Lanes, tile: str) -> None:
-    """Blocks of vectors transposed, so that each sorted column lies side by side."""
-    n, step = v.count, 1
-    while step < n:
-        first = [j if not j & step else n + j - step for j in range(n)]
-        second = [j + step if not j & step else n + j for j in range(n)]
-        with f.loop(0, ROWS // 2) as i:  # those without the step's bit
-            low = f.emit(f"and i64 {i}, {step - 1}")
-            here = f.at(tile, f.mul(f.sub(f.mul(i, 2), low), v.size))
-            there = f.at(here, step * v.size)
-            a, b = (f.load(v.llvm, p, v.size) for p in (here, there))
-            for p, mask in ((here, first), (there, second)):
-                f.store(v.llvm, shuffle(f, v.llvm, a, b, mask), p, v.size)
-        step *= 2
 
 
 def _join(f: Function, v: Lanes, tile: str, runs: list[list[int]]) -> None:
