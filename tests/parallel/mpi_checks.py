@@ -183,6 +183,10 @@ def part_of_the_processes():
         total = sum(d.process_index + 1 for d in some)
         for _ in range(3):
             assert np.array_equal(weft.jit(f)(x), np.full((1, 2), total))
+    else:
+        f = weft.shard_map(lambda x: lax.psum(x, "i"), mesh=mesh, in_specs=P("i"), out_specs=P())
+        with raises(ValueError, f"process {index} has none of them"):
+            weft.jit(f)(np.ones((len(some), 2), np.float32))
 
 
 def backends():

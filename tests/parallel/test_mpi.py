@@ -76,6 +76,10 @@ def test_what_holds_in_each_process(count):
     assert job(count, 4 // count, HERE / "mpi_checks.py").count("all is well") == count
 
 
+def test_processes_with_different_numbers_of_devices():
+    assert job(2, 1, HERE / "mpi_uneven.py").count("all is well") == 2
+
+
 @pytest.mark.parametrize("count", [2, 4])
 def test_the_law_of_shardings(count):
     """Some samples of primitives and some random programs; all of them were run once."""
@@ -92,6 +96,12 @@ def test_arrays_are_read_by_other_numbers_of_processes(tmp_path):
         by = ["mpi"] if readers > 1 else []
         told = job(readers, 2, HERE / "mpi_saved.py", "load", folder, *by)
         assert told.count("as it was") == readers
+
+
+@pytest.mark.parametrize(("name", "devices"), [("mesh", 2), ("fully_sharded", 2), ("pipeline", 1)])
+def test_examples_train_as_one_device_does(name, devices):
+    told = job(2, devices, ROOT / "examples" / "parallel" / f"{name}.py", "mpi")
+    assert told.count("parameters within") == 2
 
 
 def test_the_program_of_the_page(tmp_path):
@@ -117,7 +127,10 @@ FAULTS = {
         "in load, did not come to psum over 'i' — mpi_faults.py:",
         "within 5 seconds",
     ],
-    "other_program": ["is about to run another program than process 0: biggest, and total there"],
+    "other_program": [
+        "is about to run another program than process 0: biggest, and total there",
+        "f32[8] = pmax[axes=",
+    ],
     "elsewhere": [
         "wait for each other in different places: process 0 in psum over 'i' — mpi_faults.py:",
         "process 1 in the first call of biggest",

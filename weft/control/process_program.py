@@ -7,6 +7,7 @@ program of that device as it is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -74,6 +75,10 @@ class MeshCollective(Primitive):
     def batch(
         self, axis: AxisData, args: Any, dims: Any, *, of: Any, params: Any, layout: Layout
     ) -> Any:
+        if axis.size > 1 and of.name in _SHARED and dims[0] is None:
+            shared = _SHARED[of.name](layout, of, args[0], **dict(params))
+            if shared is not None:
+                return shared, None
         rows = [
             _row(x) if d is None and axis.size == 1 else
             broadcast_axis(x, axis.size, 0) if d is None else moveaxis(x, d, 0)
@@ -101,9 +106,7 @@ def process_program(
     results = [_whole(a, s, sizes) for a, s in zip(closed.out_avals, out_specs, strict=True)]
 
     def program(*args: Any) -> list[Any]:
-        given = [
-            _spread(x, _table(layout, s, a)) for x, s, a in zip(args, ins, wholes, strict=True)
-        ]
+        given = [_spread(layout, *row) for row in zip(args, ins, wholes, strict=True)]
         found, dims = batch(
             lambda *xs: local(*xs),
             AxisData(LOCAL, len(layout.mine)),
@@ -132,11 +135,12 @@ def _table(layout: Layout, sharding: Any, aval: Any) -> list[int]:
     return [parts.index(bounds(indices[layout.devices[i]], aval.shape)) for i in layout.mine]
 
 
-def _spread(x: Any, table: list[int]) -> tuple[Any, int | None]:
-    """The parts of a process as those of its devices."""
-    if max(table) == 0:
+def _spread(layout: Layout, x: Any, sharding: Any, aval: Any) -> tuple[Any, int | None]:
+    """The parts of a process as those of its devices; all processes find the same dimension."""
+    table = _table(layout, sharding, aval)
+    if all(len(parts_of(sharding, aval.shape, r)) == 1 for r in layout.ranks):
         return x, None
-    return _rows(x, table), 0
+    return _rows(x if max(table) else _row(x), table), 0
 
 
 def _kept(y: Any, dim: int | None, table: list[int]) -> Any:
@@ -233,7 +237,7 @@ def _gathered(layout: Layout, x: Any, members: Any, site: Site) -> tuple[Any, in
     at = {d: ranks.index(layout.owner[d]) * most + layout.row[d] for m in members for d in m
           if layout.owner[d] in ranks}  # fmt: skip
     tables = [[at[d] for d in members[i]] for i in layout.mine]
-    if all(table == tables[0] for table in tables):
+    if layout.are_shared(members):
         return _rows(x, tables[0]), None
     found = _rows(x, [row for table in tables for row in table])
     return cut_axis(found, 0, (len(tables), len(tables[0]))), 0
@@ -294,9 +298,9 @@ def _reduce(
     shape = np.shape(x)[1:]
     ranks = layout.together(members)
     groups = list(dict.fromkeys(members[i] for i in layout.mine))
-    spoken = [sorted({members[d] for d in layout.of[r]}) for r in ranks]
     own = [[layout.row[d] for d in g if layout.owner[d] == processes.index] for g in groups]
-    if any(s != spoken[0] for s in spoken) or len({len(rows) for rows in own}) > 1:
+    spoken = [Counter(members[d] for d in layout.of[r]) for r in ranks]
+    if any(s.keys() != spoken[0].keys() or len({*s.values()}) > 1 for s in spoken):
         _same_size(of, [members[d] for r in ranks for d in layout.of[r]])
         found, dim = _gathered(layout, x, members, site)
         return reduce.bind(found, axes=(0 if dim is None else 1,), out_sharding=None), dim
@@ -304,9 +308,28 @@ def _reduce(
     x = reduce.bind(x, axes=(1,), out_sharding=None) if len(own[0]) > 1 else fold_axes(x, 0)
     if len(ranks) > 1:
         x = _reduced(x, reduce, ranks, shape if len(groups) == 1 else np.shape(x), site)
-    if len(groups) == 1:
+    if layout.are_shared(members):
         return _reshaped(x, shape), None
     return _rows(x, [groups.index(members[i]) for i in layout.mine]), 0
+
+
+def _reduce_shared(
+    layout: Layout, of: Any, x: Any, *, axes: Any, axis_index_groups: Any
+) -> Any | None:
+    """The same of a value that the devices of a process share: it is sent once."""
+    names = named_axes(axes)
+    owners = layout.owners(layout.groups(names, axis_index_groups))
+    counts = Counter(owners or ())
+    if owners is None or len({*counts.values()}) > 1:
+        return None
+    reduce, places = lookup(of.along), tuple(a for a in axes if isinstance(a, int))
+    if places:
+        x = reduce.bind(x, axes=places, out_sharding=None)
+    ranks = tuple(sorted(counts))
+    x = of.of_equals(x, len(owners) // len(ranks))
+    if len(ranks) == 1:
+        return x
+    return _reduced(x, reduce, ranks, np.shape(x), _site(of, names))
 
 
 def _reduced(
@@ -353,6 +376,30 @@ def _all_gather(
     to = at + all_gather_dimension
     found = moveaxis(found, at, to)
     return (fold_axes(found, to) if tiled else found), dim
+
+
+def _all_gather_shared(
+    layout: Layout,
+    of: Any,
+    x: Any,
+    *,
+    all_gather_dimension: int,
+    axis_name: Any,
+    axis_index_groups: Any,
+    axis_size: int,
+    tiled: bool,
+) -> Any | None:
+    """The same of a value that the devices of a process share: it is sent once."""
+    names = as_names(axis_name)
+    owners = layout.owners(layout.groups(names, axis_index_groups))
+    if owners is None:
+        return None
+    ranks, to = tuple(sorted({*owners})), all_gather_dimension
+    rows = _row(x)
+    if len(ranks) > 1:
+        rows = _of_all(x, ranks, (len(ranks), *np.shape(x)), _site(of, names))
+    found = moveaxis(_rows(rows, [ranks.index(r) for r in owners]), 0, to)
+    return fold_axes(found, to) if tiled else found
 
 
 def _reduce_scatter(
@@ -452,6 +499,13 @@ def _ragged(
     return outs[0] if len(outs) == 1 else lookup("concatenate").bind(*outs, dimension=0), 0
 
 
+# Of values that all devices of a process share.
+_SHARED = {
+    "psum": _reduce_shared,
+    "pmax": _reduce_shared,
+    "pmin": _reduce_shared,
+    "all_gather": _all_gather_shared,
+}
 _RULES = {
     "psum": _reduce,
     "pmax": _reduce,

@@ -84,6 +84,23 @@ class Layout:
                     found[device] = together
         return found
 
+    def are_shared(self, members: Sequence[tuple[int, ...]]) -> bool:
+        """Whether all devices of every process are in one group, as all processes find alike."""
+        return all(len({members[d] for d in own}) == 1 for own in self.of.values())
+
+    def owners(self, members: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+        """The processes of the members of this one's groups, in order; None where devices of some
+        process speak with different ones, or processes have different numbers of devices."""
+        if len({len(own) for own in self.of.values()}) > 1:
+            return None
+        found = {
+            rank: {tuple([self.owner[m] for m in members[d]]) for d in own}
+            for rank, own in self.of.items()
+        }
+        if any(len(each) > 1 for each in found.values()):
+            return None
+        return found[processes.index].pop()
+
     def together(self, members: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """The processes that speak with this one, directly or through others."""
         found, waiting = {processes.index}, [processes.index]

@@ -192,9 +192,10 @@ def _said(closed: Any) -> Any:
 
 def _across(closed: Any, args: Any, name: str) -> Any:
     """The program of this process, where a computation is one of several; None where it isn't."""
-    if processes.count == 1 or not across.spans(args, says_where(closed)):
+    said = says_where(closed)
+    if processes.count == 1 or not across.spans(args, said):
         return None
-    return across.form_of(closed, args, name)
+    return across.form_of(closed, args, name, said)
 
 
 def _run_across(form: Any, args: Any, name: str) -> list[Any]:

@@ -225,8 +225,20 @@ def spans(args: Sequence[Any], said: Any) -> bool:
     return said is not None and said.spans
 
 
-def form_of(closed: ClosedJaxpr, args: Sequence[Any], name: str) -> Form:
-    """The program of this process for arguments like these."""
+def _check_own(args: Sequence[Any], said: Any, name: str) -> None:
+    """Raise where this process has no device of a mesh."""
+    places = [x._type.placement for x in args if type(x) is ArrayImpl and x._type.placement.spans]
+    for where in [*places, *([said] if said is not None and said.spans else [])]:
+        if not where.sharding.addressable_devices:
+            raise ValueError(
+                f"{name} runs on devices of other processes only, {described(where)}; process"
+                f" {processes.index} has none of them and must not call it"
+            )
+
+
+def form_of(closed: ClosedJaxpr, args: Sequence[Any], name: str, said: Any = None) -> Form:
+    """The program of this process for arguments like these; ``said`` is what it prescribes."""
+    _check_own(args, said, name)
     for i, x in enumerate(args):
         if type(x) is ArrayImpl and x.committed and not x._type.placement.spans:
             raise ValueError(

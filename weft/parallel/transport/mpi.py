@@ -11,7 +11,9 @@ import contextlib
 import ctypes
 import hashlib
 import importlib
+import itertools
 import os
+import re
 import socket
 import sys
 import time
@@ -25,6 +27,8 @@ from weft.parallel.transport.watch import COUNT, SITE, Watch, fault
 
 # Bytes of a message that says which program comes next.
 NOTE = 512
+# Bytes of a program's text that others are shown, where they have another one.
+LONGEST = 1 << 20
 # Asks for a message before a process lets others run, and before it sleeps in between.
 SPINS, NAPS = 200, 2000
 # What native code adds to MPI's codes of errors: 1 says that the watch has stopped it.
@@ -53,6 +57,13 @@ def load() -> Any:
     if not mpi.Is_initialized():
         mpi.Init_thread(mpi.THREAD_MULTIPLE)
     return mpi
+
+
+def _settled(text: str) -> str:
+    """The text of a program as all processes write it: without addresses, sets in order."""
+    text = re.sub(r" at 0x[0-9a-f]+", "", text)
+    in_order = lambda found: "{" + ", ".join(sorted(found[1].split(", "))) + "}"
+    return re.sub(r"(?<=frozenset\()\{([^{}]*)\}", in_order, text)
 
 
 class Mpi(Alone):
@@ -222,6 +233,7 @@ class Mpi(Alone):
 
     def begin_program(self, name: str, ranks: tuple[int, ...], text: str) -> None:
         """Raise where others are about to run another program."""
+        text = _settled(text)
         note = np.zeros(NOTE, np.uint8)
         told = hashlib.sha256(text.encode()).digest() + name.encode()[: NOTE - 33]
         note[: len(told)] = np.frombuffer(told, np.uint8)
@@ -234,9 +246,19 @@ class Mpi(Alone):
                 names = [n[32:].tobytes().rstrip(b"\0").decode() for n in (notes[0], other)]
                 raise fault(
                     f"process {rank} is about to run another program than process {ranks[0]}:"
-                    f" {names[1]}, and {names[0]} there. All processes must run the same functions"
-                    " on arrays of the same types, in the same order"
+                    f" {names[1]}, and {names[0]} there{self._difference(text, ranks, rank)}. All"
+                    " processes must run the same functions on arrays of the same types, in the"
+                    " same order"
                 )
+
+    def _difference(self, text: str, ranks: tuple[int, ...], rank: int) -> str:
+        """The first lines of two programs that differ; all processes ask, as all have seen it."""
+        texts = self.share(text.encode()[:LONGEST], ranks)
+        first, other = (texts[ranks.index(r)].decode().split("\n") for r in (ranks[0], rank))
+        for a, b in itertools.zip_longest(first, other, fillvalue="nothing"):
+            if a != b:
+                return f". Where they differ it has `{b.strip()}`, and the other `{a.strip()}`"
+        return ""
 
     def stopped(self, site: Any, code: int) -> None:
         """Raise what has stopped a message of native code: a fault, or MPI itself."""
