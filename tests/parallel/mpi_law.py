@@ -28,6 +28,7 @@ MORE = {
     "rng_uniform": "draws from a state",
     "rng_bit_generator": "draws for all devices of a process at once, as under vmap",
     "inspect_sharding": "shows another one",
+    "mesh_collective": "has a mesh of its own",
 }
 
 
