@@ -37,7 +37,9 @@ def one_of_each():
 # be replaced by a program.
 UNWRITABLE = {
     "after_all", "check", "create_token", "dce_sink", "debug_callback", "debug_print",
-    "inspect_sharding", "io_callback", "pure_callback", "shard_map",
+    "inspect_sharding", "io_callback", "mesh_collective", "process_all_gather",
+    "process_all_to_all", "process_fault", "process_permute", "pure_callback", "reshard",
+    "shard_map",
 }  # fmt: skip
 
 

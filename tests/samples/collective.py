@@ -9,8 +9,10 @@ from weft import P, lax
 from weft.core.jaxpr import jaxpr_as_fun
 from weft.core.registry import lookup
 from weft.prims.collective import pshared_p, pvary_p
+from weft.prims.processes import Site
 
 AXIS = ("i", 3)
+SITE = Site("a sample")
 DTYPES = ("float32", "float64", "bfloat16", "complex64", "int32", "uint8")
 REAL = ("float32", "float64", "int32")
 
@@ -99,7 +101,7 @@ SAMPLES += [
 
 def sent(primitive, **params):
     """What a process sends to itself."""
-    return lambda x: lookup(primitive).bind(x, site="a sample", **params)
+    return lambda x: lookup(primitive).bind(x, site=SITE, **params)
 
 
 def of_one_process(x):
@@ -113,7 +115,7 @@ def of_one_process(x):
 
 def stopped(x):
     """Nothing has stopped the messages of one process."""
-    lookup("process_fault").bind(jnp.int32(0), site="a sample")
+    lookup("process_fault").bind(jnp.int32(0), site=SITE)
     return x
 
 

@@ -150,6 +150,10 @@ class Writer:
 
     def _parameters(self, eqn: JaxprEqn) -> list[Any]:
         written = []
+        along = eqn.primitive.axis_names
+        axes = () if along is None else along(eqn.params)
+        if any(type(axis) is str for axis in axes):
+            raise Unwritable(f"{eqn.primitive.name} along the axes {axes} of a mesh")
         for name, value in eqn.params.items():
             if name == "computation" and "jaxpr" in eqn.params:
                 value = None  # kept beside the program for printing only
