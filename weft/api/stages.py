@@ -108,7 +108,10 @@ class _Stage:
     def _partitioned(self) -> Any:
         """The program of one device of the mesh that the arguments are on, None without one."""
         given = [*self._staged.hoisted, *tree_flatten(self._args)[0]]
-        return movement.partitioned(self._staged.closed, given)
+        program = self._program
+        if len(program.in_avals) != len(given):  # references are among the arguments
+            program = self._staged.closed
+        return movement.partitioned(program, given)
 
     def _dynamic_avals(self) -> list[Any]:
         return self._staged.closed.in_avals[len(self._staged.hoisted) :]
