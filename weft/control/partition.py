@@ -526,6 +526,25 @@ class Walker:
         )
         return list(zip(values, outs, strict=True))
 
+    def on_remat2(
+        self, eqn: JaxprEqn, given: list[Any], want: list[Spec]
+    ) -> list[tuple[Any, Spec]]:
+        params = eqn.params
+        if any(not hasattr(x.aval, "shape") or x.aval.is_ref for x in eqn.invars):
+            return self.undivided(eqn, given, {})
+        made, outs = self.inner(
+            ClosedJaxpr(params["jaxpr"]), [s for _, s in given], [None] * len(want)
+        )
+        # its program has no constants
+        jaxpr = made.jaxpr
+        jaxpr = jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars])
+        kept = params["prevent_cse"]
+        if isinstance(kept, tuple):
+            kept = (*(False for _ in made.consts), *kept)
+        args = [*made.consts, *(x for x, _ in given)]
+        values = eqn.primitive.bind(*args, **{**params, "jaxpr": jaxpr, "prevent_cse": kept})
+        return list(zip(values, outs, strict=True))
+
     def on_shard_map(
         self, eqn: JaxprEqn, given: list[Any], want: list[Spec]
     ) -> list[tuple[Any, Spec]]:

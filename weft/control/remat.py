@@ -22,9 +22,11 @@ from weft.core.ad import Zero, is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
 from weft.core.effects import observable
+from weft.core.factors import Factors, elementwise
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from weft.core.primitive import Primitive
+from weft.core.propagate import flow_through
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.core.verify import check_call
@@ -51,6 +53,9 @@ class Name(Primitive):
 
     def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         return [specs[0]]
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        return elementwise(avals, outs)
 
     def shape(self, x: Any, *, name: str) -> Any:
         return x
@@ -83,6 +88,9 @@ class Remat(Primitive):
     nodes = True
     multiple_results = True
     takes_refs = True
+
+    def flow(self, params: Any, ins: Any, outs: Any, mesh: Any) -> tuple[Any, Any]:
+        return flow_through(close(params["jaxpr"]), list(ins), list(outs), mesh)
 
     def shape(self, *avals: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
         return jaxpr.out_avals

@@ -17,6 +17,7 @@ from weft.core.ad import filled, instantiate
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, broadcast_axis, moveaxis
 from weft.core.effects import Effects, NamedAxisEffect
+from weft.core.factors import Factors, elementwise
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import axis_size, state, typeof
@@ -215,6 +216,9 @@ class PVary(Primitive):
     def vma(self, given: frozenset[Any], params: Any) -> frozenset[Any]:
         return given | frozenset(params["axes"])
 
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        return elementwise(avals, outs)
+
     def shape(self, x: Any, *, axes: Names) -> Any:
         return x
 
@@ -247,6 +251,9 @@ class PShared(Primitive):
 
     def vma(self, given: frozenset[Any], params: Any) -> frozenset[Any]:
         return given - frozenset(params["axes"])
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        return elementwise(avals, outs)
 
     def shape(self, x: Any, *, axes: Names, size: int) -> Any:
         return x

@@ -191,6 +191,10 @@ class DceSink(Primitive):
     multiple_results = True
     effects = frozenset({SinkEffect()})
 
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        names = [[(i, d) for d in range(len(a.shape))] for i, a in enumerate(avals)]
+        return labelled(names, [], avals, outs)
+
     def shape(self, *xs: Any, **params: Any) -> list[Any]:
         return []
 
