@@ -242,6 +242,21 @@ def moves_between_shardings():
 
 
 @case
+def types_that_carry_shardings():
+    mesh = weft.make_mesh((2, 2), ("a", "b"), devices=weft.devices()[:DEVICES])
+    with weft.set_mesh(mesh):
+        x, w = on(mesh, data(8, 4), P("a", "b")), on(mesh, data(4, 6, seed=1), P("b"))
+        assert str(weft.typeof(x)) == "float32[8@a,4@b]"
+        product = weft.jit(lambda x, w: jnp.einsum("ij,jk->ik", x, w, out_sharding=P("a")))(x, w)
+        slope = weft.jit(weft.grad(lambda w: jnp.sum(jnp.tanh(x) * 2 + w[:, 0])))(w)
+        moved = weft.reshard(x, P(None, "a"))
+        found = [product, slope, moved, jnp.tanh(x).sum(0)]
+        types = [str(weft.typeof(y)) for y in found]
+    assert types == ["float32[8@a,6]", "float32[4@b,6]", "float32[8,4@a]", "float32[4@b]"]
+    return found
+
+
+@case
 def random_programs():
     """Small programs of random operations and collectives."""
     found = []

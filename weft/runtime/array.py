@@ -443,8 +443,8 @@ def _over(view: np.ndarray, aval: ShapedArray) -> ArrayImpl:
 def spanning(rows: np.ndarray, aval: ShapedArray, where: Placement) -> ArrayImpl:
     """An array over several processes, of the parts that this one has."""
     x = _new(ArrayImpl)
-    x.aval = aval
     x._type = array_type(aval, where)
+    x.aval = x._type.aval
     x._owner = own(np.ascontiguousarray(rows).reshape(-1).view(np.uint8), aval)._owner
     x._view = None
     return x
