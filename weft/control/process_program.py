@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from weft import dtypes
 from weft.core import processes
 from weft.core.batching import AxisData, broadcast_axis, moveaxis
 from weft.core.effects import NamedAxisEffect
@@ -45,6 +46,8 @@ from weft.transforms.vmap import batch
 
 # Bytes up to which a sum is made of everything that was gathered: one message instead of two.
 SMALL_SUM = 1 << 12
+# Processes up to which each row of a sum is added on its own.
+FEW_PROCESSES = 8
 
 
 class _Local:
@@ -272,7 +275,7 @@ def _exchanged(layout: Layout, x: Any, members: Any, site: Site) -> Any:
     x = _rows(fold_axes(x, 0), sends)
     if len(ranks) > 1:
         x = cut_axis(x, 0, (len(ranks), most))
-        x = fold_axes(process_all_to_all_p.bind(x, ranks=ranks, site=site), 0)
+        x = fold_axes(process_all_to_all_p.bind(x, ranks=ranks, own=True, site=site), 0)
     arrived = {
         pair: number * most + i
         for number, rank in enumerate(ranks)
@@ -345,12 +348,38 @@ def _reduced(
     flat = _reshaped(x, (count,))
     if width * parts > count:
         flat = _padded(flat, width * parts)
-    rows = process_all_to_all_p.bind(_reshaped(flat, (parts, width)), ranks=ranks, site=site)
-    part = reduce.bind(rows, axes=(0,), out_sharding=None)
+    rows = _reshaped(flat, (parts, width))
+    few = parts <= FEW_PROCESSES
+    arrived = process_all_to_all_p.bind(rows, ranks=ranks, own=not few, site=site)
+    if few:
+        part = _in_turn(reduce, rows, arrived, ranks)
+    else:
+        part = reduce.bind(arrived, axes=(0,), out_sharding=None)
     if width * parts == count:
         return _of_all(part, ranks, final, site)
     whole = _of_all(part, ranks, (width * parts,), site)
     return _reshaped(_rows(whole, range(count)), final)
+
+
+def _in_turn(reduce: Any, rows: Any, arrived: Any, ranks: tuple[int, ...]) -> Any:
+    """A reduction of rows in order, this process's own from where it is."""
+    kind = typeof(rows).dtype
+    wide = np.dtype(np.float32) if dtypes.issubdtype(kind, np.floating) else kind
+    wide = wide if kind.itemsize < wide.itemsize else kind
+
+    def cast(x: Any, dtype: Any) -> Any:
+        if typeof(x).dtype == dtype:
+            return x
+        convert = lookup("convert_element_type")
+        return convert.bind(x, new_dtype=dtype, weak_type=False, sharding=None)
+
+    combine = lookup({"reduce_sum": "add", "reduce_max": "max", "reduce_min": "min"}[reduce.name])
+    total: Any = None
+    for i, rank in enumerate(ranks):
+        row = _rows(rows if rank == processes.index else arrived, [i])
+        row = cast(_reshaped(row, np.shape(row)[1:]), wide)
+        total = row if total is None else combine.bind(total, row)
+    return cast(total, kind)
 
 
 def _of_all(x: Any, ranks: tuple[int, ...], sizes: tuple[int, ...], site: Site) -> Any:

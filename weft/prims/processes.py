@@ -59,15 +59,18 @@ class ProcessAllGather(Message):
 
 
 class ProcessAllToAll(Message):
-    """Row ``i`` of what a process has for the ``i``-th of some processes; a row from each."""
+    """Row ``i`` of what a process has for the ``i``-th of some processes; a row from each.
+
+    Without ``own``, the row that a process has for itself need not be copied: nobody reads it.
+    """
 
     name = "process_all_to_all"
 
-    def shape(self, x: Any, *, ranks: tuple[int, ...], site: Any) -> ShapedArray:
+    def shape(self, x: Any, *, ranks: tuple[int, ...], own: bool, site: Any) -> ShapedArray:
         return ShapedArray(x.shape, x.dtype)
 
     @staticmethod
-    def ref(x: Any, *, ranks: tuple[int, ...], site: Any) -> Any:
+    def ref(x: Any, *, ranks: tuple[int, ...], own: bool, site: Any) -> Any:
         with processes.transport.at(site):
             return processes.transport.all_to_all(np.ascontiguousarray(x), ranks)
 

@@ -167,8 +167,12 @@ def lower(eqn: Any) -> Message | None:
         return None
     scratch = tuple(Place("scratch", i) for i in range(3))
     both = (Place("in", 0), Place("out", 0), *scratch[:2])
-    if name == "process_permute":
-        moves, count = _moves(aval.shape[0], params["moves"])
+    apart = name == "process_all_to_all" and not params["own"]
+    if name == "process_permute" or apart:
+        if apart:
+            moves, count = _others(params["ranks"])
+        else:
+            moves, count = _moves(aval.shape[0], params["moves"])
         own = (_word("MPI_Isend"), _word("MPI_Irecv"), _word("byte"), _word("world"))
         table = (size // aval.shape[0], len(moves) // 4, *moves)
         places = (*both, *own, _word("words"), Place("numbers", table))
@@ -188,6 +192,18 @@ def lower(eqn: Any) -> Message | None:
     code = ShapedArray((), np.dtype(np.int64))
     fault = JaxprEqn([Var(code)], [], lookup("process_fault"), {"site": params["site"]})
     return Message(begin, Task(_text(ask), "ask", asked), REQUEST * count + STATUS, fault)
+
+
+def _others(ranks: tuple[int, ...]) -> tuple[list[int], int]:
+    """Rows of a table, as below: one to each other process, and one from each."""
+    own, table = ranks.index(processes.index), []
+    for i, rank in enumerate(ranks):
+        if i != own:
+            table += [1, rank, 0, i]
+    for i, rank in enumerate(ranks):
+        if i != own:
+            table += [2, rank, i, own]
+    return table, 2 * (len(ranks) - 1)
 
 
 def _moves(rows: int, moves: Any) -> tuple[list[int], int]:
