@@ -29,8 +29,8 @@ SHORT = 2048
 KEPT, SPECTRA = 1 << 16, 1 << 14
 # What a pass costs an element: going through memory, and arithmetic.
 COSTS = {2: 7.0, 3: 8.0, 4: 8.0, 5: 10.5, 6: 10.5, 7: 13.0, 8: 10.0, 9: 12.5, 10: 13.0}
-# Lengths of cyclic convolutions are these times powers of two.
-ODD = (1, 3, 5, 9, 15)
+# Lengths of cyclic convolutions are these times powers of two: the few of general code, and all.
+FEW_ODD, ODD = (1, 3, 5, 9, 15), tuple(3**a * 5**b for a in range(10) for b in range(7))
 CHUNK_BYTES = 1 << 16
 
 
@@ -310,11 +310,16 @@ class Plan:
         )
         return chirp, spectrum
 
+    def convenient(self, least: int) -> int:
+        """The smallest length of some kinds that is not below another."""
+        odds = [odd for odd in (FEW_ODD if self.general else ODD) if odd <= least]
+        return min(odd << max(4, math.ceil(math.log2(least / odd))) for odd in odds)
+
     def chirped(
         self, source: Place, target: Place, batch: int, n: int, inverse: bool, scale: float
     ) -> None:
         """Any length by a cyclic convolution with a chirp (Bluestein 1970)."""
-        v, size = self.v, _convenient(2 * n - 1)
+        v, size = self.v, self.convenient(2 * n - 1)
         factors, spectrum = self.chirp(n, size)
         data, other = self.numbers(batch * size), self.numbers(batch * size)
         ends = signs(inverse, scale)
@@ -399,11 +404,6 @@ def signs(inverse: bool, scale: float) -> list[int]:
     """Words for what pairs are multiplied by when read and written: conjugates are inverses."""
     turn = -1.0 if inverse else 1.0
     return [bits_of(turn), bits_of(scale), bits_of(turn * scale)]
-
-
-def _convenient(least: int) -> int:
-    """The smallest length of a few kinds that is not below another."""
-    return min(odd << max(4, math.ceil(math.log2(least / odd))) for odd in ODD)
 
 
 def lower(
