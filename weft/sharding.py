@@ -12,6 +12,7 @@ from weft.api.placement import resharded as _resharded
 from weft.api.placement import result_sharding as _result_sharding
 from weft.base import knobs as _knobs
 from weft.base.errors import UnexpectedTracerError as _UnexpectedTracerError
+from weft.base.traceback import api_boundary as _api_boundary
 from weft.core.array import Array as _Array
 from weft.core.avals import ShapedArray as _ShapedArray
 from weft.core.interpret import storage_dtype as _storage_dtype
@@ -137,6 +138,7 @@ def get_abstract_mesh():
     return NO_AXES if current is None else current[1]
 
 
+@_api_boundary
 def reshard(xs, out_shardings):
     """A tree of arrays, divided over explicit mesh axes as shardings say.
 
@@ -185,6 +187,7 @@ def auto_axes(f=None, /, *, axes=None, out_sharding=None):
         return lambda g: auto_axes(g, axes=axes, out_sharding=out_sharding)
 
     @_functools.wraps(f)
+    @_api_boundary
     def automatic(*args, **kwargs):
         wanted = kwargs.pop("out_sharding", None) if out_sharding is None else out_sharding
         if wanted is None:
@@ -218,6 +221,7 @@ def explicit_axes(f=None, /, *, axes=None, in_sharding=None):
         return lambda g: explicit_axes(g, axes=axes, in_sharding=in_sharding)
 
     @_functools.wraps(f)
+    @_api_boundary
     def explicit(*args, **kwargs):
         wanted = kwargs.pop("in_sharding", None) if in_sharding is None else in_sharding
         if wanted is None:

@@ -225,6 +225,11 @@ def result_sharding(sharding: Any, name: str, same_mesh: bool = True) -> NamedSh
                 f"{name} got a sharding over {sharding.mesh.abstract_mesh}, and the mesh that is"
                 f" set is {mesh.abstract_mesh}; use that, or set the other with weft.set_mesh"
             )
+    if sharding.spec.unreduced:
+        raise ValueError(
+            f"{name} got {sharding.spec}: sums that are left to be made are no part of types; leave"
+            " unreduced out, and the sum is made"
+        )
     for axis in sharding.spec.names():
         if axis not in sharding.mesh.explicit_axes:
             kind = dict(zip(sharding.mesh.axis_names, sharding.mesh.axis_types, strict=True))[axis]

@@ -8,6 +8,8 @@ import numpy as np
 
 from weft.api.placement import check_fits
 from weft.api.shardings import spread_shardings
+from weft.base.errors import located
+from weft.base.traceback import api_boundary
 from weft.core.sharding import (
     NO_AXES,
     AbstractMesh,
@@ -42,6 +44,7 @@ def stage(x: Any, /) -> Any:
     return x
 
 
+@api_boundary
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     """A tree of arrays whose sharding is prescribed; ``shardings`` may be a prefix of the tree.
 
@@ -93,8 +96,9 @@ def _check_type(x: Any, sharding: Any) -> None:
     wanted = explicit_part(sharding, len(aval.shape))
     if wanted == aval.divided or PartitionSpec.UNCONSTRAINED in sharding.spec:
         return
-    raise AssertionError(
+    message = (
         f"with_sharding_constraint checks what types say of explicit axes, and the type is"
         f" {aval.str_short()}, not divided as {sharding.spec}; move the array with"
         f" weft.reshard(x, {sharding.spec})"
     )
+    raise AssertionError(located(message))

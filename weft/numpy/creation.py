@@ -107,7 +107,7 @@ def placed(x: Any, device: Any, out_sharding: Any) -> Any:
         )
     if device is not None:
         return device_put(x, device)
-    where = result_sharding(out_sharding, "an array that is made")
+    where = result_sharding(out_sharding, "array creation")
     return x if where is None else resharded(x, where)
 
 

@@ -81,7 +81,7 @@ def placed(x: Any, out_sharding: Any) -> Any:
     mesh = getattr(out_sharding, "mesh", None)
     if mesh is not None and not mesh.explicit_axes:
         return lax.with_sharding_constraint(x, out_sharding)
-    where = result_sharding(out_sharding, "an array of random numbers")
+    where = result_sharding(out_sharding, "a random function")
     return x if where is None else resharded(x, where)
 
 
