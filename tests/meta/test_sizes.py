@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-from tools.size import measure, measure_all, report, too_long
+from tools.size import measure, measure_all, report, too_long, too_many
 
 
 def test_no_file_is_too_long() -> None:
     sizes = measure_all()
     assert not too_long(sizes), "\n" + report(sizes)
+    assert not too_many(sizes)
 
 
 def test_comments_and_docstrings_are_free(tmp_path: Path) -> None:

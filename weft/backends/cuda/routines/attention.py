@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cuda.routines import attention_stubs as stubs
 from weft.backends.cuda.routines.base import (
     ROUTINES,
     Routine,
@@ -18,6 +17,7 @@ from weft.backends.cuda.routines.base import (
     module,
     scratch,
 )
+from weft.backends.cuda.routines.stubs import attention_stubs as stubs
 from weft.base.functional import lru
 from weft.kernel.nodes import BF16, F16
 from weft.kernel.program import Type, contiguous

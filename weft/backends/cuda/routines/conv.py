@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda import libraries
-from weft.backends.cuda.routines import conv_stubs as stubs
 from weft.backends.cuda.routines import dnn
 from weft.backends.cuda.routines.base import (
     ROUTINES,
@@ -27,6 +26,7 @@ from weft.backends.cuda.routines.cumulative import numbers_of
 from weft.backends.cuda.routines.moves import permute
 from weft.backends.cuda.routines.products import compute_of
 from weft.backends.cuda.routines.sort import Scratch
+from weft.backends.cuda.routines.stubs import conv_stubs as stubs
 from weft.base.functional import lru
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Buffer, Kernel, Store, affine

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cuda.routines import cumulative_stubs as stubs
 from weft.backends.cuda.routines.base import (
     ROUTINES,
     Fill,
@@ -22,6 +21,7 @@ from weft.backends.cuda.routines.base import (
     module,
     scratch,
 )
+from weft.backends.cuda.routines.stubs import cumulative_stubs as stubs
 from weft.base.functional import lru
 from weft.kernel.program import Type
 

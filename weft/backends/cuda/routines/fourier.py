@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda import libraries
-from weft.backends.cuda.routines import fourier_stubs as stubs
 from weft.backends.cuda.routines.base import (
     ROUTINES,
     Library,
@@ -23,6 +22,7 @@ from weft.backends.cuda.routines.base import (
     scratch,
 )
 from weft.backends.cuda.routines.moves import permute
+from weft.backends.cuda.routines.stubs import fourier_stubs as stubs
 from weft.base.functional import lru
 from weft.kernel.kinds import kind_of
 from weft.kernel.program import Type

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cuda.routines import product_stubs as stubs
 from weft.backends.cuda.routines.base import (
     ROUTINES,
     Fill,
@@ -24,6 +23,7 @@ from weft.backends.cuda.routines.base import (
 )
 from weft.backends.cuda.routines.lt import NONE, Matrix, Product
 from weft.backends.cuda.routines.moves import permute
+from weft.backends.cuda.routines.stubs import product_stubs as stubs
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.kernel.kinds import kind_of, u8

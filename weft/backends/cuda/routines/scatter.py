@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cuda.routines import scatter_stubs as stubs
 from weft.backends.cuda.routines.base import (
     ROUTINES,
     Move,
@@ -26,6 +25,7 @@ from weft.backends.cuda.routines.base import (
 )
 from weft.backends.cuda.routines.cumulative import numbers_of
 from weft.backends.cuda.routines.sort import Scratch, key_names, sort_rows
+from weft.backends.cuda.routines.stubs import scatter_stubs as stubs
 from weft.base.functional import lru
 from weft.kernel.kinds import kind_of
 from weft.kernel.program import Type, contiguous

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda import libraries
-from weft.backends.cuda.routines import solver_stubs as stubs
 from weft.backends.cuda.routines.base import (
     ROUTINES,
     Library,
@@ -28,6 +27,7 @@ from weft.backends.cuda.routines.base import (
 )
 from weft.backends.cuda.routines.moves import permute
 from weft.backends.cuda.routines.sort import Scratch
+from weft.backends.cuda.routines.stubs import solver_stubs as stubs
 from weft.base.functional import lru
 from weft.kernel.kinds import kind_of
 from weft.kernel.program import Type

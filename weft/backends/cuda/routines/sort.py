@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cuda.routines import cumulative_stubs, sort_stubs
 from weft.backends.cuda.routines.base import (
     ROUTINES,
     Place,
@@ -21,6 +20,7 @@ from weft.backends.cuda.routines.base import (
     scratch,
 )
 from weft.backends.cuda.routines.cumulative import numbers_of, scan_steps
+from weft.backends.cuda.routines.stubs import cumulative_stubs, sort_stubs
 from weft.base.functional import lru
 from weft.kernel.kinds import u32, u64
 from weft.kernel.nodes import BF16, F16, is_float

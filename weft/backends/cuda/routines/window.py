@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cuda.routines import cumulative_stubs
-from weft.backends.cuda.routines import window_stubs as stubs
 from weft.backends.cuda.routines.base import (
     ROUTINES,
     Place,
@@ -21,6 +19,8 @@ from weft.backends.cuda.routines.base import (
     scratch,
 )
 from weft.backends.cuda.routines.cumulative import identity, numbers_of
+from weft.backends.cuda.routines.stubs import cumulative_stubs
+from weft.backends.cuda.routines.stubs import window_stubs as stubs
 from weft.base.functional import lru
 from weft.kernel.program import Type, contiguous
 

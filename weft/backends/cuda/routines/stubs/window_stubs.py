@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.backends.cuda.routines.cumulative_stubs import joined
 from weft.backends.cuda.routines.device import block, thread
 from weft.backends.cuda.routines.elements import get, put
+from weft.backends.cuda.routines.stubs.cumulative_stubs import joined
 from weft.kernel.kinds import f32, i32, i64, ptr, u32, void
 
 # Names that stubs are given; here so that they can be written.
