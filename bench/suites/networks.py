@@ -329,11 +329,24 @@ ROWS = [
         budget=35.0,
     ),
     *(
-        Row(f"trace: transformer of 2, {way}", "a step, traced", same(trace_of(setup)), unit="ms")
+        Row(
+            f"trace: transformer of 2, {way}",
+            "a step, traced",
+            same(trace_of(setup)),
+            unit="ms",
+            ratio=1.0,
+        )
         for way, setup in _WAYS.items()
     ),
     *(
-        Row(f"run: transformer of 2, {way}", "a step, compiled", same(setup), unit="ms", limit=60.0)
+        Row(
+            f"run: transformer of 2, {way}",
+            "a step, compiled",
+            same(setup),
+            unit="ms",
+            ratio=1.0,
+            limit=60.0,
+        )
         for way, setup in _WAYS.items()
     ),
 ]
