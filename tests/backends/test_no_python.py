@@ -16,6 +16,10 @@ MAY_STAY = {
     **dict.fromkeys(
         ["attention", "attention_backward"], "found only for targets that have kernels for it"
     ),
+    **dict.fromkeys(
+        ["process_all_gather", "process_all_to_all", "process_permute"],
+        "messages of one process to itself, which no library carries",
+    ),
     "pure_callback": CALLS,
     "io_callback": CALLS,
     "debug_callback": CALLS,

@@ -31,6 +31,13 @@ HERE = {
     "debug.visualize_sharding use_color": "the picture is text",
     "debug.visualize_sharding scale": "the picture is text",
     "debug.visualize_sharding color_map": "the picture is text",
+    **{
+        f"distributed.initialize {name}": "MPI knows where processes are, and who has ended"
+        for name in (
+            "coordinator_bind_address heartbeat_timeout_seconds partition_index"
+            " shutdown_timeout_seconds slice_index"
+        ).split()
+    },
     "experimental.jet.zero_prop series_in": "a constant has no series",
     "experimental.mesh_utils.create_device_mesh allow_split_physical_axes": "CPUs have no torus",
     "experimental.sparse.bcoo_broadcast_in_dim sharding": EVERYWHERE["out_sharding"],

@@ -50,7 +50,7 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
             f" {processes.count} say that they are the source"
         )
     name = "broadcast_one_to_all"
-    return tree_map(lambda x: _of_all(np.asarray(x), name)[int(sources[0])], in_tree)
+    return tree_map(lambda x: _of_all(np.asarray(x), name)[int(sources[0]), ...], in_tree)
 
 
 def process_allgather(in_tree: Any, tiled: bool = False) -> Any:

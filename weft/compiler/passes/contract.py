@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.base.sizes import plain
 from weft.core.avals import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from weft.core.registry import lookup
@@ -245,10 +244,10 @@ def _multiplied(eqn: Any) -> list[Any]:
     free = tuple(out.shape[len(outer) :])
     one_depth, one_each = prod(depth) == 1, prod(free) == 1 and prod(outer) > 1
     # a few multiplications: in a loop, one function then holds them all
-    tiny = plain(prod(out.shape) * prod(depth)) <= _TINY
-    small = plain(prod(outer)) >= _MANY and plain(prod(free)) <= _FEW
-    small = small and plain(prod(depth)) <= _SHORT
-    small = small and len(depth) == 1
+    # sums are in another order then: it holds for all sizes of a program, or for none
+    tiny = prod(out.shape) * prod(depth) <= _TINY
+    small = len(depth) == 1 and prod(outer) >= _MANY and prod(free) <= _FEW
+    small = small and prod(depth) <= _SHORT
     if out.weak_type or 0 in out.shape or 0 in depth:
         return [eqn]
     if not (one_depth or one_each or tiny or small):

@@ -222,7 +222,7 @@ def source_stamp() -> bytes | None:
 
     None where they are not in a folder, or were changed while this process had them loaded.
     """
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    root = os.path.abspath(os.path.join(__file__, *[os.pardir] * 4))
     found = [sys.version, np.__version__, root]
     folders = [os.path.join(root, room) for room in _SOURCES.split()]
     try:

@@ -28,7 +28,7 @@ from weft.core.avals import ShapedArray
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import inner_regions
-from weft.runtime.exact import programs_of
+from weft.runtime.exact import is_exact
 from weft.runtime.patience import FEW_ELEMENTS
 from weft.runtime.places import HOME, array_type
 
@@ -74,7 +74,7 @@ class ShapeGeneric:
         if self.walks is None:
             raise Special
         # code for exactly these sizes, which large arrays get, may round in another order
-        self._is_same = not _is_costly(closed)
+        self._is_same = is_exact(closed)
         self._sizes: list[Any] = []  # those that an instance has numbers for
         self._known: dict[Any, int] = {}
         for size in made.sizes:  # so that the plan can be filled in with the same numbers
@@ -205,13 +205,6 @@ class ShapeGeneric:
         assert walks is not None
         made.call = walks.function("call_flat", (words, made.types, made, self))
         return made
-
-
-def _is_costly(closed: ClosedJaxpr) -> bool:
-    """Whether a program has operations with algorithms of their own."""
-    return any(
-        eqn.primitive.costly or any(map(_is_costly, programs_of(eqn))) for eqn in closed.eqns
-    )
 
 
 def _runs(nodes: Any) -> list[tuple[Any, Any]]:
