@@ -14,7 +14,7 @@ import weft
 import weft.numpy as jnp
 from tests.laws import checks
 from tests.parallel import partition_programs
-from tests.parallel.law import EXCEPT, place
+from tests.parallel.law import EXCEPT, check_shard_map, place
 from tests.samples import all_samples
 from weft import P
 from weft.core.registry import lookup
@@ -46,32 +46,6 @@ def whole(tree):
     leaves = weft.tree_util.tree_leaves(tree)
     gather = lambda x: multihost_utils.process_allgather(x, tiled=True)
     return [checks.arrays(gather(x) if not x.is_fully_addressable else x)[0] for x in leaves]
-
-
-def check_shard_map(sample, dtype, mesh):
-    """Every device runs the sample on operands of its own."""
-    rng = checks.seed_of(sample)
-    draws = [sample.operands(dtype, rng) for _ in range(mesh.size)]
-    free = range(len(draws[0])) if sample.mapped is None else sample.mapped
-    fun = sample.function(dtype)
-
-    def one(*parts):
-        given = [x[0] if i in free else x for i, x in enumerate(parts)]
-        return weft.tree_util.tree_map(lambda y: jnp.asarray(y)[None], fun(*given))
-
-    spec = P(tuple(mesh.axis_names))
-    specs = tuple(spec if i in free else P() for i in range(len(draws[0])))
-    args = [
-        np.stack([d[i] for d in draws]) if i in free else draws[0][i] for i in range(len(draws[0]))
-    ]
-    checked = sample.prim != "cond"
-    mapped = weft.shard_map(one, mesh=mesh, in_specs=specs, out_specs=spec, check_vma=checked)
-    got = whole(weft.jit(mapped)(*args))
-    members = [[d[i] if i in free else draws[0][i] for i in range(len(d))] for d in draws]
-    singles = [checks.arrays(fun(*m)) for m in members]
-    for k, result in enumerate(got):
-        want = np.stack([s[k] for s in singles])
-        checks.assert_close(result, want, sample.tol, f"result {k} on {mesh.shape}")
 
 
 def check_placed(sample, dtype, mesh):
@@ -126,7 +100,7 @@ def main(step, first):
             if "batch" in lookup(sample.prim).holes:
                 continue
             if sample.mapped != ():
-                run(sample, check_shard_map, sample, dtype, mesh)
+                run(sample, check_shard_map, sample, dtype, mesh, whole)
             run(sample, check_placed, sample, dtype, mesh)
     for seed in range(first, PROGRAMS, step):
         run(seed, check_program, seed, every[seed % len(every)])

@@ -9,6 +9,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from weft.api.learning import Learning
 from weft.backends.cpu.calls import dispatch, generic, instances
 from weft.backends.cpu.native import compiling
 from weft.base import knobs
@@ -132,6 +133,20 @@ def test_equal_dimensions_are_one_until_they_differ(served):
             call(jnp.ones(shape)), np.asarray(call(jnp.ones((1, 1)))) * np.ones(shape)
         )
     assert all(served[:1])
+
+
+def test_arguments_in_lists_are_told_apart(served):
+    @Learning
+    def joined(x, y=None):
+        return x[0] - x[1] if y is None else x[0] + y
+
+    dispatch.native()
+    for n in (20, 21, 22, 23):
+        joined([jnp.ones(n), jnp.ones(n)])
+        generic.settle()
+    x = jnp.arange(30.0)
+    assert np.array_equal(joined([x, x]), np.zeros(30)) and served[-1]
+    assert np.array_equal(joined([x], x), 2 * np.arange(30.0))
 
 
 def test_large_arrays_get_code_of_their_own():

@@ -27,7 +27,7 @@ from weft.runtime.array import ArrayImpl, from_numpy
 from weft.runtime.evaluate import may_compile, remember_operation
 from weft.runtime.function import NativeFunction
 from weft.runtime.patience import FEW_ELEMENTS
-from weft.runtime.shapes import KINDS, Named, dimensions
+from weft.runtime.shapes import Kinds
 
 # Types that one operator remembers having met; past it, it starts anew.
 SEEN = 1024
@@ -62,7 +62,7 @@ class Eager(NativeFunction):
         self._fun = fun
         # how often arguments of some types have come, or the program in named sizes that took them
         self._seen: dict[Any, Any] = {}
-        self._named: dict[Any, Named] = {}
+        self._named = Kinds()
 
     def _slow(self, *args: Any, **options: Any) -> Any:
         idle = knobs.thread.backend == "native" and not is_tracing()
@@ -116,8 +116,7 @@ class Eager(NativeFunction):
         if type(args[0]) is not ArrayImpl:
             return None
         try:
-            context = thread.context_key
-            key = (context, self._key(args), ())
+            key = (thread.context_key, self._key(args), ())
             seen = self._seen.get(key)
         except (Unknown, TypeError):
             return None
@@ -125,19 +124,9 @@ class Eager(NativeFunction):
             return None
         fun, leaves = self._parts(args, {})
         if seen is None:
-            found = dimensions(leaves)
-            if found is None:
-                return None
-            kinds, dims = found
-            structure = (context, thread.denormals, *kinds, *self._structure(args))
-            named = self._named.get(structure)
-            if named is None:
-                if len(self._named) >= KINDS:
-                    self._named.clear()
-                named = self._named[structure] = Named()
-            served = named.find(dims)
+            trace = lambda avals: (stage(fun, avals), None)
+            served = self._named.find(leaves, self._structure(args), trace)
             if served is None:
-                named.came(leaves, lambda avals: (stage(fun, avals), None))
                 return None
             seen = self._seen[key] = served[0]
         elif seen.elements() <= FEW_ELEMENTS:

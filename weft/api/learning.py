@@ -39,7 +39,7 @@ from weft.runtime.array import ArrayImpl
 from weft.runtime.exact import is_exact, programs_of
 from weft.runtime.function import NativeFunction
 from weft.runtime.patience import FEW_ELEMENTS
-from weft.runtime.shapes import KINDS, Named, dimensions
+from weft.runtime.shapes import Kinds
 from weft.tree.functions import tree_leaves, tree_unflatten
 
 # Types that one function remembers having met; past it, it starts anew.
@@ -105,7 +105,7 @@ class Learning(NativeFunction):
         self._seen: dict[Any, Program | Sized | None] = {}
         self._variants: dict[Any, int] = {}
         self._staged: dict[Any, JitFunction] = {}
-        self._named: dict[Any, Named] = {}
+        self._named = Kinds()
 
     def _slow(self, *args: Any, **kwargs: Any) -> Any:
         thread = knobs.thread
@@ -176,20 +176,6 @@ class Learning(NativeFunction):
         thread = knobs.thread
         if not thread.shape_generic or evaluate.is_restricted():
             return None
-        found = dimensions(call.leaves)
-        if found is None:
-            return None
-        kinds, dims = found
-        context = (thread.context_key, thread.denormals)
-        key = (context, *kinds, len(call.types), *call.settings, call.positions, call.names)
-        named = self._named.get(key)
-        if named is None:
-            if len(self._named) >= KINDS:
-                self._named.clear()
-            named = self._named[key] = Named()
-        served = named.find(dims)
-        if served is not None:
-            return Sized(*served)
 
         def trace(avals: list[Any]) -> tuple[ClosedJaxpr, Any]:
             function = self._function(call)
@@ -203,8 +189,11 @@ class Learning(NativeFunction):
                 raise Unknown
             return staged.closed, (staged.in_tree, staged.out_tree)
 
-        named.came(call.leaves, trace)
-        return None
+        # which leaves are in which tuples and lists tells f([x, y]) from f([x], y)
+        nested = tuple([kind if type(kind) is tuple else None for kind in call.types])
+        structure = (nested, *call.settings, call.positions, call.names)
+        served = self._named.find(call.leaves, structure, trace)
+        return None if served is None else Sized(*served)
 
     def _again(self, call: Call, sized: Sized, key: Any, types: Any) -> Any:
         """The result of a call that comes again."""

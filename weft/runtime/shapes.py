@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.base import knobs
 from weft.base.sizes import LEAST, Size, recording, size_named
 from weft.core.avals import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr
@@ -84,6 +85,39 @@ class Named:
             return
         self.programs = [(firsts, names, generic, rest), *self.programs]
         self.failed = len(self.programs) >= MAX_PROGRAMS
+
+
+class Kinds:
+    """The calls of one function, by what is left of them without sizes."""
+
+    __slots__ = ("_named",)
+
+    def __init__(self) -> None:
+        self._named: dict[Any, Named] = {}
+
+    def find(
+        self, leaves: Sequence[Any], structure: tuple[Any, ...], trace: Trace
+    ) -> tuple[Any, Any] | None:
+        """The program of a call on leaves, and what was staged with it; None where there is none.
+
+        ``structure`` is what of the call is part of its program besides. After some calls without
+        a program, one is made in the background.
+        """
+        found = dimensions(leaves)
+        if found is None:
+            return None
+        kinds, dims = found
+        thread = knobs.thread
+        key = (thread.context_key, thread.denormals, *kinds, *structure)
+        named = self._named.get(key)
+        if named is None:
+            if len(self._named) >= KINDS:
+                self._named.clear()
+            named = self._named[key] = Named()
+        served = named.find(dims)
+        if served is None:
+            named.came(leaves, trace)
+        return served
 
 
 def dimensions(leaves: Sequence[Any]) -> tuple[list[Any], list[int]] | None:
