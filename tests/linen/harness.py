@@ -47,7 +47,7 @@ MODULES = {
         for name in (
             *("core", "errors", "jax_utils", "serialization", "struct", "traverse_util"),
             *(f"training.{part}" for part in ("train_state", "common_utils", "dynamic_scale")),
-            *("training.early_stopping", "training.lr_schedule"),
+            *("training.checkpoints", "training.early_stopping", "training.lr_schedule"),
         )
     },
 }

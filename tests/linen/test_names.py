@@ -15,10 +15,12 @@ LEFT_OUT = {
     # of checkpoints, cursors and nnx, which are not part of linen; or raised by nothing in flax
     "errors": {
         *("AlreadyExistsError", "CursorFindError", "ImmutableVariableError"),
-        *("InvalidCheckpointError", "MPACheckpointingRequiredError", "TraceContextError"),
+        *("MPACheckpointingRequiredError", "TraceContextError"),
         *("MPARestoreDataCorruptedError", "MPARestoreTargetRequiredError"),
         *("MultipleMethodsCompactError", "TraverseTreeError"),
     },
+    # of Orbax, and of arrays of several processes
+    "training.checkpoints": {"save_checkpoint_multiprocess"},
 }
 # Errors are made by weft, with what its own messages say; one argument more that has a default.
 OTHER_PARAMETERS = {"": {"Variable", "tabulate"}, "errors": set(NAMES["errors"])}

@@ -102,6 +102,16 @@ class ScopeVariableNotFoundError(FlaxError):
         )
 
 
+class InvalidCheckpointError(FlaxError):
+    """A folder has a checkpoint of this step, or of a later one."""
+
+    def __init__(self, path: Any, step: Any):
+        super().__init__(
+            f"{path} would not be the last checkpoint: there is one of step {step} or later; pass "
+            "overwrite=True to replace it and remove later ones"
+        )
+
+
 class InvalidFilterError(FlaxError):
     """A filter of collections is of a type that selects nothing."""
 

@@ -1,5 +1,6 @@
 """Training tools: the counterpart of ``flax.training``."""
 
+from weft.linen.training import checkpoints as checkpoints
 from weft.linen.training import common_utils as common_utils
 from weft.linen.training import dynamic_scale as dynamic_scale
 from weft.linen.training import early_stopping as early_stopping
