@@ -30,8 +30,8 @@ PACKAGES = """
     libncursesw6 libtinfo6 libreadline8 libcrypt1 libdb5.3 libnsl2 libtirpc3 gcc-12-base
 """.split()
 WHEELS = ["numpy", "llvmlite", "ml_dtypes", "scipy-openblas32", "opt_einsum", "pytest"]
-# A few minutes: one of each kind of kernel that is written for each processor.
-TESTS = ["tests/machines/test_small_programs.py"]
+# A few minutes: one of each kind of kernel that is written for each processor, and the tiny tier.
+TESTS = ["tests/machines/test_small_programs.py", "tests/test_tiny.py"]
 
 
 class Missing(Exception):
