@@ -25,6 +25,8 @@ FENCE = re.compile(r"^\s*(```|~~~).*$", re.MULTILINE)
 os.environ.setdefault("WEFT_CACHE_PROGRAMS", "off")
 # What eager operations learn does not depend on how fast the machine is.
 os.environ.setdefault("WEFT_EAGER_COMPILE_SHARE", "1")
+# GPUs are there for the tests that ask for them; the others are of the CPU.
+os.environ.setdefault("WEFT_PLATFORMS", "cpu,cuda" if os.path.exists("/dev/nvidiactl") else "cpu")
 
 
 def pytest_addoption(parser):

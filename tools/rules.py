@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import weft
+from weft.backends.cuda.routines.table import HOST
 from weft.core.primitive import Primitive
 from weft.core.registry import primitives
 
@@ -23,6 +24,10 @@ LEFT_OUT = {
     "run_state": "mutable references of Pallas kernels",
     "xla_pmap": "replaced in JAX itself by jit over a mesh",
 }
+
+ON_HOST = """\
+Primitives that the host computes where the rest of a program runs on a GPU. A `HostFallbackWarning`
+names each, once, but callbacks. Matrices of 16-bit floats are the host's, too."""
 
 HEAD = """\
 # Rules
@@ -151,6 +156,9 @@ def render() -> str:
     for room, rows in sorted(rooms.items()):
         lines += [f"## {room}", "", f"| {title} |", "|---" * (len(RULES) + len(EXTRA) + 3) + "|"]
         lines += [*rows, ""]
+    lines += ["## On the host", "", ON_HOST, "", "| primitive | why |", "|---|---|"]
+    lines += [f"| `{name}` | {reason} |" for name, reason in sorted(HOST.items())]
+    lines.append("")
     lines += ["## Left out", "", "Primitives of JAX that weft does without.", ""]
     lines += ["| primitive | why |", "|---|---|"]
     lines += [f"| `{name}` | {reason} |" for name, reason in sorted(LEFT_OUT.items())]

@@ -1,6 +1,7 @@
 """Several processes that run one program together, over MPI."""
 
 import os
+import warnings as _warnings
 
 from weft.base import knobs as _knobs
 from weft.core import processes as _processes
@@ -46,9 +47,10 @@ def initialize(
 
     MPI knows the processes and their addresses: ``num_processes`` and ``process_id`` are checked
     against it where they are given, ``coordinator_address`` is not needed. With
-    ``local_device_ids``, the process has as many devices. The end of a process is seen at once, so
-    that heartbeats are not needed; the knob ``distributed_timeout`` says how long one waits for
-    others that live.
+    ``local_device_ids``, the process has as many devices. Where there are GPUs each process has
+    one: that with the number in ``local_device_ids``, or else the first process of a machine the
+    first, and so on. The end of a process is seen at once, so that heartbeats are not needed; the
+    knob ``distributed_timeout`` says how long one waits for others that live.
     """
     if is_initialized():
         raise RuntimeError(
@@ -82,14 +84,28 @@ def initialize(
                 " leave it out"
             )
     transport = _mpi.Mpi(_knobs.distributed_timeout.value, initialization_timeout)
-    own = _devices.host_device_count() if local_device_ids is None else _length(local_device_ids)
-    counts = tuple(int(c) for c in transport.world.allgather(own))
-    _processes.set_up(transport.rank, counts, transport)
+    ids = [local_device_ids] if isinstance(local_device_ids, int) else local_device_ids
+    own = _devices.host_device_count() if ids is None else len(ids)
+    backend = _devices.default_backend()
+    told = transport.world.allgather((own, backend))
+    place = transport.place
+    if any(other != told[0][1] for _, other in told):
+        named = ", ".join(f"process {i}: {name}" for i, (_, name) in enumerate(told))
+        _warnings.warn(f"processes have different platforms, and use CPUs ({named})", stacklevel=2)
+        backend = "cpu"
+        _knobs.config.update("default_device", None)
+    if backend != "cpu" and ids is not None:
+        if len(ids) > 1:
+            raise ValueError(
+                f"weft.distributed.initialize was given local_device_ids={local_device_ids}, and"
+                " a process has one GPU; start as many processes as there are GPUs"
+            )
+        place = ids[0]
+    counts = tuple(int(count) for count, _ in told)
+    shared = None if backend == "cpu" else _devices.platform_of(backend)
+    _devices.forget()
+    _processes.set_up(transport.rank, counts, transport, place, shared)
     _spanning.set_partitioner(_divided)
-
-
-def _length(ids):
-    return 1 if isinstance(ids, int) else len(ids)
 
 
 def shutdown():

@@ -199,7 +199,7 @@ def test_tables_of_what_was_learnt_are_bounded():
         x[:n]
     assert len(inside(type(x.at[0]).set)._seen) <= SEEN
     assert len(inside(type(x).__getitem__)._seen) <= SEEN
-    assert len(entries.entries_of(inside(type(x).__getitem__))) <= entries.MOST_OPERATION
+    assert len(entries.entries_of(inside(type(x).__getitem__))) <= entries.MAX_OPERATION_ENTRIES
     assert len(inside(jnp.zeros)._made) <= making.KEPT
 
 

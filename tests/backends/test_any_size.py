@@ -65,14 +65,14 @@ def test_a_sample_is_the_same(sample, every):
 
 @pytest.mark.parametrize("sample", all_samples()[::2], ids=repr)
 def test_a_sample_is_the_same_as_if_it_were_large(sample, every, monkeypatch):
-    monkeypatch.setattr(target, "SMALL", 0)
+    monkeypatch.setattr(target, "MAX_UNSIZED_ELEMENTS", 0)
     check_sample(sample, 1, every)
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, CHUNK))
 def test_random_programs_are_the_same(first, every, monkeypatch):
     for seed in range(first, first + CHUNK):
-        monkeypatch.setattr(target, "SMALL", (1 << 12) * (seed % 2))
+        monkeypatch.setattr(target, "MAX_UNSIZED_ELEMENTS", (1 << 12) * (seed % 2))
         with knobs.scope(backend="native"):
             check_seed(seed)
     assert any(every)

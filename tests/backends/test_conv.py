@@ -154,7 +154,7 @@ def own_borders(lowered):
 @pytest.mark.parametrize("bytes_near", [1 << 18, 0, 1500])
 def test_tiles_that_copy_their_own_borders(monkeypatch, bytes_near):
     monkeypatch.setattr(conv, "OWN", 1)
-    monkeypatch.setattr(conv, "NEARBY", bytes_near)
+    monkeypatch.setattr(conv, "MAX_STACK_COPY_BYTES", bytes_near)
     monkeypatch.setattr(conv, "MORE", 1e9)
     found = np.zeros(2, int)
     for seed in range(200, 220):
@@ -191,7 +191,7 @@ def test_units_of_rows(monkeypatch, layout):
         }
         counts = set()
         for bytes_near in (9_000, 14_000, 1 << 18):
-            monkeypatch.setattr(conv, "NEARBY", bytes_near)
+            monkeypatch.setattr(conv, "MAX_STACK_COPY_BYTES", bytes_near)
             lowered, _ = check_conv(x, w, conv_params(2, layout, **given), 180)
             assert own_borders(lowered)[0] == 1
             counts.add(lowered.tasks[-1].extent)
@@ -286,7 +286,7 @@ def test_units_of_a_long_sum(monkeypatch, features):
     monkeypatch.setattr(conv_plan, "PARTS", 2)
     counts = []
     for bytes_near, wanted in ((1 << 18, 1), (1 << 18, 3), (0, 1)):
-        monkeypatch.setattr(conv, "NEARBY", bytes_near)
+        monkeypatch.setattr(conv, "MAX_STACK_COPY_BYTES", bytes_near)
         monkeypatch.setattr(conv, "OWN", wanted)
         lowered, _ = check_conv(x, g, params, 16 * 16 * 16)
         assert lowered.tasks[-1].name == "add"

@@ -89,7 +89,7 @@ def test_long_transforms_whose_tables_are_computed():
 @pytest.mark.parametrize("kind", KINDS)
 def test_transforms_too_long_for_two_halves(kind, monkeypatch):
     fft.split.cache_clear()
-    monkeypatch.setattr(fft, "SHORT", 32)
+    monkeypatch.setattr(fft, "MAX_SIMD_LENGTH", 32)
     try:
         check(kind, np.float32, (2, 30000), (30000,))
         check(kind, np.float32, (2, 100, 33), (100, 33))

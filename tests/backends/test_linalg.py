@@ -54,7 +54,7 @@ def same(name, ins, want, tol=8.0, **params):
 def by_rotations(a):
     """Whether matrices are small, and as many as lanes: vectors are then turned as they come."""
     lanes = processor.vector_bits() // 8 // a.itemsize
-    short = max(a.shape[-2:]) <= jacobi.LONGEST
+    short = max(a.shape[-2:]) <= jacobi.MAX_SIDE
     return a.dtype.kind == "f" and short and a[..., 0, 0].size >= lanes
 
 

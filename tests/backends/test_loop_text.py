@@ -239,7 +239,7 @@ def test_long_small_loops_return_in_between(monkeypatch):
     from weft.backends.cpu.code import loop_text
 
     ways.take("native", monkeypatch)
-    monkeypatch.setattr(loop_text, "PATIENCE", 1)  # then 16 rounds at a time
+    monkeypatch.setattr(loop_text, "LINES_PER_POLL", 1)  # then 16 rounds at a time
     for count in (15, 16, 17, 31, 32, 33, 1000, 1001):
         for reverse in (False, True):
             numbers = np.arange(count, dtype=np.int32)
@@ -377,7 +377,7 @@ def test_loops_of_unknown_length_inside(name, way, patience, monkeypatch):
     from weft.backends.cpu.code import loop_text
 
     ways.take(way, monkeypatch)
-    monkeypatch.setattr(loop_text, "PATIENCE", patience)
+    monkeypatch.setattr(loop_text, "LINES_PER_POLL", patience)
     fun = WAITING[name]
     assert loops(fun, 3) == []
     function = weft.jit(lambda n: fun(n))

@@ -333,8 +333,8 @@ def test_random_integer_programs_are_exact(seed, costly, monkeypatch):
     if costly:  # every rule about costly values, on operations whose bits can be compared
         for name in ("mul", "max", "sub"):
             monkeypatch.setattr(type(lookup(name)), "costly", True)
-        monkeypatch.setattr(pull, "FEW", 1)
-        monkeypatch.setattr(pull, "LARGE", 30)
+        monkeypatch.setattr(pull, "MIN_STORED_ELEMENTS", 1)
+        monkeypatch.setattr(pull, "MAX_KERNEL_OPS", 30)
     rng = np.random.default_rng(seed)
     fun = grow(rng, int(rng.integers(2, 14)))
     n = int(rng.choice([2, 3, 7, 17, 33]))

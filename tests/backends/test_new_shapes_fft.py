@@ -58,8 +58,8 @@ def test_long_lengths():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_tables_made_in_each_call(kind, monkeypatch):
-    monkeypatch.setattr(fft, "KEPT", 0)
-    monkeypatch.setattr(fft, "SPECTRA", 0)
+    monkeypatch.setattr(fft, "MAX_KEPT_FACTORS", 0)
+    monkeypatch.setattr(fft, "MAX_KEPT_SPECTRUM", 0)
     for i, n in enumerate([*LONG, 101, 103, 206, 1366]):
         real = [np.float32, np.float64][(i + kind) % 2]
         test_fft.check(kind, real, (*STACKS[i % 3], n), (n,))
@@ -68,7 +68,7 @@ def test_tables_made_in_each_call(kind, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_more_than_two_factors(kind, monkeypatch):
     # as if memory for passes were smaller, so that lengths need not be beyond four million
-    monkeypatch.setattr(fft, "SHORT", 48)
+    monkeypatch.setattr(fft, "MAX_SIMD_LENGTH", 48)
     fft.split.cache_clear()
     for i, n in enumerate([4096, 5040, 12000, 6561, 2 * 4913, 2003]):
         real = [np.float32, np.float64][(i + kind) % 2]
@@ -103,8 +103,8 @@ def test_narrower_vectors(bits, monkeypatch):
             for shape in [(7, 48), (700,), (3, 38), (9, 26), (211,), (2, 5)]:
                 test_fft.check(kind, real, shape, shape[-1:])
     test_fft.check(FftType.FFT, np.float64, (3, 6, 10), (6, 10))
-    monkeypatch.setattr(fft, "KEPT", 0)
-    monkeypatch.setattr(fft, "SPECTRA", 0)
+    monkeypatch.setattr(fft, "MAX_KEPT_FACTORS", 0)
+    monkeypatch.setattr(fft, "MAX_KEPT_SPECTRUM", 0)
     for kind in KINDS:
         for real in (np.float32, np.float64):
             for shape in [(700,), (211,), (2, 5000), (422,)]:

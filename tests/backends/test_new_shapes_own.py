@@ -223,7 +223,7 @@ OWN = ("cum", "scatter", "rng_bit", "random_")
 
 @pytest.mark.parametrize("sample", [s for s in all_samples() if repr(s).startswith(OWN)], ids=repr)
 def test_a_sample_is_the_same_as_if_there_were_many_elements(sample, monkeypatch):
-    monkeypatch.setattr(target, "FEW", 0)
+    monkeypatch.setattr(target, "MAX_SHARED_ELEMENTS", 0)
     monkeypatch.setattr(native, "is_general", lambda closed: True)
     dtype = sample.dtypes[0]
     fun = checks.spread(sample, sample.function(dtype))

@@ -14,7 +14,8 @@ from weft.compiler.plan import Unplannable
 CALLS = "calls a function of the user's"
 MAY_STAY = {
     **dict.fromkeys(
-        ["attention", "attention_backward"], "found only for targets that have kernels for it"
+        "attention attention_backward packed_attention packed_attention_backward".split(),
+        "found only for targets that have kernels for it",
     ),
     **dict.fromkeys(
         ["process_all_gather", "process_all_to_all", "process_permute"],

@@ -69,9 +69,9 @@ def no_pool(monkeypatch) -> None:
 def test_the_caller_works_until_there_is_a_pool(
     long: float, longer: float, alone: float, no_pool, monkeypatch
 ) -> None:
-    monkeypatch.setattr(pool, "LONG", long)
-    monkeypatch.setattr(pool, "LONGER", longer)
-    monkeypatch.setattr(pool, "ALONE", alone)
+    monkeypatch.setattr(pool, "HELP_AFTER_S", long)
+    monkeypatch.setattr(pool, "CODE_AFTER_RANGE_S", longer)
+    monkeypatch.setattr(pool, "CODE_AFTER_TOTAL_S", alone)
     x = np.zeros(10007, np.int32)
     address = compile_text(INCREMENT, "k")
     where = (ctypes.c_void_p * 1)(x.ctypes.data)
@@ -88,8 +88,8 @@ def test_the_caller_works_until_there_is_a_pool(
 
 
 def test_a_long_run_goes_on_with_the_pool(no_pool, monkeypatch) -> None:
-    monkeypatch.setattr(pool, "LONG", 0.0)
-    monkeypatch.setattr(pool, "LONGER", 0.0)
+    monkeypatch.setattr(pool, "HELP_AFTER_S", 0.0)
+    monkeypatch.setattr(pool, "CODE_AFTER_RANGE_S", 0.0)
     lows: list[int] = []
 
     def work(_: int | None, low: int, high: int) -> None:
@@ -104,8 +104,8 @@ def test_a_long_run_goes_on_with_the_pool(no_pool, monkeypatch) -> None:
 
 
 def test_threads_help_where_there_is_no_pool(no_pool, monkeypatch) -> None:
-    monkeypatch.setattr(pool, "LONG", 0.0)
-    monkeypatch.setattr(pool, "ALONE", 100.0)
+    monkeypatch.setattr(pool, "HELP_AFTER_S", 0.0)
+    monkeypatch.setattr(pool, "CODE_AFTER_TOTAL_S", 100.0)
     meet = threading.Barrier(2, timeout=600)
     lows: list[int] = []
     # the first chunk is the caller's; two of the others can only be done side by side
@@ -133,7 +133,7 @@ def test_pieces_of_what_is_left_are_whole_chunks(each: float) -> None:
     assert [low for low, _ in pieces] == [3, *(high for _, high in pieces[:-1])]
     assert pieces[-1][1] == 1000 and all((low - 3) % 7 == 0 for low, _ in pieces)
     seconds = [each * -(-(high - low) // 7) for low, high in pieces[1:]]
-    assert max(seconds) <= max(pool.PIECE, each) and len(pieces) <= 143
+    assert max(seconds) <= max(pool.CALL_S, each) and len(pieces) <= 143
     assert rest.close() is None
     half = pool.Rest(0, 10, 3, 2)
     half.take()
@@ -141,7 +141,7 @@ def test_pieces_of_what_is_left_are_whole_chunks(each: float) -> None:
 
 
 def test_an_interrupted_run_leaves_no_thread_at_work(no_pool, monkeypatch) -> None:
-    monkeypatch.setattr(pool, "LONG", 0.0)
+    monkeypatch.setattr(pool, "HELP_AFTER_S", 0.0)
     done: list[int] = []
     kernel = Kernel(lambda _, low, high: done.append(low))
     begin = pool._help

@@ -6,7 +6,8 @@ import pytest
 from weft.backends.cpu.calls import selection
 from weft.backends.cpu.code import selection_text
 
-SIZES = (1, 2, 15, 16, 17, 100, selection_text.PIECE, selection_text.PIECE + 1, 50_003)
+CHUNK = selection_text.CHUNK_ELEMENTS
+SIZES = (1, 2, 15, 16, 17, 100, CHUNK, CHUNK + 1, 50_003)
 INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 

@@ -74,7 +74,7 @@ def test_sorted_by_several_keys(dtype):
 
 
 def test_a_long_row_is_merged_over_all_levels():
-    for n in (1, network.LONGEST, network.LONGEST + 1, 70_001, 270_000):
+    for n in (1, network.MAX_RUN_ELEMENTS, network.MAX_RUN_ELEMENTS + 1, 70_001, 270_000):
         x = sample((n,), "float32", n)
         if n > 1:
             check(sort_p, sort.sort, [x], dimension=0, is_stable=True, num_keys=1)

@@ -8,7 +8,7 @@ import pytest
 
 from weft.backends.cpu.native import compiling, loader, machine
 from weft.backends.cpu.native.compiling import Batch, compile_texts
-from weft.backends.cpu.native.together import SHORT, apart, joinable, joint
+from weft.backends.cpu.native.together import MAX_JOINED_LINES, apart, joinable, joint
 from weft.base.switches import INTERVAL, BriskSwitches
 
 TEXT = """@numbers = private unnamed_addr constant [2 x double] [double 0.5, double 2.25]
@@ -51,7 +51,7 @@ def test_texts_in_one_module_become_the_objects_that_they_are_alone():
 @pytest.mark.parametrize("text", [
     "; quick\n" + TEXT.format(1),
     TEXT.format(1).replace("nounwind", "nounwind optnone noinline"),
-    TEXT.format(1) + "\n" * SHORT,
+    TEXT.format(1) + "\n" * MAX_JOINED_LINES,
     TEXT.format(1).replace("(double %x) #0 {\n", "(\n    double %x) #0 {\n"),
     TEXT.format(1) + "!0 = !{}\n",
 ])  # fmt: skip

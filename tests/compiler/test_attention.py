@@ -27,6 +27,11 @@ def rows_first(q, k, v):
     return jnp.einsum("...hqk,...khd->...qhd", weft.nn.softmax(scores), v)
 
 
+def rows_last(q, k, v):
+    scores = jnp.einsum("bhdq,bhdk->bhqk", q, k) * 0.25
+    return jnp.einsum("bhqk,bhdk->bhqd", weft.nn.softmax(scores), v)
+
+
 def plain(q, k, v):
     return weft.nn.softmax(q @ k.T * 0.5) @ v
 
@@ -39,6 +44,7 @@ ROWS = (2, 8, 3, 16)
 CASES = {
     "causal": (masked, [(2, 3, 8, 16)] * 3),
     "rows first": (rows_first, [ROWS] * 3),
+    "rows last": (rows_last, [(2, 3, 16, 8)] * 3),
     "other rows": (rows_first, [(2, 5, 3, 16), ROWS, ROWS]),
     "library, causal": (library(True), [ROWS] * 3),
     "library": (library(False), [ROWS] * 3),
@@ -78,6 +84,8 @@ def test_it_is_found(name, backward):
     check_jaxpr(after)
     counts = Counter(eqn.primitive.name for eqn in after.jaxpr.eqns)
     assert counts["attention"] == 1 and not counts["dot_general"] and not counts["exp"]
+    orders = [order for eqn in after.jaxpr.eqns for order in eqn.params.get("orders", ())]
+    assert orders and all(order[-1] == "d" for order in orders)  # rows lie in one piece
     assert counts["attention_backward"] == backward
     got = run(after.jaxpr, [getattr(c, "_value", c) for c in after.consts], args)
     want = weft.tree.leaves(fun(*(x.astype(np.float32) for x in args)))
@@ -128,3 +136,61 @@ def test_types_that_the_target_lacks_stay():
     args = [draw((40, 16)).astype(np.float32)] * 3
     before, after = found_in(plain, args)
     assert after is before
+
+
+@pytest.mark.parametrize("heads", [3, 6])
+@pytest.mark.parametrize("causal", [False, True])
+def test_results_are_used_as_they_are(causal, heads):
+    """Axes that were moved and moved back, by the einsums of the library, aren't."""
+    many = (2, 8, heads, 16)
+    args = [draw(s, i) for i, s in enumerate((many, ROWS, ROWS, many))]
+    _, after = found_in(with_gradients(library(causal)), args)
+    counts = Counter(eqn.primitive.name for eqn in after.jaxpr.eqns)
+    assert set(counts) <= {"attention", "attention_backward", "reshape"}
+    made = {v for eqn in after.jaxpr.eqns if "attention" in eqn.primitive.name for v in eqn.outvars}
+    assert made.issuperset(after.jaxpr.outvars)
+
+
+def projected(heads, shared, parts=1, depth=16):
+    """Attention of one array's parts, as layers compute it; with 2 ``parts`` one is read again."""
+
+    def fun(x, weights):
+        sizes = [heads * depth, (heads + shared) * depth]
+        q, k, v = jnp.split(x @ weights, sizes, -1)
+        q, k, v = (z.reshape(*z.shape[:2], -1, depth) for z in (q, k, v))
+        out = weft.nn.dot_product_attention(q, k, v, is_causal=True)
+        return (out + q if parts > 1 else out).reshape(*x.shape[:2], -1)
+
+    return fun, [(2, 8, 12), (12, (heads + 2 * shared) * 16)]
+
+
+@pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
+@pytest.mark.parametrize("shared", [4, 2])
+def test_parts_of_one_array(shared, backward):
+    fun, shapes = projected(4, shared)
+    args = [draw(s, i) for i, s in enumerate(shapes)]
+    if backward:
+        args.append(draw((2, 8, 64), 3))
+
+    def both(x, weights, g):
+        out, back = weft.vjp(fun, x, weights)
+        return out, back(g)
+
+    before, after = found_in(both if backward else fun, args)
+    check_jaxpr(after)
+    counts = Counter(eqn.primitive.name for eqn in after.jaxpr.eqns)
+    assert counts["packed_attention"] == 1 and counts["packed_attention_backward"] == backward
+    assert not counts["split"] and not counts["concatenate"]
+    found = (
+        run(c.jaxpr, [getattr(x, "_value", x) for x in c.consts], args) for c in (before, after)
+    )
+    for a, b in zip(*found, strict=True):
+        a, b = (np.asarray(x, np.float32) for x in (a, b))
+        assert np.abs(a - b).max() < 0.05 * np.abs(b).max()
+
+
+def test_parts_that_are_used_elsewhere_are_made():
+    fun, shapes = projected(4, 4, parts=2)
+    _, after = found_in(fun, [draw(s, i) for i, s in enumerate(shapes)])
+    counts = Counter(eqn.primitive.name for eqn in after.jaxpr.eqns)
+    assert counts["attention"] == 1 and counts["split"] == 1

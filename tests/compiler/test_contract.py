@@ -17,7 +17,7 @@ from weft.core.verify import check_jaxpr
 @pytest.fixture(autouse=True)
 def small_products_stay(monkeypatch):
     """What is shown here of products of a few elements holds for large ones."""
-    monkeypatch.setattr(contract_pass, "_TINY", 0)
+    monkeypatch.setattr(contract_pass, "_MAX_INLINE_MULTIPLICATIONS", 0)
 
 
 def array(*shape):
@@ -111,7 +111,7 @@ def test_programs_without_products_are_left_alone():
 
 
 def test_a_tiny_product_is_a_few_multiplications(monkeypatch):
-    monkeypatch.setattr(contract_pass, "_TINY", 256)
+    monkeypatch.setattr(contract_pass, "_MAX_INLINE_MULTIPLICATIONS", 256)
     x, y = np.arange(12.0, dtype=np.float32).reshape(3, 4), np.ones((4, 2), np.float32)
     closed = contract(weft.make_jaxpr(lambda a, b: a @ b)(x, y))
     names = [eqn.primitive.name for eqn in closed.eqns]

@@ -106,7 +106,7 @@ def test_a_costly_value_of_a_row_is_kept_between_passes():
 
 
 def test_rows_too_long_for_the_stack_are_computed_again(monkeypatch):
-    monkeypatch.setattr(rows, "LIMIT", 100)
+    monkeypatch.setattr(rows, "MAX_ROW_BUFFER_BYTES", 100)
     (step,) = plan(softmax, (40, 50))
     assert "row" not in roles(step)
 
@@ -160,7 +160,7 @@ def test_large_kernels_are_cut(monkeypatch):
 
     x = np.linspace(-2, 2, 500, dtype=np.float32)
     (want,) = run(fun, x)
-    monkeypatch.setattr(pull, "LARGE", 100)
+    monkeypatch.setattr(pull, "MAX_KERNEL_OPS", 100)
     assert len(plan(fun, (500,))) > 2
     (got,) = run(fun, x)
     np.testing.assert_array_equal(got, want)

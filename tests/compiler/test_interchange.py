@@ -153,7 +153,7 @@ def test_special_values_go_round(monkeypatch):
 
 @pytest.mark.parametrize("count", [2, 31, 32, 33, 63, 64, 65, 100])
 def test_long_loops_return_in_between(count, monkeypatch):
-    monkeypatch.setattr(interchange, "PATIENCE", 1)  # then 16 rounds at a time
+    monkeypatch.setattr(interchange, "ELEMENTS_PER_POLL", 1)  # then 16 rounds at a time
     check(functools.partial(repeated, n=count), numbers(300), monkeypatch=monkeypatch)
     check(dynamic, numbers(300), count, monkeypatch=monkeypatch)
     check(each_until, numbers(300) * count / 20, monkeypatch=monkeypatch)

@@ -13,7 +13,7 @@ from weft.backends.cpu.assembly import Python, Run
 from weft.backends.cpu.calls.dispatch import supported
 from weft.backends.cpu.target import Cpu
 from weft.compiler.arena import ALIGNMENT, Life, arrange
-from weft.compiler.slots import MOST
+from weft.compiler.slots import IMPOSSIBLE_BYTES
 from weft.kernel.program import Branch, Copy, For, Point, Swap, While
 
 # --- the arena ------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ def test_a_chain_needs_the_memory_of_two():
 
 
 def test_more_memory_than_there_can_be():
-    closed = weft.make_jaxpr(lambda x: jnp.broadcast_to(x, (MOST,)))(1.0)
+    closed = weft.make_jaxpr(lambda x: jnp.broadcast_to(x, (IMPOSSIBLE_BYTES,)))(1.0)
     with pytest.raises(MemoryError, match="bytes"):
         Cpu().assemble(closed)
 

@@ -112,7 +112,7 @@ def test_complex_parts_sums_and_functions():
 
 
 def test_a_large_joined_array_is_written_piece_by_piece(monkeypatch):
-    monkeypatch.setattr(fuse, "SMALL", 10)
+    monkeypatch.setattr(fuse, "MAX_SEQUENTIAL_ELEMENTS", 10)
     fun = lambda x: jnp.concatenate([x, x * 2, -x]) + 1
     first, second, third = planned(fun, X)
     assert len(first.writes) == 1 and second.writes == third.writes == []
@@ -121,7 +121,7 @@ def test_a_large_joined_array_is_written_piece_by_piece(monkeypatch):
 
 
 def test_pieces_side_by_side_are_written_row_by_row(monkeypatch):
-    monkeypatch.setattr(fuse, "SMALL", 10)
+    monkeypatch.setattr(fuse, "MAX_SEQUENTIAL_ELEMENTS", 10)
     fun = lambda x: jnp.concatenate([x, x * 2, -x], 1) + 1
     (step,) = planned(fun, X)
     assert step.kernel.grid[1] == 6 and len(passes(step)) == 3
@@ -139,7 +139,7 @@ def test_a_small_joined_array_is_one_kernel():
 
 @pytest.mark.parametrize("small", [10, 1 << 14])
 def test_padding_cropping_and_spreading(small, monkeypatch):
-    monkeypatch.setattr(fuse, "SMALL", small)
+    monkeypatch.setattr(fuse, "MAX_SEQUENTIAL_ELEMENTS", small)
     configs = [((1, 2, 0), (0, 3, 0)), ((-1, 2, 0), (3, -4, 0)), ((2, 1, 2), (-3, 5, 1))]
     for config in configs:
         same(lambda x, c=config: lax.pad(x, np.float32(7), c) * 2, X)
@@ -162,7 +162,7 @@ def test_too_many_pieces_are_not_made():
         return x
 
     steps = planned(fun, np.arange(100_000, dtype=np.float32))
-    assert len(steps) < 8 * fuse.PIECES
+    assert len(steps) < 8 * fuse.MAX_KERNEL_PARTS
     same(fun, np.arange(1000, dtype=np.float32))
 
 
@@ -269,7 +269,7 @@ def test_a_stencil_of_stencils_does_not_grow_without_bounds():
 
 
 def test_large_kernels_end_where_values_meet(monkeypatch):
-    monkeypatch.setattr(pull, "LARGE", 100)
+    monkeypatch.setattr(pull, "MAX_KERNEL_OPS", 100)
 
     def fun(x):
         for _ in range(12):
@@ -286,7 +286,7 @@ def test_large_kernels_of_complex_numbers_end_too():
         return weft.grad(lambda v: jnp.prod(v.astype(jnp.complex64)).real)(x)
 
     # a tree of halves: without an end each level would be computed at twice as many places
-    assert max(len(operations(s)) for s in plan(fun, (96,))) < 4 * pull.LARGE
+    assert max(len(operations(s)) for s in plan(fun, (96,))) < 4 * pull.MAX_KERNEL_OPS
     same(fun, np.linspace(0.9, 1.1, 24, dtype=np.float32), exact=False)
 
 

@@ -61,11 +61,11 @@ def run(fun, *args, order=1, pieces=None):
 @pytest.fixture
 def small(monkeypatch):
     """Thresholds so low that small arrays are split and tiled."""
-    monkeypatch.setattr(split, "PIECE", 8)
+    monkeypatch.setattr(split, "CHUNK_ELEMENTS", 8)
     monkeypatch.setattr(split, "_COLUMNS", 24)
-    monkeypatch.setattr(split, "_FEW", 12)
+    monkeypatch.setattr(split, "_MIN_COLUMNS", 12)
     monkeypatch.setattr(tile, "_SIDE", 32)
-    monkeypatch.setattr(grid, "_PIECE", 48)
+    monkeypatch.setattr(grid, "_CHUNK_ELEMENTS", 48)
     monkeypatch.setattr(grid, "_CHUNK", 64)
 
 

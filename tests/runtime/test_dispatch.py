@@ -842,10 +842,10 @@ def test_an_entry_is_made_once_for_each_kind_of_call(by_native):
     for _ in range(5):
         function(1.0), function(ONE), function(np.ones(3, np.float32))
     assert len(entries.entries_of(function)) == 3
-    for n in range(2 * entries.MOST):
+    for n in range(2 * entries.MAX_FUNCTION_ENTRIES):
         for _ in range(2):
             assert function(jnp.ones(n)).shape == (n,)
-    assert len(entries.entries_of(function)) == entries.MOST
+    assert len(entries.entries_of(function)) == entries.MAX_FUNCTION_ENTRIES
 
 
 def test_threads_see_their_own_scopes(way):
@@ -871,7 +871,7 @@ def test_the_caller_is_not_made_while_a_program_is_compiled(wanted, monkeypatch)
     monkeypatch.setattr(dispatch.pool, "load", lambda: None)
     with dispatch.busy():
         loading = dispatch._Loading()
-        loading.thread.join(10 * dispatch.PAUSE)
+        loading.thread.join(10 * dispatch.START_DELAY_S)
         assert loading.made is None
         if wanted:  # somebody waits for it after all
             loading.wanted.set()

@@ -6,9 +6,8 @@ import pytest
 import weft
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu.calls import native
 from weft.base import knobs
-from weft.runtime import evaluate
+from weft.runtime import evaluate, programs
 
 MATRIX = jnp.asarray(np.random.default_rng(0).normal(size=(5, 5)).astype(np.float32) / 3)
 START = jnp.arange(5, dtype=jnp.float32)
@@ -27,13 +26,13 @@ def exact(carry, x):
 def staged(monkeypatch):
     """Programs that are made for loops."""
     found = []
-    stage = native.stage
+    stage = programs.stage
 
     def noted(fun, avals):
         found.append(avals)
         return stage(fun, avals)
 
-    monkeypatch.setattr(native, "stage", noted)
+    monkeypatch.setattr(programs, "stage", noted)
     with knobs.scope(cache="off"):
         yield found
 

@@ -49,3 +49,17 @@ for label, order, heads, causal in (
             **common,
         )
     )
+for label, heads, causal in (("plain", (2, 2), None), ("shared", (4, 2), 0)):
+    params = {"heads": heads, "depth": 16, "scale": 0.25, "causal": causal}
+    common["notes"] = "found by the compiler in programs that are differentiated already"
+    packed, many = (1, 5, 16 * sum((*heads, heads[1]))), (1, 5, heads[0], 16)
+    for name, args in (
+        ("packed_attention", [normal(packed)]),
+        (
+            "packed_attention_backward",
+            [normal(packed), normal(many), stats((1, heads[0], 5)), normal(many)],
+        ),
+    ):
+        SAMPLES.append(
+            Sample(name=f"{name}_{label}", prim=name, args=args, params=params, **common)
+        )

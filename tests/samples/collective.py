@@ -127,7 +127,7 @@ SAMPLES += [
         for name, shape, params in (
             ("process_all_gather", (2, 3), {"ranks": (0,), "sizes": (1, 2, 3)}),
             ("process_all_to_all", (1, 3), {"ranks": (0,), "own": True}),
-            ("process_permute", (3, 2), {"moves": ((0, 0, 0, 2), (0, 1, 0, 0))}),
+            ("process_permute", (3, 2), {"ranks": (0,), "moves": ((0, 0, 0, 2), (0, 1, 0, 0))}),
         )
     ),
     Sample("process_fault_none", "process_fault", [normal(2)], fun=stopped),

@@ -14,7 +14,7 @@ from weft.base.lazy import Late
 from weft.base.traceback import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, count_eqns
 from weft.runtime import registry
-from weft.runtime.evaluate import is_shape_generic
+from weft.runtime.evaluate import client_of, is_shape_generic
 
 # loaded where arguments are on a mesh
 movement = Late("weft.api.movement")
@@ -30,8 +30,13 @@ class Explanation:
     ``inner``). ``moves`` lists the collectives between the devices of a mesh.
     """
 
-    def __init__(self, closed: ClosedJaxpr, name: str, traced: float, made: Any = None) -> None:
-        self._describe(closed, name, traced)
+    def __init__(
+        self, closed: ClosedJaxpr, name: str, traced: float, made: Any = None, there: Any = None
+    ) -> None:
+        if there is None:
+            self._describe(closed, name, traced)
+        else:
+            self._describe_there(closed, name, traced, *there)
         self.moves = () if made is None else made.moves
         if made is not None:
             self._text += f"\n{movement.story(made)}"
@@ -71,6 +76,26 @@ class Explanation:
                 f" {knobs.thread.exact_after} calls (exact_after)."
             )
 
+    def _describe_there(
+        self, closed: ClosedJaxpr, name: str, traced: float, client: Any, args: Any
+    ) -> None:
+        """The same of a program that a device with memory of its own runs; with arguments, its
+        parts are measured."""
+        begin = time.perf_counter()
+        study = client.study(closed)
+        self.seconds = {"trace": traced, "compile": time.perf_counter() - begin}
+        self.name, self.equations = name, count_eqns(closed.jaxpr)
+        self.steps = study.commands()
+        kinds = [type(step).__name__ for step in self.steps]
+        self.kernels, self.libraries = kinds.count("Launched"), kinds.count("Called")
+        self.own, self.python = 0, kinds.count("OnHost")
+        self.moved = study.costs()["bytes accessed"]
+        self.unfused = registry.study.unfused_costs(closed)["bytes accessed"]
+        self.arena = study.memory().temp_size_in_bytes
+        self.origins, self.shape_generic = {}, False
+        told = study.text() if args is None else client.measured(closed, args)
+        self._text = f"{name}: {self.equations} equations on {client}: {told}"
+
     def __str__(self) -> str:
         return self._text
 
@@ -79,6 +104,8 @@ class Explanation:
 
     def lines(self) -> list[str]:
         """One line in all, and one for each kernel and call."""
+        if self.steps and not hasattr(self.steps[0], "head"):
+            return self._text.splitlines()
         return [self._text.partition("\n")[0], *_heads(self.steps)]
 
 
@@ -86,11 +113,14 @@ def _heads(steps: list[Any]) -> list[str]:
     return [line for told in steps for line in [told.head(), *_heads(told.inner)]]
 
 
-def explain(fun: Callable[..., Any], *, quiet: bool = False) -> Callable[..., Explanation]:
+def explain(
+    fun: Callable[..., Any], *, quiet: bool = False, measure: bool = False
+) -> Callable[..., Explanation]:
     """A function that compiles ``fun`` for given arguments and prints what came of it.
 
-    Nothing is run. The result is the story as an object: its ``str`` is what was printed, or would
-    have been if ``quiet`` is true.
+    Nothing is run, unless ``measure`` asks for the time of each kernel, which arguments on a GPU
+    have. The result is the story as an object: its ``str`` is what was printed, or would have been
+    if ``quiet`` is true.
 
     >>> import weft, weft.numpy as jnp
     >>> told = weft.explain(lambda x: jnp.exp(x - x.max()))(jnp.ones(1000))
@@ -108,9 +138,25 @@ def explain(fun: Callable[..., Any], *, quiet: bool = False) -> Callable[..., Ex
         traced = jitted.trace(*args, **kwargs)
         seconds = time.perf_counter() - begin
         made = traced._partitioned()
-        told = Explanation(traced._program, traced.fun_name, seconds, made)
+        there = _there(traced, measure)
+        told = Explanation(traced._program, traced.fun_name, seconds, made, there)
         if not quiet:
             print(told)
         return told
 
     return explain_of
+
+
+def _there(traced: Any, measure: bool) -> Any:
+    """Who runs a program, if it isn't the host, and the arguments if parts are to be measured."""
+    args = traced._leaves()
+    client = client_of(traced._program, args)
+    if client is None:
+        if measure:
+            raise ValueError(
+                "explain(measure=True) takes arrays that are on a GPU: put them there with"
+                " weft.device_put(x, weft.devices('gpu')[0]); on the CPU weft.profiler.trace"
+                " measures"
+            )
+        return None
+    return client, args if measure else None

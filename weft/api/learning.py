@@ -253,7 +253,7 @@ class Learning(NativeFunction):
             rest = (staged.hoisted, staged.params, staged.in_tree, staged.out_tree)
             staged = Staged(closed, *rest)
         evaluate.generalise(staged.closed)
-        return Program(staged)
+        return Program(staged, evaluate.is_away(call.leaves))
 
     def _function(self, call: Call) -> JitFunction:
         """The function, to be staged with the settings of a call."""
@@ -321,12 +321,13 @@ class Program:
 
     __slots__ = ("staged", "is_quick", "length", "has_run", "given")
 
-    def __init__(self, staged: Staged) -> None:
+    def __init__(self, staged: Staged, away: bool = False) -> None:
         self.staged = staged
         closed = staged.closed
         many = sum([a.size for a in closed.in_avals + closed.out_avals]) >= evaluate.MANY
         costly = any(eqn.primitive.costly for eqn in closed.eqns)
-        self.is_quick = not many and not costly and is_exact(closed)
+        # elsewhere than on the host, several operations are several programs
+        self.is_quick = not away and not many and not costly and is_exact(closed)
         self.length = _length(closed) if self.is_quick else 0
         self.has_run = False
         jaxpr = closed.jaxpr

@@ -24,7 +24,8 @@ from weft.core.layout import Format
 from weft.core.registry import lookup
 from weft.core.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, Sharding
 from weft.core.trace import FoldingTrace, Tracer, eval_trace, state, typeof
-from weft.runtime.array import ArrayImpl, box, from_numpy
+from weft.runtime import registry
+from weft.runtime.array import ArrayImpl, box, from_numpy, put
 from weft.runtime.devices import Device
 from weft.runtime.places import Placement, default_placement, on_device, placement
 from weft.tree.compare import broadcast_prefix
@@ -32,6 +33,10 @@ from weft.tree.functions import tree_flatten, tree_leaves, tree_map, tree_unflat
 
 # loaded when arrays are divided over processes
 across = Late("weft.runtime.spanning")
+
+# loaded when programs are divided over several devices with memory of their own
+apart = Late("weft.api.gpus")
+registry.set_divider(lambda *args: apart.programs_of_devices(*args))
 
 # needed where types carry shardings
 explicit = Late("weft.core.explicit")
@@ -114,7 +119,9 @@ def _put(x: Any, place: Any, donate: bool, may_alias: bool | None) -> ArrayImpl:
         if where.spans or (type(x) is ArrayImpl and x._type.placement.spans):
             return _put_across(x, where, may_alias)
     if type(x) is not ArrayImpl:
-        aval = typeof(x)
+        aval, where = typeof(x), where_to(x, place)
+        if where.client is not None:
+            return put(np.asarray(x, aval.dtype), aval, where)
         out = box(np.array(x, aval.dtype), aval)
     elif may_alias is False:
         out = copy(x)

@@ -18,7 +18,7 @@ from weft.core.jaxpr import ClosedJaxpr, Var
 from weft.core.shape_dtype import struct_of
 from weft.core.trace import Tracer, eval_trace, state, typeof
 from weft.runtime import registry
-from weft.runtime.evaluate import call_donating
+from weft.runtime.evaluate import call_donating, client_of
 from weft.tree.functions import tree_flatten, tree_unflatten
 
 # loaded when somebody compiles ahead or asks what was compiled
@@ -112,6 +112,18 @@ class _Stage:
         if len(program.in_avals) != len(given):  # references are among the arguments
             program = self._staged.closed
         return movement.partitioned(program, given)
+
+    def _leaves(self) -> list[Any]:
+        """The arguments that it was staged for, as the program takes them."""
+        given = [*self._staged.hoisted, *tree_flatten(self._args)[0]]
+        return without_refs.values_of(given) if self._staged.refs else given
+
+    def _study(self) -> Any:
+        """What became of the program, where its arguments are."""
+        client = client_of(self._program, self._leaves())
+        if client is None:
+            return registry.study.study(self._program, self._donated)
+        return client.study(self._program, self._donated)
 
     def _dynamic_avals(self) -> list[Any]:
         return self._staged.closed.in_avals[len(self._staged.hoisted) :]
@@ -278,7 +290,7 @@ class Compiled(_Stage):
         ) grid p0 < 3:
             b1[p0] = mul(2.0, b0[p0])
         """
-        text = registry.study.study(self._program, self._donated).text()
+        text = self._study().text()
         made = self._partitioned()
         return text if made is None else f"{text}\n{movement.story(made)}\n"
 
@@ -298,14 +310,17 @@ class Compiled(_Stage):
 
     def cost_analysis(self) -> dict[str, float]:
         """Operations, and bytes that the kernels read and write."""
-        return registry.study.study(self._program, self._donated).costs()
+        return self._study().costs()
 
     def memory_analysis(self) -> Any:
         """Bytes of arguments, results, memory in between and code."""
-        return registry.study.study(self._program, self._donated).memory()
+        return self._study().memory()
 
     def runtime_executable(self) -> Any:
         """What runs the program."""
+        client = client_of(self._program, self._leaves())
+        if client is not None:
+            return client.executable(self._program, self._donated)
         return registry.study.compile_program(self._program, self._donated)
 
 

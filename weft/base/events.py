@@ -17,6 +17,37 @@ def listen(new: Listener | None) -> None:
     listener = new
 
 
+# Devices that know what they did and when: `start` is called as a trace begins; `stop`, at its end,
+# gives names of devices, and for each a list of records: ``kind``, ``name``, ``begin``, ``end``,
+# ``stream`` and ``details``.
+devices: list[Any] = []
+devices_traced = False
+
+
+def add_device(device: Any) -> None:
+    """Have traces tell of a device, one that is being taken too."""
+    devices.append(device)
+    if devices_traced:
+        device.start()
+
+
+def start_devices() -> None:
+    """Have devices note what they do from now on."""
+    global devices_traced
+    devices_traced = True
+    for device in devices:
+        device.start()
+
+
+def stop_devices() -> list[tuple[str, list[Any]]]:
+    """The names of devices, and what each has done since."""
+    global devices_traced
+    if not devices_traced:
+        return []
+    devices_traced = False
+    return [told for device in devices for told in device.stop()]
+
+
 # Told of traces, compilations and the disk cache only, so that calls may stay native.
 watcher: Listener | None = None
 

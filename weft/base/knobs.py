@@ -672,6 +672,11 @@ shape_generic = _flag(
     "From the second shape of a function on, run code that serves other sizes too.",
     env=("WEFT_SHAPE_GENERIC",),
 )
+deterministic_ops = _flag(
+    "deterministic_ops", False,
+    "Have GPUs give the same bits in every run: sums of scattered floats come in order.",
+    in_key=True, env=("WEFT_DETERMINISTIC_OPS",),
+)
 exact_after = _int(
     "exact_after", 8,
     "Calls of shape-generic code with one shape after which code for just that shape is made in"
@@ -693,6 +698,12 @@ platforms = _text(
 platform_name = _text("platform_name", "", "Older form of `platforms`.")
 cuda_visible_devices = _text(
     "cuda_visible_devices", "all", "CUDA devices to use: `all`, or numbers by comma."
+)
+gpu_memory_fraction = Knob(
+    "gpu_memory_fraction", float, 1.0,
+    "How much of a GPU's memory may be taken from it, between 0 and 1.",
+    accepts=(lambda x: 0 < x <= 1, "a number above 0, up to 1"),
+    env=("WEFT_GPU_MEMORY_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"),
 )
 cpu_collectives_implementation = _choice(
     "cpu_collectives_implementation", "gloo mpi megascale", "gloo",

@@ -39,12 +39,19 @@ def load(module: str) -> Any:
 
 def folder_of(package: str) -> str | None:
     """Where a package lies, without importing it; None where it is in no folder."""
+    return next(iter(folders_of(package)), None)
+
+
+def folders_of(package: str) -> list[str]:
+    """Where the parts of a package lie: a namespace may have several."""
     for finder in sys.meta_path:
         spec = finder.find_spec(package, None)
         if spec is not None:
-            folder = os.path.dirname(spec.origin or "")
-            return folder if os.path.isdir(folder) else None
-    return None
+            found = [os.path.dirname(spec.origin or "")]
+            if spec.origin is None:
+                found = list(spec.submodule_search_locations or ())
+            return [folder for folder in found if os.path.isdir(folder)]
+    return []
 
 
 class Late:

@@ -19,12 +19,12 @@ from weft.core.jaxpr import DropVar, JaxprEqn, Literal
 from weft.kernel.nodes import F32, F64, layout
 
 # Variables from which on a kernel that reads its numbers is worth it: compiling takes that long.
-LONG = 12
+MIN_SHARED_VARIABLES = 12
 # Numbers that are too many to be sizes: coefficients, or those of an unrolled loop.
-MANY = 16
+MAX_NUMBERS = 16
 _COMPLEX = (np.dtype(np.complex64), np.dtype(np.complex128))
 # Elements from which on it is worth some compiling that there is less to compute.
-LARGE = 100_000
+LARGE_ELEMENTS = 100_000
 # Numbers that mean what they are, and are no size of an array.
 _USUAL = frozenset([-1.0, 0.0, 1.0])
 # What is done with sizes of arrays; bounds are better known.
@@ -72,9 +72,9 @@ class Alike:
         varied: set[int] = set()
         if self.general:
             varied = {i for i, counts in enumerate(group.counts) if counts}
-            if len(varied) > MANY:
+            if len(varied) > MAX_NUMBERS:
                 varied = set()
-        elif len(group.variables) >= LONG:
+        elif len(group.variables) >= MIN_SHARED_VARIABLES:
             varied = self._vary(group, numbers, (domain, tuple(roots)))
         fixed = tuple([None if i in varied else n for i, n in enumerate(numbers)])
         key = (group.words, fixed)
@@ -120,7 +120,8 @@ class Alike:
         counts: list[bool] = []
         several: dict[int, int] = {}  # equations with several results
         # dividing by a power of two that is known is multiplying
-        large = domain is not None and plain(prod(domain.rows) * prod(domain.columns)) >= LARGE
+        elements = 0 if domain is None else plain(prod(domain.rows) * prod(domain.columns))
+        large = elements >= LARGE_ELEMENTS
         for i, x in enumerate(variables):  # it grows meanwhile
             eqn = producer.get(x)
             if eqn is not None and len(eqn.outvars) > 1:

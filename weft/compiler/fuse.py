@@ -33,13 +33,21 @@ _WIDENED = frozenset(
     " logistic sqrt rsqrt square integer_pow convert_element_type copy copy_p".split()
 )
 # A kernel in more pieces than this is not made: what it would be cut for is written first.
-PIECES = 12
+MAX_KERNEL_PARTS = 12
 # The whole of a kernel whose rims are computed slowly, as a multiple of what is inside, at most.
 RIMS = 4
 # Elements up to which the pieces of a kernel are run one after the other, in one.
-SMALL = 1 << 14
+MAX_SEQUENTIAL_ELEMENTS = 1 << 14
 # Operations from which on values that several kernels need are written rather than computed again.
-WORK = 12
+MIN_STORED_OPS = 12
+# The same where arithmetic is cheap next to memory, and what a function of one element counts then.
+# On an H200, writing and reading a float32 takes as long as about 50 instructions on it.
+MIN_STORED_OPS_ON_GPUS, FUNCTION_OPS = 96, 24
+# Elements up to which an array that is reduced is one row.
+MAX_SINGLE_ROW = 1 << 14
+_FUNCTIONS = frozenset(
+    "exp exp2 expm1 log log1p tanh logistic sin cos rsqrt cbrt erf erfc pow".split()
+)
 
 
 def supported(aval: Any) -> bool:
@@ -79,7 +87,7 @@ def fusible(eqn: JaxprEqn) -> bool:
 
 
 # Bytes of a result from which on a second pass over it is worth saving.
-LARGE = 1 << 15
+LARGE_RESULT_BYTES = 1 << 15
 
 
 def finishable(eqn: JaxprEqn) -> bool:
@@ -87,11 +95,11 @@ def finishable(eqn: JaxprEqn) -> bool:
     if not eqn.primitive.in_blocks or eqn.effects or len(eqn.outvars) != 1:
         return False
     aval = eqn.outvars[0].aval
-    return plain(prod(aval.shape)) * aval.dtype.itemsize >= LARGE
+    return plain(prod(aval.shape)) * aval.dtype.itemsize >= LARGE_RESULT_BYTES
 
 
 # Roots of one kernel that share nothing but its domain.
-MOST = 16
+MAX_UNRELATED_ROOTS = 16
 # So few roots are one kernel in any case.
 FEW_ROOTS = 8
 # Arrays that such roots read and write together. With ten leaves of Adam's update in a kernel, 70
@@ -101,11 +109,11 @@ STREAMS = 16
 # Lion's update in a kernel, 15 of them, a step took 2.4 times as long as with one.
 LARGE_STREAMS = 8
 # Kernels that compute a small value again before it is written instead.
-_OFTEN = 3
+_MAX_RECOMPUTATIONS = 3
 
 
 # Operations that take a part of an array.
-_PIECES = frozenset(["slice", "split", "squeeze", "reshape", "unstack"])
+_PART_OPS = frozenset(["slice", "split", "squeeze", "reshape", "unstack"])
 
 
 class Step(NamedTuple):
@@ -136,11 +144,14 @@ class Built(NamedTuple):
 class Fusion:
     """Decides what is materialised and builds the kernels of a program.
 
-    General kernels read numbers that are written into the program, as sizes of arrays are.
+    General kernels read numbers that are written into the program, as sizes of arrays are. With
+    ``recomputes``, functions of elements are computed again rather than kept in memory.
     """
 
-    def __init__(self, jaxpr: Jaxpr, general: bool = False) -> None:
+    def __init__(self, jaxpr: Jaxpr, general: bool = False, recomputes: bool = False) -> None:
         self.jaxpr = jaxpr = expand(jaxpr, general)
+        self.recomputes = recomputes
+        self.work = MIN_STORED_OPS_ON_GPUS if recomputes else MIN_STORED_OPS
         self.general = general
         self.producer: dict[Any, JaxprEqn] = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
         self.fusible = {id(eqn) for eqn in jaxpr.eqns if fusible(eqn)}
@@ -185,21 +196,32 @@ class Fusion:
             at = max((level.get(x, 0) + (x in ends) for x in behind), default=0)
             level.update((v, at) for v in eqn.outvars)
             domain = self.reductions.get(id(eqn))
-            if domain is not None and not (domain.trailing and domain.rows):
+            if domain is not None and not self.in_rows(domain):
                 ends.update(eqn.outvars)
         found: set[Any] = set()
         work: dict[Any, int] = {}
         for eqn in self.jaxpr.eqns:
-            cost = WORK if eqn.primitive.costly else int(eqn.primitive.form != "move")
             operands = {x for x in eqn.invars if type(x) is not Literal}
-            total = min(WORK, cost + sum(work.get(x, 0) for x in operands))
+            total = min(self.work, self._cost(eqn) + sum(work.get(x, 0) for x in operands))
             for v in eqn.outvars:
                 users = {level[u.outvars[0]] for u in self.users.get(v, ()) if u.outvars}
-                if v in roots or (total >= WORK and len(users) > 1):
+                if v in roots or (total >= self._most_ops(v) and len(users) > 1):
                     found.add(v)
                 else:
                     work[v] = total
         return found | self._after_products(level, roots)
+
+    def _most_ops(self, v: Any) -> int:
+        """Operations from which on a value that several kernels need is written; small ones cost no
+        memory to speak of."""
+        small = self.recomputes and plain(prod(v.aval.shape)) <= MAX_SINGLE_ROW
+        return MIN_STORED_OPS if small else self.work
+
+    def _cost(self, eqn: JaxprEqn) -> int:
+        """The work of an equation for one element."""
+        if not eqn.primitive.costly:
+            return int(eqn.primitive.form != "move")
+        return FUNCTION_OPS if self.recomputes and eqn.primitive.name in _FUNCTIONS else self.work
 
     def _after_products(self, level: dict[Any, int], roots: set[Any]) -> set[Any]:
         """What products become element by element before several kernels need it: sums with a
@@ -211,7 +233,7 @@ class Fusion:
         kinds: dict[Any, frozenset[Any]] = {}  # kernels that need a value, two at most
         for eqn in reversed(self.jaxpr.eqns):
             domain = self.reductions.get(id(eqn))
-            across = domain is not None and not (domain.trailing and domain.rows)
+            across = domain is not None and not self.in_rows(domain)
             own = {(level[v], across) for v in eqn.outvars if across or v in roots}
             for x in eqn.invars:
                 if type(x) is Literal or len(kinds.get(x, ())) > 1 or id(eqn) not in self.fusible:
@@ -228,6 +250,8 @@ class Fusion:
                     break
                 if out.aval.shape != product.aval.shape:
                     break
+                if self.recomputes and out.aval.dtype.itemsize > v.aval.dtype.itemsize:
+                    break  # what is narrow is read faster
                 v = out
             if v is not product and len(kinds.get(v, ())) > 1:
                 found.add(v)
@@ -236,7 +260,7 @@ class Fusion:
     def _absorbable(self, eqn: JaxprEqn) -> bool:
         """Whether a kernel of what an equation's users are may hold it too, if it reduces."""
         domain = self.reductions.get(id(eqn))
-        if domain is None or (domain.trailing and domain.rows):
+        if domain is None or self.in_rows(domain):
             return True
         (out,) = eqn.outvars
         return all(v.aval.shape == domain.rows for u in self.users.get(out, ()) for v in u.outvars)
@@ -337,7 +361,7 @@ class Fusion:
         if len(found) == 1 and out not in self.plain:
             (known,) = found
             whole = known.trailing and shape == (*known.rows, *known.columns)
-            if shape == known.rows or (whole and known.rows):
+            if shape == known.rows or (whole and self.in_rows(known)):
                 return known
         return Domain(shape)
 
@@ -354,7 +378,7 @@ class Fusion:
         for group in reversed(pending):
             blocked = group[2] & reads
             if group[0] is not None and not (blocked and out in self.apart):
-                joint = _joint(group[0], domain, bool(blocked))
+                joint = self._joint(group[0], domain, bool(blocked))
                 if joint is not None and (
                     group[0] == domain or self.plain.isdisjoint([out, *group[1]])
                 ):
@@ -367,6 +391,30 @@ class Fusion:
         group, group[0] = chosen
         group[1].append(out)
         group[2] |= bit
+
+    def in_rows(self, domain: Domain) -> bool:
+        """Whether a kernel may go through each row of a domain several times. One row alone is one
+        where arithmetic is cheap: a block of threads has it at hand."""
+        if not domain.trailing:
+            return False
+        alone = self.recomputes and bool(domain.columns)
+        return bool(domain.rows) or (alone and plain(prod(domain.columns)) <= MAX_SINGLE_ROW)
+
+    def _joint(self, one: Domain, other: Domain, reads: bool) -> Domain | None:
+        """The domain in which the roots of two may be computed, or None.
+
+        Values of a row join the kernel of its reductions only if they read what that computes.
+        """
+        if same(one, other):
+            return one
+        for rows, flat in ((one, other), (other, one)):
+            if rows.columns and not flat.columns and self.in_rows(rows):
+                if same(flat.rows, (*rows.rows, *rows.columns)):
+                    return rows
+        if reads and one.columns and self.in_rows(one) and not other.columns:
+            if pull.is_of_rows(other.rows, one):
+                return one
+        return None
 
     def _flush(self, pending: list[list[Any]], steps: list[Step], counts: dict[Any, int]) -> None:
         groups = [
@@ -413,7 +461,7 @@ class Fusion:
         """
         if self.general and len(roots) > 1 and all(map(self._is_piece, roots)):
             return [[out] for out in roots]
-        large = not self.general and prod(roots[0].aval.shape) > SMALL
+        large = not self.general and prod(roots[0].aval.shape) > MAX_SEQUENTIAL_ELEMENTS
         if len(roots) <= (1 if large else FEW_ROOTS):
             return [roots]
         most = LARGE_STREAMS if large else STREAMS
@@ -422,7 +470,8 @@ class Fusion:
         known, streams = (1 << len(self.arrays)) - 1, 0
         for mask, members in _connected(roots, self._linked(roots, masks)):
             more = (mask & known).bit_count() + len(members)
-            if parts[-1] and (len(parts[-1]) + len(members) > MOST or streams + more > most):
+            count = len(parts[-1]) + len(members)
+            if parts[-1] and (count > MAX_UNRELATED_ROOTS or streams + more > most):
                 parts.append([])
                 streams = 0
             parts[-1] += members
@@ -434,7 +483,7 @@ class Fusion:
         """Whether a value is a part of an array that is given."""
         while out not in self.given:
             eqn = self.producer.get(out)
-            if eqn is None or eqn.primitive.name not in _PIECES:
+            if eqn is None or eqn.primitive.name not in _PART_OPS:
                 return False
             out = eqn.invars[0]
             if type(out) is Literal:
@@ -465,11 +514,11 @@ class Fusion:
             if not again:
                 continue
             known = [x for x in eqn.invars if type(x) is not Literal]
-            total = (eqn.primitive.form != "move") + sum(work.get(x, 0) for x in known)
-            costly = eqn.primitive.costly or id(eqn) in self.reductions or total >= WORK
+            total = self._cost(eqn) + sum(work.get(x, 0) for x in known)
+            costly = id(eqn) in self.reductions or total >= self.work
             for v in again:
-                work[v] = min(total, WORK)
-                if costly or any(x in dear for x in known):
+                work[v] = min(total, self.work)
+                if costly or any(x in dear and self._keeps(v, x) for x in known):
                     dear.add(v)
         if not dear:
             return dear
@@ -482,9 +531,14 @@ class Fusion:
                     last.add(v)
         # a movement is nothing to store: what it moves is
         moved = {v for v in last if self.producer[v].primitive.form == "move"}
-        return {
-            v for v in last - moved if plain(prod(v.aval.shape)) >= pull.FEW or counts[v] > _OFTEN
-        }
+        few = pull.MIN_STORED_ELEMENTS
+        often = {v for v in last - moved if counts[v] > _MAX_RECOMPUTATIONS}
+        return often | {v for v in last - moved if plain(prod(v.aval.shape)) >= few}
+
+    def _keeps(self, v: Any, x: Any) -> bool:
+        """Whether a value made of one that is written is written itself: where arithmetic is cheap,
+        only if it isn't the larger one."""
+        return not self.recomputes or plain(prod(v.aval.shape)) <= plain(prod(x.aval.shape))
 
     @staticmethod
     def _fewer(user: JaxprEqn, counts: dict[Any, int], count: int, last: set[Any]) -> bool:
@@ -502,7 +556,7 @@ class Fusion:
         """The kernel of some roots, or several where joined arrays cut it into pieces."""
         boxes: list[Any] = [tuple([(0, n) for n in domain.rows])]
         pieces: list[tuple[Puller, Any, Any]] = []
-        small = plain(prod(domain.rows)) <= SMALL and not domain.columns
+        small = plain(prod(domain.rows)) <= MAX_SEQUENTIAL_ELEMENTS and not domain.columns
         memory, rows = Memory(), None
         while boxes:
             box = boxes.pop(0)
@@ -515,7 +569,7 @@ class Fusion:
                 rows = box[0] if box else None
             except Cut as cut:
                 memory.forget(known)
-                many = len(boxes) + len(pieces) + len(cut.points) >= PIECES
+                many = len(boxes) + len(pieces) + len(cut.points) >= MAX_KERNEL_PARTS
                 if many and cut.variable not in roots:
                     inside = self._inside(domain, roots)
                     if inside is not None:
@@ -544,7 +598,7 @@ class Fusion:
                         return None
                     box = max(_split(box, cut), key=_size)
                     if RIMS * _size(box) < _size(whole):
-                        if _size(whole) > SMALL:
+                        if _size(whole) > MAX_SEQUENTIAL_ELEMENTS:
                             return None
                         box = ()
                         break
@@ -628,23 +682,6 @@ def _connected(roots: list[Any], masks: list[int]) -> list[tuple[int, list[Any]]
                 apart.append((other, found))
         joined = [*apart, (mask, members)]
     return joined
-
-
-def _joint(one: Domain, other: Domain, reads: bool) -> Domain | None:
-    """The domain in which the roots of two may be computed, or None.
-
-    Values of a row join the kernel of its reductions only if they read what that computes.
-    """
-    if same(one, other):
-        return one
-    for rows, flat in ((one, other), (other, one)):
-        if rows.columns and not flat.columns and rows.trailing and rows.rows:
-            if same(flat.rows, (*rows.rows, *rows.columns)):
-                return rows
-    if reads and one.columns and one.trailing and one.rows and not other.columns:
-        if pull.is_of_rows(other.rows, one):
-            return one
-    return None
 
 
 def _split(box: Any, cut: Cut) -> list[Any]:

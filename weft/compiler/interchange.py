@@ -22,10 +22,10 @@ from weft.kernel.nodes import layout
 from weft.kernel.program import Blocks, Copy, For, RunBlocks, Swap, While
 
 # Elements from which on blocks pay, and equations that a round may have.
-LEAST, MOST = 256, 200
+MIN_BLOCK_ELEMENTS, MAX_ROUND_EQUATIONS = 256, 200
 # Elements times iterations between two polls for signals: below a tenth of a second, unless a
 # single iteration takes longer.
-PATIENCE = 1 << 25
+ELEMENTS_PER_POLL = 1 << 25
 
 
 class Given(Record):
@@ -60,7 +60,7 @@ def in_blocks(planner: Any, eqn: Any, ins: list[int], outs: list[int]) -> list[A
     """The nodes of a loop that is done in blocks, or None where it cannot be."""
     largest = max((plain(prod(v.aval.shape)) for v in eqn.outvars), default=0)
     # where sizes are not known, values of few elements are not in registers either
-    least = 2 if planner.target.general else LEAST
+    least = 2 if planner.target.general else MIN_BLOCK_ELEMENTS
     if largest < least or eqn.effects or not {*ins}.isdisjoint(outs):
         return None
     given = _scan(eqn, ins, outs) if eqn.primitive.name == "scan" else _while(eqn, ins, outs)
@@ -114,7 +114,7 @@ class _Interchange:
 
     def run(self) -> list[Any] | None:
         simple = self.planner.target.simplify(self.given.body)
-        if simple.consts or len(simple.eqns) > MOST:
+        if simple.consts or len(simple.eqns) > MAX_ROUND_EQUATIONS:
             return None
         given = self.given = self._settled(simple)
         avals = [x.aval for x in given.body.jaxpr.outvars]
@@ -267,7 +267,7 @@ class _Interchange:
     def _plan(self, rounds: Rounds, test: Rounds | None, before: Any, after: Any) -> Any:
         given, planner = self.given, self.planner
         self.width = self._width(rounds, len(given.consts))
-        if LEAST <= plain(self.total) < 2 * self.width:
+        if MIN_BLOCK_ELEMENTS <= plain(self.total) < 2 * self.width:
             return None
         # a block is of the same size for all arrays
         sub = self.sub = type(planner)(planner.target.exact(), planner.watch)
@@ -284,7 +284,7 @@ class _Interchange:
         if node is None:
             return None
         nodes = [*nodes, node, *self._moved(after, reads, outs)]
-        most = max(1, PATIENCE // plain(self.total))
+        most = max(1, ELEMENTS_PER_POLL // plain(self.total))
         blocks = Blocks(
             sub.slots,
             sub.constants,

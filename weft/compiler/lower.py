@@ -63,10 +63,10 @@ def _function(eqn: JaxprEqn, keeps: Callable[[JaxprEqn], bool]) -> Callable[...,
         return None
     if primitive.kernels and kernels_of(eqn) is not None:
         return None
-    return find(primitive.neutral) if _fits(primitive.neutral, avals, eqn.params) else None
+    return find(primitive.neutral) if fits(primitive.neutral, avals, eqn.params) else None
 
 
-def _fits(name: str, avals: Any, params: Any) -> bool:
+def fits(name: str, avals: Any, params: Any) -> bool:
     """Whether a lowering is for these types; its file may have a test of that, in ``FITS``."""
     file, function = name.split(".")
     tests = getattr(load(f"{_ROOM}.{file}"), "FITS", {})

@@ -8,6 +8,7 @@ not a pass: compiler/plan.py and the backend.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +48,10 @@ class Pass(Record):
     run: Callable[[Any], Any]
 
 
-def _fuse(jaxpr: Jaxpr, general: bool = False) -> tuple[Fusion, list[Step]]:
-    fusion = Fusion(jaxpr, general)
+def _fuse(
+    jaxpr: Jaxpr, general: bool = False, recomputes: bool = False
+) -> tuple[Fusion, list[Step]]:
+    fusion = Fusion(jaxpr, general, recomputes)
     return fusion, attach(fusion.plan(), fusion.results)
 
 
@@ -98,6 +101,7 @@ _PROGRAM = [p for p in PIPELINE if p.on == "program"]
 _KERNEL = [p for p in PIPELINE if p.on == "kernel"]
 (_FUSION,) = (p for p in PIPELINE if p.on == "fusion")
 _FUSION_ANY = _FUSION._replace(run=_fuse_any)
+_FUSION_AGAIN = _FUSION._replace(run=partial(_fuse, recomputes=True))
 # Whether products leave a loop depends on sizes.
 _PROGRAM_ANY = [
     p._replace(run=hoist_any) if p.name == "hoist" else p for p in _PROGRAM if p.name != "fission"
@@ -122,13 +126,15 @@ def simplify(closed: ClosedJaxpr, watch: Watch | None = None, general: bool = Fa
 
 
 def fuse(
-    jaxpr: Jaxpr, watch: Watch | None = None, general: bool = False
+    jaxpr: Jaxpr, watch: Watch | None = None, general: bool = False, recomputes: bool = False
 ) -> tuple[Fusion, list[Step]]:
     """The steps of a flat program: kernels, and equations that are left to libraries.
 
-    General kernels are the same for arrays of other sizes, wherever they can be.
+    General kernels are the same for arrays of other sizes, wherever they can be; ``recomputes`` is
+    whether memory costs more than functions of elements.
     """
-    return _run(_FUSION_ANY if general else _FUSION, jaxpr, watch)
+    step = _FUSION_ANY if general else _FUSION_AGAIN if recomputes else _FUSION
+    return _run(step, jaxpr, watch)
 
 
 def schedule(kernel: Kernel, watch: Watch | None = None, small: bool = False) -> Parts:

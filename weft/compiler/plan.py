@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from weft.kernel.lowering import Lowering
 
 # Bytes from which on a value that goes round in a loop is in memory, where it may stay.
-LARGE = 1 << 13
+MIN_MEMORY_CARRY_BYTES = 1 << 13
 
 
 class Unplannable(Exception):
@@ -173,19 +173,25 @@ class Planner(Slots):
         if self.target.neutral:
             jaxpr = lower(jaxpr, self.target.keeps)
         nodes: list[Any] = []
-        fusion, steps = fuse(jaxpr, self.watch, self.target.general)
+        fusion, steps = fuse(jaxpr, self.watch, self.target.general, self.target.recomputes)
         steps = self._attached(steps)
         if donated:
             steps = put_off(steps, donated, jaxpr.outvars)
         last = last_uses(steps, jaxpr.outvars)
-        least = LARGE if self.loops else 1  # in small loops values are in registers
+        copies = relabelled(steps)
+        if self.target.recomputes:
+            # copies that are not made: nothing may be written over what they share
+            for v, source in copies.items():
+                if v not in bound:
+                    last[v] = last[source] = len(steps)
+        # in small loops values are in registers
+        least = MIN_MEMORY_CARRY_BYTES if self.loops else 1
         if donated:
             self._donate(donations(steps, last, bound, donated), env, bound)
         fixed = [env[v] for v in donated]
         bind_sources(steps, last, bound, least, fixed)
         own: set[int] = set()
         given = set(env.values()).difference(pairs or {}, fixed)  # nothing here writes to these
-        copies = relabelled(steps)
 
         def allowed(v: Any, source: Any) -> bool:
             slot = env.get(source)  # what a kernel is attached to is nowhere in memory
@@ -204,13 +210,14 @@ class Planner(Slots):
             if len(step.writes) == 1 and step.writes[0] in copies:
                 (v,) = step.writes
                 slot = env.get(copies[v])
-                if slot in given and v not in bound:
+                if (slot in given or (slot in own and self.target.recomputes)) and v not in bound:
                     env[v] = slot
                     if self.watch is not None:
                         self.watch.end([])
                     continue
-            for v, source in renewed(steps, i, last, least, allowed).items():
-                env[v] = env[source]
+            if step.finish is None or self._overwrites(step):
+                for v, source in renewed(steps, i, last, least, allowed).items():
+                    env[v] = env[source]
             for v in step.writes:
                 target = bound.get(v)
                 if v in env:
@@ -283,6 +290,11 @@ class Planner(Slots):
                 self.offers[id(step)] = (step, offer)
                 found.append(step)
         return found
+
+    def _overwrites(self, step: Step) -> bool:
+        """Whether an operation with an epilogue may write over what that reads."""
+        _, offer = self.offers[id(step)]
+        return getattr(offer, "overwrites", True)
 
     def _with_epilogue(self, step: Step, env: dict[Any, int]) -> Op:
         """The node of an operation and its epilogue."""

@@ -26,10 +26,10 @@ Rule = Generator[Any, Any, Any]
 ZERO = Affine()
 
 # Fewer elements than this are sooner computed again than written by a kernel of their own.
-FEW = 128
+MIN_STORED_ELEMENTS = 128
 # Operations after which a kernel is cut: the time that LLVM takes grows faster than they do, and
 # vectors of two registers are no longer worth it, which are faster by more than a pass over memory.
-LARGE = 350
+MAX_KERNEL_OPS = 350
 # Operations of a value that is too little work for a large kernel to be cut there.
 LITTLE = 64
 # Operations that are not computed again for every row, though they are for a few kernels.
@@ -220,14 +220,18 @@ class Puller:
 
     def _wanders(self, x: Any, index: Index) -> bool:
         """Whether too much of a variable would be computed again at other places."""
-        primitive = self.fusion.producer[x].primitive
+        eqn = self.fusion.producer[x]
+        primitive = eqn.primitive
         if primitive.form == "move" or self.rim:
             return False
-        if self.computed[x] > PLACES[primitive.costly] and prod(x.aval.shape) >= FEW:
+        if self.fusion.recomputes and primitive.form == "map" and len(eqn.invars) == 1:
+            return False  # it takes one access, as reading the result would
+        often = self.computed[x] > PLACES[primitive.costly]
+        if often and prod(x.aval.shape) >= MIN_STORED_ELEMENTS:
             return True
         # a computation at places from data would have to gather every one of its operands
         reads = any(self.k.varies(entry) for entry in index)
-        return reads and primitive.form != "iota" and prod(x.aval.shape) >= FEW
+        return reads and primitive.form != "iota" and prod(x.aval.shape) >= MIN_STORED_ELEMENTS
 
     def _element(self, x: Any, eqn: JaxprEqn, index: Index) -> Rule:
         """A value by the rule of its primitive, which asks for operands and for seams."""
@@ -329,14 +333,14 @@ class Puller:
         if type(result) is Value:
             result = self.k.cast(result, layout(x.aval.dtype)[0])
         last = max(v.number for v in result.parts) if type(result) is Parts else result.number
-        if last - self.k.constants > self.cut + LARGE and x not in self.roots:
+        if last - self.k.constants > self.cut + MAX_KERNEL_OPS and x not in self.roots:
             return self._cut_at(x, index, result, last)
         return result
 
     def _cut_at(self, x: Any, index: Index, result: Any, last: int) -> Any:
         """End a large kernel, soon where several values need one, then anywhere."""
         count = last - self.k.constants  # each part of a kernel has constants of its own
-        if count <= self.cut + 2 * LARGE and len(self.fusion.users[x]) < 2:
+        if count <= self.cut + 2 * MAX_KERNEL_OPS and len(self.fusion.users[x]) < 2:
             return result
         # without a value that is little work the kernel is as large as before, and the next is cut
         if self.fusion.general and count - self.begun[x] < LITTLE:
@@ -349,7 +353,7 @@ class Puller:
     def _repeats(self, x: Any, index: Index) -> bool:
         """Whether the kernel would compute the same element of a variable over and over."""
         whole = plain(prod(self.extents.values()))
-        if whole < 2 * plain(prod(x.aval.shape)) or whole < FEW:
+        if whole < 2 * plain(prod(x.aval.shape)) or whole < MIN_STORED_ELEMENTS:
             return False
         # what stays the same along the innermost axis is computed before its loop
         innermost = [*self.row_axes, *self.column_axes][-1:]
@@ -413,7 +417,7 @@ class Puller:
             symbols.append(symbol)
             self.stages.append((depth, Reduce(symbol, op, part, dtype, identity(op, dtype))))
         self.symbols[x] = (symbols, depth)
-        if depth and not (self.domain.trailing and self.row_axes):
+        if depth and not self.fusion.in_rows(self.domain):
             # columns outside of rows: a second pass would go through all of memory again
             known = [self.reduced[v.attr] for v in walk(parts) if v.op == "acc"]
             self.fusion.missing.update(v for v in known if v not in self.roots)
@@ -451,7 +455,7 @@ class Puller:
             stores += self.stores(root, linear(index, root.aval.shape), self.pull(root, index))
         if not self.stages:
             return self.looped(full + single)
-        if not self.domain.trailing or not self.row_axes:
+        if not self.fusion.in_rows(self.domain):
             return self._around_columns(single)
         if full and self._crosswise():
             # rows one by one would go through memory in steps, twice: first the reductions alone
@@ -463,6 +467,8 @@ class Puller:
 
     def _crosswise(self) -> bool:
         """Whether it is rows, not columns, that follow each other in all that reductions read."""
+        if not self.row_axes:
+            return False
         row, column = self.row_axes[-1], self.column_axes[-1]
         if min(plain(self.extents[row]), plain(self.extents[column])) < CROSSWISE:
             return False
@@ -500,11 +506,14 @@ class Puller:
         position = linear(self.column_index, self.domain.columns)
         row = prod(self.domain.columns)
         place = len(self.memory.buffers)
-        passes, self.kept = rows.keep(self.k, passes, self.costly, position, row, place)
+        limit = rows.MAX_ROW_BYTES_ON_CHIP if self.fusion.recomputes else rows.MAX_ROW_BUFFER_BYTES
+        passes, self.kept = rows.keep(self.k, passes, self.costly, position, row, place, limit)
         body = [s for inner in passes for s in self._nest(inner, self.column_axes)]
         body += single
         for axis in reversed(self.row_axes[1:]):
             body = [Loop(axis, self.extents[axis], body)]
+        if not self.row_axes:
+            return body, None
         return body, (self.row_axes[0], self.extents[self.row_axes[0]])
 
     def _around_columns(self, single: list[Store]) -> Any:

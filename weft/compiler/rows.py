@@ -8,7 +8,10 @@ from weft.kernel.build import Builder
 from weft.kernel.kernel import Affine, Buffer, Store
 from weft.kernel.nodes import Value, walk
 
-LIMIT = 1 << 18  # bytes of row buffers, which lie on the stack; beyond, values are computed again
+# Row buffers lie on the stack; beyond this, values are computed again.
+MAX_ROW_BUFFER_BYTES = 1 << 18
+# The same where rows are in registers or in memory that threads share.
+MAX_ROW_BYTES_ON_CHIP = 1 << 15
 
 
 def keep(
@@ -18,6 +21,7 @@ def keep(
     position: Affine,
     size: int,
     place: int,
+    limit: int = MAX_ROW_BUFFER_BYTES,
 ) -> tuple[list[list[Any]], list[Buffer]]:
     """Passes in which a costly value is stored where it is first met and read from then on.
 
@@ -26,7 +30,7 @@ def keep(
     first, again = _met(passes, costly)
     kept = [n for n in costly if n in again]
     buffers = [Buffer(costly[n].dtype, size, "row") for n in kept]
-    if not kept or sum(b.size * b.dtype.itemsize for b in buffers) > LIMIT:
+    if not kept or sum(b.size * b.dtype.itemsize for b in buffers) > limit:
         return passes, []
     places = {n: place + i for i, n in enumerate(kept)}
     result = []

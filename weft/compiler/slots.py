@@ -10,7 +10,7 @@ from weft.base.sizes import Size, plain
 from weft.kernel.program import Slot
 
 # Bytes that no machine has; sums of a few such sizes still fit a machine word.
-MOST = 1 << 45
+IMPOSSIBLE_BYTES = 1 << 45
 
 
 class Slots:
@@ -23,7 +23,7 @@ class Slots:
         self.known_constants: dict[Any, int] = {}
 
     def slot(self, role: str, size: int, what: Any = None) -> int:
-        if plain(size) > MOST:
+        if plain(size) > IMPOSSIBLE_BYTES:
             raise MemoryError(f"a compiled function needs an array of {size:,} bytes")
         self.slots.append(Slot(role, size, what))
         return len(self.slots) - 1

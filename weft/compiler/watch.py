@@ -3,10 +3,11 @@ result and time, every step of the plan with its kernels, tasks and nodes."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from weft.compiler.fuse import Fusion, Step
-from weft.core.jaxpr import ClosedJaxpr
+from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal
 
 
 class Passed:
@@ -97,3 +98,35 @@ class Watch:
             seen = waiting.pop()
             waiting += seen.inner
             seen.nodes = [n for node in seen.nodes for n in self.made.get(id(node), (0, [node]))[1]]
+
+
+def computed(seen: Seen) -> tuple[list[JaxprEqn], list[Any]]:
+    """The equations that a kernel computes, in order, and the variables that it writes."""
+    step, fusion = seen.step, seen.fusion
+    assert step.kernel is not None
+    roles = [b.role for b in step.kernel.buffers]
+    roots = [v for v, role in zip(step.buffers, roles, strict=False) if role == "out"]
+    read = {v for v, role in zip(step.buffers, roles, strict=False) if role != "out"}
+    found: set[int] = set()
+    stack = list(roots)
+    while stack:
+        eqn = fusion.producer.get(stack.pop())
+        if eqn is None or id(eqn) in found or id(eqn) not in fusion.fusible:
+            continue
+        found.add(id(eqn))
+        stack += [x for x in eqn.invars if type(x) is not Literal and x not in read]
+    return [eqn for eqn in fusion.jaxpr.eqns if id(eqn) in found], roots
+
+
+def equations_of(seen: Seen) -> list[JaxprEqn]:
+    """The equations that a step does: those of its kernel, and the one that isn't fused."""
+    found = [] if seen.step.kernel is None else computed(seen)[0]
+    return found if seen.step.eqn is None else [seen.step.eqn, *found]
+
+
+def primitive_names(eqns: list[JaxprEqn]) -> list[str]:
+    """The primitives of equations; those that only move data last."""
+    counts = Counter(eqn.primitive.name for eqn in eqns)
+    ordered = sorted(eqns, key=lambda eqn: eqn.primitive.form not in ("map", "reduce", None))
+    names = dict.fromkeys(eqn.primitive.name for eqn in ordered)
+    return [name if counts[name] == 1 else f"{name} ×{counts[name]}" for name in names]

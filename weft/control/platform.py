@@ -34,8 +34,12 @@ class PlatformIndex(Primitive):
         return ShapedArray((), np.int32)
 
     @staticmethod
-    def ref(*, platforms: Platforms) -> np.ndarray:
-        platform = current_platform()
+    def ref(*, platforms: Platforms) -> np.int32:
+        return PlatformIndex.index_of(platforms, current_platform())
+
+    @staticmethod
+    def index_of(platforms: Platforms, platform: str) -> np.int32:
+        """The position of the first entry that names a platform."""
         for i, names in enumerate(platforms):
             if names is None or platform in names:
                 return np.int32(i)

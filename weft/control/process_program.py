@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.core import processes
 from weft.core.batching import AxisData, broadcast_axis, moveaxis
 from weft.core.effects import NamedAxisEffect
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxpr_as_fun
-from weft.core.mesh_layout import Layout, bounds, local_aval, parts_of
+from weft.core.mesh_layout import Layout, bounds, local_aval
 from weft.core.plain import plain
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
@@ -97,10 +96,18 @@ mesh_collective_p = MeshCollective()
 
 
 def process_program(
-    closed: ClosedJaxpr, mesh: Any, in_specs: Sequence[Any], out_specs: Sequence[Any], manual: Any
+    closed: ClosedJaxpr,
+    mesh: Any,
+    in_specs: Sequence[Any],
+    out_specs: Sequence[Any],
+    manual: Any,
+    own: int | None = None,
 ) -> ClosedJaxpr:
-    """What this process computes, on its memory of the arguments, for its memory of the results."""
-    layout = Layout(mesh)
+    """What this process computes, on its memory of the arguments, for its memory of the results.
+
+    With ``own``, what that device of the mesh computes, where each has memory of its own.
+    """
+    layout = Layout(mesh, own)
     local = jaxpr_as_fun(_addressed(plain(closed), layout, frozenset(manual)))
     sizes = dict(mesh.shape)
     ins = [NamedSharding(mesh, s) for s in in_specs]
@@ -119,7 +126,7 @@ def process_program(
         rows = zip(found, dims, outs, results, strict=True)
         return [_kept(y, d, _table(layout, s, a)) for y, d, s, a in rows]
 
-    avals = [local_aval(a, s) for a, s in zip(wholes, ins, strict=True)]
+    avals = [local_aval(a, s, layout) for a, s in zip(wholes, ins, strict=True)]
     return stage(program, avals, closed.debug_info)
 
 
@@ -133,7 +140,7 @@ def _whole(aval: Any, spec: Sequence[Any], sizes: dict[Any, int]) -> Any:
 
 def _table(layout: Layout, sharding: Any, aval: Any) -> list[int]:
     """Which of the parts that the process holds each of its devices has."""
-    parts = list(parts_of(sharding, aval.shape))
+    parts = list(layout.parts(sharding, aval.shape))
     indices = sharding.devices_indices_map(tuple(aval.shape))
     return [parts.index(bounds(indices[layout.devices[i]], aval.shape)) for i in layout.mine]
 
@@ -141,7 +148,7 @@ def _table(layout: Layout, sharding: Any, aval: Any) -> list[int]:
 def _spread(layout: Layout, x: Any, sharding: Any, aval: Any) -> tuple[Any, int | None]:
     """The parts of a process as those of its devices; all processes find the same dimension."""
     table = _table(layout, sharding, aval)
-    if all(len(parts_of(sharding, aval.shape, r)) == 1 for r in layout.ranks):
+    if all(len(layout.parts(sharding, aval.shape, r)) == 1 for r in layout.ranks):
         return x, None
     return _rows(x if max(table) else _row(x), table), 0
 
@@ -267,7 +274,7 @@ def _exchanged(layout: Layout, x: Any, members: Any, site: Site) -> Any:
         ]
 
     most = max(len(pieces(a, b)) for a in ranks for b in ranks)
-    own = processes.index
+    own = layout.own
     sends: list[int] = []
     for rank in ranks:
         rows = [layout.row[d] * group + members[d].index(other) for d, other in pieces(own, rank)]
@@ -301,7 +308,7 @@ def _reduce(
     shape = np.shape(x)[1:]
     ranks = layout.together(members)
     groups = list(dict.fromkeys(members[i] for i in layout.mine))
-    own = [[layout.row[d] for d in g if layout.owner[d] == processes.index] for g in groups]
+    own = [[layout.row[d] for d in g if layout.owner[d] == layout.own] for g in groups]
     spoken = [Counter(members[d] for d in layout.of[r]) for r in ranks]
     if any(s.keys() != spoken[0].keys() or len({*s.values()}) > 1 for s in spoken):
         _same_size(of, [members[d] for r in ranks for d in layout.of[r]])
@@ -310,7 +317,7 @@ def _reduce(
     x = cut_axis(_rows(x, [row for rows in own for row in rows]), 0, (len(groups), len(own[0])))
     x = reduce.bind(x, axes=(1,), out_sharding=None) if len(own[0]) > 1 else fold_axes(x, 0)
     if len(ranks) > 1:
-        x = _reduced(x, reduce, ranks, shape if len(groups) == 1 else np.shape(x), site)
+        x = _reduced(x, reduce, ranks, shape if len(groups) == 1 else np.shape(x), site, layout.own)
     if layout.are_shared(members):
         return _reshaped(x, shape), None
     return _rows(x, [groups.index(members[i]) for i in layout.mine]), 0
@@ -332,11 +339,11 @@ def _reduce_shared(
     x = of.of_equals(x, len(owners) // len(ranks))
     if len(ranks) == 1:
         return x
-    return _reduced(x, reduce, ranks, np.shape(x), _site(of, names))
+    return _reduced(x, reduce, ranks, np.shape(x), _site(of, names), layout.own)
 
 
 def _reduced(
-    x: Any, reduce: Any, ranks: tuple[int, ...], final: tuple[int, ...], site: Site
+    x: Any, reduce: Any, ranks: tuple[int, ...], final: tuple[int, ...], site: Site, own: int
 ) -> Any:
     """A reduction over processes: each makes a part of it from what the others send."""
     shape, aval = np.shape(x), typeof(x)
@@ -352,7 +359,7 @@ def _reduced(
     few = parts <= FEW_PROCESSES
     arrived = process_all_to_all_p.bind(rows, ranks=ranks, own=not few, site=site)
     if few:
-        part = _in_turn(reduce, rows, arrived, ranks)
+        part = _in_turn(reduce, rows, arrived, ranks, own)
     else:
         part = reduce.bind(arrived, axes=(0,), out_sharding=None)
     if width * parts == count:
@@ -361,7 +368,7 @@ def _reduced(
     return _reshaped(_rows(whole, range(count)), final)
 
 
-def _in_turn(reduce: Any, rows: Any, arrived: Any, ranks: tuple[int, ...]) -> Any:
+def _in_turn(reduce: Any, rows: Any, arrived: Any, ranks: tuple[int, ...], own: int) -> Any:
     """A reduction of rows in order, this process's own from where it is."""
     kind = typeof(rows).dtype
     wide = np.dtype(np.float32) if dtypes.issubdtype(kind, np.floating) else kind
@@ -376,7 +383,7 @@ def _in_turn(reduce: Any, rows: Any, arrived: Any, ranks: tuple[int, ...]) -> An
     combine = lookup({"reduce_sum": "add", "reduce_max": "max", "reduce_min": "min"}[reduce.name])
     total: Any = None
     for i, rank in enumerate(ranks):
-        row = _rows(rows if rank == processes.index else arrived, [i])
+        row = _rows(rows if rank == own else arrived, [i])
         row = cast(_reshaped(row, np.shape(row)[1:]), wide)
         total = row if total is None else combine.bind(total, row)
     return cast(total, kind)
@@ -483,8 +490,8 @@ def _moved(layout: Layout, x: Any, sources: Sequence[int | None], site: Site) ->
         local = [sources[d] for d in layout.mine]
         if None not in local:
             return _rows(x, [layout.row[s] for s in local if s is not None])
-    own = tuple(m for m in moves if processes.index in (m[0], m[2]))
-    return process_permute_p.bind(x, moves=own, site=site)
+    own = tuple(m for m in moves if layout.own in (m[0], m[2]))
+    return process_permute_p.bind(x, ranks=layout.ranks, moves=own, site=site)
 
 
 def _ppermute(

@@ -25,16 +25,22 @@ def bounds(index: Sequence[slice], shape: Sequence[int]) -> Key:
 def parts_of(sharding: Any, shape: Sequence[int], process: int | None = None) -> dict[Key, Any]:
     """The parts that a process holds, in order, each with the first of its devices that has it."""
     process = processes.index if process is None else process
+    return parts_where(sharding, shape, lambda device: device.process_index == process)
+
+
+def parts_where(sharding: Any, shape: Sequence[int], chosen: Any) -> dict[Key, Any]:
+    """The parts of some devices, in order, each with the first device that has it."""
     found: dict[Key, Any] = {}
     for device, index in sharding.devices_indices_map(tuple(shape)).items():
-        if device.process_index == process:
+        if chosen(device):
             found.setdefault(bounds(index, shape), device)
     return found
 
 
-def local_aval(aval: Any, sharding: Any) -> Any:
+def local_aval(aval: Any, sharding: Any, layout: Layout | None = None) -> Any:
     """The type of the memory that this process has of an array."""
-    count = len(parts_of(sharding, aval.shape))
+    parts = parts_of if layout is None else layout.parts
+    count = len(parts(sharding, aval.shape))
     shape = sharding.shard_shape(tuple(aval.shape))
     return ShapedArray(shape if count == 1 else (count, *shape), aval.dtype, aval.weak_type)
 
@@ -43,13 +49,16 @@ class Layout:
     """A mesh over several processes, from this one's point of view.
 
     Devices are numbered in the order of the mesh. ``mine`` are this process's; ``owner`` and
-    ``row`` say whose a device is and which of its owner's it is.
+    ``row`` say whose a device is and which of its owner's it is. With ``own``, the number of a
+    device, every device is taken for a process of its own, and that one for this.
     """
 
-    def __init__(self, mesh: Any) -> None:
+    def __init__(self, mesh: Any, own: int | None = None) -> None:
         self.mesh = mesh
         flat = list(mesh.devices.flat)
-        self.owner = [d.process_index for d in flat]
+        self.own = processes.index if own is None else own
+        self.owner = [d.process_index for d in flat] if own is None else list(range(len(flat)))
+        self.rank = dict(zip(flat, self.owner, strict=True))
         of: dict[int, list[int]] = {}
         self.row: list[int] = []
         for number, process in enumerate(self.owner):
@@ -57,9 +66,14 @@ class Layout:
             of[process].append(number)
         self.of = of
         self.ranks = tuple(sorted(of))
-        self.mine = of.get(processes.index, [])
+        self.mine = of.get(self.own, [])
         self.devices = flat
         self.places = np.indices(mesh.devices.shape).reshape(mesh.devices.ndim, -1).T
+
+    def parts(self, sharding: Any, shape: Sequence[int], rank: int | None = None) -> dict[Key, Any]:
+        """The parts that a process holds, in order, as `parts_of` has them."""
+        rank = self.own if rank is None else rank
+        return parts_where(sharding, shape, lambda device: self.rank[device] == rank)
 
     def position(self, device: int, names: Sequence[Any]) -> int:
         """Where a device is along axes, the first of them slowest."""
@@ -99,11 +113,11 @@ class Layout:
         }
         if any(len(each) > 1 for each in found.values()):
             return None
-        return found[processes.index].pop()
+        return found[self.own].pop()
 
     def together(self, members: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """The processes that speak with this one, directly or through others."""
-        found, waiting = {processes.index}, [processes.index]
+        found, waiting = {self.own}, [self.own]
         while waiting:
             for device in self.of[waiting.pop()]:
                 for other in members[device]:

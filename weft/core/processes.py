@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,13 @@ import numpy as np
 
 index = 0  # of this process
 count = 1
+place = 0  # of this process among those on the same machine
 counts: tuple[int, ...] = ()  # devices of each process; empty where there is one
+platform: str | None = None  # of which every process has a device; None for the host
+
+
+# How the collective that a process waits for is told where GPUs have been given more than that.
+QUEUED = ", queued on the GPU"
 
 
 class Alone:
@@ -58,6 +64,20 @@ class Alone:
     def stopped(self, site: Any, code: int) -> None:
         """Raise what has stopped a message of native code."""
 
+    def check(self) -> None:
+        """Raise where others can't answer any more."""
+
+    @contextmanager
+    def waiting(self, site: str) -> Iterator[None]:
+        """While others are waited for, by other means than this transport's."""
+        yield
+
+    def on_fault(self, function: Callable[[], None]) -> None:
+        """Have a function called once others can't answer, by another thread."""
+
+    def at_end(self, function: Callable[[], None]) -> None:
+        """Have a function called when processes leave each other."""
+
     def address(self, name: str) -> int:
         """A function or another word of the library, for native code."""
         raise KeyError(name)
@@ -67,16 +87,20 @@ _alone = Alone()
 transport: Any = _alone
 
 
-def set_up(own: int, devices: tuple[int, ...], carrier: Any) -> None:
-    """Be one of several processes."""
-    global index, count, counts, transport
-    index, count, counts, transport = own, len(devices), devices, carrier
+def set_up(
+    own: int, devices: tuple[int, ...], carrier: Any, nearby: int = 0, shared: str | None = None
+) -> None:
+    """Be one of several processes, the ``nearby``-th of those on this machine; all have a device of
+    the platform ``shared``."""
+    global index, count, counts, transport, place, platform
+    index, count, counts, transport, place = own, len(devices), devices, carrier, nearby
+    platform = shared
 
 
 def reset() -> None:
     """Be alone again."""
-    global index, count, counts, transport
-    index, count, counts, transport = 0, 1, (), _alone
+    global index, count, counts, transport, place, platform
+    index, count, counts, transport, place, platform = 0, 1, (), _alone, 0, None
 
 
 def are_joined() -> bool:

@@ -31,6 +31,7 @@ from weft.numpy.promotion import (
 )
 from weft.prims.convert import convert_values, copy_p, warn_of_lost_parts
 from weft.prims.families import COMPLEX, FLOAT, kind_of, scalar
+from weft.runtime.devices import dlpack_client
 from weft.transforms.jvp import JVPTracer
 from weft.tree.functions import tree_leaves
 
@@ -653,6 +654,11 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
         raise TypeError(
             f"from_dlpack takes arrays that export their memory, got {type(x).__name__}"
         )
+    kind, number = x.__dlpack_device__() if hasattr(x, "__dlpack_device__") else (1, 0)
+    if kind != 1:
+        found = dlpack_client(kind, number).from_dlpack(x, copy)
+        dtype = canonical_numeric(found.dtype, found)
+        return placed(found if dtype == found.dtype else found.astype(dtype), device, None)
     value = np.from_dlpack(x)
     if copy or canonical_numeric(value.dtype, value) != value.dtype:
         return placed(_from_numpy(value, None), device, None)

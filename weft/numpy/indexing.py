@@ -33,6 +33,7 @@ from weft.prims.families import FLOAT, INTEGER, kind_of, scalar
 from weft.prims.index_dims import GatherScatterMode, scatter_numbers
 from weft.prims.slice import dynamic_slice_p
 from weft.runtime.array import ArrayImpl, box
+from weft.runtime.places import HOME
 
 CLIP = GatherScatterMode.CLIP
 PROMISE_IN_BOUNDS = GatherScatterMode.PROMISE_IN_BOUNDS
@@ -70,7 +71,9 @@ def take_index(
         mask = index[0] if type(index) is tuple and len(index) == 1 else index
         if _is_known_mask(x, mask):
             value = chosen(np.ravel(mask), np.ravel(x._value))
-            return box(value, x.aval.update(shape=value.shape))
+            where = x._type.placement
+            there = HOME if where.client is None else where
+            return box(value, x.aval.update(shape=value.shape), there)
         entries = parse(index, x.shape)
         if parsed is PROMISE_IN_BOUNDS and knobs.thread.check_static_indices:
             check_static_bounds(entries, x.shape, wrap)

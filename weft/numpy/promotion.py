@@ -64,7 +64,8 @@ def as_array(x: Any) -> Any:
         aval, trace = typeof(x), state.trace
         if type(trace) is StagingTrace:
             return trace.literal(x, aval)
-        return own(np.array(x, aval.dtype), aval)
+        made = own(np.array(x, aval.dtype), aval)
+        return made if knobs.thread.default_device is None else made._at(default_placement())
     if isinstance(x, Array):
         return x
     x = unwrapped(x)

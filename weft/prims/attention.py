@@ -90,7 +90,7 @@ class Attention(Primitive):
 
 
 class AttentionBackward(Primitive):
-    """Gradients of attention by queries, keys and values, each by batch, head, row and depth."""
+    """Gradients of attention by queries, keys and values, each with the axes of its operand."""
 
     name = "attention_backward"
     host = "found only for targets that have a kernel for it"
@@ -99,11 +99,7 @@ class AttentionBackward(Primitive):
 
     def shape(self, *avals: Any, orders: Any, scale: float, causal: Any) -> list[Any]:
         _check(avals[:3], orders)
-        found = []
-        for aval, order in zip(avals[:3], orders, strict=False):
-            sizes = _sizes(aval, order)
-            found.append(ShapedArray(tuple(sizes[letter] for letter in CANONICAL), aval.dtype))
-        return found
+        return [ShapedArray(aval.shape, aval.dtype) for aval in avals[:3]]
 
     @staticmethod
     def ref(*args: Any, orders: Any, scale: float, causal: Any) -> list[np.ndarray]:
@@ -121,7 +117,62 @@ class AttentionBackward(Primitive):
             whole = x.swapaxes(-1, -2) @ y
             batch, heads, rows, depth = whole.shape
             made.append(whole.reshape(batch, heads // group, group, rows, depth).sum(2))
+        made = [x.transpose(np.argsort(_axes(o))) for x, o in zip(made, orders[:3], strict=True)]
         return [x.astype(like.dtype) for x, like in zip(made, (q, k, v), strict=True)]
 
 
+def _parts(x: Any, heads: tuple[int, int], depth: int) -> list[np.ndarray]:
+    """Queries, keys and values, each by batch, row, head and depth, from the parts of rows."""
+    many, few = heads
+    ends = [many * depth, (many + few) * depth]
+    return [y.reshape(*y.shape[:2], -1, depth) for y in np.split(x, ends, 2)]
+
+
+class PackedAttention(Primitive):
+    """Attention whose queries, keys and values are parts of each row of one array.
+
+    ``heads`` are those of queries, and of keys and values. The result is by batch, row, head and
+    depth.
+    """
+
+    name = "packed_attention"
+    host = "found only for targets that have a kernel for it"
+    multiple_results = True
+    holes = _HOLES
+
+    def shape(self, x: Any, *, heads: Any, depth: int, scale: float, causal: Any) -> list[Any]:
+        batch, rows, width = x.shape
+        if width != (heads[0] + 2 * heads[1]) * depth or heads[0] % heads[1]:
+            raise ValueError(f"packed_attention got {x.shape} for {heads} heads of {depth}")
+        made = ShapedArray((batch, rows, heads[0], depth), x.dtype)
+        return [made, ShapedArray((batch, heads[0], rows), np.dtype(np.float32))]
+
+    @staticmethod
+    def ref(x: Any, *, heads: Any, depth: int, scale: float, causal: Any) -> list[np.ndarray]:
+        parts = _parts(x, heads, depth)
+        return Attention.ref(*parts, orders=("bthd",) * 3, scale=scale, causal=causal)
+
+
+class PackedAttentionBackward(Primitive):
+    """The gradient of packed attention, an array like its operand."""
+
+    name = "packed_attention_backward"
+    host = "found only for targets that have a kernel for it"
+    multiple_results = True
+    holes = _HOLES
+
+    def shape(self, x: Any, *more: Any, **params: Any) -> list[Any]:
+        return [ShapedArray(x.shape, x.dtype)]
+
+    @staticmethod
+    def ref(*args: Any, heads: Any, depth: int, scale: float, causal: Any) -> list[np.ndarray]:
+        x, out, stats, grads = args
+        parts = _parts(x, heads, depth)
+        params = {"orders": ("bthd",) * 4, "scale": scale, "causal": causal}
+        made = AttentionBackward.ref(*parts, out, stats, grads, **params)
+        return [np.concatenate([y.reshape(*y.shape[:2], -1) for y in made], 2)]
+
+
 attention_p, attention_backward_p = Attention(), AttentionBackward()
+packed_attention_p = PackedAttention()
+packed_attention_backward_p = PackedAttentionBackward()

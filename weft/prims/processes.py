@@ -79,16 +79,20 @@ class ProcessPermute(Message):
     """Rows sent from process to process; zeros where none arrives.
 
     ``moves`` are those that this process takes part in: the process and row that is sent, and the
-    process and row that it goes to.
+    process and row that it goes to. ``ranks`` are all processes of the mesh.
     """
 
     name = "process_permute"
 
-    def shape(self, x: Any, *, moves: tuple[tuple[int, ...], ...], site: Any) -> ShapedArray:
+    def shape(
+        self, x: Any, *, ranks: tuple[int, ...], moves: tuple[tuple[int, ...], ...], site: Any
+    ) -> ShapedArray:
         return ShapedArray(x.shape, x.dtype)
 
     @staticmethod
-    def ref(x: Any, *, moves: tuple[tuple[int, ...], ...], site: Any) -> Any:
+    def ref(
+        x: Any, *, ranks: tuple[int, ...], moves: tuple[tuple[int, ...], ...], site: Any
+    ) -> Any:
         with processes.transport.at(site):
             return processes.transport.permute(np.ascontiguousarray(x), moves)
 

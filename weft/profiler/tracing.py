@@ -1,4 +1,4 @@
-"""Traces: what is traced, compiled and called, and the user's own spans, written as JSON.
+"""Traces: what is traced, compiled and called, what GPUs did, and the user's own spans, as JSON.
 
 The file is the one that chrome://tracing and Perfetto read. While a trace is taken, calls of
 compiled functions come by Python, so that they are seen: each costs some microseconds more.
@@ -51,6 +51,7 @@ class Recording:
         self.options = options or ProfileOptions()
         self.rows: list[tuple[str, str, int, int, int, dict[str, Any]]] = []
         self.threads: dict[int, str] = {}
+        self.devices: list[tuple[str, list[Any]]] = []
         self.begin = time.perf_counter_ns()
 
     def __call__(self, kind: str, name: str, begin: int, end: int, details: Any) -> None:
@@ -79,7 +80,25 @@ class Recording:
             }
             for kind, name, begin, end, thread, details in self.rows
         ]
+        for i, (name, activities) in enumerate(self.devices):
+            marks += [_mark("process_name", 0, name, i + 2)]
+            streams = dict.fromkeys(a.stream for a in activities)
+            marks += [_mark("thread_name", n, f"stream {n}", i + 2) for n in streams]
+            spans += [self._span(a, i + 2) for a in activities]
         return {"displayTimeUnit": "ns", "traceEvents": [*marks, *spans]}
+
+    def _span(self, activity: Any, process: int) -> dict[str, Any]:
+        """Something that a device did."""
+        return {
+            "ph": "X",
+            "pid": process,
+            "tid": activity.stream,
+            "ts": (activity.begin - self.begin) / 1000,
+            "dur": (activity.end - activity.begin) / 1000,
+            "name": activity.name,
+            "cat": activity.kind,
+            "args": {key: _plain(value) for key, value in activity.details.items()},
+        }
 
     def write(self) -> Path:
         stamp = time.strftime("%Y_%m_%d_%H_%M_%S")
@@ -93,8 +112,8 @@ class Recording:
         return path
 
 
-def _mark(what: str, thread: int, name: str) -> dict[str, Any]:
-    return {"ph": "M", "pid": 1, "tid": thread, "name": what, "args": {"name": name}}
+def _mark(what: str, thread: int, name: str, process: int = 1) -> dict[str, Any]:
+    return {"ph": "M", "pid": process, "tid": thread, "name": what, "args": {"name": name}}
 
 
 def _plain(value: Any) -> Any:
@@ -123,6 +142,8 @@ def start_trace(
         _recording = Recording(
             log_dir, create_perfetto_link, create_perfetto_trace, profiler_options
         )
+        if _recording.options.device_tracer_level:
+            events.start_devices()
         events.listen(_recording)
     forget_entries()
 
@@ -135,6 +156,7 @@ def stop_trace() -> None:
             raise RuntimeError("no trace is being taken: call start_trace first")
         recording, _recording = _recording, None
         events.listen(None)
+    recording.devices = events.stop_devices()
     path = recording.write()
     if recording.link:
         print(f"open {path.parent / 'perfetto_trace.json.gz'} at https://ui.perfetto.dev")

@@ -4,7 +4,8 @@ Its layout is fixed by ``__slots__`` and read off the slots' member descriptors 
 ``aval`` (interned), ``_type`` (it and the placement, interned), ``_owner`` (the object that holds
 the memory: a native block or a NumPy array; None once deleted) and ``_view`` (a read-only NumPy
 view, None until asked for). Host devices share memory: an array that is divided over several of
-them is one piece of it.
+them is one piece of it. On a device with memory of its own the owner is a piece of that, and the
+view a copy.
 """
 
 from __future__ import annotations
@@ -116,16 +117,14 @@ class ArrayImpl(Array):
         dtype = storage_dtype(aval.dtype)
         if 0 in shape or dtype.itemsize == 0:
             return np.zeros(shape, dtype)
-        rows = HostMemory.copy_out(self._owner, dtype, shape)
+        rows = self._memory().copy_out(self._owner, dtype, shape)
         rows.flags.writeable = False
         return rows
 
     def _memory(self) -> Any:
         """The memory that the owner is a piece of."""
         where = self._type.placement
-        if where is HOME:
-            return HostMemory
-        return where.sharding._device_assignment[0].client.memory
+        return HostMemory if where.client is None else where.client.memory
 
     @api_boundary
     def __array__(self, dtype: Any = None, context: Any = None, copy: bool | None = None) -> Any:
@@ -143,7 +142,9 @@ class ArrayImpl(Array):
         return memoryview(self.__array__())
 
     def unsafe_buffer_pointer(self) -> int:
-        """The address of the first element."""
+        """The address of the first element, in the memory of its device."""
+        if self._type.placement.client is not None:
+            return self._alias()._owner.address
         return self._value.__array_interface__["data"][0]
 
     def __dlpack__(
@@ -154,6 +155,9 @@ class ArrayImpl(Array):
         dl_device: Any = None,
         copy: bool | None = None,
     ) -> Any:
+        client = self._type.placement.client
+        if client is not None and (dl_device is None or dl_device[0] != 1):
+            return client.to_dlpack(self._alias(), stream, max_version, dl_device, copy)
         # NumPy refuses to export read-only memory to consumers of the old protocol
         value = self._value
         if copy or max_version is None or max_version[0] < 1:
@@ -162,7 +166,16 @@ class ArrayImpl(Array):
         return value.__dlpack__(max_version=max_version)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
+        client = self._type.placement.client
+        return (1, 0) if client is None else client.dlpack_device
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Where the array is in a GPU's memory; there is no such attribute elsewhere."""
+        client = self._type.placement.client
+        if client is None:
+            raise AttributeError("__cuda_array_interface__: this array is in the host's memory")
+        return client.array_interface(self._alias())
 
     def is_deleted(self) -> bool:
         return self._owner is None
@@ -241,9 +254,12 @@ class ArrayImpl(Array):
         return _unpickle, (np.asarray(self), self.aval.weak_type)
 
     def __copy__(self) -> ArrayImpl:
-        if self._type.placement.spans:
+        where = self._type.placement
+        if where.spans:
             return self.clone()
-        return box(self._value.copy(), self.aval, self._type.placement)
+        if where.client is not None:
+            return over(where.client.memory.copy(self._alias()._owner), self._type)
+        return box(self._value.copy(), self.aval, where)
 
     def __deepcopy__(self, memo: Any) -> ArrayImpl:
         return self.__copy__()
@@ -312,6 +328,9 @@ class ArrayImpl(Array):
     def _part(self, device: Any, index: tuple[slice, ...]) -> ArrayImpl:
         if not self._type.placement.is_spread:
             return self
+        client = self._type.placement.client
+        if client is not None and not self._type.placement.spans:
+            return client.part(self, device)
         if self._type.placement.spans:
             parts = list(parts_of(self.sharding, self.shape))
             value = self._rows()[parts.index(bounds(index, self.shape)), ...]
@@ -341,6 +360,8 @@ class ArrayImpl(Array):
     def clone(self) -> ArrayImpl:
         if self._type.placement.spans:
             return spanning(self._rows().copy(), self.aval, self._type.placement)
+        if self._type.placement.client is not None:
+            return self._alias()
         return box(self._value, self.aval, self._type.placement)
 
     def _alias(self) -> ArrayImpl:
@@ -356,15 +377,26 @@ class ArrayImpl(Array):
         return x
 
     def _at(self, where: Placement) -> ArrayImpl:
-        """Another array with the same memory at another placement."""
+        """Another array at another placement: with the same memory, unless it is moved."""
         x = self._alias()
         x._type = array_type(self.aval, where)
         x.aval = x._type.aval
+        here = self._type.placement.client
+        if here is not where.client:
+            if where.client is None:
+                x._owner = x._view = self._value
+            else:
+                x._owner, x._view = where.client.memory.moved(self), None
         return x
 
     def block_until_ready(self) -> ArrayImpl:
-        """The array, once its values are computed: at once, CPU calls are synchronous."""
-        return self if self._owner is not None else self._refuse()
+        """The array, once its values are computed: on the CPU at once, calls are synchronous."""
+        if self._owner is None:
+            return self._refuse()
+        client = self._type.placement.client
+        if client is not None:
+            client.wait()
+        return self
 
     @api_boundary
     def _refuse(self) -> Any:
@@ -372,12 +404,19 @@ class ArrayImpl(Array):
         return self._make_view()
 
     def is_ready(self) -> bool:
-        return True
+        client = self._type.placement.client
+        return client is None or client.is_idle()
 
     def copy_to_host_async(self) -> None:
-        return None
+        """Begin to copy the values to the host; on the CPU they are there."""
+        client = self._type.placement.client
+        if client is not None and self._view is None and self.aval.size:
+            owner = self._alias()._owner
+            client.memory.begin_copy_out(owner, storage_dtype(self.aval.dtype), self.aval.shape)
 
     def on_device_size_in_bytes(self) -> int:
+        if self._type.placement.client is not None:
+            return self.aval.size * storage_dtype(self.aval.dtype).itemsize
         return self._rows().nbytes if self._type.placement.spans else self._value.nbytes
 
     def platform(self) -> str:
@@ -419,6 +458,8 @@ def box(value: np.ndarray, aval: ShapedArray, where: Placement = HOME) -> ArrayI
         value = np.ascontiguousarray(value).reshape(aval.shape)
         flags = value.flags
     made = own(value, aval) if flags.writeable else _over(value, aval)
+    if where.client is not None:
+        return made._at(where)
     if where is not HOME:
         made._type = array_type(aval, where)
         made.aval = made._type.aval
@@ -440,12 +481,29 @@ def _over(view: np.ndarray, aval: ShapedArray) -> ArrayImpl:
     return x
 
 
+def put(value: np.ndarray, aval: ShapedArray, where: Placement) -> ArrayImpl:
+    """An array in the memory of a device, of values that are the caller's."""
+    value = np.ascontiguousarray(value, storage_dtype(aval.dtype))
+    return over(where.client.memory.put(value), array_type(aval, where))
+
+
+def over(owner: Any, kind: ArrayType) -> ArrayImpl:
+    """An array over memory of its device."""
+    x = _new(ArrayImpl)
+    x.aval, x._type = kind.aval, kind
+    x._owner, x._view = owner, None
+    return x
+
+
 def spanning(rows: np.ndarray, aval: ShapedArray, where: Placement) -> ArrayImpl:
     """An array over several processes, of the parts that this one has."""
     x = _new(ArrayImpl)
     x._type = array_type(aval, where)
     x.aval = x._type.aval
-    x._owner = own(np.ascontiguousarray(rows).reshape(-1).view(np.uint8), aval)._owner
+    if where.client is None:
+        x._owner = own(np.ascontiguousarray(rows).reshape(-1).view(np.uint8), aval)._owner
+    else:
+        x._owner = where.client.memory.put(rows)
     x._view = None
     return x
 
@@ -453,6 +511,10 @@ def spanning(rows: np.ndarray, aval: ShapedArray, where: Placement) -> ArrayImpl
 def from_numpy(value: np.ndarray, dtype: Any = None, weak_type: bool = False) -> ArrayImpl:
     """An array with a copy of NumPy data."""
     dtype = dtypes.canonicalize_dtype(value.dtype if dtype is None else dtype)
+    if knobs.thread.default_device is not None:
+        where = default_placement()
+        if where.client is not None:
+            return put(value, ShapedArray(value.shape, dtype, weak_type), where)
     copied = value.astype(storage_dtype(dtype), "C", "unsafe", False)
     made = own(copied, ShapedArray(copied.shape, dtype, weak_type))
     thread = knobs.thread

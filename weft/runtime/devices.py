@@ -1,25 +1,27 @@
 """The devices of all processes, and the memory that arrays on them own.
 
 A device belongs to a client, which has its memory. Host devices, as many as the knob says, share
-the memory of their process.
+the memory of their process; other platforms come from the registry, with memory of their own.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import warnings
 from typing import Any
 
 import numpy as np
 
 from weft.base import knobs
 from weft.core import processes
+from weft.runtime import registry
 
 
 class HostMemory:
     """Memory of the process: what arrays on host devices own are NumPy arrays and native blocks.
 
-    A client with memory of its own says the same four things of it.
+    A client with memory of its own says the same things of it.
     """
 
     is_host = True
@@ -45,7 +47,13 @@ class HostMemory:
 
 
 class Client:
-    """The backend a device belongs to, and its memory."""
+    """The backend a device belongs to, and its memory.
+
+    One with memory of its own also runs programs (``call``) and says how much is in use.
+    """
+
+    device_name, device_prefix = "CpuDevice", "cpu"
+    dlpack_device = (1, 0)
 
     def __init__(self, platform: str, memory: Any) -> None:
         self.platform = platform
@@ -53,8 +61,21 @@ class Client:
         self.platform_version = "weft"
         self.runtime_type = "weft"
 
+    def memory_stats(self) -> dict[str, Any] | None:
+        """What is in use of a device's memory; None for the host's."""
+        return None
+
     def __repr__(self) -> str:
         return f"Client({self.platform})"
+
+
+class Elsewhere(Client):
+    """What another process has a device of: only its names are known here."""
+
+    def __init__(self, like: Client) -> None:
+        super().__init__(like.platform, like.memory)
+        self.device_name, self.device_prefix = like.device_name, like.device_prefix
+        self.device_kind = getattr(like, "device_kind", like.platform)
 
 
 class Device:
@@ -64,35 +85,40 @@ class Device:
         self.id = id
         self.client = client
         self.platform = client.platform
-        self.device_kind = client.platform
+        self.device_kind = getattr(client, "device_kind", client.platform)
         self.process_index = self.host_id = process_index
         self.local_hardware_id = id if number < 0 else number
 
     def __repr__(self) -> str:
-        return f"CpuDevice(id={self.id})"
+        return f"{self.client.device_name}(id={self.id})"
 
     def __str__(self) -> str:
-        return f"{self.platform}:{self.id}"
+        return f"{self.client.device_prefix}:{self.id}"
 
     def __lt__(self, other: Device) -> bool:
         return self.id < other.id
 
     def memory_stats(self) -> dict[str, Any] | None:
-        return None
+        """Bytes of memory in use, at most so far, and in all, by JAX's names; None on the host."""
+        return self.client.memory_stats()
 
     def addressable_memories(self) -> list[Any]:
         return []
 
     def __reduce__(self) -> Any:
-        return _device, (self.id,)
+        return _device, (self.id, self.platform)
 
 
-def _device(id: int) -> Device:
-    return next(d for d in devices() if d.id == id)
+def _device(id: int, platform: str = "cpu") -> Device:
+    return next(d for d in devices(platform) if d.id == id)
 
 
 _cpu = Client("cpu", HostMemory)
-_devices: list[Device] = []
+_devices: list[Device] = []  # of the host
+_others: dict[str, list[Device]] = {}  # by platform
+# Other names of platforms.
+_NAMES = {"gpu": "cuda"}
+_MARKS = {"cuda": "/dev/nvidiactl"}  # files that are there where a platform may be
 
 
 def _refuse_late_change(count: int) -> None:
@@ -116,21 +142,109 @@ def _count() -> int:
     return max(1, int(found[-1])) if found else 1
 
 
-def devices(backend: str | None = None) -> list[Device]:
-    """All devices of a backend.
-
-    >>> devices()[0].platform
-    'cpu'
-    """
+def host_devices() -> list[Device]:
+    """All devices that hosts are divided into."""
     if not _devices:
         for process, count in enumerate(processes.counts or (_count(),)):
             first = len(_devices)
             _devices.extend(Device(first + i, _cpu, process, i) for i in range(count))
-    if backend not in (None, "cpu"):
-        raise RuntimeError(
-            f"Unknown backend {backend!r}: failed to initialize it; this machine has: cpu"
-        )
     return list(_devices)
+
+
+def devices(backend: str | None = None) -> list[Device]:
+    """All devices of a backend, those of the default platform unless it is named.
+
+    >>> devices("cpu")[0].platform
+    'cpu'
+    """
+    name = default_backend() if backend is None else backend
+    name = _NAMES.get(name, name)
+    if name == "cpu":
+        return host_devices()
+    if name in registry.PLATFORMS and name in _wanted(name):
+        return list(_found(name))
+    known = ", ".join(["cpu", *(p for p in registry.PLATFORMS if _others.get(p))])
+    raise RuntimeError(
+        f"Unknown backend {backend!r}: failed to initialize it; this machine has: {known}"
+    )
+
+
+def _wanted(known: str = "", named: str = "") -> list[str]:
+    """The platforms that the knobs name, or what is asked for where they name none."""
+    named = named or knobs.platforms.value or knobs.platform_name.value or known
+    return [_NAMES.get(p.strip(), p.strip()) for p in named.split(",") if p.strip()]
+
+
+def _found(platform: str) -> list[Device]:
+    """The devices of a platform with memory of its own; RuntimeError where it can't be used."""
+    if platform not in _others:
+        try:
+            clients = registry.PLATFORMS[platform]()
+        except Exception as error:
+            raise RuntimeError(f"the platform {platform!r} can't be used: {error}") from None
+        _others[platform] = _of_all_processes(platform, clients)
+    return _others[platform]
+
+
+def _of_all_processes(platform: str, clients: list[Any]) -> list[Device]:
+    """The devices of a platform: all that there are, or one for each of several processes."""
+    if processes.count == 1:
+        return [Device(i, client) for i, client in enumerate(clients)]
+    if processes.platform != platform:
+        raise RuntimeError(f"not every process has a device of the platform {platform!r}")
+    own = clients[processes.place % len(clients)]
+    every = [own if i == processes.index else Elsewhere(own) for i in range(processes.count)]
+    return [Device(i, client, i) for i, client in enumerate(every)]
+
+
+def platform_of(name: str) -> str:
+    """A platform by any of its names."""
+    return _NAMES.get(name, name)
+
+
+def choose_platform(named: str | None = None) -> None:
+    """Make the devices of another platform the default where one is wanted, or may be there."""
+    if knobs.default_device.value not in (None, *registry.PLATFORMS):
+        return
+    wanted = _wanted(named=named or "")[:1]
+    wanted = wanted or [p for p, mark in _MARKS.items() if os.path.exists(mark)]
+    first = wanted[0] if wanted and knobs.backend.value == "native" else "cpu"
+    chosen = first if first in registry.PLATFORMS else None
+    if chosen != knobs.default_device.value:
+        knobs.config.update("default_device", chosen)
+
+
+def _settle() -> str | None:
+    """The platform of the default device, once it is known that it can be used."""
+    chosen = knobs.thread.default_device
+    if chosen is None or not isinstance(chosen, str):
+        return None if chosen is None else chosen.platform
+    chosen = _NAMES.get(chosen, chosen)
+    if chosen in registry.PLATFORMS and chosen not in _others:
+        try:
+            _found(chosen)
+        except RuntimeError as error:
+            if _wanted() or knobs.default_device.value != chosen:
+                raise
+            warnings.warn(f"{error}; arrays are on the CPU", stacklevel=2)
+            knobs.config.update("default_device", None)
+            return None
+    return chosen
+
+
+for _knob in (knobs.platforms, knobs.platform_name):
+    _knob.on_update.append(choose_platform)
+choose_platform()
+
+
+def dlpack_client(kind: int, number: int) -> Any:
+    """The client of a device as DLPack numbers it; BufferError where there is none."""
+    for platform in registry.PLATFORMS:
+        if _others.get(platform) or os.path.exists(_MARKS[platform]):
+            for device in _found(platform):
+                if device.client.dlpack_device == (kind, number):
+                    return device.client
+    raise BufferError(f"from_dlpack: no device here has the number {number} of the kind {kind}")
 
 
 def host_device_count() -> int:
@@ -146,6 +260,7 @@ def are_in_use() -> bool:
 def forget() -> None:
     """Make the devices anew when they are next asked for: the processes have changed."""
     _devices.clear()
+    _others.clear()
 
 
 def local_devices(
@@ -193,7 +308,9 @@ def process_indices(backend: str | None = None) -> list[int]:
 
 def default_backend() -> str:
     """The platform that is used unless another is asked for."""
-    return "cpu"
+    found = _settle()
+    name = "cpu" if found is None else found
+    return {platform: other for other, platform in _NAMES.items()}.get(name, name)
 
 
 def default_device() -> Device:
@@ -201,4 +318,4 @@ def default_device() -> Device:
     chosen = knobs.default_device.value
     if isinstance(chosen, Device):
         return chosen
-    return local_devices()[0]
+    return local_devices(backend=_settle())[0]

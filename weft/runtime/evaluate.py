@@ -28,12 +28,15 @@ from weft.runtime.places import (
     Placement,
     array_type,
     common,
+    default_placement,
     described,
     placement,
 )
 
 # needed where types carry shardings
 explicit = Late("weft.core.explicit")
+# loaded when single operations become programs
+programs = Late("weft.runtime.programs")
 # loaded when a knob asks for another backend
 by_numpy = Late("weft.runtime.plain")
 # loaded when arrays are divided over devices
@@ -54,9 +57,10 @@ def to_numpy(x: Any, aval: Any) -> Any:
 
 
 def load_compiler() -> None:
-    """Have the compiler loaded, for a function that will need it."""
+    """Have the compiler loaded, for a function that will need it, and LLVM beside it."""
     if knobs.thread.backend == "native":
         registry.dispatch.begin()
+        registry.native.prepare()
         registry.native.load_products()
 
 
@@ -94,10 +98,39 @@ def _places(name: str, args: Any, program: Any, avals: Any = None) -> Any:
     except Incompatible as error:
         raise _apart(name, args, error) from None
     if where is HOME:
-        return None
+        # what is elsewhere is brought here
+        return None if all(p.client is None for p in given) else (where,) * _count(program, avals)
     if where.is_spread or isinstance(where.sharding, NamedSharding):
         return spread.results(program(), _on_current_mesh(where), args)
-    return (where,) * (len(program().out_avals) if avals is None else len(avals))
+    return (where,) * _count(program, avals)
+
+
+def _count(program: Any, avals: Any) -> int:
+    return len(program().out_avals) if avals is None else len(avals)
+
+
+def _client(args: Any, places: Any) -> Any:
+    """Who runs a computation on arrays, if some of them are not in the host's memory, or results
+    are not to be; None for the host."""
+    if places is None:
+        return None
+    if places:
+        return places[0].client
+    found = [x._type.placement.client for x in args if type(x) is ArrayImpl]
+    return next((c for c in found if c is not None), None)
+
+
+def client_of(closed: Any, args: Any) -> Any:
+    """Who runs a program on arguments, if it isn't the host; None if it is."""
+    return _client(args, _places("a program", args, lambda: closed))
+
+
+def _brought(args: Any) -> list[Any]:
+    """Operands with copies in the host's memory of those that are elsewhere."""
+    return [
+        x._at(HOME) if type(x) is ArrayImpl and x._type.placement.client is not None else x
+        for x in args
+    ]
 
 
 def _on_current_mesh(where: Placement) -> Placement:
@@ -130,7 +163,10 @@ def _apart(name: str, args: Any, error: Incompatible) -> ValueError:
 
 
 def _put(results: list[Any], places: Any) -> list[Any]:
-    """New arrays, marked with their placements."""
+    """New arrays, marked with their placements, or moved there."""
+    if places and places[0].client is not None:
+        found = zip(results, places, strict=True)
+        return [x._at(where) if type(x) is ArrayImpl else x for x, where in found]
     for x, where in zip(results, places, strict=True):
         if type(x) is ArrayImpl:
             x._type = array_type(x.aval, where)
@@ -198,17 +234,42 @@ def _across(closed: Any, args: Any, name: str) -> Any:
     return across.form_of(closed, args, name, said)
 
 
-def _run_across(form: Any, args: Any, name: str) -> list[Any]:
+def _run_across(form: Any, args: Any, name: str, donated: Any = ()) -> list[Any]:
     """The results of a program that several processes run together."""
-    given, program = form.memory(args), form.program
+    given, program, client = form.memory(args), form.program, form.client
+    if client is not None:
+        places = (client.home(),) * len(program.out_avals)
+        found = _call_donating_there(client, program, args, given, places, donated)
+        if found is not None:
+            return form.results(found)
+        given = _brought(given)
     if knobs.thread.backend == "native" and not _checks():
         return form.results(registry.native.call_program(program, given, program.in_avals))
-    found = by_numpy.call_plain(
-        "reference", registry.PLAIN["reference"], program, given, program.in_avals
-    )
+    backend = knobs.thread.backend
+    backend = backend if backend in registry.PLAIN and not _checks() else "reference"
+    make = registry.PLAIN[backend]
+    found = by_numpy.call_plain(backend, make, program, given, program.in_avals)
     if found is None:
         raise NotImplementedError(f"{name} has values that are no arrays, over several processes")
     return form.results(found)
+
+
+def _call_donating_there(
+    client: Any, program: Any, args: Any, given: Any, places: Any, donated: Any
+) -> list[Any] | None:
+    """The results of a program on memory of a process, which donated arguments give up."""
+    lent = [
+        (x, own)
+        for x, own, gone in zip(args, given, donated, strict=False)
+        if gone and type(x) is ArrayImpl and own._owner is x._owner
+    ]
+    for x, _ in lent:
+        x.delete()
+    try:
+        return client.call(program, given, places, tuple(donated))
+    finally:
+        for x, own in lent:  # those whose memory was not taken
+            x._owner = own._owner
 
 
 def _evaluate_there(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
@@ -244,10 +305,28 @@ def _evaluate_there(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
         places = _resharded(params["dst_sharding"], args)
     if places is None:
         places = _places(name, args, program, found if several else [found])
-    results = _evaluate_here(primitive, args, params)
+    client = _client(args, places)
+    if client is not None and not _watched() and not state.axis_env:
+        closed = _alone(primitive, avals, params, program)
+        check_execution(name)
+        made = None if closed is None else client.call(closed, args, places)
+        if made is not None:
+            return made if several else made[0]
+    results = _evaluate_here(primitive, _brought(args), params)
     if places is None:
         return results
     return _put(results, places) if several else _put([results], places)[0]
+
+
+def _alone(primitive: Any, avals: Any, params: dict[str, Any], program: Any) -> Any:
+    """A primitive as a program, kept for operands like these; None where it isn't one."""
+    if primitive.callee(params) is not None:
+        return program()
+    if any(type(a) is not ShapedArray for a in avals):
+        return None
+    if any(type(p) is ClosedJaxpr for p in params.values()):
+        return programs.of_loop(primitive, avals, params)
+    return programs.of_primitive(primitive, avals, params)
 
 
 def _resharded(sharding: Any, args: Any) -> Any:
@@ -419,15 +498,33 @@ def remember(
     if knobs.thread.backend == "native" and not _watched() and not state.axis_env:
         places = _places("a program", leaves, lambda: closed)
         rest = (donated, refs, places)
+        client = _client(leaves, places)
+        if client is not None:
+            return client.remember(function, call, tree, leaves, closed, out_tree, *rest)
+        if places is not None and any(_is_away(x) for x in leaves):
+            return True
         return registry.native.remember(function, call, tree, leaves, closed, out_tree, *rest)
     return True
+
+
+def _is_away(x: Any) -> bool:
+    """Whether an operand is an array in another memory than the host's."""
+    return type(x) is ArrayImpl and x._type.placement.client is not None
+
+
+def is_away(args: Any) -> bool:
+    """Whether some operands, or new arrays, are in another memory than the host's."""
+    if any(map(_is_away, args)):
+        return True
+    thread = knobs.thread
+    return thread.default_device is not None and default_placement().client is not None
 
 
 def _remember_across(
     function: Any, call: Any, tree: Any, leaves: Any, form: Any, out_tree: Any
 ) -> bool:
     """The same for a program of several processes, on arrays that are where it takes them."""
-    if knobs.thread.backend != "native" or _watched() or state.axis_env:
+    if form.client is not None or knobs.thread.backend != "native" or _watched() or state.axis_env:
         return True
     if any(type(x) is not ArrayImpl for x in leaves):
         return True
@@ -497,6 +594,11 @@ def remember_operation(function: Any, closed: Any, given: Any, options: Any = No
     if processes.count > 1 and across.spans(operands, says_where(closed)):
         return True
     places = _places("an operation", operands, lambda: closed)
+    client = _client(operands, places)
+    if client is not None:
+        return client.remember_operation(function, closed, given, options or {}, places)
+    if any(map(_is_away, operands)):
+        return True
     began = perf_counter()
     found = registry.native.remember_operation(function, closed, given, options or {}, places)
     account.charge(began)
@@ -520,10 +622,20 @@ def call_donating(primitive: Any, args: Any, params: dict[str, Any], refs: Any =
     check_execution(params.get("name", primitive.name))
     callee = primitive.callee(params)
     form = _across(callee, args, params.get("name", "")) if processes.count > 1 else None
-    if knobs.thread.backend != "native" or _watched() or callee.effects or form is not None:
+    plain_call = knobs.thread.backend != "native" or _watched() or callee.effects
+    if form is not None and form.client is not None and not plain_call and not refs:
+        return _run_across(form, args, params.get("name", ""), params["donated_invars"])
+    if plain_call or form is not None:
         return primitive.bind(*args, **params)
     avals = [typeof(x) for x in args]
     places = _places(params.get("name", primitive.name), args, lambda: callee)
+    client = _client(args, places)
+    if client is not None:
+        if refs:
+            return primitive.bind(*args, **params)
+        found = client.call(callee, args, places, params["donated_invars"])
+        return primitive.bind(*args, **params) if found is None else found
+    args = _brought(args)
     results = registry.native.call_donating(callee, args, avals, params["donated_invars"], refs)
     return results if places is None else _put(results, places)
 
@@ -536,7 +648,12 @@ def call_program(closed: Any, leaves: Any, avals: Any) -> list[Any]:
     if form is not None:
         return _run_across(form, leaves, name)
     places = _places(name, leaves, lambda: closed)
-    results = registry.native.call_program(closed, leaves, avals)
+    client = _client(leaves, places)
+    if client is not None:
+        found = client.call(closed, leaves, places)
+        if found is not None:
+            return found
+    results = registry.native.call_program(closed, _brought(leaves), avals)
     return results if places is None else _put(results, places)
 
 

@@ -19,25 +19,27 @@ from weft.core.sharding import (
     SingleDeviceSharding,
     explicit_part,
 )
-from weft.runtime.devices import Device, local_devices
+from weft.runtime import registry
+from weft.runtime.devices import Device, default_backend, local_devices
 
 
 class Placement:
     """A sharding, and whether the array is committed to it; one object for each distinct pair."""
 
-    __slots__ = ("_sharding", "committed", "spans", "explicit", "_types", "__weakref__")
+    __slots__ = ("_sharding", "committed", "spans", "explicit", "client", "_types", "__weakref__")
 
     _sharding: Any
     committed: bool
     spans: bool  # whether some of its devices are another process's
     explicit: bool  # whether types of arrays there carry their sharding
+    client: Any  # whose memory arrays there are in; None for the host's
     _types: dict[ShapedArray, ArrayType]
 
     @property
     def sharding(self) -> Any:
         sharding = self._sharding
         if sharding is None:  # the first device is not made before somebody asks for it
-            sharding = self._sharding = SingleDeviceSharding(local_devices()[0])
+            sharding = self._sharding = SingleDeviceSharding(local_devices(backend="cpu")[0])
         return sharding
 
     @property
@@ -72,8 +74,19 @@ def _new(sharding: Any, committed: bool) -> Placement:
     made = object.__new__(Placement)
     made._sharding, made.committed, made._types = sharding, committed, {}
     made.spans = processes.count > 1 and sharding is not None and not sharding.is_fully_addressable
+    made.client = None if sharding is None else _client(sharding)
     made.explicit = explicit_part(sharding, 0 if sharding is None else _rank(sharding)) is not None
     return made
+
+
+def _client(sharding: Any) -> Any:
+    """Whose memory arrays of a sharding are in; None for the host's."""
+    every = sharding._device_assignment
+    if every[0].client.memory.is_host:
+        return None
+    own = dict.fromkeys(d.client for d in every if d.process_index == processes.index)
+    client = next(iter(own), every[0].client)
+    return registry.spread.client_over(sharding) if len(own) > 1 else client
 
 
 def _rank(sharding: Any) -> int:
@@ -111,7 +124,11 @@ def default_placement() -> Placement:
         if mesh is None or mesh[0] is None or mesh[0].empty:
             return HOME
         return placement(NamedSharding(mesh[0], PartitionSpec()), True)
-    return on_device(local_devices(backend=chosen)[0] if isinstance(chosen, str) else chosen, False)
+    if isinstance(chosen, str):
+        if default_backend() == "cpu":
+            return HOME
+        chosen = local_devices()[0]
+    return on_device(chosen, False)
 
 
 def type_at_home(aval: Any) -> ArrayType:

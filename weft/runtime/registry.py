@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from weft.base.lazy import Late
 
 # The processor: programs compiled and called, calls answered natively, shape-generic code, what
@@ -17,3 +20,18 @@ selection = Late("weft.backends.cpu.calls.selection")
 reference = Late("weft.backends.reference.program")
 cuda = Late("weft.backends.cuda.program")
 PLAIN = {"reference": lambda: reference.Reference(), "cuda": lambda: cuda.Cuda()}
+
+# Platforms with memory of their own: what gives a client for each of their devices.
+gpus = Late("weft.backends.cuda.client")
+PLATFORMS = {"cuda": lambda: gpus.clients()}
+# Who has an array that a sharding divides over several GPUs of this process.
+spread = Late("weft.backends.cuda.spread")
+# (program, mesh, shardings of arguments, of results) -> the programs of the mesh's devices, and how
+# arguments and results are divided; filled by ``weft.api.placement``
+divide: Callable[..., Any]
+
+
+def set_divider(function: Callable[..., Any]) -> None:
+    """Say how programs are divided over devices with memory of their own."""
+    global divide
+    divide = function

@@ -187,7 +187,8 @@ def local(x: ArrayImpl) -> ArrayImpl:
     made = x._alias()
     made._view = None
     made.aval = local_aval(x.aval, x.sharding)
-    made._type = array_type(made.aval, HOME)
+    client = x._type.placement.client
+    made._type = array_type(made.aval, HOME if client is None else client.home())
     return made
 
 
@@ -202,6 +203,7 @@ class Form:
         self.ins = [placement(s, True) for s in ins]
         self.types = types
         self.checked = False
+        self.client = next((w.client for w in [*self.ins, *(t.placement for t in types)]), None)
 
     def memory(self, args: Sequence[Any]) -> list[ArrayImpl]:
         """The arguments where they belong, as memory of this process."""
@@ -211,7 +213,7 @@ class Form:
         """What this process has computed, as arrays over all of them."""
         found = []
         for y, kind in zip(outs, self.types, strict=True):
-            made = y._alias()
+            made = (y if self.client is None else y._at(self.client.home()))._alias()
             made.aval, made._type, made._view = kind.aval, kind, None
             found.append(made)
         return found

@@ -6,13 +6,15 @@ A thread of a block is a thread of the process; barriers and shuffles are meetin
 import ctypes
 import re
 import threading
+import time
 
 import llvmlite.binding as llvm
 import ml_dtypes
 import numpy as np
 
+from tests.backends.cuda.host_device import at
 from weft.backends.cuda.routines.base import Fill, Library, Move, Run
-from weft.backends.cuda.routines.device import DEFINITIONS
+from weft.kernel.run import run_kernel
 
 _FUNCTION = re.compile(r"define internal ([\w ]+) @(\w+)\(([^)]*)\)[^\n]*\{\n.*?\n\}\n?", re.DOTALL)
 _TYPES = {
@@ -82,6 +84,20 @@ def _add(kind):
     return run
 
 
+def _reduce(kind, join):
+    def run(p, x):
+        with _memory:
+            place = kind.from_address(p)
+            place.value = join(place.value, kind(x).value)
+
+    return run
+
+
+def _wait(p, goal):
+    while ctypes.c_int32(U32.from_address(p).value - goal).value < 0:
+        time.sleep(0)
+
+
 def _float_bits(dtype):
     return lambda x: int(np.float32(x).astype(dtype).view(np.uint16))
 
@@ -127,6 +143,9 @@ WORDS = {
     "count_bits": lambda x: x.bit_count(),
     "atomic_add_u32": _add(U32),
     "acquire_u32": lambda p: U32.from_address(p).value,
+    "arrive_u32": lambda p, x: _add(U32)(p, x) and None,
+    "wait_u32": _wait,
+    "bring_near": lambda p: None,
     "peek_u64": lambda p: U64.from_address(p).value,
     "release_u32": _set(U32),
     "poke_u64": _set(U64),
@@ -137,6 +156,33 @@ WORDS = {
     "f32_of_f16": lambda x: float(np.uint16(x).view(np.float16)),
     "f16_of_f32": _float_bits(np.float16),
     "bf16_of_f32": _float_bits(ml_dtypes.bfloat16),
+}
+
+
+def _reduce_four(p, *numbers):
+    assert p % 16 == 0
+    for i, x in enumerate(numbers):
+        WORDS["reduce_add_f32"](p + 4 * i, x)
+
+
+_SUM = lambda x, y: x + y
+WORDS |= {
+    "leading_zeros": lambda x: 32 - x.bit_length(),
+    "reduce_add_f32": _reduce(ctypes.c_float, _SUM),
+    "reduce_add_4_f32": _reduce_four,
+    "reduce_add_f64": _reduce(ctypes.c_double, _SUM),
+    "reduce_add_u32": _reduce(U32, _SUM),
+    "reduce_add_u64": _reduce(U64, _SUM),
+    **{
+        f"reduce_{name}_{word}": _reduce(kind, join)
+        for name, join in (("min", min), ("max", max))
+        for word, kind in (
+            ("u32", U32),
+            ("u64", U64),
+            ("i32", ctypes.c_int32),
+            ("i64", ctypes.c_int64),
+        )
+    },
 }
 
 
@@ -225,6 +271,13 @@ def _room(name, size):
     return run
 
 
+# Words that need no other thread: kernels of these alone are run a thread after the other.
+ALONE = frozenset(
+    "thread block blocks threads fence count_bits leading_zeros largest_f32 largest_f64"
+    " smallest_f32 smallest_f64 f32_of_f16 f16_of_f32 bf16_of_f32".split()
+) | {name for name in WORDS if name.startswith("reduce_")}
+
+
 class Native:
     """A kernel compiled for the host."""
 
@@ -243,7 +296,7 @@ class Native:
 
         def declared(found):
             result, name, parameters = found.groups()
-            if name not in DEFINITIONS and name not in sizes:
+            if name not in words:
                 return found.group(0)
             kinds = [p.split()[0] for p in parameters.split(", ")] if parameters else []
             call = ctypes.CFUNCTYPE(_TYPES[result], *[_TYPES[k] for k in kinds])(words[name])
@@ -262,6 +315,10 @@ class Native:
             'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" nounwind }',
             "attributes #0 = { nounwind }",
         )
+        text = text.replace(
+            'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" }',
+            "attributes #0 = { nounwind }",
+        )
         text = re.sub(r"attributes #1 = [^\n]*", "attributes #1 = { nounwind }", text)
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -271,23 +328,59 @@ class Native:
         self.engine = llvm.create_mcjit_compiler(module, machine)
         self.engine.finalize_object()
         self.address = self.engine.get_function_address("kernel")
+        self.alone = ALONE.issuperset(renamed)
 
     def launch(self, blocks, threads, values):
-        function = ctypes.CFUNCTYPE(None, *[ctypes.c_size_t] * len(values))(self.address)
         for number in range(blocks):
-            block = Block(number, blocks, threads)
+            finish(self.start(number, blocks, threads, values))
 
-            def run(i, block=block):
-                local.block, local.thread = block, i
-                function(*values)
+    def start(self, number, blocks, threads, values):
+        """The threads of a block, running."""
+        function = ctypes.CFUNCTYPE(None, *[ctypes.c_size_t] * len(values))(self.address)
+        block = Block(number, blocks, threads)
 
-            workers = [threading.Thread(target=run, args=(i,)) for i in range(threads)]
-            before = threading.stack_size(STACK)
-            for w in workers:
-                w.start()
-            threading.stack_size(before)
-            for w in workers:
-                w.join()
+        def run(i):
+            local.block, local.thread = block, i
+            function(*values)
+
+        if self.alone:
+            for i in range(threads):
+                run(i)
+            return []
+        workers = [threading.Thread(target=run, args=(i,)) for i in range(threads)]
+        before = threading.stack_size(STACK)
+        for w in workers:
+            w.start()
+        threading.stack_size(before)
+        return workers
+
+
+def finish(workers):
+    for w in workers:
+        w.join()
+
+
+class Loop:
+    """The kernel of a loop; each block has a copy, as globals are what its threads share."""
+
+    def __init__(self, text, dynamic=0):
+        self.text, self.dynamic, self.name = text, dynamic, "loop"
+        self.natives = []
+
+    def launch(self, blocks, threads, values, stream):
+        while len(self.natives) < blocks:
+            self.natives.append(Native(self.text, self.dynamic))
+        running = [n.start(i, blocks, threads, values) for i, n in enumerate(self.natives)]
+        for workers in running:
+            finish(workers)
+
+    launch_together = launch
+
+    def ready(self):
+        pass
+
+    def attribute(self, name):
+        return 0
 
 
 _natives = {}
@@ -299,7 +392,7 @@ def run_routine(routine, ins, outs):
     kept = []
 
     def address(place):
-        if place.kind == "const":
+        if place.kind in ("const", "state"):
             kept.append(np.ascontiguousarray(place.what))
             return kept[-1].ctypes.data
         array = {"in": ins, "out": outs, "scratch": rooms}[place.kind][place.what]
@@ -318,5 +411,9 @@ def run_routine(routine, ins, outs):
             ctypes.memset(address(step.place), step.value, step.size)
         elif isinstance(step, Move):
             ctypes.memmove(address(step.target), address(step.source), step.size)
-        else:
-            assert not isinstance(step, Library), "libraries need a GPU"
+        elif isinstance(step, Library):
+            step.function(None, *map(address, step.places))
+        else:  # a kernel of the compiler's
+            kernel, places = step
+            outside = [b for b in kernel.buffers if b.role != "row"]
+            run_kernel(kernel, [at(address(p), b) for p, b in zip(places, outside, strict=True)])

@@ -1,11 +1,38 @@
-"""A driver made of the host: device memory is arrays, kernels are run by NumPy."""
+"""A driver made of the host: device memory is arrays, kernels are run by NumPy, loops that are one
+kernel by threads."""
 
 import ctypes
+import threading
 
 import numpy as np
 
-from weft.backends.cuda import assemble, conditions, driver, memory
+from weft.backends.cuda import assemble, conditions, driver, fast, memory, program
 from weft.kernel.run import run_kernel
+from weft.runtime import devices
+
+# All kernels, which native code knows by their number from 1 on; and calls of native code.
+_kernels = []
+native_launches = []
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)
+def launch_kernel(handle, blocks, _1, _2, threads, _3, _4, dynamic, stream, row, extra):
+    """What native code calls for the driver's function."""
+    kernel = _kernels[handle - 1]
+    count = len([b for b in kernel.kernel.buffers if b.role != "row"])
+    pointers = (ctypes.c_size_t * count).from_address(row)
+    values = [ctypes.c_size_t.from_address(p).value for p in pointers]
+    kernel.launch(blocks, threads, values, stream)
+    native_launches.append(handle)
+    return 0
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p)
+def launch_graph(handle, stream):
+    """The same for graphs."""
+    _kernels[handle - 1].launch(stream)
+    native_launches.append(handle)
+    return 0
 
 
 class Kernel:
@@ -13,9 +40,11 @@ class Kernel:
 
     dynamic = 0
 
-    def __init__(self, kernel):
-        self.kernel = kernel
+    def __init__(self, kernel, name=""):
+        self.kernel, self.name = kernel, name
         self.launches = 0
+        _kernels.append(self)
+        self.handle = len(_kernels)
 
     def launch(self, blocks, threads, values, stream):
         self.launches += 1
@@ -24,6 +53,9 @@ class Kernel:
 
     def attribute(self, name):
         return 0
+
+    def ready(self):
+        pass
 
 
 def at(address, buffer):
@@ -35,23 +67,49 @@ def at(address, buffer):
 
 
 class Device:
-    stream = context = None
+    stream = capturing = ctypes.c_void_p(7)
+    context = None
     architecture = 90
+    multiprocessors, shared_memory = 2, 227 << 10
+    name = "host"
+
+    def __init__(self, number):
+        self.number, self.lock = number, threading.RLock()
 
     def use(self):
-        pass
+        used.device = self
+
+    def identity(self):
+        return f"GPU {self.number}"
+
+    def bandwidth(self):
+        return 4e12
 
     def memory(self):
         return 1 << 30, 1 << 30
 
 
-def install(monkeypatch, most=1 << 30):
-    """Have programs run on the host; allocations beyond so many bytes fail."""
-    blocks, device = {}, Device()
+# Memory of all devices that there were: arrays of earlier tests may be there still.
+_all = []
+used = threading.local()
+
+
+def install(monkeypatch, most=1 << 30, count=1):
+    """Have programs run on the host, as several GPUs; allocations beyond so many bytes fail."""
+    blocks, devices = {}, [Device(i) for i in range(count)]
+    _all.append(blocks)
+
+    def device(number=None):
+        if number is None:
+            return getattr(used, "device", devices[0])
+        return devices[number]
 
     def allocate(size):
         if size + sum(b.nbytes for b in blocks.values()) > most:
             raise driver.OutOfMemory("the GPU has no memory left for this")
+        return make(size, blocks)
+
+    def make(size, blocks):
         block = np.full(size + 64, 0xAB, np.uint8)
         address = block.ctypes.data + 63 & ~63
         blocks[address] = block
@@ -63,17 +121,70 @@ def install(monkeypatch, most=1 << 30):
         parts[id(part)] = part
         return id(part)
 
-    monkeypatch.setattr(memory.pool, "_allocate", allocate)
-    monkeypatch.setattr(memory.pool, "_free", lambda address: blocks.pop(address))
-    monkeypatch.setattr(memory.pool, "_kept", [])
-    monkeypatch.setattr(driver, "device", lambda: device)
-    monkeypatch.setattr(driver, "copy_in", lambda a, h, n: ctypes.memmove(a, h, n))
-    monkeypatch.setattr(driver, "copy_out", lambda h, a, n: ctypes.memmove(h, a, n))
+    devices[0].use()
+    others = {i: memory.Pool(allocate, blocks.pop, i) for i in range(1, count)}
+    monkeypatch.setattr(memory, "_pools", {0: memory.pool, **others})
+    pool = memory.Pool(allocate, lambda address: blocks.pop(address))
+    _all.append(pool)  # which blocks go back to, whenever that is
+    for module in (memory, program):
+        monkeypatch.setattr(module, "pool", pool)
+    monkeypatch.setitem(memory._pools, 0, pool)
+    held = {}
+    _all.append(held)
+    monkeypatch.setattr(memory, "pinned", memory.Pool(lambda size: make(size, held), held.pop))
+    monkeypatch.setattr(memory, "_rings", {})
+    monkeypatch.setattr(driver, "allocate_host", lambda size: make(size, held))
+    monkeypatch.setattr(driver, "synchronize", lambda: None)
+    monkeypatch.setattr("weft.backends.cuda.dlpack.order", lambda first, then: None)
+    monkeypatch.setattr(driver, "is_idle", lambda: True)
+    monkeypatch.setattr(driver, "device", device)
+    monkeypatch.setattr(driver, "in_use", lambda: device())
+    monkeypatch.setattr(driver, "copy_in", lambda a, h, n, wait=True: ctypes.memmove(a, h, n))
+    monkeypatch.setattr(driver, "copy_out", lambda h, a, n, wait=True: ctypes.memmove(h, a, n))
     monkeypatch.setattr(driver, "copy", lambda t, s, n, stream: ctypes.memmove(t, s, n))
     monkeypatch.setattr(driver, "fill", lambda a, v, n, stream: ctypes.memset(a, v, n))
     monkeypatch.setattr(conditions, "available", lambda: False)
     monkeypatch.setattr(assemble, "render", render)
-    monkeypatch.setattr(assemble, "load", lambda key, dynamic=0: Kernel(parts[key].kernel))
+
+    def load(key, dynamic=0, label=""):
+        if isinstance(key, str):  # the text of a loop
+            from tests.backends.cuda import emulation
+
+            return emulation.Loop(key, dynamic)
+        return Kernel(parts[key].kernel, label)
+
+    monkeypatch.setattr(assemble, "load", load)
     monkeypatch.setattr(assemble, "lower", lambda node, ins, outs: None)
     monkeypatch.setattr(assemble.c, "warn_of", lambda name: None)
     return blocks
+
+
+def install_client(monkeypatch, most=1 << 30):
+    """Have a GPU made of the host among the devices, and it."""
+    install(monkeypatch, most)
+    from weft.backends.cuda.client import Gpu
+
+    gpu = devices.Device(0, Gpu(0))
+    monkeypatch.setitem(devices._others, "cuda", [gpu])
+    monkeypatch.setattr(devices, "_wanted", lambda known="", named="": ["cpu", "cuda"])
+    functions = [ctypes.cast(f, ctypes.c_void_p).value for f in (launch_kernel, launch_graph)]
+    monkeypatch.setattr(driver, "addresses", lambda: tuple(functions))
+    monkeypatch.setattr(driver, "is_plain", lambda function: True)
+    monkeypatch.setattr("weft.backends.cuda.fast._ring", fast._ring.__wrapped__)
+    monkeypatch.setattr("weft.backends.cuda.program.Executable._captured", _replayed)
+    return gpu
+
+
+def _replayed(executable, addresses):
+    class Graph:
+        def __init__(self):
+            _kernels.append(self)
+            self.handle = len(_kernels)
+
+        def launch(self, stream):
+            assemble.c.State(list(addresses), stream).run(executable.commands)
+
+        def close(self):
+            pass
+
+    return Graph()

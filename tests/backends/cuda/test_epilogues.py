@@ -6,7 +6,7 @@ import weft
 from weft import nn
 from weft import numpy as jnp
 from weft.backends.cuda.program import Cuda
-from weft.backends.cuda.routines import epilogues
+from weft.backends.cuda.routines import epilogues, lt
 from weft.compiler.plan import Planner
 from weft.kernel.program import Launch, Op
 
@@ -53,6 +53,33 @@ def test_they_are_found(name, dtype, monkeypatch):
         return
     (node,) = nodes
     assert node.offer.word == word and (node.offer.bias is not None) == biased
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_gelu_keeps_what_its_gradient_needs(biased, monkeypatch):
+    def fun(x, w, b):
+        def loss(x, w, b):
+            inside = x @ w + b if biased else x @ w
+            return (nn.gelu(inside) @ w.T).astype(jnp.float32).sum()
+
+        return weft.grad(loss, (0, 1, 2))(x, w, b)
+
+    nodes = nodes_of(fun, jnp.bfloat16, monkeypatch)
+    offers = [n.offer for n in nodes if isinstance(n, Op) and n.offer is not None]
+    assert [o.word for o in offers] == ["gelu", "gelu gradient"]
+    assert offers[0].input is not None and (offers[0].bias is not None) == biased
+    assert [o.kind for o in offers] == [lt.GELU_AUX_BIAS if biased else lt.GELU_AUX, lt.DGELU]
+
+
+def test_other_functions_keep_theirs_in_kernels(monkeypatch):
+    def fun(x, w, b):
+        def loss(x, w):
+            return (jnp.tanh(x @ w) @ w.T).astype(jnp.float32).sum()
+
+        return weft.grad(loss, (0, 1))(x, w)
+
+    nodes = nodes_of(fun, jnp.bfloat16, monkeypatch)
+    assert all(n.offer is None for n in nodes if isinstance(n, Op))
 
 
 @pytest.mark.parametrize("name", APART)

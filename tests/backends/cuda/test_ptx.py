@@ -126,6 +126,21 @@ def test_long_reductions_are_split(fun, shape):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("shape", [(3000, 1024), (6000, 2048)])
+def test_columns_are_read_several_rows_at_a_time(shape):
+    mean = jnp.ones((shape[0], 1))
+    (kernel,) = kernels_of(lambda x, m: ((x - m) * x).sum(0), jnp.ones(shape), mean)
+    first, _ = schedule(kernel).parts
+    assert first.rows == 4 and not first.shares
+    assert first.vector == 4 and ptx.assemble(render(first)).count("v4.b32") >= 4
+
+
+def test_kernels_say_how_many_threads_they_have():
+    (kernel,) = kernels_of(weft.nn.softmax, jnp.ones((64, 16384)))
+    (made,) = schedule(kernel).parts
+    assert f".maxntid {made.threads}" in ptx.assemble(render(made))
+
+
 @pytest.mark.skipif(driver.count() > 0, reason="this machine has a GPU")
 def test_a_missing_driver_is_one_clear_line():
     with knobs.scope(backend="cuda"), pytest.raises(driver.DriverError) as error:
@@ -156,3 +171,17 @@ def test_joined_arrays_are_a_kernel_each():
     assert len(parts) == 3 and not any(p.shares for p in parts)
     check_schedule(kernel)
     assert len(schedule(kernel, distinct=False).parts) == 1
+
+
+def test_rare_values_of_a_sine_are_behind_branches():
+    (sine,) = kernels_of(jnp.sin, jnp.ones(4096))
+    text = ptx.assemble(render(schedule(sine).parts[0]))
+    assert text.count("bra") > 4 and "cvt.rn.f32.f64" in text
+
+
+def test_stencils_have_a_kernel_for_the_inside_and_one_for_the_edges():
+    fun = lambda x: jnp.roll(x, 1, 0) + jnp.roll(x, -1, 1)
+    (kernel,) = kernels_of(fun, jnp.ones((100, 100)))
+    parts = schedule(kernel).parts
+    assert len(parts) == 2 and parts[0].blocks * parts[0].threads > 9000
+    check_schedule(kernel)

@@ -12,12 +12,13 @@ import weft
 from tests.backends.cuda.emulation import run_routine
 from tests.laws.checks import assert_close, seed_of
 from tests.samples import WIDE, all_samples
-from weft.backends.cuda import ptx
-from weft.backends.cuda.routines import attention
+from weft.backends.cuda import driver, ptx
+from weft.backends.cuda.routines import attention, cumulative
 from weft.backends.cuda.routines.base import ROUTINES, Run
 from weft.backends.cuda.routines.table import lower
 from weft.backends.reference.program import Reference
-from weft.base.lazy import folder_of
+from weft.base import knobs
+from weft.base.lazy import folders_of
 from weft.compiler.plan import Planner, Unplannable
 from weft.core.interpret import run_primitive, storage_dtype
 from weft.core.registry import lookup
@@ -29,7 +30,9 @@ MOST_SAMPLES = 4
 FEWER = {"approx_top_k": 1, "partition": 1, "sort": 2, "top_k": 1}
 # Those that libraries compute, and what has a test of its own.
 LIBRARIES = frozenset(
-    "attention attention_backward dot_general fft cholesky lu eigh qr triangular_solve".split()
+    "attention attention_backward packed_attention packed_attention_backward dot_general fft"
+    " cholesky lu eigh eig qr geqrf ormqr svd"
+    " householder_product tridiagonal triangular_solve tridiagonal_solve rng_uniform".split()
 )
 EMULATED = sorted(ROUTINES.keys() - LIBRARIES)
 
@@ -110,9 +113,29 @@ LARGER = {
 }
 
 
+STRIPS = {
+    "even": (np.float32, (24, 64), {"axis": 0, "reverse": False}),
+    "ragged": (np.float32, (2, 21, 32), {"axis": 1, "reverse": False}),
+    "back": (np.float64, (13, 32), {"axis": 0, "reverse": True}),
+}
+
+
+@pytest.mark.parametrize("name", STRIPS)
+def test_scans_of_strips_of_columns(name, monkeypatch):
+    monkeypatch.setattr(cumulative, "ENOUGH_STRIPS", 1)
+    monkeypatch.setattr(cumulative, "STRIP_WARPS", 2)
+    monkeypatch.setattr(cumulative, "STRIP_ROWS", 4)
+    dtype, shape, params = STRIPS[name]
+    check_routine("cumsum", [RNG.normal(size=shape).astype(dtype)], params)
+
+
 @pytest.mark.parametrize("name", LARGER)
 def test_larger(name):
-    prim, arrays, params = LARGER[name]
+    check_routine(*LARGER[name])
+
+
+def check_routine(prim, arrays, params):
+    """A routine gives what its reference does, and its kernels can be assembled."""
     primitive = lookup(prim)
     want = primitive.ref(*arrays, **params)
     want = list(want) if primitive.multiple_results else [want]
@@ -137,6 +160,49 @@ def test_larger(name):
             subprocess.run(command, input=made.encode(), check=True, capture_output=True)
 
 
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint64"])
+@pytest.mark.parametrize("name", ["scatter-add", "scatter-sub", "scatter-min", "scatter-max"])
+def test_scatters_in_any_order(name, dtype, deterministic):
+    """Runs of updates to one place, some of them left out, one by one and in rows."""
+    rng = np.random.default_rng(5)
+    places = np.sort(rng.integers(-1, 12, 600)).astype(np.int32)
+    places[300:] = rng.permutation(places[300:])
+    for width in ((), (3,)):
+        updates = rng.integers(0, 9, (600, *width)).astype(dtype)
+        x = rng.integers(3, 5, (10, *width)).astype(dtype)
+        fun = getattr(weft.lax, name.replace("-", "_"))
+        numbers = weft.lax.ScatterDimensionNumbers(tuple(range(1, 1 + len(width))), (0,), (0,))
+        with weft.enable_x64(), knobs.scope(deterministic_ops=deterministic):
+            closed = weft.make_jaxpr(lambda *xs: fun(*xs, numbers))(x, places[:, None], updates)  # noqa: B023
+            (node,) = operations(Planner(Reference()).program(closed).nodes)
+            check(node, [x, places[:, None], updates], 4.0, name)
+            routine = lower(node, types(node.eqn.invars), types(node.eqn.outvars))
+        ordered = deterministic and dtype.startswith("f")
+        ordered = ordered or (dtype.startswith("f") and name in ("scatter-min", "scatter-max"))
+        texts = [step.text for step in routine.steps if isinstance(step, Run)]
+        assert any("@reduce_" in text for text in texts) != ordered
+
+
+@pytest.mark.parametrize("name", ["scatter-add", "scatter-sub"])
+def test_scattered_rows_in_fours(name, monkeypatch):
+    monkeypatch.setattr(driver, "reduces_vectors", lambda: True)
+    rng = np.random.default_rng(6)
+    places = rng.integers(-1, 6, (50, 1)).astype(np.int32)
+    fun = getattr(weft.lax, name.replace("-", "_"))
+    numbers = weft.lax.ScatterDimensionNumbers((1,), (0,), (0,))
+    for width, fours in ((8, True), (6, False)):
+        updates = rng.integers(0, 9, (50, width)).astype(np.float32)
+        x = rng.integers(0, 9, (5, width)).astype(np.float32)
+        closed = weft.make_jaxpr(lambda *xs: fun(*xs, numbers))(x, places, updates)
+        (node,) = operations(Planner(Reference()).program(closed).nodes)
+        check(node, [x, places, updates], 4.0, name)
+        routine = lower(node, types(node.eqn.invars), types(node.eqn.outvars))
+        (text,) = [step.text for step in routine.steps if isinstance(step, Run)]
+        made = ptx.assemble(text)
+        assert ("red.global.add.v4.f32" in made) == fours == (".version 8.1" in made)
+
+
 def attention_types(*shapes):
     return [Type(s, BF16) for s in shapes]
 
@@ -152,7 +218,7 @@ def test_attention(causal, monkeypatch):
     out, stats = np.zeros(many, BF16), np.zeros(many[:3], np.float32)
     types_ = [*attention_types(many), Type(many[:3], stats.dtype)]
     run_routine(
-        attention.attention(attention_types(many, few, few), types_, params),
+        ROUTINES["attention"](attention_types(many, few, few), types_, params),
         [q, k, v],
         [out, stats],
     )
@@ -164,7 +230,9 @@ def test_attention(causal, monkeypatch):
     made = [np.zeros(s, BF16) for s in (many, few, few)]
     ins = [Type(x.shape, x.dtype) for x in given]
     run_routine(
-        attention.attention_backward(ins, attention_types(many, few, few), params), given, made
+        ROUTINES["attention_backward"](ins, attention_types(many, few, few), params),
+        given,
+        made,
     )
     for a, b in zip(made, lookup("attention_backward").ref(*given, **params), strict=True):
         close(a, b)
@@ -177,6 +245,6 @@ def close(a, b):
 
 def assembler_path():
     """NVIDIA's assembler, from its wheel or the system."""
-    folder = folder_of("nvidia")
-    found = [] if folder is None else glob(os.path.join(folder, "*", "bin", "ptxas"))
+    folders = folders_of("nvidia")
+    found = [p for f in folders for p in glob(os.path.join(f, "*", "bin", "ptxas"))]
     return next(iter(found), shutil.which("ptxas"))

@@ -10,16 +10,16 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from weft.backends.cpu.sizes import LARGEST, read_sizes
+from weft.backends.cpu.sizes import MAX_SIZE, read_sizes
 from weft.base.functional import lru
 from weft.base.record import Record
 
 _HEAD = "(ptr noalias %buffers, i64 %start, i64 %stop) #0 {\nentry:\n"
 # Lines from which on a function is worth it.
-_LONG = 24
+_MIN_LINES = 24
 # Sizes that a function may read; and offsets into memory, where it computes much with what it
 # reads, so that they are better off as parts of its instructions.
-_MOST, _OFFSETS = 20, 4
+_MAX_SIZES, _MAX_OFFSETS = 20, 4
 # Sizes that a function may read which does for any arrays.
 _MOST_ALONE = 100
 # Words of lines whose numbers stay: parts of vectors, places in tables, widths of numbers.
@@ -46,7 +46,7 @@ def _pattern() -> re.Pattern[str]:
 
 def sizable(text: str) -> bool:
     """Whether a text is that of one function which could read its sizes."""
-    if text.startswith(";") or text.count("\n") < _LONG or _HEAD not in text:
+    if text.startswith(";") or text.count("\n") < _MIN_LINES or _HEAD not in text:
         return False
     return text.count("\ndefine ") + text.startswith("define ") == 1
 
@@ -77,7 +77,7 @@ def general(text: str, name: str, buffers: int, few: bool = True) -> tuple[str, 
     def named(found: re.Match[str]) -> str:
         number = int(found.group(2))
         # few rounds are as many as others; elsewhere 0 and 1 are what they are for all sizes
-        if not 1 < number < LARGEST and found.re is not rounds:
+        if not 1 < number < MAX_SIZE and found.re is not rounds:
             return found.group()
         if not few and _is_step(found.string, number):
             return found.group()
@@ -187,7 +187,7 @@ def shared(texts: list[Sized], buffers: int) -> tuple[str, list[list[int]]] | No
             offsets.add(column)
         body += (f"%sized{read.setdefault(column, len(read))}", after)
     text = "".join(body)
-    if len(read) > _MOST or (len(offsets) > _OFFSETS and "@llvm.fm" in text):
+    if len(read) > _MAX_SIZES or (len(offsets) > _MAX_OFFSETS and "@llvm.fm" in text):
         return None
     return _reading(text, buffers, len(read)), [list(row) for row in zip(*read, strict=True)]
 

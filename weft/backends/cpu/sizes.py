@@ -14,13 +14,13 @@ from weft.kernel.kernel import Kernel, Loop, Reduce, statements
 from weft.kernel.nodes import Value, walk
 
 # Constants beyond it are no sizes but patterns of bits.
-LARGEST = 1 << 30
+MAX_SIZE = 1 << 30
 # Operations on parts of numbers. Where there are any, constants up to some are widths of bits;
 # otherwise few are sizes. Beyond the last they are patterns of bits.
 _PARTS = frozenset(["shl", "lshr", "ashr", "xor", "bitcast", "mulhi"])
-_BITS, _FEW, _PATTERNS = 128, 8, 1 << 27
+_MAX_BIT_WIDTH, _MAX_FIXED_NUMBER, _MIN_BIT_PATTERN = 128, 8, 1 << 27
 # Numbers up to which those of short rows are written into code that is for rows so short.
-NEAR = 64
+MAX_FIXED_IN_ROWS = 64
 # Operations that are quick where an operand of theirs is written into the code.
 _WRITTEN = frozenset(["shl", "lshr", "ashr", "div", "rem", "mulhi"])
 
@@ -73,11 +73,12 @@ class Sizes:
         """Whether a number is the length of a short row, or a distance in it."""
         if purpose == "extent":
             return axis in self.rows.values()
-        return abs(number) <= NEAR and (axis in self.rows or axis in self.rows.values())
+        of_rows = axis in self.rows or axis in self.rows.values()
+        return of_rows and abs(number) <= MAX_FIXED_IN_ROWS
 
     def constant(self, number: int, kind: str, lanes: int, *purpose: Any) -> str | None:
         """A number of some integer type in all lanes; None where it is written as it is."""
-        if self.named or not (NEAR if self.rows else 1) < abs(number) < LARGEST:
+        if self.named or not (MAX_FIXED_IN_ROWS if self.rows else 1) < abs(number) < MAX_SIZE:
             return None
         return self.vector(number, kind, lanes, *purpose)
 
@@ -138,9 +139,10 @@ def _constants(kernel: Kernel, small: bool) -> frozenset[int]:
     parts = any(v.op in _PARTS for v in values)
     if not small and (parts or not counts):
         known = {b.size for b in kernel.buffers}
-        known.update([n for n in _extents(kernel) if n > _FEW])
-        known.update([n - 1 for n in known if n > _FEW])  # the last place
-        whole = [v for v in whole if _may_be_size(v, known, _BITS if parts else _FEW)]
+        known.update([n for n in _extents(kernel) if n > _MAX_FIXED_NUMBER])
+        known.update([n - 1 for n in known if n > _MAX_FIXED_NUMBER])  # the last place
+        most = _MAX_BIT_WIDTH if parts else _MAX_FIXED_NUMBER
+        whole = [v for v in whole if _may_be_size(v, known, most)]
         # much follows from what is computed of constants alone, unless that is of sizes
         alone = [v for v in values if v.args and all(a.op == "const" for a in v.args)]
         fixed = {a.number for v in alone for a in v.args}
@@ -187,7 +189,7 @@ def _may_be_size(v: Value, known: set[int], least: int) -> bool:
     number = _number(v)
     if number in known:
         return True
-    return least < number < _PATTERNS and number & (number - 1) != 0 != number & (number + 1)
+    return least < number < _MIN_BIT_PATTERN and number & (number - 1) != 0 != number & (number + 1)
 
 
 def _counts(v: Value, small: bool) -> bool:

@@ -20,8 +20,8 @@ from weft.base import source
 from weft.compiler.analysis.cost import cost, kernel_bytes, size_of
 from weft.compiler.passes.rewrite import peel
 from weft.compiler.pull import Domain, reduces
-from weft.compiler.watch import Seen, Watch
-from weft.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Literal, count_eqns
+from weft.compiler.watch import Seen, Watch, computed, primitive_names
+from weft.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, count_eqns
 from weft.kernel.kernel import Loop
 
 # Names and lines that are listed before "and more".
@@ -29,7 +29,7 @@ _NAMES, _LINES = 8, 3
 # Equations with regions of their own, by the kind of step they are.
 _CONTROL = {"scan": "loop", "while": "loop", "cond": "branch", "remat2": "again"}
 # Bytes of a row that stay in the caches from pass to pass.
-_NEAR = 1 << 18
+_CACHED_ROW_BYTES = 1 << 18
 
 
 def size_text(n: float) -> str:
@@ -58,7 +58,7 @@ class Told:
     def __init__(self, kind: str, name: str, eqns: list[JaxprEqn]) -> None:
         self.kind = kind
         self.name = name
-        self.primitives = _primitives(eqns)
+        self.primitives = primitive_names(eqns)
         self.lines = list(dict.fromkeys(source.summarize(e.source_info) for e in eqns))
         self.details: list[str] = []
         self.read = self.written = 0
@@ -81,14 +81,6 @@ class Told:
         pad = "  " * depth
         lines = [pad + self.head(), *(f"{pad}    {detail}" for detail in self.details)]
         return lines + [line for t in self.inner for line in t.text(depth + 2)]
-
-
-def _primitives(eqns: list[JaxprEqn]) -> list[str]:
-    """The primitives of equations; those that only move data last."""
-    counts = Counter(eqn.primitive.name for eqn in eqns)
-    ordered = sorted(eqns, key=lambda eqn: eqn.primitive.form not in ("map", "reduce", None))
-    names = dict.fromkeys(eqn.primitive.name for eqn in ordered)
-    return [name if counts[name] == 1 else f"{name} ×{counts[name]}" for name in names]
 
 
 def _listed(names: list[str], most: int, between: str) -> str:
@@ -196,7 +188,7 @@ class Story:
     def _kernel(self, seen: Seen) -> Told:
         kernel = seen.step.kernel
         assert kernel is not None
-        eqns, roots = _computed(seen)
+        eqns, roots = computed(seen)
         name = " ".join(dict.fromkeys(self.functions[c] for c in codes_of(seen.nodes)))
         told = Told("kernel", name or "no kernel", eqns)
         outs = ", ".join(v.aval.str_short(True) for v in roots[:_NAMES])
@@ -214,7 +206,7 @@ class Story:
 
     def _finished(self, seen: Seen, eqn: JaxprEqn) -> Told:
         """An operation and the kernel that goes on with its result."""
-        eqns, roots = _computed(seen)
+        eqns, roots = computed(seen)
         kernel, (v,) = seen.step.kernel, eqn.outvars
         assert kernel is not None
         told = Told("own", "own routine", [eqn, *eqns])
@@ -259,24 +251,6 @@ class Story:
         return told
 
 
-def _computed(seen: Seen) -> tuple[list[JaxprEqn], list[Any]]:
-    """The equations that a kernel computes, in order, and the variables that it writes."""
-    step, fusion = seen.step, seen.fusion
-    assert step.kernel is not None
-    roles = [b.role for b in step.kernel.buffers]
-    roots = [v for v, role in zip(step.buffers, roles, strict=False) if role == "out"]
-    read = {v for v, role in zip(step.buffers, roles, strict=False) if role != "out"}
-    found: set[int] = set()
-    stack = list(roots)
-    while stack:
-        eqn = fusion.producer.get(stack.pop())
-        if eqn is None or id(eqn) in found or id(eqn) not in fusion.fusible:
-            continue
-        found.add(id(eqn))
-        stack += [x for x in eqn.invars if type(x) is not Literal and x not in read]
-    return [eqn for eqn in fusion.jaxpr.eqns if id(eqn) in found], roots
-
-
 def _shape(seen: Seen, roots: list[Any]) -> str:
     """What a kernel runs over."""
     kernel, fusion = seen.step.kernel, seen.fusion
@@ -296,7 +270,7 @@ def _shape(seen: Seen, roots: list[Any]) -> str:
     text = f"{counted(rows, 'row')} of {columns}{way}, {counted(passes, 'pass')} over each"
     kept = sum(b.size * b.dtype.itemsize for b in kernel.buffers if b.role == "row")
     widest = max((b.dtype.itemsize for b in kernel.buffers), default=1)
-    if passes > 1 and columns * widest <= _NEAR:
+    if passes > 1 and columns * widest <= _CACHED_ROW_BYTES:
         text += ", one over memory"
     return text + (f", {size_text(kept)} of it kept on the stack" if kept else "")
 

@@ -42,12 +42,12 @@ routines = Late("weft.backends.cpu.routines.table")
 # Functions that wait for others like them while the program is planned.
 HELD = 64
 # Elements of a buffer that is no array, whatever sizes arrays are of.
-SINGLE = 2
+MAX_SCALAR_ELEMENTS = 2
 # Elements of all buffers of a kernel up to which its loops do not depend on how many there are.
-SMALL = 1 << 13
+MAX_UNSIZED_ELEMENTS = 1 << 13
 # Elements of all arguments and results up to which whatever has sizes in its text is made to read
 # them; of more, the functions of some operations with algorithms of their own.
-FEW = 1 << 14
+MAX_SHARED_ELEMENTS = 1 << 14
 
 
 class Cpu(Target):
@@ -72,7 +72,7 @@ class Cpu(Target):
         self.eager = eager
         self.tokens: list[Size] = []
         self.neutral = choices.some_off()
-        self.few = elements is not None and elements <= FEW
+        self.few = elements is not None and elements <= MAX_SHARED_ELEMENTS
         self.read: set[str] = set()  # texts that read all their sizes
         self.reading: set[str] = set()  # texts that are to be made to do so
         # native functions by text and name, and the same in a row
@@ -112,7 +112,8 @@ class Cpu(Target):
         if kernel.serial:
             return self._serial(kernel), []
         if looped and self.general:
-            looped = all(type(b.size) is not Size and b.size <= SINGLE for b in kernel.buffers)
+            sizes = [b.size for b in kernel.buffers]
+            looped = all(type(n) is not Size and n <= MAX_SCALAR_ELEMENTS for n in sizes)
         if self.watch is not None:
             return self._unrolled(kernel, looped) or self._rendered(kernel)
         key = (looped, self._signature(kernel))
@@ -343,10 +344,10 @@ class Cpu(Target):
 
 def _is_small(kernel: Kernel) -> bool:
     """Whether a kernel has few elements, or touches very few of many: it need not be quick then."""
-    if sum(b.size for b in kernel.buffers) <= SMALL:
+    if sum(b.size for b in kernel.buffers) <= MAX_UNSIZED_ELEMENTS:
         return True
     rounds = _rounds(kernel.body) * (1 if kernel.grid is None else kernel.grid[1])
-    return sum(min(b.size, rounds) for b in kernel.buffers) <= SMALL // 8
+    return sum(min(b.size, rounds) for b in kernel.buffers) <= MAX_UNSIZED_ELEMENTS // 8
 
 
 def _rounds(body: list[Any]) -> int:

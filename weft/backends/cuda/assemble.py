@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft.backends.cpu.native import disk
+from weft.backends.cpu.native.cores import threads
 from weft.backends.cuda import commands as c
-from weft.backends.cuda import driver, ptx
+from weft.backends.cuda import driver, messages, ptx
+from weft.backends.cuda.loop_text import Writer
+from weft.backends.cuda.loops import Collector, Region, Unfit, choose
 from weft.backends.cuda.render import NAME, render
 from weft.backends.cuda.routines.base import Fill, Library, Move, Place, Routine, Run
-from weft.backends.cuda.routines.table import lower
+from weft.backends.cuda.routines.table import HOST, SILENT, lower
 from weft.backends.cuda.schedule import schedule
 from weft.base.functional import lru
 from weft.compiler.arena import Life, arrange
+from weft.compiler.watch import Watch, equations_of, primitive_names
 from weft.kernel.kernel import Kernel, signature
 from weft.kernel.program import (
     Branch,
+    Collective,
     Copy,
     For,
     Host,
@@ -33,43 +40,95 @@ from weft.kernel.program import (
     inner_regions,
 )
 
-# Operations without operands that the host knows the answer of.
-_KNOWN = frozenset(["platform_index"])
+# Primitives that the name of a kernel says.
+MAX_NAMES = 4
+# Threads that compile at a time.
+MAX_COMPILERS = 16
 
 
-@lru(1024)
-def load(text: str, dynamic: int = 0) -> driver.Function:
-    """A kernel from its LLVM module; its machine code is kept on disk, as the CPU's is."""
-    architecture = driver.device().architecture
-    key = disk.digest(f"cuda sm_{architecture} {ptx.version()}\n{text}".encode())
+@driver.per_device(1024)
+def load(text: str, dynamic: int = 0, label: str = NAME) -> driver.Function:
+    """A kernel from its LLVM module, compiled by another thread, or from the disk, where its
+    machine code is kept as the CPU's is; it has to be loaded before it is launched.
+
+    Its name, which profilers show, begins with what it does.
+    """
+    name = re.sub(r"\W", "_", label) + f"_{disk.digest(text.encode()).hex()[:8]}"
+    text = text.replace(f"@{NAME}(", f"@{name}(")
+    device = driver.device()
+    key = disk.digest(f"cuda sm_{device.architecture} {ptx.version()}\n{text}".encode())
     code = disk.load(key)
-    if code is None:
-        code = driver.link(ptx.assemble(text, architecture))
-        disk.save(key, code)
-    return driver.Function(code, NAME, dynamic)
+    if code is not None:
+        return driver.Function(code, name, dynamic)
+    waiting = _compilers().submit(_compiled, text, key, device)
+    return driver.Function(waiting.result, name, dynamic)
 
 
-def unaligned(nodes: Sequence[Any]) -> bool:
-    """Whether loops point views at memory that doesn't begin at a multiple of 16 bytes."""
-    return any(
-        (isinstance(node, For) and any(size % 16 for _, _, size in node.slices))
-        or any(unaligned(region) for region in inner_regions(node))
-        for node in nodes
-    )
+@lru(1)
+def _compilers() -> Any:
+    """Threads that compile kernels side by side."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(min(threads(), MAX_COMPILERS), "weft compiles")
+
+
+def _compiled(text: str, key: bytes, device: driver.Device) -> bytes:
+    device.use()
+    code = driver.link(ptx.assemble(text, device.architecture))
+    disk.save(key, code)
+    return code
+
+
+def unaligned(nodes: Sequence[Any], under: dict[int, Any]) -> set[int]:
+    """Views that loops may point at memory that doesn't begin at a multiple of 16 bytes."""
+    found: set[int] = set()
+
+    def look(nodes: Sequence[Any]) -> None:
+        for node in nodes:
+            if isinstance(node, For):
+                found.update(view for view, _, size in node.slices if size % 16)
+            for region in inner_regions(node):
+                look(region)
+
+    look(nodes)
+    more = found
+    while more:  # views of views
+        more = {v for v, bases in under.items() if v not in found and not more.isdisjoint(bases)}
+        found |= more
+    return found
+
+
+# Places of routines that are read.
+READ = ("in", "const")
+
+
+def swapped(nodes: Sequence[Any]) -> Iterator[frozenset[int]]:
+    """Pairs of views that change places."""
+    for node in nodes:
+        if isinstance(node, Swap):
+            yield frozenset((node.first, node.second))
+        for region in inner_regions(node):
+            yield from swapped(region)
 
 
 class Assembler:
     """A Program while it becomes commands."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, watch: Watch | None = None) -> None:
+        self.program, self.watch = program, watch
+        # of the node at hand: what its kernels are called, and where the user asked for it
+        self.label, self.lines = NAME, ()
         self.sizes = [slot.size for slot in program.slots]
         self.roles = [slot.role for slot in program.slots]
         self.constants: dict[int, np.ndarray] = {}  # by slot, beyond those of the program
         self.kernels: dict[Any, Any] = {}
         # of commands with regions, by id: what is in use throughout, the first slot of their own
         self.around: dict[int, Any] = {}
-        self.views_aligned = not unaligned(program.nodes)
+        # commands that name all memory that they touch, with the slots that they only read, by id
+        self.only_read: dict[int, tuple[Any, frozenset[int]]] = {}
+        self.unaligned = unaligned(program.nodes, program.under)
+        self.pairs = set(swapped(program.nodes))
+        self.nested = 0  # how many loops of unknown length and branches are around
         for number, slot in enumerate(program.slots):
             if slot.role == "const":
                 self.constants[number] = program.constants[slot.what]
@@ -77,8 +136,21 @@ class Assembler:
     def nodes(self, nodes: Sequence[Any]) -> tuple[Any, ...]:
         found: list[Any] = []
         for node in nodes:
+            self.label, self.lines = self.origin(node)
             found += _ASSEMBLE[type(node)](self, node)
         return tuple(found)
+
+    def origin(self, node: Any) -> tuple[str, tuple[Any, ...]]:
+        """What a node does, in a word, and the places in the user's code that asked for it."""
+        seen = None if self.watch is None else self.watch.owners.get(id(node))
+        if seen is not None:
+            eqns = equations_of(seen)
+        else:
+            eqns = [node.eqn] if isinstance(node, (Op, Host)) else []
+        names = [name.partition(" ")[0] for name in primitive_names(eqns)]
+        return "_".join(names[:MAX_NAMES]) or NAME, tuple(
+            dict.fromkeys(eqn.source_info for eqn in eqns)
+        )
 
     def slot(self, role: str, size: int) -> int:
         self.sizes.append(size)
@@ -88,10 +160,9 @@ class Assembler:
     # --- nodes ------------------------------------------------------------------------------------
 
     def launch(self, node: Launch) -> list[Any]:
-        views = any(self.roles[s] == "view" for s in node.slots)
-        aligned = self.views_aligned or not views
-        # views may be other slots' memory
-        distinct = not views and len({*node.slots}) == len(node.slots)
+        aligned = self.unaligned.isdisjoint(node.slots)
+        pairs = combinations(node.slots, 2)
+        distinct = not any(self.same_memory(a, b) for a, b in pairs)
         return self.kernel(node.kernel, [c.Spot(s) for s in node.slots], aligned, distinct)
 
     def kernel(
@@ -100,9 +171,12 @@ class Assembler:
         key = (signature(kernel), aligned, distinct)
         if key not in self.kernels:
             parts, scratch = schedule(kernel, aligned, distinct)
-            self.kernels[key] = (parts, scratch, [load(render(part)) for part in parts])
+            label = self.label if kernel.name == "k" else kernel.name
+            loaded = [load(render(part), 0, label) for part in parts]
+            self.kernels[key] = (parts, scratch, loaded)
         parts, scratch, functions = self.kernels[key]
         outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
+        inputs = {i for i, b in enumerate(kernel.buffers) if b.role == "in"}
         known = dict(zip(outside, spots, strict=True))
         for i, b in enumerate(scratch):
             known[len(kernel.buffers) + i] = c.Spot(self.slot("temp", b.size * b.dtype.itemsize))
@@ -110,9 +184,17 @@ class Assembler:
         for part, function in zip(parts, functions, strict=True):
             if part.iterations:
                 given = tuple(known[i] for i in part.buffers)
-                told = kernel.name
-                found.append(c.Launched(function, part.blocks, part.threads, given, (), told))
+                sizes = part.blocks, part.block_threads
+                found.append(c.Launched(function, *sizes, given, (), function.name, self.lines))
+                # parts write scratch memory, and some of them what others of them read
+                read = [s for s, i in zip(given, part.buffers, strict=True) if i in inputs]
+                self._reads(found[-1], read)
         return found
+
+    def _reads(self, command: Any, spots: Sequence[c.Spot]) -> None:
+        """Note which slots a command only reads: those of some spots, and of no others."""
+        others = {s.slot for s in command.spots if s not in spots}
+        self.only_read[id(command)] = command, frozenset({s.slot for s in spots} - others)
 
     def operation(self, node: Op | Host) -> list[Any]:
         eqn = node.eqn
@@ -123,7 +205,14 @@ class Assembler:
             routine = lower(node, types[0], types[1])
             if routine is not None:
                 return self.routine(routine, node)
-        if isinstance(node, Op) and eqn.primitive.name not in _KNOWN:
+        if eqn.primitive.name == "platform_index":
+            value = np.asarray(eqn.primitive.index_of(eqn.params["platforms"], "cuda"))
+            number = self.slot("const", value.nbytes)
+            self.constants[number] = value
+            return [c.Moved(c.Spot(node.outs[0]), c.Spot(number), value.nbytes)]
+        if eqn.primitive.name not in SILENT and (
+            isinstance(node, Op) or eqn.primitive.name in HOST
+        ):
             c.warn_of(eqn.primitive.name)
         return [c.OnHost(eqn, tuple(node.ins), tuple(node.outs))]
 
@@ -131,32 +220,42 @@ class Assembler:
         rooms = [self.slot("temp", size) for size in routine.scratch]
         slots = {"in": node.ins, "out": node.outs, "scratch": rooms, "slot": node.slots}
         name = node.eqn.primitive.name
+        held: dict[int, int] = {}  # slots of constants, which steps share
 
         def spot(place: Place) -> c.Spot:
-            if place.kind == "const":
-                number = self.slot("const", place.what.nbytes)
-                self.constants[number] = place.what
-                return c.Spot(number)
+            if place.kind in ("const", "state"):
+                if id(place.what) not in held:
+                    held[id(place.what)] = self.slot("const", place.what.nbytes)
+                    self.constants[held[id(place.what)]] = place.what
+                return c.Spot(held[id(place.what)])
             return c.Spot(slots[place.kind][place.what], place.offset)
 
         found: list[Any] = []
         for step in routine.steps:
             if isinstance(step, Run):
                 spots = tuple(map(spot, step.places))
-                function = load(step.text, step.dynamic)
-                numbers = step.numbers
-                found.append(c.Launched(function, step.blocks, step.threads, spots, numbers, name))
+                function = load(step.text, step.dynamic, name)
+                sizes, told = (step.blocks, step.threads), function.name
+                found.append(c.Launched(function, *sizes, spots, step.numbers, told, self.lines))
             elif isinstance(step, Fill):
                 found.append(c.Filled(spot(step.place), step.value, step.size))
             elif isinstance(step, Move):
                 found.append(c.Moved(spot(step.target), spot(step.source), step.size))
             elif isinstance(step, Library):
                 spots = tuple(map(spot, step.places))
-                found.append(c.Called(step.function, spots, step.name or name, step.captured))
+                told = step.name or name
+                found.append(c.Called(step.function, spots, told, step.captured, self.lines))
+                if name == "dot_general":  # others may be given tables of addresses
+                    self._reads(found[-1], [spot(p) for p in step.places if p.kind in READ])
             else:  # a kernel of the compiler's and its places
                 kernel, places = step
                 found += self.kernel(kernel, [spot(p) for p in places], True, False)
         return found
+
+    def message(self, node: Collective) -> list[Any]:
+        # NCCL's calls can't be in the parts of a graph that run on a condition
+        found = messages.lower(node, capturable=not self.nested)
+        return [c.OnHost(node.eqn, node.ins, node.outs)] if found is None else found
 
     def copy(self, node: Copy) -> list[Any]:
         return [c.Moved(c.Spot(node.target), c.Spot(node.source), node.size)]
@@ -169,18 +268,68 @@ class Assembler:
         return [c.Swapped(node.first, node.second, size)]
 
     def branch(self, node: Branch) -> list[Any]:
+        self.nested += 1
         regions = tuple(self.nodes(region) for region in node.regions)
+        self.nested -= 1
         return [self._kept(c.Branched(node.choice, node.size, regions), node.uses)]
 
     def repeat_while(self, node: While) -> list[Any]:
+        whole = self.one_kernel(node)
+        if not isinstance(whole, str):
+            return whole
+        self.nested += 1
         condition, body = self.nodes(node.condition), self.nodes(node.body)
-        made = c.LoopedWhile(condition, node.flag, body)
+        self.nested -= 1
+        made = c.LoopedWhile(condition, node.flag, body, whole)
         return [self._kept(made, node.uses, node.inside)]
 
     def repeat(self, node: For) -> list[Any]:
+        if not node.trips:
+            return []
+        whole = self.one_kernel(node)
+        if not isinstance(whole, str):
+            return whole
         body = self.nodes(node.body)
-        made = c.LoopedFor(node.trips, node.reverse, node.slices, body)
+        made = c.LoopedFor(node.trips, node.reverse, node.slices, body, whole)
         return [self._kept(made, node.uses, node.inside)]
+
+    def one_kernel(self, node: For | While) -> list[Any] | str:
+        """A loop as one kernel, or why it isn't one."""
+        count = len(self.sizes)
+        try:
+            made = Collector(lambda size: self.slot("temp", size), self.same_memory)
+            item = Region(node, tuple(made.region(r) for r in inner_regions(node)))
+            device = driver.device()
+            blocks, threads = choose([item], device.multiprocessors)
+            state = self.slot("temp", 4)
+            largest = lambda slot: max(self.sizes[s] for s in self.under(slot))
+            writer = Writer(blocks, threads, self.same_memory, state, device.shared_memory)
+            text = writer.whole(item, largest)
+        except Unfit as error:
+            del self.sizes[count:], self.roles[count:]
+            return str(error)
+        swaps = tuple((s.first, s.second) for s in node.body if isinstance(s, Swap))
+        if isinstance(node, For):
+            rounds, odd = f"{node.trips} times", node.trips % 2 == 1
+        else:
+            rounds, odd = "while", False
+        many = "barrier" if text.barriers == 1 else "barriers"
+        told = f"{rounds}, {text.barriers} {many} a round"
+        function = load(text.module, text.dynamic, self.label)
+        spots = tuple(map(c.Spot, text.slots))
+        swaps = swaps if odd else ()
+        loop = c.LoopKernel(
+            function,
+            blocks,
+            threads,
+            spots,
+            tuple(node.uses),
+            swaps,
+            told,
+            function.name,
+            self.lines,
+        )
+        return [loop] if blocks == 1 else [c.Filled(c.Spot(state), 0, 4), loop]
 
     def _kept(self, command: Any, uses: Sequence[int], inside: int | None = None) -> Any:
         self.around[id(command)] = (command, tuple(uses), inside)
@@ -196,6 +345,14 @@ class Assembler:
         for base in self.program.under.get(slot, ()):
             found |= self.under(base)
         return found or {slot}
+
+    def same_memory(self, a: int, b: int) -> bool:
+        """Whether two slots may be the same memory."""
+        if a == b:
+            return True
+        if frozenset((a, b)) in self.pairs:  # views that change places
+            return False
+        return not self.under(a).isdisjoint(self.under(b))
 
     def plan(self, commands: Sequence[Any]) -> tuple[list[int], int]:
         """The offset of each temporary in the arena, and the arena's size."""
@@ -238,6 +395,7 @@ _ASSEMBLE = {
     Launch: Assembler.launch,
     Op: Assembler.operation,
     Host: Assembler.operation,
+    Collective: Assembler.message,
     Copy: Assembler.copy,
     Point: Assembler.point,
     Swap: Assembler.swap,

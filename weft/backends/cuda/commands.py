@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -63,7 +63,7 @@ class State:
 
 
 class Launched(Record):
-    """A kernel on slots; its last parameters are numbers."""
+    """A kernel on slots; its last parameters are numbers. ``lines`` are the user's."""
 
     function: driver.Function
     blocks: int
@@ -71,6 +71,7 @@ class Launched(Record):
     spots: tuple[Spot, ...]
     numbers: tuple[int, ...] = ()
     told: str = ""
+    lines: tuple[Any, ...] = ()
 
     capturable = True
 
@@ -81,6 +82,37 @@ class Launched(Record):
         if self.blocks:
             values = [*map(state.at, self.spots), *self.numbers]
             self.function.launch(self.blocks, self.threads, values, state.stream)
+
+
+class LoopKernel(Record):
+    """A whole loop as one kernel; blocks that wait for each other are resident at once.
+
+    ``uses`` are slots that are in use throughout, ``swaps`` views that have changed places when the
+    loop is over, ``rounds`` how it is told of.
+    """
+
+    function: driver.Function
+    blocks: int
+    threads: int
+    spots: tuple[Spot, ...]
+    uses: tuple[int, ...]
+    swaps: tuple[tuple[int, int], ...] = ()
+    rounds: str = ""
+    told: str = ""
+    lines: tuple[Any, ...] = ()
+
+    capturable = True
+
+    def slots(self) -> list[int]:
+        return [*(s.slot for s in self.spots), *self.uses]
+
+    def run(self, state: State) -> None:
+        f = self.function
+        launch = f.launch if self.blocks == 1 else f.launch_together
+        launch(self.blocks, self.threads, [*map(state.at, self.spots)], state.stream)
+        found = state.addresses
+        for first, second in self.swaps:
+            found[first], found[second] = found[second], found[first]
 
 
 class Filled(Record):
@@ -122,6 +154,7 @@ class Called(Record):
     spots: tuple[Spot, ...]
     told: str = ""
     capturable: bool = True
+    lines: tuple[Any, ...] = ()
 
     def slots(self) -> list[int]:
         return [s.slot for s in self.spots]
@@ -227,11 +260,12 @@ class Branched(Record):
 
 
 class LoopedWhile(Record):
-    """A body repeated as long as a condition holds."""
+    """A body repeated as long as a condition holds; ``why`` says why it isn't one kernel."""
 
     condition: tuple[Any, ...]
     flag: int
     body: tuple[Any, ...]
+    why: str = ""
 
     @property
     def capturable(self) -> bool:
@@ -269,12 +303,14 @@ class LoopedWhile(Record):
 
 
 class LoopedFor(Record):
-    """A body repeated a number of times; views point at one slice of their base in each."""
+    """A body repeated a number of times; views point at one slice of their base in each. ``why``
+    says why it isn't one kernel."""
 
     trips: int
     reverse: bool
     slices: tuple[tuple[int, int, int], ...]
     body: tuple[Any, ...]
+    why: str = ""
 
     @property
     def capturable(self) -> bool:
@@ -298,6 +334,23 @@ def regions_of(command: Any) -> list[tuple[Any, ...]]:
     if isinstance(command, LoopedWhile):
         return [command.condition, command.body]
     return [command.body] if isinstance(command, LoopedFor) else []
+
+
+def load_all(commands: Sequence[Any]) -> None:
+    """Load the kernels that commands launch, as they come out of compilation."""
+    for command in commands:
+        if isinstance(command, (Launched, LoopKernel)):
+            command.function.ready()
+        for region in regions_of(command):
+            load_all(region)
+
+
+def leaves(commands: Sequence[Any]) -> Iterator[Any]:
+    """All commands, those of regions after the one that they are of."""
+    for command in commands:
+        yield command
+        for region in regions_of(command):
+            yield from leaves(region)
 
 
 def length(commands: Sequence[Any]) -> int:

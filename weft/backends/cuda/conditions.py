@@ -7,13 +7,12 @@ library of device code that comes with NVIDIA's wheels and is linked in by the d
 from __future__ import annotations
 
 import glob
-import os
 from collections.abc import Sequence
 from typing import Any
 
 from weft.backends.cuda import driver
+from weft.backends.cuda.libraries import files
 from weft.base.functional import lru
-from weft.base.lazy import folder_of
 
 _TEXT = """\
 .version 8.4
@@ -156,14 +155,11 @@ def text_of(architecture: int) -> str:
 @lru(1)
 def _runtime() -> str | None:
     """The library of the device's runtime."""
-    found = []
-    folder = folder_of("nvidia")
-    if folder is not None:
-        found = glob.glob(os.path.join(folder, "*", "lib", "libcudadevrt.a"))
+    found = files("libcudadevrt.a")
     return next(iter([*found, *glob.glob("/usr/local/cuda*/lib64/libcudadevrt.a")]), None)
 
 
-@lru(1)
+@driver.per_device(1)
 def _code() -> bytes | None:
     path = _runtime()
     if path is None or not driver.has_conditional_nodes():
@@ -176,7 +172,7 @@ def available() -> bool:
     return _code() is not None
 
 
-@lru(64)
+@driver.per_device(64)
 def _function(name: str) -> driver.Function:
     code = _code()
     assert code is not None

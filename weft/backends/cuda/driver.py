@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import functools
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base.functional import lru
+from weft.core import processes
 
 _INT, _SIZE, _PTR = ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p
 _UINT, _LONG = ctypes.c_uint, ctypes.c_uint64
@@ -21,11 +24,14 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuDeviceGetName": (ctypes.c_char_p, _INT, _INT),
     "cuDeviceGetAttribute": (_PTR, _INT, _INT),
     "cuDeviceTotalMem_v2": (_PTR, _INT),
+    "cuDeviceGetUuid": (_PTR, _INT),
     "cuDevicePrimaryCtxRetain": (_PTR, _INT),
     "cuCtxSetCurrent": (_PTR,),
     "cuCtxSynchronize": (),
     "cuStreamCreate": (_PTR, _UINT),
     "cuStreamSynchronize": (_PTR,),
+    "cuStreamQuery": (_PTR,),
+    "cuStreamWaitEvent": (_PTR, _PTR, _UINT),
     "cuModuleLoadDataEx": (_PTR, ctypes.c_char_p, _UINT, _PTR, _PTR),
     "cuModuleGetFunction": (_PTR, _PTR, ctypes.c_char_p),
     "cuFuncGetAttribute": (_PTR, _INT, _PTR),
@@ -37,12 +43,15 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuLinkDestroy": (_PTR,),
     "cuMemAlloc_v2": (_PTR, _SIZE),
     "cuMemFree_v2": (_DEVICE_POINTER,),
+    "cuMemHostAlloc": (_PTR, _SIZE, _UINT),
+    "cuMemFreeHost": (_PTR,),
     "cuMemGetInfo_v2": (_PTR, _PTR),
     "cuMemcpyHtoDAsync_v2": (_DEVICE_POINTER, _PTR, _SIZE, _PTR),
     "cuMemcpyDtoHAsync_v2": (_PTR, _DEVICE_POINTER, _SIZE, _PTR),
     "cuMemcpyDtoDAsync_v2": (_DEVICE_POINTER, _DEVICE_POINTER, _SIZE, _PTR),
     "cuMemsetD8Async": (_DEVICE_POINTER, ctypes.c_ubyte, _SIZE, _PTR),
     "cuLaunchKernel": (_PTR, *[_UINT] * 7, _PTR, _PTR, _PTR),
+    "cuLaunchCooperativeKernel": (_PTR, *[_UINT] * 7, _PTR, _PTR),
     "cuStreamBeginCapture_v2": (_PTR, _INT),
     "cuStreamBeginCaptureToGraph": (_PTR, _PTR, _PTR, _PTR, _SIZE, _INT),
     "cuStreamEndCapture": (_PTR, _PTR),
@@ -54,8 +63,10 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuGraphLaunch": (_PTR, _PTR),
     "cuGraphExecDestroy": (_PTR,),
     "cuGraphDestroy": (_PTR,),
+    "cuTensorMapEncodeTiled": (_PTR, _INT, _UINT, *[_PTR] * 5, *[_INT] * 4),
     "cuEventCreate": (_PTR, _UINT),
     "cuEventRecord": (_PTR, _PTR),
+    "cuEventDestroy_v2": (_PTR,),
     "cuEventSynchronize": (_PTR,),
     "cuEventElapsedTime": (_PTR, _PTR, _PTR),
     "cuGetErrorName": (_INT, _PTR),
@@ -67,12 +78,19 @@ _NEWER = frozenset(
     " cuGraphAddNode_v2 cuGraphConditionalHandleCreate".split()
 )
 # Attributes of a device, and of a function, as cuda.h numbers them.
-_ATTRIBUTES = {"multiprocessors": 16, "major": 75, "minor": 76}
+_ATTRIBUTES = {
+    "multiprocessors": 16,
+    "memory clock": 36,
+    "bus width": 37,
+    "major": 75,
+    "minor": 76,
+    "shared": 97,
+}
 _FUNCTION_ATTRIBUTES = {"shared": 1, "local": 3, "registers": 4}
 _MOST_DYNAMIC = 8
 # The oldest driver that takes the PTX that is made here, as it numbers itself.
 OLDEST_DRIVER = 12000
-_NO_MEMORY = 2
+_NO_MEMORY, _NOT_READY = 2, 600
 _THREAD_LOCAL = 1  # how far the rules of capturing reach
 
 
@@ -105,6 +123,16 @@ def library() -> Any:
     return found
 
 
+def reduces_vectors() -> bool:
+    """Whether the GPU adds four numbers to memory at once, and the driver knows how."""
+    try:
+        found, version = library(), _INT()
+        found.cuDriverGetVersion(ctypes.byref(version))
+        return version.value >= 12010 and device().architecture >= 90
+    except DriverError:
+        return False
+
+
 def has_conditional_nodes() -> bool:
     """Whether the driver knows graphs with loops and branches."""
     found = library()
@@ -131,31 +159,52 @@ def call(name: str, *args: Any) -> None:
 
 
 class Device:
-    """One GPU, its primary context current in the thread that asks for it.
-
-    All that is computed is put in order by one stream; another is for what is being captured.
-    """
+    """One GPU: its primary context, and the stream that puts all that it computes in order."""
 
     def __init__(self, number: int = 0) -> None:
         self.number = number
         context = _PTR()
         call("cuDevicePrimaryCtxRetain", ctypes.byref(context), number)
         self.context = context
-        self.use()
+        call("cuCtxSetCurrent", context)
         name = ctypes.create_string_buffer(256)
         call("cuDeviceGetName", name, 256, number)
         self.name = name.value.decode()
         self.multiprocessors = self.attribute("multiprocessors")
+        self.shared_memory = self.attribute("shared")  # bytes that a block may have
         self.architecture = 10 * self.attribute("major") + self.attribute("minor")
         self.stream = _new_stream()
+        self.capturing = _new_stream()
+        self._lanes: list[Any] = []
+        # commands of several threads are not mixed: libraries' handles have one stream at a time
+        self.lock = threading.RLock()
 
     def use(self) -> None:
+        """Have what this thread does from now on done by this GPU."""
         call("cuCtxSetCurrent", self.context)
+        _thread.device = self
+
+    def lanes(self, count: int) -> list[Any]:
+        """Streams that commands are captured on side by side; the first is that of captures."""
+        while len(self._lanes) < count - 1:
+            self._lanes.append(_new_stream())
+        return [self.capturing, *self._lanes[: count - 1]]
 
     def attribute(self, name: str) -> int:
         value = _INT()
         call("cuDeviceGetAttribute", ctypes.byref(value), _ATTRIBUTES[name], self.number)
         return value.value
+
+    def identity(self) -> str:
+        """What no other GPU is called, on any machine."""
+        found = ctypes.create_string_buffer(16)
+        call("cuDeviceGetUuid", found, self.number)
+        return found.raw.hex()
+
+    def bandwidth(self) -> float:
+        """Bytes a second that kernels get of the memory: nine tenths of what its clock and the
+        width of its bus come to."""
+        return 0.9 * 2e3 * self.attribute("memory clock") * self.attribute("bus width") / 8
 
     def memory(self) -> tuple[int, int]:
         """Bytes that are free, and all there are."""
@@ -170,10 +219,62 @@ def _new_stream() -> Any:
     return stream
 
 
-@lru(1)
-def device() -> Device:
-    """The first GPU."""
-    return Device()
+class _Thread(threading.local):
+    """The GPU that a thread uses; None for that of the process."""
+
+    device: Device | None = None
+
+
+_thread = _Thread()
+_devices: dict[int, Device] = {}
+_lock = threading.Lock()
+
+
+def device(number: int | None = None) -> Device:
+    """A GPU by its number; without one, that which this thread uses.
+
+    That is the first, or, where several processes of a machine run a program together, one for
+    each.
+    """
+    if number is None:
+        if _thread.device is not None:
+            return _thread.device
+        number = processes.place % max(count(), 1) if processes.place else 0
+    found = _devices.get(number)
+    if found is None:
+        with _lock:
+            found = _devices.get(number)
+            if found is None:
+                found = Device(number)
+                (_thread.device or found).use()
+                _devices[number] = found
+    return found
+
+
+def in_use() -> Device | None:
+    """The GPU that this thread uses, if it has used any."""
+    return _thread.device
+
+
+def per_device(size: int) -> Any:
+    """A cache of so many results of a function, which are of the GPU that it was called for."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        @lru(size)
+        def found(number: int, *args: Any, **named: Any) -> Any:
+            return function(*args, **named)
+
+        @functools.wraps(function)
+        def looked_up(*args: Any, **named: Any) -> Any:
+            try:
+                number = device().number
+            except DriverError:
+                number = -1  # no GPU: the function says so, where it needs one
+            return found(number, *args, **named)
+
+        return looked_up
+
+    return decorate
 
 
 def count() -> int:
@@ -200,20 +301,34 @@ def free(address: int) -> None:
     call("cuMemFree_v2", address)
 
 
-def copy_in(address: int, host: int, size: int) -> None:
-    """Host memory to device memory; the host's may change when this returns."""
+def allocate_host(size: int) -> int:
+    """The address of memory of the host that is never paged out."""
+    found = _PTR()
+    call("cuMemHostAlloc", ctypes.byref(found), max(size, 1), 0)
+    assert found.value is not None
+    return found.value
+
+
+def free_host(address: int) -> None:
+    call("cuMemFreeHost", address)
+
+
+def copy_in(address: int, host: int, size: int, wait: bool = True) -> None:
+    """Host memory to device memory; with ``wait``, the host's may change when this returns."""
     if size:
         stream = device().stream
         call("cuMemcpyHtoDAsync_v2", address, host, size, stream)
-        call("cuStreamSynchronize", stream)
+        if wait:
+            finish(stream)
 
 
-def copy_out(host: int, address: int, size: int) -> None:
-    """Device memory to host memory; waits for what is being computed."""
+def copy_out(host: int, address: int, size: int, wait: bool = True) -> None:
+    """Device memory to host memory; with ``wait``, the values are there when this returns."""
     if size:
         stream = device().stream
         call("cuMemcpyDtoHAsync_v2", host, address, size, stream)
-        call("cuStreamSynchronize", stream)
+        if wait:
+            finish(stream)
 
 
 def copy(target: int, source: int, size: int, stream: Any) -> None:
@@ -229,16 +344,93 @@ def fill(address: int, value: int, size: int, stream: Any) -> None:
 
 
 def synchronize() -> None:
-    call("cuStreamSynchronize", device().stream)
+    """Wait for all that this thread's GPU was given to do."""
+    finish(device().stream)
+
+
+# What waits for a stream where others may never answer (``messages.py``).
+_patience: Callable[[Any], None] | None = None
+
+
+def set_patience(function: Callable[[Any], None] | None) -> None:
+    """Have a function wait for streams; None for the driver itself."""
+    global _patience
+    _patience = function
+
+
+def finish(stream: Any) -> None:
+    """Wait until all is done that a stream was given."""
+    if _patience is None:
+        call("cuStreamSynchronize", stream)
+    else:
+        _patience(stream)
+
+
+def is_done(stream: Any) -> bool:
+    """Whether all is done that a stream was given."""
+    status = library().cuStreamQuery(stream)
+    if status not in (0, _NOT_READY):
+        raise DriverError(f"cuStreamQuery: {_explained(library(), status)}")
+    return status == 0
+
+
+def synchronize_all() -> None:
+    """Wait for all GPUs that are in use."""
+    before = device()
+    for found in list(_devices.values()):
+        found.use()
+        call("cuStreamSynchronize", found.stream)
+    before.use()
+
+
+def is_idle() -> bool:
+    """Whether all that was put on the stream is done."""
+    return is_done(device().stream)
+
+
+def new_event() -> Any:
+    """A moment of a stream, without its time."""
+    event = _PTR()
+    call("cuEventCreate", ctypes.byref(event), 2)
+    return event
+
+
+def moment(stream: Any) -> Any:
+    """An event for when all that a stream has been given so far is done."""
+    event = new_event()
+    call("cuEventRecord", event, stream)
+    return event
+
+
+def wait_for(stream: Any, event: Any) -> None:
+    """Have a stream wait for a moment of another."""
+    call("cuStreamWaitEvent", stream, event, 0)
 
 
 # --- code -----------------------------------------------------------------------------------------
 
 
 class Function:
-    """A kernel of a loaded module, from PTX or machine code."""
+    """A kernel of a loaded module, from PTX or machine code, or from what gives that when it is
+    waited for: such a one has to be loaded before it is launched."""
 
-    def __init__(self, code: str | bytes, name: str, dynamic: int = 0) -> None:
+    def __init__(
+        self, code: str | bytes | Callable[[], bytes], name: str, dynamic: int = 0
+    ) -> None:
+        self.name, self.dynamic = name, dynamic
+        self.function: Any = None
+        self._launch = library().cuLaunchKernel
+        if callable(code):
+            self._waiting = code
+        else:
+            self._load(code)
+
+    def ready(self) -> None:
+        """Load a kernel that was waited for."""
+        if self.function is None:
+            self._load(self._waiting())
+
+    def _load(self, code: str | bytes) -> None:
         module, function = _PTR(), _PTR()
         log = ctypes.create_string_buffer(8192)
         # 5 and 6: a buffer for the assembler's errors, and its size
@@ -249,11 +441,15 @@ class Function:
             call("cuModuleLoadDataEx", ctypes.byref(module), text, 2, options, values)
         except DriverError as error:
             raise DriverError(f"{error}\n{log.value.decode(errors='replace')}") from None
-        call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
-        self.module, self.function, self.dynamic = module, function, dynamic
-        self._launch = library().cuLaunchKernel
-        if dynamic > 48 << 10:
-            call("cuFuncSetAttribute", function, _MOST_DYNAMIC, dynamic)
+        call("cuModuleGetFunction", ctypes.byref(function), module, self.name.encode())
+        if self.dynamic > 48 << 10:
+            call("cuFuncSetAttribute", function, _MOST_DYNAMIC, self.dynamic)
+        self.module, self.function = module, function
+
+    @property
+    def handle(self) -> int:
+        """The kernel as the driver knows it."""
+        return self.function.value or 0
 
     def attribute(self, name: str) -> int:
         """``registers`` and ``local`` bytes of a thread, bytes of ``shared`` memory of a block."""
@@ -261,6 +457,15 @@ class Function:
         number = _FUNCTION_ATTRIBUTES[name]
         call("cuFuncGetAttribute", ctypes.byref(value), number, self.function)
         return value.value
+
+    def launch_with(self, grid: int, block: int, given: Sequence[Any], stream: Any) -> None:
+        """Run the kernel with parameters of any type of ctypes."""
+        row = (_PTR * len(given))(*map(ctypes.addressof, given))
+        status = self._launch(
+            self.function, grid, 1, 1, block, 1, 1, self.dynamic, stream, row, None
+        )
+        if status:
+            raise DriverError(f"cuLaunchKernel: {_explained(library(), status)}")
 
     def launch(self, grid: int, block: int, values: Sequence[int], stream: Any) -> None:
         """Run the kernel; its parameters are 64-bit numbers."""
@@ -273,6 +478,42 @@ class Function:
         )
         if status:
             raise DriverError(f"cuLaunchKernel: {_explained(library(), status)}")
+
+    def launch_together(self, grid: int, block: int, values: Sequence[int], stream: Any) -> None:
+        """Run the kernel with all its blocks resident at once, so that they may wait for each
+        other."""
+        given = (_DEVICE_POINTER * len(values))(*values)
+        start = ctypes.addressof(given)
+        row = (_PTR * len(values))(*range(start, start + 8 * len(values), 8))
+        sizes = (grid, 1, 1, block, 1, 1, self.dynamic)
+        call("cuLaunchCooperativeKernel", self.function, *sizes, stream, row)
+
+
+class TensorMap(ctypes.Structure):
+    """An array as copies of its tiles take it."""
+
+    _fields_ = [("words", _LONG * 16)]
+
+
+_MAP_TYPES = {"f16": 6, "bf16": 9}
+_SWIZZLE_128, _PROMOTE_256 = 3, 3
+
+
+def tensor_map(
+    kind: str, address: int, sizes: Sequence[int], strides: Sequence[int], box: Sequence[int]
+) -> TensorMap:
+    """An array of 16-bit floats, its axes from the innermost on, with the strides of the others in
+    bytes; tiles have the sizes of a box and are swizzled by 128 bytes."""
+    room = (ctypes.c_char * (128 + 64))()
+    start = ctypes.addressof(room) + 63 & ~63
+    rank = len(sizes)
+    call(
+        "cuTensorMapEncodeTiled",
+        *(start, _MAP_TYPES[kind], rank, address, (_LONG * rank)(*sizes)),
+        *((_LONG * (rank - 1))(*strides), (_UINT * rank)(*box), (_UINT * rank)(*[1] * rank)),
+        *(0, _SWIZZLE_128, _PROMOTE_256, 0),
+    )
+    return TensorMap.from_buffer_copy(ctypes.string_at(start, 128))
 
 
 def link(ptx: str, path: str | None = None) -> bytes:
@@ -309,6 +550,11 @@ class Graph:
         call("cuGraphDestroy", graph)
         self._launch = library().cuGraphLaunch
 
+    @property
+    def handle(self) -> int:
+        """The graph as the driver knows it."""
+        return self.executable.value or 0
+
     def launch(self, stream: Any) -> None:
         status = self._launch(self.executable, stream)
         if status:
@@ -316,6 +562,19 @@ class Graph:
 
     def close(self) -> None:
         call("cuGraphExecDestroy", self.executable)
+
+
+def addresses() -> tuple[int, int]:
+    """Where the driver's functions are that launch a kernel and a graph."""
+    found = library()
+    names = ("cuLaunchKernel", "cuGraphLaunch")
+    kernel, graph = [ctypes.cast(getattr(found, name), _PTR).value or 0 for name in names]
+    return kernel, graph
+
+
+def is_plain(function: Any) -> bool:
+    """Whether a kernel is launched as most are."""
+    return type(function) is Function
 
 
 def begin_capture(stream: Any) -> None:
@@ -386,20 +645,39 @@ def add_conditional(stream: Any, handle: int, kind: int, capture: Any) -> None:
     call("cuStreamUpdateCaptureDependencies_v2", stream, after, None, 1, 1)
 
 
+def timed_event() -> Any:
+    """A moment of a stream."""
+    event = _PTR()
+    call("cuEventCreate", ctypes.byref(event), 0)
+    return event
+
+
+def record(event: Any, stream: Any) -> None:
+    """Have an event be the moment when a stream gets here."""
+    call("cuEventRecord", event, stream)
+
+
+def destroy_event(event: Any) -> None:
+    call("cuEventDestroy_v2", event)
+
+
+def elapsed(first: Any, last: Any) -> float:
+    """Milliseconds between two events, once the last has come."""
+    call("cuEventSynchronize", last)
+    found = ctypes.c_float()
+    call("cuEventElapsedTime", ctypes.byref(found), first, last)
+    return found.value
+
+
 class Timer:
     """Time on the device between two moments, in milliseconds."""
 
     def __init__(self) -> None:
-        self.events = [_PTR(), _PTR()]
-        for event in self.events:
-            call("cuEventCreate", ctypes.byref(event), 0)
+        self.events = [timed_event(), timed_event()]
 
     def start(self) -> None:
-        call("cuEventRecord", self.events[0], device().stream)
+        record(self.events[0], device().stream)
 
     def stop(self) -> float:
-        call("cuEventRecord", self.events[1], device().stream)
-        call("cuEventSynchronize", self.events[1])
-        found = ctypes.c_float()
-        call("cuEventElapsedTime", ctypes.byref(found), *self.events)
-        return found.value
+        record(self.events[1], device().stream)
+        return elapsed(*self.events)

@@ -14,20 +14,26 @@ from typing import Any
 from weft.backends.cuda import driver
 from weft.backends.cuda.driver import DriverError
 from weft.base.functional import lru
-from weft.base.lazy import folder_of
+from weft.base.lazy import folders_of
 
 # Bytes that products may work in.
 WORKSPACE = 32 << 20
 
 
+def files(pattern: str) -> list[str]:
+    """Libraries by their names, of all wheels of NVIDIA's."""
+    return [
+        path
+        for folder in folders_of("nvidia")
+        for path in glob.glob(os.path.join(folder, "*", "lib", pattern))
+    ]
+
+
 @lru(16)
 def library(name: str) -> Any:
     """A library by its short name: ``cublasLt``, ``cudnn``, ``cufft``, ..."""
-    folder = folder_of("nvidia")
-    found = []
-    if folder is not None:
-        found = sorted(glob.glob(os.path.join(folder, "*", "lib", f"lib{name}.so.*")), reverse=True)
-    endings = ("so", "so.13", "so.12", "so.11", "so.9")
+    found = sorted(files(f"lib{name}.so.*"), reverse=True)
+    endings = ("so", "so.13", "so.12", "so.11", "so.9", "so.2")
     for path in [*found, *(f"lib{name}.{ending}" for ending in endings)]:
         try:
             return ctypes.CDLL(path)
@@ -51,7 +57,7 @@ def check(status: int, what: str) -> None:
         raise DriverError(f"{what}: status {status}")
 
 
-@lru(16)
+@driver.per_device(16)
 def handle(name: str, create: str) -> ctypes.c_void_p:
     """A library's handle, made by one of its functions."""
     driver.device().use()
@@ -60,7 +66,7 @@ def handle(name: str, create: str) -> ctypes.c_void_p:
     return found
 
 
-@lru(1)
+@driver.per_device(1)
 def workspace() -> int:
     """Memory that products work in, one after the other."""
     return driver.allocate(WORKSPACE)

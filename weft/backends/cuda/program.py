@@ -6,24 +6,26 @@ arrays, it copies arguments in and results out.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from weft.backends.cuda import driver
+from weft.backends.cuda import driver, lanes, profile
 from weft.backends.cuda.assemble import Assembler
-from weft.backends.cuda.commands import State, length
+from weft.backends.cuda.commands import State, length, load_all
+from weft.backends.cuda.loops import is_small
 from weft.backends.cuda.memory import Buffer, pool
-from weft.backends.cuda.routines.attention import supported
+from weft.backends.cuda.routines.attention import prepare, supported
 from weft.backends.cuda.routines.epilogues import offer
 from weft.backends.cuda.routines.table import keeps
 from weft.backends.cuda.story import story
 from weft.backends.reference.program import Reference
 from weft.base.errors import JaxRuntimeError
 from weft.compiler.passes.attention import attention
+from weft.compiler.passes.special import special
 from weft.compiler.plan import Planner
+from weft.compiler.watch import Watch
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import Finish, Program
@@ -35,6 +37,8 @@ MOST_GRAPHS = 8
 class Cuda(Reference):
     """The first GPU as a target."""
 
+    recomputes = True
+
     def __init__(self) -> None:
         super().__init__(neutral=True)
 
@@ -42,19 +46,26 @@ class Cuda(Reference):
         return keeps(eqn)
 
     def epilogue(self, eqn: Any, finish: Finish, looped: bool) -> Any:
-        return offer(eqn, finish)
+        # a loop of small products becomes one kernel, where what follows is no epilogue
+        return None if looped and is_small(eqn) else offer(eqn, finish)
 
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """A program in its simplest form, with attention as one operation."""
         found = closed._memo.get("simple on GPUs")
         if found is None:
-            found = attention(super().simplify(closed), supported)
+            found = special(attention(super().simplify(closed), supported))
+            for eqn in found.jaxpr.eqns:
+                prepare(eqn)
             closed._memo["simple on GPUs"] = found._memo["simple on GPUs"] = found
         return found
 
-    def compile(self, closed: ClosedJaxpr) -> Executable:  # type: ignore[override]
+    def compile(  # type: ignore[override]
+        self, closed: ClosedJaxpr, donated: Sequence[bool] = ()
+    ) -> Executable:
         driver.device().use()
-        return Executable(Planner(self).program(closed), closed.out_avals)
+        watch = Watch(closed)
+        program = Planner(self, watch).program(closed, donated)
+        return Executable(program, closed.out_avals, watch)
 
 
 def put(array: np.ndarray) -> Buffer:
@@ -75,18 +86,27 @@ def get(buffer: Buffer, aval: Any) -> np.ndarray:
 class Executable:
     """A program with its kernels loaded, its constants on the device and its memory planned."""
 
-    def __init__(self, program: Program, out_avals: Sequence[Any]) -> None:
+    def __init__(
+        self, program: Program, out_avals: Sequence[Any], watch: Watch | None = None
+    ) -> None:
+        """``watch`` knows which equations became which kernels, and so the user's lines."""
         self.program = program
         self.out_avals = out_avals
-        assembler = Assembler(program)
+        assembler = Assembler(program, watch)
         self.commands = assembler.nodes(program.nodes)
         self.offsets, self.arena = assembler.plan(self.commands)
         self.roles, self.sizes = assembler.roles, assembler.sizes
+        self.only_read = assembler.only_read
         self.constants = {n: put(array) for n, array in assembler.constants.items()}
+        load_all(self.commands)
+        self.lanes = lanes.plan(self)
         self.capturable = all(c.capturable for c in self.commands) and length(self.commands) > 0
+        # arguments whose memory results are in; types of results by where they are to be
+        self.taken = [r.number for r in program.results if r.kind == "taken"]
+        self.types: dict[Any, Any] = {}
+        self.native: dict[Any, Any] = {}  # tables of native code, by the same
         self.graphs: dict[Any, driver.Graph | None] = {}
-        self.lock = threading.Lock()
-        self.stream = driver.device().stream
+        self.stream, self.lock = driver.device().stream, driver.device().lock
         slots = list(enumerate(self.roles))
         self.args = [(n, program.slots[n].what) for n, role in slots if role == "arg"]
         self.outs = [(n, self.sizes[n]) for n, role in slots if role == "out"]
@@ -95,6 +115,8 @@ class Executable:
         self.fixed = [self.constants[n].address if role == "const" else 0 for n, role in slots]
         wanted = [("slot", slot) for slot, _ in self.outs]
         self.plain = [tuple(r) for r in program.results] == wanted
+        profile.announce()
+        profile.programs.add(self)
 
     def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
         driver.device().use()
@@ -120,15 +142,21 @@ class Executable:
         key = [x.address for x in args]
         key += [x.address for x in outs]
         key.append(arena.address if arena is not None else 0)
-        with self.lock:
-            graph = self.graphs.get(tuple(key))
-            if graph is not None:
-                graph.launch(self.stream)
-            else:
-                self._run(key)
+        self.run_at(key)
         if self.plain:
             return outs
         return self._results(args, outs)
+
+    def run_at(self, key: list[int]) -> None:
+        """Run with arguments, results and the arena at addresses."""
+        with self.lock:
+            graph = self.graphs.get(tuple(key))
+            if profile.timed is not None:
+                profile.timed.run(self._addresses(key), self.commands, self.stream)
+            elif graph is not None:
+                graph.launch(self.stream)
+            else:
+                self._run(key)
 
     def _results(self, args: Sequence[Buffer], outs: list[Buffer]) -> list[Buffer]:
         made = {slot: buffer for (slot, _), buffer in zip(self.outs, outs, strict=True)}
@@ -178,11 +206,16 @@ class Executable:
         graph.launch(self.stream)
 
     def _captured(self, addresses: list[int]) -> driver.Graph:
-        driver.begin_capture(self.stream)
+        # on a stream of its own: what other threads put on that of the device is not part of it
+        stream = driver.device().capturing
+        driver.begin_capture(stream)
         try:
-            State(addresses, self.stream, True).run(self.commands)
+            if self.lanes is None:
+                State(addresses, stream, True).run(self.commands)
+            else:
+                lanes.capture(self, addresses, driver.device().lanes(lanes.LANES))
         finally:
-            graph = driver.end_capture(self.stream)
+            graph = driver.end_capture(stream)
         return driver.Graph(graph)
 
     def _forget(self) -> None:
@@ -196,7 +229,8 @@ class Executable:
     def explain(self, args: Sequence[Buffer] | None = None) -> str:
         """What is done, with the blocks, registers and memory of each kernel; for arguments, also
         how long each command takes."""
-        return story(self, None if args is None else self._measured(args))
+        measured = None if args is None else self._measured(args)
+        return story(self, measured, driver.device().bandwidth())
 
     def _measured(self, args: Sequence[Buffer]) -> list[float]:
         """The milliseconds of each command, run one by one after a run of all."""

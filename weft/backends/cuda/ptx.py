@@ -1,47 +1,92 @@
-"""PTX from LLVM text."""
+"""PTX from LLVM text; several threads may ask for some at a time."""
 
 from __future__ import annotations
 
+import ctypes
 import threading
-from typing import Any
 
+from weft.backends.cpu.native.llvm import OPTIMISE, Llvm
+from weft.backends.cpu.native.stacks import with_room
 from weft.base.functional import lru
 
 TRIPLE = "nvptx64-nvidia-cuda"
-# The layout of NVPTX for 64-bit addresses, as LLVM's target says it.
-HEAD = f'target triple = "{TRIPLE}"\n'
+FEATURES = "+ptx80"
+_LEVEL = 3
+_POINTER = ctypes.c_void_p
+_INITIALISERS = ("AllTargetInfos", "AllTargets", "AllTargetMCs", "AllAsmPrinters")
 
 _lock = threading.Lock()
 
 
+class _Ptx(Llvm):
+    """LLVM, started for GPUs."""
+
+    output = Llvm.ASSEMBLY
+
+    def __init__(self) -> None:
+        super().__init__(False)
+        for name in _INITIALISERS:
+            function = getattr(self.c, f"LLVMPY_Initialize{name}")
+            function.restype, function.argtypes = None, []
+            function()
+        error = _POINTER()
+        self.target = self.c.LLVMPY_GetTargetFromTriple(TRIPLE.encode(), ctypes.byref(error))
+        if not self.target:
+            raise RuntimeError(self._taken(error))
+        self.spare: dict[int, list[int]] = {}  # machines that no thread uses at the moment
+
+    def machine_of(self, architecture: int) -> int:
+        words = [x.encode() for x in (TRIPLE, f"sm_{architecture}", FEATURES)]
+        made = self.c.LLVMPY_CreateTargetMachine(
+            self.target, *words, _LEVEL, b"default", b"default", 0, 0, b""
+        )
+        if not made:
+            raise RuntimeError(f"LLVM does not know the GPU sm_{architecture}")
+        return made
+
+    def layout(self, machine: int) -> str:
+        """How types lie in memory, as LLVM writes it."""
+        make, write = self.c.LLVMPY_CreateTargetMachineData, self.c.LLVMPY_CopyStringRepOfTargetData
+        make.restype, make.argtypes = _POINTER, [_POINTER]
+        write.restype, write.argtypes = None, [_POINTER, _POINTER]
+        data, text = make(machine), _POINTER()
+        write(data, ctypes.byref(text))
+        self.c.LLVMPY_DisposeTargetData.argtypes = [_POINTER]
+        self.c.LLVMPY_DisposeTargetData(data)
+        return self._taken(text)
+
+
+@lru(1)
+def _llvm() -> _Ptx:
+    return _Ptx()
+
+
 @lru(8)
-def _machine(architecture: int) -> Any:
-    import llvmlite.binding as llvm
-
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    target = llvm.Target.from_triple(TRIPLE)
-    cpu, features = f"sm_{architecture}", "+ptx80"
-    return target.create_target_machine(cpu=cpu, features=features, opt=3)
+def _head(architecture: int) -> str:
+    library = _llvm()
+    machine = library.machine_of(architecture)
+    library.spare.setdefault(architecture, []).append(machine)
+    layout = library.layout(machine)
+    return f'{OPTIMISE}target triple = "{TRIPLE}"\ntarget datalayout = "{layout}"\n'
 
 
+@lru(1)
 def version() -> str:
     """The version of LLVM, which the text of PTX depends on."""
-    import llvmlite.binding as llvm
+    from llvmlite import __version__
 
-    return ".".join(map(str, llvm.llvm_version_info))
+    return __version__
 
 
 def assemble(text: str, architecture: int = 90) -> str:
     """The PTX of an LLVM module."""
-    import llvmlite.binding as llvm
-
     with _lock:
-        machine = _machine(architecture)
-        module = llvm.parse_assembly(HEAD + text)
-        module.data_layout = str(machine.target_data)
-        module.verify()
-        options = llvm.create_pipeline_tuning_options(speed_level=2)
-        builder = llvm.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(module, builder)
-        return machine.emit_assembly(module)
+        library, head = _llvm(), _head(architecture)
+        spare = library.spare.setdefault(architecture, [])
+        machine = spare.pop() if spare else library.machine_of(architecture)
+    try:
+        made = with_room(lambda whole: library.compile(whole, machine).decode(), head + text)
+        # an instruction that is written out, which LLVM doesn't know to be of the next version
+        return made.replace(".version 8.0\n", ".version 8.1\n") if ".v4.f32 [" in made else made
+    finally:
+        spare.append(machine)

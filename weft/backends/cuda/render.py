@@ -19,14 +19,23 @@ from weft.backends.cpu.code.rare import rare
 from weft.backends.cpu.code.render import Function
 from weft.backends.cpu.code.serial import Writer
 from weft.backends.cuda.schedule import TILE, Schedule, nest, private_rows, turned
-from weft.kernel.kernel import Loop, Reduce, Store, statements
+from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import BOOL, F32, F64, Value, is_float, walk
 from weft.kernel.spec import verify
 
 NAME = "kernel"
 _WARP = 32
+# Operations that seldom matter from which a branch around them costs less.
+_RARE = 8
+# Operations that take denormal numbers of float32 as 0, and give none.
+_FLUSHED = frozenset("add sub mul fma div".split())
 # Denormal numbers of float32 are flushed, as on the CPU; those of float64 GPUs always keep.
 _FLUSHES = 'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" }\n'
+# How many threads a block has, so that registers for all of them are there.
+_KERNEL = (
+    'attributes #1 = {{ "denormal-fp-math-f32"="preserve-sign,preserve-sign"'
+    ' "nvvm.maxntid"="{threads}" }}\n'
+)
 _DECLARED = """\
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
@@ -40,17 +49,38 @@ def render(schedule: Schedule) -> str:
     verify(schedule.kernel)
     if schedule.kernel.serial:
         return _SerialText(schedule).text()
+    if schedule.rows:
+        return (_BlockColumns if schedule.columns else _Columns)(schedule).text()
     return _Tiles(schedule).text() if schedule.tile is not None else _Text(schedule).text()
+
+
+def _computed_with(kernel: Kernel) -> set[int]:
+    """The numbers of values of float64 as float32 that are only computed with."""
+    roots = [v for s in statements(kernel.body) if not isinstance(s, Loop) for v in s.operands]
+    values = walk(roots)
+    found = {v.number for v in values if v.op == "cast" and v.dtype == F32} - {
+        v.number for v in roots
+    }
+    if not found:
+        return found
+    for v in values:
+        if v.op not in _FLUSHED or v.dtype != F32:
+            found -= {x.number for x in v.args}
+    return {v.number for v in values if v.number in found and v.args[0].dtype == F64}
 
 
 class _Text(Function):
     """The text of one kernel while it is written."""
+
+    prefix = ""  # of the names of shared memory
+    written_out = True  # instructions that LLVM wouldn't choose
 
     def __init__(self, schedule: Schedule) -> None:
         super().__init__(schedule.kernel, 1)
         self.schedule = schedule
         self.shared: list[str] = []  # memory that the threads of a block share
         self.labels = 0
+        self.computed_with = _computed_with(self.kernel)
         self.private = private_rows(schedule.kernel) if schedule.trips else set()
         self.place = 0  # which of its own elements of a row a thread is at
         self.serial: list[str] = []  # lines of the entry block, for what loops count
@@ -67,6 +97,11 @@ class _Text(Function):
         self.tid = self.emit(f"zext i32 {tid} to i64")
         self.lane = tid
         number = self.emit(f"zext i32 {block} to i64")
+        if self.schedule.group > 1:  # a warp has an iteration
+            first = self.emit(f"mul i64 {number}, {self.schedule.group}")
+            warp = self.emit(f"lshr i64 {self.tid}, {_WARP.bit_length() - 1}")
+            number = self.emit(f"add i64 {first}, {warp}")
+            self.tid = self.emit(f"and i64 {self.tid}, {_WARP - 1}")
         if not self.schedule.shares and self.schedule.tile is None:
             first = self.emit(f"mul i64 {number}, {self.schedule.threads}")
             number = self.emit(f"add i64 {first}, {self.tid}")
@@ -82,9 +117,13 @@ class _Text(Function):
             told += "noalias " if self.schedule.distinct else ""
             told += "align 16 " if vector > 1 else ""
             parameters.append(f"ptr {told}%b{i}")
-        head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #0 {{"
+        head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #1 {{"
         declared = [*self.declared.values(), *self.shared]
         lines = [_DECLARED, *declared, head, "entry:", *self.serial, *self.lines, "}", _FLUSHES]
+        # fewer threads have all registers there are, and the assembler then takes too many
+        few = self.schedule.block_threads <= 256
+        told = _FLUSHES.replace("#0", "#1") if few else _KERNEL
+        lines.append(told if few else told.format(threads=self.schedule.block_threads))
         return "\n".join(lines)
 
     def _run(self, number: str) -> None:
@@ -108,9 +147,10 @@ class _Text(Function):
             own = self.schedule.trips * self.schedule.vector
             self.serial.append(f"  %b{i} = alloca [{own} x {kind}], align 16")
             return
-        place = f"@row{i} = internal addrspace(3) global [{b.size} x {kind}] undef, align 16"
+        name = f"@{self.prefix}row{i}"
+        place = f"{name} = internal addrspace(3) global [{b.size} x {kind}] undef, align 16"
         self.shared.append(place)
-        self.line(f"%b{i} = addrspacecast ptr addrspace(3) @row{i} to ptr")
+        self.line(f"%b{i} = addrspacecast ptr addrspace(3) {name} to ptr")
 
     def address(self, buffer: int, offset: str) -> str:
         if buffer in self.private:
@@ -128,6 +168,22 @@ class _Text(Function):
             found = self.emit(f"call float {name}(float {wide[0]}, float {wide[1]})")
             return self.float_cast(F32, v.dtype, found)
         return super().float_operation(v, args)
+
+    def render(self, v: Value, args: list[str]) -> str:
+        if not self.written_out:
+            return super().render(v, args)
+        if v.op == "cast" and v.args[0].dtype in (F32, F64) and v.dtype in (F32, F64):
+            # numbers that are flushed already, or will be, need no flushing here
+            if v.dtype == F64 and v.args[0].dtype == F32 and v.args[0].op in _FLUSHED:
+                return self._converted("cvt.f64.f32", "double", "=d,f", f"float {args[0]}")
+            if v.dtype == F32 and v.number in self.computed_with:
+                return self._converted("cvt.rn.f32.f64", "float", "=f,d", f"double {args[0]}")
+        return super().render(v, args)
+
+    def _converted(self, word: str, kind: str, constraints: str, operand: str) -> str:
+        return self.emit(
+            f'call {kind} asm "{word} $0, $1;", "{constraints}"({operand}) memory(none)'
+        )
 
     def _remainder(self, dtype: np.dtype) -> str:
         """The name of a function for remainders, which the module then has."""
@@ -227,7 +283,7 @@ class _Text(Function):
     def _certain_loads(self, body: list[Any]) -> list[Value]:
         """What is read whatever is computed: read first, neighbours become one access."""
         operands = [v for s in body for v in s.operands]
-        inside = {number for found in rare(operands) for number in found.inside}
+        inside = {number for found in rare(operands, _RARE) for number in found.inside}
         return [
             v for v in walk(operands) if v.op == "load" and not v.args and v.number not in inside
         ]
@@ -248,7 +304,7 @@ class _Text(Function):
         straight = list(takewhile(lambda s: not isinstance(s, Loop), body))
         operands = [v for s in straight for v in s.operands]
         if operands:
-            self.expect(rare(operands))
+            self.expect(rare(operands, _RARE))
             for v in operands:
                 self.value(v)
             self.expect([])
@@ -349,7 +405,7 @@ class _Text(Function):
         self.known = known
         self.line(f"br label %{tag}all")
         self.label(f"{tag}all")
-        self.line("call void @llvm.nvvm.barrier0()")
+        self._barrier()
 
     def _shared_loop(self, s: Loop) -> None:
         axes, body = nest(s)
@@ -391,7 +447,7 @@ class _Text(Function):
             self._reduced(r)
         stores = [x for x in statements(body) if isinstance(x, Store)]
         if any(x.buffer not in self.private for x in stores):
-            self.line("call void @llvm.nvvm.barrier0()")
+            self._barrier()
 
     def _reduced(self, s: Reduce) -> None:
         """Combine what the threads of a block have; all of them get the result."""
@@ -422,13 +478,7 @@ class _Text(Function):
             parts = [self.emit(f"trunc i64 {value} to i32")]
             high = self.emit(f"lshr i64 {value}, 32")
             parts.append(self.emit(f"trunc i64 {high} to i32"))
-        given = [
-            self.emit(
-                "call i32 @llvm.nvvm.shfl.sync.bfly.i32("
-                f"i32 -1, i32 {part}, i32 {distance}, i32 31)"
-            )
-            for part in parts
-        ]
+        given = [self._exchanged(part, distance) for part in parts]
         if bits < 32:
             found = self.emit(f"trunc i32 {given[0]} to {word}")
         elif bits == 32:
@@ -439,8 +489,16 @@ class _Text(Function):
             found = self.emit(f"or i64 {low}, {high}")
         return self.emit(f"bitcast {word} {found} to {kind}") if is_float(dtype) else found
 
+    def _exchanged(self, word: str, distance: int) -> str:
+        return self.emit(
+            f"call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 {word}, i32 {distance}, i32 31)"
+        )
+
+    def _barrier(self) -> None:
+        self.line("call void @llvm.nvvm.barrier0()")
+
     def _between_warps(self, s: Reduce, value: str, warps: int) -> str:
-        kind, place = scalar_type(s.dtype), f"@warps{s.symbol}"
+        kind, place = scalar_type(s.dtype), f"@{self.prefix}warps{s.symbol}"
         room = kind if kind != "i1" else "i8"
         self.shared.append(f"{place} = internal addrspace(3) global [{warps} x {room}] undef")
         if room != kind:
@@ -448,7 +506,7 @@ class _Text(Function):
         warp = self.emit(f"lshr i64 {self.tid}, 5")
         at = self.emit(f"getelementptr {room}, ptr addrspace(3) {place}, i64 {warp}")
         self.line(f"store {room} {value}, ptr addrspace(3) {at}")
-        self.line("call void @llvm.nvvm.barrier0()")
+        self._barrier()
         total = ""
         for i in range(warps):
             at = self.emit(f"getelementptr {room}, ptr addrspace(3) {place}, i64 {i}")
@@ -456,8 +514,164 @@ class _Text(Function):
             if room != kind:
                 one = self.emit(f"icmp ne i8 {one}, 0")
             total = one if not total else self._combined(s, total, one)
-        self.line("call void @llvm.nvvm.barrier0()")
+        self._barrier()
         return total
+
+
+class _Columns(_Text):
+    """A kernel whose threads each reduce some neighbouring columns: several rows are read before
+    any is added, so that enough of memory is on its way."""
+
+    def _run(self, number: str) -> None:
+        self._open_grid(number)
+        axis = (self.kernel.axes or (self.kernel.grid,))[-1][0]
+        first = self.axes[axis]
+        columns = range(self.schedule.vector)
+        self.columns = [first, *(self.emit(f"add i64 {first}, {i}") for i in columns[1:])]
+        self.sums: list[dict[int, str]] = [{} for _ in columns]
+        stores = [s for s in self.kernel.body if not isinstance(s, Loop)]
+        for loop in self.kernel.body:
+            if isinstance(loop, Loop):
+                self._column_loop(axis, loop)
+        for at, sums in zip(self.columns, self.sums, strict=True):
+            self.known, self.axes[axis], self.accumulators = {}, at, sums
+            self._body(stores)
+        self.line("br label %done")
+        self.label("done")
+
+    def _column_loop(self, axis: str, loop: Loop) -> None:
+        axes, body = nest(loop)
+        carried, own = [], []
+        for _ in self.columns:
+            self.carried = {}
+            own = self._started(loop)
+            carried.append(self.carried)
+        stop, inner = self._stop(loop), prod(n for _, n in axes[1:])
+        if loop.whole is not None:
+            stop = self.emit(f"mul i64 {stop}, {inner}") if inner > 1 else stop
+        else:
+            stop *= inner
+        rows = self.schedule.rows
+        several, rest = str(stop), 0
+        if loop.whole is not None:
+            several = self.emit(f"and i64 {stop}, {-rows}")
+        elif stop % rows:
+            several, rest = str(stop - stop % rows), stop % rows
+
+        def run(now: str, rows: int) -> None:
+            self._rows(now, range(rows), axis, axes, body, carried)
+
+        self._loop("0", several, rows, lambda now: run(now, rows))
+        if loop.whole is not None or rest:
+            self._loop(several, stop, 1, lambda now: run(now, 1))
+        for sums, found in zip(self.sums, carried, strict=True):
+            self.carried, self.accumulators = found, sums
+            self._finished(own)
+
+    def _rows(
+        self, now: str, distances: range, axis: str, axes: Any, body: Any, carried: Any
+    ) -> None:
+        """Add some rows of all columns of a thread, so far from one that all are read first."""
+        states = []
+        for distance in distances:
+            at = now if distance == 0 else self.emit(f"add i64 {now}, {distance}")
+            self._count(at, axes)
+            place = {name: self.axes[name] for name, _ in axes}
+            for column, sums in zip(self.columns, carried, strict=True):
+                self.known = {}
+                self.axes[axis] = column
+                for v in self._certain_loads(body):
+                    self.value(v)
+                states.append((place, column, sums, self.known))
+        for place, column, sums, known in states:
+            self.axes.update(place)
+            self.axes[axis], self.carried, self.known = column, sums, known
+            self._begin(body)
+            for s in body:
+                self._accumulate(s)
+
+
+class _BlockColumns(_Columns):
+    """A kernel whose blocks each have all rows of some columns."""
+
+    def _run(self, number: str) -> None:
+        schedule = self.schedule
+        *outer, (axis, extent) = self.kernel.axes or (self.kernel.grid,)
+        self._count(number, [*outer, (axis, extent // schedule.columns)])
+        base = self.emit(f"mul i64 {self.axes[axis]}, {schedule.columns}")
+        self.across = schedule.columns // schedule.vector  # threads along a row
+        group = self.emit(f"and i64 {self.tid}, {self.across - 1}")
+        self.row = self.emit(f"lshr i64 {self.tid}, {self.across.bit_length() - 1}")
+        self.own = self.emit(f"mul i64 {group}, {schedule.vector}")
+        first = self.emit(f"add i64 {base}, {self.own}")
+        more = range(1, schedule.vector)
+        self.columns = [first, *(self.emit(f"add i64 {first}, {i}") for i in more)]
+        found: list[Reduce] = []
+        for loop in self.kernel.body:
+            if isinstance(loop, Loop):
+                found += self._block_loop(axis, loop)
+        self.line("call void @llvm.nvvm.barrier0()")
+        some = self.emit(f"icmp slt i64 {self.tid}, {schedule.columns}")
+        self.line(f"br i1 {some}, label %columns, label %done")
+        self.label("columns")
+        self.known = {}
+        self.axes[axis] = self.emit(f"add i64 {base}, {self.tid}")
+        for r in found:
+            self._summed(r)
+        self._body([s for s in self.kernel.body if not isinstance(s, Loop)])
+        self.line("br label %done")
+        self.label("done")
+
+    def _block_loop(self, axis: str, loop: Loop) -> list[Reduce]:
+        """A loop whose rows the threads of a block share: each warp leaves what it has."""
+        axes, body = nest(loop)
+        carried, own = [], []
+        for _ in self.columns:
+            self.carried = {}
+            own = self._started(loop)
+            carried.append(self.carried)
+        groups, rows = self.schedule.threads // self.across, self.schedule.rows
+        trips = prod(n for _, n in axes) // (groups * rows)
+
+        def run(trip: str) -> None:
+            before = self.emit(f"mul i64 {trip}, {groups * rows}")
+            now = self.emit(f"add i64 {before}, {self.row}")
+            self._rows(now, range(0, groups * rows, groups), axis, axes, body, carried)
+
+        self._loop("0", trips, 1, run)
+        warps, columns = self.schedule.threads // _WARP, self.schedule.columns
+        warp = self.emit(f"lshr i64 {self.tid}, 5")
+        start = self.emit(f"mul i64 {warp}, {columns}")
+        start = self.emit(f"add i64 {start}, {self.own}")
+        for s in own:
+            kind, place = scalar_type(s.dtype), f"@sums{s.symbol}"
+            room = "i8" if kind == "i1" else kind
+            size = f"[{warps * columns} x {room}]"
+            self.shared.append(f"{place} = internal addrspace(3) global {size} undef, align 16")
+            for i, sums in enumerate(carried):
+                value = self.emit(f"load {kind}, ptr {sums[s.symbol]}")
+                distance = self.across
+                while distance < _WARP:
+                    value = self._combined(s, value, self._shuffled(value, s.dtype, distance))
+                    distance *= 2
+                value = self.emit(f"zext i1 {value} to i8") if room != kind else value
+                at = self.emit(f"add i64 {start}, {i}") if i else start
+                at = self.emit(f"getelementptr {room}, ptr addrspace(3) {place}, i64 {at}")
+                self.line(f"store {room} {value}, ptr addrspace(3) {at}")
+        return own
+
+    def _summed(self, s: Reduce) -> None:
+        """What all warps have of the column of a thread."""
+        kind, place = scalar_type(s.dtype), f"@sums{s.symbol}"
+        room = "i8" if kind == "i1" else kind
+        total = self.constant_scalar(s.dtype, s.initial)
+        for warp in range(self.schedule.threads // _WARP):
+            at = self.emit(f"add i64 {self.tid}, {warp * self.schedule.columns}")
+            at = self.emit(f"getelementptr {room}, ptr addrspace(3) {place}, i64 {at}")
+            one = self.emit(f"load {room}, ptr addrspace(3) {at}")
+            one = self.emit(f"icmp ne i8 {one}, 0") if room != kind else one
+            total = self._combined(s, total, one)
+        self.accumulators[s.symbol] = total
 
 
 class _Tiles(_Text):
@@ -486,7 +700,7 @@ class _Tiles(_Text):
         for row in range(0, TILE, rows):
             other = self.emit(f"add i64 {slow}, {row}") if row else slow
             self._guarded(firsts, {across: fast, last: other}, extents, lambda: self._keep(loads))
-        self.line("call void @llvm.nvvm.barrier0()")
+        self._barrier()
         self.reading = True
         for row in range(0, TILE, rows):
             other = self.emit(f"add i64 {slow}, {row}") if row else slow

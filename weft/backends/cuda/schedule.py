@@ -37,14 +37,25 @@ SERIAL_THREADS = 64
 ENOUGH_THREADS, ENOUGH_BLOCKS = 1 << 12, 512
 # Neighbouring elements of a thread: 16 bytes of float32.
 VECTOR = 4
+# Rows of a block that has a warp for each.
+WARPS = 8
 # Elements of a row that a thread of the block has.
 ELEMENTS_PER_THREAD = 16
 # Threads that column reductions are split into, and iterations that each has left.
-SPLIT_THREADS, SPLIT_ITERATIONS = 1 << 17, 64
+SPLIT_THREADS, SPLIT_ITERATIONS = 1 << 17, 32
+# Elements up to which a block has all rows of its columns, its threads, and blocks that are enough
+# for it to have more columns.
+MAX_BLOCK_ELEMENTS, BLOCK_THREADS, ENOUGH_COLUMN_BLOCKS = 1 << 22, 512, 96
+# Elements from which on columns for all threads are split as well.
+SPLIT_ELEMENTS = 1 << 19
+# Columns from which on a thread for each of a piece reads memory well, and rows it reads at a time.
+FEWEST_COLUMNS, ROWS_AT_A_TIME = 32, 4
 # Elements of a piece of a row that is split.
 PIECE_ELEMENTS = 1 << 13
 # Rows and columns of a square that is transposed.
 TILE = 32
+# Elements from which on a range of an array that is joined has a kernel of its own.
+SHORT_RANGE = 1 << 10
 # How often loops of a block may be written out.
 MAX_TRIPS = 8
 
@@ -58,7 +69,10 @@ class Schedule(Record):
     same for all: such loops are written out, and rows that a thread reads only where it wrote them
     stay in its registers. ``distinct`` is whether no two buffers are the same memory. ``tile`` has
     an axis along which memory is read, and the last one, along which it is written: a block
-    transposes squares of both through shared memory.
+    transposes squares of both through shared memory. ``rows`` is how many iterations of its loops a
+    thread that reduces columns does at a time, for all of its neighbouring columns; with
+    ``columns``, a block reduces so many of them, and its threads share their rows. ``group`` is how
+    many iterations a block has of which each is shared by its own warp.
     """
 
     kernel: Kernel
@@ -69,6 +83,13 @@ class Schedule(Record):
     distinct: bool = False
     trips: int = 0
     tile: tuple[str, str] | None = None
+    rows: int = 0
+    columns: int = 0
+    group: int = 1
+
+    @property
+    def block_threads(self) -> int:
+        return self.threads * self.group
 
     @property
     def iterations(self) -> int:
@@ -77,7 +98,7 @@ class Schedule(Record):
     @property
     def blocks(self) -> int:
         if self.shares:
-            return self.iterations
+            return self.iterations // (self.columns or self.group)
         if self.tile is not None:
             return prod(-(-n // TILE) if a in self.tile else n for a, n in self.kernel.axes)
         return -(-self.iterations // (self.threads * self.vector))
@@ -96,11 +117,34 @@ def schedule(kernel: Kernel, aligned: bool = True, distinct: bool = True) -> Par
     outside = tuple(i for i, b in enumerate(kernel.buffers) if b.role != "row")
     if kernel.serial:
         return Parts([Schedule(kernel, False, SERIAL_THREADS, 1, outside)], [])
-    kernel = collapse(diagonal(kernel))
     if distinct and _stores_ranges(kernel):
-        single = [kernel._replace(body=[loop]) for loop in kernel.body]
-        return Parts([p for k in single for p in schedule(k, aligned, distinct).parts], [])
+        return _ranges(kernel, aligned)
+    return _whole(kernel, aligned, distinct)
+
+
+def _ranges(kernel: Kernel, aligned: bool) -> Parts:
+    """A kernel for each loop, and one for all short ones."""
+    count = 1 if kernel.grid is None else kernel.grid[1]
+    long = [[s] for s in kernel.body if count * _elements(s) >= SHORT_RANGE]
+    short = [s for s in kernel.body if count * _elements(s) < SHORT_RANGE]
+    groups = [*long, short] if short else long
+    made = [_whole(kernel._replace(body=body), aligned, True) for body in groups]
+    return Parts([part for whole in made for part in whole.parts], [])
+
+
+def _elements(s: Any) -> int:
+    """How often the statements inside a loop are done."""
+    return s.extent * sum(map(_elements, s.body)) if isinstance(s, Loop) else 1
+
+
+def _whole(kernel: Kernel, aligned: bool, distinct: bool) -> Parts:
+    """A kernel that isn't taken apart by what it stores."""
+    outside = tuple(i for i, b in enumerate(kernel.buffers) if b.role != "row")
+    kernel = collapse(diagonal(kernel))
     kernel = _flat(kernel)
+    block = _by_blocks(kernel, outside, aligned)
+    if block is not None:
+        return Parts([block._replace(distinct=distinct)], [])
     halves = _split(kernel)
     if halves is None:
         made = _one(kernel, outside, aligned)._replace(distinct=distinct)
@@ -137,8 +181,15 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
         fits = aligned and axes and axes[-1][1] % vector == 0 and iterations > THREADS * vector
         return Schedule(kernel, False, THREADS, vector if fits else 1, buffers)
     rows = any(b.role == "row" for b in kernel.buffers)
-    if not rows and iterations >= ENOUGH_THREADS and not _reads_along_loops(kernel):
-        return Schedule(kernel, False, THREADS if iterations > 1 << 16 else 64, 1, buffers)
+    enough = iterations >= ENOUGH_THREADS or any(loop.whole is not None for loop in loops)
+    if not rows and enough and not _reads_along_loops(kernel):
+        threads = THREADS if iterations > 1 << 16 else 64
+        made = Schedule(kernel, False, threads, 1, buffers)
+        if not _reduces_columns(kernel):
+            return made
+        last = (kernel.axes or (kernel.grid,))[-1]
+        fits = aligned and last and last[1] % VECTOR == 0 and iterations >= VECTOR * ENOUGH_THREADS
+        return made._replace(vector=VECTOR if fits else 1, rows=ROWS_AT_A_TIME)
     inner = [nest(loop)[0] for loop in loops]
     longest = max(prod(n for _, n in axes) for axes in inner)
     fits = aligned and all(axes[-1][1] % VECTOR == 0 for axes in inner)
@@ -150,7 +201,13 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
     trips, rest = divmod(longest, threads * vector)
     same = len(totals) == 1 and not rest and not any(loop.whole for loop in loops)
     trips = trips if same and trips <= MAX_TRIPS else 0
-    return Schedule(kernel, True, threads, vector, buffers, False, trips)
+    made = Schedule(kernel, True, threads, vector, buffers, False, trips)
+    own = {i for i, b in enumerate(kernel.buffers) if b.role == "row"}
+    apart = not own or (trips and own <= private_rows(kernel))
+    if threads == 32 and aligned and apart and iterations % WARPS == 0:
+        if iterations >= WARPS * ENOUGH_BLOCKS:
+            made = made._replace(group=WARPS)
+    return made
 
 
 def _neighbours(kernel: Kernel) -> int:
@@ -213,14 +270,14 @@ def _split(kernel: Kernel) -> tuple[Kernel, Kernel, list[Buffer]] | None:
     iterations = 1 if kernel.grid is None else kernel.grid[1]
     if not loops or kernel.body[: len(loops)] != loops or not rest or not iterations:
         return None
-    if not all(isinstance(s, Store) for s in rest) or not all(map(_reduces_alone, loops)):
-        return None
-    if any(b.role == "row" for b in kernel.buffers):
+    if not _reduces_columns(kernel) or any(loop.whole is not None for loop in loops):
         return None
     lengths = [loop.extent for loop in loops]
     totals = [prod(n for _, n in nest(loop)[0]) for loop in loops]
-    if iterations >= ENOUGH_THREADS and not _reads_along_loops(kernel):
-        count = min(min(lengths) // SPLIT_ITERATIONS, SPLIT_THREADS // iterations)
+    if iterations >= FEWEST_COLUMNS and not _reads_along_loops(kernel):
+        count = min(min(lengths) // SPLIT_ITERATIONS, VECTOR * SPLIT_THREADS // iterations)
+        if iterations >= ENOUGH_THREADS and iterations * min(lengths) < SPLIT_ELEMENTS:
+            return None
     elif iterations < ENOUGH_BLOCKS:
         count = min(min(lengths), max(totals) // PIECE_ELEMENTS, 2 * ENOUGH_BLOCKS // iterations)
     else:
@@ -231,10 +288,45 @@ def _split(kernel: Kernel) -> tuple[Kernel, Kernel, list[Buffer]] | None:
     return _halves(kernel, loops, rest, extent, -(-lengths[0] // extent))
 
 
+def _by_blocks(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule | None:
+    """A kernel of few columns as one whose blocks have all rows of some: products of vectors and
+    matrices, which would take longer to begin a second kernel than to read their columns."""
+    loops = [s for s in kernel.body if isinstance(s, Loop)]
+    axes = kernel.axes or ((kernel.grid,) if kernel.grid else ())
+    if not loops or not axes or not aligned or not _reduces_columns(kernel):
+        return None
+    if any(loop.whole is not None for loop in loops) or _reads_along_loops(kernel):
+        return None
+    last, iterations = axes[-1][1], prod(n for _, n in axes)
+    totals = [prod(n for _, n in nest(loop)[0]) for loop in loops]
+    if iterations < FEWEST_COLUMNS or iterations * max(totals) > MAX_BLOCK_ELEMENTS:
+        return None
+    # 16 bytes of the largest array
+    widest = max(kernel.buffers, key=lambda b: b.size * b.dtype.itemsize).dtype.itemsize
+    vector = 2 * VECTOR if widest <= 2 else VECTOR
+    for columns in (32, 16):
+        groups = BLOCK_THREADS // (columns // vector)
+        if last % columns == 0 and all(n % groups == 0 for n in totals):
+            if columns == 16 or iterations // columns >= ENOUGH_COLUMN_BLOCKS:
+                rows = next(u for u in (8, 4, 2, 1) if all(n % (groups * u) == 0 for n in totals))
+                made = Schedule(kernel, True, BLOCK_THREADS, vector, buffers)
+                return made._replace(rows=rows, columns=columns)
+    return None
+
+
+def _reduces_columns(kernel: Kernel) -> bool:
+    """Whether a kernel is loops of reductions that need no others, then stores."""
+    loops = [s for s in kernel.body if isinstance(s, Loop)]
+    rest = kernel.body[len(loops) :]
+    if kernel.body[: len(loops)] != loops or any(b.role == "row" for b in kernel.buffers):
+        return False
+    return all(isinstance(s, Store) for s in rest) and all(map(_reduces_alone, loops))
+
+
 def _reduces_alone(loop: Loop) -> bool:
     """Whether a loop holds nothing but reductions that need no others, carried through it."""
     inside = [s for s in statements([loop]) if not isinstance(s, Loop)]
-    if not all(isinstance(s, Reduce) for s in inside) or loop.whole is not None:
+    if not all(isinstance(s, Reduce) for s in inside):
         return False
     if any(v.op == "acc" for v in walk([v for s in inside for v in s.operands])):
         return False
@@ -323,6 +415,8 @@ def _reads_along_loops(kernel: Kernel) -> bool:
                 continue
             for v in walk(inner.operands):
                 if v.op == "load" and isinstance(v.attr[1], Affine):
-                    along += abs(v.attr[1].coefficient(s.axis)) == 1
-                    across += abs(v.attr[1].coefficient(last)) == 1
+                    # what is the same for all threads or all iterations is read once
+                    here, there = v.attr[1].coefficient(s.axis), v.attr[1].coefficient(last)
+                    along += abs(here) == 1 and there != 0
+                    across += abs(there) == 1 and here != 0
     return along >= across

@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.backends.cuda import commands as c
+from weft.backends.cuda.profile import lines_of
+
+# Lines of the user's code that are listed for a command.
+MAX_LINES = 3
 
 
-def story(executable: Any, times: Sequence[float] | None = None, bandwidth: float = 4.3e12) -> str:
+def story(executable: Any, times: Sequence[float] | None, bandwidth: float) -> str:
     """A line for each command, with the milliseconds that were measured, if they were;
     ``bandwidth`` is what the memory gives, in bytes a second."""
     count, way = c.length(executable.commands), "command by command"
@@ -20,6 +24,9 @@ def story(executable: Any, times: Sequence[float] | None = None, bandwidth: floa
         _tell(executable, [command], lines, 1, bandwidth)
         if times is not None and len(lines) > first:
             lines[first] += f", took {1e3 * times[i]:.1f} us"
+            moved = _touched(executable, command)
+            if moved and times[i] > 0:
+                lines[first] += f" ({moved / times[i] / 1e9:.2f} TB/s)"
     return "\n".join(lines)
 
 
@@ -31,31 +38,59 @@ def _bytes(size: float) -> str:
     return f"{size:.1f} GiB"
 
 
+def _touched(executable: Any, command: Any) -> int:
+    """Bytes of the slots of a kernel, a copy or a fill."""
+    if isinstance(command, c.Launched):
+        return sum(executable.sizes[s] for s in dict.fromkeys(command.slots()))
+    if isinstance(command, c.Moved):
+        return 2 * command.size
+    return command.size if isinstance(command, c.Filled) else 0
+
+
+def _where(command: Any) -> str:
+    found = lines_of(getattr(command, "lines", ()))
+    more = f" and {len(found) - MAX_LINES} more" if len(found) > MAX_LINES else ""
+    return f"  [{', '.join(found[:MAX_LINES])}{more}]" if found else ""
+
+
+def _why(command: Any) -> str:
+    return f", not one kernel ({command.why})" if command.why else ""
+
+
 def _tell(
     executable: Any, commands: Sequence[Any], lines: list[str], depth: int, bandwidth: float
 ) -> None:
     pad = "  " * depth
     for command in commands:
         if isinstance(command, c.Launched):
-            touched = sum(executable.sizes[s] for s in dict.fromkeys(command.slots()))
+            touched = _touched(executable, command)
             f = command.function
             shared = _bytes(f.attribute("shared") + f.dynamic)
             lines.append(
                 f"{pad}{command.told or 'kernel'}: {command.blocks} blocks of {command.threads},"
                 f" {f.attribute('registers')} registers, {shared} shared,"
                 f" touches {_bytes(touched)}, at least {touched / bandwidth * 1e6:.1f} us"
+                f"{_where(command)}"
+            )
+        elif isinstance(command, c.LoopKernel):
+            f = command.function
+            shared = _bytes(f.attribute("shared") + f.dynamic)
+            lines.append(
+                f"{pad}loop in one kernel, {command.rounds}: {command.blocks} blocks of"
+                f" {command.threads}, {f.attribute('registers')} registers, {shared} shared"
+                f"{_where(command)}"
             )
         elif isinstance(command, c.Called):
-            lines.append(f"{pad}{command.told}")
+            lines.append(f"{pad}{command.told}{_where(command)}")
         elif isinstance(command, (c.Moved, c.Filled)):
             word = "copy" if isinstance(command, c.Moved) else "fill"
             lines.append(f"{pad}{word} {_bytes(command.size)}")
         elif isinstance(command, c.OnHost):
             lines.append(f"{pad}{command.eqn.primitive.name} on the host")
         elif isinstance(command, c.LoopedFor):
-            lines.append(f"{pad}{command.trips} times:")
+            lines.append(f"{pad}{command.trips} times{_why(command)}:")
         elif isinstance(command, c.LoopedWhile):
-            lines.append(f"{pad}while:")
+            lines.append(f"{pad}while{_why(command)}:")
         elif isinstance(command, c.Branched):
             lines.append(f"{pad}one of {len(command.regions)}:")
         for region in c.regions_of(command):

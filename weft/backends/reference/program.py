@@ -38,7 +38,7 @@ class Reference:
     lowered to.
     """
 
-    general = False
+    general = recomputes = False
 
     def __init__(self, neutral: bool = False) -> None:
         self.neutral = neutral

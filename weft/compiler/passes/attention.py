@@ -26,6 +26,8 @@ from weft.compiler.passes.attention_layout import (
     summed,
     times,
 )
+from weft.compiler.passes.attention_packed import pack
+from weft.compiler.passes.attention_views import straighten
 from weft.compiler.passes.contract import Writer
 from weft.compiler.passes.prune import prune
 from weft.core.avals import ShapedArray
@@ -66,9 +68,10 @@ def attention(closed: ClosedJaxpr, supports: Callable[[Any, int], bool]) -> Clos
     if "exp" not in names or names.count("dot_general") < 2:
         return closed
     tried: set[Any] = set()
+    any_found = False
     while (found := _next(closed, supports, tried)) is not None:
-        closed = found
-    return closed
+        closed, any_found = found, True
+    return pack(straighten(closed)) if any_found else closed
 
 
 def _next(closed: ClosedJaxpr, supports: Any, tried: set[Any]) -> ClosedJaxpr | None:
@@ -343,7 +346,8 @@ class _Match:
         return x
 
     def _four(self, w: Writer, x: Any, groups: Groups, row: Any) -> tuple[Any, str] | None:
-        """An operand with axes for batch, head, row and depth, and their order."""
+        """An operand with axes for batch, head, row and depth, which is the last, and their
+        order."""
         names = {row: "t", ("d", 0): "d", ("v", 0): "d"}
         names |= dict(zip(self.batch, self.letters, strict=False))
         names |= dict.fromkeys(self.group, "g")
@@ -364,7 +368,11 @@ class _Match:
         for letter in "dthb":
             if letter not in order:
                 order, sizes = letter + order, [1, *sizes]
-        return w.reshape(x, tuple(sizes)), order
+        x = w.reshape(x, tuple(sizes))
+        if order[-1] != "d":
+            last = order.replace("d", "") + "d"
+            x, order = w.transpose(x, tuple(map(order.index, last))), last
+        return x, order
 
     def _placed(self, w: Writer, x: Any, flat: list[Any], groups: Groups, like: Any) -> list[Any]:
         """Equations that bring a result, whose labels are in an order, to a layout."""
@@ -527,10 +535,7 @@ class _Match:
         if four is None:
             return
         narrow = w.convert(four[0], self.four[0].aval.dtype)
-        outs = []
-        for x, order in zip(self.four, self.orders, strict=True):
-            sizes = dict(zip(order, x.aval.shape, strict=True))
-            outs.append(Var(ShapedArray(tuple(sizes[c] for c in "bhtd"), x.aval.dtype)))
+        outs = [Var(ShapedArray(x.aval.shape, x.aval.dtype)) for x in self.four]
         params = {"orders": (*self.orders, four[1]), **self.params}
         w.eqns.append(
             first.replace(
@@ -549,7 +554,7 @@ class _Match:
                 return
             target = self.labels.product(eqn, *((groups, other) if i == 0 else (other, groups)))
             row = self.row if which == 0 else self.column
-            flat = self._labels_of("bhtd", row, which == 0)
+            flat = self._labels_of(self.orders[which], row, which == 0)
             new[id(eqn)] = self._placed(w, outs[which], flat, target, eqn.outvars[0])
         self.new |= new
 

@@ -25,9 +25,9 @@ Dims = tuple[int, ...]
 _EXACT = ("float32", "float64", "int32", "int64", "uint32", "uint64")
 _NARROW = ("bfloat16", "float16")
 # Multiplications of a product that is no more work than a call.
-_TINY = 256
+_MAX_INLINE_MULTIPLICATIONS = 256
 # Many products of so few results and such a depth each are written out: batch, results, depth.
-_MANY, _FEW, _SHORT = 64, 16, 4
+_MIN_UNROLLED_BATCH, _MAX_UNROLLED_RESULTS, _MAX_UNROLLED_DEPTH = 64, 16, 4
 
 
 def uses_of(jaxpr: Jaxpr) -> Counter[Any]:
@@ -245,9 +245,9 @@ def _multiplied(eqn: Any) -> list[Any]:
     one_depth, one_each = prod(depth) == 1, prod(free) == 1 and prod(outer) > 1
     # a few multiplications: in a loop, one function then holds them all
     # sums are in another order then: it holds for all sizes of a program, or for none
-    tiny = prod(out.shape) * prod(depth) <= _TINY
-    small = len(depth) == 1 and prod(outer) >= _MANY and prod(free) <= _FEW
-    small = small and prod(depth) <= _SHORT
+    tiny = prod(out.shape) * prod(depth) <= _MAX_INLINE_MULTIPLICATIONS
+    small = len(depth) == 1 and prod(outer) >= _MIN_UNROLLED_BATCH
+    small = small and prod(free) <= _MAX_UNROLLED_RESULTS and prod(depth) <= _MAX_UNROLLED_DEPTH
     if out.weak_type or 0 in out.shape or 0 in depth:
         return [eqn]
     if not (one_depth or one_each or tiny or small):

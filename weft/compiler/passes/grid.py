@@ -12,15 +12,15 @@ from weft.kernel.kernel import Kernel, Loop, Store, affine
 from weft.kernel.nodes import walk
 
 # Iterations that are enough for many threads.
-_ENOUGH = 64
+_ENOUGH_ITERATIONS = 64
 # Elements of a piece of an axis that is cut for the sake of sharing.
-_PIECE = 1 << 12
+_CHUNK_ELEMENTS = 1 << 12
 # Elements of the innermost axes below which one more of them is a loop inside the grid.
-_SHORT = 64
+_MIN_INNER_ELEMENTS = 64
 # Work of a chunk, in bytes moved: starting a thread on one costs a few thousand.
 _CHUNK = 1 << 16
 # Bytes of a line of a cache, and iterations that are few enough to share one.
-_LINE, _FEW = 64, 16
+_CACHE_LINE_BYTES, _MAX_LINE_ITERATIONS = 64, 16
 # Operations on elements that take as long as moving one byte.
 _PER_BYTE = 3
 
@@ -54,12 +54,12 @@ def _cut(nest: Nest) -> tuple[list[tuple[str, int]], list[Any]]:
     """Axes for the grid, and loops over the innermost ones, which are in pieces if the others are
     few."""
     outer, inside = nest.axes[:-1], nest.axes[-1:]
-    while outer and not nest.lanes and plain(prod(n for _, n in inside)) < _SHORT:
+    while outer and not nest.lanes and plain(prod(n for _, n in inside)) < _MIN_INNER_ELEMENTS:
         inside.insert(0, outer.pop())
     (axis, extent), *rest = inside
-    size = max(1, _PIECE // max(1, plain(prod(n for _, n in rest))))
+    size = max(1, _CHUNK_ELEMENTS // max(1, plain(prod(n for _, n in rest))))
     whole, body = None, nest.body
-    few = plain(prod(n for _, n in outer)) < _ENOUGH
+    few = plain(prod(n for _, n in outer)) < _ENOUGH_ITERATIONS
     if not outer or (few and plain(extent) >= 2 * size):
         size = max(1, at_most(extent, size))
         rewrite = Rewrite(Builder(), {axis: affine(0, {"cut": size, axis: 1})})
@@ -80,8 +80,9 @@ def _near(nest: Nest, outer: list[tuple[str, int]], axis: str) -> list[tuple[str
     found: list[tuple[str, int]] = []
     for name, n in reversed(outer):
         steps = [(abs(i.coefficient(name)), abs(i.coefficient(axis)), size) for i, size in indices]
-        near = any(0 < plain(a) < plain(b) and plain(a) * size < _LINE for a, b, size in steps)
-        if plain(n) > _FEW or not near:
+        rising = [plain(a) * size for a, b, size in steps if 0 < plain(a) < plain(b)]
+        near = any(n < _CACHE_LINE_BYTES for n in rising)
+        if plain(n) > _MAX_LINE_ITERATIONS or not near:
             break
         found.insert(0, (name, n))
     return found

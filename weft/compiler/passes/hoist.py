@@ -11,15 +11,15 @@ from weft.compiler.passes.inline import inline
 from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
 
 # Operations on elements, of all rounds, from which on a value is worth a kernel before the loop.
-LEAST = 1 << 16
+MIN_HOISTED_OPS = 1 << 16
 # Rounds that a loop is taken to have where their number is not known.
-USUAL = 64
+ASSUMED_ROUNDS = 64
 # How often programs run that are for arrays of many sizes.
-MANY = 1 << 40
+ASSUMED_CALLS = 1 << 40
 # Elements up to which a value is read as soon as what it is made of, however few that are.
-SMALL = 1 << 12
+MAX_RECOMPUTED_ELEMENTS = 1 << 12
 # Elements of a vector: fewer take as long. Operations that a costly one counts as.
-VECTOR, COSTLY = 16, 20
+VECTOR_ELEMENTS, COSTLY_OPS = 16, 20
 # Views, which kernels read through; other operations that stay where they are.
 _VIEWS = frozenset(["move", "iota"])
 _STAY = frozenset("dynamic_slice split unstack random_wrap random_unwrap device_put".split())
@@ -30,7 +30,7 @@ _FIXED = frozenset(["optimization_barrier", "remat2", "while"])
 def hoist_any(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The same for programs that are to do for arrays of other sizes: whatever is costly, however
     large it is."""
-    return hoist(closed, MANY)
+    return hoist(closed, ASSUMED_CALLS)
 
 
 def hoist(closed: ClosedJaxpr, times: int = 1) -> ClosedJaxpr:
@@ -78,7 +78,7 @@ def _while(eqn: JaxprEqn, into: _Into, times: int) -> JaxprEqn:
     groups = [eqn.invars[:tests], eqn.invars[tests:start]]
     changed = False
     for i, name in enumerate(("cond", "body")):
-        body = _Body(params[f"{name}_jaxpr"], len(groups[i]), times * USUAL)
+        body = _Body(params[f"{name}_jaxpr"], len(groups[i]), times * ASSUMED_ROUNDS)
         found = body.split(groups[i], into)
         if found is not None:
             params[f"{name}_jaxpr"], more = found
@@ -148,12 +148,14 @@ class _Body:
         primitive = eqn.primitive
         if primitive.form in _VIEWS or primitive.name in _STAY:
             return False
-        if self.work[x] * self.trips < LEAST:
+        if self.work[x] * self.trips < MIN_HOISTED_OPS:
             return False
         if primitive.costly or primitive.form is None or primitive.form == "expand":
             return True
         # where sizes are to make no difference, what is cheap stays
-        return self.trips < MANY and _elements(x) <= max(SMALL, self.sources[x])
+        if self.trips >= ASSUMED_CALLS:
+            return False
+        return _elements(x) <= max(MAX_RECOMPUTED_ELEMENTS, self.sources[x])
 
     def parted(self, env: dict[Any, Any], into: _Into) -> tuple[ClosedJaxpr, list[Var]]:
         """The program of a round, with the equations that are chosen, and those that they need,
@@ -205,8 +207,8 @@ def _work(eqn: JaxprEqn) -> int:
     if primitive.form in _VIEWS:
         return 0
     sizes = [_elements(x) for x in [*eqn.invars, *eqn.outvars]]
-    size = max([VECTOR, *sizes])
+    size = max([VECTOR_ELEMENTS, *sizes])
     if primitive.name == "dot_general":
         (contracted, _), _ = eqn.params["dimension_numbers"]
         return size * prod([eqn.invars[0].aval.shape[i] for i in contracted])
-    return size * (COSTLY if primitive.costly or primitive.form is None else 1)
+    return size * (COSTLY_OPS if primitive.costly or primitive.form is None else 1)

@@ -16,20 +16,20 @@ from weft.kernel.kernel import Affine, Buffer, Kernel, Loop, Reduce, Store, affi
 from weft.kernel.nodes import Value, walk
 
 # Elements of a piece: some microseconds of work.
-PIECE = 1 << 14
+CHUNK_ELEMENTS = 1 << 14
 # Products pass through tiny numbers, which take long, on their way to zero: fewer, longer pieces.
 _PRODUCT = 1 << 17
 # Rows from which a kernel over rows has enough of them to share.
 _ROWS = 64
 # Pieces of all rows together: more would only add partial results.
-_MOST = 256
+_MAX_CHUNKS = 256
 # Columns that are summed side by side: their accumulators stay in the first cache.
 _COLUMNS = 2048
 # Columns fewer than this are summed several rows at a time.
-_FEW = 256
+_MIN_COLUMNS = 256
 
 # Elements of rows that run side by side, and how many of them do.
-_SHORT_ROW, _TOGETHER = 9, 64
+_MAX_SHORT_ROW, _ROWS_AT_ONCE = 9, 64
 
 
 class Part(Record):
@@ -81,16 +81,16 @@ def _kernel(kernel: Kernel, nest: Nest) -> Kernel:
 
 def _narrow(nest: Nest) -> bool:
     """Whether many rows are each so short that vectors are better filled by several."""
-    if not nest.axes or plain(nest.axes[-1][1]) < _TOGETHER // 2:
+    if not nest.axes or plain(nest.axes[-1][1]) < _ROWS_AT_ONCE // 2:
         return False
     passes = [s for s in nest.body if isinstance(s, Loop)]
-    return all(plain(prod(n for _, n in _nest_axes(s))) <= _SHORT_ROW for s in passes)
+    return all(plain(prod(n for _, n in _nest_axes(s))) <= _MAX_SHORT_ROW for s in passes)
 
 
 def _side_by_side(kernel: Kernel, nest: Nest) -> Kernel:
     """A kernel whose rows run side by side, each with row buffers of its own."""
     *outer, (axis, extent) = nest.axes
-    size = at_most(extent, _TOGETHER)
+    size = at_most(extent, _ROWS_AT_ONCE)
 
     def buffers(i: int) -> tuple[int, Affine]:
         return i, affine(0, {axis: 1}) if kernel.buffers[i].role == "row" else Affine()
@@ -173,8 +173,8 @@ class _Memory:
         written = {s.buffer for s in statements(body) if isinstance(s, Store)}
         touched = written | {v.attr[0] for v in loads(body)}
         used = [i for i in range(len(everything)) if i in touched]
-        rows = [i for i in range(len(kept)) if KEPT + i in touched]
-        places = {i: n for n, i in enumerate([*used, *(KEPT + i for i in rows)])}
+        rows = [i for i in range(len(kept)) if FIRST_ROW + i in touched]
+        places = {i: n for n, i in enumerate([*used, *(FIRST_ROW + i for i in rows)])}
         rewrite = Rewrite(Builder(), {}, lambda i: (places[i], Affine()))
         body = rewrite.body(body)
         buffers = [everything[i]._replace(role="out" if i in written else "in") for i in used]
@@ -184,7 +184,7 @@ class _Memory:
         return Part(Kernel(name, buffers, None, body), used)
 
 
-KEPT = 1 << 20  # numbers of row buffers while a kernel is taken apart
+FIRST_ROW = 1 << 20  # numbers of row buffers while a kernel is taken apart
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -199,14 +199,14 @@ def _rows(kernel: Kernel, nest: Nest) -> Parts | None:
         return None
     columns = _nest_axes(passes[0])
     length = plain(prod(extent for _, extent in columns))
-    if rows >= _ROWS or rows == 0 or length < 2 * PIECE:
+    if rows >= _ROWS or rows == 0 or length < 2 * CHUNK_ELEMENTS:
         return None
     axis, extent = max(columns, key=lambda c: plain(c[1]))
     if any((axis, extent) not in _nest_axes(s) for s in passes):
         return None
     product = any(isinstance(s, Reduce) and s.op == "mul" for s in statements(passes))
-    pieces = -(-length // (_PRODUCT if product else PIECE))
-    pieces = min(max(2, pieces), max(2, _MOST // rows), plain(extent))
+    pieces = -(-length // (_PRODUCT if product else CHUNK_ELEMENTS))
+    pieces = min(max(2, pieces), max(2, _MAX_CHUNKS // rows), plain(extent))
     size = -(-plain(extent) // pieces)
     size = -(-size // 64) * 64 if size > 64 else size
     if size >= extent:
@@ -337,7 +337,7 @@ def _columns(kernel: Kernel, nest: Nest) -> Parts | None:
     if not all(isinstance(s, Reduce) for s in inner.body):
         return None
     rows = plain(prod(n for _, n in axes))
-    if rows * plain(width) < 2 * PIECE or width < 2:
+    if rows * plain(width) < 2 * CHUNK_ELEMENTS or width < 2:
         return None
     return _ColumnPieces(kernel, nest, axes, inner.body, stores).run()
 
@@ -362,8 +362,8 @@ class _ColumnPieces:
         self.memory = _Memory(kernel)
         # several rows side by side where columns are few
         self.several = 1
-        if plain(self.width) < _FEW:
-            self.several = min(plain(self.extent), -(-_FEW // plain(self.width)))
+        if plain(self.width) < _MIN_COLUMNS:
+            self.several = min(plain(self.extent), -(-_MIN_COLUMNS // plain(self.width)))
         self.groups, self.rest = divmod(self.extent, self.several)
         self.may_rest = type(self.rest) is Size or self.rest > 0
         self.tile = at_most(self.width, _COLUMNS)
@@ -375,8 +375,8 @@ class _ColumnPieces:
         row = self.several * self.tile * plain(prod(n for _, n in self.inner))
         others = plain(prod(n for _, n in self.outer) * self.tiles)
         groups = plain(self.groups)
-        size = max(-(-2 * PIECE // row), -(-32 // self.several))
-        size = max(size, -(-groups * others // _MOST))
+        size = max(-(-2 * CHUNK_ELEMENTS // row), -(-32 // self.several))
+        size = max(size, -(-groups * others // _MAX_CHUNKS))
         if others >= _ROWS or size >= groups:
             return self.groups, 1
         return size, -(-self.groups // size)
@@ -396,11 +396,12 @@ class _ColumnPieces:
         rewrite = Rewrite(k, axes)
         at = affine(0, {"side": self.tile, self.column: 1})
         clear = [
-            Store(KEPT + i, at, k.const(r.initial, r.dtype)) for i, r in enumerate(self.reduces)
+            Store(FIRST_ROW + i, at, k.const(r.initial, r.dtype))
+            for i, r in enumerate(self.reduces)
         ]
-        held = [k.load(KEPT + i, r.dtype, at) for i, r in enumerate(self.reduces)]
+        held = [k.load(FIRST_ROW + i, r.dtype, at) for i, r in enumerate(self.reduces)]
         add = [
-            Store(KEPT + i, at, k.make(r.op, (held[i], rewrite.value(r.value)), r.dtype))
+            Store(FIRST_ROW + i, at, k.make(r.op, (held[i], rewrite.value(r.value)), r.dtype))
             for i, r in enumerate(self.reduces)
         ]
         rows = self.cells(add)

@@ -15,9 +15,9 @@ from weft.kernel.nodes import Value
 # Elements of a tile's side, and bytes of all tiles of a kernel.
 _SIDE, _BYTES = 64, 1 << 15
 # Distances between neighbours up to which a few vectors hold them all.
-_NEAR = 4
+_MAX_NEAR_STRIDE = 4
 # Extents below which a tile is not worth it.
-_LEAST = 8
+_MIN_TILE_EXTENT = 8
 
 
 def tile(kernel: Kernel) -> Kernel:
@@ -27,15 +27,17 @@ def tile(kernel: Kernel) -> Kernel:
         return kernel
     extents = dict(nest.axes)
     last = nest.axes[-1][0]
-    if plain(extents[last]) < _LEAST or any(s.at.coefficient(last) != 1 for s in nest.body):
+    if plain(extents[last]) < _MIN_TILE_EXTENT:
+        return kernel
+    if any(s.at.coefficient(last) != 1 for s in nest.body):
         return kernel
     across: Counter[str] = Counter()
     turned: dict[str, list[Value]] = {}
     for v in loads(nest.body):
-        if v.args or abs(plain(v.attr[1].coefficient(last))) <= _NEAR:
+        if v.args or abs(plain(v.attr[1].coefficient(last))) <= _MAX_NEAR_STRIDE:
             continue
         for axis, factor in v.attr[1].terms:
-            if factor == 1 and plain(extents[axis]) >= _LEAST:
+            if factor == 1 and plain(extents[axis]) >= _MIN_TILE_EXTENT:
                 across[axis] += v.dtype.itemsize
                 turned.setdefault(axis, []).append(v)
     if not across:

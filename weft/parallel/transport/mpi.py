@@ -87,10 +87,13 @@ class Mpi(Alone):
         self._connect(start)
         atexit.register(self.end)
         self.ended = False
+        self.endings: list[Any] = []
         self.library: Any = None
 
     def _connect(self, limit: float) -> None:
         hosts = self.world.allgather(socket.gethostname())
+        # its number among the processes of this machine
+        self.place = hosts[: self.rank].count(hosts[self.rank])
         if self.rank == 0:
             local = len(set(hosts)) == 1
             host = "127.0.0.1" if local else socket.gethostbyname(hosts[0])
@@ -105,6 +108,8 @@ class Mpi(Alone):
         if self.ended:
             return
         self.ended = True
+        for function in self.endings:
+            function()
         if not self.watch.leave():
             sys.stdout.flush()
             sys.stderr.flush()
@@ -268,6 +273,31 @@ class Mpi(Alone):
         finally:
             self.watch.words[SITE] = 0
         raise fault(self.refused(str(site), code - FIRST_CODE))
+
+    # --- other means to send messages -------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise where others can't answer any more."""
+        self.watch.check()
+
+    @contextlib.contextmanager
+    def waiting(self, site: str) -> Iterator[None]:
+        """While others are waited for, by other means than this transport's."""
+        words = self.watch.words
+        words[COUNT] += 1
+        words[SITE] = self.number(site)
+        try:
+            yield
+        finally:
+            words[SITE] = 0
+
+    def on_fault(self, function: Any) -> None:
+        """Have a function called once others can't answer, by another thread."""
+        self.watch.listeners.append(function)
+
+    def at_end(self, function: Any) -> None:
+        """Have a function called when processes leave each other."""
+        self.endings.append(function)
 
     # --- native code ------------------------------------------------------------------------------
 

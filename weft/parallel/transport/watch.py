@@ -22,6 +22,7 @@ import numpy as np
 
 from weft.base import source
 from weft.base.errors import JaxRuntimeError
+from weft.core.processes import QUEUED
 
 # Words that native code shares with the thread: whether to give up; the number of the collective
 # that is waited for, 0 for none; how many there have been.
@@ -65,6 +66,7 @@ class Watch:
         self.main = threading.main_thread().ident
         self.since: tuple[int, float] = (0, 0.0)
         self.said = -1
+        self.listeners: list[Any] = []  # called once something is wrong
 
     # --- connections ------------------------------------------------------------------------------
 
@@ -227,7 +229,10 @@ class Watch:
         asked = {**self.waiting}
         if len(asked) == self.count and self.count > 1:
             sites = {rank: site for rank, (_, site, _) in asked.items()}
-            settled = all(now - at > PATIENCE for _, _, at in asked.values())
+            # a GPU may have much to do before it comes to where its process waits for it
+            queued = any(site.endswith(QUEUED) for site in sites.values())
+            patience = self.limit if queued else PATIENCE
+            settled = all(now - at > patience for _, _, at in asked.values())
             other = next((r for r, s in sorted(sites.items()) if s != sites[0]), None)
             if settled and other is not None:
                 self._begin_fault(
@@ -275,6 +280,8 @@ class Watch:
             self.fault_at = time.monotonic()
             self.fault = text
             self.words[STOP] = 1
+            for function in self.listeners:
+                function()
 
     def _die(self) -> None:
         sys.stderr.write(f"weft: process {self.rank} ends: {self.fault}\n")

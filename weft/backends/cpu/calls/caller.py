@@ -8,7 +8,7 @@ they know comes through tables, so the code itself holds no addresses.
 
 from __future__ import annotations
 
-from weft.backends.cpu.calls import blocks, running
+from weft.backends.cpu.calls import abroad, blocks, running
 from weft.backends.cpu.calls.blocks import (
     SLOT_ENTRIES,
     SLOT_OWNER,
@@ -32,9 +32,12 @@ from weft.backends.cpu.calls.tables import (
     AS_IS,
     BLOCK_TYPE,
     BOOLEAN,
+    BUFFER_ADDRESS,
+    BUFFER_TYPE,
     CONTIGUOUS_ALIGNED,
     COUNT,
     CURSOR,
+    DEVICE_TYPE,
     DICT,
     DICT_TYPE,
     EMPTY,
@@ -81,7 +84,7 @@ from weft.backends.cpu.calls.tables import (
     SLICE,
     SLICE_TYPE,
     SLOW_TEXT,
-    SMALL,
+    STACK_RUN_WORDS,
     STATE,
     TRUE,
     TUPLE,
@@ -125,10 +128,18 @@ def match_array(shared: ptr, thing: ptr, expected: ptr, leaves: ptr, words: i64)
     if ptr[thing, 1] != ptr[shared, ARRAY_TYPE] or ptr[thing, SLOT_TYPE] != expected:
         return 0
     owner = ptr[thing, SLOT_OWNER]
-    if ptr[owner, 1] != ptr[shared, BLOCK_TYPE] and ptr[owner, 1] != ptr[shared, NDARRAY_TYPE]:
+    kind = ptr[owner, 1]
+    pointer: ptr = None
+    if kind == ptr[shared, BLOCK_TYPE] or kind == ptr[shared, NDARRAY_TYPE]:
+        pointer = ptr[owner, 2]
+    elif kind == ptr[shared, DEVICE_TYPE]:
+        pointer = ptr[owner, 2]
+    elif kind == ptr[shared, BUFFER_TYPE]:
+        pointer = ptr(PyLong_AsLongLong(ptr[owner, i64[shared, BUFFER_ADDRESS]]))
+    else:
         return 0
     ptr[leaves, FOUND + 2 * i64[leaves, ROOM] + i64[leaves, COUNT]] = thing
-    return found(leaves, ptr[owner, 2], owner, words)
+    return found(leaves, pointer, owner, words)
 
 
 def match_reference(shared: ptr, thing: ptr, leaves: ptr) -> i64:
@@ -454,8 +465,8 @@ def call_entry(entry: ptr, shared: ptr, args: ptr, kwargs: ptr, work: ptr) -> pt
 def call_one(entry: ptr, shared: ptr, args: ptr, kwargs: ptr) -> ptr:
     program = ptr[entry, ENTRY_PROGRAM]
     words = FOUND + 4 * i64[program, ARGUMENTS] + i64[program, RESULT_COUNT]
-    if words <= SMALL:
-        return call_entry(entry, shared, args, kwargs, stack(SMALL * 8))
+    if words <= STACK_RUN_WORDS:
+        return call_entry(entry, shared, args, kwargs, stack(STACK_RUN_WORDS * 8))
     work = malloc(words * 8)
     if work is None:
         return PyErr_NoMemory()
@@ -537,8 +548,8 @@ def call_flat(table: ptr, args: ptr, count: i64) -> ptr:
     """A program called with its leaves, from Python; ``table`` is (array of its words, ...)."""
     program = ptr[ptr[table, 3], 2]
     words = 2 * count + i64[program, RESULT_COUNT]
-    if words <= SMALL:
-        return call_leaves(program, args, count, stack(SMALL * 8))
+    if words <= STACK_RUN_WORDS:
+        return call_leaves(program, args, count, stack(STACK_RUN_WORDS * 8))
     work = malloc(words * 8)
     if work is None:
         return PyErr_NoMemory()
@@ -550,6 +561,7 @@ def call_flat(table: ptr, args: ptr, count: i64) -> ptr:
 STUBS = (
     *walker.STUBS,
     *blocks.STUBS,
+    *abroad.STUBS,
     *running.STUBS,
     found,
     match_array,

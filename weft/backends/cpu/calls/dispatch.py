@@ -40,12 +40,15 @@ _EXPORTED = (
     "call_flat",
     "block_dealloc",
     "block_buffer",
+    "device_dealloc",
+    "put_piece",
+    "take_piece",
     "trim",
 )
 # Seconds between the wish for the native caller and the work on it.
-PAUSE = 0.005
+START_DELAY_S = 0.005
 # Freed memory kept for reuse, at most.
-KEPT = 1 << 30
+MAX_FREED_BYTES = 1 << 30
 
 
 class _Method(ctypes.Structure):
@@ -61,6 +64,16 @@ class _Slot(ctypes.Structure):
     _fields_ = [("number", ctypes.c_int), ("function", ctypes.c_void_p)]
 
 
+class _Member(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("kind", ctypes.c_int),
+        ("offset", ctypes.c_ssize_t),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
 class _Spec(ctypes.Structure):
     _fields_ = [
         ("name", ctypes.c_char_p),
@@ -72,7 +85,8 @@ class _Spec(ctypes.Structure):
 
 
 _FASTCALL = 0x80
-_TP_DEALLOC, _BF_GETBUFFER = 52, 1
+_TP_DEALLOC, _TP_MEMBERS, _BF_GETBUFFER = 52, 72, 1
+_UNSIGNED, _SIGNED, _ALWAYS_NONE = 18, 19, 20  # kinds of members, as structmember.h numbers them
 _NOT_CALLABLE = 1 << 7
 _DEFAULT_TYPE = 1 << 18
 
@@ -114,21 +128,34 @@ class Native:
         self.kept: list[Any] = [self.code]
         self.methods: dict[str, _Method] = {}
         self.block_type = self._block_type()
+        self.device_type = self._device_type()
         self.memory = np.zeros(tables.LISTS + tables.CLASSES, np.uint64)
-        self.memory[tables.ALLOWED] = KEPT
+        self.memory[tables.ALLOWED] = MAX_FREED_BYTES
         self.shared = words_of(self._services())
         self.kept += [self.memory, self.shared]
         self.trim = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(self.code.symbols["trim"])
 
     def _block_type(self) -> type:
         symbols = self.code.symbols
-        slots = (_Slot * 3)(
-            _Slot(_TP_DEALLOC, symbols["block_dealloc"]),
-            _Slot(_BF_GETBUFFER, symbols["block_buffer"]),
-            _Slot(0, None),
+        rows = [(_TP_DEALLOC, symbols["block_dealloc"]), (_BF_GETBUFFER, symbols["block_buffer"])]
+        return self._new_type(b"weft.runtime.Block", rows)
+
+    def _device_type(self) -> type:
+        """Owners of device memory, whose address and size Python can see."""
+        named = [(b"address", _UNSIGNED, 2), (b"size", _SIGNED, 3)]
+        named += [(name, _ALWAYS_NONE, 0) for name in (b"foreign", b"host", b"pool")]
+        members = (_Member * (len(named) + 1))(
+            *(_Member(name, kind, word * _WORD, 1, None) for name, kind, word in named)
         )
+        self.kept.append(members)
+        dealloc = (_TP_DEALLOC, self.code.symbols["device_dealloc"])
+        rows = [dealloc, (_TP_MEMBERS, ctypes.addressof(members))]
+        return self._new_type(b"weft.runtime.DeviceBlock", rows)
+
+    def _new_type(self, name: bytes, rows: Sequence[tuple[int, int]]) -> type:
+        slots = (_Slot * (len(rows) + 1))(*(_Slot(*row) for row in rows), _Slot(0, None))
         size = tables.BLOCK_WORDS * _WORD
-        spec = _Spec(b"weft.runtime.Block", size, 0, _DEFAULT_TYPE | _NOT_CALLABLE, slots)
+        spec = _Spec(name, size, 0, _DEFAULT_TYPE | _NOT_CALLABLE, slots)
         make = ctypes.pythonapi.PyType_FromSpec
         make.restype, make.argtypes = ctypes.py_object, [ctypes.POINTER(_Spec)]
         self.kept += [slots, spec]
@@ -142,6 +169,7 @@ class Native:
         }
         objects = {
             tables.BLOCK_TYPE: self.block_type,
+            tables.DEVICE_TYPE: self.device_type,
             tables.ARRAY_TYPE: ArrayImpl,
             tables.NDARRAY_TYPE: np.ndarray,
             tables.NONE: None,
@@ -208,6 +236,7 @@ _SOURCES = (
     "weft.backends.cpu.native.walker",
     "weft.backends.cpu.calls.tables",
     "weft.backends.cpu.calls.blocks",
+    "weft.backends.cpu.calls.abroad",
     "weft.backends.cpu.calls.running",
     "weft.backends.cpu.calls.caller",
 )
@@ -275,7 +304,7 @@ class _Loading:
     def make(self) -> None:
         # whoever has begun this shall have its result before Python is busy here, and so shall
         # those for whom a program is being compiled
-        while not self.wanted.wait(PAUSE) and _busy:
+        while not self.wanted.wait(START_DELAY_S) and _busy:
             pass
         try:
             self.made = Native()

@@ -20,7 +20,7 @@ from weft.runtime.array import ArrayImpl
 from weft.runtime.function import NativeFunction
 
 # Entries of one function, and of one operation; those made last are kept.
-MOST, MOST_OPERATION = 16, 64
+MAX_FUNCTION_ENTRIES, MAX_OPERATION_ENTRIES = 16, 64
 # References of one call: each is compared with all others.
 MOST_REFERENCES = 64
 _CODES = {
@@ -256,7 +256,7 @@ def add(
     kept = (_without_arrays(call), tree, types, list(avals), out_tree, unflatten, list(hoisted))
     donors = words_of(lost) if lost[0] else None
     entry = _entry(context, words_of(words), executable, words_of(result), donors, key, kept)
-    _install(function, [entry, *old][:MOST])
+    _install(function, [entry, *old][:MAX_FUNCTION_ENTRIES])
 
 
 def add_operation(
@@ -290,7 +290,7 @@ def add_operation(
     kept = [*avals, *named, *(getattr(value, "dtype", None) for _, value in given)]
     kept += [part._type for _, value in given for part in _arrays(value)]
     entry = _entry(context, words_of(words), executable, result, None, key, kept)
-    _install(function, [entry, *old][:MOST_OPERATION])
+    _install(function, [entry, *old][:MAX_OPERATION_ENTRIES])
 
 
 def index_words(index: Any, shape: tuple[int, ...]) -> list[int]:

@@ -35,7 +35,6 @@ from weft.backends.cpu.native.float_mode import flush_bits
 from weft.backends.cpu.native.machine import Address, Ahead, compile_many, origins
 from weft.base import errors, events, knobs, logs
 from weft.base.forks import across_forks
-from weft.base.functional import lru
 from weft.base.lazy import Late, load
 from weft.base.switches import brisk_switches
 from weft.compiler.plan import Unplannable
@@ -43,8 +42,8 @@ from weft.core import sharding as meshes
 from weft.core.interpret import run, run_primitive, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.plain import plain
-from weft.core.staging import stage
 from weft.kernel.program import For, While, inner_regions
+from weft.runtime import programs
 from weft.runtime.array import ArrayImpl, box
 from weft.runtime.donation import given_up
 from weft.runtime.places import HOME, ArrayType, array_type
@@ -64,20 +63,18 @@ walker = Late("weft.backends.cpu.native.walker")
 LONG_BYTES = 1 << 18
 
 # Nodes run by one call from which on nobody walks them in Python.
-FAR = 5000
+MAX_WALKED_NODES = 5000
 
 # How often a program is walked by Python before it waits for the native walker.
-PATIENCE = 16
+MAX_WALKED_CALLS = 16
 
 # Rounds of a user's loop up to which it hardly matters that it calls a function for each step,
 # where it would be one function otherwise; and those of loops whose length is not known. Elements
 # of a round from which on it does not matter at all.
-ROUNDS, UNKNOWN, MANY = 64, 1 << 40, 1 << 12
+SHORT_LOOP_ROUNDS, UNKNOWN_ROUNDS, LARGE_ROUND_ELEMENTS = 64, 1 << 40, 1 << 12
 # Shapes that an operation outside of compiled functions has met when it gets a program in named
 # sizes: known code serves the first ones, but takes longer to be found.
 SHAPES = 6
-# Programs that a user's loop may have, for arrays of several shapes.
-CALLED = 64
 
 _settling = across_forks(threading.Lock())
 
@@ -162,10 +159,10 @@ class Executable:
             # The first call is for its result alone; who calls again and again, or has a long
             # way to go, is better off waiting than walking slowly.
             self.asked += 1
-            far = not is_loaded() and _steps(self.plan.nodes) > FAR
+            far = not is_loaded() and _steps(self.plan.nodes) > MAX_WALKED_NODES
             if self.asked == 1 and not is_loaded() and not far:
                 return False
-            walks = native(wait=far or self.asked > PATIENCE)
+            walks = native(wait=far or self.asked > MAX_WALKED_CALLS)
             if walks is None:
                 return False
             with _settling:  # tables point at each other: there may be one set only
@@ -209,7 +206,7 @@ class Executable:
             tables.FLUSH: flush_bits() if self.flushes else 0,
         }
         self.kept = [nodes, template, temps, results, self.host, self.types]
-        return words_of([values[word] for word in range(tables.PROGRAM_WORDS)])
+        return words_of([values.get(word, 0) for word in range(tables.PROGRAM_WORDS)])
 
     def _initial(self, plan: Assembly, number: int) -> int:
         slot = plan.slots[number]
@@ -282,7 +279,7 @@ def _made(
         planned = perf_counter()
         if watch is not None:
             watch.origins = origins(plan.codes)
-        if watch is None and not is_loaded() and _steps(plan.nodes) > FAR:
+        if watch is None and not is_loaded() and _steps(plan.nodes) > MAX_WALKED_NODES:
             native(wait=False, wanted=True)  # somebody will wait for it
         used = sorted(launched(plan.nodes) | called(plan.slots))
         made = compile_many([plan.codes[i] for i in used], ahead)
@@ -317,7 +314,7 @@ def _rounds(closed: ClosedJaxpr) -> int:
     total = 0
     for eqn in closed.eqns:
         if eqn.primitive.name == "while":
-            return UNKNOWN
+            return UNKNOWN_ROUNDS
         parts = [p for x in eqn.params.values() for p in (x if type(x) is tuple else (x,))]
         inside = [_rounds(p) for p in parts if type(p) is ClosedJaxpr]
         if eqn.primitive.name == "scan":
@@ -394,7 +391,7 @@ def _steps(nodes: Any) -> int:
     total = 0
     for node in nodes:
         if isinstance(node, While) and node.body:
-            total += FAR
+            total += MAX_WALKED_NODES
         times = node.trips if isinstance(node, For) else 1
         total += 1 + times * sum(_steps(region) for region in inner_regions(node))
     return total
@@ -553,44 +550,22 @@ def call_donating(
             x.delete()
 
 
-@lru(4096)
-def _program_of(primitive: Any, avals: Any, params: Any, context: Any) -> ClosedJaxpr:
-    """A primitive as a program of one equation."""
-    several = primitive.multiple_results
-
-    def fun(*xs: Any) -> Any:
-        out = primitive.bind(*xs, **dict(params))
-        return out if several else [out]
-
-    return generalise(stage(fun, avals))
-
-
 def call_primitive(primitive: Any, args: Any, avals: Any, params: Any) -> list[Any] | None:
     """The results of a primitive on its own, or None where it has no program."""
     if primitive.name == "scan":
         return call_once(primitive, args, avals, params)
-    try:
-        key = (primitive, tuple(avals), tuple(params.items()), knobs.context_key())
-        closed = _program_of(*key)
-    except TypeError:  # a parameter that cannot be a key
-        return None
-    return call_program(closed, args, avals)
+    closed = programs.of_primitive(primitive, avals, params)
+    return None if closed is None else call_program(generalise(closed), args, avals)
 
 
 def call_once(primitive: Any, args: Any, avals: Any, params: Any) -> list[Any]:
     """The results of a primitive that carries programs, compiled for arguments like these."""
-    programs = [p for p in params.values() if type(p) is ClosedJaxpr]
-    others = tuple([(k, v) for k, v in params.items() if type(v) is not ClosedJaxpr])
-    key = (primitive, tuple(avals), others, *map(id, programs), knobs.context_key())
-    known = programs[-1]._memo.setdefault("called", {})
-    closed = known.get(key)
-    if closed is None:
-        closed = stage(lambda *xs: primitive.bind(*xs, **params), avals)
-        if _rounds(closed) <= ROUNDS or max(map(elements_of, programs)) >= MANY:
+    closed = programs.of_loop(primitive, avals, params)
+    if "general" not in closed._memo:
+        inner = [p for p in params.values() if type(p) is ClosedJaxpr]
+        large = max(map(elements_of, inner)) >= LARGE_ROUND_ELEMENTS
+        if large or _rounds(closed) <= SHORT_LOOP_ROUNDS:
             generalise(closed)
-        if len(known) >= CALLED:
-            known.clear()
-        known[key] = closed  # it keeps its programs, whose numbers are no others' then
     return call_program(closed, args, avals)
 
 

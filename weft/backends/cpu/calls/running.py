@@ -5,6 +5,7 @@ Arguments that are donated lose their memory to it; ``donation.py`` says the sam
 
 from __future__ import annotations
 
+from weft.backends.cpu.calls.abroad import run_abroad
 from weft.backends.cpu.calls.blocks import (
     SLOT_OWNER,
     SLOT_VIEW,
@@ -22,8 +23,12 @@ from weft.backends.cpu.calls.tables import (
     ARENA,
     ARGUMENTS,
     BLOCK_TYPE,
+    BUFFER_FOREIGN,
+    BUFFER_TYPE,
     BYTES,
     DEFAULT,
+    DEVICE,
+    DEVICE_TYPE,
     DONATED_COUNT,
     DONATED_LEAF,
     DONATED_RESULT,
@@ -60,7 +65,7 @@ from weft.backends.cpu.calls.tables import (
     SEEN,
     SHARED,
     SLOTS,
-    SMALL,
+    STACK_RUN_WORDS,
     STATE_POOL,
     TEMP_COUNT,
     TEMPLATE,
@@ -271,14 +276,18 @@ def run_in(program: ptr, pointers: ptr, owners: ptr, results: ptr, work: ptr) ->
 def run_held(program: ptr, pointers: ptr, owners: ptr, results: ptr) -> i64:
     """Run a program whose arguments are kept."""
     words = CONTEXT_WORDS + i64[program, SLOTS] + i64[program, WIDEST]
-    work = stack(SMALL * 8)
-    if words > SMALL:
+    work = stack(STACK_RUN_WORDS * 8)
+    if words > STACK_RUN_WORDS:
         work = malloc(words * 8)
         if work is None:
             PyErr_NoMemory()
             return 1
-    status = run_in(program, pointers, owners, results, work)
-    if words > SMALL:
+    status = 0
+    if ptr[program, DEVICE] is None:
+        status = run_in(program, pointers, owners, results, work)
+    else:
+        status = run_abroad(program, pointers, owners, results, work)
+    if words > STACK_RUN_WORDS:
         free(work)
     return status
 
@@ -332,8 +341,11 @@ def hold_donated(none: ptr, row: ptr, end: ptr, arrays: ptr, refs: ptr) -> void:
 
 def is_ours(shared: ptr, owner: ptr) -> i64:
     """Whether memory is our own, and nothing but the owner of it holds what is below."""
-    if ptr[owner, 1] == ptr[shared, BLOCK_TYPE]:
+    kind = ptr[owner, 1]
+    if kind == ptr[shared, BLOCK_TYPE] or kind == ptr[shared, DEVICE_TYPE]:
         return 1
+    if kind == ptr[shared, BUFFER_TYPE]:
+        return 1 if ptr[owner, i64[shared, BUFFER_FOREIGN]] == ptr[shared, NONE] else 0
     base = ptr[owner, 6]
     if base is None:
         return 0

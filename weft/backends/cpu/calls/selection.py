@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.backends.cpu.calls.dispatch import supported as supported
 from weft.backends.cpu.calls.slowly import address
-from weft.backends.cpu.code.selection_text import PIECE, count_text, packs, write_text
+from weft.backends.cpu.code.selection_text import CHUNK_ELEMENTS, count_text, packs, write_text
 from weft.backends.cpu.native import pool
 from weft.backends.cpu.native.machine import Address, compile_text
 from weft.base.functional import lru
@@ -42,7 +42,7 @@ def select(
     """
     compares = test.startswith("new")
     count, size = source.size - compares, source.itemsize
-    pieces = -(-count // PIECE)
+    pieces = -(-count // CHUNK_ELEMENTS)
     table = np.array([count, compares])
     begin = address(source) + compares * size
     starts = np.zeros(pieces + 1, np.int64)

@@ -26,7 +26,7 @@ _NUMBERS = {kind: number for number, kind in enumerate(_NODES)}
 # Fields of nodes that are regions, or a tuple of regions.
 _REGIONS = {While: ("condition", "body"), For: ("body",)}
 # Bytes of constants that planning itself has made, beyond which a program is not kept.
-LARGEST = 1 << 16
+MAX_CONSTANT_BYTES = 1 << 16
 
 
 class TypeName(str):
@@ -99,7 +99,7 @@ def _encoded(walked: Walked, program: Assembly) -> Sequence[Any]:
             constants.append(walked.const_numbers[id(program.given[number])])
         else:
             constants.append((value.dtype.name, value.shape, value.tobytes()))
-    if sum(len(c[2]) for c in constants if isinstance(c, tuple)) > LARGEST:
+    if sum(len(c[2]) for c in constants if isinstance(c, tuple)) > MAX_CONSTANT_BYTES:
         raise _Tied
     hosts = [(_place(walked, eqn), ins, outs) for eqn, ins, outs in program.hosts]
     results = [tuple(result) for result in program.results]

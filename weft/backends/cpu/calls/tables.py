@@ -33,8 +33,12 @@ from weft.backends.cpu.native.processor import counter
     READY,
     DEFAULT,
     PREPARE,
+    DEVICE_TYPE,
+    BUFFER_TYPE,
+    BUFFER_ADDRESS,
+    BUFFER_FOREIGN,
     SERVICES,
-) = range(28)
+) = range(32)
 
 # Words of the table of one program.
 (
@@ -54,8 +58,49 @@ from weft.backends.cpu.native.processor import counter
     HOSTS,
     ARGUMENTS,
     FLUSH,
+    DEVICE,
     PROGRAM_WORDS,
-) = range(17)
+) = range(18)
+
+# Words of the table of a program that a device with memory of its own runs: how (not at all, by
+# launches, by a graph), the driver's functions and stream, the launches, the graphs that there are
+# for addresses, what Python does where there is none, refills a list or raises for lack of memory,
+# the list that the arena is from, and pinned memory for numbers: its start, and the next piece.
+(
+    MODE,
+    STREAM,
+    LAUNCH,
+    LAUNCH_GRAPH,
+    LAUNCHES,
+    LAUNCHES_END,
+    GRAPHS,
+    GRAPH_COUNT,
+    KEY_WORDS,
+    MISSED,
+    REFILL,
+    ARENA_LIST,
+    RING,
+    DEVICE_WORDS,
+) = range(14)
+BY_LAUNCHES, BY_GRAPH = 1, 2
+# A launch: its words, the kernel, blocks, threads, bytes of shared memory, parameters that are
+# addresses and that are numbers; then a slot and an offset for each address, and the numbers.
+(
+    LAUNCH_LENGTH,
+    LAUNCH_FUNCTION,
+    LAUNCH_BLOCKS,
+    LAUNCH_THREADS,
+    LAUNCH_SHARED,
+    LAUNCH_SPOTS,
+    LAUNCH_NUMBERS,
+    LAUNCH_PARAMETERS,
+) = range(8)
+# A list of pieces of device memory of one size: the first, bytes of each, and where bytes in use
+# and at most in use are counted.
+LIST_HEAD, LIST_BYTES, LIST_COUNTS, LIST_WORDS = range(4)
+IN_USE, PEAK = range(2)
+# Pieces of pinned memory for numbers, and bytes of each: more than launches can wait for.
+RING_PIECES, RING_BYTES = 1 << 16, 64
 
 # What a result is: words of its row, and where its memory comes from.
 KIND, NUMBER, BYTES, TYPE, OWNER, DONOR, RESULT_WORDS = range(7)
@@ -117,7 +162,7 @@ OVERDUE = counter()[2]
 CONTIGUOUS_ALIGNED = 0x101
 SCALAR_VALUE = 2  # the word of a NumPy scalar that has its value
 OWNS_DATA, WRITEABLE = 0x4, 0x400
-SMALL = 1024  # words of a run that lie on the stack
+STACK_RUN_WORDS = 1024  # words of a run that lie on the stack
 SLOW_TEXT = int.from_bytes(b"_slow", "little")
 # A block: a Python object that owns a piece. Header, address, bytes, class, memory.
 BLOCK_WORDS = 6

@@ -18,7 +18,7 @@ from weft.base.sizes import Size, plain
 from weft.kernel.program import Branch, Copy, For, Point, Slot, Swap, While, inner_regions
 
 # Rounds that loops inside may have for one of the outermost, which is not interrupted.
-INSIDE = 1 << 10
+MAX_UNINTERRUPTED_ROUNDS = 1 << 10
 
 
 class CallsText(Record):
@@ -36,7 +36,8 @@ def render_calls(node: Any, slots: Sequence[Slot], general: bool = False) -> Cal
 
     Its buffers are: the number of rounds done (i64), the flag (i8), the externals, the kernels.
     """
-    if not all(_plain(x, INSIDE) for x in [*getattr(node, "condition", ()), *node.body]):
+    nodes = [*getattr(node, "condition", ()), *node.body]
+    if not all(_plain(x, MAX_UNINTERRUPTED_ROUNDS) for x in nodes):
         return None
     return Calls(slots, general).run(node)
 

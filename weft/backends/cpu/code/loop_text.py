@@ -26,11 +26,11 @@ BYTES, NODES = 4096, 64
 # other memory, and it may stay in registers.
 STEADY = 512
 # Bytes of values that are no arrays, and so are the same in loops over arrays of other sizes.
-SINGLE = 16
+SCALAR_BYTES = 16
 # Lines of text that a round may run, in loops inside: some hundredths of a second.
 ROUND = 1 << 24
 # Lines of text run between two looks at signals: some hundredths of a second if they are slow.
-PATIENCE = 1 << 24
+LINES_PER_POLL = 1 << 24
 
 _DEFINE = re.compile(r"define (?:internal )?void @(\w+)\(")
 
@@ -94,7 +94,7 @@ class Survey:
     def small(self, node: Any) -> bool:
         self.visit([node])
         sizes = [self.slots[s].size for s in self.used if self._inside(s)]
-        if self.general and max(sizes, default=0) > SINGLE:
+        if self.general and max(sizes, default=0) > SCALAR_BYTES:
             return False
         own = sum(sizes)
         few = self.nodes <= NODES and self.lines <= ROUND
@@ -112,7 +112,7 @@ class Survey:
         for slot in self.used:
             size, role = self.slots[slot].size, self.slots[slot].role
             outside = role != "view" and slot < self.inside and slot not in self.bases
-            if outside and 0 < size <= (SINGLE if self.general else STEADY):
+            if outside and 0 < size <= (SCALAR_BYTES if self.general else STEADY):
                 found.add(slot)
         return found
 
@@ -309,7 +309,7 @@ class Writer(Text):
             self.copy(self.pointer(now), f"%x{now}", size)
             self.copy(self.pointer(after), self.pointer(now), size)
         done = self.emit("load i64, ptr %p0")
-        rounds = max(16, PATIENCE // max(1, self.found.lines))
+        rounds = max(16, LINES_PER_POLL // max(1, self.found.lines))
         limit = self.emit(f"add i64 {done}, {self.size(rounds)}")
         if isinstance(node, For):
             finished = self._for(node, done, limit)
@@ -439,7 +439,7 @@ class Writer(Text):
         if not self.found.waits:
             return
         self.head += ["  %place = alloca i64", "  %left = alloca i64"]
-        left = self.size(max(16, PATIENCE // max(1, self.found.lines)))
+        left = self.size(max(16, LINES_PER_POLL // max(1, self.found.lines)))
         self.head.append(f"  store i64 {left}, ptr %left")
         place = self.emit("getelementptr i8, ptr %p0, i64 8")
         self.line(f"store i64 {self.emit(f'load i64, ptr {place}')}, ptr %place")

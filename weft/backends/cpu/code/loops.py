@@ -31,11 +31,11 @@ from weft.kernel.nodes import F32, F64, Value, is_float, walk
 # Integers as wide as floats.
 _WORDS = {F32: "i32", F64: "i64"}
 # Vectors that iterations of a short loop may be put side by side in.
-_SHORT = 8
+_MAX_UNROLLED_VECTORS = 8
 # Bytes of a cache line.
 LINE = 64
 # Lanes of vectors that are worth a loop of their own for what wider ones leave.
-_LEAST = 4
+_MIN_REMAINDER_LANES = 4
 
 
 def render(kernel: Kernel, width: int = 0, chunk: int = 0) -> str:
@@ -151,7 +151,7 @@ def _is_short(s: Loop) -> bool:
         return False
     m = inner.extent
     lanes = min(native(x.value) for x in inner.body)
-    if type(m) is Size or not 0 < m < 2 * lanes or m // gcd(m, lanes) > _SHORT:
+    if type(m) is Size or not 0 < m < 2 * lanes or m // gcd(m, lanes) > _MAX_UNROLLED_VECTORS:
         return False
     if not side_by_side(s, inner, lanes // gcd(m, lanes) * m):
         return False
@@ -174,7 +174,7 @@ def short_loop(f: Function, s: Loop, low: str, high: str) -> None:
     middle = whole_part(f, low, high, several)
     _run(f, flat, steps, {}, low, middle, several, False)
     known = _extent(f, low, high) if f.exactly and not masks_last(inner.body) else None
-    if known is not None and known <= _SHORT * several:  # those that are left count
+    if known is not None and known <= _MAX_UNROLLED_VECTORS * several:  # those that are left count
         rest = known % several
         steps = {axis: lanes[: rest * m] for axis, lanes in steps.items()}
         _run(f, flat, steps, {}, middle, high, rest, False)
@@ -387,7 +387,7 @@ def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
         elif cut:
             finals = _run(f, s, steps, finals, middle, high, width, True)
         else:
-            if not reduces and width >= 4 * _LEAST and writes_only(s.body):
+            if not reduces and width >= 4 * _MIN_REMAINDER_LANES and writes_only(s.body):
                 # what is left of wide vectors by narrow ones first
                 last = whole_part(f, middle, high, width // 4)
                 few = {s.axis: tuple(range(width // 4))}

@@ -9,7 +9,7 @@ from weft.base.record import Record
 from weft.kernel.nodes import Value, walk
 
 # Operations from which a branch around them costs less than they do.
-_WORTH = 16
+_MIN_BRANCH_OPS = 16
 
 
 class Rare(Record):
@@ -20,13 +20,14 @@ class Rare(Record):
     inside: frozenset[int]
 
 
-def rare(roots: list[Value]) -> list[Rare]:
-    """The rare choices that values are made of and that are worth a branch."""
-    return _rare(tuple(roots))
+def rare(roots: list[Value], worth: int = _MIN_BRANCH_OPS) -> list[Rare]:
+    """The rare choices that values are made of, and that are worth a branch: around so many
+    operations."""
+    return _rare(tuple(roots), worth)
 
 
 @lru(8)  # asked for again and again, of one kernel after the other
-def _rare(roots: tuple[Value, ...]) -> list[Rare]:
+def _rare(roots: tuple[Value, ...], worth: int) -> list[Rare]:
     groups: dict[int, list[Value]] = {}
     values = walk(roots)
     for v in values:
@@ -42,7 +43,7 @@ def _rare(roots: tuple[Value, ...]) -> list[Rare]:
     found = []
     for choices in groups.values():
         inside = frozenset(_behind(choices, users, outside))
-        if len(inside) >= _WORTH:
+        if len(inside) >= worth:
             found.append(Rare(choices[0].args[0], choices, inside))
     return found
 

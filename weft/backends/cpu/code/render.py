@@ -19,7 +19,7 @@ from weft.backends.cpu.code.instructions import (
 )
 from weft.backends.cpu.code.rare import Rare
 from weft.backends.cpu.native.processor import has_ieee_minimum
-from weft.backends.cpu.sizes import NEAR, Sizes, is_written
+from weft.backends.cpu.sizes import MAX_FIXED_IN_ROWS, Sizes, is_written
 from weft.base.sizes import Size
 from weft.kernel.kernel import Affine, Kernel, Reduce, Store
 from weft.kernel.nodes import BF16, BOOL, F32, I32, I64, REDUCED, Value, is_float, walk
@@ -38,7 +38,7 @@ _INTRINSIC = {
 # The intrinsic that clamps a number: select(bound < x, bound, x), and the same with >.
 _CLAMPS = {"lt": "minimum", "gt": "maximum"}
 # Elements from lane to lane up to which that is part of the text.
-_NEAR = 16
+_MAX_WRITTEN_STRIDE = 16
 # Bytes that stack slots are aligned to: no more than the stack is, which would then be realigned.
 _SLOT_ALIGNMENT = 16
 # Operations that places in arrays are made of.
@@ -203,7 +203,7 @@ class Function(Instructions):
         """The axes of lanes along which elements are far apart, and how far, if that is read."""
         if self.sizes is None:
             return {}
-        near = _NEAR if len(self.steps) == 1 else NEAR
+        near = _MAX_WRITTEN_STRIDE if len(self.steps) == 1 else MAX_FIXED_IN_ROWS
         factors = {axis: index.coefficient(axis) for axis in self.steps}
         return {
             a: self.size(n, index, a)

@@ -13,7 +13,7 @@ from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 from weft.base.functional import lru
 
 # Elements of a piece, which one thread looks at; a multiple of the lanes.
-PIECE = 1 << 14
+CHUNK_ELEMENTS = 1 << 14
 LANES = 16
 # What is written of an element: its position or the element of another array, and in how many bits.
 Wanted = tuple[str, int]
@@ -53,8 +53,8 @@ def _mask(f: Function, test: str, bits: int, lanes: int, here: str) -> str:
 
 def _piece(f: Function, piece: str, count: str) -> tuple[Number, Number, Number]:
     """Where a piece begins, how many elements it has, and how many of them are in whole vectors."""
-    begin = f.mul(piece, PIECE)
-    size = f.smaller(f.sub(count, begin), PIECE)
+    begin = f.mul(piece, CHUNK_ELEMENTS)
+    size = f.smaller(f.sub(count, begin), CHUNK_ELEMENTS)
     return begin, size, f.emit(f"udiv i64 {size}, {LANES}")
 
 

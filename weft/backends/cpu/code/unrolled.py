@@ -17,9 +17,9 @@ from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import walk
 
 # Operations that a kernel may be unrolled to, and those of a loop from which vectors pay.
-MOST, WORTH = 400, 48
+MAX_UNROLLED_OPS, MIN_VECTOR_OPS = 400, 48
 # Elements that are too few for a vector, whatever is done with them.
-FEW = 4
+MIN_VECTOR_ELEMENTS = 4
 
 
 def render_unrolled(kernel: Kernel) -> str | None:
@@ -27,7 +27,7 @@ def render_unrolled(kernel: Kernel) -> str | None:
     body = kernel.body if kernel.grid is None else [Loop(*kernel.grid, kernel.body)]
     if kernel.axes or any(isinstance(s, Loop) and s.whole for s in statements(body)):
         return None
-    if _length(body) > MOST:
+    if _length(body) > MAX_UNROLLED_OPS:
         return None
     f = Function(kernel)
     f.reduces = {s.symbol: s for s in statements(body) if isinstance(s, Reduce)}
@@ -50,7 +50,7 @@ def _length(body: list[Any], times: int = 1, in_lanes: bool = False) -> int:
     """
     total = times * _operations(body)
     for s in body:
-        if isinstance(s, Loop) and total <= MOST:
+        if isinstance(s, Loop) and total <= MAX_UNROLLED_OPS:
             if in_lanes or not _in_vector(s):
                 total += _length(s.body, times * s.extent, in_lanes)
                 continue
@@ -65,7 +65,7 @@ def _length(body: list[Any], times: int = 1, in_lanes: bool = False) -> int:
 
 def _in_vector(s: Loop) -> bool:
     """Whether all iterations of a loop are done side by side."""
-    if s.extent < FEW:
+    if s.extent < MIN_VECTOR_ELEMENTS:
         return False
     around = any(isinstance(x, Loop) for x in s.body)
     if around and (s.carries or any(isinstance(x, Loop) and x.lanes for x in s.body)):
@@ -81,7 +81,7 @@ def _in_vector(s: Loop) -> bool:
         # rows side by side, where they follow each other in memory
         if any(v.attr[1].coefficient(s.axis) not in (0, 1) for v in loads):
             return False
-    return s.extent * _all_operations(s.body) >= WORTH
+    return s.extent * _all_operations(s.body) >= MIN_VECTOR_OPS
 
 
 def _pieces(s: Loop) -> list[tuple[int, int]]:

@@ -12,14 +12,14 @@ from weft.kernel.kernel import Loop, Reduce, Store, statements
 from weft.kernel.nodes import Value, walk
 
 # Operations of a loop's body up to which its vectors are four and two registers wide.
-_SMALL, _MEDIUM = 16, 400
+_MAX_QUADRUPLE_OPS, _MAX_DOUBLE_OPS = 16, 400
 # Operations up to which four registers are used where there are 32 of 128 bits, which two chains of
 # dependent operations do not keep busy; and elements from which the remainder does not matter.
 _MAX_WIDE_OPS, _MIN_WIDE_EXTENT = 160, 256
 # Elements from lane to lane up to which vectors of memory are read, and shuffled.
-_NEAR = 4
+_MAX_SHUFFLED_STRIDE = 4
 # Operations from which masks in every iteration cost less than a second copy of the body.
-_LARGE = 100
+_MIN_MASKED_OPS = 100
 # Operations on single registers, of which three read an element, that are not too much for vectors
 # of several rows: LLVM takes long for vectors of odd lengths.
 _TEXT = 1000
@@ -49,10 +49,10 @@ def lanes_of(loop: Loop, most: int = 0, sizes: Sizes | None = None) -> int:
     widest = max((v.dtype.itemsize for v in operations if v.op != "index"), default=4)
     one = max(1, vector_bits() // (8 * max(4, widest)))
     count = len(operations)
-    width = 2 if count <= _MEDIUM else 1
-    if count <= _SMALL or _latency_bound(loop, count, sizes):
+    width = 2 if count <= _MAX_DOUBLE_OPS else 1
+    if count <= _MAX_QUADRUPLE_OPS or _latency_bound(loop, count, sizes):
         width = 4
-    if count <= _SMALL and all(isinstance(s, Reduce) for s in loop.body):
+    if count <= _MAX_QUADRUPLE_OPS and all(isinstance(s, Reduce) for s in loop.body):
         # the fewer products there are, the fewer of them pass through slow tiny numbers on to zero
         width = 1 if any(s.op == "mul" for s in loop.body) else 8
     if sizes is not None and sizes.small and _apart(loop, operations, 1):
@@ -75,7 +75,7 @@ def latency_bound(loop: Loop, sizes: Sizes | None) -> bool:
 
 
 def _latency_bound(loop: Loop, count: int, sizes: Sizes | None) -> bool:
-    if vector_bits() != 128 or registers() != 32 or not _SMALL < count <= _MAX_WIDE_OPS:
+    if vector_bits() != 128 or registers() != 32 or not _MAX_QUADRUPLE_OPS < count <= _MAX_WIDE_OPS:
         return False
     if sizes is None:
         return plain(loop.extent) >= _MIN_WIDE_EXTENT
@@ -83,7 +83,7 @@ def _latency_bound(loop: Loop, count: int, sizes: Sizes | None) -> bool:
     return not sizes.small and loop.axis == sizes.grid
 
 
-def _apart(loop: Loop, operations: list[Value], near: int = _NEAR) -> bool:
+def _apart(loop: Loop, operations: list[Value], near: int = _MAX_SHUFFLED_STRIDE) -> bool:
     """Whether a loop reads or writes elements of memory that lie further and further apart."""
     places = [v.attr[1] for v in operations if v.op == "load"]
     places += [s.at for s in statements(loop.body) if isinstance(s, Store)]
@@ -99,13 +99,14 @@ def side_by_side(outer: Loop, inner: Loop, lanes: int) -> bool:
     for v in operations:
         if v.op == "load":
             across, along = (abs(v.attr[1].coefficient(x.axis)) for x in (outer, inner))
-            apart += plain(across) > _NEAR * inner.extent or plain(along) > _NEAR
+            near = plain(across) <= _MAX_SHUFFLED_STRIDE * inner.extent
+            apart += not near or plain(along) > _MAX_SHUFFLED_STRIDE
     return len(operations) * each + 3 * apart * lanes <= _TEXT
 
 
 def masks(body: list[Any]) -> bool:
     """Whether every iteration is masked, which saves the copy of the body for the last one."""
-    return vector_bits() == 512 and len(_operations(body)) > _LARGE
+    return vector_bits() == 512 and len(_operations(body)) > _MIN_MASKED_OPS
 
 
 def masks_last(body: list[Any]) -> bool:
@@ -119,4 +120,4 @@ def masks_last(body: list[Any]) -> bool:
 
 def writes_only(body: list[Any]) -> bool:
     """Whether a body is so small that the time it takes is that of writing what it computes."""
-    return len(_operations(body)) <= _SMALL
+    return len(_operations(body)) <= _MAX_QUADRUPLE_OPS

@@ -20,9 +20,9 @@ from weft.base.helpers import Helper
 from weft.base.limits import address_space_left, need_address_space
 
 # Address space that LLVM takes, and that a module may take in it: without, it ends the process.
-LIBRARY, MODULE = 160 << 20, 96 << 20
+LLVM_BYTES, MODULE_BYTES = 160 << 20, 96 << 20
 # Lines of text up to which a thread takes more of them into a module.
-TOGETHER = 300
+JOINED_LINES = 300
 # Target machines that no thread uses at the moment, by their level of care.
 _spare: dict[int, list[int]] = {0: [], 2: []}
 # How many threads are inside LLVM; whoever forks waits until none is.
@@ -49,7 +49,7 @@ def llvm() -> Llvm:
 
 @lru(1)
 def _llvm() -> Llvm:
-    need = MODULE if _opened else LIBRARY + MODULE
+    need = MODULE_BYTES if _opened else LLVM_BYTES + MODULE_BYTES
     need_address_space(need, "loading LLVM, which compiles functions,")
     return Llvm(loader.supported())
 
@@ -89,7 +89,7 @@ def _compile_part(text: str) -> bytes:
     with _within():
         library = llvm()
         level = 0 if text.startswith((BRIEF, QUICK)) else 2
-        need_address_space(MODULE, "compiling a function")
+        need_address_space(MODULE_BYTES, "compiling a function")
         try:
             machine = _spare[level].pop()
         except IndexError:
@@ -114,7 +114,7 @@ def preload(needed: bool = False) -> None:
 def _load(open_library: Callable[[], Any]) -> None:
     global _opened
     left = address_space_left()
-    if left is not None and left < LIBRARY + MODULE:
+    if left is not None and left < LLVM_BYTES + MODULE_BYTES:
         return  # whoever needs it says so
     with _within():
         _opened = True
@@ -217,7 +217,7 @@ class Batch:
             lines = found[0].count("\n")
             if share > 1 and joinable(found[0]):
                 for text in self.queue[::-1]:
-                    if len(found) < share and lines < TOGETHER and joinable(text):
+                    if len(found) < share and lines < JOINED_LINES and joinable(text):
                         self.queue.remove(text)
                         found.append(text)
                         lines += text.count("\n")

@@ -7,13 +7,13 @@ import os
 from weft.base.functional import lru
 from weft.base.knobs import thread
 
-MOST = 1024
+MAX_THREADS = 1024
 
 
 def threads() -> int:
     """The number of threads that hold here: the knob ``num_threads``, else the usable cores."""
     wanted = thread.num_threads
-    return usable_cores() if wanted is None else max(1, min(wanted, MOST))
+    return usable_cores() if wanted is None else max(1, min(wanted, MAX_THREADS))
 
 
 @lru(1)
@@ -23,12 +23,12 @@ def usable_cores() -> int:
         cores = len(os.sched_getaffinity(0))
     else:
         cores = os.cpu_count() or 1
-    return max(1, min(cores, group_limit(), MOST))
+    return max(1, min(cores, group_limit(), MAX_THREADS))
 
 
 def group_limit(groups: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> int:
     """Cores that the control groups of this process allow, rounded up; many where none says."""
-    limit = float(MOST)
+    limit = float(MAX_THREADS)
     for line in _read(groups).splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
         if controllers and "cpu" not in controllers.split(","):
@@ -58,8 +58,8 @@ def _quota(folder: str) -> float:
     try:
         quota, period = (int(word) for word in given)
     except ValueError:  # no file, or "max"
-        return float(MOST)
-    return quota / period if quota > 0 and period > 0 else float(MOST)
+        return float(MAX_THREADS)
+    return quota / period if quota > 0 and period > 0 else float(MAX_THREADS)
 
 
 def _read(path: str) -> str:

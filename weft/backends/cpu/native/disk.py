@@ -28,7 +28,7 @@ FOLDER = "kernels"
 # Bytes and entries kept where no knob says how many.
 MOST_BYTES = 256 << 20
 MOST_ENTRIES = 20000
-_LARGEST = 64 << 20
+_MAX_OBJECT_BYTES = 64 << 20
 _HEAD = len(MAGIC) + 32 + 32 + 8
 # Bytes for which a checksum keeps Python's lock, and of texts, which are read by so many at a time:
 # to get the lock back from threads that compile takes longer than a text's checksum.
@@ -113,7 +113,9 @@ def _read(room: int, key: bytes) -> bytes | None:
     handle = os.open(key.hex(), os.O_RDONLY | _NO_LINK | _NO_WAIT, dir_fd=room)
     try:
         status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode) or not _private(status) or status.st_size > _LARGEST:
+        if not stat.S_ISREG(status.st_mode) or not _private(status):
+            return None
+        if status.st_size > _MAX_OBJECT_BYTES:
             return None
         whole = b""
         while part := os.read(handle, status.st_size + 1):

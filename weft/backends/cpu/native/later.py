@@ -12,7 +12,7 @@ from collections.abc import Callable
 from weft.base.forks import across_forks
 
 # Seconds that whoever made the work has to himself.
-PAUSE = 0.02
+START_DELAY_S = 0.02
 
 _tasks: deque[Callable[[], None]] = deque()
 _working = across_forks(threading.RLock())
@@ -37,7 +37,7 @@ def settle() -> None:
 
 def _work() -> None:
     global _begun
-    time.sleep(PAUSE)
+    time.sleep(START_DELAY_S)
     _begun = False  # what comes from here on may find the thread gone
     while _tasks:
         with _working:  # one at a time: a fork waits for no more than that

@@ -35,7 +35,7 @@ _PASSES = {
 }
 # Functions that take long: other threads run meanwhile. To let them run for less than it takes
 # to come to terms with them would cost more than it gives.
-_LONG = frozenset(["TargetMachineEmitToMemory", "RunNewModulePassManager"])
+_SLOW_FUNCTIONS = frozenset(["TargetMachineEmitToMemory", "RunNewModulePassManager"])
 
 _POINTER, _TEXT, _NUMBER = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
 # Results and parameters of the functions used.
@@ -112,7 +112,7 @@ class Llvm:
         path = _path()
         self.c, self.long = ctypes.PyDLL(path), ctypes.CDLL(path)
         for name, (result, *parameters) in _FUNCTIONS.items():
-            function = getattr(self.long if name in _LONG else self.c, f"LLVMPY_{name}")
+            function = getattr(self.long if name in _SLOW_FUNCTIONS else self.c, f"LLVMPY_{name}")
             function.restype, function.argtypes = result, parameters
         self.near = near
         self.c.LLVMPY_InitializeNativeTarget()

@@ -28,7 +28,7 @@ from weft.base.knobs import thread
 # apart.
 SYMBOL = "kernel"
 FORMAT = "2"
-LIMIT = 64 << 20
+MAX_CODE_BYTES = 64 << 20
 _ATTRIBUTES = "attributes #0 = { nounwind }\n"
 
 
@@ -84,7 +84,7 @@ class Loaded:
             self.size = 0
 
 
-_loaded = Loaded(LIMIT)
+_loaded = Loaded(MAX_CODE_BYTES)
 across_forks(_loaded.lock)
 register_cache(_loaded)
 # A child made in the middle of a compile would find LLVM's locks held for ever.

@@ -14,7 +14,7 @@ from weft.backends.cpu.native.llvm import INLINE, LIGHT, LOOP, OPTIMISE, QUICK
 
 # Lines from which a module is worth a second thread: of one that is optimised a little, and of
 # kernels.
-_LONG, _HEAVY = 1000, 500
+_MIN_OPTIMISED_LINES, _MIN_KERNEL_LINES = 1000, 500
 _MAGIC = b"weftmany"
 _FUNCTION = re.compile(r"^define [^\n]*\n(?:[^}\n][^\n]*\n)*}\n", re.MULTILINE)
 # Constants may be in several parts; what is written to may not.
@@ -26,7 +26,7 @@ _HEAD = re.compile(r"define (?:internal )?(.+? @\w+)\(([^)]*)\)")
 
 def divided(text: str) -> list[str]:
     """The texts of a module's parts, called ones before those that call them."""
-    if text.startswith(LIGHT) and text.count("\n") > _LONG and "\n@" not in text:
+    if text.startswith(LIGHT) and text.count("\n") > _MIN_OPTIMISED_LINES and "\n@" not in text:
         return _halves(text.removeprefix(LIGHT), LIGHT)
     if " optnone " not in text or text.startswith((OPTIMISE, INLINE, LOOP, LIGHT, QUICK)):
         return [text]
@@ -40,7 +40,7 @@ def divided(text: str) -> list[str]:
     careless = [f.replace(" noinline optnone", "", 1) for f in quick]
     plain = "".join([*map(_declared, others), *careless])
     careful = _used(rest, shared) + shared
-    whole = shared.count("\n") < _HEAVY or "\n@" in f"\n{careful}"
+    whole = shared.count("\n") < _MIN_KERNEL_LINES or "\n@" in f"\n{careful}"
     halves = [careful] if whole else _halves(careful, "")
     return [*halves, QUICK + _used(rest, plain) + plain]
 

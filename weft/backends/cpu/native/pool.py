@@ -27,12 +27,12 @@ from weft.base.functional import lru
 from weft.base.helpers import Helper
 
 # How long a thread that has nothing to do looks for work before it sleeps.
-PATIENCE = 30e-6
+SPIN_S = 30e-6
 # Where there is no code of the pool yet: seconds of work on one range after which threads of Python
 # help; and after which a thread makes that code: of one range, and without help in all.
-LONG, LONGER, ALONE = 0.001, 0.05, 0.008
+HELP_AFTER_S, CODE_AFTER_RANGE_S, CODE_AFTER_TOTAL_S = 0.001, 0.05, 0.008
 # Seconds of one call there: signals are heard, and helpers waited for, between calls.
-PIECE = 0.01
+CALL_S = 0.01
 _NAMES = ("weft_run", "weft_worker", "weft_relax")
 
 
@@ -58,7 +58,7 @@ class Pool:
         begin = time.perf_counter()
         relax(200)
         one = (time.perf_counter() - begin) / 200
-        return max(50, min(int(PATIENCE / max(one, 1e-9)), 20000))
+        return max(50, min(int(SPIN_S / max(one, 1e-9)), 20000))
 
     def expect(self, helpers: int) -> None:
         """Be ready for runs with so many helpers: start threads that are missing."""
@@ -198,9 +198,9 @@ def run_at_first(
             spent = time.perf_counter() - begin
             if not helpers:
                 rest.each = spent / (-(-(piece[1] - start) // chunk))
-                if rest.expected() > LONG:
+                if rest.expected() > HELP_AFTER_S:
                     _help(helpers, work, min(threads(), rest.count()) - 1)
-            if spent > LONGER:  # others may have Python's lock whenever a piece is done
+            if spent > CODE_AFTER_RANGE_S:  # others may have Python's lock whenever a piece is done
                 _ask()
                 if _held:
                     break
@@ -210,8 +210,8 @@ def run_at_first(
             helper.join()
     if left is not None:
         run(kernel, buffers, left, stop, chunk, flushes)
-    _alone += min(spent, LONG)
-    if _alone > ALONE:
+    _alone += min(spent, HELP_AFTER_S)
+    if _alone > CODE_AFTER_TOTAL_S:
         _ask()
 
 
@@ -241,10 +241,10 @@ class Rest:
             low, many = self.next, 1
             if low >= self.stop:
                 return None
-            if self.each and self.expected() <= LONG:
+            if self.each and self.expected() <= HELP_AFTER_S:
                 many = self.count()
             elif self.each:
-                many = max(1, min(self.count() // (3 * self.sharers), int(PIECE / self.each)))
+                many = max(1, min(self.count() // (3 * self.sharers), int(CALL_S / self.each)))
             self.next = min(low + many * self.chunk, self.stop)
             return low, self.next
 

@@ -19,7 +19,7 @@ STATE, NAMES, JOB, BUSY, SLEEPERS, WAITING, SPIN, PARTS = 0, 64, 128, 192, 256, 
 MODE = JOB + 32  # the caller's floating-point mode, which helpers take over
 SIZE = 4096
 # Parts that there is room for: a counter and its end each.
-MOST = 48
+MAX_PARTS = 48
 LIMIT_SHIFT, OPEN = 12, 1 << 24
 INSIDE = (1 << LIMIT_SHIFT) - 1
 
@@ -311,7 +311,7 @@ def pool_text(architecture: str) -> str | None:
         "FUTEX": futex, "WAIT": _WAIT, "WAKE": _WAKE, "NAMES": NAMES, "JOB": JOB,
         "BUSY": BUSY, "SLEEPERS": SLEEPERS, "WAITING": WAITING, "SPIN": SPIN, "OPEN": OPEN,
         "INSIDE": INSIDE, "SHIFT": LIMIT_SHIFT, "LAST": last, "CLOSE": ~OPEN,
-        "PARTS": PARTS, "MOST": MOST, "MODEPLACE": MODE, "GETMODE": get, "SETMODE": put,
+        "PARTS": PARTS, "MOST": MAX_PARTS, "MODEPLACE": MODE, "GETMODE": get, "SETMODE": put,
         "MODES": declarations(architecture),
     }  # fmt: skip
     text = _WORK + _WORKER + _RUN

@@ -14,8 +14,8 @@ from typing import Any
 from weft.base.forks import across_forks
 
 # A stack that is taken as it is, and the one that is made.
-ENOUGH = 1 << 20
-ROOM = 16 << 20
+MIN_STACK_BYTES = 1 << 20
+NEW_STACK_BYTES = 16 << 20
 _here = threading.local()
 # The size of new stacks is one setting for all threads.
 _starting = across_forks(threading.Lock())
@@ -35,21 +35,21 @@ def _ask() -> int:
         look, get = library.pthread_getattr_np, library.pthread_attr_getstack
         me, end = library.pthread_self, library.pthread_attr_destroy
     except (AttributeError, OSError):
-        return ENOUGH
+        return MIN_STACK_BYTES
     me.restype = ctypes.c_void_p
     look.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     attributes = ctypes.create_string_buffer(256)  # glibc's take 64 at most
     if look(me(), attributes):
-        return ENOUGH
+        return MIN_STACK_BYTES
     start, size = ctypes.c_void_p(), ctypes.c_size_t()
     failed = get(attributes, ctypes.byref(start), ctypes.byref(size))
     end(attributes)
-    return ENOUGH if failed else size.value
+    return MIN_STACK_BYTES if failed else size.value
 
 
 def with_room(function: Callable[..., Any], *args: Any) -> Any:
     """The result of a function, called with at least ``ENOUGH`` bytes of stack."""
-    if stack_bytes() >= ENOUGH:
+    if stack_bytes() >= MIN_STACK_BYTES:
         return function(*args)
     outcome: list[Any] = []
 
@@ -61,7 +61,7 @@ def with_room(function: Callable[..., Any], *args: Any) -> Any:
 
     helper = threading.Thread(target=call, name="weft-compile")
     with _starting:
-        before = threading.stack_size(ROOM)
+        before = threading.stack_size(NEW_STACK_BYTES)
         try:
             helper.start()
         finally:

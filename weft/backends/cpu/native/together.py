@@ -17,7 +17,7 @@ _SECTION = re.compile(rb"\.text\.\d+\0")
 _GLOBAL = re.compile(r"@([\w.]+)")
 _ATTRIBUTES = "attributes #0 = { nounwind }"
 # Lines of a text that joins others, beyond which the passes' own time is little.
-SHORT = 400
+MAX_JOINED_LINES = 400
 _KINDS = {
     1,
     2,
@@ -30,7 +30,7 @@ _EXECUTE = 4
 
 def joinable(text: str) -> bool:
     """Whether a text may share a module: it is for LLVM's usual care, and not long."""
-    if text.startswith(";") or text.count("\n") > SHORT:
+    if text.startswith(";") or text.count("\n") > MAX_JOINED_LINES:
         return False
     groups = [line for line in text.split("\n") if line.startswith("attributes ")]
     plain = groups == [_ATTRIBUTES] and text.count("\ndefine ") + text.startswith("define ")

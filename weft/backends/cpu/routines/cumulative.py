@@ -23,11 +23,11 @@ from weft.base.sizes import plain
 from weft.kernel.program import Lowered, Place, Task, Type
 
 # Elements of a piece of a row, of a unit of work at least, and columns that are read together.
-PIECE, LEAST, COLUMNS = 1 << 15, 1 << 14, 512
+ROW_CHUNK_ELEMENTS, MIN_UNIT_ELEMENTS, COLUMNS_AT_ONCE = 1 << 15, 1 << 14, 512
 # Elements of a row up to which whole vectors of rows are taken apart into columns.
-SHORT = 4
+MAX_TRANSPOSED_ROW_ELEMENTS = 4
 # Units of work that are enough without cutting rows.
-ENOUGH = 4
+ENOUGH_UNITS = 4
 _FLOATS = {2: "half", 4: "float", 8: "double"}
 _SUFFIXES = {"float": "f32", "double": "f64"}
 
@@ -321,12 +321,14 @@ def columns_text(s: Scan, shape: Shape, pieces: Pieces, totals: bool) -> str:
     f = kernel(Module(), "scan_columns")
     src, dst = f.pointer(0), f.pointer(1)
     before = f.pointer(2) if pieces.count > 1 and not totals else ""
-    sums = f.local(COLUMNS * s.step)
-    blocks = -(-shape.inner // COLUMNS)
+    sums = f.local(COLUMNS_AT_ONCE * s.step)
+    blocks = -(-shape.inner // COLUMNS_AT_ONCE)
     with f.loop("%start", "%stop") as n:
         unit = f.div(n, blocks)
-        column = f.mul(f.sub(n, f.mul(unit, blocks)), COLUMNS)
-        width = f.smaller(f.sub(shape.inner, column), COLUMNS) if blocks > 1 else shape.inner
+        column = f.mul(f.sub(n, f.mul(unit, blocks)), COLUMNS_AT_ONCE)
+        width = shape.inner
+        if blocks > 1:
+            width = f.smaller(f.sub(shape.inner, column), COLUMNS_AT_ONCE)
         offset, length = _piece(f, s, shape, pieces, str(unit))
         offset = str(f.add(offset, f.mul(column, s.size)))
         here, there = f.at(src, offset), f.at(dst, offset)
@@ -385,21 +387,21 @@ def lower(op: str, t: Type, axis: int, reverse: bool) -> Lowered | None:
     if op == "logaddexp" and dtype.kind in "iu":
         return None
     s = Scan(op, dtype, reverse)
-    blocks = 1 if shape.inner == 1 else -(-shape.inner // COLUMNS)
-    width = min(plain(shape.inner), COLUMNS)
+    blocks = 1 if shape.inner == 1 else -(-shape.inner // COLUMNS_AT_ONCE)
+    width = min(plain(shape.inner), COLUMNS_AT_ONCE)
     pieces = Pieces(shape.length, 1)
-    few = plain(shape.outer * blocks) < ENOUGH
-    if few and plain(shape.length * width) >= 4 * PIECE:
-        size = max(1, PIECE // plain(width))
+    few = plain(shape.outer * blocks) < ENOUGH_UNITS
+    if few and plain(shape.length * width) >= 4 * ROW_CHUNK_ELEMENTS:
+        size = max(1, ROW_CHUNK_ELEMENTS // plain(width))
         pieces = Pieces(size, -(-shape.length // size))
     units = shape.outer * pieces.count
     each = pieces.size * width
     ins = (Place("in", 0), Place("out", 0))
-    if shape.inner == 1 < shape.length <= SHORT and shape.outer >= s.lanes:
+    if shape.inner == 1 < shape.length <= MAX_TRANSPOSED_ROW_ELEMENTS and shape.outer >= s.lanes:
         groups = -(-shape.outer // s.lanes)
-        chunk = LEAST // (plain(shape.length) * s.lanes)
+        chunk = MIN_UNIT_ELEMENTS // (plain(shape.length) * s.lanes)
         return Lowered([Task(short_rows_text(s, shape), "scan_short", ins, groups, chunk)])
-    chunk = max(1, LEAST // plain(each))
+    chunk = max(1, MIN_UNIT_ELEMENTS // plain(each))
     if pieces.count == 1:
         if shape.inner == 1:
             return Lowered([Task(rows_text(s, shape, pieces), "scan_rows", ins, units, chunk)])

@@ -24,13 +24,13 @@ from weft.kernel.kinds import External, i32, i64, invoke, ptr, stack, u8, void
 from weft.kernel.program import Place, Task
 
 # Bytes of one message that MPI's functions count by an int.
-LARGEST = (1 << 31) - 1
+MAX_MESSAGE_BYTES = (1 << 31) - 1
 # Words of the watch, as in ``parallel/transport/watch.py``.
 STOP, SITE, COUNT = range(3)
 # Bytes for a request and for what MPI says of it.
 REQUEST, STATUS = 8, 64
 # Times that a message is asked for before others may run, and before Python may see signals.
-SPINS, TURNS = 64, 20000
+SPINS_PER_YIELD, SPINS_PER_SIGNAL_POLL = 64, 20000
 
 sched_yield = External(i32, ())
 memcpy = External(ptr, (ptr, ptr, i64))
@@ -140,9 +140,9 @@ def ask(buffers: ptr, start: i64, stop: i64) -> void:
             number = number + 1
         else:
             turns = turns + 1
-            if turns > SPINS:
+            if turns > SPINS_PER_YIELD:
                 sched_yield()
-            if turns > TURNS:
+            if turns > SPINS_PER_SIGNAL_POLL:
                 u8[flag, 0] = u8(1)
                 return
     i64[words, SITE] = 0
@@ -150,7 +150,8 @@ def ask(buffers: ptr, start: i64, stop: i64) -> void:
 
 @lru(8)
 def _text(function: Any) -> str:
-    names = {"STOP": STOP, "SITE": SITE, "COUNT": COUNT, "SPINS": SPINS, "TURNS": TURNS}
+    names = {"STOP": STOP, "SITE": SITE, "COUNT": COUNT}
+    names |= {"SPINS": SPINS_PER_YIELD, "TURNS": SPINS_PER_SIGNAL_POLL}
     return translate([function], names=names)
 
 
@@ -163,7 +164,7 @@ def lower(eqn: Any) -> Message | None:
     aval = eqn.invars[0].aval
     size = prod(aval.shape) * storage_dtype(aval.dtype).itemsize
     params, name = eqn.params, eqn.primitive.name
-    if not 0 < size <= LARGEST or not processes.transport.native:
+    if not 0 < size <= MAX_MESSAGE_BYTES or not processes.transport.native:
         return None
     scratch = tuple(Place("scratch", i) for i in range(3))
     both = (Place("in", 0), Place("out", 0), *scratch[:2])

@@ -20,7 +20,7 @@ from weft.kernel.program import Lowered, Place, Task, Type
 from weft.kernel.special_coefficients import EXACTNESS, coefficients, names_for
 
 # Elements of a piece of work.
-PIECE = 1 << 10
+CHUNK_ELEMENTS = 1 << 10
 _NAMES = {"regularized_incomplete_beta": "beta"}
 
 
@@ -45,7 +45,7 @@ def lowering(name: str) -> Any:
         stem = _NAMES.get(name, name)
         text = _text(stem, out.dtype)
         main = "of_two" if len(ins) == 2 else "of_three"
-        return Lowered([Task(text, main, tuple(places), math.prod(out.shape), PIECE)])
+        return Lowered([Task(text, main, tuple(places), math.prod(out.shape), CHUNK_ELEMENTS)])
 
     return lower
 

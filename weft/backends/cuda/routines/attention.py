@@ -1,4 +1,9 @@
-"""Attention that the compiler recognised, without its scores in memory."""
+"""Attention that the compiler recognised, without its scores in memory.
+
+On Hopper GPUs by cuDNN's kernels, or by ours (`hopper`) where these are faster or the same bits are
+asked for in every run; elsewhere by kernels that are stubs (`stubs/attention_stubs.py`). For the
+backward pass a logarithm of each row is kept: on Hopper to the base e, elsewhere to the base 2.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cuda.routines import dnn_attention as dnn
 from weft.backends.cuda.routines.base import (
     ROUTINES,
+    Library,
+    Place,
     Routine,
     Run,
     ceil_div,
@@ -17,8 +25,10 @@ from weft.backends.cuda.routines.base import (
     module,
     scratch,
 )
+from weft.backends.cuda.routines.hopper import attention as hopper
 from weft.backends.cuda.routines.stubs import attention_stubs as stubs
 from weft.base.functional import lru
+from weft.base.record import Record
 from weft.kernel.nodes import BF16, F16
 from weft.kernel.program import Type, contiguous
 
@@ -36,96 +46,190 @@ def _text(main: Any, **names: Any) -> str:
     return module(main, names, {"tiles": 0})
 
 
-def _strides(t: Type, order: str, prefix: str) -> dict[str, int]:
-    """The strides of batch, head and row, by name; ``order`` has a letter for each axis."""
+class _Call(Record):
+    """An attention, forward or backward: what it computes, and where its arrays are.
+
+    The arrays: queries, keys, values, results, backward also the gradients of results. Others are a
+    logarithm for each row and, backward, the gradients of queries, keys and values.
+    """
+
+    sizes: dnn.Sizes
+    arrays: tuple[Place, ...]
+    stats: Place
+    grads: tuple[Place, ...] = ()
+
+
+def _axes(t: Type, order: str) -> tuple[int, int, int]:
+    """The strides of batch, head and row; ``order`` has a letter for each axis."""
     found = dict(zip(order, contiguous(t.shape), strict=True))
-    return {
-        f"{prefix}_BATCH": found["b"],
-        f"{prefix}_HEAD": found["h"],
-        f"{prefix}_ROW": found["t"],
-    }
+    return found["b"], found["h"], found["t"]
 
 
-def _size(t: Type, order: str, axis: str) -> int:
-    return t.shape[order.index(axis)]
+def _apart(ins: list[Type], params: dict[str, Any]) -> _Call:
+    """A call whose queries, keys and values are arrays each."""
+    back = len(ins) > 3
+    orders = params["orders"]
+    arrays = [*ins[:3], ins[3], ins[5]] if back else [*ins, ins[0]]
+    orders = (*orders[:3], orders[0], *orders[3:])
+    q, k = (dict(zip(o, t.shape, strict=True)) for t, o in zip(ins[:2], orders[:2], strict=True))
+    sizes = dnn.Sizes(
+        *(ins[0].dtype, q["b"], q["h"], k["h"], q["t"], k["t"], q["d"]),
+        *(tuple(map(_axes, arrays, orders)), params["scale"], params["causal"]),
+    )
+    if back:
+        return _Call(
+            sizes, tuple(map(given, (0, 1, 2, 3, 5))), given(4), tuple(map(made, range(3)))
+        )
+    return _Call(sizes, (given(0), given(1), given(2), made(0)), made(1))
 
 
-def _common(q: Type, k: Type, v: Type, params: dict[str, Any]) -> dict[str, Any]:
-    orders, scale = params["orders"], params["scale"]
-    heads, shared = _size(q, orders[0], "h"), _size(k, orders[1], "h")
-    shift = params["causal"]
+def _packed(ins: list[Type], params: dict[str, Any]) -> _Call:
+    """A call whose queries, keys and values are parts of each row of one array."""
+    back = len(ins) > 1
+    (heads, shared), depth = params["heads"], params["depth"]
+    batch, rows, width = ins[0].shape
+    parts = ((rows * width, depth, width),) * 3
+    whole = ((rows * heads * depth, depth, heads * depth),) * (2 if back else 1)
+    sizes = dnn.Sizes(
+        *(ins[0].dtype, batch, heads, shared, rows, rows, depth),
+        *(parts + whole, params["scale"], params["causal"]),
+    )
+    offsets = [2 * depth * n for n in (0, heads, heads + shared)]
+    arrays = tuple(Place("in", 0, n) for n in offsets)
+    if back:
+        grads = tuple(Place("out", 0, n) for n in offsets)
+        return _Call(sizes, (*arrays, given(1), given(3)), given(2), grads)
+    return _Call(sizes, (*arrays, made(0)), made(1))
+
+
+def _names(s: dnn.Sizes) -> dict[str, Any]:
     names: dict[str, Any] = {
-        "HALF": int(q.dtype == F16),
-        "D": _size(q, orders[0], "d"),
-        "BATCH": _size(q, orders[0], "b"),
-        "HEADS": heads,
-        "GROUP": heads // shared,
-        "ROWS": _size(q, orders[0], "t"),
-        "COLUMNS": _size(k, orders[1], "t"),
-        "CAUSAL": int(shift is not None),
-        "SHIFT": shift or 0,
-        "SCALE": float(np.float32(scale)),
-        "SCALE_LOG2": float(np.float32(scale * math.log2(math.e))),
-        "SWIZZLE": min(8, _size(q, orders[0], "d") // 8),
+        "HALF": int(s.dtype == F16),
+        "D": s.depth,
+        "BATCH": s.batch,
+        "HEADS": s.heads,
+        "GROUP": s.heads // s.shared,
+        "ROWS": s.rows,
+        "COLUMNS": s.columns,
+        "CAUSAL": int(s.shift is not None),
+        "SHIFT": s.shift or 0,
+        "SCALE": float(np.float32(s.scale)),
+        "SCALE_LOG2": float(np.float32(s.scale * math.log2(math.e))),
+        "SWIZZLE": min(8, s.depth // 8),
         "WARPS": WARPS,
         "TM": 16 * WARPS,
         "TN": COLUMNS,
     }
-    for t, order, prefix in zip((q, k, v), orders, "QKV", strict=False):
-        names |= _strides(t, order, prefix)
+    for strides, prefix in zip(s.strides, "QKVOG", strict=False):
+        batch, head, row = strides
+        names |= {f"{prefix}_BATCH": batch, f"{prefix}_HEAD": head, f"{prefix}_ROW": row}
     return names
 
 
-def attention(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
-    """Results, in the order of the queries, and a number for each row."""
-    q, k, v = ins
-    names = _common(q, k, v, params)
-    if not supported(q.dtype, names["D"]):
+def _forward(call: _Call) -> Routine | None:
+    """Results, and a number for each row."""
+    s = call.sizes
+    if not supported(s.dtype, s.depth):
         return None
-    names |= _strides(outs[0], params["orders"][0], "O")
-    tile, wide = 2 * names["D"] * names["TM"], 2 * names["D"] * names["TN"]
-    blocks = ceil_div(names["ROWS"], names["TM"]) * names["HEADS"] * names["BATCH"]
-    places = (given(0), given(1), given(2), made(0), made(1))
+    places = (*call.arrays, call.stats)
+    ours = hopper.known(s)
+    plan = None if ours and hopper.faster(s) else dnn.plan(dnn.forward, s)
+    if plan is not None:
+        return Routine([Library(plan.run, (*places, scratch(0)))], (max(plan.workspace, 16),))
+    if ours:
+        launch = hopper.Launch(hopper.forward_of(s), s, (0, 1, 2))
+        return Routine([Library(launch.run, places)])
+    names = _names(s)
+    tile, wide = 2 * s.depth * names["TM"], 2 * s.depth * names["TN"]
+    blocks = ceil_div(s.rows, names["TM"]) * s.heads * s.batch
     dynamic = tile + 4 * wide
     run = Run(_text(stubs.forward, **names), blocks, 32 * WARPS, places, dynamic=dynamic)
     return Routine([run])
 
 
-def attention_backward(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
-    """Gradients of queries, keys and values, each by batch, head and row."""
-    q, k, v, o, _, g = ins
-    names = _common(q, k, v, params)
-    if not supported(q.dtype, names["D"]):
+def _backward(call: _Call) -> Routine | None:
+    """Gradients of queries, keys and values, where their operands are in theirs."""
+    s = call.sizes
+    if not supported(s.dtype, s.depth):
         return None
-    names |= _strides(o, params["orders"][0], "O") | _strides(g, params["orders"][3], "G")
-    rows, heads, batch = names["ROWS"], names["HEADS"], names["BATCH"]
-    deep = names["D"] > 64
-    sums = Run(
-        _text(stubs.row_products, **names),
-        ceil_div(rows * heads * batch, 8),
-        256,
-        (given(5), given(3), scratch(0)),
-    )
-    common = (given(0), given(1), given(2), given(5), given(4), scratch(0))
-    tile = 2 * names["D"] * names["TM"]
-    narrow = names | {"TN": min(32, COLUMNS) if deep else COLUMNS}
-    wide = 2 * narrow["D"] * narrow["TN"]
-    columns = ceil_div(names["COLUMNS"], names["TM"]) * heads // names["GROUP"] * batch
+    plan = dnn.plan(dnn.backward, s)
+    if plan is not None:
+        places = (*call.arrays, call.stats, *call.grads, *map(scratch, range(3)))
+        rooms = (*dnn.scratch_sizes(s), max(plan.workspace, 16))
+        return Routine([Library(plan.run, places)], rooms)
+    return _hopper_backward(call) if hopper.known(s) else _stub_backward(call)
+
+
+def _hopper_backward(call: _Call) -> Routine:
+    s, room = call.sizes, scratch(0)
+    q, k, v, o, g = call.arrays
+    dq, dk, dv = call.grads
+    padded = hopper.padded(s.rows)
+    count = padded * s.heads * s.batch
+    text = _text(stubs.row_numbers, **_names(s), PADDED=padded)
+    columns = hopper.Launch(hopper.backward_of(s, True), s, (1, 2, 0, 4))
+    rows = hopper.Launch(hopper.backward_of(s, False), s, (0, 4, 1, 2))
+    steps = [
+        Run(text, ceil_div(count, 8), 256, (g, o, call.stats, room)),
+        Library(columns.run, (k, v, q, g, room, dk, dv)),
+        Library(rows.run, (q, g, k, v, room, dq)),
+    ]
+    return Routine(steps, (8 * count,))
+
+
+def _stub_backward(call: _Call) -> Routine:
+    s, room = call.sizes, scratch(0)
+    names = _names(s)
+    q, k, v, o, g = call.arrays
+    dq, dk, dv = call.grads
+    count = s.rows * s.heads * s.batch
+    sums = Run(_text(stubs.row_products, **names), ceil_div(count, 8), 256, (g, o, room))
+    common = (q, k, v, g, call.stats, room)
+    tile = 2 * s.depth * names["TM"]
+    narrow = names | {"TN": min(32, COLUMNS) if s.depth > 64 else COLUMNS}
+    wide = 2 * s.depth * narrow["TN"]
     keys = Run(
         _text(stubs.keys_backward, **narrow),
-        columns,
+        ceil_div(s.columns, names["TM"]) * s.shared * s.batch,
         32 * WARPS,
-        (*common, made(1), made(2)),
+        (*common, dk, dv),
         dynamic=2 * tile + 2 * wide + 8 * narrow["TN"],
     )
     queries = Run(
         _text(stubs.queries_backward, **narrow),
-        ceil_div(rows, names["TM"]) * heads * batch,
+        ceil_div(s.rows, names["TM"]) * s.heads * s.batch,
         32 * WARPS,
-        (*common, made(0)),
+        (*common, dq),
         dynamic=2 * tile + 4 * wide,
     )
-    return Routine([sums, keys, queries], (4 * rows * heads * batch,))
+    return Routine([sums, keys, queries], (4 * count,))
 
 
-ROUTINES |= {"attention": attention, "attention_backward": attention_backward}
+# How a primitive's operands are described, and what computes it.
+_CALLS: dict[str, Any] = {
+    "attention": (_apart, _forward),
+    "attention_backward": (_apart, _backward),
+    "packed_attention": (_packed, _forward),
+    "packed_attention_backward": (_packed, _backward),
+}
+
+
+def prepare(eqn: Any) -> None:
+    """Have cuDNN begin to make what an equation will need, beside the rest of a compilation."""
+    if eqn.primitive.name in _CALLS:
+        describe, compute = _CALLS[eqn.primitive.name]
+        ins = [Type(x.aval.shape, x.aval.dtype) for x in eqn.invars]
+        s = describe(ins, eqn.params).sizes
+        forward = compute is _forward
+        if supported(s.dtype, s.depth) and not (forward and hopper.known(s) and hopper.faster(s)):
+            dnn.begin(dnn.forward if forward else dnn.backward, s)
+
+
+def _lowering(describe: Any, compute: Any) -> Any:
+    def lowered(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
+        return compute(describe(ins, params))
+
+    return lowered
+
+
+ROUTINES |= {name: _lowering(*functions) for name, functions in _CALLS.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from weft.backends.cpu.routines.scalar_math import called_stubs, translate_with_math
 from weft.backends.cuda.routines.device import DEFINITIONS
+from weft.base import knobs
 from weft.base.record import Record
 from weft.kernel.kinds import Kind, f32, f64, kind_of, u8, u16, u32, u64
 from weft.kernel.nodes import BF16, F16
@@ -18,8 +20,8 @@ NAME = "kernel"
 
 
 class Place(Record):
-    """Memory of an operation: ``in`` and ``out`` by number, ``scratch`` by number, or a constant
-    array (``const``)."""
+    """Memory of an operation: ``in`` and ``out`` by number, ``scratch`` by number, a constant array
+    (``const``), or one that is kept from call to call and written (``state``)."""
 
     kind: str
     what: Any
@@ -96,8 +98,11 @@ def module(
     names: dict[str, Any],
     shared: dict[str, int] | None = None,
     resident: tuple[int, int] | None = None,
+    numbers: dict[str, tuple[int, ...]] | None = None,
 ) -> str:
     """The LLVM module of a stub: ``main`` becomes the kernel, with all that it calls.
+
+    ``numbers`` has, for parameters that aren't the kernel's, the 64-bit integers they point to.
 
     ``resident`` is how many threads a block has, and how many blocks a multiprocessor is to hold.
 
@@ -106,7 +111,7 @@ def module(
     """
     inline = tuple(called_stubs([main]))
     text = translate_with_math(main, names, inline=inline)
-    return entry(text, main.__name__, shared, resident)
+    return entry(text, main.__name__, shared, resident, numbers)
 
 
 def entry(
@@ -114,6 +119,7 @@ def entry(
     name: str,
     shared: dict[str, int] | None = None,
     resident: tuple[int, int] | None = None,
+    numbers: dict[str, tuple[int, ...]] | None = None,
 ) -> str:
     """A module of stubs as one with a kernel."""
     rooms = [_room(word, size) for word, size in (shared or {}).items()]
@@ -128,7 +134,18 @@ def entry(
     text = _DECLARED.sub(lambda m: "" if m.group(1) in known else m.group(0), text)
     head = re.search(rf"^define void @{name}\(([^)]*)\) nounwind {{", text, re.MULTILINE)
     assert head is not None, name
-    parameters = re.sub(r"\bptr %", "ptr align 16 %", head.group(1))
+    given = head.group(1).split(", ")
+    for word, values in (numbers or {}).items():
+        given.remove(f"ptr %a.{word}")
+        begin = head.end()
+        end = text.index("\n}", begin)
+        body = re.sub(rf"%a\.{word}\b", f"@numbers_{word}", text[begin:end])
+        text = text[:begin] + body + text[end:]
+        array = ", ".join(f"i64 {n}" for n in values)
+        rooms.append(
+            f"@numbers_{word} = internal constant [{len(values)} x i64] [{array}], align 8"
+        )
+    parameters = re.sub(r"\bptr %", "ptr align 16 %", ", ".join(given))
     start = f"define ptx_kernel void @{NAME}({parameters}) #0 {{"
     text = text.replace(head.group(0), start)
     text = text.replace(") nounwind alwaysinline {", ") #0 alwaysinline {")
@@ -151,6 +168,13 @@ def _room(name: str, size: int) -> str:
         f"define internal ptr @{name}() alwaysinline {{\n"
         f"  ret ptr addrspacecast (ptr addrspace(3) {where} to ptr)\n}}"
     )
+
+
+def deterministic() -> bool:
+    """Whether results must have the same bits in every run: a knob says so, or JAX's flag."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    asked = re.search(r"--xla_gpu_deterministic_ops(=true|=1|\s|$)", flags)
+    return bool(knobs.thread.deterministic_ops) or asked is not None
 
 
 def ceil_div(x: int, y: int) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda import libraries
+from weft.backends.cuda.driver import per_device
 from weft.backends.cuda.routines import dnn
 from weft.backends.cuda.routines.base import (
     ROUTINES,
@@ -36,8 +37,13 @@ from weft.kernel.program import Type, contiguous
 _FULL = 68
 
 
-@lru(64)
-def _convolution(kind: str, sizes: dnn.Sizes) -> dnn.Convolution | None:
+@per_device(64)
+def _convolution(kind: str, sizes: dnn.Sizes) -> Any:
+    if sizes.dtype in NARROW:
+        try:
+            return dnn.planned(kind, sizes)
+        except libraries.DriverError:
+            pass
     try:
         return dnn.Convolution(kind, sizes)
     except (NotImplementedError, libraries.DriverError):
@@ -49,16 +55,32 @@ def _padded(
     shape: tuple[int, ...], low: tuple[int, ...], out: tuple[int, ...], size: int
 ) -> Kernel:
     """A kernel that copies an array into a larger one."""
+    return _boxed(shape, low, out, size, True)
+
+
+@lru(64)
+def _cropped(
+    shape: tuple[int, ...], low: tuple[int, ...], whole: tuple[int, ...], size: int
+) -> Kernel:
+    """A kernel that copies a box of a larger array."""
+    return _boxed(shape, low, whole, size, False)
+
+
+def _boxed(
+    shape: tuple[int, ...], low: tuple[int, ...], whole: tuple[int, ...], size: int, into: bool
+) -> Kernel:
     dtype = np.dtype(f"u{size}")
     axes = [(f"a{i}", n) for i, n in enumerate(shape)]
     names = [name for name, _ in axes]
-    strides = contiguous(out)
+    strides = contiguous(whole)
     start = sum(n * s for n, s in zip(low, strides, strict=True))
-    reads = affine(0, dict(zip(names, contiguous(shape), strict=True)))
-    writes = affine(start, dict(zip(names, strides, strict=True)))
-    buffers = [Buffer(dtype, prod(shape), "in"), Buffer(dtype, prod(out), "out")]
+    small = affine(0, dict(zip(names, contiguous(shape), strict=True)))
+    large = affine(start, dict(zip(names, strides, strict=True)))
+    sizes = [prod(shape), prod(whole)] if into else [prod(whole), prod(shape)]
+    buffers = [Buffer(dtype, sizes[0], "in"), Buffer(dtype, sizes[1], "out")]
+    reads, writes = (small, large) if into else (large, small)
     store = Store(1, writes, Builder().load(0, dtype, reads))
-    return Kernel("pad", buffers, ("grid", prod(shape)), [store], tuple(axes))
+    return Kernel("pad" if into else "crop", buffers, ("grid", prod(shape)), [store], tuple(axes))
 
 
 class _Plan:
@@ -86,8 +108,33 @@ class _Plan:
         self.steps.append((permute(shape, order, self.dtype.itemsize), (place, new)))
         return new
 
-    def finished(self, kind: str, sizes: dnn.Sizes, places: tuple[Place, Place], shape: Any) -> Any:
-        """The routine, whose result has the axes of ``shape`` as the layout says."""
+    def arranged(self, sizes: Any) -> tuple[int, ...]:
+        """Numbers for batch, channels and space in the order in which memory has them."""
+        return (sizes[0], *sizes[2:], sizes[1]) if self.last else tuple(sizes)
+
+    def padded(self, place: Place, data: Any, padding: Any) -> tuple[Place, tuple[int, ...]]:
+        """Data with zeros around it, and its sizes."""
+        low = (0, 0, *(first for first, _ in padding))
+        more = (0, 0, *(first + second for first, second in padding))
+        whole = tuple(n + m for n, m in zip(data, more, strict=True))
+        size = prod(whole) * self.dtype.itemsize
+        new = self.room.new(size)
+        self.steps.append(Fill(new, 0, size))
+        arranged = [self.arranged(x) for x in (data, low, whole)]
+        kernel = _padded(arranged[0], arranged[1], arranged[2], self.dtype.itemsize)
+        self.steps.append((kernel, (place, new)))
+        return new, whole
+
+    def finished(
+        self,
+        kind: str,
+        sizes: dnn.Sizes,
+        places: tuple[Place, Place],
+        shape: Any,
+        crop: Any = None,
+    ) -> Any:
+        """The routine, whose result has the axes of ``shape`` as the layout says; ``crop`` has the
+        sizes of the result and where in that of the library it begins."""
         found = _convolution(kind, sizes)
         if found is None:
             return None
@@ -101,7 +148,13 @@ class _Plan:
         direct = long == sorted(long)
         if not direct:
             place = self.room.new(prod(self.out.shape) * self.dtype.itemsize)
-        self.steps.append(Library(found.run, (*places, place, work), f"cudnn{kind}"))
+        target = place
+        if crop is not None:
+            target = self.room.new(prod(sizes.data) * self.dtype.itemsize)
+        self.steps.append(Library(found.run, (*places, target, work), f"cudnn{kind}"))
+        if crop is not None:
+            box, low, whole = (self.arranged(x) for x in (*crop, sizes.data))
+            self.steps.append((_cropped(box, low, whole, self.dtype.itemsize), (target, place)))
         if not direct:
             sizes_ = tuple(self.out.shape[i] for i in order)
             back = tuple(order.index(i) for i in range(len(order)))
@@ -131,22 +184,14 @@ def _with_dnn(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Rout
     common = {"groups": groups, "last": plan.last, "exact": exact}
     if any(b > 1 for b in base):
         return _data_gradient(plan, data, filters, result, common)
-    if any(n < 0 for p in padding for n in p):
-        return None
     if groups == 1 and prod(filters[2:]) > 4 * prod(result[2:]):
         return _filter_gradient(plan, data, filters, result, common)
+    if any(n < 0 for p in padding for n in p):
+        return None
     places = [plan.brought(0, tuple(xs)), plan.brought(1, tuple(ws))]
     if any(low != high for low, high in padding):
-        shape = data if not plan.last else (data[0], *data[2:], data[1])
-        at = (0, 0, *(low for low, _ in padding))
-        more = (0, 0, *(low + high for low, high in padding))
-        data = tuple(n + m for n, m in zip(data, more, strict=True))
-        arranged = [tuple(t) if not plan.last else (t[0], *t[2:], t[1]) for t in (at, data)]
-        new = plan.room.new(prod(data) * dtype.itemsize)
-        plan.steps.append(Fill(new, 0, prod(data) * dtype.itemsize))
-        kernel = _padded(shape, *arranged, dtype.itemsize)
-        plan.steps.append((kernel, (places[0], new)))
-        places[0], padding = new, [(0, 0)] * rank
+        places[0], data = plan.padded(places[0], data, padding)
+        padding = [(0, 0)] * rank
     low = tuple(p[0] for p in padding)
     sizes = dnn.Sizes(dtype, data, filters, result, low, strides, dilation, **common)
     return plan.finished(dnn.FORWARD, sizes, (places[0], places[1]), tuple(os))
@@ -158,13 +203,22 @@ def _data_gradient(plan: _Plan, data: Any, filters: Any, result: Any, common: An
     base, dilation = tuple(params["lhs_dilation"]), tuple(params["rhs_dilation"])
     if any(s > 1 for s in params["window_strides"]) or common["groups"] > 1:
         return None
-    low = []
+    low, high = [], []
     for i, (first, _) in enumerate(params["padding"]):
         pad = (filters[2 + i] - 1) * dilation[i] - first
         extent = (filters[2 + i] - 1) * dilation[i] + 1
-        if pad < 0 or (result[2 + i] + 2 * pad - extent) // base[i] + 1 != data[2 + i]:
+        after = pad
+        if (result[2 + i] + 2 * pad - extent) // base[i] + 1 != data[2 + i]:
+            after = (data[2 + i] - 1) * base[i] + extent - result[2 + i] - pad
+        if pad < 0 or after < 0:
             return None
         low.append(pad)
+        high.append(after)
+    crop = None
+    if low != high:  # the gradient of what was padded, whose rims are then left out
+        crop = (result, (0, 0, *low))
+        whole = [n + a + b for n, a, b in zip(result[2:], low, high, strict=True)]
+        result, low = (*result[:2], *whole), [0] * len(low)
     xs, ws, os = plan.specs
     # what is convolved is the gradient; its channels are the features of the filters
     turned = (filters[1], filters[0], *filters[2:])
@@ -173,21 +227,30 @@ def _data_gradient(plan: _Plan, data: Any, filters: Any, result: Any, common: An
     )
     order = (ws[1], ws[0], *ws[2:])
     places = (plan.brought(1, tuple(order)), plan.brought(0, tuple(xs)))
-    return plan.finished(dnn.DATA, sizes, places, tuple(os))
+    return plan.finished(dnn.DATA, sizes, places, tuple(os), crop)
 
 
 def _filter_gradient(plan: _Plan, data: Any, filters: Any, result: Any, common: Any) -> Any:
     """A convolution with a large kernel and few results: the gradient, by filters, of another."""
     params = plan.params
     strides, dilation = tuple(params["window_strides"]), tuple(params["rhs_dilation"])
-    low = []
-    for i, (first, _) in enumerate(params["padding"]):
-        extent = (result[2 + i] - 1) * strides[i] + 1
-        if (data[2 + i] + 2 * first - extent) // dilation[i] + 1 != filters[2 + i]:
-            return None
-        low.append(first)
+    low = [first for first, _ in params["padding"]]
+    extents = [(n - 1) * s + 1 for n, s in zip(result[2:], strides, strict=True)]
+    fits = lambda data, low: all(
+        (n + 2 * pad - e) // d + 1 == f
+        for n, pad, e, d, f in zip(data[2:], low, extents, dilation, filters[2:], strict=True)
+    )
+    if min(low) < 0:
+        return None
     xs, ws, os = plan.specs
     swapped = lambda s: (s[1], s[0], *s[2:])
+    place = plan.brought(0, swapped(xs))
+    if not fits(data, low):
+        padding = [(first, max(second, 0)) for first, second in params["padding"]]
+        place, whole = plan.padded(place, swapped(data), padding)
+        data, low = swapped(whole), [0] * len(low)
+        if not fits(data, low):
+            return None
     sizes = dnn.Sizes(
         plan.dtype,
         swapped(data),
@@ -198,7 +261,7 @@ def _filter_gradient(plan: _Plan, data: Any, filters: Any, result: Any, common: 
         strides,
         **common,
     )
-    places = (plan.brought(0, swapped(xs)), plan.brought(1, swapped(ws)))
+    places = (place, plan.brought(1, swapped(ws)))
     return plan.finished(dnn.FILTER, sizes, places, swapped(os))
 
 

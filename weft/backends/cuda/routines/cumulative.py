@@ -32,13 +32,16 @@ _OPS = {
     "cummin": stubs.MIN,
     "cumlogsumexp": stubs.LOG_ADD_EXP,
 }
-WARPS = 8
+# Warps of a block, and times that each reads four elements a thread.
+WARPS, ROUNDS = 8, 8
 # Elements of a row up to which a warp goes through it.
 SHORT = 1 << 10
 # Blocks that a multiprocessor holds: while some wait for others, there is enough to load.
-RESIDENT = 8
+RESIDENT = 4
 # Threads from which on columns need not be in pieces.
 ENOUGH_THREADS = 1 << 18
+# Strips of 32 columns that keep a GPU busy, a block each; its warps, and the rows of each.
+ENOUGH_STRIPS, STRIP_WARPS, STRIP_ROWS = 96, 32, 16
 
 
 def numbers_of(dtype: np.dtype) -> dict[str, Any] | None:
@@ -66,6 +69,13 @@ def _text(main: Any, resident: int, **names: Any) -> str:
     return module(main, names, rooms, (32 * WARPS, resident) if resident else None)
 
 
+@lru(64)
+def _strips(**names: Any) -> str:
+    warps = names["WARPS"]
+    rooms = {"totals": 2 * warps * 32 * names["WIDTH"]}
+    return module(stubs.scan_strips, names, rooms, (32 * warps, 1))
+
+
 def scan_steps(
     source: Place, target: Place, state: Place, rows: int, length: int, names: dict[str, Any]
 ) -> tuple[list[Any], int]:
@@ -74,13 +84,13 @@ def scan_steps(
     if length <= SHORT and not names["SHIFT"]:
         text = _text(stubs.scan_rows, 0, **names)
         return [Run(text, ceil_div(rows, 8), 256, (source, target))], 0
-    rounds = 4 if names["WIDTH"] <= 4 else 2
+    rounds = ROUNDS if names["WIDTH"] <= 4 else ROUNDS // 2
     tile = WARPS * 128 * rounds
     tiles = ceil_div(length, tile)
     groups = ceil_div(tiles, 32)
     units = tiles + groups + ceil_div(groups, 32) + 1
     names |= {"ROUNDS": rounds, "TILE": tile, "TILES": tiles, "GROUPS": groups, "UNITS": units}
-    resident = RESIDENT if names["WIDTH"] <= 4 else 4
+    resident = RESIDENT if names["WIDTH"] <= 4 else max(1, RESIDENT // 2)
     text = _text(stubs.scan_tiles, resident, WARPS=WARPS, **names)
     size = 16 + rows * units * 12
     run = Run(text, rows * tiles, 32 * WARPS, (source, target, state))
@@ -110,7 +120,12 @@ def lowering(name: str) -> Any:
 
 
 def _columns(count: int, length: int, names: dict[str, Any]) -> Routine:
-    """Scans down columns, in pieces where there are few of them."""
+    """Scans down columns: by strips of them, or in pieces where there are few."""
+    if names["INNER"] % 32 == 0 and count >= 32 * ENOUGH_STRIPS:
+        rows = STRIP_ROWS if names["WIDTH"] <= 4 else STRIP_ROWS // 2
+        warps = min(STRIP_WARPS, ceil_div(length, rows))
+        names = names | {"LENGTH": length, "WARPS": warps, "DEEP": rows}
+        return Routine([Run(_strips(**names), count // 32, 32 * warps, (given(0), made(0)))])
     pieces = max(1, min(ceil_div(length, 64), ENOUGH_THREADS // max(count, 1)))
     piece = ceil_div(length, pieces)
     pieces = ceil_div(length, piece)

@@ -111,6 +111,15 @@ _function(
     "declare i32 @llvm.ctpop.i32(i32)",
 )
 
+leading_zeros = External(u32, (u32,))
+_function(
+    "leading_zeros",
+    "i32",
+    "i32 %x",
+    "  %y = call i32 @llvm.ctlz.i32(i32 %x, i1 false)\n  ret i32 %y",
+    "declare i32 @llvm.ctlz.i32(i32, i1)",
+)
+
 # --- memory that other blocks write ---------------------------------------------------------------
 
 atomic_add_u32 = External(u32, (ptr, u32))
@@ -119,6 +128,40 @@ _function(
     "i32",
     "ptr %p, i32 %x",
     "  %y = atomicrmw add ptr %p, i32 %x monotonic\n  ret i32 %y",
+)
+# Numbers of device memory combined with others, whatever the order is.
+reduce_add_f32 = External(void, (ptr, f32))
+reduce_add_f64 = External(void, (ptr, f64))
+reduce_add_u32 = reduce_min_u32 = reduce_max_u32 = External(void, (ptr, u32))
+reduce_add_u64 = reduce_min_u64 = reduce_max_u64 = External(void, (ptr, u64))
+reduce_min_i32 = reduce_max_i32 = External(void, (ptr, i32))
+reduce_min_i64 = reduce_max_i64 = External(void, (ptr, i64))
+for _word, _llvm, _op in (
+    ("add_f32", "float", "fadd"),
+    ("add_f64", "double", "fadd"),
+    *((f"add_u{n}", f"i{n}", "add") for n in (32, 64)),
+    *((f"{op}_u{n}", f"i{n}", f"u{op}") for n in (32, 64) for op in ("min", "max")),
+    *((f"{op}_i{n}", f"i{n}", op) for n in (32, 64) for op in ("min", "max")),
+):
+    _function(
+        f"reduce_{_word}",
+        "void",
+        f"ptr %p, {_llvm} %x",
+        "  %q = addrspacecast ptr %p to ptr addrspace(1)\n"
+        f"  %y = atomicrmw {_op} ptr addrspace(1) %q, {_llvm} %x monotonic\n  ret void",
+    )
+# Four neighbouring numbers at once, at a multiple of 16 bytes; Hopper GPUs and later ones.
+reduce_add_4_f32 = External(void, (ptr, f32, f32, f32, f32))
+_function(
+    "reduce_add_4_f32",
+    "void",
+    "ptr %p, float %a, float %b, float %c, float %d",
+    _asm(
+        "call void",
+        "red.global.add.v4.f32 [$0], {$1, $2, $3, $4};",
+        "l,f,f,f,f",
+        "ptr addrspace(1) %q, float %a, float %b, float %c, float %d",
+    ).join(["  %q = addrspacecast ptr %p to ptr addrspace(1)\n", "  ret void"]),
 )
 acquire_u32 = External(u32, (ptr,))
 _function(
@@ -133,6 +176,23 @@ _function(
     "void",
     "ptr %p, i32 %x",
     _asm("call void", "st.release.gpu.u32 [$0], $1;", "l,r", "ptr %p, i32 %x") + "  ret void",
+)
+arrive_u32 = External(void, (ptr, u32))  # add to a count, after all that was written before
+_function(
+    "arrive_u32",
+    "void",
+    "ptr %p, i32 %x",
+    _asm("call void", "red.release.gpu.add.u32 [$0], $1;", "l,r", "ptr %p, i32 %x") + "  ret void",
+)
+wait_u32 = External(void, (ptr, u32))  # until a count has come to a goal; both may wrap around
+_function(
+    "wait_u32",
+    "void",
+    "ptr %p, i32 %goal",
+    "  br label %again\nagain:\n"
+    + _asm("%now = call i32", "ld.acquire.gpu.u32 $0, [$1];", "=r,l", "ptr %p")
+    + "  %left = sub i32 %now, %goal\n  %early = icmp slt i32 %left, 0\n"
+    "  br i1 %early, label %again, label %done\ndone:\n  ret void",
 )
 peek_u64 = External(u64, (ptr,))
 _function(
@@ -149,6 +209,16 @@ _function(
     _asm("call void", "st.relaxed.gpu.u64 [$0], $1;", "l,l", "ptr %p, i64 %x") + "  ret void",
 )
 
+bring_near = External(void, (ptr,))  # begin to load the 128 bytes that an address is in
+_function(
+    "bring_near",
+    "void",
+    "ptr %p",
+    "  %q = addrspacecast ptr %p to ptr addrspace(1)\n"
+    + _asm("call void", "prefetch.global.L2 [$0];", "l", "ptr addrspace(1) %q")
+    + "  ret void",
+)
+
 # --- numbers --------------------------------------------------------------------------------------
 
 largest_f32 = smallest_f32 = External(f32, (f32, f32))
@@ -163,6 +233,29 @@ for _name, _intrinsic in (("largest", "maximum"), ("smallest", "minimum")):
             f"  ret {_llvm} %z",
             f"declare {_llvm} @llvm.{_intrinsic}.{_kind}({_llvm}, {_llvm})",
         )
+
+fma_f32 = External(f32, (f32, f32, f32))
+fma_f64 = External(f64, (f64, f64, f64))
+for _kind, _llvm in (("f32", "float"), ("f64", "double")):
+    _function(
+        f"fma_{_kind}",
+        _llvm,
+        f"{_llvm} %x, {_llvm} %y, {_llvm} %z",
+        f"  %r = call {_llvm} @llvm.fma.{_kind}({_llvm} %x, {_llvm} %y, {_llvm} %z)\n"
+        f"  ret {_llvm} %r",
+        f"declare {_llvm} @llvm.fma.{_kind}({_llvm}, {_llvm}, {_llvm})",
+    )
+
+# Four numbers, at a multiple of 16 bytes, to memory of the thread's own.
+take_four_f32 = take_four_f64 = External(void, (ptr, ptr))
+for _kind, _llvm in (("f32", "float"), ("f64", "double")):
+    _function(
+        f"take_four_{_kind}",
+        "void",
+        "ptr %out, ptr %p",
+        f"  %x = load <4 x {_llvm}>, ptr %p, align 16\n"
+        f"  store <4 x {_llvm}> %x, ptr %out, align 16\n  ret void",
+    )
 
 f32_of_f16 = External(f32, (u16,))
 _function(

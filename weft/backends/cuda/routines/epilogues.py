@@ -1,4 +1,4 @@
-"""What cuBLASLt does with a product before it is written: a bias added, ReLU, GELU.
+"""What cuBLASLt does with a product before it is written: a bias added, ReLU, GELU, its gradient.
 
 The compiler's kernel that goes on with a product is compared with what these would be as kernels.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda.routines import lt
-from weft.backends.cuda.routines.base import Library, Place, Routine, given, made, scratch
+from weft.backends.cuda.routines.base import Library, Place, Routine, given, scratch
 from weft.backends.cuda.routines.moves import permute
 from weft.backends.cuda.routines.products import analyse, compute_of, known, lt_product
 from weft.base.record import Record
@@ -20,13 +20,17 @@ from weft.kernel.build import Builder
 from weft.kernel.nodes import F32, NARROW, Value, walk
 from weft.kernel.program import Finish, Op, Type
 
+# Epilogues by their function, and by whether there is a bias, and what GELU is computed of beside.
 _KINDS = {
-    ("", False): lt.NONE,
-    ("relu", False): lt.RELU,
-    ("gelu", False): lt.GELU,
-    ("", True): lt.BIAS,
-    ("relu", True): lt.RELU_BIAS,
-    ("gelu", True): lt.GELU_BIAS,
+    ("", False, False): lt.NONE,
+    ("relu", False, False): lt.RELU,
+    ("gelu", False, False): lt.GELU,
+    ("", True, False): lt.BIAS,
+    ("relu", True, False): lt.RELU_BIAS,
+    ("gelu", True, False): lt.GELU_BIAS,
+    ("gelu", False, True): lt.GELU_AUX,
+    ("gelu", True, True): lt.GELU_AUX_BIAS,
+    ("gelu gradient", False, True): lt.DGELU,
 }
 
 
@@ -41,25 +45,51 @@ def _relu(k: Builder, x: Value) -> Value:
     return _done(k, Builder.max, x.dtype, x, k.like(x, 0))
 
 
+class _Tanh:
+    """The parts of GELU by a tanh, as `nn.gelu` writes them, for values of a type."""
+
+    def __init__(self, k: Builder, x: Value) -> None:
+        self.k, self.x, self.dtype = k, x, x.dtype
+        self.scale, self.cubic = self.number(np.sqrt(2 / np.pi)), self.number(0.044715)
+        self.half, self.one = self.number(0.5), self.number(1.0)
+        cube = self.do(lambda k, x: k.mul(x, k.mul(x, x)), x)
+        wide = self.do(Builder.add, x, self.mul(self.cubic, cube))
+        self.tanh = self.do(real.tanh, self.mul(self.scale, wide))
+        self.weight = self.mul(self.half, self.do(Builder.add, self.one, self.tanh))
+
+    def number(self, n: float) -> Value:
+        return self.k.const(np.asarray(n, np.float32).astype(self.dtype), self.dtype)
+
+    def do(self, operation: Any, *xs: Value) -> Value:
+        return _done(self.k, operation, self.dtype, *xs)
+
+    def mul(self, x: Value, y: Value) -> Value:
+        return self.do(Builder.mul, x, y)
+
+
 def _gelu(k: Builder, x: Value) -> Value:
-    """x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))), as `nn.gelu` writes it."""
-    dtype = x.dtype
-    number = lambda n: k.const(np.asarray(n, np.float32).astype(dtype), dtype)
-    do = lambda operation, *xs: _done(k, operation, dtype, *xs)
-    cube = do(lambda k, x: k.mul(x, k.mul(x, x)), x)
-    wide = do(Builder.add, x, do(Builder.mul, number(0.044715), cube))
-    inner = do(Builder.mul, number(np.sqrt(2 / np.pi)), wide)
-    half = do(Builder.mul, number(0.5), do(Builder.add, number(1.0), do(real.tanh, inner)))
-    return do(Builder.mul, x, half)
+    """x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x³)))."""
+    return _done(k, Builder.mul, x.dtype, x, _Tanh(k, x).weight)
+
+
+def _gelu_gradient(k: Builder, x: Value, g: Value) -> Value:
+    """What `_gelu` at x passes on of a gradient, as differentiation writes it."""
+    t = _Tanh(k, x)
+    less = t.do(Builder.sub, t.one, t.tanh)
+    inner = t.mul(t.mul(t.half, t.mul(x, g)), less)
+    inner = t.mul(t.scale, t.do(Builder.add, inner, t.mul(inner, t.tanh)))
+    first = t.do(Builder.add, t.mul(g, t.weight), inner)
+    square = t.do(lambda k, x: k.mul(x, x), x)
+    return t.do(Builder.add, first, t.mul(t.mul(t.cubic, inner), t.mul(t.number(3.0), square)))
 
 
 _FUNCTIONS = {"": lambda k, x: x, "relu": _relu, "gelu": _gelu}
 
 
-def same(a: Value, b: Value, leaves: tuple[Value, Value]) -> bool:
-    """Whether two values are computed alike of a leaf each."""
-    known_pairs: dict[int, int] = {leaves[0].number: leaves[1].number}
-    reached = {leaves[0].number}
+def same(a: Value, b: Value, *leaves: tuple[Value, Value]) -> bool:
+    """Whether two values are computed alike of some leaves each, given in pairs."""
+    known_pairs: dict[int, int] = {one.number: other.number for one, other in leaves}
+    reached = set(known_pairs)
     stack = [a]
     order: list[Value] = []
     while stack:  # operands have the lower numbers
@@ -69,7 +99,7 @@ def same(a: Value, b: Value, leaves: tuple[Value, Value]) -> bool:
             order.append(v)
             stack += v.args
     others = {v.number: v for v in walk([b])}
-    others[leaves[1].number] = leaves[1]
+    others.update((other.number, other) for _, other in leaves)
     table = {
         (v.op, v.dtype, v.attr, tuple(x.number for x in v.args)): v.number for v in others.values()
     }
@@ -85,10 +115,19 @@ def same(a: Value, b: Value, leaves: tuple[Value, Value]) -> bool:
 
 
 class Offer(Record):
-    """A product with an epilogue: the function, and which buffer has the bias."""
+    """A product with an epilogue: the function, and which buffers have the bias, the result, and
+    what GELU is computed of: written beside GELU, read for its gradient."""
 
     word: str
     bias: int | None
+    result: int = 0
+    input: int | None = None
+
+    overwrites = False  # the library takes half as long again for it
+
+    @property
+    def kind(self) -> int:
+        return _KINDS[self.word, self.bias is not None, self.input is not None]
 
     def routine(self, node: Op) -> Routine | None:
         eqn = node.eqn
@@ -105,49 +144,66 @@ class Offer(Record):
                 rooms.append(prod(t.shape) * t.dtype.itemsize)
                 steps.append((permute(t.shape, order, t.dtype.itemsize), (given(i), place)))
             places.append(place)
-        kind = _KINDS[self.word, self.bias is not None]
-        found = lt_product(shape, lhs.dtype, out.dtype, compute_of(lhs.dtype, eqn.params), kind)
-        if self.bias is not None:
-            places.append(Place("slot", self.bias))
+        compute = compute_of(lhs.dtype, eqn.params)
+        found = lt_product(shape, lhs.dtype, out.dtype, compute, self.kind)
+        more = [n for n in (self.result, self.bias, self.input) if n is not None]
+        places += [Place("slot", n) for n in more]
+        biased = self.bias is not None
 
-        def run(stream: Any, left: int, right: int, *more: int) -> None:
-            *bias, result = more
-            found.run(stream, right, left, result, *bias)
+        def run(stream: Any, left: int, right: int, result: int, *more: int) -> None:
+            bias, *rest = more if biased else (0, *more)
+            found.run(stream, right, left, result, bias, *rest)
 
         name = f"cublasLtMatmul, {self.word or 'bias'}"
-        steps.append(Library(run, (*places, made(0)), name))
+        steps.append(Library(run, tuple(places), name))
         return Routine(steps, tuple(rooms))
 
 
 def offer(eqn: Any, finish: Finish) -> Offer | None:
     """An offer for a product with an epilogue, or None where the library has no such thing."""
-    if eqn.primitive.name != "dot_general" or len(finish.body) != 1:
+    if eqn.primitive.name != "dot_general" or len(finish.body) > 2:
         return None
     lhs, rhs = (Type(x.aval.shape, x.aval.dtype) for x in eqn.invars)
     out = Type(eqn.outvars[0].aval.shape, eqn.outvars[0].aval.dtype)
-    (store,) = finish.body
-    if store.value.dtype != out.dtype or not known(lhs, rhs, out) or store.offset is not None:
+    stores = finish.body
+    if not known(lhs, rhs, out) or any(s.offset is not None for s in stores):
+        return None
+    if any(s.value.dtype != out.dtype for s in stores):
         return None
     shape, _, _ = analyse(lhs, rhs, eqn.params["dimension_numbers"])
     if not prod(out.shape) or not shape.depth or lhs.dtype.kind == "c":
         return None
-    found = _matched(finish, store.value, shape.columns)
-    if found is None or (found.word == "gelu" and out.dtype not in NARROW):
+    # of two values, the one that is less work is what GELU is computed of
+    *kept, store = sorted(stores, key=lambda s: len(walk([s.value])))
+    found = _matched(finish, store, shape.columns, kept[0] if kept else None)
+    if found is None or (found.word.startswith("gelu") and out.dtype not in NARROW):
         return None  # the library's GELU is exact to 16 bits only
-    kind = _KINDS[found.word, found.bias is not None]
-    if kind == lt.NONE:
+    if found.kind == lt.NONE or (found.input is not None and not _has_input(shape)):
         return None
-    product = lt_product(shape, lhs.dtype, out.dtype, compute_of(lhs.dtype, eqn.params), kind)
+    compute = compute_of(lhs.dtype, eqn.params)
+    product = lt_product(shape, lhs.dtype, out.dtype, compute, found.kind)
     return None if product.algorithm is None else found
 
 
-def _matched(finish: Finish, value: Value, columns: int) -> Offer | None:
-    """The function and the bias that a kernel's value is."""
+def _has_input(shape: Any) -> bool:
+    """Whether the library reads or writes what GELU is computed of, for matrices of a shape."""
+    return shape.batch == 1 and shape.columns % 8 == 0
+
+
+def _matched(finish: Finish, store: Any, columns: int, kept: Any) -> Offer | None:
+    """The function and the bias that a kernel's value is; it may keep what GELU is computed of."""
+    value = store.value
     loads = [v for v in walk([value]) if v.op == "load"]
     own = [v for v in loads if v.attr[0] == finish.buffer]
     others = [v for v in loads if v.attr[0] != finish.buffer]
     if len(own) != 1 or own[0].args or len(others) > 1:
         return None
+    if others and kept is None and others[0].attr == (others[0].attr[0], own[0].attr[1]):
+        k = Builder()
+        leaves = (k.load(0, own[0].dtype), k.load(1, own[0].dtype))
+        expected = _gelu_gradient(k, leaves[1], leaves[0])
+        if not others[0].args and same(value, expected, *zip((own[0], others[0]), leaves)):
+            return Offer("gelu gradient", None, store.buffer, others[0].attr[0])
     leaf, bias = own[0], None
     if others:
         (other,) = others
@@ -164,9 +220,13 @@ def _matched(finish: Finish, value: Value, columns: int) -> Offer | None:
         if len(sums) != 1 or sums[0].dtype != leaf.dtype:
             return None
         leaf, bias = sums[0], other.attr[0]
+    if kept is not None and kept.value is not leaf:
+        return None
     for word, function in _FUNCTIONS.items():
         k = Builder()
         start = k.load(0, leaf.dtype)
         if same(value, function(k, start), (leaf, start)):
-            return Offer(word, bias)
+            if kept is not None:
+                return Offer(word, bias, store.buffer, kept.buffer) if word == "gelu" else None
+            return Offer(word, bias, store.buffer)
     return None

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda import libraries
+from weft.backends.cuda.driver import per_device
 from weft.backends.cuda.routines.base import (
     ROUTINES,
     Library,
@@ -33,7 +34,7 @@ _COMPLEX, _FROM_REAL, _TO_REAL = (0x29, 0x69), (0x2A, 0x6A), (0x2C, 0x6C)
 _FORWARD, _INVERSE = -1, 1
 
 
-@lru(128)
+@per_device(128)
 def _plan(lengths: tuple[int, ...], kind: int, batch: int) -> Any:
     """A plan for contiguous arrays."""
     found = ctypes.c_int()

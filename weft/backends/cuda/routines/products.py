@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cuda.driver import per_device
 from weft.backends.cuda.routines.base import (
     ROUTINES,
     Fill,
@@ -97,7 +98,7 @@ def compute_of(dtype: np.dtype, params: dict[str, Any]) -> int:
     return _FULL
 
 
-@lru(512)
+@per_device(512)
 def lt_product(
     p: Shape, dtype: np.dtype, out: np.dtype, compute: int, epilogue: int = NONE
 ) -> Product:

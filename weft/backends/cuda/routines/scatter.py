@@ -1,7 +1,8 @@
-"""Scatters: a copy of the operand, and updates in their order wherever several meet.
+"""Scatters: a copy of the operand, and updates by atomic instructions or in their order.
 
-Updates are sorted by where they belong, stably, so that every run gives the same bits; a few are
-done by one block, and those of which the user says that no two meet directly.
+Sums of floats come in any order unless the knob ``deterministic_ops`` is set. What has to come in
+order is sorted by where it belongs, stably, so that every run gives the same bits; a few updates
+are done by one block, and those of which the user says that no two meet directly.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cuda import driver
 from weft.backends.cuda.routines.base import (
     ROUTINES,
     Move,
@@ -19,6 +21,7 @@ from weft.backends.cuda.routines.base import (
     Run,
     bits_kind,
     ceil_div,
+    deterministic,
     given,
     made,
     module,
@@ -41,6 +44,15 @@ _OPS = {
 # Updates up to which one block does them.
 FEW = 1 << 10
 _CLIP = "CLIP"
+# Numbers that instructions combine in any order.
+_KINDS = {
+    "float32": stubs.F32,
+    "float64": stubs.F64,
+    "int32": stubs.I32,
+    "uint32": stubs.U32,
+    "int64": stubs.I64,
+    "uint64": stubs.U64,
+}
 
 
 @lru(128)
@@ -111,6 +123,40 @@ def _table(ins: list[Type], params: dict[str, Any], parts: int) -> tuple[np.ndar
     return np.array(table, np.int64), (names, overlap)
 
 
+def _reduces(dtype: np.dtype, op: int) -> bool:
+    """Whether updates may come in any order, by instructions of the GPU's."""
+    if dtype.name not in _KINDS or op not in (stubs.ADD, stubs.SUB, stubs.MIN, stubs.MAX):
+        return False
+    if dtype.kind != "f":
+        return True
+    return op in (stubs.ADD, stubs.SUB) and not deterministic()
+
+
+def _any_order(names: dict[str, Any], dtype: np.dtype, table: Place) -> Run:
+    negated = names["OP"] == stubs.SUB
+    names = {**names, "KIND": _KINDS[dtype.name], "NEGATED": int(negated)}
+    if negated:
+        names["OP"] = stubs.ADD
+    main, total = stubs.scatter_any_order, names["COUNT"] * names["WINDOW"]
+    if names["WINDOW"] == 1:
+        main = stubs.scatter_neighbours
+    elif dtype == np.float32 and _in_fours(names, table.what) and driver.reduces_vectors():
+        main, total = stubs.scatter_fours, total // 4
+    return Run(_text(main, **names), ceil_div(total, 256), 256, _operands(table))
+
+
+def _in_fours(names: dict[str, Any], table: np.ndarray) -> bool:
+    """Whether windows are rows in both arrays that begin, and end, at multiples of four."""
+    dims = 2 * names["DIMS"]
+    window, batch = table[dims : dims + 3], table[dims + 3 * names["AXES"] :].reshape(-1, 3)
+    strides = [*table[1:dims:2], *batch[:, 1], *batch[:, 2], names["WINDOW"]]
+    return names["AXES"] == 1 and list(window[1:]) == [1, 1] and not any(x % 4 for x in strides)
+
+
+def _operands(table: Place) -> tuple[Place, ...]:
+    return given(1), given(2), table, made(0)
+
+
 def lowering(name: str) -> Any:
     op = _OPS[name]
 
@@ -135,6 +181,8 @@ def lowering(name: str) -> Any:
         names["UNSIGNED"] = int(indices.dtype == np.uint64)
         unique = params["unique_indices"] and not overlap
         room = Scratch()
+        if not unique and _reduces(dtype, op):
+            return Routine([copy, _any_order(names, dtype, Place("const", table))])
         steps = _steps(room, names, Place("const", table), unique, overlap)
         return Routine([copy, *steps], tuple(room.sizes))
 
@@ -148,10 +196,10 @@ def _steps(
     total = count * window
     if unique or count == 1:
         text = _text(stubs.scatter_apart, **names)
-        return [Run(text, ceil_div(total, 256), 256, (given(1), given(2), table, made(0)))]
+        return [Run(text, ceil_div(total, 256), 256, _operands(table))]
     if total <= FEW:
         text = _text(stubs.scatter_few, **names)
-        return [Run(text, 1, 128, (given(1), given(2), table, made(0)))]
+        return [Run(text, 1, 128, _operands(table))]
     main: Any = stubs.element_keys if overlap else stubs.window_keys
     number = total if overlap else count
     keys = room.new(4 * number)

@@ -1,12 +1,14 @@
-"""Factorisations and triangular solves by cuSOLVER and cuBLAS, one matrix after the other.
+"""Factorisations and triangular solves by cuSOLVER and cuBLAS.
 
 These libraries read matrices by columns: what is symmetric, or can be transposed on paper, is given
-as it is, the rest is transposed first.
+as it is, the rest is transposed first. Stacks of small matrices are one call, others one a matrix.
 """
 
 from __future__ import annotations
 
 import ctypes
+import re
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -32,252 +34,252 @@ from weft.base.functional import lru
 from weft.kernel.kinds import kind_of
 from weft.kernel.program import Type
 
-_PTR = ctypes.c_void_p
-_LETTERS = {"float32": "S", "float64": "D", "complex64": "C", "complex128": "Z"}
-_LOWER, _UPPER = 0, 1
-# Matrices up to which they are done one by one.
-MOST = 512
+PTR = ctypes.c_void_p
+LETTERS = {"float32": "S", "float64": "D", "complex64": "C", "complex128": "Z"}
+LOWER, UPPER = 0, 1
+LEFT, RIGHT = 0, 1
+PLAIN, TRANSPOSED, ADJOINT = range(3)
+# Types as library_types.h numbers them.
+TYPES = {"float32": 0, "float64": 1, "complex64": 4, "complex128": 5}
+# Stacks of matrices up to this size are one call.
+BATCHED_SIZE = 512
+# Functions that may be part of a graph, without the letter of their type: those that find
+# eigenvalues and singular values look at numbers in between.
+CAPTURED = re.compile(
+    r"cusolverDn.(potrf|potrfBatched|getrf|geqrf|orgqr|ungqr|ormqr|unmqr)"
+    r"|cublas.(getrfBatched|geqrfBatched|trsm_v2|trsmBatched)|cusparse.gtsv2"
+)
+
+_OF = {
+    "cusolver": ("cusolverDnCreate", "cusolverDnSetStream"),
+    "cublas": ("cublasCreate_v2", "cublasSetStream_v2"),
+    "cusparse": ("cusparseCreate", "cusparseSetStream"),
+}
 
 
-def _solver() -> tuple[Any, Any]:
-    return libraries.library("cusolver"), libraries.handle("cusolver", "cusolverDnCreate")
+def handle(of: str) -> tuple[Any, Any]:
+    return libraries.library(of), libraries.handle(of, _OF[of][0])
 
 
-def _blas() -> tuple[Any, Any]:
-    return libraries.library("cublas"), libraries.handle("cublas", "cublasCreate_v2")
-
-
-def _size_of(name: str, *args: Any) -> int:
-    """Elements that a function works in."""
-    library, handle = _solver()
+def size_of(name: str, *args: Any, last: Sequence[Any] = ()) -> int:
+    """Elements that a function of cuSOLVER works in."""
+    library, own = handle("cusolver")
     found = ctypes.c_int()
-    libraries.check(
-        getattr(library, f"{name}_bufferSize")(handle, *args, ctypes.byref(found)), name
-    )
+    ask = getattr(library, f"{name}_bufferSize")
+    libraries.check(ask(own, *args, ctypes.byref(found), *last), name)
     return found.value
 
 
-def _usable(x: Type, name: str = "cusolver") -> str | None:
-    """The letter of a type, where the library is there and the matrices aren't too many."""
-    count = prod(x.shape[:-2])
-    if not prod(x.shape) or count > MOST or not libraries.has(name):
+def letter_of(x: Type, *of: str) -> str | None:
+    """The letter of a type, where there are elements and the libraries are there."""
+    if not prod(x.shape) or not all(map(libraries.has, of or ("cusolver",))):
         return None
-    return _LETTERS.get(x.dtype.name)
+    return LETTERS.get(x.dtype.name)
 
 
-def _each(count: int, call: Any) -> Any:
-    """A function that calls the solver for each of some matrices."""
+def calls(
+    of: str,
+    name: str,
+    places: Sequence[Place],
+    arguments: Callable[..., tuple[Any, ...]],
+    count: int = 1,
+) -> Library:
+    """A call of a function of a library for each of some matrices, with what ``arguments`` gives
+    for a matrix's number and the addresses of the places."""
+    _, set_stream = _OF[of]
 
-    def run(stream: Any, *places: int) -> None:
-        library, handle = _solver()
-        libraries.check(library.cusolverDnSetStream(handle, stream), "cusolverDnSetStream")
+    def run(stream: Any, *found: int) -> None:
+        library, own = handle(of)
+        libraries.check(getattr(library, set_stream)(own, stream), set_stream)
+        function = getattr(library, name)
         for i in range(count):
-            call(library, handle, i, *places)
+            libraries.check(function(own, *arguments(i, *found)), name)
 
-    return run
+    return Library(run, tuple(places), name, CAPTURED.fullmatch(name) is not None)
 
 
-@lru(64)
+@lru(256)
 def _text(main: Any, **names: Any) -> str:
     return module(main, names)
 
 
-def _triangle(
-    x: Type,
-    keep: int,
+def launch(main: Any, total: int, places: Sequence[Place], **names: Any) -> Run:
+    """A stub run by a thread for each of a number of elements."""
+    return Run(_text(main, **names), ceil_div(total, 256), 256, tuple(places))
+
+
+def parts_of(dtype: np.dtype) -> tuple[int, Any]:
+    """How many numbers an element is, and their kind."""
+    parts = 2 if dtype.kind == "c" else 1
+    return parts, kind_of(np.dtype(f"f{dtype.itemsize // parts}"))
+
+
+def picked(
+    dtype: np.dtype,
     sizes: tuple[int, int, int],
-    leading: tuple[int, int],
-    places: Any,
-    checked: int,
+    steps: tuple[int, int, int],
+    places: Sequence[Place],
+    keep: int = stubs.ALL,
+    conjugated: bool = False,
+    checked: bool = False,
+    stride: int = 0,
 ) -> Run:
+    """Matrices by rows from elements at some steps: of matrices, rows and columns.
+
+    Of places ``info`` is the second; where ``checked``, failures it tells of become NaN.
+    """
     count, rows, columns = sizes
-    parts = 2 if x.dtype.kind == "c" else 1
-    kind = kind_of(np.dtype(f"f{x.dtype.itemsize // parts}"))
-    names = {"C": kind, "COUNT": count, "ROWS": rows, "COLUMNS": columns, "PARTS": parts}
-    names |= {"KEEP": keep, "HEIGHT": leading[0], "LEADING": leading[1], "CHECKED": checked}
-    total = count * rows * columns * parts
-    return Run(_text(stubs.triangle, **names), ceil_div(total, 256), 256, places)
+    parts, kind = parts_of(dtype)
+    names = {"COUNT": count, "ROWS": rows, "COLUMNS": columns, "PARTS": parts, "KEEP": keep}
+    names |= {"STRIDE": steps[0], "ROW_STEP": steps[1], "COLUMN_STEP": steps[2]}
+    names |= {"OUT_STRIDE": stride or rows * columns}
+    names |= {"CONJUGATED": int(conjugated and parts == 2), "CHECKED": int(checked)}
+    return launch(stubs.pick, count * rows * columns * parts, places, C=kind, **names)
 
 
-def _turned(
-    room: Scratch, x: Type, place: Place, steps: list[Any], rows: int, columns: int
-) -> Place:
-    """Matrices of some rows and columns transposed into scratch memory."""
-    count = prod(x.shape[:-2])
+def failing(dtype: np.dtype, count: int, length: int, places: Sequence[Place]) -> Run:
+    """NaN for the elements of matrices whose factorisation failed."""
+    parts, kind = parts_of(dtype)
+    total = length * parts
+    return launch(stubs.fail, count * total, places, C=kind, COUNT=count, LENGTH=total)
+
+
+def conjugated(dtype: np.dtype, total: int, place: Place) -> list[Run]:
+    """Complex elements conjugated in place; nothing for real ones."""
+    parts, kind = parts_of(dtype)
+    return [launch(stubs.conjugate, total, (place,), C=kind, LENGTH=total)] if parts == 2 else []
+
+
+def table_of(room: Scratch, place: Place, count: int, size: int, steps: list[Any]) -> Place:
+    """The addresses of matrices of some bytes, in device memory."""
+    table = room.new(8 * count)
+    steps.append(launch(stubs.addresses, count, (place, table), COUNT=count, BYTES=size))
+    return table
+
+
+def turned(room: Scratch, x: Type, place: Place, steps: list[Any]) -> Place:
+    """Matrices by columns, in scratch memory."""
+    count, (rows, columns) = prod(x.shape[:-2]), x.shape[-2:]
     new = room.new(count * rows * columns * x.dtype.itemsize)
-    kernel = permute((count, rows, columns), (0, 2, 1), x.dtype.itemsize)
-    steps.append((kernel, (place, new)))
+    steps.append((permute((count, rows, columns), (0, 2, 1), x.dtype.itemsize), (place, new)))
     return new
 
 
-def cholesky(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
+def _cholesky(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
+    """The matrix is transposed, as the library is slower with the triangle that it then is."""
     (x,) = ins
-    letter = _usable(x)
+    letter = letter_of(x)
     if letter is None:
         return None
     count, n, size = prod(x.shape[:-2]), x.shape[-1], x.dtype.itemsize
-    name = f"cusolverDn{letter}potrf"
-    length = _size_of(name, _UPPER, n, _PTR(), n)
-    room = Scratch()
-    copy, work, info = (room.new(b) for b in (prod(x.shape) * size, length * size, 4 * count))
+    room, steps = Scratch(), list[Any]()
+    columns, info = turned(room, x, given(0), steps), room.new(4 * count)
+    if count > 1 and n <= BATCHED_SIZE:
+        table = table_of(room, columns, count, n * n * size, steps)
+        name = f"cusolverDn{letter}potrfBatched"
 
-    def call(library: Any, handle: Any, i: int, a: int, w: int, status: int) -> None:
-        # the lower triangle by rows is the upper one by columns, of the conjugate
-        at = _PTR(a + i * n * n * size)
-        done = getattr(library, name)(
-            handle, _UPPER, n, at, n, _PTR(w), length, _PTR(status + 4 * i)
-        )
-        libraries.check(done, name)
+        def together(_: int, a: int, status: int, *__: int) -> tuple[Any, ...]:
+            return LOWER, n, PTR(a), n, PTR(status), count
 
-    steps = [
-        Move(copy, given(0), prod(x.shape) * size),
-        Library(_each(count, call), (copy, work, info), name, False),
-        _triangle(x, stubs.LOWER, (count, n, n), (n, n), (copy, info, made(0)), 1),
-    ]
-    return Routine(steps, tuple(room.sizes))
-
-
-def lu(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
-    (x,) = ins
-    letter = _usable(x)
-    if letter is None:
-        return None
-    count, (m, n), size = prod(x.shape[:-2]), x.shape[-2:], x.dtype.itemsize
-    name = f"cusolverDn{letter}getrf"
-    length = _size_of(name, m, n, _PTR(), m)
-    room, steps = Scratch(), []
-    turned = _turned(room, x, given(0), steps, m, n)
-    least = min(m, n)
-    work, info, swaps = (room.new(b) for b in (length * size, 4 * count, 4 * count * least))
-
-    def call(library: Any, handle: Any, i: int, a: int, w: int, s: int, status: int) -> None:
-        at = _PTR(a + i * m * n * size)
-        pivots = _PTR(s + 4 * i * least)
-        done = getattr(library, name)(handle, m, n, at, m, _PTR(w), pivots, _PTR(status + 4 * i))
-        libraries.check(done, name)
-
-    steps.append(Library(_each(count, call), (turned, work, swaps, info), name, False))
-    steps.append((permute((count, n, m), (0, 2, 1), size), (turned, made(0))))
-    names = {"COUNT": count, "ROWS": m, "COLUMNS": least}
-    text = _text(stubs.pivots_of, **names)
-    steps.append(Run(text, ceil_div(count, 256), 256, (swaps, made(1), made(2))))
-    return Routine(steps, tuple(room.sizes))
-
-
-def eigh(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
-    (x,) = ins
-    letter = _usable(x)
-    if letter not in ("S", "D") or params["subset_by_index"] is not None:
-        return None
-    count, n, size = prod(x.shape[:-2]), x.shape[-1], x.dtype.itemsize
-    name = f"cusolverDn{letter}syevd"
-    # the triangle that is read by rows is the other one by columns
-    uplo = _UPPER if params["lower"] else _LOWER
-    length = _size_of(name, 1, uplo, n, _PTR(), n, _PTR())
-    room = Scratch()
-    copy, work, info = (room.new(b) for b in (prod(x.shape) * size, length * size, 4 * count))
-
-    def call(library: Any, handle: Any, i: int, a: int, values: int, w: int, status: int) -> None:
-        at, own = _PTR(a + i * n * n * size), _PTR(values + i * n * size)
-        done = getattr(library, name)(
-            handle, 1, uplo, n, at, n, own, _PTR(w), length, _PTR(status + 4 * i)
-        )
-        libraries.check(done, name)
-
-    steps: list[Any] = [
-        Move(copy, given(0), prod(x.shape) * size),
-        Library(_each(count, call), (copy, made(1), work, info), name, False),
-        (permute((count, n, n), (0, 2, 1), size), (copy, made(0))),
-    ]
-    return Routine(steps, tuple(room.sizes))
-
-
-def qr(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
-    (x,) = ins
-    letter = _usable(x)
-    if letter is None or params["pivoting"] or params["full_matrices"]:
-        return None
-    count, (m, n), size = prod(x.shape[:-2]), x.shape[-2:], x.dtype.itemsize
-    k = min(m, n)
-    factor = f"cusolverDn{letter}geqrf"
-    product = f"cusolverDn{letter}{'orgqr' if letter in 'SD' else 'ungqr'}"
-    one = _size_of(factor, m, n, _PTR(), m)
-    two = _size_of(product, m, k, k, _PTR(), m, _PTR())
-    length = max(one, two)
-    room, steps = Scratch(), []
-    turned = _turned(room, x, given(0), steps, m, n)
-    work, info = room.new(length * size), room.new(4 * count)
-    taus = room.new(count * k * size)
-    rows = room.new(count * m * n * size)
-
-    def reflect(library: Any, handle: Any, i: int, a: int, t: int, w: int, status: int) -> None:
-        at, tau = _PTR(a + i * m * n * size), _PTR(t + i * k * size)
-        done = getattr(library, factor)(
-            handle, m, n, at, m, tau, _PTR(w), length, _PTR(status + 4 * i)
-        )
-        libraries.check(done, factor)
-
-    def multiply(library: Any, handle: Any, i: int, a: int, t: int, w: int, status: int) -> None:
-        at, tau = _PTR(a + i * m * n * size), _PTR(t + i * k * size)
-        done = getattr(library, product)(
-            handle, m, k, k, at, m, tau, _PTR(w), length, _PTR(status + 4 * i)
-        )
-        libraries.check(done, product)
-
-    steps.append(Library(_each(count, reflect), (turned, taus, work, info), factor, False))
-    steps.append((permute((count, n, m), (0, 2, 1), size), (turned, rows)))
-    upper = (rows, info, made(1))
-    steps.append(_triangle(x, stubs.UPPER, (count, k, n), (m, n), upper, 0))
-    steps.append(Library(_each(count, multiply), (turned, taus, work, info), product, False))
-    # the first k columns of each, which come first in memory
-    if k == n:
-        steps.append((permute((count, n, m), (0, 2, 1), size), (turned, made(0))))
+        # what a table leads to is named too: it says what has to be done before, and what after
+        steps.append(calls("cusolver", name, (table, info, columns), together))
     else:
-        cut = room.new(count * k * m * size)
-        for i in range(count):
-            source = turned._replace(offset=i * n * m * size)
-            steps.append(Move(cut._replace(offset=i * k * m * size), source, k * m * size))
-        steps.append((permute((count, k, m), (0, 2, 1), size), (cut, made(0))))
+        name = f"cusolverDn{letter}potrf"
+        length = size_of(name, LOWER, n, PTR(), n)
+
+        def one(i: int, a: int, w: int, status: int) -> tuple[Any, ...]:
+            return LOWER, n, PTR(a + i * n * n * size), n, PTR(w), length, PTR(status + 4 * i)
+
+        steps.append(calls("cusolver", name, (columns, room.new(length * size), info), one, count))
+    rows = room.new(count * n * n * size)
+    steps.append((permute((count, n, n), (0, 2, 1), size), (columns, rows)))
+    places = (rows, info, made(0))
+    steps.append(picked(x.dtype, (count, n, n), (n * n, n, 1), places, stubs.LOWER, checked=True))
     return Routine(steps, tuple(room.sizes))
 
 
-def triangular_solve(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
+def _lu(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
+    (x,) = ins
+    letter = letter_of(x)
+    if letter is None:
+        return None
+    count, (m, n), size = prod(x.shape[:-2]), x.shape[-2:], x.dtype.itemsize
+    least = min(m, n)
+    room, steps = Scratch(), list[Any]()
+    columns = turned(room, x, given(0), steps)
+    info, swaps = room.new(4 * count), room.new(4 * count * least)
+    if count > 1 and m == n <= BATCHED_SIZE and libraries.has("cublas"):
+        table = table_of(room, columns, count, n * n * size, steps)
+        name = f"cublas{letter}getrfBatched"
+
+        def together(_: int, a: int, s: int, status: int, *__: int) -> tuple[Any, ...]:
+            return n, PTR(a), n, PTR(s), PTR(status), count
+
+        steps.append(calls("cublas", name, (table, swaps, info, columns), together))
+    else:
+        name = f"cusolverDn{letter}getrf"
+        length = size_of(name, m, n, PTR(), m)
+
+        def one(i: int, a: int, w: int, s: int, status: int) -> tuple[Any, ...]:
+            at, pivots = PTR(a + i * m * n * size), PTR(s + 4 * i * least)
+            return m, n, at, m, PTR(w), pivots, PTR(status + 4 * i)
+
+        work = room.new(length * size)
+        steps.append(calls("cusolver", name, (columns, work, swaps, info), one, count))
+    steps.append((permute((count, n, m), (0, 2, 1), size), (columns, made(0))))
+    names = {"COUNT": count, "ROWS": m, "COLUMNS": least}
+    steps.append(launch(stubs.pivots_of, count, (swaps, made(1), made(2)), **names))
+    return Routine(steps, tuple(room.sizes))
+
+
+def _triangular_solve(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
     """By columns, all is transposed: the unknowns are on the other side, the triangle another."""
     a, b = ins
-    letter = _usable(a, "cublas")
-    if letter is None or (params["conjugate_a"] and not params["transpose_a"]) or not prod(b.shape):
-        return None
-    if a.shape[:-2] != b.shape[:-2]:
+    letter = letter_of(a, "cublas")
+    if letter is None or not prod(b.shape) or a.shape[:-2] != b.shape[:-2]:
         return None
     count, n, (rows, columns) = prod(a.shape[:-2]), a.shape[-1], b.shape[-2:]
     size = a.dtype.itemsize
-    name = f"cublas{letter}trsm_v2"
-    side = 1 if params["left_side"] else 0
-    uplo = 1 if params["lower"] else 0  # upper, where the lower one is read by rows
-    trans = (2 if params["conjugate_a"] else 1) if params["transpose_a"] else 0
-    unit = int(params["unit_diagonal"])
+    trans = PLAIN
+    if params["transpose_a"]:
+        trans = ADJOINT if params["conjugate_a"] else TRANSPOSED
     one = np.ones(1, a.dtype)
+    head = (
+        RIGHT if params["left_side"] else LEFT,
+        UPPER if params["lower"] else LOWER,
+        trans,
+        int(params["unit_diagonal"]),
+        columns,
+        rows,
+    )
+    # a conjugate that isn't transposed: the same equation with all else conjugated
+    turns = []
+    if params["conjugate_a"] and not params["transpose_a"]:
+        turns = conjugated(b.dtype, prod(b.shape), made(0))
+    room = Scratch()
+    steps: list[Any] = [Move(made(0), given(1), prod(b.shape) * size), *turns]
+    if count > 1 and max(n, rows, columns) <= BATCHED_SIZE:
+        tables = [
+            table_of(room, given(0), count, n * n * size, steps),
+            table_of(room, made(0), count, rows * columns * size, steps),
+        ]
+        name = f"cublas{letter}trsmBatched"
 
-    def run(stream: Any, first: int, second: int) -> None:
-        library, handle = _blas()
-        libraries.check(library.cublasSetStream_v2(handle, stream), "cublasSetStream")
-        for i in range(count):
-            at, own = _PTR(first + i * n * n * size), _PTR(second + i * rows * columns * size)
-            status = getattr(library, name)(
-                *(handle, side, uplo, trans, unit, columns, rows, _PTR(one.ctypes.data)),
-                *(at, n, own, columns),
-            )
-            libraries.check(status, name)
+        def together(_: int, first: int, second: int) -> tuple[Any, ...]:
+            at = PTR(one.ctypes.data)
+            return *head, at, PTR(first), n, PTR(second), columns, count
 
-    # fill modes of cuBLAS: 0 is lower, 1 upper
-    copy = Move(made(0), given(1), prod(b.shape) * size)
-    return Routine([copy, Library(run, (given(0), made(0)), name)])
+        places = (*tables, given(0), made(0))
+        steps.append(calls("cublas", name, places, lambda i, t, u, *_: together(i, t, u)))
+    else:
+        name = f"cublas{letter}trsm_v2"
+
+        def single(i: int, first: int, second: int) -> tuple[Any, ...]:
+            at, own = PTR(first + i * n * n * size), PTR(second + i * rows * columns * size)
+            return *head, PTR(one.ctypes.data), at, n, own, columns
+
+        steps.append(calls("cublas", name, (given(0), made(0)), single, count))
+    return Routine([*steps, *turns], tuple(room.sizes))
 
 
-ROUTINES |= {
-    "cholesky": cholesky,
-    "lu": lu,
-    "eigh": eigh,
-    "qr": qr,
-    "triangular_solve": triangular_solve,
-}
+ROUTINES |= {"cholesky": _cholesky, "lu": _lu, "triangular_solve": _triangular_solve}

@@ -11,17 +11,42 @@ from weft.backends.cuda.routines import (
     cumulative,
     fourier,
     products,
+    reflectors,
     scatter,
     solver,
     sort,
+    spectra,
     tasks,
+    tridiagonal,
+    uniform,
     window,
 )
 from weft.backends.cuda.routines.base import ROUTINES, Routine
 from weft.kernel.program import Op, Type
 
 # The files that fill the table.
-FILES = (attention, conv, cumulative, fourier, products, scatter, solver, sort, tasks, window)
+FILES = (
+    *(attention, conv, cumulative, fourier, products, reflectors, scatter, solver, sort),
+    *(spectra, tasks, tridiagonal, uniform, window),
+)
+
+# What the host computes for GPUs: operations without a routine, or some cases of them, and why.
+_NO_FUNCTION = "cuSOLVER has no function for it"
+_PYTHON = "it calls a function of the user's"
+HOST = {
+    "schur": _NO_FUNCTION,
+    "hessenberg": _NO_FUNCTION,
+    "geqp3": _NO_FUNCTION,
+    "triangular_sylvester": _NO_FUNCTION,
+    "qr": "with column pivots, which cuSOLVER doesn't know",
+    "eig": "with left vectors, which cuSOLVER doesn't give",
+    "pure_callback": _PYTHON,
+    "io_callback": _PYTHON,
+    "debug_callback": _PYTHON,
+    "debug_print": _PYTHON,
+}
+# Those that are the host's by what they are: no warning names them.
+SILENT = frozenset(name for name, why in HOST.items() if why is _PYTHON)
 
 
 def lower(node: Op, ins: list[Type], outs: list[Type]) -> Routine | None:

@@ -32,15 +32,18 @@ _OPS = {
 
 
 @lru(128)
-def _text(main: Any, **names: Any) -> str:
-    return module(main, names)
+def _text(main: Any, numbers: tuple[int, ...], **names: Any) -> str:
+    return module(main, names, numbers={"table": numbers} if numbers else None)
 
 
-def _run(main: Any, count: int, places: tuple[Place, ...], **names: Any) -> Run:
-    return Run(_text(main, COUNT=count, **names), ceil_div(count, 256), 256, places)
+def _run(
+    main: Any, count: int, places: tuple[Place, ...], numbers: tuple[int, ...] = (), **names: Any
+) -> Run:
+    text = _text(main, numbers, COUNT=count, **names)
+    return Run(text, ceil_div(count, 256), 256, places)
 
 
-def _table(shape: Any, out: Any, params: dict[str, Any]) -> tuple[Place, dict[str, Any]]:
+def _table(shape: Any, out: Any, params: dict[str, Any]) -> tuple[tuple[int, ...], dict[str, Any]]:
     """The numbers of windows, and what stubs are told of them."""
     rank = len(shape)
     ones = (1,) * rank
@@ -61,7 +64,7 @@ def _table(shape: Any, out: Any, params: dict[str, Any]) -> tuple[Place, dict[st
         rows.append(row)
     names = {"RANK": len(rows), "WINDOW": prod(params["window_dimensions"])}
     names["DILATED"] = int(any(d > 1 for d in base))
-    return Place("const", np.array(rows, np.int64)), names
+    return tuple(n for row in rows for n in row), names
 
 
 def lowering(name: str) -> Any:
@@ -78,8 +81,8 @@ def lowering(name: str) -> Any:
             return None
         table, names = _table(shape, result, params)
         names |= {**common, "OP": op, "IDENTITY": identity(op, dtype)}
-        places = (given(0), table, made(0))
-        return Routine([_run(stubs.reduce_windows, prod(result), places, **names)])
+        places = (given(0), made(0))
+        return Routine([_run(stubs.reduce_windows, prod(result), places, table, **names)])
 
     return lower
 
@@ -92,7 +95,9 @@ def _with_parts(params: dict[str, Any]) -> dict[str, Any]:
     return more
 
 
-def _selection(x: Type, out: Any, params: dict[str, Any]) -> tuple[Place, dict[str, Any]] | None:
+def _selection(
+    x: Type, out: Any, params: dict[str, Any]
+) -> tuple[tuple[int, ...], dict[str, Any]] | None:
     common = numbers_of(x.dtype)
     if common is None or x.dtype.kind == "c" or prod(x.shape) >= 1 << 31:
         return None
@@ -107,8 +112,8 @@ def select_and_gather_add(ins: Any, outs: Any, params: Any) -> Routine | None:
     if found is None:
         return None
     table, names = found
-    places = (given(0), given(1), table, made(0))
-    return Routine([_run(stubs.gather_chosen, prod(outs[0].shape), places, **names)])
+    places = (given(0), given(1), made(0))
+    return Routine([_run(stubs.gather_chosen, prod(outs[0].shape), places, table, **names)])
 
 
 def select_and_scatter_add(ins: Any, outs: Any, params: Any) -> Routine | None:
@@ -118,7 +123,7 @@ def select_and_scatter_add(ins: Any, outs: Any, params: Any) -> Routine | None:
         return None
     table, names = found
     count = prod(source.shape)
-    keep = _run(stubs.keep_chosen, count, (given(1), table, scratch(0)), **names)
+    keep = _run(stubs.keep_chosen, count, (given(1), scratch(0)), table, **names)
     strides = contiguous(source.shape)
     rows, around = [], 1
     for k in reversed(range(len(x.shape))):
@@ -128,8 +133,10 @@ def select_and_scatter_add(ins: Any, outs: Any, params: Any) -> Routine | None:
         rows.append([x.shape[k], source.shape[k], stride, low, near, strides[k]])
         around *= near
     names |= {"RANK": len(rows), "WINDOW": around}
-    places = (given(0), scratch(0), Place("const", np.array(rows, np.int64)), made(0))
-    return Routine([keep, _run(stubs.add_chosen, prod(x.shape), places, **names)], (4 * count,))
+    numbers = tuple(n for row in rows for n in row)
+    places = (given(0), scratch(0), made(0))
+    add = _run(stubs.add_chosen, prod(x.shape), places, numbers, **names)
+    return Routine([keep, add], (4 * count,))
 
 
 def lu_pivots_to_permutation(ins: Any, outs: Any, params: Any) -> Routine:

@@ -45,16 +45,16 @@ from weft.kernel.program import Lowered, Type
 
 # A sum waits so many cycles for the one before it; a tile costs so many beside its sums, and so
 # many for each of its rows, and for each of its results that is written alone.
-LATENCY, TILE, EACH, STORE = 4, 30, 3, 1
+FMA_LATENCY_CYCLES, TILE_CYCLES, ROW_CYCLES, STORE_CYCLES = 4, 30, 3, 1
 # Steps of a sum that are told one by one, and how often such runs may be done.
 RUN, RUNS = 1024, 1 << 16
 # Elements that one piece of a copy should at least move.
-MOVED = 1 << 13
+MIN_COPY_ELEMENTS = 1 << 13
 # Pieces of work that are enough.
-PIECES = 64
+ENOUGH_UNITS = 64
 # Rows and vectors of tiles, and how many rows are evenly apart: where all rows multiply the same
 # vectors, and where each has vectors of its own; with many registers and with few.
-MANY = (
+MANY_SHARED_TILES = (
     (28, 1, 7),
     (24, 1, 8),
     (16, 1, 8),
@@ -65,16 +65,16 @@ MANY = (
     (8, 1, 1),
     (8, 2, 1),
 )
-ALONE = ((14, 2, 7), (7, 4, 7), (8, 2, 4), (16, 1, 8), (8, 1, 1), (1, 8, 1))
-FEW = ((12, 1, 6), (6, 2, 3), (8, 1, 1), (4, 2, 1))
-FEW_ALONE = ((12, 1, 6), (6, 2, 3), (8, 1, 1), (1, 8, 1))
+MANY_OWN_TILES = ((14, 2, 7), (7, 4, 7), (8, 2, 4), (16, 1, 8), (8, 1, 1), (1, 8, 1))
+FEW_SHARED_TILES = ((12, 1, 6), (6, 2, 3), (8, 1, 1), (4, 2, 1))
+FEW_OWN_TILES = ((12, 1, 6), (6, 2, 3), (8, 1, 1), (1, 8, 1))
 # How much longer tiles take whose vectors are of elements that are apart in the left operand: what
 # is copied for them is far apart then, images more so.
-TURNED, APART = 1.2, 1.5
+TRANSPOSED_COST, TRANSPOSED_IMAGE_COST = 1.2, 1.5
 # Cycles up to which work is brief, and what its tile may cost in terms of the best one; and those
 # from which a long sum over few results is split.
-BRIEF, NEARLY, MIN_SPLIT = 1 << 15, 1.3, 1 << 18
-_FAR = 1 << 40
+BRIEF_CYCLES, NEARLY_BEST_RATIO, MIN_SPLIT_CYCLES = 1 << 15, 1.3, 1 << 18
+_NEVER_CYCLES = 1 << 40
 
 
 class Unfit(Exception):
@@ -129,7 +129,9 @@ def forms(vector: Role, lanes: int) -> list[Tile]:
     found = []
     most = -(-plain(vector.size) // lanes)
     varies = vector.times > 0, vector.right > 0
-    own, same = (ALONE, MANY) if registers() > 16 else (FEW_ALONE, FEW)
+    own, same = FEW_OWN_TILES, FEW_SHARED_TILES
+    if registers() > 16:
+        own, same = MANY_OWN_TILES, MANY_SHARED_TILES
     for turned in (False, True):
         rows, common = varies[::-1] if turned else varies
         sizes = [size for size in (own if rows else same) if size[1] <= most]
@@ -150,11 +152,11 @@ def pick(placed: list[Role], vector: str, lanes: int, itemsize: int) -> tuple[Ti
         tiles = -(-plain(v.size) // width)
         free = [r for r in others if (not r.times and r.right if tile.turned else not r.right)]
         sums = tile.rows * tile.width
-        step = max(sums / 2, tile.loads(v.name[0] == "o"), LATENCY)
+        step = max(sums / 2, tile.loads(v.name[0] == "o"), FMA_LATENCY_CYCLES)
         # Places of rows that are anywhere take registers, and single vectors more reading.
         step *= (1.2 if tile.group == 1 else 1) * (1.1 if tile.width == 1 else 1)
-        loose = 0 if v.out == 1 else STORE * tile.rows * width
-        one = depth * step + TILE + tile.rows * EACH + sums + loose
+        loose = 0 if v.out == 1 else STORE_CYCLES * tile.rows * width
+        one = depth * step + TILE_CYCLES + tile.rows * ROW_CYCLES + sums + loose
         for box in tile.boxes(free[:4]):
             count = plain(tiles) * total
             for r, n in box:
@@ -167,11 +169,11 @@ def pick(placed: list[Role], vector: str, lanes: int, itemsize: int) -> tuple[Ti
             found.append((cost, width, box, step, tile))
     best = min(option[0] for option in found)
     # Brief work has the first of the tiles that are nearly as good, so that there are few texts.
-    most = NEARLY * best if best <= BRIEF else best
+    most = NEARLY_BEST_RATIO * best if best <= BRIEF_CYCLES else best
     cost, width, box, step, tile = next(option for option in found if option[0] <= most)
     assert v.size >= width and all(r.size >= n for r, n in box)
     tiling = Tiling(cost, vector, width, -(-v.size // width), box, step)
-    if cost >= MIN_SPLIT:
+    if cost >= MIN_SPLIT_CYCLES:
         tiling = tiling._replace(split=split_of(placed, tiling, itemsize))
     return tiling, tile
 
@@ -231,7 +233,7 @@ class Blocks(Convolution):
             tiling, tile = pick(placed, vector, self.lanes, self.work.itemsize)
             axis = next(r.axis for r in placed if r.name == vector)
             if any(e.name == axis and e.stride > 1 for e in self.edges):
-                more = APART if vector == "n" else TURNED
+                more = TRANSPOSED_IMAGE_COST if vector == "n" else TRANSPOSED_COST
                 tiling = tiling._replace(cost=more * tiling.cost)
             self.chosen[key] = tiling
             self.tile[_key(tiling)] = tile
@@ -252,7 +254,7 @@ class Blocks(Convolution):
         first, second, *sizes = (numbers[i * len(COPIED)] for i in range(rank - 1))
         each = prod(sizes) * numbers[-len(ROW)]
         places = (source, target, ("numbers", numbers))
-        self.told(text, places, first * second, MOVED // max(1, each))
+        self.told(text, places, first * second, MIN_COPY_ELEMENTS // max(1, each))
         return target
 
     def compute(self, plan: Contraction, tiling: Tiling, grid: Grid, places: Any) -> None:
@@ -264,7 +266,7 @@ class Blocks(Convolution):
             have, kept = border.have, border.size if border.kept else 0
         else:
             cut = len(plan.grid)
-            while cut > 1 and prod(a.count for a in plan.grid[: cut - 1]) >= PIECES:
+            while cut > 1 and prod(a.count for a in plan.grid[: cut - 1]) >= ENOUGH_UNITS:
                 cut -= 1
             cut = min(cut, UNITS)
             units = [(axis, 0, 0) for axis in plan.grid[:cut]]
@@ -313,10 +315,10 @@ def _copied(dims: Sequence[Copied], start: int) -> tuple[int, tuple[int, ...]]:
     if inner.target != 1 or inner.shifted or inner.limit >= 0:
         raise Unfit
     rank = least(COPIES, len(outer) + 1)
-    numbers = [1, 1, _FAR, 0, 0, _FAR, 0, 0] * (rank - 1 - len(outer))
+    numbers = [1, 1, _NEVER_CYCLES, 0, 0, _NEVER_CYCLES, 0, 0] * (rank - 1 - len(outer))
     for d in outer:
-        limit = d.limit if d.limit >= 0 else _FAR
-        inside = _FAR if d.whole else d.inside
+        limit = d.limit if d.limit >= 0 else _NEVER_CYCLES
+        inside = _NEVER_CYCLES if d.whole else d.inside
         numbers += [d.size, d.step, limit, -d.low, int(d.shifted), inside, d.source, d.target]
     low = min(max(inner.low, 0), inner.size)
     high = inner.size if inner.whole else min(inner.size, inner.low + inner.inside)

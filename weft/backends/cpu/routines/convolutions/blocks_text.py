@@ -43,7 +43,7 @@ ONCE = (
 # Axes that texts have: of pieces of work, of tiles in a piece, and of a copy.
 UNITS, NESTS, COPIES = 4, (4, 8), (4, 9)
 # Bytes that a copy may have on the stack.
-NEARBY = 1 << 18
+MAX_STACK_COPY_BYTES = 1 << 18
 # How many multiplications are written out one after another at most: LLVM reads all that they need
 # first, for which there must be registers.
 UNROLLED = 32
@@ -459,7 +459,7 @@ class _Blocks:
         text.lanes = 1
         text.line(f"%cut = icmp slt <{form.lanes} x i32> <{order}>, {limit}")
         text.line(f"%tile = alloca [{size} x i8], align 64")
-        text.line(f"%near = alloca [{NEARBY + 4096} x i8], align 64")
+        text.line(f"%near = alloca [{MAX_STACK_COPY_BYTES + 4096} x i8], align 64")
         text.loop("%start", "%stop", [], self.unit)
         return text.finish(name, [_border(form)])
 

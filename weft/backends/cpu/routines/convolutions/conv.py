@@ -52,7 +52,7 @@ _COPIED = 1 << 15
 OWN = 16
 # Bytes of a copy that a function may have on its stack, and elements that units may copy more than
 # once for each cycle of all sums.
-NEARBY = 1 << 18
+MAX_STACK_COPY_BYTES = 1 << 18
 MORE = 0.4
 
 
@@ -318,7 +318,8 @@ class Convolution:
         ]
         for block in blocks:
             size, more = block.strides[""], block.count * block.strides[""] - whole
-            if size * self.work.itemsize <= NEARBY and more <= max(whole, MORE * tiling.cost):
+            fits = size * self.work.itemsize <= MAX_STACK_COPY_BYTES
+            if fits and more <= max(whole, MORE * tiling.cost):
                 return block
         return blocks[0] if blocks and blocks[0].apart == options[0][2] else None
 
@@ -364,7 +365,7 @@ class Convolution:
                 units.append(Unit(axis, edge.stride * size))
         dims = self.copied(block.strides, block.sizes, shifted)
         size = block.strides[""]
-        kept = size * self.work.itemsize > NEARBY
+        kept = size * self.work.itemsize > MAX_STACK_COPY_BYTES
         return Border(tuple(units), dims, real_of(self.left.dtype), self.lanes, size, kept)
 
     def contract(

@@ -15,8 +15,8 @@ from weft.base.record import Record
 
 # Bytes of a row from which it does not matter how the row is found, and so few rows that nothing
 # about them does.
-LONG = 1024
-FEW = 1024
+LONG_ROW_BYTES = 1024
+MAX_LOOSE_ROWS = 1024
 
 
 class Copied(Record):
@@ -257,7 +257,7 @@ def copy_text(
     copy = Copy(text, dims, (have, want), lanes, ("%b0", "%b1"), str(start))
     text.loop("%start", "%stop", [], copy.item)
     # Where all is done by the C library, or little at all, code without care is as good.
-    quick = copy.moved >= LONG or (copy.moved and copy.extent <= FEW)
+    quick = copy.moved >= LONG_ROW_BYTES or (copy.moved and copy.extent <= MAX_LOOSE_ROWS)
     return QUICK * quick + text.finish(name), copy.extent
 
 

@@ -23,15 +23,15 @@ ROW = 1
 TILE = 30
 CHUNK = 40_000
 # Bytes of both operands, and of the right one, that stay in a core's second cache.
-NEAR = 1 << 19
+L2_BYTES = 1 << 19
 KERNEL = 1 << 20
 # A copy of the right operand pays if its rows are wider than this, in bytes, or if it has fewer
 # elements than this part of the cycles.
-NARROW = 512
+MIN_COPIED_ROW_BYTES = 512
 COPY = 0.05
 # A sum is cut where there are at most so many times as many results as it has terms, into so many
 # parts at most, whose results take so many bytes at most; so many tiles are enough for all threads.
-LONG = 64
+MAX_RESULTS_PER_TERM = 64
 PARTS = 64
 TILES = 64
 PARTIAL = 6 << 20
@@ -187,7 +187,7 @@ def split_of(placed: list[Role], tiling: Tiling, itemsize: int) -> Split | None:
     depth = prod(r.size for r in summed)
     outer = next((r for r in summed if r.size > 1), None)
     results = prod(r.size for r in placed if r.out)
-    if outer is None or depth < 1024 or results > LONG * depth:
+    if outer is None or depth < 1024 or results > MAX_RESULTS_PER_TERM * depth:
         return None
     box = {r.name: n for r, n in tiling.box}
     tiles = tiling.count * prod(
@@ -197,10 +197,11 @@ def split_of(placed: list[Role], tiling: Tiling, itemsize: int) -> Split | None:
     rights = prod(r.size for r in placed if r.right)
     # Between two walks over the same part of the right operand there are walks over all of it,
     # unless its panels are apart.
-    if (rights if in_place(placed, tiling, itemsize) else depth * tiling.width) * itemsize >= NEAR:
+    panel = rights if in_place(placed, tiling, itemsize) else depth * tiling.width
+    if panel * itemsize >= L2_BYTES:
         # Windows overlap: elements of the left operand are counted once for their taps.
         lefts = prod(r.size for r in placed if r.times and (r.out == 0 or r.name in "gn"))
-        wanted = max(wanted, (lefts + rights) * itemsize / NEAR)
+        wanted = max(wanted, (lefts + rights) * itemsize / L2_BYTES)
     if wanted < 2:
         return None
     parts = int(min(wanted, PARTS, PARTIAL / (results * itemsize), depth / 256))
@@ -214,7 +215,8 @@ def in_place(placed: list[Role], tiling: Tiling, itemsize: int) -> bool:
     """Whether the right operand is read where it lies, if it has the type of the sums."""
     v = next(r for r in placed if r.name == tiling.vector)
     size = prod(r.size for r in placed if r.right)
-    alone = tiling.count == 1 or (v.size * itemsize <= NARROW and size > COPY * tiling.cost)
+    narrow = v.size * itemsize <= MIN_COPIED_ROW_BYTES
+    alone = tiling.count == 1 or (narrow and size > COPY * tiling.cost)
     return not v.right or (v.right == 1 and alone)
 
 

@@ -20,8 +20,8 @@ from weft.kernel.nodes import BF16
 UNROLLED = 24
 # Cycles of a row of tiles, and bytes of a row of a copy, from which what is done to find them does
 # not matter: it is compiled without care.
-LONG = 2000
-MOVED = 512
+LONG_ROW_CYCLES = 2000
+LONG_COPY_BYTES = 512
 CARELESS = "#0 noinline optnone"
 # Elements of a tile that are written one by one at most.
 SCATTERED = 64
@@ -380,7 +380,7 @@ def contraction_text(plan: Contraction, name: str) -> str:
         return []
 
     items = prod(axis.count for axis in outer)
-    careless = plan.cycles >= LONG
+    careless = plan.cycles >= LONG_ROW_CYCLES
     if border is None:
         text.loop("%start", "%stop", [], lambda i, _: item(i, "%b0", ("0", "0", "0")) or [])
     else:
@@ -449,6 +449,6 @@ def _border(border: Border, work: np.dtype, careless: bool) -> Text:
     types, pointers = (border.have, work), ("%b0", "%near")
     copy = Copy(text, border.dims, types, border.lanes, pointers, "%place", "%shift")
     text.loop("0", str(copy.extent), [], copy.item)
-    if careless and copy.moved >= MOVED:
+    if careless and copy.moved >= LONG_COPY_BYTES:
         text.attributes = CARELESS
     return text

@@ -22,7 +22,7 @@ from weft.kernel.program import Lowered, Place, Task, Type
 # Elements of a piece of work that tells others of its turns.
 PIECE = 1 << 12
 # Samples of a key from which on blocks are of one key each.
-SHARED = 64
+MIN_SAMPLES_PER_KEY = 64
 # What stands in texts that are kept for how many samples there are of a key, and pieces of those:
 # numbers that are nothing else.
 EACH, PIECES = 731_592_064, 731_592_065
@@ -46,7 +46,7 @@ def random_gamma(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> L
     if not _known(keys, alphas):
         return None
     count, each = _sizes(keys, alphas)
-    shared = each >= SHARED
+    shared = each >= MIN_SAMPLES_PER_KEY
     texts = kernels.gamma_kernels(alphas.dtype, params["log_space"], shared)
     codes = [Place("code", code) for code in zip(texts, ("begin", "attempt", "end"), strict=True)]
     places = (Place("in", 0), Place("in", 1), *codes, Place("out", 0))

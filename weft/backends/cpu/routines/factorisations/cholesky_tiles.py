@@ -22,7 +22,7 @@ from weft.backends.cpu.routines.factorisations.stack_text import (
 from weft.backends.cpu.routines.writer import Number
 from weft.kernel.program import Lowered, Task, Type
 
-LEAST = 384  # below, one call of LAPACK is as good
+MIN_SIDE = 384  # below, one call of LAPACK is as good
 
 
 def cholesky(kind: Type, general: bool = False) -> Lowered:

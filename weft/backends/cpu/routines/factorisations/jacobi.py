@@ -17,9 +17,9 @@ from weft.base.record import Record
 from weft.kernel.program import Lowered, Type
 
 # The longest side of a matrix; the work for a longer one grows faster than LAPACK's.
-LONGEST = 16
+MAX_SIDE = 16
 # Rounds over all pairs; six to nine are enough, which is seen.
-ROUNDS = 40
+MAX_SWEEPS = 40
 ZERO = "zeroinitializer"
 
 
@@ -152,7 +152,7 @@ def eigh(kind: Type, count: int, lower: bool, vectors: bool, general: bool = Fal
                 s.put(basis, i, ZERO)
             with f.loop(0, n) as i:
                 s.put(basis, f.mul(i, n + 1), s.one)
-        with f.loop(0, ROUNDS):
+        with f.loop(0, MAX_SWEEPS):
             s.put(s.state, 0, ZERO)
             with f.loop(0, n) as p, f.loop(f.add(p, 1), n) as q:
                 s.largest(s.intrinsic("fabs", s.get(a, f.add(f.mul(p, n), q))))
@@ -231,7 +231,7 @@ def svd(kind: Type, count: int, width: int, general: bool = False) -> Lowered:
         basis = _Columns(left, 1, width, m) if tall else _Columns(right, n, 1, n)
         held = [turns]
     completion = _Completion(s, basis, width) if width else None
-    bound = float(np.finfo(kind.dtype).eps) * (LONGEST if s.reads else long)
+    bound = float(np.finfo(kind.dtype).eps) * (MAX_SIDE if s.reads else long)
     with f.loop("%start", "%stop") as g:
         first = s.first(g)
         s.load(source, first, m * n, x.base)
@@ -242,7 +242,7 @@ def svd(kind: Type, count: int, width: int, general: bool = False) -> Lowered:
             with f.loop(0, k) as i:
                 matrix.put(s, i, i, s.one)
         s.put(s.state, 0, s.one)
-        with f.loop(0, ROUNDS), f.when(s.until(bound)):
+        with f.loop(0, MAX_SWEEPS), f.when(s.until(bound)):
             s.put(s.state, 0, ZERO)
             with f.loop(0, k) as p, f.loop(f.add(p, 1), k) as q:
                 _turn_columns(s, x, held, p, q)

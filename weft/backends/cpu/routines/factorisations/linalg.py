@@ -83,7 +83,7 @@ def cholesky(ins: Types, outs: Types, params: Params) -> Lowered | None:
     n = ins[0].shape[-1]
     if small.fits(ins[0], _count(ins[0]), n * n):
         return small.cholesky(ins[0], _count(ins[0]), _general(params))
-    if _count(ins[0]) == 1 and n >= cholesky_tiles.LEAST:
+    if _count(ins[0]) == 1 and n >= cholesky_tiles.MIN_SIDE:
         return cholesky_tiles.cholesky(ins[0], _general(params))
     s = _stack(ins[0], params)
     f = s.f
@@ -278,7 +278,7 @@ def eigh(ins: Types, outs: Types, params: Params) -> Lowered | None:
         return None
     n = ins[0].shape[-1]
     wanted = params.get("vectors", True)
-    if n <= jacobi.LONGEST and small.fits(ins[0], _count(ins[0]), 2 * n * n + n + 2):
+    if n <= jacobi.MAX_SIDE and small.fits(ins[0], _count(ins[0]), 2 * n * n + n + 2):
         return jacobi.eigh(ins[0], _count(ins[0]), params["lower"], wanted, _general(params))
     s = _stack(ins[0], params)
     stem = "heevd" if s.complex else "syevd"
@@ -310,9 +310,9 @@ def svd(ins: Types, outs: Types, params: Params) -> Lowered | None:
     m, n = ins[0].shape[-2:]
     k = min(m, n)
     by_qr = getattr(params["algorithm"], "name", "") == "QR"
-    if not by_qr and max(m, n) <= jacobi.LONGEST:
+    if not by_qr and max(m, n) <= jacobi.MAX_SIDE:
         width = 0 if len(outs) == 1 else max(m, n) if params["full_matrices"] else k
-        if small.fits(ins[0], _count(ins[0]), m * n + 3 * jacobi.LONGEST**2):
+        if small.fits(ins[0], _count(ins[0]), m * n + 3 * jacobi.MAX_SIDE**2):
             return jacobi.svd(ins[0], _count(ins[0]), width, _general(params))
     alone = _count(ins[0]) == 1 and m == n >= svd_parts.MIN_ROWS and ins[0].dtype.kind == "f"
     if alone and len(outs) > 1 and not by_qr and not _general(params):

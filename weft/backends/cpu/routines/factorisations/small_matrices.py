@@ -17,7 +17,7 @@ NAME = "small"
 # Bytes of one piece of work, and the most that the matrices of all lanes may take on the stack.
 CHUNK_BYTES, MEMORY = 1 << 15, 1 << 17
 # Sides of matrices up to which code for any number of them is for one size: it has few loops then.
-TINY = 8
+MAX_SPECIALISED_SIDE = 8
 
 
 def fits(kind: Type, count: int, elements: int) -> bool:
@@ -43,7 +43,7 @@ class Small:
         self.places: list[Place] = []
         self.elements = 0
         self.general = general
-        self.reads = general and max(*kind.shape[-2:], longest) > TINY
+        self.reads = general and max(*kind.shape[-2:], longest) > MAX_SPECIALISED_SIDE
         self.limit: Number = count - self.v.count
         if general and not self.reads:
             table = self.pointer("numbers", (self.limit,))

@@ -29,7 +29,7 @@ UPPER, LOWER = 121, 122
 NON_UNIT, UNIT = 131, 132
 LEFT, RIGHT = 141, 142
 # A stack is at most so many pieces of work, each with memory of its own, in all so many bytes.
-PIECES, MEMORY = 64, 1 << 28
+MAX_UNITS, MAX_SCRATCH_BYTES = 64, 1 << 28
 
 
 class Stack:
@@ -84,7 +84,7 @@ class Stack:
 
     def lowered(self) -> Lowered:
         """The finished operation."""
-        most = max(2, min(PIECES, MEMORY // max(1, plain(self.used))))
+        most = max(2, min(MAX_UNITS, MAX_SCRATCH_BYTES // max(1, plain(self.used))))
         chunk = max(1, -(-plain(self.count) // most))
         pieces = -(-self.count // chunk)
         self.f.lines[self.hole] = (

@@ -23,10 +23,10 @@ FFT, IFFT, RFFT, IRFFT = range(4)
 # Longer prime factors are for chirps.
 PRIMES = tuple(p for p in range(2, 100) if all(p % q for q in range(2, p)))
 # The longest transform that is done at once on all lanes.
-SHORT = 2048
+MAX_SIMD_LENGTH = 2048
 # The longest transforms whose factors, and whose chirp and its spectrum, are constant arrays. Those
 # of longer ones are computed in each call, as programs are kept and would take much memory.
-KEPT, SPECTRA = 1 << 16, 1 << 14
+MAX_KEPT_FACTORS, MAX_KEPT_SPECTRUM = 1 << 16, 1 << 14
 # What a pass costs an element: going through memory, and arithmetic.
 COSTS = {2: 7.0, 3: 8.0, 4: 8.0, 5: 10.5, 6: 10.5, 7: 13.0, 8: 10.0, 9: 12.5, 10: 13.0}
 # Lengths of cyclic convolutions are these times powers of two: the few of general code, and all.
@@ -80,8 +80,8 @@ def split(n: int, least: int) -> tuple[int, int] | None:
     """Two factors of n, neither below ``least``: whole vectors first, then nearly equal ones."""
     options = [
         (n1, n // n1)
-        for n1 in range(least, min(SHORT, n // least) + 1)
-        if n % n1 == 0 and n // n1 <= SHORT
+        for n1 in range(least, min(MAX_SIMD_LENGTH, n // least) + 1)
+        if n % n1 == 0 and n // n1 <= MAX_SIMD_LENGTH
     ]
 
     def cost(option: tuple[int, int]) -> tuple[float, int]:
@@ -147,7 +147,7 @@ class Plan:
         outer, n, inner = shape
         if inner == 1:
             self.rows(source, target, outer, n, inverse, scale)
-        elif not smooth(n) or n > 2 * SHORT:
+        elif not smooth(n) or n > 2 * MAX_SIMD_LENGTH:
             turned, done = self.numbers(outer * n * inner), self.numbers(outer * n * inner)
             self.transposed(source, turned, outer, n, inner)
             self.rows(turned, done, outer * inner, n, inverse, scale)
@@ -208,8 +208,8 @@ class Plan:
 
     def at_once(self, batch: int, n: int) -> bool:
         """Whether rows are the lanes of a kernel for the whole length."""
-        many = batch >= self.v.count // 2 and n <= SHORT
-        return many or (n <= 2 * SHORT and split(n, self.v.count) is None)
+        many = batch >= self.v.count // 2 and n <= MAX_SIMD_LENGTH
+        return many or (n <= 2 * MAX_SIMD_LENGTH and split(n, self.v.count) is None)
 
     def gathered(
         self, source: Place, target: Place, shape: tuple[int, int, int], inverse: bool, scale: float
@@ -260,7 +260,7 @@ class Plan:
     def factors(self, n1: int, n2: int, groups: int) -> list[Place]:
         """Tables of what is between two halves."""
         v, tables = self.v, Tables(self.v)
-        if n1 * n2 <= KEPT:
+        if n1 * n2 <= MAX_KEPT_FACTORS:
             return [Place("data", table) for table in factor_tables(v, n1, n2)]
         made = [self.scratch(n1 * v.row), self.numbers(groups * n1)]
         sizes = Place("numbers", (n1, n2, *tables.roots(n1 * n2)))
@@ -272,7 +272,7 @@ class Plan:
         self, source: Place, target: Place, batch: int, n: int, inverse: bool, scale: float
     ) -> None:
         """A very long transform: as above, but the second half is itself a long one."""
-        n1 = max(k for k in range(2, SHORT + 1) if n % k == 0)
+        n1 = max(k for k in range(2, MAX_SIMD_LENGTH + 1) if n % k == 0)
         n2, total = n // n1, batch * n
         held, done = self.numbers(total), self.numbers(total)
         # Swapped parts make a forward transform of an inverse one; conjugated factors do as well.
@@ -291,7 +291,7 @@ class Plan:
     def chirp(self, n: int, size: int) -> tuple[Place, Place]:
         """A chirp, and the spectrum of its conjugate over ``size``."""
         v = self.v
-        if n > SPECTRA:
+        if n > MAX_KEPT_SPECTRUM:
             chirp, padded, spectrum = (self.numbers(count) for count in (n, size, size))
             tables = Tables(v)
             sizes = Place("numbers", (n, size, *tables.roots(2 * n), bits_of(1 / size)))

@@ -20,7 +20,7 @@ from weft.kernel.program import Lowered, Place, Task, Type
 
 # The most numbers that are multiplied in one piece, bytes of a chunk of tasks, and vectors of
 # products in a row that do not wait for each other.
-PIECE, CHUNK_BYTES, CHAINS = 4096, 1 << 16, 4
+MAX_CHUNK_NUMBERS, CHUNK_BYTES, CHAINS = 4096, 1 << 16, 4
 TABLE = 2
 
 
@@ -41,8 +41,8 @@ class Product:
         with f.loop("%start", "%stop") as g:
             rest, group = f.div(g, groups), f.rem(g, groups)
             outer, piece = f.div(rest, pieces), f.rem(rest, pieces)
-            begin = f.mul(piece, PIECE)
-            self.count = f.smaller(PIECE, f.sub(n, begin))
+            begin = f.mul(piece, MAX_CHUNK_NUMBERS)
+            self.count = f.smaller(MAX_CHUNK_NUMBERS, f.sub(n, begin))
             first: Number = 0
             if apart:  # vectors of columns, of which the last overlaps; or all of a few
                 wide = f.emit(f"icmp uge i64 {inner}, {v.count}")
@@ -167,11 +167,11 @@ def product_text(itemsize: int, bits: int, apart: bool) -> str:
 def _along(v: Lanes, source: Place, target: Place, shape: tuple[int, int, int]) -> Task:
     """The task that makes one number of each piece."""
     outer, n, inner = shape
-    pieces, apart = -(-n // PIECE), inner > 1
+    pieces, apart = -(-n // MAX_CHUNK_NUMBERS), inner > 1
     groups = -(-inner // v.count)
     sizes = Place("numbers", (n, inner, pieces, groups))
     extent = outer * pieces * groups
-    size = min(n, PIECE) * min(inner, v.count) * v.element
+    size = min(n, MAX_CHUNK_NUMBERS) * min(inner, v.count) * v.element
     text = product_text(v.itemsize, 8 * v.bytes, apart)
     return Task(
         text, NAME, (source, target, sizes), extent, max(1, min(extent, CHUNK_BYTES // size))
@@ -197,9 +197,9 @@ def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered 
         shape[first : last + 1] = []
         while n > 1:
             steps.append((outer, n, inner))
-            n = -(-n // PIECE)
+            n = -(-n // MAX_CHUNK_NUMBERS)
     steps = steps or [(1, 1, math.prod(shape))]
-    sizes = [outer * -(-n // PIECE) * inner * v.element for outer, n, inner in steps]
+    sizes = [outer * -(-n // MAX_CHUNK_NUMBERS) * inner * v.element for outer, n, inner in steps]
     tasks, source = [], Place("in", 0)
     for i, step in enumerate(steps):
         target = Place("scratch", i) if i < len(steps) - 1 else Place("out", 0)

@@ -47,7 +47,7 @@ from weft.backends.cpu.routines.products.dot_plan import (
 )
 from weft.backends.cpu.routines.products.dot_tiles import tile_tasks
 from weft.backends.cpu.routines.products.gemm_text import (
-    TALL,
+    PANEL_ROWS,
 )
 from weft.backends.cpu.routines.products.pack_text import (
     PART_FIELDS,
@@ -76,7 +76,7 @@ LIBRARY = {
     "complex128": ("double", "cblas_zgemm"),
 }
 # Parts that a long depth is split into at most, and the depth of a part at least.
-PARTS, LONG = 16, 1024
+MAX_DEPTH_PARTS, MIN_PART_DEPTH = 16, 1024
 # Rows up to which vectors run along the depth.
 FEW_ROWS = 12
 # Multiply-adds up to which tiles of whole matrices do not pay.
@@ -384,7 +384,7 @@ def matrix_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, resul
         given = (operand.place, place, numbers_in(TILE_FIELDS, numbers))
         plan.task(text, given, copies * tiles, CHUNK_BYTES // plain(deep * TILE))
         places.append(place)
-    row_block = min(blocks(plain(rows.size), BLOCK), TALL // BLOCK)
+    row_block = min(blocks(plain(rows.size), BLOCK), PANEL_ROWS // BLOCK)
     row_blocks = blocks(rows.size, BLOCK * row_block)
     column_blocks = blocks(columns.size, BLOCK)
     table.update(rows=rows.size, columns=columns.size, deep=deep, row_block=row_block)
@@ -406,9 +406,9 @@ def depth_parts(problem: Problem) -> int:
     many, width = plain(prod(a.size for a in outer)), plain(columns.size)
     found = many * blocks(plain(rows.size), 32) * blocks(width, 48)
     work = many * max(8, plain(rows.size)) * width * depth.size
-    if found >= PARTS // 2 or work < 4 * CHUNK_WORK or len(outer) == BATCH:
+    if found >= MAX_DEPTH_PARTS // 2 or work < 4 * CHUNK_WORK or len(outer) == BATCH:
         return 1
-    counts = range(min(PARTS, depth.size // LONG), 1, -1)
+    counts = range(min(MAX_DEPTH_PARTS, depth.size // MIN_PART_DEPTH), 1, -1)
     return next((n for n in counts if depth.size % n == 0), 1)
 
 

@@ -22,10 +22,10 @@ from weft.backends.cpu.routines.products.dot_plan import (
     outer_numbers,
 )
 from weft.backends.cpu.routines.products.gemm_text import (
-    DEEP,
     FIELDS,
-    SQUARE,
-    TALL,
+    PANEL_DEPTH,
+    PANEL_ROWS,
+    TRANSPOSED_SIDE,
     Reading,
     product,
     together,
@@ -38,12 +38,12 @@ from weft.kernel.program import Place
 UNITS = 16
 # Depths up to which writing the result takes longer than computing it: in general, and for a large
 # result whose rows are not whole lines of the cache.
-SHALLOW, CROOKED, FAR = 16, 32, 1 << 20
+SHALLOW_DEPTH, SHALLOW_UNALIGNED_DEPTH, LARGE_RESULT_BYTES = 16, 32, 1 << 20
 # A depth up to which tiles are written into the walk over them: in general, and where nothing is
 # packed, since the walk then takes as long as a third of the tiles.
 LASTING, BRIEFLY = 24, 64
 # An operand up to this size stays in the nearest cache however it is read.
-NEAR = 32 << 10
+L1_BYTES = 32 << 10
 # Rows from which packing the right operand pays: in general, and where a panel is narrower than a
 # cache line and the operand larger than the second-level cache (in bytes).
 MIN_PACKED_ROWS, MIN_PACKED_ROWS_FAR, FAR_RHS_BYTES = 40, 8, 1 << 19
@@ -59,8 +59,8 @@ def shallow(problem: Problem, out: str) -> bool:
     """Whether writing the result decides how long a product takes."""
     size, depth = bytes_of(out), plain(problem.depth.size)
     crooked = plain(problem.rows.out) * size % 64 != 0
-    far = plain(problem.rows.size) * plain(problem.columns.size) * size >= FAR
-    return depth <= SHALLOW or (depth <= CROOKED and crooked and far)
+    far = plain(problem.rows.size) * plain(problem.columns.size) * size >= LARGE_RESULT_BYTES
+    return depth <= SHALLOW_DEPTH or (depth <= SHALLOW_UNALIGNED_DEPTH and crooked and far)
 
 
 def tile_shape(problem: Problem, work: str, out: str, general: bool) -> Shape:
@@ -108,7 +108,7 @@ def units(problem: Problem, shape: Shape, pack: bool) -> tuple[int, int]:
     if shallow(problem, shape.out) and not pack:  # writing decides: whole rows, one after another
         return shape.rows, blocks(problem.columns.size, panel) * panel
     outer = plain(prod(a.size for a in problem.outer))
-    parts = blocks(problem.rows.size, TALL)
+    parts = blocks(problem.rows.size, PANEL_ROWS)
 
     def rows(size: int = plain(problem.rows.size)) -> int:
         return blocks(size, plain(parts) * shape.rows) * shape.rows
@@ -145,7 +145,7 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
     last = (shape.width - 1) * shape.lanes - last_moved(columns.size, shape)
     row_block, column_block = units(problem, shape, bool(pack))
     row_blocks, column_blocks = blocks(rows.size, row_block), blocks(columns.size, column_block)
-    parts, turn = blocks(depth.size, DEEP), together(shape)
+    parts, turn = blocks(depth.size, PANEL_DEPTH), together(shape)
     table.update(
         rows=rows.size, columns=columns.size, depth=depth.size,
         row_block=row_block, column_block=column_block,
@@ -201,7 +201,7 @@ def packing(problem: Problem, shape: Shape, size: int, narrow: bool) -> str:
     """
     rows, columns, depth = problem.rows, problem.columns, problem.depth
     if columns.rhs != 1 and columns.size > 1:
-        return "columns" if depth.rhs == 1 and depth.size >= SQUARE else "single"
+        return "columns" if depth.rhs == 1 and depth.size >= TRANSPOSED_SIDE else "single"
     if narrow:
         return "rows"
     # Packing reads far memory faster than tiles do, and tiles like vectors that are aligned.
@@ -209,7 +209,7 @@ def packing(problem: Problem, shape: Shape, size: int, narrow: bool) -> str:
     narrow_panels = has_by_element_fma() and bytes_each > FAR_RHS_BYTES
     fewest = MIN_PACKED_ROWS_FAR if narrow_panels else MIN_PACKED_ROWS
     often = plain(rows.size) >= fewest and not shallow(problem, shape.out)
-    far = bytes_each > NEAR
+    far = bytes_each > L1_BYTES
     crooked = plain(depth.rhs) % shape.lanes != 0
     return "rows" if often and (far or crooked) else ""
 
@@ -222,7 +222,7 @@ def packs_rows(problem: Problem, shape: Shape, size: int) -> bool:
     if depth.lhs == 1:
         fits = plain(operand_bytes(problem, "lhs", size)) <= MAX_PREPACKED_BYTES
         return often and has_by_element_fma() and fits
-    return often and plain(depth.size * rows.size * size) > NEAR
+    return often and plain(depth.size * rows.size * size) > L1_BYTES
 
 
 def prepacks(problem: Problem, shape: Shape, size: int) -> bool:

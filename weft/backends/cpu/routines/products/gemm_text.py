@@ -79,7 +79,7 @@ class Reading(Record):
 
 # Depths and rows of a panel and its sums in a thread's own memory, and how much is transposed in
 # registers.
-DEEP, TALL, SQUARE = 512, 256, 8
+PANEL_DEPTH, PANEL_ROWS, TRANSPOSED_SIDE = 512, 256, 8
 # Sums of a tile from which two depths in a turn of its loop are enough to hide the loop itself:
 # 1 % slower than four depths, and compiled in two thirds of the time.
 MANY_SUMS = 20
@@ -114,9 +114,9 @@ def product(shape: Shape, reading: Reading, name: str) -> str:
     load_multiples(f)
     size, packs = bytes_of(shape.work), reading.pack not in ("", "prepacked")
     if packs:
-        f(f"%panel = alloca [{DEEP * step * size} x i8], align 64")
+        f(f"%panel = alloca [{PANEL_DEPTH * step * size} x i8], align 64")
     if reading.parts:
-        tall = -(-TALL // shape.rows) * shape.rows
+        tall = -(-PANEL_ROWS // shape.rows) * shape.rows
         f(f"%sums = alloca [{tall * step * size} x i8], align 64")
     if reading.finish:
         f(f"%block = alloca [{shape.rows * step * bytes_of(shape.out)} x i8], align 64")
@@ -255,7 +255,7 @@ def _pack_panel(f: Lines, shape: Shape, reading: Reading, source: str, depth: st
             f(f"store {vector_of(shape.work, lanes)} {x}, ptr {to}, align {size}")
         f.close("p", depth, "%p, 1")
         return
-    each = min(lanes, SQUARE) if reading.pack == "columns" else 1
+    each = min(lanes, TRANSPOSED_SIDE) if reading.pack == "columns" else 1
     # The last vector of a panel may be moved back.
     last = (shape.width - 1) * lanes
     moved = f.emit(f"sub i64 %b_last, {f.emit(f'mul i64 %b_column, {last}')}")

@@ -21,7 +21,7 @@ from weft.kernel.program import Lowered, Place, Type, contiguous
 # Multiply-adds up to which code for one shape is not worth its making.
 MOST_WORK = 1 << 18
 # Elements of operands and result up to which that is so.
-FEW = 1 << 14
+MAX_SMALL_ELEMENTS = 1 << 14
 
 
 class AnyPlan(Plan):
@@ -38,7 +38,7 @@ def lower_any(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowe
     if not work or hasattr(params["precision"], "accumulation_type"):
         return None
     names = {t.dtype.name for t in [*ins, *outs]}
-    few = plain(sum(prod(t.shape) for t in [*ins, *outs])) <= FEW
+    few = plain(sum(prod(t.shape) for t in [*ins, *outs])) <= MAX_SMALL_ELEMENTS
     if len(names) == 1 and names <= {"float32", "float64"}:
         if few and type(work) is int and work <= MOST_WORK:
             return _by_library(ins, outs[0], numbers)
@@ -55,7 +55,7 @@ def lower_small(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lo
         return None
     if hasattr(params["precision"], "accumulation_type") or not work or work > MOST_WORK:
         return None
-    few = sum(prod(t.shape) for t in [*ins, *outs]) <= FEW
+    few = sum(prod(t.shape) for t in [*ins, *outs]) <= MAX_SMALL_ELEMENTS
     return _by_library(ins, outs[0], numbers) if few else None
 
 

@@ -15,9 +15,9 @@ from weft.backends.cpu.routines.writer import Function, Module, kernel
 from weft.kernel.program import Lowered, Place, Task, Type, contiguous
 
 # Instructions that an operation may take.
-MOST = 300
+MAX_INSTRUCTIONS = 300
 # Elements of a row from which on it is a vector.
-WIDE = 4
+MIN_VECTOR_ELEMENTS = 4
 
 KINDS = {
     "float32": ("float", 4, "f32"),
@@ -159,9 +159,10 @@ def dot_general(ins: list[Type], outs: list[Type], params: Any) -> Lowered | Non
     if n == 1:  # what is read as a vector comes second
         x, y, m, size, given = y, x, n, m, (1, 0)
     most = 4 * vector_bits() // (8 * ins[0].dtype.itemsize)
-    lanes = size if WIDE <= size <= most else 1
+    lanes = size if MIN_VECTOR_ELEMENTS <= size <= most else 1
     steps = size // lanes
-    if batch * m * steps * (depth + 1) + batch * (m + steps) * depth * (1 + lanes // 4) > MOST:
+    loads = batch * (m + steps) * depth * (1 + lanes // 4)
+    if batch * m * steps * (depth + 1) + loads > MAX_INSTRUCTIONS:
         return None
     s = Scalars(2, 1, ins[0].dtype)
     zero = "zeroinitializer" if lanes > 1 else "0.0"
@@ -190,7 +191,7 @@ def dot_general(ins: list[Type], outs: list[Type], params: Any) -> Lowered | Non
 def _matrices(kind: Type, rows: int, columns: int, work: int) -> range | None:
     """The offsets of matrices in a stack, or None where they are not few and small."""
     count, size = prod(kind.shape[:-2]), rows * columns
-    return range(0, count * size, size) if count * (size + work) <= MOST else None
+    return range(0, count * size, size) if count * (size + work) <= MAX_INSTRUCTIONS else None
 
 
 def cholesky(ins: list[Type], outs: list[Type], params: Any) -> Lowered | None:
@@ -266,7 +267,9 @@ def pivots_to_permutation(ins: list[Type], outs: list[Type], params: Any) -> Low
     """The order of rows that swaps make."""
     count, size = ins[0].shape[-1], outs[0].shape[-1]
     stacks = prod(ins[0].shape[:-1])
-    if stacks * count * size * 3 > MOST or any(x.dtype.name != "int32" for x in (*ins, *outs)):
+    if any(x.dtype.name != "int32" for x in (*ins, *outs)):
+        return None
+    if stacks * count * size * 3 > MAX_INSTRUCTIONS:
         return None
     s = Scalars(1, 1, ins[0].dtype)
     for g in range(stacks):

@@ -27,16 +27,16 @@ from weft.kernel.nodes import BF16, F16, NARROW
 from weft.kernel.program import Lowered, Place, Task, Type, contiguous
 
 # Elements below which updates are worked off in a row; index vectors of one unit of dealing out.
-FEW, UNIT = 1 << 14, 1 << 14
+MIN_SHARED_ELEMENTS, UNIT_INDICES = 1 << 14, 1 << 14
 # Bytes of the array that a bucket stands for, and how many buckets there are at most.
 PART, BUCKETS = 1 << 17, 256
 # Bytes up to which an array is small, and how many pieces its updates come in at most.
-SMALL, PIECES = 1 << 21, 8
+MAX_COPIED_BYTES, MAX_PIECES = 1 << 21, 8
 # Parts of an array from which on they are worked off one by one.
 SLABS = 8
 # Updates from which on it is worth a look whether most of them go to one part of the array, and
 # how many there are at least for each element of that part in an array of its own.
-MANY, SHARE = 1 << 16, 4
+MIN_SKEW_UPDATES, UPDATES_PER_ELEMENT = 1 << 16, 4
 _COMPLEX = frozenset([np.dtype(np.complex64), np.dtype(np.complex128)])
 _UNSIGNED = {1: u8, 2: u16, 4: u32, 8: u64}
 _OPS = {
@@ -198,7 +198,7 @@ def scatter(name: str) -> Any:
         names |= shape.names
         total = prod(operand.shape)
         names |= {"U": kind, "I": kind_of(indices.dtype), "OP": op, "COUNT": shape.count}
-        names |= {"TOTAL": total, "SIZE": total * operand.dtype.itemsize, "UNIT": UNIT}
+        names |= {"TOTAL": total, "SIZE": total * operand.dtype.itemsize, "UNIT": UNIT_INDICES}
         names |= {"DROP": int(params["mode"].name != "CLIP"), "WIDTH": operand.dtype.itemsize}
         names["BITS"] = _UNSIGNED[kind.size]
         names["PACKED"] = int(names["ONE"] and names["WIDTH"] == 4)
@@ -219,14 +219,14 @@ def _tasks(
 ) -> Lowered:
     """The tasks; ``here`` where the result has the memory of the operand."""
     size, total, op = names["SIZE"], names["TOTAL"], names["OP"]
-    if plain(shape.slabs) >= SLABS and plain(shape.elements) >= FEW:
-        if names["S0"] * dtype.itemsize <= SMALL:
+    if plain(shape.slabs) >= SLABS and plain(shape.elements) >= MIN_SHARED_ELEMENTS:
+        if names["S0"] * dtype.itemsize <= MAX_COPIED_BYTES:
             return _in_slabs(names, shape, here)
-    many = plain(shape.elements) >= FEW and op != stubs.TURN
+    many = plain(shape.elements) >= MIN_SHARED_ELEMENTS and op != stubs.TURN
     pieces = _pieces(shape.count, shape.elements, total)
     # products of floats may overflow in pieces where they do not in a row
     ordered = names["HALF"] or (op == stubs.MUL and names["FLOATS"])
-    if many and not unique and size <= SMALL:
+    if many and not unique and size <= MAX_COPIED_BYTES:
         if not ordered and op != stubs.SET and pieces > 1:
             return _in_pieces(names, shape, dtype, pieces)
         many = size > 2 * PART  # else all of it stays near anyway
@@ -243,13 +243,13 @@ def _tasks(
     tasks = []
     if not names["BYTES"] and not here:
         tasks.append(_task(names, "copy", [("in", 0), ("out", 0)], -(-size // stubs.BLOCK)))
-    units = -(-shape.count // UNIT)
+    units = -(-shape.count // UNIT_INDICES)
     if not dealt:
         places = [("in", 1), ("in", 2), ("out", 0)]
         if unique and many:
             return Lowered([*tasks, _task(names, "apart", places, units)])
         return _in_a_row(names | {"WINDOW": total}, shape, Lowered(tasks), places)
-    if shape.row and names["ONE"] and shape.count >= MANY:
+    if shape.row and names["ONE"] and shape.count >= MIN_SKEW_UPDATES:
         window = shape.row << shift
         pieces = _pieces(units, shape.count, window)
         names |= {"LOOK": 2, "WINDOW": window}
@@ -299,8 +299,9 @@ def _dealt(names: dict[str, Any], shape: Shape, tasks: list[Task], units: int) -
 def _in_a_row(names: dict[str, Any], shape: Shape, before: Lowered, places: list[Any]) -> Lowered:
     """Updates one after the other, of which many products go in float64, and then in pieces."""
     scratch = before.scratch
-    if names["OP"] == stubs.MUL and names["U"] is f32 and names["ONE"] and shape.elements >= FEW:
-        units = -(-shape.count // UNIT)
+    doubles = names["OP"] == stubs.MUL and names["U"] is f32 and names["ONE"]
+    if doubles and shape.elements >= MIN_SHARED_ELEMENTS:
+        units = -(-shape.count // UNIT_INDICES)
         pieces = _pieces(units, shape.count, names["WINDOW"])
         if pieces > 1:
             each = -(-units // pieces)
@@ -334,7 +335,7 @@ def _multiplied(names: dict[str, Any], units: int, before: Lowered, places: list
 
 def _pieces(most: int, updates: int, elements: int) -> int:
     """How many pieces there are of updates, each with an array of so many elements."""
-    pieces = min(PIECES, plain(most), plain(updates) // (SHARE * plain(elements)))
+    pieces = min(MAX_PIECES, plain(most), plain(updates) // (UPDATES_PER_ELEMENT * plain(elements)))
     found = 1 << max(pieces, 1).bit_length() - 1  # so that threads have as many each
     assert most >= found or found == 1
     return found
@@ -343,7 +344,7 @@ def _pieces(most: int, updates: int, elements: int) -> int:
 def _in_slabs(names: dict[str, Any], shape: Shape, here: bool) -> Lowered:
     copy = _task(names, "copy", [("in", 0), ("out", 0)], -(-names["SIZE"] // stubs.BLOCK))
     task = _task(names, "in_slabs", [("in", 1), ("in", 2), ("out", 0)], shape.slabs)
-    each = max(1, FEW * shape.slabs // shape.elements)
+    each = max(1, MIN_SHARED_ELEMENTS * shape.slabs // shape.elements)
     return Lowered([*([] if here else [copy]), task._replace(chunk=each)])
 
 
@@ -353,7 +354,7 @@ def _in_pieces(names: dict[str, Any], shape: Shape, dtype: np.dtype, pieces: int
     arrays = ("scratch", 0)
     tasks = [
         _task(names, "in_pieces", [("in", 1), ("in", 2), arrays], pieces),
-        _task(names, "join", [("in", 0), arrays, ("out", 0)], -(-names["TOTAL"] // UNIT)),
+        _task(names, "join", [("in", 0), arrays, ("out", 0)], -(-names["TOTAL"] // UNIT_INDICES)),
     ]
     return Lowered(tasks, (pieces * names["SIZE"],))
 

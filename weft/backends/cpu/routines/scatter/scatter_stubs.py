@@ -28,11 +28,11 @@ BLOCK = 1 << 18
 SEED = 64
 # How many bytes ahead memory is brought near before it is written in lists, and how many updates
 # ahead in the array itself.
-AHEAD, EARLY = 64, 24
+PREFETCH_BYTES, PREFETCH_UPDATES = 64, 24
 # Updates looked at to see whether most go into one bucket, and how many of them are most.
-LOOKED, MOST = 512, 448
+SKEW_SAMPLE, SKEWED_SAMPLE = 512, 448
 # Updates from which on loops over single elements are unrolled.
-MANY = 1 << 12
+MIN_UNROLLED_UPDATES = 1 << 12
 # Operations on elements.
 SET, ADD, SUB, MUL, MIN, MAX, TURN = range(7)  # to turn is to multiply complex numbers
 
@@ -267,7 +267,7 @@ def update(indices: ptr, updates: ptr, out: ptr, n: i64) -> void:
 def range_of(indices: ptr, updates: ptr, out: ptr, low: i64, high: i64) -> void:
     """A range of updates, one after the other."""
     first = low
-    if ONE and not HALF and COUNT >= MANY:
+    if ONE and not HALF and COUNT >= MIN_UNROLLED_UPDATES:
         # single elements take little longer than to count them
         first = high - (high - low) % 4
         for n in range(low, first, 4):
@@ -299,7 +299,7 @@ def apart(buffers: ptr, start: i64, stop: i64) -> void:
         low = unit * UNIT
         high = min(low + UNIT, i64(COUNT))
         for n in range(low, high):
-            fetch(out + WIDTH * locate(indices, min(n + EARLY, high - 1)))
+            fetch(out + WIDTH * locate(indices, min(n + PREFETCH_UPDATES, high - 1)))
             if inside(indices, n):
                 window(out, updates, locate(indices, n), n)
 
@@ -374,14 +374,14 @@ def look(buffers: ptr, start: i64, stop: i64) -> void:
     own = stack(4 * BINS)
     for i in range(i64(BINS)):
         u32[own, i] = u32(0)
-    for i in range(i64(LOOKED)):
-        n = i * (COUNT // LOOKED)
+    for i in range(i64(SKEW_SAMPLE)):
+        n = i * (COUNT // SKEW_SAMPLE)
         if inside(indices, n):
             cell = bucket(indices, n)
             u32[own, cell] = u32[own, cell] + 1
     which = u32(0)
     for i in range(i64(BINS)):
-        if u32[own, i] > MOST:
+        if u32[own, i] > SKEWED_SAMPLE:
             which = u32(i + 1)
     u32[ptr[buffers, 1], 0] = which
 
@@ -564,16 +564,16 @@ def deal(buffers: ptr, start: i64, stop: i64) -> void:
                 u32[own, cell] = u32[own, cell] + 1
                 if PACKED:
                     u64[targets, to] = (u64(at) << 32) | u64(bits(BITS, U[updates, n]))
-                    fetch(targets + 8 * to + AHEAD)
+                    fetch(targets + 8 * to + PREFETCH_BYTES)
                 else:
                     u32[targets, to] = u32(at)
-                    fetch(targets + 4 * to + AHEAD)
+                    fetch(targets + 4 * to + PREFETCH_BYTES)
                     if ONE:
                         U[what, to] = U[updates, n]
-                        fetch(what + WIDTH * to + AHEAD)
+                        fetch(what + WIDTH * to + PREFETCH_BYTES)
                     else:
                         u32[what, to] = u32(n)
-                        fetch(what + 4 * to + AHEAD)
+                        fetch(what + 4 * to + PREFETCH_BYTES)
 
 
 def work_off(buffers: ptr, start: i64, stop: i64) -> void:

@@ -16,7 +16,7 @@ from weft.kernel.kinds import Kind, u32
 
 # Elements in a row of a window from which on vectors are worth the time it takes LLVM to find them,
 # where they are not written here.
-NARROW = 8
+MIN_VECTOR_WINDOW = 8
 # The instruction that brings memory near before it is written.
 FETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
 CALL = r"call void @llvm.prefetch.p0(\1, i32 1, i32 3, i32 1)"
@@ -102,7 +102,7 @@ _STUBS: dict[str, list[Any]] = {
 # Stubs that do little: no code of them would be worth the time it takes to make it well.
 _BRIEF = frozenset(["look", "rank", "rest"])
 # Updates for each element of all pieces from which on it is little to join these.
-SELDOM = 16
+RARE_JOIN_UPDATES = 16
 _INSTRUCTIONS = {ADD: "add", SUB: "sub", MUL: "mul"}
 
 
@@ -126,9 +126,9 @@ def text(stub: str, names: tuple[tuple[str, Any], ...]) -> str:
     known["WIDE"] = most // 8
     direct = known["ONE"] and (known["K"], known["B"], known["STRIDE0"]) == (1, 0, 1)
     known["PLAIN"] = int(direct and known["WINDOW"].bit_count() == 1)
-    found = stubs.window in helpers and not written and width >= NARROW
+    found = stubs.window in helpers and not written and width >= MIN_VECTOR_WINDOW
     updates = known["COUNT"] * known["W0"] * known["W1"] * width
-    few = plain(known["PIECES"] * known["TOTAL"]) * SELDOM <= plain(updates)
+    few = plain(known["PIECES"] * known["TOTAL"]) * RARE_JOIN_UPDATES <= plain(updates)
     brief = stub in _BRIEF or (stub == "join" and few)
     text = translate([*helpers, main], names=known, private=inner, plain=not found, brief=brief)
     text = re.sub(r"call void @fetch\((ptr [^)]*)\)", CALL, text) + FETCH

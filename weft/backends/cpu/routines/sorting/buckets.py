@@ -22,7 +22,7 @@ from weft.backends.cpu.routines.sorting.quicksort import BUCKETS, LENGTH, PIECES
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 
 SAMPLES = 1024
-MOST = 64  # buckets
+MAX_BUCKETS = 64  # buckets
 
 
 class Reader:
@@ -137,7 +137,7 @@ class Tree:
     def __init__(self, f: Function, v: Lanes) -> None:
         self.f, self.v = f, v
         self.kinds = ("ptr", "ptr", "i64", f"i{v.bits}")
-        self.entries, self.found = f.local(2 * MOST * 32), f.local(8)
+        self.entries, self.found = f.local(2 * MAX_BUCKETS * 32), f.local(8)
 
     def put(self, node: Number, *values: Number) -> None:
         entry = self.f.at(self.entries, self.f.mul(node, 32))

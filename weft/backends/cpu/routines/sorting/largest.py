@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.sorting.rows import (
-    LEAST,
+    MIN_UNIT_ELEMENTS,
     Order,
     Plan,
     Rows,
@@ -26,7 +26,7 @@ from weft.kernel.program import Lowered, Place, Type
 _sort = Late("weft.backends.cpu.routines.sorting.sort")
 
 STRIDE = 32  # elements of a block
-MOST = 64  # elements that are kept in order while a row is read
+MAX_KEPT_ELEMENTS = 64  # elements that are kept in order while a row is read
 
 
 @lru(64)
@@ -41,7 +41,7 @@ def largest_text(order: Order, canonical: bool, flipped: bool) -> str:
     src, values, indices, table = (f.pointer(i) for i in range(4))
     length, inner, wanted = (f.load("i64", f.at(table, 8 * i), 8) for i in range(3))
     # One record more in front, which nothing comes before.
-    memory = f.local((MOST + 1) * step)
+    memory = f.local((MAX_KEPT_ELEMENTS + 1) * step)
     first = f.at(memory, step)
     last = f.at(memory, f.mul(wanted, step))
     near = f.emit(f"icmp eq i64 {inner}, 1")
@@ -52,7 +52,7 @@ def largest_text(order: Order, canonical: bool, flipped: bool) -> str:
         base = f.add(f.mul(f.mul(outer, length), inner), offset)
         here = f.at(src, f.mul(base, size))
         f.store(word, "0", memory, step)
-        empty = (MOST * step) // 8
+        empty = (MAX_KEPT_ELEMENTS * step) // 8
         f.store(f"<{empty} x i64>", "splat (i64 -1)", first, 8)
         f.line("br label %block")
         before = f.block
@@ -128,13 +128,13 @@ def _largest(t: Type, axis: int, wanted: int, canonical: bool, largest: bool) ->
     order = order_of(t.dtype)
     if order is None or not wanted or not rows.count or rows.length >= 1 << 31:
         return None
-    if wanted > MOST or wanted * 8 > rows.length + 64:
+    if wanted > MAX_KEPT_ELEMENTS or wanted * 8 > rows.length + 64:
         return _sort.largest(t, rows, order, wanted, canonical, largest)
     plan = Plan()
     table = plan.table(rows.length, rows.inner, wanted)
     places = (Place("in", 0), Place("out", 0), Place("out", 1), table)
     text = largest_text(order, canonical, largest)
-    plan.add(text, "largest", places, rows.count, max(1, LEAST // rows.length))
+    plan.add(text, "largest", places, rows.count, max(1, MIN_UNIT_ELEMENTS // rows.length))
     return plan.done()
 
 

@@ -14,8 +14,8 @@ from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 from weft.base.record import Record
 
 BLOCK = 16  # vectors sorted in registers
-LONGEST = 2048  # of a run
-NEAR = 256  # vectors that stay in the nearest cache
+MAX_RUN_ELEMENTS = 2048  # of a run
+L1_VECTORS = 256  # vectors that stay in the nearest cache
 
 # What the table of a sort holds, in order: rows and their length, runs in a row and their length,
 # that length rounded up to blocks, doublings from a block to a run, and for columns the distance
@@ -191,9 +191,9 @@ def tile_sort(module: Module, v: Lanes) -> str:
             # Far exchanges over the whole pair, then near ones within what the cache holds.
             with f.loop(0, 2) as near:
                 is_near = f.emit(f"icmp eq i64 {near}, 1")
-                small = f.smaller(pair, NEAR)
+                small = f.smaller(pair, L1_VECTORS)
                 region = f.emit(f"select i1 {is_near}, i64 {small}, i64 {pair}")
-                least = f.emit(f"select i1 {is_near}, i64 {BLOCK}, i64 {NEAR}")
+                least = f.emit(f"select i1 {is_near}, i64 {BLOCK}, i64 {L1_VECTORS}")
                 with _steps(f, b, end, region) as low:
                     _exchanges(f, v, low, f.smaller(f.add(low, region), end), region, least)
             with _steps(f, b, end, BLOCK) as i:
@@ -283,7 +283,7 @@ class Tile:
         tile_sort(self.module, v)
         self.f = f = kernel(self.module, name)
         self.src, self.dst, self.table, self.flags = (f.pointer(i) for i in range(4))
-        self.tile, self.noted = f.local(LONGEST * v.size), f.local(64)
+        self.tile, self.noted = f.local(MAX_RUN_ELEMENTS * v.size), f.local(64)
         self.bases = f.local(16 * v.count)  # where each lane's run begins, and its length
         self.block = f.local(v.count * v.size)
 

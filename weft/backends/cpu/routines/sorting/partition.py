@@ -35,8 +35,8 @@ from weft.backends.cpu.routines.sorting.packing import (
     while_not_zero,
 )
 from weft.backends.cpu.routines.sorting.quicksort import ROWS, WHOLE, small_function
-from weft.backends.cpu.routines.sorting.rows import LEAST, Plan, Rows, order_of
-from weft.backends.cpu.routines.sorting.sort import PIECE, lanes, quick_text
+from weft.backends.cpu.routines.sorting.rows import MIN_UNIT_ELEMENTS, Plan, Rows, order_of
+from weft.backends.cpu.routines.sorting.sort import ROW_CHUNK_ELEMENTS, lanes, quick_text
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 from weft.base.functional import lru
 from weft.kernel.program import Lowered, Place, Type
@@ -390,7 +390,7 @@ def partition(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowe
     if not known or max(sizes) > 64:
         return None
     v, n, kth = lanes(order.bits), rows.length, params["kth"]
-    pieces = max(1, n // PIECE)
+    pieces = max(1, n // ROW_CHUNK_ELEMENTS)
     # Samples so far from the middle are hardly ever too near (six times the deviation).
     far, middle = 6 * isqrt(SAMPLES) // 2 + 1, kth * SAMPLES // n
     sampled = n >= 4 * SAMPLES
@@ -407,7 +407,7 @@ def partition(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowe
         sizes_of = plan.table(SAMPLES, 1, 1, WHOLE)
         places = (taken, spare, samples, sizes_of, sizes_of, sizes_of)
         plan.add(quick_text(v, None), "quick_sort", places, rows.count, 1)
-    units, chunk = rows.count * pieces, max(1, LEAST // n)
+    units, chunk = rows.count * pieces, max(1, MIN_UNIT_ELEMENTS // n)
     counts, chosen = plan.memory(16 * units), plan.memory(8 * rows.count)
     places = (source, keys, table, samples, counts)
     plan.add(window_text(v, order), "part_window", places, units, chunk)

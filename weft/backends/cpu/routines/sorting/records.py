@@ -16,7 +16,7 @@ from weft.kernel.kinds import Kind, i32, i64, ptr, stack, truth, u8, u16, u32, u
 ROWS, LENGTH, INNER, WIDTH, WANTED, PIECES, PIECE, BLOCK = range(8)
 STRIDE = 32  # elements that are looked at together
 HEAP = 1024  # elements that are kept in a heap while a row is read
-TOGETHER = 16  # rows of a unit at most, where elements of a row are apart
+MAX_UNIT_ROWS = 16  # rows of a unit at most, where elements of a row are apart
 
 UNSIGNED: dict[int, Kind] = {8: u8, 16: u16, 32: u32, 64: u64}
 

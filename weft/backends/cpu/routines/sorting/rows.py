@@ -12,7 +12,7 @@ from weft.base.record import Record
 from weft.kernel.program import Lowered, Place, Task
 
 # Elements of a unit of work at least.
-LEAST = 1 << 14
+MIN_UNIT_ELEMENTS = 1 << 14
 _INFINITIES = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}
 
 

@@ -22,8 +22,15 @@ from weft.backends.cpu.routines.sorting import merge as merging
 from weft.backends.cpu.routines.sorting import network, records
 from weft.backends.cpu.routines.sorting import quicksort as quick
 from weft.backends.cpu.routines.sorting import transpose_text as turning
-from weft.backends.cpu.routines.sorting.network import BLOCK, LONGEST, Lanes
-from weft.backends.cpu.routines.sorting.rows import LEAST, Order, Plan, Rows, order_of, ordered
+from weft.backends.cpu.routines.sorting.network import BLOCK, MAX_RUN_ELEMENTS, Lanes
+from weft.backends.cpu.routines.sorting.rows import (
+    MIN_UNIT_ELEMENTS,
+    Order,
+    Plan,
+    Rows,
+    order_of,
+    ordered,
+)
 from weft.backends.cpu.routines.writer import Function, Module
 from weft.base.functional import lru
 from weft.base.record import Record
@@ -31,10 +38,10 @@ from weft.base.sizes import plain
 from weft.kernel.program import Lowered, Place, Type
 
 # Rows so short are sorted as one run even where they leave lanes empty.
-SHORT = 128
+MAX_SINGLE_RUN = 128
 # Elements of a unit that merges within a cache, and of one of a long row.
-LOCAL, PIECE = 1 << 16, 1 << 14
-SHARED = 8  # pieces that are enough for all threads
+CACHE_MERGE_ELEMENTS, ROW_CHUNK_ELEMENTS = 1 << 16, 1 << 14
+ENOUGH_CHUNKS = 8  # pieces that are enough for all threads
 # Bytes of a piece that is split into buckets, and elements of a bucket at least.
 SPLIT, BUCKET = 1 << 15, 1 << 13
 
@@ -63,9 +70,9 @@ class Runs(Record):
 def runs_of(rows: Rows, v: Lanes) -> Runs:
     """Runs that fill the lanes of a tile, if rows are long enough, and are short enough for it."""
     n = rows.length
-    if n <= SHORT or (n <= LONGEST and plain(rows.count) >= v.count):
+    if n <= MAX_SINGLE_RUN or (n <= MAX_RUN_ELEMENTS and plain(rows.count) >= v.count):
         return Runs(1, n)
-    run = min(LONGEST, -(-plain(n) * min(plain(rows.count), v.count) // v.count))
+    run = min(MAX_RUN_ELEMENTS, -(-plain(n) * min(plain(rows.count), v.count) // v.count))
     run = -(-run // BLOCK) * BLOCK
     return Runs(-(-n // run), run)
 
@@ -142,7 +149,7 @@ def alone(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) ->
     """The tasks that sort a single operand."""
     v = lanes(order.bits)
     if rows.inner > 1:
-        if rows.inner < v.count or rows.length > LONGEST:
+        if rows.inner < v.count or rows.length > MAX_RUN_ELEMENTS:
             turned(plan, rows, order, source, result)
         else:
             columns(plan, rows, order, source, result)
@@ -155,7 +162,7 @@ def alone(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) ->
     tiles = -(-rows.count * runs.splits // v.count)
     flags = plan.memory(8 * tiles)
     table = runs_table(plan, rows, runs)
-    chunk = max(1, LEAST // (v.count * plain(runs.run)))
+    chunk = max(1, MIN_UNIT_ELEMENTS // (v.count * plain(runs.run)))
     if rows.length < v.count:
         text = narrow_text(v, order)
         plan.add(text, "sort_narrow", (source, result, table, flags), tiles, chunk)
@@ -168,8 +175,8 @@ def alone(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) ->
         text = runs_text(v, order, None)
         plan.add(text, "sort_runs", (source, pair[0], table, flags), tiles, chunk)
         found = merge(plan, rows, runs, v, pair)
-        pieces = -(-rows.length // PIECE)
-        sizes = plan.table(width, pieces, PIECE, rows.length)
+        pieces = -(-rows.length // ROW_CHUNK_ELEMENTS)
+        sizes = plan.table(width, pieces, ROW_CHUNK_ELEMENTS, rows.length)
         extent = rows.count * pieces
         plan.add(unload_text(v, order), "unload", (found, result, sizes), extent, 1)
     mend(plan, rows, order, v, (source, result, table, flags))
@@ -181,7 +188,7 @@ def columns(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) 
     tiles = rows.count // rows.inner * -(-rows.inner // v.count)
     flags = plan.memory(8 * tiles)
     table = runs_table(plan, rows, Runs(1, rows.length))
-    chunk = max(1, LEAST // (v.count * plain(rows.length)))
+    chunk = max(1, MIN_UNIT_ELEMENTS // (v.count * plain(rows.length)))
     places = (source, result, table, flags)
     plan.add(columns_text(v, order), "sort_columns", places, tiles, chunk)
     mend(plan, rows, order, v, places)
@@ -206,11 +213,13 @@ def turn(
     blocks = min(height, width) >= v.count
     tall, wide = min(height, 4 * v.count), min(width, 4 * v.count)
     if not blocks:
-        tall, wide = (height, PIECE // height) if height < width else (PIECE // width, width)
+        tall, wide = height, ROW_CHUNK_ELEMENTS // height
+        if height >= width:
+            tall, wide = ROW_CHUNK_ELEMENTS // width, width
     tall, wide = max(1, tall), max(1, wide)
     down, across = -(-height // tall), -(-width // wide)
     table = plan.table(height, width, down, across, tall, wide)
-    chunk = max(1, LEAST // (tall * wide))
+    chunk = max(1, MIN_UNIT_ELEMENTS // (tall * wide))
     places = (source, result, table)
     plan.add(turn_text(v, blocks), "turn", places, count * down * across, chunk)
 
@@ -226,7 +235,7 @@ def mend(plan: Plan, rows: Rows, order: Order, v: Lanes, places: tuple[Place, ..
     if order.kind != "float":
         return
     text = mend_text(v.count, order)
-    chunk = max(1, LEAST // plain(rows.length))
+    chunk = max(1, MIN_UNIT_ELEMENTS // plain(rows.length))
     plan.add(text, "mend", places, rows.count, chunk)
 
 
@@ -235,14 +244,14 @@ def merge(plan: Plan, rows: Rows, runs: Runs, v: Lanes, pair: list[Place]) -> Pl
     text = merge_text(v)
     here, there = pair
     width, part = runs.splits * runs.run // v.count, runs.run // v.count
-    local = LOCAL // v.count
-    if plain(rows.count) < SHARED:  # leave enough pieces to share
-        local = min(local, width // SHARED)
+    local = CACHE_MERGE_ELEMENTS // v.count
+    if plain(rows.count) < ENOUGH_CHUNKS:  # leave enough pieces to share
+        local = min(local, width // ENOUGH_CHUNKS)
     while part < width:
         times = 1
         while part << times < width and part << (times + 1) <= local:
             times += 1
-        piece = part << times if times > 1 else PIECE // v.count
+        piece = part << times if times > 1 else ROW_CHUNK_ELEMENTS // v.count
         pieces = -(-width // piece)
         table = plan.table(width, pieces, piece, part, times)
         plan.add(text, "merge", (here, there, table), rows.count * pieces, 1)
@@ -282,11 +291,11 @@ class Quick:
     def sort(self, source: Place, result: Place) -> None:
         plan, rows, n = self.plan, self.rows, self.rows.length
         first, second = self.pair
-        if n >= 4 * BUCKET and rows.count < 2 * SHARED:
+        if n >= 4 * BUCKET and rows.count < 2 * ENOUGH_CHUNKS:
             self.shared(source, result)
         else:
             if not self.ready:
-                table, chunk = plan.table(n, 1, 1, quick.WHOLE), max(1, LEAST // n)
+                table, chunk = plan.table(n, 1, 1, quick.WHOLE), max(1, MIN_UNIT_ELEMENTS // n)
                 text = keys_text(self.v, self.order, self.placed)
                 places = (source, first, table, self.marks)
                 plan.add(text, "sort_keys", places, rows.count, chunk)
@@ -297,7 +306,8 @@ class Quick:
 
     def whole(self, length: int, keys: Place, other: Place, result: Place) -> None:
         """Rows of so many keys sorted, each by one thread."""
-        table, chunk = self.plan.table(length, 1, 1, quick.WHOLE), max(1, LEAST // length)
+        table = self.plan.table(length, 1, 1, quick.WHOLE)
+        chunk = max(1, MIN_UNIT_ELEMENTS // length)
         places = (keys, other, result, table, table, table)
         text = quick_text(self.v, self.result)
         self.plan.add(text, "quick_sort", places, self.rows.count, chunk)
@@ -308,7 +318,7 @@ class Quick:
         first, second = self.pair
         piece = SPLIT // v.step
         pieces = -(-rows.length // piece)
-        buckets = min(bucketing.MOST, 1 << (rows.length // BUCKET).bit_length() - 1)
+        buckets = min(bucketing.MAX_BUCKETS, 1 << (rows.length // BUCKET).bit_length() - 1)
         sizes = (rows.length, pieces, buckets)
         table = plan.table(*sizes, quick.NEAR)
         taken, other, samples = (
@@ -377,7 +387,7 @@ class Records:
         size = (rows.count * width + v.count) * v.step
         self.pair = [plan.memory(size) for _ in range(3 if self.quick else 2)]
         self.wanted = wanted
-        self.block = 1 if rows.inner == 1 else records.TOGETHER
+        self.block = 1 if rows.inner == 1 else records.MAX_UNIT_ROWS
         self.flags = plan.memory(8)
 
     def sort(self, words: list[Word], **how: Any) -> Sorted:
@@ -426,20 +436,20 @@ class Records:
             return self.pair[2]
         table = runs_table(plan, rows, self.runs)
         tiles = -(-rows.count * self.runs.splits // v.count)
-        chunk = max(1, LEAST // (v.count * plain(self.runs.run)))
+        chunk = max(1, MIN_UNIT_ELEMENTS // (v.count * plain(self.runs.run)))
         text = runs_text(v, Order(64, "unsigned"), None)
         plan.add(text, "sort_runs", (first, second, table, self.flags), tiles, chunk)
         return merge(plan, rows, self.runs, v, [second, first])
 
     def units(self, length: int) -> tuple[Place, int, int]:
         """The table of tasks over parts of rows of so many elements, extent and chunk."""
-        piece = max(1, PIECE // self.block)
+        piece = max(1, ROW_CHUNK_ELEMENTS // self.block)
         pieces = -(-length // piece)
         rows, block = self.rows, self.block
         table = self.plan.table(
             *(rows.count, rows.length, rows.inner, self.width, self.wanted), pieces, piece, block
         )
-        chunk = max(1, LEAST // (block * min(plain(length), piece)))
+        chunk = max(1, MIN_UNIT_ELEMENTS // (block * min(plain(length), piece)))
         return table, -(-rows.count // block) * pieces, chunk
 
     def gather(self, found: Sorted, dtype: np.dtype | None, source: Place, result: Place) -> None:
@@ -497,7 +507,7 @@ def largest(
         text = record_text("top_heap", order.bits, HEAP=records.HEAP, **names)
         table = plan.table(rows.count, rows.length, rows.inner, 0, wanted)
         places = (Place("in", 0), Place("out", 0), Place("out", 1), table)
-        plan.add(text, "top_heap", places, rows.count, max(1, LEAST // rows.length))
+        plan.add(text, "top_heap", places, rows.count, max(1, MIN_UNIT_ELEMENTS // rows.length))
         return plan.done()
     words = words_of([t])
     assert words is not None

@@ -15,7 +15,7 @@ from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.convolutions.lines import lines
 from weft.backends.cpu.routines.registry import GENERAL, LOWERINGS
 from weft.backends.cpu.routines.windows.window_text import (
-    SHORT,
+    MAX_SCALAR_ELEMENTS,
     Fold,
     Numbers,
     Rule,
@@ -33,7 +33,7 @@ _scatter = Late("weft.backends.cpu.routines.windows.window_scatter")
 # Elements that one piece of work should at least read.
 CHUNK = 1 << 14
 # Elements of windows from which on sums may be done one axis after another, to other last bits.
-APART = 36
+MIN_SEPARABLE_ELEMENTS = 36
 # What windows are along an axis that they do not move along.
 _PLAIN: dict[str, Any] = {
     "window_dimensions": 1,
@@ -107,7 +107,7 @@ def joined(part: Sequence[Slide]) -> list[Slide]:
             continue
         if follow and o.still and o.window == 1:
             out[-1] = s._replace(size=o.size * n, length=o.size * n)
-        elif follow and last and n <= SHORT and o.stride == 1:
+        elif follow and last and n <= MAX_SCALAR_ELEMENTS and o.stride == 1:
             out[-1] = o._replace(
                 size=o.size * n,
                 start=o.start * n,
@@ -173,7 +173,7 @@ def reduce_window(kind: str, general: bool = False) -> Any:
         tasks = []
         scratch: list[int] = []
         steps = [(shape, result, window)]
-        if kind != "sum" or prod(window["window_dimensions"]) >= APART:
+        if kind != "sum" or prod(window["window_dimensions"]) >= MIN_SEPARABLE_ELEMENTS:
             steps = _apart(shape, result, window) or steps
         have, place = dtype, ("in", 0)
         for i, (before, after, one) in enumerate(steps):

@@ -10,10 +10,10 @@ import numpy as np
 
 from weft.backends.cpu.routines.convolutions.conv_writer import Text, stored
 from weft.backends.cpu.routines.windows.window_text import (
-    FEW,
+    ENOUGH_ROWS,
     I32,
-    PIECE,
-    SHORT,
+    MAX_SCALAR_ELEMENTS,
+    MIN_CHUNK_RESULTS,
     Numbers,
     chosen,
     row_of,
@@ -81,7 +81,7 @@ class Scatter:
         last = axes[-1]
         self.first, self.end = last.middle(lanes)
         self.width, _ = row_of(self.end - self.first, lanes)
-        if last.still and last.size <= SHORT:
+        if last.still and last.size <= MAX_SCALAR_ELEMENTS:
             self.width = last.size
 
     def bounds(self, number: int, index: str) -> tuple[str, str]:
@@ -244,10 +244,10 @@ class Scatter:
         *outer, last = self.axes
         rows = prod(a.size for a in outer)
         many = self.end - self.first or last.size
-        length = many if rows >= FEW else min(many, PIECE)
+        length = many if rows >= ENOUGH_ROWS else min(many, MIN_CHUNK_RESULTS)
         pieces = -(-many // length)
         # Rows that follow each other are done by one item, to find their place but once.
-        inner = outer[-1].size if outer and rows // outer[-1].size >= FEW else 1
+        inner = outer[-1].size if outer and rows // outer[-1].size >= ENOUGH_ROWS else 1
         counts = [size(a.size, "size", i) for i, a in enumerate(outer)]
         whole = size(many, "stop")
 

@@ -20,13 +20,13 @@ from weft.base.record import Record
 from weft.kernel.nodes import is_float
 
 # How many reads of a window are written out one after another, and vectors computed together.
-UNROLLED = 64
-TOGETHER = 4
+MAX_UNROLLED_READS = 64
+VECTORS_AT_ONCE = 4
 # Fewer rows than this are cut into pieces of at least so many results.
-FEW = 64
-PIECE = 4096
+ENOUGH_ROWS = 64
+MIN_CHUNK_RESULTS = 4096
 # Elements of the last axis that are too few for vectors along it.
-SHORT = 6
+MAX_SCALAR_ELEMENTS = 6
 I32 = np.dtype(np.int32)
 
 
@@ -254,7 +254,7 @@ class Windows:
             if axis < len(slides) - 1 and s.taps > 1:
                 step = size(s.dilation * s.source, "step", axis)
             if low == "0" and high == str(s.taps):
-                if s.taps == 1 or taps <= UNROLLED:
+                if s.taps == 1 or taps <= MAX_UNROLLED_READS:
                     for t in range(s.taps):
                         number = text.total([tap, str((s.tap + t * s.tap_step) * inner)])
                         place = text.total([base, text.scaled(str(t), step)])
@@ -292,7 +292,7 @@ class Windows:
         rows = prod(s.size for s in outer)
         pieces, length = self.pieces(rows)
         # Rows that follow each other are done by one item, to find their place but once.
-        inner = outer[-1].size if outer and rows // outer[-1].size >= FEW else 1
+        inner = outer[-1].size if outer and rows // outer[-1].size >= ENOUGH_ROWS else 1
         counts = [size(s.size, "size", a) for a, s in enumerate(outer)]
 
         def row(indices: list[str], piece: str) -> None:
@@ -338,9 +338,9 @@ class Windows:
         """Into how many pieces a row is cut where there are few, and their length."""
         last = self.slides[-1]
         first, stop = last.middle()
-        wide = self.lanes * TOGETHER
-        length = -(-max(PIECE, (stop - first) * rows // FEW) // wide) * wide
-        if rows >= FEW or last.target != 1 or stop - first < 2 * length:
+        wide = self.lanes * VECTORS_AT_ONCE
+        length = -(-max(MIN_CHUNK_RESULTS, (stop - first) * rows // ENOUGH_ROWS) // wide) * wide
+        if rows >= ENOUGH_ROWS or last.target != 1 or stop - first < 2 * length:
             return 1, 0
         return -(-(stop - first) // length), length
 
@@ -393,19 +393,19 @@ class Windows:
         if not self.is_whole(self.slides[-1]):
             start = text.total([start, size(first, "begin")])
         end = text.total([start, long])
-        body = self.vectors(places, target, ranges, [self.lanes] * TOGETHER)
-        text.loop(start, end, [], body, self.lanes * TOGETHER)
+        body = self.vectors(places, target, ranges, [self.lanes] * VECTORS_AT_ONCE)
+        text.loop(start, end, [], body, self.lanes * VECTORS_AT_ONCE)
 
     def middle(self, places: list[str], target: str, ranges: Any) -> None:
         """The results of a row whose windows are whole."""
         text, last = self.text, self.slides[-1]
         first, stop = last.middle()
-        wide = self.lanes * TOGETHER
+        wide = self.lanes * VECTORS_AT_ONCE
         if last.target == 1:
             count = stop - first
             whole = first + count // wide * wide
             if whole > first:
-                body = self.vectors(places, target, ranges, [self.lanes] * TOGETHER)
+                body = self.vectors(places, target, ranges, [self.lanes] * VECTORS_AT_ONCE)
                 text.loop(str(first), str(whole), [], body, wide)
                 first = whole
             if 1 < count and first < stop and not last.still and last.stride <= 2:
@@ -431,16 +431,16 @@ class Windows:
         count = stop - first
         begin = "0" if self.is_whole(last) else size(first, "begin")
         if last.stride > 2:  # reads are many, so that few elements should be read twice
-            lanes = min(lanes, 4 if count < FEW else 8)
+            lanes = min(lanes, 4 if count < ENOUGH_ROWS else 8)
         width, many = row_of(count, lanes)
         if last.target != 1 or width <= 1:
             end = text.total([begin, size(count, "between")])
             text.repeat(begin, end, [], self.single(places, target, ranges))
             return
-        if last.still and count <= SHORT:  # so few that there are not many texts
+        if last.still and count <= MAX_SCALAR_ELEMENTS:  # so few that there are not many texts
             self.vectors(places, target, ranges, [count])(begin, [])
             return
-        if last.still and many <= TOGETHER:
+        if last.still and many <= VECTORS_AT_ONCE:
             rest = count - (many - 1) * width
             tail = width // 2 if 2 * rest <= width else width
             end = count - tail if many > 1 else None
@@ -462,8 +462,8 @@ class Windows:
         if width < lanes:
             some("0", size(count, "between"), 1)
             return
-        fours, done = count - count % (width * TOGETHER), size(count, "between")
-        some("0", size(fours, "fours"), TOGETHER)
+        fours, done = count - count % (width * VECTORS_AT_ONCE), size(count, "between")
+        some("0", size(fours, "fours"), VECTORS_AT_ONCE)
         if last.stride > 2:
             pairs = size(count - count % (2 * width), "pairs")
             some(size(fours, "fours"), pairs, 2)

@@ -51,7 +51,9 @@ log_single = External(f32, (f32,))
 
 # Names that stubs are given; here so that they can be written.
 C: Any = f32
-HALF = D = SWIZZLE = BATCH = HEADS = GROUP = ROWS = COLUMNS = CAUSAL = SHIFT = WARPS = TM = TN = 0
+HALF = D = SWIZZLE = BATCH = HEADS = GROUP = ROWS = COLUMNS = CAUSAL = SHIFT = WARPS = TM = TN = (
+    PADDED
+) = 0
 SCALE = SCALE_LOG2 = 0.0
 Q_BATCH = Q_HEAD = Q_ROW = K_BATCH = K_HEAD = K_ROW = V_BATCH = V_HEAD = V_ROW = 0
 O_BATCH = O_HEAD = O_ROW = G_BATCH = G_HEAD = G_ROW = 0
@@ -312,6 +314,34 @@ def row_products(g: ptr, o: ptr, out: ptr) -> void:
             f32[out, number] = total
 
 
+def row_numbers(g: ptr, o: ptr, stats: ptr, out: ptr) -> void:
+    """The logarithm of each row, to the base 2, and then the sum of its results times their
+    gradients; rows beyond the last have a logarithm that makes their weights 0. A warp for each."""
+    lane = thread() % 32
+    number = block() * 8 + thread() // 32
+    count = i64(PADDED) * HEADS * BATCH
+    if number < count:
+        row = number % PADDED
+        head = number // PADDED % HEADS
+        batch = number // PADDED // HEADS
+        total = f32(0.0)
+        log = f32(2.0**100)
+        if row < ROWS:
+            one = g + 2 * (batch * G_BATCH + head * G_HEAD + row * G_ROW)
+            two = o + 2 * (batch * O_BATCH + head * O_HEAD + row * O_ROW)
+            for i in range(lane, D // 2, 32):
+                x = u32[one, i]
+                y = u32[two, i]
+                total = total + single(u16(x)) * single(u16(y))
+                total = total + single(u16(x >> 16)) * single(u16(y >> 16))
+            log = f32[stats, (batch * HEADS + head) * ROWS + row] * 1.4426950216293335
+        for k in unrolled(5):
+            total = total + shuffle_xor_f32(total, i32(1) << i32(k))
+        if lane == 0:
+            f32[out, number] = log
+            f32[out, count + number] = total
+
+
 def keys_backward(
     q: ptr, k: ptr, v: ptr, g: ptr, stats: ptr, products: ptr, dk: ptr, dv: ptr
 ) -> void:
@@ -411,10 +441,10 @@ def keys_backward(
             add_product(dv_sums, scores, grads)
             add_product(dk_sums, changes, queries)
     row = first + 16 * warp
-    dk = dk + 2 * ((batch * (HEADS // GROUP) + own) * COLUMNS * D)
-    dv = dv + 2 * ((batch * (HEADS // GROUP) + own) * COLUMNS * D)
-    store_rows(dk, i64(D), dk_sums, row, i64(COLUMNS), f32(SCALE), f32(SCALE))
-    store_rows(dv, i64(D), dv_sums, row, i64(COLUMNS), f32(1.0), f32(1.0))
+    dk = dk + 2 * (batch * K_BATCH + own * K_HEAD)
+    dv = dv + 2 * (batch * V_BATCH + own * V_HEAD)
+    store_rows(dk, i64(K_ROW), dk_sums, row, i64(COLUMNS), f32(SCALE), f32(SCALE))
+    store_rows(dv, i64(V_ROW), dv_sums, row, i64(COLUMNS), f32(1.0), f32(1.0))
 
 
 def queries_backward(q: ptr, k: ptr, v: ptr, g: ptr, stats: ptr, products: ptr, dq: ptr) -> void:
@@ -483,5 +513,5 @@ def queries_backward(q: ptr, k: ptr, v: ptr, g: ptr, stats: ptr, products: ptr, 
                 f32[changes, 4 * n + i] = x * (f32[changes, 4 * n + i] - f32[shifts, 2 + i // 2])
         add_product(sums, changes, keys + now)
     wait_all_copies()
-    dq = dq + 2 * ((batch * HEADS + head) * ROWS * D)
-    store_rows(dq, i64(D), sums, row, i64(ROWS), f32(SCALE), f32(SCALE))
+    dq = dq + 2 * (batch * Q_BATCH + head * Q_HEAD)
+    store_rows(dq, i64(Q_ROW), sums, row, i64(ROWS), f32(SCALE), f32(SCALE))

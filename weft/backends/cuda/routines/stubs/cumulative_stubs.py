@@ -35,7 +35,7 @@ totals = parts = External(ptr, ())  # shared memory
 # Names that stubs are given; here so that they can be written.
 C: Any = f32
 OP = WIDTH = FLOATING = LENGTH = TILES = UNITS = GROUPS = REVERSE = SHIFT = ROWS = INNER = 0
-WARPS = ROUNDS = TILE = PIECE = PIECES = 0
+WARPS = ROUNDS = TILE = PIECE = PIECES = DEEP = 0
 IDENTITY = 0.0
 ADD, MUL, MAX, MIN, LOG_ADD_EXP = range(5)
 
@@ -290,3 +290,55 @@ def scan_columns(x: ptr, sums: ptr, out: ptr) -> void:
         for i in range(piece * PIECE, min(i64(LENGTH), piece * PIECE + PIECE)):
             total = joined(total, get(x, base + place(i) * INNER))
             put(out, base + place(i) * INNER, total)
+
+
+def load_strip(x: ptr, base: i64, first: i64, items: ptr) -> void:
+    """Neighbouring elements of a column."""
+    if first + DEEP <= LENGTH:
+        for k in unrolled(DEEP):
+            C[items, k] = get(x, base + place(first + k) * INNER)
+    else:
+        for k in unrolled(DEEP):
+            C[items, k] = C(IDENTITY)
+            if first + k < LENGTH:
+                C[items, k] = get(x, base + place(first + k) * INNER)
+
+
+def scan_strips(x: ptr, out: ptr) -> void:
+    """A strip of 32 columns for each block, chunk by chunk: a warp has a few rows of a chunk, while
+    those of the next are on their way."""
+    lane = thread() % 32
+    warp = thread() // 32
+    column = block() * 32 + lane
+    base = column // INNER * (i64(LENGTH) * INNER) + column % INNER
+    items = stack(DEEP * 8)
+    later = stack(DEEP * 8)
+    carried = C(IDENTITY)
+    half = i64(0)
+    load_strip(x, base, warp * DEEP, later)
+    first = warp * DEEP
+    while first - warp * DEEP < LENGTH:
+        for k in unrolled(DEEP):
+            C[items, k] = C[later, k]
+        if first - warp * DEEP + WARPS * DEEP < LENGTH:
+            load_strip(x, base, first + WARPS * DEEP, later)
+        own = C(IDENTITY)
+        for k in unrolled(DEEP):
+            own = joined(own, C[items, k])
+            C[items, k] = own
+        C[totals(), half + warp * 32 + lane] = own
+        barrier()
+        before = carried
+        for w in range(WARPS):
+            if w == warp:
+                before = carried
+            carried = joined(carried, C[totals(), half + w * 32 + lane])
+        half = i64(WARPS * 32) - half
+        if first + DEEP <= LENGTH:
+            for k in unrolled(DEEP):
+                put(out, base + place(first + k) * INNER, joined(before, C[items, k]))
+        else:
+            for k in unrolled(DEEP):
+                if first + k < LENGTH:
+                    put(out, base + place(first + k) * INNER, joined(before, C[items, k]))
+        first = first + WARPS * DEEP

@@ -4,16 +4,39 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.backends.cuda.routines.device import block, thread
-from weft.backends.cuda.routines.elements import get, put
+from weft.backends.cuda.routines.device import (
+    ballot,
+    block,
+    leading_zeros,
+    reduce_add_4_f32,
+    reduce_add_f32,
+    reduce_add_f64,
+    reduce_add_u32,
+    reduce_add_u64,
+    reduce_max_i32,
+    reduce_max_i64,
+    reduce_max_u32,
+    reduce_max_u64,
+    reduce_min_i32,
+    reduce_min_i64,
+    reduce_min_u32,
+    reduce_min_u64,
+    shuffle_up_u32,
+    thread,
+)
+from weft.backends.cuda.routines.elements import get, put, up
 from weft.backends.cuda.routines.stubs.cumulative_stubs import larger, smaller
-from weft.kernel.kinds import f32, i32, i64, ptr, u32, void
+from weft.kernel.kinds import f32, i32, i64, ptr, u32, u64, unrolled, void
 
 # Names that stubs are given; here so that they can be written.
 C: Any = f32
 I: Any = i32  # an index
-OP = DIMS = AXES = BATCH = COUNT = WINDOW = CLIP = FLOATING = WIDTH = SIZE = UNSIGNED = WIDE = 0
+NEGATED = OP = DIMS = AXES = BATCH = COUNT = WINDOW = CLIP = FLOATING = WIDTH = SIZE = UNSIGNED = (
+    WIDE
+) = 0
 SET, ADD, SUB, MUL, MIN, MAX = range(6)
+KIND = 0  # of numbers that are combined in any order:
+F32, F64, I32, U32, I64, U64 = range(6)
 
 
 def joined(old: C, new: C) -> C:
@@ -55,6 +78,8 @@ def start_of(indices: ptr, table: ptr, n: i64) -> i64:
 def of_batch(table: ptr, n: i64, part: i64) -> i64:
     """What the axes of the batch add to a place: 1 for the operand, 2 for the updates."""
     batch = table + 8 * (2 * i64(DIMS) + 3 * AXES)
+    if BATCH == 1:
+        return n * i64[batch, part]
     found = i64(0)
     left = u32(n)
     for k in range(BATCH):
@@ -103,6 +128,102 @@ def scatter_few(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
                 at = start + of_window(table, w, i64(1))
                 if at % 128 == thread():
                     update(out, updates, table, at, n, w)
+
+
+def reduced(at: ptr, x: C) -> void:
+    """A number of the operand combined with another, whatever comes first."""
+    if OP == 1:
+        if KIND == 0:
+            reduce_add_f32(at, x)
+        if KIND == 1:
+            reduce_add_f64(at, x)
+        if KIND == 2 or KIND == 3:
+            reduce_add_u32(at, u32(x))
+        if KIND == 4 or KIND == 5:
+            reduce_add_u64(at, u64(x))
+    if OP == 4:
+        if KIND == 2:
+            reduce_min_i32(at, x)
+        if KIND == 3:
+            reduce_min_u32(at, x)
+        if KIND == 4:
+            reduce_min_i64(at, x)
+        if KIND == 5:
+            reduce_min_u64(at, x)
+    if OP == 5:
+        if KIND == 2:
+            reduce_max_i32(at, x)
+        if KIND == 3:
+            reduce_max_u32(at, x)
+        if KIND == 4:
+            reduce_max_i64(at, x)
+        if KIND == 5:
+            reduce_max_u64(at, x)
+
+
+def scatter_any_order(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
+    """Updates in any order: a thread for each."""
+    number = block() * 256 + thread()
+    if number < i64(COUNT) * WINDOW:
+        n = number // WINDOW
+        w = number % WINDOW
+        start = start_of(indices, table, n)
+        if start >= 0:
+            place = of_batch(table, n, i64(2)) + of_window(table, w, i64(2))
+            x = get(updates, place)
+            if NEGATED == 1:
+                x = C(0) - x
+            reduced(out + (start + of_window(table, w, i64(1))) * WIDTH, x)
+
+
+def scatter_fours(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
+    """Rows of float32 in any order, four neighbours at once; all begin at multiples of four."""
+    number = block() * 256 + thread()
+    if number < i64(COUNT) * (WINDOW // 4):
+        n = number // (WINDOW // 4)
+        w = number % (WINDOW // 4) * 4
+        start = start_of(indices, table, n)
+        if start >= 0:
+            p = updates + (of_batch(table, n, i64(2)) + w) * 4
+            sign = f32(1.0)
+            if NEGATED == 1:
+                sign = f32(-1.0)
+            at = out + (start + w) * 4
+            reduce_add_4_f32(
+                at, f32[p, 0] * sign, f32[p, 1] * sign, f32[p, 2] * sign, f32[p, 3] * sign
+            )
+
+
+def scatter_neighbours(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
+    """Single updates in any order; those of a warp that follow each other to one place are one."""
+    number = block() * 256 + thread()
+    lane = u32(thread() % 32)
+    key = u32(0xFFFFFFFF)
+    x = C(0)
+    if number < i64(COUNT):
+        start = start_of(indices, table, number)
+        if start >= 0:
+            key = u32(start)
+            x = get(updates, of_batch(table, number, i64(2)))
+            if NEGATED == 1:
+                x = C(0) - x
+    before = shuffle_up_u32(key, 1)
+    begins = i32(1)
+    if lane > 0 and before == key:
+        begins = i32(0)
+    heads = ballot(begins)
+    last = u32(1)
+    if heads != u32(0xFFFFFFFF):
+        # where the run of this lane begins
+        first = 31 - leading_zeros(heads & (u32(0xFFFFFFFF) >> (31 - lane)))
+        for k in unrolled(5):
+            other = up(x, i32(1 << k))
+            if lane >= first + u32(1 << k):
+                x = joined(other, x)
+        if lane < 31:
+            last = (heads >> (lane + 1)) & 1
+    if last == 1 and key != u32(0xFFFFFFFF):
+        reduced(out + i64(key) * WIDTH, x)
 
 
 def window_keys(indices: ptr, table: ptr, keys: ptr) -> void:

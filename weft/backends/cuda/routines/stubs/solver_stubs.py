@@ -1,4 +1,4 @@
-"""What is left to do after a factorisation, as stubs: triangles, row swaps and failures."""
+"""What is done around factorisations, as stubs: copies, tables of addresses, swaps, failures."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from weft.kernel.kinds import f32, i32, i64, ptr, void
 
 # Names that stubs are given; here so that they can be written.
 C: Any = f32
-ROWS = COLUMNS = COUNT = PARTS = KEEP = LEADING = CHECKED = HEIGHT = 0
+ROWS = COLUMNS = COUNT = PARTS = KEEP = CHECKED = CONJUGATED = BYTES = 0
+STRIDE = ROW_STEP = COLUMN_STEP = OUT_STRIDE = LENGTH = 0
 UNKNOWN = float("nan")
 LOWER, UPPER, ALL = range(3)
 
 
-def triangle(x: ptr, info: ptr, out: ptr) -> void:
-    """A triangle of each matrix, zeros elsewhere; NaN where the factorisation failed.
+def pick(x: ptr, info: ptr, out: ptr) -> void:
+    """Matrices by rows, from elements at any steps; zeros beside a triangle, NaN after a failure.
 
-    Rows of ``x`` are ``LEADING`` elements long and there are as many as in ``out``, or more.
+    Matrices begin ``STRIDE`` elements apart in ``x`` and ``OUT_STRIDE`` in ``out``.
     """
     number = block() * 256 + thread()
     if number < i64(COUNT) * ROWS * COLUMNS * PARTS:
@@ -25,7 +26,10 @@ def triangle(x: ptr, info: ptr, out: ptr) -> void:
         column = number // PARTS % COLUMNS
         row = number // PARTS // COLUMNS % ROWS
         matrix = number // PARTS // COLUMNS // ROWS
-        value = C[x, ((matrix * HEIGHT + row) * LEADING + column) * PARTS + part]
+        at = matrix * STRIDE + row * ROW_STEP + column * COLUMN_STEP
+        value = C[x, at * PARTS + part]
+        if CONJUGATED == 1 and part == 1:
+            value = -value
         if KEEP == 0 and column > row:
             value = C(0.0)
         if KEEP == 1 and column < row:
@@ -33,7 +37,29 @@ def triangle(x: ptr, info: ptr, out: ptr) -> void:
         if CHECKED == 1:
             if i32[info, matrix] != 0 and (KEEP != 0 or column <= row):
                 value = C(UNKNOWN)
-        C[out, number] = value
+        C[out, (matrix * OUT_STRIDE + row * COLUMNS + column) * PARTS + part] = value
+
+
+def fail(x: ptr, info: ptr) -> void:
+    """NaN for each of the ``LENGTH`` numbers of a matrix whose factorisation failed."""
+    number = block() * 256 + thread()
+    if number < i64(COUNT) * LENGTH:
+        if i32[info, number // LENGTH] != 0:
+            C[x, number] = C(UNKNOWN)
+
+
+def conjugate(x: ptr) -> void:
+    """Imaginary parts with the other sign, in place."""
+    number = block() * 256 + thread()
+    if number < i64(LENGTH):
+        C[x, number * 2 + 1] = -C[x, number * 2 + 1]
+
+
+def addresses(x: ptr, out: ptr) -> void:
+    """Where each of some matrices begins, which are ``BYTES`` apart."""
+    number = block() * 256 + thread()
+    if number < COUNT:
+        i64[out, number] = i64(x) + number * BYTES
 
 
 def pivots_of(x: ptr, swaps: ptr, order: ptr) -> void:
@@ -48,3 +74,28 @@ def pivots_of(x: ptr, swaps: ptr, order: ptr) -> void:
             one = i32[order, number * ROWS + i]
             i32[order, number * ROWS + i] = i32[order, number * ROWS + i64(j)]
             i32[order, number * ROWS + i64(j)] = one
+
+
+def unpack_pairs(values: ptr, x: ptr, info: ptr, out: ptr) -> void:
+    """Eigenvectors of real matrices, from columns that hold real and imaginary parts of pairs."""
+    number = block() * 256 + thread()
+    if number < i64(COUNT) * ROWS * ROWS:
+        column = number % ROWS
+        row = number // ROWS % ROWS
+        matrix = number // ROWS // ROWS
+        turn = C[values, (matrix * ROWS + column) * 2 + 1]
+        first = column
+        if turn < C(0.0):
+            first = column - 1
+        at = (matrix * ROWS + first) * ROWS + row
+        one = C[x, at]
+        two = C(0.0)
+        if turn > C(0.0):
+            two = C[x, at + ROWS]
+        if turn < C(0.0):
+            two = -C[x, at + ROWS]
+        if i32[info, matrix] != 0:
+            one = C(UNKNOWN)
+            two = C(UNKNOWN)
+        C[out, number * 2] = one
+        C[out, number * 2 + 1] = two

@@ -1,0 +1,121 @@
+"""Reductions of columns as text for GPUs, run on the host."""
+
+import re
+
+import numpy as np
+import pytest
+
+import weft
+from tests.backends.cuda.emulation import Native
+from tests.backends.cuda.test_ptx import kernels_of
+from weft import numpy as jnp
+from weft.backends.cuda import schedule as schedules
+from weft.backends.cuda.render import render
+from weft.backends.cuda.schedule import schedule
+from weft.kernel.run import run_kernel
+
+# What kernels call, by the words of the host.
+HEAD = """\
+define internal i64 @thread() {
+  ret i64 0
+}
+define internal i64 @block() {
+  ret i64 0
+}
+define internal void @barrier() {
+  ret void
+}
+define internal i32 @shuffle_xor_u32(i32 %x, i32 %n) {
+  ret i32 0
+}
+define i32 @tid() {
+  %x = call i64 @thread()
+  %y = trunc i64 %x to i32
+  ret i32 %y
+}
+define i32 @ctaid() {
+  %x = call i64 @block()
+  %y = trunc i64 %x to i32
+  ret i32 %y
+}
+"""
+
+
+def launch(part, arrays):
+    text = render(part)
+    text = re.sub(r"^declare [^\n]*llvm\.nvvm[^\n]*\n", "", text, flags=re.MULTILINE)
+    text = text.replace("@llvm.nvvm.read.ptx.sreg.tid.x", "@tid")
+    text = text.replace("@llvm.nvvm.read.ptx.sreg.ctaid.x", "@ctaid")
+    text = text.replace("@llvm.nvvm.barrier0", "@barrier")
+    shuffles = r"@llvm\.nvvm\.shfl\.sync\.bfly\.i32\(i32 -1, (i32 [^,]+), (i32 \d+), i32 31\)"
+    text = re.sub(shuffles, r"@shuffle_xor_u32(\1, \2)", text)
+    Native(HEAD + text).launch(part.blocks, part.block_threads, [a.ctypes.data for a in arrays])
+
+
+def check(fun, *args):
+    """Kernels of a function, those that reduce columns by their text; how they are scheduled."""
+    rng, found = np.random.default_rng(0), []
+    for kernel in kernels_of(fun, *args):
+        outside = [b for b in kernel.buffers if b.role != "row"]
+        whole = [rng.normal(size=b.size).astype(b.dtype) for b in outside]
+        parts, scratch = schedule(kernel)
+        pieces = [b.copy() for b in whole] + [np.zeros(b.size, b.dtype) for b in scratch]
+        run_kernel(kernel, whole)
+        for part in parts:
+            arrays = [pieces[i] for i in part.buffers]
+            if part.rows or part.group > 1:
+                launch(part, arrays)
+            else:
+                run_kernel(part.kernel, arrays)
+        found += parts
+        for b, x, y in zip(outside, whole, pieces, strict=False):
+            if b.role == "out":
+                np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-3)
+    return found
+
+
+@pytest.mark.parametrize(
+    "fun, shape",
+    [
+        (lambda w: w.sum(0), (256, 32)),
+        (lambda w: (w.sum(0), (w * w).sum(0) * 2 + 1), (512, 32)),
+        (lambda w: jnp.any(w > 2, axis=0), (256, 64)),
+        (lambda w: w.sum(1), (2, 128, 16)),
+    ],
+    ids="sum two any batch".split(),
+)
+def test_blocks_have_all_rows_of_some_columns(fun, shape):
+    (part,) = [p for p in check(fun, jnp.ones(shape)) if p.rows]
+    assert part.shares and part.columns and part.blocks == part.iterations // part.columns
+
+
+def test_narrow_columns_are_read_sixteen_bytes_at_a_time():
+    x, w = jnp.ones((1024,)), jnp.ones((1024, 32), jnp.bfloat16)
+    (part,) = check(lambda x, w: (x[:, None] * w.astype(np.float32)).sum(0), x, w)
+    assert part.vector == 8 and part.columns == 16 and part.rows == 4
+
+
+@pytest.mark.parametrize("rows", [1000, 1023])
+def test_threads_have_pieces_of_some_columns(rows):
+    parts = check(lambda x: ((x - x[:, :1]) ** 2).sum(0), jnp.ones((rows, 40)))
+    assert [p.rows for p in parts] == [4, 0]
+
+
+def test_products_of_vectors_are_one_kernel():
+    class Target(weft.backends.cuda.program.Cuda):
+        def keeps(self, eqn):
+            return True
+
+    shapes = [(1024,), (1024, 512), (512,)]
+    fun = lambda x, w, b: weft.nn.relu(x @ w + b)
+    closed = weft.make_jaxpr(fun)(*(weft.ShapeDtypeStruct(s, jnp.bfloat16) for s in shapes))
+    nodes = weft.compiler.plan.Planner(Target()).program(closed).nodes
+    (node,) = nodes
+    (part,) = schedule(node.kernel).parts
+    assert part.columns == 16 and part.blocks == 32
+
+
+def test_short_rows_have_a_warp_each(monkeypatch):
+    monkeypatch.setattr(schedules, "ENOUGH_BLOCKS", 2)
+    (part,) = check(lambda x: (x * 2).sum(1) + 1, jnp.ones((16, 64)))
+    assert part.group == 8 and part.blocks == 2 and part.block_threads == 256

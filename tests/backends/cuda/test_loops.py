@@ -1,0 +1,225 @@
+"""Loops that become one kernel: their text, run on the host by threads, gives what the loop does;
+on a GPU, also what its commands give."""
+
+import numpy as np
+import pytest
+
+import weft
+from tests.backends.cuda.host_device import install
+from tests.backends.test_reference import check_samples
+from weft import lax
+from weft import numpy as jnp
+from weft.backends.cuda import assemble, commands, driver, loops, program
+from weft.base import knobs
+from weft.nn import softmax
+
+
+class Target(program.Cuda):
+    """All operations stay, without the libraries that a GPU has."""
+
+    def keeps(self, eqn):
+        return True
+
+    def epilogue(self, eqn, finish, looped):
+        return None
+
+
+def draws(*shape, dtype=np.float32, seed=0):
+    return (np.random.default_rng(seed).normal(size=shape) / 2).astype(dtype)
+
+
+def rnn(w, xs):
+    def step(h, x):
+        h = jnp.tanh(h @ w + x)
+        return h, h.sum(0)
+
+    return lax.scan(step, jnp.zeros(xs.shape[1:], xs.dtype), xs)
+
+
+def collatz(x):
+    def body(c):
+        n, steps = c
+        return jnp.where(n % 2 == 0, n // 2, 3 * n + 1), steps + (n > 1)
+
+    return lax.while_loop(lambda c: c[0].max() > 4, body, (x, jnp.zeros_like(x)))
+
+
+def nested(x):
+    def outer(i, x):
+        x = lax.fori_loop(0, 3, lambda j, x: x * 0.5 + (i + j), x)
+        return lax.while_loop(lambda x: x.sum() > 10, lambda x: x * 0.75, x)
+
+    return lax.fori_loop(0, 4, outer, x)
+
+
+def branching(x):
+    def body(i, x):
+        return lax.switch(i % 3, [lambda x: x + 1, lambda x: x[::-1] * 2, lambda x: x - 3], x)
+
+    return lax.fori_loop(0, 5, body, x)
+
+
+def swapping(x, y):
+    return lax.fori_loop(0, 3, lambda i, c: (c[1] + i, c[0] * 2), (x, y))
+
+
+def power_method(a, x):
+    def body(c):
+        i, x, _ = c
+        y = a @ x
+        size = jnp.sqrt(jnp.sum(y * y))
+        return i + 1, y / size, size
+
+    return lax.while_loop(lambda c: c[0] < 4, body, (0, x, jnp.float32(0)))
+
+
+def transposed(a, b):
+    return lax.fori_loop(0, 2, lambda i, b: jnp.einsum("kim,kj->ijm", a, b).sum(2) * 0.1, b)
+
+
+def stencil(x):
+    def step(i, x):
+        near = [jnp.roll(x, n, axis) for n in (1, -1) for axis in (0, 1)]
+        return x + 0.1 * (sum(near) - 4 * x)
+
+    return lax.fori_loop(0, 3, step, x)
+
+
+CASES = {
+    "stencil": (stencil, [draws(36, 35)]),
+    "rnn": (rnn, [draws(5, 5), draws(4, 3, 5, seed=1)]),
+    "rnn of one row": (rnn, [draws(40, 40), draws(3, 1, 40, seed=1)]),
+    "rnn, bfloat16": (rnn, [draws(8, 8, dtype=jnp.bfloat16), draws(3, 2, 8, dtype=jnp.bfloat16)]),
+    "gradient": (
+        weft.grad(lambda w, xs: jnp.sum(rnn(w, xs)[1] ** 2)),
+        [draws(4, 4), draws(5, 3, 4, seed=1)],
+    ),
+    "back": (
+        lambda xs: lax.scan(lambda c, x: (c * 0.9 + x, c), xs[0], xs, reverse=True),
+        [draws(7, 33)],
+    ),
+    "collatz": (collatz, [np.arange(1, 20, dtype=np.int32)]),
+    "nested": (nested, [draws(12)]),
+    "branches": (branching, [draws(9)]),
+    "values that change places": (swapping, [draws(6), draws(6, seed=1)]),
+    "rows": (lambda x: lax.fori_loop(0, 3, lambda i, x: softmax(x * 2 + i), x), [draws(5, 70)]),
+    "long rows": (
+        lambda x: lax.fori_loop(0, 2, lambda i, x: softmax(x * 2 + i), x),
+        [draws(3, 2000)],
+    ),
+    "columns": (
+        lambda x: lax.fori_loop(0, 3, lambda i, x: x - x.mean(0) + x.max(), x),
+        [draws(6, 5)],
+    ),
+    "power method": (power_method, [draws(20, 20), draws(20, seed=1)]),
+    "transposed product": (transposed, [draws(6, 6, 3), draws(6, 3, seed=1)]),
+    "tiles": (
+        lambda a, b: lax.fori_loop(0, 2, lambda i, b: jnp.sin(a @ b), b),
+        [draws(50, 50), draws(50, 70, seed=1)],
+    ),
+}
+
+
+def looped(run):
+    """The loop kernels among the commands."""
+    return [c for c in run.commands if isinstance(c, commands.LoopKernel)]
+
+
+def check(name, target, runs=1):
+    fun, args = CASES[name]
+    run = target.compile(weft.make_jaxpr(fun)(*args))
+    assert looped(run) and not any(commands.regions_of(c) for c in run.commands)
+    with knobs.scope(backend="native"):
+        want = weft.tree.leaves(weft.jit(fun)(*args))
+    for _ in range(runs):
+        got = run([np.asarray(x) for x in args])
+        tol = 0.05 if args[0].dtype == jnp.bfloat16 else 2e-5
+        for a, b in zip(got, want, strict=True):
+            wide = np.float32 if a.dtype == jnp.bfloat16 else a.dtype
+            a, b = np.asarray(a, wide), np.asarray(b).astype(wide)
+            np.testing.assert_allclose(a, b, rtol=tol, atol=tol)
+    return run
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_on_the_host(name, monkeypatch):
+    install(monkeypatch)
+    monkeypatch.setattr(commands.LoopKernel, "capturable", False)
+    monkeypatch.setattr(assemble, "choose", lambda items, multiprocessors: (1, 64))
+    check(name, Target())
+
+
+@pytest.mark.parametrize("name", ["rnn", "collatz", "nested", "rows", "stencil", "tiles"])
+def test_several_blocks_on_the_host(name, monkeypatch):
+    install(monkeypatch)
+    monkeypatch.setattr(commands.LoopKernel, "capturable", False)
+    monkeypatch.setattr(assemble, "choose", lambda items, multiprocessors: (3, 32))
+    assert looped(check(name, Target()))[0].blocks == 3
+
+
+@pytest.mark.parametrize("prim", ["scan", "while"])
+def test_samples_on_the_host(prim, monkeypatch):
+    install(monkeypatch)
+    monkeypatch.setattr(commands.LoopKernel, "capturable", False)
+    monkeypatch.setattr(assemble, "choose", lambda items, multiprocessors: (1, 32))
+    check_samples(Target(), prim)
+
+
+def test_an_element_of_a_product_is_gone_on_with_before_any_barrier(monkeypatch):
+    install(monkeypatch)
+    args = draws(256, 256), draws(1000, 64, 256)
+    step = lambda w, xs: lax.scan(lambda h, x: (jnp.tanh(h @ w + x), None), xs[0], xs)[0]
+    monkeypatch.setattr(driver.device(), "multiprocessors", 132)
+    run = Target().compile(weft.make_jaxpr(step)(*args))
+    (loop,) = looped(run)
+    assert loop.blocks == 132 and "1 barrier a round" in loop.rounds
+    assert "loop in one kernel, 1000 times" in run.explain()
+
+
+def test_loops_that_need_more_shared_memory_stay_commands(monkeypatch):
+    install(monkeypatch)
+    monkeypatch.setattr(driver.device(), "shared_memory", 16 << 10)
+    args = draws(64, 64), draws(4, 64, 64)
+    run = Target().compile(weft.make_jaxpr(rnn)(*args))
+    assert not looped(run) and "not one kernel (too much shared memory)" in run.explain()
+
+
+def test_loops_of_other_operations_stay_commands(monkeypatch):
+    install(monkeypatch)
+    fun = lambda x: lax.fori_loop(0, 3, lambda i, x: jnp.sort(x) + i, x)
+    run = Target().compile(weft.make_jaxpr(fun)(draws(10)))
+    assert not looped(run) and any(commands.regions_of(c) for c in run.commands)
+    large = lambda x: lax.fori_loop(0, 3, lambda i, x: x * 2, x)
+    run = Target().compile(weft.make_jaxpr(large)(draws(1 << 24)))
+    assert not looped(run)
+
+
+needs_gpu = pytest.mark.skipif(driver.count() == 0, reason="no NVIDIA GPU on this machine")
+
+
+@needs_gpu
+@pytest.mark.parametrize("name", CASES)
+def test_on_a_gpu(name):
+    check(name, program.Cuda(), 3)
+
+
+@needs_gpu
+@pytest.mark.parametrize("name", CASES)
+def test_several_blocks_on_a_gpu(name, monkeypatch):
+    monkeypatch.setattr(assemble, "choose", lambda items, multiprocessors: (multiprocessors, 256))
+    check(name, program.Cuda(), 3)
+
+
+@needs_gpu
+def test_commands_give_the_same(monkeypatch):
+    args = draws(96, 96) / 5, draws(9, 16, 96, seed=1)
+    closed = weft.make_jaxpr(rnn)(*args)
+    one = program.Cuda().compile(closed)(args)
+
+    def unfit(items, multiprocessors):
+        raise loops.Unfit("to compare")
+
+    monkeypatch.setattr(assemble, "choose", unfit)
+    other = program.Cuda().compile(closed)(args)
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)

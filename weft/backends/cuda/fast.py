@@ -1,0 +1,267 @@
+"""Calls of programs on a GPU that native code answers, from matching arguments to launching.
+
+A program of few kernels is launched kernel by kernel; others as the graph that was captured for the
+addresses of a call, which Python makes where there is none. The native code is that of the
+processor's calls (``backends/cpu/calls/abroad.py``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cpu.calls import entries, tables
+from weft.backends.cpu.calls.dispatch import (
+    Native,
+    address,
+    is_loading,
+    native,
+    slot_numbers,
+    supported,
+    words_of,
+)
+from weft.backends.cuda import driver
+from weft.backends.cuda.commands import Launched, Pointed
+from weft.backends.cuda.memory import Buffer, pool_of
+from weft.backends.cuda.program import MOST_GRAPHS
+from weft.base import knobs
+from weft.base.functional import lru
+from weft.runtime.array import ArrayImpl
+from weft.runtime.places import array_type
+
+# Kernels that are launched one by one; more of them are sooner launched as a graph.
+MOST_LAUNCHES = 3
+# How often calls become no native ones before they wait for the native caller.
+PATIENCE = 16
+# What native code takes as numbers, besides arrays.
+_NUMBERS = (bool, int, float, range, np.generic)
+
+
+class Pieces:
+    """Lists of blocks of device memory, as native code has them."""
+
+    def __init__(self, walks: Native) -> None:
+        symbols, word = walks.code.symbols, ctypes.c_void_p
+        self.put = ctypes.PYFUNCTYPE(None, word, word)(symbols["put_piece"])
+        self.take = ctypes.PYFUNCTYPE(word, word)(symbols["take_piece"])
+        # arrays that Python made own buffers: where these have what native code reads
+        slots = slot_numbers(Buffer, ["address", "foreign"])
+        walks.shared[tables.BUFFER_TYPE] = id(Buffer)
+        walks.shared[tables.BUFFER_ADDRESS] = slots["address"]
+        walks.shared[tables.BUFFER_FOREIGN] = slots["foreign"]
+
+
+@lru(1)
+def _pieces() -> Pieces:
+    walks = native()
+    assert walks is not None
+    return Pieces(walks)
+
+
+@driver.per_device(1)
+def _ring() -> np.ndarray:
+    """Pinned memory for numbers: which piece is next, and where it begins."""
+    start = driver.allocate_host(tables.RING_PIECES * tables.RING_BYTES)
+    return words_of([0, start])
+
+
+class DeviceCall:
+    """An executable with tables for native code; results are at placements."""
+
+    stops = False
+
+    def __init__(self, client: Any, executable: Any, avals: Any, places: Any) -> None:
+        walks = native()
+        assert walks is not None
+        self.client, self.executable, self.out_avals = client, executable, executable.out_avals
+        self.taken = executable.taken
+        self.count = len(avals)
+        pieces, pool = _pieces(), pool_of(client.number)
+        outs = executable.outs
+        # where addresses are: of arguments, results and the arena, as in the keys of graphs; then 0
+        self.words = self.count + len(outs) + 1
+        launches = self._launches()
+        mode = 0
+        if executable.commands:
+            mode = tables.BY_GRAPH if launches is None else tables.BY_LAUNCHES
+        self.takes_numbers = mode != tables.BY_GRAPH
+        self.launches = words_of(launches or [])
+        self.graphs = np.zeros(MOST_GRAPHS * (self.words + 1), np.uint64)
+        arena = pool.list_of(executable.arena, pieces) if executable.arena else 0
+        launch, launch_graph = driver.addresses()
+        self.kept: list[Any] = [self.missed, self.refill, self.exhausted, _ring()]
+        values = {
+            tables.MODE: mode,
+            tables.STREAM: driver.device().stream.value or 0,
+            tables.LAUNCH: launch,
+            tables.LAUNCH_GRAPH: launch_graph,
+            tables.LAUNCHES: address(self.launches),
+            tables.LAUNCHES_END: address(self.launches) + 8 * len(launches or []),
+            tables.GRAPHS: address(self.graphs),
+            tables.KEY_WORDS: self.words,
+            tables.MISSED: id(self.kept[0]),
+            tables.REFILL: id(self.kept[1]),
+            tables.ARENA_LIST: arena,
+            tables.RING: address(self.kept[3]),
+        }
+        self.device = words_of([values.get(word, 0) for word in range(tables.DEVICE_WORDS)])
+        given = zip(executable.out_avals, places, strict=True)
+        self.types = [array_type(aval, where) for aval, where in given]
+        numbers = {slot: self.count + k for k, (slot, _) in enumerate(outs)}
+        sizes = dict(outs)
+        rows = []
+        for i, (kind, number) in enumerate(executable.program.results):
+            row = [0, number, 0, id(self.types[i]), 0, 0]
+            if kind == "slot":
+                row[tables.KIND], row[tables.NUMBER] = tables.FRESH, numbers[number]
+                row[tables.BYTES] = sizes[number]
+                row[tables.OWNER] = pool.list_of(sizes[number], pieces)
+            elif kind == "const":
+                owner = executable._constant(number)
+                self.kept.append(owner)
+                row[tables.KIND], row[tables.OWNER] = tables.CONSTANT, id(owner)
+            else:
+                row[tables.KIND] = tables.REPEATED if kind == "same" else tables.PASSED
+            rows += row
+        self.results = words_of(rows)
+        self.passed = [n for kind, n in executable.program.results if kind in ("arg", "taken")]
+        widest = max([len(c.spots) + len(c.numbers) for c in self._kernels()], default=0)
+        table = {
+            tables.SHARED: address(walks.shared),
+            tables.SLOTS: self.words + 1,
+            tables.WIDEST: 2 * widest,
+            tables.RESULTS: address(self.results),
+            tables.RESULT_COUNT: len(executable.out_avals),
+            tables.HOSTS: id(self.kept[2]),
+            tables.ARGUMENTS: self.count,
+            tables.DEVICE: address(self.device),
+        }
+        self.table = words_of([table.get(word, 0) for word in range(tables.PROGRAM_WORDS)])
+
+    def _kernels(self) -> list[Any]:
+        return [c for c in self.executable.commands if type(c) is Launched]
+
+    def _launches(self) -> list[int] | None:
+        """The kernels of a program as words; None where it does more than launch a few."""
+        executable, last = self.executable, self.words - 1
+        where = {slot: (what, 0) for slot, what in executable.args}
+        where.update({slot: (self.count + k, 0) for k, (slot, _) in enumerate(executable.outs)})
+        for slot, role in enumerate(executable.roles):
+            if role == "const":
+                where[slot] = (last + 1, executable.fixed[slot])
+            elif role == "temp":
+                where[slot] = (last, executable.offsets[slot])
+        words: list[int] = []
+        for command in executable.commands:
+            if type(command) is Pointed and command.base in where:
+                where[command.view] = where[command.base]
+            elif type(command) is not Launched or not driver.is_plain(command.function):
+                return None
+            elif command.blocks:
+                spots = [(where[s.slot], s.offset) for s in command.spots]
+                row = [command.function.handle, command.blocks, command.threads]
+                row += [command.function.dynamic, len(spots), len(command.numbers)]
+                row += [x for (at, offset), more in spots for x in (at, offset + more)]
+                row += command.numbers
+                words += [len(row) + 1, *row]
+        return words if len(self._kernels()) <= MOST_LAUNCHES else None
+
+    def missed(self, where: int) -> None:
+        """Run the program at addresses for which native code has no graph."""
+        key = list((ctypes.c_uint64 * self.words).from_address(where))
+        self.client.use()
+        self.executable.run_at(key)
+        row = self.words + 1
+        known = [(key, g) for key, g in self.executable.graphs.items() if g is not None]
+        self.device[tables.GRAPH_COUNT] = 0
+        for i, (found, graph) in enumerate(known[-MOST_GRAPHS:]):
+            self.graphs[i * row : (i + 1) * row] = [graph.handle, *found]
+        self.device[tables.GRAPH_COUNT] = len(known[-MOST_GRAPHS:])
+
+    def refill(self, where: int) -> None:
+        """Put a block into a list that is empty."""
+        self.client.use()
+        pool_of(self.client.number).refill(where)
+
+    def exhausted(self, _: int) -> None:
+        """Raise for lack of memory."""
+        raise self.executable._exhausted()
+
+
+def _call(client: Any, closed: Any, donated: Any, places: Any, leaves: Any) -> DeviceCall | None:
+    """What native code calls for arguments like these; None where it can't."""
+    if not supported():
+        return None
+    arrays = [type(x) is ArrayImpl for x in leaves]
+    for x, is_array in zip(leaves, arrays, strict=True):
+        if is_array and x._type.placement.client is not client:
+            return None
+        if not is_array and not isinstance(x, _NUMBERS):
+            return None
+    client.use()
+    executable = client.executable(closed, tuple(donated))
+    if executable is None or (executable.commands and not executable.capturable):
+        return None
+    found = executable.native.get(places)
+    if found is None:
+        found = executable.native[places] = DeviceCall(client, executable, closed.in_avals, places)
+    if not all(arrays) and not found.takes_numbers:
+        return None
+    if any(not arrays[number] for number in found.passed):
+        return None
+    return found
+
+
+def _is_early(client: Any) -> bool:
+    """Whether the native caller is still being made; who has come often waits for it."""
+    client.asked += 1
+    return is_loading() and native(wait=client.asked > PATIENCE) is None
+
+
+def remember(
+    client: Any,
+    function: Any,
+    call: Any,
+    tree: Any,
+    leaves: Any,
+    closed: Any,
+    out_tree: Any,
+    donated: Any,
+    refs: Any,
+    places: Any,
+) -> bool:
+    """Give a function an entry for calls like this one; False if it is too early for that."""
+    if _is_early(client):
+        return False
+    if refs != ((), ()):
+        return True
+    found = _call(client, closed, donated, places, leaves)
+    if found is not None:
+        context, avals = knobs.context_key(), closed.in_avals
+        entries.add(function, context, call, tree, leaves, avals, found, out_tree, donated)
+    return True
+
+
+def remember_operation(
+    client: Any, function: Any, closed: Any, given: Any, options: Any, places: Any
+) -> bool:
+    """Give an operation an entry for arguments like these; False if it is too early for that."""
+    if _is_early(client):
+        return False
+    leaves = [x for kind, value in given for x in _operands(kind, value)]
+    found = _call(client, closed, (), places, leaves)
+    if found is not None:
+        context, avals = knobs.context_key(), closed.in_avals
+        entries.add_operation(function, context, given, options, avals, found)
+    return True
+
+
+def _operands(kind: str, value: Any) -> list[Any]:
+    """The operands of an argument of an operation, which may be an index and what it holds."""
+    if kind == "leaf":
+        return [value]
+    index = value[0]
+    parts = index if type(index) is tuple else (index,)
+    return [x for x in parts if type(x) in (int, ArrayImpl, np.ndarray)]

@@ -1,0 +1,648 @@
+"""The text of a kernel that runs a whole loop.
+
+Kernels of its rounds are functions that become part of it; barriers stand where one item needs what
+another has written. Pointers of slots are variables, so that views may move.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.backends.cpu.code.instructions import memory_type
+from weft.backends.cpu.routines.scalar_math import called_stubs, translate_with_math
+from weft.backends.cuda.loops import (
+    Access,
+    Moved,
+    Multiply,
+    Part,
+    Region,
+    Unfit,
+    items_of,
+    tile_of,
+)
+from weft.backends.cuda.render import NAME, _SerialText, _Text
+from weft.backends.cuda.routines.device import DEFINITIONS
+from weft.backends.cuda.routines.stubs import loop_stubs as stubs
+from weft.backends.cuda.schedule import Schedule
+from weft.base.record import Record
+from weft.kernel.kinds import f32, f64
+from weft.kernel.nodes import BF16, F16, F64
+from weft.kernel.program import For, Point, Swap, While
+from weft.kernel.spec import verify
+
+_FLUSH = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"'
+# Bytes of shared memory of a block, of GPUs that have it, that sides of products may stay in.
+MOST_KEPT = 100 << 10
+# Bytes of it that a module may declare; a launch can give it more.
+MOST_FIXED = 40 << 10
+_WIDTHS = {"i8": 1, "i16": 2, "half": 2, "i32": 4, "float": 4}
+# Bytes of a chunk of both sides of a product.
+MOST_CHUNK = 96 << 10
+_NARROW = {BF16: 1, F16: 2}
+
+
+class Text(Record):
+    """A module, the slots that its parameters are, the bytes of shared memory that a launch gives
+    it, and how many barriers a round has."""
+
+    module: str
+    slots: tuple[int, ...]
+    dynamic: int
+    barriers: int
+
+
+class _Function(_Text):
+    """A kernel as a function: of its buffers, the number of a thread, a warp's lane, and an
+    iteration."""
+
+    written_out = False  # instructions, so that tests can compile it for the host
+
+    def __init__(self, schedule: Schedule, name: str, mode: str, threads: int) -> None:
+        super().__init__(schedule)
+        self.name, self.mode, self.all_threads = name, mode, threads
+        self.prefix = f"{name}_"
+
+    def text(self) -> str:
+        verify(self.kernel)
+        for i, b in enumerate(self.kernel.buffers):
+            if b.role == "row":
+                self._row(i, b)
+        self.tid = "%thread"
+        self._run("%number")
+        self.line("ret void")
+        outside = [i for i, b in enumerate(self.kernel.buffers) if b.role != "row"]
+        given = ", ".join([*(f"ptr %b{i}" for i in outside), "i64 %thread", "i64 %number"])
+        head = f"define internal void @{self.name}({given}) #0 alwaysinline {{"
+        return "\n".join([head, "entry:", *self.serial, *self.lines, "}"])
+
+    def _row(self, i: int, b: Any) -> None:
+        if self.mode != "warps":
+            super()._row(i, b)
+            return
+        kind, name = memory_type(b.dtype), f"@{self.prefix}row{i}"
+        warps = self.all_threads // 32
+        room = f"[{warps * b.size} x {kind}]"
+        self.shared.append(f"{name} = internal addrspace(3) global {room} undef, align 16")
+        thread = self.emit("call i64 @thread()")
+        warp = self.emit(f"lshr i64 {thread}, 5")
+        at = self.emit(f"mul i64 {warp}, {b.size}")
+        place = self.emit(f"getelementptr {kind}, ptr addrspace(3) {name}, i64 {at}")
+        self.line(f"%b{i} = addrspacecast ptr addrspace(3) {place} to ptr")
+
+    def shared_bytes(self) -> int:
+        """Bytes of the shared memory that it declares."""
+        found = [re.search(r"\[(\d+) x (\w+)\]", line) for line in self.shared]
+        return sum(int(x[1]) * _WIDTHS.get(x[2], 8) for x in found if x is not None)
+
+    def _barrier(self) -> None:
+        self.line(f"call void @{'warp_barrier' if self.mode == 'warps' else 'barrier'}()")
+
+    def _exchanged(self, word: str, distance: int) -> str:
+        return self.emit(f"call i32 @shuffle_xor_u32(i32 {word}, i32 {distance})")
+
+    def to_bfloat(self, x: str) -> str:
+        return self.emit(f"call i16 @bf16_of_f32(float {x})")
+
+
+class _SerialFunction(_Function, _SerialText):
+    """The same for a kernel whose threads each run one iteration of the grid."""
+
+
+class Writer:
+    """The kernel of a loop while it is written.
+
+    ``same_memory`` says whether two slots may be. A barrier of several blocks counts in the slot
+    ``state``; a block has ``most_shared`` bytes of shared memory.
+    """
+
+    def __init__(
+        self,
+        blocks: int,
+        threads: int,
+        same_memory: Callable[[int, int], bool],
+        state: int,
+        most_shared: int,
+    ) -> None:
+        self.blocks, self.threads, self.same_memory = blocks, threads, same_memory
+        self.state, self.most_shared = state, most_shared
+        self.lines: list[str] = []
+        self.allocated: list[str] = []
+        self.before: list[str] = []  # what is done once, before the loop
+        self.functions: list[str] = []
+        self.declared: dict[str, str] = {}  # by name: functions and shared memory
+        self.stubs: dict[str, Any] = {}  # functions, and places in shared memory
+        self.slots: dict[int, None] = {}
+        self.names: dict[Any, str] = {}
+        self.count = 0
+        self.pending: list[tuple[Access, Any, int]] = []  # accesses, by what, of which kernel
+        self.barriers = 0
+        self.fixed = 0  # bytes of shared memory of the functions
+        self.kept = 0  # bytes of shared memory that are in use throughout
+        self.shared = 0  # and of that which products use in turn
+        self.changed: set[int] = set()  # slots that rounds write, or that move
+
+    # --- text -------------------------------------------------------------------------------------
+
+    def fresh(self) -> str:
+        self.count += 1
+        return f"%v{self.count}"
+
+    def emit(self, text: str) -> str:
+        name = self.fresh()
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def line(self, text: str) -> None:
+        self.lines.append(f"  {text}")
+
+    def label(self, name: str) -> None:
+        self.lines.append(f"{name}:")
+
+    def tag(self) -> str:
+        self.count += 1
+        return f"l{self.count}"
+
+    def variable(self, kind: str) -> str:
+        name = self.fresh()
+        self.allocated.append(f"  {name} = alloca {kind}")
+        return name
+
+    def pointer(self, slot: int) -> str:
+        self.slots[slot] = None
+        return self.emit(f"load ptr, ptr %s{slot}")
+
+    def counted(self, first: str, step: int, stop: int, run: Callable[[str], None]) -> None:
+        """A loop of numbers from a first one up."""
+        tag, at = self.tag(), self.variable("i64")
+        self.line(f"store i64 {first}, ptr {at}")
+        self.line(f"br label %{tag}head")
+        self.label(f"{tag}head")
+        now = self.emit(f"load i64, ptr {at}")
+        more = self.emit(f"icmp slt i64 {now}, {stop}")
+        self.line(f"br i1 {more}, label %{tag}body, label %{tag}end")
+        self.label(f"{tag}body")
+        run(now)
+        after = self.emit(f"add i64 {now}, {step}")
+        self.line(f"store i64 {after}, ptr {at}")
+        self.line(f"br label %{tag}head")
+        self.label(f"{tag}end")
+
+    # --- barriers ---------------------------------------------------------------------------------
+
+    def barrier(self) -> None:
+        if self.pending:
+            self.barriers += 1
+            self.pending = []
+            if self.blocks == 1:
+                self.line("call void @barrier()")
+            else:
+                self.line(f"call void @grid_barrier(ptr {self.pointer(self.state)}, ptr %goal)")
+
+    def conflicts(self, accesses: Sequence[Access], key: Any, origin: int = 0) -> bool:
+        """Whether an item has to wait for those since the last barrier.
+
+        Not where a thread reads what it has itself written: items with the same key have the same
+        elements by the same threads, and what all have computed for themselves is each one's own.
+        """
+        for a in accesses:
+            for b, other, before in self.pending:
+                if a.writes and b.writes and origin and origin == before:
+                    continue
+                if not (a.writes or b.writes) or not self.same_memory(a.slot, b.slot):
+                    continue
+                if a.own and b.own and key is not None and key == other:
+                    continue
+                if other == "all" and b.writes and not a.writes and a.slot == b.slot:
+                    continue
+                return True
+        return False
+
+    def note(self, accesses: Sequence[Access], key: Any, origin: int = 0) -> None:
+        self.pending += [(a, key, origin) for a in accesses]
+
+    def begin(self, accesses: Sequence[Access], key: Any = None, origin: int = 0) -> None:
+        if self.conflicts(accesses, key, origin):
+            self.barrier()
+        self.note(accesses, key, origin)
+
+    # --- items ------------------------------------------------------------------------------------
+
+    def region(self, items: Sequence[Any]) -> None:
+        position = 0
+        while position < len(items):
+            item = items[position]
+            position += 1
+            if isinstance(item, Part):
+                self.part(item)
+            elif isinstance(item, Multiply):
+                position += self.multiply(item, items[position:])
+            elif isinstance(item, Moved):
+                self.begin(item.accesses)
+                target, source = self.pointer(item.node.target), self.pointer(item.node.source)
+                self.copy(target, source, item.node.size)
+            elif isinstance(item, Point):
+                if any(a.slot == item.view for a, _, _ in self.pending):
+                    self.barrier()
+                base = self.pointer(item.base)
+                self.slots[item.view] = None
+                self.line(f"store ptr {base}, ptr %s{item.view}")
+            elif isinstance(item, Swap):
+                self.swap(item)
+            elif isinstance(item.node, For):
+                self.repeat(item)
+            elif isinstance(item.node, While):
+                self.repeat_while(item)
+            else:
+                self.branch(item)
+
+    def swap(self, item: Swap) -> None:
+        first, second = self.pointer(item.first), self.pointer(item.second)
+        self.line(f"store ptr {second}, ptr %s{item.first}")
+        self.line(f"store ptr {first}, ptr %s{item.second}")
+        other = {item.first: item.second, item.second: item.first}
+        self.pending = [
+            (a._replace(slot=other.get(a.slot, a.slot)), *more) for a, *more in self.pending
+        ]
+
+    def copy(self, target: str, source: str, size: int) -> None:
+        self.stub(stubs.copy_bytes, {})
+        self.line(f"call void @copy_bytes(ptr {target}, ptr {source}, i64 {size})")
+
+    def part(self, item: Part) -> None:
+        mode, iterations = item.mode, item.schedule.iterations
+        key = "all" if mode == "all" else ("threads", iterations) if mode == "threads" else None
+        self.begin(item.accesses, key, item.origin)
+        name = self.function(item)
+        given = "".join(f"ptr {self.pointer(s)}, " for s in item.slots)
+
+        def run(thread: str, number: str) -> None:
+            self.line(f"call void @{name}({given}i64 {thread}, i64 {number})")
+
+        total = self.blocks * self.threads
+        if mode == "all":
+            run("%thread", "0")
+        elif mode == "threads":
+            self.counted("%everywhere", total, iterations, lambda n: run("%thread", n))
+        elif mode == "warps":
+            self.counted("%warp", total // 32, iterations, lambda n: run("%lane", n))
+        else:
+            self.counted("%block", self.blocks, iterations, lambda n: run("%thread", n))
+
+    def function(self, item: Part) -> str:
+        """The name of the function of a part, which the module then has."""
+        key = id(item.schedule)
+        if key not in self.names:
+            made = item.schedule
+            name = f"part{len(self.names)}"
+            if item.mode == "block":
+                made = made._replace(threads=self.threads)
+            kind = _SerialFunction if made.kernel.serial else _Function
+            text = kind(made, name, item.mode, self.threads)
+            self.functions.append(text.text())
+            self.declared |= text.declared
+            self.declared |= {line.split(" ", 1)[0]: line for line in text.shared}
+            self.fixed += text.shared_bytes()
+            if self.fixed > MOST_FIXED:
+                raise Unfit("too much shared memory")
+            self.names[key] = name
+        return self.names[key]
+
+    # --- products ---------------------------------------------------------------------------------
+
+    def multiply(self, item: Multiply, later: Sequence[Any]) -> int:
+        """A product, and the kernels after it that go on with its elements; how many of these."""
+        key = ("product", len(self.functions))
+        shape = item.shape
+        left, right, out = item.slots
+        accesses = (Access(left, False), Access(right, False), Access(out, True, True))
+        self.begin(accesses, key)
+        total = shape.batch * shape.rows * shape.columns
+        followers: list[Part] = []
+        for other in later:
+            if not isinstance(other, Part) or other.mode != "threads":
+                break
+            if other.schedule.iterations != total or self.conflicts(other.accesses, key):
+                break
+            self.note(other.accesses, key)
+            followers.append(other)
+        tag = f"_{len(self.functions)}"
+        self.functions.append(self.followed(followers, tag))
+        table = self.variable(f"[{max(1, sum(len(f.slots) for f in followers))} x ptr]")
+        for i, slot in enumerate(s for f in followers for s in f.slots):
+            place = self.emit(f"getelementptr ptr, ptr {table}, i64 {i}")
+            self.line(f"store ptr {self.pointer(slot)}, ptr {place}")
+        self.product(item, tag)
+        given = ", ".join(f"ptr {self.pointer(s)}" for s in item.slots)
+        self.line(f"call void @product{tag}({given}, ptr {table})")
+        return len(followers)
+
+    def followed(self, followers: Sequence[Part], tag: str) -> str:
+        """The function that goes on with an element of a product."""
+        lines = [f"define internal void @follow{tag}(ptr %table, i64 %number) #0 alwaysinline {{"]
+        place = 0
+        for f in followers:
+            given = []
+            for _ in f.slots:
+                lines.append(f"  %a{place} = getelementptr ptr, ptr %table, i64 {place}")
+                lines.append(f"  %p{place} = load ptr, ptr %a{place}")
+                given.append(f"ptr %p{place}")
+                place += 1
+            given += ["i64 0", "i64 %number"]
+            lines.append(f"  call void @{self.function(f)}({', '.join(given)})")
+        return "\n".join([*lines, "  ret void", "}"])
+
+    def product(self, item: Multiply, tag: str) -> None:
+        """The functions of a product, with shared memory for its tiles."""
+        shape = item.shape
+        rows, columns, own = tile_of(shape, self.blocks, self.threads)[0]
+        wide = item.dtype == F64
+        width = 8 if wide else 4
+        depth = -(-shape.depth // 4) * 4
+        most = max(16, MOST_CHUNK // width // (rows + columns + 8) // 4 * 4)
+        chunk = min(depth, most)
+        across, down = -(-shape.columns // columns), -(-shape.rows // rows)
+        tiles = shape.batch * across * down
+        units = min(self.threads // (rows // own * (columns // 4)), chunk // 4)
+        sizes = (rows * (chunk + 4) * width, chunk * (columns + 4) * width)
+        sums = units * rows * columns * width
+        kept = [False, False]
+        places = [0, 0, 0]
+        whole = tiles <= self.blocks and chunk >= shape.depth
+        for i, size in enumerate(sizes):
+            if whole and not self.changes(item.slots[i]) and self.kept + size < MOST_KEPT:
+                kept[i], places[i] = True, self.kept
+                self.kept += -(-size // 16) * 16
+        used = 0
+        for i, size in enumerate((*sizes, sums)):
+            if i == 2 or not kept[i]:
+                places[i] = -1 - used
+                used += -(-size // 16) * 16
+        self.shared = max(self.shared, used)
+        names: dict[str, Any] = {
+            "C": f64 if wide else f32,
+            "WIDTH": width,
+            "NARROW": _NARROW.get(item.dtype, 0),
+            "NARROW_OUT": _NARROW.get(item.out_dtype, 0),
+            "BATCH": shape.batch,
+            "ROWS": shape.rows,
+            "COLUMNS": shape.columns,
+            "DEPTH": shape.depth,
+            "LEFT_TRANSPOSED": int(shape.left_transposed),
+            "RIGHT_TRANSPOSED": int(shape.right_transposed),
+            "TILE_ROWS": rows,
+            "TILE_COLUMNS": columns,
+            "OWN_ROWS": own,
+            "CHUNK": chunk,
+            "UNITS": units,
+            "THREADS": self.threads,
+            "TILES": tiles,
+            "ACROSS": across,
+            "DOWN": down,
+            "RAGGED_ROWS": int(shape.rows % rows > 0),
+            "RAGGED_COLUMNS": int(shape.columns % columns > 0),
+            "RAGGED_DEPTH": int(shape.depth % chunk > 0),
+            "LEFT_KEPT": int(kept[0]),
+            "RIGHT_KEPT": int(kept[1]),
+        }
+        mains = [stubs.product]
+        for i, stub in enumerate((stubs.keep_left, stubs.keep_right)):
+            if kept[i]:
+                mains.append(stub)
+                self.slots[item.slots[i]] = None
+                pointer = f"%k{len(self.before)}"
+                self.before += [
+                    f"  {pointer} = load ptr, ptr %s{item.slots[i]}",
+                    f"  call void @{stub.__name__}{tag}(ptr {pointer})",
+                ]
+        for main in mains:
+            self.stub(main, names, tag)
+        for word, place in zip(("left_room", "right_room", "sums_room"), places, strict=True):
+            self.stubs[f"{word}{tag}"] = (word, tag, place)
+
+    def changes(self, slot: int) -> bool:
+        """Whether rounds change what a slot holds, or where it points."""
+        return any(self.same_memory(slot, s) for s in self.changed)
+
+    def stub(self, main: Any, names: dict[str, Any], tag: str = "") -> None:
+        """The functions of a stub, named with a tag."""
+        own = f"{main.__name__}{tag}"
+        if own in self.stubs:
+            return
+        text = translate_with_math(main, names, inline=tuple(called_stubs([main])))
+        defined = re.findall(r"^define [^@]*@(\w+)\(", text, re.MULTILINE)
+        local = {*defined, "follow", "left_room", "right_room", "sums_room"} if tag else set()
+        for line in re.findall(r"^declare [^\n]*$", text, re.MULTILINE):
+            word = line.split("@")[1].split("(")[0]
+            if word not in DEFINITIONS and word not in local:
+                self.declared[f"@{word}"] = line
+        text = re.sub(r"@(\w+)\(", lambda m: f"@{m[1]}{tag}(" if m[1] in local else m[0], text)
+        for found in re.findall(r"^define .*?^}$", text, re.MULTILINE | re.DOTALL):
+            head, body = found.split("\n", 1)
+            head = re.sub(r"^define (internal )?", "define internal ", head)
+            head = re.sub(r"\) nounwind[^\n]*\{", ") #0 alwaysinline {", head)
+            word = head.split("@")[1].split("(")[0]
+            self.stubs.setdefault(word, f"{head}\n{body}")
+
+    # --- regions ----------------------------------------------------------------------------------
+
+    def repeat(self, item: Region) -> None:
+        node = item.node
+        self.barrier()
+        tag, at = self.tag(), self.variable("i64")
+        first, last, step = (node.trips - 1, -1, -1) if node.reverse else (0, node.trips, 1)
+        self.line(f"store i64 {first}, ptr {at}")
+        self.line(f"br label %{tag}body")
+        self.label(f"{tag}body")
+        now = self.emit(f"load i64, ptr {at}")
+        for view, base, size in node.slices:
+            offset = self.emit(f"mul i64 {now}, {size}")
+            place = self.emit(f"getelementptr i8, ptr {self.pointer(base)}, i64 {offset}")
+            self.slots[view] = None
+            self.line(f"store ptr {place}, ptr %s{view}")
+        self.prefetch(item, now, last, step)
+        self.region(item.regions[0])
+        self.barrier()
+        after = self.emit(f"add i64 {now}, {step}")
+        self.line(f"store i64 {after}, ptr {at}")
+        more = self.emit(f"icmp ne i64 {after}, {last}")
+        self.line(f"br i1 {more}, label %{tag}body, label %{tag}end")
+        self.label(f"{tag}end")
+
+    def prefetch(self, item: Region, now: str, last: int, step: int) -> None:
+        """Begin to load the slices that the next round reads, if there is one."""
+        accesses = [a for x in items_of(item.regions[0]) for a in getattr(x, "accesses", ())]
+        written = {a.slot for a in accesses if a.writes}
+        read = {a.slot for a in accesses} - written
+        most = 128 * self.blocks * self.threads
+        slices = [x for x in item.node.slices if x[0] in read and 0 < x[2] <= most]
+        if not slices:
+            return
+        self.stub(stubs.prefetch, {})
+        tag, after = self.tag(), self.emit(f"add i64 {now}, {step}")
+        more = self.emit(f"icmp ne i64 {after}, {last}")
+        self.line(f"br i1 {more}, label %{tag}some, label %{tag}none")
+        self.label(f"{tag}some")
+        for _, base, size in slices:
+            offset = self.emit(f"mul i64 {after}, {size}")
+            place = self.emit(f"getelementptr i8, ptr {self.pointer(base)}, i64 {offset}")
+            self.line(f"call void @prefetch(ptr {place}, i64 {size})")
+        self.line(f"br label %{tag}none")
+        self.label(f"{tag}none")
+
+    def repeat_while(self, item: Region) -> None:
+        flag = item.node.flag
+        self.barrier()
+        tag = self.tag()
+        self.line(f"br label %{tag}head")
+        self.label(f"{tag}head")
+        self.region(item.regions[0])
+        self.begin([Access(flag, False)])
+        found = self.emit(f"load i8, ptr {self.pointer(flag)}")
+        more = self.emit(f"icmp ne i8 {found}, 0")
+        pending = self.pending
+        self.line(f"br i1 {more}, label %{tag}body, label %{tag}end")
+        self.label(f"{tag}body")
+        self.region(item.regions[1])
+        self.barrier()
+        self.line(f"br label %{tag}head")
+        self.label(f"{tag}end")
+        self.pending = pending
+
+    def branch(self, item: Region) -> None:
+        node = item.node
+        self.begin([Access(node.choice, False)])
+        kind = f"i{8 * node.size}"
+        found = self.emit(f"load {kind}, ptr {self.pointer(node.choice)}")
+        found = (
+            self.emit(f"{'zext' if node.size == 1 else 'sext'} {kind} {found} to i64")
+            if (node.size < 8)
+            else found
+        )
+        last = len(item.regions) - 1
+        tag = self.tag()
+        low = self.emit(f"icmp slt i64 {found}, 1")
+        high = self.emit(f"icmp sge i64 {found}, {last}")
+        found = self.emit(f"select i1 {high}, i64 {last}, i64 {found}")
+        found = self.emit(f"select i1 {low}, i64 0, i64 {found}")
+        cases = " ".join(f"i64 {i}, label %{tag}case{i}" for i in range(last))
+        self.barrier()
+        self.line(f"switch i64 {found}, label %{tag}case{last} [ {cases} ]")
+        for i, region in enumerate(item.regions):
+            self.label(f"{tag}case{i}")
+            self.region(region)
+            self.barrier()
+            self.line(f"br label %{tag}end")
+        self.label(f"{tag}end")
+
+    # --- the whole --------------------------------------------------------------------------------
+
+    def whole(self, item: Region, sizes: Callable[[int], int]) -> Text:
+        """The module of a loop. What a loop of unknown length leaves elsewhere is brought back
+        to where its views pointed."""
+        swaps = []
+        for x in items_of([item]):
+            if isinstance(x, Swap):
+                self.changed |= {x.first, x.second}
+            elif isinstance(x, Point):
+                self.changed.add(x.view)
+            elif isinstance(x, Region):
+                if isinstance(x.node, For):
+                    self.changed |= {view for view, _, _ in x.node.slices}
+            else:
+                self.changed |= {a.slot for a in x.accesses if a.writes}
+        self.region([item])
+        if isinstance(item.node, While):
+            swaps = [x for x in item.regions[1] if isinstance(x, Swap)]
+        barriers = self.barriers
+        if swaps:
+            self.pending = [(Access(swaps[0].first, True), None, 0)] if self.blocks > 1 else []
+            self.barrier()
+        for x in swaps:
+            target = self.emit(f"load ptr, ptr %start{x.first}")
+            source, tag = self.pointer(x.first), self.tag()
+            moved = self.emit(f"icmp ne ptr {target}, {source}")
+            self.line(f"br i1 {moved}, label %{tag}copy, label %{tag}end")
+            self.label(f"{tag}copy")
+            self.copy(target, source, sizes(x.first))
+            self.line(f"br label %{tag}end")
+            self.label(f"{tag}end")
+        if self.blocks > 1:
+            self.stub(stubs.grid_barrier, {})
+            self.slots[self.state] = None
+        return self.module([x.first for x in swaps])._replace(barriers=barriers)
+
+    def module(self, starts: Sequence[int]) -> Text:
+        slots = tuple(self.slots)
+        head = [f"  %s{s} = alloca ptr\n  store ptr %a{s}, ptr %s{s}" for s in slots]
+        head += [f"  %start{s} = alloca ptr\n  store ptr %a{s}, ptr %start{s}" for s in starts]
+        head += [
+            "  %goal = alloca i32",
+            "  store i32 0, ptr %goal",
+            "  %thread = call i64 @thread()",
+            "  %block = call i64 @block()",
+            f"  %before = mul i64 %block, {self.threads}",
+            "  %everywhere = add i64 %before, %thread",
+            "  %lane = and i64 %thread, 31",
+            "  %warp = lshr i64 %everywhere, 5",
+        ]
+        given = ", ".join(f"ptr %a{s}" for s in slots)
+        main = [
+            f"define ptx_kernel void @{NAME}({given}) #1 {{",
+            "entry:",
+            *self.allocated,
+            *head,
+            *self.before,
+            *(["  call void @barrier()"] if self.before else []),
+            *self.lines,
+            "  ret void",
+            "}",
+        ]
+        dynamic = self.kept + self.shared
+        if dynamic + self.fixed > self.most_shared:
+            raise Unfit("too much shared memory")
+        texts = [self.room(x) if isinstance(x, tuple) else x for x in self.stubs.values()]
+        body = "\n".join([*texts, *self.functions, *main])
+        found = [*self.declared.values(), *self.words(body)]
+        if dynamic:
+            found.insert(0, "@room_dynamic = external addrspace(3) global [0 x i8], align 128")
+            found.insert(
+                1,
+                "define internal ptr @dynamic() alwaysinline {\n"
+                "  ret ptr addrspacecast (ptr addrspace(3) @room_dynamic to ptr)\n}",
+            )
+        ends = [
+            f"attributes #0 = {{ {_FLUSH} nounwind }}",
+            f'attributes #1 = {{ {_FLUSH} nounwind "nvvm.maxntid"="{self.threads}" }}',
+            "",
+        ]
+        text = "\n".join([*found, body, *ends])
+        return Text(text, slots, dynamic, self.barriers)
+
+    def room(self, what: tuple[str, str, int]) -> str:
+        """Shared memory of a product: its own, or what products use in turn, after all that."""
+        word, tag, place = what
+        offset = place if place >= 0 else self.kept - 1 - place
+        return (
+            f"define internal ptr @{word}{tag}() alwaysinline {{\n"
+            "  %p = call ptr @dynamic()\n"
+            f"  %q = getelementptr i8, ptr %p, i64 {offset}\n  ret ptr %q\n}}"
+        )
+
+    def words(self, body: str) -> list[str]:
+        """The definitions of the words of a GPU that the text has."""
+        used: dict[str, None] = {}
+        waiting = [w for w in re.findall(r"@(\w+)\(", body) if w in DEFINITIONS]
+        while waiting:
+            word = waiting.pop()
+            if word not in used:
+                used[word] = None
+                waiting += [
+                    w for w in re.findall(r"@(\w+)\(", DEFINITIONS[word]) if w in DEFINITIONS
+                ]
+        texts = [DEFINITIONS[w] for w in used]
+        lines = [line for t in texts for line in t.split("\n") if line.startswith("declare ")]
+        rest = ["\n".join(x for x in t.split("\n") if not x.startswith("declare ")) for t in texts]
+        known = " ".join(self.declared.values())
+        return [*(x for x in dict.fromkeys(lines) if x not in known), *rest]

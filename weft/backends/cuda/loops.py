@@ -1,0 +1,315 @@
+"""Loops of a program as one kernel: what their rounds do, for a block or for a grid whose blocks
+are all resident.
+
+A loop becomes one kernel where its rounds are made of kernels of the compiler, small products,
+copies, branches and other such loops. `loop_text.py` writes the kernel; a loop of anything else
+stays a list of commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cuda.routines.moves import permute
+from weft.backends.cuda.routines.products import Shape, analyse
+from weft.backends.cuda.schedule import Schedule, nest, schedule
+from weft.base.record import Record
+from weft.kernel.kernel import Affine, Atomic, Kernel, Loop, Store, statements
+from weft.kernel.nodes import BF16, F16, F32, F64, walk
+from weft.kernel.program import Branch, Copy, For, Launch, Op, Point, Swap, Type, While
+
+# Kernels, products and copies that one kernel may be made of.
+MOST_ITEMS = 96
+# Multiplications of a product that isn't left to a library.
+MOST_PRODUCTS = 1 << 24
+# Bytes of scratch memory of an iteration that a block holds.
+MOST_ROW_BYTES = 8 << 10
+# And that each of its warps does.
+MOST_WARP_ROW_BYTES = 2 << 10
+# What is estimated, in clocks of a multiprocessor: a launch in a graph, a call of a library, a
+# barrier of a block and one of a grid, the bytes and simple operations of a clock.
+LAUNCH, CALL, BARRIER, GRID_BARRIER = 4000, 7000, 40, 1800
+BYTES, OPERATIONS = 24, 48
+THREADS = 256  # of a block of a grid
+
+_PRODUCTS = (F32, F64, BF16, F16)
+
+
+class Unfit(Exception):
+    """A loop that doesn't become one kernel, and why."""
+
+
+class Access(Record):
+    """A slot that is read or written; ``own`` is whether only at the place of the element that is
+    being computed."""
+
+    slot: int
+    writes: bool
+    own: bool = False
+
+
+class Part(Record):
+    """A kernel as scheduled, on slots; parts of one kernel, which has an ``origin`` of its own,
+    write different elements."""
+
+    schedule: Schedule
+    slots: tuple[int, ...]
+    accesses: tuple[Access, ...]
+    origin: int
+
+    @property
+    def mode(self) -> str:
+        """Who has an iteration: a thread, a warp or a block that shares it, or, for one that is
+        short and alone, every thread for itself."""
+        made = self.schedule
+        if made.shares:
+            return "warps" if made.threads == 32 else "block"
+        read = {a.slot for a in self.accesses if not a.writes}
+        alone = made.iterations == 1 and not made.kernel.serial
+        if alone and not any(isinstance(s, Loop) for s in made.kernel.body):
+            if not any(a.writes and a.slot in read for a in self.accesses):
+                return "all"
+        return "threads"
+
+    def clocks(self, blocks: int) -> float:
+        kernel = self.schedule.kernel
+        values = [v for s in statements(kernel.body) if not isinstance(s, Loop) for v in s.operands]
+        loops = 1
+        for s in kernel.body:
+            if isinstance(s, Loop):
+                loops = max(loops, prod(n for _, n in nest(s)[0]))
+        rounds = max(self.schedule.iterations * loops / blocks, 32)
+        return rounds * (4 * len(self.accesses) / BYTES + len(list(walk(values))) / OPERATIONS)
+
+
+class Multiply(Record):
+    """A product, on the slots of its operands and its result."""
+
+    shape: Shape
+    dtype: np.dtype
+    out_dtype: np.dtype
+    slots: tuple[int, int, int]
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        left, right, out = self.slots
+        return Access(left, False), Access(right, False), Access(out, True)
+
+    def clocks(self, blocks: int) -> float:
+        return tile_of(self.shape, blocks, THREADS)[1]
+
+
+class Moved(Record):
+    """Bytes copied."""
+
+    node: Copy
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        return Access(self.node.source, False), Access(self.node.target, True)
+
+    def clocks(self, blocks: int) -> float:
+        return 2 * self.node.size / blocks / BYTES
+
+
+class Region(Record):
+    """A loop or a branch, and the items of its regions."""
+
+    node: Any
+    regions: tuple[tuple[Any, ...], ...]
+
+
+def tile_of(shape: Shape, blocks: int, threads: int) -> tuple[tuple[int, int, int], float]:
+    """Rows and columns of a tile, rows of a thread, and the clocks that a product takes."""
+    own = min(4, 1 << max(shape.rows - 1, 0).bit_length())
+    best: tuple[tuple[int, int, int], float] = ((own, 4, own), float("inf"))
+    for rows in (own << i for i in range(4)):
+        for columns in (4, 8, 16, 32, 64, 128):
+            lanes = rows // own * (columns // 4)
+            if lanes > threads:
+                continue
+            tiles = shape.batch * -(-shape.rows // rows) * -(-shape.columns // columns)
+            units = min(threads // lanes, -(-shape.depth // 4))
+            work = rows * columns * shape.depth / 64 + (rows + columns) * shape.depth / 12
+            sums = 4 * units * -(-rows * columns // threads)
+            clocks = -(-tiles // blocks) * (work + sums + 400)
+            if clocks < best[1]:
+                best = (rows, columns, own), clocks
+    return best
+
+
+def is_small(eqn: Any) -> bool:
+    """Whether a product can be part of a loop in one kernel."""
+    if eqn.primitive.name != "dot_general":
+        return False
+    lhs, rhs = (Type(x.aval.shape, x.aval.dtype) for x in eqn.invars)
+    shape = analyse(lhs, rhs, eqn.params["dimension_numbers"])[0]
+    return 0 < _multiplications(shape) <= MOST_PRODUCTS
+
+
+def _multiplications(shape: Shape) -> int:
+    return shape.batch * shape.rows * shape.columns * shape.depth
+
+
+class Collector:
+    """The items of a loop's regions. ``new_slot`` gives slots for what they need beyond those of
+    the program, ``same_memory`` says whether two may be the same memory."""
+
+    def __init__(self, new_slot: Any, same_memory: Any) -> None:
+        self.new_slot, self.same_memory = new_slot, same_memory
+        self.count = self.kernels = 0
+
+    def region(self, nodes: Sequence[Any]) -> tuple[Any, ...]:
+        found: list[Any] = []
+        for node in nodes:
+            if isinstance(node, Launch):
+                found += self.kernel(node.kernel, node.slots)
+            elif isinstance(node, Op):
+                found += self.operation(node)
+            elif isinstance(node, Copy):
+                found.append(Moved(node))
+            elif isinstance(node, (Point, Swap)):
+                found.append(node)
+            elif isinstance(node, For):
+                if node.trips:
+                    found.append(Region(node, (self.region(node.body),)))
+            elif isinstance(node, While):
+                regions = self.region(node.condition), self.region(node.body)
+                found.append(Region(node, regions))
+            elif isinstance(node, Branch):
+                found.append(Region(node, tuple(self.region(r) for r in node.regions)))
+            else:
+                raise Unfit(f"{type(node).__name__.lower()} in it")
+        self.count += len(found)
+        if self.count > MOST_ITEMS:
+            raise Unfit("too long")
+        return tuple(found)
+
+    def kernel(self, kernel: Kernel, slots: Sequence[int]) -> list[Part]:
+        if sum(b.size * b.dtype.itemsize for b in kernel.buffers if b.role == "row") > (
+            MOST_ROW_BYTES
+        ):
+            raise Unfit("rows too long")
+        parts, scratch = schedule(kernel, False, self.is_distinct(kernel, slots))
+        outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
+        known = dict(zip(outside, slots, strict=True))
+        for i, b in enumerate(scratch):
+            known[len(kernel.buffers) + i] = self.new_slot(b.size * b.dtype.itemsize)
+        found = []
+        self.kernels += 1
+        for part in parts:
+            if part.iterations:
+                given = tuple(known[i] for i in part.buffers)
+                accesses = accesses_of(part, given)
+                found.append(Part(in_a_loop(part), given, accesses, self.kernels))
+        return found
+
+    def is_distinct(self, kernel: Kernel, slots: Sequence[int]) -> bool:
+        """Whether nothing that a kernel reads has the memory of what it writes."""
+        roles = [b.role for b in kernel.buffers if b.role != "row"]
+        for i, slot in enumerate(slots):
+            for j, other in enumerate(slots):
+                if i != j and roles[j] == "out" and self.same_memory(slot, other):
+                    return False
+        return True
+
+    def operation(self, node: Op) -> list[Any]:
+        eqn = node.eqn
+        if eqn.primitive.name != "dot_general" or node.epilogue is not None:
+            raise Unfit(f"{eqn.primitive.name} in it")
+        lhs, rhs, out = (Type(x.aval.shape, x.aval.dtype) for x in (*eqn.invars, *eqn.outvars))
+        if lhs.dtype != rhs.dtype or lhs.dtype not in _PRODUCTS:
+            raise Unfit(f"a product of {lhs.dtype} in it")
+        if out.dtype not in (lhs.dtype, F32):
+            raise Unfit(f"a product of {lhs.dtype} in it")
+        shape, *orders = analyse(lhs, rhs, eqn.params["dimension_numbers"])
+        if not 0 < _multiplications(shape) <= MOST_PRODUCTS:
+            raise Unfit("a large product in it")
+        found: list[Any] = []
+        sides = []
+        for slot, t, order in zip(node.ins, (lhs, rhs), orders, strict=True):
+            if order is not None:
+                other = self.new_slot(prod(t.shape) * t.dtype.itemsize)
+                found += self.kernel(permute(t.shape, order, t.dtype.itemsize), (slot, other))
+                slot = other
+            sides.append(slot)
+        slots = (sides[0], sides[1], node.outs[0])
+        return [*found, Multiply(shape, lhs.dtype, out.dtype, slots)]
+
+
+def in_a_loop(part: Schedule) -> Schedule:
+    """A schedule as part of a loop: a thread has one element at a time, a warp short rows."""
+    part = part._replace(vector=1, tile=None, trips=0, rows=0, columns=0, group=1)
+    if not part.shares:
+        return part
+    longest = max(prod(n for _, n in nest(s)[0]) for s in part.kernel.body if isinstance(s, Loop))
+    rows = sum(b.size * b.dtype.itemsize for b in part.kernel.buffers if b.role == "row")
+    few = (longest <= 1024 or part.iterations >= 1024) and rows <= MOST_WARP_ROW_BYTES
+    return part._replace(threads=32 if few else THREADS)
+
+
+def accesses_of(part: Schedule, slots: Sequence[int]) -> tuple[Access, ...]:
+    """What a kernel reads and writes."""
+    kernel = part.kernel
+    outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
+    known = dict(zip(outside, slots, strict=True))
+    here = None
+    if kernel.grid is not None and not kernel.axes and not part.shares:
+        here = Affine(0, ((kernel.grid[0], 1),))
+    found: dict[tuple[int, bool], bool] = {}
+
+    def note(buffer: int, writes: bool, at: Affine, plain: bool) -> None:
+        if buffer in known:
+            key = known[buffer], writes
+            found[key] = found.get(key, True) and plain and at == here
+
+    for s in statements(kernel.body):
+        if isinstance(s, (Store, Atomic)):
+            note(s.buffer, True, s.at, s.offset is None and isinstance(s, Store))
+            if isinstance(s, Atomic):
+                note(s.buffer, False, s.at, False)
+        if not isinstance(s, Loop):
+            for v in walk(s.operands):
+                if v.op == "load":
+                    note(v.attr[0], False, v.attr[1], not v.args)
+    return tuple(Access(slot, writes, own) for (slot, writes), own in found.items())
+
+
+def items_of(items: Sequence[Any]) -> Iterator[Any]:
+    """All items, those of regions after the region."""
+    for item in items:
+        yield item
+        if isinstance(item, Region):
+            for region in item.regions:
+                yield from items_of(region)
+
+
+def choose(items: Sequence[Any], multiprocessors: int) -> tuple[int, int]:
+    """Blocks and threads of a kernel for a loop: one block, or as many as there are
+    multiprocessors. Raises where commands would take less time."""
+    work = [x for x in items_of(items) if isinstance(x, (Part, Multiply, Moved))]
+    single = sum(x.clocks(1) + BARRIER for x in work)
+    several = sum(x.clocks(multiprocessors) for x in work) + GRID_BARRIER * max(len(work) - 1, 1)
+    commands = sum(CALL if isinstance(x, Multiply) else LAUNCH for x in work)
+    commands += sum(x.clocks(multiprocessors) / 2 for x in work if not isinstance(x, Multiply))
+    if min(single, several) > commands:
+        raise Unfit("too much work for one kernel")
+    if several < single:
+        return multiprocessors, THREADS
+    most = max((_threads(x) for x in work), default=32)
+    return 1, next(n for n in (32, 128, 256, 512, 1024) if n >= min(most, 1024))
+
+
+def _threads(item: Any) -> int:
+    """Threads that an item can make use of."""
+    if isinstance(item, Multiply):
+        return THREADS
+    if isinstance(item, Moved):
+        return item.node.size // 16
+    if item.mode == "block":
+        return THREADS
+    return item.schedule.iterations * (32 if item.mode == "warps" else 1) // 2

@@ -1,0 +1,223 @@
+"""Several GPUs of one process: each runs the program of one device of a mesh, with NCCL between.
+
+A thread for each GPU compiles its program and puts it on its stream, so that calls of NCCL meet as
+those of processes do, and loops and branches may differ.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cuda import driver, messages, nccl
+from weft.backends.cuda.memory import Buffer
+from weft.backends.cuda.program import Cuda, get, put
+from weft.base.functional import lru
+from weft.core.interpret import storage_dtype
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.mesh_layout import Key, Layout
+from weft.core.sharding import NamedSharding
+
+Ranks = tuple[int, ...]
+
+
+class Worker:
+    """A thread that works with one GPU."""
+
+    def __init__(self, number: int, member: messages.Members) -> None:
+        self.number = number
+        self.tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        thread = threading.Thread(
+            target=_work, args=(number, member, self.tasks), name=f"weft GPU {number}", daemon=True
+        )
+        thread.start()
+        weakref.finalize(self, self.tasks.put, None)
+
+    def begin(self, task: Callable[[], Any]) -> queue.SimpleQueue[Any]:
+        """Have a task done; its result, or its error, can be taken from what is returned."""
+        answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.tasks.put((task, answer))
+        return answer
+
+
+def _work(number: int, member: messages.Members, tasks: queue.SimpleQueue[Any]) -> None:
+    with messages.among(member):
+        while (given := tasks.get()) is not None:
+            task, answer = given
+            try:
+                driver.device(number).use()
+                answer.put((task(), None))
+            except BaseException as error:
+                answer.put((None, error))
+            del given, task, answer
+
+
+class Team:
+    """The GPUs of a mesh, in its order: a thread for each, and their communicators."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self.numbers = tuple(numbers)
+        if len({*numbers}) < len(numbers):
+            raise ValueError(
+                f"a mesh has GPUs {list(numbers)}: each may be there once, as NCCL needs one for"
+                " each device"
+            )
+        self.comms: dict[Ranks, list[nccl.Communicator]] = {}
+        self.lock = threading.Lock()
+        self.order = threading.Lock()  # all threads get tasks in one order
+        self.workers = [Worker(n, _Member(self, i)) for i, n in enumerate(self.numbers)]
+
+    def comm(self, ranks: Ranks, own: int) -> nccl.Communicator:
+        """The membership of a device in a communicator of some."""
+        with self.lock:
+            if ranks not in self.comms:
+                self.comms[ranks] = nccl.join_all([self.numbers[r] for r in ranks])
+                driver.device().use()
+            return self.comms[ranks][ranks.index(own)]
+
+    def run(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+        """What each GPU's thread returns for its task; where one raises, the others are stopped."""
+        with self.order:
+            answers = [w.begin(task) for w, task in zip(self.workers, tasks, strict=True)]
+        found, failed = [], []
+        for answer in answers:
+            value, error = answer.get() if failed else self._answer(answer, answers)
+            found.append(value)
+            if error is not None:
+                failed.append(error)
+                self.abort()
+        if failed:
+            # those that were stopped by another's say less
+            own = [error for error in failed if not isinstance(error, nccl.NcclError)]
+            raise [*own, *failed][0]
+        return found
+
+    def _answer(self, wanted: Any, answers: Sequence[Any]) -> Any:
+        """An answer; an error of a later thread ends the wait for one that waits for it."""
+        while True:
+            try:
+                return wanted.get(timeout=0.05)
+            except queue.Empty:
+                if any(_failed(other) for other in answers):
+                    self.abort()
+
+    def abort(self) -> None:
+        """Stop all messages; new communicators are made when they are needed again."""
+        with self.lock:
+            for members in self.comms.values():
+                for comm in members:
+                    comm.abort()
+            self.comms.clear()
+
+
+def _failed(answer: queue.SimpleQueue[Any]) -> bool:
+    """Whether a thread has answered with an error; the answer stays where it is."""
+    try:
+        found = answer.get_nowait()
+    except queue.Empty:
+        return False
+    answer.put(found)
+    return found[1] is not None
+
+
+@lru(64)
+def team_of(numbers: Ranks) -> Team:
+    """The team of some GPUs, which all programs on them share."""
+    return Team(numbers)
+
+
+class _Member(messages.Members):
+    """One device of a team."""
+
+    def __init__(self, team: Team, own: int) -> None:
+        self.team, self.own = weakref.ref(team), own
+
+    @property
+    def index(self) -> int:
+        return self.own
+
+    def comm(self, ranks: Ranks) -> nccl.Communicator | None:
+        team = self.team()
+        assert team is not None
+        return team.comm(ranks, self.own)
+
+
+class Executable:
+    """A mapped program on several GPUs of this process.
+
+    ``programs`` are those of the devices of a mesh, in its order, as ``process_program`` makes
+    them; ``ins`` and ``outs`` say how whole arguments and results are divided; ``numbers`` are the
+    GPUs.
+    """
+
+    def __init__(
+        self,
+        programs: Sequence[ClosedJaxpr],
+        ins: Sequence[NamedSharding],
+        outs: Sequence[NamedSharding],
+        numbers: Sequence[int],
+        target: Any = None,
+        donated: Sequence[bool] = (),
+    ) -> None:
+        self.programs, self.ins, self.outs = programs, ins, outs
+        self.team = team_of(tuple(numbers))
+        self.layouts = [Layout([*ins, *outs][0].mesh, i) for i in range(len(numbers))]
+        target = Cuda() if target is None else target
+        self.parts = self.team.run([_compiling(target, p, donated) for p in programs])
+        # arguments whose memory results are in
+        self.taken = frozenset(self.parts[0].taken)
+
+    def run_on_devices(self, args: Sequence[Sequence[Buffer]]) -> list[list[Buffer]]:
+        """Results of each GPU for its arguments, all of them device memory; they may not be there
+        yet, but are for all that is put on that GPU's stream from now on."""
+        return self.team.run([_running(p, x) for p, x in zip(self.parts, args, strict=True)])
+
+    def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Results for whole arrays of the host: divided, computed, and put together again."""
+        arrays = [np.asarray(x) for x in args]
+        tasks = [self._task(i, arrays) for i in range(len(self.parts))]
+        found = self.team.run(tasks)
+        return [self._whole(k, [row[k] for row in found]) for k in range(len(self.outs))]
+
+    def _task(self, own: int, args: Sequence[np.ndarray]) -> Callable[[], list[np.ndarray]]:
+        layout, part = self.layouts[own], self.parts[own]
+
+        def run() -> list[np.ndarray]:
+            rows = []
+            for x, sharding, aval in zip(args, self.ins, self.programs[own].in_avals, strict=True):
+                (key,) = layout.parts(sharding, x.shape)
+                rows.append(put(np.asarray(x[_slices(key)], storage_dtype(aval.dtype))))
+            results = part.run_on_device(rows)
+            return [get(y, a) for y, a in zip(results, part.out_avals, strict=True)]
+
+        return run
+
+    def _whole(self, number: int, rows: Sequence[np.ndarray]) -> np.ndarray:
+        sharding = self.outs[number]
+        sizes = dict(sharding.mesh.shape)
+        shape = list(rows[0].shape)
+        for i, names in enumerate(sharding.spec):
+            for name in names if isinstance(names, tuple) else () if names is None else (names,):
+                shape[i] *= sizes[name]
+        made = np.empty(shape, rows[0].dtype)
+        for layout, row in zip(self.layouts, rows, strict=True):
+            (key,) = layout.parts(sharding, shape)
+            made[_slices(key)] = row
+        return made
+
+
+def _compiling(target: Any, program: ClosedJaxpr, donated: Sequence[bool]) -> Callable[[], Any]:
+    return lambda: target.compile(program, donated)
+
+
+def _running(part: Any, args: Sequence[Buffer]) -> Callable[[], list[Buffer]]:
+    return lambda: part.run_on_device(args)
+
+
+def _slices(key: Key) -> tuple[slice, ...]:
+    return tuple(slice(*ends) for ends in key)

@@ -1,0 +1,255 @@
+"""Arrays over several GPUs of this process: a part in the memory of each, and programs on all.
+
+An array owns a buffer on each GPU of its mesh. A program on such arrays is divided as that of
+processes is, and each GPU runs its part (``several.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cuda.client import Gpu
+from weft.backends.cuda.memory import Buffer
+from weft.backends.cuda.several import Executable
+from weft.base.functional import lru
+from weft.compiler.plan import Unplannable
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.mesh_layout import bounds
+from weft.core.sharding import NamedSharding
+from weft.runtime import registry
+from weft.runtime.array import ArrayImpl, over
+from weft.runtime.devices import Client
+from weft.runtime.places import array_type, on_device, placement
+
+
+class Parts:
+    """Memory of an array over several GPUs: a buffer on each, in the order of the mesh."""
+
+    __slots__ = ("buffers",)
+
+    def __init__(self, buffers: Sequence[Buffer]) -> None:
+        self.buffers = tuple(buffers)
+
+    @property
+    def address(self) -> int:
+        raise ValueError(
+            "this array is on several GPUs and has no one address; take that of a part, as with"
+            " x.addressable_shards[0].data"
+        )
+
+
+class SpreadMemory:
+    """Memory of arrays that a sharding divides over several GPUs."""
+
+    is_host = False
+
+    def __init__(self, sharding: Any) -> None:
+        self.sharding = sharding
+        self.clients: list[Gpu] = [d.client for d in sharding._device_assignment]
+
+    def _slices(self, shape: tuple[int, ...]) -> list[tuple[slice, ...]]:
+        found = self.sharding.devices_indices_map(tuple(shape))
+        return [found[d] for d in self.sharding._device_assignment]
+
+    def put(self, value: np.ndarray) -> Parts:
+        """Values of the host's, which may change when this returns."""
+        rows = zip(self.clients, self._slices(value.shape), strict=True)
+        return Parts([client.memory.put(value[index]) for client, index in rows])
+
+    def moved(self, x: ArrayImpl) -> Parts:
+        """The values of an array that is elsewhere."""
+        return self.put(x._value)
+
+    def copy_out(self, owner: Parts, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
+        """The values, copied to the host once they are computed; each part once."""
+        found = np.empty(shape, dtype)
+        seen = set()
+        rows = zip(self.clients, owner.buffers, self._slices(shape), strict=True)
+        for client, buffer, index in rows:
+            key = bounds(index, shape)
+            if key not in seen:
+                seen.add(key)
+                part = tuple(stop - start for start, stop in key)
+                found[index] = client.memory.copy_out(buffer, dtype, part)
+        found.flags.writeable = False
+        return found
+
+    def begin_copy_out(self, owner: Parts, dtype: Any, shape: tuple[int, ...]) -> None:
+        """Begin to copy values to the host, for ``copy_out`` to find."""
+        part = self.sharding.shard_shape(tuple(shape))
+        for client, buffer in zip(self.clients, owner.buffers, strict=True):
+            client.memory.begin_copy_out(buffer, dtype, part)
+
+    def copy(self, owner: Parts) -> Parts:
+        """A copy on the devices."""
+        rows = zip(self.clients, owner.buffers, strict=True)
+        return Parts([client.memory.copy(buffer) for client, buffer in rows])
+
+
+@lru(1024)
+def client_over(sharding: Any) -> Gpus:
+    """Who has the memory of arrays that a sharding divides over several GPUs."""
+    return Gpus(sharding)
+
+
+class Gpus(Client):
+    """Several GPUs that hold arrays together, as a sharding says, and run programs on them."""
+
+    device_name, device_prefix = Gpu.device_name, Gpu.device_prefix
+
+    def __init__(self, sharding: Any) -> None:
+        super().__init__("gpu", SpreadMemory(sharding))
+        self.sharding = sharding
+        self.clients: list[Gpu] = self.memory.clients
+        self.dlpack_device = self.clients[0].dlpack_device
+
+    # --- waiting ----------------------------------------------------------------------------------
+
+    def wait(self) -> None:
+        """Wait for all that is being computed."""
+        for client in self.clients:
+            client.wait()
+
+    def is_idle(self) -> bool:
+        """Whether all that was asked for has been computed."""
+        return all(client.is_idle() for client in self.clients)
+
+    # --- programs ---------------------------------------------------------------------------------
+
+    def call(
+        self, closed: ClosedJaxpr, args: Any, places: Any, donated: tuple[bool, ...] = ()
+    ) -> list[Any] | None:
+        """The results of a program, at placements; None where it has no plan.
+
+        Results may be in the memory of donated arguments, which are then deleted.
+        """
+        donated = tuple(donated) if any(donated) else ()
+        run = self._compiled(closed, tuple(map(_sharding, args)), places, donated)
+        if run is None:
+            return None
+        rows, lost = [], []
+        for i, (x, sharding, aval) in enumerate(zip(args, run.ins, closed.in_avals, strict=True)):
+            alone = i in run.taken and _is_alone(x)
+            row = _parts(x, sharding, aval)
+            if alone:
+                lost.append(x)
+            elif i in run.taken:
+                row = client_over(sharding).memory.copy(row)
+            rows.append(row)
+        given = [[row.buffers[i] for row in rows] for i in range(len(self.clients))]
+        try:
+            found = run.run_on_devices(given)
+        finally:
+            for x in lost:
+                x.delete()
+        results = []
+        for k, (aval, where) in enumerate(zip(closed.out_avals, places, strict=True)):
+            own = run.outs[k]
+            same = own.is_equivalent_to(where.sharding, len(aval.shape))
+            there = where if same else placement(own, True)
+            made = over(Parts([row[k] for row in found]), array_type(aval, there))
+            results.append(made if same else made._at(where))
+        return results
+
+    def _compiled(
+        self, closed: ClosedJaxpr, given: Any, places: Any, donated: tuple[bool, ...]
+    ) -> Executable | None:
+        """A program on all GPUs, for arguments that are divided in some way."""
+        mesh = self.sharding.mesh
+        key = ("on several GPUs", mesh, given, tuple(places), donated)
+        found = closed._memo.get(key)
+        if found is None:
+            wanted = [p.sharding for p in places]
+            numbers = [d.client.number for d in mesh.devices.flat]
+            try:
+                found = Executable(
+                    *registry.divide(closed, mesh, given, wanted), numbers, donated=donated
+                )
+            except Unplannable:
+                found = False
+            closed._memo[key] = found
+        return found or None
+
+    def remember(self, *args: Any) -> bool:
+        """Let native code answer calls like one: a thread for each GPU has to."""
+        return True
+
+    def remember_operation(self, *args: Any) -> bool:
+        """Let native code answer an operation, if it is ready to."""
+        return True
+
+    def executable(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
+        """A program compiled for the first of the GPUs, undivided."""
+        return self.clients[0].executable(closed, donated)
+
+    def study(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
+        """What becomes of a program on one GPU, undivided."""
+        return self.clients[0].study(closed, donated)
+
+    def measured(self, closed: ClosedJaxpr, args: Any) -> str:
+        """The commands of a program on one GPU with the time of each, on whole arguments."""
+        given = [x._value if type(x) is ArrayImpl else x for x in args]
+        return self.clients[0].measured(closed, given)
+
+    # --- parts ------------------------------------------------------------------------------------
+
+    def part(self, x: ArrayImpl, device: Any) -> ArrayImpl:
+        """The part of an array on one of the GPUs, over its memory."""
+        number = list(self.sharding._device_assignment).index(device)
+        aval = x.aval.update(shape=self.sharding.shard_shape(tuple(x.shape)))
+        return over(x._alias()._owner.buffers[number], array_type(aval, on_device(device)))
+
+    def to_dlpack(self, x: ArrayImpl, *args: Any) -> Any:
+        """Other libraries take the parts one by one."""
+        raise BufferError(
+            f"__dlpack__ of an array over {len(self.clients)} GPUs: export its parts, as with"
+            " [s.data for s in x.addressable_shards]"
+        )
+
+    def array_interface(self, x: ArrayImpl) -> dict[str, Any]:
+        """Other libraries take the parts one by one."""
+        raise AttributeError(
+            f"__cuda_array_interface__ of an array over {len(self.clients)} GPUs: use its parts, as"
+            " with [s.data for s in x.addressable_shards]"
+        )
+
+
+def _sharding(x: Any) -> Any:
+    """How an argument is divided; None for one that all GPUs have."""
+    found = x._type.placement.sharding if type(x) is ArrayImpl else None
+    return found if isinstance(found, NamedSharding) and found.num_devices > 1 else None
+
+
+def _is_alone(x: Any) -> bool:
+    """Whether an array is the only one that can see its memory, which is that of GPUs."""
+    if type(x) is not ArrayImpl or not isinstance(x._type.placement.client, Gpus):
+        return False
+    # a reference from the array, or from the parts, one of the loop, and that of the question
+    if x._owner is None or getrefcount(x._owner) > 2:
+        return False
+    return all(getrefcount(b) == 3 and b.foreign is None for b in x._owner.buffers)
+
+
+def _parts(x: Any, sharding: Any, aval: Any) -> Parts:
+    """The memory of an argument, divided as a program takes it; what is elsewhere is copied."""
+    if type(x) is ArrayImpl:
+        where = x._type.placement
+        if isinstance(where.client, Gpus) and where.sharding.is_equivalent_to(sharding, x.ndim):
+            x._alias()  # which says where it has been deleted
+            return _ordered(x._owner, where.client, sharding)
+        value = x._value
+    else:
+        value = np.asarray(x, aval.dtype).reshape(aval.shape)
+    return client_over(sharding).memory.put(value)
+
+
+def _ordered(owner: Parts, client: Gpus, sharding: Any) -> Parts:
+    """Buffers in the order of another mesh of the same GPUs."""
+    have, want = client.sharding._device_assignment, sharding._device_assignment
+    if have == want:
+        return owner
+    return Parts([owner.buffers[have.index(d)] for d in want])

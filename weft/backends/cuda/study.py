@@ -1,0 +1,54 @@
+"""What became of a program on a GPU, for the stages of ``jit`` and for ``explain``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.backends.cpu.calls.study import CompiledMemoryStats, unfused_costs
+from weft.backends.cuda import commands as c
+from weft.compiler.analysis.cost import size_of
+from weft.core.jaxpr import ClosedJaxpr
+
+
+class Study:
+    """One program and its executable; None where the host computes it operation by operation."""
+
+    def __init__(self, closed: ClosedJaxpr, executable: Any) -> None:
+        self.closed, self.executable = closed, executable
+
+    def commands(self) -> list[Any]:
+        """All commands, those of loops and branches once each."""
+        return [] if self.executable is None else list(c.leaves(self.executable.commands))
+
+    def text(self, args: Sequence[Any] | None = None) -> str:
+        """Its commands; with arguments on the device, also how long each of them takes."""
+        if self.executable is None:
+            return str(self.closed)
+        return self.executable.explain(args)
+
+    def costs(self) -> dict[str, float]:
+        """Operations, and bytes that kernels and copies touch."""
+        found = unfused_costs(self.closed)
+        if self.executable is not None:
+            sizes = self.executable.sizes
+            found["bytes accessed"] = float(
+                sum(sizes[s] for x in self.commands() for s in dict.fromkeys(x.slots()))
+            )
+        return found
+
+    def memory(self) -> CompiledMemoryStats:
+        """Bytes of arguments, results and memory in between."""
+        given = sum(map(size_of, self.closed.in_avals))
+        made = sum(map(size_of, self.closed.out_avals))
+        executable = self.executable
+        arena = 0 if executable is None else executable.arena
+        taken = () if executable is None else executable.taken
+        alias = sum(size_of(self.closed.in_avals[i]) for i in taken)
+        return CompiledMemoryStats(
+            argument_size_in_bytes=given,
+            output_size_in_bytes=made,
+            alias_size_in_bytes=alias,
+            temp_size_in_bytes=arena,
+            peak_memory_in_bytes=given + made - alias + arena,
+        )

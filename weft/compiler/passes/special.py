@@ -1,0 +1,44 @@
+"""Operations of a special form written as others, which fuse or which libraries do better.
+
+A scatter that adds to one element of each row, as the gradient of picking one is, becomes a
+comparison of positions; the zeros it would add to are never written. A convolution whose window has
+one element, or whose window is all there is, becomes a product of matrices. A product of vectors
+and matrices becomes sums, which fuse.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.compiler.expand import decomposition, substitute
+from weft.compiler.lower import find, fits
+from weft.core.jaxpr import ClosedJaxpr, JaxprEqn
+
+# Lowerings by the primitives whose special forms they are for.
+_LOWERINGS = {
+    "scatter-add": "one_per_row.add",
+    "conv_general_dilated": "pointwise.convolve",
+    "dot_general": "vectors.dot",
+}
+
+
+def special(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program with such operations as functions of others."""
+    jaxpr = closed.jaxpr
+    chosen = [_lowering(eqn) for eqn in jaxpr.eqns]
+    if not any(chosen):
+        return closed
+    eqns: list[JaxprEqn] = []
+    for eqn, name in zip(jaxpr.eqns, chosen, strict=True):
+        if name is None:
+            eqns.append(eqn)
+        else:
+            substitute(eqn, decomposition(eqn, find(name)), eqns)
+    return ClosedJaxpr(jaxpr.replace(eqns=eqns), closed.consts)
+
+
+def _lowering(eqn: Any) -> str | None:
+    name = _LOWERINGS.get(eqn.primitive.name)
+    if name is None or not fits(name, [x.aval for x in eqn.invars], eqn.params):
+        return None
+    return name

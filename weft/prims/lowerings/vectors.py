@@ -1,0 +1,33 @@
+"""Products of vectors and matrices as sums, which fuse with what is around them: every element of
+the matrix is read once, so that there is nothing that blocks of it would save."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from weft.prims.dot import is_algorithm
+from weft.prims.lowerings.products import dot_general
+
+_TYPES = ("bfloat16", "float16", "float32")
+
+
+def dot(lhs: Any, rhs: Any, **params: Any) -> Any:
+    return dot_general(lhs, rhs, **params)
+
+
+def _fits(avals: Any, params: Any) -> bool:
+    """Whether one side is vectors, one for each matrix of the other."""
+    lhs, rhs = avals
+    (left, _), (left_batch, _) = params["dimension_numbers"]
+    if lhs.dtype != rhs.dtype or lhs.dtype.name not in _TYPES or is_algorithm(params["precision"]):
+        return False
+    depth = prod(lhs.shape[i] for i in left)
+    batch = prod(lhs.shape[i] for i in left_batch)
+    if depth < 2 or not batch:
+        return False
+    sizes = prod(lhs.shape) // (depth * batch), prod(rhs.shape) // (depth * batch)
+    return 1 in sizes and max(sizes) > 1
+
+
+FITS = {"dot": _fits}
