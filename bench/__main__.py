@@ -34,10 +34,11 @@ SUITES = (
     "shapes",
     "optim",
     "parallel",
+    "cuda",
     "sweep",
 )
-# Left out where no suite is named: it alone takes as long as all others.
-LONG = ("sweep",)
+# Left out where no suite is named: one takes as long as all others, one needs a GPU.
+LONG = ("sweep", "cuda")
 BRIEF_ROUNDS, BRIEF_SECONDS = 2, 0.01
 SAMPLED = 4  # a quick sweep has one call of so many
 SAVED = 50  # rows after which the figures so far are written
@@ -119,7 +120,7 @@ def one_round(
         start = time.perf_counter()
         try:
             if row.kind == "call":
-                peers[library].start(row.devices)
+                peers[library].start(row.devices, row.gpu)
                 start = time.perf_counter()  # being imported is not what a row is charged for
             found = peers[library].time(result.suite, row, seconds, left, kept)
         except Failure as failure:

@@ -10,18 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from bench.rows import COMPILED_TORCH, Program, names
+from bench.rows import COMPILED_TORCH, JAX_CUDNN, Program, names
 
 MODULES = {
     "weft": ("weft", "weft.numpy"),
     "alone": ("weft", "weft.numpy"),  # weft on one device, for what several do together
     "jax": ("jax", "jax.numpy"),
+    JAX_CUDNN: ("jax", "jax.numpy"),
     "numpy": ("numpy",),
     "torch": ("torch",),
     COMPILED_TORCH: ("torch",),
 }
 
-LIKE_JAX = ("weft", "alone", "jax")
+LIKE_JAX = ("weft", "alone", "jax", JAX_CUDNN)
 
 
 def load(library: str) -> Any:
@@ -50,7 +51,7 @@ def leaves(tree: Any) -> list[Any]:
     return found
 
 
-def _array(library: str, module: Any, dtype: str | None) -> Callable[[Any], Any]:
+def _array(library: str, module: Any, dtype: str | None, gpu: bool = False) -> Callable[[Any], Any]:
     """How an argument becomes an array of the library."""
 
     def cast(x: np.ndarray) -> np.ndarray:
@@ -66,6 +67,7 @@ def _array(library: str, module: Any, dtype: str | None) -> Callable[[Any], Any]
 
     def tensor(x: Any) -> Any:
         made = module.from_numpy(np.asarray(x))
+        made = made.cuda() if gpu else made
         return made.to(getattr(module, dtype)) if dtype and made.is_floating_point() else made
 
     return tensor
@@ -89,17 +91,21 @@ class Call:
         self.function, self.args = made, ()
         self.wait: Callable[[Any], None] | None = None
         if self.program is not None:
-            self.function, self.args = self._prepare(library, module, self.program)
+            self.function, self.args = self._prepare(library, module, self.program, row.gpu)
             if library in LIKE_JAX:
                 self.wait = _wait
+        if row.gpu and library not in LIKE_JAX:
+            self.wait = lambda result: module.cuda.synchronize()
         self.each = self.program is not None and self.program.wait
         self.batch = 1
 
     @staticmethod
-    def _prepare(library: str, module: Any, program: Program) -> tuple[Any, tuple[Any, ...]]:
+    def _prepare(
+        library: str, module: Any, program: Program, gpu: bool
+    ) -> tuple[Any, tuple[Any, ...]]:
         function, args = program.function, program.args
         if program.convert:
-            args = tree_map(_array(library, module, program.dtype), args)
+            args = tree_map(_array(library, module, program.dtype, gpu), args)
         if program.compiled and library in LIKE_JAX:
             function = module.jit(function)
         if library == COMPILED_TORCH:
@@ -131,7 +137,7 @@ def as_numpy(x: Any) -> np.ndarray:
     """A result for comparison: 16-bit floats widened."""
     if hasattr(x, "detach"):
         x = x.detach()
-        x = (x.float() if x.dtype.itemsize == 2 and x.is_floating_point() else x).numpy()
+        x = (x.float() if x.dtype.itemsize == 2 and x.is_floating_point() else x).cpu().numpy()
     found = np.asarray(x)
     narrow = found.dtype.kind not in "biufc" or found.dtype == np.float16
     return found.astype(np.float32) if narrow else found

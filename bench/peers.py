@@ -14,11 +14,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.rows import COMPILED_TORCH
+from bench.rows import COMPILED_TORCH, JAX_CUDNN
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHONS = {
     "jax": ("jax", "WEFT_BENCH_PEER", ".venv-oracle"),
+    JAX_CUDNN: ("jax", "WEFT_BENCH_PEER", ".venv-oracle"),
     "torch": ("torch", "WEFT_BENCH_TORCH", ".venv-torch"),
     COMPILED_TORCH: ("torch", "WEFT_BENCH_TORCH", ".venv-torch"),
 }
@@ -44,15 +45,21 @@ def python_of(library: str) -> str | None:
     return sys.executable if importlib.util.find_spec(module) else None
 
 
-def environment(cache: str | None = None, devices: int = 1) -> dict[str, str]:
+def environment(cache: str | None = None, devices: int = 1, gpu: bool = False) -> dict[str, str]:
     """The same for all: the CPU, no messages, byte code kept as Python does by itself.
 
     ``cache`` is a folder for the caches on disk of weft and JAX; by default JAX has none.
-    ``devices`` is how many the processor is shown as.
+    ``devices`` is how many the processor is shown as. With ``gpu`` it is the GPU that computes,
+    whose memory JAX takes as it needs it, so that all libraries fit.
     """
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     settings = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}
     settings["WEFT_BACKEND"] = os.environ.get("WEFT_BACKEND", "native")
+    if gpu:
+        for name in ("JAX_PLATFORMS", "WEFT_BACKEND"):
+            settings.pop(name)
+            kept.pop(name, None)
+        settings["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     if devices > 1:
         settings["WEFT_NUM_CPU_DEVICES"] = str(devices)
         settings["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
@@ -60,6 +67,8 @@ def environment(cache: str | None = None, devices: int = 1) -> dict[str, str]:
         settings |= {
             "WEFT_CACHE": cache,
             "JAX_COMPILATION_CACHE_DIR": cache,
+            "TORCHINDUCTOR_CACHE_DIR": os.path.join(cache, "inductor"),
+            "TRITON_CACHE_DIR": os.path.join(cache, "triton"),
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         }
@@ -79,19 +88,19 @@ class Peer:
         self.process: subprocess.Popen[bytes] | None = None
         self.about: Any = None
         self.messages: Any = None
-        self.devices = 1
+        self.kind: Any = None
 
-    def start(self, devices: int = 1) -> subprocess.Popen[bytes]:
-        """Begin the process, if there is none that shows so many devices."""
-        if self.process is not None and devices != self.devices:
+    def start(self, devices: int = 1, gpu: bool = False) -> subprocess.Popen[bytes]:
+        """Begin the process, if there is none that shows so many devices, or the GPU."""
+        if self.process is not None and (devices, gpu) != self.kind:
             self.close()
         if self.process is None:
-            self.devices = devices
+            self.kind = (devices, gpu)
             self.messages = tempfile.TemporaryFile()
             self.process = subprocess.Popen(
                 [self.python, "-m", "bench.worker", self.library],
                 cwd=ROOT,
-                env=environment(devices=devices),
+                env=environment(devices=devices, gpu=gpu),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self.messages,
@@ -136,7 +145,7 @@ class Peer:
             return run_once(self.python, row.setups[self.library])
         if row.kind != "call":
             return first_call(self, suite, row, limit)
-        process = self.start(row.devices)
+        process = self.start(row.devices, row.gpu)
         assert process.stdin is not None
         request = {"suite": suite, "name": row.name, "seconds": seconds, "result": result}
         process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -174,7 +183,7 @@ def first_call(peer: Peer, suite: str, row: Any, limit: float) -> list[float]:
             done = subprocess.run(
                 command,
                 cwd=ROOT,
-                env=environment(cache, row.devices),
+                env=environment(cache, row.devices, row.gpu),
                 capture_output=True,
                 timeout=limit,
             )

@@ -17,6 +17,8 @@ Setup = Callable[[Any], Any]
 
 # torch counts twice where a row has a setup for it: as it is, and compiled.
 COMPILED_TORCH = "torch.compile"
+# JAX where a row asks it for cuDNN's attention, which it does not choose by itself.
+JAX_CUDNN = "jax, cuDNN"
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ class Row:
     clock: str = "cpu"
     budget: float | None = None  # in the unit, on an idle machine
     ratio: float | None = None  # the most that weft may take, as a part of the first peer's time
+    work: float = 0.0  # bytes or operations of a call, where the unit is a rate; budgets are floors
+    gpu: bool = False  # runs on a GPU, of torch only what is compiled
     beyond: str | None = None  # a library whose time is subtracted before the budget is looked at
     limit: float = 20.0  # seconds that each library may spend on the row
     brief: bool = False  # one of very many: measured for a moment only
@@ -70,8 +74,13 @@ class Row:
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        extra = (COMPILED_TORCH,) if "torch" in self.setups and self.kind == "call" else ()
-        return (*self.setups, *extra)
+        own = tuple(name for name in self.setups if name != "torch" or not self.gpu)
+        compiled = "torch" in self.setups and (self.gpu or self.kind == "call")
+        return (*own, *([COMPILED_TORCH] if compiled else []))
+
+    def figure(self, seconds: float) -> float:
+        """What a call that takes some time comes to, in the row's unit."""
+        return self.work / seconds * 1e-12 if self.unit in RATES else seconds * SCALE[self.unit]
 
 
 def same(setup: Any, *libraries: str) -> dict[str, Any]:
@@ -79,6 +88,8 @@ def same(setup: Any, *libraries: str) -> dict[str, Any]:
     return dict.fromkeys(libraries or ("weft", "jax"), setup)
 
 
+# Units of work in a second.
+RATES = ("TB/s", "TFLOP/s")
 SCALE = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0, "MB": 1e-6}
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.rows import SCALE
+from bench.rows import RATES
 
 CLOCKS = ("cpu", "wall")
 
@@ -49,9 +49,10 @@ def verdict(result: Result) -> str:
         notes.append(f"FAILED ({result.failed['weft']})")
     if mine is not None and row.budget is not None:
         base = (result.seconds(row.beyond) or 0.0) if row.beyond else 0.0
-        figure = (mine - base) * SCALE[row.unit]
+        figure = row.figure(mine - base)
         beyond = f" beyond {row.beyond}" if row.beyond else ""
-        sign = "ok" if figure <= row.budget else "OVER"
+        kept = figure >= row.budget if row.unit in RATES else figure <= row.budget
+        sign = "ok" if kept else "UNDER" if row.unit in RATES else "OVER"
         notes.append(f"{sign} {figure:.3g} of {row.budget:g} {row.unit}{beyond}")
     ratio = result.ratio()
     if ratio is not None and row.ratio is not None:
@@ -78,7 +79,7 @@ def text(results: list[Result], libraries: list[str]) -> str:
         for library in libraries:
             seconds = result.seconds(library)
             if seconds is not None:
-                cells.append(_figure(seconds * SCALE[row.unit]))
+                cells.append(_figure(row.figure(seconds)))
             else:
                 cells.append("failed" if library in result.failed else "")
         ratio = result.ratio()
@@ -141,6 +142,9 @@ def save(path: Path, results: list[Result], libraries: dict[str, Any]) -> None:
                 "seconds": {lib: {"cpu": c, "wall": w} for lib, (c, w) in r.best.items()},
                 "ratio": r.ratio(),
                 "target": r.row.ratio,
+                "unit": r.row.unit,
+                "figures": {lib: r.row.figure(found[r.clock]) for lib, found in r.best.items()},
+                "budget": r.row.budget,
                 "failed": r.failed,
                 "wrong": r.wrong,
             }

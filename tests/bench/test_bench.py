@@ -82,7 +82,7 @@ def test_verdicts():
 
 
 class _Fails(peers.Peer):
-    def start(self, devices=1):
+    def start(self, devices=1, gpu=False):
         raise peers.Failure("no such thing")
 
 
