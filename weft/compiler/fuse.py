@@ -26,12 +26,8 @@ from weft.kernel.program import Finish
 _INTEGERS = "int8 int16 int32 int64 uint8 uint16 uint32 uint64"
 _SUPPORTED = FLOATS | {np.dtype(name) for name in ["bool", *_INTEGERS.split()]}
 _COMPOUND = frozenset([np.dtype(np.complex64), np.dtype(np.complex128)])
-# What bytes that have to be decoded may go through: movements, and what may be computed wider.
+# Forms of movements, which bytes that have to be decoded may go through as they are.
 _MOVING = frozenset(["move", "element", "update"])
-_WIDENED = frozenset(
-    "add sub mul neg abs sign max min clamp select_n eq ne lt le gt ge and or xor not exp log tanh"
-    " logistic sqrt rsqrt square integer_pow convert_element_type copy copy_p".split()
-)
 # A kernel in more pieces than this is not made: what it would be cut for is written first.
 MAX_KERNEL_PARTS = 12
 # The whole of a kernel whose rims are computed slowly, as a multiple of what is inside, at most.
@@ -40,14 +36,11 @@ RIMS = 4
 MAX_SEQUENTIAL_ELEMENTS = 1 << 14
 # Operations from which on values that several kernels need are written rather than computed again.
 MIN_STORED_OPS = 12
-# The same where arithmetic is cheap next to memory, and what a function of one element counts then.
-# On an H200, writing and reading a float32 takes as long as about 50 instructions on it.
-MIN_STORED_OPS_ON_GPUS, FUNCTION_OPS = 96, 24
+# The same where arithmetic is cheap next to memory. On an H200, writing and reading a float32 takes
+# as long as about 50 instructions on it.
+MIN_STORED_OPS_ON_GPUS = 96
 # Elements up to which an array that is reduced is one row.
 MAX_SINGLE_ROW = 1 << 14
-_FUNCTIONS = frozenset(
-    "exp exp2 expm1 log log1p tanh logistic sin cos rsqrt cbrt erf erfc pow".split()
-)
 
 
 def supported(aval: Any) -> bool:
@@ -77,7 +70,7 @@ def fusible(eqn: JaxprEqn) -> bool:
     if plain:
         return primitive.form != "map" or primitive.lower is not None
     if any(tiny(a.dtype) for a in avals) and primitive.form not in _MOVING:
-        if primitive.form != "map" or primitive.name not in _WIDENED:
+        if primitive.form != "map" or not primitive.widens:
             return False
     if all(a.dtype in _SUPPORTED or tiny(a.dtype) for a in avals):
         return primitive.form != "map" or primitive.lower is not None
@@ -110,10 +103,6 @@ STREAMS = 16
 LARGE_STREAMS = 8
 # Kernels that compute a small value again before it is written instead.
 _MAX_RECOMPUTATIONS = 3
-
-
-# Operations that take a part of an array.
-_PART_OPS = frozenset(["slice", "split", "squeeze", "reshape", "unstack"])
 
 
 class Step(NamedTuple):
@@ -221,7 +210,8 @@ class Fusion:
         """The work of an equation for one element."""
         if not eqn.primitive.costly:
             return int(eqn.primitive.form != "move")
-        return FUNCTION_OPS if self.recomputes and eqn.primitive.name in _FUNCTIONS else self.work
+        ops = eqn.primitive.function_ops if self.recomputes else 0
+        return min(ops or self.work, self.work)
 
     def _after_products(self, level: dict[Any, int], roots: set[Any]) -> set[Any]:
         """What products become element by element before several kernels need it: sums with a
@@ -483,7 +473,7 @@ class Fusion:
         """Whether a value is a part of an array that is given."""
         while out not in self.given:
             eqn = self.producer.get(out)
-            if eqn is None or eqn.primitive.name not in _PART_OPS:
+            if eqn is None or not (eqn.primitive.form == "move" or eqn.primitive.view):
                 return False
             out = eqn.invars[0]
             if type(out) is Literal:

@@ -258,14 +258,9 @@ def _gives_way(steps: list[Step], last: Last, x: Any, v: Any) -> bool:
 def _goes_round(step: Step, v: Any, target: Any) -> bool:
     """Whether a variable is but what a value that goes round in a loop begins as."""
     eqn = step.eqn
-    if eqn is None or eqn.primitive.name not in ("scan", "while"):
+    if eqn is None or eqn.primitive.nodes != "loop":
         return False
-    params = eqn.params
-    if eqn.primitive.name == "scan":
-        begin = params["num_consts"]
-        carried = eqn.invars[begin : begin + params["num_carry"]]
-    else:
-        carried = eqn.invars[params["cond_nconsts"] + params["body_nconsts"] :]
+    carried = eqn.invars[eqn.primitive.carried(eqn.params)]
     if sum(x is v for x in eqn.invars) != 1:
         return False
     pairs = zip(carried, eqn.outvars, strict=False)

@@ -63,7 +63,8 @@ def in_blocks(planner: Any, eqn: Any, ins: list[int], outs: list[int]) -> list[A
     least = 2 if planner.target.general else MIN_BLOCK_ELEMENTS
     if largest < least or eqn.effects or not {*ins}.isdisjoint(outs):
         return None
-    given = _scan(eqn, ins, outs) if eqn.primitive.name == "scan" else _while(eqn, ins, outs)
+    known = eqn.primitive.rounds(eqn.params) is not None
+    given = _scan(eqn, ins, outs) if known else _while(eqn, ins, outs)
     if given is None:
         return None
     seen = None if planner.watch is None else planner.watch.current

@@ -317,20 +317,9 @@ class Planner(Slots):
             return []
         ins = [self._slot_of(x, env) for x in eqn.invars]
         outs = [env[v] for v in eqn.outvars]
-        if eqn.primitive.name == "cond":
-            return self._cond(eqn.params, size_of(eqn.invars[0].aval), ins, outs)
-        if eqn.primitive.name in ("while", "scan"):
-            found = in_blocks(self, eqn, ins, outs)
-            if found is not None:
-                return found
-        if eqn.primitive.name == "while":
-            params, taken = eqn.primitive.scalar_predicate(eqn.params)
-            return self._while(params, [ins[i] for i in taken], outs)
-        if eqn.primitive.name == "scan":
-            return self._scan(eqn.params, ins, outs)
-        if eqn.primitive.name == "remat2":
-            # a region of its own: what is to be computed again must not be found computed
-            return self.region(ClosedJaxpr(eqn.params["jaxpr"], []), ins, outs)
+        if eqn.primitive.nodes:
+            found = in_blocks(self, eqn, ins, outs) if eqn.primitive.nodes == "loop" else None
+            return eqn.primitive.plan(self, eqn, ins, outs) if found is None else found
         if eqn.primitive.collective:
             return [Collective(eqn, tuple(ins), tuple(outs))]
         if self.target.neutral and not eqn.effects and not self.target.keeps(eqn):
@@ -353,11 +342,13 @@ class Planner(Slots):
 
     # --- control flow -----------------------------------------------------------------------------
 
-    def _cond(self, params: Any, size: int, ins: list[int], outs: list[int]) -> list[Any]:
+    def branch(self, eqn: Any, ins: list[int], outs: list[int]) -> list[Any]:
+        """One of several regions, by an index."""
         index, *operands = ins
         regions = []
-        for branch in params["branches"]:
+        for branch in eqn.params["branches"]:
             regions.append(tuple(self.region(branch, operands, outs)))
+        size = size_of(eqn.invars[0].aval)
         return [Branch(index, size, tuple(regions), (*operands, *outs))]
 
     def _carry(self, init: int, phases: tuple[int, int] | None = None) -> tuple[int, int, list]:
@@ -371,7 +362,8 @@ class Planner(Slots):
         """Nodes without the view of a second place that nothing is written to."""
         return [x for x in nodes if not (isinstance(x, Point) and x.view == view)]
 
-    def _while(self, params: Any, ins: list[int], outs: list[int]) -> list[Any]:
+    def repeat(self, params: Any, ins: list[int], outs: list[int]) -> list[Any]:
+        """A loop that goes on as long as a condition holds."""
         n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
         cond_consts, body_consts = ins[:n_cond], ins[n_cond : n_cond + n_body]
         body = self.target.simplify(params["body_jaxpr"])
@@ -404,7 +396,8 @@ class Planner(Slots):
             nodes.append(Copy(out, now, self.slots[out].size))
         return nodes
 
-    def _scan(self, params: Any, ins: list[int], outs: list[int]) -> list[Any]:
+    def scan(self, params: Any, ins: list[int], outs: list[int]) -> list[Any]:
+        """A loop of a known number of rounds, over the rows of arrays."""
         n_consts, n_carry, trips = params["num_consts"], params["num_carry"], params["length"]
         consts, init = ins[:n_consts], ins[n_consts : n_consts + n_carry]
         body = self.target.simplify(params["jaxpr"])

@@ -41,10 +41,12 @@ Branches = tuple[ClosedJaxpr, ...]
 class Cond(Primitive):
     """Operands are an int32 index in range, then what every branch takes."""
 
-    name = "cond"
-    nodes = True
+    name, nodes, exact = "cond", "branch", True
     multiple_results = True
     takes_refs = True
+
+    def plan(self, planner: Any, eqn: Any, ins: Any, outs: Any) -> list[Any]:
+        return planner.branch(eqn, ins, outs)
 
     def flow(self, params: Any, ins: Any, outs: Any, mesh: Any) -> tuple[Any, Any]:
         """What branches make of their specs, the first that says anything of a dimension."""

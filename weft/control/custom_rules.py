@@ -110,6 +110,7 @@ def run_plainly(fun: Callable[..., Any], args: Sequence[Any]) -> list[Any]:
 class CustomCall(Primitive):
     """A call of a function with rules of its own: ``fun``, and once it is staged ``call_jaxpr``."""
 
+    exact = True
     multiple_results = True
     takes_refs = True
 

@@ -75,7 +75,7 @@ def jit_parameters(closed: ClosedJaxpr, name: str) -> dict[str, Any]:
 class Jit(Primitive):
     """A call of a staged function."""
 
-    name = "jit"
+    name, exact = "jit", True
     multiple_results = True
     takes_refs = True
 

@@ -27,7 +27,7 @@ from weft.prims.bits import and_, or_
 from weft.prims.families import const
 from weft.prims.in_turn import MOST as MOST_PLACES
 from weft.prims.in_turn import PLACE, update_in_turn
-from weft.prims.reduce import flatten_axes_first, pad_one_row, rows
+from weft.prims.reduce import flatten_axes_first, pad_one_row, reduction_flops, rows
 from weft.prims.selection import ge, lt, select_n
 from weft.prims.shape import concatenate_p, full, iota, reshape, squeeze
 from weft.prims.window import (
@@ -39,6 +39,7 @@ from weft.prims.window import (
     reduce_window_shape,
     stack_windows,
     trivial_dims,
+    window_flops,
     window_places,
 )
 from weft.transforms.jvp import jvp, jvp_jaxpr
@@ -155,7 +156,7 @@ def unrolls(closed: ClosedJaxpr, avals: Sequence[Any]) -> bool:
 class Reduce(Primitive):
     """Arrays reduced along dimensions by an associative function of pairs."""
 
-    name = "reduce"
+    name, flops = "reduce", reduction_flops
     multiple_results = True
 
     def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
@@ -283,7 +284,7 @@ class Reduce(Primitive):
 class ReduceWindow(Primitive):
     """The windows of arrays, each reduced by an associative function of pairs."""
 
-    name = "reduce_window"
+    name, flops = "reduce_window", window_flops
     multiple_results = True
 
     def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:

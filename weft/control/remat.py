@@ -84,10 +84,14 @@ class Remat(Primitive):
     ``prevent_cse`` (one flag, or one for each operand) keeps the compiler from undoing that.
     """
 
-    name = "remat2"
-    nodes = True
+    name, nodes, pinned = "remat2", "again", True
+    unplanned = ("policy",)
     multiple_results = True
     takes_refs = True
+
+    def plan(self, planner: Any, eqn: Any, ins: Any, outs: Any) -> list[Any]:
+        # a region of its own: what is to be computed again must not be found computed
+        return planner.region(close(eqn.params["jaxpr"]), ins, outs)
 
     def flow(self, params: Any, ins: Any, outs: Any, mesh: Any) -> tuple[Any, Any]:
         return flow_through(close(params["jaxpr"]), list(ins), list(outs), mesh)

@@ -74,12 +74,22 @@ def _stack(parts: Sequence[Any], aval: Any) -> Any:
 class Scan(Primitive):
     """A loop of a known number of steps."""
 
-    name = "scan"
-    nodes = True
+    name, nodes, exact = "scan", "loop", True
     multiple_results = True
     takes_refs = True
     split_carry = staticmethod(split_carry)
     on_parts = staticmethod(on_parts)
+
+    def plan(self, planner: Any, eqn: Any, ins: Any, outs: Any) -> list[Any]:
+        return planner.scan(eqn.params, ins, outs)
+
+    def rounds(self, params: dict[str, Any]) -> int:
+        return params["length"]
+
+    def carried(self, params: dict[str, Any]) -> slice:
+        """Which operands go round."""
+        first = params["num_consts"]
+        return slice(first, first + params["num_carry"])
 
     def flow(self, params: Any, ins: Any, outs: Any, mesh: Any) -> tuple[Any, Any]:
         """What the body makes of its specs, until the carry keeps its own."""

@@ -46,12 +46,22 @@ Dims = Sequence[int | None]
 class While(Primitive):
     """A loop whose number of steps is not known before it runs."""
 
-    name = "while"
-    nodes = True
+    name, nodes, exact, pinned = "while", "loop", True, True
     multiple_results = True
     takes_refs = True
     split_carry = staticmethod(split_carry)
     on_parts = staticmethod(on_parts)
+
+    def plan(self, planner: Any, eqn: Any, ins: Any, outs: Any) -> list[Any]:
+        params, taken = self.scalar_predicate(eqn.params)
+        return planner.repeat(params, [ins[i] for i in taken], outs)
+
+    def rounds(self, params: dict[str, Any]) -> None:
+        return None
+
+    def carried(self, params: dict[str, Any]) -> slice:
+        """Which operands go round."""
+        return slice(params["cond_nconsts"] + params["body_nconsts"], None)
 
     def flow(self, params: Any, ins: Any, outs: Any, mesh: Any) -> tuple[Any, Any]:
         """What the body makes of its specs, until the carry keeps its own."""

@@ -57,8 +57,11 @@ class Primitive:
     lower: Any = None
     lower_parts: Any = None  # the same, where an element is several scalars: complex, keys
     element: Any = None  # the value at an index, as a generator of the operands that it needs
-    widens = True  # whether narrow floats are given to ``lower`` as float32
+    # whether narrow floats are given to ``lower`` as float32, and bytes as what they encode
+    widens = True
     elementwise = False  # whether it is, although no form of the compiler's says so
+    view = False  # whether it only picks or relabels elements, although no form says so
+    pinned = False  # whether it is computed where it stands in a loop, as it might not end
     in_place = False  # whether the result may be made in the memory of the first operand
     # whether kernels may go on with blocks of its result while it is being computed: "" for no,
     # "once" where each element is in one block, "again" where some are in several
@@ -66,6 +69,14 @@ class Primitive:
     # whether it computes with floats, so that native code takes denormal ones for zeros
     arithmetic = False
     costly = False  # whether computing an element again costs more than reading it from memory
+    function_ops = 0  # operations for an element, roughly, where it is a function of numbers
+    # (types of operands, of results, params) -> arithmetic operations; None for one an element
+    flops: Any = None
+    # whether all orders and ways to compute it give the same bits, although no form says so; of
+    # one that carries programs, whether that is for them to say
+    exact = False
+    native_kinds = ""  # kinds of dtypes that NumPy rounds in another way than native code
+    unplanned: tuple[str, ...] = ()  # parameters that only transformations look at
     decompose: Any = None
     # device-neutral lowerings, for targets without a routine of their own: a function of other
     # primitives, and one that makes kernels, each as "file.function" of prims.lowerings
@@ -74,7 +85,8 @@ class Primitive:
     collective = False  # whether it is a message to other processes, a node of its own
     library = ""  # what a backend's library has to compute, where there is no such lowering
     host = ""  # why Python computes it, where nothing else can
-    nodes = False  # whether the planner makes control flow of it
+    nodes = ""  # the control flow that the planner makes of it: loop, branch or again
+    plan: Any = None  # (planner, equation, slots of operands, of results) -> these nodes
     stage: Any = None
     partial_eval: Any = None
     dce: Any = None
@@ -193,6 +205,10 @@ class Primitive:
     def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
         """For each operand the dimensions that must be whole where types carry shardings."""
         return ()
+
+    def rounds(self, params: dict[str, Any]) -> int | None:
+        """How often it runs the programs that it carries; None where that is not known."""
+        return 1
 
     def flushes(self, values: Any, params: dict[str, Any]) -> bool:
         """Whether denormal numbers among these operands and their results count as zeros."""

@@ -224,7 +224,7 @@ def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 class Div(Elementwise):
     """Elementwise quotient; integers round towards zero."""
 
-    name, accepts = "div", NUMBER
+    name, accepts, native_kinds = "div", NUMBER, "c"
     ref = widened(_divide)
     lower_parts = in_parts("div")
 
@@ -295,7 +295,7 @@ def _high_product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 class MulHi(NonDifferentiable):
     """The high half of the double-width integer product."""
 
-    name, accepts = "mulhi", INTEGER
+    name, accepts, widens = "mulhi", INTEGER, False
     ref = staticmethod(_high_product)
     lower = lowered("mulhi")
 
@@ -303,7 +303,7 @@ class MulHi(NonDifferentiable):
 class Square(Elementwise):
     """Elementwise square."""
 
-    name, accepts = "square", NUMBER
+    name, accepts, native_kinds = "square", NUMBER, "c"
     ref = widened(complex_reference.square)
     holes = {"transpose": "not linear"}
     lower_parts = in_parts("square")
@@ -334,7 +334,7 @@ def _integer_power(x: np.ndarray, y: int) -> np.ndarray:
 class IntegerPow(Elementwise):
     """Elementwise power with a static integer exponent."""
 
-    name, accepts = "integer_pow", NUMBER
+    name, accepts, native_kinds = "integer_pow", NUMBER, "c"
     holes = {"transpose": "not linear"}
 
     def lower_parts(self, k: Any, x: Any, *, y: int) -> Any:
@@ -391,7 +391,7 @@ def _sign(x: np.ndarray) -> np.ndarray:
 class Sign(NonDifferentiable):
     """-1, 0 or 1; x/|x| for complex numbers."""
 
-    name, accepts = "sign", NUMBER
+    name, accepts, native_kinds = "sign", NUMBER, "c"
     ref = widened(_sign)
     lower_parts = in_parts("sign")
 
@@ -409,6 +409,7 @@ class Abs(Elementwise):
     """Absolute value, real for complex operands."""
 
     name, accepts, result = "abs", INT | FLOAT | COMPLEX, staticmethod(real_dtype)
+    native_kinds = "c"
     ref = widened(np.abs)
     lower = lowered("abs")
     lower_parts = in_parts("absolute")

@@ -48,7 +48,7 @@ def _unsigned(x: np.ndarray) -> np.ndarray:
 class PopulationCount(NonDifferentiable):
     """How many bits are set."""
 
-    name, accepts = "population_count", INTEGER
+    name, accepts, widens = "population_count", INTEGER, False
 
     @staticmethod
     def ref(x: np.ndarray) -> np.ndarray:
@@ -60,7 +60,7 @@ class PopulationCount(NonDifferentiable):
 class Clz(NonDifferentiable):
     """How many leading bits are zero."""
 
-    name, accepts = "clz", INTEGER
+    name, accepts, widens = "clz", INTEGER, False
 
     @staticmethod
     def ref(x: np.ndarray) -> np.ndarray:
@@ -97,7 +97,7 @@ def _shift_amount(k: Any, x: Any, y: Any) -> tuple[Any, Any]:
 class ShiftLeft(NonDifferentiable):
     """Bits moved left; zero where the amount is not within the width."""
 
-    name, accepts = "shift_left", INTEGER
+    name, accepts, widens = "shift_left", INTEGER, False
 
     @staticmethod
     def ref(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -111,7 +111,7 @@ class ShiftLeft(NonDifferentiable):
 class ShiftRightLogical(NonDifferentiable):
     """Bits moved right, zeros shifted in."""
 
-    name, accepts = "shift_right_logical", INTEGER
+    name, accepts, widens = "shift_right_logical", INTEGER, False
 
     @staticmethod
     def ref(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -126,7 +126,7 @@ class ShiftRightLogical(NonDifferentiable):
 class ShiftRightArithmetic(NonDifferentiable):
     """Bits moved right, copies of the sign shifted in."""
 
-    name, accepts = "shift_right_arithmetic", INTEGER
+    name, accepts, widens = "shift_right_arithmetic", INTEGER, False
 
     @staticmethod
     def ref(x: np.ndarray, y: np.ndarray) -> np.ndarray:

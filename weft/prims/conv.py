@@ -288,6 +288,10 @@ class ConvGeneralDilated(Primitive):
 
     products = True
 
+    def flops(self, avals: Any, outs: Any, params: dict[str, Any]) -> float:
+        kernel = avals[1].shape
+        return 2 * outs[0].size * prod(kernel) // kernel[params["dimension_numbers"].rhs_spec[0]]
+
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         lhs, rhs, out = (tuple(s) for s in params["dimension_numbers"])
         groups, batches = params["feature_group_count"], params["batch_group_count"]

@@ -132,6 +132,9 @@ class Cumulative(Primitive):
     pair_jvp: Any = None  # (primals, tangents) -> (out, tangent) of the combining operation
     joins = ""  # the operation that combines partial results of neighbours
 
+    def flops(self, avals: Any, outs: Any, params: dict[str, Any]) -> float:
+        return outs[0].size
+
     def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
         return [(params["axis"],)]
 
@@ -257,7 +260,7 @@ def _with_signed_zeros(x: np.ndarray, out: np.ndarray, axis: int, sign: bool) ->
 class CumMax(Cumulative):
     """The largest element so far, along an axis."""
 
-    name, joins = "cummax", "max"
+    name, joins, exact = "cummax", "max", True
     kernels, neutral = "cumulative.greatest", "cumulative.scanned_greatest"
     holes = {"transpose": "not linear"}
     pair_jvp = staticmethod(max_p.jvp)
@@ -270,7 +273,7 @@ class CumMax(Cumulative):
 class CumMin(Cumulative):
     """The smallest element so far, along an axis."""
 
-    name, joins = "cummin", "min"
+    name, joins, exact = "cummin", "min", True
     kernels, neutral = "cumulative.least", "cumulative.scanned_least"
     holes = {"transpose": "not linear"}
     pair_jvp = staticmethod(min_p.jvp)

@@ -250,6 +250,10 @@ class DotGeneral(Primitive):
 
     products = True
 
+    def flops(self, avals: Any, outs: Any, params: dict[str, Any]) -> float:
+        (summed, _), _ = params["dimension_numbers"]
+        return 2 * outs[0].size * prod(avals[0].shape[i] for i in summed)
+
     def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         contract, batch = params["dimension_numbers"]
         found: list[Any] = []

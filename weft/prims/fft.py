@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from math import prod
+from math import log2, prod
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,9 @@ class FFT(Primitive):
     name = "fft"
     neutral = "fourier.fft"
     linear = True
+
+    def flops(self, avals: Any, outs: Any, params: dict[str, Any]) -> float:
+        return 5 * avals[0].size * log2(max(prod(params["fft_lengths"]), 2))
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         if params.get("axis") is not None:

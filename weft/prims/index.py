@@ -344,6 +344,9 @@ class ScatterFamily(Primitive):
     partial = False  # whether scatters of parts of the updates add up
     in_place = True
 
+    def flops(self, avals: Any, outs: Any, params: dict[str, Any]) -> float:
+        return avals[2].size
+
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         x, indices, updates = avals
         numbers = params["dimension_numbers"]
@@ -574,6 +577,7 @@ class ScatterExtremum(ScatterFamily):
     """The smaller or the larger of windows and updates."""
 
     holes = {"transpose": "not linear; its jvp is made of gathers and scatter-adds"}
+    exact = True
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         x, indices, updates = primals
@@ -608,7 +612,7 @@ class ScatterMax(ScatterExtremum):
 class Scatter(ScatterFamily):
     """Overwrites windows with updates, or applies ``update_jaxpr`` to old values and updates."""
 
-    name = "scatter"
+    name, exact = "scatter", True
     kernels = "scatter.replaced"
 
     def expands(self, avals: Any, params: dict[str, Any]) -> bool:

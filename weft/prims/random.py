@@ -297,7 +297,7 @@ class RandomBits(OnKeys):
 class RandomWrap(OnKeys):
     """Keys of given words."""
 
-    name, form = "random_wrap", "element"
+    name, form, view = "random_wrap", "element", True
     element = element_rule(kernel_random, "wrap")
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
@@ -321,7 +321,7 @@ class RandomWrap(OnKeys):
 class RandomUnwrap(OnKeys):
     """The words of keys."""
 
-    name, form = "random_unwrap", "element"
+    name, form, view = "random_unwrap", "element", True
     element = element_rule(kernel_random, "unwrap")
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:

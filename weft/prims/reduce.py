@@ -109,10 +109,16 @@ def batched_axes(axes: Axes, dim: int) -> tuple[Axes, int]:
     return moved, dim - sum(a < dim for a in moved)
 
 
+def reduction_flops(self: Any, avals: Any, outs: Any, params: dict[str, Any]) -> float:
+    """One operation for each element but the first of each result."""
+    return max(avals[0].size - sum(out.size for out in outs), 0)
+
+
 class Reduction(Primitive):
     """One result for all elements along ``axes``; subclasses say kinds, reference, derivative."""
 
     combines = ""
+    flops = reduction_flops
 
     accepts = NUMBER
     keeps_weak_type = True
@@ -270,7 +276,7 @@ def pad_one_row(x: Any, value: Any) -> Any:
 class Extremum(Reduction):
     """The largest or smallest element; equal ones share the tangent equally."""
 
-    accepts = ANY
+    accepts, exact = ANY, True
 
     def flushes(self, values: Any, params: dict[str, Any]) -> bool:
         return any(values[0].shape[i] != 1 for i in params["axes"])  # otherwise it is a reshape
@@ -315,7 +321,7 @@ class ReduceMin(Extremum):
 class Logical(Reduction):
     """Bits combined along axes."""
 
-    accepts = BOOL | INTEGER
+    accepts, exact = BOOL | INTEGER, True
     keeps_weak_type = False
 
 
@@ -356,6 +362,7 @@ class ArgExtremum(Primitive):
     """The first position of an extremum along one axis; a NaN counts as the extremum."""
 
     form = "expand"
+    flops = reduction_flops
     extremum = ""
 
     def decompose(self, x: Any, *, axes: Axes, index_dtype: Any) -> Any:

@@ -444,7 +444,7 @@ class Concatenate(Primitive):
 class Split(Primitive):
     """An array cut into pieces along a dimension."""
 
-    name, form = "split", "element"
+    name, form, view = "split", "element", True
     multiple_results = True
     element = element_rule(kernel_elements, "split")
 
@@ -537,7 +537,7 @@ class Stack(Primitive):
 class Unstack(Primitive):
     """The slices of an array along a dimension."""
 
-    name, form = "unstack", "element"
+    name, form, view = "unstack", "element", True
     multiple_results = True
     element = element_rule(kernel_elements, "unstack")
 
@@ -791,7 +791,7 @@ class Empty(Primitive):
 class OptimizationBarrier(Primitive):
     """The operands unchanged; nothing is moved or merged across."""
 
-    name, form = "optimization_barrier", "element"
+    name, form, pinned = "optimization_barrier", "element", True
     multiple_results = True
     element = forwarded
 

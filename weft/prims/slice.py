@@ -106,7 +106,7 @@ class Slice(Primitive):
 class DynamicSlice(Primitive):
     """A box of static size at a start known only when it runs, moved inside where needed."""
 
-    name, form = "dynamic_slice", "element"
+    name, form, view = "dynamic_slice", "element", True
 
     element = element_rule(kernel_elements, "dynamic_slice")
 

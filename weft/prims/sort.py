@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, log
+from math import ceil, log, log2
 from typing import Any
 
 import numpy as np
@@ -88,11 +88,17 @@ def gather_along(
 # --- sort -----------------------------------------------------------------------------------------
 
 
+def _sorting_flops(self: Any, avals: Any, outs: Any, params: dict[str, Any]) -> float:
+    n = avals[0].shape[params.get("dimension", -1)]
+    return avals[0].size * log2(max(n, 2))
+
+
 class Sort(Primitive):
     """Operands permuted alike along a dimension so that the first ``num_keys`` are in order."""
 
-    name = "sort"
+    name, exact = "sort", True
     neutral = "sorting.sort"
+    flops = _sorting_flops
     multiple_results = True
     holes = {"transpose": "not linear; its tangent is a gather"}
 
@@ -224,8 +230,9 @@ def _first_in_order(
 class TopK(Primitive):
     """The ``k`` largest elements along an axis in descending total order, and their indices."""
 
-    name = "top_k"
+    name, exact = "top_k", True
     neutral = "sorting.top_k"
+    flops = _sorting_flops
     multiple_results = True
     holes = {"transpose": "not linear; its tangent is a gather"}
 

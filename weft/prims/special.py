@@ -31,7 +31,7 @@ class Special(Elementwise):
 
     accepts = FLOAT
     holes = {"transpose": "not linear"}
-    costly = True
+    costly, function_ops = True, 96
 
 
 def _bell(g: Any, x: Any) -> Any:
@@ -41,7 +41,7 @@ def _bell(g: Any, x: Any) -> Any:
 class Erf(Special):
     """The error function."""
 
-    name = "erf"
+    name, function_ops = "erf", 24
     ref = staticmethod(special_reference.erf)
     lower = computed("erf")
 
@@ -52,7 +52,7 @@ class Erf(Special):
 class Erfc(Special):
     """The complement of the error function."""
 
-    name = "erfc"
+    name, function_ops = "erfc", 24
     ref = staticmethod(special_reference.erfc)
     lower = computed("erfc")
 

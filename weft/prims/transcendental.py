@@ -34,7 +34,7 @@ class Transcendental(Elementwise):
 
     accepts = FLOAT | COMPLEX
     holes = {"transpose": "not linear"}
-    costly = True
+    costly, function_ops = True, 24
 
 
 class Exp(Transcendental):
@@ -332,7 +332,7 @@ class Pow(Elementwise):
     same_dtypes = False
     ref = widened(_power)
     holes = {"transpose": "not linear"}
-    costly = True
+    costly, function_ops = True, 24
 
     def shape(self, x: Any, y: Any) -> ShapedArray:
         if not kind_of(y.dtype) & INTEGER and x.dtype != y.dtype:

@@ -25,7 +25,7 @@ def spec_of_type(divided: Any, ndim: int) -> Any:
 class DevicePut(Primitive):
     """Arrays placed on devices."""
 
-    name, form = "device_put", "element"
+    name, form, view = "device_put", "element", True
     multiple_results = True
     element = forwarded
 

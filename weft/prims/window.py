@@ -144,12 +144,18 @@ def _reduce_axis_by_axis(reduce: Any, x: np.ndarray, params: Any) -> np.ndarray:
 # --- sums and extrema -----------------------------------------------------------------------------
 
 
+def window_flops(self: Any, avals: Any, outs: Any, params: dict[str, Any]) -> float:
+    """One operation for each element of each window."""
+    return sum(out.size for out in outs) * prod(params["window_dimensions"])
+
+
 class WindowReduction(Primitive):
     """One result for every window; subclasses say kinds, identity and reduction."""
 
     accepts = ANY
     identity: Any
     reduce: Any
+    flops = window_flops
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         names = [
@@ -245,6 +251,7 @@ class ReduceWindowSum(WindowReduction):
     """The sum of every window."""
 
     name, accepts = "reduce_window_sum", NUMBER
+    native_kinds = "biufcV"  # users compare with sums over a batch, which are native
     neutral = "windows.sums"
     linear = True
 
@@ -290,7 +297,7 @@ class ReduceWindowSum(WindowReduction):
 class ReduceWindowMax(WindowReduction):
     """The largest element of every window."""
 
-    name = "reduce_window_max"
+    name, exact = "reduce_window_max", True
     neutral = "windows.greatest"
     holes = {"transpose": "not linear"}
     identity = staticmethod(max_identity)
@@ -306,7 +313,7 @@ class ReduceWindowMax(WindowReduction):
 class ReduceWindowMin(WindowReduction):
     """The smallest element of every window."""
 
-    name = "reduce_window_min"
+    name, exact = "reduce_window_min", True
     neutral = "windows.least"
     holes = {"transpose": "not linear"}
     identity = staticmethod(min_identity)
@@ -518,6 +525,7 @@ class SelectAndScatterAdd(Primitive):
 
     name = "select_and_scatter_add"
     neutral = "windows.select_and_scatter_add"
+    flops = window_flops
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         names = trivial_dims(params)

@@ -370,7 +370,7 @@ def _evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
             found = registry.native.call_primitive(primitive, args, avals, params)
             if found is not None:
                 return found if primitive.multiple_results else found[0]
-        if primitive.name == "while":
+        if primitive.rounds(params) is None:
             return _run_while(primitive, args, avals, params)
     if knobs.thread.backend in ("reference", "cuda") and not _checks():
         callee, name = primitive.callee(params), knobs.thread.backend
@@ -412,10 +412,6 @@ def _run_while(primitive: Any, args: Any, avals: Any, params: dict[str, Any]) ->
     return registry.native.call_once(primitive, rest, avals, params)
 
 
-# Operations that NumPy computes by other steps for complex numbers.
-_BY_PARTS = frozenset("abs sign div integer_pow square".split())
-# Sums that users compare with those over a batch, which are native.
-_IN_ANOTHER_ORDER = frozenset(["reduce_window_sum"])
 # Elements of operands and results from which on a native program is worth making.
 MANY = 1 << 15
 # Equations that a loop runs, in all its calls, from which on it is worth compiling; and how many
@@ -438,13 +434,13 @@ def _worth(primitive: Any, avals: Any, out: Any, params: dict[str, Any]) -> bool
     What is rounded in another way natively always does, so that results do not depend on sizes or
     on ``jit``; the rest where it is large.
     """
-    if primitive.name == "scan":
+    if primitive.nodes == "loop" and primitive.rounds(params) is not None:
         body = params["jaxpr"]
         work = params["length"] * (1 + len(body.eqns))
         return not body.effects and not _is_interpreted(body, work)
     if primitive.effects or primitive.eqn_effects is not None:
         return False
-    if primitive.costly or primitive.name in _IN_ANOTHER_ORDER:
+    if primitive.costly:
         return True
     if primitive.form is None and primitive.lower is None and primitive.axis_names is not None:
         return False
@@ -452,7 +448,7 @@ def _worth(primitive: Any, avals: Any, out: Any, params: dict[str, Any]) -> bool
     every = [*avals, *results]
     if any(type(a) is not ShapedArray for a in every):
         return False
-    if primitive.name in _BY_PARTS and avals[0].dtype.kind == "c":
+    if primitive.native_kinds and avals[0].dtype.kind in primitive.native_kinds:
         return True
     return sum([a.size for a in every]) >= MANY
 

@@ -11,14 +11,6 @@ from weft.core.jaxpr import ClosedJaxpr
 
 _COMPLEX = (np.dtype(np.complex64), np.dtype(np.complex128))
 _IN_ORDER = frozenset(["map", "move", "iota", "element", "expand", "update"])
-_EXACT = frozenset(
-    """
-    sort top_k cummax cummin scatter scatter-max scatter-min reduce_window_max reduce_window_min
-    reduce_max reduce_min reduce_and reduce_or reduce_xor jit custom_jvp_call custom_vjp_call cond
-    while scan
-    """.split()
-)
-_CONTROL = frozenset(["cond", "while", "scan"])
 
 
 def is_exact(closed: ClosedJaxpr, controlled: bool = False) -> bool:
@@ -35,9 +27,9 @@ def is_exact(closed: ClosedJaxpr, controlled: bool = False) -> bool:
             return False  # NumPy multiplies and divides them by other steps
         if primitive.form in _IN_ORDER:
             continue
-        if primitive.name not in _EXACT and any(_is_float(v.aval) for v in eqn.outvars):
+        if not primitive.exact and any(_is_float(v.aval) for v in eqn.outvars):
             return False
-        within = controlled or primitive.name in _CONTROL
+        within = controlled or bool(primitive.nodes)
         if not all(is_exact(inner, within) for inner in programs_of(eqn)):
             return False
     return True

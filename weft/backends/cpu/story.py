@@ -26,8 +26,6 @@ from weft.kernel.kernel import Loop
 
 # Names and lines that are listed before "and more".
 _NAMES, _LINES = 8, 3
-# Equations with regions of their own, by the kind of step they are.
-_CONTROL = {"scan": "loop", "while": "loop", "cond": "branch", "remat2": "again"}
 # Bytes of a row that stay in the caches from pass to pass.
 _CACHED_ROW_BYTES = 1 << 18
 
@@ -161,7 +159,7 @@ class Story:
             return self._kernel(seen)
         if seen.step.finish is not None:
             return self._finished(seen, eqn)
-        if eqn.primitive.name in _CONTROL:
+        if eqn.primitive.nodes:
             return self._control(seen, eqn)
         tasks = [] if seen.lowered is None else seen.lowered.tasks
         libraries = [str(p.what) for t in tasks for p in t.places if p.kind == "library"]
@@ -227,7 +225,7 @@ class Story:
         return told
 
     def _control(self, seen: Seen, eqn: JaxprEqn) -> Told:
-        kind = _CONTROL[eqn.primitive.name]
+        kind = eqn.primitive.nodes
         told = Told(kind, kind, [eqn])
         told.inner = [self._told(s) for s in seen.inner]
         if kind == "branch":
@@ -236,9 +234,10 @@ class Story:
         if kind == "again":
             told.details.append("computed again rather than kept, as checkpoint asks")
             return told
-        if eqn.primitive.name == "scan":
-            told.times = eqn.params["length"]
-            times = counted(told.times, "time")
+        rounds = eqn.primitive.rounds(eqn.params)
+        if rounds is not None:
+            told.times = rounds
+            times = counted(rounds, "time")
         else:
             times = "as long as its condition holds (counted once here)"
         ways = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log2, prod
+from math import prod
 from typing import Any
 
 from weft.base.record import Record
@@ -10,13 +10,6 @@ from weft.core.interpret import has_data, storage_dtype
 from weft.core.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
 from weft.kernel.kernel import Kernel, Loop, Store
 from weft.kernel.nodes import walk
-
-_TRANSCENDENTAL = frozenset(
-    "exp exp2 expm1 log log1p logistic tanh sin cos tan asin acos atan sinh cosh asinh acosh atanh"
-    " atan2 pow sqrt rsqrt cbrt erf erfc erf_inv lgamma digamma".split()
-)
-# Multiplications and additions of a factorisation or solve, in cubes of the matrix's side.
-_CUBIC = {"cholesky": 1 / 3, "lu": 2 / 3, "geqrf": 4 / 3, "qr": 4 / 3, "eigh": 9, "svd": 21}
 
 
 class Cost(Record):
@@ -50,54 +43,24 @@ def cost(jaxpr: Jaxpr) -> Cost:
 
 def equation_cost(eqn: JaxprEqn) -> Cost:
     """The cost of one equation, its inner programs included."""
-    name, params = eqn.primitive.name, eqn.params
+    primitive, params = eqn.primitive, eqn.params
+    ins, outs = [x.aval for x in eqn.invars], [v.aval for v in eqn.outvars]
+    moved = float(sum(map(size_of, [*ins, *outs])))
+    if primitive.flops is not None:
+        return Cost(float(primitive.flops(ins, outs, params)), 0.0, moved)
     inner = [cost(j) for j in jaxprs_in_params(params)]
-    if name == "cond":
+    if primitive.nodes == "branch":
         return max(inner, key=lambda c: c.moved, default=Cost())
-    if inner and name not in ("scatter", "reduce") and not name.startswith(("scatter", "reduce_")):
-        times = params.get("length", 1) if name == "scan" else 1
+    if inner:
+        times = primitive.rounds(params) or 1
         total = Cost()
         for c in inner:
             total = total.plus(c, times)
         return total
-    moved = float(sum(size_of(x.aval) for x in [*eqn.invars, *eqn.outvars]))
-    elements = float(sum(_elements(v) for v in eqn.outvars))
-    if name in _TRANSCENDENTAL:
+    elements = float(sum(prod(getattr(a, "shape", ())) for a in outs))
+    if primitive.function_ops:
         return Cost(0.0, elements, moved)
-    return Cost(float(_flops(eqn, elements)), 0.0, moved)
-
-
-def _elements(x: Any) -> int:
-    return prod(getattr(x.aval, "shape", ()))
-
-
-def _flops(eqn: JaxprEqn, elements: float) -> float:
-    name, params, form = eqn.primitive.name, eqn.params, eqn.primitive.form
-    shape: tuple[int, ...] = getattr(eqn.invars[0].aval, "shape", ()) if eqn.invars else ()
-    if name == "dot_general":
-        depth = prod(shape[i] for i in params["dimension_numbers"][0][0])
-        return 2 * elements * depth
-    if name == "conv_general_dilated":
-        kernel = eqn.invars[1].aval.shape
-        return 2 * elements * prod(kernel) / kernel[params["dimension_numbers"].rhs_spec[0]]
-    if name.startswith("reduce_window") or name == "select_and_scatter_add":
-        return elements * prod(params["window_dimensions"])
-    if name.startswith("cum"):
-        return elements
-    if form == "reduce" or name.startswith(("reduce_", "arg")):
-        return max(_elements(eqn.invars[0]) - elements, 0)
-    if name in ("sort", "top_k"):
-        n = shape[params.get("dimension", -1)] if shape else 1
-        return _elements(eqn.invars[0]) * log2(max(n, 2))
-    if name == "fft":
-        return 5 * _elements(eqn.invars[0]) * log2(max(prod(params["fft_lengths"]), 2))
-    if name in _CUBIC:
-        return _CUBIC[name] * prod(shape[:-1]) * shape[-1] ** 2
-    if name == "triangular_solve":
-        return elements * shape[-1]
-    if name.startswith("scatter"):
-        return _elements(eqn.invars[2])
-    return elements if form in ("map", "clamp") else 0.0
+    return Cost(elements if primitive.form == "map" else 0.0, 0.0, moved)
 
 
 # --- kernels --------------------------------------------------------------------------------------

@@ -22,8 +22,6 @@ from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
 MIN_ROUNDS, MIN_PRODUCT = 4, 1 << 17
 # Bytes that an operand of all rounds may take.
 MAX_STACKED_BYTES = 1 << 27
-# What may stand between a product and the sum over rounds: it moves elements, whichever they are.
-_MOVES = frozenset(["split", "transpose", "reshape", "squeeze", "slice"])
 
 
 def fission(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -183,7 +181,7 @@ class _Loop:
             for user in self.users.get(v, ()):
                 if id(user) in adds:
                     ends.append(user)
-                elif user.primitive.name in _MOVES:
+                elif _moves(user):
                     moves.append(user)
                     seen += [out for out in user.outvars if type(out) is not DropVar]
                 else:
@@ -225,6 +223,13 @@ class _Loop:
             found.update(places)
             self.removed.add(id(eqn))
         return found
+
+
+def _moves(eqn: JaxprEqn) -> bool:
+    """Whether an equation may stand between a product and the sum over rounds: it moves elements,
+    whichever they are."""
+    primitive = eqn.primitive
+    return len(eqn.invars) == 1 and (primitive.form == "move" or primitive.view)
 
 
 def _read(found: _Sum) -> set[Any]:

@@ -20,11 +20,8 @@ ASSUMED_CALLS = 1 << 40
 MAX_RECOMPUTED_ELEMENTS = 1 << 12
 # Elements of a vector: fewer take as long. Operations that a costly one counts as.
 VECTOR_ELEMENTS, COSTLY_OPS = 16, 20
-# Views, which kernels read through; other operations that stay where they are.
+# Forms of views, which kernels read through.
 _VIEWS = frozenset(["move", "iota"])
-_STAY = frozenset("dynamic_slice split unstack random_wrap random_unwrap device_put".split())
-# What is to be computed where it stands, or might not end.
-_FIXED = frozenset(["optimization_barrier", "remat2", "while"])
 
 
 def hoist_any(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -36,14 +33,13 @@ def hoist_any(closed: ClosedJaxpr) -> ClosedJaxpr:
 def hoist(closed: ClosedJaxpr, times: int = 1) -> ClosedJaxpr:
     """The program with values that a loop computes anew in every round, but of operands that stay
     the same, computed before it where that saves work. ``times`` is how often the program runs."""
-    if not any(eqn.primitive.name in ("scan", "while") for eqn in closed.eqns):
+    if not any(eqn.primitive.nodes == "loop" for eqn in closed.eqns):
         return closed
     into = _Into(list(closed.jaxpr.constvars), list(closed.consts), [])
     for eqn in closed.eqns:
-        if eqn.primitive.name == "scan":
-            eqn = _scan(eqn, into, times)
-        elif eqn.primitive.name == "while":
-            eqn = _while(eqn, into, times)
+        if eqn.primitive.nodes == "loop":
+            known = eqn.primitive.rounds(eqn.params) is not None
+            eqn = _scan(eqn, into, times) if known else _while(eqn, into, times)
         into.eqns.append(eqn)
     if all(a is b for a, b in zip(into.eqns, closed.eqns, strict=False)):
         return closed
@@ -146,7 +142,7 @@ class _Body:
 
     def pays(self, x: Any, eqn: JaxprEqn) -> bool:
         primitive = eqn.primitive
-        if primitive.form in _VIEWS or primitive.name in _STAY:
+        if primitive.form in _VIEWS or primitive.view:
             return False
         if self.work[x] * self.trips < MIN_HOISTED_OPS:
             return False
@@ -194,7 +190,7 @@ class _Body:
 
 def _stays(eqn: JaxprEqn) -> bool:
     """Whether an equation may be done elsewhere."""
-    return not eqn.effects and eqn.primitive.name not in _FIXED
+    return not eqn.effects and not eqn.primitive.pinned
 
 
 def _elements(x: Any) -> int:
@@ -206,9 +202,9 @@ def _work(eqn: JaxprEqn) -> int:
     primitive = eqn.primitive
     if primitive.form in _VIEWS:
         return 0
+    if primitive.products:
+        ins, outs = ([x.aval for x in xs] for xs in (eqn.invars, eqn.outvars))
+        return primitive.flops(ins, outs, eqn.params)
     sizes = [_elements(x) for x in [*eqn.invars, *eqn.outvars]]
     size = max([VECTOR_ELEMENTS, *sizes])
-    if primitive.name == "dot_general":
-        (contracted, _), _ = eqn.params["dimension_numbers"]
-        return size * prod([eqn.invars[0].aval.shape[i] for i in contracted])
     return size * (COSTLY_OPS if primitive.costly or primitive.form is None else 1)

@@ -44,7 +44,7 @@ def factor_tangent(factor: Any, tangent: Any) -> Any:
 class Cholesky(MatrixPrimitive):
     """The lower triangular L of A = L Lᴴ; reads A's lower triangle only."""
 
-    name = "cholesky"
+    name, cubes = "cholesky", 1 / 3
     library = "potrf: L of A = L L*, zeros above; NaN where A isn't positive definite"
     holes = {"transpose": "not linear"}
 

@@ -83,7 +83,7 @@ def _eigh_reference(
 class Eigh(MatrixPrimitive):
     """Eigenvectors and ascending eigenvalues of Hermitian matrices."""
 
-    name = "eigh"
+    name, cubes = "eigh", 9
     library = "syevd, heevd: vectors and ascending values of a symmetric matrix"
     multiple_results = True
     holes = {"transpose": "not linear"}

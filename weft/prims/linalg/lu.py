@@ -54,7 +54,7 @@ def _factors(packed: Any) -> tuple[Any, Any]:
 class LU(MatrixPrimitive):
     """P A = L U packed in one matrix, the row swaps, and the permutation they make."""
 
-    name = "lu"
+    name, cubes = "lu", 2 / 3
     library = "getrf: L and U packed, row swaps from 0, and the permutation they make"
     multiple_results = True
     holes = {"transpose": "not linear"}

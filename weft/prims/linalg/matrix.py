@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,11 @@ class MatrixPrimitive(Primitive):
 
     ranks: tuple[int, ...] = (2,)
     accepts: int = FLOAT | COMPLEX
+    cubes = 0.0  # multiplications and additions, in cubes of the matrix's side
+
+    def flops(self, avals: Any, outs: Any, params: dict[str, Any]) -> float:
+        *lead, columns = avals[0].shape
+        return self.cubes * prod(lead) * columns**2
 
     def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
         ranks = zip(avals, self.ranks, strict=True)

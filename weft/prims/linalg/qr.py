@@ -39,7 +39,7 @@ from weft.prims.linalg.solve import triangular_solve
 class Geqrf(Undifferentiated):
     """QR in packed form, and the scale factors of the reflectors."""
 
-    name = "geqrf"
+    name, cubes = "geqrf", 4 / 3
     library = "geqrf: R above reflectors, and their factors"
     multiple_results = True
     instead = ": differentiate linalg.qr instead of its packed form"
@@ -150,7 +150,7 @@ def _qr_reference(
 class QR(MatrixPrimitive):
     """A = Q R with orthonormal Q and upper triangular R; with pivoting A[:, p] = Q R."""
 
-    name = "qr"
+    name, cubes = "qr", 4 / 3
     library = "geqrf and orgqr: Q and R, or with column pivots also the permutation"
     multiple_results = True
     holes = {"transpose": "not linear"}

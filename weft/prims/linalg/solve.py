@@ -46,6 +46,9 @@ class TriangularSolve(MatrixPrimitive):
     library = "trsm: X of A X = B or X A = B, A triangular"
     ranks = (2, 2)
 
+    def flops(self, avals: Any, outs: Any, params: dict[str, Any]) -> float:
+        return outs[0].size * avals[0].shape[-1]
+
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         return [divisions.solved(specs, avals, params["left_side"], params["transpose_a"])]
 

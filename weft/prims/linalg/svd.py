@@ -57,7 +57,7 @@ def _reference(
 class SVD(MatrixPrimitive):
     """Descending singular values, then U and Vᴴ if asked for."""
 
-    name = "svd"
+    name, cubes = "svd", 21
     library = "gesdd: descending values and, if asked for, U and V*"
     multiple_results = True
     holes = {"transpose": "not linear"}

@@ -33,8 +33,6 @@ _PLAIN = frozenset([type(None), bool, int, float, complex, str, bytes])
 _ROOMS = ("weft.prims.", "weft.control.")
 # Calls of users' functions: all that a plan says of them is when Python is asked.
 _CALLBACKS = "weft.control.callbacks"
-# Parameters that only transformations look at.
-_FREE = frozenset([("remat2", "policy")])
 
 
 class Unknown(Exception):
@@ -120,7 +118,7 @@ class Walked:
                 if not _PLAIN.issuperset(map(type, value)):
                     value = self._value(value)
             elif kind not in _PLAIN:
-                value = None if (primitive.name, key) in _FREE else self._value(value)
+                value = None if key in primitive.unplanned else self._value(value)
             told += (key, value)
         return told
 

@@ -313,14 +313,12 @@ def _rounds(closed: ClosedJaxpr) -> int:
     """How many rounds the loops of a program make; very many where that is not known."""
     total = 0
     for eqn in closed.eqns:
-        if eqn.primitive.name == "while":
+        rounds = eqn.primitive.rounds(eqn.params)
+        if rounds is None:
             return UNKNOWN_ROUNDS
         parts = [p for x in eqn.params.values() for p in (x if type(x) is tuple else (x,))]
         inside = [_rounds(p) for p in parts if type(p) is ClosedJaxpr]
-        if eqn.primitive.name == "scan":
-            total += eqn.params["length"] * (1 + sum(inside))
-        else:
-            total += sum(inside)
+        total += rounds * ((eqn.primitive.nodes == "loop") + sum(inside))
     return total
 
 
@@ -552,7 +550,7 @@ def call_donating(
 
 def call_primitive(primitive: Any, args: Any, avals: Any, params: Any) -> list[Any] | None:
     """The results of a primitive on its own, or None where it has no program."""
-    if primitive.name == "scan":
+    if primitive.nodes == "loop":
         return call_once(primitive, args, avals, params)
     closed = programs.of_primitive(primitive, avals, params)
     return None if closed is None else call_program(generalise(closed), args, avals)
