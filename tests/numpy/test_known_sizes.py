@@ -5,7 +5,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from weft.runtime import evaluate
+from weft.runtime import policy
 
 N = 5000
 RNG = np.random.default_rng(0)
@@ -21,7 +21,7 @@ VECTORS = {
 
 @pytest.fixture(autouse=True)
 def natively(monkeypatch):
-    monkeypatch.setattr(evaluate, "MANY", 1)
+    monkeypatch.setattr(policy, "LARGE_ELEMENTS", 1)
 
 
 def same(found, expected):

@@ -7,7 +7,7 @@ import weft
 from weft import lax
 from weft import numpy as jnp
 from weft.base import knobs
-from weft.runtime import evaluate, programs
+from weft.runtime import policy, programs
 
 MATRIX = jnp.asarray(np.random.default_rng(0).normal(size=(5, 5)).astype(np.float32) / 3)
 START = jnp.arange(5, dtype=jnp.float32)
@@ -65,7 +65,7 @@ def test_a_loop_that_is_run_again_is_not_made_again(staged):
 def test_a_short_exact_loop_is_compiled_once_it_has_run_often(staged):
     body = lambda carry, x: exact(carry, x)
     xs = jnp.ones(100)
-    calls = evaluate._LONG // 100
+    calls = policy.LOOP_EQUATIONS // 100
     want = np.asarray(lax.scan(body, START, xs)[0])
     assert not staged
     for _ in range(calls):
@@ -84,7 +84,7 @@ def test_a_while_loop_is_compiled_at_once_if_rounding_differs_else_when_it_has_r
     step = lambda i: i + 1
     below = lambda i: i < 4
     before = len(staged)
-    for _ in range(2 * evaluate._OFTEN):
+    for _ in range(2 * policy.LOOP_CALLS):
         assert lax.while_loop(below, step, 0).item() == 4
     assert len(staged) == before + 1
 

@@ -2,7 +2,7 @@
 
 The first time an operator meets some types, the ordinary way through Python runs; a program of
 its own is made at the second time, or as soon after as there is time for it (see
-``weft.runtime.patience``), and native code answers from then on. Results do not change: an
+``weft.runtime.policy``), and native code answers from then on. Results do not change: an
 operation that is rounded in another way natively runs natively from the start.
 """
 
@@ -26,7 +26,7 @@ from weft.runtime import evaluate
 from weft.runtime.array import ArrayImpl, from_numpy
 from weft.runtime.evaluate import may_compile, remember_operation
 from weft.runtime.function import NativeFunction
-from weft.runtime.patience import FEW_ELEMENTS
+from weft.runtime.policy import FEW_ELEMENTS
 from weft.runtime.shapes import Kinds
 
 # Types that one operator remembers having met; past it, it starts anew.

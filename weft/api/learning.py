@@ -34,11 +34,9 @@ from weft.core.sharding import UNSPECIFIED
 from weft.core.staging import stage
 from weft.core.trace import eval_trace, state, typeof
 from weft.dtypes import canonicalize_dtype
-from weft.runtime import evaluate
+from weft.runtime import evaluate, policy
 from weft.runtime.array import ArrayImpl
-from weft.runtime.exact import is_exact, programs_of
 from weft.runtime.function import NativeFunction
-from weft.runtime.patience import FEW_ELEMENTS
 from weft.runtime.shapes import Kinds
 from weft.tree.functions import tree_leaves, tree_unflatten
 
@@ -46,9 +44,6 @@ from weft.tree.functions import tree_leaves, tree_unflatten
 SEEN = 1024
 # Programs that one function may have, and those for the same arrays with other settings.
 PROGRAMS, VARIANTS = 96, 12
-# Operations from which on a program is sooner planned, its code being known, than these are run one
-# by one on arrays of a new size.
-LONG = 40
 # Items of a list that may be a setting, or that one array is made of if they are arrays.
 FEW = 32
 
@@ -149,7 +144,8 @@ class Learning(NativeFunction):
             program = self._seen[key] = self._program(call, types)
             if program is not None and program.is_quick:
                 # the code of a program is known once it has run on arrays of other sizes
-                if program.length < LONG or not any(p and p.has_run for p in self._seen.values()):
+                short = program.length < policy.MIN_PLANNED_OPERATIONS
+                if short or not any(p and p.has_run for p in self._seen.values()):
                     return self._fun(*args, **kwargs)
         if program is None:
             return self._fun(*args, **kwargs)
@@ -197,7 +193,7 @@ class Learning(NativeFunction):
 
     def _again(self, call: Call, sized: Sized, key: Any, types: Any) -> Any:
         """The result of a call that comes again."""
-        if sized.instance.elements() <= FEW_ELEMENTS:
+        if sized.instance.elements() <= policy.FEW_ELEMENTS:
             avals = [typeof(x) for x in call.leaves]
             evaluate.remember_instance(
                 self, call.recipe(), sized.in_tree, call.expected(), avals, sized
@@ -314,9 +310,8 @@ class Sized:
 class Program:
     """What a call of some types was staged as.
 
-    ``is_quick`` tells whether it may be run operation by operation: its results have the same bits
-    in whatever order it is computed, its arrays are small, and it is more than one operation that
-    would become a program of its own. ``given`` is the number of the argument that it gives back.
+    ``is_quick`` tells whether it may be run operation by operation, ``given`` is the number of the
+    argument that it gives back.
     """
 
     __slots__ = ("staged", "is_quick", "length", "has_run", "given")
@@ -324,10 +319,8 @@ class Program:
     def __init__(self, staged: Staged, away: bool = False) -> None:
         self.staged = staged
         closed = staged.closed
-        many = sum([a.size for a in closed.in_avals + closed.out_avals]) >= evaluate.MANY
-        costly = any(eqn.primitive.costly for eqn in closed.eqns)
         # elsewhere than on the host, several operations are several programs
-        self.is_quick = not away and not many and not costly and is_exact(closed)
+        self.is_quick = not away and policy.runs_by_operations(closed)
         self.length = _length(closed) if self.is_quick else 0
         self.has_run = False
         jaxpr = closed.jaxpr
@@ -338,7 +331,7 @@ class Program:
 
 def _length(closed: ClosedJaxpr) -> int:
     """How many operations a program is made of."""
-    inner = [x for eqn in closed.eqns for x in programs_of(eqn)]
+    inner = [x for eqn in closed.eqns for x in policy.programs_of(eqn)]
     return len(closed.eqns) + sum([_length(x) for x in inner])
 
 

@@ -183,10 +183,6 @@ def _without(params: Params, *names: str) -> Params:
     return {k: v for k, v in sorted(params.items()) if k not in names}
 
 
-def _show_unary(params: Params) -> Params:
-    return {k: v for k, v in _without(params).items() if k != "accuracy" or v is not None}
-
-
 def _show_mul(params: Params) -> Params:
     return {k: v for k, v in _without(params).items() if k != "out_dtype" or v is not None}
 
@@ -273,9 +269,7 @@ def _show_reshard(params: Params) -> Params:
     return {}
 
 
-_ACCURATE = "exp exp2 log expm1 log1p tanh logistic sin cos tan sqrt rsqrt cbrt".split()
 _shown_params: dict[str, Callable[[Params], Params]] = {
-    **dict.fromkeys(_ACCURATE, _show_unary),
     "mul": _show_mul,
     "convert_element_type": _show_convert,
     "dot_general": _show_dot_general,
@@ -294,6 +288,8 @@ def _params_to_show(eqn: Any, settings: Settings) -> Params:
         show = getattr(eqn.primitive, "pp_params", None) or _shown_params.get(eqn.primitive.name)
         if show is not None:
             return show(eqn.params)
+        if eqn.params.get("accuracy", 0) is None:
+            return _without(eqn.params, "accuracy")
     return dict(sorted(eqn.params.items()))
 
 

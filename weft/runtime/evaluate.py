@@ -18,10 +18,8 @@ from weft.core.plain import plain
 from weft.core.sharding import AbstractMesh, NamedSharding
 from weft.core.staging import stage
 from weft.core.trace import state, typeof
-from weft.runtime import registry
+from weft.runtime import policy, registry
 from weft.runtime.array import ArrayImpl, box
-from weft.runtime.exact import is_exact_round
-from weft.runtime.patience import account
 from weft.runtime.places import (
     HOME,
     Incompatible,
@@ -366,7 +364,7 @@ def _evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
         callee = primitive.callee(params)
         if callee is not None:
             return registry.native.call_program(callee, args, avals)
-        if not state.axis_env and _worth(primitive, avals, out, params):
+        if not state.axis_env and policy.is_native(primitive, avals, out, params):
             found = registry.native.call_primitive(primitive, args, avals, params)
             if found is not None:
                 return found if primitive.multiple_results else found[0]
@@ -399,58 +397,17 @@ def _run_while(primitive: Any, args: Any, avals: Any, params: dict[str, Any]) ->
     """A loop of unknown length: some rounds by the interpreter, the rest compiled."""
     body, condition = params["body_jaxpr"], params["cond_jaxpr"]
     effects = primitive.eqn_effects(avals, params)
-    if not effects and not (is_exact_round(condition) and _is_interpreted(body, _LONG // _OFTEN)):
+    rounds = None if effects else policy.interpreted_rounds(condition, body)
+    if rounds == 0:
         return registry.native.call_once(primitive, args, avals, params)
     values = [to_numpy(x, a) for x, a in zip(args, avals, strict=True)]
-    rounds = _LONG // (1 + len(body.eqns) + len(condition.eqns))
     with np.errstate(all="ignore"):
-        carry, done = primitive.some_rounds(values, params, None if effects else rounds)
+        carry, done = primitive.some_rounds(values, params, rounds)
     boxed = [_boxed(v, a, True) for v, a in zip(carry, body.out_avals, strict=True)]
     if done:
         return boxed
     rest = [*args[: len(args) - len(boxed)], *boxed]
     return registry.native.call_once(primitive, rest, avals, params)
-
-
-# Elements of operands and results from which on a native program is worth making.
-MANY = 1 << 15
-# Equations that a loop runs, in all its calls, from which on it is worth compiling; and how many
-# calls, where its length is not known.
-_LONG, _OFTEN = 1 << 11, 8
-
-
-def _is_interpreted(body: Any, work: int) -> bool:
-    """Whether a loop that is about to run so many equations is still run by NumPy: it has not been
-    run for long, and that makes no difference to its results."""
-    if not is_exact_round(body):
-        return False
-    spent = body._memo["spent"] = body._memo.get("spent", 0) + work
-    return spent < _LONG
-
-
-def _worth(primitive: Any, avals: Any, out: Any, params: dict[str, Any]) -> bool:
-    """Whether a primitive on its own runs natively.
-
-    What is rounded in another way natively always does, so that results do not depend on sizes or
-    on ``jit``; the rest where it is large.
-    """
-    if primitive.nodes == "loop" and primitive.rounds(params) is not None:
-        body = params["jaxpr"]
-        work = params["length"] * (1 + len(body.eqns))
-        return not body.effects and not _is_interpreted(body, work)
-    if primitive.effects or primitive.eqn_effects is not None:
-        return False
-    if primitive.costly:
-        return True
-    if primitive.form is None and primitive.lower is None and primitive.axis_names is not None:
-        return False
-    results = out if primitive.multiple_results else [out]
-    every = [*avals, *results]
-    if any(type(a) is not ShapedArray for a in every):
-        return False
-    if primitive.native_kinds and avals[0].dtype.kind in primitive.native_kinds:
-        return True
-    return sum([a.size for a in every]) >= MANY
 
 
 def _checks() -> bool:
@@ -532,7 +489,7 @@ def _remember_across(
 
 def may_compile() -> bool:
     """Whether an eager operation may be compiled now, or is to be interpreted once more."""
-    return account.allows()
+    return policy.account.allows()
 
 
 def is_restricted() -> bool:
@@ -567,7 +524,7 @@ def compile_eagerly(closed: Any) -> None:
     """Have the code of an eager operation, at the expense of those to come."""
     began = perf_counter()
     registry.native.compile_program(closed)
-    account.charge(began)
+    policy.account.charge(began)
 
 
 def remember_given(
@@ -597,7 +554,7 @@ def remember_operation(function: Any, closed: Any, given: Any, options: Any = No
         return True
     began = perf_counter()
     found = registry.native.remember_operation(function, closed, given, options or {}, places)
-    account.charge(began)
+    policy.account.charge(began)
     return found
 
 
@@ -655,7 +612,7 @@ def call_program(closed: Any, leaves: Any, avals: Any) -> list[Any]:
 
 def picks(count: int) -> bool:
     """Whether elements are picked natively among so many."""
-    native_ones = knobs.thread.backend == "native" and count >= MANY
+    native_ones = knobs.thread.backend == "native" and count >= policy.LARGE_ELEMENTS
     return native_ones and registry.selection.supported()
 
 

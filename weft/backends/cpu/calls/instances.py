@@ -28,9 +28,8 @@ from weft.core.avals import ShapedArray
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import inner_regions
-from weft.runtime.exact import is_exact
-from weft.runtime.patience import FEW_ELEMENTS
 from weft.runtime.places import HOME, array_type
+from weft.runtime.policy import FEW_ELEMENTS, is_exact
 
 
 class Instance:

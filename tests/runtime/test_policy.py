@@ -6,14 +6,14 @@ import pytest
 import weft.numpy as jnp
 from weft.api.learning import Learning
 from weft.base import knobs
-from weft.runtime import patience
-from weft.runtime.patience import CAPACITY, Account
+from weft.runtime import policy
+from weft.runtime.policy import CAPACITY, Account
 
 
 @pytest.fixture
 def clock(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(patience, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(policy, "perf_counter", lambda: now[0])
     return now
 
 
@@ -39,7 +39,7 @@ def test_time_that_passes_fills_the_account(clock):
 def test_operations_wait_and_give_the_same(share, monkeypatch):
     empty = Account()
     empty.balance = -1.0
-    monkeypatch.setattr("weft.runtime.evaluate.account", empty)
+    monkeypatch.setattr("weft.runtime.policy.account", empty)
     x = jnp.arange(35.0).reshape(5, 7)
     inside = [c.cell_contents for c in jnp.moveaxis.__closure__]
     learner = next(c for c in inside if isinstance(c, Learning))
