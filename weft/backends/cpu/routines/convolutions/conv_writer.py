@@ -165,7 +165,7 @@ class Text(Function):
         self.declared[name] = f"declare void {name}(ptr, i8, i64, i1)"
         self.line(f"call void {name}(ptr {target}, i8 0, i64 {size}, i1 false)")
 
-    def scatter(self, value: str, pointer: str, dtype: np.dtype, stride: int) -> None:
+    def scatter(self, value: str, pointer: str, dtype: np.dtype, stride: int | str) -> None:
         """A vector's elements, each to a place of its own."""
         width, kept = self.lanes, stored(dtype)
         if kept != dtype:
@@ -174,7 +174,7 @@ class Text(Function):
         self.lanes = 1
         for i in range(width):
             one = self.emit(f"extractelement {kind} {value}, i64 {i}")
-            self.write(one, self.at(pointer, str(i * stride), kept), kept)
+            self.write(one, self.at(pointer, self.scaled(str(i), stride), kept), kept)
         self.lanes = width
 
     def function(self, head: str) -> str:

@@ -15,7 +15,9 @@ from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.convolutions.lines import lines
 from weft.backends.cpu.routines.registry import GENERAL, LOWERINGS
 from weft.backends.cpu.routines.windows.window_text import (
+    I32,
     MAX_SCALAR_ELEMENTS,
+    Chosen,
     Fold,
     Numbers,
     Rule,
@@ -23,12 +25,8 @@ from weft.backends.cpu.routines.windows.window_text import (
     Slide,
     Windows,
 )
-from weft.base.lazy import Late
 from weft.kernel.nodes import BF16, BOOL, F16, F32
 from weft.kernel.program import Lowered, Place, Task, Type, contiguous
-
-# loaded when a program differentiates an extremum
-_scatter = Late("weft.backends.cpu.routines.windows.window_scatter")
 
 # Elements that one piece of work should at least read.
 CHUNK = 1 << 14
@@ -102,11 +100,12 @@ def joined(part: Sequence[Slide]) -> list[Slide]:
             out.append(s)
             continue
         o, n, last = out[-1], s.size, i == len(part) - 1
+        first = o.first + s.first
         follow = o.source == n * s.source and o.target == n * s.target
         if last and n == 1:
-            continue
-        if follow and o.still and o.window == 1:
-            out[-1] = s._replace(size=o.size * n, length=o.size * n)
+            out[-1] = o._replace(first=first)
+        elif follow and o.still and o.window == 1:
+            out[-1] = s._replace(size=o.size * n, length=o.size * n, first=first)
         elif follow and last and n <= MAX_SCALAR_ELEMENTS and o.stride == 1:
             out[-1] = o._replace(
                 size=o.size * n,
@@ -115,6 +114,7 @@ def joined(part: Sequence[Slide]) -> list[Slide]:
                 length=o.length * n,
                 source=s.source,
                 target=s.target,
+                first=first,
             )
         else:
             out.append(s)
@@ -256,39 +256,26 @@ def select_and_scatter_add(
         return None
     rule: Rule = Select(kind, (x.dtype, None), work, _end(work, kind))
     (part,) = slides(x.shape, source.shape, window)
-    windows = Windows(part, rule, ((x.dtype,), np.dtype(np.int32)), _lanes(work), general)
-    find = _task(windows, [("in", 1)], ("scratch", 0))
-    sizes = zip(
-        x.shape,
-        source.shape,
-        window["window_dimensions"],
-        window["window_strides"],
-        [low for low, _ in window["padding"]],
-        contiguous(source.shape),
-        contiguous(x.shape),
-        strict=True,
-    )
-    reach = _joined_reach([_scatter.Reach(*s) for s in sizes])
-    scatter = _scatter.Scatter(reach, source.dtype, total, _lanes(total), general)
-    text, extent = scatter.finish("scatter")
-    places = _with_table((Place("in", 0), Place("scratch", 0), Place("out", 0)), scatter.size)
-    chunk = max(1, CHUNK // 4 // -(-prod(x.shape) // extent))
-    put = Task(text, "scatter", places, extent, chunk)
-    return Lowered([find, put], (4 * prod(source.shape),))
+    windows = Windows(part, rule, ((x.dtype,), I32), _lanes(work), general)
+    tasks = [_task(windows, [("in", 1)], ("scratch", 0))]
+    rule = Chosen(source.dtype, total, prod(window["window_dimensions"]))
+    types = ((source.dtype, I32), source.dtype)
+    for part in slides(source.shape, x.shape, _holding(window)):
+        windows = Windows(part, rule, types, _lanes(total), True, general)
+        tasks.append(_task(windows, [("in", 0), ("scratch", 0)], ("out", 0)))
+    return Lowered(tasks, (4 * prod(source.shape),))
 
 
-def _joined_reach(axes: list[Any]) -> list[Any]:
-    """The same scatter by fewer axes."""
-    out: list[Any] = []
-    for a in axes:
-        if out and a.still:
-            o = out[-1]
-            if o.still:
-                size = o.size * a.size
-                out[-1] = _scatter.Reach(size, size, 1, 1, 0, a.source, a.target)
-                continue
-        out.append(a)
-    return out
+def _holding(window: dict[str, Any]) -> dict[str, Any]:
+    """The windows that hold an element, as a window over them: its taps are theirs backwards."""
+    dims = window["window_dimensions"]
+    lows = [low for low, _ in window["padding"]]
+    return {
+        "window_dimensions": dims,
+        "window_strides": (1,) * len(dims),
+        "padding": [(n - 1 - low, 0) for n, low in zip(dims, lows, strict=True)],
+        "base_dilation": window["window_strides"],
+    }
 
 
 for _kind in ("sum", "max", "min"):

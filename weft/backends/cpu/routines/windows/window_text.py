@@ -131,14 +131,24 @@ class Windows:
     """The text of one task over all windows."""
 
     def __init__(
-        self, slides: Sequence[Slide], rule: Any, types: Any, lanes: int, general: bool = False
+        self,
+        slides: Sequence[Slide],
+        rule: Any,
+        types: Any,
+        lanes: int,
+        general: bool = False,
+        few: bool = True,
     ) -> None:
+        """``general``: sizes are read from a table; ``few`` texts do for all then."""
         self.slides, self.rule, self.lanes = slides, rule, lanes
         self.have, self.out = types  # dtypes of the operands, and of the result
         self.text = Text(range(len(self.have) + 1))
         self.general, self.size = general, Numbers(general)
-        # Either all windows are whole or any may not be, so that there are not many texts.
-        self.whole = not general or all(s.whole for s in slides if s.taps != 1)
+        # Either all windows are whole or any may not be, so that there are not many texts: any may
+        # not in a part of a result between whose elements others lie.
+        self.part = any(s.tap_step > 1 for s in slides)
+        whole = not self.part and all(s.whole for s in slides if s.window > 1)
+        self.whole = whole or not (general and few)
 
     def read(self, operand: int, offset: str, stride: int) -> str:
         """Elements of an operand from an offset on, a vector of them with a stride."""
@@ -188,7 +198,7 @@ class Windows:
 
     def is_whole(self, slide: Slide) -> bool:
         """Whether it is known that no window reaches beyond an axis."""
-        return slide.whole and (self.whole or slide.taps == 1)
+        return slide.whole and (self.whole or slide.window == 1)
 
     def range_of(self, axis: int, index: str) -> tuple[str, str]:
         """The taps of a window that are inside of its axis."""
@@ -251,19 +261,20 @@ class Windows:
             inner = prod(t.window for t in slides[axis + 1 :]) if self.rule.numbered else 0
             taps = prod(t.taps for t in slides[axis:]) * len(width)
             step = str(s.dilation * s.source)
-            if axis < len(slides) - 1 and s.taps > 1:
+            if axis < len(slides) - 1 and s.window > 1:
                 step = size(s.dilation * s.source, "step", axis)
+            begin = size(s.tap * inner, "tap", axis) if s.tap_step > 1 else str(s.tap * inner)
             if low == "0" and high == str(s.taps):
                 if s.taps == 1 or taps <= MAX_UNROLLED_READS:
                     for t in range(s.taps):
-                        number = text.total([tap, str((s.tap + t * s.tap_step) * inner)])
+                        number = text.total([tap, begin, str(t * s.tap_step * inner)])
                         place = text.total([base, text.scaled(str(t), step)])
                         given = walk(axis + 1, place, number, given)
                     return given
                 high = size(s.taps, "taps", axis)
 
             def body(t: str, inside: list[str]) -> list[str]:
-                number = text.total([tap, text.scaled(t, s.tap_step * inner), str(s.tap * inner)])
+                number = text.total([tap, text.scaled(t, s.tap_step * inner), begin])
                 place = text.total([base, text.scaled(t, step)])
                 return walk(axis + 1, place, number, inside)
 
@@ -304,7 +315,7 @@ class Windows:
                 targets.append(text.scaled(i, size(s.target, "target", a)))
                 ranges.append(self.range_of(a, i))
             first = sum(s.first for s in self.slides)
-            target = text.total([*targets, size(first, "first") if first else "0"])
+            target = text.total([*targets, size(first, "first") if first or self.part else "0"])
             if pieces == 1:
                 self.ends(places, target, ranges)
                 if self.general:
@@ -433,7 +444,7 @@ class Windows:
         if last.stride > 2:  # reads are many, so that few elements should be read twice
             lanes = min(lanes, 4 if count < ENOUGH_ROWS else 8)
         width, many = row_of(count, lanes)
-        if last.target != 1 or width <= 1:
+        if width <= 1:
             end = text.total([begin, size(count, "between")])
             text.repeat(begin, end, [], self.single(places, target, ranges))
             return
@@ -510,8 +521,12 @@ class Windows:
         for state, width, offset in zip(states, widths, written, strict=True):
             text.lanes = width
             value = self.rule.result(text, state)
-            pointer = text.at(f"%b{len(self.have)}", text.total([place, offset]), self.out)
-            text.write(value, pointer, self.out)
+            moved = text.scaled(offset, self.last_target())
+            pointer = text.at(f"%b{len(self.have)}", text.total([place, moved]), self.out)
+            if width > 1 and last.target != 1:
+                text.scatter(value, pointer, self.out, self.last_target())
+            else:
+                text.write(value, pointer, self.out)
         text.lanes = 1
 
     def last_target(self) -> str:
@@ -577,6 +592,16 @@ def chosen(text: Text, condition: str, dtype: np.dtype, yes: str, no: str) -> st
     return text.emit(f"select {flags} {condition}, {of} {yes}, {of} {no}")
 
 
+def numbered(text: Text, tap: str) -> str:
+    """A tap's number in all lanes."""
+    if not tap.startswith("%"):
+        return text.constant(I32, np.asarray(int(tap), I32).tobytes())
+    width, text.lanes = text.lanes, 1
+    number = text.emit(f"trunc i64 {tap} to i32")
+    text.lanes = width
+    return text.splat(I32, number)
+
+
 class Select(Rule):
     """What goes with the first extremum: another operand's element, or the number of the tap.
 
@@ -621,20 +646,33 @@ class Select(Rule):
     def step(self, text: Text, state: list[str], read: Any, tap: str) -> list[str]:
         value = text.cast(self.have, self.work, read(0))
         better = beats(text, self.kind, self.work, value, state[0])
-        if self.goes is None:
-            number = tap
-            width = text.lanes
-            if tap.startswith("%"):
-                text.lanes = 1
-                number = text.emit(f"trunc i64 {tap} to i32")
-                text.lanes = width
-                number = text.splat(I32, number)
-            else:
-                number = text.constant(I32, np.asarray(int(tap), I32).tobytes())
-        else:
-            number = read(1)
+        number = numbered(text, tap) if self.goes is None else read(1)
         best = chosen(text, better, self.work, value, state[0])
         return [best, chosen(text, better, self.kinds[1], number, state[1])]
 
     def result(self, text: Text, state: list[str]) -> str:
         return state[1]
+
+
+class Chosen(Rule):
+    """Sums over the windows that chose an element: operands are their values and chosen taps, which
+    are counted from the last of ``count`` here."""
+
+    def __init__(self, have: np.dtype, work: np.dtype, count: int) -> None:
+        super().__init__((work,), True)
+        self.have, self.work, self.count = have, work, count
+
+    def start(self, text: Text, exact: str | None, read: Any) -> list[str]:
+        return [text.constant(self.work, bytes(self.work.itemsize))]
+
+    def step(self, text: Text, state: list[str], read: Any, tap: str) -> list[str]:
+        value, of = text.cast(self.have, self.work, read(0)), text.type_of(I32)
+        last = text.constant(I32, np.asarray(self.count - 1, I32).tobytes())
+        mine = text.emit(f"sub {of} {last}, {numbered(text, tap)}")
+        same = text.emit(f"icmp eq {of} {read(1)}, {mine}")
+        add = "fadd" if is_float(self.work) else "add"
+        added = text.emit(f"{add} {text.type_of(self.work)} {state[0]}, {value}")
+        return [chosen(text, same, self.work, added, state[0])]
+
+    def result(self, text: Text, state: list[str]) -> str:
+        return text.cast(self.work, self.have, state[0])
