@@ -26,7 +26,7 @@ from weft.api.arguments import (
 )
 from weft.api.compiler_options import check_options, options_items, refuse_nested_options
 from weft.api.reports import explain_miss, report_trace
-from weft.api.shardings import check_arguments, is_given, placing
+from weft.api.shardings import check_arguments, is_given, placing, spread_shardings
 from weft.api.stages import Traced, call_writing, delete_donated, warn_unusable
 from weft.api.staging import stage_call
 from weft.base import errors, events, knobs, logs
@@ -70,6 +70,7 @@ class Staged:
         "refs",
         "writing",
         "warned",
+        "said",
     )
 
     def __init__(
@@ -86,6 +87,8 @@ class Staged:
         self.writing: Any = None
         # whether it has been said that memory is donated in vain
         self.warned = False
+        # the shardings that were given for the results, None without any
+        self.said: Any = None
 
     def again(self) -> Staged:
         """The same for another jit of the function, which makes native entries of its own."""
@@ -390,7 +393,12 @@ class JitFunction(NativeFunction):
             "inline": self._options["inline"],
             "compiler_options_kvs": self._compiler_options,
         }
-        return Staged(closed, hoisted, params, in_tree, out_tree)
+        staged = Staged(closed, hoisted, params, in_tree, out_tree)
+        if is_given(self._options["out_shardings"]):
+            results = tree_unflatten(out_tree, closed.out_avals)
+            given = self._options["out_shardings"]
+            staged.said = spread_shardings(given, results, "out_shardings of jit")
+        return staged
 
     def _donated(self, args: Any, dynamic: Any, keywords: Any, static: Any) -> tuple[bool, ...]:
         if not (self._donate_nums or self._donate_names):

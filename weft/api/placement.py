@@ -180,7 +180,8 @@ def where_to(x: Any, place: Any) -> Placement:
     if isinstance(place, Sharding):
         check_fits(place, np.shape(x), "device_put")
         return placement(place, True)
-    return placement(here.sharding, True)  # a memory space
+    kind = "pinned_host" if place.name == "Host" else "device"  # a memory space
+    return placement(here.sharding.with_memory_kind(kind), True)
 
 
 def current_mesh() -> Mesh:

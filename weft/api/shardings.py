@@ -164,11 +164,13 @@ def _whole(program: ClosedJaxpr, given: list[Any]) -> Sharding:
 def of_outputs(program: ClosedJaxpr, given: list[Sharding]) -> list[Sharding]:
     """Where the results of a program are, from where its arguments are."""
     count = len(program.out_avals)
-    spread = [s for s in given if isinstance(s, NamedSharding) and s.num_devices > 1]
+    meshes = [s.mesh for s in given if isinstance(s, NamedSharding)]
     where = says_where(program)
-    if not spread and (where is None or not where.is_spread):
+    if where is not None and isinstance(where.sharding, NamedSharding):
+        meshes.append(where.sharding.mesh)
+    if not meshes:
         return [_whole(program, list(given))] * count
-    mesh = spread[0].mesh if spread else where.sharding.mesh
+    mesh = max(meshes, key=lambda mesh: mesh.size)
     specs = [spec_of(s, mesh, len(a.shape)) for s, a in zip(given, program.in_avals, strict=True)]
     return [p.sharding for p in divided(program, specs, mesh)]
 

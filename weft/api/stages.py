@@ -78,7 +78,10 @@ class _Stage:
 
     @property
     def out_info(self) -> Any:
-        return tree_unflatten(self.out_tree, map(struct_of, self._staged.closed.out_avals))
+        structs = [struct_of(aval) for aval in self._staged.closed.out_avals]
+        for struct, said in zip(structs, self._staged.said or (), strict=False):
+            struct.sharding = said or struct.sharding
+        return tree_unflatten(self.out_tree, structs)
 
     @property
     def args_info(self) -> Any:
@@ -251,13 +254,16 @@ class Compiled(_Stage):
 
     @property
     def input_shardings(self) -> Any:
-        """Where the arguments are, those by position and those by name.
+        """Where the arguments are, those by position and those by name; None for unused ones.
 
         >>> import weft
         >>> weft.jit(lambda x: -x).lower(1.0).compile().input_shardings
         ((SingleDeviceSharding(device=CpuDevice(id=0), memory_kind=device),), {})
         """
-        return tree_unflatten(self._in_tree, self._input_shardings())
+        invars = self._staged.closed.jaxpr.invars[len(self._staged.hoisted) :]
+        used = _used(self._staged)
+        found = zip(invars, self._input_shardings(), strict=True)
+        return tree_unflatten(self._in_tree, [s if v in used else None for v, s in found])
 
     @property
     def output_shardings(self) -> Any:
@@ -361,13 +367,11 @@ def warn_unusable(staged: Any) -> None:
         return
     staged.warned = True
     jaxpr = staged.closed.jaxpr
-    used = {v for eqn in jaxpr.eqns for v in eqn.invars if type(v) is Var}
-    used.update(v for v in jaxpr.outvars if type(v) is Var)
-    keeps = staged.params["keep_unused"]
+    used = _used(staged)
     free = Counter(_nbytes(v.aval) for v in jaxpr.outvars)
     unusable = []
     for v, donated in zip(jaxpr.invars, staged.params["donated_invars"], strict=True):
-        if not donated or not (keeps or v in used):
+        if not donated or v not in used:
             continue
         size = _nbytes(v.aval)
         if free[size]:
@@ -379,6 +383,14 @@ def warn_unusable(staged: Any) -> None:
             f"Some donated buffers were not usable: {', '.join(unusable)}. No result of"
             f" {staged.params['name']} is left to take their memory; donate what a result replaces"
         )
+
+
+def _used(staged: Any) -> set[Var]:
+    """The variables of a program that something is made of; all arguments if they are kept."""
+    jaxpr = staged.closed.jaxpr
+    used = {v for eqn in jaxpr.eqns for v in eqn.invars if type(v) is Var}
+    used.update(v for v in jaxpr.outvars if type(v) is Var)
+    return used.union(jaxpr.invars) if staged.params["keep_unused"] else used
 
 
 def _nbytes(aval: Any) -> int:

@@ -50,7 +50,8 @@ class ShapeDtypeStruct:
         if isinstance(x, ShapeDtypeStruct):
             return x
         aval = abstractify(x)
-        return cls(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=aval.divided)
+        where = x.sharding if getattr(x, "committed", False) else aval.divided
+        return cls(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=where)
 
     @property
     def ndim(self) -> int:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import enum
+import threading
 from collections.abc import Sequence
+from functools import cached_property, partial
 from math import prod
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -45,6 +48,19 @@ class ShardingTypeError(Exception):
     """An operation on arrays whose types do not say how its result is divided."""
 
 
+class Unconstrained:
+    """The mark of a dimension that the compiler may divide as it likes."""
+
+    def __repr__(self) -> str:
+        return "UNCONSTRAINED"
+
+    def __reduce__(self) -> str:
+        return "UNCONSTRAINED"
+
+
+UNCONSTRAINED = Unconstrained()
+
+
 class PartitionSpec(tuple[Any, ...]):
     """How the dimensions of an array are divided over the axes of a mesh.
 
@@ -57,14 +73,19 @@ class PartitionSpec(tuple[Any, ...]):
     unreduced: frozenset[Any]
     reduced: frozenset[Any]
 
-    UNCONSTRAINED = object()
+    UNCONSTRAINED = UNCONSTRAINED
 
     def __new__(
         cls, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()
     ) -> PartitionSpec:
         spec = super().__new__(cls, [_canonical(p) for p in partitions])
         spec.unreduced, spec.reduced = frozenset(unreduced), frozenset(reduced)
+        if unreduced or reduced:
+            _check_marks(spec, unreduced, reduced)
         return spec
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError("PartitionSpec has no subclasses; write a function that makes one")
 
     def __repr__(self) -> str:
         text = repr(tuple(self))
@@ -88,28 +109,73 @@ class PartitionSpec(tuple[Any, ...]):
         marks = {k: changes.get(k, getattr(self, k)) for k in ("unreduced", "reduced")}
         return PartitionSpec(*changes.get("partitions", self), **marks)
 
+    def __add__(self, other: Any) -> Any:
+        """The dimensions of both.
+
+        >>> PartitionSpec('data') + (None,)
+        P('data', None)
+        """
+        marks = other if isinstance(other, PartitionSpec) else PartitionSpec()
+        return PartitionSpec(
+            *tuple(self),
+            *other,
+            unreduced=self.unreduced | marks.unreduced,
+            reduced=self.reduced | marks.reduced,
+        )
+
+    def __radd__(self, other: Any) -> Any:
+        return self.update(partitions=(*other, *self))
+
+    def _key(self) -> Any:
+        return tuple(self), self.unreduced, self.reduced
+
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, PartitionSpec):
-            return False
-        return tuple.__eq__(self, other) and self.unreduced == other.unreduced
+        return isinstance(other, PartitionSpec) and self._key() == other._key()
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     def __hash__(self) -> int:
-        return tuple.__hash__(self)
+        return hash(self._key())
 
     def __reduce__(self) -> Any:
-        return PartitionSpec, tuple(self)
+        return _spec, self._key()
+
+
+def _spec(partitions: Any, unreduced: Any, reduced: Any) -> PartitionSpec:
+    return PartitionSpec(*partitions, unreduced=unreduced, reduced=reduced)
 
 
 def _canonical(part: Any) -> Any:
     """One dimension of a spec: an axis alone for a tuple of one, None for an empty one."""
     if isinstance(part, PartitionSpec) or not isinstance(part, (tuple, list)):
         return part
+    if any(isinstance(axis, (tuple, list)) for axis in part):
+        raise ValueError(
+            f"a dimension is divided over one axis or a tuple of axes, got {part!r}, which has a"
+            " tuple inside; name all axes in one tuple"
+        )
     return None if not part else part[0] if len(part) == 1 else tuple(part)
+
+
+def _check_marks(spec: PartitionSpec, unreduced: Any, reduced: Any) -> None:
+    for name, axes in (("unreduced", unreduced), ("reduced", reduced)):
+        if not isinstance(axes, (set, frozenset)):
+            raise TypeError(f"{name} is a set of axes, got {axes!r} of type {type(axes).__name__}")
+        if None in axes:
+            raise ValueError(f"{name} names mesh axes, and None is none: {axes}")
+    twice = [n for n in spec.names() if n in spec.unreduced | spec.reduced]
+    twice += spec.unreduced & spec.reduced
+    if twice:
+        raise ValueError(
+            f"{spec} says two things of the axis {twice[0]!r}: an axis divides a dimension, or is"
+            " unreduced, or reduced"
+        )
 
 
 def axes_of(part: Any) -> tuple[Any, ...]:
     """The mesh axes of one dimension of a spec."""
-    if part is None or part is PartitionSpec.UNCONSTRAINED:
+    if part is None or part is UNCONSTRAINED:
         return ()
     return part if isinstance(part, tuple) else (part,)
 
@@ -148,37 +214,52 @@ def _device_text(device: AbstractDevice) -> str:
     )
 
 
-class AbstractMesh:
-    """The sizes and names of a mesh's axes, without devices.
+_meshes: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 
-    >>> AbstractMesh((2, 4), ('x', 'y')).shape
-    {'x': 2, 'y': 4}
-    """
 
-    def __init__(
-        self,
-        axis_sizes: Sequence[int],
-        axis_names: Any,
-        axis_types: Any = None,
-        *,
-        abstract_device: AbstractDevice | None = None,
-    ) -> None:
-        self.axis_sizes = tuple(axis_sizes)
-        self.axis_names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
-        if len(self.axis_sizes) != len(self.axis_names):
+class MeshAxes:
+    """The axes of a mesh: their sizes, names and types. Equal meshes are one object."""
+
+    axis_sizes: tuple[int, ...]
+    axis_names: tuple[Any, ...]
+    axis_types: tuple[AxisType, ...]
+
+    @classmethod
+    def _interned(cls, key: Any, sizes: Any, names: Any, types: Any, **fields: Any) -> Any:
+        """The mesh of a class with these axes, which ``key`` tells apart from all others."""
+        if len(sizes) != len(names):
             raise ValueError(
-                f"a mesh needs a name for each axis, got sizes {self.axis_sizes} and names"
-                f" {self.axis_names}"
+                f"a mesh needs a name for each axis, got the sizes {sizes} and the names {names}"
             )
-        if isinstance(axis_types, AxisType):
-            axis_types = (axis_types,) * len(self.axis_sizes)
-        self.axis_types = tuple(axis_types or (AxisType.Auto,) * len(self.axis_sizes))
-        _note(self.axis_types)
-        self.abstract_device = abstract_device
+        if None in names or len(set(names)) != len(names):
+            raise ValueError(f"the axes of a mesh have different names, none of them None: {names}")
+        if isinstance(types, AxisType):
+            types = (types,) * len(sizes)
+        types = tuple(types or (AxisType.Auto,) * len(sizes))
+        if not all(isinstance(t, AxisType) for t in types):
+            raise TypeError(f"the types of a mesh's axes are AxisTypes, got {types}")
+        if len(types) != len(sizes):
+            raise ValueError(f"a mesh needs a type for each of its axes, got {types}")
+        whole = (cls, sizes, names, types, key)
+        found = _meshes.get(whole)
+        if found is None:
+            _note(types)
+            made = object.__new__(cls)
+            axes = {"axis_sizes": sizes, "axis_names": names, "axis_types": types}
+            made.__dict__.update(axes, **fields)
+            found = _meshes.setdefault(whole, made)
+        return found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a mesh does not change; write mesh.update({name}=...)")
 
     @property
     def shape(self) -> dict[Any, int]:
-        return dict(zip(self.axis_names, self.axis_sizes, strict=True))
+        return dict(self.shape_tuple)
+
+    @property
+    def shape_tuple(self) -> tuple[tuple[Any, int], ...]:
+        return tuple(zip(self.axis_names, self.axis_sizes, strict=True))
 
     @property
     def size(self) -> int:
@@ -187,10 +268,6 @@ class AbstractMesh:
     @property
     def empty(self) -> bool:
         return not self.axis_sizes
-
-    @property
-    def abstract_mesh(self) -> AbstractMesh:
-        return self
 
     def _of_type(self, kind: AxisType) -> tuple[Any, ...]:
         return tuple(n for n, t in zip(self.axis_names, self.axis_types, strict=True) if t is kind)
@@ -207,24 +284,71 @@ class AbstractMesh:
     def manual_axes(self) -> tuple[Any, ...]:
         return self._of_type(AxisType.Manual)
 
+    def _are_all(self, kind: AxisType) -> bool:
+        return bool(self.axis_types) and all(t is kind for t in self.axis_types)
+
+    @property
+    def are_all_axes_auto(self) -> bool:
+        return self._are_all(AxisType.Auto)
+
+    @property
+    def are_all_axes_explicit(self) -> bool:
+        return self._are_all(AxisType.Explicit)
+
+    @property
+    def are_all_axes_manual(self) -> bool:
+        return self._are_all(AxisType.Manual)
+
+    def _text(self) -> str:
+        axes = ", ".join(f"{n!r}: {s}" for n, s in self.shape_tuple) or "()"
+        return f"{axes}, axis_types={self.axis_types}"
+
+
+def _names(axis_names: Any) -> tuple[Any, ...]:
+    return (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+
+
+class AbstractMesh(MeshAxes):
+    """The sizes and names of a mesh's axes, without devices.
+
+    >>> AbstractMesh((2, 4), ('x', 'y')).shape
+    {'x': 2, 'y': 4}
+    """
+
+    abstract_device: AbstractDevice | None
+
+    def __new__(
+        cls,
+        axis_sizes: Sequence[int],
+        axis_names: Any,
+        axis_types: Any = None,
+        *,
+        abstract_device: AbstractDevice | None = None,
+    ) -> AbstractMesh:
+        device = abstract_device
+        sizes, names = tuple(axis_sizes), _names(axis_names)
+        made: AbstractMesh = cls._interned(device, sizes, names, axis_types, abstract_device=device)
+        return made
+
+    @property
+    def abstract_mesh(self) -> AbstractMesh:
+        return self
+
     def update(self, **changes: Any) -> AbstractMesh:
         """The mesh with other sizes, names, types or kind of device."""
         given = {name: changes.get(name, getattr(self, name)) for name in _MESH_FIELDS}
         return AbstractMesh(**given)
 
-    def _key(self) -> Any:
-        return self.axis_sizes, self.axis_names, self.axis_types, self.abstract_device
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is AbstractMesh and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
+    def __reduce__(self) -> Any:
+        return _abstract_mesh, tuple(getattr(self, name) for name in _MESH_FIELDS)
 
     def __repr__(self) -> str:
-        axes = ", ".join(f"{n!r}: {s}" for n, s in self.shape.items()) or "()"
         device = "" if self.abstract_device is None else f", {_device_text(self.abstract_device)}"
-        return f"AbstractMesh({axes}, axis_types={self.axis_types}{device})"
+        return f"AbstractMesh({self._text()}{device})"
+
+
+def _abstract_mesh(sizes: Any, names: Any, types: Any, device: Any) -> AbstractMesh:
+    return AbstractMesh(sizes, names, types, abstract_device=device)
 
 
 _MESH_FIELDS = ("axis_sizes", "axis_names", "axis_types", "abstract_device")
@@ -263,71 +387,43 @@ class ManualAxisType:
         )
 
 
-class Mesh:
+class _Entered(threading.local):
+    """The scopes of the meshes whose ``with`` blocks a thread is in."""
+
+    def __init__(self) -> None:
+        self.scopes: list[Any] = []
+
+
+_entered = _Entered()
+
+
+class Mesh(MeshAxes):
     """Devices arranged in a grid whose axes have names."""
 
-    def __init__(
-        self, devices: Any, axis_names: Any, axis_types: Sequence[AxisType] | None = None
-    ) -> None:
-        self.devices = np.asarray(devices, dtype=object)
-        self.axis_names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
-        if self.devices.ndim != len(self.axis_names):
-            raise ValueError(
-                f"a mesh of {self.devices.ndim} dimensions needs as many axis names, got"
-                f" {self.axis_names}"
-            )
-        if len(set(self.axis_names)) != len(self.axis_names):
-            raise ValueError(f"mesh axis names must differ, got {self.axis_names}")
-        if isinstance(axis_types, AxisType):
-            axis_types = (axis_types,) * self.devices.ndim
-        self.axis_types = tuple(axis_types or (AxisType.Auto,) * self.devices.ndim)
-        _note(self.axis_types)
-        if len(self.axis_types) != self.devices.ndim:
-            raise ValueError(f"a mesh needs a type for each of its axes, got {self.axis_types}")
-        self._scopes: list[Any] = []
+    devices: np.ndarray
+
+    def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Mesh:
+        grid = np.array(devices, dtype=object)
+        grid.flags.writeable = False
+        key, names = tuple(grid.flat), _names(axis_names)
+        made: Mesh = cls._interned(key, grid.shape, names, axis_types, devices=grid)
+        return made
 
     def __enter__(self) -> Mesh:
         scope = knobs.mesh((self, self.abstract_mesh))
         scope.__enter__()
-        self._scopes.append(scope)
+        _entered.scopes.append(scope)
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self._scopes.pop().__exit__()
+        _entered.scopes.pop().__exit__()
 
-    @property
-    def shape(self) -> dict[Any, int]:
-        return dict(zip(self.axis_names, self.devices.shape, strict=True))
-
-    @property
-    def axis_sizes(self) -> tuple[int, ...]:
-        return self.devices.shape
-
-    @property
-    def size(self) -> int:
-        return prod(self.devices.shape)
-
-    @property
-    def empty(self) -> bool:
-        return self.devices.ndim == 0
-
-    @property
+    @cached_property
     def abstract_mesh(self) -> AbstractMesh:
         """The mesh without its devices."""
         first = next(iter(self.devices.flat), None)
         kind = None if first is None else AbstractDevice(first.device_kind, None, first.platform)
         return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types, abstract_device=kind)
-
-    @property
-    def explicit_axes(self) -> tuple[Any, ...]:
-        return self._of_type(AxisType.Explicit)
-
-    @property
-    def auto_axes(self) -> tuple[Any, ...]:
-        return self._of_type(AxisType.Auto)
-
-    def _of_type(self, kind: AxisType) -> tuple[Any, ...]:
-        return tuple(n for n, t in zip(self.axis_names, self.axis_types, strict=True) if t is kind)
 
     @property
     def local_devices(self) -> list[Any]:
@@ -360,15 +456,6 @@ class Mesh:
     def device_ids(self) -> np.ndarray:
         return np.vectorize(lambda d: d.id, otypes=[int])(self.devices)
 
-    def _key(self) -> Any:
-        return (self.axis_names, self.devices.shape, tuple(self.devices.flat), self.axis_types)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mesh) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash((self.axis_names, self.devices.shape))
-
     def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
         """The mesh with other devices, names or types."""
         return Mesh(
@@ -381,8 +468,7 @@ class Mesh:
         return Mesh, (self.devices, self.axis_names, self.axis_types)
 
     def __str__(self) -> str:
-        axes = ", ".join(f"{n!r}: {s}" for n, s in self.shape.items()) or "()"
-        return f"Mesh({axes}, axis_types={self.axis_types})"
+        return "Mesh()" if self.empty else f"Mesh({self._text()})"
 
     def __repr__(self) -> str:
         if self.empty:
@@ -391,6 +477,9 @@ class Mesh:
             f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names},"
             f" axis_types={self.axis_types})"
         )
+
+
+MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
 
 
 class Sharding:
@@ -435,9 +524,34 @@ class Sharding:
     def addressable_devices(self) -> set[Any]:
         return {d for d in self.device_set if d.process_index == processes.index}
 
+    _memory_kind: str | None
+
+    def _set(self, memory_kind: str | None, **fields: Any) -> None:
+        if memory_kind is not None and memory_kind not in MEMORY_KINDS:
+            raise ValueError(
+                f"{type(self).__name__} got memory_kind={memory_kind!r}; the kinds of memory are"
+                f" {', '.join(MEMORY_KINDS)}"
+            )
+        self.__dict__.update(fields, _memory_kind=memory_kind)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a sharding does not change; make one with another {name}")
+
+    @property
+    def memory_kind(self) -> str | None:
+        """The kind of memory that arrays are in; on CPUs it is only a name."""
+        return self._memory_kind or "device"
+
+    @property
+    def has_addressable_devices(self) -> bool:
+        return bool(self.addressable_devices)
+
+    def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
+        """Raise ValueError unless an array of a shape can have this sharding."""
+
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
         """Whether another sharding puts the same parts of arrays of a rank on the same devices."""
-        return _same_parts(self, other, ndim)
+        return self.memory_kind == other.memory_kind and _same_parts(self, other, ndim)
 
     @property
     def _device_assignment(self) -> tuple[Any, ...]:
@@ -468,34 +582,39 @@ def _same_parts(a: Sharding, b: Sharding, ndim: int) -> bool:
 class SingleDeviceSharding(Sharding):
     """All of an array on one device."""
 
-    __slots__ = ("_device", "memory_kind")
+    _device: Any
 
     def __init__(self, device: Any, *, memory_kind: str | None = None) -> None:
-        self._device = device
-        self.memory_kind = "device" if memory_kind is None else memory_kind
+        self._set(memory_kind, _device=device)
+
+    def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
+        """The sharding with another kind of memory."""
+        return SingleDeviceSharding(self._device, memory_kind=kind)
 
     @property
     def device_set(self) -> set[Any]:
         return {self._device}
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is SingleDeviceSharding and other._device is self._device
+        if type(other) is not SingleDeviceSharding or other._device is not self._device:
+            return False
+        return self.memory_kind == other.memory_kind
 
     def __hash__(self) -> int:
-        return hash((SingleDeviceSharding, id(self._device)))
+        return hash((SingleDeviceSharding, id(self._device), self.memory_kind))
 
     def __repr__(self) -> str:
         return f"SingleDeviceSharding(device={self._device!r}, memory_kind={self.memory_kind})"
 
     def __reduce__(self) -> Any:
-        return SingleDeviceSharding, (self._device,)
-
-
-MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
+        return partial(SingleDeviceSharding, memory_kind=self._memory_kind), (self._device,)
 
 
 class NamedSharding(Sharding):
     """An array divided over a mesh as a partition spec says."""
+
+    mesh: Any
+    spec: PartitionSpec
 
     def __init__(self, mesh: Any, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
         if not isinstance(mesh, (Mesh, AbstractMesh)) or not isinstance(spec, PartitionSpec):
@@ -504,19 +623,20 @@ class NamedSharding(Sharding):
                 f" {type(mesh).__name__} {mesh!r} and {type(spec).__name__} {spec!r}; write"
                 " NamedSharding(mesh, P('x', None))"
             )
-        self.mesh = mesh
-        self.spec = spec
-        self.memory_kind = "device" if memory_kind is None else memory_kind
-        if self.memory_kind not in MEMORY_KINDS:
-            raise ValueError(
-                f"NamedSharding got memory_kind={memory_kind!r}; the kinds of memory are"
-                f" {', '.join(MEMORY_KINDS)}"
-            )
+        self._set(memory_kind, mesh=mesh, spec=spec)
         check_spec(spec, mesh)
+
+    @property
+    def memory_kind(self) -> str | None:
+        return self._memory_kind if isinstance(self.mesh, AbstractMesh) else super().memory_kind
+
+    def with_memory_kind(self, kind: str) -> NamedSharding:
+        """The sharding with another kind of memory."""
+        return self.update(memory_kind=kind)
 
     def update(self, **changes: Any) -> NamedSharding:
         """The sharding with another mesh, spec or kind of memory."""
-        given = {name: getattr(self, name) for name in ("mesh", "spec", "memory_kind")} | changes
+        given = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self._memory_kind} | changes
         spec = given["spec"]
         if not isinstance(spec, PartitionSpec):
             spec = PartitionSpec(*spec)
@@ -551,13 +671,21 @@ class NamedSharding(Sharding):
             d.process_index == processes.index for d in self.mesh.devices.flat
         )
 
-    def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
-        sizes = list(global_shape)
-        if len(self.spec) > len(sizes):
+    def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
+        """Raise ValueError unless arrays of a shape have a dimension for each that is divided.
+
+        >>> mesh = AbstractMesh((2,), 'x')
+        >>> NamedSharding(mesh, PartitionSpec('x')).check_compatible_aval((4, 3))
+        """
+        if len(self.spec) > len(aval_shape):
             raise ValueError(
                 f"{self.spec} says how {len(self.spec)} dimensions are divided, and an array of"
-                f" shape {tuple(global_shape)} has {len(sizes)}"
+                f" shape {tuple(aval_shape)} has {len(aval_shape)}"
             )
+
+    def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
+        sizes = list(global_shape)
+        self.check_compatible_aval(global_shape)
         for i, part in enumerate(self.spec):
             parts = prod(self.mesh.shape[n] for n in axes_of(part))
             if sizes[i] % parts:
@@ -591,13 +719,16 @@ class NamedSharding(Sharding):
         return slice(number * part, (number + 1) * part)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is NamedSharding and self.mesh == other.mesh and self.spec == other.spec
+        return type(other) is NamedSharding and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash((self.mesh, tuple(self.spec)))
+        return hash(self._key())
+
+    def _key(self) -> Any:
+        return self.mesh, self.spec, self.memory_kind
 
     def __repr__(self) -> str:
-        kind = "" if isinstance(self.mesh, AbstractMesh) else f", memory_kind={self.memory_kind}"
+        kind = "" if self.memory_kind is None else f", memory_kind={self.memory_kind}"
         return f"NamedSharding(mesh={self.mesh}, spec={self.spec}{kind})"
 
     def with_spec(self, spec: Any) -> NamedSharding:

@@ -47,6 +47,10 @@ class Shard(Record):
     replica_id: int
     data: Any
 
+    def __repr__(self) -> str:
+        fields = f"device={self.device!r}, index={self.index}, replica_id={self.replica_id}"
+        return f"Shard({fields}, data={self.data})"
+
 
 class ArrayImpl(Array):
     """An array in memory. Made by ``weft.numpy.array`` and by every operation."""

@@ -39,10 +39,12 @@ def results(program: ClosedJaxpr, where: Placement, args: Any) -> tuple[Placemen
         spec_of(getattr(x, "sharding", None), mesh, len(a.shape))
         for x, a in zip([*[None] * (len(avals) - len(args)), *args], avals, strict=True)
     ]
-    return divided(program, given, mesh)
+    return divided(program, given, mesh, where.sharding.memory_kind)
 
 
-def divided(program: ClosedJaxpr, given: list[Spec], mesh: Any) -> tuple[Placement, ...]:
+def divided(
+    program: ClosedJaxpr, given: list[Spec], mesh: Any, kind: str | None = None
+) -> tuple[Placement, ...]:
     """The placements of the results, from how the arguments are divided."""
     avals, auto = program.out_avals, set(mesh.auto_axes)
     if auto or not mesh.explicit_axes:
@@ -51,7 +53,8 @@ def divided(program: ClosedJaxpr, given: list[Spec], mesh: Any) -> tuple[Placeme
         found = [((),) * len(getattr(a, "shape", ())) for a in avals]
     if mesh.explicit_axes:
         found = [_with_types(s, a, auto) for s, a in zip(found, avals, strict=True)]
-    return tuple(placement(NamedSharding(mesh, as_spec(s)), True) for s in found)
+    shardings = [NamedSharding(mesh, as_spec(s), memory_kind=kind) for s in found]
+    return tuple(placement(s, True) for s in shardings)
 
 
 def _with_types(spec: Spec, aval: Any, auto: set[Any]) -> Spec:
