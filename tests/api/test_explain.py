@@ -8,6 +8,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
+from weft.backends.cpu.calls import native, study
 from weft.base import knobs
 
 F32 = np.float32
@@ -196,6 +197,53 @@ def test_compile_compiles_ahead():
     compiled = weft.jit(lambda x: jnp.cos(x) - 1).lower(spec(4)).compile()
     assert compiled.runtime_executable() is compiled.runtime_executable()
     np.testing.assert_allclose(compiled(jnp.ones(4)), np.cos(1) - 1, rtol=1e-6)
+
+
+# --- the compilation that is told -----------------------------------------------------------------
+
+
+def of_several_sizes(*xs):  # kernels that differ in sizes alone are one
+    return [jnp.tanh(x - x.max(1, keepdims=True)) for x in xs]
+
+
+def recurrence(x, w):
+    c, ys = lax.scan(lambda c, x: (jnp.sin(c @ w), jnp.sum(c + x)), x[0], x)
+    return lax.while_loop(lambda c: c.sum() > 0, lambda c: c - 1, c), ys
+
+
+def elements(x, w):
+    halves = [jnp.exp(x[:n]).sum(1) + jnp.cos(x[n:]).sum() for n in (3, 7, 11, 19)]
+    return [*halves, jnp.sort(w, 1), jnp.cumsum(w, 0)]
+
+
+@pytest.mark.parametrize(
+    ("fun", "shapes"),
+    [
+        (of_several_sizes, [(30, 160), (50, 320), (40, 480), (62, 96)]),
+        (recurrence, [(64, 40), (40, 40)]),
+        (elements, [(64, 40), (40, 40)]),
+    ],
+)
+def test_what_is_told_is_what_runs(fun, shapes):
+    closed = weft.jit(fun).trace(*[spec(*shape) for shape in shapes])._program
+    with knobs.scope(shape_generic=False):
+        runs = native.compile_program(closed)
+        told = study.Study(closed).executable
+    assert told is not runs
+    assert told.plan.codes == runs.plan.codes
+    assert told.plan.nodes == runs.plan.nodes
+    assert told.plan.arena == runs.plan.arena
+
+
+def test_a_function_that_was_explained_is_not_compiled_again(monkeypatch, capsys):
+    made = []
+    usual = native._made
+    monkeypatch.setattr(native, "_made", lambda *args: made.append(args) or usual(*args))
+    f = weft.jit(lambda x: jnp.sin(x).sum() * 2.25)
+    weft.explain(f)(jnp.ones(37))
+    f.lower(jnp.ones(37)).compile()
+    np.testing.assert_allclose(f(jnp.ones(37)), 37 * 2.25 * np.sin(1), rtol=1e-5)
+    assert len(made) == 1
 
 
 # --- knobs ----------------------------------------------------------------------------------------

@@ -97,7 +97,13 @@ class Watch:
         while waiting:
             seen = waiting.pop()
             waiting += seen.inner
-            seen.nodes = [n for node in seen.nodes for n in self.made.get(id(node), (0, [node]))[1]]
+            seen.nodes = [last for node in seen.nodes for last in self._become(node)]
+
+    def _become(self, node: Any) -> list[Any]:
+        _, made = self.made.get(id(node), (node, [node]))
+        if any(n is node for n in made):
+            return made
+        return [last for n in made for last in self._become(n)]
 
 
 def computed(seen: Seen) -> tuple[list[JaxprEqn], list[Any]]:

@@ -147,18 +147,16 @@ class Assembler(Slots):
                 ready = [w for w in waiting if used is None or used & w[0]]
                 waiting = [w for w in waiting if w not in ready]
                 found += [made for _, message in ready for made in self._waited(*message)]
-            if isinstance(node, Collective) and self.watch is None:
-                begun, message = self._begun(node)
-                found += begun
+            seen = None if self.watch is None else self.watch.owners.get(id(node))
+            if seen is not None:
+                self.watch.stack.append(seen)
+            if isinstance(node, Collective):
+                made, message = self._begun(node)
                 if message is not None:
                     waiting.append((slots_of(node, self.under) or set(), message))
-                continue
-            seen = None if self.watch is None else self.watch.owners.get(id(node))
-            if seen is None:
-                made = self._node(node)
             else:
-                self.watch.stack.append(seen)
                 made = self._node(node)
+            if seen is not None:
                 self.watch.stack.pop()
             if self.watch is not None:
                 self.watch.assembled(node, made)
@@ -174,9 +172,6 @@ class Assembler(Slots):
             return [self.add(node)]
         if isinstance(node, Host):
             return self._host(node)
-        if isinstance(node, Collective):
-            begun, message = self._begun(node)
-            return begun if message is None else [*begun, *self._waited(*message)]
         if isinstance(node, Branch):
             return self._branch(node)
         if isinstance(node, RunBlocks):
@@ -248,6 +243,8 @@ class Assembler(Slots):
         stopped = Branch(status, 8, ((), (Python(len(self.hosts) - 1),)))
         waited = [self.add(While((test,), flag, ()), *scratch), self.add(stopped, *scratch)]
         self.touch([*node.ins, *node.outs])
+        if self.watch is not None:
+            self.watch.assembled(node, [*self.watch.made[id(node)][1], *waited])
         return waited
 
     def _tasks(self, node: Op, lowered: Lowered) -> list[Any]:
@@ -294,6 +291,8 @@ class Assembler(Slots):
                 code, numbers = found[node.code]
                 slots = (*node.slots, self.numbers(numbers))
                 nodes[i] = Run(self._code(*code), slots, node.extent, node.chunk)
+                if self.watch is not None:
+                    self.watch.assembled(node, [nodes[i]])
         return nodes
 
     # --- control flow -----------------------------------------------------------------------------

@@ -79,7 +79,7 @@ class Cpu(Target):
         self.codes: dict[tuple[str, str], int] = {}
         self.texts: list[tuple[str, str]] = []
         # equal layers are scheduled and rendered once
-        self.kernels: dict[Any, tuple[list[Piece], list[int]]] = {}
+        self.kernels: dict[Any, tuple[list[Piece], list[int], list[Part]]] = {}
         self.signatures: dict[Any, int] = {}
         self.same: dict[int, tuple[Kernel, int]] = {}  # kernels by id, kept alive
         self.lowerings: dict[Any, Lowered | None] = {}
@@ -97,7 +97,7 @@ class Cpu(Target):
         if not self.general:
             return self
         made = Cpu(self.watch)
-        made.codes, made.texts = self.codes, self.texts
+        made.codes, made.texts, made.shared = self.codes, self.texts, True
         return made
 
     def keeps(self, eqn: Any) -> bool:
@@ -114,14 +114,15 @@ class Cpu(Target):
         if looped and self.general:
             sizes = [b.size for b in kernel.buffers]
             looped = all(type(n) is not Size and n <= MAX_SCALAR_ELEMENTS for n in sizes)
-        if self.watch is not None:
-            return self._unrolled(kernel, looped) or self._rendered(kernel)
         key = (looped, self._signature(kernel))
         found = self.kernels.get(key)
         if found is None:
             found = self._unrolled(kernel, looped) or self._rendered(kernel)
             self.kernels[key] = found
-        return found
+        pieces, scratch, parts = found
+        if self.watch is not None:
+            self.watch.current.parts = parts
+        return pieces, scratch
 
     def _serial(self, kernel: Kernel) -> list[Piece]:
         """A kernel that no pass changes."""
@@ -142,7 +143,9 @@ class Cpu(Target):
             same = self.same[id(kernel)] = kernel, number
         return same[1]
 
-    def _unrolled(self, kernel: Kernel, looped: bool) -> tuple[list[Piece], list[int]] | None:
+    def _unrolled(
+        self, kernel: Kernel, looped: bool
+    ) -> tuple[list[Piece], list[int], list[Part]] | None:
         """A kernel of a few elements in a loop, without loops of its own."""
         if not looped:
             return None
@@ -152,11 +155,9 @@ class Cpu(Target):
         if text is None:
             return None
         outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
-        if self.watch is not None:
-            self.watch.current.parts = [Part(kernel, outside)]
-        return [Piece(text, kernel.name, 1, 1, tuple(outside))], []
+        return [Piece(text, kernel.name, 1, 1, tuple(outside))], [], [Part(kernel, outside)]
 
-    def _rendered(self, kernel: Kernel) -> tuple[list[Piece], list[int]]:
+    def _rendered(self, kernel: Kernel) -> tuple[list[Piece], list[int], list[Part]]:
         small = self.general and not self.named and _is_small(kernel)
         parts, scratch = schedule(kernel, self.watch, small)
         begin = perf_counter()
@@ -173,9 +174,8 @@ class Cpu(Target):
                 text = render(part, chunk=count)
             pieces.append(Piece(text, part.name, extent, count, tuple(buffers), tuple(sizes)))
         if self.watch is not None:
-            self.watch.current.parts = parts
             self.watch.spent("render", perf_counter() - begin)
-        return pieces, [b.size * b.dtype.itemsize for b in scratch]
+        return pieces, [b.size * b.dtype.itemsize for b in scratch], parts
 
     def _rendered_any(self, part: Kernel, small: bool) -> tuple[str, list[int]]:
         if not self.named:
@@ -202,14 +202,18 @@ class Cpu(Target):
 
     def begin(self, text: str, name: str) -> None:
         """Told of a native function that the program will call; it may be compiled by now."""
-        if self.ahead is None or self.few or text in self.reading:
+        if self.few or text in self.reading:
             return
         if self.shared or not sizable(text):
-            self.ahead.begin(text, name)
+            self._compile_ahead(text, name)
             return
         self.waiting.setdefault((text, name))
         if len(self.waiting) > HELD:
             self._let_go()
+
+    def _compile_ahead(self, text: str, name: str) -> None:
+        if self.ahead is not None:
+            self.ahead.begin(text, name)
 
     def _alike(self) -> dict[Any, list[tuple[str, str]]]:
         """The functions that wait, those together that differ in sizes alone."""
@@ -222,10 +226,9 @@ class Cpu(Target):
 
     def _let_go(self) -> None:
         """Have the function compiled that has waited longest for another like it."""
-        assert self.ahead is not None
         for codes in self._alike().values():
             if len(codes) == 1:
-                self.ahead.begin(*codes[0])
+                self._compile_ahead(*codes[0])
                 del self.waiting[codes[0]]
                 return
 
@@ -310,11 +313,6 @@ class Cpu(Target):
             found = tiny.lower(name, ins, outs, params)
             if found is not None:
                 return found
-        if self.watch is not None:
-            begin = perf_counter()
-            lowered = self._lowered(name, ins, outs, params, finish)
-            self.watch.spent("render", perf_counter() - begin)
-            return lowered
         more = None if finish is None else (finish.buffer, self._signature(finish.kernel))
         key = (name, *ins, *outs, *params.items(), more)
         try:
@@ -332,7 +330,10 @@ class Cpu(Target):
         if self.named:
             with writing(self.token):
                 return routines.lower(name, ins, outs, params, finish, True, self.eager)
+        begin = perf_counter()
         lowered = routines.lower(name, ins, outs, params, finish, self.general)
+        if self.watch is not None:
+            self.watch.spent("render", perf_counter() - begin)
         if self.general and lowered is not None:
             reads = routines.reads_sizes(name)
             if reads is not None:

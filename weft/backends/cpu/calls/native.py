@@ -124,10 +124,8 @@ class Executable:
         self.generic = False  # whether its code serves other sizes too
         self.calls = 0  # of shape-generic code, by Python
         with busy(), _uncollected(), brisk_switches:
-            if watch is None:
-                self.plan, self.code, self.generic = _found_or_made(closed, donated, exactly)
-            else:
-                self.plan, self.code = _made(closed, watch, None, donated)
+            found = _found_or_made(closed, donated, exactly, watch)
+            self.plan, self.code, self.generic = found
         self.taken = [r.number for r in self.plan.results if r.kind == "taken"]
         self.stops = _stops(self.plan.nodes)
         self.host = Hosts(self.plan, self.avals, self.out_avals)
@@ -236,21 +234,22 @@ class Executable:
 
 
 def _found_or_made(
-    closed: ClosedJaxpr, donated: tuple[bool, ...], exactly: bool = False
+    closed: ClosedJaxpr, donated: tuple[bool, ...], exactly: bool = False, watch: Any = None
 ) -> tuple[Assembly, dict[int, Address], bool]:
     """A program's plan and code, and whether the code is shape-generic; it isn't where it must be
     for exactly these sizes.
 
-    Where no code that is there serves it, the disk is looked at before any is made.
+    Where no code that is there serves it, the disk is looked at before any is made. There are
+    notes of plans that are made only.
     """
-    search = None
-    if not exactly and "exactly" not in closed._memo and knobs.thread.shape_generic:
+    search, known = None, exactly or "exactly" in closed._memo
+    if watch is None and not known and knobs.thread.shape_generic:
         search = generic.Search(closed, donated)
         served = search.found()
         if served is not None:
             return served.assembly, served.generic.code, True
     identity = stored.identity(closed, donated, is_general(closed))
-    found = None if identity is None else stored.find(identity)
+    found = None if identity is None or watch is not None else stored.find(identity)
     if found is None:
         if identity is not None:
             prepare(needed=True)  # a new program is seldom made of known code alone
@@ -261,7 +260,7 @@ def _found_or_made(
             served = search.made()
             if served is not None:
                 return served.assembly, served.generic.code, True
-        found = _made(closed, None, identity, donated)
+        found = _made(closed, watch, identity, donated)
     if search is not None and search.known() == SHAPES and is_general(closed):
         generic.in_background(lambda: generic.Search(closed, donated).made())
     return (*found, False)
@@ -277,18 +276,18 @@ def _made(
         cpu = target.Cpu(watch, ahead if watch is None else None, elements)
         plan = cpu.assemble(closed, donated)
         planned = perf_counter()
-        if watch is not None:
-            watch.origins = origins(plan.codes)
-        if watch is None and not is_loaded() and _steps(plan.nodes) > MAX_WALKED_NODES:
+        if not is_loaded() and _steps(plan.nodes) > MAX_WALKED_NODES:
             native(wait=False, wanted=True)  # somebody will wait for it
         used = sorted(launched(plan.nodes) | called(plan.slots))
+        if watch is not None:
+            watch.origins = origins([plan.codes[i] for i in used])
         made = compile_many([plan.codes[i] for i in used], ahead)
     code = dict(zip(used, made, strict=True))
     if watch is not None:
         watch.spent("plan", planned - begin - sum(watch.seconds.values()))
         watch.spent("LLVM", perf_counter() - planned)
         tell.tell(watch, plan)
-    elif identity is not None:
+    if identity is not None:
         stored.keep(identity, plan, code)
     return plan, code
 
@@ -471,8 +470,7 @@ def _name_of(closed: ClosedJaxpr) -> str:
 
 def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
     """The executable of a program, made once; it may write over arguments that are donated."""
-    donated = donated if any(donated) else ()
-    key = ("executable", donated, knobs.thread.denormals)
+    key, donated = _key(donated)
     found = closed._memo.get(key)
     if found is None:
         began, started = events.begin_making(), time.perf_counter()
@@ -490,6 +488,24 @@ def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
     return found
 
 
+def compile_noted(closed: ClosedJaxpr, donated: tuple[bool, ...], watch: Any) -> Executable | None:
+    """The executable of a program with notes of how it was made, which calls run if they have none
+    yet; None where the interpreter runs it."""
+    key, donated = _key(donated)
+    try:
+        found = Executable(_without_shardings(closed), watch, donated)
+    except Unplannable:
+        return None
+    closed._memo.setdefault(key, found)
+    return found
+
+
+def _key(donated: tuple[bool, ...]) -> tuple[Any, tuple[bool, ...]]:
+    """What the executable of a program is kept under, for arguments that are donated."""
+    donated = donated if any(donated) else ()
+    return ("executable", donated, knobs.thread.denormals), donated
+
+
 def _without_shardings(closed: ClosedJaxpr) -> ClosedJaxpr:
     """A program whose types carry no shardings: where results are is said by placements."""
     if not meshes.explicit_ones or not explicit.has_types(closed):
@@ -503,11 +519,11 @@ def _makes_exact(executable: Executable, closed: ClosedJaxpr, donated: tuple[boo
     after = knobs.thread.exact_after
     executable.calls += 1
     if executable.calls == after:
-        key = ("executable", donated if any(donated) else (), knobs.thread.denormals)
+        key, donated = _key(donated)
 
         def compile_exactly() -> None:
             source = _without_shardings(closed)
-            closed._memo[key] = Executable(source, None, key[1], exactly=True)
+            closed._memo[key] = Executable(source, None, donated, exactly=True)
 
         generic.in_background(compile_exactly)
     return after > 0

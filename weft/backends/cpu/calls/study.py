@@ -1,4 +1,5 @@
-"""A compilation made anew with notes taken, for the stages of ``jit`` and for ``explain``."""
+"""A compilation with notes taken, for the stages of ``jit`` and for ``explain``: the one that runs,
+unless the program was compiled before."""
 
 from __future__ import annotations
 
@@ -6,14 +7,13 @@ from typing import Any
 
 from weft.backends.cpu.assembly_text import whole_text
 from weft.backends.cpu.calls.dispatch import supported
-from weft.backends.cpu.calls.native import Executable
+from weft.backends.cpu.calls.native import Executable, compile_noted
 from weft.backends.cpu.calls.native import compile_program as compile_program
 from weft.backends.cpu.story import Story, costs
 from weft.backends.cpu.story import unfused_costs as unfused_costs
 from weft.base import knobs
 from weft.base.record import Record
 from weft.compiler.analysis.cost import size_of
-from weft.compiler.plan import Unplannable
 from weft.compiler.watch import Watch
 from weft.core.jaxpr import ClosedJaxpr
 
@@ -42,10 +42,7 @@ class Study:
         self.watch = Watch(closed)
         self.executable: Executable | None = None
         if supported() and knobs.thread.backend == "native":
-            try:
-                self.executable = Executable(closed, self.watch, donated)
-            except Unplannable:
-                pass
+            self.executable = compile_noted(closed, donated, self.watch)
 
     def story(self) -> Any:
         """What happened, in the user's words; None where nothing was compiled."""
