@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.routines.registry import LOWERINGS
-from weft.backends.cpu.routines.scatter import scatter_products as products
 from weft.backends.cpu.routines.scatter import scatter_stubs as stubs
 from weft.backends.cpu.routines.scatter import scatter_text
 from weft.base.record import Record
 from weft.base.sizes import plain
-from weft.kernel.kinds import Kind, f32, kind_of, u8, u16, u32, u64
+from weft.kernel.kinds import Kind, kind_of, u8, u16, u32, u64
 from weft.kernel.nodes import BF16, F16, NARROW
 from weft.kernel.program import Lowered, Place, Task, Type, contiguous
 
@@ -206,7 +205,6 @@ def scatter(name: str) -> Any:
         names["HALF"] = halves if op != stubs.SET else 0
         names |= {"FLOATS": int(operand.dtype.kind == "f"), "SHIFT": 0, "BINS": 1, "BYTES": 0}
         names |= {"PIECE": 1, "PIECES": 1, "NEUTRAL": 0, "LOOK": 0, "WINDOW": 1}
-        names |= {"DOUBLE": 0, "PLACE": 0, "PADDED": 0}
         unique = params["unique_indices"]
         make = lambda here: _tasks(dict(names), shape, operand.dtype, unique, here)
         return make(False)._replace(in_place=make(True))
@@ -248,7 +246,7 @@ def _tasks(
         places = [("in", 1), ("in", 2), ("out", 0)]
         if unique and many:
             return Lowered([*tasks, _task(names, "apart", places, units)])
-        return _in_a_row(names | {"WINDOW": total}, shape, Lowered(tasks), places)
+        return Lowered([*tasks, _task(names, "in_a_row", places, 1)])
     if shape.row and names["ONE"] and shape.count >= MIN_SKEW_UPDATES:
         window = shape.row << shift
         pieces = _pieces(units, shape.count, window)
@@ -292,45 +290,8 @@ def _dealt(names: dict[str, Any], shape: Shape, tasks: list[Task], units: int) -
         left = [which, others, targets, what, updates, arrays, out]
         tasks.append(_task(names, "rest", left, 1))
     if look == 2:
-        return _in_a_row(names, shape, Lowered(tasks, scratch), [given, updates, out, which])
+        tasks.append(_task(names, "in_a_row", [given, updates, out, which], 1))
     return Lowered(tasks, scratch)
-
-
-def _in_a_row(names: dict[str, Any], shape: Shape, before: Lowered, places: list[Any]) -> Lowered:
-    """Updates one after the other, of which many products go in float64, and then in pieces."""
-    scratch = before.scratch
-    doubles = names["OP"] == stubs.MUL and names["U"] is f32 and names["ONE"]
-    if doubles and shape.elements >= MIN_SHARED_ELEMENTS:
-        units = -(-shape.count // UNIT_INDICES)
-        pieces = _pieces(units, shape.count, names["WINDOW"])
-        if pieces > 1:
-            each = -(-units // pieces)
-            names = names | {"PIECE": each, "PIECES": -(-units // each)}
-            return _multiplied(names, units, before, places)
-        names = names | {"DOUBLE": 1, "PLACE": len(places)}
-        places = [*places, ("scratch", len(scratch))]
-        scratch = (*scratch, 8 * names["WINDOW"])
-    return Lowered([*before.tasks, _task(names, "in_a_row", places, 1)], scratch)
-
-
-def _multiplied(names: dict[str, Any], units: int, before: Lowered, places: list[Any]) -> Lowered:
-    """Products of pieces of the updates, which are multiplied; places as for those in a row."""
-    scratch, pieces, window = before.scratch, names["PIECES"], names["WINDOW"]
-    names["PADDED"] = padded = max(8, 1 << (window - 1).bit_length())
-    first = len(scratch)
-    given = [*places[:3], ("scratch", first), ("scratch", first + 1)]
-    scratch = (*scratch, 8 * pieces * padded, 8 * pieces)
-    if names["LOOK"]:
-        # lists lie where those of buckets would, which are not made then
-        given += [places[3], ("scratch", first + 2), ("scratch", 2)]
-        scratch = (*scratch, 4 * units)
-    blocks = -(-window // products.MULTIPLIED)
-    tasks = [
-        _task(names, "multiply_pieces", given, pieces),
-        _task(names, "multiply", given, blocks),
-        _task(names, "multiply_rest", given, 1),
-    ]
-    return Lowered([*before.tasks, *tasks], scratch)
 
 
 def _pieces(most: int, updates: int, elements: int) -> int:

@@ -279,6 +279,14 @@ def range_of(indices: ptr, updates: ptr, out: ptr, low: i64, high: i64) -> void:
         update(indices, updates, out, n)
 
 
+def in_a_row(buffers: ptr, start: i64, stop: i64) -> void:
+    """Updates one after the other: indices, updates, result, and whether to, if that was seen."""
+    if LOOK:
+        if u32[ptr[buffers, 3], 0] == 0:
+            return
+    range_of(ptr[buffers, 0], ptr[buffers, 1], ptr[buffers, 2], i64(0), i64(COUNT))
+
+
 def in_slabs(buffers: ptr, start: i64, stop: i64) -> void:
     """All updates of one part of the array, then of the next: indices, updates, result."""
     indices = ptr[buffers, 0]

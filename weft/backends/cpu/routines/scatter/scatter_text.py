@@ -7,7 +7,6 @@ from typing import Any
 
 from weft.backends.cpu.code.stub import translate
 from weft.backends.cpu.native.processor import vector_bits
-from weft.backends.cpu.routines.scatter import scatter_products as products
 from weft.backends.cpu.routines.scatter import scatter_stubs as stubs
 from weft.backends.cpu.routines.scatter.scatter_stubs import ADD, MAX, MIN, MUL, SET, SUB, TURN
 from weft.base.functional import lru
@@ -42,37 +41,7 @@ _COMBINE = [
 ]
 _STUBS: dict[str, list[Any]] = {
     "copy": [stubs.copy],
-    "in_a_row": [
-        *_LOCATE,
-        *_COMBINE,
-        stubs.update,
-        stubs.range_of,
-        products.product,
-        products.settle,
-        products.in_double,
-        products.in_a_row,
-    ],
-    "multiply_pieces": [
-        *_LOCATE,
-        products.part_of,
-        products.settle_piece,
-        products.factor,
-        products.four_factors,
-        products.factors,
-        products.multiply_pieces,
-    ],
-    "multiply": [products.part_of, products.too_large, products.multiply],
-    "multiply_rest": [
-        *_LOCATE,
-        *_COMBINE,
-        stubs.put_listed,
-        products.part_of,
-        products.too_large,
-        products.product,
-        products.settle,
-        products.in_double,
-        products.multiply_rest,
-    ],
+    "in_a_row": [*_LOCATE, *_COMBINE, stubs.update, stubs.range_of, stubs.in_a_row],
     "in_slabs": [*_LOCATE, *_COMBINE, stubs.in_slabs],
     "apart": [stubs.fetch, *_LOCATE, *_COMBINE, stubs.apart],
     "in_pieces": [*_LOCATE, *_COMBINE, stubs.clear, stubs.update, stubs.range_of, stubs.in_pieces],
@@ -123,7 +92,6 @@ def text(stub: str, names: tuple[tuple[str, Any], ...]) -> str:
     lanes = min(most // kind.size, 1 << width.bit_length() - 1) if straight else 1
     full = width // lanes * lanes if lanes > 1 else 0
     known |= {"LANES": lanes, "FULL": full, "MERGED": most // kept.size, "KEPT": kept.size}
-    known["WIDE"] = most // 8
     direct = known["ONE"] and (known["K"], known["B"], known["STRIDE0"]) == (1, 0, 1)
     known["PLAIN"] = int(direct and known["WINDOW"].bit_count() == 1)
     found = stubs.window in helpers and not written and width >= MIN_VECTOR_WINDOW
@@ -139,7 +107,7 @@ def text(stub: str, names: tuple[tuple[str, Any], ...]) -> str:
     ):
         function = _lanes(name, held_as, count, what)
         text = text.replace(f"declare void @{name}(ptr, ptr)", function)
-    return _with_products(text, known["PIECES"], known["PADDED"]) if known["PADDED"] else text
+    return text
 
 
 def _lanes(name: str, kind: Kind, count: int, op: int) -> str:
@@ -166,57 +134,3 @@ def _lanes(name: str, kind: Kind, count: int, op: int) -> str:
     return (
         f"define internal void @{name}(ptr %out, ptr %new) alwaysinline nounwind {{\n  {body}\n}}\n"
     )
-
-
-def _with_products(text: str, pieces: int, padded: int) -> str:
-    """The text of stubs of products with the functions for vectors that they call."""
-    lanes = vector_bits() // 64
-    wide, whole, narrow = f"<{lanes} x double>", f"<{lanes} x i64>", f"<{lanes} x float>"
-
-    def splat(number: int) -> str:
-        return "<" + ", ".join([f"i64 {number}"] * lanes) + ">"
-
-    def settled(x: str, tag: str) -> list[str]:
-        """Lines that make a vector of bits without signs, and one without tiny numbers."""
-        return [
-            f"%size{tag} = shl {whole} {x}, {splat(1)}",
-            f"%tiny{tag} = icmp ult {whole} %size{tag}, {splat(products.TINY_PIECE)}",
-            f"%zero{tag} = and {whole} {x}, {splat(-(1 << 63))}",
-            f"%kept{tag} = select <{lanes} x i1> %tiny{tag}, {whole} %zero{tag}, {whole} {x}",
-        ]
-
-    ones = "<" + ", ".join(["double 1.0"] * lanes) + ">"
-    begin = [f"store {wide} {ones}, ptr %0, align 8"]
-    settle = [f"%x = load {whole}, ptr %0, align 8", *settled("%x", "")]
-    settle += [
-        f"store {whole} %kept, ptr %0, align 8",
-        f"%old = load {whole}, ptr %1, align 8",
-        f"%more = icmp ugt {whole} %size, %old",
-        f"%new = select <{lanes} x i1> %more, {whole} %size, {whole} %old",
-        f"store {whole} %new, ptr %1, align 8",
-    ]
-    multiply = [f"%x = load {narrow}, ptr %0, align 4", f"%t0 = fpext {narrow} %x to {wide}"]
-    for i in range(pieces):
-        multiply += [
-            f"%p{i} = getelementptr i8, ptr %1, i64 {8 * padded * i}",
-            f"%y{i} = load {wide}, ptr %p{i}, align 8",
-            f"%z{i} = fmul {wide} %t{i}, %y{i}",
-            f"%b{i} = bitcast {wide} %z{i} to {whole}",
-            *settled(f"%b{i}", str(i)),
-            f"%t{i + 1} = bitcast {whole} %kept{i} to {wide}",
-        ]
-    multiply += [
-        f"%r = fptrunc {wide} %t{pieces} to {narrow}",
-        f"store {narrow} %r, ptr %0, align 4",
-    ]
-    for name, count, lines in (
-        ("begin_lanes", 1, begin),
-        ("settle_lanes", 2, settle),
-        ("multiply_lanes", 2, multiply),
-    ):
-        given = ", ".join(["ptr"] * count)
-        named = ", ".join(f"ptr %{i}" for i in range(count))
-        body = "\n  ".join([*lines, "ret void"])
-        function = f"define internal void @{name}({named}) alwaysinline nounwind {{\n  {body}\n}}\n"
-        text = text.replace(f"declare void @{name}({given})", function)
-    return text
