@@ -6,7 +6,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
-from weft.extend.core import Primitive
+from weft.extend.core import JaxprTypeError, Primitive, check_jaxpr
 
 
 class NotComparable:
@@ -83,3 +83,42 @@ def test_long_axes_that_are_not_refused():
     with weft.enable_x64(True):
         found = weft.eval_shape(jnp.searchsorted, _struct(2**31 + 5), np.int8(1))
         assert found.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"length": 7},
+        {"num_consts": 1},
+        {"num_consts": -1},
+        {"num_carry": 5},
+        {"reverse": 3},
+        {"unroll": "a"},
+    ],
+    ids=str,
+)
+def test_wrong_parameters_of_scan(wrong):
+    closed = weft.make_jaxpr(lambda x: lax.scan(lambda c, a: (c + a, c), 0.0, x))(jnp.arange(3.0))
+    (eqn,) = closed.eqns
+    check_jaxpr(closed.jaxpr)
+    bad = closed.jaxpr.replace(eqns=[eqn.replace(params=eqn.params | wrong)])
+    with pytest.raises(JaxprTypeError):
+        check_jaxpr(bad)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: weft.jit(lambda x: x)(x),
+        lambda x: weft.vmap(lambda x: x)(x),
+        lambda x: weft.grad(jnp.sum)(x),
+        lambda x: weft.jvp(jnp.sum, (x,), (x,)),
+    ],
+)
+def test_objects_that_stand_for_arrays_as_arguments(call):
+    class Holder:
+        def __jax_array__(self):
+            return jnp.ones(2)
+
+    with pytest.raises(ValueError, match="Holder"):
+        call(Holder())

@@ -9,7 +9,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import dtypes, lax
-from weft.experimental.sparse import bcoo
+from weft.experimental.sparse import BCOO, BCSR, bcoo, bcsr
 from weft.scipy.optimize import minimize
 
 LBFGS = "l-bfgs-experimental-do-not-rely-on-this"
@@ -212,3 +212,65 @@ def test_converted_numbers_are_literals():
     closed = weft.make_jaxpr(lambda x: lax.add(x, lax.convert_element_type(1, "float32")))(1.0)
     assert [eqn.primitive.name for eqn in closed.eqns] == ["add"]
     assert weft.jit(lambda: lax.convert_element_type(2.5, int))() == 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda c: (jnp.array(c), jnp.sum(c), c),
+        lambda c: (c, jnp.sum(c), jnp.array(c)),
+        lambda c: (jnp.sin(c), jnp.asarray(c), jnp.asarray(c)),
+    ],
+)
+def test_numpy_data_is_one_constant(fun, dtype):
+    data = np.arange(3, dtype=dtype)
+    closed = weft.make_jaxpr(lambda: fun(data))()
+    assert len(closed.consts) == 1
+    for got, want in zip(weft.jit(lambda: fun(data))(), fun(data), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_numpy_data_that_changes_while_it_is_traced():
+    data = np.zeros(3, "float32")
+
+    def fill():
+        rows = []
+        for i in range(3):
+            data[0] = i
+            rows.append(jnp.array(data))
+        return rows
+
+    assert [float(row[0]) for row in weft.jit(fill)()] == [0, 1, 2]
+
+
+def test_what_is_not_wanted_of_a_pullback_is_not_computed():
+    def pull(x, y, ct):
+        ref = weft.new_ref(jnp.zeros(3))
+        _, back = weft.vjp(lambda x, y: x * y, x, y)
+        back.with_refs(ref, weft.ad.DontWant())(ct)
+        return ref[...]
+
+    x, y, ct = jnp.arange(9.0).reshape(3, 3)
+    eqns = weft.make_jaxpr(pull)(x, y, ct).eqns
+    assert [eqn.primitive.name for eqn in eqns].count("mul") == 2
+    np.testing.assert_array_equal(pull(x, y, ct), ct * y)
+
+
+def test_asarray_of_numpy_data_that_is_differentiated():
+    data = np.ones(2)
+    for out in weft.jvp(jnp.asarray, (data,), (data,)):
+        assert isinstance(out, weft.Array) and out.dtype == "float32"
+    assert weft.jvp(lambda x: x, (data,), (data,))[0] is data
+
+
+def test_stored_zeros_are_eliminated():
+    data, places = jnp.array([1.0, 0.0, 2.0, 0.0]), jnp.array([[0, 0], [0, 1], [1, 1], [2, 0]])
+    mat = BCOO((data, places), shape=(3, 2))
+    small = bcoo.bcoo_eliminate_zeros(mat)
+    assert small.data.tolist() == [1, 2] and small.indices.tolist() == [[0, 0], [1, 1]]
+    padded = weft.jit(lambda mat: bcoo.bcoo_eliminate_zeros(mat, nse=3))(mat)
+    assert padded.data.tolist() == [1, 2, 0]
+    assert padded.indices.tolist() == [[0, 0], [1, 1], [3, 2]]
+    rows = bcsr.bcsr_eliminate_zeros(BCSR.from_bcoo(mat))
+    assert rows.data.tolist() == [1, 2] and rows.indptr.tolist() == [0, 1, 2, 2]

@@ -76,7 +76,8 @@ def pull_into(linear: Any, in_tree: Any, wants: Sequence[Any], cotangents: list[
         for want, aval in zip(asked, linear.in_avals, strict=True)
         if aval.is_ref
     ]
-    found = linear.pull(cotangents, last)
+    unwanted = [type(want) is DontWant for want in asked]
+    found = linear.pull(cotangents, last, unwanted)
     pairs = zip(asked, linear.in_avals, found, strict=True)
     return tree_unflatten(in_tree, [_put(*each) for each in pairs])
 

@@ -121,6 +121,12 @@ class Scan(Primitive):
 
     def verify(self, avals: Any, params: dict[str, Any]) -> None:
         length, count, body = params["length"], params["num_carry"], params["jaxpr"]
+        numbers = {name: params[name] for name in ("num_consts", "num_carry", "unroll")}
+        wrong = {name: n for name, n in numbers.items() if type(n) is not int or n < 0}
+        if type(params["reverse"]) is not bool:
+            wrong["reverse"] = params["reverse"]
+        if wrong or params["num_consts"] + count > len(avals):
+            raise JaxprTypeError(f"scan of {len(avals)} operands has {wrong or numbers}")
         consts, carry, xs = split_list(avals, [params["num_consts"], count])
         if length < 0 or any(x.shape[:1] != (length,) for x in xs):
             raise JaxprTypeError(f"scan of {length} steps takes an array of another length")

@@ -44,7 +44,16 @@ class StagingTracer(Tracer):
 class StagingTrace(Trace):
     """Writes every primitive bound while it is current into a program."""
 
-    __slots__ = ("eqns", "invars", "const_vars", "constvars", "consts", "effects", "debug_info")
+    __slots__ = (
+        "eqns",
+        "invars",
+        "const_vars",
+        "constvars",
+        "consts",
+        "copies",
+        "effects",
+        "debug_info",
+    )
 
     def __init__(self, debug_info: Any = None) -> None:
         self.alive = True
@@ -53,6 +62,8 @@ class StagingTrace(Trace):
         self.const_vars: dict[int, Var] = {}
         self.constvars: list[Var] = []
         self.consts: list[Any] = []
+        # arrays made of the caller's NumPy data, and that data, by its identity and their dtype
+        self.copies: dict[tuple[int, Any], tuple[np.ndarray, Any]] = {}
         self.effects: Effects = no_effects
         self.debug_info = debug_info or debug.unknown
 
@@ -81,11 +92,33 @@ class StagingTrace(Trace):
         if var is None:
             if isinstance(x, Tracer) and not x._trace.alive:
                 raise escaped_tracer_error(x)
-            var = Var(typeof(x))
+            aval = typeof(x)
+            if self.copies and type(x) is np.ndarray:
+                copy = self.copy_of(x, aval.dtype)
+                if copy is not None:
+                    return self.constant(copy)
+            var = Var(aval)
             self.const_vars[id(x)] = var
             self.constvars.append(var)
             self.consts.append(x)
         return var
+
+    def copy_of(self, data: np.ndarray, dtype: Any) -> Any:
+        """The array that was made of NumPy data before, unless the data has changed since."""
+        found = self.copies.get((id(data), dtype))
+        if found is None:
+            return None
+        value = found[1]._value
+        same = data.astype(value.dtype, copy=False).tobytes() == value.tobytes()
+        return found[1] if same else None
+
+    def note_copy(self, data: np.ndarray, array: Any) -> None:
+        """Let an array stand for the NumPy data that it was made of."""
+        self.copies[id(data), array.dtype] = data, array
+        var = self.const_vars.get(id(data))
+        if var is not None and var.aval == array.aval:
+            self.const_vars[id(array)] = var
+            self.consts[self.constvars.index(var)] = array
 
     def lift(self, x: Any) -> StagingTracer:
         """``x`` as a tracer of this trace."""

@@ -156,12 +156,12 @@ def _not_data(x: Any) -> TypeError:
     )
 
 
-_SCALARS = (int, float, complex, np.generic)
+_NOT_YET_ARRAYS = (int, float, complex, np.generic, np.ndarray)
 
 
 def _from_array(x: Any, dtype: Any, copy: bool) -> Array:
-    if copy or (type(x) is JVPTracer and isinstance(x._concrete(), _SCALARS)):
-        x = copy_p.bind(x)  # of a number that is being differentiated, an array
+    if copy or (type(x) is JVPTracer and isinstance(x._concrete(), _NOT_YET_ARRAYS)):
+        x = copy_p.bind(x)  # of what is being differentiated, an array
     if dtype is None:
         return x
     return as_array(convert_operand(x, dtype))
@@ -185,7 +185,7 @@ def _from_numpy(x: np.ndarray, dtype: Any) -> Array:
         warn_of_lost_parts(own, dtype)
         with np.errstate(all="ignore"):
             value = np.array(convert_values(x, dtype), order="C", copy=True)
-    return constant(value, ShapedArray(value.shape, value.dtype))
+    return constant(value, ShapedArray(value.shape, value.dtype), x)
 
 
 def _is_leaf(x: Any) -> bool:

@@ -74,11 +74,12 @@ def as_array(x: Any) -> Any:
     aval = typeof(x)
     if type(x) in _PLAIN and type(state.trace) is StagingTrace:
         return state.trace.literal(x, aval)
-    return constant(np.array(x, aval.dtype), aval)
+    return constant(np.array(x, aval.dtype), aval, x)
 
 
-def constant(value: np.ndarray, aval: Any) -> Any:
-    """An array of data that nobody else will change; while staging, a constant of the program.
+def constant(value: np.ndarray, aval: Any, data: Any = None) -> Any:
+    """An array of values that nobody else will change; while staging, a constant of the program,
+    and the same one for all that is made of the same ``data`` of the caller.
 
     Partial evaluation, a kind of staging, writes down what is unknown: a constant is not.
     """
@@ -90,7 +91,13 @@ def constant(value: np.ndarray, aval: Any) -> Any:
             return made
         return made._at(default_placement())
     if value.ndim:
-        return trace.lift(box(value, aval))
+        if type(data) is not np.ndarray:
+            return trace.lift(box(value, aval))
+        made = trace.copy_of(data, aval.dtype)
+        if made is None:
+            made = box(value, aval)
+            trace.note_copy(data, made)
+        return trace.lift(made)
     return trace.literal(value.item() if aval.weak_type else value[()], aval)
 
 

@@ -44,15 +44,22 @@ class Linearized:
             for aval, nonzero in zip(self.out_avals, self.nonzero_outs, strict=True)
         ]
 
-    def pull(self, cotangents: Sequence[Any], last: Sequence[Any] = ()) -> list[Any]:
+    def pull(
+        self,
+        cotangents: Sequence[Any],
+        last: Sequence[Any] = (),
+        unwanted: Sequence[bool] = (),
+    ) -> list[Any]:
         """Input cotangents (symbolic zeros included) of output cotangents.
 
-        ``last`` are the cotangents of what references among the inputs hold at the end.
+        ``last`` are the cotangents of what references among the inputs hold at the end; those of
+        ``unwanted`` inputs may be left out.
         """
         wanted = [ct for ct, nz in zip(cotangents, self.nonzero_outs, strict=True) if nz]
         wanted.extend(last)
         unknown = [UndefPrimal(a.inner_aval if a.is_ref else a) for a in self.in_avals]
-        return backward_pass(self.program.jaxpr, self.program.consts, unknown, wanted)
+        program = self.program
+        return backward_pass(program.jaxpr, program.consts, unknown, wanted, unwanted)
 
 
 def _is_void(aval: Any) -> bool:

@@ -17,11 +17,16 @@ explicit = Late("weft.core.explicit")
 
 
 def backward_pass(
-    jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cotangents: Sequence[Any]
+    jaxpr: Jaxpr,
+    consts: Sequence[Any],
+    args: Sequence[Any],
+    cotangents: Sequence[Any],
+    unwanted: Sequence[bool] = (),
 ) -> list[Any]:
     """Cotangents of the arguments that are ``UndefPrimal``; ``None`` for the others.
 
-    Equations that depend on no linear input are evaluated forward first.
+    Equations that depend on no linear input are evaluated forward first. What only cotangents of
+    ``unwanted`` arguments need is not computed.
     """
     if all(type(ct) is Zero for ct in cotangents) and not jaxpr.effects:
         return [Zero(x.aval.to_cotangent_aval()) if is_undef(x) else None for x in args]
@@ -39,6 +44,9 @@ def backward_pass(
         linear_eqns = _forward(jaxpr, env, linear)
         for atom, ct in zip(jaxpr.outvars, cotangents, strict=True):
             _accumulate(cts, linear, atom, ct)
+        if any(unwanted):
+            pairs = zip(jaxpr.invars, unwanted, strict=True)
+            linear_eqns = _leading_from(linear_eqns, {v for v, skip in pairs if not skip})
         for eqn in reversed(linear_eqns):
             info = eqn.source_info
             if info is not None:
@@ -71,6 +79,16 @@ def _forward(jaxpr: Jaxpr, env: dict[Any, Any], linear: set[Any]) -> list[JaxprE
         out = eqn.primitive.bind(*leading, *values, **params)
         env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
     return linear_eqns
+
+
+def _leading_from(eqns: list[JaxprEqn], wanted: set[Any]) -> list[JaxprEqn]:
+    """The equations that depend on wanted variables, or have effects."""
+    found = []
+    for eqn in eqns:
+        if eqn.effects or any(type(x) is not Literal and x in wanted for x in eqn.invars):
+            wanted.update(eqn.outvars)
+            found.append(eqn)
+    return found
 
 
 def _accumulate(cts: dict[Any, Any], linear: set[Any], v: Any, ct: Any) -> None:

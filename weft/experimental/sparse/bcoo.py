@@ -12,6 +12,7 @@ from weft.experimental.sparse.bcoo_arithmetic import bcoo_multiply_dense as bcoo
 from weft.experimental.sparse.bcoo_arithmetic import bcoo_multiply_sparse as bcoo_multiply_sparse
 from weft.experimental.sparse.bcoo_arithmetic import bcoo_reduce_sum as bcoo_reduce_sum
 from weft.experimental.sparse.bcoo_array import BCOO as BCOO
+from weft.experimental.sparse.bcoo_array import bcoo_eliminate_zeros as bcoo_eliminate_zeros
 from weft.experimental.sparse.bcoo_array import bcoo_fromdense as bcoo_fromdense
 from weft.experimental.sparse.bcoo_array import bcoo_sort_indices as bcoo_sort_indices
 from weft.experimental.sparse.bcoo_array import bcoo_sum_duplicates as bcoo_sum_duplicates

@@ -329,6 +329,17 @@ def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
     return BCOO((data, indices), shape=mat.shape, indices_sorted=True, unique_indices=True)
 
 
+def bcoo_eliminate_zeros(mat: BCOO, nse: int | None = None) -> BCOO:
+    """The same array without stored zeros, every place stored once; padded to ``nse`` elements.
+
+    >>> from weft.experimental.sparse import BCOO, bcoo
+    >>> mat = BCOO((jnp.array([1.0, 0.0]), jnp.array([[0], [2]])), shape=(3,))
+    >>> bcoo.bcoo_eliminate_zeros(mat).data
+    Array([1.], dtype=float32)
+    """
+    return mat.sum_duplicates(nse=nse, remove_zeros=True)
+
+
 def masked_data(mat: BCOO) -> Any:
     """Stored elements, zero where they are padding."""
     keep = inside(mat.indices, mat._sparse_shape)

@@ -357,3 +357,13 @@ def bcsr_sum_duplicates(mat: BCSR, nse: int | None = None) -> BCSR:
     2
     """
     return mat.sum_duplicates(nse=nse, remove_zeros=False)
+
+
+def bcsr_eliminate_zeros(mat: BCSR, nse: int | None = None) -> BCSR:
+    """The same array without stored zeros.
+
+    >>> from weft.experimental.sparse import BCSR, bcsr
+    >>> bcsr.bcsr_eliminate_zeros(BCSR.fromdense(np.eye(2), nse=4)).nse
+    2
+    """
+    return mat.sum_duplicates(nse=nse, remove_zeros=True)
