@@ -455,12 +455,13 @@ def full_like(
         else:
             _refuse_complex("full_like", fill_value, wanted)
             value = filled(sizes, convert_operand(fill_value, wanted, weak))
-    own = getattr(getattr(a, "aval", None), "divided", None)
-    if own is not None and device is None and out_sharding is None and sizes == a.shape:
-        return resharded(value, own)
-    if device is None and out_sharding is None and getattr(a, "committed", False):
-        if sizes == a.shape or a.sharding.num_devices == 1:
-            device = a.sharding
+    if device is None and out_sharding is None:
+        own = getattr(getattr(a, "aval", None), "divided", None)
+        if getattr(a, "committed", False):
+            if sizes == a.shape or a.sharding.num_devices == 1:
+                device = a.sharding
+        elif own is not None and sizes == a.shape:
+            return resharded(value, own)
     return placed(value if shape is not None else varying.like(value, a), device, out_sharding)
 
 

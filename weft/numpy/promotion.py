@@ -152,7 +152,7 @@ def convert_operand(x: Any, dtype: Any, weak: bool = False) -> Any:
             return x
         if aval.shape or isinstance(dtype, dtypes.ExtendedDType):
             return _bind_conversion(x, dtype, weak)
-        if not isinstance(x, Tracer):
+        if not isinstance(x, Tracer) and not x.committed:
             return _known_scalar(np.asarray(x), dtype, weak)
         written = getattr(x, "_var", None)
         if type(written) is Literal:
