@@ -7,6 +7,7 @@ trace that knows its parent, sets it current, and hands what it computes to the 
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import errors
+from weft.base.functional import lru
 from weft.base.sizes import Size
 from weft.base.source import NO_NAMES, NameStack, Transformed
 from weft.base.traceback import api_boundary
@@ -286,11 +288,25 @@ def check_integer_conversion(x: Array) -> None:
 
 
 def check_leaks(trace: Trace) -> None:
-    """Raise if tracers of an ended trace are still alive; asked for by a knob, for it is slow."""
-    gc.collect()
+    """Raise if tracers of an ended trace are still alive; asked for by a knob, for it is slow.
+
+    Cycles that keep it are looked for among new objects first: a walk over all takes a while where
+    there are millions.
+    """
+    for generation in range(3):
+        if sys.getrefcount(trace) <= _count_of_two():
+            return
+        gc.collect(generation)
     leaked = [x for x in gc.get_referrers(trace) if isinstance(x, Tracer)]
     if leaked:
         raise errors.still_alive(leaked)
+
+
+@lru(1)
+def _count_of_two() -> int:
+    """References that are counted of what a function and its caller have a name for, no others."""
+    x = object()
+    return (lambda x: sys.getrefcount(x))(x)
 
 
 def escaped_tracer_error(x: Tracer) -> Exception:
