@@ -150,3 +150,25 @@ def test_equal_layers_are_scheduled_once(monkeypatch: pytest.MonkeyPatch) -> Non
         scheduled.clear()
         target.Cpu().assemble(weft.make_jaxpr(layers)(x, [w] * count))
         assert len(scheduled) == 1
+
+
+def test_llvm_tracks_pressure_as_each_thread_wants() -> None:
+    class Library:
+        tracking = True
+
+        def track_pressure(self, whether: bool) -> None:
+            self.tracking = whether
+
+    library, found = Library(), []
+
+    def work(wanted: bool) -> None:
+        for _ in range(100):
+            with compiling._tracked(library, wanted):  # type: ignore[arg-type]
+                found.append(library.tracking == wanted)
+
+    threads = [threading.Thread(target=work, args=[i % 2 == 0]) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 400 and library.tracking

@@ -26,7 +26,7 @@ from tests.samples import WIDE, all_samples
 from weft import lax, nn
 from weft import numpy as jnp
 from weft.backends.cpu.calls import dispatch
-from weft.backends.cpu.native.llvm import BRIEF, QUICK, Llvm
+from weft.backends.cpu.native.llvm import BRIEF, QUICK, Llvm, is_crowded
 from weft.backends.cpu.native.loader import Object
 from weft.backends.cpu.native.machine import Ahead
 from weft.backends.cpu.native.pool_text import pool_text
@@ -53,6 +53,7 @@ class Cross(Llvm):
 
     def made(self, text: str, output: int) -> bytes:
         self.output = output
+        self.track_pressure(is_crowded(text))
         return self.compile(text, self.machines[0 if text.startswith((BRIEF, QUICK)) else 2])
 
     def object(self, text: str) -> bytes:

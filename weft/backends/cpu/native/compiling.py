@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.backends.cpu.native import disk, loader
 from weft.backends.cpu.native.cores import threads
-from weft.backends.cpu.native.llvm import BRIEF, QUICK, Llvm, opener
+from weft.backends.cpu.native.llvm import BRIEF, QUICK, Llvm, is_crowded, opener
 from weft.backends.cpu.native.parts import divided, joined
 from weft.backends.cpu.native.stacks import with_room
 from weft.backends.cpu.native.together import apart, joinable, joint
@@ -28,6 +28,9 @@ _spare: dict[int, list[int]] = {0: [], 2: []}
 # How many threads are inside LLVM; whoever forks waits until none is.
 _inside = 0
 _free = threading.Condition()
+# How many threads compile while LLVM tracks register pressure, or while it does not.
+_tracking, _compilers = True, 0
+_idle = threading.Condition()
 _looked, _begun, _opened = False, False, False
 # Whoever needs LLVM while a thread is loading it waits for that thread.
 _loading = across_forks(threading.Lock())
@@ -67,6 +70,27 @@ def _within() -> Iterator[None]:
             _free.notify_all()
 
 
+@contextlib.contextmanager
+def _tracked(library: Llvm, wanted: bool) -> Iterator[None]:
+    """A time at which LLVM tracks register pressure as wanted; it does where nobody compiles."""
+    global _tracking, _compilers
+    with _idle:
+        _idle.wait_for(lambda: _tracking == wanted or not _compilers)
+        if _tracking != wanted:
+            library.track_pressure(wanted)
+            _tracking = wanted
+        _compilers += 1
+    try:
+        yield
+    finally:
+        with _idle:
+            _compilers -= 1
+            if not (_compilers or _tracking):
+                library.track_pressure(True)
+                _tracking = True
+            _idle.notify_all()
+
+
 def compile_now(text: str) -> bytes:
     """The object of a module."""
     texts = divided(text)
@@ -95,7 +119,8 @@ def _compile_part(text: str) -> bytes:
         except IndexError:
             machine = library.machine(level)
         try:
-            return library.compile(text, machine)
+            with _tracked(library, is_crowded(text)) if level else contextlib.nullcontext():
+                return library.compile(text, machine)
         finally:
             _spare[level].append(machine)
 
@@ -170,7 +195,7 @@ class Batch:
         for text in texts:  # modules have parts in common: one tile with many a walk around it
             if text not in self.made:
                 self.made[text] = None
-                self.queue.append(text)
+                self.queue.insert(0 if text.startswith(QUICK) else len(self.queue), text)
         if len(self.queue) > 1:
             self._help()
 
@@ -179,7 +204,7 @@ class Batch:
         # Long ones first, so that none is begun last; a table is one line, and soon read.
         with self.taking:
             self.sharers = threads()
-            self.queue.sort(key=lambda text: text.count("\n"))
+            self.queue.sort(key=_effort)
         for _ in range(len(self.queue) - 1):
             self._help()
         self._work()
@@ -216,12 +241,24 @@ class Batch:
             found = [self.queue.pop()]
             lines = found[0].count("\n")
             if share > 1 and joinable(found[0]):
-                for text in self.queue[::-1]:
+                care = _care(found[0])
+                for text in [x for x in self.queue[::-1] if _care(x) == care]:
                     if len(found) < share and lines < JOINED_LINES and joinable(text):
                         self.queue.remove(text)
                         found.append(text)
                         lines += text.count("\n")
             return found
+
+
+def _care(text: str) -> tuple[bool, bool]:
+    """What texts of one module have in common."""
+    return not text.startswith((BRIEF, QUICK)), is_crowded(text)
+
+
+def _effort(text: str) -> tuple[bool, int]:
+    """What orders texts: whether one keeps others out of LLVM, and about how long it takes."""
+    careful, crowded = _care(text)
+    return careful and crowded, text.count("\n") // (1 if careful else 4)
 
 
 def _before_fork() -> None:

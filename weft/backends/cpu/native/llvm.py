@@ -37,9 +37,18 @@ _PASSES = {
 # to come to terms with them would cost more than it gives.
 _SLOW_FUNCTIONS = frozenset(["TargetMachineEmitToMemory", "RunNewModulePassManager"])
 
+# Whether LLVM's scheduler tracks register pressure, which on Arm, in hundreds of register classes,
+# takes a quarter of the time of a module. LLVM ends the process at an option that it does not know,
+# so versions that may have lost this one are not given it.
+_PRESSURE, _LAST_VERSION = "-misched-regpressure={}", 22
+# Vectors of several registers, and how often a text may name them and spill nothing without that.
+_LONG_VECTORS, _MAX_LONG_VECTORS = ("<8 x ", "<16 x ", "<32 x "), 40
+
 _POINTER, _TEXT, _NUMBER = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
 # Results and parameters of the functions used.
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "GetVersionInfo": (ctypes.c_uint,),
+    "SetCommandLine": (None, _TEXT, _TEXT),
     "InitializeNativeTarget": (_NUMBER,),
     "InitializeNativeAsmPrinter": (_NUMBER,),
     "GetDefaultTargetTriple": (None, _POINTER),
@@ -74,6 +83,11 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "DisposeNewModulePassManger": (None, _POINTER),
     **{f"module_Add{name}Pass": (None, _POINTER) for name in {*_INLINE_PASSES, *_LOOP_PASSES}},
 }
+
+
+def is_crowded(text: str) -> bool:
+    """Whether LLVM's scheduler has to track register pressure, or the text's code would spill."""
+    return not is_arm() or sum(map(text.count, _LONG_VECTORS)) > _MAX_LONG_VECTORS
 
 
 @lru(1)
@@ -154,6 +168,11 @@ class Llvm:
         if not made:
             raise RuntimeError(f"LLVM does not know the machine {self.triple} {self.cpu}")
         return made
+
+    def track_pressure(self, whether: bool) -> None:
+        """Set whether LLVM's scheduler tracks register pressure, in all threads."""
+        if self.c.LLVMPY_GetVersionInfo() >> 16 <= _LAST_VERSION:
+            self.c.LLVMPY_SetCommandLine(b"weft", _PRESSURE.format(str(whether).lower()).encode())
 
     def compile(self, text: str, machine: int) -> bytes:
         """The object of a module, made with a target machine that nobody else uses meanwhile."""

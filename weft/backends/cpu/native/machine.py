@@ -27,7 +27,7 @@ from weft.base.knobs import thread
 # The name of every kernel's function in its object: a kernel's own name would tell equal ones
 # apart.
 SYMBOL = "kernel"
-FORMAT = "2"
+FORMAT = "3"
 MAX_CODE_BYTES = 64 << 20
 _ATTRIBUTES = "attributes #0 = { nounwind }\n"
 
