@@ -8,6 +8,7 @@ import pytest
 
 from weft.backends.cpu.native import compiling, loader, machine
 from weft.backends.cpu.native.compiling import Batch, compile_texts
+from weft.backends.cpu.native.llvm import BRIEF, QUICK
 from weft.backends.cpu.native.together import MAX_JOINED_LINES, apart, joinable, joint
 from weft.base.switches import INTERVAL, BriskSwitches
 
@@ -36,8 +37,9 @@ def called(blob, x):
     return ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(region.symbols["kernel"])(x)
 
 
-def test_texts_in_one_module_become_the_objects_that_they_are_alone():
-    texts = [TEXT.format(i) for i in range(3)]
+@pytest.mark.parametrize("care", ["", QUICK])
+def test_texts_in_one_module_become_the_objects_that_they_are_alone(care):
+    texts = [care + TEXT.format(i) for i in range(3)]
     assert all(map(joinable, texts))
     found = compile_texts(texts)
     assert [called(blob, 2.0) for blob in found] == [2.5, 4.5, 6.5]
@@ -49,7 +51,7 @@ def test_texts_in_one_module_become_the_objects_that_they_are_alone():
 
 
 @pytest.mark.parametrize("text", [
-    "; quick\n" + TEXT.format(1),
+    BRIEF + TEXT.format(1),
     TEXT.format(1).replace("nounwind", "nounwind optnone noinline"),
     TEXT.format(1) + "\n" * MAX_JOINED_LINES,
     TEXT.format(1).replace("(double %x) #0 {\n", "(\n    double %x) #0 {\n"),
@@ -84,12 +86,13 @@ def test_a_batch_shares_out_what_waits(monkeypatch):
     with Batch() as batch:
         for key, text in texts.items():
             batch.add(key, text)
-        quick = b"q" * 32
-        batch.add(quick, "; quick\n" + TEXT.format(9))
+        quick = {bytes([i]) * 32: QUICK + TEXT.format(i) for i in (8, 9)}
+        for key, text in quick.items():
+            batch.add(key, text)
         objects = batch.finish()
     assert [called(objects[key], 0.0) for key in texts] == [2.25] * 4
-    assert called(objects[quick], 1.0) == 11.375
-    assert sorted(map(len, groups)) == [1, 4]
+    assert [called(objects[key], 1.0) for key in quick] == [10.375, 11.375]
+    assert sorted(map(len, groups)) == [2, 4]
 
 
 def test_what_llvm_refuses_is_told_for_each_text():

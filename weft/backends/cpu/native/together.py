@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 import struct
 
+from weft.backends.cpu.native.llvm import QUICK
+
 _MARK = "$part"
 _DEFINED = re.compile(r"^(?:define [^\n]*?|)@([\w.]+)(?: = |\()", re.MULTILINE)
 _HEAD = re.compile(r"^(define [^\n]*) \{$", re.MULTILINE)
@@ -29,8 +31,8 @@ _EXECUTE = 4
 
 
 def joinable(text: str) -> bool:
-    """Whether a text may share a module: it is for LLVM's usual care, and not long."""
-    if text.startswith(";") or text.count("\n") > MAX_JOINED_LINES:
+    """Whether a text may share a module: it is for LLVM's usual care or none, and not long."""
+    if text.removeprefix(QUICK).startswith(";") or text.count("\n") > MAX_JOINED_LINES:
         return False
     groups = [line for line in text.split("\n") if line.startswith("attributes ")]
     plain = groups == [_ATTRIBUTES] and text.count("\ndefine ") + text.startswith("define ")
@@ -40,7 +42,7 @@ def joinable(text: str) -> bool:
 def joint(texts: list[str]) -> str | None:
     """One module of several texts; what each defines has the text's number in its name.
 
-    None where they do not agree on what they call.
+    All are for the same care. None where they do not agree on what they call.
     """
     declared: dict[str, str] = {}
     bodies: list[str] = []
@@ -59,7 +61,8 @@ def joint(texts: list[str]) -> str | None:
                 return None
         rest = [line for line in lines if not line.startswith(("declare ", "attributes "))]
         bodies.append("\n".join(rest))
-    return "\n".join([*declared.values(), *bodies, _ATTRIBUTES, ""])
+    head = QUICK if texts[0].startswith(QUICK) else ""
+    return head + "\n".join([*declared.values(), *bodies, _ATTRIBUTES, ""])
 
 
 def _called(line: str) -> str:

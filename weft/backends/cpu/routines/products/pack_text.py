@@ -14,6 +14,7 @@ from weft.backends.cpu.routines.products.dot_lines import (
     function,
     is_floating,
     least,
+    load_fields,
     load_table,
     locate,
     memory_kind,
@@ -30,6 +31,8 @@ PACK_FIELDS = (
     "from_row",  # bytes from one row to the next in the operand
     "from_depth",
 )
+# What packs panels takes: where rows begin and where they go, the depths, and the table.
+PANELS = {"from": "ptr", "to": "ptr", "first": "i64", "last": "i64", "table": "ptr"}
 PART_FIELDS = ("parts", "length")  # how many, at least two, and the bytes of each
 
 
@@ -42,22 +45,35 @@ def pack(kind: str, tile: int, near: str, square: int, name: str) -> str:
     in registers, and there are at least so many depths. There are at least as many rows as a tile
     has; the last tile is moved back until it is whole.
     """
-    f, size = Lines(), bytes_of(kind)
+    f = Lines()
     pointers(f, ("from", "to"))
     load_table(f, 2, PACK_FIELDS)
-    bound = f.emit(f"sub i64 %rows, {tile}")
-    strip = f.emit(f"mul i64 %depth, {size}")
     f.loop("u", "%start", "%stop")
     block = f.emit("urem i64 %u, %depth_blocks")
     outer = f.emit("udiv i64 %u, %depth_blocks")
-    at = locate(f, outer, {"from": "%from", "to": "%to"})
-    first = f.emit(f"mul i64 {block}, %depth_block")
-    last = least(f, f.emit(f"add i64 {first}, %depth_block"), "%depth")
+    given = locate(f, outer, {"from": "%from", "to": "%to"})
+    given["first"] = f.emit(f"mul i64 {block}, %depth_block")
+    given["last"] = least(f, f.emit(f"add i64 {given['first']}, %depth_block"), "%depth")
+    given["table"] = "%table"
+    f(f"call void @panels({', '.join(f'{kind} {given[x]}' for x, kind in PANELS.items())})")
+    f.close("u", "%stop", "%u, 1")
+    f("ret void")
+    own = ["declare i64 @llvm.smin.i64(i64, i64)", *_panels(kind, tile, near, square)]
+    # As with tiles, improving the walk would take LLVM longer than the rest and gains nothing.
+    return function(f, name, own, "nounwind noinline optnone")
+
+
+def _panels(kind: str, tile: int, near: str, square: int) -> list[str]:
+    """A function that packs some depths of all rows."""
+    f, size = Lines(), bytes_of(kind)
+    load_fields(f, PACK_FIELDS, ("rows", "depth", "from_row", "from_depth"))
+    bound = f.emit(f"sub i64 %rows, {tile}")
+    strip = f.emit(f"mul i64 %depth, {size}")
     f.loop("i", "0", "%rows")
     place = least(f, "%i", bound)
-    source = f.at(at["from"], f.emit(f"mul i64 {place}, %from_row"))
-    target = f.at(at["to"], f.emit(f"mul i64 %i, {strip}"))
-    f.loop("k", first, last)
+    source = f.at("%from", f.emit(f"mul i64 {place}, %from_row"))
+    target = f.at("%to", f.emit(f"mul i64 %i, {strip}"))
+    f.loop("k", "%first", "%last")
     depths = square if near == "depth" else 1
     k = "%k" if depths == 1 else least(f, "%k", f.emit(f"sub i64 %depth, {depths}"))
     here = f.at(source, f.emit(f"mul i64 {k}, %from_depth"))
@@ -72,11 +88,11 @@ def pack(kind: str, tile: int, near: str, square: int, name: str) -> str:
         for i, x in enumerate(f.transposed(rows, vector) if depths > 1 else rows):
             to = f.at(there, str((i * tile + row) * size))
             f(f"store {vector} {x}, ptr {to}, align {size}")
-    f.close("k", last, f"%k, {depths}")
+    f.close("k", "%last", f"%k, {depths}")
     f.close("i", "%rows", f"%i, {tile}")
-    f.close("u", "%stop", "%u, 1")
     f("ret void")
-    return function(f, name, ["declare i64 @llvm.smin.i64(i64, i64)"])
+    taken = ", ".join(f"{kind} %{x}" for x, kind in PANELS.items())
+    return [f"define internal void @panels({taken}) #0 {{", "entry:", *f.lines, "}"]
 
 
 def change(have: str, want: str, signed: bool, lanes: int, name: str) -> str:
