@@ -16,7 +16,6 @@ from weft.backends.cpu.routines.convolutions.blocks_text import (
     NESTS,
     ROW,
     TILES,
-    UNIT,
     UNITS,
     Form,
     block_fields,
@@ -28,7 +27,6 @@ from weft.backends.cpu.routines.convolutions.conv_moves import Copied, joined
 from weft.backends.cpu.routines.convolutions.conv_plan import (
     CHUNK,
     COPY,
-    KERNEL,
     Block,
     Grid,
     Role,
@@ -214,14 +212,8 @@ class Blocks(Convolution):
         return vector.size >= self.lanes and not sparse and super().in_place(placed, tiling)
 
     def block(self, part: Sequence[Line], tiling: Tiling, strides: dict[str, int]) -> Block | None:
-        """How pieces of work copy what they read: not a few elements of each row, if all of it
-        stays near; nor parts of rows."""
-        found = super().block(part, tiling, strides)
-        if found is None:
-            return None
-        near = strides[""] * self.work.itemsize <= KERNEL and strides["n"] == 1
-        cut = any(n[0] == "o" and found.strides[f"s{n[1:]}"] == 1 for n in found.apart)
-        return None if cut or ("n" in found.apart and near) else found
+        """A task of its own copies what is read: its text is there already."""
+        return None
 
     def panel(self, tiling: Tiling) -> int:
         """Elements of a row of a panel: whole vectors, as arithmetic on anything may take long."""
@@ -258,37 +250,22 @@ class Blocks(Convolution):
         return target
 
     def compute(self, plan: Contraction, tiling: Tiling, grid: Grid, places: Any) -> None:
-        tile, border = self.tile[_key(tiling)], plan.border
-        if border is not None:
-            units = [(u.axis, u.source, u.shift) for u in border.units]
-            inside, chunk = plan.grid, grid.chunk
-            copy, copied = _copied(border.dims, 0)
-            have, kept = border.have, border.size if border.kept else 0
-        else:
-            cut = len(plan.grid)
-            while cut > 1 and prod(a.count for a in plan.grid[: cut - 1]) >= ENOUGH_UNITS:
-                cut -= 1
-            cut = min(cut, UNITS)
-            units = [(axis, 0, 0) for axis in plan.grid[:cut]]
-            inside = plan.grid[cut:]
-            each = grid.cycles / plan.grid[-1].count * prod(a.count for a in inside)
-            chunk = CHUNK // each
-            copy, copied = _copied((), 0)
-            have, kept = self.work, 0
-        extent = prod(axis.count for axis, *_ in units)
-        if len(units) > UNITS:
-            raise Unfit
+        tile = self.tile[_key(tiling)]
+        cut = len(plan.grid)
+        while cut > 1 and prod(a.count for a in plan.grid[: cut - 1]) >= ENOUGH_UNITS:
+            cut -= 1
+        cut = min(cut, UNITS)
+        units, inside = plan.grid[:cut], plan.grid[cut:]
+        each = grid.cycles / plan.grid[-1].count * prod(a.count for a in inside)
         runs, steps = _steps(plan.reduced)
         form = Form(
-            self.work, have, plan.out, self.lanes, tile.rows, tile.width, tile.turned,
-            tile.vectors, tile.group, least(NESTS, len(inside)), copy,
+            self.work, plan.out, self.lanes, tile.rows, tile.width, tile.turned, tile.vectors,
+            tile.group, least(NESTS, len(inside)),
         )  # fmt: skip
         vector = plan.vector
         numbers = [
-            *copied,
-            *_padded([(*_axis(a), source, shift) for a, source, shift in units], UNITS, UNIT),
-            *_padded([_axis(a) for a in inside], form.nest, TILES),
-            *(int(border is not None), kept),
+            *_padded(units, UNITS),
+            *_padded(inside, form.nest),
             *(plan.left_start, plan.right_start, plan.out_start),
             *(max(0, vector.size - self.lanes), vector.size, vector.out),
             0 if vector.out != 1 else 1 if vector.size >= self.lanes else 2,
@@ -299,9 +276,9 @@ class Blocks(Convolution):
         assert len(numbers) == len(block_fields(form))
         for side in ("left", "right", "out"):
             numbers += _rows(plan.box[::-1], side, tile.rows)
-        memory = places[3] if kept else places[0]
-        places = (*places[:3], memory, ("numbers", (*numbers, *runs, *steps)))
-        self.told(blocks_text(form, "blocks"), places, extent, chunk)
+        places = (*places, ("numbers", (*numbers, *runs, *steps)))
+        extent = prod(axis.count for axis in units)
+        self.told(blocks_text(form, "blocks"), places, extent, CHUNK // each)
 
 
 def _key(tiling: Tiling) -> tuple[Any, ...]:
@@ -312,14 +289,14 @@ def _key(tiling: Tiling) -> tuple[Any, ...]:
 def _copied(dims: Sequence[Copied], start: int) -> tuple[int, tuple[int, ...]]:
     """The axes that a text for a copy has, and what it is told."""
     *outer, inner = joined(dims) or [Copied(1, 1, 1)]
-    if inner.target != 1 or inner.shifted or inner.limit >= 0:
+    if inner.target != 1 or inner.limit >= 0:
         raise Unfit
     rank = least(COPIES, len(outer) + 1)
-    numbers = [1, 1, _NEVER_CYCLES, 0, 0, _NEVER_CYCLES, 0, 0] * (rank - 1 - len(outer))
+    numbers = [1, 1, _NEVER_CYCLES, 0, _NEVER_CYCLES, 0, 0] * (rank - 1 - len(outer))
     for d in outer:
         limit = d.limit if d.limit >= 0 else _NEVER_CYCLES
         inside = _NEVER_CYCLES if d.whole else d.inside
-        numbers += [d.size, d.step, limit, -d.low, int(d.shifted), inside, d.source, d.target]
+        numbers += [d.size, d.step, limit, -d.low, inside, d.source, d.target]
     low = min(max(inner.low, 0), inner.size)
     high = inner.size if inner.whole else min(inner.size, inner.low + inner.inside)
     begin = start + max(0, -inner.low) * inner.source
@@ -333,9 +310,10 @@ def _axis(axis: Axis) -> tuple[int, ...]:
     return axis.count, axis.step, last, axis.left, right, axis.panels, axis.out
 
 
-def _padded(axes: list[tuple[int, ...]], count: int, fields: Sequence[str]) -> list[int]:
+def _padded(axes: Sequence[Axis], count: int) -> list[int]:
     """What is told of axes outermost first, with ones of a single tile before them."""
-    return [1, *[0] * (len(fields) - 1)] * (count - len(axes)) + [n for axis in axes for n in axis]
+    found = [1, *[0] * (len(TILES) - 1)] * (count - len(axes))
+    return found + [n for axis in axes for n in _axis(axis)]
 
 
 def _apart(box: Sequence[Dim], side: str, itemsize: int) -> int:

@@ -1,5 +1,5 @@
-"""LLVM text of large contractions of any shape: tiles in an order, and copies that pieces of work
-make of what they read, all of which tables tell."""
+"""LLVM text of large contractions of any shape: tiles in an order, and copies of what they read, by
+tables."""
 
 from __future__ import annotations
 
@@ -17,18 +17,13 @@ _I64 = np.dtype(np.int64)
 # What is told of an axis of tiles: how many there are, how far they are apart, where the last one
 # begins, what a step is in the operands and in the result, and what a tile is in the right operand.
 TILES = ("count", "step", "last", "left", "right", "panel", "out")
-# An axis of pieces of work also tells what a step is in the source of a copy.
-UNIT = (*TILES, "source", "shift")
 # An axis of a copy: its size, what a step is in the source's index, which is ``limit`` at most,
-# then goes on by ``start``, and by the piece's shift where ``shifted``, and is there below
-# ``inside``.
-COPIED = ("size", "step", "limit", "start", "shifted", "inside", "source", "target")
+# then goes on by ``start``, and is there below ``inside``.
+COPIED = ("size", "step", "limit", "start", "inside", "source", "target")
 # The last axis: its size, how many elements before those of the source, how many of these, where
 # they begin, and how far they are apart.
 ROW = ("row", "low", "middle", "begin", "apart")
 ONCE = (
-    "copied",  # whether pieces have a copy
-    "kept",  # elements from one copy to the next, or none where a copy is on the stack
     "left0",
     "right0",
     "out0",
@@ -42,8 +37,6 @@ ONCE = (
 )
 # Axes that texts have: of pieces of work, of tiles in a piece, and of a copy.
 UNITS, NESTS, COPIES = 4, (4, 8), (4, 9)
-# Bytes that a copy may have on the stack.
-MAX_STACK_COPY_BYTES = 1 << 18
 # How many multiplications are written out one after another at most: LLVM reads all that they need
 # first, for which there must be registers.
 UNROLLED = 32
@@ -53,7 +46,6 @@ class Form(Record):
     """What fixes the text of a contraction."""
 
     work: np.dtype
-    have: np.dtype  # of the left operand, where it is copied
     out: np.dtype
     lanes: int
     rows: int  # of a tile
@@ -62,7 +54,6 @@ class Form(Record):
     vectors: tuple[bool, bool]  # whether rows are read in vectors, and what all rows have in common
     group: int  # rows that are evenly apart, one by one from the first of such a group; 1 for any
     nest: int  # axes
-    copy: int
 
 
 def fields(names: Sequence[str], count: int, prefix: str) -> list[str]:
@@ -75,8 +66,7 @@ def copy_fields(rank: int) -> list[str]:
 
 def block_fields(form: Form) -> list[str]:
     return [
-        *copy_fields(form.copy),
-        *fields(UNIT, UNITS, "u"),
+        *fields(TILES, UNITS, "u"),
         *fields(TILES, form.nest, "t"),
         *ONCE,
     ]
@@ -91,19 +81,19 @@ class _Copy:
     def __init__(self, text: Told, have: np.dtype, want: np.dtype, lanes: int) -> None:
         self.text, self.have, self.want, self.lanes = text, have, want, lanes
 
-    def axis(self, i: int, index: str, given: list[str], shift: str) -> list[str]:
+    def axis(self, i: int, index: str, given: list[str]) -> list[str]:
         """Where an index along an axis leads: places in source and target, and whether there is a
         source, as a number."""
         text = self.text
         source, target, inside = given
         target = text.plus(target, text.times(index, f"%ctarget{i}"))
         index = text.least(text.times(index, f"%cstep{i}"), f"%climit{i}")
-        index = text.plus(text.plus(index, f"%cstart{i}"), text.times(shift, f"%cshifted{i}"))
+        index = text.plus(index, f"%cstart{i}")
         there = text.emit(f"icmp ult i64 {index}, %cinside{i}")
         inside = text.emit(f"select i1 {there}, i64 {inside}, i64 0")
         return [text.plus(source, text.times(index, f"%csource{i}")), target, inside]
 
-    def nest(self, axes: Sequence[int], given: list[str], shift: str) -> None:
+    def nest(self, axes: Sequence[int], given: list[str]) -> None:
         """All rows of some axes."""
         if not axes:
             self.row(*given)
@@ -111,15 +101,15 @@ class _Copy:
         first, *rest = axes
 
         def body(index: str, _: list[str]) -> list[str]:
-            self.nest(rest, self.axis(first, index, given, shift), shift)
+            self.nest(rest, self.axis(first, index, given))
             return []
 
         self.text.loop("0", f"%csize{first}", [], body)
 
     def row(self, source: str, target: str, inside: str) -> None:
         text = self.text
-        begin = text.at("%from", text.plus(source, "%cbegin"), self.have)
-        place = text.at("%to", target, self.want)
+        begin = text.at("%b0", text.plus(source, "%cbegin"), self.have)
+        place = text.at("%b1", target, self.want)
         there = text.emit(f"icmp ne i64 {inside}, 0")
         low = text.emit(f"select i1 {there}, i64 %clow, i64 0")
         count = text.emit(f"select i1 {there}, i64 %cmiddle, i64 0")
@@ -189,15 +179,13 @@ class _Copy:
 def rows_text(have: np.dtype, want: np.dtype, rank: int, lanes: int, name: str) -> str:
     """A task that copies, over the first two axes: buffers are source, target and table."""
     text = Told(2, copy_fields(rank))
-    text.line("%from = getelementptr i8, ptr %b0, i64 0")
-    text.line("%to = getelementptr i8, ptr %b1, i64 0")
     copy = _Copy(text, have, want, lanes)
 
     def item(number: str, _: list[str]) -> list[str]:
         given = ["0", "0", "1"]
         for i, index in enumerate(text.indices(number, ["%csize0", "%csize1"])):
-            given = copy.axis(i, index, given, "0")
-        copy.nest(range(2, rank - 1), given, "0")
+            given = copy.axis(i, index, given)
+        copy.nest(range(2, rank - 1), given)
         return []
 
     text.loop("%start", "%stop", [], item)
@@ -383,10 +371,10 @@ class _Tile:
         for number, way in enumerate(ways):
             text.when(text.emit(f"icmp eq i64 %dense, {number}"), way)
 
-    def compute(self, left: str, given: list[str]) -> None:
+    def compute(self, given: list[str]) -> None:
         """A tile at places in the operands and in the result."""
         text, form = self.text, self.form
-        begun = [(left, given[0]), ("%b1", given[1])]
+        begun = [("%b0", given[0]), ("%b1", given[1])]
         own, other = begun[::-1] if form.turned else begun
         shared = text.at(*other, form.work)
         rows = [[row] for row in self.rows(*own, 1 if form.turned else 0, form.work)]
@@ -401,49 +389,36 @@ class _Blocks:
 
     def __init__(self, form: Form) -> None:
         self.form = form
-        self.text = Told(4, block_fields(form))
+        self.text = Told(3, block_fields(form))
         self.tile = _Tile(self.text, form)
 
     def moved(self, axis: str, index: str, given: Sequence[str]) -> list[str]:
-        """Places after a number of tiles along an axis, and the first element of that one."""
+        """Places after a number of tiles along an axis."""
         text = self.text
         prefix, i = axis[0], axis[1:]
         first = text.least(text.times(index, f"%{prefix}step{i}"), f"%{prefix}last{i}")
         strides = [f"%{prefix}{word}{i}" for word in ("left", "right", "out")]
         places = [text.plus(p, text.times(first, s)) for p, s in zip(given, strides, strict=True)]
         places[1] = text.plus(places[1], text.times(index, f"%{prefix}panel{i}"))
-        return [*places, first]
+        return places
 
-    def nest(self, axis: int, left: str, given: list[str]) -> None:
+    def nest(self, axis: int, given: list[str]) -> None:
         if axis == self.form.nest:
-            self.tile.compute(left, given)
+            self.tile.compute(given)
             return
 
         def body(index: str, _: list[str]) -> list[str]:
-            *places, _ = self.moved(f"t{axis}", index, given)
-            self.nest(axis + 1, left, places)
+            self.nest(axis + 1, self.moved(f"t{axis}", index, given))
             return []
 
         self.text.loop("0", f"%tcount{axis}", [], body)
 
     def unit(self, number: str, _: list[str]) -> list[str]:
-        text, form = self.text, self.form
-        given, source, shift = ["%left0", "%right0", "%out0"], "0", "0"
-        indices = text.indices(number, [f"%ucount{i}" for i in range(UNITS)])
+        given = ["%left0", "%right0", "%out0"]
+        indices = self.text.indices(number, [f"%ucount{i}" for i in range(UNITS)])
         for i, index in enumerate(indices):
-            *given, first = self.moved(f"u{i}", index, given)
-            source = text.plus(source, text.times(first, f"%usource{i}"))
-            shift = text.plus(shift, text.times(first, f"%ushift{i}"))
-        copied = text.emit("icmp ne i64 %copied, 0")
-        kept = text.emit("icmp ne i64 %kept, 0")
-        own = text.at("%b3", text.times(number, "%kept"), form.work)
-        near = text.emit(f"select i1 {kept}, ptr {own}, ptr %near")
-
-        def copy() -> None:
-            text.line(f"call void @border(ptr %buffers, ptr {near}, i64 {source}, i64 {shift})")
-
-        text.when(copied, copy)
-        self.nest(0, text.emit(f"select i1 {copied}, ptr {near}, ptr %b0"), given)
+            given = self.moved(f"u{i}", index, given)
+        self.nest(0, given)
         return []
 
     def finish(self, name: str) -> str:
@@ -459,24 +434,14 @@ class _Blocks:
         text.lanes = 1
         text.line(f"%cut = icmp slt <{form.lanes} x i32> <{order}>, {limit}")
         text.line(f"%tile = alloca [{size} x i8], align 64")
-        text.line(f"%near = alloca [{MAX_STACK_COPY_BYTES + 4096} x i8], align 64")
         text.loop("%start", "%stop", [], self.unit)
-        return text.finish(name, [_border(form)])
-
-
-def _border(form: Form) -> Told:
-    """The function that makes a piece's copy."""
-    text = Told(4, copy_fields(form.copy), "border", "ptr %to, i64 %place, i64 %shift")
-    text.line("%from = getelementptr i8, ptr %b0, i64 0")
-    copy = _Copy(text, form.have, form.work, form.lanes)
-    copy.nest(range(form.copy - 1), ["%place", "0", "1"], "%shift")
-    return text
+        return text.finish(name)
 
 
 @lru(64)
 def blocks_text(form: Form, name: str) -> str:
     """A task over pieces of work, each of tiles of the result: buffers are both operands, the
-    result, memory for copies that do not fit on the stack, and the table.
+    result and the table.
 
     The table ends with where rows are in the left operand, in the right one and in the result; with
     runs of steps of a sum, where each begins in both operands and how many it has; and with where
