@@ -85,6 +85,10 @@ LATE = {
     ("weft.tree.treedef", "weft.tree.proto"),
     ("weft.runtime.evaluate", "weft.runtime.spread"),
     *(
+        ("weft.compiler.pipeline", f"weft.compiler.passes.{name}")
+        for name in ("attention", "attention_views", "attention_packed")
+    ),
+    *(
         (f"weft.{name}", "weft.core.explicit")
         for name in (
             "api.placement core.staging runtime.evaluate backends.cpu.calls.native transforms.jvp"

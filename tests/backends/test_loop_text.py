@@ -417,7 +417,7 @@ def test_kernels_of_loops_that_are_not_small_have_loops():
 
     x = jnp.ones((64, 64))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("weft.compiler.plan.in_blocks", lambda *_: None)
+        patch.setattr("weft.compiler.plan.interchange", lambda *_: None)
         program = target.Cpu().assemble(weft.make_jaxpr(fun)(x))
     used = launched(program.nodes) | called(program.slots)
     assert len(used) == 2 and all(program.codes[i][0].count("\n") < 120 for i in used)

@@ -8,6 +8,8 @@ import pytest
 import weft
 from weft import numpy as jnp
 from weft.compiler.passes.attention import attention
+from weft.compiler.passes.attention_packed import pack
+from weft.compiler.passes.attention_views import straighten
 from weft.compiler.pipeline import simplify
 from weft.core.interpret import run
 from weft.core.verify import check_jaxpr
@@ -69,7 +71,8 @@ def with_gradients(fun):
 
 def found_in(fun, args):
     before = simplify(weft.make_jaxpr(fun)(*args))
-    return before, attention(before, lambda dtype, depth: dtype == BF16)
+    after = attention(before, lambda dtype, depth: dtype == BF16)
+    return before, pack(straighten(after))
 
 
 @pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])

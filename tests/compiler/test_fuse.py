@@ -8,6 +8,7 @@ from weft import numpy as jnp
 from weft.backends.cpu.calls.native import Executable
 from weft.base import knobs
 from weft.compiler import fuse, pull, rows
+from weft.compiler.expand import expand
 from weft.compiler.fuse import Fusion
 from weft.compiler.passes.cse import cse
 from weft.compiler.passes.inline import inline
@@ -18,7 +19,7 @@ from weft.kernel.spec import verify
 
 def plan(fun, *shapes, dtype=np.float32):
     closed = weft.make_jaxpr(fun)(*(np.zeros(s, dtype) for s in shapes))
-    steps = Fusion(prune(cse(inline(closed))).jaxpr).plan()
+    steps = Fusion(expand(prune(cse(inline(closed))).jaxpr)).plan()
     for step in steps:
         if step.kernel is not None:
             verify(step.kernel)
@@ -309,7 +310,7 @@ def test_a_residual_is_read_as_one_array():
 
     w = np.zeros((120, 120), np.float32)
     closed = weft.make_jaxpr(weft.grad(net))(w, w[0], [w] * 6)
-    steps = Fusion(prune(cse(inline(closed))).jaxpr).plan()
+    steps = Fusion(expand(prune(cse(inline(closed))).jaxpr)).plan()
     read = [
         sum(b.role == "in" and b.size == w.size for b in s.kernel.buffers)
         for s in steps
@@ -325,5 +326,5 @@ def test_large_leaves_that_share_nothing_are_kernels_of_their_own():
 
     for shape, kernels in (((200, 200), 3), ((20, 20), 1)):
         closed = weft.make_jaxpr(lion)([[np.zeros(shape, np.float32)] * 3] * 3)
-        steps = Fusion(prune(cse(inline(closed))).jaxpr).plan()
+        steps = Fusion(expand(prune(cse(inline(closed))).jaxpr)).plan()
         assert len(steps) == kernels

@@ -37,7 +37,7 @@ def check(fun, *args, exact=True, monkeypatch):
     with monkeypatch.context() as patch:
         ways.take("walk", patch)
         ways.same(weft.jit(lambda *a: fun(*a))(*args), got)
-        patch.setattr(plan, "in_blocks", lambda *_: None)
+        patch.setattr(plan, "interchange", lambda *_: None)
         ways.same(weft.jit(lambda *a: fun(*a))(*args), got)
     for x, y in zip(weft.tree.leaves(got), weft.tree.leaves(want), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)

@@ -27,7 +27,8 @@ def twice(x):
 
 def test_one_list_says_all():
     kinds = [p.on for p in PIPELINE]
-    assert kinds == sorted(kinds, key=["program", "fusion", "kernel"].index)
+    order = ["program", "region", "fusion", "steps", "loop", "nodes", "kernel"]
+    assert kinds == sorted(kinds, key=order.index)
     assert kinds.count("fusion") == 1
 
 
@@ -36,7 +37,10 @@ def test_passes_run_in_the_order_of_the_list():
     _, steps = fuse(simplify(watch.closed, watch).jaxpr, watch)
     for step in steps:
         schedule(step.kernel, watch)
-    assert [p.name for p in watch.passes] == [p.name for p in PIPELINE]
+    for_others = "attention straighten pack special lower put_off interchange overlap orient"
+    left_out = {*for_others.split(), "plain_grid"}
+    expected = [p.name for p in PIPELINE if p.name not in left_out]
+    assert [p.name for p in watch.passes] == expected
     assert set(watch.seconds) == {"simplify", "fuse", "schedule"}
     assert all(p.seconds >= 0 for p in watch.passes)
 
@@ -50,7 +54,7 @@ def test_watching_changes_nothing():
     assert [eqn.primitive.name for eqn in plain.eqns] == ["sin", "add"]
 
 
-def broken(closed):
+def broken(closed, target):
     """A pass that forgets the equations that everything hangs on."""
     return type(closed)(closed.jaxpr.replace(eqns=closed.eqns[1:]), closed.consts)
 
@@ -67,7 +71,7 @@ def test_verify_names_the_pass(monkeypatch):
 
 
 def test_verify_looks_at_kernels_too(monkeypatch):
-    def spoil(parts):
+    def spoil(parts, small):
         (part,) = parts.parts
         kernel = part.kernel._replace(grid=(part.kernel.grid[0], part.kernel.grid[1] + 1))
         return parts._replace(parts=[part._replace(kernel=kernel)])

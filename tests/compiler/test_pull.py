@@ -9,6 +9,7 @@ from weft import lax, random
 from weft import numpy as jnp
 from weft.base import knobs
 from weft.compiler import fuse, pull
+from weft.compiler.expand import expand
 from weft.compiler.fuse import Fusion
 from weft.compiler.passes.cse import cse
 from weft.compiler.passes.inline import inline
@@ -22,7 +23,7 @@ from weft.kernel.spec import KernelError, verify
 
 def planned(fun, *args):
     closed = prune(cse(inline(weft.make_jaxpr(fun)(*args))))
-    steps = Fusion(closed.jaxpr).plan()
+    steps = Fusion(expand(closed.jaxpr)).plan()
     for step in steps:
         if step.kernel is not None:
             verify(step.kernel)
@@ -68,7 +69,7 @@ def test_keys_are_split_folded_and_wrapped_in_kernels():
         return random.bits(more, (4,)), random.key_data(keys)[:, 1], random.bits(keys[1], (3, 2))
 
     closed = prune(cse(inline(weft.make_jaxpr(fun)(7, 8))))
-    assert all(step.eqn is None for step in Fusion(closed.jaxpr).plan())
+    assert all(step.eqn is None for step in Fusion(expand(closed.jaxpr)).plan())
     same(fun, np.int32(7), np.int32(-8))
 
 

@@ -47,6 +47,18 @@ def attach(steps: list[Step], results: list[Any]) -> list[Step]:
     return _ordered(steps, joined, taken) if joined else steps
 
 
+def offer(steps: list[Step], target: Any, looped: bool) -> list[Step]:
+    """Steps in which kernels are epilogues of operations only where the target can do that."""
+    found: list[Step] = []
+    for step in steps:
+        if step.finish is None:
+            found.append(step)
+            continue
+        made = target.epilogue(step.eqn, step.finish, looped)
+        found += step.apart if made is None else [step._replace(offer=made)]
+    return found
+
+
 def _ordered(steps: list[Step], joined: dict[int, Step], taken: set[int]) -> list[Step]:
     """Joined steps where the equation was, or else as soon as all that the kernel reads is there.
 

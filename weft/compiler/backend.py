@@ -16,6 +16,7 @@ class Target(Protocol):
 
     general: bool  # whether code is to do for arrays of other sizes too
     recomputes: bool = False  # whether functions of elements cost less than keeping them in memory
+    attends: Any = None  # (dtype, depth) -> whether it has a routine for attention, if it has one
     neutral: bool  # whether it has no routines for some operations, see ``keeps``
 
     def keeps(self, eqn: Any) -> bool:

@@ -16,7 +16,6 @@ import numpy as np
 from weft.base.sizes import plain, same
 from weft.compiler import pull
 from weft.compiler.alike import Alike
-from weft.compiler.expand import expand
 from weft.compiler.pull import Cut, Domain, Memory, Puller, reduces, reduction_domain
 from weft.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal
 from weft.kernel.kernel import Buffer, Kernel, Loop, linear
@@ -111,7 +110,8 @@ class Step(NamedTuple):
     A kernel may write to a buffer that is not in ``writes``: it adds to what an earlier step has
     begun. ``source`` is a variable whose memory the result may take over if nothing else needs it;
     the step is then left out. ``finish`` says that the kernel goes on with blocks of the equation's
-    result; ``apart`` are the two steps to be taken where the backend cannot do that.
+    result; ``apart`` are the two steps to be taken where the backend cannot do that, ``offer`` is
+    what it says where it can.
     """
 
     kernel: Kernel | None
@@ -121,6 +121,7 @@ class Step(NamedTuple):
     source: Any = None
     finish: Finish | None = None
     apart: tuple[Any, ...] = ()
+    offer: Any = None
 
 
 class Built(NamedTuple):
@@ -138,7 +139,7 @@ class Fusion:
     """
 
     def __init__(self, jaxpr: Jaxpr, general: bool = False, recomputes: bool = False) -> None:
-        self.jaxpr = jaxpr = expand(jaxpr, general)
+        self.jaxpr = jaxpr
         self.recomputes = recomputes
         self.work = MIN_STORED_OPS_ON_GPUS if recomputes else MIN_STORED_OPS
         self.general = general

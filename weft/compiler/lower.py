@@ -40,7 +40,6 @@ def kernels_of(eqn: JaxprEqn) -> Lowering | None:
 def lower(jaxpr: Jaxpr, keeps: Callable[[JaxprEqn], bool]) -> Jaxpr:
     """The program with operations replaced by functions of other primitives, where the target does
     not keep them."""
-    jaxpr = expand(jaxpr)
     chosen = [_function(e, keeps) for e in jaxpr.eqns]
     if not any(chosen):
         return jaxpr
@@ -50,7 +49,7 @@ def lower(jaxpr: Jaxpr, keeps: Callable[[JaxprEqn], bool]) -> Jaxpr:
             eqns.append(eqn)
         else:
             inner = decomposition(eqn, function)
-            substitute(eqn, lower(inner, keeps), eqns)
+            substitute(eqn, lower(expand(inner), keeps), eqns)
     return jaxpr.replace(eqns=eqns)
 
 

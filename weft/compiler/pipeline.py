@@ -1,36 +1,43 @@
-"""The pipeline: every pass between a staged function and its kernels, in one list.
+"""The pipeline: every pass between a staged function and what a backend makes code of, in one list.
 
-Passes on programs take and give a ClosedJaxpr, passes on kernels the parts that a kernel is made
-of; fusion leads from the ones to the others. What follows (the plan of nodes and memory, LLVM) is
-not a pass: compiler/plan.py and the backend.
+Passes on programs take and give a ClosedJaxpr, passes on regions, which are flat programs, a Jaxpr.
+Fusion makes steps of a region: kernels, and equations that are left to libraries. The planner makes
+nodes of these, or of a loop as a whole; a kernel becomes parts that run in order. What follows
+(memory, native code) is not a pass: compiler/plan.py and the backend.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from weft.base import knobs
 from weft.base.lazy import Late
 from weft.base.record import Record
-from weft.compiler.attach import attach
+from weft.compiler.attach import attach, offer
+from weft.compiler.early import overlapping
+from weft.compiler.expand import expand
 from weft.compiler.fuse import Fusion, Step
+from weft.compiler.in_place import put_off
+from weft.compiler.interchange import in_blocks
+from weft.compiler.lower import lower
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.contract import contract
 from weft.compiler.passes.cse import cse
 from weft.compiler.passes.diagonal import diagonal
 from weft.compiler.passes.fission import fission
 from weft.compiler.passes.grid import grid, plain_grid
-from weft.compiler.passes.hoist import hoist, hoist_any
+from weft.compiler.passes.hoist import ASSUMED_CALLS, hoist
 from weft.compiler.passes.inline import inline
 from weft.compiler.passes.prune import prune
+from weft.compiler.passes.special import special
 from weft.compiler.passes.split import Part, Parts, oriented, split
 from weft.compiler.passes.tile import tile
 from weft.compiler.passes.transform import transform
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr
 from weft.kernel.kernel import Kernel
+from weft.kernel.program import Finish
 from weft.kernel.spec import verify
 
 if TYPE_CHECKING:
@@ -38,103 +45,152 @@ if TYPE_CHECKING:
 
 # loaded when a knob asks for it
 checks = Late("weft.core.verify")
+# loaded where a target has a routine for attention
+attention = Late("weft.compiler.passes.attention")
+attention_views = Late("weft.compiler.passes.attention_views")
+attention_packed = Late("weft.compiler.passes.attention_packed")
 
 
 class Pass(Record):
-    """A step of the pipeline: its name, what it works on, and the function that does it."""
+    """A step of the pipeline: its name, what it works on, the function that does it, and when it is
+    asked for. Both are given what the work is for: a target, a planner, whether a kernel is small.
+    """
 
     name: str
-    on: str  # "program" or "kernel"; "fusion" is what makes kernels of a program
-    run: Callable[[Any], Any]
+    on: str  # program, region, steps, loop, nodes or kernel; "fusion" makes steps of a region
+    run: Callable[[Any, Any], Any]
+    asked: Callable[[Any], bool] = lambda context: True
 
 
-def _fuse(
-    jaxpr: Jaxpr, general: bool = False, recomputes: bool = False
-) -> tuple[Fusion, list[Step]]:
-    fusion = Fusion(jaxpr, general, recomputes)
-    return fusion, attach(fusion.plan(), fusion.results)
+class Around(Record):
+    """What the steps of a region are for."""
+
+    target: Any
+    results: list[Any]
+    donated: Sequence[Any]  # arguments whose memory results may have
+    looped: bool  # whether it is inside of a loop
 
 
-def _fuse_any(jaxpr: Jaxpr) -> tuple[Fusion, list[Step]]:
-    return _fuse(jaxpr, True)
+class Plain:
+    """A target without wishes of its own."""
+
+    general = recomputes = neutral = False
+    attends: Any = None
+
+    def epilogue(self, eqn: Any, finish: Finish, looped: bool) -> bool:
+        return True
 
 
-def _each(run: Callable[[Kernel], Kernel]) -> Callable[[Parts], Parts]:
+PLAIN: Any = Plain()
+
+
+def _each(run: Callable[[Kernel], Kernel]) -> Callable[[Parts, bool], Parts]:
     """A pass on kernels as one on all the parts of a kernel."""
 
-    def run_all(parts: Parts) -> Parts:
+    def run_all(parts: Parts, small: bool) -> Parts:
         return Parts([Part(run(p.kernel), p.buffers) for p in parts.parts], parts.scratch)
 
     return run_all
 
 
-def _split(parts: Parts) -> Parts:
-    return split(parts.parts[0].kernel)
+def _hoist(closed: ClosedJaxpr, target: Any) -> ClosedJaxpr:
+    # where sizes are to make no difference, whatever is costly leaves a loop
+    return hoist(closed, ASSUMED_CALLS if target.general else 1)
+
+
+def _fuse(jaxpr: Jaxpr, target: Any) -> tuple[Fusion, list[Step]]:
+    fusion = Fusion(jaxpr, target.general, target.recomputes)
+    return fusion, fusion.plan()
+
+
+def _alone(run: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    """A pass that is the same whatever it is for."""
+    return lambda given, context: run(given)
+
+
+def _attends(target: Any) -> bool:
+    return target.attends is not None
+
+
+def _is_large(small: bool) -> bool:
+    return not small
 
 
 PIPELINE = (
-    Pass("inline", "program", inline),
-    Pass("cse", "program", cse),
-    Pass("hoist", "program", hoist),
-    Pass("fission", "program", fission),
-    Pass("contract", "program", contract),
-    Pass("transform", "program", transform),
-    Pass("prune", "program", prune),
+    Pass("inline", "program", _alone(inline)),
+    Pass("cse", "program", _alone(cse)),
+    Pass("hoist", "program", _hoist),
+    # whether products leave a loop depends on sizes
+    Pass("fission", "program", _alone(fission), lambda to: not to.general),
+    Pass("contract", "program", _alone(contract)),
+    Pass("transform", "program", _alone(transform)),
+    Pass("prune", "program", _alone(prune)),
+    Pass("attention", "program", lambda c, to: attention.attention(c, to.attends), _attends),
+    Pass("straighten", "program", lambda closed, _: attention_views.straighten(closed), _attends),
+    Pass("pack", "program", lambda closed, _: attention_packed.pack(closed), _attends),
+    Pass("special", "program", _alone(special), lambda to: to.recomputes),
+    Pass("expand", "region", lambda jaxpr, to: expand(jaxpr, to.general and not to.neutral)),
+    Pass("lower", "region", lambda jaxpr, to: lower(jaxpr, to.keeps), lambda to: to.neutral),
     Pass("fuse", "fusion", _fuse),
+    Pass("attach", "steps", lambda steps, around: attach(steps, around.results)),
+    Pass("offer", "steps", lambda steps, to: offer(steps, to.target, to.looped)),
+    Pass("put_off", "steps", lambda steps, to: put_off(steps, to.donated, to.results),
+         lambda around: bool(around.donated)),
+    Pass("interchange", "loop", lambda given, planner: in_blocks(planner, *given)),
+    Pass("overlap", "nodes", overlapping),
     Pass("diagonal", "kernel", _each(diagonal)),
     Pass("collapse", "kernel", _each(collapse)),
-    Pass("split", "kernel", _split),
-    Pass("collapse", "kernel", _each(collapse)),
-    Pass("tile", "kernel", _each(tile)),
-    Pass("grid", "kernel", _each(grid)),
+    Pass("orient", "kernel", _each(oriented), bool),
+    Pass("plain_grid", "kernel", _each(plain_grid), bool),
+    Pass("split", "kernel", lambda parts, _: split(parts.parts[0].kernel), _is_large),
+    Pass("collapse", "kernel", _each(collapse), _is_large),
+    Pass("tile", "kernel", _each(tile), _is_large),
+    Pass("grid", "kernel", _each(grid), _is_large),
+)  # fmt: skip
+
+_PROGRAM, _REGION, _STEPS, _NODES, _KERNEL = (
+    [p for p in PIPELINE if p.on == kind] for kind in "program region steps nodes kernel".split()
 )
-
-# What becomes of kernels of few elements that are to do for others of their kind.
-_SMALL = (
-    Pass("diagonal", "kernel", _each(diagonal)),
-    Pass("collapse", "kernel", _each(collapse)),
-    Pass("orient", "kernel", _each(oriented)),
-    Pass("grid", "kernel", _each(plain_grid)),
-)
-
-_PROGRAM = [p for p in PIPELINE if p.on == "program"]
-_KERNEL = [p for p in PIPELINE if p.on == "kernel"]
-(_FUSION,) = (p for p in PIPELINE if p.on == "fusion")
-_FUSION_ANY = _FUSION._replace(run=_fuse_any)
-_FUSION_AGAIN = _FUSION._replace(run=partial(_fuse, recomputes=True))
-# Whether products leave a loop depends on sizes.
-_PROGRAM_ANY = [
-    p._replace(run=hoist_any) if p.name == "hoist" else p for p in _PROGRAM if p.name != "fission"
-]
+_FUSION, _LOOP = ([p for p in PIPELINE if p.on == kind] for kind in ("fusion", "loop"))
 
 
-def simplify(closed: ClosedJaxpr, watch: Watch | None = None, general: bool = False) -> ClosedJaxpr:
-    """A program without calls and without what is computed twice or for nothing; made once.
-
-    General ones are the same for arrays of other sizes, wherever they can be.
-    """
+def simplify(closed: ClosedJaxpr, watch: Watch | None = None, target: Any = PLAIN) -> ClosedJaxpr:
+    """A program without calls and without what is computed twice or for nothing; made once."""
     memo = closed._memo if watch is None else watch.memo(closed)
-    key = "simple for any" if general else "simple"
+    key = f"simple {target.general} {target.recomputes}"
     found = memo.get(key)
     if found is None:
-        found = closed
-        for step in _PROGRAM_ANY if general else _PROGRAM:
-            found = _run(step, found, watch)
-        memo[key] = found
+        found = memo[key] = _run(_PROGRAM, closed, target, watch)
         (found._memo if watch is None else watch.memo(found))[key] = found
     return found
 
 
 def fuse(
-    jaxpr: Jaxpr, watch: Watch | None = None, general: bool = False, recomputes: bool = False
+    jaxpr: Jaxpr,
+    watch: Watch | None = None,
+    target: Any = PLAIN,
+    donated: Sequence[Any] = (),
+    looped: bool = False,
 ) -> tuple[Fusion, list[Step]]:
     """The steps of a flat program: kernels, and equations that are left to libraries.
 
-    General kernels are the same for arrays of other sizes, wherever they can be; ``recomputes`` is
-    whether memory costs more than functions of elements.
+    ``donated`` are arguments whose memory results may have, ``looped`` is whether it is inside of a
+    loop.
     """
-    step = _FUSION_ANY if general else _FUSION_AGAIN if recomputes else _FUSION
-    return _run(step, jaxpr, watch)
+    jaxpr = _run(_REGION, jaxpr, target, watch)
+    fusion, steps = _run(_FUSION, jaxpr, target, watch)
+    around = Around(target, fusion.results, donated, looped)
+    return fusion, _run(_STEPS, steps, around, watch)
+
+
+def interchange(planner: Any, eqn: Any, ins: list[int], outs: list[int]) -> list[Any] | None:
+    """The nodes of a loop that does all rounds for a block of elements, then the next, or None."""
+    return _run(_LOOP, (eqn, ins, outs), planner, planner.watch)
+
+
+def order(nodes: Sequence[Any], under: Mapping[int, Sequence[int]], watch: Any = None) -> list[Any]:
+    """Nodes of a region in the order in which they run; ``under`` is the memory of views."""
+    return _run(_NODES, nodes, under, watch)
 
 
 def schedule(kernel: Kernel, watch: Watch | None = None, small: bool = False) -> Parts:
@@ -143,22 +199,21 @@ def schedule(kernel: Kernel, watch: Watch | None = None, small: bool = False) ->
     Small ones stay in one piece that does not depend on how large they are.
     """
     outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
-    parts = Parts([Part(kernel, outside)], [])
-    for step in _SMALL if small else _KERNEL:
-        parts = _run(step, parts, watch)
-    return parts
+    return _run(_KERNEL, Parts([Part(kernel, outside)], []), small, watch)
 
 
-def _run(step: Pass, given: Any, watch: Watch | None) -> Any:
-    if watch is None:
-        made = step.run(given)
-    else:
+def _run(passes: list[Pass], given: Any, context: Any, watch: Watch | None) -> Any:
+    """What passes make of something, one after the other."""
+    for step in passes:
+        if not step.asked(context):
+            continue
         begin = perf_counter()
-        made = step.run(given)
-        watch.passed(step.name, step.on, made, perf_counter() - begin)
-    if knobs.thread.verify:
-        _verify(step, made)
-    return made
+        given = step.run(given, context)
+        if watch is not None:
+            watch.passed(step.name, step.on, given, perf_counter() - begin)
+        if knobs.thread.verify:
+            _verify(step, given)
+    return given
 
 
 def _verify(step: Pass, made: Any) -> None:
@@ -167,7 +222,8 @@ def _verify(step: Pass, made: Any) -> None:
         if step.on == "program":
             checks.check_jaxpr(made)
         elif knobs.thread.verify > 1:
-            kernels = [s.kernel for s in made[1] if s.kernel] if step.on == "fusion" else []
+            steps = made[1] if step.on == "fusion" else made if step.on == "steps" else []
+            kernels = [s.kernel for s in steps if s.kernel]
             kernels += [p.kernel for p in made.parts] if step.on == "kernel" else []
             for kernel in kernels:
                 verify(kernel)

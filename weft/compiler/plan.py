@@ -18,13 +18,11 @@ from weft.compiler.in_place import (
     donations,
     free_after,
     last_uses,
-    put_off,
     relabelled,
     renewed,
 )
-from weft.compiler.interchange import in_blocks
-from weft.compiler.lower import kernels_of, lower
-from weft.compiler.pipeline import fuse
+from weft.compiler.lower import kernels_of
+from weft.compiler.pipeline import fuse, interchange
 from weft.compiler.slots import Slots
 from weft.core.avals import AbstractToken
 from weft.core.interpret import constant_value, has_data, literal_value, storage_dtype
@@ -74,7 +72,6 @@ class Planner(Slots):
         self.watch = watch
         self.given: dict[int, Any] = {}  # constants of the program itself, by number
         self.loops = 0  # loops around what is being planned
-        self.offers: dict[int, tuple[Step, Any]] = {}  # of epilogues, by the id of a step
         self.taken: dict[int, int] = {}  # donated arguments by the slots whose part they take
         self.stayed: set[int] = set()  # targets whose values stayed in the slot they were read from
 
@@ -170,13 +167,8 @@ class Planner(Slots):
         for eqn in jaxpr.eqns:
             if not all(has_data(x.aval) for x in [*eqn.invars, *eqn.outvars]):
                 raise Unplannable
-        if self.target.neutral:
-            jaxpr = lower(jaxpr, self.target.keeps)
         nodes: list[Any] = []
-        fusion, steps = fuse(jaxpr, self.watch, self.target.general, self.target.recomputes)
-        steps = self._attached(steps)
-        if donated:
-            steps = put_off(steps, donated, jaxpr.outvars)
+        fusion, steps = fuse(jaxpr, self.watch, self.target, donated, self.loops > 0)
         last = last_uses(steps, jaxpr.outvars)
         copies = relabelled(steps)
         if self.target.recomputes:
@@ -215,7 +207,7 @@ class Planner(Slots):
                     if self.watch is not None:
                         self.watch.end([])
                     continue
-            if step.finish is None or self._overwrites(step):
+            if step.finish is None or getattr(step.offer, "overwrites", True):
                 for v, source in renewed(steps, i, last, least, allowed).items():
                     env[v] = env[source]
             for v in step.writes:
@@ -275,30 +267,8 @@ class Planner(Slots):
         assert step.kernel is not None
         return [Launch(step.kernel, tuple(slots), tuple(env[v] for v in step.writes))]
 
-    def _attached(self, steps: list[Step]) -> list[Step]:
-        """Steps in which kernels are epilogues of operations only where the target can do that."""
-        found: list[Step] = []
-        for step in steps:
-            if step.finish is None:
-                found.append(step)
-                continue
-            assert step.eqn is not None
-            offer = self.target.epilogue(step.eqn, step.finish, self.loops > 0)
-            if offer is None:
-                found += step.apart
-            else:
-                self.offers[id(step)] = (step, offer)
-                found.append(step)
-        return found
-
-    def _overwrites(self, step: Step) -> bool:
-        """Whether an operation with an epilogue may write over what that reads."""
-        _, offer = self.offers[id(step)]
-        return getattr(offer, "overwrites", True)
-
     def _with_epilogue(self, step: Step, env: dict[Any, int]) -> Op:
         """The node of an operation and its epilogue."""
-        _, offer = self.offers.pop(id(step))
         eqn, finish = step.eqn, step.finish
         assert eqn is not None and finish is not None
         ins = [self._slot_of(x, env) for x in eqn.invars]
@@ -307,7 +277,7 @@ class Planner(Slots):
             -1 if i == finish.buffer else self._slot_of(v, env) for i, v in enumerate(step.buffers)
         ]
         writes = [env[v] for v in step.writes]
-        return Op(eqn, tuple(ins), tuple(writes), finish, tuple(slots), offer)
+        return Op(eqn, tuple(ins), tuple(writes), finish, tuple(slots), step.offer)
 
     def _slot_of(self, x: Any, env: dict[Any, int]) -> int:
         return self.constant(literal_value(x)) if type(x) is Literal else env[x]
@@ -318,7 +288,7 @@ class Planner(Slots):
         ins = [self._slot_of(x, env) for x in eqn.invars]
         outs = [env[v] for v in eqn.outvars]
         if eqn.primitive.nodes:
-            found = in_blocks(self, eqn, ins, outs) if eqn.primitive.nodes == "loop" else None
+            found = interchange(self, eqn, ins, outs) if eqn.primitive.nodes == "loop" else None
             return eqn.primitive.plan(self, eqn, ins, outs) if found is None else found
         if eqn.primitive.collective:
             return [Collective(eqn, tuple(ins), tuple(outs))]

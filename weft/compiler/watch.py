@@ -9,6 +9,10 @@ from typing import Any
 from weft.compiler.fuse import Fusion, Step
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal
 
+# What the time of passes counts as; that of others is part of the plan's.
+_STAGES = {"program": "simplify", **dict.fromkeys(["region", "fusion", "steps"], "fuse")}
+_STAGES["kernel"] = "schedule"
+
 
 class Passed:
     """One run of a pass."""
@@ -58,8 +62,8 @@ class Watch:
     def passed(self, name: str, on: str, made: Any, seconds: float) -> None:
         """Note a pass."""
         self.passes.append(Passed(name, on, made, seconds))
-        stage = {"program": "simplify", "fusion": "fuse", "kernel": "schedule"}[on]
-        self.spent(stage, seconds)
+        if on in _STAGES:
+            self.spent(_STAGES[on], seconds)
 
     def spent(self, stage: str, seconds: float) -> None:
         """Add to the time of a stage."""

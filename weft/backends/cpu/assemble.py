@@ -16,7 +16,8 @@ from weft.backends.cpu.assembly import Assembly, HostCall, Piece, Python, Run
 from weft.base.lazy import Late
 from weft.base.sizes import plain
 from weft.compiler.arena import Life, arrange
-from weft.compiler.early import overlapping, slots_of
+from weft.compiler.early import slots_of
+from weft.compiler.pipeline import order
 from weft.compiler.slots import Slots
 from weft.kernel.program import (
     Branch,
@@ -141,7 +142,7 @@ class Assembler(Slots):
         """What nodes become, in order; messages are waited for where something needs them."""
         found: list[Any] = []
         waiting: list[tuple[set[int], Any]] = []
-        for node in overlapping(nodes, self.under):
+        for node in order(nodes, self.under, self.watch):
             if waiting:
                 used = slots_of(node, self.under)
                 ready = [w for w in waiting if used is None or used & w[0]]

@@ -316,8 +316,8 @@ def _why_stored(fusion: Any, v: Any) -> str:
 
 def costs(watch: Watch, program: Assembly) -> dict[str, float]:
     """Operations and bytes of a plan, under the names that XLA has for them."""
-    memo = watch.memo(watch.closed)
-    found = unfused_costs(memo["simple"] if "simple" in memo else memo["simple for any"])
+    (simple,) = watch.memo(watch.closed).values()
+    found = unfused_costs(simple)
     found["bytes accessed"] = float(Story(watch, program).moved)
     return found
 

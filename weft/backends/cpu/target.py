@@ -104,7 +104,7 @@ class Cpu(Target):
         return choices.is_on(eqn.primitive.name)
 
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        return simplify(closed, self.watch, self.general)
+        return simplify(closed, self.watch, self)
 
     def kernel(self, kernel: Kernel, looped: bool = False) -> tuple[list[Piece], list[int]]:
         """A kernel as pieces to be run in order, and the bytes of scratch memory they share; in a

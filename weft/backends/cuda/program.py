@@ -22,8 +22,6 @@ from weft.backends.cuda.routines.table import keeps
 from weft.backends.cuda.story import story
 from weft.backends.reference.program import Reference
 from weft.base.errors import JaxRuntimeError
-from weft.compiler.passes.attention import attention
-from weft.compiler.passes.special import special
 from weft.compiler.plan import Planner
 from weft.compiler.watch import Watch
 from weft.core.interpret import storage_dtype
@@ -38,6 +36,7 @@ class Cuda(Reference):
     """The first GPU as a target."""
 
     recomputes = True
+    attends = staticmethod(supported)
 
     def __init__(self) -> None:
         super().__init__(neutral=True)
@@ -51,12 +50,11 @@ class Cuda(Reference):
 
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """A program in its simplest form, with attention as one operation."""
-        found = closed._memo.get("simple on GPUs")
-        if found is None:
-            found = special(attention(super().simplify(closed), supported))
+        found = super().simplify(closed)
+        if "prepared" not in found._memo:
+            found._memo["prepared"] = True
             for eqn in found.jaxpr.eqns:
                 prepare(eqn)
-            closed._memo["simple on GPUs"] = found._memo["simple on GPUs"] = found
         return found
 
     def compile(  # type: ignore[override]

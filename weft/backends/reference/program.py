@@ -39,6 +39,7 @@ class Reference:
     """
 
     general = recomputes = False
+    attends: Any = None
 
     def __init__(self, neutral: bool = False) -> None:
         self.neutral = neutral
@@ -50,7 +51,7 @@ class Reference:
         return self
 
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        return simplify(closed)
+        return simplify(closed, None, self)
 
     def epilogue(self, eqn: Any, finish: Finish, looped: bool) -> None:
         return None

@@ -26,8 +26,6 @@ from weft.compiler.passes.attention_layout import (
     summed,
     times,
 )
-from weft.compiler.passes.attention_packed import pack
-from weft.compiler.passes.attention_views import straighten
 from weft.compiler.passes.contract import Writer
 from weft.compiler.passes.prune import prune
 from weft.core.avals import ShapedArray
@@ -68,10 +66,9 @@ def attention(closed: ClosedJaxpr, supports: Callable[[Any, int], bool]) -> Clos
     if "exp" not in names or names.count("dot_general") < 2:
         return closed
     tried: set[Any] = set()
-    any_found = False
     while (found := _next(closed, supports, tried)) is not None:
-        closed, any_found = found, True
-    return pack(straighten(closed)) if any_found else closed
+        closed = found
+    return closed
 
 
 def _next(closed: ClosedJaxpr, supports: Any, tried: set[Any]) -> ClosedJaxpr | None:

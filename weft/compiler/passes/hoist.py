@@ -24,12 +24,6 @@ VECTOR_ELEMENTS, COSTLY_OPS = 16, 20
 _VIEWS = frozenset(["move", "iota"])
 
 
-def hoist_any(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The same for programs that are to do for arrays of other sizes: whatever is costly, however
-    large it is."""
-    return hoist(closed, ASSUMED_CALLS)
-
-
 def hoist(closed: ClosedJaxpr, times: int = 1) -> ClosedJaxpr:
     """The program with values that a loop computes anew in every round, but of operands that stay
     the same, computed before it where that saves work. ``times`` is how often the program runs."""
