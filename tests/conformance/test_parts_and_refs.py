@@ -195,3 +195,28 @@ def test_rules_with_references_in_a_branch_or_while():
     assert weft.grad(counted)(1.0) == 4 and r[...] == 112
     with pytest.raises(NotImplementedError, match="steps are not known"):
         weft.jit(weft.grad(counted))(1.0)
+
+
+@pytest.mark.parametrize(
+    "under",
+    [
+        lambda f: f(1.0),
+        lambda f: weft.vmap(f)(jnp.arange(3.0)),
+        lambda f: weft.jvp(f, (1.0,), (1.0,)),
+        lambda f: weft.jit(f)(1.0),
+    ],
+    ids=["here", "vmap", "jvp", "jit"],
+)
+def test_references_keep_copies_of_what_is_written(under):
+    data = np.ones(2, np.float32)
+    ref, number = weft.new_ref(jnp.zeros(2)), weft.new_ref(0.0)
+
+    def write(x):
+        weft.ref.set(ref, ..., data)
+        weft.ref.set(number, ..., 2.0)
+        return x
+
+    under(write)
+    data[0] = 7
+    assert isinstance(number[...], weft.Array) and number[...] == 2
+    np.testing.assert_array_equal(ref[...], [1, 1])

@@ -43,6 +43,14 @@ _holes = {"transpose": "linear programs are rewritten without references before 
 # --- making and ending references -----------------------------------------------------------------
 
 
+def _own(value: Any) -> Any:
+    """A value to keep: an array itself, a copy of a number or of NumPy data, which may change."""
+    if type(value) is not np.ndarray and hasattr(value, "aval"):
+        return value
+    aval = typeof(value)
+    return box(np.array(value, aval.dtype), aval)
+
+
 class NewRef(Primitive):
     """A reference that starts with a value."""
 
@@ -56,10 +64,7 @@ class NewRef(Primitive):
 
     def evaluate(self, args: Any, params: dict[str, Any]) -> Ref:
         (init,) = args
-        aval = typeof(init)
-        if type(init) is np.ndarray or not hasattr(init, "aval"):
-            init = box(np.array(init, aval.dtype), aval)
-        return Ref(self.shape(aval, **params), init)
+        return Ref(self.shape(typeof(init), **params), _own(init))
 
     def discharge(self, init: Any, **params: Any) -> Cell:
         return Cell(init)
@@ -220,7 +225,9 @@ class Access(Primitive):
 
     def evaluate(self, args: Any, params: dict[str, Any]) -> Any:
         self.shape(*map(typeof, args), **params)
-        return self.discharge(*args, **params)
+        ref, *rest = args
+        values, operands = rest[: self.values], rest[self.values :]
+        return self.discharge(ref, *map(_own, values), *operands, **params)
 
     def at_batch(
         self, axis: AxisData, args: Any, dims: Any, tree: Any
@@ -411,10 +418,7 @@ class Swap(Write):
         """Write, without reading first."""
         transforms = tree_unflatten(tree, operands)
         self.shape(typeof(cell), typeof(value), *map(typeof, operands), tree=tree)
-        if not hasattr(value, "aval"):
-            aval = typeof(value)
-            value = box(np.array(value, aval.dtype), aval)
-        cell.value = write(cell.value, transforms, value)
+        cell.value = write(cell.value, transforms, _own(value))
 
     def discharge(self, cell: Any, value: Any, *operands: Any, tree: Any) -> Any:
         transforms = tree_unflatten(tree, operands)
