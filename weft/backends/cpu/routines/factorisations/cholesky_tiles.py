@@ -25,12 +25,12 @@ from weft.kernel.program import Lowered, Task, Type
 MIN_SIDE = 384  # below, one call of LAPACK is as good
 
 
-def cholesky(kind: Type, general: bool = False) -> Lowered:
+def cholesky(kind: Type) -> Lowered:
     """The lower factor, or NaN where the matrix is not positive."""
     n = kind.shape[-1]
     size = 128 if n < 2048 else 256
     steps = -(-n // size)
-    tiles = _Tiles(kind.dtype, n, size, general)
+    tiles = _Tiles(kind.dtype, n, size)
     first, diagonal, panel, update, last = (
         tiles.begin(),
         tiles.diagonal(),
@@ -48,13 +48,13 @@ def cholesky(kind: Type, general: bool = False) -> Lowered:
 
 
 class _Tiles:
-    def __init__(self, dtype: np.dtype, n: int, size: int, general: bool) -> None:
-        self.dtype, self.n, self.size, self.general = dtype, n, size, general
+    def __init__(self, dtype: np.dtype, n: int, size: int) -> None:
+        self.dtype, self.n, self.size = dtype, n, size
         self.turned = CONJUGATE_TRANSPOSE if dtype.kind == "c" else TRANSPOSE
 
     def open(self, *names: str) -> tuple[Stack, str, str, list[str]]:
         """A kernel, its matrix, its counter, and functions of BLAS."""
-        s = Stack(self.dtype, 1, self.general)
+        s = Stack(self.dtype, 1)
         target, counter = s.result(0), s.slot
         stems = [n if n.startswith("LAPACKE") else f"cblas_{s.letter}{n}" for n in names]
         return s, target, counter, [s.pointer("library", name) for name in stems]

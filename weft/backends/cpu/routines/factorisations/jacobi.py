@@ -26,8 +26,8 @@ ZERO = "zeroinitializer"
 class _Rotations(Small):
     """A kernel of rotations under construction."""
 
-    def __init__(self, kind: Type, count: int, general: bool) -> None:
-        super().__init__(kind, count, general)
+    def __init__(self, kind: Type, count: int) -> None:
+        super().__init__(kind, count)
         self.one = self.v.splat(1.0)
         self.state = self.cells(2)  # the largest number met, and NaN where a matrix has any
 
@@ -134,10 +134,10 @@ class _Columns(Record):
         s.put(self.column(s, c), s.f.mul(r, self.step), value)
 
 
-def eigh(kind: Type, count: int, lower: bool, vectors: bool, general: bool = False) -> Lowered:
+def eigh(kind: Type, count: int, lower: bool, vectors: bool) -> Lowered:
     """Eigenvectors, if wanted, and ascending eigenvalues of symmetric matrices."""
     n = kind.shape[-1]
-    s = _Rotations(kind, count, general)
+    s = _Rotations(kind, count)
     f = s.f
     source, targets = s.pointer("in", 0), [s.pointer("out", 0), s.pointer("out", 1)]
     a, w, basis = s.local(n * n), s.local(n), s.local(n * n if vectors else 1)
@@ -210,7 +210,7 @@ def _turn_both(s: _Rotations, a: str, basis: str, n: int, p: Number, q: Number) 
         s.put(a, place, ZERO)
 
 
-def svd(kind: Type, count: int, width: int, general: bool = False) -> Lowered:
+def svd(kind: Type, count: int, width: int) -> Lowered:
     """Descending singular values; then U and Vᵀ, the longer with so many vectors, unless 0.
 
     Of a matrix or its transpose, whichever has fewer columns, columns are turned until they are at
@@ -218,7 +218,7 @@ def svd(kind: Type, count: int, width: int, general: bool = False) -> Lowered:
     """
     m, n = kind.shape[-2:]
     k, long = min(m, n), max(m, n)
-    s = _Rotations(kind, count, general)
+    s = _Rotations(kind, count)
     f = s.f
     source, w = s.pointer("in", 0), s.local(k)
     targets = [s.pointer("out", i) for i in range(3 if width else 1)]

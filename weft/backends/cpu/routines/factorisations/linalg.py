@@ -46,13 +46,8 @@ def _count(a: Type) -> int:
     return math.prod(a.shape[:-2])
 
 
-def _general(params: Params) -> bool:
-    """Whether code is to do for matrices of any size."""
-    return bool(params.get("general", False))
-
-
-def _stack(a: Type, params: Params) -> Stack:
-    return Stack(a.dtype, _count(a), _general(params))
+def _stack(a: Type) -> Stack:
+    return Stack(a.dtype, _count(a))
 
 
 def _ask(stem: str, dtype: np.dtype, before: tuple, spaces: list[np.dtype], after: int = 0) -> list:
@@ -82,10 +77,10 @@ def cholesky(ins: Types, outs: Types, params: Params) -> Lowered | None:
         return None
     n = ins[0].shape[-1]
     if small.fits(ins[0], _count(ins[0]), n * n):
-        return small.cholesky(ins[0], _count(ins[0]), _general(params))
+        return small.cholesky(ins[0], _count(ins[0]))
     if _count(ins[0]) == 1 and n >= cholesky_tiles.MIN_SIDE:
-        return cholesky_tiles.cholesky(ins[0], _general(params))
-    s = _stack(ins[0], params)
+        return cholesky_tiles.cholesky(ins[0])
+    s = _stack(ins[0])
     f = s.f
     source, target, potrf = s.operand(0), s.result(0), s.routine("potrf")
     with f.loop("%start", "%stop") as g:
@@ -111,8 +106,8 @@ def lu(ins: Types, outs: Types, params: Params) -> Lowered | None:
     m, n = ins[0].shape[-2:]
     k = min(m, n)
     if small.fits(ins[0], _count(ins[0]), m * n):
-        return small.lu(ins[0], _count(ins[0]), _general(params))
-    s = _stack(ins[0], params)
+        return small.lu(ins[0], _count(ins[0]))
+    s = _stack(ins[0])
     f = s.f
     source, getrf = s.operand(0), s.routine("getrf")
     targets = [s.result(i) for i in range(3)]
@@ -136,7 +131,7 @@ def pivots_to_permutation(ins: Types, outs: Types, params: Params) -> Lowered | 
     if any(0 in t.shape for t in (*ins, *outs)):
         return None
     count, size = ins[0].shape[-1], outs[0].shape[-1]
-    s = Stack(np.dtype(np.float32), math.prod(ins[0].shape[:-1]), _general(params))
+    s = Stack(np.dtype(np.float32), math.prod(ins[0].shape[:-1]))
     s.careful = True
     source, target = s.operand(0), s.result(0)
     with s.f.loop("%start", "%stop") as g:
@@ -154,7 +149,7 @@ def geqrf(ins: Types, outs: Types, params: Params) -> Lowered | None:
         return None
     m, n = ins[0].shape[-2:]
     k = min(m, n)
-    s = _stack(ins[0], params)
+    s = _stack(ins[0])
     source, routine, targets = s.operand(0), s.routine("geqrf"), [s.result(0), s.result(1)]
     (size,) = _ask("geqrf", s.dtype, (m, n, None, m, None), [s.dtype])
     packed, work = s.scratch(m * n), s.scratch(size)
@@ -171,7 +166,7 @@ def geqp3(ins: Types, outs: Types, params: Params) -> Lowered | None:
         return None
     m, n = ins[0].shape[-2:]
     k = min(m, n)
-    s = _stack(ins[0], params)
+    s = _stack(ins[0])
     sources, routine = [s.operand(0), s.operand(1)], s.routine("geqp3")
     targets = [s.result(i) for i in range(3)]
     before = (m, n, None, m, None, None)
@@ -193,7 +188,7 @@ def householder_product(ins: Types, outs: Types, params: Params) -> Lowered | No
         return None
     m, n = ins[0].shape[-2:]
     k = ins[1].shape[-1]
-    s = _stack(ins[0], params)
+    s = _stack(ins[0])
     stem = "ungqr" if s.complex else "orgqr"
     sources, routine, target = [s.operand(0), s.operand(1)], s.routine(stem), s.result(0)
     (size,) = _ask(stem, s.dtype, (m, n, k, None, m, None), [s.dtype])
@@ -213,7 +208,7 @@ def ormqr(ins: Types, outs: Types, params: Params) -> Lowered | None:
     rows, width = ins[0].shape[-2:]
     k = ins[1].shape[-1]
     m, n = ins[2].shape[-2:]
-    s = _stack(ins[0], params)
+    s = _stack(ins[0])
     stem = "unmqr" if s.complex else "ormqr"
     turned = "N" if not transpose else "C" if s.complex else "T"
     sources, routine, target = [s.operand(i) for i in range(3)], s.routine(stem), s.result(0)
@@ -236,8 +231,8 @@ def qr(ins: Types, outs: Types, params: Params) -> Lowered | None:
     k = outs[0].shape[-1]
     least, pivoting = min(m, n), params["pivoting"]
     if not pivoting and small.fits(ins[0], _count(ins[0]), (m + k) * (n + k)):
-        return small.qr(ins[0], _count(ins[0]), k, _general(params))
-    s = _stack(ins[0], params)
+        return small.qr(ins[0], _count(ins[0]), k)
+    s = _stack(ins[0])
     f = s.f
     stem, make = "geqp3" if pivoting else "geqrf", "ungqr" if s.complex else "orgqr"
     source, factor, product = s.operand(0), s.routine(stem), s.routine(make)
@@ -279,8 +274,8 @@ def eigh(ins: Types, outs: Types, params: Params) -> Lowered | None:
     n = ins[0].shape[-1]
     wanted = params.get("vectors", True)
     if n <= jacobi.MAX_SIDE and small.fits(ins[0], _count(ins[0]), 2 * n * n + n + 2):
-        return jacobi.eigh(ins[0], _count(ins[0]), params["lower"], wanted, _general(params))
-    s = _stack(ins[0], params)
+        return jacobi.eigh(ins[0], _count(ins[0]), params["lower"], wanted)
+    s = _stack(ins[0])
     stem = "heevd" if s.complex else "syevd"
     source, routine, targets = s.operand(0), s.routine(stem), [s.result(0), s.result(1)]
     head = ("V" if wanted else "N", "L" if params["lower"] else "U", n)
@@ -313,11 +308,11 @@ def svd(ins: Types, outs: Types, params: Params) -> Lowered | None:
     if not by_qr and max(m, n) <= jacobi.MAX_SIDE:
         width = 0 if len(outs) == 1 else max(m, n) if params["full_matrices"] else k
         if small.fits(ins[0], _count(ins[0]), m * n + 3 * jacobi.MAX_SIDE**2):
-            return jacobi.svd(ins[0], _count(ins[0]), width, _general(params))
+            return jacobi.svd(ins[0], _count(ins[0]), width)
     alone = _count(ins[0]) == 1 and m == n >= svd_parts.MIN_ROWS and ins[0].dtype.kind == "f"
-    if alone and len(outs) > 1 and not by_qr and not _general(params):
+    if alone and len(outs) > 1 and not by_qr:
         return svd_parts.svd(ins[0], _ask)
-    s = _stack(ins[0], params)
+    s = _stack(ins[0])
     stem = "gesvd" if by_qr else "gesdd"
     source, routine = s.operand(0), s.routine(stem)
     targets = [s.result(i) for i in range(len(outs))]
@@ -359,7 +354,7 @@ def eig(ins: Types, outs: Types, params: Params) -> Lowered | None:
     if not _usable(ins):
         return None
     n = ins[0].shape[-1]
-    s = _stack(ins[0], params)
+    s = _stack(ins[0])
     f = s.f
     left, right = params["compute_left_eigenvectors"], params["compute_right_eigenvectors"]
     source, geev = s.operand(0), s.routine("geev")
@@ -432,7 +427,7 @@ def schur(ins: Types, outs: Types, params: Params) -> Lowered | None:
     if not _usable(ins):
         return None
     n = ins[0].shape[-1]
-    s = _stack(ins[0], params)
+    s = _stack(ins[0])
     f = s.f
     vectors = len(outs) > 1
     source, gees = s.operand(0), s.routine("gees")
@@ -468,7 +463,7 @@ def hessenberg(ins: Types, outs: Types, params: Params) -> Lowered | None:
     if not _usable(ins) or ins[0].shape[-1] < 2:
         return None
     n = ins[0].shape[-1]
-    s = _stack(ins[0], params)
+    s = _stack(ins[0])
     source, gehrd, targets = s.operand(0), s.routine("gehrd"), [s.result(0), s.result(1)]
     (size,) = _ask("gehrd", s.dtype, (n, 1, n, None, n, None), [s.dtype])
     packed, work = s.scratch(n * n), s.scratch(size)
@@ -484,7 +479,7 @@ def tridiagonal(ins: Types, outs: Types, params: Params) -> Lowered | None:
     if not _usable(ins) or ins[0].shape[-1] < 2:
         return None
     n = ins[0].shape[-1]
-    s = _stack(ins[0], params)
+    s = _stack(ins[0])
     stem = "hetrd" if s.complex else "sytrd"
     source, routine, targets = s.operand(0), s.routine(stem), [s.result(i) for i in range(4)]
     head = ("L" if params["lower"] else "U", n)
@@ -507,7 +502,7 @@ def tridiagonal_solve(ins: Types, outs: Types, params: Params) -> Lowered | None
     if not _usable(ins) or params["perturb_singular"]:
         return None
     n, columns = ins[3].shape[-2:]
-    s = _stack(ins[3], params)
+    s = _stack(ins[3])
     sources, gtsv, target = [s.operand(i) for i in range(4)], s.routine("gtsv"), s.result(0)
     below, middle, above, work = (s.scratch(size) for size in (n, n, n, n * columns))
     with s.f.loop("%start", "%stop") as g:
@@ -539,10 +534,10 @@ def triangular_solve(ins: Types, outs: Types, params: Params) -> Lowered | None:
     lower, unit = params["lower"], params["unit_diagonal"]
     if small.fits(ins[0], _count(ins[0]), n * n + m * k):
         kinds = (left, lower, transpose, unit)
-        return small.triangular_solve(*ins, _count(ins[0]), *kinds, _general(params))
+        return small.triangular_solve(*ins, _count(ins[0]), *kinds)
     sides = k if left else m
     tiles = -(-sides // TILE)
-    s = Stack(ins[0].dtype, _count(ins[0]) * tiles, _general(params))
+    s = Stack(ins[0].dtype, _count(ins[0]) * tiles)
     f = s.f
     turned = NO_TRANSPOSE
     if transpose:
@@ -583,11 +578,6 @@ def triangular_solve(ins: Types, outs: Types, params: Params) -> Lowered | None:
     return s.lowered()
 
 
-def _any_size(lowering: Lowering) -> Lowering:
-    """The same for matrices of any size."""
-    return lambda ins, outs, params: lowering(ins, outs, {**params, "general": True})
-
-
 _OWN: dict[str, Lowering] = {
     "cholesky": cholesky,
     "lu": lu,
@@ -607,4 +597,4 @@ _OWN: dict[str, Lowering] = {
     "triangular_solve": triangular_solve,
 }
 LOWERINGS.update(_OWN)
-GENERAL.update({name: _any_size(lowering) for name, lowering in _OWN.items()})
+GENERAL.update(_OWN)

@@ -31,21 +31,20 @@ def fits(kind: Type, count: int, elements: int) -> bool:
 class Small:
     """A kernel over groups of matrices; arrays of all lanes are split element by element.
 
-    A ``general`` one does for any number of matrices, and for any size of those with a longest
-    side that is not tiny.
+    It does for any number of matrices, and for any size of those with a longest side that is not
+    tiny.
     """
 
-    def __init__(self, kind: Type, count: int, general: bool, longest: int = 0) -> None:
+    def __init__(self, kind: Type, count: int, longest: int = 0) -> None:
         self.v = Lanes(kind.dtype.itemsize, processor.vector_bits())
         self.count = count
         self.module = Module()
         self.f = kernel(self.module, NAME)
         self.places: list[Place] = []
         self.elements = 0
-        self.general = general
-        self.reads = general and max(*kind.shape[-2:], longest) > MAX_SPECIALISED_SIDE
+        self.reads = max(*kind.shape[-2:], longest) > MAX_SPECIALISED_SIDE
         self.limit: Number = count - self.v.count
-        if general and not self.reads:
+        if not self.reads:
             table = self.pointer("numbers", (self.limit,))
             self.limit = "%sized.limit"  # a name which says that all is read that is to be read
             self.f.line(f"{self.limit} = load i64, ptr {table}, align 8")
@@ -156,10 +155,10 @@ class Small:
         return self.f.emit(f"call {v.kind} {full}({v.kind} {a})")
 
 
-def cholesky(kind: Type, count: int, general: bool = False) -> Lowered:
+def cholesky(kind: Type, count: int) -> Lowered:
     """Lower factors; a pivot that is not positive makes all of its matrix NaN."""
     n = kind.shape[-1]
-    s = Small(kind, count, general)
+    s = Small(kind, count)
     f, v = s.f, s.v
     source, target = s.pointer("in", 0), s.pointer("out", 0)
     a, state = s.local(n * n), s.cells(1)
@@ -197,11 +196,11 @@ def cholesky(kind: Type, count: int, general: bool = False) -> Lowered:
     return s.lowered()
 
 
-def lu(kind: Type, count: int, general: bool = False) -> Lowered:
+def lu(kind: Type, count: int) -> Lowered:
     """Packed factors, the row swaps and the permutation, by elimination with row swaps."""
     m, n = kind.shape[-2:]
     k_max = min(m, n)
-    s = Small(kind, count, general)
+    s = Small(kind, count)
     f, v = s.f, s.v
     source = s.pointer("in", 0)
     targets = [s.pointer("out", i) for i in range(3)]
@@ -291,12 +290,11 @@ def triangular_solve(
     lower: bool,
     turned: bool,
     unit: bool,
-    general: bool = False,
 ) -> Lowered:
     """Solutions by substitution; a right side is a left side of transposed matrices."""
     n = a_type.shape[-1]
     m, k = b_type.shape[-2:]
-    s = Small(a_type, count, general, max(m, k))
+    s = Small(a_type, count, max(m, k))
     f, v = s.f, s.v
     sources, target = [s.pointer("in", 0), s.pointer("in", 1)], s.pointer("out", 0)
     a, b = s.local(n * n), s.local(m * k)
@@ -326,11 +324,11 @@ def triangular_solve(
     return s.lowered()
 
 
-def qr(kind: Type, count: int, k: int, general: bool = False) -> Lowered:
+def qr(kind: Type, count: int, k: int) -> Lowered:
     """Q of k columns and R by reflections, with the signs that LAPACK chooses."""
     m, n = kind.shape[-2:]
     least = min(m, n)
-    s = Small(kind, count, general)
+    s = Small(kind, count)
     f = s.f
     source, targets = s.pointer("in", 0), [s.pointer("out", 0), s.pointer("out", 1)]
     a, q, r, taus = (s.local(size) for size in (m * n, m * k, k * n, least))

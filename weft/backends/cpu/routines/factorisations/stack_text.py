@@ -10,11 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.native import processor
 from weft.backends.cpu.native.llvm import QUICK
 from weft.backends.cpu.routines import any_size
-from weft.backends.cpu.routines.fourier.fft_text import Lanes
-from weft.backends.cpu.routines.squares import squares
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 from weft.base.record import Record
 from weft.base.sizes import Size, plain
@@ -33,11 +30,10 @@ MAX_UNITS, MAX_SCRATCH_BYTES = 64, 1 << 28
 
 
 class Stack:
-    """A kernel that does the same with every matrix of a stack, ``general`` ones of any size."""
+    """A kernel that does the same with every matrix of a stack, of any size."""
 
-    def __init__(self, dtype: np.dtype, count: int, general: bool = False) -> None:
+    def __init__(self, dtype: np.dtype, count: int) -> None:
         self.dtype = dtype
-        self.general = general
         self.letter = LETTERS[dtype.name]
         self.complex = dtype.kind == "c"
         self.real = np.dtype(f"f{dtype.itemsize // 2}") if self.complex else dtype
@@ -103,10 +99,9 @@ class Stack:
             self.f.without_care()
         self.f.close()
         quick = "" if self.careful or len(self.module.functions) > 1 else QUICK
-        text, places = quick + self.module.text(), tuple(self.places)
-        if self.general:
-            kept = frozenset((4, self.size, self.real.itemsize, 2 * self.real.itemsize))
-            text, places = any_size.reading(text, NAME, places, kept)
+        kept = frozenset((4, self.size, self.real.itemsize, 2 * self.real.itemsize))
+        text = quick + self.module.text()
+        text, places = any_size.reading(text, NAME, tuple(self.places), kept)
         return Task(text, NAME, places, extent, chunk)
 
     # --- copies -----------------------------------------------------------------------------------
@@ -122,32 +117,7 @@ class Stack:
 
     def turn(self, at: str, step: int, to: str, stride: int, rows: int, columns: int) -> None:
         """Row r and column c of a matrix with rows ``step`` apart to row c, column r of another."""
-        f, size = self.f, self.size
-        if self.general:
-            return any_size.turn(f, size, at, to, (step, stride, rows, columns))
-        lanes = Lanes(size, processor.vector_bits()) if size <= 8 else None
-        if rows == 1 and stride == 1 and columns > 1:
-            return self.copy(to, at, columns * size)
-        if lanes is None or min(rows, columns) < lanes.count:
-            self.careful = True
-            kind = f"i{8 * size}"
-            with f.loop(0, rows) as r, f.loop(0, columns) as c:
-                spot = f.at(at, f.mul(f.add(f.mul(r, step), c), size))
-                value = f.load(kind, spot, min(8, size))
-                spot = f.at(to, f.mul(f.add(f.mul(c, stride), r), size))
-                f.store(kind, value, spot, min(8, size))
-            return
-        n = lanes.count
-        with f.loop(0, rows, n) as row:
-            r = f.smaller(row, rows - n)
-            # The last square of a row of squares overlaps the one before.
-            for c, count in ((0, columns // n), (columns - n, min(1, columns % n))):
-                spot = f.at(at, f.mul(f.add(f.mul(r, step), c), size))
-                place = f.at(to, f.mul(f.add(r, c * stride), size))
-                source = (spot, step * size, n * size)
-                target = (place, stride * size, n * stride * size)
-                if count:
-                    squares(f, lanes, source, target, count)
+        any_size.turn(self.f, self.size, at, to, (step, stride, rows, columns))
 
     def columns(self, at: str, to: str, m: int, n: int) -> None:
         """An m by n matrix of rows, column after column."""

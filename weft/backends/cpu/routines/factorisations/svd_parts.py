@@ -45,7 +45,7 @@ def svd(a: Type, ask: Ask) -> Lowered:
     ``ask`` gives the lengths of work arrays that a routine of LAPACK wants.
     """
     n = a.shape[-1]
-    first, second = Stack(a.dtype, 1, False), Stack(a.dtype, 1, False)
+    first, second = Stack(a.dtype, 1), Stack(a.dtype, 1)
     memory = _bidiagonal(first, n, ask)
     _vectors(second, n, ask)
     tasks = [first.task(1, 1), second.task(2, 1)]

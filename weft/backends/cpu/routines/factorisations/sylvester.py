@@ -172,7 +172,7 @@ def triangular_sylvester(ins: list[Type], outs: list[Type], params: Any) -> Lowe
     if ins[2].dtype.name not in LETTERS or 0 in ins[2].shape:
         return None
     m, n = ins[2].shape[-2:]
-    s = Stack(ins[2].dtype, math.prod(ins[2].shape[:-2]), params.get("general", False))
+    s = Stack(ins[2].dtype, math.prod(ins[2].shape[:-2]))
     s.careful = True
     f, adjoint = s.f, params["adjoint"]
     sizes = (m * m, n * n, m * n)
@@ -203,6 +203,4 @@ def triangular_sylvester(ins: list[Type], outs: list[Type], params: Any) -> Lowe
 
 
 LOWERINGS["triangular_sylvester"] = triangular_sylvester
-GENERAL["triangular_sylvester"] = lambda ins, outs, params: triangular_sylvester(
-    ins, outs, {**params, "general": True}
-)
+GENERAL["triangular_sylvester"] = triangular_sylvester
