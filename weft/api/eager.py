@@ -15,22 +15,18 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from weft.api.learning import Learning, staged_reading
+from weft.api.learning import SEEN, Learning, Unknown, staged_reading
 from weft.base import knobs
 from weft.base.errors import locate
 from weft.base.source import refusing_warnings
 from weft.base.traceback import named_as, shorten
 from weft.core.staging import stage
 from weft.core.trace import is_tracing, typeof
-from weft.runtime import evaluate
+from weft.runtime import evaluate, policy
 from weft.runtime.array import ArrayImpl, from_numpy
-from weft.runtime.evaluate import may_compile, remember_operation
+from weft.runtime.evaluate import remember_operation
 from weft.runtime.function import NativeFunction
-from weft.runtime.policy import FEW_ELEMENTS
 from weft.runtime.shapes import Kinds
-
-# Types that one operator remembers having met; past it, it starts anew.
-SEEN = 1024
 
 _BINARY = """
 __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __floordiv__ __mod__
@@ -47,10 +43,6 @@ _CUT = frozenset(np.dtype(c) for c in "LQD")
 _HALVES = frozenset([np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)])
 _REAL = _HALVES | frozenset(np.dtype(c) for c in "bhilqBHILQfd")
 _FEW = range(-(1 << 15), 1 << 15)
-
-
-class Unknown(Exception):
-    """An argument that native code does not take."""
 
 
 class Eager(NativeFunction):
@@ -129,7 +121,7 @@ class Eager(NativeFunction):
             if served is None:
                 return None
             seen = self._seen[key] = served[0]
-        elif seen.elements() <= FEW_ELEMENTS:
+        elif seen.elements() <= policy.FEW_ELEMENTS:
             avals = [typeof(x) for x in leaves]
             evaluate.remember_operation_instance(self, self._given(args), avals, seen)
         else:
@@ -156,7 +148,7 @@ class Eager(NativeFunction):
             self._seen.clear()
         if knobs.thread.no_tracing:
             return
-        if times == 2 and not may_compile():
+        if times == 2 and not policy.account.allows():
             return
         if times == 2:
             try:

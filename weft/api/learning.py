@@ -28,7 +28,7 @@ from weft.core.array import Array
 from weft.core.avals import ShapedArray
 from weft.core.high import flatten
 from weft.core.interpret import forbidden
-from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
+from weft.core.jaxpr import ClosedJaxpr, count_eqns, jaxpr_as_fun
 from weft.core.registry import lookup
 from weft.core.sharding import UNSPECIFIED
 from weft.core.staging import stage
@@ -155,7 +155,7 @@ class Learning(NativeFunction):
             return self._same(call, program, key)
         if not program.has_run:
             if program.is_quick:
-                if not evaluate.may_compile():
+                if not policy.account.allows():
                     return self._fun(*args, **kwargs)
                 evaluate.compile_eagerly(closed)
             program.has_run = True
@@ -321,18 +321,12 @@ class Program:
         closed = staged.closed
         # elsewhere than on the host, several operations are several programs
         self.is_quick = not away and policy.runs_by_operations(closed)
-        self.length = _length(closed) if self.is_quick else 0
+        self.length = count_eqns(closed.jaxpr) if self.is_quick else 0
         self.has_run = False
         jaxpr = closed.jaxpr
         self.given: Any = None
         if len(jaxpr.outvars) == 1 and jaxpr.outvars[0] in jaxpr.invars:
             self.given = jaxpr.invars.index(jaxpr.outvars[0])
-
-
-def _length(closed: ClosedJaxpr) -> int:
-    """How many operations a program is made of."""
-    inner = [x for eqn in closed.eqns for x in policy.programs_of(eqn)]
-    return len(closed.eqns) + sum([_length(x) for x in inner])
 
 
 class Reading(NamedTuple):

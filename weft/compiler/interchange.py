@@ -67,7 +67,7 @@ def in_blocks(planner: Any, eqn: Any, ins: list[int], outs: list[int]) -> list[A
     given = _scan(eqn, ins, outs) if known else _while(eqn, ins, outs)
     if given is None:
         return None
-    seen = None if planner.watch is None else planner.watch.current
+    seen = planner.watch.current
     found = _Interchange(planner, eqn, given).run()
     if seen is not None and found is None:
         seen.inner.clear()

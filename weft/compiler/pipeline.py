@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.base import knobs
 from weft.base.lazy import Late
@@ -35,13 +35,11 @@ from weft.compiler.passes.special import special
 from weft.compiler.passes.split import Part, Parts, oriented, split
 from weft.compiler.passes.tile import tile
 from weft.compiler.passes.transform import transform
+from weft.compiler.watch import UNWATCHED
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr
 from weft.kernel.kernel import Kernel
 from weft.kernel.program import Finish
 from weft.kernel.spec import verify
-
-if TYPE_CHECKING:
-    from weft.compiler.watch import Watch
 
 # loaded when a knob asks for it
 checks = Late("weft.core.verify")
@@ -154,20 +152,20 @@ _PROGRAM, _REGION, _STEPS, _NODES, _KERNEL = (
 _FUSION, _LOOP = ([p for p in PIPELINE if p.on == kind] for kind in ("fusion", "loop"))
 
 
-def simplify(closed: ClosedJaxpr, watch: Watch | None = None, target: Any = PLAIN) -> ClosedJaxpr:
+def simplify(closed: ClosedJaxpr, watch: Any = UNWATCHED, target: Any = PLAIN) -> ClosedJaxpr:
     """A program without calls and without what is computed twice or for nothing; made once."""
-    memo = closed._memo if watch is None else watch.memo(closed)
+    memo = watch.memo(closed)
     key = f"simple {target.general} {target.recomputes}"
     found = memo.get(key)
     if found is None:
         found = memo[key] = _run(_PROGRAM, closed, target, watch)
-        (found._memo if watch is None else watch.memo(found))[key] = found
+        watch.memo(found)[key] = found
     return found
 
 
 def fuse(
     jaxpr: Jaxpr,
-    watch: Watch | None = None,
+    watch: Any = UNWATCHED,
     target: Any = PLAIN,
     donated: Sequence[Any] = (),
     looped: bool = False,
@@ -188,12 +186,12 @@ def interchange(planner: Any, eqn: Any, ins: list[int], outs: list[int]) -> list
     return _run(_LOOP, (eqn, ins, outs), planner, planner.watch)
 
 
-def order(nodes: Sequence[Any], under: Mapping[int, Sequence[int]], watch: Any = None) -> list[Any]:
+def order(nodes: Sequence[Any], under: Mapping[int, Sequence[int]], watch: Any) -> list[Any]:
     """Nodes of a region in the order in which they run; ``under`` is the memory of views."""
     return _run(_NODES, nodes, under, watch)
 
 
-def schedule(kernel: Kernel, watch: Watch | None = None, small: bool = False) -> Parts:
+def schedule(kernel: Kernel, watch: Any = UNWATCHED, small: bool = False) -> Parts:
     """Kernels that are run in order instead of one, and the scratch memory they share.
 
     Small ones stay in one piece that does not depend on how large they are.
@@ -202,15 +200,14 @@ def schedule(kernel: Kernel, watch: Watch | None = None, small: bool = False) ->
     return _run(_KERNEL, Parts([Part(kernel, outside)], []), small, watch)
 
 
-def _run(passes: list[Pass], given: Any, context: Any, watch: Watch | None) -> Any:
+def _run(passes: list[Pass], given: Any, context: Any, watch: Any) -> Any:
     """What passes make of something, one after the other."""
     for step in passes:
         if not step.asked(context):
             continue
         begin = perf_counter()
         given = step.run(given, context)
-        if watch is not None:
-            watch.passed(step.name, step.on, given, perf_counter() - begin)
+        watch.passed(step.name, step.on, given, perf_counter() - begin)
         if knobs.thread.verify:
             _verify(step, given)
     return given

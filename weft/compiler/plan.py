@@ -24,6 +24,7 @@ from weft.compiler.in_place import (
 from weft.compiler.lower import kernels_of
 from weft.compiler.pipeline import fuse, interchange
 from weft.compiler.slots import Slots
+from weft.compiler.watch import UNWATCHED, Watch
 from weft.core.avals import AbstractToken
 from weft.core.interpret import constant_value, has_data, literal_value, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, Literal
@@ -45,7 +46,6 @@ from weft.kernel.program import (
 
 if TYPE_CHECKING:
     from weft.compiler.backend import Target
-    from weft.compiler.watch import Watch
     from weft.kernel.lowering import Lowering
 
 # Bytes from which on a value that goes round in a loop is in memory, where it may stay.
@@ -69,7 +69,7 @@ class Planner(Slots):
     def __init__(self, target: Target, watch: Watch | None = None) -> None:
         super().__init__()
         self.target = target
-        self.watch = watch
+        self.watch: Any = watch or UNWATCHED
         self.given: dict[int, Any] = {}  # constants of the program itself, by number
         self.loops = 0  # loops around what is being planned
         self.taken: dict[int, int] = {}  # donated arguments by the slots whose part they take
@@ -190,22 +190,19 @@ class Planner(Slots):
             return slot is not None and self._renews(slot, bound.get(v), pairs or {}, own)
 
         for i, step in enumerate(steps):
-            if self.watch is not None:
-                self.watch.begin(fusion, step)
+            self.watch.begin(fusion, step)
             if step.source is not None and self._takes_over(
                 steps, i, last, env[step.source], bound.get(step.writes[0]), pairs or {}, own
             ):
                 env[step.writes[0]] = env[step.source]
-                if self.watch is not None:
-                    self.watch.end([])
+                self.watch.end([])
                 continue
             if len(step.writes) == 1 and step.writes[0] in copies:
                 (v,) = step.writes
                 slot = env.get(copies[v])
                 if (slot in given or (slot in own and self.target.recomputes)) and v not in bound:
                     env[v] = slot
-                    if self.watch is not None:
-                        self.watch.end([])
+                    self.watch.end([])
                     continue
             if step.finish is None or getattr(step.offer, "overwrites", True):
                 for v, source in renewed(steps, i, last, least, allowed).items():
@@ -224,8 +221,7 @@ class Planner(Slots):
                 made = self._kernel(step, env)
             else:
                 made = self._equation(step.eqn, env)
-            if self.watch is not None:
-                self.watch.end(made)
+            self.watch.end(made)
             nodes += made
         return nodes
 

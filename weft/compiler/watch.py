@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from weft.base.record import Record
 from weft.compiler.fuse import Fusion, Step
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal
 
@@ -14,16 +15,13 @@ _STAGES = {"program": "simplify", **dict.fromkeys(["region", "fusion", "steps"],
 _STAGES["kernel"] = "schedule"
 
 
-class Passed:
+class Passed(Record):
     """One run of a pass."""
 
-    __slots__ = ("name", "on", "made", "seconds")
-
-    def __init__(self, name: str, on: str, made: Any, seconds: float) -> None:
-        self.name = name
-        self.on = on
-        self.made = made
-        self.seconds = seconds
+    name: str
+    on: str
+    made: Any
+    seconds: float
 
 
 class Seen:
@@ -50,7 +48,7 @@ class Watch:
         self.steps: list[Seen] = []
         self.seconds: dict[str, float] = {}
         self.origins: list[str] = []  # where the code of each native function came from
-        self.stack: list[Seen] = []
+        self.stack: list[Any] = []
         self.memos: dict[int, tuple[Any, dict[str, Any]]] = {}
         self.owners: dict[int, Seen] = {}  # the innermost step of a node, by the node's id
         self.made: dict[int, tuple[Any, list[Any]]] = {}  # nodes and what became of them, by id
@@ -70,9 +68,9 @@ class Watch:
         self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
 
     @property
-    def current(self) -> Seen:
-        """The step that is being planned."""
-        return self.stack[-1]
+    def current(self) -> Seen | None:
+        """The step that is being planned or assembled."""
+        return self.stack[-1] if self.stack else None
 
     def begin(self, fusion: Fusion, step: Step) -> None:
         """Note that a step is planned from here on."""
@@ -87,13 +85,27 @@ class Watch:
         for node in nodes:
             self.owners.setdefault(id(node), seen)
 
-    def assembled(self, node: Any, made: list[Any]) -> None:
-        """Note what a backend has made of a node."""
+    def enter(self, node: Any) -> None:
+        """Note that a node is assembled from here on."""
+        self.stack.append(self.owners.get(id(node)) or self.current)
+
+    def leave(self, node: Any, made: list[Any]) -> None:
+        """Note what a backend has made of the node."""
+        self.stack.pop()
         self.made[id(node)] = (node, made)
 
-    def replace(self, seen: Seen, made: Any) -> None:
+    def assembled(self, node: Any, made: list[Any]) -> None:
+        """Note what a backend makes of a node besides, or of one that it has made."""
+        self.made[id(node)] = (node, [*self.made.get(id(node), (node, []))[1], *made])
+
+    def note(self, what: str, value: Any) -> None:
+        """Note parts or tasks of the current step."""
+        setattr(self.current, what, value)
+
+    def replace(self, seen: Seen, made: Any, parts: list[Any]) -> None:
         """Note that a backend has made something else of the only node of a step."""
         self.made.update((id(node), (node, [made])) for node in seen.nodes)
+        seen.parts = parts
 
     def settle(self) -> None:
         """Let every step have the nodes that the backend has made of its own."""
@@ -108,6 +120,23 @@ class Watch:
         if any(n is node for n in made):
             return made
         return [last for n in made for last in self._become(n)]
+
+
+class Unwatched:
+    """What takes no notes."""
+
+    current = None
+
+    def memo(self, closed: ClosedJaxpr) -> dict[str, Any]:
+        return closed._memo
+
+    def _ignore(self, *told: Any) -> None:
+        pass
+
+    passed = spent = begin = end = enter = leave = assembled = note = replace = settle = _ignore
+
+
+UNWATCHED: Any = Unwatched()
 
 
 def computed(seen: Seen) -> tuple[list[JaxprEqn], list[Any]]:

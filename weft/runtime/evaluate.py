@@ -487,11 +487,6 @@ def _remember_across(
     return registry.native.remember(function, call, tree, leaves, form.program, out_tree, *rest)
 
 
-def may_compile() -> bool:
-    """Whether an eager operation may be compiled now, or is to be interpreted once more."""
-    return policy.account.allows()
-
-
 def is_restricted() -> bool:
     """Whether a computation must be looked at before it runs."""
     thread = knobs.thread

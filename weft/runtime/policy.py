@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.base import knobs
 from weft.core.avals import ShapedArray
-from weft.core.jaxpr import ClosedJaxpr
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxprs_in_params
 
 # Elements of operands and results from which on a native program is worth making.
 LARGE_ELEMENTS = 1 << 15
@@ -81,13 +81,13 @@ def runs_by_operations(closed: ClosedJaxpr) -> bool:
 # --- whether a program has the same bits by NumPy and by native code ------------------------------
 
 
-def is_exact(closed: ClosedJaxpr, controlled: bool = False) -> bool:
+def is_exact(program: ClosedJaxpr | Jaxpr, controlled: bool = False) -> bool:
     """Whether the results of a program have the same bits in whatever order it is computed.
 
     Branches and rounds of loops on their own are computed by NumPy, which rounds what is costly in
     other ways.
     """
-    for eqn in closed.eqns:
+    for eqn in program.eqns:
         primitive = eqn.primitive
         if controlled and primitive.costly:
             return False
@@ -98,7 +98,7 @@ def is_exact(closed: ClosedJaxpr, controlled: bool = False) -> bool:
         if not primitive.exact and any(_is_float(v.aval) for v in eqn.outvars):
             return False
         within = controlled or bool(primitive.nodes)
-        if not all(is_exact(inner, within) for inner in programs_of(eqn)):
+        if not all(is_exact(inner, within) for inner in jaxprs_in_params(eqn.params)):
             return False
     return True
 
@@ -109,12 +109,6 @@ def _is_exact_round(closed: ClosedJaxpr) -> bool:
     if found is None:
         found = closed._memo["exact"] = is_exact(closed, True)
     return found
-
-
-def programs_of(eqn: Any) -> list[ClosedJaxpr]:
-    """The programs that an equation carries."""
-    every = [x if type(x) in (tuple, list) else (x,) for x in eqn.params.values()]
-    return [x for some in every for x in some if isinstance(x, ClosedJaxpr)]
 
 
 def _is_float(aval: Any) -> bool:

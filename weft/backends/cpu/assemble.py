@@ -19,6 +19,7 @@ from weft.compiler.arena import Life, arrange
 from weft.compiler.early import slots_of
 from weft.compiler.pipeline import order
 from weft.compiler.slots import Slots
+from weft.compiler.watch import UNWATCHED, Watch
 from weft.kernel.program import (
     Branch,
     Collective,
@@ -42,7 +43,6 @@ messages = Late("weft.backends.cpu.routines.messages")
 
 if TYPE_CHECKING:
     from weft.backends.cpu.target import Cpu
-    from weft.compiler.watch import Watch
 
 # Lines of text run by a chunk of blocks: starting a thread on one costs some microseconds.
 CHUNK_LINES = 1 << 18
@@ -68,7 +68,7 @@ class Assembler(Slots):
         super().__init__()
         self.slots, self.constants, self.under = list(slots), list(constants), under
         self.target = target
-        self.watch = watch
+        self.watch: Any = watch or UNWATCHED
         self.clock = 0
         self.lives: dict[int, Life] = {}
         self.codes, self.texts = target.codes, target.texts
@@ -86,8 +86,7 @@ class Assembler(Slots):
             offsets, arena = [0] * len(self.slots), 0  # sizes are not known yet
         else:
             offsets, arena = arrange(lives, len(self.slots))
-        if self.watch is not None:
-            self.watch.settle()
+        self.watch.settle()
         return Assembly(
             self.slots,
             offsets,
@@ -148,19 +147,14 @@ class Assembler(Slots):
                 ready = [w for w in waiting if used is None or used & w[0]]
                 waiting = [w for w in waiting if w not in ready]
                 found += [made for _, message in ready for made in self._waited(*message)]
-            seen = None if self.watch is None else self.watch.owners.get(id(node))
-            if seen is not None:
-                self.watch.stack.append(seen)
+            self.watch.enter(node)
             if isinstance(node, Collective):
                 made, message = self._begun(node)
                 if message is not None:
                     waiting.append((slots_of(node, self.under) or set(), message))
             else:
                 made = self._node(node)
-            if seen is not None:
-                self.watch.stack.pop()
-            if self.watch is not None:
-                self.watch.assembled(node, made)
+            self.watch.leave(node, made)
             found += made
         return found + [made for _, message in waiting for made in self._waited(*message)]
 
@@ -191,7 +185,8 @@ class Assembler(Slots):
     def _launch(self, node: Launch) -> list[Any]:
         self.clock += 1
         self.touch(node.writes)
-        pieces, scratch = self.target.kernel(node.kernel, self.loops > 0)
+        pieces, scratch, parts = self.target.kernel(node.kernel, self.loops > 0)
+        self.watch.note("parts", parts)
         slots = [*node.slots, *(self.temporary(n) for n in scratch)]
         nodes = []
         for piece in pieces:
@@ -201,8 +196,7 @@ class Assembler(Slots):
             run = Run(self._code(piece.text, piece.name), given, piece.extent, piece.chunk)
             nodes.append(self.add(run, *node.writes))
         if self.loops and len(nodes) == 1 and not scratch and not self.target.general:
-            seen = None if self.watch is None else self.watch.current
-            self.looped[nodes[0].code] = (node.kernel, pieces[0], seen)
+            self.looped[nodes[0].code] = (node.kernel, pieces[0], self.watch.current)
         return nodes
 
     def _operation(self, node: Op) -> list[Any]:
@@ -244,16 +238,14 @@ class Assembler(Slots):
         stopped = Branch(status, 8, ((), (Python(len(self.hosts) - 1),)))
         waited = [self.add(While((test,), flag, ()), *scratch), self.add(stopped, *scratch)]
         self.touch([*node.ins, *node.outs])
-        if self.watch is not None:
-            self.watch.assembled(node, [*self.watch.made[id(node)][1], *waited])
+        self.watch.assembled(node, waited)
         return waited
 
     def _tasks(self, node: Op, lowered: Lowered) -> list[Any]:
         name = node.eqn.primitive.name
         scratch = [self.temporary(n, name) for n in lowered.scratch]
         known = {"in": node.ins, "out": node.outs, "scratch": scratch, "finish": node.slots}
-        if self.watch is not None:
-            self.watch.current.lowered = lowered
+        self.watch.note("lowered", lowered)
         nodes = []
         for task in lowered.tasks:
             slots = tuple(self._place(place, known) for place in task.places)
@@ -292,8 +284,7 @@ class Assembler(Slots):
                 code, numbers = found[node.code]
                 slots = (*node.slots, self.numbers(numbers))
                 nodes[i] = Run(self._code(*code), slots, node.extent, node.chunk)
-                if self.watch is not None:
-                    self.watch.assembled(node, [nodes[i]])
+                self.watch.assembled(node, [nodes[i]])
         return nodes
 
     # --- control flow -----------------------------------------------------------------------------
@@ -321,7 +312,7 @@ class Assembler(Slots):
         self.loops -= 1
         self.touch(node.uses)
         self._repeat(begin)
-        seen = None if self.watch is None else self.watch.current
+        seen = self.watch.current
         if self.loops:  # it may become part of the function of the loop around it
             self.held[id(made)] = (made, node.inside, seen)
             return [self.add(made, *node.uses)]
@@ -396,30 +387,22 @@ class Assembler(Slots):
         """A run that is no part of a function: of a kernel with loops, if that is shorter."""
         if node.code in self.looped:
             kernel, meant, seen = self.looped[node.code]
-            piece = self._shorter(kernel, meant, seen)
+            piece, parts = self._shorter(kernel, meant)
             if piece is not None:
                 code = self._code(piece.text, piece.name)
                 run = Run(code, node.slots, piece.extent, piece.chunk)
-                if seen is not None:
-                    self.watch.replace(seen, run)
+                self.watch.replace(seen, run, parts)
                 node = run
         self.target.begin(*self.texts[node.code])
         return node
 
-    def _shorter(self, kernel: Any, meant: Piece, seen: Any) -> Piece | None:
-        """A kernel that was written without loops, as a piece with loops, if that is shorter."""
-        watch = self.watch
-        if watch is not None:
-            watch.stack.append(seen)
-            parts = seen.parts
-        pieces, scratch = self.target.kernel(kernel)
+    def _shorter(self, kernel: Any, meant: Piece) -> tuple[Piece | None, list[Any]]:
+        """A kernel that was written without loops, as a piece with loops, if that is shorter; and
+        its parts."""
+        pieces, scratch, parts = self.target.kernel(kernel)
         same = len(pieces) == 1 and not scratch and pieces[0].buffers == meant.buffers
         shorter = same and 2 * pieces[0].text.count("\n") < meant.text.count("\n")
-        if watch is not None:
-            watch.stack.pop()
-            if not shorter:
-                seen.parts = parts
-        return pieces[0] if shorter else None
+        return pieces[0] if shorter else None, parts
 
     def _inner(self, nodes: Sequence[Any]) -> tuple[Any, ...]:
         found: list[Any] = []

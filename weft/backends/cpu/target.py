@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.backends.cpu.assemble import Assembler
 from weft.backends.cpu.assembly import Assembly, Piece
@@ -21,13 +21,11 @@ from weft.compiler.passes.grid import chunk
 from weft.compiler.passes.split import Part
 from weft.compiler.pipeline import schedule, simplify
 from weft.compiler.plan import Planner
+from weft.compiler.watch import UNWATCHED, Watch
 from weft.core.jaxpr import ClosedJaxpr, DropVar
 from weft.kernel.kernel import Kernel, Loop, is_flat, signature
 from weft.kernel.program import Blocks, Finish, Lowered, Type
 from weft.kernel.spec import verify
-
-if TYPE_CHECKING:
-    from weft.compiler.watch import Watch
 
 # loaded when a program has a loop, and when it has an operation with an algorithm of its own
 loop_text = Late("weft.backends.cpu.code.loop_text")
@@ -50,6 +48,9 @@ MAX_UNSIZED_ELEMENTS = 1 << 13
 MAX_SHARED_ELEMENTS = 1 << 14
 
 
+Rendered = tuple[list[Piece], list[int], list[Part]]
+
+
 class Cpu(Target):
     """This machine's processor."""
 
@@ -61,7 +62,7 @@ class Cpu(Target):
         named: bool = False,
         eager: bool = False,
     ) -> None:
-        self.watch = watch
+        self.watch: Any = watch or UNWATCHED
         self.ahead = ahead
         # whether functions are to do for arrays of other sizes too, where that costs no time; how
         # many elements are given and wanted says what does
@@ -79,7 +80,7 @@ class Cpu(Target):
         self.codes: dict[tuple[str, str], int] = {}
         self.texts: list[tuple[str, str]] = []
         # equal layers are scheduled and rendered once
-        self.kernels: dict[Any, tuple[list[Piece], list[int], list[Part]]] = {}
+        self.kernels: dict[Any, Rendered] = {}
         self.signatures: dict[Any, int] = {}
         self.same: dict[int, tuple[Kernel, int]] = {}  # kernels by id, kept alive
         self.lowerings: dict[Any, Lowered | None] = {}
@@ -106,11 +107,12 @@ class Cpu(Target):
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         return simplify(closed, self.watch, self)
 
-    def kernel(self, kernel: Kernel, looped: bool = False) -> tuple[list[Piece], list[int]]:
-        """A kernel as pieces to be run in order, and the bytes of scratch memory they share; in a
-        loop, one of a few elements is meant to become part of a larger function."""
+    def kernel(self, kernel: Kernel, looped: bool = False) -> Rendered:
+        """A kernel as pieces to be run in order, the bytes of scratch memory they share, and the
+        parts that they are; in a loop, one of a few elements is meant to become part of a larger
+        function."""
         if kernel.serial:
-            return self._serial(kernel), []
+            return self._serial(kernel)
         if looped and self.general:
             sizes = [b.size for b in kernel.buffers]
             looped = all(type(n) is not Size and n <= MAX_SCALAR_ELEMENTS for n in sizes)
@@ -119,21 +121,17 @@ class Cpu(Target):
         if found is None:
             found = self._unrolled(kernel, looped) or self._rendered(kernel)
             self.kernels[key] = found
-        pieces, scratch, parts = found
-        if self.watch is not None:
-            self.watch.current.parts = parts
-        return pieces, scratch
+        return found
 
-    def _serial(self, kernel: Kernel) -> list[Piece]:
+    def _serial(self, kernel: Kernel) -> Rendered:
         """A kernel that no pass changes."""
         verify(kernel)
         text = serial.render_serial(kernel)
         self.read.add(text)
         outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
-        if self.watch is not None:
-            self.watch.current.parts = [Part(kernel, outside)]
         extent = 1 if kernel.grid is None else kernel.grid[1]
-        return [Piece(text, kernel.name, extent, serial.chunk(kernel), tuple(outside))]
+        piece = Piece(text, kernel.name, extent, serial.chunk(kernel), tuple(outside))
+        return [piece], [], [Part(kernel, outside)]
 
     def _signature(self, kernel: Kernel) -> int:
         """A number that is the same for equal kernels."""
@@ -143,9 +141,7 @@ class Cpu(Target):
             same = self.same[id(kernel)] = kernel, number
         return same[1]
 
-    def _unrolled(
-        self, kernel: Kernel, looped: bool
-    ) -> tuple[list[Piece], list[int], list[Part]] | None:
+    def _unrolled(self, kernel: Kernel, looped: bool) -> Rendered | None:
         """A kernel of a few elements in a loop, without loops of its own."""
         if not looped:
             return None
@@ -157,7 +153,7 @@ class Cpu(Target):
         outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
         return [Piece(text, kernel.name, 1, 1, tuple(outside))], [], [Part(kernel, outside)]
 
-    def _rendered(self, kernel: Kernel) -> tuple[list[Piece], list[int], list[Part]]:
+    def _rendered(self, kernel: Kernel) -> Rendered:
         small = self.general and not self.named and _is_small(kernel)
         parts, scratch = schedule(kernel, self.watch, small)
         begin = perf_counter()
@@ -173,8 +169,7 @@ class Cpu(Target):
                 verify(part)
                 text = render(part, chunk=count)
             pieces.append(Piece(text, part.name, extent, count, tuple(buffers), tuple(sizes)))
-        if self.watch is not None:
-            self.watch.spent("render", perf_counter() - begin)
+        self.watch.spent("render", perf_counter() - begin)
         return pieces, [b.size * b.dtype.itemsize for b in scratch], parts
 
     def _rendered_any(self, part: Kernel, small: bool) -> tuple[str, list[int]]:
@@ -332,8 +327,7 @@ class Cpu(Target):
                 return routines.lower(name, ins, outs, params, finish, True, self.eager)
         begin = perf_counter()
         lowered = routines.lower(name, ins, outs, params, finish, self.general)
-        if self.watch is not None:
-            self.watch.spent("render", perf_counter() - begin)
+        self.watch.spent("render", perf_counter() - begin)
         if self.general and lowered is not None:
             reads = routines.reads_sizes(name)
             if reads is not None:
