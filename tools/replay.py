@@ -92,14 +92,17 @@ def programs(only: str) -> Iterator[tuple[str, Any]]:
 def digest(closed: Any, generic: bool) -> dict[str, Any]:
     """What a program is rendered to: a digest of its native functions, and how many there are."""
     from weft.backends.cpu.assembly import called, launched
-    from weft.backends.cpu.calls.native import elements_of
     from weft.backends.cpu.target import Cpu
+    from weft.base.sizes import recording
+    from weft.compiler.generic import Different, Walked, alone
     from weft.compiler.plan import Unplannable
 
-    elements = elements_of(closed) if generic else None
     try:
-        plan = Cpu(elements=elements).assemble(closed)
-    except Unplannable:
+        if generic:
+            closed = alone(Walked(closed), closed, 2 * processor.vector_bits() // 32 - 1).closed
+        with recording():
+            plan = Cpu(named=generic, eager=generic).assemble(closed)
+    except (Unplannable, Different):
         return {"codes": 0}
     used = launched(plan.nodes) | called(plan.slots)
     texts = sorted(f"{plan.codes[i][1]}\n{_renamed(plan.codes[i][0])}" for i in used)

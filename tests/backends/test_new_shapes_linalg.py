@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from tests.backends import test_linalg as usual
+from tests.backends.shapes import in_named_sizes
 from tests.backends.tasks import run_tasks
 from weft import lax, scipy
 from weft import numpy as jnp
 from weft.backends.cpu.native import compiling, processor
 from weft.backends.cpu.routines import any_size
-from weft.backends.cpu.routines.registry import GENERAL
+from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.writer import Module, kernel
 from weft.kernel.program import Lowered, Place, Task, Type
 
@@ -37,7 +38,8 @@ CHECKS = {
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_code_for_any_size_is_right(name, monkeypatch):
-    monkeypatch.setattr(usual, "LOWERINGS", GENERAL)
+    named = {name: in_named_sizes(lowering) for name, lowering in LOWERINGS.items()}
+    monkeypatch.setattr(usual, "LOWERINGS", named)
     check, cases = CHECKS[name]
     for case in cases:
         if "narrow" in name:

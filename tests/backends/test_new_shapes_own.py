@@ -8,9 +8,9 @@ from tests.laws import checks
 from tests.samples import all_samples
 from weft import lax, ops, random, scipy
 from weft import numpy as jnp
-from weft.backends.cpu import sharing, target
 from weft.backends.cpu.calls import native
 from weft.base import knobs
+from weft.compiler import generic
 
 KEY = random.key(3)
 NUMBERS = lax.ScatterDimensionNumbers((), (0,), (0,))
@@ -139,36 +139,6 @@ def test_two_functions_that_finish_a_product_have_buffers_of_their_own():
         np.testing.assert_allclose(x, y, rtol=2e-4, atol=2e-4)
 
 
-LOOP = """define void @f(ptr %buffers, i64 %start, i64 %stop) #0 {
-entry:
-  br label %head1
-head1:
-  %i1 = phi i64 [ 0, %entry ], [ %n1, %body1 ]
-  %c1 = icmp slt i64 %i1, ROUNDS
-  br i1 %c1, label %body1, label %done1
-body1:
-  %v1 = mul i64 %i1, 4
-  %v2 = mul i64 %i1, 300
-  %n1 = add i64 %i1, 16
-  br label %head1
-done1:
-  ret void
-}
-"""
-
-
-def test_how_often_a_loop_runs_is_read_even_if_that_is_once_or_never():
-    made = [sharing.general(LOOP.replace("ROUNDS", n), "f", 2) for n in ("0", "1", "96")]
-    assert len({text for text, _ in made}) == 1
-    assert [numbers for _, numbers in made] == [[n, 4, 300, 16] for n in (0, 1, 96)]
-
-
-def test_steps_of_many_elements_stay():
-    text, numbers = sharing.general(LOOP.replace("ROUNDS", "96"), "f", 2, few=False)
-    assert numbers == [96, 300]
-    assert "mul i64 %i1, 4" in text and "add i64 %i1, 16" in text
-
-
 @pytest.mark.parametrize("dtype", [np.int32, np.uint32])
 @pytest.mark.parametrize("count", [60, 1000, 70_001])
 def test_a_division_by_a_size_is_exact(dtype, count):
@@ -223,7 +193,7 @@ OWN = ("cum", "scatter", "rng_bit", "random_")
 
 @pytest.mark.parametrize("sample", [s for s in all_samples() if repr(s).startswith(OWN)], ids=repr)
 def test_a_sample_is_the_same_as_if_there_were_many_elements(sample, monkeypatch):
-    monkeypatch.setattr(target, "MAX_SHARED_ELEMENTS", 0)
+    monkeypatch.setattr(generic, "SMALL_ELEMENTS", 0)
     monkeypatch.setattr(native, "is_general", lambda closed: True)
     dtype = sample.dtypes[0]
     fun = checks.spread(sample, sample.function(dtype))

@@ -9,6 +9,7 @@ from tests.backends.shapes import all_general
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu.calls import native
+from weft.backends.cpu.calls.generic import _kinds as kinds
 from weft.backends.cpu.routines.windows import window
 from weft.base import knobs
 
@@ -157,6 +158,7 @@ def test_large_windows_are_done_one_axis_after_another(general_code, monkeypatch
     results = []
     for apart in (window._apart, lambda *_: []):
         monkeypatch.setattr(window, "_apart", apart)
+        kinds.cache_clear()
         closed = weft.make_jaxpr(
             lambda x: lax.reduce_window(x, -np.inf, lax.max, (7, 9), (1, 2), "SAME")
         )(x)

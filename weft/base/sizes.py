@@ -1,7 +1,8 @@
 """Sizes that are not fixed: whole numbers written in named dimensions.
 
 A ``Size`` stands where a dimension, a stride or a count of elements stands. It is a polynomial with
-whole coefficients in its atoms: names, and quotients and remainders of other sizes.
+whole coefficients in its atoms: names, quotients and remainders of other sizes, and what functions
+compute of them.
 
 A size made for a program that is to be shape-generic has a value besides, that of the call at hand.
 Where a decision cannot be made for all sizes (a comparison), or a plain number is asked for
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from weft.base.errors import InconclusiveDimensionOperation
@@ -47,10 +48,10 @@ class Guard(NamedTuple):
 
     def pins(self) -> set[str]:
         """The names that have one value at most where it holds."""
-        atoms = [atom for monomial, _ in self.size.terms for atom in monomial]
+        atoms = {atom for monomial, _ in self.size.terms for atom in monomial}
         if self.relation != "==" or not self.holds or any(type(a) is not str for a in atoms):
             return set()
-        return set(atoms)
+        return atoms if len(atoms) == 1 else set()
 
     def __str__(self) -> str:
         relation = self.relation if self.holds else {"==": "!=", "<": ">="}[self.relation]
@@ -84,6 +85,8 @@ def writing(write: Any) -> Iterator[None]:
     finally:
         _here.write = before
 
+
+_SIGNS = {"floordiv": "//", "mod": "%"}
 
 Monomial = tuple[Any, ...]  # atoms, in order; repeated for powers
 Terms = tuple[tuple[Monomial, int], ...]
@@ -124,7 +127,7 @@ class Size:
                 if type(atom) is str:
                     found.add(atom)
                 else:
-                    found.update(*[n.names() for n in atom[1:] if type(n) is Size])
+                    found.update(*[n.names() for n in atom if type(n) is Size])
         return found
 
     # --- arithmetic -------------------------------------------------------------------------------
@@ -294,6 +297,17 @@ def size_named(name: str, scope: Mapping[str, int] | None = None) -> Size:
     return Size((((name,), 1),), scope)
 
 
+def computed(function: Callable[..., int], *args: Any) -> Any:
+    """What a function computes of numbers; a size where they are sizes.
+
+    A function is known by its identity: the same one is given for the same purpose.
+    """
+    scope = next((n.scope for n in args if type(n) is Size), None)
+    if scope is None:
+        return function(*args)
+    return Size(((((function, *args),), 1),), scope)
+
+
 def plain(n: Any) -> Any:
     """The number at hand, for decisions that at most cost time where it is another one."""
     return n.value if type(n) is Size and n.scope is not None else n
@@ -309,8 +323,13 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(same, a, b))
     if type(a) is Size or type(b) is Size:
-        return type(a) is type(b) and a.terms == b.terms
+        return type(a) is type(b) and is_same(a, b)
     return bool(a == b)
+
+
+def is_same(a: Size, b: Size) -> bool:
+    """Whether sizes are written the same; nothing is assumed about others."""
+    return a._hash == b._hash and a.terms == b.terms
 
 
 def shown(n: Any) -> str:
@@ -336,11 +355,12 @@ def at(n: Any, values: Mapping[str, int]) -> Any:
 def evaluator(sizes: Sequence[Size], names: Sequence[str]) -> Any:
     """A function of values of names that gives those of all sizes at once."""
     places = {name: f"n{i}" for i, name in enumerate(names)}
-    text = ", ".join([_source(size, places) for size in sizes])
-    return eval(f"lambda {', '.join(places.values())}: [{text}]")
+    functions: dict[str, Any] = {}
+    text = ", ".join([_source(size, places, functions) for size in sizes])
+    return eval(f"lambda {', '.join(places.values())}: [{text}]", functions)
 
 
-def _source(n: Any, places: Mapping[str, str]) -> str:
+def _source(n: Any, places: Mapping[str, str], functions: dict[str, Any]) -> str:
     if type(n) is not Size:
         return f"({n})"
     parts = []
@@ -349,9 +369,15 @@ def _source(n: Any, places: Mapping[str, str]) -> str:
         for atom in monomial:
             if type(atom) is str:
                 factors.append(places[atom])
+                continue
+            args = [_source(x, places, functions) for x in atom[1:]]
+            sign = _SIGNS.get(atom[0])
+            if sign is None:
+                name = f"f{id(atom[0])}"
+                functions[name] = atom[0]
+                factors.append(f"{name}({', '.join(args)})")
             else:
-                sign = "//" if atom[0] == "floordiv" else "%"
-                factors.append(f"({_source(atom[1], places)}{sign}{_source(atom[2], places)})")
+                factors.append(f"({args[0]}{sign}{args[1]})")
         parts.append("*".join(factors))
     return f"({'+'.join(parts)})"
 
@@ -415,6 +441,8 @@ def _times(a: Any, b: Any) -> tuple[int | None, int | None]:
 
 
 def _atom_bounds(atom: Any) -> tuple[int | None, int | None]:
+    if atom[0] not in _SIGNS:
+        return None, None
     kind, a, b = atom
     low, high = _bounds(b)
     if low is None or low <= 0:
@@ -469,7 +497,7 @@ def _sum(a: Size, b: Any, sign: int) -> Any:
         if const:
             return Size((*rest, ((), const)), a.scope)
         return Size(tuple(rest), a.scope)
-    if a.terms == b.terms:
+    if is_same(a, b):
         return 0 if sign < 0 else a * 2
     found = dict(a.terms)
     for m, c in b.terms:
@@ -523,10 +551,14 @@ def _multiples(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _atom_at(atom: Any, values: Mapping[str, int]) -> int:
-    kind, a, b = atom
-    x, y = int(at(a, values)), int(at(b, values))
-    return x // y if kind == "floordiv" else x % y
+    args = [int(at(x, values)) for x in atom[1:]]
+    if atom[0] not in _SIGNS:
+        return atom[0](*args)
+    return args[0] // args[1] if atom[0] == "floordiv" else args[0] % args[1]
 
 
 def _shown(atom: Any) -> str:
-    return atom if type(atom) is str else f"{atom[0]}({atom[1]!r}, {atom[2]!r})"
+    if type(atom) is str:
+        return atom
+    name = atom[0] if atom[0] in _SIGNS else f"f{id(atom[0])}"
+    return f"{name}({', '.join(map(repr, atom[1:]))})"

@@ -13,6 +13,7 @@ from weft.base.knobs import enable_x64
 from weft.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var
 from weft.core.staging import stage
 
+_MAX_INT32 = (1 << 31) - 1
 _WIDE = frozenset(("int64", "uint64", "float64", "complex128"))
 
 
@@ -102,4 +103,4 @@ def _staged(
 def _is_wide(aval: Any) -> bool:
     """Whether a value has elements of 64 bits, or an axis that 32 bits cannot count."""
     wide = isinstance(aval.dtype, np.dtype) and aval.dtype.name in _WIDE
-    return wide or max(aval.shape, default=0) > np.iinfo(np.int32).max
+    return wide or any(n > _MAX_INT32 for n in aval.shape)

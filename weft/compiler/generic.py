@@ -11,13 +11,15 @@ from __future__ import annotations
 import enum
 import itertools
 import operator
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes
 from weft.base.record import Record
-from weft.base.sizes import LEAST, Size, size_named
+from weft.base.sizes import LEAST, Size, computed, plain, recording, size_named
 from weft.compiler.passes.inline import inline
 from weft.core.avals import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
@@ -28,8 +30,20 @@ _SAME = frozenset([type(None), bool, int, float, complex, str, bytes])
 # much.
 _SIZES = frozenset(
     "shape sizes new_sizes start_indices limit_indices slice_sizes length padding padding_config"
-    " fft_lengths".split()
+    " fft_lengths reps".split()
 )
+# Operations whose literals may be sizes: floats of arithmetic, whole numbers of what counts, beyond
+# those that say how to compute.
+_ARITHMETIC = frozenset(["add", "sub", "mul", "div"])
+_COUNTING = frozenset(
+    "add sub mul div rem max min clamp lt le gt ge eq ne select_n broadcast_in_dim"
+    " convert_element_type".split()
+)
+# Elements of an array, and of all arguments and results of a program, up to which it is small.
+SMALL_ELEMENTS = 1 << 13
+MAX_FIXED_LITERAL = 8
+# Floats among the literals that a program reads: more of them are coefficients.
+MAX_LOOSE = 16
 _programs = itertools.count()
 
 
@@ -43,10 +57,12 @@ class Walked:
     def __init__(self, closed: ClosedJaxpr) -> None:
         self.numbers: list[int] = []
         self.literals: list[Any] = []
+        self.loose: list[bool] = []
         self.consts: list[Any] = []
         self.types: dict[int, Any] = {}
         if closed.effects:
             raise Different
+        self.in_while = 0  # loops around the program at hand whose length is not known
         self.key = self._program(closed)
 
     def distance(self, other: Walked) -> int:
@@ -65,10 +81,12 @@ class Walked:
         for eqn in jaxpr.eqns:
             key.append(eqn.primitive)
             for x in eqn.invars:
-                key.append(self._literal(x) if type(x) is Literal else numbers[x])
+                key.append(self._literal(x, eqn) if type(x) is Literal else numbers[x])
+            self.in_while += eqn.primitive.name == "while"
             for name, value in eqn.params.items():
                 key.append(name)
                 key.append(self._numbers(value) if name in _SIZES else self._value(value))
+            self.in_while -= eqn.primitive.name == "while"
             for v in eqn.outvars:
                 numbers[v] = len(numbers)
                 key.append(kind(v.aval))
@@ -81,8 +99,17 @@ class Walked:
         self.numbers += aval.shape
         return (len(aval.shape), aval.dtype, aval.weak_type, aval.vma)
 
-    def _literal(self, x: Literal) -> Any:
+    def _literal(self, x: Literal, eqn: Any = None) -> Any:
         self.literals.append(x.val)
+        loose = False  # whether others may have another number there
+        name = "" if eqn is None else eqn.primitive.name
+        if name in _COUNTING and not eqn.primitive.costly and x.aval.ndim == 0:
+            kind = x.aval.dtype.kind
+            if kind == "f" and not self.in_while:
+                loose = name in _ARITHMETIC and float(x.val) not in (-1.0, 0.0, 1.0)
+            elif kind in "iu" and x.aval.dtype.itemsize >= 4:
+                loose = abs(int(x.val)) > MAX_FIXED_LITERAL
+        self.loose.append(loose)
         return (type(x.val), x.aval)
 
     def _numbers(self, value: Any) -> Any:
@@ -133,29 +160,15 @@ class Fixed(Record):
 class Template:
     """A program in named sizes, and what makes another program an instance of it."""
 
-    def __init__(self, first: Walked, second: Walked, closed: ClosedJaxpr) -> None:
-        if first.key != second.key:
-            raise Different
-        self.key = second.key
-        program = next(_programs)
-        ones, others = np.array(first.numbers, object), np.array(second.numbers, object)
-        self.scope: dict[str, int] = {}
-        self.firsts: list[int] = []  # where each name's number stands first
-        found: dict[tuple[int, int], Any] = {}
-        self.sizes: list[Any] = []
-        for i, pair in enumerate(zip(ones, others, strict=True)):
-            if pair[0] == pair[1]:
-                self.sizes.append(pair[0])
-                continue
-            size = found.get(pair)
-            if size is None:
-                size = found[pair] = self._named(pair, found, f"n{len(self.firsts)}.{program}", i)
-            self.sizes.append(size)
-        self.fixed = [i for i, n in enumerate(self.sizes) if type(n) is not Size]
+    def __init__(
+        self, walked: Walked, named: Named, literal_changes: list[int], closed: ClosedJaxpr
+    ) -> None:
+        """``named`` has the sizes that stand for its numbers; some literals are the instance's."""
+        self.key = walked.key
+        self.sizes, self.scope, self.firsts, self.least = named
         self.changing = [i for i, n in enumerate(self.sizes) if type(n) is Size]
-        pairs = zip(first.literals, second.literals, strict=True)
-        self.literal_changes = [i for i, (a, b) in enumerate(pairs) if not _equal(a, b)]
-        self.literals = second.literals
+        self.literal_changes = literal_changes
+        self.literals = walked.literals
         self.stand_ins: list[Fixed] = []
         self.closed = _Rebuilt(self).program(closed)
 
@@ -164,25 +177,6 @@ class Template:
         for found in self.stand_ins:
             found.stand_in.value = None
 
-    def _named(self, pair: tuple[int, int], found: Any, name: str, place: int) -> Any:
-        """A number as one that follows from those before it, or as a name of its own."""
-        a, b = pair
-        simple = [(c, d, size) for (c, d), size in found.items() if len(size.terms) == 1]
-        for c, d, size in simple:
-            factor, rest = divmod(a - b, c - d)
-            offset = a - factor * c
-            if rest == 0 and factor > 0 and (offset == 0 or (factor <= 8 and abs(offset) <= 64)):
-                return factor * size + offset
-        for (c, d, size), (e, f, other) in itertools.combinations_with_replacement(simple, 2):
-            factor, rest = divmod(a, c * e)
-            if factor > 0 and rest == 0 and b == factor * d * f:
-                return size * other * factor
-        if min(pair) < LEAST:
-            raise Different
-        self.scope[name] = b
-        self.firsts.append(place)
-        return size_named(name, self.scope)
-
     def match(self, walked: Walked) -> dict[str, int] | None:
         """The values of the names in which a program is an instance of this one, or None."""
         numbers = walked.numbers
@@ -190,6 +184,8 @@ class Template:
             return None
         values = {name: numbers[i] for name, i in zip(self.scope, self.firsts, strict=True)}
         if min(values.values(), default=LEAST) < LEAST:
+            return None
+        if any(values[name] < n for name, n in self.least.items()):
             return None
         known: dict[int, int] = {}
         for wanted, n in zip(self.sizes, numbers, strict=True):
@@ -208,12 +204,244 @@ class Template:
         return values
 
 
+class Named(Record):
+    """The sizes of a program, in the order of its numbers, and the names that they are written in.
+
+    ``firsts`` says where each name's number stands; some names are at least some number.
+    """
+
+    sizes: list[Any]
+    scope: dict[str, int]
+    firsts: list[int]
+    least: dict[str, int]
+
+
+def between(first: Walked, second: Walked, closed: ClosedJaxpr) -> Template:
+    """What two programs are instances of: numbers in which they differ have names."""
+    if first.key != second.key:
+        raise Different
+    program = next(_programs)
+    found: dict[tuple[int, int], Any] = {}
+    named = Named([], {}, [], {})
+    for i, pair in enumerate(zip(first.numbers, second.numbers, strict=True)):
+        size: Any = pair[0]
+        if pair[0] != pair[1]:
+            size = found.get(pair)
+            if size is None:
+                size = _derived(pair, found)
+                if size is None:
+                    if min(pair) < LEAST:
+                        raise Different
+                    name = f"n{len(named.firsts)}.{program}"
+                    named.scope[name] = pair[1]
+                    named.firsts.append(i)
+                    size = size_named(name, named.scope)
+                found[pair] = size
+        named.sizes.append(size)
+    pairs = zip(first.literals, second.literals, strict=True)
+    changes = [i for i, (a, b) in enumerate(pairs) if not _equal(a, b)]
+    return Template(second, named, changes, closed)
+
+
+def _derived(pair: tuple[int, int], found: Mapping[tuple[int, int], Any]) -> Any:
+    """A number as one that follows from those before it, or None."""
+    a, b = pair
+    simple = [(c, d, size) for (c, d), size in found.items() if len(size.terms) == 1]
+    for c, d, size in simple:
+        factor, rest = divmod(a - b, c - d)
+        offset = a - factor * c
+        if rest == 0 and factor > 0 and (offset == 0 or (factor <= 8 and abs(offset) <= 64)):
+            return factor * size + offset
+    for (c, d, size), (e, f, other) in itertools.combinations_with_replacement(simple, 2):
+        factor, rest = divmod(a, c * e)
+        if factor > 0 and rest == 0 and b == factor * d * f:
+            return size * other * factor
+    return None
+
+
+def is_large(closed: ClosedJaxpr) -> bool:
+    """Whether a program has so many elements that it matters how its loops are cut and tiled."""
+    return sum([prod(a.shape) for a in [*closed.in_avals, *closed.out_avals]]) > SMALL_ELEMENTS
+
+
+def alone(walked: Walked, closed: ClosedJaxpr, short: int) -> Template:
+    """What a program is an instance of: all of its numbers have names, but for 0 and 1.
+
+    Dimensions of large arrays stay numbers up to ``short``: several rows that are so short fill a
+    vector.
+    """
+    try:
+        named = _Namer(walked.numbers, short).program(inline(closed))
+    except Exception:
+        # it carries programs, or a rule does not see that two names are equal
+        named = _Namer(walked.numbers, short if is_large(closed) else 0).by_value()
+    if not named.scope:
+        raise Different
+    changes = [i for i, loose in enumerate(walked.loose) if loose]
+    floats = [i for i in changes if isinstance(walked.literals[i], (float, np.floating))]
+    if len(floats) > MAX_LOOSE:
+        changes = [i for i in changes if i not in floats]
+    return Template(walked, named, changes, closed)
+
+
 def _equal(a: Any, b: Any) -> bool:
     if a is b:
         return True
     if type(a) is not type(b):
         return False
     return np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+class _Namer:
+    """Names for the numbers of one program, as few as the rules of its operations leave."""
+
+    def __init__(self, numbers: list[int], short: int = 0) -> None:
+        self.numbers = numbers
+        self.suffix = f".a{next(_programs)}"
+        self.short = short
+        self.sizes: list[Any] = []
+        self.scope: dict[str, int] = {}
+        self.least: dict[str, int] = {}
+        self.places: dict[str, int] = {}  # where names stand first
+        self.solved: dict[str, Any] = {}  # names that are written in others
+
+    def by_value(self) -> Named:
+        """Equal numbers are one."""
+        known: dict[int, Any] = {}
+        for n in self.numbers:
+            if n in known:
+                self.sizes.append(known[n])
+            else:
+                known[n] = self._fresh(self.short)
+        return self._settled()
+
+    def program(self, closed: ClosedJaxpr) -> Named:
+        """Every number of an argument or a parameter has its own name, unless a rule of an
+        operation says that it equals something else."""
+        jaxpr = closed.jaxpr
+        env: dict[Any, Any] = {}
+        for v in itertools.chain(jaxpr.constvars, jaxpr.invars):
+            short = self._short_rows(v.aval.shape)
+            env[v] = v.aval.update(shape=tuple([self._fresh(short) for _ in v.aval.shape]))
+        for eqn in jaxpr.eqns:
+            params = {}
+            for name, value in eqn.params.items():
+                if type(value) in (ClosedJaxpr, Jaxpr, ShapedArray, dict):
+                    raise Different
+                params[name] = self._parameter(value) if name in _SIZES else value
+            avals = [x.aval if type(x) is Literal else env[x] for x in eqn.invars]
+            if eqn.primitive.form == "map":
+                self._alike([a.shape for a in avals if a.shape])
+            avals = [self._current(a) for a in avals]
+            with recording() as guards:
+                outs = eqn.primitive.shape(*avals, **params)
+            for guard in guards:
+                if guard.relation == "==" and guard.holds:
+                    self._solve(guard.size)
+            outs = outs if eqn.primitive.multiple_results else [outs]
+            for v, aval in zip(eqn.outvars, outs, strict=True):
+                env[v] = aval
+                self._result(aval)
+        if len(self.sizes) != len(self.numbers):
+            raise Different
+        return self._settled()
+
+    def _alike(self, shapes: Sequence[tuple[Any, ...]]) -> None:
+        """Take for equal what operations on elements ask to be equal."""
+        for dims in zip(*shapes, strict=True):
+            first, *others = [n for n in dims if plain(n) != 1] or [1]
+            for n in others:
+                self._solve(first - n)
+
+    def _current(self, aval: Any) -> Any:
+        """A type by what is known of names by now."""
+        if not self.solved or not aval.shape:
+            return aval
+        return aval.update(shape=tuple([substituted(n, self.solved) for n in aval.shape]))
+
+    def _short_rows(self, shape: Sequence[Any]) -> int:
+        """Up to which number dimensions of an array stay numbers."""
+        is_large = len(shape) > 1 and prod(map(plain, shape)) > SMALL_ELEMENTS
+        return self.short if is_large else 0
+
+    def _parameter(self, value: Any) -> Any:
+        if type(value) is int:
+            return self._fresh()
+        if isinstance(value, (tuple, list)):
+            return _like(value, [self._parameter(v) for v in value])
+        return value
+
+    def _result(self, aval: Any) -> None:
+        short = self._short_rows(aval.shape)
+        for n in aval.shape:
+            if plain(n) != self.numbers[len(self.sizes)]:
+                raise Different
+            self.sizes.append(n)
+            if type(n) is Size and LEAST <= plain(n) <= short:
+                self._solve(n - plain(n))
+
+    def _fresh(self, short: int = 0) -> Any:
+        n = self.numbers[len(self.sizes)]
+        size: Any = n
+        if n >= LEAST and n > short:
+            name = f"n{len(self.scope)}{self.suffix}"
+            self.scope[name] = n
+            self.places[name] = len(self.sizes)
+            if short:
+                self.least[name] = short + 1
+            size = size_named(name, self.scope)
+        self.sizes.append(size)
+        return size
+
+    def _solve(self, size: Any) -> None:
+        """Take a size for 0: its last name that can be is written in the others."""
+        size = substituted(size, self.solved)
+        if type(size) is not Size:
+            return
+        every = [name for atoms, _ in size.terms for a in atoms for name in _names(a)]
+        lone = [
+            (self.places[atoms[0]], atoms[0], c)
+            for atoms, c in size.terms
+            if len(atoms) == 1 and abs(c) == 1 and every.count(atoms[0]) == 1
+        ]
+        if lone:
+            _, name, c = max(lone)
+            rest = size_named(name, self.scope) - size * c
+            self.solved = {k: substituted(v, {name: rest}) for k, v in self.solved.items()}
+            self.solved[name] = rest
+
+    def _settled(self) -> Named:
+        sizes = [substituted(n, self.solved) for n in self.sizes]
+        for name in self.solved:
+            del self.scope[name]
+            self.least.pop(name, None)
+        return Named(sizes, self.scope, [self.places[name] for name in self.scope], self.least)
+
+
+def _names(atom: Any) -> list[str]:
+    return [atom] if type(atom) is str else [m for x in atom if type(x) is Size for m in x.names()]
+
+
+def substituted(n: Any, values: Mapping[str, Any]) -> Any:
+    """A size with others in place of some of its names."""
+    if type(n) is not Size or not values or not n.names() & values.keys():
+        return n
+    total: Any = 0
+    for monomial, c in n.terms:
+        part: Any = c
+        for atom in monomial:
+            if type(atom) is str:
+                part = values.get(atom, size_named(atom, n.scope)) * part
+            else:
+                a, *more = [substituted(x, values) for x in atom[1:]]
+                if atom[0] == "floordiv":
+                    part = a // more[0] * part
+                elif atom[0] == "mod":
+                    part = a % more[0] * part
+                else:
+                    part = computed(atom[0], a, *more) * part
+        total = part + total
+    return total
 
 
 class _Rebuilt:

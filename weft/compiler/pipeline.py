@@ -27,12 +27,12 @@ from weft.compiler.passes.contract import contract
 from weft.compiler.passes.cse import cse
 from weft.compiler.passes.diagonal import diagonal
 from weft.compiler.passes.fission import fission
-from weft.compiler.passes.grid import grid, plain_grid
+from weft.compiler.passes.grid import grid
 from weft.compiler.passes.hoist import ASSUMED_CALLS, hoist
 from weft.compiler.passes.inline import inline
 from weft.compiler.passes.prune import prune
 from weft.compiler.passes.special import special
-from weft.compiler.passes.split import Part, Parts, oriented, split
+from weft.compiler.passes.split import Part, Parts, split
 from weft.compiler.passes.tile import tile
 from weft.compiler.passes.transform import transform
 from weft.compiler.watch import UNWATCHED
@@ -51,7 +51,7 @@ attention_packed = Late("weft.compiler.passes.attention_packed")
 
 class Pass(Record):
     """A step of the pipeline: its name, what it works on, the function that does it, and when it is
-    asked for. Both are given what the work is for: a target, a planner, whether a kernel is small.
+    asked for. Both are given what the work is for: a target, or a planner.
     """
 
     name: str
@@ -82,10 +82,10 @@ class Plain:
 PLAIN: Any = Plain()
 
 
-def _each(run: Callable[[Kernel], Kernel]) -> Callable[[Parts, bool], Parts]:
+def _each(run: Callable[[Kernel], Kernel]) -> Callable[[Parts, Any], Parts]:
     """A pass on kernels as one on all the parts of a kernel."""
 
-    def run_all(parts: Parts, small: bool) -> Parts:
+    def run_all(parts: Parts, _: Any) -> Parts:
         return Parts([Part(run(p.kernel), p.buffers) for p in parts.parts], parts.scratch)
 
     return run_all
@@ -108,10 +108,6 @@ def _alone(run: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
 
 def _attends(target: Any) -> bool:
     return target.attends is not None
-
-
-def _is_large(small: bool) -> bool:
-    return not small
 
 
 PIPELINE = (
@@ -138,12 +134,10 @@ PIPELINE = (
     Pass("overlap", "nodes", overlapping),
     Pass("diagonal", "kernel", _each(diagonal)),
     Pass("collapse", "kernel", _each(collapse)),
-    Pass("orient", "kernel", _each(oriented), bool),
-    Pass("plain_grid", "kernel", _each(plain_grid), bool),
-    Pass("split", "kernel", lambda parts, _: split(parts.parts[0].kernel), _is_large),
-    Pass("collapse", "kernel", _each(collapse), _is_large),
-    Pass("tile", "kernel", _each(tile), _is_large),
-    Pass("grid", "kernel", _each(grid), _is_large),
+    Pass("split", "kernel", lambda parts, _: split(parts.parts[0].kernel)),
+    Pass("collapse", "kernel", _each(collapse)),
+    Pass("tile", "kernel", _each(tile)),
+    Pass("grid", "kernel", _each(grid)),
 )  # fmt: skip
 
 _PROGRAM, _REGION, _STEPS, _NODES, _KERNEL = (
@@ -191,13 +185,10 @@ def order(nodes: Sequence[Any], under: Mapping[int, Sequence[int]], watch: Any) 
     return _run(_NODES, nodes, under, watch)
 
 
-def schedule(kernel: Kernel, watch: Any = UNWATCHED, small: bool = False) -> Parts:
-    """Kernels that are run in order instead of one, and the scratch memory they share.
-
-    Small ones stay in one piece that does not depend on how large they are.
-    """
+def schedule(kernel: Kernel, watch: Any = UNWATCHED) -> Parts:
+    """Kernels that are run in order instead of one, and the scratch memory they share."""
     outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
-    return _run(_KERNEL, Parts([Part(kernel, outside)], []), small, watch)
+    return _run(_KERNEL, Parts([Part(kernel, outside)], []), None, watch)
 
 
 def _run(passes: list[Pass], given: Any, context: Any, watch: Any) -> Any:

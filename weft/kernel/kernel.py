@@ -249,19 +249,6 @@ def signature(kernel: Kernel) -> tuple[Any, ...]:
     return (whole, tuple(values), body(kernel.body))
 
 
-def is_flat(kernel: Kernel) -> bool:
-    """Whether a kernel goes through its memory element by element: no size has a part in that."""
-    if not all(isinstance(s, Store) and s.offset is None for s in kernel.body):
-        return False
-    places = [s.at for s in kernel.body]
-    for v in walk([v for s in kernel.body for v in s.operands]):
-        if v.op == "load":
-            if v.args:
-                return False
-            places.append(v.attr[1])
-    return all(at.const == 0 and all(n == 1 for _, n in at.terms) for at in places)
-
-
 def show(kernel: Kernel) -> str:
     """A kernel as readable text."""
     lines = [f"kernel {kernel.name}("]

@@ -55,7 +55,7 @@ def update_window(
 def _counting(indices: Any, shape: tuple[int, ...]) -> Any:
     """Indices in a signed dtype that holds them and every bound of the operand."""
     dtype = typeof(indices).dtype
-    short = dtype.itemsize <= 4 and max(shape, default=0) <= np.iinfo(np.int32).max
+    short = dtype.itemsize <= 4 and all(n <= np.iinfo(np.int32).max for n in shape)
     counting = _INT32 if short else _INT64
     if dtype.kind == "u" and dtype.itemsize >= counting.itemsize:
         # what the signed dtype does not hold is out of bounds either way

@@ -82,7 +82,7 @@ class Assembler(Slots):
         """The whole of a program."""
         nodes = self._shared(self.nodes(program.nodes))
         lives = self.lives
-        if self.target.named:
+        if self.target.general:
             offsets, arena = [0] * len(self.slots), 0  # sizes are not known yet
         else:
             offsets, arena = arrange(lives, len(self.slots))

@@ -31,15 +31,18 @@ class Generic:
         donated: tuple[bool, ...],
         names: Sequence[str],
         assumed: Sequence[Guard] | None = None,
+        eager: bool = False,
     ) -> None:
         """``assumed`` is what the staging of the program assumed, where it was given names."""
         self.names = list(names)
         with Ahead() as ahead:
             with recording() as guards:
                 guards.update(dict.fromkeys(assumed or ()))
-                cpu = Cpu(None, ahead, named=True, eager=assumed is not None)
+                cpu = Cpu(None, ahead, named=True, eager=eager or assumed is not None)
                 self.assembly = cpu.assemble(closed, donated)
-            if {name for guard in guards for name in guard.pins()}.issuperset(names):
+            pinned = {name for guard in guards for name in guard.pins()}
+            self.is_special = pinned.issuperset(names)
+            if self.is_special and not eager:
                 raise Special
             used = sorted(launched(self.assembly.nodes) | called(self.assembly.slots))
             made = compile_many([self.assembly.codes[i] for i in used], ahead)

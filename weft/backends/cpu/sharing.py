@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from weft.backends.cpu.sizes import MAX_SIZE, read_sizes
+from weft.backends.cpu.sizes import read_sizes
 from weft.base.functional import lru
 from weft.base.record import Record
 
@@ -20,10 +20,6 @@ _MIN_LINES = 24
 # Sizes that a function may read; and offsets into memory, where it computes much with what it
 # reads, so that they are better off as parts of its instructions.
 _MAX_SIZES, _MAX_OFFSETS = 20, 4
-# Sizes that a function may read which does for any arrays.
-_MOST_ALONE = 100
-# Words of lines whose numbers stay: parts of vectors, places in tables, widths of numbers.
-_FIXED = ("<i64", "splat", "getelementptr ptr", "getelementptr [", "@llvm.", "phi i32", "phi <")
 
 
 class Sized(Record):
@@ -44,6 +40,12 @@ def _pattern() -> re.Pattern[str]:
     )
 
 
+@lru(1)
+def _private() -> re.Pattern[str]:
+    """The private functions of a module."""
+    return re.compile(r"^define internal [^@]*@(\w+)\(", re.MULTILINE)
+
+
 def sizable(text: str) -> bool:
     """Whether a text is that of one function which could read its sizes."""
     if text.startswith(";") or text.count("\n") < _MIN_LINES or _HEAD not in text:
@@ -59,55 +61,6 @@ def sized(text: str) -> Sized:
     between = pieces[0]
     between += "".join([f"{a}\0{b}" for a, b in zip(pieces[1::2], pieces[2::2], strict=True)])
     return Sized(between, sizes)
-
-
-def general(text: str, name: str, buffers: int, few: bool = True) -> tuple[str, list[int]] | None:
-    """A module whose function reads all sizes from a table, its last buffer after so many; and
-    these. None where it is not for that.
-
-    Equal numbers are not one: they would not be the same for arrays of another shape. Unless it is
-    for few elements, what are bytes of an element or steps of a vector, by their looks, stay.
-    """
-    if "%sized" in text or " optnone " in text or "\n@" in f"\n{text}":
-        return None
-    rules, rounds, internal = _rules()
-    digits = re.compile(r"[ [](?=\d)").search
-    read: list[int] = []
-
-    def named(found: re.Match[str]) -> str:
-        number = int(found.group(2))
-        # few rounds are as many as others; elsewhere 0 and 1 are what they are for all sizes
-        if not 1 < number < MAX_SIZE and found.re is not rounds:
-            return found.group()
-        if not few and _is_step(found.string, number):
-            return found.group()
-        read.append(number)
-        return f"{found.group(1)}%sized{len(read) - 1}"
-
-    lines: list[str] = []
-    start = began = 0
-    main, first = False, ""
-    for line in text.split("\n"):
-        if line.startswith("  "):
-            rule = rules.get(line[2:].rpartition(" = ")[2].partition(" ")[0])
-            if rule is not None and digits(line) and not any(word in line for word in _FIXED):
-                line = (rounds if rounds.match(line) else rule).sub(named, line)
-        elif line.startswith("define "):
-            start, began = len(lines) + 2, len(read)  # after its first label
-            main = f"@{name}(" in line
-            first = line.partition("(")[2].partition(",")[0].rpartition(" ")[2]
-        elif line == "}" and len(read) > began:
-            which = range(began, len(read))
-            lines[start:start] = read_sizes(which, buffers if main else None, first)
-        elif line == "}" and main:
-            lines[start:start] = read_sizes(range(0), buffers, first)
-        lines.append(line)
-    if not read or len(read) > _MOST_ALONE:
-        return None
-    text = "\n".join(lines)
-    for other in internal.findall(text):
-        text = text.replace(f"@{other}(", f"@{other}(ptr %sized, ")
-    return text.replace("ptr %sized, )", "ptr %sized)"), read
 
 
 def reading(
@@ -142,31 +95,10 @@ def reading(
             narrow += map(int, re.findall(r"%sized(\d+)\.i32", line))
         lines.append(line)
     text = "\n".join(lines)
-    for other in _rules()[2].findall(text):
+    for other in _private().findall(text):
         text = text.replace(f"@{other}(", f"@{other}(ptr %sized, ")
     sizes = [tokens[int(token)] for token in found]
     return text.replace("ptr %sized, )", "ptr %sized)"), sizes
-
-
-def _is_step(line: str, number: int) -> bool:
-    """Whether the number of a line is the bytes of an element, or what a loop goes on by."""
-    if number in (2, 4, 8) and " = mul i64 " in line:
-        return True
-    return line.startswith("  %n") and " = add i64 %i" in line
-
-
-@lru(1)
-def _rules() -> tuple[dict[str, re.Pattern[str]], re.Pattern[str], re.Pattern[str]]:
-    """Where sizes stand in the lines of operations, and in those that end loops; and what the
-    private functions are."""
-    operand = re.compile(r"( i64 (?:%[^ ,]+, )?)(\d+)\b")
-    argument = re.compile(r"(\bi64 )(\d+)\b")
-    first = re.compile(r"((?<= phi i64 )\[ |(?<=\], )\[ )(\d+)(?=, %)")
-    rules = dict.fromkeys("mul add sub udiv urem sdiv srem icmp".split(), operand)
-    rules |= dict.fromkeys("select call store getelementptr ret".split(), argument)
-    rounds = re.compile(r"(  %c\d+ = icmp slt i64 %i\d+, )(\d+)$")
-    private = re.compile(r"^define internal [^@]*@(\w+)\(", re.MULTILINE)
-    return {**rules, "phi": first}, rounds, private
 
 
 def shared(texts: list[Sized], buffers: int) -> tuple[str, list[list[int]]] | None:

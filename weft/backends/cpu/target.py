@@ -8,13 +8,13 @@ from typing import Any
 
 from weft.backends.cpu.assemble import Assembler
 from weft.backends.cpu.assembly import Assembly, Piece
-from weft.backends.cpu.code.loops import render, render_any
+from weft.backends.cpu.code.loops import render, render_sized
 from weft.backends.cpu.native.machine import Ahead
 from weft.backends.cpu.native.processor import has_wide_tiles, vector_bits
 from weft.backends.cpu.routines import choices
-from weft.backends.cpu.sharing import Sized, general, reading, shared, sizable, sized
+from weft.backends.cpu.sharing import Sized, reading, shared, sizable, sized
 from weft.base.lazy import Late
-from weft.base.sizes import Size, writing
+from weft.base.sizes import Size, is_same, writing
 from weft.compiler.backend import Target
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.grid import chunk
@@ -23,7 +23,7 @@ from weft.compiler.pipeline import schedule, simplify
 from weft.compiler.plan import Planner
 from weft.compiler.watch import UNWATCHED, Watch
 from weft.core.jaxpr import ClosedJaxpr, DropVar
-from weft.kernel.kernel import Kernel, Loop, is_flat, signature
+from weft.kernel.kernel import Kernel, signature
 from weft.kernel.program import Blocks, Finish, Lowered, Type
 from weft.kernel.spec import verify
 
@@ -41,11 +41,6 @@ routines = Late("weft.backends.cpu.routines.table")
 HELD = 64
 # Elements of a buffer that is no array, whatever sizes arrays are of.
 MAX_SCALAR_ELEMENTS = 2
-# Elements of all buffers of a kernel up to which its loops do not depend on how many there are.
-MAX_UNSIZED_ELEMENTS = 1 << 13
-# Elements of all arguments and results up to which whatever has sizes in its text is made to read
-# them; of more, the functions of some operations with algorithms of their own.
-MAX_SHARED_ELEMENTS = 1 << 14
 
 
 Rendered = tuple[list[Piece], list[int], list[Part]]
@@ -58,24 +53,17 @@ class Cpu(Target):
         self,
         watch: Watch | None = None,
         ahead: Ahead | None = None,
-        elements: int | None = None,
         named: bool = False,
         eager: bool = False,
     ) -> None:
         self.watch: Any = watch or UNWATCHED
         self.ahead = ahead
-        # whether functions are to do for arrays of other sizes too, where that costs no time; how
-        # many elements are given and wanted says what does
-        self.general = elements is not None or named
         # whether functions are for sizes that have names: these are read, plain numbers are not
-        self.named = named
+        self.general = named
         # whether what has few elements is done as it is outside of compiled functions
         self.eager = eager
         self.tokens: list[Size] = []
         self.neutral = choices.some_off()
-        self.few = elements is not None and elements <= MAX_SHARED_ELEMENTS
-        self.read: set[str] = set()  # texts that read all their sizes
-        self.reading: set[str] = set()  # texts that are to be made to do so
         # native functions by text and name, and the same in a row
         self.codes: dict[tuple[str, str], int] = {}
         self.texts: list[tuple[str, str]] = []
@@ -127,7 +115,6 @@ class Cpu(Target):
         """A kernel that no pass changes."""
         verify(kernel)
         text = serial.render_serial(kernel)
-        self.read.add(text)
         outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
         extent = 1 if kernel.grid is None else kernel.grid[1]
         piece = Piece(text, kernel.name, extent, serial.chunk(kernel), tuple(outside))
@@ -154,34 +141,26 @@ class Cpu(Target):
         return [Piece(text, kernel.name, 1, 1, tuple(outside))], [], [Part(kernel, outside)]
 
     def _rendered(self, kernel: Kernel) -> Rendered:
-        small = self.general and not self.named and _is_small(kernel)
-        parts, scratch = schedule(kernel, self.watch, small)
+        parts, scratch = schedule(kernel, self.watch)
         begin = perf_counter()
         pieces = []
         for part, buffers in parts:
             extent = 1 if part.grid is None else part.grid[1]
             count = chunk(part)
-            sizes: list[int] = []
+            sizes: list[Size] = []
+            verify(part)
             if self.general:
-                text, sizes = self._rendered_any(part, small)
-                self.read.add(text)
+                text, sizes = render_sized(part)
             else:
-                verify(part)
                 text = render(part, chunk=count)
             pieces.append(Piece(text, part.name, extent, count, tuple(buffers), tuple(sizes)))
         self.watch.spent("render", perf_counter() - begin)
         return pieces, [b.size * b.dtype.itemsize for b in scratch], parts
 
-    def _rendered_any(self, part: Kernel, small: bool) -> tuple[str, list[int]]:
-        if not self.named:
-            return _rendered_any(part, small or _is_small(part))
-        verify(part)
-        return render_any(part, False, True)
-
     def token(self, size: Size) -> str:
         """What stands for a named size in the text of a function until all of it is written."""
         for i, known in enumerate(self.tokens):
-            if known.terms == size.terms:
+            if is_same(known, size):
                 return f"%size{i}_"
         self.tokens.append(size)
         return f"%size{len(self.tokens) - 1}_"
@@ -189,16 +168,10 @@ class Cpu(Target):
     def sized(self, text: str, name: str, buffers: int) -> tuple[str, list[int]] | None:
         """A function that reads its sizes from a table, after so many buffers, and these, or None
         where they stay in its text."""
-        if self.named:
-            return reading(text, name, buffers, self.tokens)
-        if text in self.reading or (self.few and text not in self.read):
-            return general(text, name, buffers, self.few)
-        return None
+        return reading(text, name, buffers, self.tokens) if self.general else None
 
     def begin(self, text: str, name: str) -> None:
         """Told of a native function that the program will call; it may be compiled by now."""
-        if self.few or text in self.reading:
-            return
         if self.shared or not sizable(text):
             self._compile_ahead(text, name)
             return
@@ -234,10 +207,8 @@ class Cpu(Target):
         function can stand for, that function and a table of numbers, its last buffer."""
         self.shared = True
         found: dict[int, tuple[tuple[str, str], list[int]]] = {}
-        if self.named:
+        if self.general:
             return found
-        if self.few or self.reading:
-            return self._general(codes, buffers)
         # a look at their lengths tells most small programs that none are alike
         if len({(text.count("\n"), name) for text, name in self.waiting}) < len(self.waiting):
             numbers = {codes[i]: i for i in buffers}
@@ -256,18 +227,6 @@ class Cpu(Target):
             if code not in replaced:
                 self.begin(*code)
         self.waiting.clear()
-        return found
-
-    def _general(
-        self, codes: list[tuple[str, str]], buffers: dict[int, int]
-    ) -> dict[int, tuple[tuple[str, str], list[int]]]:
-        """Functions that have their sizes in their text, made to read them."""
-        found = {}
-        for i, count in buffers.items():
-            text, name = codes[i]
-            made = self.sized(text, name, count)
-            if made is not None:
-                found[i] = (made[0], name), made[1]
         return found
 
     def loop(self, node: Any, slots: Any, codes: Any, inside: int) -> Any:
@@ -322,52 +281,10 @@ class Cpu(Target):
     ) -> Lowered | None:
         if finish is not None:
             verify(finish.kernel)
-        if self.named:
+        if self.general:
             with writing(self.token):
                 return routines.lower(name, ins, outs, params, finish, True, self.eager)
         begin = perf_counter()
-        lowered = routines.lower(name, ins, outs, params, finish, self.general)
+        lowered = routines.lower(name, ins, outs, params, finish)
         self.watch.spent("render", perf_counter() - begin)
-        if self.general and lowered is not None:
-            reads = routines.reads_sizes(name)
-            if reads is not None:
-                every = [lowered] if lowered.in_place is None else [lowered, lowered.in_place]
-                texts = [task.text for one in every for task in one.tasks]
-                (self.reading if reads else self.read).update(texts)
         return lowered
-
-
-def _is_small(kernel: Kernel) -> bool:
-    """Whether a kernel has few elements, or touches very few of many: it need not be quick then."""
-    if sum(b.size for b in kernel.buffers) <= MAX_UNSIZED_ELEMENTS:
-        return True
-    rounds = _rounds(kernel.body) * (1 if kernel.grid is None else kernel.grid[1])
-    return sum(min(b.size, rounds) for b in kernel.buffers) <= MAX_UNSIZED_ELEMENTS // 8
-
-
-def _rounds(body: list[Any]) -> int:
-    """How often the innermost loops of statements are gone through."""
-    return 1 + sum(s.extent * _rounds(s.body) for s in body if isinstance(s, Loop))
-
-
-# Texts of kernels without loops, which do for any number of elements, by what they compute.
-_flat: dict[Any, str] = {}
-FLAT = 512
-
-
-def _rendered_any(kernel: Kernel, small: bool) -> tuple[str, list[int]]:
-    """The text of a kernel that reads its sizes, and these."""
-    key = None
-    # one element alone is not computed by vectors
-    if kernel.grid is not None and kernel.grid[1] > 1 and not kernel.axes and is_flat(kernel):
-        plain = [b._replace(size=0) for b in kernel.buffers]
-        key = signature(kernel._replace(grid=(kernel.grid[0], 0), buffers=plain))
-        if key in _flat:
-            return _flat[key], []
-    verify(kernel)
-    text, sizes = render_any(kernel, small)
-    if key is not None and not sizes:
-        if len(_flat) >= FLAT:
-            _flat.clear()
-        _flat[key] = text
-    return text, sizes

@@ -42,14 +42,6 @@ def grid(kernel: Kernel) -> Kernel:
     return kernel._replace(grid=("g", extent), body=body, axes=tuple(axes))
 
 
-def plain_grid(kernel: Kernel) -> Kernel:
-    """The kernel with its independent axes counted by one grid where these are its outer loops as
-    they are, however long they are."""
-    nest = peel(kernel)
-    maps = all(isinstance(s, Store) for s in nest.body)
-    return kernel if nest.lanes or (maps and len(nest.axes) > 1) else grid(kernel)
-
-
 def _cut(nest: Nest) -> tuple[list[tuple[str, int]], list[Any]]:
     """Axes for the grid, and loops over the innermost ones, which are in pieces if the others are
     few."""

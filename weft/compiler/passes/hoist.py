@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from weft.base.record import Record
+from weft.base.sizes import plain
 from weft.compiler.passes.cse import cse
 from weft.compiler.passes.inline import inline
 from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
@@ -188,7 +189,7 @@ def _stays(eqn: JaxprEqn) -> bool:
 
 
 def _elements(x: Any) -> int:
-    return prod(getattr(x.aval, "shape", ()))
+    return plain(prod(getattr(x.aval, "shape", ())))
 
 
 def _work(eqn: JaxprEqn) -> int:
@@ -198,7 +199,7 @@ def _work(eqn: JaxprEqn) -> int:
         return 0
     if primitive.products:
         ins, outs = ([x.aval for x in xs] for xs in (eqn.invars, eqn.outvars))
-        return primitive.flops(ins, outs, eqn.params)
+        return plain(primitive.flops(ins, outs, eqn.params))
     sizes = [_elements(x) for x in [*eqn.invars, *eqn.outvars]]
     size = max([VECTOR_ELEMENTS, *sizes])
     return size * (COSTLY_OPS if primitive.costly or primitive.form is None else 1)

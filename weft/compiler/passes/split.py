@@ -30,6 +30,8 @@ _MIN_COLUMNS = 256
 
 # Elements of rows that run side by side, and how many of them do.
 _MAX_SHORT_ROW, _ROWS_AT_ONCE = 9, 64
+# Elements of a kernel up to which one that is in named sizes does not depend on them.
+_SMALL_ELEMENTS = 1 << 13
 
 
 class Part(Record):
@@ -57,18 +59,13 @@ def split(kernel: Kernel) -> Parts:
     if any(isinstance(s, Reduce) for s in statements(nest.body)):
         if nest.lanes:
             found = _columns(kernel, nest)
-        elif _narrow(nest):
+        elif _narrow(kernel, nest):
             return Parts([Part(_side_by_side(kernel, nest), outside)], [])
         else:
             found = _rows(kernel, nest)
         if found is not None:
             return found
     return Parts([Part(_kernel(kernel, nest), outside)], [])
-
-
-def oriented(kernel: Kernel) -> Kernel:
-    """The kernel in one piece, its reductions along what follows itself in memory."""
-    return _kernel(kernel, orient(peel(kernel)))
 
 
 def _kernel(kernel: Kernel, nest: Nest) -> Kernel:
@@ -79,12 +76,15 @@ def _kernel(kernel: Kernel, nest: Nest) -> Kernel:
     return kernel._replace(grid=None, body=body)
 
 
-def _narrow(nest: Nest) -> bool:
+def _narrow(kernel: Kernel, nest: Nest) -> bool:
     """Whether many rows are each so short that vectors are better filled by several."""
-    if not nest.axes or plain(nest.axes[-1][1]) < _ROWS_AT_ONCE // 2:
+    elements = sum(b.size for b in kernel.buffers)
+    if not nest.axes or (type(elements) is Size and plain(elements) <= _SMALL_ELEMENTS):
         return False
     passes = [s for s in nest.body if isinstance(s, Loop)]
-    return all(plain(prod(n for _, n in _nest_axes(s))) <= _MAX_SHORT_ROW for s in passes)
+    if any(prod(n for _, n in _nest_axes(s)) > _MAX_SHORT_ROW for s in passes):
+        return False
+    return nest.axes[-1][1] >= _ROWS_AT_ONCE // 2
 
 
 def _side_by_side(kernel: Kernel, nest: Nest) -> Kernel:
@@ -192,22 +192,22 @@ FIRST_ROW = 1 << 20  # numbers of row buffers while a kernel is taken apart
 
 def _rows(kernel: Kernel, nest: Nest) -> Parts | None:
     """Few long rows: pieces of each row, pass by pass."""
-    rows = plain(prod(extent for _, extent in nest.axes))
+    rows = prod(extent for _, extent in nest.axes)
     passes = [s for s in nest.body if isinstance(s, Loop)]
     scalars = [s for s in nest.body if not isinstance(s, Loop)]
     if any(isinstance(s, Reduce) for s in scalars) or nest.body[: len(passes)] != passes:
         return None
     columns = _nest_axes(passes[0])
-    length = plain(prod(extent for _, extent in columns))
-    if rows >= _ROWS or rows == 0 or length < 2 * CHUNK_ELEMENTS:
+    length = prod(extent for _, extent in columns)
+    if length < 2 * CHUNK_ELEMENTS or rows >= _ROWS or rows == 0:
         return None
-    axis, extent = max(columns, key=lambda c: plain(c[1]))
+    axis, extent = max(columns, key=lambda c: c[1])
     if any((axis, extent) not in _nest_axes(s) for s in passes):
         return None
     product = any(isinstance(s, Reduce) and s.op == "mul" for s in statements(passes))
     pieces = -(-length // (_PRODUCT if product else CHUNK_ELEMENTS))
-    pieces = min(max(2, pieces), max(2, _MAX_CHUNKS // rows), plain(extent))
-    size = -(-plain(extent) // pieces)
+    pieces = min(max(2, pieces), max(2, _MAX_CHUNKS // rows), extent)
+    size = -(-extent // pieces)
     size = -(-size // 64) * 64 if size > 64 else size
     if size >= extent:
         return None
@@ -336,8 +336,7 @@ def _columns(kernel: Kernel, nest: Nest) -> Parts | None:
     inner = _innermost(reduction)
     if not all(isinstance(s, Reduce) for s in inner.body):
         return None
-    rows = plain(prod(n for _, n in axes))
-    if rows * plain(width) < 2 * CHUNK_ELEMENTS or width < 2:
+    if prod(n for _, n in axes) * width < 2 * CHUNK_ELEMENTS or width < 2:
         return None
     return _ColumnPieces(kernel, nest, axes, inner.body, stores).run()
 
@@ -361,23 +360,23 @@ class _ColumnPieces:
         self.stores = stores
         self.memory = _Memory(kernel)
         # several rows side by side where columns are few
-        self.several = 1
-        if plain(self.width) < _MIN_COLUMNS:
-            self.several = min(plain(self.extent), -(-_MIN_COLUMNS // plain(self.width)))
+        self.several, most = 1, _COLUMNS
+        if self.width < _MIN_COLUMNS:
+            self.several = int(min(self.extent, -(-_MIN_COLUMNS // self.width)))
+            most = _MIN_COLUMNS
         self.groups, self.rest = divmod(self.extent, self.several)
         self.may_rest = type(self.rest) is Size or self.rest > 0
-        self.tile = at_most(self.width, _COLUMNS)
+        self.tile = at_most(self.width, most)
         self.tiles = -(-self.width // self.tile)
         self.size, self.count = self._pieces()
 
     def _pieces(self) -> tuple[int, int]:
         """Groups of rows in a piece, and pieces."""
-        row = self.several * self.tile * plain(prod(n for _, n in self.inner))
-        others = plain(prod(n for _, n in self.outer) * self.tiles)
-        groups = plain(self.groups)
+        row = self.several * min(self.width, _COLUMNS) * prod(n for _, n in self.inner)
+        others = prod(n for _, n in self.outer) * self.tiles
         size = max(-(-2 * CHUNK_ELEMENTS // row), -(-32 // self.several))
-        size = max(size, -(-groups * others // _MAX_CHUNKS))
-        if others >= _ROWS or size >= groups:
+        size = max(size, -(-self.groups * others // _MAX_CHUNKS))
+        if others >= _ROWS or size >= self.groups:
             return self.groups, 1
         return size, -(-self.groups // size)
 

@@ -15,9 +15,11 @@ from typing import Any
 
 from weft.backends.cpu.assembly import Assembly
 from weft.backends.cpu.generic import Generic, Special
+from weft.backends.cpu.native.processor import vector_bits
 from weft.base import knobs
 from weft.base.forks import across_forks
-from weft.compiler.generic import Different, Template, Walked
+from weft.base.functional import register_cache
+from weft.compiler.generic import Different, Template, Walked, alone, between, is_large
 from weft.compiler.plan import Unplannable
 from weft.core.jaxpr import ClosedJaxpr
 
@@ -41,7 +43,16 @@ class Kind:
         self.templates: list[tuple[Template, Generic]] = []
 
 
-_kinds: OrderedDict[Any, Kind] = OrderedDict()
+class _Kinds(OrderedDict[Any, Kind]):
+    """All kinds of programs, for ``weft.clear_caches`` too."""
+
+    def cache_clear(self) -> None:
+        with _lock:
+            self.clear()
+
+
+_kinds = _Kinds()
+register_cache(_kinds)
 
 
 class Served:
@@ -55,12 +66,13 @@ class Served:
 class Search:
     """Shape-generic code looked for, and made, for one program."""
 
-    def __init__(self, closed: ClosedJaxpr, donated: tuple[bool, ...]) -> None:
+    def __init__(self, closed: ClosedJaxpr, donated: tuple[bool, ...], eager: bool = False) -> None:
         self.closed = closed
         self.donated = donated
         try:
             self.walked: Any = Walked(closed)
-            self.key = (self.walked.key, donated, knobs.context_key())
+            size_class = is_large(closed) if eager else None
+            self.key = (self.walked.key, donated, knobs.context_key(), size_class)
             self.kind = _kinds.get(self.key)
         except (Different, TypeError, KeyError):
             self.walked = self.kind = None
@@ -87,16 +99,20 @@ class Search:
         if self.walked is None:
             return 0
         with _lock:
-            kind = self.kind = _kinds.get(self.key)
-            if kind is None:
-                kind = self.kind = _kinds[self.key] = Kind()
-                if len(_kinds) > MAX_KINDS:
-                    _kinds.popitem(last=False)
-            _kinds.move_to_end(self.key)
+            kind = self._own_kind()
             if len(kind.exact) < MAX_EXACT:
                 self.walked.consts.clear()
                 kind.exact.append(self.walked)
             return len(kind.exact)
+
+    def _own_kind(self) -> Kind:
+        kind = self.kind = _kinds.get(self.key)
+        if kind is None:
+            kind = self.kind = _kinds[self.key] = Kind()
+            if len(_kinds) > MAX_KINDS:
+                _kinds.popitem(last=False)
+        _kinds.move_to_end(self.key)
+        return kind
 
     def made(self) -> Served | None:
         """The program by new code in named sizes, made of it and of the exact one most like it."""
@@ -106,7 +122,7 @@ class Search:
         with _lock:
             for other in sorted(kind.exact, key=walked.distance):
                 try:
-                    template = Template(other, walked, self.closed)
+                    template = between(other, walked, self.closed)
                 except Different:
                     continue
                 changing = tuple(template.changing)
@@ -130,17 +146,41 @@ class Search:
                 return served
         return None
 
+    def alone(self) -> Served | None:
+        """The program by new code in named sizes, made of it alone; None where that is not to be
+        had."""
+        if self.walked is None:
+            return None
+        with _lock:
+            kind = self._own_kind()
+            try:
+                template = alone(self.walked, self.closed, 2 * vector_bits() // 32 - 1)
+                generic = Generic(template.closed, self.donated, list(template.scope), eager=True)
+            except Exception as error:
+                if knobs.thread.verify and not isinstance(error, EXPECTED):
+                    raise
+                return None
+            numbers = generic.instance(template.scope)
+            assert numbers is not None
+            served = self._served(template, generic, numbers)
+            template.forget()
+            if not generic.is_special:  # its parts may serve others still
+                kind.templates.insert(0, (template, generic))
+                del kind.templates[MAX_TEMPLATES:]
+            return served
+
     def _served(self, template: Template, generic: Generic, numbers: list[int]) -> Served:
-        return Served(generic, generic.filled(numbers, _given(template, self.walked)))
-
-
-def _given(template: Template, walked: Walked) -> dict[int, tuple[Any, Any]]:
-    """The constants of an instance by the ids of what stands for them in the template."""
-    found = {}
-    for number, stand_in, aval in template.stand_ins:
-        value = walked.consts[number] if number >= 0 else walked.literals[-1 - number]
-        found[id(stand_in)] = (value, aval)
-    return found
+        """The program with its own numbers and constants in place of those that stand for them."""
+        walked = self.walked
+        constants, own = {}, {}
+        for number, stand_in, aval in template.stand_ins:
+            value = walked.consts[number] if number >= 0 else walked.literals[-1 - number]
+            constants[id(stand_in)] = (value, aval)
+            if number >= 0:
+                own[id(stand_in)] = value
+        made = generic.filled(numbers, constants)
+        given = {number: own[id(x)] for number, x in made.given.items() if id(x) in own}
+        return Served(generic, made._replace(given=given))
 
 
 # --- code for exactly one shape -------------------------------------------------------------------

@@ -72,9 +72,6 @@ MAX_WALKED_CALLS = 16
 # where it would be one function otherwise; and those of loops whose length is not known. Elements
 # of a round from which on it does not matter at all.
 SHORT_LOOP_ROUNDS, UNKNOWN_ROUNDS, LARGE_ROUND_ELEMENTS = 64, 1 << 40, 1 << 12
-# Shapes that an operation outside of compiled functions has met when it gets a program in named
-# sizes: known code serves the first ones, but takes longer to be found.
-SHAPES = 6
 
 _settling = across_forks(threading.Lock())
 
@@ -243,8 +240,9 @@ def _found_or_made(
     notes of plans that are made only.
     """
     search, known = None, exactly or "exactly" in closed._memo
-    if watch is None and not known and knobs.thread.shape_generic:
-        search = generic.Search(closed, donated)
+    wanted = knobs.thread.shape_generic or is_general(closed)
+    if watch is None and not known and wanted:
+        search = generic.Search(closed, donated, is_general(closed))
         served = search.found()
         if served is not None:
             return served.assembly, served.generic.code, True
@@ -253,7 +251,13 @@ def _found_or_made(
     if found is None:
         if identity is not None:
             prepare(needed=True)  # a new program is seldom made of known code alone
-        if search is not None and not is_general(closed):
+        if search is not None and is_general(closed):
+            served = search.alone()
+            if served is not None:
+                if identity is not None:
+                    stored.keep(identity, served.assembly, served.generic.code)
+                return served.assembly, served.generic.code, True
+        elif search is not None:
             sibling = closed._memo.pop("sibling", None)
             if sibling is not None and search.kind is None:
                 search.meet(sibling())
@@ -261,8 +265,8 @@ def _found_or_made(
             if served is not None:
                 return served.assembly, served.generic.code, True
         found = _made(closed, watch, identity, donated)
-    if search is not None and search.known() == SHAPES and is_general(closed):
-        generic.in_background(lambda: generic.Search(closed, donated).made())
+    if search is not None and not is_general(closed):
+        search.known()
     return (*found, False)
 
 
@@ -272,8 +276,7 @@ def _made(
     """A program planned, and its code compiled; kept on disk where it has an identity."""
     begin = perf_counter()
     with Ahead() as ahead:
-        elements = elements_of(closed) if is_general(closed) else None
-        cpu = target.Cpu(watch, ahead if watch is None else None, elements)
+        cpu = target.Cpu(watch, ahead if watch is None else None)
         plan = cpu.assemble(closed, donated)
         planned = perf_counter()
         if not is_loaded() and _steps(plan.nodes) > MAX_WALKED_NODES:

@@ -91,7 +91,7 @@ def _block(f: Function, outer: Loop, inner: Loop, store: Store, side: int) -> No
     buffer, index = store.value.attr
     rows = []
     far = index.coefficient(inner.axis)
-    for at in _places(f, kind, f.address(buffer, f.offset(index)), side, far, "read"):
+    for at in _places(f, kind, f.address(buffer, f.offset(index)), side, far):
         rows.append(f.emit(f"load {vector}, ptr {at}, align {dtype.itemsize}"))
     step = 1
     while step < side:
@@ -104,13 +104,13 @@ def _block(f: Function, outer: Loop, inner: Loop, store: Store, side: int) -> No
                 rows[i + step] = f.shuffle(vector, *pair, high)
         step *= 2
     far, base = store.at.coefficient(outer.axis), f.address(store.buffer, f.offset(store.at))
-    for i, at in enumerate(_places(f, kind, base, side, far, "written")):
+    for i, at in enumerate(_places(f, kind, base, side, far)):
         f.line(f"store {vector} {rows[i]}, ptr {at}, align {dtype.itemsize}")
 
 
-def _places(f: Function, kind: str, base: str, count: int, far: int, purpose: str) -> Iterator[str]:
+def _places(f: Function, kind: str, base: str, count: int, far: int) -> Iterator[str]:
     """Addresses at equal distances."""
-    each = f.size(far, purpose)
+    each = f.size(far)
     for i in range(count):
         if f.sizes is None:
             yield f.emit(f"getelementptr {kind}, ptr {base}, i64 {i * far}")

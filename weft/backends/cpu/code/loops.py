@@ -50,18 +50,12 @@ def render(kernel: Kernel, width: int = 0, chunk: int = 0) -> str:
     return _text(f)
 
 
-def render_any(kernel: Kernel, small: bool = False, named: bool = False) -> tuple[str, list[int]]:
-    """The LLVM text of a kernel that does for other sizes too: it reads them from a table, which is
-    its last buffer; and the table for the sizes of this one.
-
-    Small ones are for few elements: what would take other text for other sizes is left out.
-    """
+def render_sized(kernel: Kernel) -> tuple[str, list[Size]]:
+    """The LLVM text of a kernel that reads its named sizes from a table, which is its last buffer;
+    and these."""
     f = Function(kernel)
-    f.sizes = Sizes(kernel, small, named)
-    if not small and not named:
-        f.sizes.rows = _short_rows(kernel)
-    text = _text(f)
-    return text, f.sizes.numbers
+    f.sizes = Sizes(kernel)
+    return _text(f), f.sizes.numbers
 
 
 def _text(f: Function) -> str:
@@ -98,13 +92,13 @@ def block(f: Function, body: list[Any]) -> None:
 def end(f: Function, s: Loop) -> str:
     """Where a loop that starts at 0 stops: earlier in the last piece of a longer axis."""
     if s.whole is None:
-        return f.size(s.extent, "extent", s.axis)
+        return f.size(s.extent)
     outer, total = s.whole
-    if f.knows(total, s.extent) and total % s.extent == 0:
+    if type(total) is not Size and type(s.extent) is not Size and total % s.extent == 0:
         return str(s.extent)
-    extent = f.size(s.extent, "extent", s.axis)
+    extent = f.size(s.extent)
     before = f.emit(f"mul i64 {f.axes[outer]}, {extent}")
-    left = f.emit(f"sub i64 {f.size(total, 'whole', s.axis)}, {before}")
+    left = f.emit(f"sub i64 {f.size(total)}, {before}")
     less = f.emit(f"icmp slt i64 {left}, {extent}")
     return f.emit(f"select i1 {less}, i64 {left}, i64 {extent}")
 
@@ -114,21 +108,12 @@ def loop(f: Function, s: Loop, low: str, high: str) -> None:
         lanes_loop(f, s, low, high)
     elif f.in_lanes or not any(isinstance(inner, Loop) for inner in s.body):
         outer_loop(f, s, low, high) if f.in_lanes else inner_loop(f, s, low, high)
-    elif not (f.sizes and f.sizes.small) and blocks.turns(s):
+    elif blocks.turns(s):
         blocks.copy(f, s, low, high, end(f, s.body[0]))
-    elif _fills(s) and (not f.sizes or f.sizes.named or s.axis in f.sizes.rows):
+    elif _fills(s):
         short_loop(f, s, low, high)
     else:
         outer_loop(f, s, low, high)
-
-
-def _short_rows(kernel: Kernel) -> dict[str, str]:
-    """The axes of short rows, by those that count them, if these are enough for a vector."""
-    body = kernel.body
-    if kernel.grid is not None and not kernel.axes:
-        body = [Loop(*kernel.grid, body)]
-    nests = [s for s in statements(body) if isinstance(s, Loop) and isinstance(s.body[0], Loop)]
-    return {s.axis: s.body[0].axis for s in nests if not s.lanes and _fills(s)}
 
 
 def _several(inner: Loop) -> int:
@@ -173,7 +158,7 @@ def short_loop(f: Function, s: Loop, low: str, high: str) -> None:
         return
     middle = whole_part(f, low, high, several)
     _run(f, flat, steps, {}, low, middle, several, False)
-    known = _extent(f, low, high) if f.exactly and not masks_last(inner.body) else None
+    known = None if masks_last(inner.body) else _extent(f, low, high)
     if known is not None and known <= _MAX_UNROLLED_VECTORS * several:  # those that are left count
         rest = known % several
         steps = {axis: lanes[: rest * m] for axis, lanes in steps.items()}
@@ -197,7 +182,7 @@ def whole_part(f: Function, low: str, high: str, step: int) -> str:
 
 def _whole(f: Function, low: str, high: str, step: int) -> bool:
     """Whether steps of that many end where the range does."""
-    known = _known(f, low, high)
+    known = _known(low, high)
     if known is not None:
         return known % step == 0
     pieces = f.pieces if (low, high) == ("%start", "%stop") else f.exact
@@ -206,23 +191,19 @@ def _whole(f: Function, low: str, high: str, step: int) -> bool:
 
 def _extent(f: Function, low: str, high: str) -> int | None:
     """How long a range is, where that is known."""
-    known = _known(f, low, high)
+    known = _known(low, high)
     if known is not None:
         return known
     return f.extent or None if (low, high) == ("%start", "%stop") else None
 
 
-def _known(f: Function, low: str, high: str) -> int | None:
-    """How long a loop is: that of one which reads it too, if a vector holds all of it."""
-    if low != "0":
-        return None
-    return int(high) if high.isdigit() else f.once.get(high)
+def _known(low: str, high: str) -> int | None:
+    """How long a loop is, where that is a number."""
+    return int(high) if low == "0" and high.isdigit() else None
 
 
 def masked(f: Function, index: str, high: str) -> str:
     """The lanes before the end."""
-    if index == "0" and high in f.once:
-        return _masked_once(f, high, f.once[high])
     left = f.emit(f"sub i64 {high}, {index}")
     # counted in 32 bits, which take half the registers; more than all lanes are all lanes
     left = f.scalar_min(left, 1 << 30)
@@ -230,35 +211,6 @@ def masked(f: Function, index: str, high: str) -> str:
     limit = f.splat(np.dtype(np.int32), count)
     order = ", ".join(f"i32 {i}" for i in range(f.lanes))
     return f.emit(f"icmp slt <{f.lanes} x i32> <{order}>, {limit}")
-
-
-def _masked_once(f: Function, high: str, count: int) -> str:
-    """The lanes before the end of a loop that a vector holds: it is known which register that is
-    in, and what that one's lanes are is found out once."""
-    assert f.sizes is not None
-    widest = max(4, *(b.dtype.itemsize for b in f.kernel.buffers))
-    some = min(f.lanes, vector_bits() // (8 * widest))
-    before = (count - 1) // some
-    parts: list[Any] = [[True] * some] * before
-    parts += [f.sizes.mask(high, before * some, some)]
-    parts += [[False] * some] * (f.lanes // some - before - 1)
-    while len(parts) > 1:
-        kind, order = f"<{some} x i1>", [*range(2 * some)]
-        pairs = zip(parts[::2], parts[1::2], strict=True)
-        parts = [
-            [*a, *b]
-            if isinstance(a, list) and isinstance(b, list)
-            else f.shuffle(kind, _flags(a), _flags(b), [*order])
-            for a, b in pairs
-        ]
-        some *= 2
-    return parts[0]
-
-
-def _flags(flags: Any) -> str:
-    if isinstance(flags, str):
-        return flags
-    return "<" + ", ".join(f"i1 {str(flag).lower()}" for flag in flags) + ">"
 
 
 def lanes_loop(f: Function, s: Loop, low: str, high: str) -> None:
@@ -286,7 +238,7 @@ def _unfold(f: Function, index: str) -> None:
         elif type(extent) is not Size and extent == 1:
             f.axes[axis] = "0"
         else:
-            count = f.size(extent, "extent", axis)
+            count = f.size(extent)
             f.axes[axis] = f.emit(f"urem i64 {index}, {count}")
             index = f.emit(f"udiv i64 {index}, {count}")
 
@@ -350,8 +302,6 @@ def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
     reduces = [r for r in s.body if isinstance(r, Reduce)]
     width = f.wide.get(reduces[0].symbol, 0) if reduces else 0
     width = width or lanes_of(s, f.width, f.sizes)
-    if high.startswith("%sized") and not f.named and not f.sizes.small and s.extent <= width:
-        f.once[high] = s.extent
     known = _extent(f, low, high)
     starts = {}
     for r in reduces:
@@ -366,7 +316,7 @@ def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
         finals = _run(f, s, steps, starts, low, high, width, True)
     elif _whole(f, low, high, width):
         finals = _run(f, s, steps, starts, low, high, width, False)
-    elif known is not None and not cut and f.exactly and not reduces and _easily_masked(s):
+    elif known is not None and not cut and not reduces and _easily_masked(s):
         # what is left is a vector of just so many lanes, which LLVM makes of whole registers
         rest = known % width
         last = low if rest == known else whole_part(f, low, high, width)
@@ -414,8 +364,6 @@ def _written_askew(f: Function, s: Loop, width: int) -> bool:
     if any(x.at != store.at or buffers[x.buffer].dtype.itemsize != size for x in s.body):
         return False
     rows = [size * n % LINE for axis, n in store.at.terms if axis != s.axis]
-    if f.sizes is not None and f.sizes.small:
-        return False
     long = plain(s.extent) >= 4 * width and vector_bits() == 8 * LINE
     return long and any(rows) and writes_only(s.body)
 

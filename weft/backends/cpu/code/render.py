@@ -19,10 +19,10 @@ from weft.backends.cpu.code.instructions import (
 )
 from weft.backends.cpu.code.rare import Rare
 from weft.backends.cpu.native.processor import has_ieee_minimum
-from weft.backends.cpu.sizes import MAX_FIXED_IN_ROWS, Sizes, is_written
+from weft.backends.cpu.sizes import Sizes
 from weft.base.sizes import Size
 from weft.kernel.kernel import Affine, Kernel, Reduce, Store
-from weft.kernel.nodes import BF16, BOOL, F32, I32, I64, REDUCED, Value, is_float, walk
+from weft.kernel.nodes import BF16, BOOL, F32, I64, REDUCED, Value, is_float, walk
 
 _BINARY_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "rem": "frem"}
 _FLOAT_COMPARE = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
@@ -37,8 +37,8 @@ _INTRINSIC = {
 }
 # The intrinsic that clamps a number: select(bound < x, bound, x), and the same with >.
 _CLAMPS = {"lt": "minimum", "gt": "maximum"}
-# Elements from lane to lane up to which that is part of the text.
-_MAX_WRITTEN_STRIDE = 16
+# Elements from lane to lane up to which that is part of the text; and those of short rows.
+_MAX_WRITTEN_STRIDE, _MAX_WRITTEN_IN_ROWS = 16, 64
 # Bytes that stack slots are aligned to: no more than the stack is, which would then be realigned.
 _SLOT_ALIGNMENT = 16
 # Operations that places in arrays are made of.
@@ -94,7 +94,6 @@ class Function(Instructions):
         # none), and the names of the stack slots by type and constant.
         self.spilled_lanes = 0
         self.spilled: dict[tuple[str, str], str] = {}
-        self.once: dict[str, int] = {}  # what is read of them and is no more than a vector holds
 
     # --- leaves -----------------------------------------------------------------------------------
 
@@ -105,11 +104,6 @@ class Function(Instructions):
 
     def initial(self, symbol: int, lanes: int) -> str:
         reduce = self.reduces[symbol]
-        if self.sizes is not None and reduce.dtype in (I32, I64):
-            kind = scalar_type(reduce.dtype)
-            name = self.sizes.constant(int(reduce.initial), kind, lanes, "initial", symbol)
-            if name is not None:
-                return name
         text = self.constant_scalar(reduce.dtype, reduce.initial)
         return text if lanes == 1 else f"splat ({scalar_type(reduce.dtype)} {text})"
 
@@ -124,39 +118,14 @@ class Function(Instructions):
         less = self.emit(f"icmp slt i64 {x}, {most}")
         return self.emit(f"select i1 {less}, i64 {x}, i64 {most}")
 
-    @property
-    def named(self) -> bool:
-        """Whether what is not a plain number is read, and nothing else."""
-        return self.sizes is not None and self.sizes.named
-
-    @property
-    def exactly(self) -> bool:
-        """Whether a plain number is the same for all arrays that the code is for."""
-        return self.sizes is None or self.sizes.named
-
-    def knows(self, *numbers: int) -> bool:
-        """Whether numbers are the same for all arrays that the code is for."""
-        return self.exactly and all(type(n) is not Size for n in numbers)
-
-    def size(self, number: int, *purpose: Any) -> str:
+    def size(self, number: int) -> str:
         """A size, a distance or a bound: itself, or the name under which it is read."""
-        return str(number) if self.sizes is None else self.sizes.name(number, *purpose)
+        return str(number) if self.sizes is None else self.sizes.name(number)
 
     def read(self, v: Value) -> str:
         """A size as a number of some type in all lanes."""
         assert self.sizes is not None
         return self.sizes.vector(v.attr, scalar_type(v.dtype), self.lanes)
-
-    def sized(self, v: Value) -> str | None:
-        """A constant that is read like a size."""
-        if self.sizes is None or v.number not in self.sizes.free:
-            return None
-        number = int(np.frombuffer(v.attr, v.dtype)[0])
-        return self.sizes.constant(number, scalar_type(v.dtype), self.lanes, v.number)
-
-    def written(self, v: Value, text: str) -> str:
-        """The text of an operand, of a constant that of its number."""
-        return self.constant(v.dtype, v.attr) if v.op == "const" else text
 
     def offset(self, index: Affine) -> str:
         """The element offset of an index, as an i64; that of the first lane in vectors."""
@@ -169,13 +138,13 @@ class Function(Instructions):
             return near
         known = {axis: int(self.axes[axis]) for axis, _ in index.terms if self.axes[axis].isdigit()}
         first = index.const + sum(known.get(axis, 0) * factor for axis, factor in index.terms)
-        total = self.size(first, index)
+        total = self.size(first)
         for axis, factor in index.terms:
             term = self.axes[axis]
             if axis in known:
                 continue
             if factor != 1:
-                term = self.emit(f"mul i64 {term}, {self.size(factor, index, axis)}")
+                term = self.emit(f"mul i64 {term}, {self.size(factor)}")
             total = term if total == "0" else self.emit(f"add i64 {total}, {term}")
         self.known[key] = total
         return total
@@ -187,7 +156,7 @@ class Function(Instructions):
             if outside is not None and not self.axes[axis].isdigit():
                 term = self.axes[axis]
                 if factor != 1:
-                    term = self.emit(f"mul i64 {term}, {self.size(factor, index, axis)}")
+                    term = self.emit(f"mul i64 {term}, {self.size(factor)}")
                 return self.emit(f"add i64 {outside}, {term}")
         return None
 
@@ -203,13 +172,9 @@ class Function(Instructions):
         """The axes of lanes along which elements are far apart, and how far, if that is read."""
         if self.sizes is None:
             return {}
-        near = _MAX_WRITTEN_STRIDE if len(self.steps) == 1 else MAX_FIXED_IN_ROWS
+        near = _MAX_WRITTEN_STRIDE if len(self.steps) == 1 else _MAX_WRITTEN_IN_ROWS
         factors = {axis: index.coefficient(axis) for axis in self.steps}
-        return {
-            a: self.size(n, index, a)
-            for a, n in factors.items()
-            if type(n) is Size or abs(n) > near
-        }
+        return {a: self.size(n) for a, n in factors.items() if type(n) is Size or abs(n) > near}
 
     def pattern(self, index: Affine) -> list[int]:
         """How far the element of each lane lies from that of the first, but for what is read."""
@@ -227,7 +192,7 @@ class Function(Instructions):
         """The addresses of all buffers as ``%b`` with their numbers."""
         for i, buffer in enumerate(self.kernel.buffers):
             if buffer.role == "row":
-                kind, size = memory_type(buffer.dtype), self.size(buffer.size, "row", i)
+                kind, size = memory_type(buffer.dtype), self.size(buffer.size)
                 many = f"[{size} x {kind}]" if size.isdigit() else f"{kind}, i64 {size}"
                 self.line(f"%b{i} = alloca {many}, align 64")
                 continue
@@ -268,9 +233,11 @@ class Function(Instructions):
         """In steps of how many elements lanes read, where what lies between is there to read."""
         pattern = self.pattern(index)
         step, size = pattern[1], self.kernel.buffers[buffer].size
-        if step not in (2, 4, 8) or size % step or any(n % step for _, n in index.terms):
+        if step not in (2, 4, 8) or self.far(index):
             return 0
-        if self.far(index):
+        if self.sizes is not None and self.sizes.small and type(size) is Size:
+            return 0  # one text for all sizes is worth more
+        if size % step or any(n % step for _, n in index.terms):
             return 0
         if pattern != list(range(0, step * self.lanes, step)):
             return 0
@@ -545,10 +512,8 @@ class Function(Instructions):
 
     def render(self, v: Value, args: list[str]) -> str:
         op, dtype = v.op, v.dtype
-        if self.sizes is not None and is_written(v, self.sizes.small, self.kernel):
-            args = [self.written(a, x) for a, x in zip(v.args, args, strict=True)]
         if op == "const":
-            return self.sized(v) or self.constant(dtype, v.attr)
+            return self.constant(dtype, v.attr)
         if op == "size":
             return self.read(v)
         if op == "load":

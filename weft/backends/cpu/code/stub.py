@@ -491,7 +491,8 @@ class Translation:
         if left.kind is ptr and isinstance(op, ast.Add):
             offset = self.as_kind(right, i64, node).text
             return Operand(self.emit(f"getelementptr i8, ptr {left.text}, i64 {offset}"), ptr)
-        if left.kind is None and right.kind is None:
+        written = left.kind is None and right.kind is None
+        if written and not left.text.startswith("%") and not right.text.startswith("%"):
             return Operand(str(_folded(op, left.text, right.text)), None)
         left, right, kind = self.same(node, left, right)
         word = _ARITHMETIC[type(op)][_FAMILIES[kind.family]]

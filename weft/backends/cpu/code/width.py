@@ -40,8 +40,7 @@ def _operations(body: list[Any]) -> list[Value]:
 
 
 def lanes_of(loop: Loop, most: int = 0, sizes: Sizes | None = None) -> int:
-    """Lanes for a loop, no more than cover its extent, unless that is read and of few elements; at
-    most so many, unless 0."""
+    """Lanes for a loop, no more than cover its extent; at most so many, unless 0."""
     if loop.extent == 1:
         # LLVM makes a store of four bytes of a masked one of a single half that it knows of
         return 1
@@ -55,16 +54,17 @@ def lanes_of(loop: Loop, most: int = 0, sizes: Sizes | None = None) -> int:
     if count <= _MAX_QUADRUPLE_OPS and all(isinstance(s, Reduce) for s in loop.body):
         # the fewer products there are, the fewer of them pass through slow tiny numbers on to zero
         width = 1 if any(s.op == "mul" for s in loop.body) else 8
-    if sizes is not None and sizes.small and _apart(loop, operations, 1):
-        return 1
     if _apart(loop, operations):
         width = 1  # lanes are read one by one: more of them are more text and no more speed
     lanes = one * width
     if most:
         lanes, one = min(lanes, most), min(one, most)
-    if sizes is not None and sizes.small:
-        return lanes
-    while lanes > one and lanes >= 2 * plain(loop.extent):
+    extent: Any = plain(loop.extent)
+    if sizes is not None and any(isinstance(s, Reduce) for s in loop.body):
+        if sizes.small:
+            return lanes
+        extent = loop.extent  # the lanes say in which order numbers are added up
+    while lanes > one and lanes >= 2 * extent:
         lanes //= 2
     return lanes
 
@@ -80,15 +80,15 @@ def _latency_bound(loop: Loop, count: int, sizes: Sizes | None) -> bool:
     if sizes is None:
         return plain(loop.extent) >= _MIN_WIDE_EXTENT
     # Shape-generic code may not ask for an extent; a loop over all of many elements is long.
-    return not sizes.small and loop.axis == sizes.grid
+    return loop.axis == sizes.grid
 
 
-def _apart(loop: Loop, operations: list[Value], near: int = _MAX_SHUFFLED_STRIDE) -> bool:
+def _apart(loop: Loop, operations: list[Value]) -> bool:
     """Whether a loop reads or writes elements of memory that lie further and further apart."""
     places = [v.attr[1] for v in operations if v.op == "load"]
     places += [s.at for s in statements(loop.body) if isinstance(s, Store)]
     steps = [place.coefficient(loop.axis) for place in places]
-    return any(type(n) is Size or abs(n) > near for n in steps)
+    return any(type(n) is Size or abs(n) > _MAX_SHUFFLED_STRIDE for n in steps)
 
 
 def side_by_side(outer: Loop, inner: Loop, lanes: int) -> bool:

@@ -388,11 +388,11 @@ def lower(op: str, t: Type, axis: int, reverse: bool) -> Lowered | None:
         return None
     s = Scan(op, dtype, reverse)
     blocks = 1 if shape.inner == 1 else -(-shape.inner // COLUMNS_AT_ONCE)
-    width = min(plain(shape.inner), COLUMNS_AT_ONCE)
+    width = min(shape.inner, COLUMNS_AT_ONCE)
     pieces = Pieces(shape.length, 1)
-    few = plain(shape.outer * blocks) < ENOUGH_UNITS
-    if few and plain(shape.length * width) >= 4 * ROW_CHUNK_ELEMENTS:
-        size = max(1, ROW_CHUNK_ELEMENTS // plain(width))
+    few = shape.outer * blocks < ENOUGH_UNITS
+    if few and shape.length * width >= 4 * ROW_CHUNK_ELEMENTS:
+        size = max(1, ROW_CHUNK_ELEMENTS // width)
         pieces = Pieces(size, -(-shape.length // size))
     units = shape.outer * pieces.count
     each = pieces.size * width

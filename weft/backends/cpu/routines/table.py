@@ -55,20 +55,8 @@ _GENERAL = {
     "fft": _fft,
     "conv_general_dilated": _conv_any,
     **dict.fromkeys(_NAMES[_window].split(), _window),
-    **{name: module for module in (_linalg, _sylvester) for name in _NAMES[module].split()},
 }
-# Files whose functions have no sizes in their texts; and those whose functions are as quick where
-# they read them, however large arrays are.
-_FREE = (_complex_products, _largest, _partition, _sort, _special)
-_READING = (_cumulative, _generator, _sampling, _scatter)
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-
-def reads_sizes(name: str) -> bool | None:
-    """Whether the functions of an operation are to be made to read their sizes: on all arrays, or
-    on none as they do for any. None where it depends on how large arrays are."""
-    module = _WHERE[name]
-    return True if module in _READING else False if module in _FREE else None
 
 
 def load(name: str) -> None:

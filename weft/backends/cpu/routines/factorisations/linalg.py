@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,10 @@ from weft.backends.cpu.routines.factorisations.stack_text import (
     UPPER,
     Stack,
 )
-from weft.backends.cpu.routines.registry import GENERAL, LOWERINGS, Lowering
+from weft.backends.cpu.routines.registry import LOWERINGS, Lowering
+from weft.base.functional import lru
 from weft.base.openblas import lapack_routine
+from weft.base.sizes import Size, computed
 from weft.kernel.program import Lowered, Type
 
 Params = dict[str, Any]
@@ -56,6 +59,31 @@ def _ask(stem: str, dtype: np.dtype, before: tuple, spaces: list[np.dtype], afte
     ``before`` are its arguments up to them, where a pointer is None; ``spaces`` the dtypes of the
     work arrays; ``after`` the number of pointers that follow.
     """
+    which = [i for i, x in enumerate(before) if x is not None and not isinstance(x, str)]
+    head = tuple([None if i in which else x for i, x in enumerate(before)])
+    kinds = tuple(spaces)
+    lengths = [_length(i, stem, dtype, head, tuple(which), kinds, after) for i in range(len(kinds))]
+    return [computed(length, *[before[i] for i in which]) for length in lengths]
+
+
+@lru(256)
+def _length(
+    number: int, stem: str, dtype: np.dtype, head: tuple, which: tuple, spaces: tuple, after: int
+) -> Callable[..., int]:
+    """The length of a work array as a function of the whole numbers among a routine's arguments."""
+
+    def length(*numbers: int) -> int:
+        before = list(head)
+        for i, n in zip(which, numbers, strict=True):
+            before[i] = n
+        return _asked(stem, dtype, before, spaces, after)[number]
+
+    return length
+
+
+def _asked(
+    stem: str, dtype: np.dtype, before: list, spaces: tuple[np.dtype, ...], after: int
+) -> list[int]:
     answers = [np.zeros(1, kind) for kind in spaces]
     # Some routines look at the first numbers of a matrix even so.
     any_memory = np.zeros(4096)
@@ -77,7 +105,7 @@ def cholesky(ins: Types, outs: Types, params: Params) -> Lowered | None:
         return None
     n = ins[0].shape[-1]
     if small.fits(ins[0], _count(ins[0]), n * n):
-        return small.cholesky(ins[0], _count(ins[0]))
+        return small.cholesky(small.settled(ins[0]), _count(ins[0]))
     if _count(ins[0]) == 1 and n >= cholesky_tiles.MIN_SIDE:
         return cholesky_tiles.cholesky(ins[0])
     s = _stack(ins[0])
@@ -106,7 +134,7 @@ def lu(ins: Types, outs: Types, params: Params) -> Lowered | None:
     m, n = ins[0].shape[-2:]
     k = min(m, n)
     if small.fits(ins[0], _count(ins[0]), m * n):
-        return small.lu(ins[0], _count(ins[0]))
+        return small.lu(small.settled(ins[0]), _count(ins[0]))
     s = _stack(ins[0])
     f = s.f
     source, getrf = s.operand(0), s.routine("getrf")
@@ -231,7 +259,7 @@ def qr(ins: Types, outs: Types, params: Params) -> Lowered | None:
     k = outs[0].shape[-1]
     least, pivoting = min(m, n), params["pivoting"]
     if not pivoting and small.fits(ins[0], _count(ins[0]), (m + k) * (n + k)):
-        return small.qr(ins[0], _count(ins[0]), k)
+        return small.qr(small.settled(ins[0]), _count(ins[0]), k)
     s = _stack(ins[0])
     f = s.f
     stem, make = "geqp3" if pivoting else "geqrf", "ungqr" if s.complex else "orgqr"
@@ -274,7 +302,7 @@ def eigh(ins: Types, outs: Types, params: Params) -> Lowered | None:
     n = ins[0].shape[-1]
     wanted = params.get("vectors", True)
     if n <= jacobi.MAX_SIDE and small.fits(ins[0], _count(ins[0]), 2 * n * n + n + 2):
-        return jacobi.eigh(ins[0], _count(ins[0]), params["lower"], wanted)
+        return jacobi.eigh(small.settled(ins[0]), _count(ins[0]), params["lower"], wanted)
     s = _stack(ins[0])
     stem = "heevd" if s.complex else "syevd"
     source, routine, targets = s.operand(0), s.routine(stem), [s.result(0), s.result(1)]
@@ -306,11 +334,13 @@ def svd(ins: Types, outs: Types, params: Params) -> Lowered | None:
     k = min(m, n)
     by_qr = getattr(params["algorithm"], "name", "") == "QR"
     if not by_qr and max(m, n) <= jacobi.MAX_SIDE:
-        width = 0 if len(outs) == 1 else max(m, n) if params["full_matrices"] else k
         if small.fits(ins[0], _count(ins[0]), m * n + 3 * jacobi.MAX_SIDE**2):
-            return jacobi.svd(ins[0], _count(ins[0]), width)
+            kind = small.settled(ins[0])
+            rule = max if params["full_matrices"] else min
+            width = 0 if len(outs) == 1 else rule(kind.shape[-2:])
+            return jacobi.svd(kind, _count(ins[0]), width)
     alone = _count(ins[0]) == 1 and m == n >= svd_parts.MIN_ROWS and ins[0].dtype.kind == "f"
-    if alone and len(outs) > 1 and not by_qr:
+    if alone and len(outs) > 1 and not by_qr and type(n) is not Size:
         return svd_parts.svd(ins[0], _ask)
     s = _stack(ins[0])
     stem = "gesvd" if by_qr else "gesdd"
@@ -534,7 +564,7 @@ def triangular_solve(ins: Types, outs: Types, params: Params) -> Lowered | None:
     lower, unit = params["lower"], params["unit_diagonal"]
     if small.fits(ins[0], _count(ins[0]), n * n + m * k):
         kinds = (left, lower, transpose, unit)
-        return small.triangular_solve(*ins, _count(ins[0]), *kinds)
+        return small.triangular_solve(*small.settled_all(*ins), _count(ins[0]), *kinds)
     sides = k if left else m
     tiles = -(-sides // TILE)
     s = Stack(ins[0].dtype, _count(ins[0]) * tiles)
@@ -597,4 +627,3 @@ _OWN: dict[str, Lowering] = {
     "triangular_solve": triangular_solve,
 }
 LOWERINGS.update(_OWN)
-GENERAL.update(_OWN)

@@ -28,6 +28,18 @@ def fits(kind: Type, count: int, elements: int) -> bool:
     return count >= v.count and elements * v.bytes <= MEMORY
 
 
+def settled_all(*kinds: Type) -> list[Type]:
+    """Types of stacks; those of tiny matrices with numbers for their sides, whatever they are."""
+    sides = [n for kind in kinds for n in kind.shape[-2:]]
+    if max(sides) > MAX_SPECIALISED_SIDE:
+        return list(kinds)
+    return [k._replace(shape=(*k.shape[:-2], *map(int, k.shape[-2:]))) for k in kinds]
+
+
+def settled(kind: Type) -> Type:
+    return settled_all(kind)[0]
+
+
 class Small:
     """A kernel over groups of matrices; arrays of all lanes are split element by element.
 
@@ -328,6 +340,7 @@ def qr(kind: Type, count: int, k: int) -> Lowered:
     """Q of k columns and R by reflections, with the signs that LAPACK chooses."""
     m, n = kind.shape[-2:]
     least = min(m, n)
+    k = k if max(m, n) > MAX_SPECIALISED_SIDE else int(k)
     s = Small(kind, count)
     f = s.f
     source, targets = s.pointer("in", 0), [s.pointer("out", 0), s.pointer("out", 1)]

@@ -15,7 +15,7 @@ from weft.backends.cpu.routines.factorisations.stack_text import (
     Stack,
     Whole,
 )
-from weft.backends.cpu.routines.registry import GENERAL, LOWERINGS
+from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.writer import Number
 from weft.kernel.program import Lowered, Type
 
@@ -203,4 +203,3 @@ def triangular_sylvester(ins: list[Type], outs: list[Type], params: Any) -> Lowe
 
 
 LOWERINGS["triangular_sylvester"] = triangular_sylvester
-GENERAL["triangular_sylvester"] = triangular_sylvester

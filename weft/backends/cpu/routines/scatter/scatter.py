@@ -20,7 +20,7 @@ from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.scatter import scatter_stubs as stubs
 from weft.backends.cpu.routines.scatter import scatter_text
 from weft.base.record import Record
-from weft.base.sizes import plain
+from weft.base.sizes import at_most, plain
 from weft.kernel.kinds import Kind, kind_of, u8, u16, u32, u64
 from weft.kernel.nodes import BF16, F16, NARROW
 from weft.kernel.program import Lowered, Place, Task, Type, contiguous
@@ -203,7 +203,8 @@ def scatter(name: str) -> Any:
         names["PACKED"] = int(names["ONE"] and names["WIDTH"] == 4)
         halves = {BF16: 1, F16: 2}.get(operand.dtype, 0)
         names["HALF"] = halves if op != stubs.SET else 0
-        names |= {"FLOATS": int(operand.dtype.kind == "f"), "SHIFT": 0, "BINS": 1, "BYTES": 0}
+        names |= {"FLOATS": int(operand.dtype.kind == "f"), "SHIFT": 0, "BINS": 1, "ROOM": 1}
+        names["BYTES"] = 0
         names |= {"PIECE": 1, "PIECES": 1, "NEUTRAL": 0, "LOOK": 0, "WINDOW": 1}
         unique = params["unique_indices"]
         make = lambda here: _tasks(dict(names), shape, operand.dtype, unique, here)
@@ -235,7 +236,7 @@ def _tasks(
     dealt = many and known and bins > 1 and not unique
     if dealt:
         assert bins <= 2 * BUCKETS  # counts lie on the stack
-        names |= {"SHIFT": shift, "BINS": bins}
+        names |= {"SHIFT": shift, "BINS": bins, "ROOM": at_most(bins, 2 * BUCKETS)}
         if shape.row and not here:
             names["BYTES"] = (shape.row << shift) * dtype.itemsize
     tasks = []

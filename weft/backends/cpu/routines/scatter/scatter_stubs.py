@@ -47,7 +47,7 @@ MOST0 = MOST1 = MOST2 = STRIDE0 = STRIDE1 = STRIDE2 = KEY0 = KEY1 = KEY2 = 0
 INNER0 = INNER1 = OUTER0 = OUTER1 = STEP0 = STEP1 = PART0 = PART1 = 0
 W0 = W1 = W2 = S0 = S1 = S2 = R0 = R1 = R2 = 0
 UNIT = PIECE = PIECES = TOTAL = NEUTRAL = 0
-LOOK = WINDOW = 0
+LOOK = WINDOW = ROOM = 0
 # Whether indices are places of single elements, and windows are powers of two.
 PLAIN = 0
 # Elements of a vector of windows and of arrays of pieces, those of a window that come in vectors,
@@ -379,7 +379,7 @@ def join(buffers: ptr, start: i64, stop: i64) -> void:
 def look(buffers: ptr, start: i64, stop: i64) -> void:
     """The bucket that most updates go into, counted from one, or zero: indices, which."""
     indices = ptr[buffers, 0]
-    own = stack(4 * BINS)
+    own = stack(4 * ROOM)
     for i in range(i64(BINS)):
         u32[own, i] = u32(0)
     for i in range(i64(SKEW_SAMPLE)):
@@ -511,7 +511,7 @@ def count(buffers: ptr, start: i64, stop: i64) -> void:
             return
     indices = ptr[buffers, 0]
     counts = ptr[buffers, 1]
-    own = stack(4 * BINS)  # threads that count side by side in memory would wait for each other
+    own = stack(4 * ROOM)  # threads that count side by side in memory would wait for each other
     for unit in range(start, stop):
         for i in range(i64(BINS)):
             u32[own, i] = u32(0)
@@ -555,7 +555,7 @@ def deal(buffers: ptr, start: i64, stop: i64) -> void:
     updates = ptr[buffers, 2]
     targets = ptr[buffers, 3]
     what = ptr[buffers, 4]
-    own = stack(4 * BINS)
+    own = stack(4 * ROOM)
     if LOOK:
         if u32[ptr[buffers, 5], 0] != 0:
             return

@@ -34,7 +34,7 @@ from weft.backends.cpu.routines.sorting.rows import (
 from weft.backends.cpu.routines.writer import Function, Module
 from weft.base.functional import lru
 from weft.base.record import Record
-from weft.base.sizes import plain
+from weft.base.sizes import computed, plain
 from weft.kernel.program import Lowered, Place, Type
 
 # Rows so short are sorted as one run even where they leave lanes empty.
@@ -64,7 +64,7 @@ class Runs(Record):
 
     @property
     def levels(self) -> int:
-        return (self.padded // BLOCK - 1).bit_length()
+        return computed(int.bit_length, self.padded // BLOCK - 1)
 
 
 def runs_of(rows: Rows, v: Lanes) -> Runs:
