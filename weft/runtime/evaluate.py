@@ -368,7 +368,7 @@ def _evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
             found = registry.native.call_primitive(primitive, args, avals, params)
             if found is not None:
                 return found if primitive.multiple_results else found[0]
-        if primitive.rounds(params) is None:
+        if primitive.nodes == "loop" and primitive.rounds(params) is None:
             return _run_while(primitive, args, avals, params)
     if knobs.thread.backend in ("reference", "cuda") and not _checks():
         callee, name = primitive.callee(params), knobs.thread.backend
