@@ -51,7 +51,7 @@ class Reference:
         return self
 
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        return simplify(closed, None, self)
+        return simplify(closed, target=self)
 
     def epilogue(self, eqn: Any, finish: Finish, looped: bool) -> None:
         return None
