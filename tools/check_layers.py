@@ -111,8 +111,8 @@ LATE = {
         ).split()
     ),
     (
-        "weft.backends.cpu.routines.windows.window",
-        "weft.backends.cpu.routines.windows.window_scatter",
+        "weft.backends.cpu.routines.products.dot",
+        "weft.backends.cpu.routines.convolutions.conv_moves",
     ),
     (
         "weft.backends.cpu.routines.sorting.largest",

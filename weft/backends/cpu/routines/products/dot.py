@@ -11,6 +11,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from weft.backends.cpu.native.processor import has_matrices, registers, vector_bits
 from weft.backends.cpu.routines.products.amx_text import (
     BLOCK,
@@ -46,17 +48,16 @@ from weft.backends.cpu.routines.products.dot_plan import (
     outer_numbers,
 )
 from weft.backends.cpu.routines.products.dot_tiles import tile_tasks
-from weft.backends.cpu.routines.products.gemm_text import (
-    PANEL_ROWS,
-)
-from weft.backends.cpu.routines.products.pack_text import (
-    PART_FIELDS,
-    add_parts,
-)
+from weft.backends.cpu.routines.products.gemm_text import PANEL_ROWS
 from weft.backends.cpu.routines.products.rows_text import ROWS_FIELDS, row_products
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS
+from weft.base.lazy import Late
 from weft.base.sizes import Size, plain
+from weft.kernel.nodes import BF16, F16, F32, F64
 from weft.kernel.program import Finish, Lowered, Place, Type, contiguous
+
+# loaded when a long depth is split
+_moves = Late("weft.backends.cpu.routines.convolutions.conv_moves")
 
 KINDS = {
     "float32": "float",
@@ -65,6 +66,8 @@ KINDS = {
     "bfloat16": "bfloat",
     **{f"{sign}int{n}": f"i{n}" for sign in ("", "u") for n in (8, 16, 32, 64)},
 }
+
+FLOATS = {"float": F32, "double": F64, "half": F16, "bfloat": BF16}
 
 # The complex types: as one number that is moved.
 COMPLEX = {"complex64": "i64", "complex128": "i128"}
@@ -425,13 +428,18 @@ def part_tasks(
     depth, each = problem.depth, problem.depth.size // parts
     part = Axis(parts, each * depth.lhs, each * depth.rhs, size)
     split = problem._replace(outer=[part, *problem.outer], depth=depth._replace(size=each))
-    work, length = plan.work, size * bytes_of(plan.work)
-    place = plan.memory(parts * length)
-    real_tasks(plan, lhs, rhs, split, Result(place, work))
-    table = numbers_in(PART_FIELDS, {"parts": parts, "length": length})
-    lanes = vector_bits() // (8 * bytes_of(work))
-    text = add_parts(work, result.kind, lanes, "product")
-    plan.task(text, (place, result.place, table), size, CHUNK_BYTES // (4 * parts))
+    place = plan.memory(parts * size * bytes_of(plan.work))
+    real_tasks(plan, lhs, rhs, split, Result(place, plan.work))
+    lanes = vector_bits() // (8 * bytes_of(plan.work))
+    lanes = lanes if size >= lanes else 1
+    text = _moves.partial_text(_dtype(plan.work), _dtype(result.kind), lanes, "product")
+    places = (place, result.place, Place("numbers", (parts, size)))
+    plan.task(text, places, blocks(size, lanes), CHUNK_BYTES // (4 * parts * lanes))
+
+
+def _dtype(kind: str) -> np.dtype:
+    """The dtype of numbers of an LLVM type, integers with a sign."""
+    return FLOATS[kind] if is_floating(kind) else np.dtype(f"i{bytes_of(kind)}")
 
 
 # --- complex numbers ------------------------------------------------------------------------------

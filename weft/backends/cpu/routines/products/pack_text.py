@@ -12,7 +12,6 @@ from weft.backends.cpu.routines.products.dot_lines import (
     bytes_of,
     convert,
     function,
-    is_floating,
     least,
     load_fields,
     load_table,
@@ -33,7 +32,6 @@ PACK_FIELDS = (
 )
 # What packs panels takes: where rows begin and where they go, the depths, and the table.
 PANELS = {"from": "ptr", "to": "ptr", "first": "i64", "last": "i64", "table": "ptr"}
-PART_FIELDS = ("parts", "length")  # how many, at least two, and the bytes of each
 
 
 @lru(64)
@@ -113,44 +111,6 @@ def change(have: str, want: str, signed: bool, lanes: int, name: str) -> str:
         y = convert(f, have, want, x, width, signed)
         to = f.at("%to", f.emit(f"mul i64 %{loop}, {bytes_of(want)}"))
         f(f"store <{width} x {memory_kind(want)}> {y}, ptr {to}, align {bytes_of(want)}")
-        f.close(loop, high, f"%{loop}, {width}")
-    f("ret void")
-    return function(f, name, [])
-
-
-def add_parts(work: str, out: str, lanes: int, name: str) -> str:
-    """A task that adds parts of a result in their order: buffers are parts, result and table.
-
-    The first part begins the buffer; each is as long as the result.
-    """
-    f, size = Lines(), bytes_of(work)
-    pointers(f, ("from", "to"))
-    load_table(f, 2, PART_FIELDS)
-    count = f.emit("sub i64 %stop, %start")
-    middle = f.emit(f"add i64 %start, {f.emit(f'and i64 {count}, {-lanes}')}")
-    add = "fadd" if is_floating(work) else "add"
-    for loop, width, low, high in (("v", lanes, "%start", middle), ("s", 1, middle, "%stop")):
-        vector = f"<{width} x {work}>"
-        f.loop(loop, low, high)
-        at = f.at("%from", f.emit(f"mul i64 %{loop}, {size}"))
-        begin = f.emit(f"load {vector}, ptr {at}, align {size}")
-        p = f"{loop}p"
-        f(f"br label %{p}.before")
-        f.label(f"{p}.before")
-        f(f"br label %{p}.body")
-        f.label(f"{p}.body")
-        f(f"%{p} = phi i64 [ 1, %{p}.before ], [ %{p}.next, %{p}.body ]")
-        f(f"%{p}.sum = phi {vector} [ {begin}, %{p}.before ], [ %{p}.new, %{p}.body ]")
-        part = f.at(at, f.emit(f"mul i64 %{p}, %length"))
-        x = f.emit(f"load {vector}, ptr {part}, align {size}")
-        f(f"%{p}.new = {add} {vector} %{p}.sum, {x}")
-        f(f"%{p}.next = add i64 %{p}, 1")
-        f(f"%{p}.more = icmp slt i64 %{p}.next, %parts")
-        f(f"br i1 %{p}.more, label %{p}.body, label %{p}.done")
-        f.label(f"{p}.done")
-        y = convert(f, work, out, f"%{p}.new", width)
-        to = f.at("%to", f.emit(f"mul i64 %{loop}, {bytes_of(out)}"))
-        f(f"store <{width} x {memory_kind(out)}> {y}, ptr {to}, align {bytes_of(out)}")
         f.close(loop, high, f"%{loop}, {width}")
     f("ret void")
     return function(f, name, [])
