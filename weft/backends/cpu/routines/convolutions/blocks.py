@@ -246,7 +246,7 @@ class Blocks(Convolution):
         first, second, *sizes = (numbers[i * len(COPIED)] for i in range(rank - 1))
         each = prod(sizes) * numbers[-len(ROW)]
         places = (source, target, ("numbers", numbers))
-        self.told(text, places, first * second, MIN_COPY_ELEMENTS // max(1, each))
+        self.told(text, places, first * second, MIN_COPY_ELEMENTS // max(1, plain(each)))
         return target
 
     def compute(self, plan: Contraction, tiling: Tiling, grid: Grid, places: Any) -> None:
@@ -256,7 +256,8 @@ class Blocks(Convolution):
             cut -= 1
         cut = min(cut, UNITS)
         units, inside = plan.grid[:cut], plan.grid[cut:]
-        each = grid.cycles / plan.grid[-1].count * prod(a.count for a in inside)
+        inner = plain(prod(a.count for a in inside))
+        each = grid.cycles / plain(plan.grid[-1].count) * inner
         runs, steps = _steps(plan.reduced)
         form = Form(
             self.work, plan.out, self.lanes, tile.rows, tile.width, tile.turned, tile.vectors,
