@@ -30,7 +30,7 @@ _SAME = frozenset([type(None), bool, int, float, complex, str, bytes])
 # much.
 _SIZES = frozenset(
     "shape sizes new_sizes start_indices limit_indices slice_sizes length padding padding_config"
-    " fft_lengths reps".split()
+    " fft_lengths reps permutation_size".split()
 )
 # Operations whose literals may be sizes: floats of arithmetic, whole numbers of what counts, beyond
 # those that say how to compute.
