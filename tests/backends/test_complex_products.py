@@ -8,6 +8,7 @@ from tests.backends.tasks import run_tasks
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu.calls import native
+from weft.backends.cpu.native import processor
 from weft.backends.cpu.routines.products import complex_products
 from weft.base import knobs
 from weft.kernel.program import Type
@@ -37,7 +38,9 @@ def check(x, axes):
 
 
 @pytest.mark.parametrize("dtype", KINDS)
-def test_products(dtype):
+@pytest.mark.parametrize("bits", [128, 256, 512])
+def test_products(bits, dtype, monkeypatch):
+    monkeypatch.setattr(processor, "vector_bits", lambda: bits)
     for shape, axes in CASES:
         check(draw(shape, dtype), axes)
 
@@ -91,6 +94,6 @@ def test_compiled_functions_multiply_neighbours():
     x = draw((37,), np.complex64)
     closed = weft.make_jaxpr(jnp.prod)(x)
     codes = [text for text, _ in native.Executable(closed).plan.codes]
-    other = complex_products.product_text(x.dtype)
+    other = complex_products.product_text(4, processor.vector_bits(), False)
     assert other not in codes
     np.testing.assert_allclose(weft.jit(jnp.prod)(x), np.prod(x), rtol=1e-5)
