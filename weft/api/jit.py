@@ -177,7 +177,7 @@ class JitFunction(NativeFunction):
         began = events.begin()
         try:
             leaves, staged = self._stage(args, kwargs)
-        except TypeError:
+        except (TypeError, ValueError):
             given = as_arrays(args, kwargs) if self._own else None
             if given is None:
                 raise

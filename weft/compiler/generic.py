@@ -32,13 +32,8 @@ _SIZES = frozenset(
     "shape sizes new_sizes start_indices limit_indices slice_sizes length padding padding_config"
     " fft_lengths reps permutation_size".split()
 )
-# Operations whose literals may be sizes: floats of arithmetic, whole numbers of what counts, beyond
-# those that say how to compute.
+# Operations whose floats may be sizes.
 _ARITHMETIC = frozenset(["add", "sub", "mul", "div"])
-_COUNTING = frozenset(
-    "add sub mul div rem max min clamp lt le gt ge eq ne select_n broadcast_in_dim"
-    " convert_element_type".split()
-)
 # Elements of an array, and of all arguments and results of a program, up to which it is small.
 SMALL_ELEMENTS = 1 << 13
 MAX_FIXED_LITERAL = 8
@@ -102,11 +97,10 @@ class Walked:
     def _literal(self, x: Literal, eqn: Any = None) -> Any:
         self.literals.append(x.val)
         loose = False  # whether others may have another number there
-        name = "" if eqn is None else eqn.primitive.name
-        if name in _COUNTING and not eqn.primitive.costly and x.aval.ndim == 0:
+        if eqn is not None and eqn.primitive.counts and x.aval.ndim == 0:
             kind = x.aval.dtype.kind
             if kind == "f" and not self.in_while:
-                loose = name in _ARITHMETIC and float(x.val) not in (-1.0, 0.0, 1.0)
+                loose = eqn.primitive.name in _ARITHMETIC and float(x.val) not in (-1.0, 0.0, 1.0)
             elif kind in "iu" and x.aval.dtype.itemsize >= 4:
                 loose = abs(int(x.val)) > MAX_FIXED_LITERAL
         self.loose.append(loose)

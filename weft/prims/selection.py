@@ -34,6 +34,7 @@ class Comparison(NonDifferentiable):
     """An elementwise comparison: booleans."""
 
     accepts, result = ORDERED, staticmethod(bool_dtype)
+    counts = True
 
 
 class Eq(Comparison):
@@ -90,6 +91,7 @@ class SelectN(Primitive):
     """One of several cases, chosen element by element."""
 
     name, form = "select_n", "map"
+    counts = True
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         which, *cases = specs
