@@ -60,7 +60,6 @@ def test_narrower_vectors(bits, monkeypatch):
     for dtype in ("float32", "int64", "uint8"):
         for n in (5, 3000, 20000):
             split([sample((n,), dtype), positions((n,), 0)], n // 3)
-    monkeypatch.setattr(sort, "can_split", lambda: True)
     for x in hard_rows(33000):
         kept = {"dimension": 0, "is_stable": True, "num_keys": 1}
         check(sort_p, sort.sort, [x.astype("float32")], **kept)

@@ -14,7 +14,7 @@ from weft.prims.sort import approx_top_k_p, sort_p, top_k_p
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 COMPLEX = ("complex64", "complex128")
-# Single vectors and less, tiles with empty lanes, columns, rows cut into runs, and merged ones.
+# Single vectors and less, tiles with empty lanes, columns, rows that are split, in one and more.
 SHAPES = [((5,), 0), ((16,), 0), ((300,), 0), ((40, 100), 1), ((20, 5), 1), ((5, 33), 0)]
 SHAPES += [((3, 50, 20), 1), ((2, 7, 3), 1), ((2, 3000), 1), ((40000,), 0), ((300, 40), 0)]
 SHAPES += [((3000, 4), 0), ((1, 2), 1), ((33, 130), 1), ((2, 2100, 37), 1), ((17, 16), 0)]
@@ -73,8 +73,8 @@ def test_sorted_by_several_keys(dtype):
         check(sort_p, sort.sort, ins, dimension=dimension, is_stable=True, num_keys=2)
 
 
-def test_a_long_row_is_merged_over_all_levels():
-    for n in (1, network.MAX_RUN_ELEMENTS, network.MAX_RUN_ELEMENTS + 1, 70_001, 270_000):
+def test_long_rows():
+    for n in (1, network.MAX_ROW_ELEMENTS, network.MAX_ROW_ELEMENTS + 1, 70_001, 270_000):
         x = sample((n,), "float32", n)
         if n > 1:
             check(sort_p, sort.sort, [x], dimension=0, is_stable=True, num_keys=1)
@@ -83,7 +83,7 @@ def test_a_long_row_is_merged_over_all_levels():
 
 
 @pytest.mark.parametrize("kind", ["rising", "falling", "equal", "saw"])
-def test_orders_that_networks_and_merges_may_stumble_over(kind):
+def test_orders_that_networks_and_pivots_may_stumble_over(kind):
     n = 50_000
     values = {"rising": np.arange(n), "falling": -np.arange(n), "equal": np.zeros(n)}
     x = values.get(kind, np.arange(n) % 97).astype(np.int32)
@@ -225,8 +225,11 @@ def test_usual_nans_need_no_mending():
 
 
 @pytest.mark.parametrize("dtype", ["int32", "float32", "bfloat16", "int64"])
-def test_merged_where_vectors_are_not_packed(dtype, monkeypatch):
-    monkeypatch.setattr(sort, "can_split", lambda: False)
+def test_split_where_no_instruction_permutes_lanes(dtype, monkeypatch):
+    monkeypatch.setattr(sort, "vector_bits", lambda: 128)
+    monkeypatch.setattr(packing, "is_arm", lambda: False)
+    for name in ("quick_text", "buckets_text"):
+        monkeypatch.setattr(sort, name, getattr(sort, name).__wrapped__)
     for shape in [(300,), (2, 3000), (40000,)]:
         x = sample(shape, dtype)
         kept = {"dimension": len(shape) - 1, "is_stable": True, "num_keys": 1}

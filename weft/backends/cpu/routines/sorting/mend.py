@@ -7,40 +7,34 @@ order.
 
 from __future__ import annotations
 
-from weft.backends.cpu.routines.sorting.network import INNER, LENGTH, SPLITS, Order, fields
+from weft.backends.cpu.routines.sorting.network import FLAGGED, INNER, LENGTH, Order, fields
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 
 
-def mend_text(lanes: int, order: Order) -> str:
-    """The text for rows in tiles of so many lanes: elements, result, table of runs, flags."""
+def mend_text(order: Order) -> str:
+    """The text for rows of which some share a flag each: elements, result, table, flags."""
     f = kernel(Module(), "mend")
     src, dst, table, flags = (f.pointer(i) for i in range(4))
-    length, splits, inner = fields(f, table, LENGTH, SPLITS, INNER)
-    blocks = f.div(f.add(inner, lanes - 1), lanes)
+    length, inner, lanes = fields(f, table, LENGTH, INNER, FLAGGED)
+    blocks = f.div(f.sub(f.add(inner, lanes), 1), lanes)
     joined = f.emit(f"icmp eq i64 {inner}, 1")
-    any_ = _flagged(f, flags, lanes, f.mul("%start", splits), f.mul("%stop", splits))
+    stop = f.add(f.div(f.sub("%stop", 1), lanes), 1)
+    with f.carried(f.div("%start", lanes), stop, [("i64", 0)]) as (tile, (any_,), after):
+        after[0] = f.emit(f"or i64 {any_}, {f.load('i64', f.at(flags, f.mul(tile, 8)), 8)}")
+    some = f.emit(f"icmp ne i64 {any_}, 0")
     # Tiles of columns are not in the order of rows: those rows are looked at one by one.
-    with f.when(f.emit(f"select i1 {joined}, i1 {any_}, i1 true")), f.loop("%start", "%stop") as n:
+    with f.when(f.emit(f"select i1 {joined}, i1 {some}, i1 true")), f.loop("%start", "%stop") as n:
         outer = f.emit(f"udiv i64 {n}, {inner}")
         column = f.sub(n, f.mul(outer, inner))
-        apart = f.mul(f.add(f.mul(outer, blocks), f.div(column, lanes)), lanes)
-        first = f.emit(f"select i1 {joined}, i64 {f.mul(n, splits)}, i64 {apart}")
-        count = f.emit(f"select i1 {joined}, i64 {splits}, i64 1")
-        with f.when(_flagged(f, flags, lanes, first, f.add(first, count))):
+        apart = f.add(f.mul(outer, blocks), f.div(column, lanes))
+        tile = f.emit(f"select i1 {joined}, i64 {f.div(n, lanes)}, i64 {apart}")
+        flag = f.load("i64", f.at(flags, f.mul(tile, 8)), 8)
+        with f.when(f.emit(f"icmp ne i64 {flag}, 0")):
             offset = f.mul(f.add(f.mul(f.mul(outer, length), inner), column), order.bits // 8)
             step = f.mul(inner, order.bits // 8)
             _mend_row(f, order, (f.at(src, offset), f.at(dst, offset)), length, step)
     f.close()
     return f.module.text()
-
-
-def _flagged(f: Function, flags: str, lanes: int, first: Number, beyond: Number) -> str:
-    """Whether a tile of a range of runs is marked."""
-    stop = f.add(f.div(f.sub(beyond, 1), lanes), 1)
-    with f.carried(f.div(first, lanes), stop, [("i64", 0)]) as (tile, (found,), after):
-        flag = f.load("i64", f.at(flags, f.mul(tile, 8)), 8)
-        after[0] = f.emit(f"or i64 {found}, {flag}")
-    return f.emit(f"icmp ne i64 {found}, 0")
 
 
 def _mend_row(f: Function, order: Order, bases: tuple[str, str], length: str, step: Number) -> None:

@@ -1,6 +1,6 @@
-"""Sorting networks on vectors as LLVM text: runs sorted side by side.
+"""Sorting networks on vectors as LLVM text: rows sorted side by side.
 
-A tile holds one run in each lane: sorting networks compare whole vectors and never branch. Records
+A tile holds one row in each lane: sorting networks compare whole vectors and never branch. Records
 are unsigned numbers; sizes come in a table of 64-bit numbers, so one text serves every shape.
 """
 
@@ -14,13 +14,12 @@ from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 from weft.base.record import Record
 
 BLOCK = 16  # vectors sorted in registers
-MAX_RUN_ELEMENTS = 2048  # of a run
+MAX_ROW_ELEMENTS = 2048
 L1_VECTORS = 256  # vectors that stay in the nearest cache
 
-# What the table of a sort holds, in order: rows and their length, runs in a row and their length,
-# that length rounded up to blocks, doublings from a block to a run, and for columns the distance
-# between elements.
-RUNS, LENGTH, SPLITS, RUN, PADDED, LEVELS, INNER = range(7)
+# What the table of a sort holds, in order: rows and their length, that length rounded up to blocks,
+# doublings from a block to a row, the distance between elements, and rows that share a flag.
+ROWS, LENGTH, PADDED, LEVELS, INNER, FLAGGED = range(6)
 
 
 class Lanes(Record):
@@ -262,7 +261,7 @@ def _halve(f: Function, v: Lanes, b: str, end: Number, far: str) -> None:
                 exchange(f, v, f.at(a, k * v.size), f.at(c, k * v.size))
 
 
-# --- runs -----------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------
 
 
 def fields(f: Function, table: str, *indices: int) -> list[str]:
@@ -277,14 +276,14 @@ class Tile:
     is more than its key.
     """
 
-    def __init__(self, name: str, v: Lanes, source: Order, result: Order | None) -> None:
-        self.v, self.source, self.result = v, source, result
+    def __init__(self, name: str, v: Lanes, order: Order) -> None:
+        self.v, self.order = v, order
         self.module = Module()
         tile_sort(self.module, v)
         self.f = f = kernel(self.module, name)
         self.src, self.dst, self.table, self.flags = (f.pointer(i) for i in range(4))
-        self.tile, self.noted = f.local(MAX_RUN_ELEMENTS * v.size), f.local(64)
-        self.bases = f.local(16 * v.count)  # where each lane's run begins, and its length
+        self.tile, self.noted = f.local(MAX_ROW_ELEMENTS * v.size), f.local(64)
+        self.bases = f.local(8 * v.count)  # where each lane's row begins
         self.block = f.local(v.count * v.size)
 
     def text(self) -> str:
@@ -294,22 +293,20 @@ class Tile:
     def row(self, i: Number) -> str:
         return self.f.at(self.tile, self.f.mul(i, self.v.size))
 
-    def keys(self, x: str, lanes: int) -> tuple[str, str | None]:
-        """Loaded elements as records, and where these do not say all."""
-        kind, wide = f"i{self.source.bits}", f"i{self.v.bits}"
+    def keys(self, x: str, lanes: int) -> str:
+        """Loaded elements as records; where these do not say all is noted."""
+        kind, wide = f"i{self.order.bits}", f"i{self.v.bits}"
         if lanes > 1:
             kind, wide = f"<{lanes} x {kind}>", f"<{lanes} x {wide}>"
-        key, bad = key_text(self.f, self.source, kind, x)
-        return resized(self.f, kind, wide, key, "zext"), bad
+        key, bad = key_text(self.f, self.order, kind, x)
+        self.note(bad, lanes)
+        return resized(self.f, kind, wide, key, "zext")
 
-    def elements(self, x: str) -> tuple[str, str, int]:
-        """Records as what is stored, its type and the size of one."""
-        v, out = self.v, self.result
-        if out is None:
-            return x, v.llvm, v.step
-        kind = f"<{v.count} x i{out.bits}>"
-        x = resized(self.f, v.llvm, kind, x, "trunc")
-        return element_text(self.f, out, kind, x), kind, out.bits // 8
+    def elements(self, x: str) -> tuple[str, str]:
+        """Records as elements, and their type."""
+        kind = f"<{self.v.count} x i{self.order.bits}>"
+        x = resized(self.f, self.v.llvm, kind, x, "trunc")
+        return element_text(self.f, self.order, kind, x), kind
 
     def note(self, bad: str | None, lanes: int) -> None:
         """Remember that keys do not say all."""
@@ -331,7 +328,7 @@ class Tile:
     def flag(self, t: str) -> None:
         """Tell what was noted of a tile."""
         f, v = self.f, self.v
-        if self.source.kind != "float":
+        if self.order.kind != "float":
             return
         name = f"llvm.vector.reduce.or.v{v.count}i{v.bits}"
         f.declare(name, f"i{v.bits}", v.llvm)
@@ -341,133 +338,73 @@ class Tile:
         f.store("i64", f.emit(f"zext i1 {bit} to i64"), f.at(self.flags, f.mul(t, 8)), 8)
 
 
-def runs_text(v: Lanes, source: Order, result: Order | None) -> str:
-    """Contiguous runs of at least a vector of elements, sorted: into elements, or into records."""
-    k = Tile("sort_runs", v, source, result)
-    transpose(k.module, v)
+def rows_text(v: Lanes, order: Order, narrow: bool) -> str:
+    """Contiguous rows sorted; ``narrow`` ones may be shorter than a vector."""
+    k = Tile("sort_rows", v, order)
+    if not narrow:
+        transpose(k.module, v)
     f = k.f
-    runs, run, padded, levels = fields(f, k.table, RUNS, RUN, PADDED, LEVELS)
-    final = f.sub(runs, 1)
+    rows, length, padded, levels = fields(f, k.table, ROWS, LENGTH, PADDED, LEVELS)
+    size = f.mul(length, order.bits // 8)
     with f.loop("%start", "%stop") as t:
-        first = f.mul(t, v.count)
         f.store(v.llvm, "zeroinitializer", k.noted, 64)
-        _find_runs(k, first, final, whole=True)
-        _fill(k, run)
-        _fill_missing(k, run)
-        k.sort(run, padded, levels)
-        _empty(k, first, final, run)
+        first = f.mul(t, v.count)
+        for base, fill in ((k.src, True), (k.dst, False)):
+            with f.loop(0, v.count) as lane:
+                row = f.smaller(f.add(first, lane), f.sub(rows, 1))
+                f.store("ptr", f.at(base, f.mul(row, size)), f.at(k.bases, f.mul(lane, 8)), 8)
+            if narrow:
+                _move_elements(k, length, fill)
+            else:
+                _move_blocks(k, length, fill)
+            if fill:
+                k.sort(length, padded, levels)
         k.flag(t)
     return k.text()
 
 
-def narrow_text(v: Lanes, order: Order) -> str:
-    """Contiguous runs of elements, sorted, which may be shorter than a vector."""
-    k = Tile("sort_narrow", v, order, order)
-    f, size = k.f, order.bits // 8
-    runs, run, padded, levels = fields(f, k.table, RUNS, RUN, PADDED, LEVELS)
-    final = f.sub(runs, 1)
-    with f.loop("%start", "%stop") as t:
-        first = f.mul(t, v.count)
-        f.store(v.llvm, "zeroinitializer", k.noted, 64)
-        _find_runs(k, first, final, whole=False)
-        _fill_slowly(k, run)
-        k.sort(run, padded, levels)
-        with f.loop(0, padded) as i:  # elements in place of keys
-            x, kind, _ = k.elements(f.load(v.llvm, k.row(i), v.size))
+def _move_blocks(k: Tile, length: str, fill: bool) -> None:
+    """Blocks of rows transposed into or from the tile; the last one overlaps the one before it."""
+    f, v, size = k.f, k.v, k.order.bits // 8
+    with f.loop(0, length, v.count) as i:
+        column = f.smaller(i, f.sub(length, v.count))
+        if not fill:
+            f.line(f"call void @transpose(ptr {k.row(column)}, ptr {k.block})")
+        with f.loop(0, v.count) as lane:
+            base = f.load("ptr", f.at(k.bases, f.mul(lane, 8)), 8)
+            here, there = f.at(base, f.mul(column, size)), f.at(k.block, f.mul(lane, v.size))
+            if fill:
+                x = f.load(f"<{v.count} x i{k.order.bits}>", here, size)
+                f.store(v.llvm, k.keys(x, v.count), there, v.size)
+            else:
+                x, kind = k.elements(f.load(v.llvm, there, v.size))
+                f.store(kind, x, here, size)
+        if fill:
+            f.line(f"call void @transpose(ptr {k.block}, ptr {k.row(column)})")
+
+
+def _move_elements(k: Tile, length: str, fill: bool) -> None:
+    """Rows moved into or from the tile one element at a time."""
+    f, v, size = k.f, k.v, k.order.bits // 8
+    element = f"i{k.order.bits}"
+    if not fill:  # elements in place of keys
+        with f.loop(0, length) as i:
+            x, kind = k.elements(f.load(v.llvm, k.row(i), v.size))
             f.store(kind, x, k.row(i), v.size)
-        with f.loop(0, v.count) as lane:
-            index = f.smaller(f.add(first, lane), final)
-            there = f.at(k.dst, f.mul(f.mul(index, run), size))
-            here = f.at(k.tile, f.mul(lane, size))
-            with f.loop(0, run) as i:
-                x = f.load(f"i{order.bits}", f.at(here, f.mul(i, v.size)), size)
-                f.store(f"i{order.bits}", x, f.at(there, f.mul(i, size)), size)
-        k.flag(t)
-    return k.text()
-
-
-def _find_runs(k: Tile, first: Number, final: Number, whole: bool) -> None:
-    """Note where the run of each lane begins and its length.
-
-    Where ``whole`` runs are to be read, short ones begin earlier, with elements of the run before.
-    """
-    f = k.f
-    length, splits, run = fields(f, k.table, LENGTH, SPLITS, RUN)
-    with f.loop(0, k.v.count) as lane:
-        index = f.smaller(f.add(first, lane), final)
-        row = f.emit(f"udiv i64 {index}, {splits}")
-        before = f.mul(f.sub(index, f.mul(row, splits)), run)
-        here = f.smaller(f.sub(length, before), run)
-        if whole:
-            before = f.smaller(before, f.sub(length, run))
-        place = f.mul(f.add(f.mul(row, length), before), k.source.bits // 8)
-        slot = f.at(k.bases, f.mul(lane, 16))
-        f.store("ptr", f.at(k.src, place), slot, 8)
-        f.store("i64", str(here), f.at(slot, 8), 8)
-
-
-def _fill(k: Tile, run: str) -> None:
-    """Blocks of runs transposed into the tile; the last one overlaps the one before it."""
-    f, v = k.f, k.v
-    size = k.source.bits // 8
-    kind = f"<{v.count} x i{k.source.bits}>"
-    with f.loop(0, run, v.count) as i:
-        column = f.smaller(i, f.sub(run, v.count))
-        with f.loop(0, v.count) as lane:
-            base = f.load("ptr", f.at(k.bases, f.mul(lane, 16)), 8)
-            x = f.load(kind, f.at(base, f.mul(column, size)), size)
-            key, bad = k.keys(x, v.count)
-            k.note(bad, v.count)
-            f.store(v.llvm, key, f.at(k.block, f.mul(lane, v.size)), v.size)
-        f.line(f"call void @transpose(ptr {k.block}, ptr {k.row(column)})")
-
-
-def _fill_missing(k: Tile, run: str) -> None:
-    """What short runs have of others: larger than all."""
-    f, v = k.f, k.v
     with f.loop(0, v.count) as lane:
-        here = f.load("i64", f.at(k.bases, f.add(f.mul(lane, 16), 8)), 8)
-        to = f.at(k.tile, f.mul(lane, v.step))
-        with f.loop(here, run) as i:
-            place = f.mul(f.sub(i, here), v.size)
-            f.store(f"i{v.bits}", "-1", f.at(to, place), v.step)
-
-
-def _fill_slowly(k: Tile, run: str) -> None:
-    """Runs put into their lanes one element at a time."""
-    f, v = k.f, k.v
-    size = k.source.bits // 8
-    with f.loop(0, v.count) as lane:
-        slot = f.at(k.bases, f.mul(lane, 16))
-        base, here = f.load("ptr", slot, 8), f.load("i64", f.at(slot, 8), 8)
-        to = f.at(k.tile, f.mul(lane, v.step))
-        with f.loop(0, here) as i:
-            x = f.load(f"i{k.source.bits}", f.at(base, f.mul(i, size)), size)
-            key, bad = k.keys(x, 1)
-            k.note(bad, 1)
-            f.store(f"i{v.bits}", key, f.at(to, f.mul(i, v.size)), v.step)
-
-
-def _empty(k: Tile, first: Number, final: Number, run: str) -> None:
-    f, v = k.f, k.v
-    size = v.step if k.result is None else k.result.bits // 8
-    with f.loop(0, v.count) as lane:
-        index = f.smaller(f.add(first, lane), final)
-        place = f.at(k.dst, f.mul(f.mul(index, run), size))
-        f.store("ptr", place, f.at(k.bases, f.mul(lane, 16)), 8)
-    with f.loop(0, run, v.count) as i:
-        column = f.smaller(i, f.sub(run, v.count))
-        f.line(f"call void @transpose(ptr {k.row(column)}, ptr {k.block})")
-        with f.loop(0, v.count) as lane:
-            base = f.load("ptr", f.at(k.bases, f.mul(lane, 16)), 8)
-            x = f.load(v.llvm, f.at(k.block, f.mul(lane, v.size)), v.size)
-            x, kind, _ = k.elements(x)
-            f.store(kind, x, f.at(base, f.mul(column, size)), size)
+        base = f.load("ptr", f.at(k.bases, f.mul(lane, 8)), 8)
+        own = f.at(k.tile, f.mul(lane, v.step if fill else size))
+        with f.loop(0, length) as i:
+            here, there = f.at(base, f.mul(i, size)), f.at(own, f.mul(i, v.size))
+            if fill:
+                f.store(f"i{v.bits}", k.keys(f.load(element, here, size), 1), there, v.step)
+            else:
+                f.store(element, f.load(element, there, size), here, size)
 
 
 def columns_text(v: Lanes, order: Order) -> str:
     """Neighbouring columns of elements, sorted."""
-    k = Tile("sort_columns", v, order, order)
+    k = Tile("sort_columns", v, order)
     f, size = k.f, order.bits // 8
     length, padded, levels, inner = fields(f, k.table, LENGTH, PADDED, LEVELS, INNER)
     kind = f"<{v.count} x i{order.bits}>"
@@ -481,12 +418,11 @@ def columns_text(v: Lanes, order: Order) -> str:
         place = f.add(f.mul(f.mul(outer, length), step), f.mul(column, size))
         here, there = f.at(k.src, place), f.at(k.dst, place)
         with f.loop(0, length) as i:
-            key, bad = k.keys(f.load(kind, f.at(here, f.mul(i, step)), size), v.count)
-            k.note(bad, v.count)
-            f.store(v.llvm, key, k.row(i), v.size)
+            x = f.load(kind, f.at(here, f.mul(i, step)), size)
+            f.store(v.llvm, k.keys(x, v.count), k.row(i), v.size)
         k.sort(length, padded, levels)
         with f.loop(0, length) as i:
-            x, _, _ = k.elements(f.load(v.llvm, k.row(i), v.size))
+            x, _ = k.elements(f.load(v.llvm, k.row(i), v.size))
             f.store(kind, x, f.at(there, f.mul(i, step)), size)
         k.flag(t)
     return k.text()

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from weft.backends.cpu.routines.sorting.network import Lanes, extremes, shuffle
+import numpy as np
+
+from weft.backends.cpu.native.processor import is_arm
+from weft.backends.cpu.routines.sorting.network import Lanes, batcher, extremes, resized, shuffle
 from weft.backends.cpu.routines.writer import Function, Module, Number
 
 UNROLLED = 4
@@ -58,11 +61,67 @@ def store_some(f: Function, count: int, bits: int, x: str, place: str, flags: st
     f.line(f"call void @{name}({kind} {x}, ptr {place}, i32 {bits // 8}, {mask} {flags})")
 
 
-def packed(f: Function, v: Lanes, x: str, flags: str) -> str:
-    """The lanes of a vector that are wanted, side by side in front."""
-    name = f"llvm.experimental.vector.compress.v{v.count}i{v.bits}"
-    f.declare(name, v.llvm, f"{v.llvm}, {mask_type(v)}, {v.llvm}")
-    return f.emit(f"call {v.llvm} @{name}({v.llvm} {x}, {mask_type(v)} {flags}, {v.llvm} poison)")
+class Packer:
+    """Lanes of vectors packed in front of them, by an instruction or by permutations in a table."""
+
+    def __init__(self, f: Function, v: Lanes) -> None:
+        self.f, self.v = f, v
+        self.name, self.part = "", 0  # an instruction that permutes parts of so many bytes
+        if is_arm() and v.size == 16:
+            self.name, self.part = "llvm.aarch64.neon.tbl1.v16i8", 1
+        elif not is_arm() and v.size == 32:
+            self.name, self.part = "llvm.x86.avx2.permd", 4
+        if self.name:
+            parts = v.step // self.part
+            lanes, choices = np.arange(v.count), np.arange(1 << v.count)[:, None]
+            order = np.argsort(~choices >> lanes & 1, kind="stable")[..., None]
+            table = order * parts + np.arange(parts)
+            self.table = f.module.constant(table.astype(f"u{self.part}"))
+        else:
+            # Loaded, so that a mask is inverted by an instruction on masks and not compared again.
+            ones = f.local(8)
+            f.store("i64", "-1", ones, 8)
+            line = f.emit(f"load volatile i{v.count}, ptr {ones}, align 8")
+            self.every = f.emit(f"bitcast i{v.count} {line} to {mask_type(v)}")
+
+    def split(self, x: str, flags: str) -> tuple[str, str, str]:
+        """The lanes with a flag, the others, and how many have one."""
+        f, v = self.f, self.v
+        if not self.name:
+            others = f.emit(f"xor {mask_type(v)} {flags}, {self.every}")
+            return self.packed(x, flags), self.packed(x, others), ones_in(f, v, flags)
+        if is_arm():  # bits and their number by one sum over lanes
+            word = f"i{v.bits}"
+            weights = ", ".join([f"{word} {(1 << 16) + (1 << i)}" for i in range(v.count)])
+            kept = f"{v.llvm} <{weights}>, {v.llvm} zeroinitializer"
+            kept = f.emit(f"select {mask_type(v)} {flags}, {kept}")
+            name = f"llvm.vector.reduce.add.v{v.count}i{v.bits}"
+            f.declare(name, word, v.llvm)
+            both = resized(f, word, "i64", f.emit(f"call {word} @{name}({v.llvm} {kept})"), "zext")
+            number = f.emit(f"lshr i64 {both}, 16")
+            choice = f.emit(f"and i64 {both}, {(1 << v.count) - 1}")
+        else:
+            number = ones_in(f, v, flags)
+            choice = f.emit(f"bitcast {mask_type(v)} {flags} to i{v.count}")
+            choice = f.emit(f"zext i{v.count} {choice} to i64")
+        others = f.emit(f"xor i64 {choice}, {(1 << v.count) - 1}")
+        return self.permuted(x, choice), self.permuted(x, others), number
+
+    def packed(self, x: str, flags: str) -> str:
+        f, v = self.f, self.v
+        name = f"llvm.experimental.vector.compress.v{v.count}i{v.bits}"
+        f.declare(name, v.llvm, f"{v.llvm}, {mask_type(v)}, {v.llvm}")
+        args = f"{v.llvm} {x}, {mask_type(v)} {flags}, {v.llvm} poison"
+        return f.emit(f"call {v.llvm} @{name}({args})")
+
+    def permuted(self, x: str, choice: str) -> str:
+        f, v = self.f, self.v
+        kind = f"<{v.size // self.part} x i{8 * self.part}>"
+        f.declare(self.name, kind, f"{kind}, {kind}")
+        order = f.load(kind, f.at(self.table, f.mul(choice, v.size)), v.size)
+        x = f.emit(f"bitcast {v.llvm} {x} to {kind}")
+        x = f.emit(f"call {kind} @{self.name}({kind} {x}, {kind} {order})")
+        return f.emit(f"bitcast {kind} {x} to {v.llvm}")
 
 
 def ones_in(f: Function, v: Lanes, flags: str) -> str:
@@ -113,14 +172,13 @@ def while_not_zero(f: Function, place: str) -> Iterator[str]:
 
 
 def split_function(module: Module, v: Lanes) -> None:
-    """A function that moves keys below a pivot to other memory and packs the others; how many."""
+    """A function that moves keys below a pivot to other memory and packs the others; how many.
+
+    Whole vectors are stored: what is too much lies where keys have been read already. Of the last
+    keys only those that are there are stored.
+    """
     f = Function(module, "split", f"ptr %src, ptr %low, i64 %n, i{v.bits} %pivot, ptr %found")
-    pivot = splat(f, v, "%pivot")
-    # Loaded, so that a mask is turned around by an instruction on masks and not compared again.
-    ones = f.local(8)
-    f.store("i64", "-1", ones, 8)
-    line = f.emit(f"load volatile i{v.count}, ptr {ones}, align 8")
-    every = f.emit(f"bitcast i{v.count} {line} to {mask_type(v)}")
+    pivot, packer = splat(f, v, "%pivot"), Packer(f, v)
     below: Number = 0
     done: Number = 0
     for vectors in (UNROLLED, 1):
@@ -132,40 +190,27 @@ def split_function(module: Module, v: Lanes) -> None:
             loaded = [f.load(v.llvm, f.at(here, k * v.size), v.step) for k in range(vectors)]
             number: Number = held
             for k, x in enumerate(loaded):
-                seen = f.add(first, k * v.count)
-                number = _split_vector(f, v, x, (pivot, every), number, f.sub(seen, number))
+                less = f.emit(f"icmp ult {v.llvm} {x}, {pivot}")
+                low, high, some = packer.split(x, less)
+                above = f.sub(f.add(first, k * v.count), number)
+                f.store(v.llvm, low, f.at("%low", f.mul(number, v.step)), v.step)
+                f.store(v.llvm, high, f.at("%src", f.mul(above, v.step)), v.step)
+                number = f.add(number, some)
             after[0] = number
         below = held
         done = f.add(done, f.mul(stop, count))
     rest = f.sub("%n", done)
-    inside = lanes_below(f, v, rest)
-    x = load_some(f, v, f.at("%src", f.mul(done, v.step)), inside)
-    less = f.emit(f"and {mask_type(v)} {inside}, {f.emit(f'icmp ult {v.llvm} {x}, {pivot}')}")
-    more = f.emit(f"xor {mask_type(v)} {inside}, {less}")
-    number = ones_in(f, v, less)
-    for flags, base, at, size in (
-        (less, "%low", below, number),
-        (more, "%src", f.sub(done, below), f.sub(rest, number)),
+    x = load_some(f, v, f.at("%src", f.mul(done, v.step)), lanes_below(f, v, rest))
+    # what is not there is larger than any pivot
+    low, high, some = packer.split(x, f.emit(f"icmp ult {v.llvm} {x}, {pivot}"))
+    for x, base, at, size in (
+        (low, "%low", below, some),
+        (high, "%src", f.sub(done, below), f.sub(rest, some)),
     ):
         there = f.at(base, f.mul(at, v.step))
-        store_some(f, v.count, v.bits, packed(f, v, x, flags), there, lanes_below(f, v, size))
-    f.store("i64", str(f.add(below, number)), "%found", 8)
+        store_some(f, v.count, v.bits, x, there, lanes_below(f, v, size))
+    f.store("i64", str(f.add(below, some)), "%found", 8)
     f.close()
-
-
-def _split_vector(
-    f: Function, v: Lanes, x: str, limits: tuple[str, str], below: Number, above: Number
-) -> Number:
-    """A vector of keys given out; the number of those below the pivot so far.
-
-    Whole vectors are stored: what is too much lies where keys have been read already.
-    """
-    pivot, every = limits
-    less = f.emit(f"icmp ult {v.llvm} {x}, {pivot}")
-    more = f.emit(f"xor {mask_type(v)} {less}, {every}")
-    f.store(v.llvm, packed(f, v, x, less), f.at("%low", f.mul(below, v.step)), v.step)
-    f.store(v.llvm, packed(f, v, x, more), f.at("%src", f.mul(above, v.step)), v.step)
-    return f.add(below, ones_in(f, v, less))
 
 
 def range_function(module: Module, v: Lanes) -> None:
@@ -233,7 +278,10 @@ def choose_function(module: Module, v: Lanes) -> None:
     f = Function(module, "choose", "ptr %keys, i64 %count, i64 %depth, ptr %place, ptr %flat")
     found = f.local(16)
     kind = f"i{v.bits}"
-    x = sorted_lanes(f, v, _spread(f, v, "%keys", "%count"))
+    rows = _spread(f, v, "%keys", "%count")
+    for a, b in batcher(len(rows)):
+        rows[a], rows[b] = extremes(f, v, rows[a], rows[b])
+    x = sorted_lanes(f, v, rows[(len(rows) - 1) // 2])
     low, middle, high = (
         f.emit(f"extractelement {v.llvm} {x}, i64 {i}") for i in (0, v.count // 2, v.count - 1)
     )
@@ -261,13 +309,15 @@ def choose_function(module: Module, v: Lanes) -> None:
     f.close()
 
 
-def _spread(f: Function, v: Lanes, keys: str, count: Number) -> str:
-    """A vector of keys from all over."""
-    step = f.emit(f"udiv i64 {count}, {v.count}")
+def _spread(f: Function, v: Lanes, keys: str, count: Number) -> list[str]:
+    """Keys from all over: a vector of many lanes, or several of few."""
+    vectors = 1 if v.count >= 8 else 16 // v.count
+    step = f.emit(f"udiv i64 {count}, {vectors * v.count}")
     half = f.emit(f"lshr i64 {step}, 1")
-    x = "poison"
+    rows = ["poison"] * vectors
     for i in range(v.count):
-        place = f.mul(f.add(half, f.mul(step, i)), v.step)
-        one = f.load(f"i{v.bits}", f.at(keys, place), v.step)
-        x = f.emit(f"insertelement {v.llvm} {x}, i{v.bits} {one}, i64 {i}")
-    return x
+        for row in range(vectors):
+            place = f.mul(f.add(half, f.mul(step, vectors * i + row)), v.step)
+            one = f.load(f"i{v.bits}", f.at(keys, place), v.step)
+            rows[row] = f.emit(f"insertelement {v.llvm} {rows[row]}, i{v.bits} {one}, i64 {i}")
+    return rows

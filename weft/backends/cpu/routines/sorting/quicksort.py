@@ -57,12 +57,17 @@ def small_function(module: Module, v: Lanes, result: Order | None) -> None:
     """
     _clean_function(module, v)
     f = Function(module, "small", "ptr %src, ptr %dst, i64 %n")
-    tile = f.local(ROWS * v.size)
+    tile = f.local((ROWS + 1) * v.size)
     places = [f.at(tile, i * v.size) for i in range(ROWS)]
-    with f.loop(0, ROWS) as i:
-        inside = lanes_below(f, v, f.sub("%n", f.mul(i, v.count)), signed=True)
-        x = load_some(f, v, f.at("%src", f.mul(i, v.size)), inside)
+    whole = f.emit(f"udiv i64 %n, {v.count}")
+    inside = lanes_below(f, v, f.sub("%n", f.mul(whole, v.count)))
+    with f.loop(0, whole) as i:
+        x = f.load(v.llvm, f.at("%src", f.mul(i, v.size)), v.step)
         f.store(v.llvm, x, f.at(tile, f.mul(i, v.size)), v.size)
+    x = load_some(f, v, f.at("%src", f.mul(whole, v.size)), inside)
+    f.store(v.llvm, x, f.at(tile, f.mul(whole, v.size)), v.size)
+    with f.loop(f.add(whole, 1), ROWS) as i:
+        f.store(v.llvm, f"splat (i{v.bits} -1)", f.at(tile, f.mul(i, v.size)), v.size)
     rows = [f.load(v.llvm, place, v.size) for place in places]
     for a, b in batcher(ROWS):
         rows[a], rows[b] = extremes(f, v, rows[a], rows[b])
@@ -75,20 +80,24 @@ def small_function(module: Module, v: Lanes, result: Order | None) -> None:
         _join(f, v, tile, runs)
         runs = [a + b for a, b in zip(runs[::2], runs[1::2], strict=True)]
         f.line(f"call void @clean(ptr {tile}, i64 {ROWS})")
-    _put(f, v, result, tile)
+    _put(f, v, result, tile, whole, inside)
     f.close()
 
 
-def _put(f: Function, v: Lanes, result: Order | None, tile: str) -> None:
+def _put(f: Function, v: Lanes, result: Order | None, tile: str, whole: str, inside: str) -> None:
     """Sorted vectors given out, one after the other; they lie in blocks."""
     blocks = ROWS // v.count
-    with f.loop(0, ROWS) as i:
-        inside = lanes_below(f, v, f.sub("%n", f.mul(i, v.count)), signed=True)
-        block = f.rem(i, blocks)
-        row = f.add(f.div(i, blocks), f.mul(block, v.count))
+
+    def place(i: str) -> tuple[str, str, int]:
+        row = f.add(f.div(i, blocks), f.mul(f.rem(i, blocks), v.count))
         x, bits = _out(f, v, result, f.load(v.llvm, f.at(tile, f.mul(row, v.size)), v.size))
-        place = f.at("%dst", f.mul(i, v.count * bits // 8))
-        store_some(f, v.count, bits, x, place, inside)
+        return x, f.at("%dst", f.mul(i, v.count * bits // 8)), bits
+
+    with f.loop(0, whole) as i:
+        x, there, bits = place(i)
+        f.store(f"<{v.count} x i{bits}>", x, there, bits // 8)
+    x, there, bits = place(whole)
+    store_some(f, v.count, bits, x, there, inside)
 
 
 def _join(f: Function, v: Lanes, tile: str, runs: list[list[int]]) -> None:

@@ -1,4 +1,4 @@
-"""Sorting: rows by networks across vectors, merged where they are long.
+"""Sorting: short rows by networks across vectors, long ones by splitting them.
 
 A single operand is sorted as keys that are its elements; with more operands or keys, records of a
 key's word and a position are sorted, and the operands gathered in the order found.
@@ -18,11 +18,10 @@ from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.sorting import buckets as bucketing
 from weft.backends.cpu.routines.sorting import mend as mending
-from weft.backends.cpu.routines.sorting import merge as merging
 from weft.backends.cpu.routines.sorting import network, records
 from weft.backends.cpu.routines.sorting import quicksort as quick
 from weft.backends.cpu.routines.sorting import transpose_text as turning
-from weft.backends.cpu.routines.sorting.network import BLOCK, MAX_RUN_ELEMENTS, Lanes
+from weft.backends.cpu.routines.sorting.network import BLOCK, MAX_ROW_ELEMENTS, Lanes
 from weft.backends.cpu.routines.sorting.rows import (
     MIN_UNIT_ELEMENTS,
     Order,
@@ -37,10 +36,9 @@ from weft.base.record import Record
 from weft.base.sizes import computed, plain
 from weft.kernel.program import Lowered, Place, Type
 
-# Rows so short are sorted as one run even where they leave lanes empty.
-MAX_SINGLE_RUN = 128
-# Elements of a unit that merges within a cache, and of one of a long row.
-CACHE_MERGE_ELEMENTS, ROW_CHUNK_ELEMENTS = 1 << 16, 1 << 14
+# Rows so short are sorted by a network even where they leave lanes empty.
+MAX_SINGLE_ROW = 128
+ROW_CHUNK_ELEMENTS = 1 << 14  # elements of a unit of a long row
 ENOUGH_CHUNKS = 8  # pieces that are enough for all threads
 # Bytes of a piece that is split into buckets, and elements of a bucket at least.
 SPLIT, BUCKET = 1 << 15, 1 << 13
@@ -52,38 +50,16 @@ def lanes(bits: int) -> Lanes:
     return Lanes(vector_bits() // bits, bits)
 
 
-class Runs(Record):
-    """How rows are split into runs that are sorted and then merged."""
-
-    splits: int
-    run: int
-
-    @property
-    def padded(self) -> int:
-        return -(-self.run // BLOCK) * BLOCK
-
-    @property
-    def levels(self) -> int:
-        return computed(int.bit_length, self.padded // BLOCK - 1)
-
-
-def runs_of(rows: Rows, v: Lanes) -> Runs:
-    """Runs that fill the lanes of a tile, if rows are long enough, and are short enough for it."""
+def is_short(rows: Rows, v: Lanes) -> bool:
+    """Whether rows are sorted side by side."""
     n = rows.length
-    if n <= MAX_SINGLE_RUN or (n <= MAX_RUN_ELEMENTS and plain(rows.count) >= v.count):
-        return Runs(1, n)
-    run = min(MAX_RUN_ELEMENTS, -(-plain(n) * min(plain(rows.count), v.count) // v.count))
-    run = -(-run // BLOCK) * BLOCK
-    return Runs(-(-n // run), run)
+    return n <= MAX_SINGLE_ROW or (n <= MAX_ROW_ELEMENTS and plain(rows.count) >= v.count)
 
 
 # --- texts ----------------------------------------------------------------------------------------
 
-runs_text = lru(64)(network.runs_text)
-narrow_text = lru(64)(network.narrow_text)
+rows_text = lru(64)(network.rows_text)
 columns_text = lru(64)(network.columns_text)
-merge_text = lru(8)(merging.merge_text)
-unload_text = lru(64)(merging.unload_text)
 mend_text = lru(64)(mending.mend_text)
 quick_text = lru(64)(quick.quick_text)
 keys_text = lru(64)(bucketing.keys_text)
@@ -149,37 +125,28 @@ def alone(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) ->
     """The tasks that sort a single operand."""
     v = lanes(order.bits)
     if rows.inner > 1:
-        if rows.inner < v.count or rows.length > MAX_RUN_ELEMENTS:
+        if rows.inner < v.count or rows.length > MAX_ROW_ELEMENTS:
             turned(plan, rows, order, source, result)
         else:
             columns(plan, rows, order, source, result)
         return
-    runs = runs_of(rows, v)
-    if runs.splits > 1 and can_split():
+    if not is_short(rows, v):
         pair = [plan.memory(rows.count * rows.length * v.step) for _ in range(2)]
         Quick(plan, rows, v, order, pair).sort(source, result)
         return
-    tiles = -(-rows.count * runs.splits // v.count)
-    flags = plan.memory(8 * tiles)
-    table = runs_table(plan, rows, runs)
-    chunk = max(1, MIN_UNIT_ELEMENTS // (v.count * plain(runs.run)))
-    if rows.length < v.count:
-        text = narrow_text(v, order)
-        plan.add(text, "sort_narrow", (source, result, table, flags), tiles, chunk)
-    elif runs.splits == 1:
-        text = runs_text(v, order, order)
-        plan.add(text, "sort_runs", (source, result, table, flags), tiles, chunk)
-    else:
-        width = runs.splits * runs.run
-        pair = [plan.memory((rows.count * width + v.count) * v.step) for _ in range(2)]
-        text = runs_text(v, order, None)
-        plan.add(text, "sort_runs", (source, pair[0], table, flags), tiles, chunk)
-        found = merge(plan, rows, runs, v, pair)
-        pieces = -(-rows.length // ROW_CHUNK_ELEMENTS)
-        sizes = plan.table(width, pieces, ROW_CHUNK_ELEMENTS, rows.length)
-        extent = rows.count * pieces
-        plan.add(unload_text(v, order), "unload", (found, result, sizes), extent, 1)
-    mend(plan, rows, order, v, (source, result, table, flags))
+    side_by_side(plan, rows, v, order, (source, result))
+
+
+def side_by_side(
+    plan: Plan, rows: Rows, v: Lanes, order: Order, places: tuple[Place, Place]
+) -> None:
+    """Rows sorted by networks, one in each lane."""
+    tiles = -(-rows.count // v.count)
+    table, flags = sort_table(plan, rows, v.count), plan.memory(8 * tiles)
+    chunk = max(1, MIN_UNIT_ELEMENTS // (v.count * plain(rows.length)))
+    text = rows_text(v, order, rows.length < v.count)
+    plan.add(text, "sort_rows", (*places, table, flags), tiles, chunk)
+    mend(plan, rows, order, (*places, table, flags))
 
 
 def columns(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) -> None:
@@ -187,11 +154,11 @@ def columns(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) 
     v = lanes(order.bits)
     tiles = rows.count // rows.inner * -(-rows.inner // v.count)
     flags = plan.memory(8 * tiles)
-    table = runs_table(plan, rows, Runs(1, rows.length))
+    table = sort_table(plan, rows, v.count)
     chunk = max(1, MIN_UNIT_ELEMENTS // (v.count * plain(rows.length)))
     places = (source, result, table, flags)
     plan.add(columns_text(v, order), "sort_columns", places, tiles, chunk)
-    mend(plan, rows, order, v, places)
+    mend(plan, rows, order, places)
 
 
 def turned(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) -> None:
@@ -224,49 +191,22 @@ def turn(
     plan.add(turn_text(v, blocks), "turn", places, count * down * across, chunk)
 
 
-def runs_table(plan: Plan, rows: Rows, runs: Runs) -> Place:
-    count = rows.count * runs.splits
-    sizes = (runs.splits, runs.run, runs.padded, runs.levels)
-    return plan.table(count, rows.length, *sizes, rows.inner)
+def sort_table(plan: Plan, rows: Rows, flagged: int) -> Place:
+    """The numbers of a sort of rows, so many of which share a flag."""
+    blocks = -(-rows.length // BLOCK)
+    levels = computed(int.bit_length, blocks - 1)
+    return plan.table(rows.count, rows.length, blocks * BLOCK, levels, rows.inner, flagged)
 
 
-def mend(plan: Plan, rows: Rows, order: Order, v: Lanes, places: tuple[Place, ...]) -> None:
+def mend(plan: Plan, rows: Rows, order: Order, places: tuple[Place, ...]) -> None:
     """Zeros and NaNs put in place, where there are any that keys do not tell apart."""
     if order.kind != "float":
         return
-    text = mend_text(v.count, order)
     chunk = max(1, MIN_UNIT_ELEMENTS // plain(rows.length))
-    plan.add(text, "mend", places, rows.count, chunk)
-
-
-def merge(plan: Plan, rows: Rows, runs: Runs, v: Lanes, pair: list[Place]) -> Place:
-    """Runs of rows merged until one is left: first those that fit a cache, level by level then."""
-    text = merge_text(v)
-    here, there = pair
-    width, part = runs.splits * runs.run // v.count, runs.run // v.count
-    local = CACHE_MERGE_ELEMENTS // v.count
-    if plain(rows.count) < ENOUGH_CHUNKS:  # leave enough pieces to share
-        local = min(local, width // ENOUGH_CHUNKS)
-    while part < width:
-        times = 1
-        while part << times < width and part << (times + 1) <= local:
-            times += 1
-        piece = part << times if times > 1 else ROW_CHUNK_ELEMENTS // v.count
-        pieces = -(-width // piece)
-        table = plan.table(width, pieces, piece, part, times)
-        plan.add(text, "merge", (here, there, table), rows.count * pieces, 1)
-        if times & 1:
-            here, there = there, here
-        part <<= times
-    return here
+    plan.add(mend_text(order), "mend", places, rows.count, chunk)
 
 
 # --- by splitting ---------------------------------------------------------------------------------
-
-
-def can_split() -> bool:
-    """Whether the processor packs the lanes of a vector by an instruction."""
-    return vector_bits() == 512
 
 
 class Quick:
@@ -301,8 +241,8 @@ class Quick:
                 plan.add(text, "sort_keys", places, rows.count, chunk)
             self.whole(n, first, second, result)
         if not self.records:
-            table = runs_table(plan, rows, Runs(self.v.count, n))
-            mend(plan, rows, self.order, self.v, (source, result, table, self.marks))
+            table = sort_table(plan, rows, 1)
+            mend(plan, rows, self.order, (source, result, table, self.marks))
 
     def whole(self, length: int, keys: Place, other: Place, result: Place) -> None:
         """Rows of so many keys sorted, each by one thread."""
@@ -378,17 +318,12 @@ class Records:
     def __init__(self, plan: Plan, rows: Rows, wanted: int) -> None:
         self.plan, self.rows = plan, rows
         self.v = v = lanes(64)
-        n = max(rows.length, v.count)
-        self.runs = runs = runs_of(Rows(rows.count, n, 1), v)
-        if runs.splits == 1:
-            runs = self.runs = Runs(1, -(-n // v.count) * v.count)
-        self.quick = runs.splits > 1 and can_split()
-        self.width = width = n if self.quick else runs.splits * runs.run
-        size = (rows.count * width + v.count) * v.step
+        self.width = max(rows.length, v.count)
+        self.quick = not is_short(Rows(rows.count, self.width, 1), v)
+        size = rows.count * self.width * v.step
         self.pair = [plan.memory(size) for _ in range(3 if self.quick else 2)]
         self.wanted = wanted
         self.block = 1 if rows.inner == 1 else records.MAX_UNIT_ROWS
-        self.flags = plan.memory(8)
 
     def sort(self, words: list[Word], **how: Any) -> Sorted:
         """The order by words, the first being the most significant."""
@@ -434,12 +369,8 @@ class Records:
             work = Quick(plan, rows, v, Order(64, "unsigned"), self.pair[:2], True, ready=True)
             work.sort(first, self.pair[2])
             return self.pair[2]
-        table = runs_table(plan, rows, self.runs)
-        tiles = -(-rows.count * self.runs.splits // v.count)
-        chunk = max(1, MIN_UNIT_ELEMENTS // (v.count * plain(self.runs.run)))
-        text = runs_text(v, Order(64, "unsigned"), None)
-        plan.add(text, "sort_runs", (first, second, table, self.flags), tiles, chunk)
-        return merge(plan, rows, self.runs, v, [second, first])
+        side_by_side(plan, rows, v, Order(64, "unsigned"), (first, second))
+        return second
 
     def units(self, length: int) -> tuple[Place, int, int]:
         """The table of tasks over parts of rows of so many elements, extent and chunk."""
