@@ -104,7 +104,7 @@ LATE = {
     *(
         ("weft.backends.cpu.routines.table", f"weft.backends.cpu.routines.{name}")
         for name in (
-            "convolutions.conv convolutions.blocks cumulative draws.generator draws.sampling"
+            "convolutions.conv cumulative draws.generator draws.sampling"
             " factorisations.linalg factorisations.sylvester fourier.fft"
             " products.complex_products products.dot products.small_products scatter.scatter"
             " sorting.largest sorting.partition sorting.sort special windows.window"

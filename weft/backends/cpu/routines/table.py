@@ -13,7 +13,6 @@ from weft.kernel.program import Finish, Lowered, Type
 
 _complex_products = Late("weft.backends.cpu.routines.products.complex_products")
 _conv = Late("weft.backends.cpu.routines.convolutions.conv")
-_conv_any = Late("weft.backends.cpu.routines.convolutions.blocks")
 _cumulative = Late("weft.backends.cpu.routines.cumulative")
 _dot = Late("weft.backends.cpu.routines.products.dot")
 _fft = Late("weft.backends.cpu.routines.fourier.fft")
@@ -53,7 +52,6 @@ _NAMES = {
 _GENERAL = {
     "dot_general": _small_products,
     "fft": _fft,
-    "conv_general_dilated": _conv_any,
     **dict.fromkeys(_NAMES[_window].split(), _window),
 }
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -90,7 +88,7 @@ def lower(
         if found is not None:
             return None if finish is not None else found
     if finish is not None:
-        finishing = FINISHING.get(name)
+        finishing = None if general else FINISHING.get(name)
         return None if finishing is None else finishing(ins, outs, params, finish)
     lowering = LOWERINGS.get(name)
     return None if lowering is None else lowering(ins, outs, params)

@@ -30,6 +30,7 @@ from weft.backends.cpu.routines.convolutions.conv_plan import (
     grid_of,
     in_place,
     kernel_bytes,
+    split_of,
 )
 from weft.backends.cpu.routines.convolutions.conv_text import (
     Border,
@@ -42,6 +43,7 @@ from weft.backends.cpu.routines.convolutions.conv_text import (
 from weft.backends.cpu.routines.convolutions.lines import Line, lines
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS
 from weft.base.record import Record
+from weft.base.sizes import Size, computed, is_one, is_writing, plain
 from weft.kernel.nodes import BF16, F16, F32, is_float
 from weft.kernel.program import Finish, Lowered, Place, Task, Type, contiguous
 
@@ -54,6 +56,8 @@ OWN = 16
 # once for each cycle of all sums.
 MAX_STACK_COPY_BYTES = 1 << 18
 MORE = 0.4
+# What sizes of images are taken for at most where forms are to serve all.
+TYPICAL_SIZE = 16
 
 
 class Edge(Record):
@@ -85,6 +89,16 @@ def working(left: np.dtype, out: np.dtype) -> np.dtype | None:
     return max(F32, *[d for d in kinds if is_float(d)], key=lambda d: d.itemsize)
 
 
+def _first(n: int, *_: int) -> int:
+    return n
+
+
+def _strides(spec: list[int], sizes: list[int], times: int) -> list[int]:
+    """The strides of dimensions that lie along these axes."""
+    shape = [n for _, n in sorted(zip(spec, sizes, strict=True), key=lambda both: both[0])]
+    return [times * contiguous(tuple(shape))[i] for i in spec]
+
+
 class Convolution:
     """The roles of a convolution's dimensions, and the tasks that come of them."""
 
@@ -96,17 +110,29 @@ class Convolution:
         self.chosen: dict[Any, Tiling] = {}
         self.scratch: list[int] = []
         lhs, rhs, result = map(list, params["dimension_numbers"])
+        self.named = next((n for t in (left, right, out) for n in t.shape if type(n) is Size), None)
         self.complex = left.dtype.kind == "c"
         self.parted = 1 + self.complex  # parts of a number, which lie next to each other
-        self.left_strides = [self.parted * contiguous(left.shape)[i] for i in lhs]
-        self.right_strides = [contiguous(right.shape)[i] for i in rhs]
-        self.out_strides = [self.parted * contiguous(out.shape)[i] for i in result]
         self.kernel: tuple[str, int] = ("in", 1)
-        self.batch, self.features, *self.space = (left.shape[i] for i in lhs)
-        self.outputs, _, *self.window = (right.shape[i] for i in rhs)
-        self.feature_groups = params["feature_group_count"]
-        self.batch_groups = params["batch_group_count"]
-        sizes = [out.shape[i] for i in result[2:]]
+        features, self.batch_groups = params["feature_group_count"], params["batch_group_count"]
+        self.groups = self.read(features * self.batch_groups, 0)
+        # of one group
+        self.batch = self.read(out.shape[result[0]], 1)
+        self.features = self.read(right.shape[rhs[1]], 2)
+        self.outputs = self.read(right.shape[rhs[0]] // (features * self.batch_groups), 3)
+        rank = len(lhs) - 2
+        self.space, self.window, sizes = (
+            [self.read(t.shape[spec[2 + i]], 4 + 3 * i + j) for i in range(rank)]
+            for j, (t, spec) in enumerate(((left, lhs), (right, rhs), (out, result)))
+        )
+        every = [self.groups * n for n in (self.batch, self.features, self.outputs)]
+        if self.batch_groups > 1:
+            every[1] = self.features
+        else:
+            every[0] = self.batch
+        self.left_strides = _strides(lhs, [every[0], every[1], *self.space], self.parted)
+        self.right_strides = _strides(rhs, [every[2], self.features, *self.window], 1)
+        self.out_strides = _strides(result, [self.batch, every[2], *sizes], self.parted)
         lows = [low for low, _ in params["padding"]]
         self.parts = list(
             product(
@@ -125,18 +151,22 @@ class Convolution:
 
     # --- dimensions -------------------------------------------------------------------------------
 
+    def read(self, n: int, place: int) -> int:
+        """A number as one that native code reads, where sizes have names: texts are the same then
+        whichever of them have, and are equal."""
+        if self.named is None or n < 2:
+            return int(n)
+        return computed(_first, n, place, self.named)
+
     def all_edges(self) -> list[Edge]:
         """The axes of the left operand, groups apart."""
         n, f, *space = self.left_strides
         edges = []
-        groups = self.feature_groups * self.batch_groups
-        batch = self.batch // self.batch_groups
-        features = self.features // self.feature_groups
-        if groups > 1:
-            stride = n * batch if self.batch_groups > 1 else f * features
-            edges.append(Edge("g", groups, stride, 0, groups))
-        edges.append(Edge("n", batch, n, 0, batch))
-        edges.append(Edge("c", features, f, 0, features))
+        if not is_one(self.groups):
+            stride = n * self.batch if self.batch_groups > 1 else f * self.features
+            edges.append(Edge("g", self.groups, stride, 0, self.groups))
+        edges.append(Edge("n", self.batch, n, 0, self.batch))
+        edges.append(Edge("c", self.features, f, 0, self.features))
         for i, stride in enumerate(space):
             used = [part[i] for part in self.parts if part[i].taps]
             low = min([line.start for line in used], default=0)
@@ -155,18 +185,16 @@ class Convolution:
     def roles(self, part: Sequence[Line]) -> list[Role]:
         """The dimensions of a plain convolution; those without a stride in the result are summed
         over."""
-        groups = self.feature_groups * self.batch_groups
-        outputs = self.outputs // groups
         k, c, *window = self.right_strides
         n, f, *space = self.out_strides
         roles = []
-        if groups > 1:
-            roles.append(Role("g", groups, "g", 1, k * outputs, f * outputs))
-        roles.append(Role("n", self.batch // self.batch_groups, "n", 1, 0, n))
+        if not is_one(self.groups):
+            roles.append(Role("g", self.groups, "g", 1, k * self.outputs, f * self.outputs))
+        roles.append(Role("n", self.batch, "n", 1, 0, n))
         for i, (line, stride) in enumerate(zip(part, space, strict=True)):
             roles.append(Role(f"o{i}", line.size, f"s{i}", line.stride, 0, stride * line.step))
-        roles.append(Role("k", outputs, "", 0, k, f))
-        roles.append(Role("c", self.features // self.feature_groups, "c", 1, c, 0))
+        roles.append(Role("k", self.outputs, "", 0, k, f))
+        roles.append(Role("c", self.features, "c", 1, c, 0))
         for i, (line, stride) in enumerate(zip(part, window, strict=True)):
             taps = Role(f"t{i}", line.taps, f"s{i}", line.dilation, stride * line.tap_step, 0)
             roles.append(taps)
@@ -191,7 +219,7 @@ class Convolution:
         inner = next((e for e in self.edges if e.name == vector), None)
         if self.direct(inner):
             return None
-        order = sorted(self.edges, key=lambda e: -e.stride)
+        order = sorted(self.edges, key=lambda e: -plain(e.stride))
         if inner is not None:
             order.remove(inner)
             order.append(inner)
@@ -215,7 +243,7 @@ class Convolution:
             self.kernel = self.memory(4 * size)
             self.spread(size)
         # One with taps, if there is any: without them a line has no stride.
-        heaviest = max(self.parts, key=lambda part: prod(x.size * x.taps for x in part))
+        heaviest = max(self.parts, key=lambda part: plain(prod(x.size * x.taps for x in part)))
         options = []
         for role in self.candidates(self.roles(heaviest)):
             strides = self.layout(role.axis)
@@ -239,22 +267,36 @@ class Convolution:
         found = [r for r in roles if r.out and r.times in (0, 1)]
         found = [r for r in found if r.size > 1 or r.name == "k"]
         near = {e.name: e.stride for e in self.edges}
-        found.sort(key=lambda r: near.get(r.axis, 0))
+        found.sort(key=lambda r: plain(near.get(r.axis, 0)))
         obvious = [r for r in found if r.name == "k" or r.out == 1]
-        return obvious if any(r.size >= self.lanes for r in obvious) else found
+        return obvious if any(plain(r.size) >= self.lanes for r in obvious) else found
 
     def choose(self, placed: list[Role], vector: str) -> Tiling:
-        key = (tuple(placed), vector)
-        if key not in self.chosen:
-            self.chosen[key] = choose(placed, vector, self.lanes, self.work.itemsize)
-        return self.chosen[key]
+        """The cheapest tile for the sizes at hand; those of images count up to a typical one where
+        they have names, so that few forms serve all."""
+        known = tuple([Role(*map(plain, r)) for r in placed])
+        if self.named is not None:
+            widest = {vector: 4 * self.lanes}
+            known = tuple(
+                r._replace(size=min(r.size, widest.get(r.name, TYPICAL_SIZE)))
+                if r.name[0] in "no"
+                else r
+                for r in known
+            )
+        if (known, vector) not in self.chosen:
+            found = choose(list(known), vector, self.lanes, self.work.itemsize)
+            self.chosen[known, vector] = found
+        return self.chosen[known, vector]
 
     def copying(self, vector: str) -> float:
         """What the copy for a vector axis costs, in cycles."""
         strides = self.layout(vector)
         if strides is None:
             return 0
-        size = prod(max(1, e.high - e.low) for e in self.edges)
+        sizes = {e.name: max(1, plain(e.high - e.low)) for e in self.edges}
+        if self.named is not None:
+            sizes |= {e: min(n, TYPICAL_SIZE) for e, n in sizes.items() if e[0] in "ns"}
+        size = prod(sizes.values())
         inner = [e for e in self.edges if e.stride == 1]
         turns = vector and not any(e.name == vector for e in inner)
         return size * (1.0 if turns else 4.0 / self.lanes)
@@ -269,8 +311,9 @@ class Convolution:
     ) -> tuple[Copied, ...]:
         """The axes of a copy of the left operand, of which one is shifted."""
         dims = []
-        for e in sorted(self.edges, key=lambda e: -strides[e.name]):
-            inside = (0, -1) if (e.low, e.high) == (0, e.size) else (-e.low, e.size)
+        for i, e in enumerate(sorted(self.edges, key=lambda e: -plain(strides[e.name]))):
+            low = -e.low if self.named is None else computed(_first, -e.low, -4 - i, self.named)
+            inside = (0, -1) if (e.low, e.high) == (0, e.size) else (low, e.size)
             axis = Copied(sizes[e.name], e.stride, strides[e.name], *inside)
             dims.append(axis._replace(shifted=e.name == shifted))
         return tuple(dims)
@@ -287,7 +330,7 @@ class Convolution:
         """A task that copies an operand, and where to."""
         target = self.memory(total)
         text, extent = copy_text(dims, have, self.work, self.lanes, "copy", start)
-        each = max(1, total * self.work.itemsize // extent)
+        each = max(1, plain(total) * self.work.itemsize // plain(extent))
         self.add(text, "copy", (source, target), extent, -(-_COPIED // each))
         return target
 
@@ -297,7 +340,7 @@ class Convolution:
         sizes = {e.name: max(1, e.high - e.low) for e in self.edges}
         whole, wanted = strides[""], min(OWN, tiling.cost / CHUNK)
         each = {r.name: n for r, n in tiling.box}.get("n", 1)
-        batch = self.batch // self.batch_groups
+        batch = self.batch
         if tiling.split is not None:
             if tiling.split.name != "c":  # neighbours in space read the same elements
                 return None
@@ -345,7 +388,7 @@ class Convolution:
     def packed(self, sizes: dict[str, int], strides: dict[str, int]) -> dict[str, int]:
         """Strides of a smaller copy with axes in the same order."""
         out, total = {}, 1
-        for e in sorted(self.edges, key=lambda e: -strides[e.name])[::-1]:
+        for e in sorted(self.edges, key=lambda e: -plain(strides[e.name]))[::-1]:
             out[e.name] = total
             total *= sizes[e.name]
         return {**out, "": total}
@@ -373,19 +416,18 @@ class Convolution:
     ) -> None:
         """The tasks of one plain convolution."""
         placed = self.placed(self.roles(part), strides)
-        tiling = self.choose(placed, vector)
+        tiling = self.choose(placed, vector).along(placed)
         block = None
-        if len(self.parts) > 1:
-            tiling = tiling._replace(split=None)
-        elif strides is not None:
-            block = self.block(part, tiling, strides)
+        if len(self.parts) == 1:
+            tiling = tiling._replace(split=split_of(placed, tiling, self.work.itemsize))
+        if strides is not None and len(self.parts) == 1:
+            block = None if is_writing() else self.block(part, tiling, strides)
             if block is None:
                 source = self.copy_left(strides)
             else:
                 strides = block.strides
                 placed = self.placed(self.roles(part), strides)
-                now = {r.name: r for r in placed}
-                tiling = tiling._replace(box=tuple((now[r.name], n) for r, n in tiling.box))
+                tiling = tiling.along(placed)
         where = strides or {e.name: e.stride for e in self.edges}
         lows = {e.name: e.low if strides else 0 for e in self.edges}
         start = sum(
@@ -399,6 +441,10 @@ class Convolution:
         tap = sum(
             line.tap * stride for line, stride in zip(part, self.right_strides[2:], strict=True)
         )
+        if self.named is not None and len(self.parts) > 1:
+            start, first, tap = (
+                computed(_first, n, -1 - i, self.named) for i, n in enumerate((start, first, tap))
+            )
         summed = sorted((r for r in placed if not r.out), key=lambda r: -r.times)
         kernel, right, panels, tap = self.copy_right(placed, summed, tiling, tap)
         reduced = [Dim(r.size, r.times, right[r.name]) for r in summed]
@@ -438,13 +484,9 @@ class Convolution:
             border,
             self.finish is not None,
         )
-        self.compute(plan, tiling, grid, places)
+        self.add(contraction_text(plan, "conv"), "conv", places, grid.extent, grid.chunk)
         if split is not None:
             self.sum(split.count, whole, target)
-
-    def compute(self, plan: Contraction, tiling: Tiling, grid: Grid, places: Any) -> None:
-        """The task of a contraction."""
-        self.add(contraction_text(plan, "conv"), "conv", places, grid.extent, grid.chunk)
 
     def sum(self, count: int, whole: int, source: Any) -> None:
         """The task that adds parts of sums."""
@@ -453,15 +495,6 @@ class Convolution:
         places = (source, ("out", 0), ("numbers", (count, whole)))
         self.add(text, "add", places, -(-whole // lanes), 1 + 2048 // count)
 
-    def in_place(self, placed: list[Role], tiling: Tiling) -> bool:
-        """Whether the right operand is read where it lies."""
-        have = self.work if self.complex else self.right.dtype
-        return have == self.work and in_place(placed, tiling, self.work.itemsize)
-
-    def panel(self, tiling: Tiling) -> int:
-        """Elements of a row of a panel of the right operand."""
-        return tiling.width
-
     def copy_right(
         self, placed: list[Role], summed: list[Role], tiling: Tiling, tap: int
     ) -> tuple[tuple[str, int], dict[str, int], int, int]:
@@ -469,10 +502,12 @@ class Convolution:
         right = {r.name: r.right for r in placed}
         vector = next(r for r in placed if r.name == tiling.vector)
         size = prod(r.size for r in placed if r.right)
-        if self.in_place(placed, tiling) or not size:
+        have = self.work if self.complex else self.right.dtype
+        near = have == self.work and in_place(placed, tiling, self.work.itemsize)
+        if near or not size:
             return self.kernel, right, 0, tap
         free = [r for r in placed if r.right and r.out and r.name != tiling.vector]
-        total = width = self.panel(tiling)
+        total = tiling.width
         if vector.right:
             right[vector.name] = 1
         else:
@@ -480,7 +515,7 @@ class Convolution:
         for r in reversed(summed):
             right[r.name] = total
             total *= r.size
-        panels = total if vector.right and tiling.count > 1 else 0
+        panels = total if vector.right and not is_one(tiling.count) else 0
         if vector.right:
             total *= tiling.count
         for r in reversed(free):
@@ -492,9 +527,7 @@ class Convolution:
             dims.append(Copied(tiling.count, vector.right, panels, step=tiling.width, limit=limit))
         dims += [Copied(r.size, r.right, right[r.name]) for r in summed]
         if vector.right:
-            inside = -1 if width == tiling.width else tiling.width
-            dims.append(Copied(width, vector.right, 1, inside=inside))
-        have = self.work if self.complex else self.right.dtype
+            dims.append(Copied(tiling.width, vector.right, 1))
         target = self.copy(self.kernel, dims, have, total, tap)
         return target, right, panels, 0
 

@@ -12,6 +12,7 @@ from weft.backends.cpu.native.llvm import QUICK
 from weft.backends.cpu.routines.convolutions.conv_writer import Text, Told
 from weft.base.functional import lru
 from weft.base.record import Record
+from weft.base.sizes import Size, computed, is_one, is_writing, same
 
 # Bytes of a row from which it does not matter how the row is found, and so few rows that nothing
 # about them does.
@@ -52,17 +53,21 @@ def joined(dims: Sequence[Copied]) -> list[Copied]:
     """The same copy by fewer axes, outermost first."""
     out: list[Copied] = []
     for d in dims:
-        if d.size == 1 and d.plain and d.step == 1:
+        if is_one(d.size) and d.plain and is_one(d.step):
             continue
         if out:
             o = out[-1]
-            fits = o.source == d.size * d.source and o.target == d.size * d.target
+            fits = same((o.source, o.target), (d.size * d.source, d.size * d.target))
             if fits and d.plain and o.limit < 0 and not o.shifted:
                 inside = -1 if o.whole else o.inside * d.size
                 out[-1] = Copied(o.size * d.size, d.source, d.target, o.low * d.size, inside)
                 continue
         out.append(d)
     return out
+
+
+def _within(n: int, size: int) -> int:
+    return min(size, max(0, n))
 
 
 class Copy:
@@ -100,7 +105,7 @@ class Copy:
             row = outer[-1]
             if inner.size <= lanes and row.target == inner.size:
                 if row.limit < 0 and not row.shifted:
-                    self.group, inner = inner.size, outer.pop()
+                    self.group, inner = int(inner.size), outer.pop()
         self.outer, self.inner = outer, inner
         self.extent = prod(d.size for d in outer)
 
@@ -164,34 +169,32 @@ class Copy:
 
     def fill(self, target: str, first: int, last: int) -> None:
         """Zeros from one index to another."""
-        if last > first:
+        count = last - first
+        if type(count) is Size or count > 0:
             place = self.text.at(target, str(first), self.want)
-            self.text.clear(place, (last - first) * self.want.itemsize)
+            self.text.clear(place, count * self.want.itemsize)
 
     def each(self, first: int, last: int, body: Callable[[str, int], None]) -> None:
-        """``body(index, width)`` for vectors, then for the numbers that are left."""
-        whole = (last - first) // self.lanes * self.lanes
+        """``body(index, width)`` for vectors, of which the last overlaps the one before it."""
+        count = last - first
+        if count <= self.lanes:
+            if count > 0:
+                body(str(first), int(count))
+            return
 
-        def run(width: int) -> Callable[[str, list[str]], list[str]]:
-            def one(index: str, _: list[str]) -> list[str]:
-                body(index, width)
-                return []
+        def one(index: str, _: list[str]) -> list[str]:
+            if not same(count % self.lanes, 0):
+                index = self.text.least(index, last - self.lanes)
+            body(index, self.lanes)
+            return []
 
-            return one
-
-        if whole == self.lanes:
-            body(str(first), self.lanes)
-        elif whole:
-            self.text.loop(str(first), str(first + whole), [], run(self.lanes), self.lanes)
-        first += whole
-        if last - first > 0:
-            body(str(first), last - first)
+        self.text.loop(str(first), str(last), [], one, self.lanes)
 
     def row(self, source: str, target: str, d: Copied) -> None:
         """The innermost axis, whose targets are neighbours."""
         text = self.text
-        low = 0 if d.whole else min(d.size, max(0, d.low))
-        high = d.size if d.whole else max(low, min(d.size, d.low + d.inside))
+        low = 0 if d.whole else computed(_within, d.low, d.size)
+        high = d.size if d.whole else computed(_within, d.low + d.inside, d.size)
         group = self.group
         self.fill(target, 0, low * group)
         self.fill(target, high * group, d.size * group)
@@ -257,8 +260,10 @@ def copy_text(
     copy = Copy(text, dims, (have, want), lanes, ("%b0", "%b1"), str(start))
     text.loop("%start", "%stop", [], copy.item)
     # Where all is done by the C library, or little at all, code without care is as good.
-    quick = copy.moved >= LONG_ROW_BYTES or (copy.moved and copy.extent <= MAX_LOOSE_ROWS)
-    return QUICK * quick + text.finish(name), copy.extent
+    quick = copy.moved and (
+        is_writing() or copy.moved >= LONG_ROW_BYTES or copy.extent <= MAX_LOOSE_ROWS
+    )
+    return QUICK * bool(quick) + text.finish(name), copy.extent
 
 
 # --- partial sums ---------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from math import prod
 from weft.backends.cpu.native.processor import has_by_element_fma, registers
 from weft.backends.cpu.routines.convolutions.conv_text import Axis
 from weft.base.record import Record
-from weft.base.sizes import plain
+from weft.base.sizes import is_one, plain
 
 # A sum waits so many cycles for the one before it; so many instructions begin in one cycle.
 LATENCY = 4
@@ -71,6 +71,14 @@ class Tiling(Record):
     step: float
     split: Split | None = None
 
+    def along(self, placed: list[Role]) -> Tiling:
+        """The same tile along dimensions of other strides or sizes, which are as long at least."""
+        now = {r.name: r for r in placed}
+        v = now[self.vector]
+        box = tuple([(now[r.name], n) for r, n in self.box])
+        assert v.size >= self.width and all(r.size >= n for r, n in box)
+        return self._replace(count=-(-v.size // self.width), box=box)
+
     def pieces(self, lanes: int) -> tuple[tuple[int, int], ...]:
         """Where the vectors of a tile begin, and how wide they are."""
         return tuple((i, min(lanes, self.width - i)) for i in range(0, self.width, lanes))
@@ -103,7 +111,6 @@ class Grid(Record):
 
 def _sizes(size: int, most: int) -> list[int]:
     """Tile sizes of which the fewest cut ``size`` into as many tiles."""
-    size = plain(size)
     found, n = [], min(size, most)
     while n > 1:
         count = -(-size // n)
@@ -176,8 +183,7 @@ def choose(placed: list[Role], vector: str, lanes: int, itemsize: int) -> Tiling
                 best = cost, width, box, step
     assert best is not None
     cost, width, box, step = best
-    tiling = Tiling(cost, vector, width, -(-v.size // width), box, step)
-    return tiling._replace(split=split_of(placed, tiling, itemsize))
+    return Tiling(cost, vector, width, -(-v.size // width), box, step)
 
 
 def split_of(placed: list[Role], tiling: Tiling, itemsize: int) -> Split | None:
@@ -214,15 +220,15 @@ def split_of(placed: list[Role], tiling: Tiling, itemsize: int) -> Split | None:
 def in_place(placed: list[Role], tiling: Tiling, itemsize: int) -> bool:
     """Whether the right operand is read where it lies, if it has the type of the sums."""
     v = next(r for r in placed if r.name == tiling.vector)
-    size = prod(r.size for r in placed if r.right)
-    narrow = v.size * itemsize <= MIN_COPIED_ROW_BYTES
-    alone = tiling.count == 1 or (narrow and size > COPY * tiling.cost)
+    size = plain(prod(r.size for r in placed if r.right))
+    narrow = plain(v.size) * itemsize <= MIN_COPIED_ROW_BYTES
+    alone = is_one(tiling.count) or (narrow and size > COPY * tiling.cost)
     return not v.right or (v.right == 1 and alone)
 
 
 def kernel_bytes(placed: list[Role], itemsize: int) -> int:
     """Bytes of the right operand that a place of the result has to do with."""
-    return prod(r.size for r in placed if r.right and not (r.times and r.out)) * itemsize
+    return plain(prod(r.size for r in placed if r.right and not (r.times and r.out))) * itemsize
 
 
 def grid_of(
@@ -250,27 +256,27 @@ def grid_of(
             units.append((s.name, part))
         else:
             shared.append(part)
-    for r in sorted((r for r in placed if r.out and r is not v), key=lambda r: -r.out):
+    for r in sorted((r for r in placed if r.out and r is not v), key=lambda r: -plain(r.out)):
         size, n = r.size, box.get(r.name, 1)
         if r.name in apart:
             size = apart[r.name]
             units.append((r.name, Axis(-(-r.size // size), size, r.size, 0, right[r.name], r.out)))
         axis = Axis(-(-size // n), n, size, r.times, right[r.name], r.out)
-        if axis.count > 1:
+        if not is_one(axis.count):
             (shared if r.times and r.right else rest).append(axis)
     if kernel_bytes(placed, 4) <= KERNEL and rest and not (v.times and v.right):
         order = [*shared, *rest[:-1], along, rest[-1]]
     else:
         order = [*shared, along, *rest]
-    axes = [axis for axis in order if axis.count > 1]
+    axes = [axis for axis in order if not is_one(axis.count)]
     axes += [Axis(1, 1, 1, 0, 0, 0)] * (2 - len(axes))
     depth = prod(r.size for r in placed if not r.out) // (tiling.split.count if tiling.split else 1)
-    cycles = axes[-1].count * (depth * tiling.step + TILE)
+    cycles = plain(axes[-1].count) * (plain(depth) * tiling.step + TILE)
     items = prod(a.count for a in axes[:-1])
-    units = [(name, axis) for name, axis in units if axis.count > 1]
+    units = [(name, axis) for name, axis in units if not is_one(axis.count)]
     extent, each = items, 1
     if block is not None:
         extent, each = prod(a.count for _, a in units), items
     # Larger pieces where there are many: fewer meetings of threads.
-    chunk = max(1, int(CHUNK // (cycles * each)), extent // 512)
+    chunk = max(1, int(CHUNK // (cycles * plain(each))), plain(extent) // 512)
     return Grid(tuple(axes), tuple(units), strides, cycles, extent, chunk)

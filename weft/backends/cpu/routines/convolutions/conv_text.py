@@ -14,6 +14,7 @@ from weft.backends.cpu.native.processor import has_by_element_fma
 from weft.backends.cpu.routines.convolutions.conv_moves import Copied, Copy
 from weft.backends.cpu.routines.convolutions.conv_writer import Text, stored
 from weft.base.record import Record
+from weft.base.sizes import Size, is_one, is_writing, same
 from weft.kernel.nodes import BF16
 
 # How many multiplications of a reduction are written out one after another.
@@ -51,6 +52,15 @@ class Dim(Record):
     left: int
     right: int
     out: int = 0
+
+
+class Walk(Record):
+    """The innermost loop of a sum: its turns, where the steps of one are in both operands, and how
+    many elements of the left one a load reads."""
+
+    turns: Dim
+    offsets: list[tuple[int, int]]
+    lanes: int = 1
 
 
 class Unit(Record):
@@ -125,12 +135,12 @@ def collapsed(dims: Sequence[Dim]) -> tuple[Dim, ...]:
     """The same walk by fewer dimensions: neighbours joined where they are one in memory."""
     out: list[Dim] = []
     for d in dims:
-        if d.size == 1:
+        if is_one(d.size):
             continue
         if out:
             outer = out[-1]
             strides = zip(outer[1:], d[1:], strict=True)
-            if all(a == d.size * b for a, b in strides):
+            if all(same(a, d.size * b) for a, b in strides):
                 out[-1] = Dim(outer.size * d.size, *d[1:])
                 continue
         out.append(d)
@@ -217,21 +227,22 @@ class _Tile:
         inner: list[Dim] = []
         while dims and self.fits([dims[-1], *inner]):
             inner.insert(0, dims.pop())
-        if dims and not inner and self.reads_left_vectors(dims[-1]):
-            last = dims.pop()
-            lanes = self.left_lanes = self.plan.pieces[0][1]
-            dims.append(Dim(last.size // lanes, lanes, lanes * last.right))
-            inner = [Dim(lanes, 1, last.right)]
-        elif dims and not inner:
-            last = dims.pop()
-            most = max(1, UNROLLED // len(self.keys))
-            factor = max(n for n in range(1, min(most, last.size) + 1) if last.size % n == 0)
-            if not self.fits([last._replace(size=factor)]):
-                factor = 1
-            dims.append(Dim(last.size // factor, factor * last.left, factor * last.right))
-            inner.append(Dim(factor, last.left, last.right))
-        offsets = self.offsets(inner)
-        return self.nest([d for d in dims if d.size > 1], left, right, sums, offsets)
+        walks = [Walk(Dim(1, 0, 0), self.offsets(inner))]
+        if dims and not inner:
+            last, lanes = dims.pop(), 1
+            factor = most = max(1, UNROLLED // len(self.keys))
+            if self.reads_left_vectors(last):
+                factor = lanes = self.plan.pieces[0][1]
+            elif type(last.size) is not Size:
+                factor = max(n for n in range(1, min(most, last.size) + 1) if last.size % n == 0)
+            steps = last._replace(size=factor)
+            if lanes == 1 and not self.fits([steps]):
+                factor, steps = 1, last._replace(size=1)
+            turns = Dim(last.size // factor, factor * last.left, factor * last.right)
+            walks = [Walk(turns, self.offsets([steps]), lanes)]
+            if not same(last.size % factor, 0):
+                walks.append(Walk(last._replace(size=last.size % factor), [(0, 0)]))
+        return self.nest([d for d in dims if not is_one(d.size)], left, right, sums, walks)
 
     def reads_left_vectors(self, last: Dim) -> bool:
         """Whether one load reads consecutive elements of the left operand, for by-element FMA."""
@@ -241,7 +252,7 @@ class _Tile:
             or plan.vector.left
             or last.left != 1
             or lanes < 2
-            or last.size % lanes
+            or (type(last.size) is not Size and last.size % lanes)
         ):
             return False
         vectors = len(plan.pieces)
@@ -275,15 +286,33 @@ class _Tile:
         return self.text.constant_scalar(self.plan.work, 0)
 
     def nest(
-        self, dims: list[Dim], left: str, right: str, sums: list[str], offsets: Sequence[Any]
+        self, dims: list[Dim], left: str, right: str, sums: list[str], walks: list[Walk]
     ) -> list[str]:
-        if not dims:
-            return self.steps(left, right, list(sums), offsets)
-        text, dim = self.text, dims[0]
+        """The sums over some dimensions and, for each index, over walks one after another."""
+        if dims:
+            inside = lambda *given: self.nest(dims[1:], *given, walks)
+            return self.along(dims[0], left, right, sums, inside)[2:]
+        for walk in walks:
+            self.left_lanes = walk.lanes
+            steps = lambda *given, walk=walk: self.steps(*given, walk.offsets)
+            if is_one(walk.turns.size):
+                sums = steps(left, right, list(sums))
+            else:
+                left, right, *sums = self.along(
+                    walk.turns, left, right, sums, steps, len(walks) == 1
+                )
+        return sums
 
-        def body(_: str, inside: list[str]) -> list[str]:
-            a, b = inside[:2]
-            new = self.nest(dims[1:], a, b, inside[2:], offsets)
+    def along(
+        self, dim: Dim, left: str, right: str, sums: list[str], inside: Any, once: bool = True
+    ) -> list[str]:
+        """Pointers and sums after what is done at each index of a dimension; it may have none
+        unless ``once``."""
+        text = self.text
+
+        def body(_: str, given: list[str]) -> list[str]:
+            a, b, *so_far = given
+            new = inside(a, b, so_far)
             moved = [
                 text.at(pointer, str(stride), self.plan.work)
                 for pointer, stride in ((a, dim.left), (b, dim.right))
@@ -291,7 +320,7 @@ class _Tile:
             return [*moved, *new]
 
         carried = [("ptr", left), ("ptr", right), *zip(self.kinds(), sums, strict=True)]
-        return text.loop("0", str(dim.size), carried, body)[2:]
+        return text.loop("0", str(dim.size), carried, body, once=once)
 
     def store(self, out: str, sums: list[str]) -> None:
         text, plan = self.text, self.plan
@@ -380,7 +409,7 @@ def contraction_text(plan: Contraction, name: str) -> str:
         return []
 
     items = prod(axis.count for axis in outer)
-    careless = plan.cycles >= LONG_ROW_CYCLES
+    careless = plan.cycles >= LONG_ROW_CYCLES and not is_writing()
     if border is None:
         text.loop("%start", "%stop", [], lambda i, _: item(i, "%b0", ("0", "0", "0")) or [])
     else:
@@ -396,7 +425,7 @@ def contraction_text(plan: Contraction, name: str) -> str:
 def _first(text: Text, axis: Axis, index: str) -> str:
     """The first element of a tile along an axis."""
     first = text.scaled(index, axis.step)
-    if axis.count * axis.step != axis.size and index != "0":
+    if not same(axis.count * axis.step, axis.size) and index != "0":
         first = text.least(first, axis.size - axis.step)
     return first
 
@@ -436,7 +465,7 @@ def _row(plan: Contraction) -> Text:
             work.store(text.at("%b2", totals[2], plan.out), sums)
         return []
 
-    if last.count == 1:
+    if is_one(last.count):
         tile("0", [])
     else:
         text.loop("0", str(last.count), [], tile)

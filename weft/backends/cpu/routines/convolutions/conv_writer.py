@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.backends.cpu.code.instructions import memory_type
 from weft.backends.cpu.code.render import Function
+from weft.base.sizes import is_one
 from weft.kernel.nodes import BF16, F16
 
 _I16 = np.dtype(np.int16)
@@ -101,7 +102,7 @@ class Text(Function):
         """An item's number as an index along each axis."""
         found = []
         for n in reversed(counts[1:]):
-            if n == 1:
+            if is_one(n):
                 found.append("0")
             else:
                 found.append(self.emit(f"urem i64 {item}, {n}"))
@@ -111,12 +112,13 @@ class Text(Function):
     def scaled(self, index: str, factor: int | str) -> str:
         """An index times a number, or one that is read."""
         if index[0] != "%":
-            if str(factor)[0] != "%":
-                return str(int(index) * int(factor))
-            index, factor = str(factor), int(index)
-        if factor == 0:
+            index, factor = str(factor), index
+        if index[0] != "%":
+            return str(int(index) * int(factor))
+        factor = str(factor)
+        if factor == "0":
             return "0"
-        return index if factor == 1 else self.emit(f"mul i64 {index}, {factor}")
+        return index if factor == "1" else self.emit(f"mul i64 {index}, {factor}")
 
     def total(self, terms: Sequence[str]) -> str:
         """The sum of indices."""
