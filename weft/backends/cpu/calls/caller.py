@@ -8,178 +8,82 @@ they know comes through tables, so the code itself holds no addresses.
 
 from __future__ import annotations
 
-from weft.backends.cpu.calls import abroad, blocks, running
-from weft.backends.cpu.calls.blocks import (
-    SLOT_ENTRIES,
-    SLOT_OWNER,
-    SLOT_TYPE,
-    Py_IncRef,
-    PyErr_NoMemory,
-    PyType_GenericAlloc,
-    free,
-)
-from weft.backends.cpu.calls.running import (
-    PyErr_Clear,
-    PyLong_AsLongLong,
-    PyObject_GetAttr,
-    malloc,
-    run,
-    run_donating,
-)
-from weft.backends.cpu.calls.tables import (
-    ARGUMENTS,
-    ARRAY_TYPE,
-    AS_IS,
-    BLOCK_TYPE,
-    BOOLEAN,
-    BUFFER_ADDRESS,
-    BUFFER_TYPE,
-    CONTIGUOUS_ALIGNED,
-    COUNT,
-    CURSOR,
-    DEVICE_TYPE,
-    DICT,
-    DICT_TYPE,
-    EMPTY,
-    ENTRY_CONTEXT,
-    ENTRY_DONATED,
-    ENTRY_HITS,
-    ENTRY_PROGRAM,
-    ENTRY_RECIPE,
-    ENTRY_RESULT,
-    ENTRY_WORDS,
-    EQUAL,
-    EVAL_TRACE,
-    FALSE,
-    FIRST_ENTRY,
-    FIXED,
-    FLOAT_TYPE,
-    FLOATING,
-    FOUND,
-    GENERIC,
-    GIVEN,
-    HOSTS,
-    INDEX,
-    INT32,
-    INT_TYPE,
-    KNOBS,
-    LEAF,
-    LIST,
-    LIST_TYPE,
-    NAME_AXES,
-    NAME_CONTEXT,
-    NAME_TRACE,
-    NDARRAY_TYPE,
-    NONE,
-    NOTHING,
-    NUMPY,
-    REFERENCE,
-    RESULT_COUNT,
-    ROOM,
-    SAME,
-    SCALAR_VALUE,
-    SEEN,
-    SHARED,
-    SINGLE,
-    SLICE,
-    SLICE_TYPE,
-    SLOW_TEXT,
-    STACK_RUN_WORDS,
-    STATE,
-    TRUE,
-    TUPLE,
-    TUPLE_TYPE,
-)
-from weft.backends.cpu.native import walker
-from weft.backends.cpu.native.walker import (
-    Py_DecRef,
-    PyLong_FromLongLong,
-    PyObject_Call,
-    PyTuple_New,
-    PyTuple_SetItem,
-)
-from weft.kernel.kinds import External, f32, f64, i32, i64, ptr, stack, u8
-
-PyObject_GetAttrString = External(ptr, (ptr, ptr))
-PyErr_Occurred = External(ptr, ())
-PyFloat_AsDouble = External(f64, (ptr,))
-PyDict_Size = External(i64, (ptr,))
-PyDict_GetItemWithError = External(ptr, (ptr, ptr))
-PyDict_New = External(ptr, ())
-PyDict_SetItem = External(i32, (ptr, ptr, ptr))
-PyList_New = External(ptr, (i64,))
-PyList_SetItem = External(i32, (ptr, i64, ptr))
+from weft.backends.cpu.calls import tables
+from weft.backends.cpu.calls.blocks import SLOT_ENTRIES, SLOT_OWNER, SLOT_TYPE
+from weft.backends.cpu.calls.running import run, run_donating
+from weft.backends.cpu.native import capi
+from weft.kernel.kinds import f32, f64, i32, i64, ptr, stack, u8
 
 # --- arguments ------------------------------------------------------------------------------------
 
 
 def found(leaves: ptr, pointer: ptr, owner: ptr, words: i64) -> i64:
     """Note a leaf and go on in the recipe."""
-    count = i64[leaves, COUNT]
-    ptr[leaves, FOUND + count] = pointer
-    ptr[leaves, FOUND + i64[leaves, ROOM] + count] = owner
-    i64[leaves, COUNT] = count + 1
-    ptr[leaves, CURSOR] = ptr[leaves, CURSOR] + words * 8
+    count = i64[leaves, tables.COUNT]
+    ptr[leaves, tables.FOUND + count] = pointer
+    ptr[leaves, tables.FOUND + i64[leaves, tables.ROOM] + count] = owner
+    i64[leaves, tables.COUNT] = count + 1
+    ptr[leaves, tables.CURSOR] = ptr[leaves, tables.CURSOR] + words * 8
     return 1
 
 
 def match_array(shared: ptr, thing: ptr, expected: ptr, leaves: ptr, words: i64) -> i64:
     """An array of the type expected."""
-    if ptr[thing, 1] != ptr[shared, ARRAY_TYPE] or ptr[thing, SLOT_TYPE] != expected:
+    if ptr[thing, 1] != ptr[shared, tables.ARRAY_TYPE] or ptr[thing, SLOT_TYPE] != expected:
         return 0
     owner = ptr[thing, SLOT_OWNER]
     kind = ptr[owner, 1]
     pointer: ptr = None
-    if kind == ptr[shared, BLOCK_TYPE] or kind == ptr[shared, NDARRAY_TYPE]:
+    if kind == ptr[shared, tables.BLOCK_TYPE] or kind == ptr[shared, tables.NDARRAY_TYPE]:
         pointer = ptr[owner, 2]
-    elif kind == ptr[shared, DEVICE_TYPE]:
+    elif kind == ptr[shared, tables.DEVICE_TYPE]:
         pointer = ptr[owner, 2]
-    elif kind == ptr[shared, BUFFER_TYPE]:
-        pointer = ptr(PyLong_AsLongLong(ptr[owner, i64[shared, BUFFER_ADDRESS]]))
+    elif kind == ptr[shared, tables.BUFFER_TYPE]:
+        pointer = ptr(capi.PyLong_AsLongLong(ptr[owner, i64[shared, tables.BUFFER_ADDRESS]]))
     else:
         return 0
-    ptr[leaves, FOUND + 2 * i64[leaves, ROOM] + i64[leaves, COUNT]] = thing
+    ptr[leaves, tables.FOUND + 2 * i64[leaves, tables.ROOM] + i64[leaves, tables.COUNT]] = thing
     return found(leaves, pointer, owner, words)
 
 
 def match_reference(shared: ptr, thing: ptr, leaves: ptr) -> i64:
     """A mutable reference, which stands for the array that it holds."""
-    at = ptr[leaves, CURSOR]
+    at = ptr[leaves, tables.CURSOR]
     if ptr[thing, 1] != ptr[at, 1] or ptr[thing, i64[at, 2]] != ptr[at, 3]:
         return 0
-    ptr[leaves, FOUND + 3 * i64[leaves, ROOM] + i64[leaves, COUNT]] = thing
+    ptr[leaves, tables.FOUND + 3 * i64[leaves, tables.ROOM] + i64[leaves, tables.COUNT]] = thing
     return match_array(shared, ptr[thing, i64[at, 4]], ptr[at, 5], leaves, 6)
 
 
 def match_scalar(shared: ptr, thing: ptr, leaves: ptr) -> i64:
     """A Python number, as the machine number that stands for it."""
-    at = ptr[leaves, CURSOR]
+    at = ptr[leaves, tables.CURSOR]
     operation = i64[at, 0]
     code = i64[at, 1]
-    place = leaves + (FOUND + 2 * i64[leaves, ROOM] + i64[leaves, COUNT]) * 8
+    place = leaves + (tables.FOUND + 2 * i64[leaves, tables.ROOM] + i64[leaves, tables.COUNT]) * 8
     kind = ptr[thing, 1]
-    if operation == BOOLEAN:
-        if thing == ptr[shared, TRUE]:
+    if operation == tables.BOOLEAN:
+        if thing == ptr[shared, tables.TRUE]:
             u8[place, 0] = 1
-        elif thing == ptr[shared, FALSE]:
+        elif thing == ptr[shared, tables.FALSE]:
             u8[place, 0] = 0
         else:
             return 0
-    elif operation == FLOATING:
-        if kind != ptr[shared, FLOAT_TYPE]:
+    elif operation == tables.FLOATING:
+        if kind != ptr[shared, tables.FLOAT_TYPE]:
             return 0
-        if code == SINGLE:
-            f32[place, 0] = f32(PyFloat_AsDouble(thing))
+        if code == tables.SINGLE:
+            f32[place, 0] = f32(capi.PyFloat_AsDouble(thing))
         else:
-            f64[place, 0] = PyFloat_AsDouble(thing)
+            f64[place, 0] = capi.PyFloat_AsDouble(thing)
     else:
-        if kind != ptr[shared, INT_TYPE]:
+        if kind != ptr[shared, tables.INT_TYPE]:
             return 0
-        value = PyLong_AsLongLong(thing)
-        if value == -1 and PyErr_Occurred() is not None:
-            PyErr_Clear()
+        value = capi.PyLong_AsLongLong(thing)
+        if value == -1 and capi.PyErr_Occurred() is not None:
+            capi.PyErr_Clear()
             return 0
-        if code == INT32:
+        if code == tables.INT32:
             if value > 2147483647 or value < -2147483648:
                 return 0
             i32[place, 0] = i32(value)
@@ -190,17 +94,17 @@ def match_scalar(shared: ptr, thing: ptr, leaves: ptr) -> i64:
 
 def match_generic(thing: ptr, leaves: ptr) -> i64:
     """A NumPy scalar of the type expected, read where it lies, or as a number of half its bits."""
-    at = ptr[leaves, CURSOR]
+    at = ptr[leaves, tables.CURSOR]
     code = i64[at, 2]
     if ptr[thing, 1] != ptr[at, 1]:
         return 0
-    if code == AS_IS:
-        return found(leaves, thing + SCALAR_VALUE * 8, None, 3)
-    place = leaves + (FOUND + 2 * i64[leaves, ROOM] + i64[leaves, COUNT]) * 8
-    if code == SINGLE:
-        f32[place, 0] = f32(f64[thing, SCALAR_VALUE])
+    if code == tables.AS_IS:
+        return found(leaves, thing + tables.SCALAR_VALUE * 8, None, 3)
+    place = leaves + (tables.FOUND + 2 * i64[leaves, tables.ROOM] + i64[leaves, tables.COUNT]) * 8
+    if code == tables.SINGLE:
+        f32[place, 0] = f32(f64[thing, tables.SCALAR_VALUE])
     else:
-        value = i64[thing, SCALAR_VALUE]
+        value = i64[thing, tables.SCALAR_VALUE]
         if value > 2147483647 or value < -2147483648:
             return 0
         i32[place, 0] = i32(value)
@@ -209,30 +113,30 @@ def match_generic(thing: ptr, leaves: ptr) -> i64:
 
 def match_index(shared: ptr, thing: ptr, leaves: ptr) -> i64:
     """A whole number in a range, as an operand; or one that is part of the program."""
-    at = ptr[leaves, CURSOR]
-    if ptr[thing, 1] != ptr[shared, INT_TYPE]:
+    at = ptr[leaves, tables.CURSOR]
+    if ptr[thing, 1] != ptr[shared, tables.INT_TYPE]:
         return 0
-    value = PyLong_AsLongLong(thing)
-    if value == -1 and PyErr_Occurred() is not None:
-        PyErr_Clear()
+    value = capi.PyLong_AsLongLong(thing)
+    if value == -1 and capi.PyErr_Occurred() is not None:
+        capi.PyErr_Clear()
         return 0
-    if i64[at, 0] == EQUAL:
-        ptr[leaves, CURSOR] = at + 16
+    if i64[at, 0] == tables.EQUAL:
+        ptr[leaves, tables.CURSOR] = at + 16
         if value == i64[at, 1]:
             return 1
         return 0
     if value < i64[at, 1] or value >= i64[at, 2]:
         return 0
-    place = leaves + (FOUND + 2 * i64[leaves, ROOM] + i64[leaves, COUNT]) * 8
+    place = leaves + (tables.FOUND + 2 * i64[leaves, tables.ROOM] + i64[leaves, tables.COUNT]) * 8
     i64[place, 0] = value  # little-endian: an operand of 32 bits reads its lower half
     return found(leaves, place, None, 3)
 
 
 def match_slice(shared: ptr, thing: ptr, leaves: ptr) -> i64:
     """A slice with the same bounds."""
-    if ptr[thing, 1] != ptr[shared, SLICE_TYPE]:
+    if ptr[thing, 1] != ptr[shared, tables.SLICE_TYPE]:
         return 0
-    ptr[leaves, CURSOR] = ptr[leaves, CURSOR] + 8
+    ptr[leaves, tables.CURSOR] = ptr[leaves, tables.CURSOR] + 8
     for i in range(3):
         if match(shared, ptr[thing, 2 + i], leaves) == 0:
             return 0
@@ -241,11 +145,11 @@ def match_slice(shared: ptr, thing: ptr, leaves: ptr) -> i64:
 
 def match_numpy(thing: ptr, leaves: ptr) -> i64:
     """A NumPy array of the type expected, read where it lies."""
-    at = ptr[leaves, CURSOR]
+    at = ptr[leaves, tables.CURSOR]
     ndim = i64[at, 2]
     if ptr[thing, 7] != ptr[at, 1] or i64(i32[thing, 6]) != ndim:
         return 0
-    if i32[thing, 16] & CONTIGUOUS_ALIGNED != CONTIGUOUS_ALIGNED:
+    if i32[thing, 16] & tables.CONTIGUOUS_ALIGNED != tables.CONTIGUOUS_ALIGNED:
         return 0
     dims = ptr[thing, 4]
     for i in range(ndim):
@@ -255,16 +159,16 @@ def match_numpy(thing: ptr, leaves: ptr) -> i64:
 
 
 def match_dict(shared: ptr, thing: ptr, leaves: ptr) -> i64:
-    at = ptr[leaves, CURSOR]
+    at = ptr[leaves, tables.CURSOR]
     count = i64[at, 1]
-    if PyDict_Size(thing) != count:
+    if capi.PyDict_Size(thing) != count:
         return 0
-    ptr[leaves, CURSOR] = at + (2 + count) * 8
+    ptr[leaves, tables.CURSOR] = at + (2 + count) * 8
     for i in range(count):
-        item = PyDict_GetItemWithError(thing, ptr[at, 2 + i])
+        item = capi.PyDict_GetItemWithError(thing, ptr[at, 2 + i])
         if item is None:
-            if PyErr_Occurred() is not None:
-                PyErr_Clear()
+            if capi.PyErr_Occurred() is not None:
+                capi.PyErr_Clear()
             return 0
         if match(shared, item, leaves) == 0:
             return 0
@@ -273,52 +177,52 @@ def match_dict(shared: ptr, thing: ptr, leaves: ptr) -> i64:
 
 def match(shared: ptr, thing: ptr, leaves: ptr) -> i64:
     """Whether an object is what the recipe expects; its leaves are noted."""
-    at = ptr[leaves, CURSOR]
+    at = ptr[leaves, tables.CURSOR]
     operation = i64[at, 0]
     kind = ptr[thing, 1]
-    if operation == LEAF:
+    if operation == tables.LEAF:
         return match_array(shared, thing, ptr[at, 1], leaves, 2)
-    if operation == TUPLE:
+    if operation == tables.TUPLE:
         if kind != ptr[at, 1] or i64[thing, 2] != i64[at, 2]:
             return 0
-        ptr[leaves, CURSOR] = at + 24
+        ptr[leaves, tables.CURSOR] = at + 24
         for i in range(i64[at, 2]):
             if match(shared, ptr[thing, 3 + i], leaves) == 0:
                 return 0
         return 1
-    if operation == LIST:
-        if kind != ptr[shared, LIST_TYPE] or i64[thing, 2] != i64[at, 1]:
+    if operation == tables.LIST:
+        if kind != ptr[shared, tables.LIST_TYPE] or i64[thing, 2] != i64[at, 1]:
             return 0
-        ptr[leaves, CURSOR] = at + 16
+        ptr[leaves, tables.CURSOR] = at + 16
         for i in range(i64[at, 1]):
             if match(shared, ptr[ptr[thing, 3], i], leaves) == 0:
                 return 0
         return 1
-    if operation == DICT:
-        if kind != ptr[shared, DICT_TYPE]:
+    if operation == tables.DICT:
+        if kind != ptr[shared, tables.DICT_TYPE]:
             return 0
         return match_dict(shared, thing, leaves)
-    if operation == NOTHING:
-        ptr[leaves, CURSOR] = at + 8
-        if thing == ptr[shared, NONE]:
+    if operation == tables.NOTHING:
+        ptr[leaves, tables.CURSOR] = at + 8
+        if thing == ptr[shared, tables.NONE]:
             return 1
         return 0
-    if operation == NUMPY:
-        if kind != ptr[shared, NDARRAY_TYPE]:
+    if operation == tables.NUMPY:
+        if kind != ptr[shared, tables.NDARRAY_TYPE]:
             return 0
         return match_numpy(thing, leaves)
-    if operation == SAME:
-        ptr[leaves, CURSOR] = at + 16
+    if operation == tables.SAME:
+        ptr[leaves, tables.CURSOR] = at + 16
         if thing == ptr[at, 1]:
             return 1
         return 0
-    if operation == SLICE:
+    if operation == tables.SLICE:
         return match_slice(shared, thing, leaves)
-    if operation == REFERENCE:
+    if operation == tables.REFERENCE:
         return match_reference(shared, thing, leaves)
-    if operation == GENERIC:
+    if operation == tables.GENERIC:
         return match_generic(thing, leaves)
-    if operation == INDEX or operation == EQUAL:
+    if operation == tables.INDEX or operation == tables.EQUAL:
         return match_index(shared, thing, leaves)
     return match_scalar(shared, thing, leaves)
 
@@ -329,54 +233,54 @@ def match(shared: ptr, thing: ptr, leaves: ptr) -> i64:
 def build_custom(at: ptr, results: ptr, leaves: ptr) -> ptr:
     """Have Python build the tree."""
     count = i64[at, 2]
-    args = PyTuple_New(1)
-    given = PyList_New(count)
+    args = capi.PyTuple_New(1)
+    given = capi.PyList_New(count)
     for i in range(count):
-        PyList_SetItem(given, i, ptr[results, i])
-    PyTuple_SetItem(args, 0, given)
-    i64[leaves, COUNT] = count
-    made = PyObject_Call(ptr[at, 1], args, None)
-    Py_DecRef(args)
+        capi.PyList_SetItem(given, i, ptr[results, i])
+    capi.PyTuple_SetItem(args, 0, given)
+    i64[leaves, tables.COUNT] = count
+    made = capi.PyObject_Call(ptr[at, 1], args, None)
+    capi.Py_DecRef(args)
     return made
 
 
 def build(shared: ptr, results: ptr, leaves: ptr) -> ptr:
     """The tree of the results by the recipe; it takes their references."""
-    at = ptr[leaves, CURSOR]
+    at = ptr[leaves, tables.CURSOR]
     operation = i64[at, 0]
-    if operation == LEAF:
-        count = i64[leaves, COUNT]
-        i64[leaves, COUNT] = count + 1
-        ptr[leaves, CURSOR] = at + 8
+    if operation == tables.LEAF:
+        count = i64[leaves, tables.COUNT]
+        i64[leaves, tables.COUNT] = count + 1
+        ptr[leaves, tables.CURSOR] = at + 8
         return ptr[results, count]
-    if operation == NOTHING:
-        ptr[leaves, CURSOR] = at + 8
-        Py_IncRef(ptr[shared, NONE])
-        return ptr[shared, NONE]
-    if operation == TUPLE:
-        ptr[leaves, CURSOR] = at + 24
+    if operation == tables.NOTHING:
+        ptr[leaves, tables.CURSOR] = at + 8
+        capi.Py_IncRef(ptr[shared, tables.NONE])
+        return ptr[shared, tables.NONE]
+    if operation == tables.TUPLE:
+        ptr[leaves, tables.CURSOR] = at + 24
         made: ptr = None
-        if ptr[at, 1] == ptr[shared, TUPLE_TYPE]:
-            made = PyTuple_New(i64[at, 2])
+        if ptr[at, 1] == ptr[shared, tables.TUPLE_TYPE]:
+            made = capi.PyTuple_New(i64[at, 2])
         else:
-            made = PyType_GenericAlloc(ptr[at, 1], i64[at, 2])
+            made = capi.PyType_GenericAlloc(ptr[at, 1], i64[at, 2])
         for i in range(i64[at, 2]):
             ptr[made, 3 + i] = build(shared, results, leaves)
         return made
-    if operation == LIST:
-        ptr[leaves, CURSOR] = at + 16
-        row = PyList_New(i64[at, 1])
+    if operation == tables.LIST:
+        ptr[leaves, tables.CURSOR] = at + 16
+        row = capi.PyList_New(i64[at, 1])
         for i in range(i64[at, 1]):
-            PyList_SetItem(row, i, build(shared, results, leaves))
+            capi.PyList_SetItem(row, i, build(shared, results, leaves))
         return row
-    if operation == DICT:
+    if operation == tables.DICT:
         count = i64[at, 1]
-        ptr[leaves, CURSOR] = at + (2 + count) * 8
-        table = PyDict_New()
+        ptr[leaves, tables.CURSOR] = at + (2 + count) * 8
+        table = capi.PyDict_New()
         for i in range(count):
             item = build(shared, results, leaves)
-            PyDict_SetItem(table, ptr[at, 2 + i], item)
-            Py_DecRef(item)
+            capi.PyDict_SetItem(table, ptr[at, 2 + i], item)
+            capi.Py_DecRef(item)
         return table
     return build_custom(at, results, leaves)
 
@@ -386,11 +290,11 @@ def build(shared: ptr, results: ptr, leaves: ptr) -> ptr:
 
 def is_attribute(thing: ptr, name: ptr, expected: ptr) -> i64:
     """Whether an attribute is a certain object."""
-    value = PyObject_GetAttr(thing, name)
+    value = capi.PyObject_GetAttr(thing, name)
     if value is None:
-        PyErr_Clear()
+        capi.PyErr_Clear()
         return 0
-    Py_DecRef(value)
+    capi.Py_DecRef(value)
     if value == expected:
         return 1
     return 0
@@ -399,12 +303,12 @@ def is_attribute(thing: ptr, name: ptr, expected: ptr) -> i64:
 def slow(function: ptr, args: ptr, kwargs: ptr) -> ptr:
     """The method ``_slow`` of a function."""
     text = stack(8)
-    i64[text, 0] = SLOW_TEXT
-    method = PyObject_GetAttrString(function, text)
+    i64[text, 0] = tables.SLOW_TEXT
+    method = capi.PyObject_GetAttrString(function, text)
     if method is None:
         return method
-    result = PyObject_Call(method, args, kwargs)
-    Py_DecRef(method)
+    result = capi.PyObject_Call(method, args, kwargs)
+    capi.Py_DecRef(method)
     return result
 
 
@@ -413,16 +317,16 @@ def match_call(shared: ptr, args: ptr, kwargs: ptr, leaves: ptr) -> i64:
 
     What the function closes over comes first, by itself.
     """
-    while i64[ptr[leaves, CURSOR], 0] == FIXED:
-        thing = ptr[ptr[leaves, CURSOR], 1]
-        ptr[leaves, CURSOR] = ptr[leaves, CURSOR] + 16
+    while i64[ptr[leaves, tables.CURSOR], 0] == tables.FIXED:
+        thing = ptr[ptr[leaves, tables.CURSOR], 1]
+        ptr[leaves, tables.CURSOR] = ptr[leaves, tables.CURSOR] + 16
         if match(shared, thing, leaves) == 0:
             return 0
     if match(shared, args, leaves) == 0:
         return 0
     if kwargs is not None:
         return match(shared, kwargs, leaves)
-    at = ptr[leaves, CURSOR]
+    at = ptr[leaves, tables.CURSOR]
     if i64[at, 1] == 0:
         return 1
     return 0
@@ -430,63 +334,63 @@ def match_call(shared: ptr, args: ptr, kwargs: ptr, leaves: ptr) -> i64:
 
 def call_entry(entry: ptr, shared: ptr, args: ptr, kwargs: ptr, work: ptr) -> ptr:
     """The result of a call by one entry; ``shared`` where it does not fit."""
-    program = ptr[entry, ENTRY_PROGRAM]
-    room = i64[program, ARGUMENTS]
+    program = ptr[entry, tables.ENTRY_PROGRAM]
+    room = i64[program, tables.ARGUMENTS]
     leaves = work
-    i64[leaves, COUNT] = 0
-    i64[leaves, ROOM] = room
-    ptr[leaves, CURSOR] = ptr[entry, ENTRY_RECIPE]
+    i64[leaves, tables.COUNT] = 0
+    i64[leaves, tables.ROOM] = room
+    ptr[leaves, tables.CURSOR] = ptr[entry, tables.ENTRY_RECIPE]
     if match_call(shared, args, kwargs, leaves) == 0:
         return shared
-    outcome = ptr[entry, ENTRY_RESULT]
-    if i64[outcome, 0] == GIVEN:
-        i64[entry, ENTRY_HITS] += 1
-        same = ptr[leaves, FOUND + 2 * room + i64[outcome, 1]]
-        Py_IncRef(same)
+    outcome = ptr[entry, tables.ENTRY_RESULT]
+    if i64[outcome, 0] == tables.GIVEN:
+        i64[entry, tables.ENTRY_HITS] += 1
+        same = ptr[leaves, tables.FOUND + 2 * room + i64[outcome, 1]]
+        capi.Py_IncRef(same)
         return same
-    donated = ptr[entry, ENTRY_DONATED]
-    pointers = leaves + FOUND * 8
+    donated = ptr[entry, tables.ENTRY_DONATED]
+    pointers = leaves + tables.FOUND * 8
     results = pointers + 4 * room * 8
     status = 0
     if donated is None:
         status = run(program, pointers, pointers + room * 8, results)
     else:
         status = run_donating(program, donated, pointers, results)
-        if status == SEEN:
+        if status == tables.SEEN:
             return shared
-    i64[entry, ENTRY_HITS] += 1
+    i64[entry, tables.ENTRY_HITS] += 1
     if status != 0:
         return None
-    i64[leaves, COUNT] = 0
-    ptr[leaves, CURSOR] = outcome
+    i64[leaves, tables.COUNT] = 0
+    ptr[leaves, tables.CURSOR] = outcome
     return build(shared, results, leaves)
 
 
 def call_one(entry: ptr, shared: ptr, args: ptr, kwargs: ptr) -> ptr:
-    program = ptr[entry, ENTRY_PROGRAM]
-    words = FOUND + 4 * i64[program, ARGUMENTS] + i64[program, RESULT_COUNT]
-    if words <= STACK_RUN_WORDS:
-        return call_entry(entry, shared, args, kwargs, stack(STACK_RUN_WORDS * 8))
-    work = malloc(words * 8)
+    program = ptr[entry, tables.ENTRY_PROGRAM]
+    words = tables.FOUND + 4 * i64[program, tables.ARGUMENTS] + i64[program, tables.RESULT_COUNT]
+    if words <= tables.STACK_RUN_WORDS:
+        return call_entry(entry, shared, args, kwargs, stack(tables.STACK_RUN_WORDS * 8))
+    work = capi.malloc(words * 8)
     if work is None:
-        return PyErr_NoMemory()
+        return capi.PyErr_NoMemory()
     result = call_entry(entry, shared, args, kwargs, work)
-    free(work)
+    capi.free(work)
     return result
 
 
 def context_here(shared: ptr) -> ptr:
     """This thread's knobs, to be compared only; None while something is traced."""
-    state = ptr[shared, STATE]
-    if is_attribute(state, ptr[shared, NAME_TRACE], ptr[shared, EVAL_TRACE]) == 0:
+    state = ptr[shared, tables.STATE]
+    if is_attribute(state, ptr[shared, tables.NAME_TRACE], ptr[shared, tables.EVAL_TRACE]) == 0:
         return None
-    if is_attribute(state, ptr[shared, NAME_AXES], ptr[shared, EMPTY]) == 0:
+    if is_attribute(state, ptr[shared, tables.NAME_AXES], ptr[shared, tables.EMPTY]) == 0:
         return None
-    context = PyObject_GetAttr(ptr[shared, KNOBS], ptr[shared, NAME_CONTEXT])
+    context = capi.PyObject_GetAttr(ptr[shared, tables.KNOBS], ptr[shared, tables.NAME_CONTEXT])
     if context is None:
-        PyErr_Clear()
+        capi.PyErr_Clear()
         return None
-    Py_DecRef(context)
+    capi.Py_DecRef(context)
     return context
 
 
@@ -498,16 +402,16 @@ def call(function: ptr, args: ptr, kwargs: ptr) -> ptr:
     table = ptr[ptr[entries, 3], 2]
     shared = ptr[table, 0]
     # other threads may give the function other entries while this one looks and runs
-    Py_IncRef(entries)
+    capi.Py_IncRef(entries)
     result = shared
     context = context_here(shared)
     i = 0
     while context is not None and result == shared and i < i64[table, 1]:
-        entry = table + (FIRST_ENTRY + i * ENTRY_WORDS) * 8
-        if ptr[entry, ENTRY_CONTEXT] == context:
+        entry = table + (tables.FIRST_ENTRY + i * tables.ENTRY_WORDS) * 8
+        if ptr[entry, tables.ENTRY_CONTEXT] == context:
             result = call_one(entry, shared, args, kwargs)
         i += 1
-    Py_DecRef(entries)
+    capi.Py_DecRef(entries)
     if result == shared:
         return slow(function, args, kwargs)
     return result
@@ -515,74 +419,47 @@ def call(function: ptr, args: ptr, kwargs: ptr) -> ptr:
 
 def complain(program: ptr, what: i64, number: i64) -> ptr:
     """Have Python raise what is wrong with an argument."""
-    args = PyTuple_New(2)
-    PyTuple_SetItem(args, 0, PyLong_FromLongLong(what))
-    PyTuple_SetItem(args, 1, PyLong_FromLongLong(number))
-    result = PyObject_Call(ptr[program, HOSTS], args, None)
-    Py_DecRef(args)
+    args = capi.PyTuple_New(2)
+    capi.PyTuple_SetItem(args, 0, capi.PyLong_FromLongLong(what))
+    capi.PyTuple_SetItem(args, 1, capi.PyLong_FromLongLong(number))
+    result = capi.PyObject_Call(ptr[program, tables.HOSTS], args, None)
+    capi.Py_DecRef(args)
     return result
 
 
 def call_leaves(program: ptr, args: ptr, count: i64, work: ptr) -> ptr:
     """The results, as a list, of a program on arrays and NumPy arrays of the right types."""
-    shared = ptr[program, SHARED]
+    shared = ptr[program, tables.SHARED]
     results = work + 2 * count * 8
     for i in range(count):
         thing = ptr[args, i]
         owner = thing
-        if ptr[thing, 1] == ptr[shared, ARRAY_TYPE]:
+        if ptr[thing, 1] == ptr[shared, tables.ARRAY_TYPE]:
             owner = ptr[thing, SLOT_OWNER]
-        if ptr[owner, 1] != ptr[shared, BLOCK_TYPE] and ptr[owner, 1] != ptr[shared, NDARRAY_TYPE]:
+        if (
+            ptr[owner, 1] != ptr[shared, tables.BLOCK_TYPE]
+            and ptr[owner, 1] != ptr[shared, tables.NDARRAY_TYPE]
+        ):
             return complain(program, -2, i)
         ptr[work, i] = ptr[owner, 2]
         ptr[work, count + i] = None if owner == thing else owner
     if run(program, work, work + count * 8, results) != 0:
         return None
-    made = PyList_New(i64[program, RESULT_COUNT])
-    for i in range(i64[program, RESULT_COUNT]):
-        PyList_SetItem(made, i, ptr[results, i])
+    made = capi.PyList_New(i64[program, tables.RESULT_COUNT])
+    for i in range(i64[program, tables.RESULT_COUNT]):
+        capi.PyList_SetItem(made, i, ptr[results, i])
     return made
 
 
 def call_flat(table: ptr, args: ptr, count: i64) -> ptr:
     """A program called with its leaves, from Python; ``table`` is (array of its words, ...)."""
     program = ptr[ptr[table, 3], 2]
-    words = 2 * count + i64[program, RESULT_COUNT]
-    if words <= STACK_RUN_WORDS:
-        return call_leaves(program, args, count, stack(STACK_RUN_WORDS * 8))
-    work = malloc(words * 8)
+    words = 2 * count + i64[program, tables.RESULT_COUNT]
+    if words <= tables.STACK_RUN_WORDS:
+        return call_leaves(program, args, count, stack(tables.STACK_RUN_WORDS * 8))
+    work = capi.malloc(words * 8)
     if work is None:
-        return PyErr_NoMemory()
+        return capi.PyErr_NoMemory()
     result = call_leaves(program, args, count, work)
-    free(work)
+    capi.free(work)
     return result
-
-
-STUBS = (
-    *walker.STUBS,
-    *blocks.STUBS,
-    *abroad.STUBS,
-    *running.STUBS,
-    found,
-    match_array,
-    match_reference,
-    match_scalar,
-    match_generic,
-    match_index,
-    match_slice,
-    match_numpy,
-    match_dict,
-    match,
-    build_custom,
-    build,
-    is_attribute,
-    slow,
-    match_call,
-    call_entry,
-    call_one,
-    context_here,
-    call,
-    complain,
-    call_leaves,
-    call_flat,
-)

@@ -23,7 +23,7 @@ from weft.backends.cpu.native.cores import usable_cores
 from weft.backends.cpu.native.machine import load_keyed, setting
 from weft.base import knobs
 from weft.base.functional import lru, register_cache
-from weft.base.lazy import Late
+from weft.base.lazy import Late, load
 from weft.core.trace import eval_trace, state
 from weft.runtime.array import ArrayImpl
 from weft.runtime.function import NativeFunction
@@ -121,9 +121,10 @@ class Native:
         entries = slot_numbers(NativeFunction, ["_entries"])
         names = {f"SLOT_{n.strip('_').upper()}": k for n, k in {**arrays, **entries}.items()}
         names["SLOT_TYPE_AVAL"] = slot_numbers(ArrayType, ["aval"])["aval"]
-        stubs = caller.STUBS
+        load(caller._module)
         # the text takes longer to make than the code to load
         what = "\n".join([stub.LIGHT, *map(_source, _SOURCES), repr(sorted(names.items()))])
+        stubs = [f for name in _SOURCES for f in stub.stubs_of(sys.modules[name])]
         self.code = load_keyed(what, lambda: stub.translate(stubs, names, light=True), _EXPORTED)
         self.kept: list[Any] = [self.code]
         self.methods: dict[str, _Method] = {}
@@ -233,6 +234,7 @@ _SOURCES = (
     "weft.backends.cpu.native.float_mode",
     "weft.kernel.kinds",
     "weft.backends.cpu.code.stub",
+    "weft.backends.cpu.native.capi",
     "weft.backends.cpu.native.walker",
     "weft.backends.cpu.calls.tables",
     "weft.backends.cpu.calls.blocks",

@@ -5,75 +5,19 @@ Arguments that are donated lose their memory to it; ``donation.py`` says the sam
 
 from __future__ import annotations
 
+from weft.backends.cpu.calls import tables
 from weft.backends.cpu.calls.abroad import run_abroad
 from weft.backends.cpu.calls.blocks import (
     SLOT_OWNER,
     SLOT_VIEW,
-    Py_IncRef,
-    PyErr_NoMemory,
     allocate,
     box,
     class_of,
-    free,
     new_array,
     new_block,
     release,
 )
-from weft.backends.cpu.calls.tables import (
-    ARENA,
-    ARGUMENTS,
-    BLOCK_TYPE,
-    BUFFER_FOREIGN,
-    BUFFER_TYPE,
-    BYTES,
-    DEFAULT,
-    DEVICE,
-    DEVICE_TYPE,
-    DONATED_COUNT,
-    DONATED_LEAF,
-    DONATED_RESULT,
-    DONATED_ROWS,
-    DONATED_SLOT,
-    DONATED_TAKEN,
-    DONATED_WORDS,
-    END,
-    FLUSH,
-    FRESH,
-    HOSTS,
-    KIND,
-    KNOBS,
-    LONG,
-    MEMORY,
-    NAME_THREADS,
-    NDARRAY_TYPE,
-    NODES,
-    NONE,
-    NUMBER,
-    OVERDUE,
-    OWNER,
-    OWNS_DATA,
-    PARALLEL,
-    PASSED,
-    PIECE_TYPE,
-    PREPARE,
-    READY,
-    REPEATED,
-    RESULT_COUNT,
-    RESULT_WORDS,
-    RESULTS,
-    RUN_POOL,
-    SEEN,
-    SHARED,
-    SLOTS,
-    STACK_RUN_WORDS,
-    STATE_POOL,
-    TEMP_COUNT,
-    TEMPLATE,
-    TEMPS,
-    TYPE,
-    WIDEST,
-    WRITEABLE,
-)
+from weft.backends.cpu.native import capi
 from weft.backends.cpu.native.walker import (
     BUFFERS,
     CONTEXT_WORDS,
@@ -86,98 +30,85 @@ from weft.backends.cpu.native.walker import (
     POOL_RUN,
     POOL_STATE,
     THREAD,
-    Py_DecRef,
-    PyEval_RestoreThread,
-    PyEval_SaveThread,
-    PyLong_FromLongLong,
-    PyObject_Call,
-    PyTuple_New,
-    PyTuple_SetItem,
     ask,
     enter_mode,
     leave_mode,
-    memcpy,
     walk,
 )
-from weft.kernel.kinds import External, i32, i64, ptr, stack, void
-
-malloc = External(ptr, (i64,))
-PyObject_GetAttr = External(ptr, (ptr, ptr))
-PyErr_Clear = External(void, ())
-PyLong_AsLongLong = External(i64, (ptr,))
+from weft.kernel.kinds import i32, i64, ptr, stack, void
 
 
 def helpers_now(shared: ptr) -> i64:
     """How many threads may help here; the pool is made ready for them."""
-    wanted = i64[shared, DEFAULT]
-    given = PyObject_GetAttr(ptr[shared, KNOBS], ptr[shared, NAME_THREADS])
+    wanted = i64[shared, tables.DEFAULT]
+    given = capi.PyObject_GetAttr(ptr[shared, tables.KNOBS], ptr[shared, tables.NAME_THREADS])
     if given is None:
-        PyErr_Clear()
+        capi.PyErr_Clear()
     else:
-        if given != ptr[shared, NONE]:
-            wanted = PyLong_AsLongLong(given) - 1
-        Py_DecRef(given)
-    if wanted > i64[shared, READY] or i64[shared, READY] < 0:
-        args = PyTuple_New(1)
-        PyTuple_SetItem(args, 0, PyLong_FromLongLong(wanted))
-        done = PyObject_Call(ptr[shared, PREPARE], args, None)
-        Py_DecRef(args)
+        if given != ptr[shared, tables.NONE]:
+            wanted = capi.PyLong_AsLongLong(given) - 1
+        capi.Py_DecRef(given)
+    if wanted > i64[shared, tables.READY] or i64[shared, tables.READY] < 0:
+        args = capi.PyTuple_New(1)
+        capi.PyTuple_SetItem(args, 0, capi.PyLong_FromLongLong(wanted))
+        done = capi.PyObject_Call(ptr[shared, tables.PREPARE], args, None)
+        capi.Py_DecRef(args)
         if done is None:
-            PyErr_Clear()
+            capi.PyErr_Clear()
             return 0
-        Py_DecRef(done)
+        capi.Py_DecRef(done)
     return wanted
 
 
 def fresh_results(program: ptr, env: ptr) -> i64:
     """Memory for the results; 1 where there is none, and then nothing is held."""
-    memory = ptr[ptr[program, SHARED], MEMORY]
-    for i in range(i64[program, RESULT_COUNT]):
-        row = ptr[program, RESULTS] + i * (RESULT_WORDS * 8)
-        if i64[row, KIND] == FRESH:
-            piece = allocate(memory, class_of(i64[row, BYTES]))
+    memory = ptr[ptr[program, tables.SHARED], tables.MEMORY]
+    for i in range(i64[program, tables.RESULT_COUNT]):
+        row = ptr[program, tables.RESULTS] + i * (tables.RESULT_WORDS * 8)
+        if i64[row, tables.KIND] == tables.FRESH:
+            piece = allocate(memory, class_of(i64[row, tables.BYTES]))
             if piece is None:
                 drop_results(program, env, i)
                 return 1
-            ptr[env, i64[row, NUMBER]] = piece
+            ptr[env, i64[row, tables.NUMBER]] = piece
     return 0
 
 
 def drop_results(program: ptr, env: ptr, count: i64) -> void:
     """Give the memory of the first results back."""
-    memory = ptr[ptr[program, SHARED], MEMORY]
+    memory = ptr[ptr[program, tables.SHARED], tables.MEMORY]
     for i in range(count):
-        row = ptr[program, RESULTS] + i * (RESULT_WORDS * 8)
-        if i64[row, KIND] == FRESH:
-            release(memory, ptr[env, i64[row, NUMBER]], class_of(i64[row, BYTES]))
+        row = ptr[program, tables.RESULTS] + i * (tables.RESULT_WORDS * 8)
+        if i64[row, tables.KIND] == tables.FRESH:
+            release(memory, ptr[env, i64[row, tables.NUMBER]], class_of(i64[row, tables.BYTES]))
 
 
 def box_result(program: ptr, row: ptr, env: ptr, owners: ptr, results: ptr) -> ptr:
     """One result as an array."""
-    shared = ptr[program, SHARED]
-    size = i64[row, BYTES]
-    kind = ptr[row, TYPE]
-    number = i64[row, NUMBER]
-    if i64[row, KIND] == FRESH:
+    shared = ptr[program, tables.SHARED]
+    size = i64[row, tables.BYTES]
+    kind = ptr[row, tables.TYPE]
+    number = i64[row, tables.NUMBER]
+    if i64[row, tables.KIND] == tables.FRESH:
         return box(shared, kind, new_block(shared, ptr[env, number], size, class_of(size)))
-    owner = ptr[row, OWNER]
-    if i64[row, KIND] == REPEATED:
+    owner = ptr[row, tables.OWNER]
+    if i64[row, tables.KIND] == tables.REPEATED:
         owner = ptr[ptr[results, number], SLOT_OWNER]
-    if i64[row, KIND] == PASSED:
+    if i64[row, tables.KIND] == tables.PASSED:
         owner = ptr[owners, number]
         if owner is None or i64(owner) & 1 == 1:
             # the caller's own memory, which no array may share
             array = new_array(shared, kind, size)
             if array is not None:
-                memcpy(ptr[ptr[array, SLOT_OWNER], 2], ptr[env, number], size)
+                capi.memcpy(ptr[ptr[array, SLOT_OWNER], 2], ptr[env, number], size)
             return array
-    Py_IncRef(owner)
+    capi.Py_IncRef(owner)
     return box(shared, kind, owner)
 
 
 def box_results(program: ptr, env: ptr, owners: ptr, results: ptr) -> i64:
-    for i in range(i64[program, RESULT_COUNT]):
-        row = ptr[program, RESULTS] + i * (RESULT_WORDS * 8)
+    for i in range(i64[program, tables.RESULT_COUNT]):
+        row = ptr[program, tables.RESULTS] + i * (tables.RESULT_WORDS * 8)
         ptr[results, i] = box_result(program, row, env, owners, results)
         if ptr[results, i] is None:
             drop_rest(program, env, results, i)
@@ -187,13 +118,13 @@ def box_results(program: ptr, env: ptr, owners: ptr, results: ptr) -> i64:
 
 def drop_rest(program: ptr, env: ptr, results: ptr, failed: i64) -> void:
     """Give back everything where one of the results could not be made."""
-    memory = ptr[ptr[program, SHARED], MEMORY]
-    for i in range(i64[program, RESULT_COUNT]):
-        row = ptr[program, RESULTS] + i * (RESULT_WORDS * 8)
+    memory = ptr[ptr[program, tables.SHARED], tables.MEMORY]
+    for i in range(i64[program, tables.RESULT_COUNT]):
+        row = ptr[program, tables.RESULTS] + i * (tables.RESULT_WORDS * 8)
         if i < failed:
-            Py_DecRef(ptr[results, i])
-        elif i > failed and i64[row, KIND] == FRESH:
-            release(memory, ptr[env, i64[row, NUMBER]], class_of(i64[row, BYTES]))
+            capi.Py_DecRef(ptr[results, i])
+        elif i > failed and i64[row, tables.KIND] == tables.FRESH:
+            release(memory, ptr[env, i64[row, tables.NUMBER]], class_of(i64[row, tables.BYTES]))
 
 
 def held(owner: ptr) -> ptr:
@@ -206,97 +137,97 @@ def hold(owners: ptr, count: i64) -> void:
     for i in range(count):
         owner = held(ptr[owners, i])
         if owner is not None:
-            Py_IncRef(owner)
+            capi.Py_IncRef(owner)
 
 
 def let_go(owners: ptr, count: i64) -> void:
     for i in range(count):
         owner = held(ptr[owners, i])
         if owner is not None:
-            Py_DecRef(owner)
+            capi.Py_DecRef(owner)
 
 
 def walk_program(program: ptr, context: ptr) -> i64:
     """Run the nodes; long programs without Python's lock."""
-    if i64[program, LONG] != 0:
-        ptr[context, THREAD] = PyEval_SaveThread()
+    if i64[program, tables.LONG] != 0:
+        ptr[context, THREAD] = capi.PyEval_SaveThread()
     enter_mode(context)
-    status = walk(context, ptr[program, NODES], ptr[program, END])
+    status = walk(context, ptr[program, tables.NODES], ptr[program, tables.END])
     leave_mode(context)
-    if i64[program, LONG] != 0:
-        PyEval_RestoreThread(ptr[context, THREAD])
+    if i64[program, tables.LONG] != 0:
+        capi.PyEval_RestoreThread(ptr[context, THREAD])
     return status
 
 
 def run_in(program: ptr, pointers: ptr, owners: ptr, results: ptr, work: ptr) -> i64:
     """Run a program in memory for its pointers; 1 where Python has raised."""
-    shared = ptr[program, SHARED]
+    shared = ptr[program, tables.SHARED]
     context = work
     env = work + CONTEXT_WORDS * 8
-    slots = i64[program, SLOTS]
-    memcpy(env, ptr[program, TEMPLATE], slots * 8)
-    memcpy(env, pointers, i64[program, ARGUMENTS] * 8)
+    slots = i64[program, tables.SLOTS]
+    capi.memcpy(env, ptr[program, tables.TEMPLATE], slots * 8)
+    capi.memcpy(env, pointers, i64[program, tables.ARGUMENTS] * 8)
     ptr[context, ENV] = env
     ptr[context, BUFFERS] = env + slots * 8
-    ptr[context, HOST_CALL] = ptr[program, HOSTS]
+    ptr[context, HOST_CALL] = ptr[program, tables.HOSTS]
     ptr[context, THREAD] = None
-    i64[context, FLUSHED] = i64[program, FLUSH]
+    i64[context, FLUSHED] = i64[program, tables.FLUSH]
     i64[context, POLLED] = 0
-    i64[context, PERIOD] = OVERDUE
+    i64[context, PERIOD] = tables.OVERDUE
     i64[context, HELPERS] = 0
-    if i64[program, PARALLEL] != 0:
+    if i64[program, tables.PARALLEL] != 0:
         i64[context, HELPERS] = helpers_now(shared)
-        ptr[context, POOL_RUN] = ptr[shared, RUN_POOL]
-        ptr[context, POOL_STATE] = ptr[shared, STATE_POOL]
+        ptr[context, POOL_RUN] = ptr[shared, tables.RUN_POOL]
+        ptr[context, POOL_STATE] = ptr[shared, tables.STATE_POOL]
     if fresh_results(program, env) != 0:
         ask(context, -1)
         return 1
-    memory = ptr[shared, MEMORY]
-    number = class_of(i64[program, ARENA])
+    memory = ptr[shared, tables.MEMORY]
+    number = class_of(i64[program, tables.ARENA])
     arena: ptr = None
-    if i64[program, ARENA] > 0:
+    if i64[program, tables.ARENA] > 0:
         arena = allocate(memory, number)
         if arena is None:
-            drop_results(program, env, i64[program, RESULT_COUNT])
+            drop_results(program, env, i64[program, tables.RESULT_COUNT])
             ask(context, -1)
             return 1
-        temps = ptr[program, TEMPS]
-        for i in range(i64[program, TEMP_COUNT]):
+        temps = ptr[program, tables.TEMPS]
+        for i in range(i64[program, tables.TEMP_COUNT]):
             slot = i64[temps, i]
             ptr[env, slot] = arena + i64[env, slot]
     status = walk_program(program, context)
     if arena is not None:
         release(memory, arena, number)
     if status != 0:
-        drop_results(program, env, i64[program, RESULT_COUNT])
+        drop_results(program, env, i64[program, tables.RESULT_COUNT])
         return 1
     return box_results(program, env, owners, results)
 
 
 def run_held(program: ptr, pointers: ptr, owners: ptr, results: ptr) -> i64:
     """Run a program whose arguments are kept."""
-    words = CONTEXT_WORDS + i64[program, SLOTS] + i64[program, WIDEST]
-    work = stack(STACK_RUN_WORDS * 8)
-    if words > STACK_RUN_WORDS:
-        work = malloc(words * 8)
+    words = CONTEXT_WORDS + i64[program, tables.SLOTS] + i64[program, tables.WIDEST]
+    work = stack(tables.STACK_RUN_WORDS * 8)
+    if words > tables.STACK_RUN_WORDS:
+        work = capi.malloc(words * 8)
         if work is None:
-            PyErr_NoMemory()
+            capi.PyErr_NoMemory()
             return 1
     status = 0
-    if ptr[program, DEVICE] is None:
+    if ptr[program, tables.DEVICE] is None:
         status = run_in(program, pointers, owners, results, work)
     else:
         status = run_abroad(program, pointers, owners, results, work)
-    if words > STACK_RUN_WORDS:
-        free(work)
+    if words > tables.STACK_RUN_WORDS:
+        capi.free(work)
     return status
 
 
 def run(program: ptr, pointers: ptr, owners: ptr, results: ptr) -> i64:
     """Run a program; its results are new references."""
-    hold(owners, i64[program, ARGUMENTS])
+    hold(owners, i64[program, tables.ARGUMENTS])
     status = run_held(program, pointers, owners, results)
-    let_go(owners, i64[program, ARGUMENTS])
+    let_go(owners, i64[program, tables.ARGUMENTS])
     return status
 
 
@@ -311,9 +242,9 @@ def references(thing: ptr) -> i64:
 def set_slot(array: ptr, slot: i64, value: ptr) -> void:
     """Change what an array or a reference holds."""
     old = ptr[array, slot]
-    Py_IncRef(value)
+    capi.Py_IncRef(value)
     ptr[array, slot] = value
-    Py_DecRef(old)
+    capi.Py_DecRef(old)
 
 
 def delete(array: ptr, none: ptr) -> void:
@@ -325,38 +256,40 @@ def hold_donated(none: ptr, row: ptr, end: ptr, arrays: ptr, refs: ptr) -> void:
     """Keep donated arrays, without views of theirs that nobody else has: these are made again."""
     first = row
     while row != end:
-        Py_IncRef(ptr[arrays, i64[row, DONATED_LEAF]])
-        if i64[row, DONATED_SLOT] != 0:
-            Py_IncRef(ptr[refs, i64[row, DONATED_LEAF]])
-        row = row + DONATED_WORDS * 8
+        capi.Py_IncRef(ptr[arrays, i64[row, tables.DONATED_LEAF]])
+        if i64[row, tables.DONATED_SLOT] != 0:
+            capi.Py_IncRef(ptr[refs, i64[row, tables.DONATED_LEAF]])
+        row = row + tables.DONATED_WORDS * 8
     # when a view goes, anything may happen: whoever has a weak reference to it is told
     row = first
     while row != end:
-        array = ptr[arrays, i64[row, DONATED_LEAF]]
+        array = ptr[arrays, i64[row, tables.DONATED_LEAF]]
         view = ptr[array, SLOT_VIEW]
         if view != none and view != ptr[array, SLOT_OWNER] and references(view) == 1:
             set_slot(array, SLOT_VIEW, none)
-        row = row + DONATED_WORDS * 8
+        row = row + tables.DONATED_WORDS * 8
 
 
 def is_ours(shared: ptr, owner: ptr) -> i64:
     """Whether memory is our own, and nothing but the owner of it holds what is below."""
     kind = ptr[owner, 1]
-    if kind == ptr[shared, BLOCK_TYPE] or kind == ptr[shared, DEVICE_TYPE]:
+    if kind == ptr[shared, tables.BLOCK_TYPE] or kind == ptr[shared, tables.DEVICE_TYPE]:
         return 1
-    if kind == ptr[shared, BUFFER_TYPE]:
-        return 1 if ptr[owner, i64[shared, BUFFER_FOREIGN]] == ptr[shared, NONE] else 0
+    if kind == ptr[shared, tables.BUFFER_TYPE]:
+        return (
+            1 if ptr[owner, i64[shared, tables.BUFFER_FOREIGN]] == ptr[shared, tables.NONE] else 0
+        )
     base = ptr[owner, 6]
     if base is None:
         return 0
-    if ptr[base, 1] != ptr[shared, NDARRAY_TYPE] or references(base) != 1:
+    if ptr[base, 1] != ptr[shared, tables.NDARRAY_TYPE] or references(base) != 1:
         return 0
-    if i32[base, 16] & OWNS_DATA != 0:
-        return 1 if i32[base, 16] & WRITEABLE != 0 else 0
+    if i32[base, 16] & tables.OWNS_DATA != 0:
+        return 1 if i32[base, 16] & tables.WRITEABLE != 0 else 0
     piece = ptr[base, 6]
     if piece is None:
         return 0
-    if ptr[piece, 1] != ptr[shared, PIECE_TYPE] or references(piece) != 1:
+    if ptr[piece, 1] != ptr[shared, tables.PIECE_TYPE] or references(piece) != 1:
         return 0
     return 1
 
@@ -372,15 +305,18 @@ def is_alone(shared: ptr, array: ptr, owner: ptr) -> i64:
 
 def is_fit(first: ptr, row: ptr, refs: ptr, array: ptr) -> i64:
     """Whether a reference still holds an array, alone if that is taken, and is there once."""
-    ref = ptr[refs, i64[row, DONATED_LEAF]]
-    if ptr[ref, i64[row, DONATED_SLOT]] != array:
+    ref = ptr[refs, i64[row, tables.DONATED_LEAF]]
+    if ptr[ref, i64[row, tables.DONATED_SLOT]] != array:
         return 0
-    if i64[row, DONATED_TAKEN] != 0 and references(array) != 2:
+    if i64[row, tables.DONATED_TAKEN] != 0 and references(array) != 2:
         return 0
     while first != row:
-        if i64[first, DONATED_SLOT] != 0 and ptr[refs, i64[first, DONATED_LEAF]] == ref:
+        if (
+            i64[first, tables.DONATED_SLOT] != 0
+            and ptr[refs, i64[first, tables.DONATED_LEAF]] == ref
+        ):
             return 0
-        first = first + DONATED_WORDS * 8
+        first = first + tables.DONATED_WORDS * 8
     return 1
 
 
@@ -388,15 +324,15 @@ def are_fit(shared: ptr, row: ptr, end: ptr, owners: ptr, arrays: ptr, refs: ptr
     """Whether all memory that is taken can be, and nothing is passed twice."""
     first = row
     while row != end:
-        leaf = i64[row, DONATED_LEAF]
+        leaf = i64[row, tables.DONATED_LEAF]
         array = ptr[arrays, leaf]
-        is_reference = i64[row, DONATED_SLOT] != 0
+        is_reference = i64[row, tables.DONATED_SLOT] != 0
         if is_reference and is_fit(first, row, refs, array) == 0:
             return 0
-        if i64[row, DONATED_TAKEN] != 0 or not is_reference:
+        if i64[row, tables.DONATED_TAKEN] != 0 or not is_reference:
             if is_alone(shared, array, ptr[owners, leaf]) == 0:
                 return 0
-        row = row + DONATED_WORDS * 8
+        row = row + tables.DONATED_WORDS * 8
     return 1
 
 
@@ -404,17 +340,17 @@ def finish(
     status: i64, none: ptr, row: ptr, owners: ptr, arrays: ptr, refs: ptr, results: ptr
 ) -> void:
     """What a run leaves of a donated array, or of a reference and what it held."""
-    leaf = i64[row, DONATED_LEAF]
-    number = i64[row, DONATED_RESULT]
-    slot = i64[row, DONATED_SLOT]
+    leaf = i64[row, tables.DONATED_LEAF]
+    number = i64[row, tables.DONATED_RESULT]
+    slot = i64[row, tables.DONATED_SLOT]
     if status != 0:
-        if slot != 0 and i64[row, DONATED_TAKEN] != 0:  # nothing has been written
+        if slot != 0 and i64[row, tables.DONATED_TAKEN] != 0:  # nothing has been written
             set_slot(ptr[arrays, leaf], SLOT_OWNER, ptr[owners, leaf])
     elif slot == 0:
         delete(ptr[arrays, leaf], none)
     elif number >= 0:
         set_slot(ptr[refs, leaf], slot, ptr[results, number])
-        Py_DecRef(ptr[results, number])
+        capi.Py_DecRef(ptr[results, number])
 
 
 def run_donating(program: ptr, donated: ptr, leaves: ptr, results: ptr) -> i64:
@@ -422,59 +358,32 @@ def run_donating(program: ptr, donated: ptr, leaves: ptr, results: ptr) -> i64:
 
     What will be written over is deleted first, so that no other thread looks at it meanwhile.
     """
-    shared = ptr[program, SHARED]
-    none = ptr[shared, NONE]
-    owners = leaves + i64[program, ARGUMENTS] * 8
-    arrays = owners + i64[program, ARGUMENTS] * 8
-    refs = arrays + i64[program, ARGUMENTS] * 8
-    first = donated + DONATED_ROWS * 8
-    end = first + i64[donated, DONATED_COUNT] * (DONATED_WORDS * 8)
-    status = SEEN
-    hold(owners, i64[program, ARGUMENTS])
+    shared = ptr[program, tables.SHARED]
+    none = ptr[shared, tables.NONE]
+    owners = leaves + i64[program, tables.ARGUMENTS] * 8
+    arrays = owners + i64[program, tables.ARGUMENTS] * 8
+    refs = arrays + i64[program, tables.ARGUMENTS] * 8
+    first = donated + tables.DONATED_ROWS * 8
+    end = first + i64[donated, tables.DONATED_COUNT] * (tables.DONATED_WORDS * 8)
+    status = tables.SEEN
+    hold(owners, i64[program, tables.ARGUMENTS])
     hold_donated(none, first, end, arrays, refs)
     if are_fit(shared, first, end, owners, arrays, refs) != 0:
         row = first
         while row != end:
-            if i64[row, DONATED_TAKEN] != 0:
-                delete(ptr[arrays, i64[row, DONATED_LEAF]], none)
-            row = row + DONATED_WORDS * 8
+            if i64[row, tables.DONATED_TAKEN] != 0:
+                delete(ptr[arrays, i64[row, tables.DONATED_LEAF]], none)
+            row = row + tables.DONATED_WORDS * 8
         status = run_held(program, leaves, owners, results)
         row = first
         while row != end:
             finish(status, none, row, owners, arrays, refs, results)
-            row = row + DONATED_WORDS * 8
+            row = row + tables.DONATED_WORDS * 8
     row = first
     while row != end:
-        Py_DecRef(ptr[arrays, i64[row, DONATED_LEAF]])
-        if i64[row, DONATED_SLOT] != 0:
-            Py_DecRef(ptr[refs, i64[row, DONATED_LEAF]])
-        row = row + DONATED_WORDS * 8
-    let_go(owners, i64[program, ARGUMENTS])
+        capi.Py_DecRef(ptr[arrays, i64[row, tables.DONATED_LEAF]])
+        if i64[row, tables.DONATED_SLOT] != 0:
+            capi.Py_DecRef(ptr[refs, i64[row, tables.DONATED_LEAF]])
+        row = row + tables.DONATED_WORDS * 8
+    let_go(owners, i64[program, tables.ARGUMENTS])
     return status
-
-
-STUBS = (
-    helpers_now,
-    fresh_results,
-    drop_results,
-    box_result,
-    box_results,
-    drop_rest,
-    held,
-    hold,
-    let_go,
-    walk_program,
-    run_in,
-    run_held,
-    run,
-    references,
-    set_slot,
-    delete,
-    hold_donated,
-    is_ours,
-    is_alone,
-    is_fit,
-    are_fit,
-    finish,
-    run_donating,
-)

@@ -2,12 +2,13 @@
 
 A stub is a Python function that is never run as one: its source is read, and every name in it has
 a kind of machine value. Parameters are annotated; a variable has the kind of what it is first
-given; numbers written out take the kind of the other operand. ``i64[p, k]`` is the ``k``-th
-``i64`` at ``p``, to read or to assign; ``p + n`` is ``n`` bytes after ``p``. Division and
-remainder are the machine's, towards zero. Statements: assignment, ``if``, ``while``,
-``for ... in range``, or ``in unrolled`` where the body is written out for each number, ``break``,
-``continue``, ``return``, calls. What depends on numbers that are given and comes to nothing is left
-out, and so are private stubs that nothing calls then.
+given; numbers written out take the kind of the other operand. Constants and functions may be those
+of another module (``tables.COUNT``). ``i64[p, k]`` is the ``k``-th ``i64`` at ``p``, to read or to
+assign; ``p + n`` is ``n`` bytes after ``p``. Division and remainder are the machine's, towards
+zero. Statements: assignment, ``if``, ``while``, ``for ... in range``, or ``in unrolled`` where the
+body is written out for each number, ``break``, ``continue``, ``return``, calls. What depends on
+numbers that are given and comes to nothing is left out, and so are private stubs that nothing calls
+then.
 
 Calls: other stubs of the module; functions outside of it, declared with their kinds; a kind, to
 convert (``u32(x)``); ``bits(u32, x)`` for the same bits as another kind; ``stack(n)`` for ``n``
@@ -116,6 +117,12 @@ def translate(
     module.functions = [texts[name] for name in known if name in texts]
     care = BRIEF if brief else LIGHT if light else INLINE if plain else OPTIMISE
     return care + module.text()
+
+
+def stubs_of(module: Any) -> list[Callable[..., Any]]:
+    """The stubs of a module, in their order."""
+    own = [f for f in vars(module).values() if getattr(f, "__module__", "") == module.__name__]
+    return [f for f in own if getattr(f, "__annotations__", {}).get("return") in KINDS]
 
 
 @lru(512)
@@ -316,8 +323,8 @@ class Translation:
         """What an expression of given numbers comes to; None where it has others."""
         if isinstance(node, ast.Constant):
             return node.value if isinstance(node.value, int) else None
-        if isinstance(node, ast.Name):
-            known = None if node.id in self.variables else self.module.names.get(node.id)
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            known = self.constant(node)
             return known if isinstance(known, int) else None
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub)):
             found = self.given(node.operand)
@@ -424,7 +431,7 @@ class Translation:
     def value(self, node: ast.expr) -> Operand:
         if isinstance(node, ast.Constant):
             return self.number(node, node.value)
-        if isinstance(node, ast.Name):
+        if isinstance(node, (ast.Name, ast.Attribute)):
             return self.name(node)
         if isinstance(node, ast.BinOp):
             left, right = self.value(node.left), self.value(node.right)
@@ -453,14 +460,21 @@ class Translation:
             return Operand(repr(value), None)
         raise self.fail(node, f"{value!r} is no number")
 
-    def name(self, node: ast.Name) -> Operand:
-        kind = self.variables.get(node.id)
-        if kind is not None:
+    def name(self, node: ast.Name | ast.Attribute) -> Operand:
+        if isinstance(node, ast.Name) and node.id in self.variables:
+            kind = self.variables[node.id]
             return Operand(self.emit(f"load {kind.llvm}, ptr %v.{node.id}"), kind)
-        value = self.module.names.get(node.id, self)
+        value = self.constant(node, self)
         if value is self:
-            raise self.fail(node, f"{node.id} has no value")
+            raise self.fail(node, f"{ast.unparse(node)} has no value")
         return self.number(node, value)
+
+    def constant(self, node: ast.expr, missing: Any = None) -> Any:
+        """What a name from outside stands for, which may be that of a module and one in it."""
+        if isinstance(node, ast.Attribute):
+            return getattr(self.constant(node.value), node.attr, missing)
+        assert isinstance(node, ast.Name)
+        return missing if node.id in self.variables else self.module.names.get(node.id, missing)
 
     def constant_name(self, node: ast.AST) -> Kind:
         """The kind that a name stands for."""
@@ -569,8 +583,7 @@ class Translation:
     # --- calls ------------------------------------------------------------------------------------
 
     def call(self, node: ast.Call) -> Operand:
-        assert isinstance(node.func, ast.Name)
-        name = node.func.id
+        name = getattr(node.func, "attr", None) or getattr(node.func, "id", "")
         if name in ("min", "max"):
             return self.extreme(node, name)
         if name == "stack":
@@ -592,7 +605,7 @@ class Translation:
             function, *args = [self.value(a) for a in node.args[1:]]
             given = ", ".join(f"{(a.kind or i64).llvm} {a.text}" for a in args)
             return self.result(kind, f"call {kind.llvm} {function.text}({given})")
-        known = self.module.known.get(name) or self.module.names.get(name)
+        known = self.module.known.get(name) or self.constant(node.func)
         if isinstance(known, External):
             return self.known_call(node, name, known)
         return self.convert(self.value(node.args[0]), self.constant_name(node.func), node)

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.backends.cpu.assembly import Python, Run
+from weft.backends.cpu.native import capi
 from weft.kernel.kinds import (
-    External,
     clock,
     float_mode,
     i32,
@@ -85,16 +85,6 @@ def encode(nodes: Sequence[Any], addresses: Mapping[int, int]) -> list[int]:
 
 # --- stubs ----------------------------------------------------------------------------------------
 
-memcpy = External(ptr, (ptr, ptr, i64))
-PyEval_SaveThread = External(ptr, ())
-PyEval_RestoreThread = External(void, (ptr,))
-PyErr_CheckSignals = External(i32, ())
-PyTuple_New = External(ptr, (i64,))
-PyTuple_SetItem = External(i32, (ptr, i64, ptr))
-PyLong_FromLongLong = External(ptr, (i64,))
-PyObject_Call = External(ptr, (ptr, ptr, ptr))
-Py_DecRef = External(void, (ptr,))
-
 
 def launch(context: ptr, at: ptr) -> void:
     """Run a native function, alone or with the pool's help."""
@@ -139,10 +129,10 @@ def poll(context: ptr) -> i64:
     i64[context, POLLED] = now
     leave_mode(context)
     if ptr[context, THREAD] is not None:
-        PyEval_RestoreThread(ptr[context, THREAD])
-    raised = PyErr_CheckSignals()
+        capi.PyEval_RestoreThread(ptr[context, THREAD])
+    raised = capi.PyErr_CheckSignals()
     if ptr[context, THREAD] is not None:
-        ptr[context, THREAD] = PyEval_SaveThread()
+        ptr[context, THREAD] = capi.PyEval_SaveThread()
     enter_mode(context)
     if raised != 0:
         return 1
@@ -151,14 +141,14 @@ def poll(context: ptr) -> i64:
 
 def ask(context: ptr, number: i64) -> i64:
     """Have Python do something for the program; 1 if it raised."""
-    args = PyTuple_New(2)
-    PyTuple_SetItem(args, 0, PyLong_FromLongLong(number))
-    PyTuple_SetItem(args, 1, PyLong_FromLongLong(i64(ptr[context, ENV])))
-    result = PyObject_Call(ptr[context, HOST_CALL], args, None)
-    Py_DecRef(args)
+    args = capi.PyTuple_New(2)
+    capi.PyTuple_SetItem(args, 0, capi.PyLong_FromLongLong(number))
+    capi.PyTuple_SetItem(args, 1, capi.PyLong_FromLongLong(i64(ptr[context, ENV])))
+    result = capi.PyObject_Call(ptr[context, HOST_CALL], args, None)
+    capi.Py_DecRef(args)
     failed = 1
     if result is not None:
-        Py_DecRef(result)
+        capi.Py_DecRef(result)
         failed = 0
     return failed
 
@@ -167,10 +157,10 @@ def host(context: ptr, number: i64) -> i64:
     """Have Python compute an equation."""
     leave_mode(context)
     if ptr[context, THREAD] is not None:
-        PyEval_RestoreThread(ptr[context, THREAD])
+        capi.PyEval_RestoreThread(ptr[context, THREAD])
     failed = ask(context, number)
     if ptr[context, THREAD] is not None:
-        ptr[context, THREAD] = PyEval_SaveThread()
+        ptr[context, THREAD] = capi.PyEval_SaveThread()
     enter_mode(context)
     return failed
 
@@ -238,7 +228,7 @@ def walk(context: ptr, at: ptr, end: ptr) -> i64:
         if operation == LAUNCH:
             launch(context, at)
         elif operation == COPY:
-            memcpy(ptr[env, i64[at, 2]], ptr[env, i64[at, 3]], i64[at, 4])
+            capi.memcpy(ptr[env, i64[at, 2]], ptr[env, i64[at, 3]], i64[at, 4])
         elif operation == POINT:
             ptr[env, i64[at, 2]] = ptr[env, i64[at, 3]]
         elif operation == SWAP:
@@ -258,6 +248,3 @@ def walk(context: ptr, at: ptr, end: ptr) -> i64:
             return 1
         at = at + i64[at, 1] * 8
     return 0
-
-
-STUBS = (launch, enter_mode, leave_mode, poll, ask, host, branch, while_, for_, walk)
