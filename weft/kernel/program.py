@@ -7,7 +7,7 @@ temporary, or, for a view, wherever a node has made it point.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -265,6 +265,14 @@ def inner_regions(node: Any) -> list[Any]:
     if isinstance(node, For):
         return [node.body]
     return list(node.regions) if isinstance(node, Branch) else []
+
+
+def all_nodes(nodes: Any) -> Iterator[Any]:
+    """Nodes, each followed by those inside it."""
+    for node in nodes:
+        yield node
+        for region in inner_regions(node):
+            yield from all_nodes(region)
 
 
 class Result(Record):

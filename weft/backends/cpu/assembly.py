@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from weft.base.record import Record
-from weft.kernel.program import Result, Slot, inner_regions
+from weft.kernel.program import Result, Slot, all_nodes
 
 
 class Piece(Record):
@@ -74,13 +74,7 @@ class Assembly(Record):
 
 def launched(nodes: Any) -> set[int]:
     """The native functions that nodes call; those of a loop that became one are called no more."""
-    found: set[int] = set()
-    for node in nodes:
-        if isinstance(node, Run):
-            found.add(node.code)
-        for region in inner_regions(node):
-            found |= launched(region)
-    return found
+    return {node.code for node in all_nodes(nodes) if isinstance(node, Run)}
 
 
 def called(slots: Any) -> set[int]:

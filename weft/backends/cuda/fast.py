@@ -113,7 +113,7 @@ class DeviceCall:
         sizes = dict(outs)
         rows = []
         for i, (kind, number) in enumerate(executable.program.results):
-            row = [0, number, 0, id(self.types[i]), 0, 0]
+            row = [0, number, 0, id(self.types[i]), 0]
             if kind == "slot":
                 row[tables.KIND], row[tables.NUMBER] = tables.FRESH, numbers[number]
                 row[tables.BYTES] = sizes[number]
@@ -127,10 +127,12 @@ class DeviceCall:
             rows += row
         self.results = words_of(rows)
         self.passed = [n for kind, n in executable.program.results if kind in ("arg", "taken")]
+        self.template = words_of([0] * (self.words + 1))
         widest = max([len(c.spots) + len(c.numbers) for c in self._kernels()], default=0)
         table = {
             tables.SHARED: address(walks.shared),
             tables.SLOTS: self.words + 1,
+            tables.TEMPLATE: address(self.template),
             tables.WIDEST: 2 * widest,
             tables.RESULTS: address(self.results),
             tables.RESULT_COUNT: len(executable.out_avals),
@@ -185,7 +187,7 @@ class DeviceCall:
         self.client.use()
         pool_of(self.client.number).refill(where)
 
-    def exhausted(self, _: int) -> None:
+    def exhausted(self, *_: int) -> None:
         """Raise for lack of memory."""
         raise self.executable._exhausted()
 

@@ -7,21 +7,9 @@ by one, or as a graph that was captured for the same addresses. What this can't 
 from __future__ import annotations
 
 from weft.backends.cpu.calls import tables
-from weft.backends.cpu.calls.blocks import SLOT_OWNER, box
 from weft.backends.cpu.native import capi
+from weft.backends.cpu.native.walker import tell
 from weft.kernel.kinds import i32, i64, invoke, ptr, void
-
-
-def tell(function: ptr, number: i64) -> i64:
-    """Call a function of Python's with a number; 1 if it raised."""
-    args = capi.PyTuple_New(1)
-    capi.PyTuple_SetItem(args, 0, capi.PyLong_FromLongLong(number))
-    done = capi.PyObject_Call(function, args, None)
-    capi.Py_DecRef(args)
-    if done is None:
-        return 1
-    capi.Py_DecRef(done)
-    return 0
 
 
 def put_piece(pieces: ptr, address: ptr) -> void:
@@ -79,18 +67,6 @@ def device_block(shared: ptr, pieces: ptr, address: ptr, size: i64) -> ptr:
     i64[block, 3] = size
     ptr[block, 4] = pieces
     return block
-
-
-def drop_pieces(program: ptr, env: ptr, first: i64) -> void:
-    """Give the memory of results back, from one on."""
-    for i in range(i64[program, tables.RESULT_COUNT]):
-        row = ptr[program, tables.RESULTS] + i * (tables.RESULT_WORDS * 8)
-        if (
-            i >= first
-            and i64[row, tables.KIND] == tables.FRESH
-            and ptr[env, i64[row, tables.NUMBER]] is not None
-        ):
-            give_piece(ptr[row, tables.OWNER], ptr[env, i64[row, tables.NUMBER]])
 
 
 def staged(device: ptr, value: ptr) -> ptr:
@@ -158,58 +134,21 @@ def launch_graph(device: ptr, env: ptr) -> i64:
     return 1
 
 
-def box_piece(program: ptr, row: ptr, env: ptr, owners: ptr, results: ptr) -> ptr:
-    """One result as an array."""
-    shared = ptr[program, tables.SHARED]
-    number = i64[row, tables.NUMBER]
-    if i64[row, tables.KIND] == tables.FRESH:
-        address = ptr[env, number]
-        return box(
-            shared,
-            ptr[row, tables.TYPE],
-            device_block(shared, ptr[row, tables.OWNER], address, i64[row, tables.BYTES]),
-        )
-    owner = ptr[row, tables.OWNER]
-    if i64[row, tables.KIND] == tables.REPEATED:
-        owner = ptr[ptr[results, number], SLOT_OWNER]
-    if i64[row, tables.KIND] == tables.PASSED:
-        owner = ptr[owners, number]
-    capi.Py_IncRef(owner)
-    return box(shared, ptr[row, tables.TYPE], owner)
-
-
-def run_abroad(program: ptr, pointers: ptr, owners: ptr, results: ptr, work: ptr) -> i64:
-    """Run a program on its device, in memory for addresses; 1 where Python has raised."""
+def run_abroad(program: ptr, owners: ptr, env: ptr) -> i64:
+    """Run a program on its device, which has memory for the results; 1 where Python has raised."""
     device = ptr[program, tables.DEVICE]
-    env = work
-    count = i64[program, tables.ARGUMENTS]
-    slots = i64[program, tables.SLOTS]
-    for i in range(slots):
-        ptr[env, i] = None
-    for i in range(count):
-        ptr[env, i] = ptr[pointers, i]
+    for i in range(i64[program, tables.ARGUMENTS]):
         if ptr[owners, i] is None:
-            ptr[env, i] = staged(device, ptr[pointers, i])
-    short = 0
-    for i in range(i64[program, tables.RESULT_COUNT]):
-        row = ptr[program, tables.RESULTS] + i * (tables.RESULT_WORDS * 8)
-        if i64[row, tables.KIND] == tables.FRESH and short == 0:
-            ptr[env, i64[row, tables.NUMBER]] = get_piece(device, ptr[row, tables.OWNER])
-            if ptr[env, i64[row, tables.NUMBER]] is None:
-                short = 1
+            ptr[env, i] = staged(device, ptr[env, i])
     arena = ptr[device, tables.ARENA_LIST]
     last = i64[device, tables.KEY_WORDS] - 1
-    if arena is not None and short == 0:
+    if arena is not None:
         ptr[env, last] = get_piece(device, arena)
         if ptr[env, last] is None:
-            short = 1
-    if short == 1:
-        drop_pieces(program, env, 0)
-        tell(ptr[program, tables.HOSTS], 0)
-        return 1
+            return tables.SHORT
     status = 0
     if i64[device, tables.MODE] == tables.BY_LAUNCHES:
-        status = launch_kernels(device, env, env + slots * 8)
+        status = launch_kernels(device, env, env + i64[program, tables.SLOTS] * 8)
     elif i64[device, tables.MODE] == tables.BY_GRAPH:
         status = launch_graph(device, env)
     if status != 0:
@@ -217,16 +156,4 @@ def run_abroad(program: ptr, pointers: ptr, owners: ptr, results: ptr, work: ptr
         status = tell(ptr[device, tables.MISSED], i64(env))
     if arena is not None:
         give_piece(arena, ptr[env, last])
-    if status != 0:
-        drop_pieces(program, env, 0)
-        return 1
-    for i in range(i64[program, tables.RESULT_COUNT]):
-        row = ptr[program, tables.RESULTS] + i * (tables.RESULT_WORDS * 8)
-        ptr[results, i] = box_piece(program, row, env, owners, results)
-        if ptr[results, i] is None:
-            for j in range(i):
-                capi.Py_DecRef(ptr[results, j])
-            drop_pieces(program, env, i + 1)
-            capi.PyErr_NoMemory()
-            return 1
-    return 0
+    return status

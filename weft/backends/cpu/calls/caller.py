@@ -12,6 +12,7 @@ from weft.backends.cpu.calls import tables
 from weft.backends.cpu.calls.blocks import SLOT_ENTRIES, SLOT_OWNER, SLOT_TYPE
 from weft.backends.cpu.calls.running import run, run_donating
 from weft.backends.cpu.native import capi
+from weft.backends.cpu.native.walker import ask
 from weft.kernel.kinds import f32, f64, i32, i64, ptr, stack, u8
 
 # --- arguments ------------------------------------------------------------------------------------
@@ -417,16 +418,6 @@ def call(function: ptr, args: ptr, kwargs: ptr) -> ptr:
     return result
 
 
-def complain(program: ptr, what: i64, number: i64) -> ptr:
-    """Have Python raise what is wrong with an argument."""
-    args = capi.PyTuple_New(2)
-    capi.PyTuple_SetItem(args, 0, capi.PyLong_FromLongLong(what))
-    capi.PyTuple_SetItem(args, 1, capi.PyLong_FromLongLong(number))
-    result = capi.PyObject_Call(ptr[program, tables.HOSTS], args, None)
-    capi.Py_DecRef(args)
-    return result
-
-
 def call_leaves(program: ptr, args: ptr, count: i64, work: ptr) -> ptr:
     """The results, as a list, of a program on arrays and NumPy arrays of the right types."""
     shared = ptr[program, tables.SHARED]
@@ -440,7 +431,8 @@ def call_leaves(program: ptr, args: ptr, count: i64, work: ptr) -> ptr:
             ptr[owner, 1] != ptr[shared, tables.BLOCK_TYPE]
             and ptr[owner, 1] != ptr[shared, tables.NDARRAY_TYPE]
         ):
-            return complain(program, -2, i)
+            ask(ptr[program, tables.HOSTS], -2, i)
+            return None
         ptr[work, i] = ptr[owner, 2]
         ptr[work, count + i] = None if owner == thing else owner
     if run(program, work, work + count * 8, results) != 0:

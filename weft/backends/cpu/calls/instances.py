@@ -10,24 +10,19 @@ that are not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft.backends.cpu.calls import native, tables
-from weft.backends.cpu.calls.dispatch import address, words_of
+from weft.backends.cpu.calls.dispatch import words_of
+from weft.backends.cpu.calls.layout import LONG_BYTES, Layout, runs, work
 from weft.backends.cpu.generic import Generic, Special
-from weft.backends.cpu.native import library
-from weft.backends.cpu.native.float_mode import flush_bits
-from weft.backends.cpu.native.walker import encode
 from weft.base import knobs
 from weft.base.sizes import Guard, Size, evaluator
 from weft.compiler.arena import Life, arrange
 from weft.core.avals import ShapedArray
-from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
-from weft.kernel.program import inner_regions
 from weft.runtime.places import HOME, array_type
 from weft.runtime.policy import FEW_ELEMENTS, is_exact
 
@@ -84,9 +79,9 @@ class ShapeGeneric:
             (tuple([self._place(n) for n in a.shape]), a.dtype, a.weak_type)
             for a in closed.out_avals
         ]
-        work = native._work(plan.nodes, plan)
-        self._work = self._place(work)
-        self._runs = [(self._place(e), self._place(c)) for e, c in _runs(plan.nodes)]
+        total = work(plan.nodes, plan)
+        self._work = self._place(total)
+        self._runs = [(self._place(r.extent), self._place(r.chunk)) for r in runs(plan.nodes)]
         self._lives = {i: (self._place(life.size), life) for i, life in plan.lives.items()}
         guarded = [g.size for g in made.guards]
         self._guards = [(g.relation == "==", g.holds) for g in made.guards]
@@ -104,64 +99,17 @@ class ShapeGeneric:
         return found
 
     def _lay_out(self) -> None:
-        """Put all tables into one row of words; sizes are filled in later."""
-        plan, code = self.made.assembly, self.made.code
-        walks = self.walks
-        assert walks is not None
-        words: list[Any] = [0] * tables.PROGRAM_WORDS
-        inside: list[int] = []  # words that are places in the row itself
-
-        def section(values: Sequence[Any]) -> int:
-            begin = len(words)
-            words.extend(values)
-            return begin
-
-        rows = {}
-        for number, constant in enumerate(plan.constants):
-            if type(constant) is tuple:
-                rows[number] = section(constant)
-        template = section([0] * len(plan.slots))
-        for i, slot in enumerate(plan.slots):
-            if slot.role == "temp":
-                words[template + i] = plan.offsets[i] if type(plan.offsets[i]) is int else 0
-            elif slot.role == "const" and slot.what in rows:
-                words[template + i] = 8 * rows[slot.what]
-                inside.append(template + i)
-            elif slot.role == "const":
-                words[template + i] = address(plan.constants[slot.what])
-            elif slot.role == "library":
-                words[template + i] = library.address(slot.what)
-            elif slot.role == "code":
-                words[template + i] = int(code[slot.what])
-        temps = section([i for i, slot in enumerate(plan.slots) if slot.role == "temp"])
-        nodes = section(encode(plan.nodes, code))
-        end = len(words)
-        kinds = {"slot": tables.FRESH, "same": tables.REPEATED}
-        results = len(words)
-        for result, aval in zip(plan.results, self.closed.out_avals, strict=True):
-            size = prod(aval.shape) * storage_dtype(aval.dtype).itemsize
-            section([kinds[result.kind], result.number, size, 0, 0, 0])
-        for word, at in (
-            (tables.TEMPLATE, template),
-            (tables.TEMPS, temps),
-            (tables.NODES, nodes),
-            (tables.END, end),
-            (tables.RESULTS, results),
-        ):
-            words[word] = 8 * at
-            inside.append(word)
-        words[tables.SHARED] = address(walks.shared)
-        words[tables.SLOTS] = len(plan.slots)
-        words[tables.TEMP_COUNT] = nodes - temps
-        words[tables.WIDEST] = native._widest(plan.nodes)
-        words[tables.RESULT_COUNT] = len(plan.results)
-        words[tables.ARGUMENTS] = len(self.closed.in_avals)
-        words[tables.FLUSH] = flush_bits() if knobs.thread.denormals == "flush" else 0
-        self._template, self._results = template, results
+        """Lay all tables out, with places for sizes."""
+        closed, made = self.closed, self.made
+        flushes = knobs.thread.denormals == "flush"
+        arguments, outs = len(closed.in_avals), closed.out_avals
+        found = Layout(made.assembly, made.code, arguments, outs, flushes, self.walks)
+        self._template, self._results = found.template, found.results
+        words: list[Any] = found.words
         sized = [i for i, word in enumerate(words) if type(word) is Size]
         self._which = np.array([self._place(words[i]) for i in sized], np.intp)
         self._at = np.array(sized, np.intp)
-        self._inside = np.array(inside, np.intp)
+        self._inside = np.array(found.inside, np.intp)
         plain = [0 if type(word) is Size else word for word in words]
         self._base = words_of(plain).view(np.int64)
 
@@ -184,8 +132,8 @@ class ShapeGeneric:
         at = self._results + tables.TYPE
         for i, found in enumerate(made.types):
             words[at + i * tables.RESULT_WORDS] = id(found)
-        work = self._work
-        words[tables.LONG] = (numbers[work] if work >= 0 else -1 - work) >= native.LONG_BYTES
+        touched = self._work
+        words[tables.LONG] = (numbers[touched] if touched >= 0 else -1 - touched) >= LONG_BYTES
         for extent, chunk in self._runs:
             pieces = numbers[extent] if extent >= 0 else -1 - extent
             if pieces > (numbers[chunk] if chunk >= 0 else -1 - chunk):
@@ -204,14 +152,3 @@ class ShapeGeneric:
         assert walks is not None
         made.call = walks.function("call_flat", (words, made.types, made, self))
         return made
-
-
-def _runs(nodes: Any) -> list[tuple[Any, Any]]:
-    """The ranges of native functions, and how much of them is done in one go."""
-    found = []
-    for node in nodes:
-        if hasattr(node, "chunk"):
-            found.append((node.extent, node.chunk))
-        for region in inner_regions(node):
-            found += _runs(region)
-    return found

@@ -16,22 +16,18 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu import target
-from weft.backends.cpu.assembly import Assembly, Python, Run, called, launched
-from weft.backends.cpu.calls import stored, tables
+from weft.backends.cpu.assembly import Assembly, Python, called, launched
+from weft.backends.cpu.calls import stored
 from weft.backends.cpu.calls.dispatch import (
     Native,
-    address,
     busy,
     is_loaded,
     is_loading,
     native,
     supported,
-    words_of,
 )
 from weft.backends.cpu.calls.slowly import Walk
-from weft.backends.cpu.native import library
 from weft.backends.cpu.native.compiling import preload
-from weft.backends.cpu.native.float_mode import flush_bits
 from weft.backends.cpu.native.machine import Address, Ahead, compile_many, origins
 from weft.base import errors, events, knobs, logs
 from weft.base.forks import across_forks
@@ -42,7 +38,7 @@ from weft.core import sharding as meshes
 from weft.core.interpret import run, run_primitive, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.plain import plain
-from weft.kernel.program import For, While, inner_regions
+from weft.kernel.program import For, While, all_nodes, inner_regions
 from weft.runtime import programs
 from weft.runtime.array import ArrayImpl, box
 from weft.runtime.donation import given_up
@@ -57,10 +53,7 @@ entries = Late("weft.backends.cpu.calls.entries")
 by_numpy = Late("weft.runtime.plain")
 reference = Late("weft.backends.reference.program")
 generic = Late("weft.backends.cpu.calls.generic")
-walker = Late("weft.backends.cpu.native.walker")
-
-# Bytes that a program touches from which on Python's lock is given up while it runs.
-LONG_BYTES = 1 << 18
+layout = Late("weft.backends.cpu.calls.layout")
 
 # Nodes run by one call from which on nobody walks them in Python.
 MAX_WALKED_NODES = 5000
@@ -162,72 +155,26 @@ class Executable:
                 return False
             with _settling:  # tables point at each other: there may be one set only
                 if self.call is None:
-                    self.table = self._tables(self.plan, walks)
-                    held = (self.table, self.kept, self.code, self.plan)
+                    self.table = self._tables(walks)
+                    held = (self.table, self.types, self.host, self.code, self.plan)
                     self.call = walks.function("call_flat", held)
         return True
 
-    # --- tables -----------------------------------------------------------------------------------
-
-    def _tables(self, plan: Assembly, walks: Native) -> np.ndarray:
-        places = self.places or (HOME,) * len(self.out_avals)
+    def _tables(self, walks: Native) -> np.ndarray:
+        plan, places = self.plan, self.places or (HOME,) * len(self.out_avals)
         self.types = [
             p if type(p) is ArrayType else array_type(a, p)
             for a, p in zip(self.out_avals, places, strict=True)
         ]
-        encoded = walker.encode(plan.nodes, self.code)
-        nodes = words_of(encoded)
-        template = words_of([self._initial(plan, i) for i in range(len(plan.slots))])
-        temps = words_of([i for i, slot in enumerate(plan.slots) if slot.role == "temp"])
-        count = sum(slot.role == "temp" for slot in plan.slots)
-        results = words_of([w for i in range(len(plan.results)) for w in self._result(plan, i)])
-        begin = address(nodes)
-        values = {
-            tables.SHARED: address(walks.shared),
-            tables.SLOTS: len(plan.slots),
-            tables.TEMPLATE: address(template),
-            tables.TEMPS: address(temps),
-            tables.TEMP_COUNT: count,
-            tables.ARENA: plan.arena,
-            tables.NODES: begin,
-            tables.END: begin + 8 * len(encoded),
-            tables.WIDEST: _widest(plan.nodes),
-            tables.LONG: int(_work(plan.nodes, plan) >= LONG_BYTES),
-            tables.PARALLEL: int(_parallel(plan.nodes)),
-            tables.RESULTS: address(results),
-            tables.RESULT_COUNT: len(plan.results),
-            tables.HOSTS: id(self.host),
-            tables.ARGUMENTS: len(self.avals),
-            tables.FLUSH: flush_bits() if self.flushes else 0,
-        }
-        self.kept = [nodes, template, temps, results, self.host, self.types]
-        return words_of([values.get(word, 0) for word in range(tables.PROGRAM_WORDS)])
-
-    def _initial(self, plan: Assembly, number: int) -> int:
-        slot = plan.slots[number]
-        if slot.role == "temp":
-            return plan.offsets[number]
-        if slot.role == "const":
-            return address(plan.constants[slot.what])
-        if slot.role == "library":
-            return library.address(slot.what)
-        if slot.role == "code":
-            return self.code[slot.what]
-        return 0
-
-    def _result(self, plan: Assembly, number: int) -> list[int]:
-        kind, where = plan.results[number]
-        aval = self.out_avals[number]
-        size = prod(aval.shape) * storage_dtype(aval.dtype).itemsize
-        kinds = {
-            "slot": tables.FRESH,
-            "arg": tables.PASSED,
-            "taken": tables.PASSED,
-            "const": tables.CONSTANT,
-            "same": tables.REPEATED,
-        }
-        owner = id(plan.constants[where]) if kind == "const" else 0
-        return [kinds[kind], where, size, id(self.types[number]), owner, 0]
+        arguments = len(self.avals)
+        made = layout.Layout(plan, self.code, arguments, self.out_avals, self.flushes, walks)
+        return made.filled(
+            self.types,
+            ARENA=plan.arena,
+            LONG=layout.work(plan.nodes, plan) >= layout.LONG_BYTES,
+            PARALLEL=any(run.extent > run.chunk for run in layout.runs(plan.nodes)),
+            HOSTS=id(self.host),
+        )
 
 
 def _found_or_made(
@@ -399,42 +346,7 @@ def _steps(nodes: Any) -> int:
 
 def _stops(nodes: Any) -> bool:
     """Whether nodes may end before they are all done: by a signal, or by an error in Python."""
-    return any(
-        isinstance(node, (While, For, Python)) or any(map(_stops, inner_regions(node)))
-        for node in nodes
-    )
-
-
-def _widest(nodes: Any) -> int:
-    most = 0
-    for node in nodes:
-        if isinstance(node, Run):
-            most = max(most, len(node.slots))
-        for region in inner_regions(node):
-            most = max(most, _widest(region))
-    return most
-
-
-def _parallel(nodes: Any) -> bool:
-    return any(
-        (isinstance(node, Run) and node.extent > node.chunk)
-        or any(_parallel(region) for region in inner_regions(node))
-        for node in nodes
-    )
-
-
-def _work(nodes: Any, plan: Assembly) -> int:
-    """Bytes that nodes touch, roughly; a loop of unknown length counts as long."""
-    total = 0
-    for node in nodes:
-        if isinstance(node, Run):
-            total += sum(plan.slots[s].size for s in node.slots)
-        elif isinstance(node, While):
-            total += LONG_BYTES
-        else:
-            times = node.trips if isinstance(node, For) else 1
-            total += times * sum(64 + _work(region, plan) for region in inner_regions(node))
-    return total
+    return any(isinstance(node, (While, For, Python)) for node in all_nodes(nodes))
 
 
 class Interpreted:

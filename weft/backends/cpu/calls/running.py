@@ -6,7 +6,7 @@ Arguments that are donated lose their memory to it; ``donation.py`` says the sam
 from __future__ import annotations
 
 from weft.backends.cpu.calls import tables
-from weft.backends.cpu.calls.abroad import run_abroad
+from weft.backends.cpu.calls.abroad import device_block, get_piece, give_piece, run_abroad
 from weft.backends.cpu.calls.blocks import (
     SLOT_OWNER,
     SLOT_VIEW,
@@ -17,24 +17,7 @@ from weft.backends.cpu.calls.blocks import (
     new_block,
     release,
 )
-from weft.backends.cpu.native import capi
-from weft.backends.cpu.native.walker import (
-    BUFFERS,
-    CONTEXT_WORDS,
-    ENV,
-    FLUSHED,
-    HELPERS,
-    HOST_CALL,
-    PERIOD,
-    POLLED,
-    POOL_RUN,
-    POOL_STATE,
-    THREAD,
-    ask,
-    enter_mode,
-    leave_mode,
-    walk,
-)
+from weft.backends.cpu.native import capi, walker
 from weft.kernel.kinds import i32, i64, ptr, stack, void
 
 
@@ -49,38 +32,43 @@ def helpers_now(shared: ptr) -> i64:
             wanted = capi.PyLong_AsLongLong(given) - 1
         capi.Py_DecRef(given)
     if wanted > i64[shared, tables.READY] or i64[shared, tables.READY] < 0:
-        args = capi.PyTuple_New(1)
-        capi.PyTuple_SetItem(args, 0, capi.PyLong_FromLongLong(wanted))
-        done = capi.PyObject_Call(ptr[shared, tables.PREPARE], args, None)
-        capi.Py_DecRef(args)
-        if done is None:
+        if walker.tell(ptr[shared, tables.PREPARE], wanted) != 0:
             capi.PyErr_Clear()
             return 0
-        capi.Py_DecRef(done)
     return wanted
 
 
-def fresh_results(program: ptr, env: ptr) -> i64:
-    """Memory for the results; 1 where there is none, and then nothing is held."""
+def fresh(program: ptr, row: ptr) -> ptr:
+    """Memory for a result; None where there is none."""
+    if ptr[program, tables.DEVICE] is not None:
+        return get_piece(ptr[program, tables.DEVICE], ptr[row, tables.OWNER])
     memory = ptr[ptr[program, tables.SHARED], tables.MEMORY]
+    return allocate(memory, class_of(i64[row, tables.BYTES]))
+
+
+def fresh_results(program: ptr, env: ptr) -> i64:
+    """Memory for the results; where there is none, nothing is held."""
     for i in range(i64[program, tables.RESULT_COUNT]):
         row = ptr[program, tables.RESULTS] + i * (tables.RESULT_WORDS * 8)
         if i64[row, tables.KIND] == tables.FRESH:
-            piece = allocate(memory, class_of(i64[row, tables.BYTES]))
-            if piece is None:
-                drop_results(program, env, i)
-                return 1
-            ptr[env, i64[row, tables.NUMBER]] = piece
+            ptr[env, i64[row, tables.NUMBER]] = fresh(program, row)
+            if ptr[env, i64[row, tables.NUMBER]] is None:
+                drop_results(program, env, 0, i)
+                return tables.SHORT
     return 0
 
 
-def drop_results(program: ptr, env: ptr, count: i64) -> void:
-    """Give the memory of the first results back."""
+def drop_results(program: ptr, env: ptr, first: i64, end: i64) -> void:
+    """Give the memory of some results back."""
     memory = ptr[ptr[program, tables.SHARED], tables.MEMORY]
-    for i in range(count):
+    for i in range(first, end):
         row = ptr[program, tables.RESULTS] + i * (tables.RESULT_WORDS * 8)
         if i64[row, tables.KIND] == tables.FRESH:
-            release(memory, ptr[env, i64[row, tables.NUMBER]], class_of(i64[row, tables.BYTES]))
+            piece = ptr[env, i64[row, tables.NUMBER]]
+            if ptr[program, tables.DEVICE] is None:
+                release(memory, piece, class_of(i64[row, tables.BYTES]))
+            else:
+                give_piece(ptr[row, tables.OWNER], piece)
 
 
 def box_result(program: ptr, row: ptr, env: ptr, owners: ptr, results: ptr) -> ptr:
@@ -89,9 +77,11 @@ def box_result(program: ptr, row: ptr, env: ptr, owners: ptr, results: ptr) -> p
     size = i64[row, tables.BYTES]
     kind = ptr[row, tables.TYPE]
     number = i64[row, tables.NUMBER]
-    if i64[row, tables.KIND] == tables.FRESH:
-        return box(shared, kind, new_block(shared, ptr[env, number], size, class_of(size)))
     owner = ptr[row, tables.OWNER]
+    if i64[row, tables.KIND] == tables.FRESH:
+        if ptr[program, tables.DEVICE] is not None:
+            return box(shared, kind, device_block(shared, owner, ptr[env, number], size))
+        return box(shared, kind, new_block(shared, ptr[env, number], size, class_of(size)))
     if i64[row, tables.KIND] == tables.REPEATED:
         owner = ptr[ptr[results, number], SLOT_OWNER]
     if i64[row, tables.KIND] == tables.PASSED:
@@ -107,24 +97,16 @@ def box_result(program: ptr, row: ptr, env: ptr, owners: ptr, results: ptr) -> p
 
 
 def box_results(program: ptr, env: ptr, owners: ptr, results: ptr) -> i64:
-    for i in range(i64[program, tables.RESULT_COUNT]):
+    count = i64[program, tables.RESULT_COUNT]
+    for i in range(count):
         row = ptr[program, tables.RESULTS] + i * (tables.RESULT_WORDS * 8)
         ptr[results, i] = box_result(program, row, env, owners, results)
         if ptr[results, i] is None:
-            drop_rest(program, env, results, i)
+            for made in range(i):
+                capi.Py_DecRef(ptr[results, made])
+            drop_results(program, env, i + 1, count)
             return 1
     return 0
-
-
-def drop_rest(program: ptr, env: ptr, results: ptr, failed: i64) -> void:
-    """Give back everything where one of the results could not be made."""
-    memory = ptr[ptr[program, tables.SHARED], tables.MEMORY]
-    for i in range(i64[program, tables.RESULT_COUNT]):
-        row = ptr[program, tables.RESULTS] + i * (tables.RESULT_WORDS * 8)
-        if i < failed:
-            capi.Py_DecRef(ptr[results, i])
-        elif i > failed and i64[row, tables.KIND] == tables.FRESH:
-            release(memory, ptr[env, i64[row, tables.NUMBER]], class_of(i64[row, tables.BYTES]))
 
 
 def held(owner: ptr) -> ptr:
@@ -147,79 +129,74 @@ def let_go(owners: ptr, count: i64) -> void:
             capi.Py_DecRef(owner)
 
 
-def walk_program(program: ptr, context: ptr) -> i64:
-    """Run the nodes; long programs without Python's lock."""
-    if i64[program, tables.LONG] != 0:
-        ptr[context, THREAD] = capi.PyEval_SaveThread()
-    enter_mode(context)
-    status = walk(context, ptr[program, tables.NODES], ptr[program, tables.END])
-    leave_mode(context)
-    if i64[program, tables.LONG] != 0:
-        capi.PyEval_RestoreThread(ptr[context, THREAD])
-    return status
-
-
-def run_in(program: ptr, pointers: ptr, owners: ptr, results: ptr, work: ptr) -> i64:
-    """Run a program in memory for its pointers; 1 where Python has raised."""
+def run_here(program: ptr, env: ptr, context: ptr) -> i64:
+    """Run the nodes of a program; long ones without Python's lock."""
     shared = ptr[program, tables.SHARED]
-    context = work
-    env = work + CONTEXT_WORDS * 8
-    slots = i64[program, tables.SLOTS]
-    capi.memcpy(env, ptr[program, tables.TEMPLATE], slots * 8)
-    capi.memcpy(env, pointers, i64[program, tables.ARGUMENTS] * 8)
-    ptr[context, ENV] = env
-    ptr[context, BUFFERS] = env + slots * 8
-    ptr[context, HOST_CALL] = ptr[program, tables.HOSTS]
-    ptr[context, THREAD] = None
-    i64[context, FLUSHED] = i64[program, tables.FLUSH]
-    i64[context, POLLED] = 0
-    i64[context, PERIOD] = tables.OVERDUE
-    i64[context, HELPERS] = 0
+    ptr[context, walker.ENV] = env
+    ptr[context, walker.BUFFERS] = env + i64[program, tables.SLOTS] * 8
+    ptr[context, walker.HOST_CALL] = ptr[program, tables.HOSTS]
+    ptr[context, walker.THREAD] = None
+    i64[context, walker.FLUSHED] = i64[program, tables.FLUSH]
+    i64[context, walker.POLLED] = 0
+    i64[context, walker.PERIOD] = tables.OVERDUE
+    i64[context, walker.HELPERS] = 0
     if i64[program, tables.PARALLEL] != 0:
-        i64[context, HELPERS] = helpers_now(shared)
-        ptr[context, POOL_RUN] = ptr[shared, tables.RUN_POOL]
-        ptr[context, POOL_STATE] = ptr[shared, tables.STATE_POOL]
-    if fresh_results(program, env) != 0:
-        ask(context, -1)
-        return 1
+        i64[context, walker.HELPERS] = helpers_now(shared)
+        ptr[context, walker.POOL_RUN] = ptr[shared, tables.RUN_POOL]
+        ptr[context, walker.POOL_STATE] = ptr[shared, tables.STATE_POOL]
     memory = ptr[shared, tables.MEMORY]
     number = class_of(i64[program, tables.ARENA])
     arena: ptr = None
     if i64[program, tables.ARENA] > 0:
         arena = allocate(memory, number)
         if arena is None:
-            drop_results(program, env, i64[program, tables.RESULT_COUNT])
-            ask(context, -1)
-            return 1
+            return tables.SHORT
         temps = ptr[program, tables.TEMPS]
         for i in range(i64[program, tables.TEMP_COUNT]):
             slot = i64[temps, i]
             ptr[env, slot] = arena + i64[env, slot]
-    status = walk_program(program, context)
+    if i64[program, tables.LONG] != 0:
+        ptr[context, walker.THREAD] = capi.PyEval_SaveThread()
+    walker.enter_mode(context)
+    status = walker.walk(context, ptr[program, tables.NODES], ptr[program, tables.END])
+    walker.leave_mode(context)
+    if i64[program, tables.LONG] != 0:
+        capi.PyEval_RestoreThread(ptr[context, walker.THREAD])
     if arena is not None:
         release(memory, arena, number)
-    if status != 0:
-        drop_results(program, env, i64[program, tables.RESULT_COUNT])
-        return 1
-    return box_results(program, env, owners, results)
+    return status
+
+
+def run_in(program: ptr, pointers: ptr, owners: ptr, results: ptr, work: ptr) -> i64:
+    """Run a program in memory for its pointers; 1 where Python has raised."""
+    env = work + walker.CONTEXT_WORDS * 8
+    capi.memcpy(env, ptr[program, tables.TEMPLATE], i64[program, tables.SLOTS] * 8)
+    capi.memcpy(env, pointers, i64[program, tables.ARGUMENTS] * 8)
+    status = fresh_results(program, env)
+    if status == 0:
+        if ptr[program, tables.DEVICE] is None:
+            status = run_here(program, env, work)
+        else:
+            status = run_abroad(program, owners, env)
+        if status == 0:
+            return box_results(program, env, owners, results)
+        drop_results(program, env, 0, i64[program, tables.RESULT_COUNT])
+    if status == tables.SHORT:
+        walker.ask(ptr[program, tables.HOSTS], -1, i64(env))
+    return 1
 
 
 def run_held(program: ptr, pointers: ptr, owners: ptr, results: ptr) -> i64:
     """Run a program whose arguments are kept."""
-    words = CONTEXT_WORDS + i64[program, tables.SLOTS] + i64[program, tables.WIDEST]
-    work = stack(tables.STACK_RUN_WORDS * 8)
-    if words > tables.STACK_RUN_WORDS:
-        work = capi.malloc(words * 8)
-        if work is None:
-            capi.PyErr_NoMemory()
-            return 1
-    status = 0
-    if ptr[program, tables.DEVICE] is None:
-        status = run_in(program, pointers, owners, results, work)
-    else:
-        status = run_abroad(program, pointers, owners, results, work)
-    if words > tables.STACK_RUN_WORDS:
-        capi.free(work)
+    words = walker.CONTEXT_WORDS + i64[program, tables.SLOTS] + i64[program, tables.WIDEST]
+    if words <= tables.STACK_RUN_WORDS:
+        return run_in(program, pointers, owners, results, stack(tables.STACK_RUN_WORDS * 8))
+    work = capi.malloc(words * 8)
+    if work is None:
+        capi.PyErr_NoMemory()
+        return 1
+    status = run_in(program, pointers, owners, results, work)
+    capi.free(work)
     return status
 
 

@@ -103,7 +103,7 @@ IN_USE, PEAK = range(2)
 RING_PIECES, RING_BYTES = 1 << 16, 64
 
 # What a result is: words of its row, and where its memory comes from.
-KIND, NUMBER, BYTES, TYPE, OWNER, DONOR, RESULT_WORDS = range(7)
+KIND, NUMBER, BYTES, TYPE, OWNER, RESULT_WORDS = range(6)
 FRESH, PASSED, CONSTANT, REPEATED = range(4)
 
 # Recipes: how a tree is taken apart and put together.
@@ -144,8 +144,8 @@ FIRST_ENTRY = 2
 # a slot for its value, and the number of the result that it gets, or -1.
 DONATED_COUNT, DONATED_ROWS = range(2)
 DONATED_LEAF, DONATED_TAKEN, DONATED_SLOT, DONATED_RESULT, DONATED_WORDS = range(5)
-# What running says of a call that is not for native code, beside 0 and 1.
-SEEN = 2
+# What running says beside 0 and 1: of a call that is not for native code, and for lack of memory.
+SEEN, SHORT = 2, 3
 
 # Leaves found so far: their number, how many there may be, the place in the recipe; then pointers,
 # owners, scalars or arrays, and references.

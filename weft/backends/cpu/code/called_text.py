@@ -15,7 +15,7 @@ from weft.backends.cpu.native.llvm import QUICK
 from weft.backends.cpu.native.processor import counter
 from weft.base.record import Record
 from weft.base.sizes import Size, plain
-from weft.kernel.program import Branch, Copy, For, Point, Slot, Swap, While, inner_regions
+from weft.kernel.program import Branch, Copy, For, Point, Slot, Swap, While, all_nodes
 
 # Rounds that loops inside may have for one of the outermost, which is not interrupted.
 MAX_UNINTERRUPTED_ROUNDS = 1 << 10
@@ -57,15 +57,13 @@ def _plain(node: Any, rounds: int) -> bool:
 def _moved(nodes: Sequence[Any]) -> list[int]:
     """Views that nodes make point elsewhere."""
     found: list[int] = []
-    for node in nodes:
+    for node in all_nodes(nodes):
         if isinstance(node, Point):
             found.append(node.view)
         elif isinstance(node, Swap):
             found += node
         elif isinstance(node, For):
             found += [view for view, _, _ in node.slices]
-        for region in inner_regions(node):
-            found += _moved(region)
     return found
 
 

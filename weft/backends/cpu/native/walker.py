@@ -139,18 +139,29 @@ def poll(context: ptr) -> i64:
     return 0
 
 
-def ask(context: ptr, number: i64) -> i64:
-    """Have Python do something for the program; 1 if it raised."""
+def ask(function: ptr, number: i64, place: i64) -> i64:
+    """Call a function of Python's with two numbers; 1 if it raised."""
     args = capi.PyTuple_New(2)
     capi.PyTuple_SetItem(args, 0, capi.PyLong_FromLongLong(number))
-    capi.PyTuple_SetItem(args, 1, capi.PyLong_FromLongLong(i64(ptr[context, ENV])))
-    result = capi.PyObject_Call(ptr[context, HOST_CALL], args, None)
+    capi.PyTuple_SetItem(args, 1, capi.PyLong_FromLongLong(place))
+    return told(function, args)
+
+
+def tell(function: ptr, number: i64) -> i64:
+    """Call a function of Python's with a number; 1 if it raised."""
+    args = capi.PyTuple_New(1)
+    capi.PyTuple_SetItem(args, 0, capi.PyLong_FromLongLong(number))
+    return told(function, args)
+
+
+def told(function: ptr, args: ptr) -> i64:
+    """Call a function of Python's with arguments, which it takes; 1 if it raised."""
+    done = capi.PyObject_Call(function, args, None)
     capi.Py_DecRef(args)
-    failed = 1
-    if result is not None:
-        capi.Py_DecRef(result)
-        failed = 0
-    return failed
+    if done is None:
+        return 1
+    capi.Py_DecRef(done)
+    return 0
 
 
 def host(context: ptr, number: i64) -> i64:
@@ -158,7 +169,7 @@ def host(context: ptr, number: i64) -> i64:
     leave_mode(context)
     if ptr[context, THREAD] is not None:
         capi.PyEval_RestoreThread(ptr[context, THREAD])
-    failed = ask(context, number)
+    failed = ask(ptr[context, HOST_CALL], number, i64(ptr[context, ENV]))
     if ptr[context, THREAD] is not None:
         ptr[context, THREAD] = capi.PyEval_SaveThread()
     enter_mode(context)
