@@ -41,8 +41,8 @@ def copy(f: Function, s: Loop, low: str, high: str, inner_high: str) -> None:
     (inner,) = s.body
     (store,) = inner.body
     side = _side(store.value.dtype)
-    middle = _whole(f, low, high, side)
-    inner_middle = _whole(f, "0", inner_high, side)
+    middle = f.whole_part(low, high, side)
+    inner_middle = f.whole_part("0", inner_high, side)
 
     def block() -> None:
         _block(f, s, inner, store, side)
@@ -62,15 +62,6 @@ def copy(f: Function, s: Loop, low: str, high: str, inner_high: str) -> None:
         _loop(f, s.axis, low, middle, 1, along(inner_middle, inner_high, 1, single))
     if middle != high:
         _loop(f, s.axis, middle, high, 1, along("0", inner_high, 1, single))
-
-
-def _whole(f: Function, low: str, high: str, step: int) -> str:
-    """Where the last whole step ends; the very end where that is known."""
-    if low == "0" and high.isdigit() and int(high) % step == 0:
-        return high
-    span = f.emit(f"sub i64 {high}, {low}")
-    whole = f.emit(f"and i64 {span}, {-step}")
-    return f.emit(f"add i64 {low}, {whole}")
 
 
 def _loop(f: Function, axis: str, low: str, high: str, step: int, body: Any) -> None:

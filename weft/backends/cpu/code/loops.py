@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from math import gcd
 from typing import Any
 
@@ -60,19 +61,14 @@ def render_sized(kernel: Kernel) -> tuple[str, list[Size]]:
 
 def _text(f: Function) -> str:
     kernel = f.kernel
-    f.reduces = {s.symbol: s for s in statements(kernel.body) if isinstance(s, Reduce)}
-    f.name_buffers()
+    f.begin()
     if kernel.grid is None:
         block(f, kernel.body)
     elif kernel.axes:
         outer_loop(f, Loop(kernel.grid[0], kernel.grid[1], kernel.body), "%start", "%stop")
     else:
         loop(f, Loop(kernel.grid[0], kernel.grid[1], kernel.body), "%start", "%stop")
-    f.line("ret void")
-    head = [f"define void @{kernel.name}(ptr noalias %buffers, i64 %start, i64 %stop) #0 {{"]
-    declarations = list(f.declared.values())
-    sizes = [] if f.sizes is None else f.sizes.head()
-    return "\n".join([*declarations, *head, "entry:", *sizes, *f.spilled_head(), *f.lines, "}", ""])
+    return f.text()
 
 
 def block(f: Function, body: list[Any]) -> None:
@@ -156,7 +152,7 @@ def short_loop(f: Function, s: Loop, low: str, high: str) -> None:
     if _whole(f, low, high, several):
         _run(f, flat, steps, {}, low, high, several, False)
         return
-    middle = whole_part(f, low, high, several)
+    middle = f.whole_part(low, high, several)
     _run(f, flat, steps, {}, low, middle, several, False)
     known = None if masks_last(inner.body) else _extent(f, low, high)
     if known is not None and known <= _MAX_UNROLLED_VECTORS * several:  # those that are left count
@@ -167,17 +163,6 @@ def short_loop(f: Function, s: Loop, low: str, high: str) -> None:
     f.single_lanes = True
     outer_loop(f, s, middle, high)
     f.single_lanes = False
-
-
-def whole_part(f: Function, low: str, high: str, step: int) -> str:
-    """Where the last whole step ends."""
-    span = f.emit(f"sub i64 {high}, {low}")
-    if step & (step - 1) == 0:
-        whole = f.emit(f"and i64 {span}, {-step}")
-    else:
-        whole = f.emit(f"sdiv i64 {span}, {step}")
-        whole = f.emit(f"mul i64 {whole}, {step}")
-    return f.emit(f"add i64 {low}, {whole}")
 
 
 def _whole(f: Function, low: str, high: str, step: int) -> bool:
@@ -218,7 +203,7 @@ def lanes_loop(f: Function, s: Loop, low: str, high: str) -> None:
     width = lanes_of(s, f.width, f.sizes)
     plain = s._replace(lanes=False, carries=())
     whole = _whole(f, low, high, width)
-    middle = high if whole else whole_part(f, low, high, width)
+    middle = high if whole else f.whole_part(low, high, width)
     f.in_lanes, f.lanes, f.steps = True, width, {s.axis: tuple(range(width))}
     outer_loop(f, plain, low, middle, width)
     if not whole:
@@ -257,7 +242,13 @@ def _opened(f: Function, s: Loop) -> dict[int, int]:
 
 
 def outer_loop(
-    f: Function, s: Loop, low: str, high: str, step: int = 1, mask: bool = False
+    f: Function,
+    s: Loop,
+    low: str,
+    high: str,
+    step: int = 1,
+    mask: bool = False,
+    write: Callable[[Function, list[Any]], None] = block,
 ) -> None:
     """A scalar loop around other loops; its carried reductions go through it."""
     if f.in_lanes and f.sizes is not None and s.axis not in f.steps:
@@ -265,7 +256,7 @@ def outer_loop(
     outside = f.known
     f.count += 1
     tag = f"o{f.count}"
-    opened = _opened(f, s)
+    opened = _opened(f, s) if write is block else {}
     f.wide.update(opened)
     starts = {symbol: f.start_of(symbol) for symbol in s.carries}
     turns = Turns(f, tag, low, high)
@@ -279,7 +270,7 @@ def outer_loop(
     f.known = dict(outside)
     if mask:
         f.mask = masked(f, f"%{tag}i", high)
-    block(f, s.body)
+    write(f, s.body)
     for symbol in s.carries:
         kind = f.accumulator_type(symbol)
         f.line(f"%{tag}u{symbol} = freeze {kind} {f.accumulators[symbol]}")
@@ -319,7 +310,7 @@ def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
     elif known is not None and not cut and not reduces and _easily_masked(s):
         # what is left is a vector of just so many lanes, which LLVM makes of whole registers
         rest = known % width
-        last = low if rest == known else whole_part(f, low, high, width)
+        last = low if rest == known else f.whole_part(low, high, width)
         if rest < known:
             _run(f, s, steps, {}, low, last, width, False)
         finals = _run(f, s, {s.axis: tuple(range(rest))}, {}, last, high, rest, False)
@@ -329,7 +320,7 @@ def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
             first = _next_line(f, s, low, high)
             _run(f, s, {s.axis: tuple(range(few))}, {}, low, first, few, True)
             low = first
-        middle = whole_part(f, low, high, width)
+        middle = f.whole_part(low, high, width)
         finals = _run(f, s, steps, starts, low, middle, width, False)
         if cut and not reduces:  # by single registers: less text than all of them at once
             few = min(width, *(native(v) for x in s.body for v in x.operands))
@@ -339,7 +330,7 @@ def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
         else:
             if not reduces and width >= 4 * _MIN_REMAINDER_LANES and writes_only(s.body):
                 # what is left of wide vectors by narrow ones first
-                last = whole_part(f, middle, high, width // 4)
+                last = f.whole_part(middle, high, width // 4)
                 few = {s.axis: tuple(range(width // 4))}
                 _run(f, s, few, {}, middle, last, width // 4, False)
                 middle = last

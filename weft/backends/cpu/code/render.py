@@ -21,7 +21,7 @@ from weft.backends.cpu.code.rare import Rare
 from weft.backends.cpu.native.processor import has_ieee_minimum
 from weft.backends.cpu.sizes import Sizes
 from weft.base.sizes import Size
-from weft.kernel.kernel import Affine, Kernel, Reduce, Store
+from weft.kernel.kernel import Affine, Kernel, Reduce, Store, statements
 from weft.kernel.nodes import BF16, BOOL, F32, I64, REDUCED, Value, is_float, walk
 
 _BINARY_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "rem": "frem"}
@@ -95,6 +95,13 @@ class Function(Instructions):
         self.spilled_lanes = 0
         self.spilled: dict[tuple[str, str], str] = {}
 
+    def text(self) -> str:
+        """The whole text, when the body is written."""
+        head = f"define void @{self.kernel.name}(ptr noalias %buffers, i64 %start, i64 %stop) #0 {{"
+        sizes = [] if self.sizes is None else self.sizes.head()
+        begin = [*self.declared.values(), head, "entry:", *sizes, *self.spilled_head()]
+        return "\n".join([*begin, *self.lines, "  ret void", "}", ""])
+
     # --- leaves -----------------------------------------------------------------------------------
 
     def start_of(self, symbol: int) -> str:
@@ -113,6 +120,18 @@ class Function(Instructions):
     def accumulator_type(self, symbol: int) -> str:
         base, lanes = scalar_type(self.reduces[symbol].dtype), self.accumulator_lanes(symbol)
         return base if lanes == 1 else f"<{lanes} x {base}>"
+
+    def whole_part(self, low: str, high: str, step: int) -> str:
+        """Where the last whole step ends; the very end where that is known."""
+        if low == "0" and high.isdigit() and int(high) % step == 0:
+            return high
+        span = self.emit(f"sub i64 {high}, {low}")
+        if step & (step - 1) == 0:
+            whole = self.emit(f"and i64 {span}, {-step}")
+        else:
+            whole = self.emit(f"sdiv i64 {span}, {step}")
+            whole = self.emit(f"mul i64 {whole}, {step}")
+        return self.emit(f"add i64 {low}, {whole}")
 
     def scalar_min(self, x: str, most: int) -> str:
         less = self.emit(f"icmp slt i64 {x}, {most}")
@@ -188,8 +207,10 @@ class Function(Instructions):
     def varies(self, index: Affine) -> bool:
         return any(index.coefficient(axis) for axis in self.steps)
 
-    def name_buffers(self) -> None:
-        """The addresses of all buffers as ``%b`` with their numbers."""
+    def begin(self) -> None:
+        """Find the reductions; read the addresses of all buffers as ``%b`` with their numbers."""
+        body = statements(self.kernel.body)
+        self.reduces = {s.symbol: s for s in body if isinstance(s, Reduce)}
         for i, buffer in enumerate(self.kernel.buffers):
             if buffer.role == "row":
                 kind, size = memory_type(buffer.dtype), self.size(buffer.size)

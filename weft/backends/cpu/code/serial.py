@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.code.instructions import MEMORY, memory_type
-from weft.backends.cpu.code.loops import combine
+from weft.backends.cpu.code.loops import combine, outer_loop
 from weft.backends.cpu.code.render import Function
 from weft.backends.cpu.code.turns import Turns
 from weft.kernel.kernel import Atomic, Barrier, Kernel, Loop, Reduce, Serial, statements
@@ -34,16 +34,13 @@ def chunk(kernel: Kernel) -> int:
 def render_serial(kernel: Kernel) -> str:
     """The LLVM text of a kernel."""
     f = Function(kernel, 1)
-    f.reduces = {s.symbol: s for s in statements(kernel.body) if isinstance(s, Reduce)}
-    f.name_buffers()
+    f.begin()
     writer = Writer(f)
     if kernel.grid is None:
         writer.block(kernel.body)
     else:
-        writer.loop(Loop(*kernel.grid, kernel.body), "%start", "%stop")
-    f.line("ret void")
-    head = f"define void @{kernel.name}(ptr noalias %buffers, i64 %start, i64 %stop) #0 {{"
-    return "\n".join([*f.declared.values(), head, "entry:", *f.lines, "}", ""])
+        outer_loop(f, Loop(*kernel.grid, kernel.body), "%start", "%stop", write=writer.inside)
+    return f.text()
 
 
 class Writer:
@@ -64,6 +61,11 @@ class Writer:
         f = self.f
         f.known = {key: name for key, name in f.known.items() if key[0] not in self.changing}
 
+    def inside(self, f: Function, body: list[Any]) -> None:
+        """The statements of a loop, which may have written before."""
+        self.forget()
+        self.block(body)
+
     def block(self, body: list[Any]) -> None:
         """Statements one after the other; those without loops read before they write."""
         for alone, group in groupby(body, lambda s: isinstance(s, _ALONE)):
@@ -73,7 +75,7 @@ class Writer:
                 continue
             for s in run:
                 if isinstance(s, Loop):
-                    self.loop(s, "0", str(s.extent))
+                    outer_loop(self.f, s, "0", str(s.extent), write=self.inside)
                 elif isinstance(s, Serial):
                     self.serial(s) if s.axis is None else self.counted(s)
                 self.forget()
@@ -93,41 +95,6 @@ class Writer:
                 f.store(s)
         self.forget()
 
-    def unfold(self, index: str) -> None:
-        """The positions of the axes that the grid counts."""
-        f = self.f
-        for axis, extent in reversed(f.kernel.axes[1:]):
-            f.axes[axis] = f.emit(f"urem i64 {index}, {max(1, extent)}")
-            index = f.emit(f"udiv i64 {index}, {max(1, extent)}")
-        f.axes[f.kernel.axes[0][0]] = index
-
-    def loop(self, s: Loop, low: str, high: str) -> None:
-        """A loop; reductions go through it."""
-        f = self.f
-        f.count += 1
-        tag, outside = f"o{f.count}", f.known
-        starts = {symbol: f.start_of(symbol) for symbol in s.carries}
-        turns = Turns(f, tag, low, high)
-        for symbol, start in starts.items():
-            f.carried[symbol] = f"%{tag}a{symbol}"
-            kind = f.accumulator_type(symbol)
-            turns.carry(f.carried[symbol], kind, start, f"%{tag}u{symbol}")
-        f.axes[s.axis] = turns.index
-        if f.kernel.grid is not None and s.axis == f.kernel.grid[0] and f.kernel.axes:
-            self.unfold(turns.index)
-        f.known = dict(outside)
-        self.forget()
-        self.block(s.body)
-        for symbol in s.carries:
-            kind = f.accumulator_type(symbol)
-            f.line(f"%{tag}u{symbol} = freeze {kind} {f.accumulators[symbol]}")
-        turns.close("1")
-        for symbol, start in starts.items():
-            kind = f.accumulator_type(symbol)
-            f.accumulators[symbol] = turns.left(kind, start, f"%{tag}u{symbol}")
-            del f.carried[symbol]
-        f.known = outside
-
     def counted(self, s: Serial) -> None:
         """A serial loop over an axis."""
         f = self.f
@@ -142,8 +109,7 @@ class Writer:
         assert s.axis is not None
         f.axes[s.axis] = turns.index
         f.known = dict(outside)
-        self.forget()
-        self.block(s.body)
+        self.inside(f, s.body)
         after = [f.value(c.after) for c in s.carried]
         for c, kind, name in zip(s.carried, kinds, after, strict=True):
             f.line(f"%{tag}u{c.symbol} = freeze {kind} {name}")

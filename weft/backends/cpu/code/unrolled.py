@@ -30,12 +30,9 @@ def render_unrolled(kernel: Kernel) -> str | None:
     if _length(body) > MAX_UNROLLED_OPS:
         return None
     f = Function(kernel)
-    f.reduces = {s.symbol: s for s in statements(body) if isinstance(s, Reduce)}
-    f.name_buffers()
+    f.begin()
     _Unroll(f).body(body)
-    f.line("ret void")
-    head = f"define void @{kernel.name}(ptr noalias %buffers, i64 %start, i64 %stop) #0 {{"
-    return "\n".join([*f.declared.values(), head, "entry:", *f.lines, "}", ""])
+    return f.text()
 
 
 def _operations(body: list[Any]) -> int:
