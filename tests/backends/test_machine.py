@@ -38,8 +38,18 @@ def add(number: float, name: str = "k") -> str:
     )
 
 
+def function(address: machine.Address):
+    """A kernel as a function of buffer addresses, start and stop, which keeps its code loaded."""
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+    def call_it(addresses: list[int], start: int, stop: int, kept=address) -> None:
+        kind(int(kept))((ctypes.c_void_p * len(addresses))(*addresses), start, stop)
+
+    return call_it
+
+
 def call(address: machine.Address, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    machine.function(address)([x.ctypes.data, y.ctypes.data], 0, 1)
+    function(address)([x.ctypes.data, y.ctypes.data], 0, 1)
     return y
 
 
@@ -88,7 +98,7 @@ def test_constants_and_library_functions_are_reached() -> None:
     x, y = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
     expected = np.fmod(x + np.float32([1, 2, 3, 4]), np.float32(2.5))
     address = machine.compile_text(kernel(body, before=declare), "k")
-    machine.function(address)([x.ctypes.data, y.ctypes.data], 0, 16)
+    function(address)([x.ctypes.data, y.ctypes.data], 0, 16)
     assert (y == expected).all()
     assert not x.any()
 
@@ -115,7 +125,7 @@ def test_code_lives_as_long_as_its_address() -> None:
     assert call(address, np.ones(1), np.zeros(1))[0] == 4.75
     assert machine.compile_text(add(3.75), "k") == address
     clear_all_caches()
-    call_it = machine.function(address)
+    call_it = function(address)
     del address
     gc.collect()
     assert watch() is not None

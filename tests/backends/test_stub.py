@@ -8,7 +8,7 @@ import pytest
 from weft.backends.cpu.code.stub import StubError, translate
 from weft.backends.cpu.native import processor
 from weft.backends.cpu.native.llvm import INLINE
-from weft.backends.cpu.native.machine import load_modules
+from weft.backends.cpu.native.machine import load_keyed
 from weft.kernel.kinds import (
     External,
     bits,
@@ -49,7 +49,8 @@ K, SCALE = i64, 1  # stubs are given others
 def native(*stubs, result=i64, given=(i64,), **options):
     """The last of some stubs as a Python function."""
     name = stubs[-1].__name__
-    (region,) = load_modules([translate(stubs, **options)], (name,))
+    text = translate(stubs, **options)
+    region = load_keyed(text, lambda: text)
     kind = ctypes.CFUNCTYPE(_C[result], *(_C[k] for k in given))
     call = kind(region.symbols[name])
     call.region = region

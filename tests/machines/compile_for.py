@@ -39,7 +39,7 @@ class Cross(Llvm):
     """LLVM for another processor than this one."""
 
     def __init__(self, processor: Processor) -> None:
-        super().__init__(near=True)
+        super().__init__()
         for part in ("TargetInfos", "Targets", "TargetMCs", "AsmPrinters"):
             getattr(self.c, f"LLVMPY_InitializeAll{part}")()
         self.triple, self.cpu = processor.triple, processor.cpu
@@ -136,7 +136,7 @@ def own_code(processor: Processor) -> dict[str, str]:
     class Found(Exception):
         pass
 
-    def find(what: str, text: Callable[[], str], names: Any) -> None:
+    def find(what: str, text: Callable[[], str]) -> None:
         raise Found(text())
 
     half = ones(256, 256, dtype=bfloat16)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.calls import tables
-from weft.backends.cpu.native import loader, pool
+from weft.backends.cpu.native import pool
 from weft.backends.cpu.native.cores import usable_cores
 from weft.backends.cpu.native.machine import load_keyed, setting
 from weft.base import knobs
@@ -35,16 +35,6 @@ caller = Late("weft.backends.cpu.calls.caller")
 stub = Late("weft.backends.cpu.code.stub")
 
 _WORD = 8
-_EXPORTED = (
-    "call",
-    "call_flat",
-    "block_dealloc",
-    "block_buffer",
-    "device_dealloc",
-    "put_piece",
-    "take_piece",
-    "trim",
-)
 # Seconds between the wish for the native caller and the work on it.
 START_DELAY_S = 0.005
 # Freed memory kept for reuse, at most.
@@ -125,7 +115,7 @@ class Native:
         # the text takes longer to make than the code to load
         what = "\n".join([stub.LIGHT, *map(_source, _SOURCES), repr(sorted(names.items()))])
         stubs = [f for name in _SOURCES for f in stub.stubs_of(sys.modules[name])]
-        self.code = load_keyed(what, lambda: stub.translate(stubs, names, light=True), _EXPORTED)
+        self.code = load_keyed(what, lambda: stub.translate(stubs, names, light=True))
         self.kept: list[Any] = [self.code]
         self.methods: dict[str, _Method] = {}
         self.block_type = self._block_type()
@@ -273,7 +263,7 @@ def _call_word(function_type: type) -> int | None:
 def supported() -> bool:
     """Whether native programs can run here."""
     plain = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
-    return plain and loader.supported() and pool.available()
+    return plain and pool.available()
 
 
 def begin() -> None:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from weft.backends.cpu.native import disk, loader
+from weft.backends.cpu.native import disk
 from weft.backends.cpu.native.cores import threads
 from weft.backends.cpu.native.llvm import BRIEF, QUICK, Llvm, is_crowded, opener
 from weft.backends.cpu.native.parts import divided, joined
@@ -54,7 +54,7 @@ def llvm() -> Llvm:
 def _llvm() -> Llvm:
     need = MODULE_BYTES if _opened else LLVM_BYTES + MODULE_BYTES
     need_address_space(need, "loading LLVM, which compiles functions,")
-    return Llvm(loader.supported())
+    return Llvm()
 
 
 @contextlib.contextmanager
@@ -237,7 +237,7 @@ class Batch:
         with self.taking:
             if not self.queue:
                 return []
-            share = -(-len(self.queue) // self.sharers) if loader.supported() else 1
+            share = -(-len(self.queue) // self.sharers)
             found = [self.queue.pop()]
             lines = found[0].count("\n")
             if share > 1 and joinable(found[0]):

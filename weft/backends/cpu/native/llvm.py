@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -93,9 +92,7 @@ def is_crowded(text: str) -> bool:
 @lru(1)
 def _path() -> str:
     """Where llvmlite's library lies."""
-    names = {"darwin": "libllvmlite.dylib", "win32": "llvmlite.dll"}
-    folder = folder_of("llvmlite") or ""
-    path = os.path.join(folder, "binding", names.get(sys.platform, "libllvmlite.so"))
+    path = os.path.join(folder_of("llvmlite") or "", "binding", "libllvmlite.so")
     if os.path.exists(path):
         return path
     from llvmlite.binding import ffi  # inside an archive: it knows how to get it out
@@ -121,14 +118,12 @@ class Llvm:
     ASSEMBLY, OBJECT = 0, 1
     output = OBJECT
 
-    def __init__(self, near: bool) -> None:
-        """``near`` says that code and constants are loaded next to each other."""
+    def __init__(self) -> None:
         path = _path()
         self.c, self.long = ctypes.PyDLL(path), ctypes.CDLL(path)
         for name, (result, *parameters) in _FUNCTIONS.items():
             function = getattr(self.long if name in _SLOW_FUNCTIONS else self.c, f"LLVMPY_{name}")
             function.restype, function.argtypes = result, parameters
-        self.near = near
         self.c.LLVMPY_InitializeNativeTarget()
         self.c.LLVMPY_InitializeNativeAsmPrinter()
         self.triple = self._said(self.c.LLVMPY_GetDefaultTargetTriple)
@@ -160,10 +155,9 @@ class Llvm:
 
     def machine(self, level: int = 2) -> int:
         """A target machine, which makes code at a level of care from 0 to 3."""
-        reloc, model = (b"pic", b"small") if self.near else (b"default", b"jitdefault")
         words = [x.encode() for x in (self.triple, self.cpu, self.features)]
         made = self.c.LLVMPY_CreateTargetMachine(
-            self.target, *words, level, reloc, model, 0, int(not self.near), b""
+            self.target, *words, level, b"pic", b"small", 0, 0, b""
         )
         if not made:
             raise RuntimeError(f"LLVM does not know the machine {self.triple} {self.cpu}")

@@ -18,7 +18,7 @@ from weft.backends.cpu.native.parts import taken_apart
 from weft.backends.cpu.native.processor import architecture
 from weft.base.record import Record
 
-MACHINES = {"x86_64": 62, "AMD64": 62, "aarch64": 183, "arm64": 183}
+MACHINES = {"x86_64": 62, "aarch64": 183}
 
 _PROGBITS, _NOBITS, _RELA = 1, 8, 4
 _WRITE, _ALLOC, _EXECUTE = 1, 2, 4

@@ -6,7 +6,6 @@ bytes, and on disk. LLVM is loaded at the first text that neither knows.
 
 from __future__ import annotations
 
-import ctypes
 import threading
 import weakref
 from collections import OrderedDict
@@ -14,9 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from weft.backends.cpu.native import disk, loader
-from weft.backends.cpu.native.compiling import Batch, compile_now, llvm
+from weft.backends.cpu.native.compiling import Batch, compile_now
 from weft.backends.cpu.native.disk import digest
-from weft.backends.cpu.native.parts import taken_apart
 from weft.backends.cpu.native.processor import compiler_version, description, has_matrices
 from weft.backends.cpu.native.processor import vector_bits as vector_bits
 from weft.backends.cpu.native.together import was_joint
@@ -91,23 +89,6 @@ register_cache(_loaded)
 _compiling = across_forks(threading.RLock())
 
 
-class _Engine:
-    """Code loaded by LLVM itself, where our own loader does not know the machine."""
-
-    def __init__(self, blob: bytes, names: Iterable[str]) -> None:
-        import llvmlite.binding as llvm
-
-        llvm.initialize_native_target()
-        target = llvm.Target.from_default_triple()
-        made = target.create_target_machine(codemodel="jitdefault", jit=True)
-        self.size = len(blob)
-        self.engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), made)
-        for part in taken_apart(blob):
-            self.engine.add_object_file(llvm.ObjectFileRef.from_data(part))
-        self.engine.finalize_object()
-        self.symbols = {name: self.engine.get_function_address(name) for name in names}
-
-
 def key_of(text: str) -> bytes:
     """What an object depends on: the text, the compiler, the processor and how we load it."""
     return digest(setting() + text.encode())
@@ -118,12 +99,10 @@ def setting() -> bytes:
     """What all objects depend on."""
     # plans and code that others made may use what a process has to ask for
     words = [FORMAT, compiler_version(), *description(), str(has_matrices())]
-    if not loader.supported():  # LLVM is needed anyway, and knows more than the system tells
-        words += [llvm().cpu, llvm().features]
     return "\n".join([*words, ""]).encode()
 
 
-def load_keyed(what: str, text: Callable[[], str], names: Iterable[str]) -> Any:
+def load_keyed(what: str, text: Callable[[], str]) -> Any:
     """Code of a module whose text is made only if no cache knows it by ``what``."""
     key = key_of(what)
     found = _loaded.get(key)
@@ -133,19 +112,12 @@ def load_keyed(what: str, text: Callable[[], str], names: Iterable[str]) -> Any:
     if blob is None:
         blob = compile_now(text())
         disk.save_later(lambda: (key, blob))
-    found = loader.load(blob) if loader.supported() else _Engine(blob, names)
+    found = loader.load(blob)
     _loaded.put(key, found)
     return found
 
 
-def load_modules(texts: Sequence[str], names: Iterable[str]) -> list[Any]:
-    """Code of each module, its functions by name in ``symbols``."""
-    keys = [key_of(text) for text in texts]
-    found = _load_keyed(dict(zip(keys, texts, strict=True)), names, Batch())
-    return [found[key] for key in keys]
-
-
-def _load_keyed(texts: Mapping[bytes, str], names: Iterable[str], batch: Batch) -> dict[bytes, Any]:
+def _load_all(texts: Mapping[bytes, str], batch: Batch) -> dict[bytes, Any]:
     """Code of modules by key; what is missing is compiled, if it was not begun in ``batch``."""
     found = {key: _loaded.get(key) for key in texts}
     if None not in found.values():
@@ -161,8 +133,7 @@ def _load_keyed(texts: Mapping[bytes, str], names: Iterable[str], batch: Batch) 
         if thread.compilation_cache_check_contents:
             _compare(missing, objects, made.new)
         for key in missing:
-            blob = objects[key]
-            found[key] = loader.load(blob) if loader.supported() else _Engine(blob, names)
+            found[key] = loader.load(objects[key])
             _loaded.put(key, found[key])
     for key in made.new.intersection(missing):
         disk.save_later(lambda key=key: (key, objects[key]))
@@ -213,7 +184,7 @@ def compile_many(kernels: Iterable[tuple[str, str]], ahead: Ahead | None = None)
     """The addresses of functions given as (LLVM text, name); new ones compile side by side."""
     ahead = ahead or Ahead()
     pairs = [ahead.keyed(text, name) for text, name in kernels]
-    regions = _load_keyed(dict(pairs), (SYMBOL,), ahead)
+    regions = _load_all(dict(pairs), ahead)
     return [Address(regions[key], key) for key, _ in pairs]
 
 
@@ -250,14 +221,3 @@ def compile_text(text: str, name: str) -> Address:
     True
     """
     return compile_many([(text, name)])[0]
-
-
-def function(address: int) -> Callable[[list[int], int, int], None]:
-    """A kernel at an address as a Python function of buffer addresses, start and stop."""
-    native = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(int(address))
-
-    def call(addresses: list[int], start: int, stop: int) -> None:
-        native((ctypes.c_void_p * len(addresses))(*addresses), start, stop)
-
-    call.address = address  # type: ignore[attr-defined]  # keeps the code loaded
-    return call

@@ -33,7 +33,6 @@ SPIN_S = 30e-6
 HELP_AFTER_S, CODE_AFTER_RANGE_S, CODE_AFTER_TOTAL_S = 0.001, 0.05, 0.008
 # Seconds of one call there: signals are heard, and helpers waited for, between calls.
 CALL_S = 0.01
-_NAMES = ("weft_run", "weft_worker", "weft_relax")
 
 
 class Pool:
@@ -96,7 +95,7 @@ def _code() -> Any:
             assert text is not None
             # what it does is wait for memory and for other threads: no care makes that faster
             text = QUICK + text
-            _held.append(load_keyed(text, lambda: text, _NAMES))
+            _held.append(load_keyed(text, lambda: text))
         return _held[0]
 
 
