@@ -111,7 +111,7 @@ LATE = {
         ).split()
     ),
     (
-        "weft.backends.cpu.routines.products.dot",
+        "weft.backends.cpu.routines.products.dot_plan",
         "weft.backends.cpu.routines.convolutions.conv_moves",
     ),
     (

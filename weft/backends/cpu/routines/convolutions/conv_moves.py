@@ -270,22 +270,22 @@ def copy_text(
 
 
 @lru(64)
-def partial_text(work: np.dtype, out: np.dtype, lanes: int, name: str) -> str:
-    """A task over vectors of a result that adds partial ones: buffers are these, the result, and
-    the table."""
-    text = Told(2, ["parts", "whole"])
+def partial_text(have: np.dtype, out: np.dtype, lanes: int, name: str) -> str:
+    """A task over vectors of a result that adds partial ones in the wider of two types: buffers are
+    these, the result, and the table. A single part is converted."""
+    text, work = Told(2, ["parts", "whole"]), max(have, out, key=lambda dtype: dtype.itemsize)
     last = text.emit(f"sub i64 %whole, {lanes}")
 
     def item(number: str, _: list[str]) -> list[str]:
         begin = text.least(text.times(number, str(lanes)), last)
-        first = text.at("%b0", begin, work)
+        first = text.at("%b0", begin, have)
         text.lanes = lanes
-        kind, total = text.type_of(work), text.read(first, work)
+        kind, total = text.type_of(work), text.cast(have, work, text.read(first, have))
 
         def part(_: str, given: list[str]) -> list[str]:
-            place = text.at(given[0], "%whole", work)
+            place = text.at(given[0], "%whole", have)
             add = "add" if work.kind in "iu" else "fadd"
-            value = text.read(place, work)
+            value = text.cast(have, work, text.read(place, have))
             return [place, text.emit(f"{add} {kind} {given[1]}, {value}")]
 
         _, total = text.repeat("1", "%parts", [("ptr", first), (kind, total)], part)

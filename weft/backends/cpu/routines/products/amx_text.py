@@ -44,7 +44,6 @@ MATRIX_FIELDS = (
 )
 _LANES = "<" + ", ".join(f"i32 {i}" for i in range(DEPTH)) + ">"
 _HALF = "<" + ", ".join(f"i32 {i}" for i in range(SIDE)) + ">"
-_LEAST = "declare i64 @llvm.smin.i64(i64, i64)"
 
 
 def _mask(f: Lines, lanes: int, left: str) -> str:
@@ -117,8 +116,7 @@ def tiles_of(pairs: bool, deep: bool, name: str) -> str:
     f("ret void")
     lanes = DEPTH if deep else SIDE
     load = f"<{lanes} x i16> @llvm.masked.load.v{lanes}i16.p0"
-    own = [_LEAST, f"declare {load}(ptr, i32, <{lanes} x i1>, <{lanes} x i16>)"]
-    return function(f, name, own)
+    return function(f, name, [f"declare {load}(ptr, i32, <{lanes} x i1>, <{lanes} x i16>)"])
 
 
 # What says that all eight tiles have sixteen rows of 64 bytes.
@@ -181,7 +179,6 @@ def matrix_product(out: str, name: str) -> str:
     f("call void @llvm.x86.tilerelease()")
     f("ret void")
     own = [
-        _LEAST,
         f"declare void {store}({wide}, ptr, i32, <{BLOCK} x i1>)",
         "declare void @llvm.x86.ldtilecfg(ptr)",
         "declare void @llvm.x86.tilerelease()",

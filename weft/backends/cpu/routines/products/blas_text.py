@@ -67,4 +67,4 @@ def library_product(part: str, name: str, is_complex: bool) -> str:
     )
     f.close("u", "%stop", "%u, 1")
     f("ret void")
-    return function(f, name, ["declare i64 @llvm.smin.i64(i64, i64)"])
+    return function(f, name)

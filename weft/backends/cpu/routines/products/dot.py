@@ -11,8 +11,6 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from weft.backends.cpu.native.processor import has_matrices, registers, vector_bits
 from weft.backends.cpu.routines.products.amx_text import (
     BLOCK,
@@ -30,7 +28,14 @@ from weft.backends.cpu.routines.products.blas_text import (
     TRANSPOSED,
     library_product,
 )
-from weft.backends.cpu.routines.products.dot_lines import BATCH, Shape, bytes_of, is_floating, zeros
+from weft.backends.cpu.routines.products.dot_lines import (
+    BATCH,
+    Shape,
+    bytes_of,
+    dtype_of,
+    is_floating,
+    zeros,
+)
 from weft.backends.cpu.routines.products.dot_plan import (
     CHUNK_BYTES,
     CHUNK_WORK,
@@ -51,13 +56,8 @@ from weft.backends.cpu.routines.products.dot_tiles import tile_tasks
 from weft.backends.cpu.routines.products.gemm_text import PANEL_ROWS
 from weft.backends.cpu.routines.products.rows_text import ROWS_FIELDS, row_products
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS
-from weft.base.lazy import Late
 from weft.base.sizes import Size, plain
-from weft.kernel.nodes import BF16, F16, F32, F64
 from weft.kernel.program import Finish, Lowered, Place, Type, contiguous
-
-# loaded when a long depth is split
-_moves = Late("weft.backends.cpu.routines.convolutions.conv_moves")
 
 KINDS = {
     "float32": "float",
@@ -66,8 +66,6 @@ KINDS = {
     "bfloat16": "bfloat",
     **{f"{sign}int{n}": f"i{n}" for sign in ("", "u") for n in (8, 16, 32, 64)},
 }
-
-FLOATS = {"float": F32, "double": F64, "half": F16, "bfloat": BF16}
 
 # The complex types: as one number that is moved.
 COMPLEX = {"complex64": "i64", "complex128": "i128"}
@@ -430,16 +428,8 @@ def part_tasks(
     split = problem._replace(outer=[part, *problem.outer], depth=depth._replace(size=each))
     place = plan.memory(parts * size * bytes_of(plan.work))
     real_tasks(plan, lhs, rhs, split, Result(place, plan.work))
-    lanes = vector_bits() // (8 * bytes_of(plan.work))
-    lanes = lanes if size >= lanes else 1
-    text = _moves.partial_text(_dtype(plan.work), _dtype(result.kind), lanes, "product")
-    places = (place, result.place, Place("numbers", (parts, size)))
-    plan.task(text, places, blocks(size, lanes), CHUNK_BYTES // (4 * parts * lanes))
-
-
-def _dtype(kind: str) -> np.dtype:
-    """The dtype of numbers of an LLVM type, integers with a sign."""
-    return FLOATS[kind] if is_floating(kind) else np.dtype(f"i{bytes_of(kind)}")
+    types = dtype_of(plan.work), dtype_of(result.kind)
+    plan.converted(place, *types, size, parts, result.place)
 
 
 # --- complex numbers ------------------------------------------------------------------------------

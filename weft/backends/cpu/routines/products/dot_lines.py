@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from weft.backends.cpu.code import instructions as lines
-from weft.base.record import Record
+from collections.abc import Sequence
 
+import numpy as np
+
+from weft.backends.cpu.code.instructions import SUFFIXES, Instructions
+from weft.base.record import Record
+from weft.kernel.nodes import BF16, F16, F32, F64
+
+FLOATS = {"float": F32, "double": F64, "half": F16, "bfloat": BF16}
 BATCH = 3  # outer axes, each with a size and the strides of lhs, rhs and result
 
 
@@ -20,20 +26,14 @@ class Shape(Record):
 
 def bytes_of(kind: str) -> int:
     """The size in memory of an LLVM type."""
-    sizes = {"float": 4, "double": 8, "half": 2, "bfloat": 2}
-    return sizes[kind] if kind in sizes else int(kind[1:]) // 8
+    return FLOATS[kind].itemsize if kind in FLOATS else int(kind[1:]) // 8
 
 
 def is_floating(kind: str) -> bool:
     return kind[0] != "i"
 
 
-def suffix(kind: str) -> str:
-    """How an intrinsic's name says a type."""
-    return {"float": "f32", "double": "f64", "half": "f16"}.get(kind, kind)
-
-
-class Lines(lines.Lines):
+class Lines(Instructions):
     """Instructions of one function under construction."""
 
     def __call__(self, text: str) -> None:
@@ -78,61 +78,32 @@ def memory_kind(kind: str) -> str:
     return "i16" if kind == "bfloat" else kind
 
 
+def dtype_of(kind: str, signed: bool = True) -> np.dtype:
+    """The dtype of numbers of an LLVM type."""
+    return FLOATS[kind] if is_floating(kind) else np.dtype(f"{'iu'[not signed]}{bytes_of(kind)}")
+
+
 def convert(f: Lines, have: str, want: str, x: str, lanes: int, signed: bool = True) -> str:
-    """Numbers of one type as numbers of another, rounded once."""
-    if have == want:
-        return x
-    if have == "bfloat":
-        wide = f.emit(f"zext {vector_of('i16', lanes)} {x} to {vector_of('i32', lanes)}")
-        high = f.emit(f"shl {vector_of('i32', lanes)} {wide}, splat (i32 16)")
-        x = f.emit(f"bitcast {vector_of('i32', lanes)} {high} to {vector_of('float', lanes)}")
-        return convert(f, "float", want, x, lanes)
-    if want == "bfloat":
-        return _to_bfloat(f, convert(f, have, "float", x, lanes, signed), lanes)
-    floats = is_floating(have), is_floating(want)
-    wider = bytes_of(want) > bytes_of(have)
-    if floats == (True, True):
-        how = "fpext" if wider else "fptrunc"
-    elif floats == (False, True):
-        how = "sitofp" if signed else "uitofp"
-    else:
-        assert floats == (False, False)
-        how = ("sext" if signed else "zext") if wider else "trunc"
-    return f.emit(f"{how} {vector_of(have, lanes)} {x} to {vector_of(want, lanes)}")
-
-
-def _to_bfloat(f: Lines, x: str, lanes: int) -> str:
-    """To nearest even, by adding to the integer; what is not a number keeps its high bits."""
-    wide = vector_of("i32", lanes)
-    nan = f.emit(f"fcmp uno {vector_of('float', lanes)} {x}, {x}")
-    bits = f.emit(f"bitcast {vector_of('float', lanes)} {x} to {wide}")
-    last = f.emit(f"lshr {wide} {bits}, splat (i32 16)")
-    odd = f.emit(f"and {wide} {last}, splat (i32 1)")
-    half = f.emit(f"add {wide} {odd}, splat (i32 32767)")
-    rounded = f.emit(f"add {wide} {bits}, {half}")
-    quiet = f.emit(f"or {wide} {bits}, splat (i32 4194304)")
-    chosen = f.emit(f"select <{lanes} x i1> {nan}, {wide} {quiet}, {wide} {rounded}")
-    high = f.emit(f"lshr {wide} {chosen}, splat (i32 16)")
-    return f.emit(f"trunc {wide} {high} to {vector_of('i16', lanes)}")
+    """Vectors of numbers of one type as those of another, rounded once."""
+    f.lanes = lanes
+    if lanes > 1 or have == want:
+        return f.cast(dtype_of(have, signed), dtype_of(want), x)
+    one = f.emit(f"extractelement {vector_of(memory_kind(have), 1)} {x}, i32 0")
+    y = f.cast(dtype_of(have, signed), dtype_of(want), one)
+    kind = memory_kind(want)
+    return f.emit(f"insertelement {vector_of(kind, 1)} poison, {kind} {y}, i32 0")
 
 
 def multiply_add(f: Lines, kind: str, lanes: int, a: str, b: str, c: str, new: str) -> None:
     """``new`` as the product of vectors added to another."""
     vector = vector_of(kind, lanes)
     if is_floating(kind):
-        name = f"@llvm.fma.v{lanes}{suffix(kind)}"
+        name = f"@llvm.fma.v{lanes}{SUFFIXES[kind]}"
+        f.declared[name] = f"declare {vector} {name}({vector}, {vector}, {vector})"
         f(f"{new} = call {vector} {name}({vector} {a}, {vector} {b}, {vector} {c})")
     else:
         product = f.emit(f"mul {vector} {a}, {b}")
         f(f"{new} = add {vector} {product}, {c}")
-
-
-def declarations(shape: Shape) -> list[str]:
-    if not is_floating(shape.work):
-        return []
-    vector = vector_of(shape.work, shape.lanes)
-    name = f"@llvm.fma.v{shape.lanes}{suffix(shape.work)}"
-    return [f"declare {vector} {name}({vector}, {vector}, {vector})"]
 
 
 # --- tasks ----------------------------------------------------------------------------------------
@@ -159,7 +130,8 @@ def pointers(f: Lines, names: tuple[str, ...]) -> None:
 
 
 def least(f: Lines, a: str, b: str) -> str:
-    return f.emit(f"call i64 @llvm.smin.i64(i64 {a}, i64 {b})")
+    f.lanes = 1
+    return f.call("smin", np.dtype(np.int64), [a, b])
 
 
 def locate(f: Lines, index: str, offsets: dict[str, str]) -> dict[str, str]:
@@ -190,10 +162,19 @@ def unit_of(f: Lines) -> tuple[str, str, str]:
     return column_block, row_block, f.emit(f"udiv i64 {rest}, %row_blocks")
 
 
-def function(f: Lines, name: str, own: list[str], how: str = "#0") -> str:
+def inner(f: Lines, name: str, given: dict[str, str], result: str = "void") -> list[str]:
+    """A function that tasks call, of values of some kinds."""
+    parameters = ", ".join(f"{kind} {value}" for value, kind in given.items())
+    head = f"define internal {result} @{name}({parameters}) #0 {{"
+    return [*f.declared.values(), head, "entry:", *f.lines, "}"]
+
+
+def function(f: Lines, name: str, own: Sequence[str] = (), how: str = "#0") -> str:
     """The module of a task: declarations and other functions come before it."""
     head = f"define void @{name}(ptr %buffers, i64 %start, i64 %stop) {how} {{"
-    return "\n".join([*own, head, "entry:", *f.lines, "}", ""])
+    declared = dict.fromkeys(x for x in (*own, *f.declared.values()) if x.startswith("declare "))
+    rest = [x for x in own if x not in declared]
+    return "\n".join([*declared, *rest, head, "entry:", *f.lines, "}", ""])
 
 
 def zeros(kind: str, name: str) -> str:
@@ -205,4 +186,4 @@ def zeros(kind: str, name: str) -> str:
     f(f"store i{8 * bytes_of(kind)} 0, ptr {at}, align {bytes_of(kind)}")
     f.close("u", "%stop", "%u, 1")
     f("ret void")
-    return function(f, name, [])
+    return function(f, name)

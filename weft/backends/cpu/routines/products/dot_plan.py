@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
+
+import numpy as np
 
 from weft.backends.cpu.native.processor import vector_bits
-from weft.backends.cpu.routines.products.dot_lines import BATCH, bytes_of
-from weft.backends.cpu.routines.products.pack_text import change, copy
+from weft.backends.cpu.routines.products.dot_lines import BATCH, bytes_of, dtype_of
+from weft.base.lazy import Late
 from weft.base.record import Record
 from weft.base.sizes import plain
 from weft.kernel.program import Finish, Lowered, Place, Task, contiguous
+
+# loaded when an operand is copied or converted, or a long depth split
+moves: Any = Late("weft.backends.cpu.routines.convolutions.conv_moves")
 
 # Multiply-adds that are worth a chunk of their own.
 CHUNK_WORK = 1 << 18
@@ -89,13 +95,34 @@ class Plan:
     def copied(self, operand: Operand, shape: tuple[int, ...], strides: tuple[int, ...]) -> Place:
         """A row-major copy of an operand with other axes."""
         size = bytes_of(operand.kind)
-        place = self.memory(prod(shape) * size)
+        dtype = np.dtype(f"u{min(8, size)}")
+        each, total = size // dtype.itemsize, prod(shape) * size
+        place = self.memory(total)
         axes = zip(shape, strides, contiguous(shape), strict=True)
-        table = Place("numbers", tuple(n for a, b, c in axes for n in (a, b * size, c * size)))
-        text = copy(size, len(shape), "product")
-        inside = max(1, plain(prod(shape[1:]) * size))
-        self.task(text, (operand.place, place, table), shape[0], -(-CHUNK_BYTES // inside))
+        dims = [moves.Copied(n, each * a, each * b) for n, a, b in axes]
+        lanes = vector_bits() // (8 * dtype.itemsize)
+        dims.append(moves.Copied(each, 1, 1))
+        text, extent = moves.copy_text(dims, dtype, dtype, lanes, "product")
+        self.task(text, (operand.place, place), extent, CHUNK_BYTES * plain(extent) // plain(total))
         return place
+
+    def converted(
+        self,
+        source: Place,
+        have: np.dtype,
+        want: np.dtype,
+        count: int,
+        parts: int = 1,
+        target: Place | None = None,
+    ) -> Place:
+        """Numbers in another type, or the sums of parts of so many."""
+        lanes = vector_bits() // (8 * min(have.itemsize, want.itemsize)) * (1 + (parts == 1))
+        lanes = lanes if count >= lanes else 1
+        target = target or self.memory(count * want.itemsize)
+        places = (source, target, Place("numbers", (parts, count)))
+        text = moves.partial_text(have, want, lanes, "product")
+        self.task(text, places, blocks(count, lanes), CHUNK_BYTES // (4 * parts * lanes))
+        return target
 
     def lowered(self) -> Lowered:
         return Lowered(self.tasks, tuple(self.scratch))
@@ -110,11 +137,8 @@ def converted(plan: Plan, operand: Operand) -> Operand:
     """An operand in the type of the work."""
     if operand.kind == plan.work:
         return operand
-    count, size = prod(operand.shape), bytes_of(plan.work)
-    place = plan.memory(count * size)
-    lanes = vector_bits() // (8 * size)
-    text = change(operand.kind, plan.work, operand.signed, 2 * lanes, "product")
-    plan.task(text, (operand.place, place), count, CHUNK_BYTES // size)
+    have, want = dtype_of(operand.kind, operand.signed), dtype_of(plan.work)
+    place = plan.converted(operand.place, have, want, prod(operand.shape))
     return operand._replace(place=place, kind=plan.work)
 
 

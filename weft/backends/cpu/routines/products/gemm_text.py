@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from weft.backends.cpu.native.processor import has_by_element_fma
 from weft.backends.cpu.routines.products.dot_lines import (
     BATCH,
@@ -18,8 +20,8 @@ from weft.backends.cpu.routines.products.dot_lines import (
     Shape,
     bytes_of,
     convert,
-    declarations,
     function,
+    inner,
     least,
     load_fields,
     load_table,
@@ -96,7 +98,8 @@ def together(shape: Shape) -> int:
 def panel_place(f: Lines, shape: Shape, j: str) -> str:
     """The first column of the panel after ``j`` columns, moved back until it is whole."""
     over = f.emit(f"sub i64 %columns, {shape.lanes * shape.width}")
-    back = f.emit(f"call i64 @llvm.smax.i64(i64 {over}, i64 0)")
+    f.lanes = 1
+    back = f.call("smax", np.dtype(np.int64), [over, "0"])
     return least(f, j, back)
 
 
@@ -169,9 +172,6 @@ def product(shape: Shape, reading: Reading, name: str) -> str:
     f.close("u", "%stop", "%u, 1")
     f("ret void")
     own = [
-        "declare i64 @llvm.smin.i64(i64, i64)",
-        "declare i64 @llvm.smax.i64(i64, i64)",
-        *declarations(shape),
         *(_narrow(shape) if shape.out == "bfloat" else []),
         *(_pack(shape, reading) if packs else []),
         *(_tile_function(shape, reading) if reading.deep else []),
@@ -236,8 +236,8 @@ def _pack(shape: Shape, reading: Reading) -> list[str]:
     load_fields(f, FIELDS, ("b_column", "b_depth", "b_last"))
     _pack_panel(f, shape, reading, "%source", depth)
     f("ret void")
-    head = "define internal void @pack(ptr %source, ptr %panel, i64 %block, ptr %table) #0 {"
-    return [head, "entry:", *f.lines, "}"]
+    given = {"%source": "ptr", "%panel": "ptr", "%block": "i64", "%table": "ptr"}
+    return inner(f, "pack", given)
 
 
 def _pack_panel(f: Lines, shape: Shape, reading: Reading, source: str, depth: str) -> None:
@@ -512,8 +512,7 @@ def _tile_function(shape: Shape, reading: Reading) -> list[str]:
     names = {x: "%block" if x == "depth" else f"%{x}" for x in TILE}
     _Tile(f, shape, reading, names).write()
     f("ret void")
-    given = ", ".join(f"{kind} {names[x]}" for x, kind in TILE.items())
-    return [f"define internal void @tile({given}) #0 {{", "entry:", *f.lines, "}"]
+    return inner(f, "tile", {names[x]: kind for x, kind in TILE.items()})
 
 
 STRIDES = ("a_row", "a_depth", "b_depth")
@@ -537,4 +536,4 @@ def _narrow(shape: Shape) -> list[str]:
     f, have = Lines(), vector_of("float", shape.lanes)
     want = vector_of("i16", shape.lanes)
     f(f"ret {want} {convert(f, 'float', 'bfloat', '%x', shape.lanes)}")
-    return [f"define internal {want} @narrow({have} %x) #0 {{", *f.lines, "}"]
+    return inner(f, "narrow", {"%x": have}, want)

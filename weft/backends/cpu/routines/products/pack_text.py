@@ -10,13 +10,12 @@ from weft.backends.cpu.routines.products.dot_lines import (
     BATCH,
     Lines,
     bytes_of,
-    convert,
     function,
+    inner,
     least,
     load_fields,
     load_table,
     locate,
-    memory_kind,
     pointers,
 )
 from weft.base.functional import lru
@@ -56,9 +55,8 @@ def pack(kind: str, tile: int, near: str, square: int, name: str) -> str:
     f(f"call void @panels({', '.join(f'{kind} {given[x]}' for x, kind in PANELS.items())})")
     f.close("u", "%stop", "%u, 1")
     f("ret void")
-    own = ["declare i64 @llvm.smin.i64(i64, i64)", *_panels(kind, tile, near, square)]
     # As with tiles, improving the walk would take LLVM longer than the rest and gains nothing.
-    return function(f, name, own, "nounwind noinline optnone")
+    return function(f, name, _panels(kind, tile, near, square), "nounwind noinline optnone")
 
 
 def _panels(kind: str, tile: int, near: str, square: int) -> list[str]:
@@ -89,53 +87,4 @@ def _panels(kind: str, tile: int, near: str, square: int) -> list[str]:
     f.close("k", "%last", f"%k, {depths}")
     f.close("i", "%rows", f"%i, {tile}")
     f("ret void")
-    taken = ", ".join(f"{kind} %{x}" for x, kind in PANELS.items())
-    return [f"define internal void @panels({taken}) #0 {{", "entry:", *f.lines, "}"]
-
-
-def change(have: str, want: str, signed: bool, lanes: int, name: str) -> str:
-    """A task that converts numbers: buffers are the numbers and what they become."""
-    f = Lines()
-    pointers(f, ("from", "to"))
-    f("%count = sub i64 %stop, %start")
-    f(f"%vectors = and i64 %count, {-lanes}")
-    f("%middle = add i64 %start, %vectors")
-    for loop, width, low, high in (
-        ("v", lanes, "%start", "%middle"),
-        ("s", 1, "%middle", "%stop"),
-    ):
-        f.loop(loop, low, high)
-        at = f.at("%from", f.emit(f"mul i64 %{loop}, {bytes_of(have)}"))
-        vector = f"<{width} x {memory_kind(have)}>"
-        x = f.emit(f"load {vector}, ptr {at}, align {bytes_of(have)}")
-        y = convert(f, have, want, x, width, signed)
-        to = f.at("%to", f.emit(f"mul i64 %{loop}, {bytes_of(want)}"))
-        f(f"store <{width} x {memory_kind(want)}> {y}, ptr {to}, align {bytes_of(want)}")
-        f.close(loop, high, f"%{loop}, {width}")
-    f("ret void")
-    return function(f, name, [])
-
-
-def copy_fields(rank: int) -> tuple[str, ...]:
-    """What a copy reads of each axis: its size, and bytes from an element to the next."""
-    return tuple(f"{word}{i}" for i in range(rank) for word in ("size", "from", "to"))
-
-
-@lru(32)
-def copy(size: int, rank: int, name: str) -> str:
-    """A task over the first axis: buffers are an array with strides, a row-major copy of it, and
-    the table."""
-    f = Lines()
-    pointers(f, ("from", "to"))
-    load_table(f, 2, copy_fields(rank))
-    places = {"from": "%from", "to": "%to"}
-    for i in range(rank):
-        f.loop(f"i{i}", *(("%start", "%stop") if i == 0 else ("0", f"%size{i}")))
-        for side, place in places.items():
-            places[side] = f.at(place, f.emit(f"mul i64 %i{i}, %{side}{i}"))
-    x = f.emit(f"load i{8 * size}, ptr {places['from']}, align {size}")
-    f(f"store i{8 * size} {x}, ptr {places['to']}, align {size}")
-    for i in reversed(range(rank)):
-        f.close(f"i{i}", "%stop" if i == 0 else f"%size{i}", f"%i{i}, 1")
-    f("ret void")
-    return function(f, name, [])
+    return inner(f, "panels", {f"%{x}": kind for x, kind in PANELS.items()})

@@ -6,13 +6,13 @@ other products; the sum of an element has a fixed order.
 
 from __future__ import annotations
 
+from weft.backends.cpu.code.instructions import SUFFIXES
 from weft.backends.cpu.routines.products.dot_lines import (
     BATCH,
     Lines,
     Shape,
     bytes_of,
-    convert,
-    declarations,
+    dtype_of,
     function,
     is_floating,
     least,
@@ -21,7 +21,6 @@ from weft.backends.cpu.routines.products.dot_lines import (
     memory_kind,
     multiply_add,
     pointers,
-    suffix,
 )
 from weft.base.functional import lru
 
@@ -86,12 +85,7 @@ def row_products(shape: Shape, name: str) -> str:
     f.close("j", last, f"%j, {together}")
     f.close("u", "%stop", "%u, 1")
     f("ret void")
-    vector, total = f"<{lanes} x {work}>", f"@llvm.vector.reduce.{{}}.v{lanes}{suffix(work)}"
-    if is_floating(work):
-        adds = f"declare {work} {total.format('fadd')}({work}, {vector})"
-    else:
-        adds = f"declare {work} {total.format('add')}({vector})"
-    return function(f, name, ["declare i64 @llvm.smin.i64(i64, i64)", adds, *declarations(shape)])
+    return function(f, name)
 
 
 def _mask(f: Lines, lanes: int, left: str) -> str:
@@ -164,13 +158,11 @@ def _store_kept(f: Lines, shape: Shape, sums: dict[tuple[int, int], str], to: st
 def _store(f: Lines, shape: Shape, x: str, to: str) -> None:
     """The sum of a vector's lanes, in halves, as a number of the result."""
     work, out, lanes, _, _ = shape
-    vector = f"<{lanes} x {work}>"
-    if is_floating(work):
-        name = f"@llvm.vector.reduce.fadd.v{lanes}{suffix(work)}"
-        total = f.emit(f"call reassoc {work} {name}({work} -0.0, {vector} {x})")
-    else:
-        name = f"@llvm.vector.reduce.add.v{lanes}{suffix(work)}"
-        total = f.emit(f"call {work} {name}({vector} {x})")
-    single = f.emit(f"insertelement <1 x {work}> poison, {work} {total}, i32 0")
-    y = convert(f, work, out, single, 1)
-    f(f"store <1 x {memory_kind(out)}> {y}, ptr {to}, align {bytes_of(out)}")
+    vector, first = f"<{lanes} x {work}>", f"{work} -0.0, " if is_floating(work) else ""
+    name = f"@llvm.vector.reduce.{'fadd' if first else 'add'}.v{lanes}{SUFFIXES.get(work, work)}"
+    f.declared[name] = f"declare {work} {name}({f'{work}, ' if first else ''}{vector})"
+    how = "call reassoc" if first else "call"
+    total = f.emit(f"{how} {work} {name}({first}{vector} {x})")
+    f.lanes = 1
+    y = f.cast(dtype_of(work), dtype_of(out), total)
+    f(f"store {memory_kind(out)} {y}, ptr {to}, align {bytes_of(out)}")
