@@ -37,6 +37,14 @@ def written(program):
     )
 
 
+def test_convolutions_without_space_are_products():
+    x, w = np.ones((3, 4), np.float32), np.ones((5, 4), np.float32)
+    fun = lambda x, w: weft.lax.conv_general_dilated(x, w, (), ())
+    found = special(weft.make_jaxpr(fun)(x, w))
+    assert [eqn.primitive.name for eqn in found.jaxpr.eqns].count("conv_general_dilated") == 0
+    np.testing.assert_allclose(eval_jaxpr(found.jaxpr, found.consts, x, w)[0], 4 * np.ones((3, 5)))
+
+
 def draws(*shape):
     return np.random.default_rng(0).normal(size=shape).astype(np.float32)
 

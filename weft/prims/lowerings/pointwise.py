@@ -75,7 +75,7 @@ def _by_element(x: Any, w: Any, xs: Any, ws: Any, os: Any, params: Any) -> Any:
     # axes of the product by what they are: batch 0, features 1, space from 2 on
     axes = [xs.index(i) for i in range(len(xs)) if i != xs[1]] + [1]
     found = _ordered(found, axes, tuple(os))
-    if max(base) == 1:
+    if max(base, default=1) == 1:
         return found
     config = [(0, 0, 0)] * len(os)
     for axis, step, (low, high) in zip(os[2:], base, params["padding"], strict=True):
@@ -95,10 +95,10 @@ def _fits(avals: Any, params: Any) -> bool:
     padding, base = params["padding"], params["lhs_dilation"]
     strides = params["window_strides"]
     if all(w.shape[i] == 1 for i in ws[2:]):
-        if max(base) > 1:
+        if max(base, default=1) > 1:
             return max(strides) == 1 and all(low >= 0 and high >= 0 for low, high in padding)
         return all(tuple(pair) == (0, 0) for pair in padding)
-    if max(base) > 1:
+    if max(base, default=1) > 1:
         return False
     for i, j, d, (low, high) in zip(xs[2:], ws[2:], params["rhs_dilation"], padding, strict=True):
         extent = (w.shape[j] - 1) * d + 1
