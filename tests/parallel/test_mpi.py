@@ -30,6 +30,8 @@ def job(count, devices, *command, check=True, **knobs):
     # one thread each: they share the machine's cores
     environment = dict(os.environ, PYTHONPATH=str(ROOT), WEFT_NUM_CPU_DEVICES=str(devices))
     environment.update(WEFT_NUM_THREADS="1", **knobs)
+    # Open MPI refuses root, who owns containers
+    environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     launch = [MPIEXEC, "-n", str(count)] if count > 1 else []
     if command[0] != "sh":
         launch.append(sys.executable)

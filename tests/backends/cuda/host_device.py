@@ -5,6 +5,7 @@ import ctypes
 import threading
 
 import numpy as np
+import pytest
 
 from weft.backends.cuda import assemble, conditions, driver, fast, memory, program
 from weft.kernel.run import run_kernel
@@ -39,12 +40,16 @@ class Kernel:
     """A scheduled kernel, run as the IR that it is."""
 
     dynamic = 0
+    waits = True
 
     def __init__(self, kernel, name=""):
         self.kernel, self.name = kernel, name
         self.launches = 0
         _kernels.append(self)
         self.handle = len(_kernels)
+
+    def launch_early(self, *given):
+        self.launch(*given)
 
     def launch(self, blocks, threads, values, stream):
         self.launches += 1
@@ -94,8 +99,14 @@ _all = []
 used = threading.local()
 
 
-def install(monkeypatch, most=1 << 30, count=1):
-    """Have programs run on the host, as several GPUs; allocations beyond so many bytes fail."""
+def install(monkeypatch, most=1 << 30, count=1, apart=False):
+    """Have programs run on the host, as several GPUs; allocations beyond so many bytes fail.
+
+    Memory of a real GPU and of the host must not meet: where there is one, this needs a process of
+    its own (``apart``).
+    """
+    if not apart and driver.count():
+        pytest.skip("a GPU made of the host can't share a process with a real one")
     blocks, devices = {}, [Device(i) for i in range(count)]
     _all.append(blocks)
 
@@ -105,7 +116,7 @@ def install(monkeypatch, most=1 << 30, count=1):
         return devices[number]
 
     def allocate(size):
-        if size + sum(b.nbytes for b in blocks.values()) > most:
+        if size + sum(b.nbytes for b in [*blocks.values()]) > most:
             raise driver.OutOfMemory("the GPU has no memory left for this")
         return make(size, blocks)
 

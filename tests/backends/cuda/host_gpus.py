@@ -20,7 +20,7 @@ COUNT = 4
 
 def main(path):
     with pytest.MonkeyPatch.context() as patch, fake_nccl.installed(patch) as fake:
-        host_device.install(patch, count=COUNT)
+        host_device.install(patch, count=COUNT, apart=True)
         patch.setattr(program.Cuda, "keeps", lambda self, eqn: True)
         patch.setattr(program, "length", lambda commands: 0)  # nothing to capture
         gpus = lambda: [registry.gpus.Gpu(i) for i in range(COUNT)]

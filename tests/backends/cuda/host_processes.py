@@ -21,7 +21,7 @@ CASES = ["sums", "large_sums", "gathers", "exchanges", "broadcasts_and_positions
 
 def main(path, mode):
     with pytest.MonkeyPatch.context() as patch, fake_nccl.installed(patch):
-        host_device.install(patch)
+        host_device.install(patch, apart=True)
         patch.setattr(program.Cuda, "keeps", lambda self, eqn: True)
         patch.setattr(program, "length", lambda commands: 0)  # nothing to capture
         if mode == "arrays":

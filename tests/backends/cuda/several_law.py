@@ -128,7 +128,7 @@ def main(step, first):
             broken.append(f"{check.__name__} {what} {type(error).__name__} {text[:3]}")
 
     with pytest.MonkeyPatch.context() as patch, fake_nccl.installed(patch) as fake:
-        host_device.install(patch, count=DEVICES)
+        host_device.install(patch, count=DEVICES, apart=True)
         for name in mpi_cases.CASES:
             run(name, check_case, name)
         for number, sample in list(enumerate(all_samples()))[first::step]:
