@@ -66,6 +66,18 @@ def test_a_program_with_independent_parts_has_lanes(monkeypatch):
     assert any(t is not None and t[0] for t in touched)
 
 
+def test_what_is_computed_in_place_is_written(monkeypatch):
+    host_device.install_client(monkeypatch)
+    fun = lambda x: jnp.cumsum(jnp.cumsum(x) * 2)
+    run = Cuda().compile(weft.make_jaxpr(fun)(np.ones(64, np.float32)))
+    within = [c for c in run.commands if type(c).__name__ == "Launched"]
+    within = [c for c in within if len(set(c.spots)) < len(c.spots)]
+    assert within
+    for command in within:
+        reads, writes = lanes.touched(run, command)
+        assert len(writes) == 1 and not reads
+
+
 @pytest.mark.skipif(driver.count() == 0, reason="no NVIDIA GPU on this machine")
 def test_lanes_on_a_gpu():
     x = np.random.default_rng(0).normal(size=(96, 96)).astype(np.float32)

@@ -187,14 +187,15 @@ class Assembler:
                 sizes = part.blocks, part.block_threads
                 found.append(c.Launched(function, *sizes, given, (), function.name, self.lines))
                 # parts write scratch memory, and some of them what others of them read
-                read = [s for s, i in zip(given, part.buffers, strict=True) if i in inputs]
-                self._reads(found[-1], read)
+                self._reads(found[-1], [i in inputs for i in part.buffers])
         return found
 
-    def _reads(self, command: Any, spots: Sequence[c.Spot]) -> None:
-        """Note which slots a command only reads: those of some spots, and of no others."""
-        others = {s.slot for s in command.spots if s not in spots}
-        self.only_read[id(command)] = command, frozenset({s.slot for s in spots} - others)
+    def _reads(self, command: Any, reads: Sequence[bool]) -> None:
+        """Note which slots a command only reads: those of spots that it reads, and of no others."""
+        slots: dict[bool, set[int]] = {True: set(), False: set()}
+        for spot, read in zip(command.spots, reads, strict=True):
+            slots[read].add(spot.slot)
+        self.only_read[id(command)] = command, frozenset(slots[True] - slots[False])
 
     def operation(self, node: Op | Host) -> list[Any]:
         eqn = node.eqn
@@ -246,7 +247,7 @@ class Assembler:
                 told = step.name or name
                 found.append(c.Called(step.function, spots, told, step.captured, self.lines))
                 if name == "dot_general":  # others may be given tables of addresses
-                    self._reads(found[-1], [spot(p) for p in step.places if p.kind in READ])
+                    self._reads(found[-1], [p.kind in READ for p in step.places])
             else:  # a kernel of the compiler's and its places
                 kernel, places = step
                 found += self.kernel(kernel, [spot(p) for p in places], True, False)
