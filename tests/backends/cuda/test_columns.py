@@ -10,8 +10,10 @@ from tests.backends.cuda.emulation import Native
 from tests.backends.cuda.test_ptx import kernels_of
 from weft import numpy as jnp
 from weft.backends.cuda import schedule as schedules
+from weft.backends.cuda.ptx import WAIT
 from weft.backends.cuda.render import render
 from weft.backends.cuda.schedule import schedule
+from weft.kernel.kernel import Store
 from weft.kernel.run import run_kernel
 
 # What kernels call, by the words of the host.
@@ -42,7 +44,7 @@ define i32 @ctaid() {
 
 
 def launch(part, arrays):
-    text = render(part)
+    text = render(part).replace(WAIT, "")
     text = re.sub(r"^declare [^\n]*llvm\.nvvm[^\n]*\n", "", text, flags=re.MULTILINE)
     text = text.replace("@llvm.nvvm.read.ptx.sreg.tid.x", "@tid")
     text = text.replace("@llvm.nvvm.read.ptx.sreg.ctaid.x", "@ctaid")
@@ -119,3 +121,27 @@ def test_short_rows_have_a_warp_each(monkeypatch):
     monkeypatch.setattr(schedules, "ENOUGH_BLOCKS", 2)
     (part,) = check(lambda x: (x * 2).sum(1) + 1, jnp.ones((16, 64)))
     assert part.group == 8 and part.blocks == 2 and part.block_threads == 256
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (3, 32, 128)], ids=str)
+def test_rows_that_share_an_operand_are_reduced_together(monkeypatch, shape):
+    monkeypatch.setattr(schedules, "ENOUGH_BLOCKS", 2)
+    monkeypatch.setattr(schedules, "ENOUGH_THREADS", 32)
+    w, x = jnp.ones(shape), jnp.ones(shape[-1:])
+    fun = lambda w, x: ((w * x).sum(-1) + 1, (w * 2).max(-1))
+    (part,) = check(fun, w, x)
+    assert part.iterations == np.prod(shape[:-1]) // schedules.SHARED_ROWS
+    assert len([s for s in part.kernel.body if isinstance(s, Store)]) == 2 * schedules.SHARED_ROWS
+
+
+@pytest.mark.parametrize("length", [5 * 32, 9 * 32 + 4], ids=str)
+def test_long_rows_are_read_two_by_two(monkeypatch, length):
+    monkeypatch.setattr(schedules, "MAX_THREADS", 32)
+    monkeypatch.setattr(schedules, "MAX_TRIPS", 0)
+    monkeypatch.setattr(schedules, "ENOUGH_BLOCKS", 1)
+    (part,) = check(lambda x: jnp.exp(x - x.max(1, keepdims=True)), jnp.ones((8, 4 * length)))
+    assert part.shares and not part.trips
+    rows = np.random.default_rng(0).normal(size=(8, 4 * length)).astype(np.float32)
+    found = np.zeros_like(rows)
+    launch(part, [rows, found])
+    np.testing.assert_allclose(found, np.exp(rows - rows.max(1, keepdims=True)), rtol=1e-5)

@@ -58,10 +58,10 @@ def load(text: str, dynamic: int = 0, label: str = NAME) -> driver.Function:
     device = driver.device()
     key = disk.digest(f"cuda sm_{device.architecture} {ptx.version()}\n{text}".encode())
     code = disk.load(key)
-    if code is not None:
-        return driver.Function(code, name, dynamic)
-    waiting = _compilers().submit(_compiled, text, key, device)
-    return driver.Function(waiting.result, name, dynamic)
+    waits = ptx.WAIT in text and device.architecture >= ptx.HOPPER
+    if code is None:
+        code = _compilers().submit(_compiled, text, key, device).result
+    return driver.Function(code, name, dynamic, waits)
 
 
 @lru(1)

@@ -14,6 +14,9 @@ from weft.base.record import Record
 from weft.core.interpret import run_primitive, storage_dtype
 
 _NUMBERS = {1: np.uint8, 4: np.int32, 8: np.int64}
+# Blocks of kernels that may begin before the one before them has ended: they all find room beside
+# it. What is larger takes no notice of how long a launch takes, and only has less room.
+MOST_EARLY_BLOCKS = 1 << 10
 # Commands that loops may be written out to.
 MOST_UNROLLED = 1 << 14
 
@@ -47,13 +50,16 @@ class State:
         self.addresses = addresses
         self.stream = stream
         self.capturing = capturing
+        self.follows = False  # whether a small kernel of ours is the last on the stream
 
     def at(self, spot: Spot) -> int:
         return self.addresses[spot.slot] + spot.offset
 
     def run(self, commands: Sequence[Any]) -> None:
+        self.follows = False
         for command in commands:
             command.run(self)
+            self.follows = type(command) is Launched and command.blocks <= MOST_EARLY_BLOCKS
 
     def number(self, slot: int, size: int) -> int:
         """A number in device memory; waits for it."""
@@ -81,7 +87,10 @@ class Launched(Record):
     def run(self, state: State) -> None:
         if self.blocks:
             values = [*map(state.at, self.spots), *self.numbers]
-            self.function.launch(self.blocks, self.threads, values, state.stream)
+            f = self.function
+            early = state.follows and f.waits and self.blocks <= MOST_EARLY_BLOCKS
+            launch = f.launch_early if early else f.launch
+            launch(self.blocks, self.threads, values, state.stream)
 
 
 class LoopKernel(Record):

@@ -63,6 +63,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuGraphLaunch": (_PTR, _PTR),
     "cuGraphExecDestroy": (_PTR,),
     "cuGraphDestroy": (_PTR,),
+    "cuLaunchKernelEx": (_PTR, _PTR, _PTR, _PTR),
     "cuTensorMapEncodeTiled": (_PTR, _INT, _UINT, *[_PTR] * 5, *[_INT] * 4),
     "cuEventCreate": (_PTR, _UINT),
     "cuEventRecord": (_PTR, _PTR),
@@ -415,9 +416,14 @@ class Function:
     waited for: such a one has to be loaded before it is launched."""
 
     def __init__(
-        self, code: str | bytes | Callable[[], bytes], name: str, dynamic: int = 0
+        self,
+        code: str | bytes | Callable[[], bytes],
+        name: str,
+        dynamic: int = 0,
+        waits: bool = False,
     ) -> None:
-        self.name, self.dynamic = name, dynamic
+        """``waits``: whether the kernel waits by itself for the one before it."""
+        self.name, self.dynamic, self.waits = name, dynamic, waits
         self.function: Any = None
         self._launch = library().cuLaunchKernel
         if callable(code):
@@ -479,6 +485,18 @@ class Function:
         if status:
             raise DriverError(f"cuLaunchKernel: {_explained(library(), status)}")
 
+    def launch_early(self, grid: int, block: int, values: Sequence[int], stream: Any) -> None:
+        """Run the kernel, whose blocks may begin while the kernel before it on the stream ends:
+        it waits for that one by itself (`ptx.WAIT`)."""
+        count = len(values)
+        given = (_DEVICE_POINTER * count)(*values)
+        start = ctypes.addressof(given)
+        row = (_PTR * count)(*range(start, start + 8 * count, 8))
+        attribute = _LaunchAttribute(_PROGRAMMATIC_SERIALIZATION, 1)
+        pointer = ctypes.addressof(attribute)
+        config = _LaunchConfig(grid, 1, 1, block, 1, 1, self.dynamic, stream, pointer, 1)
+        call("cuLaunchKernelEx", ctypes.byref(config), self.function, row, None)
+
     def launch_together(self, grid: int, block: int, values: Sequence[int], stream: Any) -> None:
         """Run the kernel with all its blocks resident at once, so that they may wait for each
         other."""
@@ -487,6 +505,33 @@ class Function:
         row = (_PTR * len(values))(*range(start, start + 8 * len(values), 8))
         sizes = (grid, 1, 1, block, 1, 1, self.dynamic)
         call("cuLaunchCooperativeKernel", self.function, *sizes, stream, row)
+
+
+# An attribute of a launch: it need not wait for the end of the kernel before it.
+_PROGRAMMATIC_SERIALIZATION = 6
+
+
+class _LaunchAttribute(ctypes.Structure):
+    _fields_ = (
+        ("name", _INT),
+        ("gap", _INT),  # values begin at a multiple of 8
+        ("value", _INT),
+        ("rest", ctypes.c_char * 60),
+    )
+
+    def __init__(self, name: int, value: int) -> None:
+        super().__init__(name, 0, value, b"")
+
+
+class _LaunchConfig(ctypes.Structure):
+    """Blocks and threads in three directions, shared memory, the stream, attributes."""
+
+    _fields_ = (
+        *((name, ctypes.c_uint) for name in ("gx", "gy", "gz", "bx", "by", "bz", "dynamic")),
+        ("stream", _PTR),
+        ("attributes", _PTR),
+        ("count", ctypes.c_uint),
+    )
 
 
 class TensorMap(ctypes.Structure):

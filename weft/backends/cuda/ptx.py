@@ -15,6 +15,15 @@ _LEVEL = 3
 _POINTER = ctypes.c_void_p
 _INITIALISERS = ("AllTargetInfos", "AllTargets", "AllTargetMCs", "AllAsmPrinters")
 
+# The first GPUs whose kernels may begin before the one before them has ended.
+HOPPER = 90
+# A kernel waits for the end of the one before it, whose memory it may read, and lets the next one
+# begin to be launched.
+WAIT = """\
+  call void asm sideeffect "griddepcontrol.wait;", "~{memory}"()
+  call void asm sideeffect "griddepcontrol.launch_dependents;", "~{memory}"()
+"""
+
 _lock = threading.Lock()
 
 
@@ -80,6 +89,7 @@ def version() -> str:
 
 def assemble(text: str, architecture: int = 90) -> str:
     """The PTX of an LLVM module."""
+    text = text if architecture >= HOPPER else text.replace(WAIT, "")
     with _lock:
         library, head = _llvm(), _head(architecture)
         spare = library.spare.setdefault(architecture, [])

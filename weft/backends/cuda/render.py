@@ -18,6 +18,7 @@ from weft.backends.cpu.code.loops import combine
 from weft.backends.cpu.code.rare import rare
 from weft.backends.cpu.code.render import Function
 from weft.backends.cpu.code.serial import Writer
+from weft.backends.cuda.ptx import WAIT
 from weft.backends.cuda.schedule import TILE, Schedule, nest, private_rows, turned
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import BOOL, F32, F64, Value, is_float, walk
@@ -119,7 +120,8 @@ class _Text(Function):
             parameters.append(f"ptr {told}%b{i}")
         head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #1 {{"
         declared = [*self.declared.values(), *self.shared]
-        lines = [_DECLARED, *declared, head, "entry:", *self.serial, *self.lines, "}", _FLUSHES]
+        body = ["entry:", *self.serial, WAIT, *self.lines, "}", _FLUSHES]
+        lines = [_DECLARED, *declared, head, *body]
         # fewer threads have all registers there are, and the assembler then takes too many
         few = self.schedule.block_threads <= 256
         told = _FLUSHES.replace("#0", "#1") if few else _KERNEL
@@ -133,7 +135,8 @@ class _Text(Function):
             self._shared_body(self.kernel.body)
             return
         last = (self.kernel.axes or (self.kernel.grid,))[-1]
-        self._several(self.kernel.body, last[0] if last else "", self.schedule.vector)
+        vector = range(self.schedule.vector)
+        self._several(self.kernel.body, last[0] if last else "", vector)
         self.line("br label %done")
         self.label("done")
 
@@ -254,17 +257,17 @@ class _Text(Function):
             else:
                 self._accumulate(s)
 
-    def _several(self, body: list[Any], axis: str, count: int) -> None:
-        """Statements of one thread for neighbours along an axis: all is read before anything is
-        written, so that their accesses become wide ones."""
-        if count == 1 or any(isinstance(s, Loop) for s in body):
-            for i in range(count):
+    def _several(self, body: list[Any], axis: str, distances: Sequence[int]) -> None:
+        """Statements of one thread, so far along an axis: all is read before anything is written,
+        so that accesses to neighbours become wide ones."""
+        if len(distances) == 1 or any(isinstance(s, Loop) for s in body):
+            for i in distances:
                 self._at(axis, i, lambda: self._body(body))
             return
         states = []
         first, known, place = self.axes[axis], dict(self.known), self.place
         loads = self._certain_loads(body)
-        for i in range(count):
+        for i in distances:
             self.known, self.place = dict(known), place + i
             self.axes[axis] = first if i == 0 else self.emit(f"add i64 {first}, {i}")
             for v in loads:
@@ -415,9 +418,9 @@ class _Text(Function):
         step = self.schedule.threads * vector
         first = self.tid if vector == 1 else self.emit(f"mul i64 {self.tid}, {vector}")
 
-        def run(now: str) -> None:
+        def run(now: str, distances: Sequence[int] = range(vector)) -> None:
             self._count(now, axes)
-            self._several(body, axes[-1][0], vector)
+            self._several(body, axes[-1][0], distances)
 
         def at(trip: str) -> None:
             before = self.emit(f"mul i64 {trip}, {step}")
@@ -432,7 +435,9 @@ class _Text(Function):
             self._shared_end(own, body)
             return
         stop: Any = self._stop(s)
-        if s.whole is None and stop * inner % step == 0:  # the same for all threads
+        if s.whole is None and len(axes) == 1 and stop >= 4 * step:
+            self._two_by_two(first, stop, step, run)
+        elif s.whole is None and stop * inner % step == 0:  # the same for all threads
             self._loop("0", stop * inner // step, 1, at)
         else:
             if s.whole is not None:
@@ -441,6 +446,22 @@ class _Text(Function):
                 stop *= inner
             self._loop(first, stop, step, run)
         self._shared_end(own, body)
+
+    def _two_by_two(self, first: str, stop: int, step: int, run: Any) -> None:
+        """A loop of many iterations, of which two are read before either is computed, so that
+        enough of memory is on its way."""
+        near = range(self.schedule.vector)
+        both = [*near, *(step + i for i in near)]
+
+        def at(trip: str) -> None:
+            before = self.emit(f"mul i64 {trip}, {2 * step}")
+            run(self.emit(f"add i64 {before}, {first}"), both)
+
+        pairs = stop // (2 * step)
+        self._loop("0", pairs, 1, at)
+        if pairs * 2 * step < stop:
+            rest = self.emit(f"add i64 {first}, {pairs * 2 * step}")
+            self._loop(rest, stop, step, run)
 
     def _shared_end(self, own: list[Reduce], body: list[Any]) -> None:
         for r in own:

@@ -60,6 +60,13 @@ SHORT_RANGE = 1 << 10
 MAX_TRIPS = 8
 
 
+# Neighbouring rows that a warp, or a block, has where they are reduced with the same operand, and
+# elements of them that a thread then has.
+SHARED_ROWS, SHARED_ELEMENTS = 4, 32
+# Rows that leave processors idle: as many threads as possible have one.
+FEW_ROWS = 128
+
+
 class Schedule(Record):
     """A kernel for a GPU: whether a block shares an iteration of its grid, the threads of a block,
     the neighbouring elements that a thread does at a time, and its buffers: numbers of the whole
@@ -190,13 +197,23 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
         last = (kernel.axes or (kernel.grid,))[-1]
         fits = aligned and last and last[1] % VECTOR == 0 and iterations >= VECTOR * ENOUGH_THREADS
         return made._replace(vector=VECTOR if fits else 1, rows=ROWS_AT_A_TIME)
+    each = ELEMENTS_PER_THREAD
+    if _shares_operand(kernel):
+        kernel, each = _several_rows(kernel), SHARED_ELEMENTS
+        loops = [s for s in kernel.body if isinstance(s, Loop)]
+        iterations //= SHARED_ROWS
     inner = [nest(loop)[0] for loop in loops]
     longest = max(prod(n for _, n in axes) for axes in inner)
     fits = aligned and all(axes[-1][1] % VECTOR == 0 for axes in inner)
+    if iterations < FEW_ROWS:
+        each = VECTOR
     threads = 32
-    while threads < min(MAX_THREADS, longest // ELEMENTS_PER_THREAD):
+    while threads < min(MAX_THREADS, longest // each):
         threads *= 2
     vector = VECTOR if fits else 1
+    if fits and longest > MAX_TRIPS * VECTOR * threads:
+        wide = _width(kernel)
+        vector = wide if all(axes[-1][1] % wide == 0 for axes in inner) else VECTOR
     totals = {prod(n for _, n in axes) for axes in inner}
     trips, rest = divmod(longest, threads * vector)
     same = len(totals) == 1 and not rest and not any(loop.whole for loop in loops)
@@ -212,9 +229,69 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
 
 def _neighbours(kernel: Kernel) -> int:
     """Neighbouring elements of a thread: 16 bytes of all, or of the widest, at most 8."""
-    widest = max((b.dtype.itemsize for b in kernel.buffers if b.size > 1), default=4)
     last = kernel.axes[-1][1] if kernel.axes else kernel.grid[1] if kernel.grid else 1
-    return 2 * VECTOR if widest <= 2 and last % (2 * VECTOR) == 0 else VECTOR
+    wide = max((b.dtype.itemsize for b in kernel.buffers if b.size > 1), default=4) > 2
+    return VECTOR if wide or last % (2 * VECTOR) else 2 * VECTOR
+
+
+def _width(kernel: Kernel) -> int:
+    """Elements of 16 bytes of the largest array."""
+    widest = max(kernel.buffers, key=lambda b: b.size * b.dtype.itemsize).dtype.itemsize
+    return 2 * VECTOR if widest <= 2 else VECTOR
+
+
+def _shares_operand(kernel: Kernel) -> bool:
+    """Whether many rows are reduced together with what is the same for neighbouring ones, as those
+    of a matrix are that a vector is multiplied by."""
+    axes = kernel.axes or ((kernel.grid,) if kernel.grid else ())
+    if not axes or not _reduces_columns(kernel):
+        return False
+    last, extent = axes[-1]
+    if extent % SHARED_ROWS or prod(n for _, n in axes) < SHARED_ROWS * ENOUGH_THREADS // 2:
+        return False
+    own = same = False
+    for loop in kernel.body:
+        if isinstance(loop, Loop):
+            if loop.whole is not None:
+                return False
+            inside = [s for s in statements([loop]) if not isinstance(s, Loop)]
+            for v in walk([v for s in inside for v in s.operands]):
+                if v.op == "load":
+                    own |= v.attr[1].coefficient(last) != 0
+                    same |= v.attr[1].coefficient(last) == 0 and bool(v.attr[1].terms)
+    return own and same
+
+
+def _several_rows(kernel: Kernel) -> Kernel:
+    """A kernel of which an iteration has several neighbouring rows."""
+    axes = list(kernel.axes or (kernel.grid,))
+    last, extent = axes[-1]
+    axes[-1] = (last, extent // SHARED_ROWS)
+    symbols = [s.symbol for s in statements(kernel.body) if isinstance(s, Reduce)]
+    step = max(symbols) + 1
+    k = Builder()
+
+    def renamed(row: int) -> Any:
+        def instead(v: Any) -> Any:
+            return k.make("acc", (), v.dtype, v.attr + row * step) if v.op == "acc" else None
+
+        return Rewrite(k, {last: affine(row, {last: SHARED_ROWS})}, instead=instead)
+
+    rewrites = [renamed(row) for row in range(SHARED_ROWS)]
+    each = range(0, SHARED_ROWS * step, step)
+
+    def several(s: Any) -> list[Any]:
+        if isinstance(s, Loop):
+            carries = tuple(symbol + more for more in each for symbol in s.carries)
+            return [s._replace(body=[x for y in s.body for x in several(y)], carries=carries)]
+        made = [x for r in rewrites for x in r.body([s])]
+        if isinstance(s, Reduce):
+            return [x._replace(symbol=s.symbol + more) for x, more in zip(made, each, strict=True)]
+        return made
+
+    body = [x for s in kernel.body for x in several(s)]
+    grid = axes[0] if len(axes) == 1 else ("grid", prod(n for _, n in axes))
+    return kernel._replace(body=body, grid=grid, axes=tuple(axes) if len(axes) > 1 else ())
 
 
 def transposes(kernel: Kernel) -> tuple[str, str] | None:
@@ -301,9 +378,7 @@ def _by_blocks(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Sched
     totals = [prod(n for _, n in nest(loop)[0]) for loop in loops]
     if iterations < FEWEST_COLUMNS or iterations * max(totals) > MAX_BLOCK_ELEMENTS:
         return None
-    # 16 bytes of the largest array
-    widest = max(kernel.buffers, key=lambda b: b.size * b.dtype.itemsize).dtype.itemsize
-    vector = 2 * VECTOR if widest <= 2 else VECTOR
+    vector = _width(kernel)
     for columns in (32, 16):
         groups = BLOCK_THREADS // (columns // vector)
         if last % columns == 0 and all(n % groups == 0 for n in totals):
