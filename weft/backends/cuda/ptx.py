@@ -33,7 +33,7 @@ class _Ptx(Llvm):
     output = Llvm.ASSEMBLY
 
     def __init__(self) -> None:
-        super().__init__(False)
+        super().__init__()
         for name in _INITIALISERS:
             function = getattr(self.c, f"LLVMPY_Initialize{name}")
             function.restype, function.argtypes = None, []
