@@ -106,7 +106,7 @@ LATE = {
         for name in (
             "convolutions.conv cumulative draws.generator draws.sampling"
             " factorisations.linalg factorisations.sylvester fourier.fft"
-            " products.complex_products products.dot products.small_products scatter.scatter"
+            " products.complex_products products.dot scatter.scatter"
             " sorting.largest sorting.partition sorting.sort special windows.window"
         ).split()
     ),

@@ -22,7 +22,6 @@ _linalg = Late("weft.backends.cpu.routines.factorisations.linalg")
 _partition = Late("weft.backends.cpu.routines.sorting.partition")
 _sampling = Late("weft.backends.cpu.routines.draws.sampling")
 _scatter = Late("weft.backends.cpu.routines.scatter.scatter")
-_small_products = Late("weft.backends.cpu.routines.products.small_products")
 _sort = Late("weft.backends.cpu.routines.sorting.sort")
 _special = Late("weft.backends.cpu.routines.special")
 _sylvester = Late("weft.backends.cpu.routines.factorisations.sylvester")
@@ -47,12 +46,6 @@ _NAMES = {
     " polygamma",
     _window: "reduce_window_sum reduce_window_max reduce_window_min select_and_gather_add"
     " select_and_scatter_add",
-}
-# Files with lowerings to code that does for all shapes.
-_GENERAL = {
-    "dot_general": _small_products,
-    "fft": _fft,
-    **dict.fromkeys(_NAMES[_window].split(), _window),
 }
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 
@@ -80,15 +73,13 @@ def lower(
     if name not in _WHERE:
         return None
     load(name)
-    if general and name in _GENERAL:
-        _GENERAL[name].GENERAL  # noqa: B018 -- loads the file, which fills the table
-        found = SMALL[name](ins, outs, params) if small and name in SMALL else None
-        if found is None:
-            found = GENERAL[name](ins, outs, params)
-        if found is not None:
-            return None if finish is not None else found
     if finish is not None:
         finishing = None if general else FINISHING.get(name)
         return None if finishing is None else finishing(ins, outs, params, finish)
+    found = SMALL[name](ins, outs, params) if small and name in SMALL else None
+    if found is None and general and name in GENERAL:
+        found = GENERAL[name](ins, outs, params)
+    if found is not None:
+        return found
     lowering = LOWERINGS.get(name)
     return None if lowering is None else lowering(ins, outs, params)

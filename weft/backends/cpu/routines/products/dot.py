@@ -55,8 +55,8 @@ from weft.backends.cpu.routines.products.dot_plan import (
 from weft.backends.cpu.routines.products.dot_tiles import tile_tasks
 from weft.backends.cpu.routines.products.gemm_text import PANEL_ROWS
 from weft.backends.cpu.routines.products.rows_text import ROWS_FIELDS, row_products
-from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS
-from weft.base.sizes import Size, plain
+from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS, SMALL
+from weft.base.sizes import Size, is_writing, plain
 from weft.kernel.program import Finish, Lowered, Place, Type, contiguous
 
 KINDS = {
@@ -80,6 +80,8 @@ LIBRARY = {
 MAX_DEPTH_PARTS, MIN_PART_DEPTH = 16, 1024
 # Rows up to which vectors run along the depth.
 FEW_ROWS = 12
+# Multiply-adds and elements up to which code for one shape is not worth its making.
+MAX_SMALL_WORK, MAX_SMALL_ELEMENTS = 1 << 18, 1 << 14
 # Multiply-adds up to which tiles of whole matrices do not pay.
 FEW_TILES = 1 << 15
 # Cycles of a result for each vector along its depth, those for adding up the lanes of one; and for
@@ -173,7 +175,6 @@ def lower_dot(
     outs: list[Type],
     params: dict[str, Any],
     finish: Finish | None = None,
-    plan_type: type[Plan] = Plan,
 ) -> Lowered | None:
     """The tasks of a product, or None where the reference does it.
 
@@ -187,7 +188,7 @@ def lower_dot(
     work = COMPLEX[names.pop()] if is_complex else work_kind(types)
     if work is None:
         return None
-    plan = plan_type(work)
+    plan = Plan(work)
     size = prod(outs[0].shape)
     if finish is not None and (is_complex or size == 0 or 0 in ins[0].shape):
         return None
@@ -312,7 +313,7 @@ def row_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: 
     lanes = min(vector_bits() // (8 * size), below(plain(depth.size)))
     assert depth.size >= lanes
     together = max(1, min(plain(columns.size), 8, 3 * registers() // 4 // rows.size))
-    together = below(together) if plan.general else together
+    together = below(together) if is_writing() else together
     assert columns.size >= together
     shape = Shape(lhs.kind, result.kind, lanes, rows.size, together)
     table = outer_numbers(problem, size, size, out_size)
@@ -494,5 +495,31 @@ def leading(rows: int, row_stride: int, columns: int, column_stride: int) -> Any
     return None
 
 
+def lower_small(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
+    """The tasks of a small product of floats, by the library: for it nothing is compiled."""
+    numbers = params["dimension_numbers"]
+    work = prod(outs[0].shape) * prod(ins[0].shape[i] for i in numbers[0][0])
+    types = [*ins, *outs]
+    names = {t.dtype.name for t in types}
+    if len(names) > 1 or not names <= {"float32", "float64"}:
+        return None
+    if hasattr(params["precision"], "accumulation_type") or not work or work > MAX_SMALL_WORK:
+        return None
+    if sum(prod(t.shape) for t in types) > MAX_SMALL_ELEMENTS:
+        return None
+    plan = Plan(KINDS[names.pop()])
+    lhs, rhs = (
+        Operand(Place("in", i), plan.work, True, t.shape, contiguous(t.shape))
+        for i, t in enumerate(ins)
+    )
+    problem = problem_of(lhs, rhs, numbers, False)
+    if problem is None or not fits_library(problem):
+        lhs, rhs, numbers = copied(plan, lhs, rhs, numbers)
+        problem = problem_of(lhs, rhs, numbers, False)
+        assert problem is not None
+    return library_tasks(plan, lhs, rhs, problem, outs[0])
+
+
 LOWERINGS["dot_general"] = lower_dot
 FINISHING["dot_general"] = lower_dot
+SMALL["dot_general"] = lower_small

@@ -78,8 +78,6 @@ def joined(axes: list[Axis]) -> list[Axis]:
 class Plan:
     """Tasks of one product under construction, and the type in which it multiplies."""
 
-    general = False  # whether they are to be by texts that many shapes have in common
-
     def __init__(self, work: str) -> None:
         self.work = work
         self.tasks: list[Task] = []

@@ -31,7 +31,7 @@ from weft.backends.cpu.routines.products.gemm_text import (
     together,
 )
 from weft.backends.cpu.routines.products.pack_text import PACK_FIELDS, pack
-from weft.base.sizes import plain
+from weft.base.sizes import is_writing, plain
 from weft.kernel.program import Place
 
 # How many units a large product should have, so that many threads find work.
@@ -63,8 +63,9 @@ def shallow(problem: Problem, out: str) -> bool:
     return depth <= SHALLOW_DEPTH or (depth <= SHALLOW_UNALIGNED_DEPTH and crooked and far)
 
 
-def tile_shape(problem: Problem, work: str, out: str, general: bool) -> Shape:
-    """Rows and vectors that fill the registers, for a result of this size."""
+def tile_shape(problem: Problem, work: str, out: str) -> Shape:
+    """Rows and vectors that fill the registers, for a result of this size; where sizes have names a
+    few forms serve all."""
     rows, columns, depth = (plain(a.size) for a in problem[1:])
     lanes = min(vector_bits() // (8 * bytes_of(work)), below(columns))
     count = registers()
@@ -75,7 +76,7 @@ def tile_shape(problem: Problem, work: str, out: str, general: bool) -> Shape:
         usual, common = (8, 12, 4), (12, 8, 4, 2, 1)
     heights = list({min(n, rows): 0 for n in usual})
     widths = (8, 6, 4, 3, 2, 1)
-    if general:
+    if is_writing():
         heights = [n for n in common if n <= rows][:2]
         widths = (8, 4, 2, 1)
     sizes = [
@@ -93,7 +94,7 @@ def tile_shape(problem: Problem, work: str, out: str, general: bool) -> Shape:
         return tiles * (cycles + height * width + 32)
 
     best = min(sizes, key=cost)
-    if general:
+    if is_writing():
         best = next(size for size in sizes if cost(size) <= NEARLY * cost(best))
     assert problem.rows.size >= best[0] and problem.columns.size > lanes * (best[1] - 1)
     assert problem.columns.size >= lanes
@@ -136,7 +137,7 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
     """Register tiles over blocks of the result; operands are packed where it pays."""
     size, out_size = bytes_of(plan.work), bytes_of(result.kind)
     _, rows, columns, depth = problem
-    shape = tile_shape(problem, plan.work, result.kind, plan.general)
+    shape = tile_shape(problem, plan.work, result.kind)
     pack = packing(problem, shape, size, rhs.kind != plan.work)
     lhs = converted(plan, lhs)
     rhs = rhs if pack else converted(plan, rhs)
@@ -175,7 +176,7 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
         left=way,
         pack=pack,
         parts=bool(pack) and parts > 1,
-        whole=not plan.general and depth.size % turn == 0,
+        whole=not is_writing() and depth.size % turn == 0,
         deep=plain(depth.size) > (LASTING if pack else BRIEFLY),
         finish=result.finish is not None,
         kind=rhs.kind,
