@@ -107,7 +107,7 @@ LATE = {
             "convolutions.conv cumulative draws.generator draws.sampling"
             " factorisations.linalg factorisations.sylvester fourier.fft"
             " products.complex_products products.dot scatter.scatter"
-            " sorting.largest sorting.partition sorting.sort special windows.window"
+            " sorting.largest sorting.sort special windows.window"
         ).split()
     ),
     (

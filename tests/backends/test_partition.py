@@ -1,16 +1,16 @@
 """Partitions as native tasks against the reference, to the bit: every dtype, ranks at the ends and
-inside, payloads, and rows whose samples mislead."""
+inside, payloads, and rows that are hard to split."""
 
 import numpy as np
 import pytest
 
 from tests.backends.test_sort import FLOATS, INTEGERS, check, hard_rows, positions, sample
-from weft.backends.cpu.routines.sorting import packing, partition, sort
+from weft.backends.cpu.routines.sorting import packing, sort
 from weft.prims.sort import partition_p, sort_p
 
 
 def split(ins, kth):
-    check(partition_p, partition.partition, ins, kth=kth)
+    check(partition_p, sort.partition, ins, kth=kth)
 
 
 @pytest.mark.parametrize("dtype", ["bool", *INTEGERS, *FLOATS])
@@ -38,18 +38,18 @@ def test_rows_that_are_hard_to_split(n):
 
 
 def test_samples_that_mislead():
-    """All samples are small numbers, of which there are few."""
-    n = 1 << 17
+    """All numbers at equal distances are small, of which there are few."""
+    n, samples = 1 << 17, 4096
     x = np.random.default_rng(0).integers(1 << 20, 1 << 30, n).astype(np.int32)
-    x[:: n // partition.SAMPLES] = np.arange(partition.SAMPLES)
-    for kth in (partition.SAMPLES // 2, n // 2, n - 1):
+    x[:: n // samples] = np.arange(samples)
+    for kth in (samples // 2, n // 2, n - 1):
         split([x], kth)
         split([x.astype("float64")], kth)
 
 
 def test_pivots_by_the_range_of_keys(monkeypatch):
     monkeypatch.setattr(packing, "DEPTH", 1)
-    monkeypatch.setattr(partition, "select_text", partition.select_text.__wrapped__)
+    monkeypatch.setattr(sort, "quick_text", sort.quick_text.__wrapped__)
     for x in hard_rows(9000):
         split([x.astype("int32")], 4000)
 

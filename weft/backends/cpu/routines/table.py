@@ -19,7 +19,6 @@ _fft = Late("weft.backends.cpu.routines.fourier.fft")
 _generator = Late("weft.backends.cpu.routines.draws.generator")
 _largest = Late("weft.backends.cpu.routines.sorting.largest")
 _linalg = Late("weft.backends.cpu.routines.factorisations.linalg")
-_partition = Late("weft.backends.cpu.routines.sorting.partition")
 _sampling = Late("weft.backends.cpu.routines.draws.sampling")
 _scatter = Late("weft.backends.cpu.routines.scatter.scatter")
 _sort = Late("weft.backends.cpu.routines.sorting.sort")
@@ -38,10 +37,9 @@ _NAMES = {
     " svd eig schur hessenberg tridiagonal tridiagonal_solve triangular_solve",
     _sylvester: "triangular_sylvester",
     _sampling: "random_gamma random_poisson random_binomial",
-    _partition: "partition",
     _scatter: "scatter scatter-add scatter-sub scatter-mul scatter-min scatter-max",
     _largest: "top_k approx_top_k",
-    _sort: "sort",
+    _sort: "sort partition",
     _special: "igamma igammac igamma_grad_a random_gamma_grad regularized_incomplete_beta zeta"
     " polygamma",
     _window: "reduce_window_sum reduce_window_max reduce_window_min select_and_gather_add"

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from weft.backends.cpu.native.llvm import QUICK
-from weft.backends.cpu.routines.sorting.network import (
-    Lanes,
-    Order,
-    fields,
-    key_text,
-    resized,
-)
+from weft.backends.cpu.routines.sorting.network import Lanes, fields
 from weft.backends.cpu.routines.sorting.packing import (
     copy_keys,
     counting,
@@ -19,6 +13,7 @@ from weft.backends.cpu.routines.sorting.packing import (
     split_function,
 )
 from weft.backends.cpu.routines.sorting.quicksort import BUCKETS, LENGTH, PIECES
+from weft.backends.cpu.routines.sorting.rows import Order, key_text, resized
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 
 SAMPLES = 1024

@@ -7,7 +7,8 @@ order.
 
 from __future__ import annotations
 
-from weft.backends.cpu.routines.sorting.network import FLAGGED, INNER, LENGTH, Order, fields
+from weft.backends.cpu.routines.sorting.network import FLAGGED, INNER, LENGTH, fields
+from weft.backends.cpu.routines.sorting.rows import Order
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 
 

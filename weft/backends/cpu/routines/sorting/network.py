@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from weft.backends.cpu.routines.sorting.rows import Order
+from weft.backends.cpu.routines.sorting.rows import Order, element_text, key_text, resized
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 from weft.base.record import Record
 
@@ -114,63 +114,6 @@ def halves(n: int) -> list[tuple[int, int]]:
         pairs += [(i, i + k) for i in range(n) if not i & k]
         k //= 2
     return pairs
-
-
-# --- keys -----------------------------------------------------------------------------------------
-
-
-def key_text(f: Function, order: Order, kind: str, x: str) -> tuple[str, str | None]:
-    """Bits of elements as unsigned keys, and where a key does not say all about its element."""
-    sign = _splat(order, kind, order.sign)
-    if order.kind == "unsigned":
-        return x, None
-    if order.kind == "signed":
-        return f.emit(f"xor {kind} {x}, {sign}"), None
-    bit = _mask_of(kind)
-    size = f.emit(f"and {kind} {x}, {_splat(order, kind, order.sign - 1)}")
-    zero = f.emit(f"icmp eq {kind} {size}, {_splat(order, kind, 0)}")
-    nan = f.emit(f"icmp ugt {kind} {size}, {_splat(order, kind, order.infinity)}")
-    negative = f.emit(f"icmp slt {kind} {x}, {_splat(order, kind, 0)}")
-    ones = _splat(order, kind, order.ones)
-    flip = f.emit(f"select {bit} {negative}, {kind} {ones}, {kind} {sign}")
-    key = f.emit(f"xor {kind} {x}, {flip}")
-    key = f.emit(f"select {bit} {zero}, {kind} {sign}, {kind} {key}")
-    last = _splat(order, kind, order.nan ^ order.sign)
-    key = f.emit(f"select {bit} {nan}, {kind} {last}, {kind} {key}")
-    minus = f.emit(f"icmp eq {kind} {x}, {sign}")
-    usual = f.emit(f"icmp eq {kind} {x}, {_splat(order, kind, order.nan)}")
-    odd = f.emit(f"select {bit} {usual}, {bit} {_splat_bit(kind)}, {bit} {nan}")
-    return key, f.emit(f"or {bit} {odd}, {minus}")
-
-
-def element_text(f: Function, order: Order, kind: str, key: str) -> str:
-    """The bits of elements that keys stand for."""
-    sign = _splat(order, kind, order.sign)
-    if order.kind == "unsigned":
-        return key
-    if order.kind == "signed":
-        return f.emit(f"xor {kind} {key}, {sign}")
-    negative = f.emit(f"icmp sge {kind} {key}, {_splat(order, kind, 0)}")
-    ones = _splat(order, kind, order.ones)
-    flip = f.emit(f"select {_mask_of(kind)} {negative}, {kind} {ones}, {kind} {sign}")
-    return f.emit(f"xor {kind} {key}, {flip}")
-
-
-def _splat(order: Order, kind: str, number: int) -> str:
-    return f"splat (i{order.bits} {number})" if kind.startswith("<") else str(number)
-
-
-def _splat_bit(kind: str) -> str:
-    return "zeroinitializer" if kind.startswith("<") else "false"
-
-
-def _mask_of(kind: str) -> str:
-    return f"{kind[: kind.index('x')]}x i1>" if kind.startswith("<") else "i1"
-
-
-def resized(f: Function, have: str, want: str, x: str, word: str) -> str:
-    """Numbers of one type as another by an instruction, if types differ."""
-    return x if have == want else f.emit(f"{word} {have} {x} to {want}")
 
 
 # --- sorting a tile -------------------------------------------------------------------------------

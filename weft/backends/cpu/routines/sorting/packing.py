@@ -12,7 +12,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from weft.backends.cpu.native.processor import is_arm
-from weft.backends.cpu.routines.sorting.network import Lanes, batcher, extremes, resized, shuffle
+from weft.backends.cpu.routines.sorting.network import Lanes, batcher, extremes, shuffle
+from weft.backends.cpu.routines.sorting.rows import resized
 from weft.backends.cpu.routines.writer import Function, Module, Number
 
 UNROLLED = 4

@@ -5,13 +5,10 @@ from __future__ import annotations
 from weft.backends.cpu.routines.sorting import packing
 from weft.backends.cpu.routines.sorting.network import (
     Lanes,
-    Order,
     batcher,
-    element_text,
     extremes,
     fields,
     halves,
-    resized,
     shuffle,
     transpose_blocks,
 )
@@ -27,13 +24,15 @@ from weft.backends.cpu.routines.sorting.packing import (
     store_some,
     while_not_zero,
 )
+from weft.backends.cpu.routines.sorting.rows import Order, element_text, resized
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 
 ROWS = 16  # vectors that are sorted in registers, at least as many as a vector has lanes
 
-# What the table of a sort holds: the length of rows, pieces of a row, buckets, and what is sorted:
-# whole rows, buckets that are to be put together and fit a cache, or those that do not.
-LENGTH, PIECES, BUCKETS, WAY = range(4)
+# What the table of a sort holds: the length of rows, their pieces and buckets; what is sorted:
+# whole rows, buckets that are to be put together and fit a cache, or those that do not; and the
+# only position in rows that is wanted, or -1 for all.
+LENGTH, PIECES, BUCKETS, WAY, RANK = range(5)
 WHOLE, NEAR, FAR = range(3)
 CACHED = 1 << 17  # bytes of a bucket that fits
 
@@ -186,8 +185,10 @@ def quick_text(v: Lanes, result: Order | None) -> str:
         f.store("i64", "0", state.height, 8)
         with f.when(f.emit(f"icmp ne i64 {count}, 0")):
             state.push(here, there, f.at(out, f.mul(begin, size)), count, packing.DEPTH)
+        row = f.emit(f"udiv i64 {n}, {unit_of.buckets}")
+        wanted = f.at(out, f.mul(f.add(f.mul(row, unit_of.length), unit_of.rank), size))
         with while_not_zero(f, state.height) as height:
-            state.pop(height)
+            state.pop(height, f.emit(f"icmp slt i64 {unit_of.rank}, 0"), wanted)
     f.close()
     return module.text()
 
@@ -198,8 +199,8 @@ class Unit:
     def __init__(self, f: Function, v: Lanes) -> None:
         self.f, self.v = f, v
         self.keys, self.other, _, table, self.bounds, self.starts = (f.pointer(i) for i in range(6))
-        self.length, self.pieces, self.buckets, self.way = fields(
-            f, table, LENGTH, PIECES, BUCKETS, WAY
+        self.length, self.pieces, self.buckets, self.way, self.rank = fields(
+            f, table, LENGTH, PIECES, BUCKETS, WAY, RANK
         )
         self.near, self.far = f.local(CACHED), f.local(CACHED)
         self.here, self.there, self.begin, self.count = (f.local(8) for _ in range(4))
@@ -236,12 +237,16 @@ class Unit:
             place = f.at(base, f.mul(i, step))
             after[0] = f.add(begin, f.load("i64", place, 8))
             after[1] = f.add(end, f.load("i64", f.at(place, 8), 8))
-        total = f.sub(end, begin)
+        every = f.emit(f"icmp slt i64 {self.rank}, 0")
+        inside = f.emit(f"icmp ult i64 {f.sub(self.rank, begin)}, {f.sub(end, begin)}")
+        needed = f.emit(f"or i1 {every}, {inside}")
+        total = f.emit(f"select i1 {needed}, i64 {f.sub(end, begin)}, i64 0")
+        stop = f.emit(f"select i1 {needed}, i64 {self.pieces}, i64 0")
         fits = f.emit(f"icmp sle i64 {total}, {CACHED // v.step}")
         start = f.add(first, begin)
         there = f.at(self.keys, f.mul(start, v.step))
         there = f.emit(f"select i1 {fits}, ptr {self.near}, ptr {there}")
-        with f.carried(0, self.pieces, [("i64", 0)]) as (i, (done,), after):
+        with f.carried(0, stop, [("i64", 0)]) as (i, (done,), after):
             place = f.at(base, f.mul(i, step))
             low, high = f.load("i64", place, 8), f.load("i64", f.at(place, 8), 8)
             count = f.sub(high, low)
@@ -274,19 +279,24 @@ class State:
             f.store(kind, str(value), f.at(entry, 8 * i), 8)
         f.store("i64", str(f.add(height, 1)), self.height, 8)
 
-    def pop(self, height: str) -> None:
-        """The last part sorted or split."""
+    def pop(self, height: str, every: str, wanted: str) -> None:
+        """The last part sorted or split, if ``every`` one is to be or it has what is wanted."""
         f, v = self.f, self.v
         left = f.sub(height, 1)
         f.store("i64", str(left), self.height, 8)
         entry = f.at(self.entries, f.mul(left, 40))
         keys, other, out = (f.load("ptr", f.at(entry, 8 * i), 8) for i in range(3))
         count, depth = (f.load("i64", f.at(entry, 8 * i), 8) for i in (3, 4))
+        size = v.step if self.result is None else self.result.bits // 8
+        before = f.emit(f"icmp ult ptr {wanted}, {out}")
+        inside = f.emit(f"icmp ult ptr {wanted}, {f.at(out, f.mul(count, size))}")
+        inside = f.emit(f"select i1 {before}, i1 false, i1 {inside}")
         few = f.emit(f"icmp sle i64 {count}, {ROWS * v.count}")
-        with f.when(few):
-            f.line(f"call void @small(ptr {keys}, ptr {out}, i64 {count})")
-        with f.when(f.emit(f"xor i1 {few}, true")):
-            self.split(keys, other, out, count, depth)
+        with f.when(f.emit(f"or i1 {every}, {inside}")):
+            with f.when(few):
+                f.line(f"call void @small(ptr {keys}, ptr {out}, i64 {count})")
+            with f.unless(few):
+                self.split(keys, other, out, count, depth)
 
     def split(self, keys: str, other: str, out: str, count: str, depth: str) -> None:
         f, v = self.f, self.v

@@ -1,4 +1,5 @@
-"""Sorting with what goes along: elements to records, the order found back to elements; the largest.
+"""Sorting with what goes along: elements to records, the order found back to elements; partitions;
+the largest.
 
 A record is a word of a key above the position it had; so no two are equal, and any way of sorting
 them is stable. Keys of several words are sorted by the last word first. Sizes come in a table.
@@ -8,6 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.backends.cpu.code.stub import translate
+from weft.backends.cpu.routines.sorting.rows import Order, key_text
+from weft.backends.cpu.routines.writer import Function, Module
+from weft.base.functional import lru
 from weft.kernel.kinds import Kind, i32, i64, ptr, stack, truth, u8, u16, u32, u64, void
 
 # What the table holds, in order: rows, their length in elements, the distance between elements,
@@ -15,14 +20,15 @@ from weft.kernel.kinds import Kind, i32, i64, ptr, stack, truth, u8, u16, u32, u
 # rows and a piece of each: pieces of a row, elements of a piece, rows of a unit.
 ROWS, LENGTH, INNER, WIDTH, WANTED, PIECES, PIECE, BLOCK = range(8)
 STRIDE = 32  # elements that are looked at together
-HEAP = 1024  # elements that are kept in a heap while a row is read
+HEAP = 8192  # elements that are kept in a heap while a row is read
 MAX_UNIT_ROWS = 16  # rows of a unit at most, where elements of a row are apart
 
 UNSIGNED: dict[int, Kind] = {8: u8, 16: u16, 32: u32, 64: u64}
 
 # Names that stubs are given; here so that they can be written.
 U: Any = u32
-FLOAT = SIGNED = FLIPPED = CANONICAL = CHAINED = PARTS = PART = SHIFT = SIGN = INFINITY = 0
+MOVED: Any = u32
+FLOAT = SIGNED = FLIPPED = CANONICAL = CHAINED = PARTS = PART = SHIFT = SIGN = INFINITY = NAN = 0
 APART = 0  # whether elements of a row are
 
 
@@ -40,7 +46,7 @@ def key(b: U) -> U:
             if size == 0:
                 k = U(SIGN)
             if size > INFINITY:
-                k = ~U(0)
+                k = U(NAN)
     if FLIPPED:
         k = ~k
     return k
@@ -168,6 +174,77 @@ def element_at(src: ptr, dst: ptr, at: i64, to: i64, index: i64) -> void:
             U[dst, to * PARTS + p] = U[src, at * PARTS + p]
 
 
+# --- partitions -----------------------------------------------------------------------------------
+
+# What their table holds: the length of rows, pieces of a row, and the rank that splits them.
+SPLIT, SHARES, RANK = range(3)
+
+
+def part_start(table: ptr, unit: i64) -> i64:
+    """Where a piece of a row begins; pieces are alike in size."""
+    return unit * i64[table, SPLIT] // i64[table, SHARES]
+
+
+def chosen_key(table: ptr, chosen: ptr, row: i64) -> U:
+    """The key that splits a row, of which there is an element where sorting puts it."""
+    return key(U[chosen, row * i64[table, SPLIT] + i64[table, RANK]])
+
+
+def count_parts(buffers: ptr, start: i64, stop: i64) -> void:
+    """How many of a piece are less than the key of its row and not more: elements, table, chosen
+    elements, counts."""
+    src = ptr[buffers, 0]
+    table = ptr[buffers, 1]
+    chosen = ptr[buffers, 2]
+    counts = ptr[buffers, 3]
+    for unit in range(start, stop):
+        limit = chosen_key(table, chosen, unit // i64[table, SHARES])
+        less = u32(0)
+        most = u32(0)
+        for i in range(part_start(table, unit), part_start(table, unit + 1)):
+            k = key(U[src, i])
+            less += u32(1) if k < limit else 0
+            most += u32(1) if k <= limit else 0
+        i64[counts, 2 * unit] = i64(less)
+        i64[counts, 2 * unit + 1] = i64(most)
+
+
+def write_parts(buffers: ptr, start: i64, stop: i64) -> void:
+    """An operand split, as `count_parts` counted; its elements and results come after that."""
+    src = ptr[buffers, 0]
+    table = ptr[buffers, 1]
+    chosen = ptr[buffers, 2]
+    counts = ptr[buffers, 3]
+    operand = ptr[buffers, 4]
+    dst = ptr[buffers, 5]
+    shares = i64[table, SHARES]
+    for unit in range(start, stop):
+        row = unit // shares
+        limit = chosen_key(table, chosen, row)
+        low = row * i64[table, SPLIT]
+        same = low
+        high = low
+        for u in range(row * shares, row * shares + shares):
+            less = i64[counts, 2 * u]
+            most = i64[counts, 2 * u + 1]
+            same += less
+            high += most
+            if u < unit:
+                low += less
+                same += most - less
+                high += part_start(table, u + 1) - part_start(table, u) - most
+        for i in range(part_start(table, unit), part_start(table, unit + 1)):
+            k = key(U[src, i])
+            less = i64(1) if k < limit else 0
+            more = i64(1) if k > limit else 0
+            to = low if k < limit else same
+            to = high if k > limit else to
+            MOVED[dst, to] = MOVED[operand, i]
+            low += less
+            high += more
+            same += 1 - less - more
+
+
 # --- the largest ----------------------------------------------------------------------------------
 
 
@@ -253,10 +330,63 @@ def none_before(src: ptr, first: i64, limit: U) -> truth:
     return hits == 0
 
 
+# --- texts ----------------------------------------------------------------------------------------
+
 # The stubs that each one calls.
 HELPERS: dict[str, tuple[str, ...]] = {
     "load_records": ("key", "starts", "record_at"),
     "chain": (),
     "gather": ("starts", "found_at", "element_at"),
+    "count_parts": ("key", "part_start", "chosen_key"),
+    "write_parts": ("key", "part_start", "chosen_key"),
     "top_heap": ("key", "none_before", "comes_after", "exchange", "sift"),
 }
+NUMBERS = "FLOAT SIGNED FLIPPED CANONICAL CHAINED PARTS PART SHIFT APART NAN INFINITY".split()
+
+
+def key_names(order: Order, canonical: bool = True, flipped: bool = False) -> dict[str, int]:
+    """What the stub of keys is told about an order."""
+    return {
+        "FLOAT": int(order.kind == "float"),
+        "SIGNED": int(order.kind == "signed"),
+        "INFINITY": order.infinity,
+        "NAN": order.nan ^ order.sign,
+        "CANONICAL": int(canonical),
+        "FLIPPED": int(flipped),
+    }
+
+
+@lru(256)
+def record_text(name: str, bits: int, **names: Any) -> str:
+    """The text of one of the stubs, for elements of so many bits."""
+    every = dict.fromkeys(NUMBERS, 0) | {"SIGN": 1 << (bits - 1), "U": UNSIGNED[bits]} | names
+    stubs = [globals()[n] for n in (*HELPERS[name], name)]
+    return translate(stubs, names=every, private=HELPERS[name], plain="parts" not in name)
+
+
+@lru(64)
+def heap_text(order: Order, canonical: bool, flipped: bool) -> str:
+    """The text of the first elements of rows in order."""
+    text = record_text("top_heap", order.bits, **key_names(order, canonical, flipped))
+    # LLVM would make vectors of this loop too, in three times the time that all of the rest takes.
+    before, found, after = text.partition("define internal i1 @none_before")
+    head, rest = after.split("{\n", 1)
+    body = _none_before(order, canonical, flipped)
+    return "\n".join([before + found + head + "{", *body, rest[rest.index("}\n") :]])
+
+
+def _none_before(order: Order, canonical: bool, flipped: bool) -> list[str]:
+    """The stub of the name as vectors: whether none of some elements comes before a key."""
+    element, size = f"i{order.bits}", order.bits // 8
+    vector = f"<{STRIDE} x {element}>"
+    f = Function(Module(), "none_before", "")
+    x = f.load(vector, f.at("%a.src", f.mul("%a.first", size)), size)
+    keys = key_text(f, order, vector, x, canonical)[0]
+    if flipped:
+        keys = f.emit(f"xor {vector} {keys}, splat ({element} -1)")
+    one = f.emit(f"insertelement {vector} poison, {element} %a.limit, i64 0")
+    limits = f"{vector} {one}, {vector} poison, <{STRIDE} x i32> zeroinitializer"
+    before = f.emit(f"icmp ult {vector} {keys}, {f.emit(f'shufflevector {limits}')}")
+    hits = f.emit(f"bitcast <{STRIDE} x i1> {before} to i{STRIDE}")
+    f.line(f"ret i1 {f.emit(f'icmp eq i{STRIDE} {hits}, 0')}")
+    return f.lines[1:]

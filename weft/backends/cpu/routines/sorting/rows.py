@@ -51,34 +51,65 @@ def order_of(dtype: np.dtype, parts: bool = False) -> Order | None:
     return Order(bits, kinds[dtype.kind]) if dtype.kind in kinds else None
 
 
-def ordered(
-    f: Function, order: Order, x: str, canonical: bool, flipped: bool, count: int = 1
-) -> str:
-    """The bits of an element, or of a vector of them, as unsigned numbers in their order.
+def key_text(
+    f: Function, order: Order, kind: str, x: str, canonical: bool = True
+) -> tuple[str, str | None]:
+    """Bits of elements as unsigned keys, and where a key does not say all about its element.
 
     Of floats in canonical order, all zeros are one and all NaNs are one, beyond all numbers.
     """
-    kind, truths, bits = f"i{order.bits}", "i1", order.bits
-    if count > 1:
-        kind, truths = f"<{count} x {kind}>", f"<{count} x i1>"
-
-    def all_of(number: int) -> str:
-        return f"splat (i{bits} {number})" if count > 1 else str(number)
-
-    key = x
+    sign = _splat(order, kind, order.sign)
+    if order.kind == "unsigned":
+        return x, None
     if order.kind == "signed":
-        key = f.emit(f"xor {kind} {x}, {all_of(order.sign)}")
-    elif order.kind == "float":
-        minus = f.emit(f"ashr {kind} {x}, {all_of(bits - 1)}")
-        mask = f.emit(f"or {kind} {minus}, {all_of(order.sign)}")
-        key = f.emit(f"xor {kind} {x}, {mask}")
-        if canonical:
-            size = f.emit(f"and {kind} {x}, {all_of(order.sign - 1)}")
-            zero = f.emit(f"icmp eq {kind} {size}, {all_of(0)}")
-            nan = f.emit(f"icmp ugt {kind} {size}, {all_of(order.infinity)}")
-            key = f.emit(f"select {truths} {zero}, {kind} {all_of(order.sign)}, {kind} {key}")
-            key = f.emit(f"select {truths} {nan}, {kind} {all_of(-1)}, {kind} {key}")
-    return f.emit(f"xor {kind} {key}, {all_of(-1)}") if flipped else key
+        return f.emit(f"xor {kind} {x}, {sign}"), None
+    bit = _mask_of(kind)
+    negative = f.emit(f"icmp slt {kind} {x}, {_splat(order, kind, 0)}")
+    ones = _splat(order, kind, order.ones)
+    flip = f.emit(f"select {bit} {negative}, {kind} {ones}, {kind} {sign}")
+    key = f.emit(f"xor {kind} {x}, {flip}")
+    if not canonical:
+        return key, None
+    size = f.emit(f"and {kind} {x}, {_splat(order, kind, order.sign - 1)}")
+    zero = f.emit(f"icmp eq {kind} {size}, {_splat(order, kind, 0)}")
+    nan = f.emit(f"icmp ugt {kind} {size}, {_splat(order, kind, order.infinity)}")
+    key = f.emit(f"select {bit} {zero}, {kind} {sign}, {kind} {key}")
+    last = _splat(order, kind, order.nan ^ order.sign)
+    key = f.emit(f"select {bit} {nan}, {kind} {last}, {kind} {key}")
+    minus = f.emit(f"icmp eq {kind} {x}, {sign}")
+    usual = f.emit(f"icmp eq {kind} {x}, {_splat(order, kind, order.nan)}")
+    odd = f.emit(f"select {bit} {usual}, {bit} {_splat_bit(kind)}, {bit} {nan}")
+    return key, f.emit(f"or {bit} {odd}, {minus}")
+
+
+def element_text(f: Function, order: Order, kind: str, key: str) -> str:
+    """The bits of elements that keys stand for."""
+    sign = _splat(order, kind, order.sign)
+    if order.kind == "unsigned":
+        return key
+    if order.kind == "signed":
+        return f.emit(f"xor {kind} {key}, {sign}")
+    negative = f.emit(f"icmp sge {kind} {key}, {_splat(order, kind, 0)}")
+    ones = _splat(order, kind, order.ones)
+    flip = f.emit(f"select {_mask_of(kind)} {negative}, {kind} {ones}, {kind} {sign}")
+    return f.emit(f"xor {kind} {key}, {flip}")
+
+
+def _splat(order: Order, kind: str, number: int) -> str:
+    return f"splat (i{order.bits} {number})" if kind.startswith("<") else str(number)
+
+
+def _splat_bit(kind: str) -> str:
+    return "zeroinitializer" if kind.startswith("<") else "false"
+
+
+def _mask_of(kind: str) -> str:
+    return f"{kind[: kind.index('x')]}x i1>" if kind.startswith("<") else "i1"
+
+
+def resized(f: Function, have: str, want: str, x: str, word: str) -> str:
+    """Numbers of one type as another by an instruction, if types differ."""
+    return x if have == want else f.emit(f"{word} {have} {x} to {want}")
 
 
 class Rows(Record):

@@ -6,14 +6,11 @@ key's word and a position are sorted, and the operands gathered in the order fou
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes
-from weft.backends.cpu.code.stub import translate
 from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.sorting import buckets as bucketing
@@ -22,15 +19,14 @@ from weft.backends.cpu.routines.sorting import network, records
 from weft.backends.cpu.routines.sorting import quicksort as quick
 from weft.backends.cpu.routines.sorting import transpose_text as turning
 from weft.backends.cpu.routines.sorting.network import BLOCK, MAX_ROW_ELEMENTS, Lanes
+from weft.backends.cpu.routines.sorting.records import key_names, record_text
 from weft.backends.cpu.routines.sorting.rows import (
     MIN_UNIT_ELEMENTS,
     Order,
     Plan,
     Rows,
     order_of,
-    ordered,
 )
-from weft.backends.cpu.routines.writer import Function, Module
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.base.sizes import computed, plain
@@ -42,6 +38,7 @@ ROW_CHUNK_ELEMENTS = 1 << 14  # elements of a unit of a long row
 ENOUGH_CHUNKS = 8  # pieces that are enough for all threads
 # Bytes of a piece that is split into buckets, and elements of a bucket at least.
 SPLIT, BUCKET = 1 << 15, 1 << 13
+RANK_BUCKETS = 4  # where the element of one rank is wanted
 
 
 def lanes(bits: int) -> Lanes:
@@ -68,61 +65,13 @@ buckets_text = lru(64)(bucketing.buckets_text)
 turn_text = lru(16)(turning.turn_text)
 
 
-@lru(256)
-def record_text(name: str, bits: int, **names: Any) -> str:
-    """The text of one of the stubs about records, for elements of so many bits."""
-    every = dict.fromkeys(
-        "FLOAT SIGNED FLIPPED CANONICAL CHAINED PARTS PART SHIFT APART".split(), 0
-    )
-    every.update(SIGN=1 << (bits - 1), INFINITY=0, U=records.UNSIGNED[bits])
-    every.update(names)
-    helpers = [getattr(records, n) for n in records.HELPERS[name]]
-    stubs = [*helpers, getattr(records, name)]
-    text = translate(stubs, names=every, private=records.HELPERS[name], plain=True)
-    if "none_before" not in records.HELPERS[name]:
-        return text
-    # LLVM would make vectors of this loop too, in three times the time that all of the rest takes
-    return _NONE_BEFORE.sub(lambda _: _none_before(bits, every), text)
-
-
-_NONE_BEFORE = re.compile(r"^define internal i1 @none_before\(.*?^}\n", re.MULTILINE | re.DOTALL)
-
-
-def _none_before(bits: int, names: Mapping[str, Any]) -> str:
-    """The stub of the name as vectors: whether none of some elements comes before a key."""
-    element, count = f"i{bits}", records.STRIDE
-    vector = f"<{count} x {element}>"
-    kind = "float" if names["FLOAT"] else "signed" if names["SIGNED"] else "unsigned"
-    order = Order(bits, kind, names["INFINITY"])
-    f = Function(Module(), "none_before", f"ptr %src, i64 %first, {element} %limit")
-    x = f.load(vector, f.at("%src", f.mul("%first", bits // 8)), bits // 8)
-    keys = ordered(f, order, x, bool(names["CANONICAL"]), bool(names["FLIPPED"]), count)
-    one = f.emit(f"insertelement {vector} poison, {element} %limit, i64 0")
-    zeros = f"<{count} x i32> zeroinitializer"
-    limits = f.emit(f"shufflevector {vector} {one}, {vector} poison, {zeros}")
-    before = f.emit(f"icmp ult {vector} {keys}, {limits}")
-    hits = f.emit(f"bitcast <{count} x i1> {before} to i{count}")
-    f.line(f"ret i1 {f.emit(f'icmp eq i{count} {hits}, 0')}")
-    head = f"@none_before(ptr %src, i64 %first, {element} %limit) nounwind alwaysinline"
-    return "\n".join([f"define internal i1 {head} {{", *f.lines[1:], "}\n"])
-
-
-def key_names(order: Order, canonical: bool = True, flipped: bool = False) -> dict[str, int]:
-    """What the stub of keys is told about an order."""
-    return {
-        "FLOAT": int(order.kind == "float"),
-        "SIGNED": int(order.kind == "signed"),
-        "INFINITY": order.infinity,
-        "CANONICAL": int(canonical),
-        "FLIPPED": int(flipped),
-    }
-
-
 # --- elements alone -------------------------------------------------------------------------------
 
 
-def alone(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) -> None:
-    """The tasks that sort a single operand."""
+def alone(
+    plan: Plan, rows: Rows, order: Order, source: Place, result: Place, rank: int = -1
+) -> None:
+    """The tasks that sort a single operand, of which only the element of a rank may be wanted."""
     v = lanes(order.bits)
     if rows.inner > 1:
         if rows.inner < v.count or rows.length > MAX_ROW_ELEMENTS:
@@ -132,7 +81,7 @@ def alone(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) ->
         return
     if not is_short(rows, v):
         pair = [plan.memory(rows.count * rows.length * v.step) for _ in range(2)]
-        Quick(plan, rows, v, order, pair).sort(source, result)
+        Quick(plan, rows, v, order, pair, rank=rank).sort(source, result)
         return
     side_by_side(plan, rows, v, order, (source, result))
 
@@ -221,12 +170,13 @@ class Quick:
         pair: list[Place],
         records: bool = False,
         ready: bool = False,
+        rank: int = -1,
     ) -> None:
         self.plan, self.rows, self.v, self.order, self.pair = plan, rows, v, order, pair
         self.records = records  # whether records are sorted, and whether these are there already
         self.placed, self.ready = records and not ready, ready
         self.result = None if records else order
-        self.marks = plan.memory(8 * rows.count)
+        self.marks, self.rank = plan.memory(8 * rows.count), rank
 
     def sort(self, source: Place, result: Place) -> None:
         plan, rows, n = self.plan, self.rows, self.rows.length
@@ -235,18 +185,18 @@ class Quick:
             self.shared(source, result)
         else:
             if not self.ready:
-                table, chunk = plan.table(n, 1, 1, quick.WHOLE), max(1, MIN_UNIT_ELEMENTS // n)
+                table, chunk = plan.table(n), max(1, MIN_UNIT_ELEMENTS // n)
                 text = keys_text(self.v, self.order, self.placed)
                 places = (source, first, table, self.marks)
                 plan.add(text, "sort_keys", places, rows.count, chunk)
-            self.whole(n, first, second, result)
+            self.whole(n, first, second, result, self.rank)
         if not self.records:
             table = sort_table(plan, rows, 1)
             mend(plan, rows, self.order, (source, result, table, self.marks))
 
-    def whole(self, length: int, keys: Place, other: Place, result: Place) -> None:
+    def whole(self, length: int, keys: Place, other: Place, result: Place, rank: int = -1) -> None:
         """Rows of so many keys sorted, each by one thread."""
-        table = self.plan.table(length, 1, 1, quick.WHOLE)
+        table = self.plan.table(length, 1, 1, quick.WHOLE, rank)
         chunk = max(1, MIN_UNIT_ELEMENTS // length)
         places = (keys, other, result, table, table, table)
         text = quick_text(self.v, self.result)
@@ -258,9 +208,10 @@ class Quick:
         first, second = self.pair
         piece = SPLIT // v.step
         pieces = -(-rows.length // piece)
-        buckets = min(bucketing.MAX_BUCKETS, 1 << (rows.length // BUCKET).bit_length() - 1)
+        most = bucketing.MAX_BUCKETS if self.rank < 0 else RANK_BUCKETS
+        buckets = min(most, 1 << (rows.length // BUCKET).bit_length() - 1)
         sizes = (rows.length, pieces, buckets)
-        table = plan.table(*sizes, quick.NEAR)
+        table = plan.table(*sizes)
         taken, other, samples = (
             plan.memory(bucketing.SAMPLES * rows.count * v.step) for _ in range(3)
         )
@@ -273,7 +224,7 @@ class Quick:
         text = buckets_text(v, order, piece, self.placed)
         plan.add(text, "sort_buckets", places, rows.count * pieces, 1)
         for way in (quick.NEAR, quick.FAR):
-            places = (first, second, result, plan.table(*sizes, way), bounds, starts)
+            places = (first, second, result, plan.table(*sizes, way, self.rank), bounds, starts)
             text = quick_text(v, self.result)
             plan.add(text, "quick_sort", places, rows.count * buckets, 1)
 
@@ -401,13 +352,18 @@ class Records:
 # --- primitives -----------------------------------------------------------------------------------
 
 
+def all_known(types: list[Type]) -> bool:
+    """Whether elements are moved as words."""
+    return all(t.dtype.kind in "biufc" or t.dtype == dtypes.bfloat16 for t in types)
+
+
 def sort(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
     """Operands permuted alike along a dimension so that the first ones are in order."""
     num_keys = params["num_keys"]
     rows = Rows.along(ins[0].shape, params["dimension"])
     if not rows.length > 1 or rows.length >= 1 << 31 or not rows.count:
         return None
-    if not all(t.dtype.kind in "biufc" or t.dtype == dtypes.bfloat16 for t in ins):
+    if not all_known(ins):
         return None
     if len(ins) == 1 and ins[0].dtype.kind != "c":
         order = order_of(ins[0].dtype)
@@ -433,13 +389,6 @@ def largest(
 ) -> Lowered:
     """The first elements of rows in order and their indices, where more than a few are wanted."""
     plan = Plan()
-    if wanted <= records.HEAP and wanted * 8 <= rows.length + 64:
-        names = key_names(order, canonical, flipped)
-        text = record_text("top_heap", order.bits, HEAP=records.HEAP, **names)
-        table = plan.table(rows.count, rows.length, rows.inner, 0, wanted)
-        places = (Place("in", 0), Place("out", 0), Place("out", 1), table)
-        plan.add(text, "top_heap", places, rows.count, max(1, MIN_UNIT_ELEMENTS // rows.length))
-        return plan.done()
     words = words_of([t])
     assert words is not None
     work = Records(plan, rows, wanted)
@@ -449,4 +398,31 @@ def largest(
     return plan.done()
 
 
+def partition(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
+    """Operands permuted alike so that an element of the first has its place in order: what is less,
+    equal and more, each in the old order."""
+    rows = Rows.along(ins[0].shape, len(ins[0].shape) - 1)
+    order, n, kth = order_of(ins[0].dtype), rows.length, params["kth"]
+    if order is None or not rows.count or n >= 1 << 31:
+        return None
+    if not all_known(ins) or any(t.dtype.itemsize > 8 for t in ins):
+        return None
+    plan, source = Plan(), Place("in", 0)
+    pieces = max(1, n // ROW_CHUNK_ELEMENTS)
+    units, chunk = rows.count * pieces, max(1, MIN_UNIT_ELEMENTS // n)
+    chosen, counts = plan.memory(rows.count * n * order.bits // 8), plan.memory(16 * units)
+    alone(plan, rows, order, source, chosen, kth)
+    places = (source, plan.table(n, pieces, kth), chosen, counts)
+    names = key_names(order)
+    plan.add(record_text("count_parts", order.bits, **names), "count_parts", places, units, chunk)
+    for i, t in enumerate(outs):
+        if t.used:
+            moved = records.UNSIGNED[8 * t.dtype.itemsize]
+            text = record_text("write_parts", order.bits, MOVED=moved, **names)
+            kept = (*places, Place("in", i), Place("out", i))
+            plan.add(text, "write_parts", kept, units, chunk)
+    return plan.done()
+
+
+LOWERINGS["partition"] = partition
 LOWERINGS["sort"] = sort
