@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,49 @@ class Lines:
     def label(self, name: str) -> None:
         self.block = name
         self.lines.append(f"{name}:")
+
+    def _opaque(self, kind: str, value: str) -> str:
+        """The same number or address, of which LLVM does not see how it grows in a loop: to look
+        for other ways of counting takes a third of its time, and these are as good as any."""
+        return self.emit(f"freeze {kind} {value}") if kind in ("i64", "ptr") else value
+
+    def carry(
+        self,
+        first: str,
+        last: str,
+        carried: Sequence[tuple[str, str]],
+        body: Callable[[str, list[str]], list[str]],
+        step: int = 1,
+        once: bool = True,
+    ) -> list[str]:
+        """What values are after a loop; ``carried`` are their types and first ones.
+
+        It runs at least ``once``, or may not run at all.
+        """
+        self.count += 1
+        n, before = self.count, self.block
+        if once:
+            self.line(f"br label %loop{n}")
+        else:
+            some = self.emit(f"icmp slt i64 {first}, {last}")
+            self.line(f"br i1 {some}, label %loop{n}, label %done{n}")
+        self.label(f"loop{n}")
+        place, index = len(self.lines), self.fresh("i")
+        inside = [self.fresh("p") for _ in carried]
+        results = body(index, inside)
+        results = [self._opaque(*r) for r in zip((k for k, _ in carried), results, strict=True)]
+        following = self._opaque("i64", self.emit(f"add i64 {index}, {step}"))
+        more = self.emit(f"icmp slt i64 {following}, {last}")
+        self.line(f"br i1 {more}, label %loop{n}, label %done{n}")
+        phis = [
+            f"phi {kind} [ {start}, %{before} ], [ {result}, %{self.block} ]"
+            for (kind, start), result in zip(carried, results, strict=True)
+        ]
+        counter = f"  {index} = phi i64 [ {first}, %{before} ], [ {following}, %{self.block} ]"
+        named = [f"  {name} = {phi}" for name, phi in zip(inside, phis, strict=True)]
+        self.lines[place:place] = [counter, *named]
+        self.label(f"done{n}")
+        return results if once else [self.emit(phi) for phi in phis]
 
     def transposed(self, rows: list[str], kind: str) -> list[str]:
         """A square of vectors with rows and columns exchanged: halves swapped, then quarters."""

@@ -32,49 +32,7 @@ class Text(Function):
             at = self.emit(f"getelementptr ptr, ptr %buffers, i64 {i}")
             self.line(f"%b{i} = load ptr, ptr {at}")
 
-    def _opaque(self, kind: str, value: str) -> str:
-        """The same number or address, of which LLVM does not see how it grows in a loop: to look
-        for other ways of counting takes a third of its time, and these are as good as any."""
-        return self.emit(f"freeze {kind} {value}") if kind in ("i64", "ptr") else value
-
-    def loop(
-        self,
-        first: str,
-        last: str,
-        carried: Sequence[tuple[str, str]],
-        body: Callable[[str, list[str]], list[str]],
-        step: int = 1,
-        once: bool = True,
-    ) -> list[str]:
-        """A loop; ``carried`` are types and first values. It runs at least ``once``, or may not."""
-        self.count += 1
-        n, before = self.count, self.block
-        head, end = (f"loop{n}", f"done{n}") if once else (f"head{n}", f"end{n}")
-        self.line(f"br label %{head}")
-        self.label(head)
-        place = len(self.lines)
-        index = self.fresh("i")
-        inside = [self.fresh("p") for _ in carried]
-        if not once:
-            more = self.emit(f"icmp slt i64 {index}, {last}")
-            self.line(f"br i1 {more}, label %body{n}, label %{end}")
-            self.label(f"body{n}")
-        results = body(index, inside)
-        results = [self._opaque(*r) for r in zip((k for k, _ in carried), results, strict=True)]
-        following = self._opaque("i64", self.emit(f"add i64 {index}, {step}"))
-        if once:
-            more = self.emit(f"icmp slt i64 {following}, {last}")
-            self.line(f"br i1 {more}, label %{head}, label %{end}")
-        else:
-            self.line(f"br label %{head}")
-        phis = [f"  {index} = phi i64 [ {first}, %{before} ], [ {following}, %{self.block} ]"]
-        phis += [
-            f"  {name} = phi {kind} [ {start}, %{before} ], [ {result}, %{self.block} ]"
-            for name, (kind, start), result in zip(inside, carried, results, strict=True)
-        ]
-        self.lines[place:place] = phis
-        self.label(end)
-        return results if once else inside
+    loop = Function.carry
 
     def repeat(
         self,

@@ -94,16 +94,14 @@ def convert(f: Lines, have: str, want: str, x: str, lanes: int, signed: bool = T
     return f.emit(f"insertelement {vector_of(kind, 1)} poison, {kind} {y}, i32 0")
 
 
-def multiply_add(f: Lines, kind: str, lanes: int, a: str, b: str, c: str, new: str) -> None:
-    """``new`` as the product of vectors added to another."""
+def multiply_add(f: Lines, kind: str, lanes: int, a: str, b: str, c: str) -> str:
+    """The product of vectors added to another."""
     vector = vector_of(kind, lanes)
-    if is_floating(kind):
-        name = f"@llvm.fma.v{lanes}{SUFFIXES[kind]}"
-        f.declared[name] = f"declare {vector} {name}({vector}, {vector}, {vector})"
-        f(f"{new} = call {vector} {name}({vector} {a}, {vector} {b}, {vector} {c})")
-    else:
-        product = f.emit(f"mul {vector} {a}, {b}")
-        f(f"{new} = add {vector} {product}, {c}")
+    if not is_floating(kind):
+        return f.emit(f"add {vector} {f.emit(f'mul {vector} {a}, {b}')}, {c}")
+    name = f"@llvm.fma.v{lanes}{SUFFIXES[kind]}"
+    f.declared[name] = f"declare {vector} {name}({vector}, {vector}, {vector})"
+    return f.emit(f"call {vector} {name}({vector} {a}, {vector} {b}, {vector} {c})")
 
 
 # --- tasks ----------------------------------------------------------------------------------------

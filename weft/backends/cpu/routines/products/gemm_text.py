@@ -328,15 +328,14 @@ class _Tile:
             sums = self.begun(places)
         each = together(shape)
         if self.reading.whole:
-            return self.loop("k", block, each, at, sums)[1]
+            return self.loop(block, each, at, sums)[1]
         rest = f.emit(f"and i64 {block}, {each - 1}")
         turns = f.emit(f"sub i64 {block}, {rest}")
-        at, sums = self.loop("k", turns, each, at, sums, True)
-        return self.loop("r", rest, 1, at, sums, True)[1]
+        at, sums = self.loop(turns, each, at, sums, True)
+        return self.loop(rest, 1, at, sums, True)[1]
 
     def loop(
         self,
-        name: str,
         depth: str,
         together: int,
         at: dict[str, str],
@@ -344,39 +343,17 @@ class _Tile:
         skip: bool = False,
     ) -> tuple[dict[str, str], Sums]:
         """The pointers and sums after so many depths, some in each turn; ``skip``: maybe none."""
-        f = self.f
-        f(f"br label %{name}.before")
-        f.label(f"{name}.before")
-        if skip:
-            some = f.emit(f"icmp ne i64 {depth}, 0")
-            f(f"br i1 {some}, label %{name}.body, label %{name}.done")
-        else:
-            f(f"br label %{name}.body")
-        f.label(f"{name}.body")
+        count = len(at)
 
-        def merged(label: str, kind: str, begin: dict[Any, str], end: dict[Any, str]) -> Any:
-            """Values at a label that is reached from before the loop and from its end."""
-            names = {key: f"%{label}.{value[1:]}" for key, value in end.items()}
-            for key, new in names.items():
-                edges = f"[ {begin[key]}, %{name}.before ], [ {end[key]}, %{name}.body ]"
-                f(f"{new} = phi {kind} {edges}")
-            return names
+        def body(_: str, held: list[str]) -> list[str]:
+            here = dict(zip(at, held, strict=False))
+            new = self.turn(dict(zip(sums, held[count:], strict=True)), here, together)
+            moved = self.moved(here, together)
+            return [*moved.values(), *new.values()]
 
-        # Results are named before they are known, as the loop needs them.
-        moved = {key: f"%{name}.{key}" for key in at}
-        new = {(i, j): f"%{name}.s{i}.{j}" for i, j in sums}
-        f(f"%{name} = phi i64 [ {depth}, %{name}.before ], [ %{name}.next, %{name}.body ]")
-        here = merged("at", "ptr", at, moved)
-        self.turn(merged("so", self.vector, sums, new), here, together, new)
-        for key, offset in self.offsets(together).items():
-            f(f"{moved[key]} = freeze ptr {f.at(here[key], offset)}")
-        f(f"%{name}.next = freeze i64 {f.emit(f'sub i64 %{name}, {together}')}")
-        f(f"%{name}.more = icmp ne i64 %{name}.next, 0")
-        f(f"br i1 %{name}.more, label %{name}.body, label %{name}.done")
-        f.label(f"{name}.done")
-        if not skip:
-            return moved, new
-        return merged("end", "ptr", at, moved), merged("end", self.vector, sums, new)
+        values = [("ptr", x) for x in at.values()] + [(self.vector, x) for x in sums.values()]
+        found = self.f.carry("0", depth, values, body, together, not skip)
+        return dict(zip(at, found, strict=False)), dict(zip(sums, found[count:], strict=True))
 
     def begun(self, places: list[tuple[int, int]]) -> Sums:
         """What the sums begin with: nothing, or what is kept of earlier blocks."""
@@ -441,8 +418,8 @@ class _Tile:
             found["last"] = f.at(b, "%b_last")
         return found
 
-    def offsets(self, depths: int) -> dict[str, str]:
-        """By how much each pointer moves for so many depths."""
+    def offsets(self, depths: int) -> tuple[str, str]:
+        """By how much pointers to both operands move for so many depths."""
         shape, reading = self.shape, self.reading
         left = str(depths * self.size)
         if reading.left != "depth":
@@ -450,32 +427,24 @@ class _Tile:
         right = str(depths * shape.width * shape.lanes * self.size)
         if not reading.pack:
             right = multiple("b_depth", depths)
-        return {name: left if name[0] == "a" else right for name in self.pointer_names()}
-
-    def pointer_names(self) -> list[str]:
-        rows = range(4, self.shape.rows, 4) if self.reading.left != "rows" else ()
-        last = ["last"] if not self.reading.pack and self.shape.width > 1 else []
-        return ["a0", *(f"a{i}" for i in rows), "b", *last]
+        return left, right
 
     def moved(self, at: dict[str, str], depths: int) -> dict[str, str]:
-        offsets = self.offsets(depths)
-        return {name: self.f.at(pointer, offsets[name]) for name, pointer in at.items()}
+        left, right = self.offsets(depths)
+        return {name: self.f.at(x, left if name[0] == "a" else right) for name, x in at.items()}
 
-    def turn(self, sums: Sums, at: dict[str, str], depths: int, named: Sums) -> None:
-        """Some more depths added to sums; ``named`` are the names of the last ones."""
+    def turn(self, sums: Sums, at: dict[str, str], depths: int) -> Sums:
+        """Some more depths added to sums."""
         f, (work, _, lanes, _, _) = self.f, self.shape
         for depth in range(depths):
             here = self.moved(at, depth) if depth else at
-            panel = self.panel(here)
-            new = {}
-            for place, so_far in sums.items():
-                i, j = place
+            panel, new = self.panel(here), {}
+            for (i, j), so_far in sums.items():
                 if j == 0:
                     spread = self.spread(here, i)
-                last = depth == depths - 1
-                new[place] = named[place] if last else f"%s{f.count}.{i}.{j}"
-                multiply_add(f, work, lanes, spread, panel[j], so_far, new[place])
+                new[i, j] = multiply_add(f, work, lanes, spread, panel[j], so_far)
             sums = new
+        return sums
 
     def panel(self, at: dict[str, str]) -> list[str]:
         """The vectors of the right operand at one depth."""

@@ -116,25 +116,19 @@ def _sums(
         return f.emit(f"select <{lanes} x i1> {mask}, {vector} {x}, {vector} zeroinitializer")
 
     left, right = [masked(p) for p in a], [masked(p) for p in b]
-    for i, j in places:
-        multiply_add(f, work, lanes, left[i], right[j], "zeroinitializer", f"%s{i}.{j}")
-    f("br label %k.before")
-    f.label("k.before")
-    f("br label %k.body")
-    f.label("k.body")
-    f("%k = phi i64 [ 0, %k.before ], [ %k.next, %k.body ]")
-    for i, j in places:
-        f(f"%c{i}.{j} = phi {vector} [ %s{i}.{j}, %k.before ], [ %n{i}.{j}, %k.body ]")
-    offset = f.emit(f"mul i64 %k, {size}")
-    left = [f.emit(f"load {vector}, ptr {f.at(p, offset)}, align {size}") for p in a]
-    right = [f.emit(f"load {vector}, ptr {f.at(p, offset)}, align {size}") for p in b]
-    for i, j in places:
-        multiply_add(f, work, lanes, left[i], right[j], f"%c{i}.{j}", f"%n{i}.{j}")
-    f(f"%k.next = freeze i64 {f.emit(f'add i64 %k, {lanes}')}")
-    f("%k.more = icmp slt i64 %k.next, %whole")
-    f("br i1 %k.more, label %k.body, label %k.done")
-    f.label("k.done")
-    return {(i, j): f"%n{i}.{j}" for i, j in places}
+    sums = [multiply_add(f, work, lanes, left[i], right[j], "zeroinitializer") for i, j in places]
+
+    def body(k: str, so_far: list[str]) -> list[str]:
+        at = f.emit(f"mul i64 {k}, {size}")
+        left = [f.emit(f"load {vector}, ptr {f.at(p, at)}, align {size}") for p in a]
+        right = [f.emit(f"load {vector}, ptr {f.at(p, at)}, align {size}") for p in b]
+        return [
+            multiply_add(f, work, lanes, left[i], right[j], x)
+            for (i, j), x in zip(places, so_far, strict=True)
+        ]
+
+    sums = f.carry("0", "%whole", [(vector, x) for x in sums], body, lanes)
+    return dict(zip(places, sums, strict=True))
 
 
 def _store_kept(f: Lines, shape: Shape, sums: dict[tuple[int, int], str], to: str) -> None:
