@@ -1,5 +1,4 @@
-"""Sorting with what goes along: elements to records, the order found back to elements; partitions;
-the largest.
+"""Sorting with what goes along: elements to records, the order found back to elements; partitions.
 
 A record is a word of a key above the position it had; so no two are equal, and any way of sorting
 them is stable. Keys of several words are sorted by the last word first. Sizes come in a table.
@@ -10,17 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.code.stub import translate
-from weft.backends.cpu.routines.sorting.rows import Order, key_text
-from weft.backends.cpu.routines.writer import Function, Module
+from weft.backends.cpu.routines.sorting.rows import Order
 from weft.base.functional import lru
-from weft.kernel.kinds import Kind, i32, i64, ptr, stack, truth, u8, u16, u32, u64, void
+from weft.kernel.kinds import Kind, i32, i64, ptr, stack, u8, u16, u32, u64, void
 
 # What the table holds, in order: rows, their length in elements, the distance between elements,
 # the length of rows of records, how many elements of a row are wanted; units of work are some
 # rows and a piece of each: pieces of a row, elements of a piece, rows of a unit.
 ROWS, LENGTH, INNER, WIDTH, WANTED, PIECES, PIECE, BLOCK = range(8)
-STRIDE = 32  # elements that are looked at together
-HEAP = 8192  # elements that are kept in a heap while a row is read
 MAX_UNIT_ROWS = 16  # rows of a unit at most, where elements of a row are apart
 
 UNSIGNED: dict[int, Kind] = {8: u8, 16: u16, 32: u32, 64: u64}
@@ -245,91 +241,6 @@ def write_parts(buffers: ptr, start: i64, stop: i64) -> void:
             same += 1 - less - more
 
 
-# --- the largest ----------------------------------------------------------------------------------
-
-
-def comes_after(keys: ptr, found: ptr, a: i64, b: i64) -> truth:
-    """Whether one of the elements kept is beyond another in the order."""
-    if U[keys, a] == U[keys, b]:
-        return i64[found, a] > i64[found, b]
-    return U[keys, a] > U[keys, b]
-
-
-def exchange(keys: ptr, found: ptr, a: i64, b: i64) -> void:
-    k = U[keys, a]
-    j = i64[found, a]
-    U[keys, a] = U[keys, b]
-    i64[found, a] = i64[found, b]
-    U[keys, b] = k
-    i64[found, b] = j
-
-
-def sift(keys: ptr, found: ptr, first: i64, count: i64) -> void:
-    """Let an element sink in a heap whose root is the last in order."""
-    at = first
-    while 2 * at + 1 < count:
-        below = 2 * at + 1
-        if below + 1 < count:
-            if comes_after(keys, found, below + 1, below):
-                below += 1
-        if comes_after(keys, found, at, below):
-            break
-        exchange(keys, found, at, below)
-        at = below
-
-
-def top_heap(buffers: ptr, start: i64, stop: i64) -> void:
-    """The first some in order, kept in a heap while a row is read: elements, values, indices,
-    table."""
-    src = ptr[buffers, 0]
-    values = ptr[buffers, 1]
-    indices = ptr[buffers, 2]
-    table = ptr[buffers, 3]
-    length = i64[table, LENGTH]
-    inner = i64[table, INNER]
-    wanted = i64[table, WANTED]
-    keys = stack(HEAP * 8)
-    found = stack(HEAP * 8)
-    for row in range(start, stop):
-        outer = row // inner
-        base = outer * length * inner + (row - outer * inner)
-        to = outer * wanted * inner + (row - outer * inner)
-        for j in range(wanted):
-            U[keys, j] = key(U[src, base + j * inner])
-            i64[found, j] = j
-        for at in range(wanted // 2, i64(-1), -1):
-            sift(keys, found, at, wanted)
-        checked = wanted
-        i = wanted
-        while i < length:
-            if i >= checked and inner == 1 and i + STRIDE <= length:
-                if none_before(src, base + i, U[keys, 0]):
-                    i += STRIDE
-                    continue
-                checked = i + STRIDE
-            k = key(U[src, base + i * inner])
-            if k < U[keys, 0]:
-                U[keys, 0] = k
-                i64[found, 0] = i
-                sift(keys, found, i64(0), wanted)
-            i += 1
-        for end in range(wanted - 1, i64(0), -1):
-            exchange(keys, found, i64(0), end)
-            sift(keys, found, i64(0), end)
-        for n in range(wanted):
-            j = i64[found, n]
-            i32[indices, to + n * inner] = i32(j)
-            U[values, to + n * inner] = U[src, base + j * inner]
-
-
-def none_before(src: ptr, first: i64, limit: U) -> truth:
-    """Whether none of some elements comes before a key."""
-    hits = u32(0)
-    for c in range(STRIDE):
-        hits = hits | (u32(1) if key(U[src, first + c]) < limit else 0)
-    return hits == 0
-
-
 # --- texts ----------------------------------------------------------------------------------------
 
 # The stubs that each one calls.
@@ -339,7 +250,6 @@ HELPERS: dict[str, tuple[str, ...]] = {
     "gather": ("starts", "found_at", "element_at"),
     "count_parts": ("key", "part_start", "chosen_key"),
     "write_parts": ("key", "part_start", "chosen_key"),
-    "top_heap": ("key", "none_before", "comes_after", "exchange", "sift"),
 }
 NUMBERS = "FLOAT SIGNED FLIPPED CANONICAL CHAINED PARTS PART SHIFT APART NAN INFINITY".split()
 
@@ -362,31 +272,3 @@ def record_text(name: str, bits: int, **names: Any) -> str:
     every = dict.fromkeys(NUMBERS, 0) | {"SIGN": 1 << (bits - 1), "U": UNSIGNED[bits]} | names
     stubs = [globals()[n] for n in (*HELPERS[name], name)]
     return translate(stubs, names=every, private=HELPERS[name], plain="parts" not in name)
-
-
-@lru(64)
-def heap_text(order: Order, canonical: bool, flipped: bool) -> str:
-    """The text of the first elements of rows in order."""
-    text = record_text("top_heap", order.bits, **key_names(order, canonical, flipped))
-    # LLVM would make vectors of this loop too, in three times the time that all of the rest takes.
-    before, found, after = text.partition("define internal i1 @none_before")
-    head, rest = after.split("{\n", 1)
-    body = _none_before(order, canonical, flipped)
-    return "\n".join([before + found + head + "{", *body, rest[rest.index("}\n") :]])
-
-
-def _none_before(order: Order, canonical: bool, flipped: bool) -> list[str]:
-    """The stub of the name as vectors: whether none of some elements comes before a key."""
-    element, size = f"i{order.bits}", order.bits // 8
-    vector = f"<{STRIDE} x {element}>"
-    f = Function(Module(), "none_before", "")
-    x = f.load(vector, f.at("%a.src", f.mul("%a.first", size)), size)
-    keys = key_text(f, order, vector, x, canonical)[0]
-    if flipped:
-        keys = f.emit(f"xor {vector} {keys}, splat ({element} -1)")
-    one = f.emit(f"insertelement {vector} poison, {element} %a.limit, i64 0")
-    limits = f"{vector} {one}, {vector} poison, <{STRIDE} x i32> zeroinitializer"
-    before = f.emit(f"icmp ult {vector} {keys}, {f.emit(f'shufflevector {limits}')}")
-    hits = f.emit(f"bitcast <{STRIDE} x i1> {before} to i{STRIDE}")
-    f.line(f"ret i1 {f.emit(f'icmp eq i{STRIDE} {hits}, 0')}")
-    return f.lines[1:]

@@ -64,10 +64,8 @@ def key_text(
     if order.kind == "signed":
         return f.emit(f"xor {kind} {x}, {sign}"), None
     bit = _mask_of(kind)
-    negative = f.emit(f"icmp slt {kind} {x}, {_splat(order, kind, 0)}")
-    ones = _splat(order, kind, order.ones)
-    flip = f.emit(f"select {bit} {negative}, {kind} {ones}, {kind} {sign}")
-    key = f.emit(f"xor {kind} {x}, {flip}")
+    minus = f.emit(f"ashr {kind} {x}, {_splat(order, kind, order.bits - 1)}")
+    key = f.emit(f"xor {kind} {x}, {f.emit(f'or {kind} {minus}, {sign}')}")
     if not canonical:
         return key, None
     size = f.emit(f"and {kind} {x}, {_splat(order, kind, order.sign - 1)}")
@@ -76,10 +74,10 @@ def key_text(
     key = f.emit(f"select {bit} {zero}, {kind} {sign}, {kind} {key}")
     last = _splat(order, kind, order.nan ^ order.sign)
     key = f.emit(f"select {bit} {nan}, {kind} {last}, {kind} {key}")
-    minus = f.emit(f"icmp eq {kind} {x}, {sign}")
+    below = f.emit(f"icmp eq {kind} {x}, {sign}")
     usual = f.emit(f"icmp eq {kind} {x}, {_splat(order, kind, order.nan)}")
     odd = f.emit(f"select {bit} {usual}, {bit} {_splat_bit(kind)}, {bit} {nan}")
-    return key, f.emit(f"or {bit} {odd}, {minus}")
+    return key, f.emit(f"or {bit} {odd}, {below}")
 
 
 def element_text(f: Function, order: Order, kind: str, key: str) -> str:
