@@ -41,39 +41,6 @@ START_DELAY_S = 0.005
 MAX_FREED_BYTES = 1 << 30
 
 
-class _Method(ctypes.Structure):
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    ]
-
-
-class _Slot(ctypes.Structure):
-    _fields_ = [("number", ctypes.c_int), ("function", ctypes.c_void_p)]
-
-
-class _Member(ctypes.Structure):
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("kind", ctypes.c_int),
-        ("offset", ctypes.c_ssize_t),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    ]
-
-
-class _Spec(ctypes.Structure):
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("size", ctypes.c_int),
-        ("items", ctypes.c_int),
-        ("flags", ctypes.c_uint),
-        ("slots", ctypes.POINTER(_Slot)),
-    ]
-
-
 _FASTCALL = 0x80
 _TP_DEALLOC, _TP_MEMBERS, _BF_GETBUFFER = 52, 72, 1
 _UNSIGNED, _SIGNED, _ALWAYS_NONE = 18, 19, 20  # kinds of members, as structmember.h numbers them
@@ -117,7 +84,7 @@ class Native:
         stubs = [f for name in _SOURCES for f in stub.stubs_of(sys.modules[name])]
         self.code = load_keyed(what, lambda: stub.translate(stubs, names, light=True))
         self.kept: list[Any] = [self.code]
-        self.methods: dict[str, _Method] = {}
+        self.methods: dict[str, int] = {}
         self.block_type = self._block_type()
         self.device_type = self._device_type()
         self.memory = np.zeros(tables.LISTS + tables.CLASSES, np.uint64)
@@ -135,22 +102,29 @@ class Native:
         """Owners of device memory, whose address and size Python can see."""
         named = [(b"address", _UNSIGNED, 2), (b"size", _SIGNED, 3)]
         named += [(name, _ALWAYS_NONE, 0) for name in (b"foreign", b"host", b"pool")]
-        members = (_Member * (len(named) + 1))(
-            *(_Member(name, kind, word * _WORD, 1, None) for name, kind, word in named)
-        )
-        self.kept.append(members)
-        dealloc = (_TP_DEALLOC, self.code.symbols["device_dealloc"])
-        rows = [dealloc, (_TP_MEMBERS, ctypes.addressof(members))]
+        words = [x for name, kind, at in named for x in (self._text(name), kind, at * _WORD, 1, 0)]
+        members = self._kept_words([*words, *[0] * 5])
+        rows = [(_TP_DEALLOC, self.code.symbols["device_dealloc"]), (_TP_MEMBERS, members)]
         return self._new_type(b"weft.runtime.DeviceBlock", rows)
 
     def _new_type(self, name: bytes, rows: Sequence[tuple[int, int]]) -> type:
-        slots = (_Slot * (len(rows) + 1))(*(_Slot(*row) for row in rows), _Slot(0, None))
+        """A type by its specification: name, bytes of an instance, flags, slots."""
+        slots = self._kept_words([word for row in [*rows, (0, 0)] for word in row])
         size = tables.BLOCK_WORDS * _WORD
-        spec = _Spec(name, size, 0, _DEFAULT_TYPE | _NOT_CALLABLE, slots)
+        spec = [self._text(name), size, _DEFAULT_TYPE | _NOT_CALLABLE, slots]
         make = ctypes.pythonapi.PyType_FromSpec
-        make.restype, make.argtypes = ctypes.py_object, [ctypes.POINTER(_Spec)]
-        self.kept += [slots, spec]
-        return make(ctypes.byref(spec))
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p]
+        return make(self._kept_words(spec))
+
+    def _kept_words(self, values: Sequence[int]) -> int:
+        """The address of a C structure whose fields are, or are aligned as, words."""
+        self.kept.append(words_of(values))
+        return address(self.kept[-1])
+
+    def _text(self, text: bytes) -> int:
+        """The address of a C string."""
+        self.kept.append(ctypes.create_string_buffer(text))
+        return ctypes.addressof(self.kept[-1])
 
     def _services(self) -> list[int]:
         values = {
@@ -202,12 +176,12 @@ class Native:
         """A native function as a Python callable, bound to a table and what it points to."""
         method = self.methods.get(name)
         if method is None:
-            method = _Method(name.encode(), self.code.symbols[name], _FASTCALL, None)
-            self.methods[name] = method
+            words = [self._text(name.encode()), self.code.symbols[name], _FASTCALL, 0]
+            method = self.methods[name] = self._kept_words(words)
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype = ctypes.py_object
-        make.argtypes = [ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p]
-        return make(ctypes.byref(method), table, None)
+        make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+        return make(method, table, None)
 
     def take_calls(self, function_type: type) -> None:
         """Let calls of a class's instances come here first."""

@@ -255,7 +255,7 @@ def add(
     types += [x._refs._type for x in [*hoisted, *leaves] if _is_reference(x)]
     kept = (_without_arrays(call), tree, types, list(avals), out_tree, unflatten, list(hoisted))
     donors = words_of(lost) if lost[0] else None
-    entry = _entry(context, words_of(words), executable, words_of(result), donors, key, kept)
+    entry = _entry(context, words, executable, result, donors, kept)
     _install(function, [entry, *old][:MAX_FUNCTION_ENTRIES])
 
 
@@ -284,13 +284,10 @@ def add_operation(
             words += static_words(value)
     except NoRecipe:
         return
-    old = entries_of(function)
-    result = words_of([tables.LEAF])
-    key = (id(context), *words)
     kept = [*avals, *named, *(getattr(value, "dtype", None) for _, value in given)]
     kept += [part._type for _, value in given for part in _arrays(value)]
-    entry = _entry(context, words_of(words), executable, result, None, key, kept)
-    _install(function, [entry, *old][:MAX_OPERATION_ENTRIES])
+    entry = _entry(context, words, executable, [tables.LEAF], None, kept)
+    _install(function, [entry, *entries_of(function)][:MAX_OPERATION_ENTRIES])
 
 
 def index_words(index: Any, shape: tuple[int, ...]) -> list[int]:
@@ -346,11 +343,14 @@ def entries_of(function: NativeFunction) -> list[Entry]:
         return []
 
 
-def _entry(context: Any, recipe: Any, executable: Any, result: Any, lost: Any, *rest: Any) -> Entry:
+def _entry(
+    context: Any, recipe: list[int], executable: Any, result: list[int], lost: Any, kept: Any
+) -> Entry:
     """An entry that knows where its parts are."""
-    words = [id(context), address(recipe), address(executable.table), address(result)]
+    parts = [words_of(recipe), executable, words_of(result), lost]
+    words = [id(context), address(parts[0]), address(executable.table), address(parts[2])]
     words.append(0 if lost is None else address(lost))
-    return Entry(context, recipe, executable, result, lost, *rest, tuple(words))
+    return Entry(context, *parts, (id(context), *recipe), kept, tuple(words))
 
 
 def _install(function: NativeFunction, entries: list[Entry]) -> None:

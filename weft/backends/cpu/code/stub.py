@@ -314,11 +314,6 @@ class Translation:
         else:
             raise self.fail(target, "cannot be assigned")
 
-    def known(self, test: ast.expr) -> bool | None:
-        """What a condition on given numbers comes to."""
-        found = self.given(test)
-        return None if found is None else bool(found)
-
     def given(self, node: ast.expr) -> int | None:
         """What an expression of given numbers comes to; None where it has others."""
         if isinstance(node, ast.Constant):
@@ -344,7 +339,7 @@ class Translation:
         return None
 
     def if_(self, node: ast.If) -> None:
-        known = self.known(node.test)
+        known = self.given(node.test)
         if known is not None:
             self.block(node.body if known else node.orelse)
             self.cut |= not self.open
