@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from weft.backends.cpu.native.llvm import QUICK
-from weft.backends.cpu.routines.convolutions.conv_writer import Text, Told
+from weft.backends.cpu.routines.convolutions.conv_writer import Text
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.base.sizes import Size, computed, is_one, is_writing, same
@@ -273,11 +273,12 @@ def copy_text(
 def partial_text(have: np.dtype, out: np.dtype, lanes: int, name: str) -> str:
     """A task over vectors of a result that adds partial ones in the wider of two types: buffers are
     these, the result, and the table. A single part is converted."""
-    text, work = Told(2, ["parts", "whole"]), max(have, out, key=lambda dtype: dtype.itemsize)
+    text = Text((0, 1), fields=("parts", "whole"))
+    work = max(have, out, key=lambda dtype: dtype.itemsize)
     last = text.emit(f"sub i64 %whole, {lanes}")
 
     def item(number: str, _: list[str]) -> list[str]:
-        begin = text.least(text.times(number, str(lanes)), last)
+        begin = text.least(text.scaled(number, lanes), last)
         first = text.at("%b0", begin, have)
         text.lanes = lanes
         kind, total = text.type_of(work), text.cast(have, work, text.read(first, have))
@@ -303,10 +304,10 @@ def partial_text(have: np.dtype, out: np.dtype, lanes: int, name: str) -> str:
 @lru(8)
 def parts_text(work: np.dtype, name: str) -> str:
     """A task that writes complex numbers x + iy as four arrays x, y, -y, x."""
-    text = Told(2, ["size"])
+    text = Text((0, 1), fields=("size",))
 
     def item(number: str, _: list[str]) -> list[str]:
-        begin = text.at("%b0", text.times(number, "2"), work)
+        begin = text.at("%b0", text.scaled(number, 2), work)
         x, y = text.read(begin, work), text.read(text.at(begin, "1", work), work)
         minus = text.emit(f"fneg {text.type_of(work)} {y}")
         place = text.at("%b1", number, work)

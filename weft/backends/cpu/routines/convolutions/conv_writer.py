@@ -22,15 +22,25 @@ def stored(dtype: np.dtype) -> np.dtype:
 class Text(Function):
     """The text of one task's function while it is written."""
 
-    def __init__(self, pointers: Sequence[int], name: str = "", parameters: str = "") -> None:
-        """``pointers`` are the numbers of the buffers used. With a name, the function is one that
-        the task's calls."""
+    def __init__(
+        self,
+        pointers: Sequence[int],
+        name: str = "",
+        parameters: str = "",
+        fields: Sequence[str] = (),
+    ) -> None:
+        """``pointers`` are the numbers of the buffers used, after which there is a table of
+        ``fields``, if any. With a name, the function is one that the task's calls."""
         super().__init__(None, 1)  # type: ignore[arg-type]  # it is no kernel
         self.name, self.parameters, self.attributes = name, parameters, "#0"
         self.inside = ""  # the last block of what was done under a condition
         for i in pointers:
             at = self.emit(f"getelementptr ptr, ptr %buffers, i64 {i}")
             self.line(f"%b{i} = load ptr, ptr {at}")
+        for i, field in enumerate(fields):
+            at = self.emit(f"getelementptr ptr, ptr %buffers, i64 {len(pointers)}")
+            at = self.emit(f"getelementptr i64, ptr {self.emit(f'load ptr, ptr {at}')}, i64 {i}")
+            self.line(f"%{field} = load i64, ptr {at}, align 8")
 
     loop = Function.carry
 
@@ -152,23 +162,3 @@ class Text(Function):
             lines.append(text.function(head))
         own = self.function(f"void @{name}(ptr noalias %buffers, i64 %start, i64 %stop)")
         return "".join([*lines, own, "attributes #0 = { nounwind }\n"])
-
-
-class Told(Text):
-    """A task's function that reads numbers from the last of its buffers."""
-
-    def __init__(
-        self, buffers: int, fields: Sequence[str], name: str = "", parameters: str = ""
-    ) -> None:
-        super().__init__(range(buffers), name, parameters)
-        at = self.emit(f"getelementptr ptr, ptr %buffers, i64 {buffers}")
-        self.line(f"%sized = load ptr, ptr {at}, align 8")
-        for i, field in enumerate(fields):
-            at = self.emit(f"getelementptr i64, ptr %sized, i64 {i}")
-            self.line(f"%{field} = load i64, ptr {at}, align 8")
-
-    def times(self, a: str, b: str) -> str:
-        return self.emit(f"mul i64 {a}, {b}")
-
-    def plus(self, a: str, b: str) -> str:
-        return self.emit(f"add i64 {a}, {b}")

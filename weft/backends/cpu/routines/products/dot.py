@@ -51,6 +51,7 @@ from weft.backends.cpu.routines.products.dot_plan import (
     joined,
     numbers_in,
     outer_numbers,
+    stacked,
 )
 from weft.backends.cpu.routines.products.dot_tiles import tile_tasks
 from weft.backends.cpu.routines.products.gemm_text import PANEL_ROWS
@@ -364,21 +365,13 @@ def matrix_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, resul
     """Both operands in tiles, then their products."""
     outer, rows, columns, depth = problem
     out_size, deep = bytes_of(result.kind), blocks(depth.size, DEPTH)
-    axes = [ONE] * (BATCH - len(outer)) + outer
-    table = {f"size{i}": axis.size for i, axis in enumerate(axes)}
-    table |= {f"out{i}": axis.out * out_size for i, axis in enumerate(axes)}
+    table = outer_numbers(problem, 2, 2, out_size)
     places = []
     for side, operand, across in (("lhs", lhs, rows), ("rhs", rhs, columns)):
-        strides = [getattr(axis, side) for axis in axes]
         step, along = getattr(across, side), getattr(depth, side)
         tiles = blocks(across.size, BLOCK) * (BLOCK // SIDE)
-        numbers, copies = {}, 1
-        for i in reversed(range(BATCH)):
-            numbers[f"size{i}"] = axes[i].size if strides[i] else 1
-            numbers[f"from{i}"] = 2 * strides[i]
-            table[f"{side}{i}"] = tiles * deep * TILE * copies if strides[i] else 0
-            numbers[f"to{i}"] = table[f"{side}{i}"]
-            copies *= numbers[f"size{i}"]
+        numbers, steps, copies = stacked(problem, side, 2, tiles * deep * TILE)
+        table.update(steps)
         numbers.update(count=across.size, depth=depth.size, tiles=tiles, deep=deep)
         numbers.update(from_side=2 * step, from_depth=2 * along)
         place = plan.memory(copies * tiles * deep * TILE)

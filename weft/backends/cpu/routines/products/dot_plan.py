@@ -159,3 +159,19 @@ def outer_numbers(problem: Problem, left: int, right: int, out: int) -> dict[str
         found[f"rhs{i}"] = axis.rhs * right
         found[f"out{i}"] = axis.out * out
     return found
+
+
+def stacked(
+    problem: Problem, side: str, size: int, each: int
+) -> tuple[dict[str, int], dict[str, int], int]:
+    """How copies of an operand's matrices lie in a row, of ``each`` bytes: the part of a table that
+    is about outer axes, the new strides of these, and how many there are."""
+    table, steps, copies = {}, {}, 1
+    outer = [ONE] * (BATCH - len(problem.outer)) + problem.outer
+    for i in reversed(range(BATCH)):
+        stride = getattr(outer[i], side)
+        table[f"size{i}"] = outer[i].size if stride else 1
+        table[f"from{i}"] = stride * size
+        table[f"to{i}"] = steps[f"{side}{i}"] = each * copies if stride else 0
+        copies *= table[f"size{i}"]
+    return table, steps, copies

@@ -6,11 +6,10 @@ from math import prod
 
 from weft.backends.cpu.finish import NAME, finish_text
 from weft.backends.cpu.native.processor import has_by_element_fma, registers, vector_bits
-from weft.backends.cpu.routines.products.dot_lines import BATCH, Shape, bytes_of
+from weft.backends.cpu.routines.products.dot_lines import Shape, bytes_of
 from weft.backends.cpu.routines.products.dot_plan import (
     CHUNK_BYTES,
     CHUNK_WORK,
-    ONE,
     Operand,
     Plan,
     Problem,
@@ -20,6 +19,7 @@ from weft.backends.cpu.routines.products.dot_plan import (
     converted,
     numbers_in,
     outer_numbers,
+    stacked,
 )
 from weft.backends.cpu.routines.products.gemm_text import (
     FIELDS,
@@ -251,14 +251,7 @@ def packed(
     size = bytes_of(operand.kind)
     across, depth = problem.rows if side == "lhs" else problem.columns, problem.depth
     bytes_each = blocks(across.size, tile) * tile * depth.size * size
-    table, steps, copies = {}, {}, 1
-    outer = [ONE] * (BATCH - len(problem.outer)) + problem.outer
-    for i in reversed(range(BATCH)):
-        stride = getattr(outer[i], side)
-        table[f"size{i}"] = outer[i].size if stride else 1
-        table[f"from{i}"] = stride * size
-        table[f"to{i}"] = steps[f"{side}{i}"] = bytes_each * copies if stride else 0
-        copies *= table[f"size{i}"]
+    table, steps, copies = stacked(problem, side, size, bytes_each)
     step, along = getattr(across, side), getattr(depth, side)
     square = vector_bits() // (8 * size)
     squares = along == 1 and depth.size >= square and tile % square == 0
