@@ -1,10 +1,12 @@
 """Programs for GPUs, run with a driver that is the host: commands, memory plans and results."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 import weft
-from tests.backends.cuda.host_device import install
+from tests.backends.cuda.host_device import Kernel, install
 from tests.backends.test_reference import PROGRAMS
 from weft import numpy as jnp
 from weft.backends.cuda import commands, memory, program
@@ -105,3 +107,27 @@ def test_loops_are_counted(blocks):
     run = compiled(fun, draws(4))
     (loop,) = [c for c in run.commands if isinstance(c, commands.LoopedFor)]
     assert commands.length([loop]) == 7 * commands.length(loop.body) > 7
+
+
+@pytest.mark.parametrize("matrices", [0, 2])
+def test_small_kernels_of_graphs_begin_early(blocks, monkeypatch, matrices):
+    early = []
+    launch = lambda self, *given: early.append(self.launch(*given))
+    monkeypatch.setattr(Kernel, "launch_early", launch)
+    x = np.ones((8, 8), np.float32)
+
+    def fun(x):
+        y = jnp.sin(x.sum(0)).sum() + jnp.cos((x * 2).sum(1)).max()
+        for _ in range(matrices):
+            x = x @ x
+        return y, x
+
+    run = compiled(fun, x)
+    small = [commands.is_small(command) for command in run.commands]
+    assert sum(small) > 1 and run.early == (matrices == 0)
+    results = [program.Buffer(size) for _, size in run.outs]
+    places = [program.put(x), *results, program.Buffer(max(run.arena, 1))]
+    addresses = run._addresses([place.address for place in places])
+    for told in (True, False):
+        commands.State(list(addresses), None, True, told).run(run.commands)
+        assert len(early) == sum(a and b for a, b in pairwise(small))

@@ -15,8 +15,9 @@ from weft.core.interpret import run_primitive, storage_dtype
 
 _NUMBERS = {1: np.uint8, 4: np.int32, 8: np.int64}
 # Blocks of kernels that may begin before the one before them has ended: they all find room beside
-# it. What is larger takes no notice of how long a launch takes, and only has less room.
-MOST_EARLY_BLOCKS = 1 << 10
+# it. Programs have such kernels where nearly all commands, this part of them, are: others don't
+# notice how long a launch takes, and a residual network's step took 2 % longer.
+MOST_EARLY_BLOCKS, EARLY_PART = 1 << 10, 0.75
 # Commands that loops may be written out to.
 MOST_UNROLLED = 1 << 14
 
@@ -46,10 +47,14 @@ class Spot(Record):
 class State:
     """Where the slots of a call are, and the stream that commands are put on."""
 
-    def __init__(self, addresses: list[int], stream: Any, capturing: bool = False) -> None:
+    def __init__(
+        self, addresses: list[int], stream: Any, capturing: bool = False, early: bool = False
+    ) -> None:
+        """``early``: whether small kernels may begin before the one before them has ended."""
         self.addresses = addresses
         self.stream = stream
         self.capturing = capturing
+        self.early = early
         self.follows = False  # whether a small kernel of ours is the last on the stream
 
     def at(self, spot: Spot) -> int:
@@ -59,7 +64,7 @@ class State:
         self.follows = False
         for command in commands:
             command.run(self)
-            self.follows = type(command) is Launched and command.blocks <= MOST_EARLY_BLOCKS
+            self.follows = self.early and is_small(command)
 
     def number(self, slot: int, size: int) -> int:
         """A number in device memory; waits for it."""
@@ -88,8 +93,7 @@ class Launched(Record):
         if self.blocks:
             values = [*map(state.at, self.spots), *self.numbers]
             f = self.function
-            early = state.follows and f.waits and self.blocks <= MOST_EARLY_BLOCKS
-            launch = f.launch_early if early else f.launch
+            launch = f.launch_early if state.follows and f.waits and is_small(self) else f.launch
             launch(self.blocks, self.threads, values, state.stream)
 
 
@@ -360,6 +364,17 @@ def leaves(commands: Sequence[Any]) -> Iterator[Any]:
         yield command
         for region in regions_of(command):
             yield from leaves(region)
+
+
+def is_small(command: Any) -> bool:
+    """Whether a command is a kernel of few blocks."""
+    return type(command) is Launched and command.blocks <= MOST_EARLY_BLOCKS
+
+
+def mostly_small(commands: Sequence[Any]) -> bool:
+    """Whether nearly all commands are small kernels."""
+    found = [is_small(command) for command in leaves(commands)]
+    return sum(found) >= EARLY_PART * len(found)
 
 
 def length(commands: Sequence[Any]) -> int:

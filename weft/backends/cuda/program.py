@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.backends.cuda import driver, lanes, profile
 from weft.backends.cuda.assemble import Assembler
-from weft.backends.cuda.commands import State, length, load_all
+from weft.backends.cuda.commands import State, length, load_all, mostly_small
 from weft.backends.cuda.loops import is_small
 from weft.backends.cuda.memory import Buffer, pool
 from weft.backends.cuda.routines.attention import prepare, supported
@@ -97,7 +97,7 @@ class Executable:
         self.only_read = assembler.only_read
         self.constants = {n: put(array) for n, array in assembler.constants.items()}
         load_all(self.commands)
-        self.lanes = lanes.plan(self)
+        self.lanes, self.early = lanes.plan(self), mostly_small(self.commands)
         self.capturable = all(c.capturable for c in self.commands) and length(self.commands) > 0
         # arguments whose memory results are in; types of results by where they are to be
         self.taken = [r.number for r in program.results if r.kind == "taken"]
@@ -209,7 +209,7 @@ class Executable:
         driver.begin_capture(stream)
         try:
             if self.lanes is None:
-                State(addresses, stream, True).run(self.commands)
+                State(addresses, stream, True, self.early).run(self.commands)
             else:
                 lanes.capture(self, addresses, driver.device().lanes(lanes.LANES))
         finally:
