@@ -3,12 +3,11 @@
 import contextlib
 
 import weft
-from weft.backends.cpu import target
 from weft.backends.cpu.calls import native
 from weft.backends.cpu.native import compiling
+from weft.backends.cpu.sizes import Written, at_hand
 from weft.base import knobs
-from weft.base.sizes import LEAST, plain, recording, size_named, writing
-from weft.kernel.program import Place
+from weft.base.sizes import recording
 
 
 @contextlib.contextmanager
@@ -44,42 +43,12 @@ def in_named_sizes(lowering):
     """A lowering whose code reads all sizes: those of its types have names meanwhile."""
 
     def lower(ins, outs, params):
-        cpu, scope = target.Cpu(named=True), {}
-
-        def sized(n):
-            if n < LEAST:
-                return n
-            scope[f"n{n}"] = n
-            return size_named(f"n{n}", scope)
-
+        written = Written()
         ins, outs = (
-            [t._replace(shape=tuple(map(sized, t.shape))) for t in types] for types in (ins, outs)
+            [t._replace(shape=written.named(t.shape)) for t in types] for types in (ins, outs)
         )
-        with recording(), writing(cpu.token):
+        with recording(), written.writing():
             made = lowering(ins, outs, params)
-        return (
-            None
-            if made is None
-            else made._replace(
-                tasks=[_filled(cpu, task) for task in made.tasks],
-                scratch=tuple(map(plain, made.scratch)),
-            )
-        )
+        return None if made is None else at_hand(written.finished(made))
 
     return lower
-
-
-def _filled(cpu, task):
-    places = [
-        place if place.kind != "numbers" else place._replace(what=tuple(map(plain, place.what)))
-        for place in task.places
-    ]
-    sized = cpu.sized(task.text, task.name, len(places))
-    if sized is not None:
-        places.append(Place("numbers", tuple(map(plain, sized[1]))))
-    return task._replace(
-        text=task.text if sized is None else sized[0],
-        places=tuple(places),
-        extent=plain(task.extent),
-        chunk=plain(task.chunk),
-    )

@@ -11,9 +11,11 @@ from tests.backends.tasks import run_tasks
 from weft import lax, scipy
 from weft import numpy as jnp
 from weft.backends.cpu.native import compiling, processor
-from weft.backends.cpu.routines import any_size
+from weft.backends.cpu.routines.factorisations.transpose import turn
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.writer import Module, kernel
+from weft.backends.cpu.sizes import Written, at_hand
+from weft.base.sizes import size_named
 from weft.kernel.program import Lowered, Place, Task, Type
 
 F32, F64, C64, C128 = usual.DTYPES
@@ -64,41 +66,53 @@ def test_matrices_of_all_shapes_are_transposed_by_one_function(size, bits, monke
     ]:
         module = Module()
         f = kernel(module, "moved")
-        sizes = (columns + more, rows + more, rows, columns)
-        any_size.turn(f, size, f.pointer(0), f.pointer(1), sizes)
+        written = Written()
+        sizes = [size_named(f"n{i}", written.scope) for i in range(4)]
+        given = (columns + more, rows + more, rows, columns)
+        written.scope.update((f"n{i}", n) for i, n in enumerate(given))
+        with written.writing():
+            turn(f, size, f.pointer(0), f.pointer(1), tuple(sizes))
         f.close()
         places = (Place("in", 0), Place("out", 0))
-        text, places = any_size.reading(module.text(), "moved", places, frozenset())
+        task = at_hand(written.task(Task(module.text(), "moved", places)))
         x = np.zeros((rows, columns + more), kind)
         x[:, :columns] = usual.draw((rows, columns), kind)
         out = Type((columns, rows + more), kind)
-        (got,) = run_tasks(Lowered([Task(text, "moved", places)]), [x], [out])
+        (got,) = run_tasks(Lowered([task]), [x], [out])
         assert np.array_equal(got[:, :rows], x[:, :columns].T)
-        found.add(text)
+        found.add(task.text)
     assert len(found) == 1
 
 
-def test_numbers_that_a_text_reads():
-    text = """declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-define void @f(ptr %buffers, i64 %start, i64 %stop) #0 {
+def test_sizes_that_a_text_reads():
+    written = Written()
+    rows, columns = written.named((12, 96))
+    with written.writing():
+        text = f"""declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+define internal void @g(i64 %n) #0 {{
 entry:
-  %a = getelementptr ptr, ptr %buffers, i64 3
-  %b = load ptr, ptr %a, align 8
-  %c = mul i64 %start, 4
-  %d = mul i64 %c, 12
-  %e = getelementptr i8, ptr %b, i64 %d
-  %g = call i32 %b(i32 102, i8 signext 85, i32 1, ptr %e)
-  %h = add i64 %d, 1
-  call void @llvm.memcpy.p0.p0.i64(ptr %e, ptr %b, i64 96, i1 false)
+  %m = mul i64 %n, {columns}
   ret void
-}
+}}
+define void @f(ptr %buffers, i64 %start, i64 %stop) #0 {{
+entry:
+  %a = getelementptr ptr, ptr %buffers, i64 12
+  %b = load ptr, ptr %a, align 8
+  %d = mul i64 %start, {rows}
+  %e = getelementptr i8, ptr %b, i64 %d
+  %g = call i32 %b(i32 102, i8 signext 85, i32 {rows}, ptr %e)
+  call void @g(i64 {8 * rows})
+  ret void
+}}
 """
-    made, places = any_size.reading(text, "f", (Place("in", 0),), frozenset([4]))
-    assert places == (Place("in", 0), Place("numbers", (12, 102, 1, 96)))
-    assert "ptr %buffers, i64 3" in made and "mul i64 %start, 4" in made
-    assert "i32 %sized1.i32, i8 signext 85, i32 %sized2.i32" in made
-    assert "add i64 %d, 1" in made and "i64 %sized3, i1 false" in made
-    assert compiling.compile_now(made)
+    places = (Place("in", 0),)
+    task = at_hand(written.task(Task(text, "f", places)))
+    assert task.places == (*places, Place("numbers", (96, 12, 96)))
+    assert "ptr %buffers, i64 12" in task.text and "mul i64 %start, %sized1" in task.text
+    assert "i32 102, i8 signext 85, i32 %sized1.i32" in task.text
+    assert "@g(ptr %sized, i64 %n)" in task.text and "@g(ptr %sized, i64 %sized2)" in task.text
+    assert compiling.compile_now(task.text)
+    assert written.task(Task("define void @f() {}", "f", places)).places == places
 
 
 # --- new shapes -----------------------------------------------------------------------------------

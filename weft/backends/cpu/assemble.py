@@ -80,7 +80,8 @@ class Assembler(Slots):
 
     def program(self, program: Program) -> Assembly:
         """The whole of a program."""
-        nodes = self._shared(self.nodes(program.nodes))
+        self.target.unify([node.kernel for node in program.nodes if isinstance(node, Launch)])
+        nodes = self.nodes(program.nodes)
         lives = self.lives
         if self.target.general:
             offsets, arena = [0] * len(self.slots), 0  # sizes are not known yet
@@ -249,10 +250,7 @@ class Assembler(Slots):
         nodes = []
         for task in lowered.tasks:
             slots = tuple(self._place(place, known) for place in task.places)
-            sized = self.target.sized(task.text, task.name, len(slots))
-            if sized is not None:
-                slots = (*slots, self.numbers(sized[1]))
-            code = self._code(task.text if sized is None else sized[0], task.name)
+            code = self._code(task.text, task.name)
             nodes.append(self.add(Run(code, slots, task.extent, task.chunk), *node.outs))
         return nodes
 
@@ -269,23 +267,6 @@ class Assembler(Slots):
             return self.slot("code", 0, self._code(*what))
         assert isinstance(what, int)
         return known[kind][what]
-
-    def _shared(self, nodes: list[Any]) -> list[Any]:
-        """Nodes in which one native function stands for several that differ in numbers."""
-        counts: dict[int, set[int]] = {}
-        for node in nodes:
-            if isinstance(node, Run):
-                counts.setdefault(node.code, set()).add(len(node.slots))
-        # where another function's buffers follow, their number varies: a table has no place then
-        buffers = {code: n for code, (n, *others) in counts.items() if not others}
-        found = self.target.share(self.texts, buffers)
-        for i, node in enumerate(nodes):
-            if isinstance(node, Run) and node.code in found:
-                code, numbers = found[node.code]
-                slots = (*node.slots, self.numbers(numbers))
-                nodes[i] = Run(self._code(*code), slots, node.extent, node.chunk)
-                self.watch.assembled(node, [nodes[i]])
-        return nodes
 
     # --- control flow -----------------------------------------------------------------------------
 

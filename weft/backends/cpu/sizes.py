@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
-from weft.base.sizes import Size, plain
+from weft.base.sizes import LEAST, Size, is_same, plain, size_named, writing
 from weft.kernel.kernel import Kernel
+from weft.kernel.program import Lowered, Place, Task
 
 # Elements of all buffers of a kernel up to which its text is the same for all sizes, wherever that
 # can be; in larger ones short rows have other vectors.
@@ -45,6 +47,10 @@ class Sizes:
             self.numbers.append(number)
         return f"%sized{place}"
 
+    def known(self, name: str) -> Size | None:
+        """The size of a name under which one is read."""
+        return next((size for size, i in self.places.items() if name == f"%sized{i}"), None)
+
     def vector(self, number: Size, kind: str, lanes: int) -> str:
         """A number that is read, as one of some integer type in all lanes."""
         key = (self.name(number), kind, lanes)
@@ -68,3 +74,89 @@ class Sizes:
                 f" <{lanes} x i32> zeroinitializer"
             )
         return lines
+
+
+class Written:
+    """Named sizes in the functions of an operation, which its lowering writes as it writes numbers.
+
+    A token stands for each in the texts; finished functions read them from a table.
+    """
+
+    def __init__(self) -> None:
+        self.sizes: list[Size] = []
+        self.scope: dict[str, int] = {}
+        self.known: dict[Any, tuple[str, list[int]]] = {}  # finished texts
+
+    def writing(self) -> Any:
+        """What is written meanwhile are tokens."""
+        return writing(self.token)
+
+    def token(self, size: Size) -> str:
+        for i, known in enumerate(self.sizes):
+            if is_same(known, size):
+                return f"%size{i}_"
+        self.sizes.append(size)
+        return f"%size{len(self.sizes) - 1}_"
+
+    def named(self, given: Any, least: int = LEAST) -> Any:
+        """Numbers with names instead, equal ones with the same; and tuples and records of them."""
+        if type(given) is int and given >= least:
+            self.scope[f"n{given}"] = given
+            return size_named(f"n{given}", self.scope)
+        if isinstance(given, tuple):
+            return tuple.__new__(type(given), [self.named(n, least) for n in given])
+        return given
+
+    def finished(self, lowered: Lowered) -> Lowered:
+        """An operation whose functions read their sizes; a table is the last buffer of each."""
+        inside = None if lowered.in_place is None else self.finished(lowered.in_place)
+        return lowered._replace(tasks=[self.task(t) for t in lowered.tasks], in_place=inside)
+
+    def task(self, task: Task) -> Task:
+        key = (task.text, task.name, len(task.places))
+        found = self.known.get(key)
+        text, numbers = found if found is not None else self.known.setdefault(key, _reading(*key))
+        if not numbers:
+            return task
+        table = Place("numbers", tuple([self.sizes[i] for i in numbers]))
+        return task._replace(text=text, places=(*task.places, table))
+
+
+def at_hand(given: Any) -> Any:
+    """Tasks, and what they are made of, with the numbers at hand in place of sizes."""
+    if type(given) is list:
+        return [at_hand(x) for x in given]
+    if isinstance(given, tuple):
+        return tuple.__new__(type(given), map(at_hand, given))
+    return plain(given)
+
+
+_TOKEN, _NAME = re.compile(r"%size(\d+)_"), re.compile(r"%sized(\d+)(\.i32)?")
+
+
+def _reading(text: str, name: str, buffers: int) -> tuple[str, list[int]]:
+    """A text whose functions read sizes where tokens stand for them, from a table behind so many
+    buffers; and the numbers of the tokens. Private functions are given the table."""
+    if "%size" not in text:
+        return text, []
+    found: dict[int, int] = {}
+    text = _TOKEN.sub(lambda m: f"%sized{found.setdefault(int(m[1]), len(found))}", text)
+    if not found:
+        return text, []
+    text = re.sub(r"\bi32 (%sized\d+)\b", r"i32 \1.i32", text)
+    functions = text.split("\ndefine ")
+    for i, function in enumerate(functions):
+        head, entry, body = function.partition("entry:\n")
+        used = _NAME.findall(body.partition("\n}")[0])
+        main = f"@{name}(" in head
+        if used or main:
+            first = head.partition("(")[2].partition(",")[0].rpartition(" ")[2]
+            places = sorted({int(place) for place, _ in used})
+            lines = read_sizes(places, buffers if main else None, first)
+            for place in sorted({int(place) for place, narrow in used if narrow}):
+                lines.append(f"  %sized{place}.i32 = trunc i64 %sized{place} to i32")
+            functions[i] = head + entry + "".join([f"{line}\n" for line in lines]) + body
+    text = "\ndefine ".join(functions)
+    for other in re.findall(r"^define internal [^@]*@(\w+)\(", text, re.MULTILINE):
+        text = text.replace(f"@{other}(", f"@{other}(ptr %sized, ")
+    return text.replace("ptr %sized, )", "ptr %sized)"), list(found)

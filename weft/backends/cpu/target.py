@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
 from weft.backends.cpu.assemble import Assembler
 from weft.backends.cpu.assembly import Assembly, Piece
-from weft.backends.cpu.code.loops import render, render_sized
+from weft.backends.cpu.code.loops import ranges, render, render_sized, render_unified
 from weft.backends.cpu.native.machine import Ahead
 from weft.backends.cpu.native.processor import has_wide_tiles, vector_bits
 from weft.backends.cpu.routines import choices
-from weft.backends.cpu.sharing import Sized, reading, shared, sizable, sized
 from weft.base.lazy import Late
-from weft.base.sizes import Size, is_same, writing
+from weft.base.sizes import LEAST, Size, recording
 from weft.compiler.backend import Target
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.grid import chunk
-from weft.compiler.passes.split import Part
+from weft.compiler.passes.split import Part, Parts
+from weft.compiler.passes.unify import apart, named
 from weft.compiler.pipeline import schedule, simplify
 from weft.compiler.plan import Planner
 from weft.compiler.watch import UNWATCHED, Watch
@@ -37,13 +37,19 @@ tiny = Late("weft.backends.cpu.routines.products.tiny")
 routines = Late("weft.backends.cpu.routines.table")
 
 
-# Functions that wait for others like them while the program is planned.
-HELD = 64
+# Sizes that one function may read for several kernels: each of them takes a register.
+MAX_READ_SIZES = 8
 # Elements of a buffer that is no array, whatever sizes arrays are of.
 MAX_SCALAR_ELEMENTS = 2
 
 
 Rendered = tuple[list[Piece], list[int], list[Part]]
+
+
+def _facts(kernel: Kernel) -> tuple[int, int]:
+    """What the ranges of a kernel's grid are known to be; the second number is always a size."""
+    extent, pieces = ranges(kernel, chunk(kernel))
+    return extent, pieces + LEAST
 
 
 class Cpu(Target):
@@ -62,7 +68,6 @@ class Cpu(Target):
         self.general = named
         # whether what has few elements is done as it is outside of compiled functions
         self.eager = eager
-        self.tokens: list[Size] = []
         self.neutral = choices.some_off()
         # native functions by text and name, and the same in a row
         self.codes: dict[tuple[str, str], int] = {}
@@ -72,9 +77,10 @@ class Cpu(Target):
         self.signatures: dict[Any, int] = {}
         self.same: dict[int, tuple[Kernel, int]] = {}  # kernels by id, kept alive
         self.lowerings: dict[Any, Lowered | None] = {}
-        # functions that wait for others like them, apart from their sizes once that was looked at
-        self.waiting: dict[tuple[str, str], Sized | None] = {}
-        self.shared = self.general  # whether nothing is to wait any more
+        # kernels by signature before they are rendered, and what is known of each of their parts
+        self.scheduled: dict[int, tuple[Parts, list[Any]]] = {}
+        # parts that share a function with others: its text, and the sizes that it reads for them
+        self.unified: dict[tuple[Any, tuple[int, ...]], tuple[str, tuple[int, ...]]] = {}
 
     def assemble(self, closed: ClosedJaxpr, donated: Sequence[bool] = ()) -> Assembly:
         """A staged function planned and assembled."""
@@ -86,7 +92,7 @@ class Cpu(Target):
         if not self.general:
             return self
         made = Cpu(self.watch)
-        made.codes, made.texts, made.shared = self.codes, self.texts, True
+        made.codes, made.texts = self.codes, self.texts
         return made
 
     def keeps(self, eqn: Any) -> bool:
@@ -141,15 +147,19 @@ class Cpu(Target):
         return [Piece(text, kernel.name, 1, 1, tuple(outside))], [], [Part(kernel, outside)]
 
     def _rendered(self, kernel: Kernel) -> Rendered:
-        parts, scratch = schedule(kernel, self.watch)
+        scheduled = self.scheduled.get(self._signature(kernel))
+        parts, scratch = schedule(kernel, self.watch) if scheduled is None else scheduled[0]
         begin = perf_counter()
         pieces = []
-        for part, buffers in parts:
+        for i, (part, buffers) in enumerate(parts):
             extent = 1 if part.grid is None else part.grid[1]
             count = chunk(part)
-            sizes: list[Size] = []
+            sizes: Sequence[Any] = ()
             verify(part)
-            if self.general:
+            unified = None if scheduled is None else self.unified.get(scheduled[1][i])
+            if unified is not None:
+                text, sizes = unified
+            elif self.general:
                 text, sizes = render_sized(part)
             else:
                 text = render(part, chunk=count)
@@ -157,77 +167,53 @@ class Cpu(Target):
         self.watch.spent("render", perf_counter() - begin)
         return pieces, [b.size * b.dtype.itemsize for b in scratch], parts
 
-    def token(self, size: Size) -> str:
-        """What stands for a named size in the text of a function until all of it is written."""
-        for i, known in enumerate(self.tokens):
-            if is_same(known, size):
-                return f"%size{i}_"
-        self.tokens.append(size)
-        return f"%size{len(self.tokens) - 1}_"
-
-    def sized(self, text: str, name: str, buffers: int) -> tuple[str, list[int]] | None:
-        """A function that reads its sizes from a table, after so many buffers, and these, or None
-        where they stay in its text."""
-        return reading(text, name, buffers, self.tokens) if self.general else None
-
     def begin(self, text: str, name: str) -> None:
         """Told of a native function that the program will call; it may be compiled by now."""
-        if self.shared or not sizable(text):
-            self._compile_ahead(text, name)
-            return
-        self.waiting.setdefault((text, name))
-        if len(self.waiting) > HELD:
-            self._let_go()
-
-    def _compile_ahead(self, text: str, name: str) -> None:
         if self.ahead is not None:
             self.ahead.begin(text, name)
 
-    def _alike(self) -> dict[Any, list[tuple[str, str]]]:
-        """The functions that wait, those together that differ in sizes alone."""
-        found: dict[Any, list[tuple[str, str]]] = {}
-        for code, apart in self.waiting.items():
-            if apart is None:
-                apart = self.waiting[code] = sized(code[0])
-            found.setdefault((code[1], apart.between), []).append(code)
-        return found
+    def unify(self, kernels: Sequence[Kernel]) -> None:
+        """Have one function do for kernels of a program that differ in sizes alone."""
+        found = {self._signature(kernel): kernel for kernel in kernels if not kernel.serial}
+        if self.general or len(found) < 2:
+            return
+        kinds: dict[Any, int] = {}
+        alike: list[dict[tuple[int, ...], Kernel]] = []
+        for number, kernel in found.items():
+            parts = schedule(kernel, self.watch)
+            marks = []
+            for part, _ in parts.parts:
+                key, sizes = apart(part, _facts(part))
+                kind = kinds.setdefault(key, len(kinds))
+                if kind == len(alike):
+                    alike.append({})
+                alike[kind][sizes] = part
+                marks.append((kind, sizes))
+            self.scheduled[number] = parts, marks
+        begin = perf_counter()
+        for kind, members in enumerate(alike):
+            self._unify(kind, members)
+        self.watch.spent("render", perf_counter() - begin)
 
-    def _let_go(self) -> None:
-        """Have the function compiled that has waited longest for another like it."""
-        for codes in self._alike().values():
-            if len(codes) == 1:
-                self._compile_ahead(*codes[0])
-                del self.waiting[codes[0]]
+    def _unify(self, kind: int, members: Mapping[tuple[int, ...], Kernel]) -> None:
+        """One function for the first of some kernels that are alike, and for all that its code
+        does for; then for the others."""
+        while len(members) > 1:
+            kernel = next(iter(members.values()))
+            made, (extent, more), values = named(kernel, _facts(kernel), list(members))
+            with recording() as guards:
+                text, read = render_unified(made, extent, more - LEAST)
+            fits = {
+                sizes: all(guard.is_met(row) for guard in guards)
+                for sizes, row in zip(members, values, strict=True)
+            }
+            if all(fits.values()):
+                if len(read) <= MAX_READ_SIZES:
+                    for sizes, row in zip(members, values, strict=True):
+                        self.unified[kind, sizes] = text, tuple([size.at(row) for size in read])
                 return
-
-    def share(
-        self, codes: list[tuple[str, str]], buffers: dict[int, int]
-    ) -> dict[int, tuple[tuple[str, str], list[int]]]:
-        """Of native functions, by number and with how many buffers each has: for those that one
-        function can stand for, that function and a table of numbers, its last buffer."""
-        self.shared = True
-        found: dict[int, tuple[tuple[str, str], list[int]]] = {}
-        if self.general:
-            return found
-        # a look at their lengths tells most small programs that none are alike
-        if len({(text.count("\n"), name) for text, name in self.waiting}) < len(self.waiting):
-            numbers = {codes[i]: i for i in buffers}
-            for alike in self._alike().values():
-                own = [numbers[code] for code in alike if code in numbers]
-                if len(own) < 2 or len({buffers[i] for i in own}) > 1:
-                    continue
-                texts = [self.waiting[codes[i]] for i in own]
-                made = shared([t for t in texts if t is not None], buffers[own[0]])
-                if made is not None:
-                    text, rows = made
-                    name = alike[0][1]
-                    found.update((i, ((text, name), r)) for i, r in zip(own, rows, strict=True))
-        replaced = {codes[i] for i in found}
-        for code in self.waiting:
-            if code not in replaced:
-                self.begin(*code)
-        self.waiting.clear()
-        return found
+            self._unify(kind, {sizes: k for sizes, k in members.items() if fits[sizes]})
+            members = {sizes: k for sizes, k in members.items() if not fits[sizes]}
 
     def loop(self, node: Any, slots: Any, codes: Any, inside: int) -> Any:
         """A small loop as one function: its text and the slots it takes, or None."""
@@ -282,8 +268,9 @@ class Cpu(Target):
         if finish is not None:
             verify(finish.kernel)
         if self.general:
-            with writing(self.token):
-                return routines.lower(name, ins, outs, params, finish, True, self.eager)
+            if finish is not None:
+                return None  # they stay apart
+            return routines.lower_sized(name, ins, outs, params, self.eager)
         begin = perf_counter()
         lowered = routines.lower(name, ins, outs, params, finish)
         self.watch.spent("render", perf_counter() - begin)

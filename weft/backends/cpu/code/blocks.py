@@ -11,6 +11,7 @@ from weft.backends.cpu.code.instructions import memory_type
 from weft.backends.cpu.code.render import Function
 from weft.backends.cpu.code.turns import Turns
 from weft.backends.cpu.native.processor import vector_bits
+from weft.base.sizes import Size
 from weft.kernel.kernel import Loop, Store
 
 
@@ -103,7 +104,7 @@ def _places(f: Function, kind: str, base: str, count: int, far: int) -> Iterator
     """Addresses at equal distances."""
     each = f.size(far)
     for i in range(count):
-        if f.sizes is None:
+        if f.sizes is None and type(far) is not Size:
             yield f.emit(f"getelementptr {kind}, ptr {base}, i64 {i * far}")
         else:
             yield f.further_on(base, kind, each, i)

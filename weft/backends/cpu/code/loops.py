@@ -45,18 +45,38 @@ def render(kernel: Kernel, width: int = 0, chunk: int = 0) -> str:
     All calls are for whole chunks of the grid, but for the last; 0 is for any range.
     """
     f = Function(kernel, width)
-    if kernel.grid is not None and chunk:
-        f.extent = kernel.grid[1] if chunk >= kernel.grid[1] else 0
-        f.pieces = gcd(kernel.grid[1], chunk) if chunk < kernel.grid[1] else kernel.grid[1]
+    if chunk:
+        f.extent, f.pieces = ranges(kernel, chunk)
     return _text(f)
+
+
+def ranges(kernel: Kernel, chunk: int) -> tuple[int, int]:
+    """The extent of the grid, or 0 where it is in chunks, and what the ends of all ranges are
+    multiples of."""
+    if kernel.grid is None:
+        return 0, 1
+    extent = kernel.grid[1]
+    return (0, gcd(extent, chunk)) if chunk < extent else (extent, extent)
 
 
 def render_sized(kernel: Kernel) -> tuple[str, list[Size]]:
     """The LLVM text of a kernel that reads its named sizes from a table, which is its last buffer;
     and these."""
     f = Function(kernel)
-    f.sizes = Sizes(kernel)
-    return _text(f), f.sizes.numbers
+    f.table = f.sizes = Sizes(kernel)
+    return _text(f), f.table.numbers
+
+
+def render_unified(kernel: Kernel, extent: int, pieces: int) -> tuple[str, list[Size]]:
+    """The same for a kernel of which only few instances are wanted, as good as code for each: what
+    it assumes of sizes is recorded.
+
+    ``extent`` is that of the grid where it is to be known, or 0, and the ends of all ranges of the
+    grid are multiples of ``pieces``.
+    """
+    f = Function(kernel)
+    f.table, f.extent, f.pieces = Sizes(kernel), extent, pieces
+    return _text(f), f.table.numbers
 
 
 def _text(f: Function) -> str:
@@ -90,9 +110,10 @@ def end(f: Function, s: Loop) -> str:
     if s.whole is None:
         return f.size(s.extent)
     outer, total = s.whole
-    if type(total) is not Size and type(s.extent) is not Size and total % s.extent == 0:
-        return str(s.extent)
+    known = f.sizes is None or (type(total) is not Size and type(s.extent) is not Size)
     extent = f.size(s.extent)
+    if known and total % s.extent == 0:
+        return extent
     before = f.emit(f"mul i64 {f.axes[outer]}, {extent}")
     left = f.emit(f"sub i64 {f.size(total)}, {before}")
     less = f.emit(f"icmp slt i64 {left}, {extent}")
@@ -106,7 +127,7 @@ def loop(f: Function, s: Loop, low: str, high: str) -> None:
         outer_loop(f, s, low, high) if f.in_lanes else inner_loop(f, s, low, high)
     elif blocks.turns(s):
         blocks.copy(f, s, low, high, end(f, s.body[0]))
-    elif _fills(s):
+    elif _fills(f, s):
         short_loop(f, s, low, high)
     else:
         outer_loop(f, s, low, high)
@@ -118,12 +139,12 @@ def _several(inner: Loop) -> int:
     return lanes // gcd(inner.extent, lanes)
 
 
-def _fills(s: Loop) -> bool:
+def _fills(f: Function, s: Loop) -> bool:
     """Whether a loop has short rows that follow each other, enough of them for a vector."""
-    return _is_short(s) and plain(s.extent) >= _several(s.body[0])
+    return _is_short(f, s) and plain(s.extent) >= _several(s.body[0])
 
 
-def _is_short(s: Loop) -> bool:
+def _is_short(f: Function, s: Loop) -> bool:
     """Whether iterations of a loop follow each other in memory, each too short for vectors."""
     (inner, *others) = s.body
     if others or not isinstance(inner, Loop) or inner.whole is not None:
@@ -132,7 +153,9 @@ def _is_short(s: Loop) -> bool:
         return False
     m = inner.extent
     lanes = min(native(x.value) for x in inner.body)
-    if type(m) is Size or not 0 < m < 2 * lanes or m // gcd(m, lanes) > _MAX_UNROLLED_VECTORS:
+    if (type(m) is Size and f.sizes is not None) or not 0 < m < 2 * lanes:
+        return False
+    if m // gcd(m, lanes) > _MAX_UNROLLED_VECTORS:
         return False
     if not side_by_side(s, inner, lanes // gcd(m, lanes) * m):
         return False
@@ -167,7 +190,7 @@ def short_loop(f: Function, s: Loop, low: str, high: str) -> None:
 
 def _whole(f: Function, low: str, high: str, step: int) -> bool:
     """Whether steps of that many end where the range does."""
-    known = _known(low, high)
+    known = f.length(low, high)
     if known is not None:
         return known % step == 0
     pieces = f.pieces if (low, high) == ("%start", "%stop") else f.exact
@@ -176,15 +199,10 @@ def _whole(f: Function, low: str, high: str, step: int) -> bool:
 
 def _extent(f: Function, low: str, high: str) -> int | None:
     """How long a range is, where that is known."""
-    known = _known(low, high)
+    known = f.length(low, high)
     if known is not None:
         return known
     return f.extent or None if (low, high) == ("%start", "%stop") else None
-
-
-def _known(low: str, high: str) -> int | None:
-    """How long a loop is, where that is a number."""
-    return int(high) if low == "0" and high.isdigit() else None
 
 
 def masked(f: Function, index: str, high: str) -> str:

@@ -88,7 +88,8 @@ class Function(Instructions):
         self.extent = 0  # of the grid, unless it is not to be known
         self.exact = 1  # what the lengths of other ranges with unknown ends are multiples of
         self.pieces = 1  # what the ends of all ranges of the grid are multiples of
-        self.sizes: Sizes | None = None  # those that are read from a table, if any are
+        self.table: Sizes | None = None  # named sizes, which are read from a table, if any are
+        self.sizes: Sizes | None = None  # the same where code is to do for all sizes
         # An Arm FMA overwrites its addend, so that a constant addend has to be copied first.
         # Loading it from the stack leaves the vector pipes free. Lanes for which that is done (0:
         # none), and the names of the stack slots by type and constant.
@@ -98,7 +99,7 @@ class Function(Instructions):
     def text(self) -> str:
         """The whole text, when the body is written."""
         head = f"define void @{self.kernel.name}(ptr noalias %buffers, i64 %start, i64 %stop) #0 {{"
-        sizes = [] if self.sizes is None else self.sizes.head()
+        sizes = [] if self.table is None else self.table.head()
         begin = [*self.declared.values(), head, "entry:", *sizes, *self.spilled_head()]
         return "\n".join([*begin, *self.lines, "  ret void", "}", ""])
 
@@ -123,7 +124,8 @@ class Function(Instructions):
 
     def whole_part(self, low: str, high: str, step: int) -> str:
         """Where the last whole step ends; the very end where that is known."""
-        if low == "0" and high.isdigit() and int(high) % step == 0:
+        known = self.length(low, high)
+        if known is not None and known % step == 0:
             return high
         span = self.emit(f"sub i64 {high}, {low}")
         if step & (step - 1) == 0:
@@ -139,12 +141,20 @@ class Function(Instructions):
 
     def size(self, number: int) -> str:
         """A size, a distance or a bound: itself, or the name under which it is read."""
-        return str(number) if self.sizes is None else self.sizes.name(number)
+        return str(number) if self.table is None else self.table.name(number)
+
+    def length(self, low: str, high: str) -> int | None:
+        """How long a range is, where that is known: a number, or a size that has some values."""
+        if low != "0":
+            return None
+        if high.isdigit():
+            return int(high)
+        return None if self.table is None or self.sizes is not None else self.table.known(high)
 
     def read(self, v: Value) -> str:
         """A size as a number of some type in all lanes."""
-        assert self.sizes is not None
-        return self.sizes.vector(v.attr, scalar_type(v.dtype), self.lanes)
+        assert self.table is not None
+        return self.table.vector(v.attr, scalar_type(v.dtype), self.lanes)
 
     def offset(self, index: Affine) -> str:
         """The element offset of an index, as an i64; that of the first lane in vectors."""

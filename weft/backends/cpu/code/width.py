@@ -59,7 +59,7 @@ def lanes_of(loop: Loop, most: int = 0, sizes: Sizes | None = None) -> int:
     lanes = one * width
     if most:
         lanes, one = min(lanes, most), min(one, most)
-    extent: Any = plain(loop.extent)
+    extent: Any = loop.extent if sizes is None else plain(loop.extent)
     if sizes is not None and any(isinstance(s, Reduce) for s in loop.body):
         if sizes.small:
             return lanes
@@ -78,7 +78,7 @@ def _latency_bound(loop: Loop, count: int, sizes: Sizes | None) -> bool:
     if vector_bits() != 128 or registers() != 32 or not _MAX_QUADRUPLE_OPS < count <= _MAX_WIDE_OPS:
         return False
     if sizes is None:
-        return plain(loop.extent) >= _MIN_WIDE_EXTENT
+        return loop.extent >= _MIN_WIDE_EXTENT
     # Shape-generic code may not ask for an extent; a loop over all of many elements is long.
     return loop.axis == sizes.grid
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.routines.registry import FINISHING, GENERAL, LOWERINGS, SMALL
+from weft.backends.cpu.sizes import Written, at_hand
 from weft.base.lazy import Late
 from weft.kernel.program import Finish, Lowered, Type
 
@@ -46,6 +47,8 @@ _NAMES = {
     " select_and_scatter_add",
 }
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
+# Files with lowerings to code that does for all shapes in all programs.
+_ANY_SIZE = frozenset([_linalg, _sylvester])
 
 
 def load(name: str) -> None:
@@ -54,30 +57,39 @@ def load(name: str) -> None:
 
 
 def lower(
-    name: str,
-    ins: list[Type],
-    outs: list[Type],
-    params: Any,
-    finish: Finish | None = None,
-    general: bool = False,
-    small: bool = False,
+    name: str, ins: list[Type], outs: list[Type], params: Any, finish: Finish | None = None
 ) -> Lowered | None:
     """The tasks of an operation, or None where its reference does it.
 
     With a kernel that goes on with the result: the tasks of both, or None where they stay apart.
-    General code does for other shapes as well, wherever there is such code; small code does for
-    those of few elements.
     """
     if name not in _WHERE:
         return None
     load(name)
     if finish is not None:
-        finishing = None if general else FINISHING.get(name)
+        finishing = FINISHING.get(name)
         return None if finishing is None else finishing(ins, outs, params, finish)
-    found = SMALL[name](ins, outs, params) if small and name in SMALL else None
-    if found is None and general and name in GENERAL:
-        found = GENERAL[name](ins, outs, params)
-    if found is not None:
-        return found
     lowering = LOWERINGS.get(name)
-    return None if lowering is None else lowering(ins, outs, params)
+    if lowering is None or _WHERE[name] not in _ANY_SIZE:
+        return None if lowering is None else lowering(ins, outs, params)
+    written = Written()
+    ins, outs = ([t._replace(shape=written.named(t.shape)) for t in ts] for ts in (ins, outs))
+    with written.writing():
+        found = lowering(ins, outs, params)
+    return None if found is None else at_hand(written.finished(found))
+
+
+def lower_sized(
+    name: str, ins: list[Type], outs: list[Type], params: Any, small: bool
+) -> Lowered | None:
+    """The same for types of named sizes: code does for other shapes as well, wherever there is such
+    code; ``small`` code does for those of few elements."""
+    if name not in _WHERE:
+        return None
+    load(name)
+    written, found = Written(), None
+    with written.writing():
+        for table in (SMALL, GENERAL, LOWERINGS) if small else (GENERAL, LOWERINGS):
+            if found is None and name in table:
+                found = table[name](ins, outs, params)
+    return None if found is None else written.finished(found)

@@ -42,6 +42,7 @@ from weft.backends.cpu.routines.convolutions.conv_text import (
 )
 from weft.backends.cpu.routines.convolutions.lines import Line, lines
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS
+from weft.backends.cpu.sizes import Written, at_hand
 from weft.base.record import Record
 from weft.base.sizes import Size, computed, is_one, is_writing, plain
 from weft.kernel.nodes import BF16, F16, F32, is_float
@@ -329,10 +330,24 @@ class Convolution:
     ) -> tuple[str, int]:
         """A task that copies an operand, and where to."""
         target = self.memory(total)
-        text, extent = copy_text(dims, have, self.work, self.lanes, "copy", start)
-        each = max(1, plain(total) * self.work.itemsize // plain(extent))
-        self.add(text, "copy", (source, target), extent, -(-_COPIED // each))
+        if is_writing():
+            self.tasks.append(self.copy_task(dims, have, total, start, (source, target), True))
+            return target
+        # in compiled functions, too, one text serves copies of many shapes
+        written = Written()
+        with written.writing():
+            axes, first = written.named((tuple(dims), start), self.lanes + 1)
+            task = self.copy_task(axes, have, total, first, (source, target), False)
+        self.tasks.append(at_hand(written.task(task)))
         return target
+
+    def copy_task(
+        self, dims: Any, have: np.dtype, total: int, start: int, places: Any, quick: bool
+    ) -> Task:
+        text, extent = copy_text(dims, have, self.work, self.lanes, "copy", start, quick)
+        each = max(1, plain(total) * self.work.itemsize // plain(extent))
+        places = tuple([Place(*p) for p in places])
+        return Task(text, "copy", places, extent, -(-_COPIED // each))
 
     def block(self, part: Sequence[Line], tiling: Tiling, strides: dict[str, int]) -> Block | None:
         """How units of tiles copy what they read of the left operand, or None where there would be

@@ -12,7 +12,7 @@ from weft.backends.cpu.native.llvm import QUICK
 from weft.backends.cpu.routines.convolutions.conv_writer import Text
 from weft.base.functional import lru
 from weft.base.record import Record
-from weft.base.sizes import Size, computed, is_one, is_writing, same
+from weft.base.sizes import Size, computed, is_one, same
 
 # Bytes of a row from which it does not matter how the row is found, and so few rows that nothing
 # about them does.
@@ -229,15 +229,16 @@ class Copy:
         def one(i: str, j: str) -> None:
             rows = []
             start = text.at(source, text.total([i, text.scaled(j, inner.source)]), self.have)
-            for k in range(n):
-                text.lanes = n
-                place = text.at(start, str(k * inner.source), self.have)
-                rows.append(text.cast(self.have, self.want, text.read(place, self.have)))
+            text.lanes = n
+            for _ in range(n):
+                rows.append(text.cast(self.have, self.want, text.read(start, self.have)))
+                start = text.at(start, str(inner.source), self.have)
             kind = text.type_of(self.want)
             rows = text.transposed(rows, kind)
             start = text.at(target, text.total([j, text.scaled(i, outer.target)]), self.want)
-            for k, row in enumerate(rows):
-                text.write(row, text.at(start, str(k * outer.target), self.want), self.want)
+            for row in rows:
+                text.write(row, start, self.want)
+                start = text.at(start, str(outer.target), self.want)
             text.lanes = 1
 
         def along(i: str, _: list[str]) -> list[str]:
@@ -253,17 +254,22 @@ class Copy:
 
 
 def copy_text(
-    dims: Sequence[Copied], have: np.dtype, want: np.dtype, lanes: int, name: str, start: int = 0
+    dims: Sequence[Copied],
+    have: np.dtype,
+    want: np.dtype,
+    lanes: int,
+    name: str,
+    start: int = 0,
+    quick: bool = False,
 ) -> tuple[str, int]:
-    """The function of a copy and its extent: buffers are source and target."""
+    """The function of a copy and its extent: buffers are source and target. It is to be there
+    ``quick``, or to be quick itself."""
     text = Text((0, 1))
     copy = Copy(text, dims, (have, want), lanes, ("%b0", "%b1"), str(start))
     text.loop("%start", "%stop", [], copy.item)
     # Where all is done by the C library, or little at all, code without care is as good.
-    quick = copy.moved and (
-        is_writing() or copy.moved >= LONG_ROW_BYTES or copy.extent <= MAX_LOOSE_ROWS
-    )
-    return QUICK * bool(quick) + text.finish(name), copy.extent
+    quick = quick or copy.moved >= LONG_ROW_BYTES or copy.extent <= MAX_LOOSE_ROWS
+    return QUICK * bool(copy.moved and quick) + text.finish(name), copy.extent
 
 
 # --- partial sums ---------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from weft.backends.cpu.routines.factorisations.stack_text import (
 from weft.backends.cpu.routines.registry import LOWERINGS, Lowering
 from weft.base.functional import lru
 from weft.base.openblas import lapack_routine
-from weft.base.sizes import Size, computed
+from weft.base.sizes import computed
 from weft.kernel.program import Lowered, Type
 
 Params = dict[str, Any]
@@ -340,7 +340,7 @@ def svd(ins: Types, outs: Types, params: Params) -> Lowered | None:
             width = 0 if len(outs) == 1 else rule(kind.shape[-2:])
             return jacobi.svd(kind, _count(ins[0]), width)
     alone = _count(ins[0]) == 1 and m == n >= svd_parts.MIN_ROWS and ins[0].dtype.kind == "f"
-    if alone and len(outs) > 1 and not by_qr and type(n) is not Size:
+    if alone and len(outs) > 1 and not by_qr:
         return svd_parts.svd(ins[0], _ask)
     s = _stack(ins[0])
     stem = "gesvd" if by_qr else "gesdd"

@@ -6,7 +6,6 @@ LAPACK takes longer to be called than to do such a matrix.
 from __future__ import annotations
 
 from weft.backends.cpu.native import processor
-from weft.backends.cpu.routines import any_size
 from weft.backends.cpu.routines.fourier.fft_text import Lanes
 from weft.backends.cpu.routines.squares import square
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
@@ -90,10 +89,8 @@ class Small:
         chunk = CHUNK_BYTES // plain(self.elements * self.v.bytes)
         chunk = max(1, min(plain(groups), chunk))
         self.f.close()
-        text, places = self.module.text(), tuple(self.places)
-        if self.reads:
-            text, places = any_size.reading(text, NAME, places, frozenset([self.v.itemsize]))
-        return Lowered([Task(text, NAME, places, groups, chunk)], ())
+        task = Task(self.module.text(), NAME, tuple(self.places), groups, chunk)
+        return Lowered([task], ())
 
     # --- moves ------------------------------------------------------------------------------------
 

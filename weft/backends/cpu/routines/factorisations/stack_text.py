@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.native.llvm import QUICK
-from weft.backends.cpu.routines import any_size
+from weft.backends.cpu.routines.factorisations.transpose import turn
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 from weft.base.record import Record
-from weft.base.sizes import Size, plain
+from weft.base.sizes import Size, computed
 from weft.kernel.program import Lowered, Place, Task
 
 NAME = "stack"
@@ -27,6 +27,12 @@ NON_UNIT, UNIT = 131, 132
 LEFT, RIGHT = 141, 142
 # A stack is at most so many pieces of work, each with memory of its own, in all so many bytes.
 MAX_UNITS, MAX_SCRATCH_BYTES = 64, 1 << 28
+
+
+def _chunk(count: int, scratch: int) -> int:
+    """Matrices of a piece of work, of so many that each want so many bytes of memory."""
+    most = max(2, min(MAX_UNITS, MAX_SCRATCH_BYTES // max(1, scratch)))
+    return max(1, -(-count // most))
 
 
 class Stack:
@@ -80,8 +86,7 @@ class Stack:
 
     def lowered(self) -> Lowered:
         """The finished operation."""
-        most = max(2, min(MAX_UNITS, MAX_SCRATCH_BYTES // max(1, plain(self.used))))
-        chunk = max(1, -(-plain(self.count) // most))
+        chunk = computed(_chunk, self.count, self.used)
         pieces = -(-self.count // chunk)
         self.f.lines[self.hole] = (
             f"  %piece = udiv i64 %start, {chunk}\n  %slot = mul i64 %piece, {self.used}"
@@ -99,10 +104,7 @@ class Stack:
             self.f.without_care()
         self.f.close()
         quick = "" if self.careful or len(self.module.functions) > 1 else QUICK
-        kept = frozenset((4, self.size, self.real.itemsize, 2 * self.real.itemsize))
-        text = quick + self.module.text()
-        text, places = any_size.reading(text, NAME, tuple(self.places), kept)
-        return Task(text, NAME, places, extent, chunk)
+        return Task(quick + self.module.text(), NAME, tuple(self.places), extent, chunk)
 
     # --- copies -----------------------------------------------------------------------------------
 
@@ -117,7 +119,7 @@ class Stack:
 
     def turn(self, at: str, step: int, to: str, stride: int, rows: int, columns: int) -> None:
         """Row r and column c of a matrix with rows ``step`` apart to row c, column r of another."""
-        any_size.turn(self.f, self.size, at, to, (step, stride, rows, columns))
+        turn(self.f, self.size, at, to, (step, stride, rows, columns))
 
     def columns(self, at: str, to: str, m: int, n: int) -> None:
         """An m by n matrix of rows, column after column."""

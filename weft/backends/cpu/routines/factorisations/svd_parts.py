@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from weft.backends.cpu.routines.factorisations.stack_text import COLUMN_MAJOR, Stack
+from weft.base.sizes import computed
 from weft.kernel.program import Lowered, Type
 
 # Rows from which a second thread is worth it.
@@ -29,7 +30,7 @@ class _Memory:
         (self.product,) = ask("ormbr", s.dtype, head, [s.dtype])
         self.matrix, self.u, self.vt = (s.scratch(n * n) for _ in range(3))
         self.off, self.left, self.right = (s.scratch(n) for _ in range(3))
-        work = max(self.whole, self.reduce, 3 * n * n + 4 * n, 2 * self.product)
+        work = computed(max, self.whole, self.reduce, 3 * n * n + 4 * n, 2 * self.product)
         self.work, self.integers, self.state = s.scratch(work), s.scratch(8 * n, 4), s.scratch(1, 4)
         self.bytes = s.used
 

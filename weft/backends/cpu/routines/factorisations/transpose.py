@@ -1,88 +1,15 @@
-"""Code of matrices that does for any size: the numbers of a finished text read from a table, and
-transposition by a function that is told all sizes."""
+"""Transposition of matrices by a function that takes all sizes."""
 
 from __future__ import annotations
-
-import re
 
 from weft.backends.cpu.native import processor
 from weft.backends.cpu.routines.fourier.fft_text import Lanes
 from weft.backends.cpu.routines.squares import squares
 from weft.backends.cpu.routines.writer import Function, Number
-from weft.backends.cpu.sizes import read_sizes
-from weft.base.functional import lru
-from weft.base.sizes import is_writing
-from weft.kernel.program import Place
 
 # Rows of a matrix of few columns, or the other way round, that are near while they are turned.
 PART = 512
 _TURN = "ptr noalias %at, i64 %step, ptr noalias %to, i64 %stride, i64 %rows, i64 %columns"
-
-
-@lru(1)
-def _rules() -> dict[str, tuple[re.Pattern[str], int]]:
-    """Where the numbers of an instruction are that may be read, and the least one that is."""
-    operand = re.compile(r"( i64 |, )(\d+)\b")
-    argument = re.compile(r"(\b(?:i64|i32) )(\d+)\b")
-    alone = re.compile(r"(\bi64 )(\d+)\b")
-    first = re.compile(r"(\[ )(\d+)(?=, %)")
-    return {
-        **dict.fromkeys(("udiv", "urem", "slt"), (operand, 0)),
-        **dict.fromkeys(("add", "sub", "mul"), (operand, 2)),
-        **dict.fromkeys(("select", "getelementptr", "alloca"), (alone, 2)),
-        "call": (argument, 0),
-        "phi": (first, 2),
-    }
-
-
-def reading(
-    text: str, name: str, places: tuple[Place, ...], kept: frozenset[int]
-) -> tuple[str, tuple[Place, ...]]:
-    """A text whose function reads all its sizes from a table, its last buffer.
-
-    Numbers that are multiplied by and kept are those that tell how large an element is. Other
-    functions of the text are told their sizes.
-    """
-    if is_writing():  # sizes that are named are read, and no others
-        return text, places
-    numbers: list[int] = []
-    narrow: list[int] = []
-    rules = _rules()
-    before, start, body = text.partition(f"@{name}(ptr %buffers, i64 %start, i64 %stop)")
-    body, end, after = body.partition("\n}")
-    lines = body.split("\n")
-    for i, line in enumerate(lines):
-        words = line.split(" ", 6)
-        at = 4 if len(words) > 4 and words[3] == "=" else 2
-        if len(words) <= at:
-            continue
-        what = words[at]
-        if what == "icmp":
-            what = words[at + 1]
-        rule = rules.get(what)
-        if rule is None or "getelementptr ptr" in line or " x i" in line:
-            continue
-        pattern, least = rule
-
-        def read(found: re.Match[str], what: str = what, least: int = least) -> str:
-            number = int(found[2])
-            if number < least or (what == "mul" and number in kept):
-                return found[0]
-            numbers.append(number)
-            place = f"%sized{len(numbers) - 1}"
-            if found[1] == "i32 ":
-                narrow.append(len(numbers) - 1)
-                place += ".i32"
-            return found[1] + place
-
-        lines[i] = pattern.sub(read, line)
-    if not numbers:
-        return text, places
-    head = read_sizes(range(len(numbers)), len(places))
-    head += [f"  %sized{i}.i32 = trunc i64 %sized{i} to i32" for i in narrow]
-    lines[2:2] = head
-    text = "".join([before, start, "\n".join(lines), end, after])
-    return text, (*places, Place("numbers", tuple(numbers)))
 
 
 def turn(f: Function, size: int, at: str, to: str, sizes: tuple[Number, ...]) -> None:
