@@ -7,6 +7,16 @@ import numpy as np
 from weft.backends.cpu.native import library, machine, pool
 
 
+def function(address: machine.Address):
+    """A kernel as a function of buffer addresses, start and stop, which keeps its code loaded."""
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+    def call_it(addresses: list[int], start: int, stop: int, kept=address) -> None:
+        kind(int(kept))((ctypes.c_void_p * len(addresses))(*addresses), start, stop)
+
+    return call_it
+
+
 def run_tasks(lowered, ins, outs):
     """Results of types ``outs``. Memory beyond each array must stay as it was."""
     arrays = {

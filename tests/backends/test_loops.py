@@ -5,13 +5,14 @@ import numpy as np
 import pytest
 
 import weft
+from tests.backends.tasks import function
 from weft import numpy as jnp
 from weft.backends.cpu.calls import native
 from weft.backends.cpu.code import width
 from weft.backends.cpu.code.loops import render
 from weft.backends.cpu.code.rare import rare
 from weft.backends.cpu.code.render import _windows
-from weft.backends.cpu.native.machine import compile_many, function
+from weft.backends.cpu.native.machine import compile_many
 from weft.backends.cpu.native.processor import vector_bits
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Buffer, Kernel, Loop, Reduce, Store, affine

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.backends.tasks import function
 from weft.backends.cpu.native import loader, machine
 from weft.base import knobs
 from weft.base.functional import clear_all_caches
@@ -36,16 +37,6 @@ def add(number: float, name: str = "k") -> str:
         f"  %v = load double, ptr %x\n  %w = fadd double %v, {number!r}\n  store double %w, ptr %y",
         name,
     )
-
-
-def function(address: machine.Address):
-    """A kernel as a function of buffer addresses, start and stop, which keeps its code loaded."""
-    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-
-    def call_it(addresses: list[int], start: int, stop: int, kept=address) -> None:
-        kind(int(kept))((ctypes.c_void_p * len(addresses))(*addresses), start, stop)
-
-    return call_it
 
 
 def call(address: machine.Address, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import scipy.special
 
+from tests.backends.tasks import function
 from weft.backends.cpu.code.loops import render
-from weft.backends.cpu.native.machine import compile_text, function
+from weft.backends.cpu.native.machine import compile_text
 from weft.kernel import math
 from weft.kernel.build import Builder
 from weft.kernel.evaluate import evaluate
