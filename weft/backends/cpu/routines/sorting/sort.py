@@ -190,7 +190,7 @@ class Quick:
                 places = (source, first, table, self.marks)
                 plan.add(text, "sort_keys", places, rows.count, chunk)
             self.whole(n, first, second, result, self.rank)
-        if not self.records:
+        if not self.records and self.rank < 0:
             table = sort_table(plan, rows, 1)
             mend(plan, rows, self.order, (source, result, table, self.marks))
 
