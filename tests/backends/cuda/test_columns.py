@@ -145,3 +145,9 @@ def test_long_rows_are_read_two_by_two(monkeypatch, length):
     found = np.zeros_like(rows)
     launch(part, [rows, found])
     np.testing.assert_allclose(found, np.exp(rows - rows.max(1, keepdims=True)), rtol=1e-5)
+
+
+def test_columns_under_several_loops_are_split_by_all_their_rows():
+    x, g = jnp.ones((64, 7, 7, 64)), jnp.ones((64, 64))
+    first, second = check(lambda x, g: (x * g[:, None, None]).sum((0, 1, 2)), x, g)
+    assert first.iterations == 64 * 64 and second.iterations == 64

@@ -352,8 +352,9 @@ def _split(kernel: Kernel) -> tuple[Kernel, Kernel, list[Buffer]] | None:
     lengths = [loop.extent for loop in loops]
     totals = [prod(n for _, n in nest(loop)[0]) for loop in loops]
     if iterations >= FEWEST_COLUMNS and not _reads_along_loops(kernel):
-        count = min(min(lengths) // SPLIT_ITERATIONS, VECTOR * SPLIT_THREADS // iterations)
-        if iterations >= ENOUGH_THREADS and iterations * min(lengths) < SPLIT_ELEMENTS:
+        each = min(min(lengths), min(totals) // SPLIT_ITERATIONS)
+        count = min(each, VECTOR * SPLIT_THREADS // iterations)
+        if iterations >= ENOUGH_THREADS and iterations * min(totals) < SPLIT_ELEMENTS:
             return None
     elif iterations < ENOUGH_BLOCKS:
         count = min(min(lengths), max(totals) // PIECE_ELEMENTS, 2 * ENOUGH_BLOCKS // iterations)
