@@ -38,11 +38,10 @@ def splat(f: Function, v: Lanes, x: str) -> str:
     return shuffle(f, v.llvm, one, "poison", [0] * v.count)
 
 
-def lanes_below(f: Function, v: Lanes, count: Number, signed: bool = False) -> str:
-    """The lanes below a count, which may be less than 0 if it is signed."""
+def lanes_below(f: Function, v: Lanes, count: Number) -> str:
+    """The lanes below a count."""
     number = f.emit(f"trunc i64 {count} to i{v.bits}") if v.bits < 64 else str(count)
-    word = "sgt" if signed else "ugt"
-    return f.emit(f"icmp {word} {v.llvm} {splat(f, v, number)}, {counting(v)}")
+    return f.emit(f"icmp ugt {v.llvm} {splat(f, v, number)}, {counting(v)}")
 
 
 def load_some(f: Function, v: Lanes, place: str, flags: str) -> str:
@@ -243,31 +242,6 @@ def copy_keys(f: Function, v: Lanes, source: str, to: str, count: Number) -> Non
 
 
 # --- pivots ---------------------------------------------------------------------------------------
-
-
-class Pivot:
-    """A key of some that splits them."""
-
-    def __init__(self, f: Function, v: Lanes) -> None:
-        self.f, self.v = f, v
-        self.found, self.place, self.flat = f.local(16), f.local(8), f.local(8)
-
-    def value(self) -> str:
-        return self.f.load(f"i{self.v.bits}", self.place, 8)
-
-    def split(self, keys: str, other: str, count: str) -> str:
-        """Keys split; how many are below the pivot."""
-        f, kind = self.f, f"i{self.v.bits}"
-        args = f"ptr {keys}, ptr {other}, i64 {count}, {kind} {self.value()}, ptr {self.found}"
-        f.line(f"call void @split({args})")
-        return f.load("i64", self.found, 8)
-
-    def choose(self, keys: str, count: str, depth: str) -> str:
-        """Choose one that leaves something on both sides; whether all keys are the same as it."""
-        f = self.f
-        args = f"ptr {keys}, i64 {count}, i64 {depth}, ptr {self.place}, ptr {self.flat}"
-        f.line(f"call void @choose({args})")
-        return f.emit(f"icmp ne i64 {f.load('i64', self.flat, 8)}, 0")
 
 
 def choose_function(module: Module, v: Lanes) -> None:

@@ -13,7 +13,6 @@ from weft.backends.cpu.routines.sorting.network import (
     transpose_blocks,
 )
 from weft.backends.cpu.routines.sorting.packing import (
-    Pivot,
     choose_function,
     copy_keys,
     lanes_below,
@@ -268,7 +267,7 @@ class State:
     def __init__(self, f: Function, v: Lanes, result: Order | None) -> None:
         self.f, self.v, self.result = f, v, result
         self.height, self.entries = f.local(8), f.local(64 * 40)
-        self.pivot = Pivot(f, v)
+        self.found, self.pivot, self.flat = f.local(8), f.local(8), f.local(8)
 
     def push(self, keys: str, other: str, out: str, count: Number, depth: Number) -> None:
         f = self.f
@@ -300,11 +299,16 @@ class State:
 
     def split(self, keys: str, other: str, out: str, count: str, depth: str) -> None:
         f, v = self.f, self.v
-        flat = self.pivot.choose(keys, count, depth)
+        args = f"ptr {keys}, i64 {count}, i64 {depth}, ptr {self.pivot}, ptr {self.flat}"
+        f.line(f"call void @choose({args})")
+        flat = f.emit(f"icmp ne i64 {f.load('i64', self.flat, 8)}, 0")
+        pivot = f"i{v.bits} {f.load(f'i{v.bits}', self.pivot, 8)}"
         with f.when(flat):
-            f.line(f"call void @fill(ptr {out}, i64 {count}, i{v.bits} {self.pivot.value()})")
-        with f.when(f.emit(f"xor i1 {flat}, true")):
-            below = self.pivot.split(keys, other, count)
+            f.line(f"call void @fill(ptr {out}, i64 {count}, {pivot})")
+        with f.unless(flat):
+            args = f"ptr {keys}, ptr {other}, i64 {count}, {pivot}, ptr {self.found}"
+            f.line(f"call void @split({args})")
+            below = f.load("i64", self.found, 8)
             above = f.sub(count, below)
             size = v.step if self.result is None else self.result.bits // 8
             next_depth = f.sub(depth, f.emit(f"zext i1 {f.emit(f'icmp ne i64 {depth}, 0')} to i64"))
