@@ -27,8 +27,6 @@ _COMPLEX = (np.dtype(np.complex64), np.dtype(np.complex128))
 LARGE_ELEMENTS = 100_000
 # Numbers that mean what they are, and are no size of an array.
 _USUAL = frozenset([-1.0, 0.0, 1.0])
-# What is done with sizes of arrays; bounds are better known.
-_ARITHMETIC = frozenset(["add", "sub", "mul", "div"])
 
 
 class Group(Record):
@@ -138,11 +136,11 @@ class Alike:
                 if type(v) is Literal:
                     if self._is_loose(eqn, v):
                         literals.append(v)
-                        number, name = float(np.real(v.val)), eqn.primitive.name
+                        number, primitive = float(np.real(v.val)), eqn.primitive
                         usual = number in _USUAL or (
-                            large and name == "div" and frexp(number)[0] == 0.5
+                            large and primitive.name == "div" and frexp(number)[0] == 0.5
                         )
-                        counts.append(name in _ARITHMETIC and not usual)
+                        counts.append(v.aval.dtype.kind in primitive.counts and not usual)
                     continue
                 place = places.get(v)
                 if place is None:

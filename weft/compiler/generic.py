@@ -32,8 +32,6 @@ _SIZES = frozenset(
     "shape sizes new_sizes start_indices limit_indices slice_sizes length padding padding_config"
     " fft_lengths reps permutation_size".split()
 )
-# Operations whose floats may be sizes.
-_ARITHMETIC = frozenset(["add", "sub", "mul", "div"])
 # Elements of an array, and of all arguments and results of a program, up to which it is small.
 SMALL_ELEMENTS = 1 << 13
 MAX_FIXED_LITERAL = 8
@@ -100,7 +98,7 @@ class Walked:
         if eqn is not None and eqn.primitive.counts and x.aval.ndim == 0:
             kind = x.aval.dtype.kind
             if kind == "f" and not self.in_while:
-                loose = eqn.primitive.name in _ARITHMETIC and float(x.val) not in (-1.0, 0.0, 1.0)
+                loose = kind in eqn.primitive.counts and float(x.val) not in (-1.0, 0.0, 1.0)
             elif kind in "iu" and x.aval.dtype.itemsize >= 4:
                 loose = abs(int(x.val)) > MAX_FIXED_LITERAL
         self.loose.append(loose)

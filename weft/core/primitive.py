@@ -75,9 +75,9 @@ class Primitive:
     # whether all orders and ways to compute it give the same bits, although no form says so; of
     # one that carries programs, whether that is for them to say
     exact = False
-    # whether a number that is written into a program as its operand may say how many there are of
-    # something, so that the same program for other sizes has another one there
-    counts = False
+    # kinds of dtypes whose numbers, written into a program as its operands, may say how many there
+    # are of something, so that the same program for other sizes has other ones there
+    counts = ""
     native_kinds = ""  # kinds of dtypes that NumPy rounds in another way than native code
     unplanned: tuple[str, ...] = ()  # parameters that only transformations look at
     decompose: Any = None

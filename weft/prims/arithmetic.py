@@ -92,7 +92,7 @@ class Add(Elementwise):
     """Elementwise sum."""
 
     name, accepts = "add", NUMBER
-    counts = True
+    counts = "iufc"
     ref = _integers_wrap(np.add)
     lower = lowered("add")
     lower_parts = in_parts("add")
@@ -117,7 +117,7 @@ class Sub(Elementwise):
     """Elementwise difference."""
 
     name, accepts = "sub", NUMBER
-    counts = True
+    counts = "iufc"
     ref = _integers_wrap(np.subtract)
     lower = lowered("sub")
     lower_parts = in_parts("sub")
@@ -161,7 +161,7 @@ class Mul(Elementwise):
     """Elementwise product, in the operands' dtype or in ``out_dtype``."""
 
     name, accepts, result = "mul", NUMBER, staticmethod(_product_dtype)
-    counts = True
+    counts = "iufc"
     lower_parts = in_parts("mul")
 
     @staticmethod
@@ -228,7 +228,7 @@ class Div(Elementwise):
     """Elementwise quotient; integers round towards zero."""
 
     name, accepts, native_kinds = "div", NUMBER, "c"
-    counts = True
+    counts = "iufc"
     ref = widened(_divide)
     lower_parts = in_parts("div")
 
@@ -272,7 +272,7 @@ class Rem(Elementwise):
     """Elementwise remainder, with the sign of the dividend."""
 
     name, accepts = "rem", INTEGER | FLOAT
-    counts = True
+    counts = "iu"
     ref = widened(_remainder)
     holes = {"transpose": "its derivative is written with linear operations"}
 
@@ -543,7 +543,7 @@ class Max(Elementwise):
     """The larger of two; NaN if either is."""
 
     name, accepts = "max", ANY
-    counts = True
+    counts = "iu"
     ref = _extreme(np.maximum, np.logical_and)
     lower = lowered("max")
     lower_parts = in_parts("maximum")
@@ -560,7 +560,7 @@ class Min(Elementwise):
     """The smaller of two; NaN if either is."""
 
     name, accepts = "min", ANY
-    counts = True
+    counts = "iu"
     ref = _extreme(np.minimum, np.logical_or)
     lower = lowered("min")
     lower_parts = in_parts("minimum")
@@ -655,7 +655,7 @@ class Clamp(Primitive):
     """Values held between a minimum and a maximum."""
 
     name, form = "clamp", "map"
-    counts = True
+    counts = "iu"
     arithmetic = True
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:

@@ -68,7 +68,7 @@ class ConvertElementType(Primitive):
     """The same values in another dtype."""
 
     name, form = "convert_element_type", "map"
-    counts = True
+    counts = "iu"
     arithmetic = True
 
     def lower(self, k: Any, x: Any, *, new_dtype: Any, **_: Any) -> Any:

@@ -34,7 +34,7 @@ class Comparison(NonDifferentiable):
     """An elementwise comparison: booleans."""
 
     accepts, result = ORDERED, staticmethod(bool_dtype)
-    counts = True
+    counts = "iu"
 
 
 class Eq(Comparison):
@@ -91,7 +91,7 @@ class SelectN(Primitive):
     """One of several cases, chosen element by element."""
 
     name, form = "select_n", "map"
-    counts = True
+    counts = "iu"
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         which, *cases = specs

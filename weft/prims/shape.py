@@ -34,7 +34,7 @@ class BroadcastInDim(Primitive):
     """An array at a larger shape; operand dimension i becomes ``broadcast_dimensions[i]``."""
 
     name = "broadcast_in_dim"
-    counts = True
+    counts = "iu"
     form = "move"
     linear = True
 
