@@ -295,7 +295,7 @@ def partial_text(have: np.dtype, out: np.dtype, lanes: int, name: str) -> str:
             value = text.cast(have, work, text.read(place, have))
             return [place, text.emit(f"{add} {kind} {given[1]}, {value}")]
 
-        _, total = text.repeat("1", "%parts", [("ptr", first), (kind, total)], part)
+        _, total = text.loop("1", "%parts", [("ptr", first), (kind, total)], part, once=False)
         text.write(text.cast(work, out, total), text.at("%b1", begin, out), out)
         text.lanes = 1
         return []

@@ -44,17 +44,6 @@ class Text(Function):
 
     loop = Function.carry
 
-    def repeat(
-        self,
-        first: str,
-        last: str,
-        carried: Sequence[tuple[str, str]],
-        body: Callable[[str, list[str]], list[str]],
-        step: int = 1,
-    ) -> list[str]:
-        """A loop that may not run at all."""
-        return self.loop(first, last, carried, body, step, once=False)
-
     def when(self, condition: str, body: Callable[[], None]) -> None:
         """What is done only under a condition."""
         self.count += 1

@@ -278,7 +278,7 @@ class Windows:
                 place = text.total([base, text.scaled(t, step)])
                 return walk(axis + 1, place, number, inside)
 
-            return text.repeat(low, high, list(zip(kinds, given, strict=True)), body)
+            return text.loop(low, high, list(zip(kinds, given, strict=True)), body, once=False)
 
         given = walk(0, offset, "0", states)
         return [given[count * i : count * (i + 1)] for i in range(len(width))]
@@ -394,7 +394,7 @@ class Windows:
             skipped = text.emit(f"select i1 {before}, i64 0, i64 {between}")
             return single(text.total([index, skipped]), [])
 
-        text.repeat("0", size(last.size - (stop - first), "ends"), [], body)
+        text.loop("0", size(last.size - (stop - first), "ends"), [], body, once=False)
 
     def piece(self, places: list[str], target: str, ranges: Any, piece: str, length: int) -> None:
         """A piece of a row; the last one is moved back so that it ends with the row."""
@@ -446,7 +446,7 @@ class Windows:
         width, many = row_of(count, lanes)
         if width <= 1:
             end = text.total([begin, size(count, "between")])
-            text.repeat(begin, end, [], self.single(places, target, ranges))
+            text.loop(begin, end, [], self.single(places, target, ranges), once=False)
             return
         if last.still and count <= MAX_SCALAR_ELEMENTS:  # so few that there are not many texts
             self.vectors(places, target, ranges, [count])(begin, [])
@@ -468,7 +468,7 @@ class Windows:
                 index = text.least(index, latest)
                 return vectors(text.total([index, begin]), [])
 
-            text.repeat(low, high, [], body, wide)
+            text.loop(low, high, [], body, wide, once=False)
 
         if width < lanes:
             some("0", size(count, "between"), 1)
