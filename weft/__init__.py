@@ -92,9 +92,9 @@ if _TYPE_CHECKING:
     from weft.api.remat import remat as remat
     from weft.api.staging import eval_shape as eval_shape
     from weft.api.staging import make_jaxpr as make_jaxpr
-    from weft.backends.cpu.calls.threads import get_num_threads as get_num_threads
-    from weft.backends.cpu.calls.threads import num_threads as num_threads
-    from weft.backends.cpu.calls.threads import set_num_threads as set_num_threads
+    from weft.api.threads import get_num_threads as get_num_threads
+    from weft.api.threads import num_threads as num_threads
+    from weft.api.threads import set_num_threads as set_num_threads
     from weft.control.custom_jvp import custom_jvp as custom_jvp
     from weft.custom_derivatives import closure_convert as closure_convert
     from weft.custom_derivatives import custom_gradient as custom_gradient
@@ -146,7 +146,7 @@ else:  # what nothing above needs is loaded when it is first looked at
             "weft.custom_derivatives": "closure_convert custom_gradient custom_vjp",
             "weft.ref": "Ref ds empty_ref free_ref freeze new_ref",
             "weft.runtime.array": "Shard",
-            "weft.backends.cpu.calls.threads": "get_num_threads num_threads set_num_threads",
+            "weft.api.threads": "get_num_threads num_threads set_num_threads",
             "weft.parallel.pmap": "pmap",
             "weft.parallel.shard_map": "shard_map smap",
             "weft.sharding": (

@@ -15,9 +15,9 @@ import weft
 from weft.backends.cpu import target
 from weft.backends.cpu.native import compiling, loader
 from weft.backends.cpu.native.compiling import Batch, compile_now
-from weft.backends.cpu.native.disk import digest
 from weft.backends.cpu.native.llvm import INLINE, LIGHT, OPTIMISE, QUICK
 from weft.base import knobs
+from weft.base.disk import digest
 
 pytestmark = pytest.mark.skipif(not loader.supported(), reason="loaded by LLVM here")
 

@@ -11,7 +11,7 @@ import weft
 from tests.backends.tasks import run_tasks
 from tests.laws import checks
 from weft import lax
-from weft.backends.cpu.calls.threads import num_threads
+from weft.api.threads import num_threads
 from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.convolutions import conv, conv_plan
 from weft.backends.cpu.routines.registry import LOWERINGS

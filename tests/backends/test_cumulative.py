@@ -7,7 +7,7 @@ import pytest
 import weft
 from tests.backends.tasks import run_tasks
 from weft import dtypes, lax
-from weft.backends.cpu.calls.threads import num_threads
+from weft.api.threads import num_threads
 from weft.backends.cpu.routines import cumulative
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.kernel.program import Type

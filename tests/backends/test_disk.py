@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.backends.cpu.native import disk, machine
-from weft.base import knobs
+from weft.backends.cpu.native import machine
+from weft.base import disk, knobs
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="no disk cache here")
 KEY = hashlib.sha256(b"key").digest()

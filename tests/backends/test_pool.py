@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.backends.cpu.calls.threads import get_num_threads, num_threads, set_num_threads
-from weft.backends.cpu.native import cores, pool
+from weft.api.threads import get_num_threads, num_threads, set_num_threads
+from weft.backends.cpu.native import pool
 from weft.backends.cpu.native.machine import compile_text
 from weft.backends.cpu.native.pool_text import pool_text
+from weft.base import cores
 
 INCREMENT = """
 define void @k(ptr %buffers, i64 %start, i64 %stop) {

@@ -6,7 +6,7 @@ import pytest
 
 from tests.backends.tasks import run_tasks
 from weft import dtypes
-from weft.backends.cpu.calls.threads import num_threads
+from weft.api.threads import num_threads
 from weft.backends.cpu.routines.sorting import largest, network, packing, sort
 from weft.kernel.program import Type
 from weft.prims.sort import approx_top_k_p, sort_p, top_k_p

@@ -19,7 +19,7 @@ import weft
 from tests.runtime import ways
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu.native import disk
+from weft.base import disk
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="no signals, limits and forks here")
 

@@ -14,8 +14,8 @@ import weft.numpy as jnp
 from weft import lax
 from weft.backends.cpu import target
 from weft.backends.cpu.calls import identity, stored
-from weft.backends.cpu.native import disk, later, machine
-from weft.base import knobs
+from weft.backends.cpu.native import machine
+from weft.base import disk, knobs, later
 from weft.extend import core
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="no disk cache here")

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.native import disk
-from weft.backends.cpu.native.cores import threads
 from weft.backends.cuda import commands as c
 from weft.backends.cuda import driver, messages, ptx
 from weft.backends.cuda.loop_text import Writer
@@ -20,6 +18,8 @@ from weft.backends.cuda.render import NAME, render
 from weft.backends.cuda.routines.base import Fill, Library, Move, Place, Routine, Run
 from weft.backends.cuda.routines.table import HOST, SILENT, lower
 from weft.backends.cuda.schedule import schedule
+from weft.base import disk
+from weft.base.cores import threads
 from weft.base.functional import lru
 from weft.compiler.arena import Life, arrange
 from weft.compiler.watch import Watch, equations_of, primitive_names

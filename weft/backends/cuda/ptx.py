@@ -6,8 +6,8 @@ import ctypes
 import threading
 
 from weft.backends.cpu.native.llvm import OPTIMISE, Llvm
-from weft.backends.cpu.native.stacks import with_room
 from weft.base.functional import lru
+from weft.base.stacks import with_room
 
 TRIPLE = "nvptx64-nvidia-cuda"
 FEATURES = "+ptx80"

@@ -19,9 +19,9 @@ import numpy as np
 
 from weft.backends.cpu.calls import tables
 from weft.backends.cpu.native import pool
-from weft.backends.cpu.native.cores import usable_cores
 from weft.backends.cpu.native.machine import load_keyed, setting
 from weft.base import knobs
+from weft.base.cores import usable_cores
 from weft.base.functional import lru, register_cache
 from weft.base.lazy import Late, load
 from weft.core.trace import eval_trace, state

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.backends.cpu.native.disk import digest
 from weft.backends.cpu.native.machine import setting
 from weft.base import knobs
+from weft.base.disk import digest
 from weft.base.functional import lru
 from weft.base.lazy import BEGAN
 from weft.core.avals import ShapedArray

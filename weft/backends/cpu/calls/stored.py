@@ -14,9 +14,8 @@ import numpy as np
 
 from weft.backends.cpu.assembly import Assembly, HostCall, Python, Run
 from weft.backends.cpu.calls.identity import Walked, identify
-from weft.backends.cpu.native import disk
 from weft.backends.cpu.native.machine import Address, load_known
-from weft.base import knobs
+from weft.base import disk, knobs
 from weft.core.interpret import constant_value
 from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import Branch, Copy, For, Point, Result, Slot, Swap, While

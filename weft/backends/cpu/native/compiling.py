@@ -8,16 +8,16 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from weft.backends.cpu.native import disk
-from weft.backends.cpu.native.cores import threads
 from weft.backends.cpu.native.llvm import BRIEF, QUICK, Llvm, is_crowded, opener
 from weft.backends.cpu.native.parts import divided, joined
-from weft.backends.cpu.native.stacks import with_room
 from weft.backends.cpu.native.together import apart, joinable, joint
+from weft.base import disk
+from weft.base.cores import threads
 from weft.base.forks import across_forks
 from weft.base.functional import lru
 from weft.base.helpers import Helper
 from weft.base.limits import address_space_left, need_address_space
+from weft.base.stacks import with_room
 
 # Address space that LLVM takes, and that a module may take in it: without, it ends the process.
 LLVM_BYTES, MODULE_BYTES = 160 << 20, 96 << 20

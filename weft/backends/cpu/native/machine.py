@@ -12,12 +12,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from weft.backends.cpu.native import disk, loader
+from weft.backends.cpu.native import loader
 from weft.backends.cpu.native.compiling import Batch, compile_now
-from weft.backends.cpu.native.disk import digest
 from weft.backends.cpu.native.processor import compiler_version, description, has_matrices
 from weft.backends.cpu.native.processor import vector_bits as vector_bits
 from weft.backends.cpu.native.together import was_joint
+from weft.base import disk
+from weft.base.disk import digest
 from weft.base.forks import across_forks
 from weft.base.functional import lru, register_cache
 from weft.base.knobs import thread

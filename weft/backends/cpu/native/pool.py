@@ -16,12 +16,12 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.backends.cpu.native import loader
-from weft.backends.cpu.native.cores import threads, usable_cores
 from weft.backends.cpu.native.float_mode import Flushing
 from weft.backends.cpu.native.llvm import QUICK
 from weft.backends.cpu.native.machine import load_keyed
 from weft.backends.cpu.native.pool_text import SIZE, SPIN, pool_text
 from weft.backends.cpu.native.processor import architecture
+from weft.base.cores import threads, usable_cores
 from weft.base.forks import across_forks
 from weft.base.functional import lru
 from weft.base.helpers import Helper

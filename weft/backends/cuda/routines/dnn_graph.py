@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.native import disk
 from weft.backends.cuda import libraries
 from weft.backends.cuda.driver import DriverError, device
 from weft.backends.cuda.libraries import handle, library
+from weft.base import disk
 from weft.base.record import Record
 
 _PTR = ctypes.c_void_p

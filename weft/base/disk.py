@@ -12,9 +12,9 @@ import stat
 import time
 from collections.abc import Callable, Sequence
 
-from weft.backends.cpu.native.later import later
 from weft.base import events
 from weft.base.knobs import thread
+from weft.base.later import later
 from weft.base.record import Record
 
 # The whole of hashlib loads a library that takes as long as all of a small program.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from weft.backends.cpu.native.cores import threads
 from weft.base import knobs
+from weft.base.cores import threads
 
 
 def set_num_threads(n: int | None) -> None:
