@@ -104,7 +104,7 @@ LATE = {
     *(
         ("weft.backends.cpu.routines.table", f"weft.backends.cpu.routines.{name}")
         for name in (
-            "convolutions.conv cumulative draws.generator draws.sampling"
+            "convolutions.conv cumulative draws.sampling"
             " factorisations.linalg factorisations.sylvester fourier.fft"
             " products.complex_products products.dot scatter.scatter"
             " sorting.largest sorting.sort special windows.window"

@@ -17,7 +17,7 @@ class Target(Protocol):
     general: bool  # whether code is to do for arrays of other sizes too
     recomputes: bool = False  # whether functions of elements cost less than keeping them in memory
     attends: Any = None  # (dtype, depth) -> whether it has a routine for attention, if it has one
-    neutral: bool  # whether it has no routines for some operations, see ``keeps``
+    neutral: bool  # whether routines for some operations are turned off, see ``keeps``
 
     def keeps(self, eqn: Any) -> bool:
         """Whether an operation that isn't fused stays one, for a routine of the backend's own or

@@ -75,6 +75,9 @@ class Plain:
     general = recomputes = neutral = False
     attends: Any = None
 
+    def keeps(self, eqn: Any) -> bool:
+        return True
+
     def epilogue(self, eqn: Any, finish: Finish, looped: bool) -> bool:
         return True
 
@@ -124,7 +127,7 @@ PIPELINE = (
     Pass("pack", "program", lambda closed, _: attention_packed.pack(closed), _attends),
     Pass("special", "program", _alone(special), lambda to: to.recomputes),
     Pass("expand", "region", lambda jaxpr, to: expand(jaxpr, to.general and not to.neutral)),
-    Pass("lower", "region", lambda jaxpr, to: lower(jaxpr, to.keeps), lambda to: to.neutral),
+    Pass("lower", "region", lambda jaxpr, to: lower(jaxpr, to.keeps)),
     Pass("fuse", "fusion", _fuse),
     Pass("attach", "steps", lambda steps, around: attach(steps, around.results)),
     Pass("offer", "steps", lambda steps, to: offer(steps, to.target, to.looped)),

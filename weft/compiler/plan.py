@@ -288,7 +288,7 @@ class Planner(Slots):
             return eqn.primitive.plan(self, eqn, ins, outs) if found is None else found
         if eqn.primitive.collective:
             return [Collective(eqn, tuple(ins), tuple(outs))]
-        if self.target.neutral and not eqn.effects and not self.target.keeps(eqn):
+        if not eqn.effects and not self.target.keeps(eqn):
             lowered = kernels_of(eqn)
             if lowered is not None:
                 return self._lowered(lowered, ins, outs)

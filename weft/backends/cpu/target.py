@@ -96,7 +96,8 @@ class Cpu(Target):
         return made
 
     def keeps(self, eqn: Any) -> bool:
-        return choices.is_on(eqn.primitive.name)
+        name = eqn.primitive.name
+        return routines.has(name) and choices.is_on(name)
 
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         return simplify(closed, self.watch, self)

@@ -20,7 +20,7 @@ ROUTINES = {
     "special": "igamma igammac igamma_grad_a random_gamma_grad regularized_incomplete_beta zeta"
     " polygamma",
     "permutations": "lu_pivots_to_permutation",
-    "draws": "random_gamma random_poisson random_binomial rng_bit_generator",
+    "draws": "random_gamma random_poisson random_binomial",
 }
 _GROUP = {name: group for group, names in ROUTINES.items() for name in names.split()}
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.backends.cpu.routines.choices import ROUTINES
 from weft.backends.cpu.routines.registry import FINISHING, GENERAL, LOWERINGS, SMALL
 from weft.backends.cpu.sizes import Written, at_hand
 from weft.base.lazy import Late
@@ -17,7 +18,6 @@ _conv = Late("weft.backends.cpu.routines.convolutions.conv")
 _cumulative = Late("weft.backends.cpu.routines.cumulative")
 _dot = Late("weft.backends.cpu.routines.products.dot")
 _fft = Late("weft.backends.cpu.routines.fourier.fft")
-_generator = Late("weft.backends.cpu.routines.draws.generator")
 _largest = Late("weft.backends.cpu.routines.sorting.largest")
 _linalg = Late("weft.backends.cpu.routines.factorisations.linalg")
 _sampling = Late("weft.backends.cpu.routines.draws.sampling")
@@ -28,27 +28,29 @@ _sylvester = Late("weft.backends.cpu.routines.factorisations.sylvester")
 _window = Late("weft.backends.cpu.routines.windows.window")
 
 _NAMES = {
+    _conv: ROUTINES["convolutions"],
+    _cumulative: ROUTINES["cumulative"],
     _complex_products: "reduce_prod",
-    _conv: "conv_general_dilated",
-    _cumulative: "cumsum cumprod cummax cummin cumlogsumexp",
-    _dot: "dot_general",
-    _fft: "fft",
-    _generator: "rng_bit_generator",
+    _dot: ROUTINES["products"],
+    _fft: ROUTINES["fourier"],
     _linalg: "cholesky lu lu_pivots_to_permutation geqrf geqp3 householder_product ormqr qr eigh"
     " svd eig schur hessenberg tridiagonal tridiagonal_solve triangular_solve",
     _sylvester: "triangular_sylvester",
-    _sampling: "random_gamma random_poisson random_binomial",
-    _scatter: "scatter scatter-add scatter-sub scatter-mul scatter-min scatter-max",
+    _sampling: ROUTINES["draws"],
+    _scatter: ROUTINES["scatter"],
+    _sort: ROUTINES["sorting"],
     _largest: "top_k approx_top_k",
-    _sort: "sort partition",
-    _special: "igamma igammac igamma_grad_a random_gamma_grad regularized_incomplete_beta zeta"
-    " polygamma",
-    _window: "reduce_window_sum reduce_window_max reduce_window_min select_and_gather_add"
-    " select_and_scatter_add",
+    _special: ROUTINES["special"],
+    _window: ROUTINES["windows"],
 }
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 # Files with lowerings to code that does for all shapes in all programs.
 _ANY_SIZE = frozenset([_linalg, _sylvester])
+
+
+def has(name: str) -> bool:
+    """Whether an operation has a routine, or a library does it."""
+    return name in _WHERE
 
 
 def load(name: str) -> None:

@@ -1,6 +1,6 @@
 """Operations whose functions for the CPU are scalar: a GPU runs the same ones, an element a thread.
 
-The incomplete gamma and beta functions, zeta and polygamma, and random integers in bulk.
+The incomplete gamma and beta functions, zeta and polygamma.
 """
 
 from __future__ import annotations
@@ -73,6 +73,5 @@ def lowering(name: str) -> Any:
 
 for _name in (
     "igamma igammac igamma_grad_a random_gamma_grad regularized_incomplete_beta zeta polygamma"
-    " rng_bit_generator"
 ).split():
     ROUTINES[_name] = lowering(_name)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.routines.draws import generator_stubs as generator
 from weft.backends.cpu.routines.draws import sampling_kernels as kernels
 from weft.backends.cpu.routines.draws import sampling_stubs as stubs
+from weft.backends.cpu.routines.draws import threefry_stubs as generator
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.scalar_math import translate_with_math
 from weft.base import knobs

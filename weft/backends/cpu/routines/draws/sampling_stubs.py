@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.backends.cpu.routines.draws.generator_stubs import threefry
+from weft.backends.cpu.routines.draws.threefry_stubs import threefry
 from weft.kernel.kinds import bits, f32, i32, i64, invoke, ptr, stack, u8, u32, u64, void
 
 # Names that stubs are given; here so that they can be written.
