@@ -11,7 +11,10 @@ from tests.runtime import ways
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu import target
+from weft.backends.cpu.assembly import launched
+from weft.base.sizes import recording
 from weft.compiler import interchange, plan
+from weft.compiler.generic import Walked, alone
 
 
 def numbers(*shape, dtype=np.float32):
@@ -210,3 +213,16 @@ def test_an_endless_loop_can_be_interrupted(monkeypatch):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
+
+
+def test_complex_numbers_in_named_sizes():
+    def escape(c):
+        step = lambda s: (s[0] * s[0] + c, s[1] + 1)
+        return lax.while_loop(lambda s: s[1] < 50, step, (c, 0))[0]
+
+    closed = weft.make_jaxpr(escape)(np.zeros((30, 40), np.complex64))
+    template = alone(Walked(closed), closed, 0)
+    assert template.stand_ins  # the 50, which others may have another number for
+    with recording():
+        made = target.Cpu(named=True, eager=True).assemble(template.closed)
+    assert launched(made.nodes)

@@ -138,15 +138,19 @@ class Walked:
         return value
 
 
-class Fixed(Record):
-    """A constant of a program in named sizes, or a literal that is another one for other sizes.
+class StandIn:
+    """Stands for a constant of a program in named sizes, or for a literal that is another one for
+    other sizes: that of the instance at hand until the code is there.
 
     ``number`` is that of the constant, or ``-1 - number`` that of the literal.
     """
 
-    number: int
-    stand_in: Any  # what it is in the program in named sizes
-    aval: Any
+    def __init__(self, number: int, value: Any, aval: Any) -> None:
+        self.number, self.value, self.aval = number, value, aval
+
+    @property
+    def _value(self) -> np.ndarray:
+        return np.asarray(getattr(self.value, "_value", self.value))
 
 
 class Template:
@@ -161,13 +165,13 @@ class Template:
         self.changing = [i for i, n in enumerate(self.sizes) if type(n) is Size]
         self.literal_changes = literal_changes
         self.literals = walked.literals
-        self.stand_ins: list[Fixed] = []
+        self.stand_ins: list[StandIn] = []
         self.closed = _Rebuilt(self).program(closed)
 
     def forget(self) -> None:
         """Let go of the arrays of the instance it was made of, once its code is there."""
         for found in self.stand_ins:
-            found.stand_in.value = None
+            found.value = None
 
     def match(self, walked: Walked) -> dict[str, int] | None:
         """The values of the names in which a program is an instance of this one, or None."""
@@ -456,8 +460,7 @@ class _Rebuilt:
         for i, (v, c) in enumerate(zip(jaxpr.constvars, closed.consts, strict=True)):
             env[v] = Var(self._type(v.aval))
             constvars.append(env[v])
-            consts.append(StandIn(c))
-            template.stand_ins.append(Fixed(first + i, consts[i], v.aval))
+            consts.append(StandIn(first + i, c, env[v].aval))
         invars = []
         for v in jaxpr.invars:
             env[v] = Var(self._type(v.aval))
@@ -471,10 +474,8 @@ class _Rebuilt:
             if number not in template.literal_changes:
                 return x
             made = Var(x.aval)
-            stand_in = StandIn(np.asarray(x.val, x.aval.dtype))
-            template.stand_ins.append(Fixed(-1 - number, stand_in, x.aval))
             constvars.append(made)
-            consts.append(stand_in)
+            consts.append(StandIn(-1 - number, np.asarray(x.val, x.aval.dtype), x.aval))
             return made
 
         eqns = []
@@ -490,6 +491,7 @@ class _Rebuilt:
                 outs.append(env[v])
             eqns.append(JaxprEqn(ins, outs, eqn.primitive, params, eqn.effects, eqn.source_info))
         outvars = [operand(x) for x in jaxpr.outvars]
+        template.stand_ins += consts
         made = Jaxpr(constvars, invars, outvars, eqns, jaxpr.effects, jaxpr.debug_info)
         return ClosedJaxpr(made, consts)
 
@@ -528,17 +530,6 @@ class _Rebuilt:
         if kind is dict:
             return {k: self._value(v) for k, v in value.items()}
         return value
-
-
-class StandIn:
-    """Stands for a constant: that of the instance at hand until the code is there."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    @property
-    def _value(self) -> np.ndarray:
-        return np.asarray(getattr(self.value, "_value", self.value))
 
 
 def _like(value: Any, items: list[Any]) -> Any:

@@ -173,9 +173,10 @@ class Search:
         """The program with its own numbers and constants in place of those that stand for them."""
         walked = self.walked
         constants, own = {}, {}
-        for number, stand_in, aval in template.stand_ins:
+        for stand_in in template.stand_ins:
+            number = stand_in.number
             value = walked.consts[number] if number >= 0 else walked.literals[-1 - number]
-            constants[id(stand_in)] = (value, aval)
+            constants[id(stand_in)] = (value, stand_in.aval)
             if number >= 0:
                 own[id(stand_in)] = value
         made = generic.filled(numbers, constants)
