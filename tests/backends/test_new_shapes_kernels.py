@@ -96,7 +96,7 @@ def test_a_new_shape_compiles_nothing(name, kind, texts):
 
 
 LINES = [(20011,), (21006,), (17005,), (23002,)]
-CUBES = [(21, 22, 41), (23, 20, 44), (25, 19, 43), (20, 30, 42)]
+CUBES = [(41, 42, 61), (43, 40, 64), (45, 39, 63), (40, 50, 62)]
 SQUARES = [(101, 101), (110, 110), (103, 103), (106, 106)]
 OTHERS = {
     "pieces": (lambda x: jnp.array_split(x, 4), LINES),

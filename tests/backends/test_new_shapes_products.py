@@ -201,6 +201,8 @@ def summed(x):
 # each has a few structures: what is left of a row beyond whole vectors, rows that are short
 LINES = [(911,), (700,), (1313,), (1017,), (650,), (1100,)]
 PLANES = [(41, 43), (37, 39), (47, 38), (40, 46), (45, 36), (39, 41)]
+# so wide that tiles of the widest vectors have the same form for all
+WIDE = [(81, 103), (77, 99), (87, 98), (80, 106), (85, 96), (79, 101)]
 LARGE = [(151, 163), (141, 152), (170, 181), (149, 139), (160, 211), (207, 144)]
 
 CALLS = {
@@ -210,7 +212,7 @@ CALLS = {
     "convolve integers": (lambda x: jnp.convolve(x.astype(int), whole(12)), LINES),
     "convolve complex": (lambda x: jnp.convolve(x * 1j, array(12)), LINES),
     "polymul": (lambda x: jnp.polymul(x, array(5)), LINES),
-    "convolve2d": (lambda x: weft.scipy.signal.convolve2d(x, array(5, 5)), PLANES),
+    "convolve2d": (lambda x: weft.scipy.signal.convolve2d(x, array(5, 5)), WIDE),
     "layer": (lambda x: layers(x[None, :, :, None] + jnp.ones(3), array(3, 3, 3, 16)), PLANES),
     "strides": (lambda x: layers(x[None, :, :, None], array(3, 3, 1, 8), 2), PLANES),
     "pool": (pooled, PLANES),

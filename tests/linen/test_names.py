@@ -22,8 +22,13 @@ LEFT_OUT = {
     # of Orbax, and of arrays of several processes
     "training.checkpoints": {"save_checkpoint_multiprocess"},
 }
-# Errors are made by weft, with what its own messages say; one argument more that has a default.
-OTHER_PARAMETERS = {"": {"Variable", "tabulate"}, "errors": set(NAMES["errors"])}
+# Errors are made by weft, with what its own messages say; one argument more that has a default; the
+# parameters of an enumeration are those of Python's class, other ones in each version.
+OTHER_PARAMETERS = {
+    "": {"Variable", "tabulate"},
+    "errors": set(NAMES["errors"]),
+    "spmd": {"RulesFallback"},
+}
 
 
 @pytest.mark.parametrize("module", NAMES, ids=lambda name: name or "linen")

@@ -273,7 +273,9 @@ def _check(closed: ClosedJaxpr, form: Form, name: str) -> None:
     places = [*form.ins, *(t.placement for t in form.types)]
     ranks = sorted({d.process_index for p in places for d in p.sharding.device_set})
     specs = [f"{p.sharding}" for p in places]
-    processes.transport.begin_program(name, tuple(ranks), "\n".join([str(closed), *specs]))
+    # without colours, which only processes on a terminal have
+    text = "\n".join([closed.pretty_print(use_color=False), *specs])
+    processes.transport.begin_program(name, tuple(ranks), text)
     form.checked = True
 
 
