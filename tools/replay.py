@@ -28,7 +28,7 @@ from bench.rows import Program as BenchProgram
 from weft.backends.cpu.native import processor
 
 SUITES = "compiled variants programs compile memory".split()
-_NAME = re.compile(r"[%@][\w.]+")
+_NAME = re.compile(r"[%@][\w.]+|^[\w.]+(?=:$)", re.MULTILINE)
 # Architecture, bits of a vector register.
 MACHINES = {"neon": ("aarch64", 128), "avx2": ("x86_64", 256), "avx512": ("x86_64", 512)}
 
@@ -111,9 +111,14 @@ def digest(closed: Any, generic: bool) -> dict[str, Any]:
 
 
 def _renamed(text: str) -> str:
-    """A text with its names counted in order: what values are called makes no difference."""
+    """A text with its names counted in order: what things are called makes no difference."""
     names: dict[str, str] = {}
-    return _NAME.sub(lambda m: names.setdefault(m[0], f"{m[0][0]}{len(names)}"), text)
+
+    def name(found: re.Match[str]) -> str:
+        known = found[0] if found[0][0] in "%@" else f"%{found[0]}"
+        return names.setdefault(known, f"{known[0]}{len(names)}")
+
+    return _NAME.sub(name, text)
 
 
 def _count(nodes: Any) -> int:

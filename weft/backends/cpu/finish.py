@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from weft.backends.cpu.code.loops import inner_loop
 from weft.backends.cpu.code.render import Function
-from weft.backends.cpu.code.turns import Turns
 from weft.kernel.kernel import Loop
 from weft.kernel.program import Finish
 
@@ -36,32 +35,35 @@ def finish_text(finish: Finish, columns: int, whole: bool = False) -> str:
             f.line(f"%p{i} = getelementptr ptr, ptr %buffers, i64 {place}")
             f.line(f"%b{i} = load ptr, ptr %p{i}, align 8")
             place += 1
-    rows = Turns(f, "row", "0", "%rows")
-    begin = f.emit(f"add i64 %first, {f.emit(f'mul i64 {rows.index}, %stride')}")
-    row = f.emit(f"getelementptr i8, ptr %block, i64 {f.emit(f'mul i64 {rows.index}, %pitch')}")
-    f.line(f"%back = mul i64 {begin}, {-finish.size}")
-    f.line(f"%b{finish.buffer} = getelementptr i8, ptr {row}, i64 %back")
     *outer, (last, extent) = axes
     inner = Loop(last, min(extent, columns), finish.body)
-    if not outer:
-        f.axes[last] = begin
-        inner_loop(f, inner, begin, f.emit(f"add i64 {begin}, %columns"))
-    else:
-        # a row of the block may go on in the next row of what the kernel runs over
+
+    def row(number: str, _: list[str]) -> list[str]:
+        begin = f.emit(f"add i64 %first, {f.emit(f'mul i64 {number}, %stride')}")
+        start = f.emit(f"getelementptr i8, ptr %block, i64 {f.emit(f'mul i64 {number}, %pitch')}")
+        f.line(f"%back = mul i64 {begin}, {-finish.size}")
+        f.line(f"%b{finish.buffer} = getelementptr i8, ptr {start}, i64 %back")
         stop = f.emit(f"add i64 {begin}, %columns")
-        parts = Turns(f, "part", begin, stop)
-        index = f.emit(f"udiv i64 {parts.index}, {extent}")
-        low = f.emit(f"urem i64 {parts.index}, {extent}")
-        left = f.emit(f"sub i64 {stop}, {parts.index}")
-        high = f.emit(f"add i64 {low}, {left}")
-        less = f.emit(f"icmp slt i64 {high}, {extent}")
-        high = f.emit(f"select i1 {less}, i64 {high}, i64 {extent}")
-        for i, (axis, count) in reversed(list(enumerate(outer))):
-            f.axes[axis] = f.emit(f"urem i64 {index}, {count}") if i else index
-            index = f.emit(f"udiv i64 {index}, {count}") if i else index
-        inner_loop(f, inner, low, high)
-        parts.close(f.emit(f"sub i64 {high}, {low}"))
-    rows.close("1")
+        if not outer:
+            inner_loop(f, inner, begin, stop)
+            return []
+
+        def part(at: str, _: list[str]) -> list[str]:
+            """A row of the block may go on in the next row of what the kernel runs over."""
+            index = f.emit(f"udiv i64 {at}, {extent}")
+            low = f.emit(f"urem i64 {at}, {extent}")
+            high = f.scalar_min(f.emit(f"add i64 {low}, {f.emit(f'sub i64 {stop}, {at}')}"), extent)
+            for i, (axis, count) in reversed(list(enumerate(outer))):
+                f.axes[axis] = f.emit(f"urem i64 {index}, {count}") if i else index
+                index = f.emit(f"udiv i64 {index}, {count}") if i else index
+            inner_loop(f, inner, low, high)
+            f.line(f"%part = sub i64 {high}, {low}")
+            return []
+
+        f.carry(begin, stop, [], part, "%part", once=False)
+        return []
+
+    f.carry("0", "%rows", [], row, once=False)
     f.line("ret void")
     head = f"define void @{NAME}({_PARAMETERS}) #0 {{"
     return "\n".join([*f.declared.values(), head, "entry:", *f.spilled_head(), *f.lines, "}", ""])

@@ -9,7 +9,6 @@ import numpy as np
 
 from weft.backends.cpu.code.instructions import memory_type
 from weft.backends.cpu.code.render import Function
-from weft.backends.cpu.code.turns import Turns
 from weft.backends.cpu.native.processor import vector_bits
 from weft.base.sizes import Size
 from weft.kernel.kernel import Loop, Store
@@ -66,12 +65,14 @@ def copy(f: Function, s: Loop, low: str, high: str, inner_high: str) -> None:
 
 
 def _loop(f: Function, axis: str, low: str, high: str, step: int, body: Any) -> None:
-    outside, f.known = f.known, dict(f.known)
-    f.count += 1
-    turns = Turns(f, f"t{f.count}", low, high)
-    f.axes[axis] = turns.index
-    body()
-    turns.close(str(step))
+    outside = f.known
+
+    def turn(index: str, _: list[str]) -> list[str]:
+        f.known, f.axes[axis] = dict(outside), index
+        body()
+        return []
+
+    f.carry(low, high, [], turn, step, once=False)
     f.known = outside
 
 

@@ -64,24 +64,23 @@ class Lines:
         self.block = name
         self.lines.append(f"{name}:")
 
-    def _opaque(self, kind: str, value: str) -> str:
-        """The same number or address, of which LLVM does not see how it grows in a loop: to look
-        for other ways of counting takes a third of its time, and these are as good as any."""
-        return self.emit(f"freeze {kind} {value}") if kind in ("i64", "ptr") else value
-
     def carry(
         self,
         first: str,
         last: str,
         carried: Sequence[tuple[str, str]],
         body: Callable[[str, list[str]], list[str]],
-        step: int = 1,
+        step: int | str = 1,
         once: bool = True,
     ) -> list[str]:
         """What values are after a loop; ``carried`` are their types and first ones.
 
-        It runs at least ``once``, or may not run at all.
+        It runs at least ``once``, or may not run at all. Every block and every branch costs LLVM
+        time, even those that it removes again: a loop that is known to run has no test before it.
+        Of values that are frozen LLVM does not see how they grow: to look for other ways of
+        counting takes a third of its time, and these are as good as any.
         """
+        once = once or (first.isdigit() and last.isdigit() and int(first) < int(last))
         self.count += 1
         n, before = self.count, self.block
         if once:
@@ -91,10 +90,13 @@ class Lines:
             self.line(f"br i1 {some}, label %loop{n}, label %done{n}")
         self.label(f"loop{n}")
         place, index = len(self.lines), self.fresh("i")
-        inside = [self.fresh("p") for _ in carried]
+        inside = [self.fresh() for _ in carried]
         results = body(index, inside)
-        results = [self._opaque(*r) for r in zip((k for k, _ in carried), results, strict=True)]
-        following = self._opaque("i64", self.emit(f"add i64 {index}, {step}"))
+        results = [
+            self.emit(f"freeze {kind} {result}")
+            for (kind, _), result in zip(carried, results, strict=True)
+        ]
+        following = self.emit(f"freeze i64 {self.emit(f'add i64 {index}, {step}')}")
         more = self.emit(f"icmp slt i64 {following}, {last}")
         self.line(f"br i1 {more}, label %loop{n}, label %done{n}")
         phis = [

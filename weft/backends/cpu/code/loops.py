@@ -13,7 +13,6 @@ from weft.backends.cpu.code import blocks
 from weft.backends.cpu.code.instructions import scalar_type
 from weft.backends.cpu.code.rare import rare
 from weft.backends.cpu.code.render import Function
-from weft.backends.cpu.code.turns import Turns
 from weft.backends.cpu.code.width import (
     lanes_of,
     latency_bound,
@@ -272,30 +271,24 @@ def outer_loop(
     if f.in_lanes and f.sizes is not None and s.axis not in f.steps:
         _hoist_lanes(f, s)
     outside = f.known
-    f.count += 1
-    tag = f"o{f.count}"
     opened = _opened(f, s) if write is block else {}
     f.wide.update(opened)
-    starts = {symbol: f.start_of(symbol) for symbol in s.carries}
-    turns = Turns(f, tag, low, high)
-    for symbol in s.carries:
-        f.carried[symbol] = f"%{tag}a{symbol}"
-        kind = f.accumulator_type(symbol)
-        turns.carry(f.carried[symbol], kind, starts[symbol], f"%{tag}u{symbol}")
-    f.axes[s.axis] = f"%{tag}i"
-    if f.kernel.grid is not None and s.axis == f.kernel.grid[0] and f.kernel.axes:
-        _unfold(f, f"%{tag}i")
-    f.known = dict(outside)
-    if mask:
-        f.mask = masked(f, f"%{tag}i", high)
-    write(f, s.body)
-    for symbol in s.carries:
-        kind = f.accumulator_type(symbol)
-        f.line(f"%{tag}u{symbol} = freeze {kind} {f.accumulators[symbol]}")
-    turns.close(str(step))
-    for symbol in s.carries:
-        kind = f.accumulator_type(symbol)
-        f.accumulators[symbol] = turns.left(kind, starts[symbol], f"%{tag}u{symbol}")
+    starts = [(f.accumulator_type(symbol), f.start_of(symbol)) for symbol in s.carries]
+
+    def body(index: str, so_far: list[str]) -> list[str]:
+        f.carried.update(zip(s.carries, so_far, strict=True))
+        f.axes[s.axis] = index
+        if f.kernel.grid is not None and s.axis == f.kernel.grid[0] and f.kernel.axes:
+            _unfold(f, index)
+        f.known = dict(outside)
+        if mask:
+            f.mask = masked(f, index, high)
+        write(f, s.body)
+        return [f.accumulators[symbol] for symbol in s.carries]
+
+    finals = f.carry(low, high, starts, body, step, once=False)
+    for symbol, final in zip(s.carries, finals, strict=True):
+        f.accumulators[symbol] = final
         f.carried.pop(symbol, None)
     f.known = outside
     for symbol, lanes in opened.items():
@@ -448,45 +441,35 @@ def _run(
     f.expect(rare(operands))
     _hoist(f, operands, s.axis)
     f.offsets_before([x.at for x in s.body if isinstance(x, Store)], s.axis)
-    f.count += 1
-    tag = f"l{f.count}"
+
+    def turn(index: str, so_far: list[str]) -> list[str]:
+        f.axes[s.axis] = index
+        if mask:
+            f.mask = masked(f, index, high)
+        load_first(f, s.body)
+        before, found = iter(so_far), []
+        rest = list(s.body)
+        while rest:
+            statement = rest.pop(0)
+            if rest and f.follow(statement, rest[0]):
+                f.store_both(statement, rest.pop(0))
+            elif isinstance(statement, Store):
+                f.store(statement)
+            else:
+                found.append(_accumulated(f, statement, next(before)))
+        f.mask = None
+        return found
+
     extent = _extent(f, low, high)
-    turns = None
     if extent is not None and 0 < extent <= step:  # one turn
-        so_far = starts
-        f.axes[s.axis] = low
-    else:
-        turns = Turns(f, tag, low, high)
-        f.axes[s.axis] = turns.index
-        so_far = {r.symbol: f"%{tag}a{r.symbol}" for r in reduces}
-        for r in reduces:
-            turns.carry(
-                so_far[r.symbol], f.type_of(r.dtype), starts[r.symbol], f"%{tag}u{r.symbol}"
-            )
-    if mask:
-        f.mask = masked(f, f.axes[s.axis], high)
-    load_first(f, s.body)
-    rest = list(s.body)
-    while rest:
-        statement = rest.pop(0)
-        if rest and f.follow(statement, rest[0]):
-            f.store_both(statement, rest.pop(0))
-        elif isinstance(statement, Store):
-            f.store(statement)
-        else:
-            _accumulate(f, statement, so_far[statement.symbol], f"%{tag}u{statement.symbol}")
-    f.mask = None
-    finals = {r.symbol: f"%{tag}u{r.symbol}" for r in reduces}
-    if turns is not None:
-        turns.close(str(step))
-        for r in reduces:
-            kind, last = f.type_of(r.dtype), finals[r.symbol]
-            finals[r.symbol] = turns.left(kind, starts[r.symbol], last)
-    else:
+        finals = turn(low, [*starts.values()])
         outside.update(_kept(f, s.body))
+    else:
+        carried = [(f.type_of(r.dtype), starts[r.symbol]) for r in reduces]
+        finals = f.carry(low, high, carried, turn, step, once=False)
     f.lanes, f.steps, f.known = 1, {}, outside
     f.expect([])
-    return finals
+    return {r.symbol: final for r, final in zip(reduces, finals, strict=True)}
 
 
 def _kept(f: Function, body: list[Any]) -> dict[Any, str]:
@@ -509,14 +492,13 @@ def load_first(f: Function, body: list[Any]) -> None:
                 f.value(v)
 
 
-def _accumulate(f: Function, r: Reduce, so_far: str, name: str) -> None:
+def _accumulated(f: Function, r: Reduce, so_far: str) -> str:
     kind = f.type_of(r.dtype)
     value = f.value(r.value)
     if f.mask is not None:
         neutral = f.initial(r.symbol, f.lanes)
         value = f.emit(f"select <{f.lanes} x i1> {f.mask}, {kind} {value}, {kind} {neutral}")
-    combined = combine(f, r.op, r.dtype, so_far, value)
-    f.line(f"{name} = freeze {kind} {combined}")
+    return combine(f, r.op, r.dtype, so_far, value)
 
 
 def combine(f: Function, op: str, dtype: np.dtype, x: str, y: str) -> str:

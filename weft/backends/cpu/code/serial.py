@@ -14,7 +14,6 @@ import numpy as np
 from weft.backends.cpu.code.instructions import MEMORY, memory_type
 from weft.backends.cpu.code.loops import combine, outer_loop
 from weft.backends.cpu.code.render import Function
-from weft.backends.cpu.code.turns import Turns
 from weft.kernel.kernel import Atomic, Barrier, Kernel, Loop, Reduce, Serial, statements
 from weft.kernel.nodes import BOOL, walk
 
@@ -97,25 +96,20 @@ class Writer:
 
     def counted(self, s: Serial) -> None:
         """A serial loop over an axis."""
-        f = self.f
-        f.count += 1
-        tag, outside = f"c{f.count}", f.known
-        starts = [f.value(c.initial) for c in s.carried]
-        kinds = [f.type_of(c.initial.dtype) for c in s.carried]
-        turns = Turns(f, tag, "0", str(s.extent))
-        for c, kind, start in zip(s.carried, kinds, starts, strict=True):
-            f.accumulators[c.symbol] = f"%{tag}a{c.symbol}"
-            turns.carry(f"%{tag}a{c.symbol}", kind, start, f"%{tag}u{c.symbol}")
+        f, outside = self.f, self.f.known
         assert s.axis is not None
-        f.axes[s.axis] = turns.index
-        f.known = dict(outside)
-        self.inside(f, s.body)
-        after = [f.value(c.after) for c in s.carried]
-        for c, kind, name in zip(s.carried, kinds, after, strict=True):
-            f.line(f"%{tag}u{c.symbol} = freeze {kind} {name}")
-        turns.close("1")
-        for c, kind, start in zip(s.carried, kinds, starts, strict=True):
-            f.accumulators[c.symbol] = turns.left(kind, start, f"%{tag}u{c.symbol}")
+        axis, symbols = s.axis, [c.symbol for c in s.carried]
+
+        def body(index: str, so_far: list[str]) -> list[str]:
+            f.axes[axis] = index
+            f.accumulators.update(zip(symbols, so_far, strict=True))
+            f.known = dict(outside)
+            self.inside(f, s.body)
+            return [f.value(c.after) for c in s.carried]
+
+        starts = [(f.type_of(c.initial.dtype), f.value(c.initial)) for c in s.carried]
+        finals = f.carry("0", str(s.extent), starts, body, once=False)
+        f.accumulators.update(zip(symbols, finals, strict=True))
         f.known = outside
 
     def serial(self, s: Serial) -> None:
