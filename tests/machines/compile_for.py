@@ -26,10 +26,10 @@ from tests.samples import WIDE, all_samples
 from weft import lax, nn
 from weft import numpy as jnp
 from weft.backends.cpu.calls import dispatch
+from weft.backends.cpu.native import machine, pool
 from weft.backends.cpu.native.llvm import BRIEF, QUICK, Llvm, is_crowded
 from weft.backends.cpu.native.loader import Object
 from weft.backends.cpu.native.machine import Ahead
-from weft.backends.cpu.native.pool_text import pool_text
 from weft.backends.cpu.target import Cpu
 from weft.compiler.plan import Unplannable
 from weft.compiler.watch import Watch
@@ -129,7 +129,7 @@ def check_all(cross: Cross, own: dict[str, str], full: bool) -> tuple[int, list[
     return len(known), wrong
 
 
-def own_code(processor: Processor) -> dict[str, str]:
+def own_code() -> dict[str, str]:
     """The texts of what is made once, the pool of threads and the native caller, and of a product
     that some processors have instructions for."""
 
@@ -141,12 +141,12 @@ def own_code(processor: Processor) -> dict[str, str]:
 
     half = ones(256, 256, dtype=bfloat16)
     texts = {f"matrices {i}": text for i, text in enumerate(planned(jnp.matmul, half, half))}
-    texts["pool"] = QUICK + str(pool_text(processor.architecture))
-    dispatch.load_keyed = find
-    try:
-        dispatch.Native()
-    except Found as found:
-        texts["caller"] = found.args[0]
+    machine.load_keyed = find
+    for name, make in (("pool", pool._code), ("caller", dispatch.Native)):
+        try:
+            make()
+        except Found as found:
+            texts[name] = found.args[0]
     return texts
 
 
@@ -168,5 +168,5 @@ def loops_of(cross: Cross, processor: Processor, text: str) -> list[assembly.Loo
 if __name__ == "__main__":
     cross = Cross(PROCESSOR)
     costs, wrong = check_loops(cross, PROCESSOR)
-    count, refused = check_all(cross, own_code(PROCESSOR), "--full" in sys.argv)
+    count, refused = check_all(cross, own_code(), "--full" in sys.argv)
     print(json.dumps({"costs": costs, "kernels": count, "wrong": wrong + refused}))

@@ -17,7 +17,6 @@ from weft.backends.cpu.calls.dispatch import native, supported
 from weft.backends.cpu.native import float_mode, pool
 from weft.backends.cpu.native.float_mode import Flushing, flush_bits
 from weft.backends.cpu.native.machine import compile_text
-from weft.backends.cpu.native.pool_text import pool_text
 from weft.base import knobs
 from weft.core.interpret import flushed
 
@@ -373,4 +372,3 @@ def test_texts_of_other_machines_verify(machine, monkeypatch):
     body = "\n".join(lines)
     text = f"define void @f() {{\n%place = alloca i32\n{body}\nret void\n}}\n"
     llvm.parse_assembly(float_mode.declarations(machine) + "\n" + text).verify()
-    llvm.parse_assembly(pool_text(machine)).verify()

@@ -87,10 +87,14 @@ def kind_of(dtype: Any) -> Kind:
 
 
 class External(Record):
-    """A function outside of a module: its result and its parameters."""
+    """A function outside of a module: its result and its parameters.
+
+    ``definition`` is its own LLVM text, where it has one: then it becomes part of the module.
+    """
 
     result: Kind
     parameters: tuple[Kind, ...]
+    definition: str = ""
 
     def __call__(self, *args: Any) -> Any:
         raise TypeError("a stub is not run by Python")

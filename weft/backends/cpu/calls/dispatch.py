@@ -19,20 +19,15 @@ import numpy as np
 
 from weft.backends.cpu.calls import tables
 from weft.backends.cpu.native import pool
-from weft.backends.cpu.native.machine import load_keyed, setting
+from weft.backends.cpu.native.machine import load_stubs, setting
 from weft.base import knobs
 from weft.base.cores import usable_cores
 from weft.base.functional import lru, register_cache
-from weft.base.lazy import Late, load
 from weft.core.trace import eval_trace, state
 from weft.runtime.array import ArrayImpl
 from weft.runtime.function import NativeFunction
 from weft.runtime.memory import Block
 from weft.runtime.places import ArrayType
-
-# loaded by the thread that makes the native caller
-caller = Late("weft.backends.cpu.calls.caller")
-stub = Late("weft.backends.cpu.code.stub")
 
 _WORD = 8
 # Seconds between the wish for the native caller and the work on it.
@@ -78,11 +73,7 @@ class Native:
         entries = slot_numbers(NativeFunction, ["_entries"])
         names = {f"SLOT_{n.strip('_').upper()}": k for n, k in {**arrays, **entries}.items()}
         names["SLOT_TYPE_AVAL"] = slot_numbers(ArrayType, ["aval"])["aval"]
-        load(caller._module)
-        # the text takes longer to make than the code to load
-        what = "\n".join([stub.LIGHT, *map(_source, _SOURCES), repr(sorted(names.items()))])
-        stubs = [f for name in _SOURCES for f in stub.stubs_of(sys.modules[name])]
-        self.code = load_keyed(what, lambda: stub.translate(stubs, names, light=True))
+        self.code = load_stubs(_SOURCES, names, light=True)
         self.kept: list[Any] = [self.code]
         self.methods: dict[str, int] = {}
         self.block_type = self._block_type()
@@ -206,13 +197,6 @@ _SOURCES = (
     "weft.backends.cpu.calls.running",
     "weft.backends.cpu.calls.caller",
 )
-
-
-def _source(name: str) -> str:
-    """The text of a module."""
-    spec = sys.modules[name].__spec__
-    assert spec is not None and spec.loader is not None
-    return spec.loader.get_source(name)  # type: ignore[attr-defined]  # all that read files have it
 
 
 def _call_word(function_type: type) -> int | None:

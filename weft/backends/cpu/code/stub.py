@@ -625,7 +625,8 @@ class Translation:
             raise self.fail(node, f"{name} takes {len(known.parameters)} arguments")
         if name not in self.module.known:
             kinds = ", ".join(k.llvm for k in known.parameters)
-            self.module.used[name] = f"declare {known.result.llvm} @{name}({kinds})"
+            declared = f"declare {known.result.llvm} @{name}({kinds})"
+            self.module.used[name] = known.definition or declared
         args = [
             self.as_kind(self.value(a), k, node)
             for a, k in zip(node.args, known.parameters, strict=True)

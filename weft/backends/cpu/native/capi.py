@@ -35,3 +35,4 @@ _PyObject_New = External(ptr, (ptr,))
 PyTuple_New = External(ptr, (i64,))
 PyTuple_SetItem = External(i32, (ptr, i64, ptr))
 PyType_GenericAlloc = External(ptr, (ptr, i64))
+syscall = External(i64, (i64, ptr, i64, i64, ptr, ptr, i64))  # in the form that waits for a word

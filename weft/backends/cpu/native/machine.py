@@ -10,6 +10,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from weft.backends.cpu.native import loader
@@ -22,6 +23,10 @@ from weft.base.disk import digest
 from weft.base.forks import across_forks
 from weft.base.functional import lru, register_cache
 from weft.base.knobs import thread
+from weft.base.lazy import Late, load
+
+# loaded where stubs are translated
+stub = Late("weft.backends.cpu.code.stub")
 
 # The name of every kernel's function in its object: a kernel's own name would tell equal ones
 # apart.
@@ -116,6 +121,27 @@ def load_keyed(what: str, text: Callable[[], str]) -> Any:
     found = loader.load(blob)
     _loaded.put(key, found)
     return found
+
+
+def load_stubs(modules: Sequence[str], names: Mapping[str, Any], **care: bool) -> Any:
+    """Code of the stubs of some modules, which are read only if no cache knows it.
+
+    ``names`` and ``care`` are as for ``translate``.
+    """
+    what = "\n".join([*map(_source, modules), repr(sorted(names.items())), *care])
+
+    def text() -> str:
+        stubs = [f for name in modules for f in stub.stubs_of(load(name))]
+        return stub.translate(stubs, names, **care)
+
+    return load_keyed(what, text)
+
+
+def _source(name: str) -> str:
+    """The text of a module."""
+    spec = find_spec(name)
+    assert spec is not None and spec.loader is not None
+    return spec.loader.get_source(name)  # type: ignore[attr-defined]  # all that read files have it
 
 
 def _load_all(texts: Mapping[bytes, str], batch: Batch) -> dict[bytes, Any]:

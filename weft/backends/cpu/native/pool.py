@@ -17,9 +17,8 @@ from typing import Any
 
 from weft.backends.cpu.native import loader
 from weft.backends.cpu.native.float_mode import Flushing
-from weft.backends.cpu.native.llvm import QUICK
-from weft.backends.cpu.native.machine import load_keyed
-from weft.backends.cpu.native.pool_text import SIZE, SPIN, pool_text
+from weft.backends.cpu.native.machine import load_stubs
+from weft.backends.cpu.native.pool_stubs import POOL_BYTES, SPIN, SYSTEM, system_names
 from weft.backends.cpu.native.processor import architecture
 from weft.base.cores import threads, usable_cores
 from weft.base.forks import across_forks
@@ -44,7 +43,7 @@ class Pool:
         kind = ctypes.CFUNCTYPE(None, pointer, whole, pointer, pointer, whole, whole, whole)
         self.call = kind(self.symbols["weft_run"])
         # Never given back: workers look at it until the process ends.
-        self.state = loader.reserve(SIZE)
+        self.state = loader.reserve(POOL_BYTES)
         self.workers = 0
         self.helpers = 0
         self.lock = threading.Lock()
@@ -67,7 +66,8 @@ class Pool:
             self.helpers = helpers
             # More threads than cores: one that spins keeps another from working.
             crowded = helpers >= usable_cores()
-            ctypes.c_int32.from_address(self.state + SPIN).value = 1 if crowded else self.spins
+            spins = 1 if crowded else self.spins
+            ctypes.c_int64.from_address(self.state + 8 * SPIN).value = spins
             if self.workers >= helpers:
                 return
             # Signals are for Python's threads; a worker that got one would only delay it.
@@ -91,12 +91,18 @@ class Pool:
 def _code() -> Any:
     with _making:
         if not _held:
-            text = pool_text(architecture())
-            assert text is not None
             # what it does is wait for memory and for other threads: no care makes that faster
-            text = QUICK + text
-            _held.append(load_keyed(text, lambda: text))
+            _held.append(load_stubs(_SOURCES, system_names(architecture()), brief=True))
         return _held[0]
+
+
+_SOURCES = (
+    "weft.backends.cpu.native.float_mode",
+    "weft.kernel.kinds",
+    "weft.backends.cpu.code.stub",
+    "weft.backends.cpu.native.capi",
+    "weft.backends.cpu.native.pool_stubs",
+)
 
 
 # Workers stand in this code as long as the process lives, whatever caches are cleared.
@@ -110,7 +116,7 @@ _Kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 @lru(1)
 def available() -> bool:
     """Whether there is a pool for this machine; elsewhere all work is done by the caller."""
-    return loader.supported() and pool_text(architecture()) is not None
+    return loader.supported() and architecture() in SYSTEM
 
 
 def prepared(helpers: int) -> tuple[int, int]:
