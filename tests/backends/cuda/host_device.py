@@ -7,7 +7,8 @@ import threading
 import numpy as np
 import pytest
 
-from weft.backends.cuda import assemble, conditions, driver, fast, memory, program
+from weft.backends.cuda import assemble, conditions, driver, memory, program
+from weft.backends.cuda.calls import fast
 from weft.kernel.run import run_kernel
 from weft.runtime import devices
 
@@ -181,7 +182,7 @@ def install_client(monkeypatch, most=1 << 30):
     functions = [ctypes.cast(f, ctypes.c_void_p).value for f in (launch_kernel, launch_graph)]
     monkeypatch.setattr(driver, "addresses", lambda: tuple(functions))
     monkeypatch.setattr(driver, "is_plain", lambda function: True)
-    monkeypatch.setattr("weft.backends.cuda.fast._ring", fast._ring.__wrapped__)
+    monkeypatch.setattr("weft.backends.cuda.calls.fast._ring", fast._ring.__wrapped__)
     monkeypatch.setattr("weft.backends.cuda.program.Executable._captured", _replayed)
     return gpu
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cuda import dlpack, driver, fast
+from weft.backends.cuda import dlpack, driver
+from weft.backends.cuda.calls import fast
 from weft.backends.cuda.memory import Buffer, begin_copy_out, copy_in, copy_out, memory_stats
 from weft.backends.cuda.program import Cuda, Executable
 from weft.backends.cuda.study import Study

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.calls import tables
 from weft.backends.cuda import driver
+from weft.backends.cuda.calls import stubs
 from weft.base import knobs
 
 # Blocks are of multiples of these many bytes: small ones, and large ones.
@@ -63,7 +63,7 @@ class Pool:
         with self._lock:
             self._sort_in()
             pieces = self._lists.get(size)
-            if pieces is not None and pieces[tables.LIST_HEAD]:
+            if pieces is not None and pieces[stubs.LIST_HEAD]:
                 self._empty(pieces)
             i = bisect.bisect_left(self._kept, (size, 0))
             if i < len(self._kept) and self._kept[i][0] <= size + size // WASTE:
@@ -71,8 +71,8 @@ class Pool:
             else:
                 found, address = size, self._new(size)
             counts = self._counts
-            counts[tables.IN_USE] += found
-            counts[tables.PEAK] = max(counts)
+            counts[stubs.IN_USE] += found
+            counts[stubs.PEAK] = max(counts)
             self.largest = max(self.largest, found)
             self.count += 1
             return address
@@ -105,7 +105,7 @@ class Pool:
         while self._returned:
             address = self._returned.popleft()
             size = self._sizes[address]
-            self._counts[tables.IN_USE] -= size
+            self._counts[stubs.IN_USE] -= size
             bisect.insort(self._kept, (size, address))
 
     # --- lists of native code ---------------------------------------------------------------------
@@ -120,23 +120,23 @@ class Pool:
             self._pieces = pieces
             found = self._lists.get(size)
             if found is None:
-                found = np.zeros(tables.LIST_WORDS, np.int64)
-                found[tables.LIST_BYTES] = size
-                found[tables.LIST_COUNTS] = self._counts.ctypes.data
+                found = np.zeros(stubs.LIST_WORDS, np.int64)
+                found[stubs.LIST_BYTES] = size
+                found[stubs.LIST_COUNTS] = self._counts.ctypes.data
                 self._lists[size] = found
         return found.ctypes.data
 
     def refill(self, where: int) -> None:
         """Put a block into a list that is empty."""
-        words = (ctypes.c_int64 * tables.LIST_WORDS).from_address(where)
-        address = self.take(words[tables.LIST_BYTES])
+        words = (ctypes.c_int64 * stubs.LIST_WORDS).from_address(where)
+        address = self.take(words[stubs.LIST_BYTES])
         with self._lock:
-            self._counts[tables.IN_USE] -= self._sizes[address]  # until it is taken from there
+            self._counts[stubs.IN_USE] -= self._sizes[address]  # until it is taken from there
         self._pieces.put(where, address)
 
     def _empty(self, pieces: np.ndarray) -> None:
         """Have the blocks of a list back."""
-        while pieces[tables.LIST_HEAD]:
+        while pieces[stubs.LIST_HEAD]:
             address = self._pieces.take(pieces.ctypes.data)
             bisect.insort(self._kept, (self._sizes[address], address))
 
@@ -164,8 +164,8 @@ class Pool:
         with self._lock:
             self._sort_in()
         return {
-            "bytes_in_use": int(self._counts[tables.IN_USE]),
-            "peak_bytes_in_use": int(self._counts[tables.PEAK]),
+            "bytes_in_use": int(self._counts[stubs.IN_USE]),
+            "peak_bytes_in_use": int(self._counts[stubs.PEAK]),
             "largest_alloc_size": self.largest,
             "num_allocs": self.count,
             "bytes_reserved": self.reserved,

@@ -12,7 +12,7 @@ from weft.backends.cpu.calls import tables
 from weft.backends.cpu.calls.blocks import SLOT_ENTRIES, SLOT_OWNER, SLOT_TYPE
 from weft.backends.cpu.calls.running import run, run_donating
 from weft.backends.cpu.native import capi
-from weft.backends.cpu.native.walker import ask
+from weft.backends.cpu.native.asking import ask
 from weft.kernel.kinds import f32, f64, i32, i64, ptr, stack, u8
 
 # --- arguments ------------------------------------------------------------------------------------

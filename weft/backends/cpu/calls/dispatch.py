@@ -37,8 +37,7 @@ MAX_FREED_BYTES = 1 << 30
 
 
 _FASTCALL = 0x80
-_TP_DEALLOC, _TP_MEMBERS, _BF_GETBUFFER = 52, 72, 1
-_UNSIGNED, _SIGNED, _ALWAYS_NONE = 18, 19, 20  # kinds of members, as structmember.h numbers them
+TP_DEALLOC, _BF_GETBUFFER = 52, 1
 _NOT_CALLABLE = 1 << 7
 _DEFAULT_TYPE = 1 << 18
 
@@ -77,7 +76,6 @@ class Native:
         self.kept: list[Any] = [self.code]
         self.methods: dict[str, int] = {}
         self.block_type = self._block_type()
-        self.device_type = self._device_type()
         self.memory = np.zeros(tables.LISTS + tables.CLASSES, np.uint64)
         self.memory[tables.ALLOWED] = MAX_FREED_BYTES
         self.shared = words_of(self._services())
@@ -86,33 +84,24 @@ class Native:
 
     def _block_type(self) -> type:
         symbols = self.code.symbols
-        rows = [(_TP_DEALLOC, symbols["block_dealloc"]), (_BF_GETBUFFER, symbols["block_buffer"])]
-        return self._new_type(b"weft.runtime.Block", rows)
+        rows = [(TP_DEALLOC, symbols["block_dealloc"]), (_BF_GETBUFFER, symbols["block_buffer"])]
+        return self.new_type(b"weft.runtime.Block", rows)
 
-    def _device_type(self) -> type:
-        """Owners of device memory, whose address and size Python can see."""
-        named = [(b"address", _UNSIGNED, 2), (b"size", _SIGNED, 3)]
-        named += [(name, _ALWAYS_NONE, 0) for name in (b"foreign", b"host", b"pool")]
-        words = [x for name, kind, at in named for x in (self._text(name), kind, at * _WORD, 1, 0)]
-        members = self._kept_words([*words, *[0] * 5])
-        rows = [(_TP_DEALLOC, self.code.symbols["device_dealloc"]), (_TP_MEMBERS, members)]
-        return self._new_type(b"weft.runtime.DeviceBlock", rows)
-
-    def _new_type(self, name: bytes, rows: Sequence[tuple[int, int]]) -> type:
+    def new_type(self, name: bytes, rows: Sequence[tuple[int, int]]) -> type:
         """A type by its specification: name, bytes of an instance, flags, slots."""
-        slots = self._kept_words([word for row in [*rows, (0, 0)] for word in row])
+        slots = self.kept_words([word for row in [*rows, (0, 0)] for word in row])
         size = tables.BLOCK_WORDS * _WORD
-        spec = [self._text(name), size, _DEFAULT_TYPE | _NOT_CALLABLE, slots]
+        spec = [self.text(name), size, _DEFAULT_TYPE | _NOT_CALLABLE, slots]
         make = ctypes.pythonapi.PyType_FromSpec
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p]
-        return make(self._kept_words(spec))
+        return make(self.kept_words(spec))
 
-    def _kept_words(self, values: Sequence[int]) -> int:
+    def kept_words(self, values: Sequence[int]) -> int:
         """The address of a C structure whose fields are, or are aligned as, words."""
         self.kept.append(words_of(values))
         return address(self.kept[-1])
 
-    def _text(self, text: bytes) -> int:
+    def text(self, text: bytes) -> int:
         """The address of a C string."""
         self.kept.append(ctypes.create_string_buffer(text))
         return ctypes.addressof(self.kept[-1])
@@ -125,7 +114,6 @@ class Native:
         }
         objects = {
             tables.BLOCK_TYPE: self.block_type,
-            tables.DEVICE_TYPE: self.device_type,
             tables.ARRAY_TYPE: ArrayImpl,
             tables.NDARRAY_TYPE: np.ndarray,
             tables.NONE: None,
@@ -167,8 +155,8 @@ class Native:
         """A native function as a Python callable, bound to a table and what it points to."""
         method = self.methods.get(name)
         if method is None:
-            words = [self._text(name.encode()), self.code.symbols[name], _FASTCALL, 0]
-            method = self.methods[name] = self._kept_words(words)
+            words = [self.text(name.encode()), self.code.symbols[name], _FASTCALL, 0]
+            method = self.methods[name] = self.kept_words(words)
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype = ctypes.py_object
         make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
@@ -190,10 +178,10 @@ _SOURCES = (
     "weft.kernel.kinds",
     "weft.backends.cpu.code.stub",
     "weft.backends.cpu.native.capi",
+    "weft.backends.cpu.native.asking",
     "weft.backends.cpu.native.walker",
     "weft.backends.cpu.calls.tables",
     "weft.backends.cpu.calls.blocks",
-    "weft.backends.cpu.calls.abroad",
     "weft.backends.cpu.calls.running",
     "weft.backends.cpu.calls.caller",
 )

@@ -6,7 +6,6 @@ Arguments that are donated lose their memory to it; ``donation.py`` says the sam
 from __future__ import annotations
 
 from weft.backends.cpu.calls import tables
-from weft.backends.cpu.calls.abroad import device_block, get_piece, give_piece, run_abroad
 from weft.backends.cpu.calls.blocks import (
     SLOT_OWNER,
     SLOT_VIEW,
@@ -18,7 +17,8 @@ from weft.backends.cpu.calls.blocks import (
     release,
 )
 from weft.backends.cpu.native import capi, walker
-from weft.kernel.kinds import i32, i64, ptr, stack, void
+from weft.backends.cpu.native.asking import ask, tell
+from weft.kernel.kinds import i32, i64, invoke, ptr, stack, void
 
 
 def helpers_now(shared: ptr) -> i64:
@@ -32,7 +32,7 @@ def helpers_now(shared: ptr) -> i64:
             wanted = capi.PyLong_AsLongLong(given) - 1
         capi.Py_DecRef(given)
     if wanted > i64[shared, tables.READY] or i64[shared, tables.READY] < 0:
-        if walker.tell(ptr[shared, tables.PREPARE], wanted) != 0:
+        if tell(ptr[shared, tables.PREPARE], wanted) != 0:
             capi.PyErr_Clear()
             return 0
     return wanted
@@ -40,8 +40,9 @@ def helpers_now(shared: ptr) -> i64:
 
 def fresh(program: ptr, row: ptr) -> ptr:
     """Memory for a result; None where there is none."""
-    if ptr[program, tables.DEVICE] is not None:
-        return get_piece(ptr[program, tables.DEVICE], ptr[row, tables.OWNER])
+    device = ptr[program, tables.DEVICE]
+    if device is not None:
+        return invoke(ptr, ptr[device, tables.DEVICE_TAKE], device, ptr[row, tables.OWNER])
     memory = ptr[ptr[program, tables.SHARED], tables.MEMORY]
     return allocate(memory, class_of(i64[row, tables.BYTES]))
 
@@ -61,14 +62,15 @@ def fresh_results(program: ptr, env: ptr) -> i64:
 def drop_results(program: ptr, env: ptr, first: i64, end: i64) -> void:
     """Give the memory of some results back."""
     memory = ptr[ptr[program, tables.SHARED], tables.MEMORY]
+    device = ptr[program, tables.DEVICE]
     for i in range(first, end):
         row = ptr[program, tables.RESULTS] + i * (tables.RESULT_WORDS * 8)
         if i64[row, tables.KIND] == tables.FRESH:
             piece = ptr[env, i64[row, tables.NUMBER]]
-            if ptr[program, tables.DEVICE] is None:
+            if device is None:
                 release(memory, piece, class_of(i64[row, tables.BYTES]))
             else:
-                give_piece(ptr[row, tables.OWNER], piece)
+                invoke(void, ptr[device, tables.DEVICE_GIVE], ptr[row, tables.OWNER], piece)
 
 
 def box_result(program: ptr, row: ptr, env: ptr, owners: ptr, results: ptr) -> ptr:
@@ -79,8 +81,10 @@ def box_result(program: ptr, row: ptr, env: ptr, owners: ptr, results: ptr) -> p
     number = i64[row, tables.NUMBER]
     owner = ptr[row, tables.OWNER]
     if i64[row, tables.KIND] == tables.FRESH:
-        if ptr[program, tables.DEVICE] is not None:
-            return box(shared, kind, device_block(shared, owner, ptr[env, number], size))
+        device = ptr[program, tables.DEVICE]
+        if device is not None:
+            own = ptr[device, tables.DEVICE_OWN]
+            return box(shared, kind, invoke(ptr, own, shared, owner, ptr[env, number], size))
         return box(shared, kind, new_block(shared, ptr[env, number], size, class_of(size)))
     if i64[row, tables.KIND] == tables.REPEATED:
         owner = ptr[ptr[results, number], SLOT_OWNER]
@@ -174,15 +178,16 @@ def run_in(program: ptr, pointers: ptr, owners: ptr, results: ptr, work: ptr) ->
     capi.memcpy(env, pointers, i64[program, tables.ARGUMENTS] * 8)
     status = fresh_results(program, env)
     if status == 0:
-        if ptr[program, tables.DEVICE] is None:
+        device = ptr[program, tables.DEVICE]
+        if device is None:
             status = run_here(program, env, work)
         else:
-            status = run_abroad(program, owners, env)
+            status = invoke(i64, ptr[device, tables.DEVICE_RUN], program, owners, env)
         if status == 0:
             return box_results(program, env, owners, results)
         drop_results(program, env, 0, i64[program, tables.RESULT_COUNT])
     if status == tables.SHORT:
-        walker.ask(ptr[program, tables.HOSTS], -1, i64(env))
+        ask(ptr[program, tables.HOSTS], -1, i64(env))
     return 1
 
 

@@ -62,45 +62,9 @@ from weft.backends.cpu.native.processor import counter
     PROGRAM_WORDS,
 ) = range(18)
 
-# Words of the table of a program that a device with memory of its own runs: how (not at all, by
-# launches, by a graph), the driver's functions and stream, the launches, the graphs that there are
-# for addresses, what Python does where there is none, refills a list or raises for lack of memory,
-# the list that the arena is from, and pinned memory for numbers: its start, and the next piece.
-(
-    MODE,
-    STREAM,
-    LAUNCH,
-    LAUNCH_GRAPH,
-    LAUNCHES,
-    LAUNCHES_END,
-    GRAPHS,
-    GRAPH_COUNT,
-    KEY_WORDS,
-    MISSED,
-    REFILL,
-    ARENA_LIST,
-    RING,
-    DEVICE_WORDS,
-) = range(14)
-BY_LAUNCHES, BY_GRAPH = 1, 2
-# A launch: its words, the kernel, blocks, threads, bytes of shared memory, parameters that are
-# addresses and that are numbers; then a slot and an offset for each address, and the numbers.
-(
-    LAUNCH_LENGTH,
-    LAUNCH_FUNCTION,
-    LAUNCH_BLOCKS,
-    LAUNCH_THREADS,
-    LAUNCH_SHARED,
-    LAUNCH_SPOTS,
-    LAUNCH_NUMBERS,
-    LAUNCH_PARAMETERS,
-) = range(8)
-# A list of pieces of device memory of one size: the first, bytes of each, and where bytes in use
-# and at most in use are counted.
-LIST_HEAD, LIST_BYTES, LIST_COUNTS, LIST_WORDS = range(4)
-IN_USE, PEAK = range(2)
-# Pieces of pinned memory for numbers, and bytes of each: more than launches can wait for.
-RING_PIECES, RING_BYTES = 1 << 16, 64
+# Functions of a device with memory of its own, at the head of its table: one that runs a program,
+# one that takes memory for a result, one that gives it back, one that makes an owner of it.
+DEVICE_RUN, DEVICE_TAKE, DEVICE_GIVE, DEVICE_OWN, DEVICE_WORDS = range(5)
 
 # What a result is: words of its row, and where its memory comes from.
 KIND, NUMBER, BYTES, TYPE, OWNER, RESULT_WORDS = range(6)

@@ -2,18 +2,20 @@
 
 A program of few kernels is launched kernel by kernel; others as the graph that was captured for the
 addresses of a call, which Python makes where there is none. The native code is that of the
-processor's calls (``backends/cpu/calls/abroad.py``).
+processor's calls (``backends/cpu/calls``), and what a GPU needs beyond it (``stubs.py``).
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any
 
 import numpy as np
 
 from weft.backends.cpu.calls import entries, tables
 from weft.backends.cpu.calls.dispatch import (
+    TP_DEALLOC,
     Native,
     address,
     is_loading,
@@ -22,12 +24,13 @@ from weft.backends.cpu.calls.dispatch import (
     supported,
     words_of,
 )
+from weft.backends.cpu.native.machine import load_stubs
 from weft.backends.cuda import driver
+from weft.backends.cuda.calls import stubs
 from weft.backends.cuda.commands import Launched, Pointed
 from weft.backends.cuda.memory import Buffer, pool_of
 from weft.backends.cuda.program import MOST_GRAPHS
 from weft.base import knobs
-from weft.base.functional import lru
 from weft.runtime.array import ArrayImpl
 from weft.runtime.places import array_type
 
@@ -39,13 +42,38 @@ PATIENCE = 16
 _NUMBERS = (bool, int, float, range, np.generic)
 
 
+_SOURCES = (
+    "weft.kernel.kinds",
+    "weft.backends.cpu.code.stub",
+    "weft.backends.cpu.native.capi",
+    "weft.backends.cpu.native.asking",
+    "weft.backends.cpu.calls.tables",
+    "weft.backends.cuda.calls.stubs",
+)
+_TP_MEMBERS = 72
+_UNSIGNED, _SIGNED, _ALWAYS_NONE = 18, 19, 20  # kinds of members, as structmember.h numbers them
+
+
 class Pieces:
-    """Lists of blocks of device memory, as native code has them."""
+    """Lists of blocks of device memory, as native code has them; its code stays loaded."""
 
     def __init__(self, walks: Native) -> None:
-        symbols, word = walks.code.symbols, ctypes.c_void_p
+        code = load_stubs(_SOURCES, {}, light=True)
+        walks.kept.append(code)
+        symbols, word = code.symbols, ctypes.c_void_p
         self.put = ctypes.PYFUNCTYPE(None, word, word)(symbols["put_piece"])
         self.take = ctypes.PYFUNCTYPE(word, word)(symbols["take_piece"])
+        self.functions = [
+            symbols[name] for name in ("run_there", "get_piece", "give_piece", "device_block")
+        ]
+        # owners of device memory, whose address and size Python can see
+        named = [(b"address", _UNSIGNED, 16), (b"size", _SIGNED, 24)]
+        named += [(name, _ALWAYS_NONE, 0) for name in (b"foreign", b"host", b"pool")]
+        words = [x for name, kind, at in named for x in (walks.text(name), kind, at, 1, 0)]
+        members = walks.kept_words([*words, *[0] * 5])
+        rows = [(TP_DEALLOC, symbols["device_dealloc"]), (_TP_MEMBERS, members)]
+        walks.kept.append(walks.new_type(b"weft.runtime.DeviceBlock", rows))
+        walks.shared[tables.DEVICE_TYPE] = id(walks.kept[-1])
         # arrays that Python made own buffers: where these have what native code reads
         slots = slot_numbers(Buffer, ["address", "foreign"])
         walks.shared[tables.BUFFER_TYPE] = id(Buffer)
@@ -53,7 +81,7 @@ class Pieces:
         walks.shared[tables.BUFFER_FOREIGN] = slots["foreign"]
 
 
-@lru(1)
+@functools.cache
 def _pieces() -> Pieces:
     walks = native()
     assert walks is not None
@@ -63,7 +91,7 @@ def _pieces() -> Pieces:
 @driver.per_device(1)
 def _ring() -> np.ndarray:
     """Pinned memory for numbers: which piece is next, and where it begins."""
-    start = driver.allocate_host(tables.RING_PIECES * tables.RING_BYTES)
+    start = driver.allocate_host(stubs.RING_PIECES * stubs.RING_BYTES)
     return words_of([0, start])
 
 
@@ -85,28 +113,29 @@ class DeviceCall:
         launches = self._launches()
         mode = 0
         if executable.commands:
-            mode = tables.BY_GRAPH if launches is None else tables.BY_LAUNCHES
-        self.takes_numbers = mode != tables.BY_GRAPH
+            mode = stubs.BY_GRAPH if launches is None else stubs.BY_LAUNCHES
+        self.takes_numbers = mode != stubs.BY_GRAPH
         self.launches = words_of(launches or [])
         self.graphs = np.zeros(MOST_GRAPHS * (self.words + 1), np.uint64)
         arena = pool.list_of(executable.arena, pieces) if executable.arena else 0
         launch, launch_graph = driver.addresses()
         self.kept: list[Any] = [self.missed, self.refill, self.exhausted, _ring()]
         values = {
-            tables.MODE: mode,
-            tables.STREAM: driver.device().stream.value or 0,
-            tables.LAUNCH: launch,
-            tables.LAUNCH_GRAPH: launch_graph,
-            tables.LAUNCHES: address(self.launches),
-            tables.LAUNCHES_END: address(self.launches) + 8 * len(launches or []),
-            tables.GRAPHS: address(self.graphs),
-            tables.KEY_WORDS: self.words,
-            tables.MISSED: id(self.kept[0]),
-            tables.REFILL: id(self.kept[1]),
-            tables.ARENA_LIST: arena,
-            tables.RING: address(self.kept[3]),
+            stubs.MODE: mode,
+            stubs.STREAM: driver.device().stream.value or 0,
+            stubs.LAUNCH: launch,
+            stubs.LAUNCH_GRAPH: launch_graph,
+            stubs.LAUNCHES: address(self.launches),
+            stubs.LAUNCHES_END: address(self.launches) + 8 * len(launches or []),
+            stubs.GRAPHS: address(self.graphs),
+            stubs.KEY_WORDS: self.words,
+            stubs.MISSED: id(self.kept[0]),
+            stubs.REFILL: id(self.kept[1]),
+            stubs.ARENA_LIST: arena,
+            stubs.RING: address(self.kept[3]),
         }
-        self.device = words_of([values.get(word, 0) for word in range(tables.DEVICE_WORDS)])
+        rest = range(tables.DEVICE_WORDS, stubs.TABLE_WORDS)
+        self.device = words_of([*pieces.functions, *[values.get(word, 0) for word in rest]])
         given = zip(executable.out_avals, places, strict=True)
         self.types = [array_type(aval, where) for aval, where in given]
         numbers = {slot: self.count + k for k, (slot, _) in enumerate(outs)}
@@ -177,10 +206,10 @@ class DeviceCall:
         self.executable.run_at(key)
         row = self.words + 1
         known = [(key, g) for key, g in self.executable.graphs.items() if g is not None]
-        self.device[tables.GRAPH_COUNT] = 0
+        self.device[stubs.GRAPH_COUNT] = 0
         for i, (found, graph) in enumerate(known[-MOST_GRAPHS:]):
             self.graphs[i * row : (i + 1) * row] = [graph.handle, *found]
-        self.device[tables.GRAPH_COUNT] = len(known[-MOST_GRAPHS:])
+        self.device[stubs.GRAPH_COUNT] = len(known[-MOST_GRAPHS:])
 
     def refill(self, where: int) -> None:
         """Put a block into a list that is empty."""

@@ -1,0 +1,1 @@
+"""Programs on GPUs called natively: what native code does there, and the tables that it reads."""
