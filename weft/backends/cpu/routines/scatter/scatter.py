@@ -4,9 +4,8 @@ The result is the same whoever computes it. Updates of a small array are worked 
 into an array of its own, which are combined at the end. Those of a large one are dealt into
 buckets by where they go, each bucket in their order, and a bucket is worked off by one thread: its
 part of the array stays in the cache. Parts of the array that no index moves anything between are
-worked off for themselves. If most go into one bucket, as a look at some of them shows,
-that bucket is a small array of which pieces have their own. Where the user says that no two meet,
-they go straight there.
+worked off for themselves. If most go into one bucket, as a look at some of them shows, they are
+worked off in a row. Where the user says that no two meet, they go straight there.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ MAX_COPIED_BYTES, MAX_PIECES = 1 << 21, 8
 # Parts of an array from which on they are worked off one by one.
 SLABS = 8
 # Updates from which on it is worth a look whether most of them go to one part of the array, and
-# how many there are at least for each element of that part in an array of its own.
+# how many there are at least for each element of a small array.
 MIN_SKEW_UPDATES, UPDATES_PER_ELEMENT = 1 << 16, 4
 _COMPLEX = frozenset([np.dtype(np.complex64), np.dtype(np.complex128)])
 _UNSIGNED = {1: u8, 2: u16, 4: u32, 8: u64}
@@ -205,7 +204,7 @@ def scatter(name: str) -> Any:
         names["HALF"] = halves if op != stubs.SET else 0
         names |= {"FLOATS": int(operand.dtype.kind == "f"), "SHIFT": 0, "BINS": 1, "ROOM": 1}
         names["BYTES"] = 0
-        names |= {"PIECE": 1, "PIECES": 1, "NEUTRAL": 0, "LOOK": 0, "WINDOW": 1}
+        names |= {"PIECE": 1, "PIECES": 1, "NEUTRAL": 0, "LOOK": 0}
         unique = params["unique_indices"]
         make = lambda here: _tasks(dict(names), shape, operand.dtype, unique, here)
         return make(False)._replace(in_place=make(True))
@@ -248,50 +247,32 @@ def _tasks(
         if unique and many:
             return Lowered([*tasks, _task(names, "apart", places, units)])
         return Lowered([*tasks, _task(names, "in_a_row", places, 1)])
-    if shape.row and names["ONE"] and shape.count >= MIN_SKEW_UPDATES:
-        window = shape.row << shift
-        pieces = _pieces(units, shape.count, window)
-        names |= {"LOOK": 2, "WINDOW": window}
-        if pieces > 1 and not ordered:
-            each = -(-units // pieces)
-            names |= {"LOOK": 1, "PIECE": each, "PIECES": -(-units // each)}
-            names["NEUTRAL"] = 0 if op == stubs.SET else neutral(op, dtype)
+    names["LOOK"] = int(shape.row and names["ONE"] and shape.count >= MIN_SKEW_UPDATES)
     return _dealt(names, shape, tasks, units)
 
 
 def _dealt(names: dict[str, Any], shape: Shape, tasks: list[Task], units: int) -> Lowered:
     """Updates dealt into buckets, which are worked off; after a look at them, if that is said."""
     bins, look = names["BINS"], names["LOOK"]
-    counts, begins, targets, what, which, others, arrays = [("scratch", i) for i in range(7)]
+    counts, begins, targets, what, skewed = [("scratch", i) for i in range(5)]
     carried = names["WIDTH"] if names["ONE"] else 4
-    kept = 4 if names["OP"] == stubs.SET else names["WIDTH"]
     scratch = (
         4 * units * bins,
         4 * (bins + 1),
         (8 if names["PACKED"] else 4) * shape.count,
         0 if names["PACKED"] else carried * shape.count,
-        *((8, 4 * units) if look else ()),
-        *([names["PIECES"] * names["WINDOW"] * kept] if look == 1 else ()),
+        *([8] if look else []),
     )
     given, updates, out = ("in", 1), ("in", 2), ("out", 0)
-    more: dict[str, list[Any]] = {"count": [], "rank": [], "deal": []}
-    if look:
-        more = {stub: [which] for stub in more}
-    if look == 1:
-        more["count"] += [updates, arrays, others, targets, what]
-    places = [begins, targets, what, updates, out, ("in", 0)]
-    tasks += [_task(names, "look", [given, which], 1)] if look else []
+    more = [skewed] if look else []
+    tasks += [_task(names, "look", [given, skewed], 1)] if look else []
     tasks += [
-        _task(names, "count", [given, counts, *more["count"]], units),
-        _task(names, "rank", [counts, begins, *more["rank"]], 1),
-        _task(names, "deal", [given, counts, updates, targets, what, *more["deal"]], units),
-        _task(names, "work_off", places, bins),
+        _task(names, "count", [given, counts, *more], units),
+        _task(names, "rank", [counts, begins, *more], 1),
+        _task(names, "deal", [given, counts, updates, targets, what, *more], units),
+        _task(names, "work_off", [begins, targets, what, updates, out, ("in", 0)], bins),
     ]
-    if look == 1:
-        left = [which, others, targets, what, updates, arrays, out]
-        tasks.append(_task(names, "rest", left, 1))
-    if look == 2:
-        tasks.append(_task(names, "in_a_row", [given, updates, out, which], 1))
+    tasks += [_task(names, "in_a_row", [given, updates, out, skewed], 1)] if look else []
     return Lowered(tasks, scratch)
 
 
@@ -311,12 +292,14 @@ def _in_slabs(names: dict[str, Any], shape: Shape, here: bool) -> Lowered:
 
 
 def _in_pieces(names: dict[str, Any], shape: Shape, dtype: np.dtype, pieces: int) -> Lowered:
-    names |= {"PIECE": -(-shape.count // pieces), "PIECES": pieces, "WINDOW": names["TOTAL"]}
+    names |= {"PIECE": -(-shape.count // pieces), "PIECES": pieces}
     names["NEUTRAL"] = neutral(names["OP"], dtype)
     arrays = ("scratch", 0)
+    # what is taken away in pieces is added
+    joined = names | {"OP": stubs.ADD if names["OP"] == stubs.SUB else names["OP"]}
     tasks = [
         _task(names, "in_pieces", [("in", 1), ("in", 2), arrays], pieces),
-        _task(names, "join", [("in", 0), arrays, ("out", 0)], -(-names["TOTAL"] // UNIT_INDICES)),
+        _task(joined, "join", [("in", 0), arrays, ("out", 0)], -(-names["TOTAL"] // UNIT_INDICES)),
     ]
     return Lowered(tasks, (pieces * names["SIZE"],))
 

@@ -46,16 +46,11 @@ HALF = OP = K = B = DROP = SIZE = COUNT = SHIFT = BINS = FLOATS = ONE = UPDATE =
 MOST0 = MOST1 = MOST2 = STRIDE0 = STRIDE1 = STRIDE2 = KEY0 = KEY1 = KEY2 = 0
 INNER0 = INNER1 = OUTER0 = OUTER1 = STEP0 = STEP1 = PART0 = PART1 = 0
 W0 = W1 = W2 = S0 = S1 = S2 = R0 = R1 = R2 = 0
-UNIT = PIECE = PIECES = TOTAL = NEUTRAL = 0
-LOOK = WINDOW = ROOM = 0
-# Whether indices are places of single elements, and windows are powers of two.
-PLAIN = 0
-# Elements of a vector of windows and of arrays of pieces, those of a window that come in vectors,
-# what arrays of pieces hold, and how wide that is.
-LANES = FULL = MERGED = KEPT = 0
-V: Any = u32
+UNIT = PIECE = PIECES = TOTAL = NEUTRAL = LOOK = ROOM = 0
+# Elements of a vector, and those of a window that come in vectors.
+LANES = FULL = 0
 # A vector at one place combined with that at another one; bytes copied.
-put_lanes = merge_lanes = External(void, (ptr, ptr))
+put_lanes = External(void, (ptr, ptr))
 memcpy = External(ptr, (ptr, ptr, i64))
 
 
@@ -312,17 +307,13 @@ def apart(buffers: ptr, start: i64, stop: i64) -> void:
                 window(out, updates, locate(indices, n), n)
 
 
-def clear(own: ptr, count: i64) -> void:
+def clear(own: ptr) -> void:
     """The array of a piece before anything is in it."""
-    for i in range(min(count, i64(SEED))):
-        if OP == 0:
-            V[own, i] = V(0)
-        else:
-            BITS[own, i] = BITS(NEUTRAL)
-    size = count * KEPT
-    done = min(size, i64(SEED * KEPT))
-    while done < size:
-        more = min(done, size - done)
+    for i in range(min(i64(TOTAL), i64(SEED))):
+        BITS[own, i] = BITS(NEUTRAL)
+    done = min(i64(SIZE), i64(SEED * WIDTH))
+    while done < SIZE:
+        more = min(done, SIZE - done)
         memcpy(own + done, own, more)
         done = done + more
 
@@ -331,130 +322,44 @@ def in_pieces(buffers: ptr, start: i64, stop: i64) -> void:
     """Pieces of the updates, each into an array of its own: indices, updates, those arrays."""
     for piece in range(start, stop):
         own = ptr[buffers, 2] + piece * SIZE
-        clear(own, i64(TOTAL))
+        clear(own)
         low = piece * PIECE
         high = min(low + PIECE, i64(COUNT))
         range_of(ptr[buffers, 0], ptr[buffers, 1], own, low, high)
 
 
-def joined(total: V, arrays: ptr, i: i64) -> V:
-    """A number combined with those of all pieces, in their order; of what is set, the last."""
-    for piece in range(i64(PIECES)):
-        new = V[arrays, piece * WINDOW + i]
-        if OP == 1 or OP == 2:
-            total = total + new
-        if OP == 3:
-            total = total * new
-        if OP == 4:
-            total = new if new < total else total
-        if OP == 5 or OP == 0:
-            total = new if new > total else total
-        if FLOATS and OP != 0:
-            total = new if new != new else total
-    return total
-
-
-def join_range(out: ptr, arrays: ptr, count: i64) -> void:
-    """So many elements combined with those of all pieces."""
-    whole = count - count % MERGED
-    for i in range(i64(0), whole, MERGED):
-        for piece in range(i64(PIECES)):
-            merge_lanes(out + i * KEPT, arrays + (piece * WINDOW + i) * KEPT)
-    for i in range(whole, count):
-        V[out, i] = joined(V[out, i], arrays, i)
-
-
 def join(buffers: ptr, start: i64, stop: i64) -> void:
     """Those arrays combined with the operand: operand, arrays, result."""
     operand = ptr[buffers, 0]
+    arrays = ptr[buffers, 1]
     out = ptr[buffers, 2]
     for block in range(start, stop):
         low = block * UNIT
         count = min(i64(UNIT), TOTAL - low)
         if operand != out:
             memcpy(out + low * WIDTH, operand + low * WIDTH, count * WIDTH)
-        join_range(out + low * WIDTH, ptr[buffers, 1] + low * WIDTH, count)
+        for i in range(low, low + count - count % LANES, LANES):
+            for piece in range(i64(PIECES)):
+                put_lanes(out + i * WIDTH, arrays + (piece * TOTAL + i) * WIDTH)
+        for i in range(low + count - count % LANES, low + count):
+            for piece in range(i64(PIECES)):
+                put(out, i, U[arrays, piece * TOTAL + i])
 
 
 def look(buffers: ptr, start: i64, stop: i64) -> void:
-    """The bucket that most updates go into, counted from one, or zero: indices, which."""
+    """Whether most updates go into one bucket: indices, answer."""
     indices = ptr[buffers, 0]
     own = stack(4 * ROOM)
     for i in range(i64(BINS)):
         u32[own, i] = u32(0)
+    most = u32(0)
     for i in range(i64(SKEW_SAMPLE)):
         n = i * (COUNT // SKEW_SAMPLE)
         if inside(indices, n):
             cell = bucket(indices, n)
             u32[own, cell] = u32[own, cell] + 1
-    which = u32(0)
-    for i in range(i64(BINS)):
-        if u32[own, i] > SKEWED_SAMPLE:
-            which = u32(i + 1)
-    u32[ptr[buffers, 1], 0] = which
-
-
-def keep(own: ptr, at: i64, updates: ptr, n: i64) -> void:
-    """An update into the array of a piece; of those that are set, the number of the last."""
-    if OP == 0:
-        u32[own, at] = u32(n + 1)
-    else:
-        put(own, at, U[updates, n])
-
-
-def gather_range(buffers: ptr, own: ptr, which: i64, low: i64, high: i64, first: i64) -> i64:
-    """A range of updates, those of one bucket into an array, others into a list that begins
-    somewhere; where it ends."""
-    indices = ptr[buffers, 0]
-    updates = ptr[buffers, 3]
-    targets = ptr[buffers, 6]
-    to = first
-    for n in range(low, high):
-        if inside(indices, n):
-            at = locate(indices, n)
-            if u64(at - which * WINDOW) < WINDOW:
-                keep(own, at - which * WINDOW, updates, n)
-            else:
-                if PACKED:
-                    u64[targets, to] = (u64(at) << 32) | u64(bits(BITS, U[updates, n]))
-                else:
-                    u32[targets, to] = u32(at)
-                    U[ptr[buffers, 7], to] = U[updates, n]
-                to = to + 1
-    return to
-
-
-def gather_piece(buffers: ptr, piece: i64, which: i64) -> void:
-    """A piece of the updates, those of one bucket into an array of its own, others into lists."""
-    indices = ptr[buffers, 0]
-    updates = ptr[buffers, 3]
-    own = ptr[buffers, 4] + piece * (WINDOW * KEPT)
-    clear(own, i64(WINDOW))
-    base = which * WINDOW
-    units = (i64(COUNT) + UNIT - 1) // UNIT
-    for unit in range(piece * PIECE, min(piece * PIECE + PIECE, units)):
-        low = unit * UNIT
-        high = min(low + UNIT, i64(COUNT))
-        to = low
-        n = low
-        while n < high:
-            more = min(n + 4, high)
-            if PLAIN and more == n + 4:
-                a = locate(indices, n) - base
-                b = locate(indices, n + 1) - base
-                c = locate(indices, n + 2) - base
-                d = locate(indices, n + 3) - base
-                # one question for all; past the end of the result nothing comes of them
-                if u64(a | b | c | d) < WINDOW:
-                    keep(own, a, updates, n)
-                    keep(own, b, updates, n + 1)
-                    keep(own, c, updates, n + 2)
-                    keep(own, d, updates, n + 3)
-                    n = more
-            if n < more:
-                to = gather_range(buffers, own, which, n, more, to)
-                n = more
-        u32[ptr[buffers, 5], unit] = u32(to - low)
+            most = max(most, u32[own, cell])
+    u32[ptr[buffers, 1], 0] = u32(most > SKEWED_SAMPLE)
 
 
 def put_listed(out: ptr, targets: ptr, what: ptr, low: i64, high: i64) -> void:
@@ -467,47 +372,11 @@ def put_listed(out: ptr, targets: ptr, what: ptr, low: i64, high: i64) -> void:
             put(out, i64(u32[targets, i]), U[what, i])
 
 
-def join_bucket(out: ptr, updates: ptr, arrays: ptr, which: i64) -> void:
-    """The arrays of pieces combined with the bucket of the result that they stand for."""
-    low = which * WINDOW
-    count = min(i64(WINDOW), TOTAL - low)
-    if OP != 0:
-        join_range(out + low * WIDTH, arrays, count)
-        return
-    join_range(arrays, arrays, count)
-    for i in range(count):
-        latest = u32[arrays, i]
-        if latest != 0:
-            U[out, low + i] = U[updates, i64(latest) - 1]
-
-
-def rest(buffers: ptr, start: i64, stop: i64) -> void:
-    """What pieces made and left: the bucket of most, how many each unit left, targets, what goes
-    there, updates, arrays of pieces, result.
-    """
-    which = i64(u32[ptr[buffers, 0], 0]) - 1
-    if which < 0:
-        return
-    join_bucket(ptr[buffers, 6], ptr[buffers, 4], ptr[buffers, 5], which)
-    units = (i64(COUNT) + UNIT - 1) // UNIT
-    for unit in range(units):
-        low = unit * UNIT
-        high = low + i64(u32[ptr[buffers, 1], unit])
-        put_listed(ptr[buffers, 6], ptr[buffers, 2], ptr[buffers, 3], low, high)
-
-
 def count(buffers: ptr, start: i64, stop: i64) -> void:
-    """How many updates of each unit go into each bucket: indices, counts.
-
-    Where that was looked for: the bucket of most, updates, arrays of pieces, how many are not of
-    that bucket, where these go, what goes there.
-    """
+    """How many updates of each unit go into each bucket: indices, counts, and, where that was
+    looked for, whether it is done otherwise."""
     if LOOK:
-        which = i64(u32[ptr[buffers, 2], 0]) - 1
-        if which >= 0:
-            if LOOK == 1:
-                for piece in range(start, min(stop, i64(PIECES))):
-                    gather_piece(buffers, piece, which)
+        if u32[ptr[buffers, 2], 0] != 0:
             return
     indices = ptr[buffers, 0]
     counts = ptr[buffers, 1]

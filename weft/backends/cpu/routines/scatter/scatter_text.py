@@ -11,7 +11,7 @@ from weft.backends.cpu.routines.scatter import scatter_stubs as stubs
 from weft.backends.cpu.routines.scatter.scatter_stubs import ADD, MAX, MIN, MUL, SET, SUB, TURN
 from weft.base.functional import lru
 from weft.base.sizes import plain
-from weft.kernel.kinds import Kind, u32
+from weft.kernel.kinds import Kind
 
 # Elements in a row of a window from which on vectors are worth the time it takes LLVM to find them,
 # where they are not written here.
@@ -45,31 +45,15 @@ _STUBS: dict[str, list[Any]] = {
     "in_slabs": [*_LOCATE, *_COMBINE, stubs.in_slabs],
     "apart": [stubs.fetch, *_LOCATE, *_COMBINE, stubs.apart],
     "in_pieces": [*_LOCATE, *_COMBINE, stubs.clear, stubs.update, stubs.range_of, stubs.in_pieces],
-    "join": [stubs.joined, stubs.join_range, stubs.join],
+    "join": [*_COMBINE, stubs.join],
     "look": [*_LOCATE, stubs.look],
-    "count": [
-        *_LOCATE,
-        *_COMBINE,
-        stubs.clear,
-        stubs.keep,
-        stubs.gather_range,
-        stubs.gather_piece,
-        stubs.count,
-    ],
+    "count": [*_LOCATE, stubs.count],
     "rank": [stubs.rank],
     "deal": [stubs.fetch, *_LOCATE, stubs.deal],
-    "rest": [
-        *_COMBINE,
-        stubs.joined,
-        stubs.join_range,
-        stubs.join_bucket,
-        stubs.put_listed,
-        stubs.rest,
-    ],
     "work_off": [*_COMBINE, stubs.put_listed, stubs.work_off],
 }
 # Stubs that do little: no code of them would be worth the time it takes to make it well.
-_BRIEF = frozenset(["look", "rank", "rest"])
+_BRIEF = frozenset(["look", "rank"])
 # Updates for each element of all pieces from which on it is little to join these.
 RARE_JOIN_UPDATES = 16
 _INSTRUCTIONS = {ADD: "add", SUB: "sub", MUL: "mul"}
@@ -84,33 +68,23 @@ def text(stub: str, names: tuple[tuple[str, Any], ...]) -> str:
     if stub == "copy":
         return translate([main], names=known, brief=True)
     op, kind, width = known["OP"], known["U"], known["W2"]
-    known["V"] = kept = u32 if op == SET else kind
     most = vector_bits() // 8
     # narrow and complex numbers are combined in many steps, of which LLVM makes vectors by itself
     written = not known["HALF"] and op != TURN
     straight = known["S2"] == known["R2"] == 1 and written
     lanes = min(most // kind.size, 1 << width.bit_length() - 1) if straight else 1
-    full = width // lanes * lanes if lanes > 1 else 0
-    known |= {"LANES": lanes, "FULL": full, "MERGED": most // kept.size, "KEPT": kept.size}
-    direct = known["ONE"] and (known["K"], known["B"], known["STRIDE0"]) == (1, 0, 1)
-    known["PLAIN"] = int(direct and known["WINDOW"].bit_count() == 1)
+    lanes = most // kind.size if stub == "join" else lanes
+    known |= {"LANES": lanes, "FULL": width // lanes * lanes if lanes > 1 else 0}
     found = stubs.window in helpers and not written and width >= MIN_VECTOR_WINDOW
     updates = known["COUNT"] * known["W0"] * known["W1"] * width
     few = plain(known["PIECES"] * known["TOTAL"]) * RARE_JOIN_UPDATES <= plain(updates)
     brief = stub in _BRIEF or (stub == "join" and few)
     text = translate([*helpers, main], names=known, private=inner, plain=not found, brief=brief)
     text = re.sub(r"call void @fetch\((ptr [^)]*)\)", CALL, text) + FETCH
-    merge = {SET: MAX, SUB: ADD}.get(op, op)
-    for name, held_as, count, what in (
-        ("put_lanes", kind, lanes, op),
-        ("merge_lanes", kept, known["MERGED"], merge),
-    ):
-        function = _lanes(name, held_as, count, what)
-        text = text.replace(f"declare void @{name}(ptr, ptr)", function)
-    return text
+    return text.replace("declare void @put_lanes(ptr, ptr)", _lanes(kind, lanes, op))
 
 
-def _lanes(name: str, kind: Kind, count: int, op: int) -> str:
+def _lanes(kind: Kind, count: int, op: int) -> str:
     """The text of a function that combines a vector with another one in memory."""
     vector = f"<{count} x {kind.llvm}>"
     floats = kind.family == "float"
@@ -131,6 +105,5 @@ def _lanes(name: str, kind: Kind, count: int, op: int) -> str:
     result = "y" if op == SET else "z"
     lines.append(f"store {vector} %{result}, ptr %out, align {kind.size}")
     body = "\n  ".join([*lines, "ret void"])
-    return (
-        f"define internal void @{name}(ptr %out, ptr %new) alwaysinline nounwind {{\n  {body}\n}}\n"
-    )
+    head = "define internal void @put_lanes(ptr %out, ptr %new) alwaysinline nounwind"
+    return f"{head} {{\n  {body}\n}}\n"
