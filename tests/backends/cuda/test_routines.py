@@ -113,6 +113,30 @@ LARGER = {
 }
 
 
+CHANNELS = {
+    **dict.fromkeys(("base_dilation", "window_dilation"), (1, 1, 1, 1)),
+    "window_dimensions": (1, 3, 3, 1),
+    "window_strides": (1, 2, 2, 1),
+    "padding": ((0, 0), (0, 1), (1, 1), (0, 0)),
+}
+IMAGES = RNG.integers(0, 9, (2, 8, 9, 12)).astype(np.float32)
+IMAGES[0, 3, 4, 5] = np.nan
+
+
+@pytest.mark.parametrize("prim", ["reduce_window_max", "reduce_window_sum"])
+def test_windows_of_neighbouring_channels(prim):
+    check_routine(prim, [IMAGES], CHANNELS)
+
+
+@pytest.mark.parametrize("select", ["ge", "le"])
+def test_selections_of_neighbouring_channels(select):
+    params = {"select_prim": lookup(select), **CHANNELS}
+    source = RNG.normal(size=(2, 4, 5, 12)).astype(np.float32)
+    plain = {k: v for k, v in params.items() if not k.endswith("dilation")}
+    check_routine("select_and_scatter_add", [source, IMAGES], plain)
+    check_routine("select_and_gather_add", [IMAGES * 2, IMAGES], params)
+
+
 STRIPS = {
     "even": (np.float32, (24, 64), {"axis": 0, "reverse": False}),
     "ragged": (np.float32, (2, 21, 32), {"axis": 1, "reverse": False}),

@@ -2,8 +2,8 @@
 
 A scatter that adds to one element of each row, as the gradient of picking one is, becomes a
 comparison of positions; the zeros it would add to are never written. A convolution whose window has
-one element, or whose window is all there is, becomes a product of matrices. A product of vectors
-and matrices becomes sums, which fuse.
+one element, or whose window is all there is, becomes a product of matrices; one with strides, of few
+channels, one without, of more. A product of vectors and matrices becomes sums, which fuse.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from weft.core.jaxpr import ClosedJaxpr, JaxprEqn
 
 # Lowerings by the primitives whose special forms they are for.
 _LOWERINGS = {
-    "scatter-add": "one_per_row.add",
-    "conv_general_dilated": "pointwise.convolve",
-    "dot_general": "vectors.dot",
+    "scatter-add": ("one_per_row.add",),
+    "conv_general_dilated": ("pointwise.convolve", "folded.convolve"),
+    "dot_general": ("vectors.dot",),
 }
 
 
@@ -38,7 +38,7 @@ def special(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _lowering(eqn: Any) -> str | None:
-    name = _LOWERINGS.get(eqn.primitive.name)
-    if name is None or not fits(name, [x.aval for x in eqn.invars], eqn.params):
-        return None
-    return name
+    for name in _LOWERINGS.get(eqn.primitive.name, ()):
+        if fits(name, [x.aval for x in eqn.invars], eqn.params):
+            return name
+    return None

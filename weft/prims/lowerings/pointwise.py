@@ -41,7 +41,7 @@ def _strided(x: Any, axes: Any, steps: Any, counts: Any) -> Any:
     )
 
 
-def _ordered(x: Any, axes: Any, spec: Any) -> Any:
+def ordered(x: Any, axes: Any, spec: Any) -> Any:
     """An array whose axes are named so, with them in the order that a specification gives."""
     order = tuple(axes.index(spec.index(i)) for i in range(len(spec)))
     if order == tuple(range(len(order))):
@@ -74,7 +74,7 @@ def _by_element(x: Any, w: Any, xs: Any, ws: Any, os: Any, params: Any) -> Any:
     found = _dot(x, w, ((xs[1],), (within,)), params)
     # axes of the product by what they are: batch 0, features 1, space from 2 on
     axes = [xs.index(i) for i in range(len(xs)) if i != xs[1]] + [1]
-    found = _ordered(found, axes, tuple(os))
+    found = ordered(found, axes, tuple(os))
     if max(base, default=1) == 1:
         return found
     config = [(0, 0, 0)] * len(os)

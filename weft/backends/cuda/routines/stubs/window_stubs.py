@@ -1,4 +1,5 @@
-"""Reductions over sliding windows as stubs, a thread for each result.
+"""Reductions over sliding windows as stubs, a thread for each result, or for ``VECTOR`` neighbours
+along an axis that windows have one element of.
 
 The table has eight numbers for each axis, the last axis first: results, elements of a window,
 stride, padding before, dilation of the operand, dilation of the window, elements, and their stride.
@@ -11,11 +12,11 @@ from typing import Any
 from weft.backends.cuda.routines.device import block, thread
 from weft.backends.cuda.routines.elements import get, put
 from weft.backends.cuda.routines.stubs.cumulative_stubs import joined
-from weft.kernel.kinds import f32, i32, i64, ptr, u32, void
+from weft.kernel.kinds import f32, i32, i64, ptr, stack, u32, unrolled, void
 
 # Names that stubs are given; here so that they can be written.
 C: Any = f32
-RANK = COUNT = WINDOW = DILATED = LEAST = 0
+RANK = COUNT = WINDOW = DILATED = LEAST = WIDTH = VECTOR = 0
 IDENTITY = 0.0
 
 
@@ -44,46 +45,61 @@ def place(table: ptr, o: i64, w: i64) -> i64:
 
 
 def reduce_windows(x: ptr, table: ptr, out: ptr) -> void:
-    number = block() * 256 + thread()
-    if number < COUNT:
-        found = C(IDENTITY)
+    first = (block() * 256 + thread()) * VECTOR
+    if first < COUNT:
+        found = stack(VECTOR * WIDTH)
+        for j in unrolled(VECTOR):
+            C[found, j] = C(IDENTITY)
         for w in range(WINDOW):
-            at = place(table, number, w)
+            at = place(table, first, w)
             if at >= 0:
-                found = joined(found, get(x, at))
-        put(out, number, found)
+                for j in unrolled(VECTOR):
+                    C[found, j] = joined(C[found, j], get(x, at + j))
+        for j in unrolled(VECTOR):
+            put(out, first + j, C[found, j])
 
 
-def chosen(x: ptr, table: ptr, o: i64) -> i64:
-    """Where the first extremum of a window is; -1 in the padding."""
-    best = C(IDENTITY)
-    found = i64(-1)
+def choose(x: ptr, table: ptr, first: i64, found: ptr) -> void:
+    """Where the first extremum of each window is; -1 in the padding."""
+    best = stack(VECTOR * WIDTH)
+    for j in unrolled(VECTOR):
+        C[best, j] = C(IDENTITY)
+        i32[found, j] = i32(-1)
     for w in range(WINDOW):
-        at = place(table, o, w)
-        own = C(IDENTITY)
-        if at >= 0:
-            own = get(x, at)
-        better = own < best if LEAST == 1 else own > best
-        if w == 0 or better or (own != own and best == best):
-            best = own
-            found = at
-    return found
+        at = place(table, first, w)
+        for j in unrolled(VECTOR):
+            own = C(IDENTITY)
+            here = i64(-1)
+            if at >= 0:
+                own = get(x, at + j)
+                here = at + j
+            before = C[best, j]
+            better = own < before if LEAST == 1 else own > before
+            if w == 0 or better or (own != own and before == before):
+                C[best, j] = own
+                i32[found, j] = i32(here)
 
 
 def gather_chosen(g: ptr, x: ptr, table: ptr, out: ptr) -> void:
-    number = block() * 256 + thread()
-    if number < COUNT:
-        at = chosen(x, table, number)
-        found = C(0)
-        if at >= 0:
-            found = get(g, at)
-        put(out, number, found)
+    first = (block() * 256 + thread()) * VECTOR
+    if first < COUNT:
+        places = stack(VECTOR * 4)
+        choose(x, table, first, places)
+        for j in unrolled(VECTOR):
+            at = i64(i32[places, j])
+            found = C(0)
+            if at >= 0:
+                found = get(g, at)
+            put(out, first + j, found)
 
 
 def keep_chosen(x: ptr, table: ptr, out: ptr) -> void:
-    number = block() * 256 + thread()
-    if number < COUNT:
-        i32[out, number] = i32(chosen(x, table, number))
+    first = (block() * 256 + thread()) * VECTOR
+    if first < COUNT:
+        places = stack(VECTOR * 4)
+        choose(x, table, first, places)
+        for j in unrolled(VECTOR):
+            i32[out, first + j] = i32[places, j]
 
 
 def add_chosen(source: ptr, places: ptr, table: ptr, out: ptr) -> void:
@@ -92,28 +108,33 @@ def add_chosen(source: ptr, places: ptr, table: ptr, out: ptr) -> void:
     The table: elements, windows, stride, padding before, windows around an element, and the stride
     of windows in the source.
     """
-    number = block() * 256 + thread()
-    if number < COUNT:
-        found = C(0)
+    first = (block() * 256 + thread()) * VECTOR
+    if first < COUNT:
+        found = stack(VECTOR * WIDTH)
+        for j in unrolled(VECTOR):
+            C[found, j] = C(0)
         for w in range(WINDOW):
             at = i64(0)
-            left = u32(number)
+            left = u32(first)
             parts = u32(w)
             inside = i64(1)
             for k in range(RANK):
                 row = table + 48 * k
                 size = u32(i64[row, 0])
                 around = u32(i64[row, 4])
-                o = (i64(left % size) + i64[row, 3]) // i64[row, 2] - i64(parts % around)
+                near = (i32(left % size) + i32(i64[row, 3])) // i32(i64[row, 2])
+                o = i64(near - i32(parts % around))
                 left = left // size
                 parts = parts // around
                 if o < 0 or o >= i64[row, 1]:
                     inside = i64(0)
                 at = at + o * i64[row, 5]
             if inside == 1:
-                if i64(i32[places, at]) == number:
-                    found = found + get(source, at)
-        put(out, number, found)
+                for j in unrolled(VECTOR):
+                    if i64(i32[places, at + j]) == first + j:
+                        C[found, j] = C[found, j] + get(source, at + j)
+        for j in unrolled(VECTOR):
+            put(out, first + j, C[found, j])
 
 
 def permutation_of(pivots: ptr, out: ptr) -> void:
