@@ -1,10 +1,10 @@
 """Operations of a special form written as others, which fuse or which libraries do better.
 
 A scatter that adds to one element of each row, as the gradient of picking one is, becomes a
-comparison of positions; the zeros it would add to are never written. A convolution whose window has
-one element, or whose window is all there is, becomes a product of matrices; one with strides, of few
-channels, one without, of more; one with other padding before than after, one of what is padded. A
-product of vectors and matrices becomes sums, which fuse.
+comparison of positions; the zeros it would add to are never written. A convolution whose window
+has one element, or whose window is all there is, becomes a product of matrices; one with strides,
+of few channels, one without, of more; one with other padding before than after, one of what is
+padded. A product of vectors and matrices becomes sums, which fuse.
 """
 
 from __future__ import annotations

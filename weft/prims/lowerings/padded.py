@@ -17,7 +17,7 @@ _TYPES = ("bfloat16", "float16", "float32")
 
 
 def convolve(x: Any, w: Any, **params: Any) -> Any:
-    xs, ws, os = params["dimension_numbers"]
+    xs, _, os = params["dimension_numbers"]
     if max(params["lhs_dilation"]) == 1:
         config, both = [(0, 0, 0)] * len(xs), []
         for axis, (low, high) in zip(xs[2:], params["padding"], strict=True):
