@@ -91,7 +91,7 @@ LATE = {
     *(
         (f"weft.{name}", "weft.core.explicit")
         for name in (
-            "api.placement core.staging runtime.evaluate backends.cpu.calls.native transforms.jvp"
+            "api.placement core.staging runtime.evaluate runtime.programs transforms.jvp"
             " transforms.transpose transforms.vmap"
         ).split()
     ),

@@ -97,7 +97,7 @@ def test_a_fork_waits_for_compiling_threads() -> None:
     inside, leave = threading.Event(), threading.Event()
 
     def stay() -> None:
-        with compiling._within():
+        with compiling._inside:
             inside.set()
             leave.wait(600)
 
@@ -107,7 +107,9 @@ def test_a_fork_waits_for_compiling_threads() -> None:
     threading.Timer(0.05, leave.set).start()
     pid = os.fork()
     if pid == 0:
-        os._exit(0 if compiling._inside == 0 and called(compile_now(text(4)), 1) == 5 else 1)
+        os._exit(
+            0 if compiling._inside.count() == 0 and called(compile_now(text(4)), 1) == 5 else 1
+        )
     thread.join()
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 

@@ -10,9 +10,9 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft.api.learning import Learning
-from weft.backends.cpu.calls import dispatch, generic, instances
+from weft.backends.cpu.calls import dispatch, instances
 from weft.backends.cpu.native import compiling
-from weft.base import knobs
+from weft.base import background, knobs
 from weft.runtime import shapes
 
 pytestmark = pytest.mark.skipif(not dispatch.supported(), reason="runs by the interpreter here")
@@ -60,7 +60,7 @@ def learn(call):
     dispatch.native()
     for n, m in FIRST:
         call(*arrays(n, m))
-        generic.settle()
+        background.settle()
 
 
 def bits(result):
@@ -119,14 +119,14 @@ def test_equal_dimensions_are_one_until_they_differ(served):
     dispatch.native()
     for n in (20, 21, 22, 23):
         call(jnp.ones((n, n)))
-        generic.settle()
+        background.settle()
     del served[:]
     call(jnp.ones((30, 30)))
     call(jnp.ones((31, 37)))
     assert served == [True, False]
     for n in (24, 25, 26):
         call(jnp.ones((n, n + 5)))
-        generic.settle()
+        background.settle()
     del served[:]
     for shape in ((40, 41), (40, 40)):
         assert np.array_equal(
@@ -143,7 +143,7 @@ def test_arguments_in_lists_are_told_apart(served):
     dispatch.native()
     for n in (20, 21, 22, 23):
         joined([jnp.ones(n), jnp.ones(n)])
-        generic.settle()
+        background.settle()
     x = jnp.arange(30.0)
     assert np.array_equal(joined([x, x]), np.zeros(30)) and served[-1]
     assert np.array_equal(joined([x], x), 2 * np.arange(30.0))

@@ -14,8 +14,7 @@ import weft
 import weft.numpy as jnp
 from tests.runtime.sized import FUNCTIONS
 from weft import lax
-from weft.backends.cpu.calls import generic
-from weft.base import knobs
+from weft.base import background, knobs
 
 # Whose code depends on the very numbers: lengths of transforms, what LAPACK is asked, the steps of
 # a tree of sums.
@@ -158,7 +157,7 @@ def test_exact_code_takes_over() -> None:
     with knobs.scope(exact_after=3):
         for _ in range(3):
             compiled(jnp.ones((14, 6)))
-        generic.settle()
+        background.settle()
         assert not executables(compiled)[-1].generic
         for _ in range(4):
             np.testing.assert_allclose(compiled(jnp.ones((14, 6))), 6 * np.sin(1), rtol=1e-6)

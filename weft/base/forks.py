@@ -47,6 +47,10 @@ class Stay:
             self._inside.remove(threading.get_ident())
             self._changed.notify_all()
 
+    def count(self) -> int:
+        """How often threads have entered it that have not left."""
+        return len(self._inside)
+
     def acquire(self) -> None:
         me = threading.get_ident()
         self._changed.acquire()

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.compiler.plan import Unplannable
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.runtime.array import ArrayImpl, box
+from weft.runtime.programs import compiled
 
 
 def call_plain(
@@ -20,15 +20,8 @@ def call_plain(
 
     ``make`` makes the backend of that name.
     """
-    key = ("executable", name)
-    executable = closed._memo.get(key)
+    executable = compiled(closed, ("executable", name), lambda source: make().compile(source))
     if executable is None:
-        try:
-            executable = make().compile(closed)
-        except Unplannable:
-            executable = False
-        closed._memo[key] = executable
-    if executable is False:
         return None
     given = []
     for x, aval in zip(args, avals, strict=True):

@@ -1,16 +1,61 @@
-"""Single operations as programs, kept for operands like those that they were made for."""
+"""Single operations as programs, and what backends make of programs, kept with them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
-from weft.base import knobs
+from weft.base import events, knobs, logs
 from weft.base.functional import lru
+from weft.base.lazy import Late
+from weft.compiler.plan import Unplannable
+from weft.core import sharding as meshes
 from weft.core.jaxpr import ClosedJaxpr
+from weft.core.plain import plain
 from weft.core.staging import stage
+
+# needed where types carry shardings
+explicit = Late("weft.core.explicit")
 
 # Programs that a user's loop may have, for arrays of several shapes.
 MOST_OF_LOOP = 64
+
+
+def compiled(closed: ClosedJaxpr, key: Any, make: Callable[[ClosedJaxpr], Any]) -> Any:
+    """What ``make`` makes of a program, kept with it under a key; None where it has no plan."""
+    found = closed._memo.get(key)
+    if found is None:
+        began, started = events.begin_making(), perf_counter()
+        try:
+            found = make(without_shardings(closed))
+        except Unplannable:
+            found = False
+        name = _name_of(closed)
+        events.end_making(began, "compile", name, equations=len(closed.eqns))
+        level = logs.level_of(knobs.thread.log_compiles)
+        if level:
+            seconds = perf_counter() - started
+            logs.log(level, f"Finished compilation of {name} in {seconds:.3g} s")
+        closed._memo[key] = found
+    return None if found is False else found
+
+
+def without_shardings(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """A program whose types carry no shardings: where results are is said by placements."""
+    if not meshes.explicit_ones or not explicit.has_types(closed):
+        return closed
+    found = plain(closed)
+    if "general" in closed._memo:
+        found._memo["general"] = True
+    return found
+
+
+def _name_of(closed: ClosedJaxpr) -> str:
+    """What a program is called: as its function, or as its only operation."""
+    info = closed.debug_info
+    named = None if info is None or info.function is None else info.func_name
+    return named or (closed.eqns[0].primitive.name if len(closed.eqns) == 1 else "program")
 
 
 @lru(4096)

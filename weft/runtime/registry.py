@@ -7,11 +7,10 @@ from typing import Any
 
 from weft.base.lazy import Late
 
-# The processor: programs compiled and called, calls answered natively, shape-generic code, what
-# became of a program, elements that a test picks.
+# The processor: programs compiled and called, calls answered natively, programs in named sizes,
+# what became of a program, elements that a test picks.
 native = Late("weft.backends.cpu.calls.native")
 dispatch = Late("weft.backends.cpu.calls.dispatch")
-generic = Late("weft.backends.cpu.calls.generic")
 instances = Late("weft.backends.cpu.calls.instances")
 study = Late("weft.backends.cpu.calls.study")
 selection = Late("weft.backends.cpu.calls.selection")

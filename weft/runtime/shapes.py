@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import knobs
+from weft.base.background import in_background
 from weft.base.sizes import LEAST, Size, recording, size_named
 from weft.core.avals import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr
@@ -53,7 +54,7 @@ class Named:
         if self.shapes == SHAPES and not self.failed:
             self.shapes = 0
             avals = [typeof(x) for x in leaves]
-            registry.generic.in_background(lambda: self.make(avals, trace))
+            in_background(lambda: self.make(avals, trace))
 
     def make(self, avals: Sequence[Any], trace: Trace) -> None:
         """Have a program for arguments of some types; equal dimensions are taken for one."""

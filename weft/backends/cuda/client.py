@@ -7,7 +7,6 @@ and who asks for values waits for them.
 from __future__ import annotations
 
 from sys import getrefcount
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,11 @@ from weft.backends.cuda.calls import fast
 from weft.backends.cuda.memory import Buffer, begin_copy_out, copy_in, copy_out, memory_stats
 from weft.backends.cuda.program import Cuda, Executable
 from weft.backends.cuda.study import Study
-from weft.base import events, knobs, logs
+from weft.base import knobs
 from weft.base.errors import JaxRuntimeError
-from weft.compiler.plan import Unplannable
-from weft.core import explicit
-from weft.core import sharding as meshes
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
-from weft.core.plain import plain
+from weft.runtime import programs
 from weft.runtime.array import ArrayImpl, over
 from weft.runtime.devices import Client, devices
 from weft.runtime.places import array_type, on_device
@@ -162,26 +158,12 @@ class Gpu(Client):
     def executable(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Executable | None:
         """A program compiled for the GPU; None where some of its values are not memory."""
         donated = donated if any(donated) else ()
-        key = ("executable", self, donated)
-        found = closed._memo.get(key)
-        if found is None:
-            began, started = events.begin_making(), perf_counter()
-            source = closed
-            if meshes.explicit_ones and explicit.has_types(closed):
-                source = plain(closed)
-            try:
-                self.use()
-                found = self.target.compile(source, donated)
-            except Unplannable:
-                found = False
-            name = getattr(closed.debug_info, "func_name", "program")
-            events.end_making(began, "compile", name, equations=len(closed.eqns))
-            level = logs.level_of(knobs.thread.log_compiles)
-            if level:
-                seconds = perf_counter() - started
-                logs.log(level, f"Finished compilation of {name} for the GPU in {seconds:.3g} s")
-            closed._memo[key] = found
-        return found or None
+
+        def make(source: ClosedJaxpr) -> Executable:
+            self.use()
+            return self.target.compile(source, donated)
+
+        return programs.compiled(closed, ("executable", self, donated), make)
 
     def call(
         self, closed: ClosedJaxpr, args: Any, places: Any, donated: tuple[bool, ...] = ()

@@ -7,14 +7,14 @@ sizes that both are instances of is compiled, and serves the second and those th
 
 from __future__ import annotations
 
-import os
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from weft.backends.cpu.assembly import Assembly
 from weft.backends.cpu.generic import Generic, Special
+from weft.backends.cpu.native.machine import Address
 from weft.backends.cpu.native.processor import vector_bits
 from weft.base import knobs
 from weft.base.forks import across_forks
@@ -26,6 +26,9 @@ from weft.core.jaxpr import ClosedJaxpr
 # Kinds of programs that are remembered, and of one kind those in named sizes, and exact ones that
 # others are compared with.
 MAX_KINDS, MAX_TEMPLATES, MAX_EXACT = 512, 8, 8
+
+# A program that code in named sizes serves, with its numbers, and that code.
+Served = tuple[Assembly, dict[int, Address]]
 
 # Why there is no program in named sizes; anything else would be a fault of ours.
 EXPECTED = (Special, Different, Unplannable)
@@ -55,14 +58,6 @@ _kinds = _Kinds()
 register_cache(_kinds)
 
 
-class Served:
-    """A program in named sizes that serves one with numbers."""
-
-    def __init__(self, generic: Generic, assembly: Assembly) -> None:
-        self.generic = generic
-        self.assembly = assembly
-
-
 class Search:
     """Shape-generic code looked for, and made, for one program."""
 
@@ -79,9 +74,7 @@ class Search:
 
     def found(self) -> Served | None:
         """The program by code that is there, if there is any that serves it."""
-        if self.kind is None:
-            return None
-        for template, generic in self.kind.templates:
+        for template, generic in self.kind.templates if self.kind is not None else ():
             values = template.match(self.walked)
             numbers = None if values is None else generic.instance(values)
             if numbers is not None:
@@ -114,8 +107,13 @@ class Search:
         _kinds.move_to_end(self.key)
         return kind
 
-    def made(self) -> Served | None:
-        """The program by new code in named sizes, made of it and of the exact one most like it."""
+    def made(self, sibling: Callable[[], ClosedJaxpr] | None) -> Served | None:
+        """The program by new code in named sizes, made of it and of the exact one most like it.
+
+        ``sibling`` is another instance of the same function, taken where there is none yet.
+        """
+        if sibling is not None and self.kind is None:
+            self.meet(sibling())
         kind, walked = self.kind, self.walked
         if kind is None or len(kind.templates) >= MAX_TEMPLATES:
             return None
@@ -130,19 +128,9 @@ class Search:
                     continue  # the same program
                 if changing in kind.special:
                     return None
-                try:
-                    generic = Generic(template.closed, self.donated, list(template.scope))
-                except Exception as error:
-                    # code for exactly these sizes is made instead, whatever was the matter
-                    if knobs.thread.verify and not isinstance(error, EXPECTED):
-                        raise
+                served = self._compiled(kind, lambda found=template: found)
+                if served is None:
                     kind.special.add(changing)
-                    return None
-                numbers = generic.instance(template.scope)
-                assert numbers is not None
-                served = self._served(template, generic, numbers)
-                template.forget()
-                kind.templates.insert(0, (template, generic))
                 return served
         return None
 
@@ -151,23 +139,31 @@ class Search:
         had."""
         if self.walked is None:
             return None
+        short = 2 * vector_bits() // 32 - 1
         with _lock:
-            kind = self._own_kind()
-            try:
-                template = alone(self.walked, self.closed, 2 * vector_bits() // 32 - 1)
-                generic = Generic(template.closed, self.donated, list(template.scope), eager=True)
-            except Exception as error:
-                if knobs.thread.verify and not isinstance(error, EXPECTED):
-                    raise
-                return None
-            numbers = generic.instance(template.scope)
-            assert numbers is not None
-            served = self._served(template, generic, numbers)
-            template.forget()
-            if not generic.is_special:  # its parts may serve others still
-                kind.templates.insert(0, (template, generic))
-                del kind.templates[MAX_TEMPLATES:]
-            return served
+            made = lambda: alone(self.walked, self.closed, short)
+            return self._compiled(self._own_kind(), made, eager=True)
+
+    def _compiled(
+        self, kind: Kind, make: Callable[[], Template], eager: bool = False
+    ) -> Served | None:
+        """The program by the code of a template, which serves others of its kind from now on."""
+        try:
+            template = make()
+            generic = Generic(template.closed, self.donated, list(template.scope), eager=eager)
+        except Exception as error:
+            # code for exactly these sizes is made instead, whatever was the matter
+            if knobs.thread.verify and not isinstance(error, EXPECTED):
+                raise
+            return None
+        numbers = generic.instance(template.scope)
+        assert numbers is not None
+        served = self._served(template, generic, numbers)
+        template.forget()
+        if not generic.is_special:  # its parts may serve others still
+            kind.templates.insert(0, (template, generic))
+            del kind.templates[MAX_TEMPLATES:]
+        return served
 
     def _served(self, template: Template, generic: Generic, numbers: list[int]) -> Served:
         """The program with its own numbers and constants in place of those that stand for them."""
@@ -181,56 +177,4 @@ class Search:
                 own[id(stand_in)] = value
         made = generic.filled(numbers, constants)
         given = {number: own[id(x)] for number, x in made.given.items() if id(x) in own}
-        return Served(generic, made._replace(given=given))
-
-
-# --- code for exactly one shape -------------------------------------------------------------------
-
-_waiting: deque[Callable[[], None]] = deque()
-_worker: threading.Thread | None = None
-
-
-def in_background(task: Callable[[], None]) -> None:
-    """Have something compiled by a thread of its own, with the settings of this one."""
-    global _worker
-    settings = knobs.in_key_values()
-
-    def run() -> None:
-        with knobs.scope(**settings):
-            task()
-
-    with _lock:
-        _waiting.append(run)
-        if _worker is None:
-            _worker = threading.Thread(target=_work, name="weft-exact")
-            _worker.start()
-
-
-def _work() -> None:
-    global _worker
-    while True:
-        with _lock:
-            # whoever leaves does not wait for code that nobody will call
-            if not _waiting or not threading.main_thread().is_alive():
-                _waiting.clear()
-                _worker = None
-                return
-            task = _waiting.popleft()
-        task()
-
-
-def settle() -> None:
-    """Wait for what is being compiled."""
-    worker = _worker
-    if worker is not None:
-        worker.join()
-
-
-def _forget() -> None:
-    global _worker
-    _waiting.clear()  # the parent does them
-    _worker = None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+        return made._replace(given=given), generic.code

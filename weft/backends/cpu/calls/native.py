@@ -7,7 +7,6 @@ import copy
 import ctypes
 import gc
 import threading
-import time
 from collections.abc import Iterator
 from math import prod
 from time import perf_counter
@@ -29,23 +28,20 @@ from weft.backends.cpu.calls.dispatch import (
 from weft.backends.cpu.calls.slowly import Walk
 from weft.backends.cpu.native.compiling import preload
 from weft.backends.cpu.native.machine import Address, Ahead, compile_many, origins
-from weft.base import errors, events, knobs, logs
+from weft.base import errors, knobs
+from weft.base.background import in_background
 from weft.base.forks import across_forks
 from weft.base.lazy import Late, load
 from weft.base.switches import brisk_switches
 from weft.compiler.plan import Unplannable
-from weft.core import sharding as meshes
 from weft.core.interpret import run, run_primitive, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
-from weft.core.plain import plain
 from weft.kernel.program import For, While, all_nodes, inner_regions
 from weft.runtime import programs
 from weft.runtime.array import ArrayImpl, box
 from weft.runtime.donation import given_up
 from weft.runtime.places import HOME, ArrayType, array_type
 
-# needed where types carry shardings
-explicit = Late("weft.core.explicit")
 # loaded when a knob asks what was compiled, when calls become native
 tell = Late("weft.backends.cpu.calls.tell")
 entries = Late("weft.backends.cpu.calls.entries")
@@ -186,33 +182,27 @@ def _found_or_made(
     Where no code that is there serves it, the disk is looked at before any is made. There are
     notes of plans that are made only.
     """
-    search, known = None, exactly or "exactly" in closed._memo
-    wanted = knobs.thread.shape_generic or is_general(closed)
-    if watch is None and not known and wanted:
-        search = generic.Search(closed, donated, is_general(closed))
+    search, general = None, is_general(closed)
+    wanted = (knobs.thread.shape_generic or general) and not exactly
+    if wanted and watch is None and "exactly" not in closed._memo:
+        search = generic.Search(closed, donated, general)
         served = search.found()
         if served is not None:
-            return served.assembly, served.generic.code, True
-    identity = stored.identity(closed, donated, is_general(closed))
+            return (*served, True)
+    identity = stored.identity(closed, donated, general)
     found = None if identity is None or watch is not None else stored.find(identity)
     if found is None:
         if identity is not None:
             prepare(needed=True)  # a new program is seldom made of known code alone
-        if search is not None and is_general(closed):
-            served = search.alone()
+        if search is not None:
+            sibling = None if general else closed._memo.pop("sibling", None)
+            served = search.alone() if general else search.made(sibling)
             if served is not None:
-                if identity is not None:
-                    stored.keep(identity, served.assembly, served.generic.code)
-                return served.assembly, served.generic.code, True
-        elif search is not None:
-            sibling = closed._memo.pop("sibling", None)
-            if sibling is not None and search.kind is None:
-                search.meet(sibling())
-            served = search.made()
-            if served is not None:
-                return served.assembly, served.generic.code, True
+                if general and identity is not None:
+                    stored.keep(identity, *served)
+                return (*served, True)
         found = _made(closed, watch, identity, donated)
-    if search is not None and not is_general(closed):
+    if search is not None and not general:
         search.known()
     return (*found, False)
 
@@ -376,31 +366,17 @@ class Interpreted:
         ]
 
 
-def _name_of(closed: ClosedJaxpr) -> str:
-    """What a program is called: as its function, or as its only operation."""
-    info = closed.debug_info
-    named = None if info is None or info.function is None else info.func_name
-    return named or (closed.eqns[0].primitive.name if len(closed.eqns) == 1 else "program")
-
-
 def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
     """The executable of a program, made once; it may write over arguments that are donated."""
     key, donated = _key(donated)
-    found = closed._memo.get(key)
-    if found is None:
-        began, started = events.begin_making(), time.perf_counter()
-        source = _without_shardings(closed)
+
+    def make(source: ClosedJaxpr) -> Any:
         try:
-            found = Executable(source, None, donated) if supported() else Interpreted(source)
+            return Executable(source, None, donated) if supported() else Interpreted(source)
         except Unplannable:
-            found = Interpreted(source)
-        events.end_making(began, "compile", _name_of(closed), equations=len(closed.eqns))
-        level = logs.level_of(knobs.thread.log_compiles)
-        if level:
-            seconds = time.perf_counter() - started
-            logs.log(level, f"Finished compilation of {_name_of(closed)} in {seconds:.3g} s")
-        closed._memo[key] = found
-    return found
+            return Interpreted(source)
+
+    return programs.compiled(closed, key, make)
 
 
 def compile_noted(closed: ClosedJaxpr, donated: tuple[bool, ...], watch: Any) -> Executable | None:
@@ -408,7 +384,7 @@ def compile_noted(closed: ClosedJaxpr, donated: tuple[bool, ...], watch: Any) ->
     yet; None where the interpreter runs it."""
     key, donated = _key(donated)
     try:
-        found = Executable(_without_shardings(closed), watch, donated)
+        found = Executable(programs.without_shardings(closed), watch, donated)
     except Unplannable:
         return None
     closed._memo.setdefault(key, found)
@@ -421,14 +397,6 @@ def _key(donated: tuple[bool, ...]) -> tuple[Any, tuple[bool, ...]]:
     return ("executable", donated, knobs.thread.denormals), donated
 
 
-def _without_shardings(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """A program whose types carry no shardings: where results are is said by placements."""
-    if not meshes.explicit_ones or not explicit.has_types(closed):
-        return closed
-    found = plain(closed)
-    return generalise(found) if is_general(closed) else found
-
-
 def _makes_exact(executable: Executable, closed: ClosedJaxpr, donated: tuple[bool, ...]) -> bool:
     """Whether shape-generic code is to be replaced by code for these sizes; it is called again."""
     after = knobs.thread.exact_after
@@ -437,10 +405,10 @@ def _makes_exact(executable: Executable, closed: ClosedJaxpr, donated: tuple[boo
         key, donated = _key(donated)
 
         def compile_exactly() -> None:
-            source = _without_shardings(closed)
+            source = programs.without_shardings(closed)
             closed._memo[key] = Executable(source, None, donated, exactly=True)
 
-        generic.in_background(compile_exactly)
+        in_background(compile_exactly)
     return after > 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,7 +12,7 @@ from weft.backends.cpu.native.parts import divided, joined
 from weft.backends.cpu.native.together import apart, joinable, joint
 from weft.base import disk
 from weft.base.cores import threads
-from weft.base.forks import across_forks
+from weft.base.forks import Stay, across_forks
 from weft.base.functional import lru
 from weft.base.helpers import Helper
 from weft.base.limits import address_space_left, need_address_space
@@ -25,15 +24,14 @@ LLVM_BYTES, MODULE_BYTES = 160 << 20, 96 << 20
 JOINED_LINES = 300
 # Target machines that no thread uses at the moment, by their level of care.
 _spare: dict[int, list[int]] = {0: [], 2: []}
-# How many threads are inside LLVM; whoever forks waits until none is.
-_inside = 0
-_free = threading.Condition()
 # How many threads compile while LLVM tracks register pressure, or while it does not.
 _tracking, _compilers = True, 0
 _idle = threading.Condition()
 _looked, _begun, _opened = False, False, False
 # Whoever needs LLVM while a thread is loading it waits for that thread.
 _loading = across_forks(threading.Lock())
+# A child made in the middle of a compile would find LLVM's locks held for ever.
+_inside = across_forks(Stay())
 # LLVM sets itself up at its first module, which takes as long as a small kernel.
 _FIRST = """define void @first(ptr %p) {
   %x = load <8 x float>, ptr %p, align 4
@@ -55,19 +53,6 @@ def _llvm() -> Llvm:
     need = MODULE_BYTES if _opened else LLVM_BYTES + MODULE_BYTES
     need_address_space(need, "loading LLVM, which compiles functions,")
     return Llvm()
-
-
-@contextlib.contextmanager
-def _within() -> Iterator[None]:
-    global _inside
-    with _free:
-        _inside += 1
-    try:
-        yield
-    finally:
-        with _free:
-            _inside -= 1
-            _free.notify_all()
 
 
 @contextlib.contextmanager
@@ -110,7 +95,7 @@ def compile_texts(texts: list[str]) -> list[bytes]:
 
 
 def _compile_part(text: str) -> bytes:
-    with _within():
+    with _inside:
         library = llvm()
         level = 0 if text.startswith((BRIEF, QUICK)) else 2
         need_address_space(MODULE_BYTES, "compiling a function")
@@ -141,13 +126,13 @@ def _load(open_library: Callable[[], Any]) -> None:
     left = address_space_left()
     if left is not None and left < LLVM_BYTES + MODULE_BYTES:
         return  # whoever needs it says so
-    with _within():
+    with _inside:
         _opened = True
         open_library()  # before anything that would give way to other threads
         with _loading:
             library = _llvm()
             machine = library.machine()
-            awaited = _inside > 1
+            awaited = _inside.count() > 1
             if awaited:
                 _spare[2].append(machine)
         if not awaited:  # what LLVM does once is done when it is needed
@@ -259,20 +244,3 @@ def _effort(text: str) -> tuple[bool, int]:
     """What orders texts: whether one keeps others out of LLVM, and about how long it takes."""
     careful, crowded = _care(text)
     return careful and crowded, text.count("\n") // (1 if careful else 4)
-
-
-def _before_fork() -> None:
-    # A child made in the middle of a compile would find LLVM's locks held for ever.
-    _free.acquire()
-    while _inside:
-        _free.wait()
-
-
-def _after_fork() -> None:
-    _free.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
-    )
