@@ -103,6 +103,12 @@ def test_threads_have_pieces_of_some_columns(rows):
     assert [p.rows for p in parts] == [4, 0]
 
 
+def test_the_longest_of_several_loops_is_split():
+    x, w = jnp.ones((3, 1000, 40)), jnp.ones((1000, 40))
+    first, _ = check(lambda x, w: (x * w).sum((0, 1)), x, w)
+    assert first.iterations == 40 * 91  # pieces of 11 of the thousand
+
+
 def test_products_of_vectors_are_one_kernel():
     class Target(weft.backends.cuda.program.Cuda):
         def keeps(self, eqn):

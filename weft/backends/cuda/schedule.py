@@ -352,8 +352,11 @@ def _split(kernel: Kernel) -> tuple[Kernel, Kernel, list[Buffer]] | None:
     lengths = [loop.extent for loop in loops]
     totals = [prod(n for _, n in nest(loop)[0]) for loop in loops]
     if iterations >= FEWEST_COLUMNS and not _reads_along_loops(kernel):
-        each = min(min(lengths), min(totals) // SPLIT_ITERATIONS)
-        count = min(each, VECTOR * SPLIT_THREADS // iterations)
+        count = min(min(totals) // SPLIT_ITERATIONS, VECTOR * SPLIT_THREADS // iterations)
+        if min(lengths) < count:
+            loops = [_longest_first(loop) for loop in loops]
+            lengths = [loop.extent for loop in loops]
+        count = min(count, *lengths)
         if iterations >= ENOUGH_THREADS and iterations * min(totals) < SPLIT_ELEMENTS:
             return None
     elif iterations < ENOUGH_BLOCKS:
@@ -364,6 +367,19 @@ def _split(kernel: Kernel) -> tuple[Kernel, Kernel, list[Buffer]] | None:
         return None
     extent = -(-lengths[0] // count)
     return _halves(kernel, loops, rest, extent, -(-lengths[0] // extent))
+
+
+def _longest_first(loop: Loop) -> Loop:
+    """A loop of reductions with the longest of those that it is made of outside."""
+    axes, _ = nest(loop)
+    order = sorted(axes, key=lambda axis: -axis[1])
+
+    def placed(loop: Loop, depth: int) -> Loop:
+        body = [placed(loop.body[0], depth + 1)] if depth + 1 < len(order) else loop.body
+        axis, extent = order[depth]
+        return loop._replace(axis=axis, extent=extent, body=body)
+
+    return placed(loop, 0)
 
 
 def _by_blocks(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule | None:
