@@ -111,10 +111,6 @@ LATE = {
         ).split()
     ),
     (
-        "weft.backends.cpu.routines.products.dot_plan",
-        "weft.backends.cpu.routines.convolutions.conv_moves",
-    ),
-    (
         "weft.backends.cpu.routines.sorting.largest",
         "weft.backends.cpu.routines.sorting.sort",
     ),

@@ -98,13 +98,17 @@ class Written:
         self.sizes.append(size)
         return f"%size{len(self.sizes) - 1}_"
 
-    def named(self, given: Any, least: int = LEAST) -> Any:
-        """Numbers with names instead, equal ones with the same; and tuples and records of them."""
+    def named(self, given: Any, least: int = LEAST, place: str = "") -> Any:
+        """Numbers with names instead, equal ones with the same, unless names are by their place;
+        and tuples and records of them."""
         if type(given) is int and given >= least:
-            self.scope[f"n{given}"] = given
-            return size_named(f"n{given}", self.scope)
+            name = place or f"n{given}"
+            self.scope[name] = given
+            return size_named(name, self.scope)
         if isinstance(given, tuple):
-            return tuple.__new__(type(given), [self.named(n, least) for n in given])
+            places = [place and f"{place}.{i}" for i in range(len(given))]
+            found = [self.named(n, least, p) for n, p in zip(given, places, strict=True)]
+            return tuple.__new__(type(given), found)
         return given
 
     def finished(self, lowered: Lowered) -> Lowered:

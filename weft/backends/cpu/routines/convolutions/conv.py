@@ -14,7 +14,7 @@ from weft.backends.cpu.finish import NAME, finish_text
 from weft.backends.cpu.native.processor import registers, vector_bits
 from weft.backends.cpu.routines.convolutions.conv_moves import (
     Copied,
-    copy_text,
+    copy_task,
     partial_text,
     parts_text,
 )
@@ -42,15 +42,12 @@ from weft.backends.cpu.routines.convolutions.conv_text import (
 )
 from weft.backends.cpu.routines.convolutions.lines import Line, lines
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS
-from weft.backends.cpu.sizes import Written, at_hand
 from weft.base.record import Record
 from weft.base.sizes import Size, computed, is_one, is_writing, plain
 from weft.kernel.nodes import BF16, F16, F32, is_float
 from weft.kernel.program import Finish, Lowered, Place, Task, Type, contiguous
 
 COMPUTED = frozenset([BF16, F16, *map(np.dtype, "f4 f8 c8 c16 i1 i2 i4 i8 u1 u2 u4 u8".split())])
-# Bytes that one piece of a copy should at least move.
-_COPIED = 1 << 15
 # Fewer pieces of work than this are not enough to share.
 OWN = 16
 # Bytes of a copy that a function may have on its stack, and elements that units may copy more than
@@ -330,24 +327,9 @@ class Convolution:
     ) -> tuple[str, int]:
         """A task that copies an operand, and where to."""
         target = self.memory(total)
-        if is_writing():
-            self.tasks.append(self.copy_task(dims, have, total, start, (source, target), True))
-            return target
-        # in compiled functions, too, one text serves copies of many shapes
-        written = Written()
-        with written.writing():
-            axes, first = written.named((tuple(dims), start), self.lanes + 1)
-            task = self.copy_task(axes, have, total, first, (source, target), False)
-        self.tasks.append(at_hand(written.task(task)))
+        places = (Place(*source), Place(*target))
+        self.tasks.append(copy_task(places, dims, (have, self.work), self.lanes, start))
         return target
-
-    def copy_task(
-        self, dims: Any, have: np.dtype, total: int, start: int, places: Any, quick: bool
-    ) -> Task:
-        text, extent = copy_text(dims, have, self.work, self.lanes, "copy", start, quick)
-        each = max(1, plain(total) * self.work.itemsize // plain(extent))
-        places = tuple([Place(*p) for p in places])
-        return Task(text, "copy", places, extent, -(-_COPIED // each))
 
     def block(self, part: Sequence[Line], tiling: Tiling, strides: dict[str, int]) -> Block | None:
         """How units of tiles copy what they read of the left operand, or None where there would be

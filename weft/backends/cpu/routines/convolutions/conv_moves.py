@@ -5,15 +5,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from weft.backends.cpu.native.llvm import QUICK
 from weft.backends.cpu.routines.convolutions.conv_writer import Text
+from weft.backends.cpu.sizes import Written, at_hand
 from weft.base.functional import lru
 from weft.base.record import Record
-from weft.base.sizes import Size, computed, is_one, same
+from weft.base.sizes import Size, computed, is_one, is_writing, plain, same
+from weft.kernel.program import Place, Task
 
+# Vectors of a row of a panel at most, and rows that are copied of one panel after the other: they
+# are far apart in the source, and need a TLB entry each.
+MAX_PANEL_VECTORS, PANEL_ROWS = 8, 64
+# Bytes that one piece of a copy should at least move.
+CHUNK_BYTES = 1 << 15
 # Bytes of a row from which it does not matter how the row is found, and so few rows that nothing
 # about them does.
 LONG_ROW_BYTES = 1024
@@ -74,6 +82,7 @@ class Copy:
     """A copy, written into a text: ``extent`` items, each with a row of targets or a square.
 
     Rows are of elements, or of ``group`` elements each that are neighbours in source and target.
+    An item of ``panels`` is some of these rows of every panel.
 
     ``types`` and ``pointers`` are of source and target; the source begins at ``start``, and
     ``shift`` is what a shifted axis is further on by.
@@ -100,10 +109,16 @@ class Copy:
                     self.turned = d
                     outer.remove(d)
                     break
-        self.group = 1
+        self.group, self.panels = 1, None
         if self.turned is None and outer and inner.plain and inner.source == 1:
             row = outer[-1]
-            if inner.size <= lanes and row.target == inner.size:
+            short = type(inner.size) is int and inner.size <= MAX_PANEL_VECTORS * lanes
+            if row.plain and short:
+                self.group, inner = inner.size, outer.pop()
+                if outer and outer[-1].limit >= 0:
+                    self.panels = outer.pop()
+                    outer.append(Copied(-(-inner.size // PANEL_ROWS), 0, 0))
+            elif inner.size <= lanes and row.target == inner.size:
                 if row.limit < 0 and not row.shifted:
                     self.group, inner = int(inner.size), outer.pop()
         self.outer, self.inner = outer, inner
@@ -133,6 +148,9 @@ class Copy:
             sources.append(text.scaled(i, d.source))
         source = text.at(self.pointers[0], text.total(sources), self.have)
         target = text.at(self.pointers[1], text.total(targets), self.want)
+        if self.panels is not None:
+            self.rows_of_panels(source, target, indices[-1], self.panels)
+            return []
         if inside == "true":
             self.inside(source, target)
             return []
@@ -140,6 +158,26 @@ class Copy:
         outside = text.emit(f"xor i1 {inside}, true")
         text.when(outside, lambda: self.outside(target))
         return []
+
+    def rows_of_panels(self, source: str, target: str, block: str, panels: Copied) -> None:
+        """Some rows of every panel."""
+        text, row = self.text, self.inner
+        first = text.scaled(block, PANEL_ROWS)
+        last = text.least(text.total([first, str(PANEL_ROWS)]), row.size)
+
+        def panel(number: str, _: list[str]) -> list[str]:
+            place = text.least(text.scaled(number, panels.step), panels.limit)
+            begin = text.at(source, text.scaled(place, panels.source), self.have)
+            to = text.at(target, text.scaled(number, panels.target), self.want)
+
+            def one(index: str, _: list[str]) -> list[str]:
+                here = text.at(begin, text.scaled(index, row.source), self.have)
+                self.move(here, text.at(to, text.scaled(index, row.target), self.want), self.group)
+                return []
+
+            return text.loop(first, last, [], one)
+
+        text.loop("0", str(panels.size), [], panel)
 
     def inside(self, source: str, target: str) -> None:
         if self.turned is not None:
@@ -163,8 +201,11 @@ class Copy:
 
     def move(self, source: str, target: str, width: int) -> None:
         text = self.text
-        text.lanes = width
-        text.write(text.cast(self.have, self.want, text.read(source, self.have)), target, self.want)
+        for i in range(0, width, self.lanes):
+            text.lanes = min(self.lanes, width - i)
+            x = text.read(text.at(source, str(i), self.have), self.have)
+            x = text.cast(self.have, self.want, x)
+            text.write(x, text.at(target, str(i), self.want), self.want)
         text.lanes = 1
 
     def fill(self, target: str, first: int, last: int) -> None:
@@ -205,7 +246,7 @@ class Copy:
 
         def single(index: str, _: list[str]) -> list[str]:
             moved = text.scaled(text.total([index, str(-d.low)]), d.source)
-            place = text.at(target, text.scaled(index, group), self.want)
+            place = text.at(target, text.scaled(index, d.target), self.want)
             self.move(text.at(source, moved, self.have), place, group)
             return []
 
@@ -225,6 +266,8 @@ class Copy:
         """Two axes that change places, in squares of which the last overlap."""
         text, n = self.text, min(8, outer.size, inner.size)
         n = 1 << (n.bit_length() - 1)
+        if type(inner.size) is int and inner.size % n and inner.size % 4 == 0:
+            n = 4
 
         def one(i: str, j: str) -> None:
             rows = []
@@ -253,23 +296,54 @@ class Copy:
         text.loop("0", str(outer.size), [], along, n)
 
 
-def copy_text(
+def copy_function(dims: Sequence[Copied], types: Any, lanes: int, name: str) -> list[str]:
+    """The lines of a function that copies from ``%source`` to ``%target``."""
+    text = Text(())
+    copy = Copy(text, dims, types, lanes, ("%source", "%target"))
+    text.loop("0", str(copy.extent), [], copy.item)
+    whole = text.function(f"internal void @{name}(ptr %source, ptr %target)")
+    return [*text.declared.values(), *whole.splitlines()]
+
+
+def named(written: Written, dims: Sequence[Copied]) -> list[Copied]:
+    """The axes of panels with names for their numbers, but for how long rows are."""
+    *outer, inner = written.named(tuple(dims), place="p")
+    return [*outer, inner._replace(size=dims[-1].size)]
+
+
+def copy_task(
+    places: tuple[Place, ...],
     dims: Sequence[Copied],
-    have: np.dtype,
-    want: np.dtype,
+    types: tuple[np.dtype, np.dtype],
     lanes: int,
-    name: str,
     start: int = 0,
-    quick: bool = False,
-) -> tuple[str, int]:
-    """The function of a copy and its extent: buffers are source and target. It is to be there
-    ``quick``, or to be quick itself."""
+    name: str = "copy",
+) -> Task:
+    """A task that copies; in compiled functions, too, one text serves many shapes."""
+    if is_writing():
+        return _task(places, dims, types, lanes, start, name, True)
+    written = Written()
+    with written.writing():
+        axes, first = written.named((tuple(dims), start), lanes + 1)
+        if any(d.limit >= 0 for d in dims):
+            axes = named(written, dims)
+        task = _task(places, axes, types, lanes, first, name, False)
+    return at_hand(written.task(task))
+
+
+def _task(
+    places: tuple[Place, ...], dims: Any, types: Any, lanes: int, start: int, name: str, quick: bool
+) -> Task:
+    """It is to be there ``quick``, or to be quick itself."""
     text = Text((0, 1))
-    copy = Copy(text, dims, (have, want), lanes, ("%b0", "%b1"), str(start))
+    copy = Copy(text, dims, types, lanes, ("%b0", "%b1"), str(start))
     text.loop("%start", "%stop", [], copy.item)
     # Where all is done by the C library, or little at all, code without care is as good.
     quick = quick or copy.moved >= LONG_ROW_BYTES or copy.extent <= MAX_LOOSE_ROWS
-    return QUICK * bool(copy.moved and quick) + text.finish(name), copy.extent
+    whole = QUICK * bool(copy.moved and quick) + text.finish(name)
+    total = plain(prod(d.size for d in dims)) * types[1].itemsize
+    each = max(1, total // plain(copy.extent))
+    return Task(whole, name, places, copy.extent, -(-CHUNK_BYTES // each))
 
 
 # --- partial sums ---------------------------------------------------------------------------------

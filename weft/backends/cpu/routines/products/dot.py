@@ -53,8 +53,8 @@ from weft.backends.cpu.routines.products.dot_plan import (
     outer_numbers,
     stacked,
 )
-from weft.backends.cpu.routines.products.dot_tiles import tile_tasks
-from weft.backends.cpu.routines.products.gemm_text import PANEL_ROWS
+from weft.backends.cpu.routines.products.dot_tiles import PANEL_ROWS, tile_tasks
+from weft.backends.cpu.routines.products.gemm_text import PANEL_BYTES
 from weft.backends.cpu.routines.products.rows_text import ROWS_FIELDS, row_products
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS, SMALL
 from weft.base.sizes import Size, is_writing, plain
@@ -79,6 +79,8 @@ LIBRARY = {
 }
 # Parts that a long depth is split into at most, and the depth of a part at least.
 MAX_DEPTH_PARTS, MIN_PART_DEPTH = 16, 1024
+# Bytes of partial results at most.
+MAX_PARTIAL_BYTES = 1 << 26
 # Rows up to which vectors run along the depth.
 FEW_ROWS = 12
 # Multiply-adds and elements up to which code for one shape is not worth its making.
@@ -224,6 +226,8 @@ def lower_dot(
     result = Result(Place("out", 0), KINDS[outs[0].dtype.name], finish)
     parts = depth_parts(problem)
     matrices = parts == 1 and in_matrices(lhs, rhs, problem, result)
+    if parts == 1 and not matrices and not by_rows(problem):
+        parts = near_parts(problem, size * bytes_of(work))
     if finish is not None and (
         parts > 1 or by_rows(problem) or problem.columns.out != 1 or matrices
     ):
@@ -405,6 +409,17 @@ def depth_parts(problem: Problem) -> int:
         return 1
     counts = range(min(MAX_DEPTH_PARTS, depth.size // MIN_PART_DEPTH), 1, -1)
     return next((n for n in counts if depth.size % n == 0), 1)
+
+
+def near_parts(problem: Problem, size: int) -> int:
+    """Into how many equal parts the depth is split so that panels stay in the second cache, for a
+    result of so many bytes."""
+    depth = problem.depth.size
+    fewest = blocks(plain(depth) * 3 * vector_bits() // 8, PANEL_BYTES)
+    if type(depth) is Size or len(problem.outer) == BATCH or plain(problem.rows.size) < PANEL_ROWS:
+        return 1
+    counts = [n for n in range(fewest, MAX_DEPTH_PARTS + 1) if depth % n == 0]
+    return counts[0] if counts and counts[0] * size <= MAX_PARTIAL_BYTES else 1
 
 
 def part_tasks(

@@ -8,14 +8,10 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.native.processor import vector_bits
+from weft.backends.cpu.routines.convolutions import conv_moves as moves
 from weft.backends.cpu.routines.products.dot_lines import BATCH, bytes_of, dtype_of
-from weft.base.lazy import Late
 from weft.base.record import Record
-from weft.base.sizes import plain
 from weft.kernel.program import Finish, Lowered, Place, Task, contiguous
-
-# loaded when an operand is copied or converted, or a long depth split
-moves: Any = Late("weft.backends.cpu.routines.convolutions.conv_moves")
 
 # Multiply-adds that are worth a chunk of their own.
 CHUNK_WORK = 1 << 18
@@ -94,14 +90,16 @@ class Plan:
         """A row-major copy of an operand with other axes."""
         size = bytes_of(operand.kind)
         dtype = np.dtype(f"u{min(8, size)}")
-        each, total = size // dtype.itemsize, prod(shape) * size
-        place = self.memory(total)
+        each = size // dtype.itemsize
         axes = zip(shape, strides, contiguous(shape), strict=True)
         dims = [moves.Copied(n, each * a, each * b) for n, a, b in axes]
-        lanes = vector_bits() // (8 * dtype.itemsize)
-        dims.append(moves.Copied(each, 1, 1))
-        text, extent = moves.copy_text(dims, dtype, dtype, lanes, "product")
-        self.task(text, (operand.place, place), extent, CHUNK_BYTES * plain(extent) // plain(total))
+        return self.moved(operand, [*dims, moves.Copied(each, 1, 1)], (dtype, dtype))
+
+    def moved(self, operand: Operand, dims: list[Any], types: tuple[np.dtype, np.dtype]) -> Place:
+        """Elements of an operand in another order, and of another type."""
+        place = self.memory(prod(d.size for d in dims) * types[1].itemsize)
+        lanes = vector_bits() // (8 * types[1].itemsize)
+        self.tasks.append(moves.copy_task((operand.place, place), dims, types, lanes))
         return place
 
     def converted(

@@ -6,9 +6,9 @@ from math import prod
 
 from weft.backends.cpu.finish import NAME, finish_text
 from weft.backends.cpu.native.processor import has_by_element_fma, registers, vector_bits
-from weft.backends.cpu.routines.products.dot_lines import Shape, bytes_of
+from weft.backends.cpu.routines.convolutions import conv_moves as moves
+from weft.backends.cpu.routines.products.dot_lines import BATCH, Shape, bytes_of, dtype_of
 from weft.backends.cpu.routines.products.dot_plan import (
-    CHUNK_BYTES,
     CHUNK_WORK,
     Operand,
     Plan,
@@ -19,21 +19,20 @@ from weft.backends.cpu.routines.products.dot_plan import (
     converted,
     numbers_in,
     outer_numbers,
-    stacked,
 )
 from weft.backends.cpu.routines.products.gemm_text import (
     FIELDS,
-    PANEL_DEPTH,
-    PANEL_ROWS,
-    TRANSPOSED_SIDE,
+    PANEL_BYTES,
     Reading,
     product,
     together,
 )
-from weft.backends.cpu.routines.products.pack_text import PACK_FIELDS, pack
+from weft.backends.cpu.sizes import Written, at_hand
 from weft.base.sizes import is_writing, plain
-from weft.kernel.program import Place
+from weft.kernel.program import Place, Task
 
+# Rows that a panel is read by at a time.
+PANEL_ROWS = 256
 # How many units a large product should have, so that many threads find work.
 UNITS = 16
 # Depths up to which writing the result takes longer than computing it: in general, and for a large
@@ -47,8 +46,8 @@ L1_BYTES = 32 << 10
 # Rows from which packing the right operand pays: in general, and where a panel is narrower than a
 # cache line and the operand larger than the second-level cache (in bytes).
 MIN_PACKED_ROWS, MIN_PACKED_ROWS_FAR, FAR_RHS_BYTES = 40, 8, 1 << 19
-# Bytes up to which an operand is packed as a whole, by a task of its own.
-MAX_PREPACKED_BYTES = 1 << 26
+# Bytes up to which an operand is packed that need not be.
+MAX_PACKED_BYTES = 1 << 26
 # What a tile may cost in terms of the best one where many shapes are to have the same.
 NEARLY = 1.08
 # Rows that a unit has at least, without and with packing.
@@ -138,20 +137,16 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
     size, out_size = bytes_of(plan.work), bytes_of(result.kind)
     _, rows, columns, depth = problem
     shape = tile_shape(problem, plan.work, result.kind)
-    pack = packing(problem, shape, size, rhs.kind != plan.work)
-    lhs = converted(plan, lhs)
-    rhs = rhs if pack else converted(plan, rhs)
+    pack = packs_columns(problem, shape, size) or rhs.kind != plan.work
     right = bytes_of(rhs.kind)
     table = outer_numbers(problem, size, right, out_size)
     last = (shape.width - 1) * shape.lanes - last_moved(columns.size, shape)
-    row_block, column_block = units(problem, shape, bool(pack))
+    row_block, column_block = units(problem, shape, pack)
     row_blocks, column_blocks = blocks(rows.size, row_block), blocks(columns.size, column_block)
-    parts, turn = blocks(depth.size, PANEL_DEPTH), together(shape)
     table.update(
         rows=rows.size, columns=columns.size, depth=depth.size,
         row_block=row_block, column_block=column_block,
         row_blocks=row_blocks, column_blocks=column_blocks,
-        depth_block=blocks(depth.size, turn * parts) * turn,
         a_tile=rows.lhs * size, a_pack=0, a_row=rows.lhs * size, a_depth=depth.lhs * size,
         b_column=columns.rhs * right, b_depth=depth.rhs * right, b_last=last * columns.rhs * right,
         out_row=rows.out * out_size, out_last=last * out_size, result_row=rows.out,
@@ -159,28 +154,27 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
     if result.finish is not None:
         pitch = shape.lanes * shape.width * out_size
         table.update(outer_numbers(problem, size, right, 1), out_row=pitch)
-    left, panels = lhs.place, rhs.place
     if packs_rows(problem, shape, size):
-        left, steps = packed(plan, lhs, problem, "lhs", shape.rows)
+        left, steps = packed(plan, lhs, problem, "lhs", shape.rows, shape.rows)
         table.update(a_tile=0, a_pack=depth.size * size, a_row=size, a_depth=shape.rows * size)
         table.update(steps)
-    same = rhs.kind == plan.work
-    if pack in ("rows", "columns") and same and prepacks(problem, shape, size):
-        panel = shape.lanes * shape.width
-        panels, steps = packed(plan, rhs, problem, "rhs", panel)
+    else:
+        left = converted(plan, lhs).place
+    panels, panel, pack_text, written = rhs.place, shape.lanes * shape.width, (), Written()
+    if pack and not has_by_element_fma() and depth.size * panel * size <= PANEL_BYTES:
+        table.update(b_depth=panel * size)
+        pack_text = unit_pack(written, rhs, problem, plan.work, shape)
+    elif pack:
+        panels, steps = packed(plan, rhs, problem, "rhs", panel, shape.lanes)
         table.update(b_column=depth.size * size, b_depth=panel * size)
         table.update(steps)
-        pack = "prepacked"
     way = "rows" if table["a_row"] == size else "depth" if table["a_depth"] == size else "any"
     reading = Reading(
         left=way,
-        pack=pack,
-        parts=bool(pack) and parts > 1,
-        whole=not is_writing() and depth.size % turn == 0,
+        packed=pack,
+        whole=not is_writing() and depth.size % together(shape) == 0,
         deep=plain(depth.size) > (LASTING if pack else BRIEFLY),
         finish=result.finish is not None,
-        kind=rhs.kind,
-        signed=rhs.signed,
     )
     places = (left, panels, result.place, numbers_in(FIELDS, table))
     if result.finish is not None:
@@ -192,19 +186,16 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
     extent = prod(a.size for a in problem.outer) * row_blocks * column_blocks
     unit = max(8, min(plain(row_block), plain(rows.size)))
     unit *= min(plain(column_block), plain(columns.size)) * (plain(depth.size) + 16)
-    plan.task(product(shape, reading, "product"), places, extent, CHUNK_WORK // unit)
+    text = product(shape, reading, pack_text, "product")
+    task = Task(text, "product", places, extent, max(1, CHUNK_WORK // unit))
+    plan.tasks.append(task if is_writing() else at_hand(written.task(task)))
 
 
-def packing(problem: Problem, shape: Shape, size: int, narrow: bool) -> str:
-    """How panels of the right operand are packed, "" for not at all.
-
-    They must be where columns are apart or numbers have another type.
-    """
+def packs_columns(problem: Problem, shape: Shape, size: int) -> bool:
+    """Whether the right operand is packed: where columns are apart, or it is read often."""
     rows, columns, depth = problem.rows, problem.columns, problem.depth
     if columns.rhs != 1 and columns.size > 1:
-        return "columns" if depth.rhs == 1 and depth.size >= TRANSPOSED_SIDE else "single"
-    if narrow:
-        return "rows"
+        return True
     # Packing reads far memory faster than tiles do, and tiles like vectors that are aligned.
     bytes_each = plain(depth.size * columns.size * size)
     narrow_panels = has_by_element_fma() and bytes_each > FAR_RHS_BYTES
@@ -212,7 +203,8 @@ def packing(problem: Problem, shape: Shape, size: int, narrow: bool) -> str:
     often = plain(rows.size) >= fewest and not shallow(problem, shape.out)
     far = bytes_each > L1_BYTES
     crooked = plain(depth.rhs) % shape.lanes != 0
-    return "rows" if often and (far or crooked) else ""
+    fits = plain(operand_bytes(problem, "rhs", size)) <= MAX_PACKED_BYTES
+    return often and (far or crooked) and (fits or not has_by_element_fma())
 
 
 def packs_rows(problem: Problem, shape: Shape, size: int) -> bool:
@@ -221,20 +213,9 @@ def packs_rows(problem: Problem, shape: Shape, size: int) -> bool:
     rows, columns, depth = problem.rows, problem.columns, problem.depth
     often = plain(columns.size) > 2 * shape.lanes * shape.width and plain(rows.size) >= 8
     if depth.lhs == 1:
-        fits = plain(operand_bytes(problem, "lhs", size)) <= MAX_PREPACKED_BYTES
+        fits = plain(operand_bytes(problem, "lhs", size)) <= MAX_PACKED_BYTES
         return often and has_by_element_fma() and fits
     return often and plain(depth.size * rows.size * size) > L1_BYTES
-
-
-def prepacks(problem: Problem, shape: Shape, size: int) -> bool:
-    """Whether a task of its own packs the right operand once, rather than each unit its panel.
-
-    Narrow panels are slow to pack one at a time: each row is a cache line or less, and rows are far
-    apart, so that they share few cache sets and need a TLB entry each.
-    """
-    wide = problem.columns.size >= shape.lanes * shape.width
-    fits = plain(operand_bytes(problem, "rhs", size)) <= MAX_PREPACKED_BYTES
-    return has_by_element_fma() and wide and fits
 
 
 def operand_bytes(problem: Problem, side: str, size: int) -> int:
@@ -243,27 +224,51 @@ def operand_bytes(problem: Problem, side: str, size: int) -> int:
     return prod(axis.size for axis in axes if getattr(axis, side)) * size
 
 
+def tile_dims(problem: Problem, side: str, tile: int, lanes: int) -> list[moves.Copied]:
+    """The axes of a copy of one tile; its last vector is moved back if it is wider than all."""
+    across, depth = problem.rows if side == "lhs" else problem.columns, problem.depth
+    step, wide, dims = getattr(across, side), tile, []
+    if across.size < tile:
+        wide, limit = lanes, across.size - lanes
+        dims = [moves.Copied(tile // lanes, step, lanes, step=lanes, limit=limit)]
+    dims.append(moves.Copied(depth.size, getattr(depth, side), tile))
+    return [*dims, moves.Copied(wide, step, 1)]
+
+
+def unit_pack(
+    written: Written, rhs: Operand, problem: Problem, work: str, shape: Shape
+) -> tuple[str, ...]:
+    """The lines of a function that packs one panel of the right operand."""
+    dims = tile_dims(problem, "rhs", shape.lanes * shape.width, shape.lanes)
+    types = dtype_of(rhs.kind, rhs.signed), dtype_of(work)
+    lanes = vector_bits() // (8 * types[1].itemsize)
+    if is_writing():
+        return tuple(moves.copy_function(dims, types, lanes, "pack"))
+    with written.writing():
+        named = moves.named(written, dims)
+        return tuple(moves.copy_function(named, types, lanes, "pack"))
+
+
 def packed(
-    plan: Plan, operand: Operand, problem: Problem, side: str, tile: int
+    plan: Plan, operand: Operand, problem: Problem, side: str, tile: int, lanes: int
 ) -> tuple[Place, dict[str, int]]:
     """An operand with the rows of a tile side by side, or the columns of a panel: its new place,
-    and the new strides of outer axes."""
-    size = bytes_of(operand.kind)
+    and the new strides of outer axes.
+
+    What reaches beyond the last row or column is moved back: whole tiles, or the last vector of the
+    only one.
+    """
     across, depth = problem.rows if side == "lhs" else problem.columns, problem.depth
-    bytes_each = blocks(across.size, tile) * tile * depth.size * size
-    table, steps, copies = stacked(problem, side, size, bytes_each)
-    step, along = getattr(across, side), getattr(depth, side)
-    square = vector_bits() // (8 * size)
-    squares = along == 1 and depth.size >= square and tile % square == 0
-    near = "rows" if step == 1 else "depth" if squares else "any"
-    block = 128 if near == "depth" else 64
-    block = block if block <= plain(depth.size) else depth.size
-    count = blocks(depth.size, block)
-    table.update(rows=across.size, depth=depth.size, depth_block=block, depth_blocks=count)
-    table.update(from_row=step * size, from_depth=along * size)
-    place = plan.memory(bytes_each * copies)
-    places = (operand.place, place, numbers_in(PACK_FIELDS, table))
-    chunk = CHUNK_BYTES // max(1, plain(block * across.size * size))
-    text = pack(operand.kind, tile, near, square, "product")
-    plan.task(text, places, copies * count, chunk)
-    return place, steps
+    step, dims = getattr(across, side), tile_dims(problem, side, tile, lanes)
+    if across.size >= tile:
+        count, apart = blocks(across.size, tile), depth.size * tile
+        dims.insert(0, moves.Copied(count, step, apart, step=tile, limit=across.size - tile))
+    steps, total = {}, blocks(across.size, tile) * tile * depth.size
+    for i, axis in reversed(list(enumerate(problem.outer, BATCH - len(problem.outer)))):
+        stride = getattr(axis, side)
+        steps[f"{side}{i}"] = total * bytes_of(plan.work) if stride else 0
+        if stride:
+            dims.insert(0, moves.Copied(axis.size, stride, total))
+            total *= axis.size
+    types = dtype_of(operand.kind, operand.signed), dtype_of(plan.work)
+    return plan.moved(operand, dims, types), steps

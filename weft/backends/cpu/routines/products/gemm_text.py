@@ -8,7 +8,7 @@ the far edges are moved back until they are whole, and write what others write t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from itertools import product as places_of
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,6 @@ FIELDS = (
     "b_column",
     "b_depth",
     "b_last",  # bytes from the first vector of a panel to the last
-    "depth_block",  # depths that are packed at a time
     "out_row",
     "out_last",
     "result_row",  # elements from row to row of the result, where tiles are written to a block
@@ -64,24 +63,17 @@ class Reading(Record):
 
     ``left`` is "rows" where neighbouring rows of the left operand lie side by side, "depth" where
     neighbouring depths do, "any" otherwise. Addresses that are known here cost no instructions.
-    ``pack`` is how panels of the right operand are packed: "" for not at all, "rows" where
-    neighbouring columns lie side by side, "columns" where neighbouring depths do (``SQUARE`` of
-    them at least), "prepacked" if another task has done it, "single" otherwise.
     """
 
     left: str
-    pack: str
-    parts: bool  # whether the depth is added in parts, which only a packed operand is
+    packed: bool  # whether the right operand lies in panels, one after the other
     whole: bool  # whether the depth is a multiple of what a turn of a tile's loop takes
     deep: bool  # whether a tile takes long
     finish: bool  # whether a kernel goes on with each tile, which is then written to a block
-    kind: str  # of the right operand in memory
-    signed: bool = True
 
 
-# Depths and rows of a panel and its sums in a thread's own memory, and how much is transposed in
-# registers.
-PANEL_DEPTH, PANEL_ROWS, TRANSPOSED_SIDE = 512, 256, 8
+# Bytes of a panel that a unit packs: they stay in the second cache.
+PANEL_BYTES = 1 << 19
 # Sums of a tile from which two depths in a turn of its loop are enough to hide the loop itself:
 # 1 % slower than four depths, and compiled in two thirds of the time.
 MANY_SUMS = 20
@@ -104,25 +96,21 @@ def panel_place(f: Lines, shape: Shape, j: str) -> str:
 
 
 @lru(64)
-def product(shape: Shape, reading: Reading, name: str) -> str:
+def product(shape: Shape, reading: Reading, pack: tuple[str, ...], name: str) -> str:
     """A task over blocks of the result: buffers are lhs, rhs, result and the table.
 
-    The depth is at least one. A unit packs the panels it reads into memory of its own, some depths
-    at a time; sums that are not complete yet are kept there too. Where a kernel goes on with the
-    result, its function is there instead of the result, and its buffers follow the table.
+    The depth is at least one. With the lines of a function ``pack``, a unit packs the panels that
+    it reads into memory of its own. Where a kernel goes on with the result, its function is there
+    instead of the result, and its buffers follow the table.
     """
     f, step = Lines(), shape.lanes * shape.width
     pointers(f, ("lhs", "rhs", "out"))
     load_table(f, 3, FIELDS)
     load_multiples(f)
-    size, packs = bytes_of(shape.work), reading.pack not in ("", "prepacked")
-    if packs:
-        f(f"%panel = alloca [{PANEL_DEPTH * step * size} x i8], align 64")
-    if reading.parts:
-        tall = -(-PANEL_ROWS // shape.rows) * shape.rows
-        f(f"%sums = alloca [{tall * step * size} x i8], align 64")
     if reading.finish:
         f(f"%block = alloca [{shape.rows * step * bytes_of(shape.out)} x i8], align 64")
+    if pack:
+        f(f"%panel = alloca [{PANEL_BYTES} x i8], align 64")
     f.loop("u", "%start", "%stop")
     column_block, row_block, outer = unit_of(f)
     out = "0" if reading.finish else "%out"
@@ -134,27 +122,17 @@ def product(shape: Shape, reading: Reading, name: str) -> str:
     bound = f.emit(f"sub i64 %rows, {shape.rows}")
     f.loop("j", first, last)
     place = panel_place(f, shape, "%j")
-    column = "%j" if reading.pack == "prepacked" else place
+    column = "%j" if reading.packed and not pack else place
     b = f.at(at["rhs"], f.emit(f"mul i64 {column}, %b_column"))
     if not reading.finish:
         out = f.at(at["out"], f.emit(f"mul i64 {place}, {bytes_of(shape.out)}"))
-    lhs = at["lhs"]
-    given = {"depth": "%depth", "done": "0", "sums": "null"}
-    if reading.parts:
-        f.loop("d", "0", "%depth")
-        given.update(depth=least(f, f.emit("sub i64 %depth, %d"), "%depth_block"), done="%d")
-        lhs = f.at(lhs, f.emit("mul i64 %d, %a_depth"))
-        b = f.at(b, f.emit("mul i64 %d, %b_depth"))
-    if packs:
-        f(f"call void @pack(ptr {b}, ptr %panel, i64 {given['depth']}, ptr %table)")
+    if pack:
+        f(f"call void @pack(ptr {b}, ptr %panel)")
         b = "%panel"
     f.loop("i", first_row, last_row)
     row = least(f, "%i", bound)
     packed, plain = f.emit("mul i64 %i, %a_pack"), f.emit(f"mul i64 {row}, %a_tile")
-    if reading.parts:
-        before = f.emit(f"sub i64 %i, {first_row}")
-        given["sums"] = f.at("%sums", f.emit(f"mul i64 {before}, {step * size}"))
-    given.update(a=f.at(lhs, packed, plain), b=b, table="%table")
+    given = {"a": f.at(at["lhs"], packed, plain), "b": b, "table": "%table"}
     given["out"] = "%block"
     if not reading.finish:
         given["out"] = f.at(out, f.emit(f"mul i64 {row}, %out_row"))
@@ -163,43 +141,18 @@ def product(shape: Shape, reading: Reading, name: str) -> str:
     else:
         _Tile(f, shape, reading, given).write()
     if reading.finish:
-        _finish_complete(f, shape, reading, given, at["out"], (row, "%i", last_row),
-                         (place, "%j", last))  # fmt: skip
+        _finish(f, shape, at["out"], (row, "%i", last_row), (place, "%j", last))
     f.close("i", last_row, f"%i, {shape.rows}")
-    if reading.parts:
-        f.close("d", "%depth", "%d, %depth_block")
     f.close("j", last, f"%j, {step}")
     f.close("u", "%stop", "%u, 1")
     f("ret void")
     own = [
+        *pack,
         *(_narrow(shape) if shape.out == "bfloat" else []),
-        *(_pack(shape, reading) if packs else []),
         *(_tile_function(shape, reading) if reading.deep else []),
     ]
     # Improving the walk would take LLVM a third of its time and gains nothing if tiles are deep.
     return function(f, name, own, "nounwind noinline optnone" if reading.deep else "#0")
-
-
-def _finish_complete(
-    f: Lines,
-    shape: Shape,
-    reading: Reading,
-    given: dict[str, str],
-    outer: str,
-    rows: tuple[str, ...],
-    columns: tuple[str, ...],
-) -> None:
-    """Go on with a tile if it is complete."""
-    if not reading.parts:
-        _finish(f, shape, outer, rows, columns)
-        return
-    end = f.emit(f"add i64 {given['done']}, {given['depth']}")
-    complete = f.emit(f"icmp eq i64 {end}, %depth")
-    f(f"br i1 {complete}, label %finish.begin, label %finish.end")
-    f.label("finish.begin")
-    _finish(f, shape, outer, rows, columns)
-    f("br label %finish.end")
-    f.label("finish.end")
 
 
 def _finish(f: Lines, shape: Shape, outer: str, rows: Any, columns: Any) -> None:
@@ -227,72 +180,11 @@ def _finish(f: Lines, shape: Shape, outer: str, rows: Any, columns: Any) -> None
     f(f"call void %out({', '.join(given)})")
 
 
-# --- packing --------------------------------------------------------------------------------------
-
-
-def _pack(shape: Shape, reading: Reading) -> list[str]:
-    """A function that packs some depths of the right operand: all vectors of a panel for each."""
-    f, depth = Lines(), "%block"
-    load_fields(f, FIELDS, ("b_column", "b_depth", "b_last"))
-    _pack_panel(f, shape, reading, "%source", depth)
-    f("ret void")
-    given = {"%source": "ptr", "%panel": "ptr", "%block": "i64", "%table": "ptr"}
-    return inner(f, "pack", given)
-
-
-def _pack_panel(f: Lines, shape: Shape, reading: Reading, source: str, depth: str) -> None:
-    size, have = bytes_of(shape.work), bytes_of(reading.kind)
-    lanes, across = shape.lanes, shape.lanes * shape.width * size
-    if reading.pack == "rows":
-        f.loop("p", "0", depth)
-        here = f.at(source, f.emit("mul i64 %p, %b_depth"))
-        there = f.at("%panel", f.emit(f"mul i64 %p, {across}"))
-        for v in range(shape.width):
-            last = v and v == shape.width - 1
-            at = f.at(here, "%b_last" if last else str(v * lanes * have))
-            x = load_as(f, shape, reading, at, lanes)
-            to = f.at(there, str(v * lanes * size))
-            f(f"store {vector_of(shape.work, lanes)} {x}, ptr {to}, align {size}")
-        f.close("p", depth, "%p, 1")
-        return
-    each = min(lanes, TRANSPOSED_SIDE) if reading.pack == "columns" else 1
-    # The last vector of a panel may be moved back.
-    last = (shape.width - 1) * lanes
-    moved = f.emit(f"sub i64 %b_last, {f.emit(f'mul i64 %b_column, {last}')}")
-    f.loop("c", "0", str(lanes * shape.width))
-    is_last = f.emit(f"icmp sge i64 %c, {last}")
-    back = f.emit(f"select i1 {is_last}, i64 {moved}, i64 0")
-    column = f.at(source, f.emit("mul i64 %c, %b_column"), back)
-    there = f.at("%panel", f.emit(f"mul i64 %c, {size}"))
-    f.loop("p", "0", depth)
-    p = "%p" if each == 1 else least(f, "%p", f.emit(f"sub i64 {depth}, {each}"))
-    here = f.at(column, f.emit(f"mul i64 {p}, %b_depth"))
-    to = f.at(there, f.emit(f"mul i64 {p}, {across}"))
-    rows = []
-    for i in range(each):
-        here = here if i == 0 else f.at(here, "%b_column")
-        rows.append(load_as(f, shape, reading, here, each))
-    kind = vector_of(shape.work, each)
-    for i, row in enumerate(f.transposed(rows, kind)):
-        f(f"store {kind} {row}, ptr {f.at(to, str(i * across))}, align {size}")
-    f.close("p", depth, f"%p, {each}")
-    f.close("c", str(lanes * shape.width), f"%c, {each}")
-
-
-def load_as(f: Lines, shape: Shape, reading: Reading, at: str, lanes: int) -> str:
-    """Numbers of the right operand in the type of the work."""
-    vector = vector_of(memory_kind(reading.kind), lanes)
-    x = f.emit(f"load {vector}, ptr {at}, align {bytes_of(reading.kind)}")
-    return convert(f, reading.kind, shape.work, x, lanes, reading.signed)
-
-
 # The vectors of a tile, by row and place in the row.
 Sums = dict[tuple[int, int], str]
 
-# What a tile is given: where its operands and result begin, where sums are kept, the depths to
-# add and those that are done, and the table.
-TILE = {"a": "ptr", "b": "ptr", "out": "ptr", "sums": "ptr", "depth": "i64", "done": "i64"}
-TILE["table"] = "ptr"
+# What a tile is given: where its operands and result begin, and the table.
+TILE = {"a": "ptr", "b": "ptr", "out": "ptr", "table": "ptr"}
 
 
 class _Tile:
@@ -311,28 +203,19 @@ class _Tile:
         self.row_vector = ""
 
     def write(self) -> None:
-        """The tile computed and stored, or some depths of it."""
-        sums = self.sums()
-        if self.reading.parts:
-            self.keep(sums)
-        else:
-            self.store(sums)
-
-    def sums(self) -> Sums:
-        """The sums after a block of the depth."""
+        """The tile computed and stored."""
         f, shape = self.f, self.shape
-        places = [(i, j) for i in range(shape.rows) for j in range(shape.width)]
-        at, block = self.pointers(self.given["a"], self.given["b"]), self.given["depth"]
+        at = self.pointers(self.given["a"], self.given["b"])
+        places = places_of(range(shape.rows), range(shape.width))
         sums = dict.fromkeys(places, "zeroinitializer")
-        if self.reading.parts:
-            sums = self.begun(places)
         each = together(shape)
         if self.reading.whole:
-            return self.loop(block, each, at, sums)[1]
-        rest = f.emit(f"and i64 {block}, {each - 1}")
-        turns = f.emit(f"sub i64 {block}, {rest}")
+            self.store(self.loop("%depth", each, at, sums)[1])
+            return
+        rest = f.emit(f"and i64 %depth, {each - 1}")
+        turns = f.emit(f"sub i64 %depth, {rest}")
         at, sums = self.loop(turns, each, at, sums, True)
-        return self.loop(rest, 1, at, sums, True)[1]
+        self.store(self.loop(rest, 1, at, sums, True)[1])
 
     def loop(
         self,
@@ -354,39 +237,6 @@ class _Tile:
         values = [("ptr", x) for x in at.values()] + [(self.vector, x) for x in sums.values()]
         found = self.f.carry("0", depth, values, body, together, not skip)
         return dict(zip(at, found, strict=False)), dict(zip(sums, found[count:], strict=True))
-
-    def begun(self, places: list[tuple[int, int]]) -> Sums:
-        """What the sums begin with: nothing, or what is kept of earlier blocks."""
-        f = self.f
-        f("%first = icmp eq i64 %done, 0")
-        f("br i1 %first, label %b.done, label %b.body")
-        f.label("b.body")
-        loads = [
-            f.emit(f"load {self.vector}, ptr {at}, align {self.size}") for at in self.kept(places)
-        ]
-        f("br label %b.done")
-        f.label("b.done")
-        for (i, j), x in zip(places, loads, strict=True):
-            f(f"%b{i}.{j} = phi {self.vector} [ zeroinitializer, %entry ], [ {x}, %b.body ]")
-        return {place: "%b{}.{}".format(*place) for place in places}
-
-    def kept(self, places: Iterable[tuple[int, int]]) -> list[str]:
-        """Where sums that are not complete are kept, one vector after the other."""
-        step = self.shape.lanes * self.size
-        return [self.f.at("%sums", str(n * step)) for n, _ in enumerate(places)]
-
-    def keep(self, sums: Sums) -> None:
-        """The tile written to the result if it is complete, otherwise to where sums are kept."""
-        f = self.f
-        end = f.emit("add i64 %done, %block")
-        f(f"%complete = icmp eq i64 {end}, %depth")
-        f("br i1 %complete, label %end.out, label %end.keep")
-        f.label("end.keep")
-        for x, at in zip(sums.values(), self.kept(sums), strict=True):
-            f(f"store {self.vector} {x}, ptr {at}, align {self.size}")
-        f("ret void")
-        f.label("end.out")
-        self.store(sums)
 
     def store(self, sums: Sums) -> None:
         """The tile written to the result."""
@@ -414,7 +264,7 @@ class _Tile:
             for i in range(4, shape.rows, 4):
                 found[f"a{i}"] = f.at(found[f"a{i - 4}"], multiple("a_row", 4))
         found["b"] = b
-        if not self.reading.pack and shape.width > 1:
+        if not self.reading.packed and shape.width > 1:
             found["last"] = f.at(b, "%b_last")
         return found
 
@@ -425,7 +275,7 @@ class _Tile:
         if reading.left != "depth":
             left = multiple("a_depth", depths)
         right = str(depths * shape.width * shape.lanes * self.size)
-        if not reading.pack:
+        if not reading.packed:
             right = multiple("b_depth", depths)
         return left, right
 
@@ -478,7 +328,7 @@ def _tile_function(shape: Shape, reading: Reading) -> list[str]:
     f = Lines()
     load_fields(f, FIELDS, ("depth", *STRIDES, "b_last", "out_row", "out_last"))
     load_multiples(f)
-    names = {x: "%block" if x == "depth" else f"%{x}" for x in TILE}
+    names = {x: f"%{x}" for x in TILE}
     _Tile(f, shape, reading, names).write()
     f("ret void")
     return inner(f, "tile", {names[x]: kind for x, kind in TILE.items()})
