@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.base.polynomials import linear
 from weft.base.record import Record
-from weft.base.sizes import LEAST, Size, computed, plain, recording, size_named
+from weft.base.sizes import LEAST, Size, plain, recording, size_named, substituted
 from weft.compiler.passes.inline import inline
 from weft.core.avals import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
@@ -394,17 +395,14 @@ class _Namer:
         size = substituted(size, self.solved)
         if type(size) is not Size:
             return
-        every = [name for atoms, _ in size.terms for a in atoms for name in _names(a)]
-        lone = [
-            (self.places[atoms[0]], atoms[0], c)
-            for atoms, c in size.terms
-            if len(atoms) == 1 and abs(c) == 1 and every.count(atoms[0]) == 1
-        ]
-        if lone:
-            _, name, c = max(lone)
-            rest = size_named(name, self.scope) - size * c
+        for name in sorted(size.names(), key=self.places.__getitem__, reverse=True):
+            found = linear(size.terms, name)
+            if found is None or abs(found[0]) != 1:
+                continue
+            rest = size_named(name, self.scope) - size * found[0]
             self.solved = {k: substituted(v, {name: rest}) for k, v in self.solved.items()}
             self.solved[name] = rest
+            return
 
     def _settled(self) -> Named:
         sizes = [substituted(n, self.solved) for n in self.sizes]
@@ -412,32 +410,6 @@ class _Namer:
             del self.scope[name]
             self.least.pop(name, None)
         return Named(sizes, self.scope, [self.places[name] for name in self.scope], self.least)
-
-
-def _names(atom: Any) -> list[str]:
-    return [atom] if type(atom) is str else [m for x in atom if type(x) is Size for m in x.names()]
-
-
-def substituted(n: Any, values: Mapping[str, Any]) -> Any:
-    """A size with others in place of some of its names."""
-    if type(n) is not Size or not values or not n.names() & values.keys():
-        return n
-    total: Any = 0
-    for monomial, c in n.terms:
-        part: Any = c
-        for atom in monomial:
-            if type(atom) is str:
-                part = values.get(atom, size_named(atom, n.scope)) * part
-            else:
-                a, *more = [substituted(x, values) for x in atom[1:]]
-                if atom[0] == "floordiv":
-                    part = a // more[0] * part
-                elif atom[0] == "mod":
-                    part = a % more[0] * part
-                else:
-                    part = computed(atom[0], a, *more) * part
-        total = part + total
-    return total
 
 
 class _Rebuilt:

@@ -9,8 +9,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import knobs
-from weft.base.sizes import Size, shown
-from weft.core.dims.dim import Dim
+from weft.base.polynomials import Polynomial
 from weft.core.sharding import (
     NO_AXES,
     NamedSharding,
@@ -167,7 +166,7 @@ class ShapedArray(AbstractValue):
             name = dtypes.short_name(self.dtype)
         else:
             name = self.dtype.name
-        sizes = map(shown, self.shape) if self.divided is None else self._divided_sizes()
+        sizes = map(repr, self.shape) if self.divided is None else self._divided_sizes()
         text = f"{name}[{','.join(sizes)}]"
         if not self.vma:
             return text
@@ -230,7 +229,7 @@ _interned: dict[Any, ShapedArray] = {}
 
 def dimension(n: Any) -> Any:
     """A dimension of an array: a symbolic one, a size of a program, or a plain number."""
-    return n if type(n) is Size or type(n) is Dim else int(n)
+    return n if isinstance(n, Polynomial) else int(n)
 
 
 def _dtype_object(dtype: Any) -> Any:

@@ -9,12 +9,11 @@ import numpy as np
 
 from weft.base import errors, knobs, source
 from weft.base.lazy import Late
-from weft.base.sizes import Size
+from weft.base.polynomials import Polynomial
 from weft.base.source import NO_NAMES
 from weft.core import debug_info as debug
 from weft.core import sharding as meshes
 from weft.core import varying
-from weft.core.dims.dim import Dim
 from weft.core.effects import Effects, no_effects
 from weft.core.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
 from weft.core.registry import lookup
@@ -83,7 +82,7 @@ class StagingTrace(Trace):
             return Literal(x, typeof(x))
         if kind is np.ndarray and not x.ndim:
             return Literal(x[()], typeof(x))
-        if kind is Dim or kind is Size:
+        if isinstance(x, Polynomial):
             return self.emit(lookup("dim_as_value"), (), {"dim": x})._var
         return self.constant(x)
 

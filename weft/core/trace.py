@@ -18,13 +18,12 @@ import numpy as np
 from weft import dtypes
 from weft.base import errors
 from weft.base.functional import lru
-from weft.base.sizes import Size
+from weft.base.polynomials import Polynomial
 from weft.base.source import NO_NAMES, NameStack, Transformed
 from weft.base.traceback import api_boundary
 from weft.core import hooks
 from weft.core.array import Array
 from weft.core.avals import AbstractValue, ShapedArray
-from weft.core.dims.dim import Dim
 
 
 class Trace:
@@ -379,7 +378,7 @@ def _aval_of_dim(x: Any) -> AbstractValue:
 
 for _kind in _python_scalars:
     aval_handlers[_kind] = _aval_of_scalar
-aval_handlers[Dim] = aval_handlers[Size] = _aval_of_dim
+aval_handlers[Polynomial] = _aval_of_dim
 aval_handlers[np.ndarray] = _aval_of_ndarray
 aval_handlers[np.generic] = _aval_of_ndarray
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.base import polynomials as t
 from weft.base.errors import InconclusiveDimensionOperation
 from weft.core.avals import ShapedArray
-from weft.core.dims import terms as t
 from weft.core.dims.dim import Dim, made, mixed, substitute
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from weft.core.registry import lookup
@@ -217,14 +217,8 @@ class Unknowns:
 
     @staticmethod
     def _linear(dim: Dim, name: str) -> tuple[str, int, Any] | None:
-        for m, k in dim.terms:
-            factor = m.factor
-            if factor is not None and factor.name == name:
-                rest = t.combined(dim.terms, 1, ((m, k),), -1)
-                if name in t.names(rest):
-                    return None
-                return name, k, made(rest, dim.scope)
-        return None
+        found = t.linear(dim.terms, name)
+        return None if found is None else (name, found[0], made(found[1], dim.scope))
 
     # --- for one call -----------------------------------------------------------------------------
 

@@ -9,11 +9,10 @@ import numpy as np
 
 from weft import dtypes
 from weft.base.lazy import Late
-from weft.base.sizes import Size
+from weft.base.polynomials import Polynomial
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front, broadcast_axis, moveaxis
-from weft.core.dims.dim import Dim
 from weft.core.factors import Factors, elementwise
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
@@ -72,7 +71,7 @@ _scalars: dict[Any, Any] = {}
 def const(like: Any, value: Any) -> Any:
     """The scalar ``value`` in the dtype (and weak type) of ``like``."""
     aval = typeof(like)
-    if type(value) is Dim or type(value) is Size:
+    if isinstance(value, Polynomial):
         return _of_dim(aval.dtype, value, aval.weak_type)
     if aval.weak_type:
         return dtypes.scalar_type_of(aval.dtype)(value)
@@ -85,7 +84,7 @@ def const(like: Any, value: Any) -> Any:
 
 def scalar(dtype: Any, value: Any) -> Any:
     """The NumPy scalar ``value`` of a dtype; the same object for the same number."""
-    if type(value) is Dim or type(value) is Size:
+    if isinstance(value, Polynomial):
         return _of_dim(dtype, value, False)
     # 0.0 equals -0.0, but is another number
     key = (dtype, value if value and type(value) is not complex else repr(value), type(value))
@@ -100,7 +99,7 @@ def scalar(dtype: Any, value: Any) -> Any:
     return found
 
 
-def _of_dim(dtype: Any, value: Dim | Size, weak: bool) -> Any:
+def _of_dim(dtype: Any, value: Polynomial, weak: bool) -> Any:
     """A dimension without a fixed value as a number of a dtype, in a program that is traced."""
     number = lookup("dim_as_value").bind(dim=value)
     convert = lookup("convert_element_type")

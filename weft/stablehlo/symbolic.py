@@ -6,11 +6,12 @@ scalars. An operation whose shape is a parameter has a dynamic form that takes i
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
-from weft.core.dims import terms
+from weft.base.polynomials import NAMES, evaluated
 from weft.core.dims.dim import Dim, is_constant_shape
 
 INT = np.dtype(np.int32)
@@ -36,7 +37,7 @@ def size(e: Any, n: Any) -> Any:
     """A size as a scalar."""
     if type(n) is not Dim:
         return e.constant(np.asarray(n, INT))
-    found: Any = terms.evaluated(
+    found: Any = evaluated(
         n.terms, lambda name: _Value(e, e.sizes[name]), lambda *args: _applied(e, *args)
     )
     return found.value
@@ -68,12 +69,6 @@ class _Value:
 
     __rmul__ = __mul__
 
-    def __pow__(self, power: int) -> Any:
-        found = self
-        for _ in range(power - 1):
-            found = found * self
-        return found
-
     def _with(self, name: str, other: Any) -> Any:
         if type(other) is int:
             if other == (0 if name == "add" else 1):
@@ -82,11 +77,11 @@ class _Value:
         return _Value(self.e, self.e.one(name, [self.value, other.value], (), INT))
 
 
-def _applied(e: Any, kind: str, a: Any, b: Any) -> Any:
+def _applied(e: Any, function: Any, a: Any, b: Any) -> Any:
     x, y = (n.value if type(n) is _Value else e.constant(np.asarray(n, INT)) for n in (a, b))
     one = lambda name, *ins: e.one(name, ins, (), INT)
-    if kind in ("max", "min"):
-        return _Value(e, one(f"{kind}imum", x, y))
+    if function in (max, min):
+        return _Value(e, one(f"{NAMES[function]}imum", x, y))
     # rounded towards 0; one less where that is above
     quotient, rest = one("divide", x, y), one("remainder", x, y)
     zero = e.constant(np.asarray(0, INT))
@@ -94,7 +89,7 @@ def _applied(e: Any, kind: str, a: Any, b: Any) -> Any:
     signs = [_compared(e, "LT", n, zero) for n in (rest, y)]
     differ = _compared(e, "NE", signs[0], signs[1], kind="UNSIGNED")
     below = e.one("and", [is_odd, differ], (), np.bool_)
-    if kind == "floordiv":
+    if function is operator.floordiv:
         less = one("subtract", quotient, e.constant(np.asarray(1, INT)))
         return _Value(e, e.one("select", [below, less, quotient], (), INT))
     return _Value(e, e.one("select", [below, one("add", rest, y), rest], (), INT))

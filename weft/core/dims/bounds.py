@@ -10,12 +10,13 @@ the bound is infinite.
 from __future__ import annotations
 
 import itertools
+import operator
 from math import inf
 from typing import Any
 
+from weft.base import polynomials as t
 from weft.base.errors import InconclusiveDimensionOperation
-from weft.core.dims import terms as t
-from weft.core.dims.terms import Factor, Monomial, Rules, Terms
+from weft.base.polynomials import Monomial, Rules, Terms
 
 Bound = float  # a whole number, or infinite
 # Steps of one question, after which what is known by then is the answer.
@@ -108,7 +109,7 @@ class Facts:
         """What a new fact and each known one say together, without a monomial of both."""
         found: dict[tuple[bool, Terms], None] = {}
         for monomial, k in polynomial:
-            if not monomial.factors:
+            if not monomial:
                 continue
             for is_equal, fact, n in self._with(monomial, smaller=False):
                 scale = -n if k > 0 else n  # of the new fact, so that the monomial falls out
@@ -130,33 +131,31 @@ class Facts:
     def add_implied(self, polynomial: Terms) -> None:
         """Take up what follows from what monomials of a polynomial are."""
         for monomial, _ in polynomial:
-            if monomial.factors and monomial not in self.seen and self.steps <= MAX_STEPS:
+            if monomial and monomial not in self.seen and self.steps <= MAX_STEPS:
                 self.seen.add(monomial)
-                factor = monomial.factor
-                if factor is None:
+                if len(monomial) > 1:
                     self._of_product(monomial)
-                elif factor.name:
+                elif type(monomial[0]) is str:
                     self._at_least(((monomial, 1),), 1)
                 else:
-                    self._of_operation(factor, ((monomial, 1),))
+                    self._of_operation(((monomial, 1),), *monomial[0])
 
     def _of_product(self, monomial: Monomial) -> None:
         ends = []
-        for factor, power in monomial.factors:
-            one = ((Monomial(((factor, 1),)), 1),)
+        for power in t.powers(monomial):
+            one = ((power[:1], 1),)
             self.add_implied(one)
             low, high = self.find(one)
-            ends.append(_power(low, high, power))
+            ends.append(_power(low, high, len(power)))
         corners = [_product(corner) for corner in itertools.product(*ends)]
         self._at_least(((monomial, 1),), min(corners))
         self._at_most(((monomial, 1),), max(corners))
 
-    def _of_operation(self, factor: Factor, it: Terms) -> None:
-        a, b = factor.operands
+    def _of_operation(self, it: Terms, function: Any, a: Terms, b: Terms) -> None:
         self.add_implied(a)
         self.add_implied(b)
         minus = lambda x, y: t.normal(t.combined(x, 1, y, -1), self.rules)
-        if factor.kind == "mod":
+        if function is operator.mod:
             low, high = self.find(b)
             if low > 0:
                 self._at_least(it, 0)
@@ -168,7 +167,7 @@ class Facts:
                 self._at_most(it, 0)
             return
         (a_low, a_high), (b_low, b_high) = self.find(a), self.find(b)
-        if factor.kind == "floordiv":
+        if function is operator.floordiv:
             if b_low <= 0 <= b_high:
                 raise InconclusiveDimensionOperation(
                     f"the divisor {t.shown(b)} may be 0 for some values of its dimensions; give a"
@@ -178,17 +177,16 @@ class Facts:
             self._at_least(it, min(ends))
             self._at_most(it, max(ends))
             if b_low >= 0:
-                rest = t.normal(t.operation("mod", a, b), self.rules)
+                rest = t.normal(t.operation(operator.mod, a, b), self.rules)
                 self.add_implied(rest)
                 whole = t.normal(t.product(b, it), self.rules)
                 again = t.normal(t.combined(whole, 1, rest, 1), self.rules)
                 self.constrain(True, minus(a, again))
             return
-        pick = max if factor.kind == "max" else min
-        self._at_least(it, pick(a_low, b_low))
-        self._at_most(it, pick(a_high, b_high))
+        self._at_least(it, function(a_low, b_low))
+        self._at_most(it, function(a_high, b_high))
         for x in (a, b):
-            self.constrain(False, minus(it, x) if factor.kind == "max" else minus(x, it))
+            self.constrain(False, minus(it, x) if function is max else minus(x, it))
 
     # --- answers ----------------------------------------------------------------------------------
 
@@ -216,11 +214,11 @@ class Facts:
                     low = max(low, -(-rest_low // scale))
                 else:
                     high = min(high, -rest_low // -scale)
-        factor = monomial.factor
-        if factor is not None and factor.kind in ("max", "min"):
+        atom = monomial[0]
+        if len(monomial) == 1 and atom[0] in (max, min):
             rest = polynomial[1:]
-            sides = [self.find(t.combined(rest, 1, x, k)) for x in factor.operands]
-            pick = max if (factor.kind == "max") is (k > 0) else min
+            sides = [self.find(t.combined(rest, 1, x, k)) for x in atom[1:]]
+            pick = max if (atom[0] is max) is (k > 0) else min
             low = max(low, pick(sides[0][0], sides[1][0]))
             high = min(high, pick(sides[0][1], sides[1][1]))
         return low, high

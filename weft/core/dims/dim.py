@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.base import polynomials as t
 from weft.base.errors import InconclusiveDimensionOperation, located
-from weft.base.sizes import Size
-from weft.core.dims import terms as t
+from weft.base.polynomials import Monomial, Polynomial, Terms, terms_of
 from weft.core.dims.bounds import Bound, Facts, Unsatisfiable
-from weft.core.dims.terms import Factor, Monomial, Terms
 from weft.core.registry import lookup
 
 
@@ -49,21 +48,23 @@ class Scope:
     def _replace(self, constraint: Constraint) -> None:
         """Have the right side of an equation stand for its left one from now on."""
         left, right = constraint.left, constraint.right
-        if len(left) != 1 or not left[0][0].factors:
+        if len(left) != 1 or not left[0][0]:
             raise ValueError(
                 f"the constraint {constraint.text!r} must have one term on its left, as in"
                 " 'a == 2*b' or 'mod(b, 2) == 0'"
             )
         monomial, k = left[0]
         if monomial in self.rules:
-            raise NotImplementedError(f"several constraints say what {monomial} is equal to")
+            raise NotImplementedError(
+                f"several constraints say what {t.shown(((monomial, 1),))} is equal to"
+            )
         self.rules[monomial] = right, k
-        factor = monomial.factor
-        if k == 1 and not right and factor is not None and factor.kind == "mod":
-            size, divisor = factor.operands
+        atom = monomial[0]
+        if k == 1 and not right and len(monomial) == 1 and atom[0] is operator.mod:
+            _, size, divisor = atom
             n = t.constant(divisor)
             if n is not None:  # what is divided without a remainder can be multiplied again
-                quotient = t.operation("floordiv", size, divisor)
+                quotient = t.operation(operator.floordiv, size, divisor)
                 whole = t.combined(quotient, n, (), 0)
                 text = f"{t.shown(whole)} == {t.shown(size)}"
                 self.constrain(Constraint(text, True, whole, size, follows=True))
@@ -116,28 +117,24 @@ class Constraint:
         self.difference = t.combined(left, 1, right, -1)
 
 
-class Dim:
+class Dim(Polynomial):
     """A size of a symbolic shape."""
 
-    __slots__ = ("_hash", "scope", "terms")
+    __slots__ = ()
     is_size = True
     __array_priority__ = 1000  # so that arrays of NumPy's leave arithmetic to it
 
-    def __init__(self, terms: Terms, scope: Any) -> None:
-        self.terms = terms
-        self.scope = scope
-        self._hash = hash((terms, id(scope)))
+    @property
+    def rules(self) -> t.Rules:  # type: ignore[override]
+        return self.scope.rules
 
-    def __str__(self) -> str:
-        return t.shown(self.terms)
-
-    __repr__ = __str__
+    def _terms_of(self, other: Any) -> Terms | None:
+        if type(other) is Dim and other.scope is not self.scope:
+            raise mixed(self, other)
+        return super()._terms_of(other)
 
     def __format__(self, spec: str) -> str:
         return format(str(self), spec)
-
-    def __hash__(self) -> int:
-        return self._hash
 
     def __copy__(self) -> Dim:
         return self
@@ -145,164 +142,28 @@ class Dim:
     def __deepcopy__(self, memo: Any) -> Dim:
         return self
 
-    def names(self) -> set[str]:
-        """The dimensions that it is written in."""
-        return t.names(self.terms)
-
-    # --- arithmetic -------------------------------------------------------------------------------
-
-    def __add__(self, other: Any) -> Any:
-        found = self._terms_of(other)
-        return self._value("__add__", other) if found is None else self._sum(1, found, 1)
-
-    def __radd__(self, other: Any) -> Any:
-        found = self._terms_of(other)
-        return self._value("__radd__", other) if found is None else self._sum(1, found, 1)
-
-    def __sub__(self, other: Any) -> Any:
-        found = self._terms_of(other)
-        return self._value("__sub__", other) if found is None else self._sum(1, found, -1)
-
-    def __rsub__(self, other: Any) -> Any:
-        found = self._terms_of(other)
-        return self._value("__rsub__", other) if found is None else self._sum(-1, found, 1)
-
-    def __neg__(self) -> Any:
-        return self._sum(-1, (), 0)
-
-    def __pos__(self) -> Any:
-        return self
-
-    def __mul__(self, other: Any) -> Any:
-        found = self._terms_of(other)
-        if found is None:
-            return self._value("__mul__", other)
-        return made(t.product(self.terms, found), self.scope)
-
-    def __rmul__(self, other: Any) -> Any:
-        found = self._terms_of(other)
-        if found is None:
-            return self._value("__rmul__", other)
-        return made(t.product(self.terms, found), self.scope)
-
-    def __pow__(self, power: Any, modulo: Any = None) -> Any:
-        if modulo is not None:
-            raise NotImplementedError("powers of symbolic dimensions take no modulus")
-        if type(power) is Dim:
-            return power.__rpow__(self)
-        if power != int(power) or power < 0:
-            raise ValueError(
-                f"a symbolic dimension has whole powers from 0 up: got ({self}) ** {power}"
-            )
-        found: Any = 1
-        for _ in range(int(power)):
-            found = self * found
-        return found
-
-    def __rpow__(self, other: Any, modulo: Any = None) -> Any:
-        return self._value("__rpow__", other)
-
-    def __floordiv__(self, other: Any) -> Any:
-        found = self._terms_of(other)
-        if found is None:
-            return self._value("__floordiv__", other)
-        return divmod_of(self.terms, found, self.scope)[0]
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        found = self._terms_of(other)
-        if found is None:
-            return self._value("__rfloordiv__", other)
-        return divmod_of(found, self.terms, self.scope)[0]
-
-    def __mod__(self, other: Any) -> Any:
-        found = self._terms_of(other)
-        if found is None:
-            return self._value("__mod__", other)
-        return divmod_of(self.terms, found, self.scope)[1]
-
-    def __rmod__(self, other: Any) -> Any:
-        found = self._terms_of(other)
-        if found is None:
-            return self._value("__rmod__", other)
-        return divmod_of(found, self.terms, self.scope)[1]
-
-    def __divmod__(self, other: Any) -> Any:
-        found = self._terms_of(other)
-        if found is None:
-            return self._value("__divmod__", other)
-        return divmod_of(self.terms, found, self.scope)
-
-    def __rdivmod__(self, other: Any) -> Any:
-        found = self._terms_of(other)
-        if found is None:
-            return self._value("__rdivmod__", other)
-        return divmod_of(found, self.terms, self.scope)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._value("__truediv__", other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self._value("__rtruediv__", other)
-
-    def _sum(self, k: int, other: Terms, n: int) -> Any:
-        return made(t.combined(self.terms, k, other, n), self.scope)
-
-    def _terms_of(self, other: Any) -> Terms | None:
-        """A whole number, or a dimension of the same scope; None for other values."""
-        if type(other) is int:
-            return t.number(other)
-        if type(other) is Dim:
-            if other.scope is not self.scope:
-                raise mixed(self, other)
-            return other.terms
-        try:
-            return t.number(operator.index(other))
-        except Exception:  # a traced array says in its own way that it is no number
-            return None
-
-    # --- comparisons ------------------------------------------------------------------------------
-
     def __eq__(self, other: object) -> bool:
         """Whether both are the same for all values; False also where it depends on them."""
-        if self is other:
-            return True
-        if type(other) is Dim:
-            return (
-                self._hash == other._hash
-                and self.scope is other.scope
-                and (self.terms == other.terms)
-            )
-        return False  # no dimension that is a number is a Dim
+        if self is other or type(other) is not Dim:  # no dimension that is a number is a Dim
+            return self is other
+        same = self._hash == other._hash and self.scope is other.scope
+        return same and self.terms == other.terms
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    __hash__ = Polynomial.__hash__
 
-    def __ge__(self, other: Any) -> Any:
-        return self._compared(other, ">=")
-
-    def __le__(self, other: Any) -> Any:
-        return self._compared(other, "<=")
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compared(other, ">")
-
-    def __lt__(self, other: Any) -> Any:
-        return self._compared(other, "<")
-
-    def _compared(self, other: Any, relation: str) -> Any:
-        found = self._terms_of(other)
-        if found is None:
-            return NotImplemented
-        at_least = relation in (">=", "<")  # self >= other, or not so
-        sign = 1 if at_least else -1
-        low, high = bounds(self._sum(sign, found, -sign))
-        if low >= 0:
-            return relation in (">=", "<=")
-        if high < 0:
-            return relation not in (">=", "<=")
-        raise inconclusive(f"{self} {relation} {other}", self.scope)
+    def _is_negative(self, difference: Terms, relation: str, other: Terms) -> bool:
+        low, high = self.scope.bounds(difference)
+        if low < 0 <= high:
+            raise inconclusive(f"{self} {relation} {t.shown(other)}", self.scope)
+        return high < 0
 
     # --- as a value -------------------------------------------------------------------------------
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._with_other("__truediv__", other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._with_other("__rtruediv__", other)
 
     def __int__(self) -> int:
         raise InconclusiveDimensionOperation(
@@ -322,7 +183,7 @@ class Dim:
         """The dimension as a whole number to compute with, in a function that is traced."""
         return self.__jax_array__()
 
-    def _value(self, method: str, other: Any) -> Any:
+    def _with_other(self, method: str, other: Any) -> Any:
         if isinstance(other, (list, tuple, str)):  # repeated
             return int(self)
         return getattr(self.__jax_array__(), method)(other)
@@ -330,29 +191,12 @@ class Dim:
 
 def made(terms: Terms, scope: Any) -> Any:
     """A dimension, or the number that it is."""
-    terms = t.normal(terms, scope.rules)
-    number = t.constant(terms)
-    return Dim(terms, scope) if number is None else number
+    return Dim(terms, scope).made(terms)
 
 
 def named(name: str, scope: Any) -> Any:
     """The dimension of a name."""
-    return made(((Monomial(((Factor(name), 1),)), 1),), scope)
-
-
-def terms_of(n: Any) -> Terms:
-    """The polynomial that a dimension or a number is."""
-    return n.terms if type(n) is Dim else t.number(operator.index(n))
-
-
-def divmod_of(a: Terms, b: Terms, scope: Any) -> tuple[Any, Any]:
-    """Quotient, rounded down, and remainder."""
-    if t.constant(b) == 0:
-        raise ZeroDivisionError(f"{t.shown(a)} is divided by 0")
-    found = t.divided(a, b, scope.rules)
-    if found is None:
-        found = t.operation("floordiv", a, b), t.operation("mod", a, b)
-    return made(found[0], scope), made(found[1], scope)
+    return made((((name,), 1),), scope)
 
 
 def bounds(n: Any) -> tuple[Bound, Bound]:
@@ -362,22 +206,23 @@ def bounds(n: Any) -> tuple[Bound, Bound]:
 
 def max_dim(a: Any, b: Any) -> Any:
     """The larger of two dimensions or numbers."""
-    return _larger(a, b, "max")
+    return larger(a, b, max)
 
 
 def min_dim(a: Any, b: Any) -> Any:
     """The smaller of two dimensions or numbers."""
-    return _larger(a, b, "min")
+    return larger(a, b, min)
 
 
-def _larger(a: Any, b: Any, kind: str) -> Any:
+def larger(a: Any, b: Any, pick: Any) -> Any:
+    """The one of two dimensions or numbers that ``max`` or ``min`` picks."""
     scope = a.scope if type(a) is Dim else b.scope if type(b) is Dim else None
     if scope is None:
-        return max(a, b) if kind == "max" else min(a, b)
+        return pick(a, b)
     low, high = bounds(a - b)
     if low >= 0 or high <= 0:
-        return a if (low >= 0) is (kind == "max") else b
-    return made(t.operation(kind, terms_of(a), terms_of(b)), scope)
+        return a if (low >= 0) is (pick is max) else b
+    return made(t.operation(pick, terms_of(a), terms_of(b)), scope)
 
 
 def non_negative(n: Any) -> Any:
@@ -396,21 +241,15 @@ def _substituted(terms: Terms, scope: Any, values: Mapping[str, Any]) -> Any:
     def value(name: str) -> Any:
         if name in values:
             return values[name]
-        monomial = Monomial(((Factor(name), 1),))
-        rule = scope.rules.get(monomial)
+        rule = scope.rules.get((name,))
         if rule is None or rule[1] != 1:
             raise KeyError(name)
         return _substituted(rule[0], scope, values)
 
-    return t.evaluated(terms, value, _applied)
+    def apply(function: Any, a: Any, b: Any) -> Any:
+        return larger(a, b, function) if function in (max, min) else function(a, b)
 
-
-def _applied(kind: str, a: Any, b: Any) -> Any:
-    if type(a) is Dim or type(b) is Dim:
-        if kind in ("max", "min"):
-            return _larger(a, b, kind)
-        return a // b if kind == "floordiv" else a % b
-    return t.on_numbers(kind, a, b)
+    return t.evaluated(terms, value, apply)
 
 
 def is_symbolic_dim(p: Any) -> bool:
@@ -426,12 +265,12 @@ def is_symbolic_dim(p: Any) -> bool:
 
 def whole(n: Any) -> Any:
     """A size as a plain number, or the dimension without a fixed value that it is."""
-    return n if type(n) is Dim or type(n) is Size else operator.index(n)
+    return n if isinstance(n, Polynomial) else operator.index(n)
 
 
 def broadcast_sizes(*shapes: Any) -> tuple[Any, ...]:
     """The shape that shapes broadcast to together; ValueError if they do not."""
-    if not any(type(n) is Dim or type(n) is Size for shape in shapes for n in shape):
+    if not any(isinstance(n, Polynomial) for shape in shapes for n in shape):
         return np.broadcast_shapes(*shapes)
     found: list[Any] = [1] * max(map(len, shapes))
     for shape in shapes:

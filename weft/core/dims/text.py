@@ -6,10 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from weft.base import polynomials as t
 from weft.base import source
-from weft.core.dims import terms as t
-from weft.core.dims.dim import Constraint, Dim, Scope, made, max_dim, min_dim, named, terms_of
+from weft.base.polynomials import terms_of
+from weft.core.dims.dim import Constraint, Dim, Scope, larger, made, named
 
+_OPERATIONS = {name: function for function, name in t.NAMES.items()}
 _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d*)?\w*)|([^\W\d]\w*)|(\.\.\.)|(==|>=|<=|\S))")
 
 
@@ -208,7 +210,9 @@ class Parser:
         if self.name:
             name = self.name
             self.advance()
-            return self._applied(name) if name in t.OPERATIONS else named(name, self.scope)
+            return (
+                self._applied(_OPERATIONS[name]) if name in _OPERATIONS else named(name, self.scope)
+            )
         sign = 1
         if self.token == "-":
             sign = -1
@@ -224,12 +228,12 @@ class Parser:
         self.advance()
         return int(text)
 
-    def _applied(self, kind: str) -> Any:
+    def _applied(self, function: Any) -> Any:
         self.expect("(")
         a = self.sum()
         self.expect(",")
         b = self.sum()
         self.expect(")")
-        if kind in ("max", "min"):
-            return max_dim(a, b) if kind == "max" else min_dim(a, b)
-        return made(t.operation(kind, terms_of(a), terms_of(b)), self.scope)
+        if function in (max, min):
+            return larger(a, b, function)
+        return made(t.operation(function, terms_of(a), terms_of(b)), self.scope)
