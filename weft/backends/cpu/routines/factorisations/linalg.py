@@ -39,11 +39,6 @@ Params = dict[str, Any]
 Types = list[Type]
 
 
-def _usable(types: Types) -> bool:
-    """Whether LAPACK has routines for the operands, and there is something to do."""
-    return types[0].dtype.name in LETTERS and not any(0 in t.shape for t in types)
-
-
 def _count(a: Type) -> int:
     """How many matrices a stack has."""
     return math.prod(a.shape[:-2])
@@ -101,8 +96,6 @@ def _asked(
 
 def cholesky(ins: Types, outs: Types, params: Params) -> Lowered | None:
     """The lower factor; to LAPACK, which reads columns, it is the upper one."""
-    if not _usable(ins):
-        return None
     n = ins[0].shape[-1]
     if small.fits(ins[0], _count(ins[0]), n * n):
         return small.cholesky(small.settled(ins[0]), _count(ins[0]))
@@ -129,8 +122,6 @@ def cholesky(ins: Types, outs: Types, params: Params) -> Lowered | None:
 
 def lu(ins: Types, outs: Types, params: Params) -> Lowered | None:
     """Packed factors, row swaps, and the permutation that they make."""
-    if not _usable(ins):
-        return None
     m, n = ins[0].shape[-2:]
     k = min(m, n)
     if small.fits(ins[0], _count(ins[0]), m * n):
@@ -171,67 +162,56 @@ def pivots_to_permutation(ins: Types, outs: Types, params: Params) -> Lowered | 
 # --- QR -------------------------------------------------------------------------------------------
 
 
-def geqrf(ins: Types, outs: Types, params: Params) -> Lowered | None:
-    """QR in packed form, and the factors of its reflectors."""
-    if not _usable(ins):
-        return None
-    m, n = ins[0].shape[-2:]
-    k = min(m, n)
-    s = _stack(ins[0])
-    source, routine, targets = s.operand(0), s.routine("geqrf"), [s.result(0), s.result(1)]
-    (size,) = _ask("geqrf", s.dtype, (m, n, None, m, None), [s.dtype])
+def _in_place(a: Type, stem: str, head: tuple, arrays: list[tuple], more: int = 0) -> Lowered:
+    """A routine that works in the memory of a matrix, which is the first result.
+
+    ``head`` are its arguments before that, ``arrays`` what comes after: operands, results or, where
+    both, results that begin as operands; which of them, how many numbers, of how many bytes if
+    these are no elements. ``more`` real numbers are work memory of a complex routine.
+    """
+    m, n = a.shape[-2:]
+    s = _stack(a)
+    source, routine, target = s.operand(0), s.routine(stem), s.result(0)
+    begins = [s.operand(i) if kind == "both" else "" for kind, i, *_ in arrays]
+    bases = [s.pointer("in" if kind == "in" else "out", i) for kind, i, *_ in arrays]
+    extra = [s.scratch(more, s.real.itemsize)] if more and s.complex else []
+    before = (*head, None, m, *[None] * len(arrays))
+    (size,) = _ask(stem, s.dtype, before, [s.dtype], len(extra))
     packed, work = s.scratch(m * n), s.scratch(size)
     with s.f.loop("%start", "%stop") as g:
         s.columns(s.member(source, g, m * n), packed, m, n)
-        s.call(routine, m, n, packed, m, s.member(targets[1], g, k), work, size)
-        s.rows(packed, s.member(targets[0], g, m * n), m, n)
-    return s.lowered()
-
-
-def geqp3(ins: Types, outs: Types, params: Params) -> Lowered | None:
-    """QR with column pivoting in packed form, the column order, the factors of reflectors."""
-    if not _usable(ins):
-        return None
-    m, n = ins[0].shape[-2:]
-    k = min(m, n)
-    s = _stack(ins[0])
-    sources, routine = [s.operand(0), s.operand(1)], s.routine("geqp3")
-    targets = [s.result(i) for i in range(3)]
-    before = (m, n, None, m, None, None)
-    (size,) = _ask("geqp3", s.dtype, before, [s.dtype], int(s.complex))
-    packed, work = s.scratch(m * n), s.scratch(size)
-    extra = (s.scratch(2 * n, s.real.itemsize),) if s.complex else ()
-    with s.f.loop("%start", "%stop") as g:
-        order = s.member(targets[1], g, n, 4)
-        s.copy(order, s.member(sources[1], g, n, 4), 4 * n)
-        s.columns(s.member(sources[0], g, m * n), packed, m, n)
-        s.call(routine, m, n, packed, m, order, s.member(targets[2], g, k), work, size, *extra)
-        s.rows(packed, s.member(targets[0], g, m * n), m, n)
-    return s.lowered()
-
-
-def householder_product(ins: Types, outs: Types, params: Params) -> Lowered | None:
-    """The first columns of a product of reflectors."""
-    if not _usable(ins):
-        return None
-    m, n = ins[0].shape[-2:]
-    k = ins[1].shape[-1]
-    s = _stack(ins[0])
-    stem = "ungqr" if s.complex else "orgqr"
-    sources, routine, target = [s.operand(0), s.operand(1)], s.routine(stem), s.result(0)
-    (size,) = _ask(stem, s.dtype, (m, n, k, None, m, None), [s.dtype])
-    packed, work = s.scratch(m * n), s.scratch(size)
-    with s.f.loop("%start", "%stop") as g:
-        s.columns(s.member(sources[0], g, m * n), packed, m, n)
-        s.call(routine, m, n, k, packed, m, s.member(sources[1], g, k), work, size)
+        given = []
+        for begin, base, (_, _, count, *each) in zip(begins, bases, arrays, strict=True):
+            given.append(s.member(base, g, count, *each))
+            if begin:
+                s.copy(given[-1], s.member(begin, g, count, *each), count * each[0])
+        s.call(routine, *head, packed, m, *given, work, size, *extra)
         s.rows(packed, s.member(target, g, m * n), m, n)
     return s.lowered()
 
 
+def geqrf(ins: Types, outs: Types, params: Params) -> Lowered:
+    """QR in packed form, and the factors of its reflectors."""
+    m, n = ins[0].shape[-2:]
+    return _in_place(ins[0], "geqrf", (m, n), [("out", 1, min(m, n))])
+
+
+def geqp3(ins: Types, outs: Types, params: Params) -> Lowered:
+    """QR with column pivoting in packed form, the column order, the factors of reflectors."""
+    m, n = ins[0].shape[-2:]
+    arrays = [("both", 1, n, 4), ("out", 2, min(m, n))]
+    return _in_place(ins[0], "geqp3", (m, n), arrays, 2 * n)
+
+
+def householder_product(ins: Types, outs: Types, params: Params) -> Lowered:
+    """The first columns of a product of reflectors."""
+    k = ins[1].shape[-1]
+    stem = "ungqr" if ins[0].dtype.kind == "c" else "orgqr"
+    return _in_place(ins[0], stem, (*ins[0].shape[-2:], k), [("in", 1, k)])
+
+
 def ormqr(ins: Types, outs: Types, params: Params) -> Lowered | None:
     """Products with the Q of reflectors, which is not made."""
-    if not _usable(ins):
-        return None
     left, transpose = params["left"], params["transpose"]
     rows, width = ins[0].shape[-2:]
     k = ins[1].shape[-1]
@@ -253,8 +233,6 @@ def ormqr(ins: Types, outs: Types, params: Params) -> Lowered | None:
 
 def qr(ins: Types, outs: Types, params: Params) -> Lowered | None:
     """Q, if anything uses it, and R; with pivoting the column order too."""
-    if not _usable(ins):
-        return None
     m, n = ins[0].shape[-2:]
     k = outs[0].shape[-1]
     least, pivoting = min(m, n), params["pivoting"]
@@ -297,7 +275,7 @@ def qr(ins: Types, outs: Types, params: Params) -> Lowered | None:
 
 def eigh(ins: Types, outs: Types, params: Params) -> Lowered | None:
     """Eigenvectors, if anything uses them, and ascending eigenvalues of Hermitian matrices."""
-    if not _usable(ins) or params["subset_by_index"] is not None:
+    if params["subset_by_index"] is not None:
         return None
     n = ins[0].shape[-1]
     wanted = params.get("vectors", True)
@@ -328,7 +306,7 @@ def eigh(ins: Types, outs: Types, params: Params) -> Lowered | None:
 
 def svd(ins: Types, outs: Types, params: Params) -> Lowered | None:
     """Descending singular values, then U and Vᴴ."""
-    if not _usable(ins) or params["subset_by_index"] is not None:
+    if params["subset_by_index"] is not None:
         return None
     m, n = ins[0].shape[-2:]
     k = min(m, n)
@@ -381,8 +359,6 @@ def svd(ins: Types, outs: Types, params: Params) -> Lowered | None:
 
 def eig(ins: Types, outs: Types, params: Params) -> Lowered | None:
     """Eigenvalues of general matrices, then left and right eigenvectors."""
-    if not _usable(ins):
-        return None
     n = ins[0].shape[-1]
     s = _stack(ins[0])
     f = s.f
@@ -403,11 +379,7 @@ def eig(ins: Types, outs: Types, params: Params) -> Lowered | None:
         a = s.member(source, g, n * n)
         results = [s.member(targets[0], g, n, double)]
         results += [s.member(t, g, n * n, double) for t in targets[1:]]
-        # LAPACK's iteration need not end on NaN or infinity: such a matrix is cleared first.
-        ok = s.finite(a, n * n)
-        s.columns(a, matrix, n, n)
-        with f.when(f.emit(f"xor i1 {ok}, true")):
-            s.clear(matrix, n * n * s.size)
+        ok = s.finite_columns(a, matrix, n)
         given = (vectors[0], lengths[0], vectors[1], lengths[1], work, size)
         info = s.call(geev, *head, matrix, n, *parts, *given, *extra)
         wanted = [v for v, flag in zip(vectors, (left, right), strict=True) if flag]
@@ -417,8 +389,7 @@ def eig(ins: Types, outs: Types, params: Params) -> Lowered | None:
                 s.rows(vector, result, n, n)
         else:
             _pairs(s, n, parts, wanted, results)
-        failed = f.emit(f"icmp ne i32 {info}, 0")
-        with f.when(f.emit(f"select i1 {ok}, i1 {failed}, i1 true")):
+        with s.when_failed(info, ok):
             for result, count in zip(results, (n, n * n, n * n), strict=False):
                 s.fill_nan(result, count * (1 if s.complex else 2))
     return s.lowered()
@@ -454,8 +425,6 @@ def _pairs(s: Stack, n: int, parts: list[str], vectors: list[str], results: list
 
 def schur(ins: Types, outs: Types, params: Params) -> Lowered | None:
     """The Schur form, then its vectors."""
-    if not _usable(ins):
-        return None
     n = ins[0].shape[-1]
     s = _stack(ins[0])
     f = s.f
@@ -472,17 +441,13 @@ def schur(ins: Types, outs: Types, params: Params) -> Lowered | None:
     extra = (s.scratch(n, s.real.itemsize), flags) if s.complex else (flags,)
     with f.loop("%start", "%stop") as g:
         a = s.member(source, g, n * n)
-        ok = s.finite(a, n * n)
-        s.columns(a, matrix, n, n)
-        with f.when(f.emit(f"xor i1 {ok}, true")):
-            s.clear(matrix, n * n * s.size)
+        ok = s.finite_columns(a, matrix, n)
         given = (matrix, n, found, *parts, basis, length, work, size, *extra)
         info = s.call(gees, job, "N", "null", n, *given)
         results = [s.member(t, g, n * n) for t in targets]
         for at, result in zip((matrix, basis), results, strict=False):
             s.rows(at, result, n, n)
-        failed = f.emit(f"icmp ne i32 {info}, 0")
-        with f.when(f.emit(f"select i1 {ok}, i1 {failed}, i1 true")):
+        with s.when_failed(info, ok):
             for result in results:
                 s.fill_nan(result, n * n)
     return s.lowered()
@@ -490,38 +455,19 @@ def schur(ins: Types, outs: Types, params: Params) -> Lowered | None:
 
 def hessenberg(ins: Types, outs: Types, params: Params) -> Lowered | None:
     """The upper Hessenberg form with its reflectors, and their factors."""
-    if not _usable(ins) or ins[0].shape[-1] < 2:
-        return None
     n = ins[0].shape[-1]
-    s = _stack(ins[0])
-    source, gehrd, targets = s.operand(0), s.routine("gehrd"), [s.result(0), s.result(1)]
-    (size,) = _ask("gehrd", s.dtype, (n, 1, n, None, n, None), [s.dtype])
-    packed, work = s.scratch(n * n), s.scratch(size)
-    with s.f.loop("%start", "%stop") as g:
-        s.columns(s.member(source, g, n * n), packed, n, n)
-        s.call(gehrd, n, 1, n, packed, n, s.member(targets[1], g, n - 1), work, size)
-        s.rows(packed, s.member(targets[0], g, n * n), n, n)
-    return s.lowered()
+    return _in_place(ins[0], "gehrd", (n, 1, n), [("out", 1, n - 1)]) if n > 1 else None
 
 
 def tridiagonal(ins: Types, outs: Types, params: Params) -> Lowered | None:
     """Hermitian matrices made tridiagonal: packed, two diagonals, factors of the reflectors."""
-    if not _usable(ins) or ins[0].shape[-1] < 2:
-        return None
     n = ins[0].shape[-1]
-    s = _stack(ins[0])
-    stem = "hetrd" if s.complex else "sytrd"
-    source, routine, targets = s.operand(0), s.routine(stem), [s.result(i) for i in range(4)]
-    head = ("L" if params["lower"] else "U", n)
-    (size,) = _ask(stem, s.dtype, (*head, None, n, None, None, None), [s.dtype])
-    packed, work = s.scratch(n * n), s.scratch(size)
-    real = s.real.itemsize
-    with s.f.loop("%start", "%stop") as g:
-        s.columns(s.member(source, g, n * n), packed, n, n)
-        d, e = s.member(targets[1], g, n, real), s.member(targets[2], g, n - 1, real)
-        s.call(routine, *head, packed, n, d, e, s.member(targets[3], g, n - 1), work, size)
-        s.rows(packed, s.member(targets[0], g, n * n), n, n)
-    return s.lowered()
+    if n < 2:
+        return None
+    stem = "hetrd" if ins[0].dtype.kind == "c" else "sytrd"
+    real = outs[1].dtype.itemsize
+    arrays = [("out", 1, n, real), ("out", 2, n - 1, real), ("out", 3, n - 1)]
+    return _in_place(ins[0], stem, ("L" if params["lower"] else "U", n), arrays)
 
 
 # --- solves ---------------------------------------------------------------------------------------
@@ -529,7 +475,7 @@ def tridiagonal(ins: Types, outs: Types, params: Params) -> Lowered | None:
 
 def tridiagonal_solve(ins: Types, outs: Types, params: Params) -> Lowered | None:
     """Solutions for matrices given by three diagonals."""
-    if not _usable(ins) or params["perturb_singular"]:
+    if params["perturb_singular"]:
         return None
     n, columns = ins[3].shape[-2:]
     s = _stack(ins[3])
@@ -555,8 +501,6 @@ TILE = 128
 
 def triangular_solve(ins: Types, outs: Types, params: Params) -> Lowered | None:
     """Solutions for triangular matrices, some right-hand sides at a time."""
-    if not _usable(ins):
-        return None
     n = ins[0].shape[-1]
     m, k = ins[1].shape[-2:]
     left, transpose = params["left_side"], params["transpose_a"]
@@ -608,22 +552,33 @@ def triangular_solve(ins: Types, outs: Types, params: Params) -> Lowered | None:
     return s.lowered()
 
 
-_OWN: dict[str, Lowering] = {
-    "cholesky": cholesky,
-    "lu": lu,
-    "lu_pivots_to_permutation": pivots_to_permutation,
-    "geqrf": geqrf,
-    "geqp3": geqp3,
-    "householder_product": householder_product,
-    "ormqr": ormqr,
-    "qr": qr,
-    "eigh": eigh,
-    "svd": svd,
-    "eig": eig,
-    "schur": schur,
-    "hessenberg": hessenberg,
-    "tridiagonal": tridiagonal,
-    "tridiagonal_solve": tridiagonal_solve,
-    "triangular_solve": triangular_solve,
-}
-LOWERINGS.update(_OWN)
+def _for_lapack(lowering: Lowering) -> Lowering:
+    """A lowering of what LAPACK has routines for, where there is something to do."""
+
+    def lower(ins: Types, outs: Types, params: Params) -> Lowered | None:
+        if ins[0].dtype.name not in LETTERS or any(0 in t.shape for t in ins):
+            return None
+        return lowering(ins, outs, params)
+
+    return lower
+
+
+LOWERINGS["lu_pivots_to_permutation"] = pivots_to_permutation
+_OWN: tuple[Lowering, ...] = (
+    cholesky,
+    lu,
+    geqrf,
+    geqp3,
+    householder_product,
+    ormqr,
+    qr,
+    eigh,
+    svd,
+    eig,
+    schur,
+    hessenberg,
+    tridiagonal,
+    tridiagonal_solve,
+    triangular_solve,
+)
+LOWERINGS.update({lowering.__name__: _for_lapack(lowering) for lowering in _OWN})

@@ -168,6 +168,15 @@ class Stack:
             f.store(self.base, sum_, place, size)
         return f.emit(f"fcmp oeq {self.base} {f.load(self.base, place, size)}, 0.0")
 
+    def finite_columns(self, at: str, to: str, n: int) -> str:
+        """A square matrix column after column; whether it is finite. If not it becomes zeros, as
+        iterations of LAPACK need not end on NaN or infinity."""
+        ok = self.finite(at, n * n)
+        self.columns(at, to, n, n)
+        with self.f.unless(ok):
+            self.clear(to, n * n * self.size)
+        return ok
+
     # --- LAPACK -----------------------------------------------------------------------------------
 
     def routine(self, stem: str) -> str:
@@ -184,9 +193,10 @@ class Stack:
             return f"{self.base} {value}.0"
         return f"ptr {self.module.constant(np.array([value, 0], self.real))}"
 
-    def when_failed(self, info: str) -> Any:
+    def when_failed(self, info: str, given: str = "true") -> Any:
+        """Instructions for where a routine failed, or what it was given was no good."""
         bad = self.f.emit(f"icmp ne i32 {info}, 0")
-        return self.f.when(bad)
+        return self.f.when(self.f.emit(f"select i1 {given}, i1 {bad}, i1 true"))
 
 
 class Whole(Record):
