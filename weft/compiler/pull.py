@@ -94,7 +94,8 @@ class Memory:
 class Puller:
     """Computes some roots over a box of their domain.
 
-    At a rim, elements on both sides of the seams of padded arrays are chosen one by one.
+    At a rim, elements on both sides of the seams of padded arrays are chosen one by one; so are
+    they, where arithmetic is cheap, if several axes decide on which side one is.
     """
 
     def __init__(
@@ -264,6 +265,8 @@ class Puller:
             return None
         ((axis, step), *others) = entry.terms
         if others or axis not in self.row_axes:
+            if chooses and self.fusion.recomputes:
+                return None
             raise _Stored
         cuts = [_crossing(p - entry.const, step) for p in points]
         inside = sorted({c for c in cuts if 0 < c < self.extents[axis]})

@@ -109,6 +109,14 @@ def test_the_longest_of_several_loops_is_split():
     assert first.iterations == 40 * 91  # pieces of 11 of the thousand
 
 
+def test_loops_inside_of_loops_are_split_as_well():
+    x, y = jnp.ones((18, 21, 24, 40)), jnp.ones((18, 20, 22, 40))
+    fun = lambda x, y: ((x[:, 1:, 1:-1] * y).sum((0, 1, 2)), (x[:, 1:, 1:-1] + y).sum((0, 1, 2)))
+    first, _ = check(fun, x, y)
+    # each of 22 iterations in 10 pieces
+    assert [n for _, n in first.kernel.axes] == [22, 10, 40]
+
+
 def test_products_of_vectors_are_one_kernel():
     class Target(weft.backends.cuda.program.Cuda):
         def keeps(self, eqn):

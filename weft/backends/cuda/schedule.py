@@ -351,11 +351,17 @@ def _split(kernel: Kernel) -> tuple[Kernel, Kernel, list[Buffer]] | None:
         return None
     lengths = [loop.extent for loop in loops]
     totals = [prod(n for _, n in nest(loop)[0]) for loop in loops]
+    outer: list[str] = []
     if iterations >= FEWEST_COLUMNS and not _reads_along_loops(kernel):
         count = min(min(totals) // SPLIT_ITERATIONS, VECTOR * SPLIT_THREADS // iterations)
         if min(lengths) < count:
             loops = [_longest_first(loop) for loop in loops]
             lengths = [loop.extent for loop in loops]
+        if 2 * max(lengths) <= count and len({tuple(n for _, n in nest(x)[0]) for x in loops}) == 1:
+            if len(nest(loops[0])[0]) > 1:  # pieces of a loop for each iteration of that around it
+                outer, count = [loop.axis for loop in loops], count // lengths[0]
+                times, loops = lengths[0], [loop.body[0] for loop in loops]
+                lengths = [loop.extent for loop in loops]
         count = min(count, *lengths)
         if iterations >= ENOUGH_THREADS and iterations * min(totals) < SPLIT_ELEMENTS:
             return None
@@ -366,7 +372,8 @@ def _split(kernel: Kernel) -> tuple[Kernel, Kernel, list[Buffer]] | None:
     if count < 2 or len(set(lengths)) > 1:
         return None
     extent = -(-lengths[0] // count)
-    return _halves(kernel, loops, rest, extent, -(-lengths[0] // extent))
+    around = (times, outer) if outer else None
+    return _halves(kernel, loops, rest, extent, -(-lengths[0] // extent), around)
 
 
 def _longest_first(loop: Loop) -> Loop:
@@ -428,28 +435,39 @@ def _reduces_alone(loop: Loop) -> bool:
 
 
 def _halves(
-    kernel: Kernel, loops: list[Loop], rest: list[Any], extent: int, count: int
+    kernel: Kernel,
+    loops: list[Loop],
+    rest: list[Any],
+    extent: int,
+    count: int,
+    around: tuple[int, list[str]] | None,
 ) -> tuple[Kernel, Kernel, list[Buffer]]:
+    """``around`` has the iterations and the axes of loops around these, if there are such: each has
+    all pieces."""
     axes = list(kernel.axes) or ([kernel.grid] if kernel.grid is not None else [])
-    at = position([("piece", count), *axes])
-    results = prod(n for _, n in axes)
+    times, outer = around or (1, [""] * len(loops))
+    more = (*([("outer", times)] if around else []), ("piece", count), *axes)
+    place, again = position(more), position([("piece", times * count), *axes])
+    total = prod(n for _, n in more)
     first: list[Any] = []
     stores: list[Any] = []
     second: list[Any] = []
     scratch: list[Buffer] = []
-    for loop in loops:
+    for loop, name in zip(loops, outer, strict=True):
         whole = ("piece", loop.extent)
         k = Builder()
-        rewrite = Rewrite(k, {loop.axis: affine(0, {"piece": extent, loop.axis: 1})})
-        first.append(loop._replace(extent=extent, body=rewrite.body(loop.body), whole=whole))
+        moved = {loop.axis: affine(0, {"piece": extent, loop.axis: 1})}
+        if name:
+            moved[name] = affine(0, {"outer": 1})
+        first.append(
+            loop._replace(extent=extent, body=Rewrite(k, moved).body(loop.body), whole=whole)
+        )
         for r in [s for s in statements([loop]) if isinstance(s, Reduce)]:
             number = len(kernel.buffers) + len(scratch)
-            scratch.append(Buffer(r.dtype, count * results, "out"))
-            stores.append(Store(number, at, k.make("acc", (), r.dtype, r.symbol)))
-            again = Builder().make("load", (), r.dtype, (number, at))
-            second.append(Loop("piece", count, [r._replace(value=again)]))
-    total = count * results
-    more = (("piece", count), *axes)
+            scratch.append(Buffer(r.dtype, total, "out"))
+            stores.append(Store(number, place, k.make("acc", (), r.dtype, r.symbol)))
+            value = Builder().make("load", (), r.dtype, (number, again))
+            second.append(Loop("piece", times * count, [r._replace(value=value)]))
     buffers = [b._replace(role="in") for b in kernel.buffers] + scratch
     one = kernel._replace(
         buffers=buffers,

@@ -13,6 +13,7 @@ from typing import Any
 
 from weft.compiler.expand import decomposition, substitute
 from weft.compiler.lower import find, fits
+from weft.compiler.passes.cse import cse
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn
 
 # Lowerings by the primitives whose special forms they are for.
@@ -35,7 +36,7 @@ def special(closed: ClosedJaxpr) -> ClosedJaxpr:
             eqns.append(eqn)
         else:
             substitute(eqn, decomposition(eqn, find(name)), eqns)
-    return ClosedJaxpr(jaxpr.replace(eqns=eqns), closed.consts)
+    return cse(ClosedJaxpr(jaxpr.replace(eqns=eqns), closed.consts))
 
 
 def _lowering(eqn: Any) -> str | None:
