@@ -86,7 +86,7 @@ LATE = {
     ("weft.runtime.evaluate", "weft.runtime.spread"),
     *(
         ("weft.compiler.pipeline", f"weft.compiler.passes.{name}")
-        for name in ("attention", "attention_views", "attention_packed")
+        for name in ("attention", "attention_decode", "attention_views", "attention_packed")
     ),
     *(
         (f"weft.{name}", "weft.core.explicit")

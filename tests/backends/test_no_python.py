@@ -14,7 +14,8 @@ from weft.compiler.plan import Unplannable
 CALLS = "calls a function of the user's"
 MAY_STAY = {
     **dict.fromkeys(
-        "attention attention_backward packed_attention packed_attention_backward".split(),
+        "attention attention_backward decode_attention packed_attention"
+        " packed_attention_backward".split(),
         "found only for targets that have kernels for it",
     ),
     **dict.fromkeys(

@@ -8,6 +8,7 @@ import pytest
 import weft
 from weft import numpy as jnp
 from weft.compiler.passes.attention import attention
+from weft.compiler.passes.attention_decode import decode
 from weft.compiler.passes.attention_packed import pack
 from weft.compiler.passes.attention_views import straighten
 from weft.compiler.pipeline import simplify
@@ -197,3 +198,88 @@ def test_parts_that_are_used_elsewhere_are_made():
     _, after = found_in(fun, [draw(s, i) for i, s in enumerate(shapes)])
     counts = Counter(eqn.primitive.name for eqn in after.jaxpr.eqns)
     assert counts["attention"] == 1 and counts["split"] == 1
+
+
+# --- one row --------------------------------------------------------------------------------------
+
+
+def seen(scores, mask, hidden=-1e30):
+    return weft.nn.softmax(jnp.where(mask, scores.astype(jnp.float32), hidden), -1)
+
+
+def kept_rows(x, keys, values, at):
+    """The layer of a decoder: queries are a part of what a product gives."""
+    q = jnp.split(x, (48, 96))[0].reshape(3, 16)
+    scores = jnp.einsum("hd,thd->ht", q, keys) / 8
+    weights = seen(scores, jnp.arange(40) <= at)
+    return jnp.einsum("ht,thd->hd", weights.astype(q.dtype), values).reshape(-1)
+
+
+def batched_rows(q, keys, values, lengths):
+    scores = jnp.einsum("bhd,bthd->bht", q, keys) * 0.25
+    weights = seen(scores, jnp.arange(40) < lengths[:, None, None], -jnp.inf)
+    return jnp.einsum("bht,bthd->bhd", weights.astype(q.dtype), values)
+
+
+def grouped_rows(q, keys, values, at):
+    q = q.reshape(2, 3, 2, 16)
+    scores = jnp.einsum("bhgd,bthd->bhgt", q, keys) * 0.25
+    weights = seen(scores, at + 1 > jnp.arange(40))
+    return jnp.einsum("bhgt,bthd->bhgd", weights.astype(q.dtype), values)
+
+
+def library_rows(q, keys, values, at):
+    mask = jnp.broadcast_to(jnp.arange(40) <= at, (2, 1, 1, 40))
+    return weft.nn.dot_product_attention(q, keys, values, mask=mask)
+
+
+def all_rows(q, keys, values, at):
+    return weft.nn.dot_product_attention(q, keys, values)
+
+
+KEPT = (2, 40, 3, 16)
+ONE_ROW = {
+    "parts of an array": (kept_rows, [(144,), (40, 3, 16), (40, 3, 16)], np.int32(11)),
+    "lengths": (batched_rows, [(2, 3, 16), KEPT, KEPT], np.array([5, 40], np.int32)),
+    "shared heads": (grouped_rows, [(2, 6, 16), KEPT, KEPT], np.int32(39)),
+    "library": (library_rows, [(2, 1, 3, 16), KEPT, KEPT], np.int32(7)),
+    "library, all": (all_rows, [(2, 1, 3, 16), KEPT, KEPT], np.int32(7)),
+}
+
+
+@pytest.mark.parametrize("dtype", [BF16, np.dtype(np.float32)], ids=str)
+@pytest.mark.parametrize("name", ONE_ROW)
+def test_one_row_is_found(name, dtype):
+    fun, shapes, at = ONE_ROW[name]
+    args = [draw(s, i).astype(dtype) for i, s in enumerate(shapes)]
+    before = simplify(weft.make_jaxpr(fun)(*args, at))
+    after = straighten(decode(before, lambda dtype, depth: True))
+    check_jaxpr(after)
+    counts = Counter(eqn.primitive.name for eqn in after.jaxpr.eqns)
+    assert counts["decode_attention"] == 1 and not counts["dot_general"] and not counts["exp"]
+    assert not counts["split"] and not counts["transpose"]
+    (got,) = run(after.jaxpr, [getattr(c, "_value", c) for c in after.consts], [*args, at])
+    want = np.asarray(fun(*(x.astype(np.float32) for x in args), at))
+    assert np.abs(got.astype(np.float32) - want).max() < 0.02 * np.abs(want).max()
+
+
+NOT_ONE_ROW = {
+    "rows of a matrix": lambda q, k, v, at: seen(q @ k.T, jnp.arange(40) <= at) @ v,
+    "a mask that is data": lambda q, k, v, at: seen(q[0] @ k.T, k[:, 0] > 0) @ v,
+    "those after": lambda q, k, v, at: seen(q[0] @ k.T, jnp.arange(40) >= at) @ v,
+    "a small number for what is hidden": lambda q, k, v, at: (
+        seen(q[0] @ k.T, jnp.arange(40) <= at, -1.0) @ v
+    ),
+    "weights are results": lambda q, k, v, at: (
+        seen(q[0] @ k.T, jnp.arange(40) <= at) @ v,
+        seen(q[0] @ k.T, jnp.arange(40) <= at),
+    ),
+    "keys along rows": lambda q, k, v, at: seen(q[0] @ k, jnp.arange(40) <= at) @ v,
+}
+
+
+@pytest.mark.parametrize("name", NOT_ONE_ROW)
+def test_what_only_looks_like_one_row_stays(name):
+    args = [draw((40, 40))] * 3
+    before = simplify(weft.make_jaxpr(NOT_ONE_ROW[name])(*args, np.int32(5)))
+    assert decode(before, lambda dtype, depth: True) is before

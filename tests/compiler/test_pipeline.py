@@ -37,7 +37,7 @@ def test_passes_run_in_the_order_of_the_list():
     _, steps = fuse(simplify(watch.closed, watch).jaxpr, watch)
     for step in steps:
         schedule(step.kernel, watch)
-    for_others = "attention straighten pack special put_off interchange overlap orient"
+    for_others = "decode attention straighten pack special put_off interchange overlap orient"
     left_out = {*for_others.split(), "plain_grid"}
     expected = [p.name for p in PIPELINE if p.name not in left_out]
     assert [p.name for p in watch.passes] == expected

@@ -49,6 +49,25 @@ for label, order, heads, causal in (
             **common,
         )
     )
+for label, limit in (("all", None), ("lengths", [2, 9])):
+    kept = (0, 8, 4, 16)
+    params = {
+        "sizes": (2, 4, 2, 6, 4),
+        "places": ((4, 20, 4, 0), kept, kept),
+        "scale": 0.5,
+        "shift": None if limit is None else 0,
+        "mean": True,
+    }
+    limits = [] if limit is None else [lambda rng, limit=limit: np.array(limit, np.int32)]
+    SAMPLES.append(
+        Sample(
+            name=f"decode_attention_{label}",
+            prim="decode_attention",
+            args=[normal((2, 20)), *[normal((6, 2, 2, 4))] * 2, *limits],
+            params=params,
+            **common | {"dtypes": (*NARROW, "float32")},
+        )
+    )
 for label, heads, causal in (("plain", (2, 2), None), ("shared", (4, 2), 0)):
     params = {"heads": heads, "depth": 16, "scale": 0.25, "causal": causal}
     common["notes"] = "found by the compiler in programs that are differentiated already"

@@ -45,6 +45,7 @@ from weft.kernel.spec import verify
 checks = Late("weft.core.verify")
 # loaded where a target has a routine for attention
 attention = Late("weft.compiler.passes.attention")
+attention_decode = Late("weft.compiler.passes.attention_decode")
 attention_views = Late("weft.compiler.passes.attention_views")
 attention_packed = Late("weft.compiler.passes.attention_packed")
 
@@ -74,6 +75,7 @@ class Plain:
 
     general = recomputes = neutral = False
     attends: Any = None
+    decodes: Any = None
 
     def keeps(self, eqn: Any) -> bool:
         return True
@@ -122,6 +124,8 @@ PIPELINE = (
     Pass("contract", "program", _alone(contract)),
     Pass("transform", "program", _alone(transform)),
     Pass("prune", "program", _alone(prune)),
+    Pass("decode", "program", lambda c, to: attention_decode.decode(c, to.decodes),
+         lambda to: to.decodes is not None),
     Pass("attention", "program", lambda c, to: attention.attention(c, to.attends), _attends),
     Pass("straighten", "program", lambda closed, _: attention_views.straighten(closed), _attends),
     Pass("pack", "program", lambda closed, _: attention_packed.pack(closed), _attends),

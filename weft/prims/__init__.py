@@ -10,7 +10,8 @@ _registry.declare(
             "add_any add sub neg mul div rem mulhi square integer_pow sign abs floor ceil "
             "round is_finite nextafter max min real imag complex conj clamp stop_gradient"
         ),
-        "attention": "attention attention_backward packed_attention packed_attention_backward",
+        "attention": "attention attention_backward decode_attention packed_attention"
+        " packed_attention_backward",
         "bit_generator": "rng_bit_generator rng_uniform",
         "bits": (
             "not and or xor population_count clz shift_left shift_right_logical "

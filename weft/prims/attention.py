@@ -121,6 +121,47 @@ class AttentionBackward(Primitive):
         return [x.astype(like.dtype) for x, like in zip(made, (q, k, v), strict=True)]
 
 
+class DecodeAttention(Primitive):
+    """softmax(scale q kᵀ) v for one row of queries of each head, by batch, head and depth.
+
+    ``sizes`` are batches, heads of queries, heads of keys, columns, and depth; ``places`` where
+    queries, keys and values begin in their arrays, and the strides of batch, head and row there.
+    With ``shift``, columns up to a number + the shift are seen: one number, or one for each batch.
+    Where that are none, the result is the mean of all values, or without ``mean`` NaN.
+    """
+
+    name = "decode_attention"
+    host = "found only for targets that have a kernel for it"
+    multiple_results = True
+    holes = _HOLES
+
+    def shape(self, q: Any, k: Any, v: Any, *limit: Any, **params: Any) -> list[Any]:
+        batch, heads, shared, _, depth = params["sizes"]
+        if heads % shared:
+            raise ValueError(f"decode_attention got {heads} heads of queries, {shared} of keys")
+        return [ShapedArray((batch, heads, depth), q.dtype)]
+
+    @staticmethod
+    def ref(
+        *args: Any, sizes: Any, places: Any, scale: float, shift: int | None, mean: bool
+    ) -> list[np.ndarray]:
+        batch, heads, shared, columns, depth = sizes
+        counts = (batch, heads, 1), (batch, shared, columns), (batch, shared, columns)
+        wide = []
+        for x, count, (offset, *strides) in zip(args, counts, places, strict=False):
+            at = np.tensordot([*strides, 1], np.indices((*count, depth)), 1) + offset
+            wide.append(np.ravel(x)[at].astype(np.float64))
+        queries, keys, values = wide[0], *(np.repeat(x, heads // shared, 1) for x in wide[1:])
+        scores = np.einsum("bhqd,bhkd->bhk", queries, keys) * scale
+        if shift is not None:
+            seen = np.arange(columns) <= np.broadcast_to(args[3], batch)[:, None, None] + shift
+            blank = 0.0 if mean else np.nan
+            scores = np.where(seen, scores, np.where(seen.any(-1, keepdims=True), -np.inf, blank))
+        raw = np.exp(scores - scores.max(-1, keepdims=True))
+        weights = raw / raw.sum(-1, keepdims=True)
+        return [np.einsum("bhk,bhkd->bhd", weights, values).astype(args[0].dtype)]
+
+
 def _parts(x: Any, heads: tuple[int, int], depth: int) -> list[np.ndarray]:
     """Queries, keys and values, each by batch, row, head and depth, from the parts of rows."""
     many, few = heads
@@ -174,5 +215,6 @@ class PackedAttentionBackward(Primitive):
 
 
 attention_p, attention_backward_p = Attention(), AttentionBackward()
+decode_attention_p = DecodeAttention()
 packed_attention_p = PackedAttention()
 packed_attention_backward_p = PackedAttentionBackward()

@@ -132,6 +132,7 @@ WORDS = {
     "barrier": lambda: local.block.all.wait() and None,
     "warp_barrier": lambda: local.block.exchange(None) and None,
     "fence": lambda: None,
+    "await_previous": lambda: None,
     "shuffle_up_u32": _shuffle(lambda lane, n: lane - n),
     "shuffle_up_u64": _shuffle(lambda lane, n: lane - n),
     "shuffle_u32": _shuffle(lambda lane, n: n),

@@ -6,7 +6,7 @@ import pytest
 import weft
 from tests.backends.cuda.test_epilogues import CASES
 from tests.compiler.test_attention import CASES as ATTENTION
-from tests.compiler.test_attention import projected, with_gradients
+from tests.compiler.test_attention import ONE_ROW, projected, with_gradients
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cuda import commands, driver, memory
@@ -106,6 +106,39 @@ def test_attention(name, flags, monkeypatch):
     if flags:
         for a, b in zip(found, run(args), strict=True):
             assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("name", ONE_ROW)
+def test_attention_of_a_row(name):
+    fun, shapes, at = ONE_ROW[name]
+    args = [draws(s, jnp.bfloat16, seed=i) for i, s in enumerate(shapes)]
+    run = Cuda().compile(weft.make_jaxpr(fun)(*args, at))
+    assert any("decode_attention" in getattr(c, "told", "") for c in run.commands)
+    want = np.asarray(weft.jit(fun)(*(x.astype(np.float32) for x in args), at))
+    found = [run([*args, at])[0] for _ in range(3)]
+    assert np.abs(found[0].astype(np.float32) - want).max() < 0.02 * np.abs(want).max()
+    assert all(x.tobytes() == found[0].tobytes() for x in found)
+
+
+@pytest.mark.parametrize("columns", [100, 1000, 5000])
+@pytest.mark.parametrize("dtype, depth", [(jnp.bfloat16, 64), (np.float32, 256), (np.float16, 20)])
+def test_long_attention_of_a_row(dtype, depth, columns):
+    """Columns in several ranges, of which some are seen."""
+
+    def fun(q, keys, values, at):
+        scores = jnp.einsum("hd,thd->ht", q, keys).astype(np.float32) / 8
+        scores = jnp.where(jnp.arange(columns) <= at, scores, -1e30)
+        weights = weft.nn.softmax(scores, -1).astype(q.dtype)
+        return jnp.einsum("ht,thd->hd", weights, values)
+
+    kept = (columns, 4, depth)
+    args = [draws(s, dtype, seed=i) for i, s in enumerate([(4, depth), kept, kept])]
+    run = Cuda().compile(weft.make_jaxpr(fun)(*args, np.int32(0)))
+    for at in (0, columns // 2, columns - 1, columns + 5):
+        want = np.asarray(weft.jit(fun)(*(x.astype(np.float32) for x in args), np.int32(at)))
+        found = [run([*args, np.int32(at)])[0] for _ in range(3)]
+        assert np.abs(found[0].astype(np.float32) - want).max() < 0.02 * np.abs(want).max()
+        assert all(x.tobytes() == found[0].tobytes() for x in found)
 
 
 @pytest.mark.parametrize("flags", ["", "--xla_gpu_deterministic_ops"], ids=["fast", "same bits"])

@@ -30,8 +30,8 @@ MOST_SAMPLES = 4
 FEWER = {"approx_top_k": 1, "partition": 1, "sort": 2, "top_k": 1}
 # Those that libraries compute, and what has a test of its own.
 LIBRARIES = frozenset(
-    "attention attention_backward packed_attention packed_attention_backward dot_general fft"
-    " cholesky lu eigh eig qr geqrf ormqr svd"
+    "attention attention_backward decode_attention packed_attention packed_attention_backward"
+    " dot_general fft cholesky lu eigh eig qr geqrf ormqr svd"
     " householder_product tridiagonal triangular_solve tridiagonal_solve rng_uniform".split()
 )
 EMULATED = sorted(ROUTINES.keys() - LIBRARIES)
@@ -175,6 +175,10 @@ def check_routine(prim, arrays, params):
     run_routine(routine, [np.ascontiguousarray(x) for x in arrays], outs)
     for a, b in zip(outs, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+    check_assembly(routine)
+
+
+def check_assembly(routine):
     assembler = assembler_path()
     for text in {step.text for step in routine.steps if isinstance(step, Run)}:
         made = ptx.assemble(text)
@@ -260,6 +264,70 @@ def test_attention(causal, monkeypatch):
     )
     for a, b in zip(made, lookup("attention_backward").ref(*given, **params), strict=True):
         close(a, b)
+
+
+ROW_CASES = {
+    # dtype, batch, heads, heads of keys, columns, depth, limits
+    "parts of an array": (BF16, 1, 2, 2, 50, 64, 20),
+    "all columns in ranges": (BF16, 1, 2, 2, 90, 64, None),
+    "few columns seen": (np.float16, 2, 4, 2, 80, 24, (70, 3)),
+    "nothing seen": (np.float32, 2, 2, 1, 40, 16, (-1, 5)),
+    "a long row": (np.float32, 1, 1, 1, 37, 256, 30),
+    "rows that aren't aligned": (BF16, 1, 3, 1, 33, 7, 40),
+    "a short row": (np.float32, 2, 1, 1, 70, 1, None),
+}
+
+
+def row_case(name):
+    """Operands and parameters of attention of a row."""
+    dtype, batch, heads, shared, columns, depth, limits = ROW_CASES[name]
+    width = (heads + 2 * shared) * depth
+    draw = lambda *shape: RNG.normal(size=shape).astype(dtype)
+    args = [draw(batch, width), *(draw(columns, batch, shared, depth) for _ in range(2))]
+    kept = (0, shared * depth, depth, batch * shared * depth)
+    places = ((width - heads * depth, width, depth, 0), kept, kept)
+    if limits is not None:
+        args.append(np.asarray(limits, np.int32))
+    return args, {
+        "sizes": (batch, heads, shared, columns, depth),
+        "places": places,
+        "scale": 0.25,
+        "shift": None if limits is None else 0,
+        "mean": True,
+    }
+
+
+@pytest.mark.parametrize("name", ROW_CASES)
+def test_attention_of_a_row(name, monkeypatch):
+    """Two warps a block, and ranges of few columns, so that there are few threads."""
+    monkeypatch.setattr(attention, "ROW_THREADS", 64)
+    monkeypatch.setattr(attention, "SMALLEST_RANGE", 32)
+    args, params = row_case(name)
+    types_ = [Type(x.shape, x.dtype) for x in args]
+    (want,) = lookup("decode_attention").ref(*args, **params)
+    routine = ROUTINES["decode_attention"](types_, [Type(want.shape, want.dtype)], params)
+    (counts,) = [p.what for step in routine.steps for p in step.places if p.kind == "state"]
+    found = []
+    for _ in range(2):
+        out = np.zeros_like(want)
+        run_routine(routine, args, [out])
+        assert not counts.any()  # ready for the next launch
+        close(out, want)
+        found.append(out.tobytes())
+    assert found[0] == found[1]
+    check_assembly(routine)
+
+
+def test_a_row_that_sees_nothing_is_not_a_number(monkeypatch):
+    monkeypatch.setattr(attention, "ROW_THREADS", 64)
+    args, params = row_case("nothing seen")
+    params["mean"] = False
+    (want,) = lookup("decode_attention").ref(*args, **params)
+    types_ = [Type(x.shape, x.dtype) for x in args]
+    out = np.zeros_like(want)
+    run_routine(ROUTINES["decode_attention"](types_, [], params), args, [out])
+    np.testing.assert_array_equal(np.isnan(out), np.isnan(want))
+    assert np.isnan(out[0]).all() and not np.isnan(out[1]).any()
 
 
 def close(a, b):

@@ -16,7 +16,7 @@ from weft.backends.cuda.assemble import Assembler
 from weft.backends.cuda.commands import State, length, load_all, mostly_small
 from weft.backends.cuda.loops import is_small
 from weft.backends.cuda.memory import Buffer, pool
-from weft.backends.cuda.routines.attention import prepare, supported
+from weft.backends.cuda.routines.attention import prepare, row_supported, supported
 from weft.backends.cuda.routines.epilogues import offer
 from weft.backends.cuda.routines.table import keeps
 from weft.backends.cuda.story import story
@@ -37,6 +37,7 @@ class Cuda(Reference):
 
     recomputes = True
     attends = staticmethod(supported)
+    decodes = staticmethod(row_supported)
 
     def __init__(self) -> None:
         super().__init__(neutral=True)

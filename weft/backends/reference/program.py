@@ -40,6 +40,7 @@ class Reference:
 
     general = recomputes = False
     attends: Any = None
+    decodes: Any = None
 
     def __init__(self, neutral: bool = False) -> None:
         self.neutral = neutral

@@ -36,9 +36,9 @@ from weft.core.registry import lookup
 # What a masked score is at most.
 HIDDEN = -1e4
 _F32 = np.dtype(np.float32)
-_MOVES = frozenset(["reshape", "transpose", "squeeze", "expand_dims"])
-_ROW_MOVES = _MOVES | {"broadcast_in_dim", "stop_gradient", "copy", "convert_element_type"}
-_FLIPPED = {"ge": "le", "le": "ge", "gt": "lt", "lt": "gt"}
+MOVES = frozenset(["reshape", "transpose", "squeeze", "expand_dims"])
+_ROW_MOVES = MOVES | {"broadcast_in_dim", "stop_gradient", "copy", "convert_element_type"}
+FLIPPED = {"ge": "le", "le": "ge", "gt": "lt", "lt": "gt"}
 
 
 class Softmax(Record):
@@ -62,16 +62,21 @@ class Scores(Record):
 
 def attention(closed: ClosedJaxpr, supports: Callable[[Any, int], bool]) -> ClosedJaxpr:
     """The program with attention as one operation, where ``supports(dtype, depth)`` holds."""
+    return each(closed, supports, Match)
+
+
+def each(closed: ClosedJaxpr, supports: Any, match: type[Match]) -> ClosedJaxpr:
+    """The program with every attention that is of a kind as an operation."""
     names = [eqn.primitive.name for eqn in closed.jaxpr.eqns]
     if "exp" not in names or names.count("dot_general") < 2:
         return closed
     tried: set[Any] = set()
-    while (found := _next(closed, supports, tried)) is not None:
+    while (found := _next(closed, supports, match, tried)) is not None:
         closed = found
     return closed
 
 
-def _next(closed: ClosedJaxpr, supports: Any, tried: set[Any]) -> ClosedJaxpr | None:
+def _next(closed: ClosedJaxpr, supports: Any, match: Any, tried: set[Any]) -> ClosedJaxpr | None:
     """The program with one more attention as an operation, or None where there is no more."""
     exponentials = {eqn.outvars[0] for eqn in closed.jaxpr.eqns if eqn.primitive.name == "exp"}
     for eqn in closed.jaxpr.eqns:
@@ -79,13 +84,13 @@ def _next(closed: ClosedJaxpr, supports: Any, tried: set[Any]) -> ClosedJaxpr | 
             continue
         if type(eqn.invars[0]) is not Literal and eqn.invars[0] in exponentials:
             tried.add(eqn.outvars[0])
-            found = _Match(closed, supports).run(eqn)
+            found = match(closed, supports).run(eqn)
             if found is not None:
                 return found
     return None
 
 
-class _Match:
+class Match:
     """One softmax of a program, and what is around it."""
 
     def __init__(self, closed: ClosedJaxpr, supports: Callable[[Any, int], bool]) -> None:
@@ -168,7 +173,7 @@ class _Match:
             factor = self._scalar(eqn.invars[-1]) if name in ("mul", "div") else None
             if name == "dot_general":
                 return self._described(eqn, path[::-1], scale)
-            if name == "convert_element_type" or name in _MOVES:
+            if name == "convert_element_type" or name in MOVES:
                 x = eqn.invars[0]
             elif factor is not None:
                 scale = scale * factor if name == "mul" else scale / factor
@@ -204,7 +209,7 @@ class _Match:
         causal, masks = None, []
         for eqn in path:
             if eqn.primitive.name == "select_n":
-                shift = self._causal(eqn.invars[0], groups)
+                shift = self._seen(eqn, groups)
                 if shift is None or causal is not None:
                     return None
                 causal = shift
@@ -237,9 +242,9 @@ class _Match:
 
     # --- masks ------------------------------------------------------------------------------------
 
-    def _causal(self, mask: Any, groups: Groups | None) -> int | None:
+    def _seen(self, select: Any, groups: Groups | None) -> int | None:
         """n, where a mask holds if the column is at most the row + n."""
-        found = self._compared(mask)
+        found = self._compared(select.invars[0])
         if found is None or groups is None or len(groups) < 2:
             return None
         row, column, shift = found
@@ -252,12 +257,12 @@ class _Match:
         if eqn is None:
             return None
         name = eqn.primitive.name
-        if name in _FLIPPED:
+        if name in FLIPPED:
             one, two = (self._counted(v) for v in eqn.invars)
             if one is None or two is None:
                 return None
             if name in ("le", "lt"):
-                one, two, name = two, one, _FLIPPED[name]
+                one, two, name = two, one, FLIPPED[name]
             # position along one's axis + its number >= the same of two
             return one[0], two[0], one[1] - two[1] - (name == "gt")
         if name == "broadcast_in_dim":
@@ -303,7 +308,7 @@ class _Match:
     def _root(self, x: Any) -> Any:
         """What a value is a view or a conversion of."""
         while type(x) is not Literal and (eqn := self.made.get(x)) is not None:
-            if eqn.primitive.name not in _MOVES | {"convert_element_type"}:
+            if eqn.primitive.name not in MOVES | {"convert_element_type"}:
                 break
             x = eqn.invars[0]
         return x
@@ -412,7 +417,7 @@ class _Match:
                         axes = eqn.params["dimension_numbers"][0][i]
                         over = {label for a in axes for label in known[v][a]}
                         found.append((eqn, i, over, known[v]))
-            elif name in _MOVES | {"convert_element_type"}:
+            elif name in MOVES | {"convert_element_type"}:
                 v = eqn.invars[0]
                 if type(v) is not Literal and v in known:
                     after = self.labels.after(eqn, known[v])

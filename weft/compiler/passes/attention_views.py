@@ -12,7 +12,7 @@ from weft.compiler.passes.contract import Writer
 from weft.compiler.passes.prune import prune
 from weft.core.jaxpr import ClosedJaxpr, Literal
 
-_MADE = ("attention", "attention_backward")
+_MADE = ("attention", "attention_backward", "decode_attention")
 _MOVES = frozenset(["reshape", "transpose", "squeeze", "expand_dims", "convert_element_type"])
 _WIDE = np.dtype(np.float32)
 
@@ -61,9 +61,13 @@ def straighten(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 def _labelled(labels: Labels, eqn: Any) -> list[Groups]:
     """Labels for the axes of results: one each, and two for heads of which several share keys."""
-    orders = eqn.params["orders"]
-    shared = eqn.invars[1].aval.shape[orders[1].index("h")]
-    made = (orders[0], "bht") if eqn.primitive.name == "attention" else orders[:3]
+    made: tuple[str, ...]
+    if eqn.primitive.name == "decode_attention":
+        shared, made = eqn.params["sizes"][2], ("bhd",)
+    else:
+        orders = eqn.params["orders"]
+        shared = eqn.invars[1].aval.shape[orders[1].index("h")]
+        made = (orders[0], "bht") if eqn.primitive.name == "attention" else orders[:3]
     found = []
     for v, order in zip(eqn.outvars, made, strict=True):
         groups = []

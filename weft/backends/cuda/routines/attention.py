@@ -2,7 +2,8 @@
 
 On Hopper GPUs by cuDNN's kernels, or by ours (`hopper`) where these are faster or the same bits are
 asked for in every run; elsewhere by kernels that are stubs (`stubs/attention_stubs.py`). For the
-backward pass a logarithm of each row is kept: on Hopper to the base e, elsewhere to the base 2.
+backward pass a logarithm of each row is kept: on Hopper to the base e, elsewhere to the base 2. One
+row of queries for each head has a kernel of its own (`stubs/decode_stubs.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from weft.backends.cuda.routines.base import (
     Place,
     Routine,
     Run,
+    accessors,
     ceil_div,
     given,
     made,
@@ -27,6 +29,7 @@ from weft.backends.cuda.routines.base import (
 )
 from weft.backends.cuda.routines.hopper import attention as hopper
 from weft.backends.cuda.routines.stubs import attention_stubs as stubs
+from weft.backends.cuda.routines.stubs import decode_stubs as row_stubs
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.kernel.nodes import BF16, F16
@@ -34,11 +37,20 @@ from weft.kernel.program import Type, contiguous
 
 # Warps of a block, 16 rows each; columns of a tile.
 WARPS, COLUMNS = 4, 64
+# Of one row for each head: threads of a block, columns that each reads at a time, columns of a
+# block at least, and blocks that are enough for them to have more; elements of a row at most.
+ROW_THREADS, ROW_COLUMNS, SMALLEST_RANGE, ENOUGH_BLOCKS = 512, 4, 256, 1 << 10
+MAX_ROW_DEPTH = 256
 
 
 def supported(dtype: np.dtype, depth: int) -> bool:
     """Whether there are kernels for rows of so many elements of a dtype."""
     return dtype in (BF16, F16) and depth in (16, 32, 64, 128)
+
+
+def row_supported(dtype: np.dtype, depth: int) -> bool:
+    """The same for one row of queries for each head."""
+    return dtype in (BF16, F16, np.float32) and depth <= MAX_ROW_DEPTH
 
 
 @lru(64)
@@ -205,6 +217,69 @@ def _stub_backward(call: _Call) -> Routine:
     return Routine([sums, keys, queries], (4 * count,))
 
 
+# --- one row --------------------------------------------------------------------------------------
+
+
+@lru(64)
+def _row_text(threads: int, **names: Any) -> str:
+    warps = threads // 32
+    rooms = {"parts": 4 * warps * (names["D"] + 2), "flag": 16}
+    sizes = {"THREADS": threads, "WARPS": warps}
+    return module(row_stubs.decode, names | sizes, rooms, (threads, 1))
+
+
+def _lanes(depth: int, itemsize: int) -> tuple[int, int]:
+    """How many lanes have a row, a power of 2, and how many elements each has of it."""
+    vector = 16 // itemsize
+    while 32 * vector < depth:
+        vector *= 2
+    return 1 << (ceil_div(depth, vector) - 1).bit_length(), vector
+
+
+def _decoded(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
+    (batch, heads, shared, columns, depth), dtype = params["sizes"], ins[0].dtype
+    if not row_supported(dtype, depth):
+        return None
+    lanes, vector = _lanes(depth, dtype.itemsize)
+    total = batch * heads
+    split = SMALLEST_RANGE * ceil_div(total * columns, SMALLEST_RANGE * ENOUGH_BLOCKS)
+    ranges = ceil_div(columns, split)
+    steps = lanes.bit_length() - 1
+    limited, shift = params["shift"] is not None, params["shift"] or 0
+    names = {
+        **accessors(dtype),
+        "SIZE": dtype.itemsize,
+        "D": depth,
+        "VECTOR": vector,
+        "HEADS": heads,
+        "GROUP": heads // shared,
+        "COLUMNS": columns,
+        "RANGE": split,
+        "RANGES": ranges,
+        "LANES": lanes,
+        "LANE_STEPS": steps,
+        "COLUMN_STEPS": 5 - steps,
+        "ACROSS": ROW_THREADS // lanes,
+        "DEEP": ROW_COLUMNS,
+        "LIMITED": int(limited),
+        "LIMIT_BATCH": int(limited and math.prod(ins[3].shape) > 1),
+        "SHIFT": shift,
+        "MEAN": int(params["mean"]),
+        "SCALE_LOG2": float(np.float32(params["scale"] * math.log2(math.e))),
+    }
+    for prefix, place in zip("QKV", params["places"], strict=True):
+        words = (f"{prefix}_{word}" for word in ("OFFSET", "BATCH", "HEAD", "ROW"))
+        names |= dict(zip(words, place, strict=True))
+    apart = [n for place in params["places"] for n in place]
+    whole = [math.prod(t.shape) for t in ins[:3]]
+    names["ALIGNED"] = int(not any(n % vector for n in (depth, *apart, *whole)))
+    counts = Place("state", np.zeros(total, np.uint32))
+    limits = given(3) if limited else given(0)
+    places = (*map(given, range(3)), limits, made(0), scratch(0), counts)
+    run = Run(_row_text(ROW_THREADS, **names), total * ranges, ROW_THREADS, places)
+    return Routine([run], (4 * total * ranges * (depth + 2),))
+
+
 # How a primitive's operands are described, and what computes it.
 _CALLS: dict[str, Any] = {
     "attention": (_apart, _forward),
@@ -233,3 +308,4 @@ def _lowering(describe: Any, compute: Any) -> Any:
 
 
 ROUTINES |= {name: _lowering(*functions) for name, functions in _CALLS.items()}
+ROUTINES["decode_attention"] = _decoded

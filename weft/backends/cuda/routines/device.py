@@ -6,6 +6,7 @@ becomes part of the modules that call it.
 
 from __future__ import annotations
 
+from weft.backends.cuda.ptx import WAIT
 from weft.kernel.kinds import External, f32, f64, i32, i64, ptr, u16, u32, u64, void
 
 DEFINITIONS: dict[str, str] = {}
@@ -59,6 +60,10 @@ _function(
     "  call void @llvm.nvvm.bar.warp.sync(i32 -1)\n  ret void",
     "declare void @llvm.nvvm.bar.warp.sync(i32)",
 )
+
+# What a kernel says first that may begin before the one before it has ended.
+await_previous = External(void, ())
+_function("await_previous", "void", "", WAIT + "  ret void")
 
 # --- shuffles: the value of another thread of the warp --------------------------------------------
 

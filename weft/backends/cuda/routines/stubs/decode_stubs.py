@@ -1,0 +1,203 @@
+"""Attention of one row of queries for each head, as stubs (flash decoding; Dao et al. 2023).
+
+A block has a range of the columns of a head. Some neighbouring lanes have a column each time, and
+16 bytes or so of its row each; they keep their own largest score, sum of exponentials and sum of
+values, which are joined within a warp, a block, and, by the last block of a head to finish, over
+all ranges, always in the same order. Ranges that nothing is seen of are not read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.backends.cuda.routines.device import (
+    atomic_add_u32,
+    await_previous,
+    barrier,
+    block,
+    exp2_fast,
+    fence,
+    fma_f32,
+    shuffle_xor_f32,
+    take_four_f32,
+    thread,
+)
+from weft.backends.cuda.routines.elements import get, put
+from weft.kernel.kinds import External, bits, f32, i32, i64, ptr, stack, u32, unrolled, void
+
+parts = flag = External(ptr, ())  # shared memory
+
+# Names that stubs are given; here so that they can be written.
+C: Any = f32
+SIZE = D = VECTOR = ALIGNED = HEADS = GROUP = COLUMNS = RANGE = RANGES = THREADS = WARPS = 0
+LANES = LANE_STEPS = COLUMN_STEPS = ACROSS = DEEP = LIMITED = LIMIT_BATCH = SHIFT = MEAN = 0
+Q_OFFSET = Q_BATCH = Q_HEAD = K_OFFSET = K_BATCH = K_HEAD = K_ROW = 0
+V_OFFSET = V_BATCH = V_HEAD = V_ROW = 0
+SCALE_LOG2 = 0.0
+LEAST = -3.0 * 2.0**125
+NOT_A_NUMBER = 0x7FC00000
+
+
+def fetch(out: ptr, p: ptr, row: i64, lane: i64) -> void:
+    """A lane's elements of a row, as they are in memory."""
+    if ALIGNED == 1:
+        first = min(lane * VECTOR, i64(D - VECTOR))
+        for n in unrolled(VECTOR * SIZE // 16):
+            take_four_f32(out + 16 * n, p + SIZE * (row + first) + 16 * n)
+    else:
+        for e in unrolled(VECTOR):
+            f32[out, e] = get(p, row + min(lane * VECTOR + e, i64(D - 1)))
+
+
+def element(x: ptr, e: i64) -> f32:
+    """One of the elements that were fetched."""
+    if ALIGNED == 1:
+        return get(x, e)
+    return f32[x, e]
+
+
+def inside(lane: i64, e: i64) -> i64:
+    """Whether a lane has an element of its own."""
+    return i64(1) if lane * VECTOR + e < D else i64(0)
+
+
+def join(own: ptr, n: i32) -> void:
+    """What a lane has, joined with what the one that differs in a bit has: the largest score, the
+    sum of exponentials, sums of values."""
+    other = shuffle_xor_f32(f32[own, 0], n)
+    most = max(f32[own, 0], other)
+    mine = exp2_fast(f32[own, 0] - most)
+    theirs = exp2_fast(other - most)
+    for e in unrolled(1, VECTOR + 2):
+        f32[own, e] = f32[own, e] * mine + shuffle_xor_f32(f32[own, e], n) * theirs
+    f32[own, 0] = most
+
+
+def of_lane(q: ptr, k: ptr, v: ptr, begin: i64, end: i64, blank: i64, own: ptr) -> void:
+    """What a lane's columns of a range come to."""
+    lane = thread() % LANES
+    column = thread() // LANES
+    queries = stack(4 * VECTOR)
+    raw = stack(4 * VECTOR)
+    fetch(raw, q, 0, lane)
+    for e in unrolled(VECTOR):
+        f32[queries, e] = element(raw, e) * f32(SCALE_LOG2)
+    keys = stack(4 * VECTOR * DEEP)
+    values = stack(4 * VECTOR * DEEP)
+    scores = stack(4 * DEEP)
+    f32[own, 0] = f32(LEAST)
+    for e in unrolled(1, VECTOR + 2):
+        f32[own, e] = f32(0.0)
+    for first in range(begin, end, ACROSS * DEEP):
+        for j in unrolled(DEEP):
+            at = min(first + j * ACROSS + column, end - 1)
+            fetch(keys + 4 * VECTOR * j, k, at * K_ROW, lane)
+            fetch(values + 4 * VECTOR * j, v, at * V_ROW, lane)
+        most = f32[own, 0]
+        for j in unrolled(DEEP):
+            score = f32(0.0)
+            for e in unrolled(VECTOR):
+                if inside(lane, e) == 1:
+                    score = fma_f32(f32[queries, e], element(keys + 4 * VECTOR * j, e), score)
+            for n in unrolled(LANE_STEPS):
+                score = score + shuffle_xor_f32(score, i32(1) << i32(n))
+            if blank == 1:
+                score = f32(0.0)
+            f32[scores, j] = score
+            most = max(most, score)
+        before = exp2_fast(f32[own, 0] - most)
+        f32[own, 0] = most
+        for e in unrolled(1, VECTOR + 2):
+            f32[own, e] = f32[own, e] * before
+        for j in unrolled(DEEP):
+            weight = f32(0.0)
+            if first + j * ACROSS + column < end:
+                weight = exp2_fast(f32[scores, j] - most)
+            f32[own, 1] = f32[own, 1] + weight
+            for e in unrolled(VECTOR):
+                value = element(values + 4 * VECTOR * j, e)
+                f32[own, 2 + e] = fma_f32(weight, value, f32[own, 2 + e])
+    for n in unrolled(LANE_STEPS, LANE_STEPS + COLUMN_STEPS):
+        join(own, i32(1) << i32(n))
+
+
+def joined(rows: ptr, count: i64, d: i64, out: ptr) -> void:
+    """Rows of a largest score, a sum of exponentials and sums of values as one, with one sum."""
+    most = f32(LEAST)
+    for i in range(count):
+        most = max(most, f32[rows, i * (D + 2)])
+    total = f32(0.0)
+    value = f32(0.0)
+    for i in range(count):
+        factor = exp2_fast(f32[rows, i * (D + 2)] - most)
+        total = fma_f32(f32[rows, i * (D + 2) + 1], factor, total)
+        value = fma_f32(f32[rows, i * (D + 2) + 2 + d], factor, value)
+    f32[out, 0] = most
+    f32[out, 1] = total
+    f32[out, 2] = value
+
+
+def finish(rows: ptr, count: i64, out: ptr, head: i64, blank: i64) -> void:
+    """The results of a head."""
+    found = stack(12)
+    for d in range(thread(), D, THREADS):
+        joined(rows, count, d, found)
+        x = f32[found, 2] / f32[found, 1]
+        if MEAN == 0 and blank == 1:
+            x = bits(f32, u32(NOT_A_NUMBER))
+        put(out, head * D + d, x)
+
+
+def decode(q: ptr, k: ptr, v: ptr, limits: ptr, out: ptr, partial: ptr, counts: ptr) -> void:
+    await_previous()
+    split = block() % RANGES
+    head = block() // RANGES
+    batch = head // HEADS
+    shared = head % HEADS // GROUP
+    seen = i64(COLUMNS)
+    blank = i64(0)
+    if LIMITED == 1:
+        seen = min(seen, i64(i32[limits, batch * LIMIT_BATCH]) + SHIFT + 1)
+        if seen <= 0:
+            blank = 1
+            seen = i64(COLUMNS)
+    used = (seen + RANGE - 1) // RANGE
+    if split < used:
+        own = stack(4 * (VECTOR + 2))
+        queries = q + SIZE * (Q_OFFSET + batch * Q_BATCH + head % HEADS * Q_HEAD)
+        keys = k + SIZE * (K_OFFSET + batch * K_BATCH + shared * K_HEAD)
+        values = v + SIZE * (V_OFFSET + batch * V_BATCH + shared * V_HEAD)
+        begin = split * RANGE
+        of_lane(queries, keys, values, begin, min(seen, begin + RANGE), blank, own)
+        warp = thread() // 32
+        lane = thread() % 32
+        row = parts() + 4 * warp * (D + 2)
+        if lane == 0:
+            f32[row, 0] = f32[own, 0]
+            f32[row, 1] = f32[own, 1]
+        if lane < LANES:
+            for e in unrolled(VECTOR):
+                if lane * VECTOR + e < D:
+                    f32[row, 2 + lane * VECTOR + e] = f32[own, 2 + e]
+        barrier()
+        if used == 1:
+            finish(parts(), i64(WARPS), out, head, blank)
+        else:
+            rows = partial + 4 * head * (RANGES * (D + 2))
+            found = stack(12)
+            for d in range(thread(), D, THREADS):
+                joined(parts(), i64(WARPS), d, found)
+                f32[rows, split * (D + 2) + 2 + d] = f32[found, 2]
+                if d == 0:
+                    f32[rows, split * (D + 2)] = f32[found, 0]
+                    f32[rows, split * (D + 2) + 1] = f32[found, 1]
+            fence()
+            barrier()
+            if thread() == 0:
+                u32[flag(), 0] = atomic_add_u32(counts + 4 * head, u32(1))
+            barrier()
+            if i64(u32[flag(), 0]) == used - 1:
+                fence()
+                finish(rows, used, out, head, blank)
+                if thread() == 0:
+                    u32[counts, head] = u32(0)
