@@ -132,3 +132,18 @@ def test_other_convolutions_stay():
     fun = lambda x, w: weft.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=order)
     closed = simplify(weft.make_jaxpr(fun)(x, w))
     assert special(closed) is closed
+
+
+def test_a_row_that_a_matrix_is_multiplied_by_is_written():
+    """Else it would be computed for each column."""
+    x, gain, matrix = draws(512), draws(512), draws(512, 256)
+    fun = lambda x, gain, matrix: norm(x, gain) @ matrix
+    again, _ = programs(fun, x, gain, matrix)
+    first, last = [node.kernel for node in again.nodes if isinstance(node, Launch)]
+    sizes = [b.size for b in last.buffers]
+    assert first.grid is None and sorted(sizes) == [256, 512, 512 * 256]
+    avals = weft.make_jaxpr(fun)(x, gain, matrix).out_avals
+    (got,) = Executable(again, avals)([x, gain, matrix])
+    np.testing.assert_allclose(got, np.asarray(fun(x, gain, matrix)), rtol=1e-3, atol=1e-3)
+    (plain,) = programs(lambda x, matrix: (x + 1) @ matrix, x, matrix)[0].nodes
+    assert sorted(b.size for b in plain.kernel.buffers) == [256, 512, 512 * 256]

@@ -38,6 +38,9 @@ MIN_STORED_OPS = 12
 # The same where arithmetic is cheap next to memory. On an H200, writing and reading a float32 takes
 # as long as about 50 instructions on it.
 MIN_STORED_OPS_ON_GPUS = 96
+# Rows or columns of a matrix from which what each is multiplied by is written first, and functions
+# of elements that are computed for it at least.
+REPEATED, MIN_REPEATED_OPS = 64, 2
 # Elements up to which an array that is reduced is one row.
 MAX_SINGLE_ROW = 1 << 14
 
@@ -170,8 +173,50 @@ class Fusion:
                 roots.update(eqn.outvars)
             elif eqn.primitive.form == "update" or not self._absorbable(eqn):
                 roots.add(eqn.outvars[0])
+        if self.recomputes:
+            roots |= self._repeated()
         roots -= self.given
         return roots | self._crossing(roots)
+
+    def _repeated(self) -> set[Any]:
+        """Short rows that are multiplied by all rows or columns of a matrix: each would compute
+        them again."""
+        found: set[Any] = set()
+        for eqn in self.jaxpr.eqns:
+            product = self.producer.get(eqn.invars[0]) if id(eqn) in self.reductions else None
+            if product is None or product.primitive.name != "mul":
+                continue
+            for x in product.invars:
+                spread = None if type(x) is Literal else self.producer.get(x)
+                if spread is None or spread.primitive.name != "broadcast_in_dim":
+                    continue
+                v = self._unwidened(spread.invars[0])
+                size = 1 if type(v) is Literal else plain(prod(v.aval.shape))
+                if 1 < size <= MAX_SINGLE_ROW and REPEATED * size <= plain(prod(x.aval.shape)):
+                    if self._maps_behind(v, MIN_REPEATED_OPS) >= MIN_REPEATED_OPS:
+                        found.add(v)
+        return found
+
+    def _unwidened(self, x: Any) -> Any:
+        """What a value was converted from, where that is narrower."""
+        while type(x) is not Literal and (eqn := self.producer.get(x)) is not None:
+            if eqn.primitive.name != "convert_element_type" or id(eqn) not in self.fusible:
+                break
+            if eqn.invars[0].aval.dtype.itemsize > x.aval.dtype.itemsize:
+                break
+            x = eqn.invars[0]
+        return x
+
+    def _maps_behind(self, x: Any, enough: int) -> int:
+        """Functions of elements that a value is computed by, up to a number."""
+        eqn = None if type(x) is Literal else self.producer.get(x)
+        if eqn is None or id(eqn) not in self.fusible or id(eqn) in self.reductions:
+            return 0
+        own = int(eqn.primitive.form == "map" and eqn.primitive.name != "convert_element_type")
+        for y in eqn.invars:
+            if own < enough:
+                own += self._maps_behind(y, enough - own)
+        return own
 
     def _crossing(self, roots: set[Any]) -> set[Any]:
         """Values that are much work and are needed both before and after something is complete.

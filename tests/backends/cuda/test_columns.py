@@ -9,6 +9,7 @@ import weft
 from tests.backends.cuda.emulation import Native
 from tests.backends.cuda.test_ptx import kernels_of
 from weft import numpy as jnp
+from weft.backends.cuda import ptx
 from weft.backends.cuda import schedule as schedules
 from weft.backends.cuda.ptx import WAIT
 from weft.backends.cuda.render import render
@@ -44,7 +45,7 @@ define i32 @ctaid() {
 
 
 def launch(part, arrays):
-    text = render(part).replace(WAIT, "")
+    text = re.sub(r"  call void asm [^\n]*prefetch[^\n]*\n", "", render(part).replace(WAIT, ""))
     text = re.sub(r"^declare [^\n]*llvm\.nvvm[^\n]*\n", "", text, flags=re.MULTILINE)
     text = text.replace("@llvm.nvvm.read.ptx.sreg.tid.x", "@tid")
     text = text.replace("@llvm.nvvm.read.ptx.sreg.ctaid.x", "@ctaid")
@@ -95,6 +96,16 @@ def test_narrow_columns_are_read_sixteen_bytes_at_a_time():
     x, w = jnp.ones((1024,)), jnp.ones((1024, 32), jnp.bfloat16)
     (part,) = check(lambda x, w: (x[:, None] * w.astype(np.float32)).sum(0), x, w)
     assert part.vector == 8 and part.columns == 16 and part.rows == 4
+
+
+def test_a_matrix_that_is_read_once_is_prefetched():
+    x, w = jnp.ones((1024,)), jnp.ones((1024, 32), jnp.bfloat16)
+    (part,) = check(lambda x, w: (x[:, None] * w.astype(np.float32)).sum(0), x, w)
+    made = ptx.assemble(render(part))
+    assert made.count("prefetch.global.L2") == 1
+    assert made.index("prefetch.global.L2") < made.index("griddepcontrol.wait")
+    (other,) = check(lambda w: (w * w[:, ::-1]).sum(0), jnp.ones((512, 32)))
+    assert "prefetch" not in render(other)
 
 
 @pytest.mark.parametrize("rows", [1000, 1023])

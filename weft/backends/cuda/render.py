@@ -26,6 +26,9 @@ from weft.kernel.spec import verify
 
 NAME = "kernel"
 _WARP = 32
+# Bytes of a line of the cache.
+_LINE = 128
+_PREFETCH = 'call void asm sideeffect "prefetch.global.L2 [$0];", "l"'
 # Operations that seldom matter from which a branch around them costs less.
 _RARE = 8
 # Operations that take denormal numbers of float32 as 0, and give none.
@@ -120,13 +123,17 @@ class _Text(Function):
             parameters.append(f"ptr {told}%b{i}")
         head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #1 {{"
         declared = [*self.declared.values(), *self.shared]
-        body = ["entry:", *self.serial, WAIT, *self.lines, "}", _FLUSHES]
+        body = ["entry:", *self.serial, *self._prefetched(), WAIT, *self.lines, "}", _FLUSHES]
         lines = [_DECLARED, *declared, head, *body]
         # fewer threads have all registers there are, and the assembler then takes too many
         few = self.schedule.block_threads <= 256
         told = _FLUSHES.replace("#0", "#1") if few else _KERNEL
         lines.append(told if few else told.format(threads=self.schedule.block_threads))
         return "\n".join(lines)
+
+    def _prefetched(self) -> list[str]:
+        """What is done before the kernel before this one has ended."""
+        return []
 
     def _run(self, number: str) -> None:
         """What is done for a number of the grid."""
@@ -612,8 +619,47 @@ class _Columns(_Text):
                 self._accumulate(s)
 
 
+def read_once(schedule: Schedule) -> int | None:
+    """The number of the largest array, if a kernel reads all of it, and each element once."""
+    kernel = schedule.kernel
+    sizes = [b.size * b.dtype.itemsize for b in kernel.buffers]
+    number = sizes.index(max(sizes))
+    rows = sum(prod(n for _, n in nest(s)[0]) for s in kernel.body if isinstance(s, Loop))
+    inside = [v for s in statements(kernel.body) if not isinstance(s, Loop) for v in s.operands]
+    loads = [v for v in walk(inside) if v.op == "load" and v.attr[0] == number]
+    once = len(loads) == 1 and not loads[0].args and kernel.buffers[number].role == "in"
+    return number if once and kernel.buffers[number].size == rows * schedule.iterations else None
+
+
 class _BlockColumns(_Columns):
     """A kernel whose blocks each have all rows of some columns."""
+
+    def _prefetched(self) -> list[str]:
+        """All of the matrix begins to come near while the kernel before this one still runs: its
+        threads have a line of the cache each."""
+        schedule, number = self.schedule, read_once(self.schedule)
+        if number is None:
+            return []
+        matrix = self.kernel.buffers[number]
+        lines = -(-matrix.size * matrix.dtype.itemsize // _LINE)
+        threads = schedule.blocks * schedule.threads
+        text = [
+            "%early.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
+            "%early.thread = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
+            f"%early.first = mul i32 %early.block, {schedule.threads}",
+            "%early.own = add i32 %early.first, %early.thread",
+        ]
+        for i in range(-(-lines // threads)):
+            text += [
+                f"%early.{i} = add i32 %early.own, {i * threads}",
+                f"%early.less{i} = icmp slt i32 %early.{i}, {lines}",
+                f"%early.line{i} = select i1 %early.less{i}, i32 %early.{i}, i32 {lines - 1}",
+                f"%early.wide{i} = zext i32 %early.line{i} to i64",
+                f"%early.at{i} = getelementptr [{_LINE} x i8], ptr %b{number}, i64 %early.wide{i}",
+                f"%early.place{i} = addrspacecast ptr %early.at{i} to ptr addrspace(1)",
+                f"{_PREFETCH}(ptr addrspace(1) %early.place{i})",
+            ]
+        return ["  " + line for line in text]
 
     def _run(self, number: str) -> None:
         schedule = self.schedule
