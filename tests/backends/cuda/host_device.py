@@ -21,7 +21,7 @@ native_launches = []
 def launch_kernel(handle, blocks, _1, _2, threads, _3, _4, dynamic, stream, row, extra):
     """What native code calls for the driver's function."""
     kernel = _kernels[handle - 1]
-    count = len([b for b in kernel.kernel.buffers if b.role != "row"])
+    count = kernel.parameters()
     pointers = (ctypes.c_size_t * count).from_address(row)
     values = [ctypes.c_size_t.from_address(p).value for p in pointers]
     kernel.launch(blocks, threads, values, stream)
@@ -49,6 +49,9 @@ class Kernel:
         _kernels.append(self)
         self.handle = len(_kernels)
 
+    def parameters(self):
+        return len([b for b in self.kernel.buffers if b.role != "row"])
+
     def launch_early(self, *given):
         self.launch(*given)
 
@@ -62,6 +65,27 @@ class Kernel:
 
     def ready(self):
         pass
+
+
+class Together(Kernel):
+    """Several scheduled kernels as one launch: one after the other, the first one perhaps by each
+    block of the second."""
+
+    def __init__(self, joined, name=""):
+        super().__init__(None, name)
+        self.joined = joined
+
+    def parameters(self):
+        return len(self.joined.only_read)
+
+    def launch(self, blocks, threads, values, stream):
+        self.launches += 1
+        assert (blocks, threads) == (self.joined.blocks, self.joined.block_threads)
+        for schedule, places in self.joined.pieces:
+            given = [values[i] for i in places]
+            outside = [b for b in schedule.kernel.buffers if b.role != "row"]
+            for _ in range(2 if self.joined.repeated else 1):
+                run_kernel(schedule.kernel, [at(v, b) for v, b in zip(given, outside, strict=True)])
 
 
 def at(address, buffer):
@@ -157,13 +181,15 @@ def install(monkeypatch, most=1 << 30, count=1, apart=False):
     monkeypatch.setattr(driver, "fill", lambda a, v, n, stream: ctypes.memset(a, v, n))
     monkeypatch.setattr(conditions, "available", lambda: False)
     monkeypatch.setattr(assemble, "render", render)
+    monkeypatch.setattr(assemble, "render_joined", render)
 
     def load(key, dynamic=0, label=""):
         if isinstance(key, str):  # the text of a loop
             from tests.backends.cuda import emulation
 
             return emulation.Loop(key, dynamic)
-        return Kernel(parts[key].kernel, label)
+        made = parts[key]
+        return Together(made, label) if hasattr(made, "pieces") else Kernel(made.kernel, label)
 
     monkeypatch.setattr(assemble, "load", load)
     monkeypatch.setattr(assemble, "lower", lambda node, ins, outs: None)

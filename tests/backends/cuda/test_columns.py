@@ -45,7 +45,13 @@ define i32 @ctaid() {
 
 
 def launch(part, arrays):
-    text = re.sub(r"  call void asm [^\n]*prefetch[^\n]*\n", "", render(part).replace(WAIT, ""))
+    run_text(part, arrays, render(part))
+
+
+def run_text(part, arrays, text=None):
+    """The text of a kernel, or of several that are one launch, run by threads of the host."""
+    text = (text or render(part)).replace(WAIT, "")
+    text = re.sub(r"  call void asm [^\n]*prefetch[^\n]*\n", "", text)
     text = re.sub(r"^declare [^\n]*llvm\.nvvm[^\n]*\n", "", text, flags=re.MULTILINE)
     text = text.replace("@llvm.nvvm.read.ptx.sreg.tid.x", "@tid")
     text = text.replace("@llvm.nvvm.read.ptx.sreg.ctaid.x", "@ctaid")

@@ -5,6 +5,7 @@ import pytest
 
 import weft
 from tests.backends.cuda.test_epilogues import CASES
+from tests.backends.cuda.test_join import PROGRAMS as JOINED
 from tests.compiler.test_attention import CASES as ATTENTION
 from tests.compiler.test_attention import ONE_ROW, projected, with_gradients
 from weft import lax
@@ -106,6 +107,17 @@ def test_attention(name, flags, monkeypatch):
     if flags:
         for a, b in zip(found, run(args), strict=True):
             assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_small_kernels_are_one_launch(name):
+    fun, args, _, count = JOINED[name]
+    run = Cuda().compile(weft.make_jaxpr(fun)(*args))
+    assert count is None or len(run.commands) <= count + 2  # copies of what is updated
+    want = weft.tree.leaves(weft.jit(fun)(*args))
+    for _ in range(4):  # the third time as a graph
+        for a, b in zip(run(args), want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", ONE_ROW)

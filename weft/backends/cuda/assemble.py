@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda import commands as c
-from weft.backends.cuda import driver, messages, ptx
+from weft.backends.cuda import driver, join, messages, ptx
+from weft.backends.cuda.join import render as render_joined
 from weft.backends.cuda.loop_text import Writer
 from weft.backends.cuda.loops import Collector, Region, Unfit, choose
 from weft.backends.cuda.render import NAME, render
 from weft.backends.cuda.routines.base import Fill, Library, Move, Place, Routine, Run
 from weft.backends.cuda.routines.table import HOST, SILENT, lower
-from weft.backends.cuda.schedule import schedule
+from weft.backends.cuda.schedule import Parts, schedule
 from weft.base import disk
 from weft.base.cores import threads
 from weft.base.functional import lru
@@ -42,6 +43,8 @@ from weft.kernel.program import (
 
 # Primitives that the name of a kernel says.
 MAX_NAMES = 4
+# Kernels that may be one launch.
+MAX_JOINED = 8
 # Threads that compile at a time.
 MAX_COMPILERS = 16
 
@@ -121,6 +124,7 @@ class Assembler:
         self.sizes = [slot.size for slot in program.slots]
         self.roles = [slot.role for slot in program.slots]
         self.constants: dict[int, np.ndarray] = {}  # by slot, beyond those of the program
+        self.schedules: dict[Any, Parts] = {}
         self.kernels: dict[Any, Any] = {}
         # of commands with regions, by id: what is in use throughout, the first slot of their own
         self.around: dict[int, Any] = {}
@@ -135,10 +139,65 @@ class Assembler:
 
     def nodes(self, nodes: Sequence[Any]) -> tuple[Any, ...]:
         found: list[Any] = []
-        for node in nodes:
+        done = 0
+        for at, node in enumerate(nodes):
+            if at < done:
+                continue
             self.label, self.lines = self.origin(node)
-            found += _ASSEMBLE[type(node)](self, node)
+            together, repeated = self.together(nodes[at : at + MAX_JOINED])
+            done = at + max(1, len(together))
+            if len(together) > 1:
+                origins = [self.origin(node) for node in nodes[at:done]]
+                self.label = origins[-1][0]
+                self.lines = tuple(dict.fromkeys(line for _, lines in origins for line in lines))
+                found.append(self.joined(together, repeated))
+            else:
+                found += _ASSEMBLE[type(node)](self, node)
         return tuple(found)
+
+    def together(self, nodes: Sequence[Any]) -> tuple[list[join.Accesses], bool]:
+        """The first of some nodes that are one launch, and whether the first is done by all
+        blocks."""
+        found: list[join.Accesses] = []
+        for node in nodes:
+            one = self.accesses(node)
+            if one is None:
+                break
+            if found and not all(join.beside(x, one, self.same_memory) for x in found):
+                schedule = join.before(found[0], one, self.same_memory) if len(found) == 1 else None
+                if schedule is None:
+                    break
+                return [found[0]._replace(schedule=schedule), one], True
+            if sum(x.schedule.blocks for x in (*found, one)) > join.MAX_BLOCKS:
+                break
+            found.append(one)
+        return found, False
+
+    def accesses(self, node: Any) -> join.Accesses | None:
+        """A launch that may be joined with others."""
+        if not isinstance(node, Launch) or not self.unaligned.isdisjoint(node.slots):
+            return None
+        return join.accesses(self.scheduled(node.kernel, *self.memory(node)), node.slots)
+
+    def joined(self, pieces: list[join.Accesses], repeated: bool) -> Any:
+        """Kernels as one launch."""
+        slots = list(dict.fromkeys(slot for piece in pieces for slot in piece.slots))
+        distinct = not any(self.same_memory(a, b) for a, b in combinations(slots, 2))
+        made = join.Joined(
+            tuple(join.Piece(p.schedule, tuple(map(slots.index, p.slots))) for p in pieces),
+            *(repeated, distinct),
+        )
+        own = [(signature(s.kernel), s._replace(kernel=None), at) for s, at in made.pieces]
+        key = (repeated, distinct, *own)
+        if key not in self.kernels:
+            self.kernels[key] = load(render_joined(made), 0, self.label)
+        function = self.kernels[key]
+        spots = tuple(map(c.Spot, slots))
+        found = c.Launched(
+            function, made.blocks, made.block_threads, spots, (), function.name, self.lines
+        )
+        self._reads(found, made.only_read)
+        return found
 
     def origin(self, node: Any) -> tuple[str, tuple[Any, ...]]:
         """What a node does, in a word, and the places in the user's code that asked for it."""
@@ -160,21 +219,29 @@ class Assembler:
     # --- nodes ------------------------------------------------------------------------------------
 
     def launch(self, node: Launch) -> list[Any]:
-        aligned = self.unaligned.isdisjoint(node.slots)
+        return self.kernel(node.kernel, [c.Spot(s) for s in node.slots], *self.memory(node))
+
+    def memory(self, node: Launch) -> tuple[bool, bool]:
+        """Whether slots of a launch begin at multiples of 16 bytes, and are different memory."""
         pairs = combinations(node.slots, 2)
         distinct = not any(self.same_memory(a, b) for a, b in pairs)
-        return self.kernel(node.kernel, [c.Spot(s) for s in node.slots], aligned, distinct)
+        return self.unaligned.isdisjoint(node.slots), distinct
+
+    def scheduled(self, kernel: Kernel, aligned: bool, distinct: bool) -> Parts:
+        key = (signature(kernel), aligned, distinct)
+        if key not in self.schedules:
+            self.schedules[key] = schedule(kernel, aligned, distinct)
+        return self.schedules[key]
 
     def kernel(
         self, kernel: Kernel, spots: Sequence[c.Spot], aligned: bool, distinct: bool
     ) -> list[Any]:
         key = (signature(kernel), aligned, distinct)
+        parts, scratch = self.scheduled(kernel, aligned, distinct)
         if key not in self.kernels:
-            parts, scratch = schedule(kernel, aligned, distinct)
             label = self.label if kernel.name == "k" else kernel.name
-            loaded = [load(render(part), 0, label) for part in parts]
-            self.kernels[key] = (parts, scratch, loaded)
-        parts, scratch, functions = self.kernels[key]
+            self.kernels[key] = [load(render(part), 0, label) for part in parts]
+        functions = self.kernels[key]
         outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
         inputs = {i for i, b in enumerate(kernel.buffers) if b.role == "in"}
         known = dict(zip(outside, spots, strict=True))

@@ -34,13 +34,16 @@ _RARE = 8
 # Operations that take denormal numbers of float32 as 0, and give none.
 _FLUSHED = frozenset("add sub mul fma div".split())
 # Denormal numbers of float32 are flushed, as on the CPU; those of float64 GPUs always keep.
-_FLUSHES = 'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" }\n'
+FLUSHES = 'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" }\n'
 # How many threads a block has, so that registers for all of them are there.
 _KERNEL = (
     'attributes #1 = {{ "denormal-fp-math-f32"="preserve-sign,preserve-sign"'
-    ' "nvvm.maxntid"="{threads}" }}\n'
+    ' "nvvm.maxntid"="{threads}"{more} }}\n'
 )
-_DECLARED = """\
+# Blocks of a multiprocessor that are enough, so that the assembler keeps many loads in registers
+# rather than more blocks.
+_RESIDENT = ' "nvvm.minctasm"="2"'
+DECLARED = """\
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
 declare void @llvm.nvvm.barrier0()
@@ -50,12 +53,66 @@ declare i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32)
 
 def render(schedule: Schedule) -> str:
     """The LLVM module of a kernel."""
+    return writer_of(schedule).text()
+
+
+def writer_of(schedule: Schedule) -> _Text:
+    """What writes the text of a kernel."""
     verify(schedule.kernel)
     if schedule.kernel.serial:
-        return _SerialText(schedule).text()
+        return _SerialText(schedule)
     if schedule.rows:
-        return (_BlockColumns if schedule.columns else _Columns)(schedule).text()
-    return _Tiles(schedule).text() if schedule.tile is not None else _Text(schedule).text()
+        return (_BlockColumns if schedule.columns else _Columns)(schedule)
+    return _Tiles(schedule) if schedule.tile is not None else _Text(schedule)
+
+
+def attributes(schedule: Schedule) -> str:
+    """What is told of a kernel, or of the last of several."""
+    # fewer threads have all registers there are, and the assembler then takes too many
+    if schedule.block_threads <= 256:
+        return FLUSHES.replace("#0", "#1")
+    more = _RESIDENT if schedule.columns else ""
+    return _KERNEL.format(threads=schedule.block_threads, more=more)
+
+
+def prefetch(schedule: Schedule, names: dict[int, str]) -> list[str]:
+    """Lines that begin to bring all of a matrix near, while the kernel before this one still runs:
+    its threads have a line of the cache each. ``names`` are those of buffers."""
+    number = read_once(schedule) if schedule.columns else None
+    if number is None:
+        return []
+    matrix = schedule.kernel.buffers[number]
+    lines = -(-matrix.size * matrix.dtype.itemsize // _LINE)
+    threads = schedule.blocks * schedule.threads
+    text = [
+        "%early.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
+        "%early.thread = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
+        f"%early.first = mul i32 %early.block, {schedule.threads}",
+        "%early.own = add i32 %early.first, %early.thread",
+    ]
+    for i in range(-(-lines // threads)):
+        text += [
+            f"%early.{i} = add i32 %early.own, {i * threads}",
+            f"%early.less{i} = icmp slt i32 %early.{i}, {lines}",
+            f"%early.line{i} = select i1 %early.less{i}, i32 %early.{i}, i32 {lines - 1}",
+            f"%early.wide{i} = zext i32 %early.line{i} to i64",
+            f"%early.at{i} = getelementptr [{_LINE} x i8], ptr {names[number]}, i64 %early.wide{i}",
+            f"%early.place{i} = addrspacecast ptr %early.at{i} to ptr addrspace(1)",
+            f"{_PREFETCH}(ptr addrspace(1) %early.place{i})",
+        ]
+    return ["  " + line for line in text]
+
+
+def read_once(schedule: Schedule) -> int | None:
+    """The number of the largest array, if a kernel reads all of it, and each element once."""
+    kernel = schedule.kernel
+    sizes = [b.size * b.dtype.itemsize for b in kernel.buffers]
+    number = sizes.index(max(sizes))
+    rows = sum(prod(n for _, n in nest(s)[0]) for s in kernel.body if isinstance(s, Loop))
+    inside = [v for s in statements(kernel.body) if not isinstance(s, Loop) for v in s.operands]
+    loads = [v for v in walk(inside) if v.op == "load" and v.attr[0] == number]
+    once = len(loads) == 1 and not loads[0].args and kernel.buffers[number].role == "in"
+    return number if once and kernel.buffers[number].size == rows * schedule.iterations else None
 
 
 def _computed_with(kernel: Kernel) -> set[int]:
@@ -91,13 +148,40 @@ class _Text(Function):
         self.reduces = {s.symbol: s for s in statements(self.kernel.body) if isinstance(s, Reduce)}
 
     def text(self) -> str:
+        self._write("")
+        outside = self._outside()
+        parameters = []
+        for i in outside:
+            told = "readonly " if self.kernel.buffers[i].role == "in" else ""
+            told += "noalias " if self.schedule.distinct else ""
+            told += "align 16 " if self.schedule.vector > 1 else ""
+            parameters.append(f"ptr {told}%b{i}")
+        head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #1 {{"
+        declared = [*self.declared.values(), *self.shared]
+        early = prefetch(self.schedule, {i: f"%b{i}" for i in outside})
+        body = ["entry:", *self.serial, *early, WAIT, *self.lines, "}", FLUSHES]
+        return "\n".join([DECLARED, *declared, head, *body, attributes(self.schedule)])
+
+    def piece(self, name: str) -> str:
+        """The kernel as a function of its buffers and the number of a block."""
+        self.prefix = f"{name}_"
+        self._write("%block")
+        given = "".join(f"ptr %b{i}, " for i in self._outside())
+        head = f"define internal void @{name}({given}i32 %block) #0 alwaysinline {{"
+        return "\n".join([head, "entry:", *self.serial, *self.lines, "}"])
+
+    def _outside(self) -> list[int]:
+        """The buffers that aren't memory of an iteration."""
+        return [i for i, b in enumerate(self.kernel.buffers) if b.role != "row"]
+
+    def _write(self, block: str) -> None:
+        """Write what a block does."""
         vector = self.schedule.vector
-        outside = [i for i, b in enumerate(self.kernel.buffers) if b.role != "row"]
         for i, b in enumerate(self.kernel.buffers):
             if b.role == "row":
                 self._row(i, b)
         tid = self.emit("call i32 @llvm.nvvm.read.ptx.sreg.tid.x()")
-        block = self.emit("call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()")
+        block = block or self.emit("call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()")
         self.tid = self.emit(f"zext i32 {tid} to i64")
         self.lane = tid
         number = self.emit(f"zext i32 {block} to i64")
@@ -115,25 +199,6 @@ class _Text(Function):
             self.label("inside")
         self._run(number)
         self.line("ret void")
-        parameters = []
-        for i in outside:
-            told = "readonly " if self.kernel.buffers[i].role == "in" else ""
-            told += "noalias " if self.schedule.distinct else ""
-            told += "align 16 " if vector > 1 else ""
-            parameters.append(f"ptr {told}%b{i}")
-        head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #1 {{"
-        declared = [*self.declared.values(), *self.shared]
-        body = ["entry:", *self.serial, *self._prefetched(), WAIT, *self.lines, "}", _FLUSHES]
-        lines = [_DECLARED, *declared, head, *body]
-        # fewer threads have all registers there are, and the assembler then takes too many
-        few = self.schedule.block_threads <= 256
-        told = _FLUSHES.replace("#0", "#1") if few else _KERNEL
-        lines.append(told if few else told.format(threads=self.schedule.block_threads))
-        return "\n".join(lines)
-
-    def _prefetched(self) -> list[str]:
-        """What is done before the kernel before this one has ended."""
-        return []
 
     def _run(self, number: str) -> None:
         """What is done for a number of the grid."""
@@ -619,47 +684,8 @@ class _Columns(_Text):
                 self._accumulate(s)
 
 
-def read_once(schedule: Schedule) -> int | None:
-    """The number of the largest array, if a kernel reads all of it, and each element once."""
-    kernel = schedule.kernel
-    sizes = [b.size * b.dtype.itemsize for b in kernel.buffers]
-    number = sizes.index(max(sizes))
-    rows = sum(prod(n for _, n in nest(s)[0]) for s in kernel.body if isinstance(s, Loop))
-    inside = [v for s in statements(kernel.body) if not isinstance(s, Loop) for v in s.operands]
-    loads = [v for v in walk(inside) if v.op == "load" and v.attr[0] == number]
-    once = len(loads) == 1 and not loads[0].args and kernel.buffers[number].role == "in"
-    return number if once and kernel.buffers[number].size == rows * schedule.iterations else None
-
-
 class _BlockColumns(_Columns):
     """A kernel whose blocks each have all rows of some columns."""
-
-    def _prefetched(self) -> list[str]:
-        """All of the matrix begins to come near while the kernel before this one still runs: its
-        threads have a line of the cache each."""
-        schedule, number = self.schedule, read_once(self.schedule)
-        if number is None:
-            return []
-        matrix = self.kernel.buffers[number]
-        lines = -(-matrix.size * matrix.dtype.itemsize // _LINE)
-        threads = schedule.blocks * schedule.threads
-        text = [
-            "%early.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
-            "%early.thread = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
-            f"%early.first = mul i32 %early.block, {schedule.threads}",
-            "%early.own = add i32 %early.first, %early.thread",
-        ]
-        for i in range(-(-lines // threads)):
-            text += [
-                f"%early.{i} = add i32 %early.own, {i * threads}",
-                f"%early.less{i} = icmp slt i32 %early.{i}, {lines}",
-                f"%early.line{i} = select i1 %early.less{i}, i32 %early.{i}, i32 {lines - 1}",
-                f"%early.wide{i} = zext i32 %early.line{i} to i64",
-                f"%early.at{i} = getelementptr [{_LINE} x i8], ptr %b{number}, i64 %early.wide{i}",
-                f"%early.place{i} = addrspacecast ptr %early.at{i} to ptr addrspace(1)",
-                f"{_PREFETCH}(ptr addrspace(1) %early.place{i})",
-            ]
-        return ["  " + line for line in text]
 
     def _run(self, number: str) -> None:
         schedule = self.schedule
@@ -711,7 +737,7 @@ class _BlockColumns(_Columns):
         start = self.emit(f"mul i64 {warp}, {columns}")
         start = self.emit(f"add i64 {start}, {self.own}")
         for s in own:
-            kind, place = scalar_type(s.dtype), f"@sums{s.symbol}"
+            kind, place = scalar_type(s.dtype), f"@{self.prefix}sums{s.symbol}"
             room = "i8" if kind == "i1" else kind
             size = f"[{warps * columns} x {room}]"
             self.shared.append(f"{place} = internal addrspace(3) global {size} undef, align 16")
@@ -729,7 +755,7 @@ class _BlockColumns(_Columns):
 
     def _summed(self, s: Reduce) -> None:
         """What all warps have of the column of a thread."""
-        kind, place = scalar_type(s.dtype), f"@sums{s.symbol}"
+        kind, place = scalar_type(s.dtype), f"@{self.prefix}sums{s.symbol}"
         room = "i8" if kind == "i1" else kind
         total = self.constant_scalar(s.dtype, s.initial)
         for warp in range(self.schedule.threads // _WARP):

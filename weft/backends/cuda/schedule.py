@@ -198,7 +198,8 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
         fits = aligned and last and last[1] % VECTOR == 0 and iterations >= VECTOR * ENOUGH_THREADS
         return made._replace(vector=VECTOR if fits else 1, rows=ROWS_AT_A_TIME)
     each = ELEMENTS_PER_THREAD
-    if _shares_operand(kernel):
+    shared = _shares_operand(kernel)
+    if shared:
         kernel, each = _several_rows(kernel), SHARED_ELEMENTS
         loops = [s for s in kernel.body if isinstance(s, Loop)]
         iterations //= SHARED_ROWS
@@ -211,8 +212,9 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
     while threads < min(MAX_THREADS, longest // each):
         threads *= 2
     vector = VECTOR if fits else 1
-    if fits and longest > MAX_TRIPS * VECTOR * threads:
-        wide = _width(kernel)
+    wide = _width(kernel)
+    few = shared and longest % (wide * threads) == 0
+    if fits and (few or longest > MAX_TRIPS * VECTOR * threads):
         vector = wide if all(axes[-1][1] % wide == 0 for axes in inner) else VECTOR
     totals = {prod(n for _, n in axes) for axes in inner}
     trips, rest = divmod(longest, threads * vector)

@@ -1,0 +1,132 @@
+"""Small kernels that are one launch: which are, and what they compute on the host."""
+
+import os
+import subprocess
+
+import numpy as np
+import pytest
+
+import weft
+from tests.backends.cuda.host_device import install
+from tests.backends.cuda.test_columns import run_text
+from tests.backends.cuda.test_routines import assembler_path
+from weft import lax
+from weft import numpy as jnp
+from weft.backends.cuda import assemble, commands, join, program, ptx
+
+
+def draws(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+class Target(program.Cuda):
+    def keeps(self, eqn):
+        return True
+
+
+def compiled(fun, *args, donated=()):
+    made = Target().compile(weft.make_jaxpr(fun)(*args), donated)
+    made.capturable = False
+    return made
+
+
+def launches(run):
+    return [c for c in commands.leaves(run.commands) if type(c) is commands.Launched]
+
+
+def normal(x, gain):
+    mean = x.mean(-1, keepdims=True)
+    variance = ((x - mean) ** 2).mean(-1, keepdims=True)
+    return (x - mean) * lax.rsqrt(variance + 1e-5) * gain
+
+
+def layer(x, gain, matrix):
+    return normal(x, gain) @ matrix
+
+
+def kept(keys, values, row, at):
+    keys = lax.dynamic_update_slice(keys, 2 * row[None], (at, 0))
+    return keys, lax.dynamic_update_slice(values, row[None] + 1, (at, 0))
+
+
+def chain(x, y, at):
+    """Two kernels of which the second reads what the first has written, and one of another."""
+    one = lax.dynamic_update_slice(x, y[:2] * 3, (at, 0))
+    two = lax.dynamic_update_slice(one, one[2:3] * y[:1], (at + 1, 0))
+    return two, jnp.cumsum(y, 0)
+
+
+PROGRAMS = {
+    "a row before a product": (layer, [draws(512), draws(512), draws(512, 64)], (), 1),
+    "updates": (kept, [draws(9, 64), draws(9, 64), draws(64), np.int32(3)], (1, 1, 0, 0), 1),
+    "one after the other": (chain, [draws(8, 40), draws(4, 40), np.int32(1)], (1, 0, 0), None),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_launches(name, monkeypatch):
+    install(monkeypatch)
+    fun, args, donated, count = PROGRAMS[name]
+    run = compiled(fun, *args, donated=[bool(d) for d in donated])
+    want = weft.tree.leaves(weft.jit(fun)(*args))
+    for _ in range(2):
+        for a, b in zip(run([x.copy() for x in args]), want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+    assert count is None or len(launches(run)) == count
+
+
+def test_rows_that_are_written_over_are_not_done_twice(monkeypatch):
+    """A kernel in place would find what another block has made of its operand."""
+    install(monkeypatch)
+
+    def fun(x, matrix):
+        x = normal(x, 2.0)
+        return x, x @ matrix
+
+    args = [draws(512), draws(512, 64)]
+    run = compiled(fun, *args, donated=[True, False])
+    for a, b in zip(run([x.copy() for x in args]), fun(*args), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+    taken = any(result.kind == "taken" for result in run.program.results)
+    assert len(launches(run)) == (2 if taken else 1)
+
+
+def texts(fun, args, monkeypatch):
+    """Launches that are joined, as text."""
+    found = []
+    install(monkeypatch)
+    made = assemble.render_joined
+    monkeypatch.setattr(assemble, "render_joined", lambda j: found.append(j) or made(j))
+    compiled(fun, *args)
+    return found
+
+
+@pytest.mark.parametrize("name", ["a row before a product", "updates"])
+def test_texts(name, monkeypatch):
+    """The text of a launch, run by the threads of the host, and assembled."""
+    fun, args, _, _ = PROGRAMS[name]
+    (joined,) = texts(fun, args, monkeypatch)
+    assert joined.repeated == (name != "updates")
+    buffers = {}
+    for schedule, places in joined.pieces:
+        for i, place in zip(schedule.buffers, places, strict=True):
+            buffers[place] = schedule.kernel.buffers[i]
+    rng = np.random.default_rng(0)
+    arrays = [
+        np.full(b.size, 3, b.dtype) if b.dtype.kind == "i" else rng.normal(size=b.size)
+        for b in (buffers[i] for i in range(len(buffers)))
+    ]
+    arrays = [x.astype(buffers[i].dtype) for i, x in enumerate(arrays)]
+    want = [x.copy() for x in arrays]
+    for schedule, places in joined.pieces:
+        run_text(schedule, [want[i] for i in places])
+    text = join.render(joined)
+    run_text(joined, arrays, text)
+    for a, b in zip(arrays, want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+    made = ptx.assemble(text)
+    assert ".visible .entry kernel" in made and made.count("griddepcontrol.wait") == 1
+    assert ("prefetch.global.L2" in made) == joined.repeated
+    if assembler_path() is not None:
+        command = [assembler_path(), "-arch=sm_90", "-", "-o", os.devnull]
+        subprocess.run(command, input=made.encode(), check=True, capture_output=True)
