@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,49 +12,22 @@ import numpy as np
 from weft.backends.cpu.native import processor
 from weft.backends.cpu.routines.fourier import fft_kernels as kernels
 from weft.backends.cpu.routines.fourier import fft_moves as moves
-from weft.backends.cpu.routines.fourier.fft_kernels import Tables, bits_of, factor_tables
-from weft.backends.cpu.routines.fourier.fft_text import STRAIGHT, Form, Lanes, interleaved, roots
-from weft.backends.cpu.routines.registry import GENERAL, LOWERINGS
+from weft.backends.cpu.routines.fourier.fft_kernels import PRIMES, Tables, bits_of, factor_tables
+from weft.backends.cpu.routines.fourier.fft_text import Lanes, interleaved, roots
+from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.base.functional import lru
 from weft.base.sizes import plain
 from weft.kernel.program import Lowered, Place, Task, Type
 
 FFT, IFFT, RFFT, IRFFT = range(4)
-# Longer prime factors are for chirps.
-PRIMES = tuple(p for p in range(2, 100) if all(p % q for q in range(2, p)))
 # The longest transform that is done at once on all lanes.
 MAX_SIMD_LENGTH = 2048
 # The longest transforms whose factors, and whose chirp and its spectrum, are constant arrays. Those
 # of longer ones are computed in each call, as programs are kept and would take much memory.
 MAX_KEPT_FACTORS, MAX_KEPT_SPECTRUM = 1 << 16, 1 << 14
-# What a pass costs an element: going through memory, and arithmetic.
-COSTS = {2: 7.0, 3: 8.0, 4: 8.0, 5: 10.5, 6: 10.5, 7: 13.0, 8: 10.0, 9: 12.5, 10: 13.0}
-# Lengths of cyclic convolutions are these times powers of two: the few of general code, and all.
-FEW_ODD, ODD = (1, 3, 5, 9, 15), tuple(3**a * 5**b for a in range(10) for b in range(7))
+# Lengths of cyclic convolutions are these times powers of two.
+ODD = tuple(3**a * 5**b for a in range(10) for b in range(7))
 CHUNK_BYTES = 1 << 16
-
-
-def radices_of(n: int) -> tuple[int, ...]:
-    """Radices whose product is n, of those that have a pass, at the least cost; largest first."""
-    return _radices_of(operator.index(n))
-
-
-@lru(4096)
-def _radices_of(n: int) -> tuple[int, ...]:
-    """Radices whose product is n, of those that have a pass, at the least cost; largest first."""
-    best: dict[int, tuple[float, tuple[int, ...]]] = {1: (0.0, ())}
-
-    def find(rest: int) -> tuple[float, tuple[int, ...]]:
-        if rest not in best:
-            found = []
-            for r in (*STRAIGHT, *(p for p in PRIMES if p not in STRAIGHT)):
-                if rest % r == 0:
-                    cost, others = find(rest // r)
-                    found.append((cost + COSTS.get(r, 2.0 * r), (r, *others)))
-            best[rest] = min(found)
-        return best[rest]
-
-    return tuple(sorted(find(n)[1], reverse=True)) or (1,)
 
 
 def circle(count: int, n: int) -> np.ndarray:
@@ -94,11 +67,10 @@ def split(n: int, least: int) -> tuple[int, int] | None:
 class Plan:
     """The tasks of one operation while they are made.
 
-    In general code, passes serve any ends of a transform: those of a radix are one function.
+    A transform with a ``scale`` that is not 0 is an inverse one.
     """
 
-    def __init__(self, real: np.dtype, general: bool) -> None:
-        self.general = general
+    def __init__(self, real: np.dtype) -> None:
         self.v = Lanes(real.itemsize, processor.vector_bits())
         self.tasks: list[Task] = []
         self.sizes: list[int] = []
@@ -124,103 +96,78 @@ class Plan:
         """What the text of a kernel depends on."""
         return self.v.itemsize, 8 * self.v.bytes
 
-    def flips(self, inverse: bool) -> int:
-        """Bytes between parts that change places, if the functions of passes do not do that."""
-        return self.v.bytes if inverse and self.general else 0
-
-    def passes(self, tables: Tables, n: int, ends: Form) -> int:
-        """Add the passes of a transform with some ends; how many."""
-        radices = radices_of(n)
-        if self.general:
-            return tables.passes(n, radices, None)
-        if ends.pairs_in and len(radices) > 1:  # a function of its own, so not of the largest one
-            radices = (radices[-2], *radices[:-2], radices[-1])
-        return tables.passes(n, radices, ends)
-
     # --- complex transforms -----------------------------------------------------------------------
 
     def columns(
-        self, source: Place, target: Place, shape: tuple[int, int, int], inverse: bool, scale: float
+        self, source: Place, target: Place, shape: tuple[int, int, int], scale: float
     ) -> None:
         """Transforms along the middle axis of three."""
         v = self.v
         outer, n, inner = shape
         if inner == 1:
-            self.rows(source, target, outer, n, inverse, scale)
+            self.rows(source, target, outer, n, scale)
         elif not smooth(n) or n > 2 * MAX_SIMD_LENGTH:
             turned, done = self.numbers(outer * n * inner), self.numbers(outer * n * inner)
             self.transposed(source, turned, outer, n, inner)
-            self.rows(turned, done, outer * inner, n, inverse, scale)
+            self.rows(turned, done, outer * inner, n, scale)
             self.transposed(done, target, outer, inner, n)
         elif inner < v.count:
-            self.gathered(source, target, shape, inverse, scale)
+            self.lanes(source, target, shape, scale)
         else:
-            self.neighbours(source, target, shape, inverse, scale)
+            self.neighbours([source, target], shape, scale, scale)
 
     def neighbours(
-        self, source: Place, target: Place, shape: tuple[int, int, int], inverse: bool, scale: float
+        self,
+        ends: list[Place],
+        shape: tuple[int, int, int],
+        swap: float,
+        scale: float,
+        half: str = "",
+        tables: Sequence[Place] = (),
     ) -> None:
-        """The same, by lanes that are neighbours along the last axis."""
+        """The same, by lanes that are neighbours along the last axis, or half of a long one."""
         v, (outer, n, inner) = self.v, shape
-        tables, groups = Tables(v), -(-inner // v.count)
-        ends = Form(pairs_in=True, pairs_out=True, swap_in=inverse, swap_out=inverse)
-        count = self.passes(tables, n, ends)
-        places = tables.places([n, inner, groups, count, *signs(inverse, scale)])
-        text = kernels.columns_text(*self.given())
-        self.task(text, [source, target, *places], outer * groups, n * v.row)
+        groups, blocks = -(-inner // v.count), -(-n // v.count)
+        numbers = [n, inner, groups, blocks]
+        places = Tables(v).places(numbers, n, swap, scale, tables)
+        text = kernels.columns_text(*self.given(), half)
+        self.task(text, [*ends, *places], outer * groups, n * v.row)
 
-    def rows(
-        self, source: Place, target: Place, batch: int, n: int, inverse: bool, scale: float
-    ) -> None:
+    def rows(self, source: Place, target: Place, batch: int, n: int, scale: float) -> None:
         """Transforms of the rows of a matrix."""
-        v = self.v
         if not smooth(n):
-            return self.chirped(source, target, batch, n, inverse, scale)
+            return self.chirped(source, target, batch, n, scale)
         if self.at_once(batch, n):
-            if 2 * n < v.count:
-                return self.gathered(source, target, (batch, n, 1), inverse, scale)
-            return self.lanes(source, target, batch, n, inverse, scale)
-        parts = split(n, v.count)
+            return self.lanes(source, target, (batch, n, 1), scale)
+        parts = split(n, self.v.count)
         if parts is None:
-            return self.nested(source, target, batch, n, inverse, scale)
-        self.halves(source, target, batch, parts, inverse, scale)
+            return self.nested(source, target, batch, n, scale)
+        self.halves(source, target, batch, parts, scale)
 
     def lanes(
         self,
         source: Place,
         target: Place,
-        batch: int,
-        n: int,
-        inverse: bool,
+        shape: tuple[int, int, int],
         scale: float,
-        real: bool = False,
+        real: str = "",
     ) -> None:
-        """The same by lanes that are rows; with ``real``, of 2 n real numbers or to such."""
-        v, tables = self.v, Tables(self.v)
-        count = self.passes(tables, n, Form(swap_in=inverse and not real, swap_out=inverse))
-        ins, outs = n + (real and inverse), n + (real and not inverse)
+        """Transforms along the middle axis of three by lanes that are any of them; ``to`` or
+        ``from`` 2 n real numbers."""
+        v, (outer, n, inner), tables = self.v, shape, Tables(self.v)
+        batch = outer * inner
+        ins, outs = n + (real == "from"), n + (real == "to")
+        gathered = inner > 1 or batch < v.count or 2 * n < v.count
         halves = tables.complex(circle(n // 2 + 1, 2 * n)) if real else 0
-        numbers = [batch, n, ins, outs, count, self.flips(inverse), bits_of(scale), halves]
-        kind = ("from" if inverse else "to") if real else ""
-        text = kernels.rows_text(*self.given(), kind)
-        places = [source, target, *tables.places(numbers)]
-        self.task(text, places, -(-batch // v.count), n * v.row)
+        swap = 0.0 if real else scale
+        places = tables.places([halves, batch, inner, ins, outs, n], n, swap, scale)
+        text = kernels.rows_text(*self.given(), real, gathered)
+        self.task(text, [source, target, *places], -(-batch // v.count), n * v.row)
 
     def at_once(self, batch: int, n: int) -> bool:
         """Whether rows are the lanes of a kernel for the whole length."""
         many = batch >= self.v.count // 2 and n <= MAX_SIMD_LENGTH
         return many or (n <= 2 * MAX_SIMD_LENGTH and split(n, self.v.count) is None)
-
-    def gathered(
-        self, source: Place, target: Place, shape: tuple[int, int, int], inverse: bool, scale: float
-    ) -> None:
-        v, (outer, n, inner) = self.v, shape
-        tables = Tables(v)
-        count = self.passes(tables, n, Form(swap_in=inverse, swap_out=inverse))
-        numbers = [n, inner, outer * inner, count, self.flips(inverse), bits_of(scale)]
-        places = tables.places(numbers)
-        text = kernels.gathered_text(*self.given())
-        self.task(text, [source, target, *places], -(-outer * inner // v.count), n * v.row)
 
     def transposed(self, source: Place, target: Place, batch: int, rows: int, columns: int) -> None:
         strips = -(-rows // moves.STRIP)
@@ -231,31 +178,14 @@ class Plan:
         )
 
     def halves(
-        self,
-        source: Place,
-        target: Place,
-        batch: int,
-        parts: tuple[int, int],
-        inverse: bool,
-        scale: float,
+        self, source: Place, target: Place, batch: int, parts: tuple[int, int], scale: float
     ) -> None:
         """A long transform: n2 short ones of length n1, factors, n1 of length n2."""
         v, (n1, n2) = self.v, parts
-        groups, blocks = -(-n2 // v.count), -(-n1 // v.count)
-        held = self.scratch(batch * blocks * n2 * v.row)
-        factors = self.factors(n1, n2, groups)
-        tables = Tables(v)
-        count = self.passes(tables, n1, Form(pairs_in=True, swap_in=inverse, twiddled=True))
-        sign, *ends = signs(inverse, scale)
-        places = tables.places([n1, n2, groups, blocks, count, sign, int(self.general)])
-        text = kernels.first_half_text(*self.given())
-        places = [source, held, *places[:2], *factors, *places[2:]]
-        self.task(text, places, batch * groups, n1 * v.row)
-        tables = Tables(v)
-        count = self.passes(tables, n2, Form(pairs_out=True, swap_out=inverse))
-        places = tables.places([n1, n2, blocks, count, *ends])
-        text = kernels.second_half_text(*self.given())
-        self.task(text, [held, target, *places], batch * blocks, n2 * v.row)
+        held = self.scratch(batch * -(-n1 // v.count) * n2 * v.row)
+        factors = self.factors(n1, n2, -(-n2 // v.count))
+        self.neighbours([source, held], (batch, n1, n2), scale, 0.0, "first", factors)
+        self.neighbours([held, target], (batch, n2, n1), 0.0, scale, "second")
 
     def factors(self, n1: int, n2: int, groups: int) -> list[Place]:
         """Tables of what is between two halves."""
@@ -268,23 +198,21 @@ class Plan:
         self.task(text, [*made, tables.data(), sizes], v.count + groups, 16 * n1)
         return made
 
-    def nested(
-        self, source: Place, target: Place, batch: int, n: int, inverse: bool, scale: float
-    ) -> None:
+    def nested(self, source: Place, target: Place, batch: int, n: int, scale: float) -> None:
         """A very long transform: as above, but the second half is itself a long one."""
         n1 = max(k for k in range(2, MAX_SIMD_LENGTH + 1) if n % k == 0)
         n2, total = n // n1, batch * n
         held, done = self.numbers(total), self.numbers(total)
         # Swapped parts make a forward transform of an inverse one; conjugated factors do as well.
-        self.columns(source, held, (batch, n1, n2), inverse, 1.0)
-        self.twisted(held, batch, (n1, n2), inverse)
-        self.rows(held, done, batch * n1, n2, inverse, scale)
+        self.columns(source, held, (batch, n1, n2), 1.0 if scale else 0.0)
+        self.twisted(held, batch, (n1, n2), scale)
+        self.rows(held, done, batch * n1, n2, scale)
         self.transposed(done, target, batch, n1, n2)
 
-    def twisted(self, held: Place, batch: int, parts: tuple[int, int], inverse: bool) -> None:
+    def twisted(self, held: Place, batch: int, parts: tuple[int, int], scale: float) -> None:
         """What is between these halves, in place."""
         tables, (n1, n2) = Tables(self.v), parts
-        sizes = Place("numbers", (n1, n2, *tables.roots(n1 * n2), signs(inverse, 1.0)[0]))
+        sizes = Place("numbers", (n1, n2, *tables.roots(n1 * n2), signs(scale)[0]))
         text = moves.twisted_text(*self.given())
         self.task(text, [held, tables.data(), sizes], batch * n1, n2 * self.v.element)
 
@@ -297,7 +225,7 @@ class Plan:
             sizes = Place("numbers", (n, size, *tables.roots(2 * n), bits_of(1 / size)))
             text = moves.chirp_text(*self.given())
             self.each(text, [chirp, padded, tables.data(), sizes], n)
-            self.rows(padded, spectrum, 1, size, False, 1.0)
+            self.rows(padded, spectrum, 1, size, 0.0)
             return chirp, spectrum
         j = np.arange(n)
         values = circle(2 * n, 2 * n)[j * j % (2 * n)]
@@ -312,17 +240,15 @@ class Plan:
 
     def convenient(self, least: int) -> int:
         """The smallest length of some kinds that is not below another."""
-        odds = [odd for odd in (FEW_ODD if self.general else ODD) if odd <= least]
+        odds = [odd for odd in ODD if odd <= least]
         return min(odd << max(4, math.ceil(math.log2(least / odd))) for odd in odds)
 
-    def chirped(
-        self, source: Place, target: Place, batch: int, n: int, inverse: bool, scale: float
-    ) -> None:
+    def chirped(self, source: Place, target: Place, batch: int, n: int, scale: float) -> None:
         """Any length by a cyclic convolution with a chirp (Bluestein 1970)."""
         v, size = self.v, self.convenient(2 * n - 1)
         factors, spectrum = self.chirp(n, size)
         data, other = self.numbers(batch * size), self.numbers(batch * size)
-        ends = signs(inverse, scale)
+        ends = signs(scale)
 
         def step(name: str, places: list[Place], length: int, *sizes: int) -> None:
             blocks = -(-length // v.count)
@@ -331,41 +257,41 @@ class Plan:
             self.task(text, [*places, table], batch * blocks, 2 * v.row)
 
         step("begin", [source, data, factors], n, n, size)
-        self.rows(data, other, batch, size, False, 1.0)
+        self.rows(data, other, batch, size, 0.0)
         step("multiply", [other, data, spectrum], size, size, size)
-        self.rows(data, other, batch, size, False, 1.0)
+        self.rows(data, other, batch, size, 0.0)
         step("end", [other, target, factors], n, size, n)
 
     # --- real transforms --------------------------------------------------------------------------
 
     def to_half(self, source: Place, target: Place, batch: int, n: int) -> None:
         """Half spectra of rows of real numbers."""
-        v, half = self.v, n // 2
+        half = n // 2
         if self.fused(batch, n):
-            self.lanes(source, target, batch, half, False, 1.0, True)
-        elif n % 2 == 0 and half >= 2 * v.count:
+            self.lanes(source, target, (batch, half, 1), 0.0, "to")
+        elif n % 2 == 0:
             spectrum = self.numbers(batch * half)
-            self.rows(source, spectrum, batch, half, False, 1.0)
+            self.rows(source, spectrum, batch, half, 0.0)
             self.mirror(False, spectrum, target, batch, half)
         else:
             wide, spectrum = self.numbers(batch * n), self.numbers(batch * n)
             self.each(moves.widen_text(*self.given()), [source, wide], batch * n)
-            self.rows(wide, spectrum, batch, n, False, 1.0)
+            self.rows(wide, spectrum, batch, n, 0.0)
             self.crop(spectrum, target, batch, n)
 
     def from_half(self, source: Place, target: Place, batch: int, n: int) -> None:
         """Rows of real numbers from their half spectra."""
-        v, half = self.v, n // 2
+        half = n // 2
         if self.fused(batch, n):
-            self.lanes(source, target, batch, half, True, 1 / n, True)
-        elif n % 2 == 0 and half >= 2 * v.count:
+            self.lanes(source, target, (batch, half, 1), 1 / n, "from")
+        elif n % 2 == 0:
             spectrum = self.numbers(batch * half)
             self.mirror(True, source, spectrum, batch, half)
-            self.rows(spectrum, target, batch, half, True, 1 / n)
+            self.rows(spectrum, target, batch, half, 1 / n)
         else:
             wide, whole = self.numbers(batch * n), self.numbers(batch * n)
             self.complete(source, whole, batch, n)
-            self.rows(whole, wide, batch, n, True, 1 / n)
+            self.rows(whole, wide, batch, n, 1 / n)
             self.each(moves.real_part_text(*self.given()), [wide, target], batch * n)
 
     def mirror(self, back: bool, source: Place, target: Place, batch: int, n: int) -> None:
@@ -394,21 +320,16 @@ class Plan:
 
     def fused(self, batch: int, n: int) -> bool:
         """Whether the kernel of rows takes real numbers too."""
-        half = n // 2
-        return (
-            n % 2 == 0 and smooth(half) and 2 * half >= self.v.count and self.at_once(batch, half)
-        )
+        return n % 2 == 0 and smooth(n // 2) and self.at_once(batch, n // 2)
 
 
-def signs(inverse: bool, scale: float) -> list[int]:
+def signs(scale: float) -> list[int]:
     """Words for what pairs are multiplied by when read and written: conjugates are inverses."""
-    turn = -1.0 if inverse else 1.0
-    return [bits_of(turn), bits_of(scale), bits_of(turn * scale)]
+    turn = -1.0 if scale else 1.0
+    return [bits_of(turn), bits_of(scale or 1.0), bits_of(turn * (scale or 1.0))]
 
 
-def lower(
-    ins: list[Type], outs: list[Type], params: dict[str, Any], general: bool = False
-) -> Lowered | None:
+def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
     """The tasks of a transform over the last axes, or along one."""
     kind = int(params["fft_type"])
     lengths = tuple([operator.index(n) for n in params["fft_lengths"]])
@@ -416,14 +337,18 @@ def lower(
     if 0 in x.shape or 0 in y.shape or not lengths:
         return None
     wide = x.dtype if kind == IRFFT else y.dtype
-    plan = Plan(np.dtype(f"f{wide.itemsize // 2}"), general)
+    plan = Plan(np.dtype(f"f{wide.itemsize // 2}"))
     lead = math.prod(x.shape[: len(x.shape) - len(lengths)])
     source, target = Place("in", 0), Place("out", 0)
+
+    def scale(n: int) -> float:
+        return 1 / n if kind in (IFFT, IRFFT) else 0.0
+
     along = params.get("axis")
     if along is not None:
-        n, inverse = lengths[0], kind == IFFT
+        n = lengths[0]
         shape = (math.prod(x.shape[:along]), n, math.prod(x.shape[along + 1 :]))
-        plan.columns(source, target, shape, inverse, 1 / n if inverse else 1.0)
+        plan.columns(source, target, shape, scale(n))
         return Lowered(plan.tasks, tuple(plan.sizes))
     spectrum = (*lengths[:-1], lengths[-1] // 2 + 1) if kind in (RFFT, IRFFT) else lengths
     # Steps write elsewhere than they read; the last one writes the result.
@@ -440,11 +365,9 @@ def lower(
         elif kind == IRFFT and axis == steps - 1:
             plan.from_half(source, to, shape[0], n)
         else:
-            inverse = kind in (IFFT, IRFFT)
-            plan.columns(source, to, shape, inverse, 1 / n if inverse else 1.0)
+            plan.columns(source, to, shape, scale(n))
         source = to
     return Lowered(plan.tasks, tuple(plan.sizes))
 
 
 LOWERINGS["fft"] = lower
-GENERAL["fft"] = partial(lower, general=True)

@@ -6,13 +6,15 @@ a table of numbers, and at the end functions that all share: one that calls pass
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
+
 import numpy as np
 
 from weft.backends.cpu.routines.fourier.fft_text import (
     STRAIGHT,
     WORDS,
     Complex,
-    Form,
     Lanes,
     interleaved,
     pass_text,
@@ -32,8 +34,35 @@ MOVE = "ptr noalias %source, ptr noalias %target"
 # to come and of those before, and where its factors and its table of cosines are.
 STEP = 6
 TABLE = 3
-# Where data is, and two distances in it.
+# Longer prime factors are for chirps.
+PRIMES = tuple(p for p in range(2, 100) if all(p % q for q in range(2, p)))
+# What a pass costs an element: going through memory, and arithmetic.
+COSTS = {2: 7.0, 3: 8.0, 4: 8.0, 5: 10.5, 6: 10.5, 7: 13.0, 8: 10.0, 9: 12.5, 10: 13.0}
+# Where data is, the bytes from an element to the next, and another number.
 Strided = tuple[str, Number, Number]
+
+
+def radices_of(n: int) -> tuple[int, ...]:
+    """Radices whose product is n, of those that have a pass, at the least cost; largest first."""
+    return _radices_of(operator.index(n))
+
+
+@lru(4096)
+def _radices_of(n: int) -> tuple[int, ...]:
+    """Radices whose product is n, of those that have a pass, at the least cost; largest first."""
+    best: dict[int, tuple[float, tuple[int, ...]]] = {1: (0.0, ())}
+
+    def find(rest: int) -> tuple[float, tuple[int, ...]]:
+        if rest not in best:
+            found = []
+            for r in (*STRAIGHT, *(p for p in PRIMES if p not in STRAIGHT)):
+                if rest % r == 0:
+                    cost, others = find(rest // r)
+                    found.append((cost + COSTS.get(r, 2.0 * r), (r, *others)))
+            best[rest] = min(found)
+        return best[rest]
+
+    return tuple(sorted(find(n)[1], reverse=True)) or (1,)
 
 
 class Tables:
@@ -43,8 +72,6 @@ class Tables:
         self.v = v
         self.arrays: list[bytes] = []
         self.size = 0
-        self.codes: list[tuple[int, Form | None]] = []
-        self.steps: list[int] = []
 
     def add(self, array: np.ndarray) -> int:
         """Where an array begins, in bytes."""
@@ -63,45 +90,39 @@ class Tables:
     def complex(self, values: np.ndarray) -> int:
         return self.add(interleaved(values, self.v.real))
 
-    def passes(self, n: int, radices: tuple[int, ...], ends: Form | None) -> int:
-        """Add the passes of a transform whose ends are known, or by code for any; how many."""
-        s, m = 1, n
-        for i, radix in enumerate(radices):
+    def places(
+        self,
+        numbers: list[int],
+        n: int,
+        swap: float,
+        scale: float,
+        more: Sequence[Place] = (),
+    ) -> list[Place]:
+        """What a kernel is given after its source and its target, for passes of length n."""
+        radices, s, m = radices_of(n), 1, n
+        words, codes = [*numbers, len(radices), int(swap != 0), bits_of(scale)], []
+        for radix in radices:
             m //= radix
-            straight = radix if radix in STRAIGHT else 0
-            code = straight, ends and pass_form(ends, i == 0, m == 1)
-            if code not in self.codes:
-                self.codes.append(code)
+            code = radix if radix in STRAIGHT else 0
+            if code not in codes:
+                codes.append(code)
             factors, table = -1, 0
             if m > 1:
                 powers = np.arange(m)[:, None] * np.arange(1, radix)
                 factors = self.complex(roots(powers, m * radix))
-            if not straight:
+            if not code:
                 j = np.arange(1, radix // 2 + 1)
                 table = self.complex(roots(j[:, None] * j, radix).conj())
-            self.steps += (self.codes.index(code), radix, m, s, factors, table)
+            words += (codes.index(code), radix, m, s, factors, table)
             s *= radix
-        return len(radices)
-
-    def places(self, numbers: list[int]) -> list[Place]:
-        """What a kernel is given after its source and its target."""
-        bits = 8 * self.v.bytes
-        texts = [pass_text(self.v.itemsize, bits, *code) for code in self.codes]
-        codes = [Place("code", code) for code in (calls_text(self.v.itemsize, bits), *texts)]
-        return [self.data(), Place("numbers", (*numbers, *self.steps)), *codes]
+        given = self.v.itemsize, 8 * self.v.bytes
+        texts = calls_text(*given), *(pass_text(*given, code) for code in codes)
+        passes = [Place("code", text) for text in texts]
+        return [self.data(), Place("numbers", tuple(words)), *more, *passes]
 
     def data(self) -> Place:
         """All arrays as one."""
         return Place("data", np.frombuffer(b"".join(self.arrays) or bytes(8), self.v.real))
-
-
-def pass_form(ends: Form, first: bool, last: bool) -> Form:
-    """What is known of one pass of a transform with these ends."""
-    pairs_in, swap_in = first and ends.pairs_in, first and ends.swap_in
-    own = Form(False, last, pairs_in, last and ends.pairs_out, swap_in, last and ends.swap_out)
-    own = own._replace(twiddled=last and ends.twiddled)
-    # A first pass that reads as others do is one of them.
-    return own._replace(first=first and own != Form())
 
 
 def bits_of(number: float) -> int:
@@ -143,36 +164,29 @@ class Driver:
         source: Strided,
         target: Strided,
         spare: list[str],
-        scale: tuple[str, str, str],
         tables: tuple[str, str] = ("null", "null"),
     ) -> None:
-        """All passes; source and target with the words of a pass, the first spare is written first.
+        """All passes between two places; the first spare is written first.
 
-        ``scale`` has the words for what is read and what is written, ``tables`` the factors of a
-        first half.
+        ``tables`` are the factors of a first half.
         """
+        f, size = self.f, self.size
         ends = [f"ptr {a}, i64 {b}, i64 {c}" for a, b, c in (source, target)]
-        self.f.line(
-            f"call void {self.calls}(ptr {self.codes}, ptr {self.steps}, i64 {self.size['count']},"
+        f.line(
+            f"call void {self.calls}(ptr {self.codes}, ptr {self.steps}, i64 {size['count']},"
             f" ptr {self.data}, {', '.join(ends)}, ptr {spare[0]}, ptr {spare[1]},"
-            f" i64 {scale[0]}, i64 {scale[1]}, i64 {scale[2]},"
-            f" ptr {tables[0]}, ptr {tables[1]})"
+            f" i64 {size['swap']}, i64 {size['scale']}, ptr {tables[0]}, ptr {tables[1]})"
         )
 
-    def within(self, spare: list[str], swap_in: Number) -> str:
-        """All passes from the first piece of memory to one of the two: which.
+    def result(self, spare: list[str]) -> str:
+        """Which of two pieces of memory passes from the first one end in."""
+        odd = self.f.emit(f"trunc i64 {self.size['count']} to i1")
+        return self.f.emit(f"select i1 {odd}, ptr {spare[1]}, ptr {spare[0]}")
 
-        Parts change places in an inverse transform: ``flip`` are the bytes from one to the other.
-        """
-        v, f = self.v, self.f
-        odd = f.emit(f"trunc i64 {self.size['count']} to i1")
-        result = f.emit(f"select i1 {odd}, ptr {spare[1]}, ptr {spare[0]}")
-        ends: list[Strided] = []
-        for place, flip in ((spare[0], swap_in), (result, self.size["flip"])):
-            ends.append((f.at(place, flip), v.row, f.sub(v.bytes, f.mul(flip, 2))))
-        one = str(bits_of(1.0))
-        scale = self.size["scale"]
-        self.passes(ends[0], ends[1], spare[::-1], (one, scale, scale))
+    def within(self, spare: list[str]) -> str:
+        """All passes from the first piece of memory to one of the two: which."""
+        result, row = self.result(spare), self.v.row
+        self.passes((spare[0], row, 0), (result, row, 0), spare[::-1])
         return result
 
     def text(self) -> str:
@@ -185,14 +199,10 @@ class Driver:
 def calls_text(itemsize: int, bits: int) -> tuple[str, str]:
     """The text and the name of a function that calls all passes of a transform."""
     v, module = Lanes(itemsize, bits), Module()
-    ends = "ptr %source, i64 %ss, i64 %si, ptr %target, i64 %ts, i64 %ti"
-    scale = "i64 %sign, i64 %scale, i64 %turn, ptr %lane, ptr %group"
-    f = Function(
-        module,
-        "passes",
-        f"ptr %codes, ptr %steps, i64 %count, ptr %data, {ends}, ptr %even, ptr %odd, {scale}",
-        False,
-    )
+    ends = "ptr %source, i64 %ss, i64 %pairs_in, ptr %target, i64 %ts, i64 %pairs_out"
+    more = "ptr %even, ptr %odd, i64 %swap, i64 %scale, ptr %lane, ptr %group"
+    parameters = f"ptr %codes, ptr %steps, i64 %count, ptr %data, {ends}, {more}"
+    f = Function(module, "passes", parameters, False)
     call = f.local(8 * len(WORDS))
     with f.loop(0, "%count") as i:
         first = f.emit(f"icmp eq i64 {i}, 0")
@@ -208,15 +218,14 @@ def calls_text(itemsize: int, bits: int) -> tuple[str, str]:
         code, radix, m, s, factors, table = (
             f.load("i64", f.at(step, 8 * k), 8) for k in range(STEP)
         )
-        words = {"ss": choose(first, "i64", "%ss", v.row)}
-        words["si"] = choose(first, "i64", "%si", v.bytes)
+        words = {"m": m, "s": s, "radix": radix, "scale": "%scale"}
+        words["ss"] = choose(first, "i64", "%ss", v.row)
         words["ts"] = choose(last, "i64", "%ts", v.row)
-        words["ti"] = choose(last, "i64", "%ti", v.bytes)
-        words |= {"m": m, "s": s, "radix": radix}
-        words |= {"sign": "%sign", "scale": "%scale", "turn": "%turn"}
+        words |= {word: choose(first, "i64", f"%{word}", 0) for word in ("pairs_in", "swap")}
+        words["pairs_out"] = "%pairs_out"
         found = choose(last, "ptr", "null", f.at("%data", factors))
         for place, word in enumerate(WORDS):
-            f.store("i64", str(words[word]), f.at(call, 8 * place), 8)
+            f.store("i64", words[word], f.at(call, 8 * place), 8)
         pointers = (call, here, there, found, f.at("%data", table), "%lane", "%group")
         spot = f.emit(f"getelementptr ptr, ptr %codes, i64 {code}")
         given = ", ".join(f"ptr {pointer}" for pointer in pointers)
@@ -228,82 +237,86 @@ def calls_text(itemsize: int, bits: int) -> tuple[str, str]:
 # --- lanes are rows -------------------------------------------------------------------------------
 
 
-def _rows_function(module: Module, v: Lanes, name: str) -> str:
-    """Rows of a matrix moved into memory split by columns (``load``), or back (``store``).
+def _moving(module: Module, v: Lanes, back: bool) -> str:
+    """Rows of a matrix moved into memory split by columns, or back; as many as there are lanes."""
+    per = v.count // 2
+    name = "store" if back else "load"
+    f = Function(module, name, "ptr %rows, i64 %step, ptr %split, i64 %columns")
+    # the last square begins early, so as to be whole
+    before, last = f.div(f.sub("%columns", 1), per), f.sub("%columns", per)
+    rows, split = ("%rows", "%step", per * v.element), ("%split", v.bytes, per * v.row)
+    squares(f, v, *((split, rows) if back else (rows, split)), before)
+    rows = (f.at("%rows", f.mul(last, v.element)), "%step", 0)
+    split = (f.at("%split", f.mul(last, v.row)), v.bytes, 0)
+    squares(f, v, *((split, rows) if back else (rows, split)), 1)
+    return f.close()
 
-    Of rows that are fewer than lanes, the last serves the lanes that have none.
-    """
-    back, per = name == "store", v.count // 2
-    f = Function(
-        module, name, "ptr %rows, i64 %step, ptr %split, i64 %columns, i64 %count, ptr %few"
-    )
-    few = f.emit(f"icmp slt i64 %count, {v.count}")
 
-    def turn(rows: Strided, split: Strided, count: Number) -> None:
-        squares(f, v, *((split, rows) if back else (rows, split)), count)
-
-    with f.when(f.emit(f"xor i1 {few}, true")):
-        whole, rest = f.div("%columns", per), f.rem("%columns", per)
-        turn(("%rows", "%step", per * v.element), ("%split", v.bytes, per * v.row), whole)
-        last = f.sub("%columns", per)
-        more = f.emit(f"zext i1 {f.emit(f'icmp ne i64 {rest}, 0')} to i64")
-        at, to = f.at("%rows", f.mul(last, v.element)), f.at("%split", f.mul(last, v.row))
-        turn((at, "%step", 0), (to, v.bytes, 0), more)
-    with f.when(few), f.loop(0, "%columns", per) as column:
-        column = f.smaller(column, f.sub("%columns", per))
-        at, to = f.at("%rows", f.mul(column, v.element)), f.at("%split", f.mul(column, v.row))
-        if back:
-            turn(("%few", v.bytes, 0), (to, v.bytes, 0), 1)
-        with f.loop(0, "%count" if back else v.count) as lane:
-            row = f.at(at, f.mul(f.smaller(lane, f.sub("%count", 1)), "%step"))
-            held = f.at("%few", f.mul(lane, v.bytes))
-            spots = (held, row) if back else (row, held)
-            f.store(v.kind, f.load(v.kind, spots[0], v.itemsize), spots[1], v.itemsize)
-        if not back:
-            turn(("%few", v.bytes, 0), (to, v.bytes, 0), 1)
+def _gathering(module: Module, v: Lanes, back: bool) -> str:
+    """The same for any transforms along the middle axis of three, from the first of some lanes."""
+    name = "scatter" if back else "gather"
+    parameters = "ptr %array, ptr %split, i64 %n, i64 %inner, i64 %first, i64 %lanes"
+    f = Function(module, name, parameters)
+    with f.loop(0, "%lanes") as lane:
+        number = f.add("%first", lane)
+        outer, column = f.div(number, "%inner"), f.rem(number, "%inner")
+        begin = f.add(f.mul(outer, f.mul("%n", "%inner")), column)
+        with f.loop(0, "%n") as row:
+            at = f.at("%array", f.mul(f.add(begin, f.mul(row, "%inner")), v.element))
+            to = f.at("%split", f.add(f.mul(row, v.row), f.mul(lane, v.itemsize)))
+            for i in (0, 1):
+                spots = f.at(at, i * v.itemsize), f.at(to, i * v.bytes)
+                value = f.load(v.base, spots[back], v.itemsize)
+                f.store(v.base, value, spots[not back], v.itemsize)
     return f.close()
 
 
 @lru(16)
-def rows_text(itemsize: int, bits: int, real: str) -> str:
-    """Transforms of rows; ``real`` says if they are real: ``to`` spectra, or ``from`` them."""
+def rows_text(itemsize: int, bits: int, real: str, gathered: bool) -> str:
+    """Transforms of rows; ``real`` says if they are real: ``to`` spectra, or ``from`` them.
+
+    Those that are ``gathered`` may be fewer than lanes, shorter than a vector, and along the middle
+    axis of three.
+    """
     v = Lanes(itemsize, bits)
-    d = Driver(v, "batch n ins outs count flip scale halves")
+    d = Driver(v, "halves batch inner ins outs n count swap scale")
     f, size = d.f, d.size
-    few = f.local(v.count * v.bytes)
     spare = d.memory(f.add(size["n"], 1))
-    load, store = (_rows_function(d.module, v, name) for name in ("load", "store"))
-    steps = [f.mul(size[name], v.element) for name in ("ins", "outs")]
-    last = f.sub(size["batch"], v.count)
-    negative = f.emit(f"icmp slt i64 {last}, 0")
-    last = f.emit(f"select i1 {negative}, i64 0, i64 {last}")
-    with f.loop("%start", "%stop") as g:
-        row = f.smaller(f.mul(g, v.count), last)
-        at = f.at(d.source, f.mul(row, steps[0]))
-        rest = f"i64 {size['batch']}, ptr {few}"
-        f.line(
-            f"call void {load}(ptr {at}, i64 {steps[0]}, ptr {spare[0]}, i64 {size['ins']}, {rest})"
-        )
-        if real == "from":
-            name = _packing(d.module, v, True)
+    moves = [(_gathering if gathered else _moving)(d.module, v, back) for back in (False, True)]
+
+    def move(back: bool, split: str, first: Number) -> None:
+        array, length = (d.target, size["outs"]) if back else (d.source, size["ins"])
+        if gathered:
+            count = f.smaller(f.sub(size["batch"], first), v.count)
             f.line(
-                f"call void {name}(ptr {spare[0]}, ptr {spare[1]}, i64 {size['n']},"
-                f" ptr {d.at('halves')})"
+                f"call void {moves[back]}(ptr {array}, ptr {split}, i64 {length},"
+                f" i64 {size['inner']}, i64 {first}, i64 {count})"
             )
-            result = d.within(spare[::-1], 0)
+            return
+        step = f.mul(length, v.element)
+        at = f.at(array, f.mul(first, step))
+        f.line(f"call void {moves[back]}(ptr {at}, i64 {step}, ptr {split}, i64 {length})")
+
+    def pack(split: str, other: str) -> None:
+        name = _packing(d.module, v, real == "from")
+        f.line(f"call void {name}(ptr {split}, ptr {other}, i64 {size['n']}, ptr {d.at('halves')})")
+
+    with f.loop("%start", "%stop") as g:
+        first = f.mul(g, v.count)
+        if not gathered:
+            first = f.smaller(first, f.sub(size["batch"], v.count))
+        move(False, spare[0], first)
+        if real == "from":
+            pack(*spare)
+            result = d.within(spare[::-1])
         else:
-            result = d.within(spare, size["flip"])
+            result = d.within(spare)
         if real == "to":
-            name = _packing(d.module, v, False)
             same = f.emit(f"icmp eq ptr {result}, {spare[0]}")
             other = f.emit(f"select i1 {same}, ptr {spare[1]}, ptr {spare[0]}")
-            table = d.at("halves")
-            f.line(f"call void {name}(ptr {result}, ptr {other}, i64 {size['n']}, ptr {table})")
+            pack(result, other)
             result = other
-        to = f.at(d.target, f.mul(row, steps[1]))
-        f.line(
-            f"call void {store}(ptr {to}, i64 {steps[1]}, ptr {result}, i64 {size['outs']}, {rest})"
-        )
+        move(True, result, first)
     return d.text()
 
 
@@ -362,177 +375,48 @@ def conjugate(v: Lanes, f: Function, x: Complex) -> Complex:
 
 
 @lru(16)
-def columns_text(itemsize: int, bits: int) -> str:
-    """Transforms along the middle axis of three; lanes are neighbours along the last one."""
+def columns_text(itemsize: int, bits: int, half: str) -> str:
+    """Transforms along the middle axis of three; lanes are neighbours along the last one.
+
+    Those of a long transform are one half of it. The ``first`` is multiplied by w ** (j2 k1), and
+    writes blocks of as many results as there are lanes; the ``second`` reads them.
+    """
     v = Lanes(itemsize, bits)
-    d = Driver(v, "n inner groups count sign scale turn")
+    d = Driver(v, "n inner groups blocks count swap scale", 2 * (half == "first"))
     f, size = d.f, d.size
-    spare = d.memory(size["n"])
-    step = f.mul(size["inner"], v.element)
-    with f.loop("%start", "%stop") as g:
-        lane = f.smaller(f.mul(f.rem(g, size["groups"]), v.count), f.sub(size["inner"], v.count))
-        offset = f.mul(f.div(g, size["groups"]), f.mul(size["n"], step))
-        offset = f.add(offset, f.mul(lane, v.element))
-        ends = [(f.at(place, offset), step, 0) for place in (d.source, d.target)]
-        d.passes(ends[0], ends[1], spare, (size["sign"], size["scale"], size["turn"]))
-    return d.text()
-
-
-@lru(16)
-def gathered_text(itemsize: int, bits: int) -> str:
-    """The same where the last axis is shorter than a vector: lanes are any of the transforms."""
-    v = Lanes(itemsize, bits)
-    d = Driver(v, "n inner total count flip scale")
-    f, size = d.f, d.size
-    places = f.local(8 * v.count)
-    spare = d.memory(size["n"])
-    step = f.mul(size["inner"], v.element)
-    find = _finding(d.module, v)
-    moves = [_gathering(d.module, v, name) for name in ("load", "store")]
-    with f.loop("%start", "%stop") as g:
-        f.line(
-            f"call void {find}(ptr {places}, i64 {f.mul(g, v.count)}, i64 {size['inner']},"
-            f" i64 {f.mul(size['n'], step)}, i64 {f.sub(size['total'], 1)})"
-        )
-        rest = f"ptr {places}, i64 {size['n']}, i64 {step}"
-        f.line(f"call void {moves[0]}(ptr {d.source}, ptr {spare[0]}, {rest})")
-        result = d.within(spare, size["flip"])
-        f.line(f"call void {moves[1]}(ptr {d.target}, ptr {result}, {rest})")
-    return d.text()
-
-
-def move(v: Lanes, f: Function, at: str, step: int, to: str, stride: int) -> None:
-    """Copy a complex number; its parts lie ``step`` bytes apart here, ``stride`` there."""
-    for i in (0, 1):
-        value = f.load(v.base, f.at(at, i * step), v.itemsize)
-        f.store(v.base, value, f.at(to, i * stride), v.itemsize)
-
-
-def _finding(module: Module, v: Lanes) -> str:
-    """Where the transforms of all lanes begin, as bytes: the last serves lanes that have none."""
-    parameters = "ptr %places, i64 %first, i64 %inner, i64 %size, i64 %last"
-    f = Function(module, "find", parameters)
-    column = f.rem("%first", "%inner")
-    begin = f.add(f.mul(f.div("%first", "%inner"), "%size"), f.mul(column, v.element))
-    # from the last column of an array to the first of the next one
-    jump = f.sub("%size", f.mul(f.sub("%inner", 1), v.element))
-
-    def step(lane: str, held: list[str]) -> list[str]:
-        offset, column, index = held
-        f.store("i64", offset, f.at("%places", f.mul(lane, 8)), 8)
-        after = f.add(column, 1)
-        full = f.emit(f"icmp eq i64 {after}, %inner")
-        more = f.emit(f"icmp slt i64 {index}, %last")
-        ahead = f.emit(f"select i1 {full}, i64 {jump}, i64 {v.element}")
-        ahead = f.emit(f"select i1 {more}, i64 {ahead}, i64 0")
-        after = f.emit(f"select i1 {full}, i64 0, i64 {after}")
-        return [str(f.add(offset, ahead)), after, str(f.add(index, 1))]
-
-    f.fold(v.count, "i64", [str(begin), str(column), "%first"], step)
-    return f.close()
-
-
-def _gathering(module: Module, v: Lanes, name: str) -> str:
-    """Elements at any places, one for each lane, moved into split memory, or back."""
-    parameters = "ptr %array, ptr %split, ptr %places, i64 %n, i64 %step"
-    f = Function(module, name, parameters)
-    with f.loop(0, "%n") as row, f.loop(0, v.count) as lane:
-        offset = f.load("i64", f.at("%places", f.mul(lane, 8)), 8)
-        at = f.at(f.at("%array", offset), f.mul(row, "%step"))
-        to = f.at("%split", f.add(f.mul(row, v.row), f.mul(lane, v.itemsize)))
-        if name == "load":
-            move(v, f, at, v.itemsize, to, v.bytes)
-        else:
-            move(v, f, to, v.bytes, at, v.itemsize)
-    return f.close()
-
-
-# --- long transforms ------------------------------------------------------------------------------
-
-
-@lru(16)
-def first_half_text(itemsize: int, bits: int) -> str:
-    """Transforms of length n1 over the columns of rows of length n2, times w ** (j2 k1)."""
-    v = Lanes(itemsize, bits)
-    d = Driver(v, "n1 n2 groups blocks count sign twist", 2)
-    f, size = d.f, d.size
-    lanes, firsts = (f.pointer(TABLE + i) for i in (1, 2))
-    n1, n2 = size["n1"], size["n2"]
-    spare = d.memory(n1)
-    turn = _turning(d.module, v)
-    step = f.mul(n2, v.element)
-    odd = f.emit(f"trunc i64 {size['count']} to i1")
-    held = f.emit(f"select i1 {odd}, ptr {spare[0]}, ptr {spare[1]}")
-    one = str(bits_of(1.0))
+    n, inner, blocks = size["n"], size["inner"], size["blocks"]
+    spare = d.memory(n)
+    step, tables = f.mul(inner, v.element), ("null", "null")
+    if half == "first":
+        lanes, firsts = (f.pointer(TABLE + i) for i in (1, 2))
     with f.loop("%start", "%stop") as g:
         group, outer = f.rem(g, size["groups"]), f.div(g, size["groups"])
-        lane = f.smaller(f.mul(group, v.count), f.sub(n2, v.count))
-        offset = f.add(f.mul(outer, f.mul(n1, step)), f.mul(lane, v.element))
-        # the last pass writes where its turn would be, which is not what it reads
-        source, target = (f.at(d.source, offset), step, 0), (held, v.row, v.bytes)
-        mine = f.at(firsts, f.mul(group, f.mul(n1, v.element)))
-        d.passes(source, target, spare, (size["sign"], one, one), (lanes, mine))
-        begin = f.add(f.mul(outer, f.mul(size["blocks"], n2)), lane)
-        to = f.at(d.target, f.mul(begin, v.row))
-        f.line(
-            f"call void {turn}(ptr {held}, ptr {lanes}, ptr {mine}, i64 {n1}, ptr {to},"
-            f" i64 {f.mul(n2, v.row)}, i64 {size['twist']})"
-        )
+        lane = f.smaller(f.mul(group, v.count), f.sub(inner, v.count))
+        offset = f.add(f.mul(outer, f.mul(n, step)), f.mul(lane, v.element))
+        ends: list[Strided] = [(f.at(place, offset), step, 1) for place in (d.source, d.target)]
+        if half == "second":
+            ends[0] = f.at(d.source, f.mul(g, f.mul(n, v.row))), v.row, 0
+        if half == "first":
+            # the last pass writes where its turn would be, which is not what it reads
+            held = d.result(spare[::-1])
+            ends[1] = held, v.row, 0
+            tables = lanes, f.at(firsts, f.mul(group, f.mul(n, v.element)))
+        d.passes(ends[0], ends[1], spare, tables)
+        if half == "first":
+            to = f.at(d.target, f.mul(f.add(f.mul(outer, f.mul(blocks, inner)), lane), v.row))
+            _turned(d, held, to)
     return d.text()
 
 
-def _turning(module: Module, v: Lanes) -> str:
-    """Split rows transposed, a block of as many rows as there are lanes at a time, ``down`` bytes
-    apart; with ``twist`` times the factors of their lanes and that of their first lane before."""
-    f = Function(
-        module,
-        "turn",
-        "ptr %rows, ptr %lanes, ptr %firsts, i64 %n, ptr %target, i64 %down, i64 %twist",
-    )
-    twisted = f.emit("icmp ne i64 %twist, 0")
-
-    def twist(k: Number) -> None:
-        at = f.at("%rows", f.mul(k, v.row))
-        w = v.load_split(f, f.at("%lanes", f.mul(k, v.row)))
-        w = v.times(f, w, *v.both_everywhere(f, f.at("%firsts", f.mul(k, v.element))))
-        v.store_split(f, at, v.times(f, v.load_split(f, at), w.re, w.im))
-
-    def turn(first: Number, block: Number) -> None:
-        at, to = f.at("%rows", f.mul(first, v.row)), f.at("%target", f.mul(block, "%down"))
-        for part in (0, v.bytes):
-            squares(f, v, (f.at(at, part), v.row, 0), (f.at(to, part), v.row, 0), 1)
-
-    whole = f.div("%n", v.count)
-    with f.loop(0, whole) as block:
-        first = f.mul(block, v.count)
-        with f.when(twisted), f.loop(0, v.count) as i:
-            twist(f.add(first, i))
-        turn(first, block)
-    done = f.mul(whole, v.count)
-    with f.when(f.emit(f"icmp ne i64 {done}, %n")):
-        with f.when(twisted), f.loop(done, "%n") as k:
-            twist(k)
-        turn(f.sub("%n", v.count), whole)  # the last block begins early, so as to be whole
-    return f.close()
-
-
-@lru(16)
-def second_half_text(itemsize: int, bits: int) -> str:
-    """Transforms of length n2 over the blocks that the first half made, to k1 + n1 k2."""
-    v = Lanes(itemsize, bits)
-    d = Driver(v, "n1 n2 blocks count scale turn")
-    f, size = d.f, d.size
-    n1, n2 = size["n1"], size["n2"]
-    spare = d.memory(n2)
-    step = f.mul(n1, v.element)
-    with f.loop("%start", "%stop") as g:
-        lane = f.smaller(f.mul(f.rem(g, size["blocks"]), v.count), f.sub(n1, v.count))
-        offset = f.mul(f.div(g, size["blocks"]), f.mul(n2, step))
-        offset = f.add(offset, f.mul(lane, v.element))
-        at = f.at(d.source, f.mul(g, f.mul(n2, v.row)))
-        source, target = (at, v.row, v.bytes), (f.at(d.target, offset), step, 0)
-        d.passes(source, target, spare, (str(bits_of(1.0)), size["scale"], size["turn"]))
-    return d.text()
+def _turned(d: Driver, held: str, to: str) -> None:
+    """Split rows transposed, a block of as many rows as there are lanes at a time."""
+    f, v, size = d.f, d.v, d.size
+    last, down = f.sub(size["blocks"], 1), f.mul(size["inner"], v.row)
+    early = f.mul(f.sub(size["n"], v.count), v.row)  # of the last one, so as to be whole
+    for part in (0, v.bytes):
+        at, there = f.at(held, part), f.at(to, part)
+        squares(f, v, (at, v.row, v.count * v.row), (there, v.row, down), last)
+        squares(f, v, (f.at(at, early), v.row, 0), (f.at(there, f.mul(last, down)), v.row, 0), 1)
 
 
 # --- tables ---------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ them, real and imaginary parts in turn ("pairs").
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -219,31 +220,15 @@ def _prime(v: Lanes, f: Function, xs: list[Complex]) -> list[Complex]:
 # --- passes ---------------------------------------------------------------------------------------
 
 # What a pass receives beside pointers, as words in a row. ``ss`` and ``ts`` are the bytes from an
-# element to the next, ``si`` and ``ti`` those from its real to its imaginary parts: 0 where it lies
-# as pairs. ``sign`` is for the imaginary parts of pairs that are read.
-WORDS = "ss si ts ti m s sign scale turn radix".split()
-# Without ``factors`` a pass is the last: what it writes is multiplied by ``scale`` and ``turn``,
-# its real and its imaginary part. ``lane`` and ``group`` are more factors for what that writes.
+# element to the next. Where it lies as pairs, and where parts are to be swapped when read, words
+# are not 0. A ``scale`` that is not 0 is that of an inverse transform, which also swaps what it
+# writes.
+WORDS = "ss ts m s radix pairs_in pairs_out swap scale".split()
+# Without ``factors`` a pass is the last. ``lane`` and ``group`` are more factors for what that
+# writes, if any.
 POINTERS = "source target factors table lane group".split()
 # Radices with straight code; the longest that has none.
 STRAIGHT, LONGEST = (2, 3, 4, 5, 6, 7, 8, 9, 10), 97
-
-
-class Form(Record):
-    """What is known of a pass whose code is not to serve all ends: in an inverse transform its
-    first pass and its last one swap real and imaginary parts."""
-
-    first: bool = False
-    last: bool = False
-    pairs_in: bool = False
-    pairs_out: bool = False
-    swap_in: bool = False
-    swap_out: bool = False  # and scaled
-    twiddled: bool = False  # the last of a first half: multiplied by two tables
-
-    @property
-    def name(self) -> str:
-        return "".join(str(int(fact)) for fact in self)
 
 
 def swapped(x: Complex, swap: bool) -> Complex:
@@ -286,130 +271,131 @@ class Strides:
 
 
 class Pass:
-    """A pass of Stockham's transform while it is written, for ends that are known or for any.
+    """A pass of Stockham's transform while it is written.
 
     Element q + s (p + m k) of the source, for k below the radix, becomes after a transform over k
     and a product with w ** (p j) element q + s (radix p + j) of the target; s is the product of
     the radices before, m of those to come. Nothing is left in another order at the end.
     """
 
-    def __init__(self, v: Lanes, module: Module, name: str, radix: int, form: Form | None) -> None:
+    def __init__(self, v: Lanes, module: Module, name: str, radix: int) -> None:
         """Of some radix, or of any odd prime one if that is 0."""
-        self.v, self.form = v, form
+        self.v = v
         parameters = ["ptr %call", *(f"ptr noalias %{name}" for name in POINTERS)]
         self.f = f = Function(module, name, ", ".join(parameters), False)
-        words = {word: self.word(i) for i, word in enumerate(WORDS)}
-        # One of the loops has one round in the first pass, the other one in the last.
-        self.m: Number = 1 if form and form.last else words["m"]
-        self.s: Number = 1 if form and form.first else words["s"]
-        self.radix: Number = radix or words["radix"]
-        if form is None:
-            self.pairs_in, self.pairs_out = (
-                f.emit(f"icmp eq i64 {words[word]}, 0") for word in ("si", "ti")
-            )
-            self.last = f.emit("icmp eq ptr %factors, null")
-            self.sign, self.turn = (number(v, f, words[word]) for word in ("sign", "turn"))
-        else:
-            self.pairs_in, self.pairs_out, self.last = form.pairs_in, form.pairs_out, form.last
-        if form is None or form.swap_out:
-            self.scale = number(v, f, words["scale"])
-        self.words = words
-        self.read = Strides(f, f.mul(f.mul(self.m, self.s), words["ss"]))
-        self.written = Strides(f, f.mul(self.s, words["ts"]))
-        both = self.s if form and form.twiddled else 0
-        self.lanes = Strides(f, f.mul(both, v.row))
-        self.groups = Strides(f, f.mul(both, v.element))
+        words = [f.load("i64", f.at("%call", 8 * i), 8) for i in range(len(WORDS))]
+        self.ss, self.ts, self.m, self.s, own, *facts = words
+        self.radix: Number = radix or own
+        self.pairs_in, self.pairs_out, self.swap, self.scaled = (
+            f.emit(f"icmp ne i64 {fact}, 0") for fact in facts
+        )
+        self.last = f.emit("icmp eq ptr %factors, null")
+        self.twiddled = f.emit("icmp ne ptr %lane, null")
+        self.scale = number(v, f, facts[-1])
+        # where real and imaginary parts are that are not pairs
+        self.parts = [
+            f.emit(f"select i1 {self.swap}, i64 {v.bytes - part}, i64 {part}")
+            for part in (0, v.bytes)
+        ]
+        self.read = Strides(f, f.mul(f.mul(self.m, self.s), self.ss))
+        self.written = Strides(f, f.mul(self.s, self.ts))
+        self.lanes = Strides(f, f.mul(self.s, v.row))
+        self.groups = Strides(f, f.mul(self.s, v.element))
 
-    def word(self, index: int) -> str:
-        return self.f.load("i64", self.f.at("%call", 8 * index), 8)
-
-    def begin(self, p: Number, q: Number) -> str:
-        """Say which element of the source and of the target come first; where its factors are."""
+    @contextmanager
+    def rounds(self) -> Iterator[str]:
+        """A loop over all transforms, of which s have the same factors: where these are."""
         f, v = self.f, self.v
-        from_row = f.mul(p, self.s)
-        self.read.begin(f.at("%source", f.mul(f.add(from_row, q), self.words["ss"])))
-        row = f.add(f.mul(from_row, self.radix), q)
-        self.written.begin(f.at("%target", f.mul(row, self.words["ts"])))
-        if self.form and self.form.twiddled:
-            self.lanes.begin(f.at("%lane", f.mul(row, v.row)))
-            self.groups.begin(f.at("%group", f.mul(row, v.element)))
         size = f.mul(f.sub(self.radix, 1), v.element)
-        return f.opaque(f.at("%factors", f.mul(p, size)))
+        jump = f.mul(f.mul(f.sub(self.radix, 1), self.s), self.ts)
+        begun: list[tuple[str, Number]] = [("i64", 0)]
+        begun += [("ptr", pointer) for pointer in ("%source", "%target", "%factors")]
+        with f.carried(0, f.mul(self.m, self.s), begun) as (self.row, held, after):
+            q, source, target, factors = held
+            self.read.begin(source)
+            self.written.begin(target)
+            yield f.opaque(factors)
+            done = f.add(q, 1)
+            full = f.emit(f"icmp eq i64 {done}, {self.s}")
+            far, more = (f.emit(f"select i1 {full}, i64 {n}, i64 0") for n in (jump, size))
+            after[0] = f.emit(f"select i1 {full}, i64 0, i64 {done}")
+            after[1], after[3] = f.at(source, self.ss), f.at(factors, more)
+            after[2] = f.at(f.at(target, self.ts), far)
 
     # --- elements ---------------------------------------------------------------------------------
 
     def load(self, at: list[str]) -> list[Complex]:
         """Elements at some places."""
-        v, f, form = self.v, self.f, self.form
+        v, f = self.v, self.f
 
         def pairs() -> list[str]:
-            found = [v.load_pairs(f, spot) for spot in at]
-            if form is None:
-                return [x for z in found for x in (z.re, v.op(f, "fmul", z.im, self.sign))]
-            return [x for z in found for x in swapped(z, form.swap_in)[:2]]
+            # of other places, as LLVM sees it, so that it does not choose number by number
+            return f.either(
+                self.swap,
+                v.kind,
+                lambda: [x for spot in at for x in v.load_pairs(f, f.opaque(spot))[1::-1]],
+                lambda: [x for spot in at for x in v.load_pairs(f, spot)[:2]],
+            )
 
         def split() -> list[str]:
-            if form is not None:
-                return [x for a in at for x in swapped(v.load_split(f, a), form.swap_in)[:2]]
-            spots = [s for spot in at for s in (spot, f.at(spot, self.words["si"]))]
+            spots = [f.at(spot, part) for spot in at for part in self.parts]
             return [f.load(v.kind, spot, v.itemsize) for spot in spots]
 
-        parts = f.either(self.pairs_in, v.kind, pairs, split)
-        return [Complex(*z) for z in zip(parts[::2], parts[1::2], strict=True)]
+        found = f.either(self.pairs_in, v.kind, pairs, split)
+        return [Complex(*z) for z in zip(found[::2], found[1::2], strict=True)]
 
     def store(self, factors: str, results: list[tuple[Number, Complex]]) -> None:
         """Elements by their numbers."""
         v, f = self.v, self.f
         results = [(j, v.settle(f, y)) for j, y in results]
         places = [self.written.at(j) for j, _ in results]
-
-        def split(at: str, y: Complex) -> None:
-            if self.form is not None:
-                return v.store_split(f, at, y)
-            f.store(v.kind, y.re, at, v.itemsize)
-            f.store(v.kind, y.im, f.at(at, self.words["ti"]), v.itemsize)
-
-        with f.unless(self.last) as more:
-            for at, (j, y) in zip(places, results, strict=True) if more else ():
+        with f.unless(self.last):
+            for at, (j, y) in zip(places, results, strict=True):
                 if j != 0:
                     spot = f.at(factors, f.mul(f.sub(j, 1), v.element))
                     y = v.times(f, y, *v.both_everywhere(f, spot))
-                split(at, y)
-        if self.last is False:
-            return
+                v.store_split(f, at, y)
         with f.when(self.last):
-            done = [self.ended(j, y) for j, y in results]
-            with f.when(self.pairs_out) as some:
-                for at, y in zip(places, done, strict=True) if some else ():
-                    v.store_pairs(f, at, y)
-            with f.unless(self.pairs_out) as some:
-                for at, y in zip(places, done, strict=True) if some else ():
-                    split(at, y)
+            self.end(places, results)
 
-    def ended(self, j: Number, y: Complex) -> Complex:
-        """An element as the last pass writes it."""
-        v, f, form = self.v, self.f, self.form
-        if form is None:
-            return Complex(v.op(f, "fmul", y.re, self.scale), v.op(f, "fmul", y.im, self.turn))
-        if form.twiddled:
-            lanes, group = v.load_split(f, self.lanes.at(j)), self.groups.at(j)
-            w = v.times(f, lanes, *v.both_everywhere(f, group))
-            y = v.times(f, y, w.re, w.im)
-        if form.swap_out:
-            y = Complex(v.op(f, "fmul", y.im, self.scale), v.op(f, "fmul", y.re, self.scale))
-        return y
+    def end(self, places: list[str], results: list[tuple[Number, Complex]]) -> None:
+        """Elements as the last pass writes them."""
+        v, f = self.v, self.f
+
+        def as_is() -> list[str]:
+            return [x for _, y in results for x in y[:2]]
+
+        def twiddled() -> list[str]:
+            self.lanes.begin(f.at("%lane", f.mul(self.row, v.row)))
+            self.groups.begin(f.at("%group", f.mul(self.row, v.element)))
+            found = []
+            for j, y in results:
+                group = v.both_everywhere(f, self.groups.at(j))
+                w = v.times(f, v.load_split(f, self.lanes.at(j)), *group)
+                found += v.times(f, y, w.re, w.im)[:2]
+            return found
+
+        def scaled() -> list[str]:
+            return [v.op(f, "fmul", x, self.scale) for _, y in results for x in (y.im, y.re)]
+
+        def unscaled() -> list[str]:
+            return f.either(self.twiddled, v.kind, twiddled, as_is)
+
+        parts = f.either(self.scaled, v.kind, scaled, unscaled)
+        done = [Complex(*y) for y in zip(parts[::2], parts[1::2], strict=True)]
+        with f.when(self.pairs_out):
+            for at, y in zip(places, done, strict=True):
+                v.store_pairs(f, at, y)
+        with f.unless(self.pairs_out):
+            for at, y in zip(places, done, strict=True):
+                v.store_split(f, at, y)
 
     # --- transforms -------------------------------------------------------------------------------
-
-    def rounds(self, count: Number) -> AbstractContextManager[Number]:
-        """A loop, unless it is known to have one round."""
-        return nullcontext(0) if count == 1 else self.f.loop(0, count)
 
     def straight(self, radix: int) -> None:
         """Transforms of a length that is known."""
         v, f = self.v, self.f
-        with self.rounds(self.m) as p, self.rounds(self.s) as q:
-            factors = self.begin(p, q)
+        with self.rounds() as factors:
             xs = self.load([self.read.at(k) for k in range(radix)])
             self.store(factors, list(enumerate(transform(v, f, xs))))
 
@@ -418,8 +404,7 @@ class Pass:
         v, f = self.v, self.f
         half = f.emit(f"lshr i64 {self.radix}, 1")
         plus, minus = f.local(LONGEST // 2 * v.row), f.local(LONGEST // 2 * v.row)
-        with self.rounds(self.m) as p, self.rounds(self.s) as q:
-            factors = self.begin(p, q)
+        with self.rounds() as factors:
             (first,) = self.load([self.read.at(0)])
 
             def gather(i: str, held: list[str]) -> list[str]:
@@ -463,11 +448,11 @@ class Pass:
             self.store(factors, [(j, v.add(f, even, odd)), (opposite, v.sub(f, even, odd))])
 
 
-@lru(256)
-def pass_text(itemsize: int, bits: int, radix: int, form: Form | None) -> tuple[str, str]:
+@lru(64)
+def pass_text(itemsize: int, bits: int, radix: int) -> tuple[str, str]:
     """The text and the name of a pass of some radix, or of any odd prime one if that is 0."""
-    module, name = Module(), f"pass{radix or '_any'}{'_' + form.name if form else ''}"
-    writer = Pass(Lanes(itemsize, bits), module, name, radix, form)
+    module, name = Module(), f"pass{radix or '_any'}"
+    writer = Pass(Lanes(itemsize, bits), module, name, radix)
     if radix:
         writer.straight(radix)
     else:
