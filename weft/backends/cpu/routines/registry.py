@@ -16,8 +16,5 @@ LOWERINGS: dict[str, Lowering] = {}
 # cannot be done block by block.
 FINISHING: dict[str, Callable[..., Lowered | None]] = {}
 
-# Other lowerings, to code that does for all shapes: None where there is only the usual one.
-GENERAL: dict[str, Lowering] = {}
-
 # Lowerings of what has few elements, to code that does for all shapes of few: None for others.
 SMALL: dict[str, Lowering] = {}

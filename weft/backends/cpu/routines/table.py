@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.routines.choices import ROUTINES
-from weft.backends.cpu.routines.registry import FINISHING, GENERAL, LOWERINGS, SMALL
+from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS, SMALL
 from weft.backends.cpu.sizes import Written, at_hand
 from weft.base.lazy import Late
 from weft.kernel.program import Finish, Lowered, Type
@@ -84,14 +84,14 @@ def lower(
 def lower_sized(
     name: str, ins: list[Type], outs: list[Type], params: Any, small: bool
 ) -> Lowered | None:
-    """The same for types of named sizes: code does for other shapes as well, wherever there is such
-    code; ``small`` code does for those of few elements."""
+    """The same for types of named sizes: code reads them, and does for other shapes as well;
+    ``small`` code does for those of few elements."""
     if name not in _WHERE:
         return None
     load(name)
     written, found = Written(), None
     with written.writing():
-        for table in (SMALL, GENERAL, LOWERINGS) if small else (GENERAL, LOWERINGS):
+        for table in (SMALL, LOWERINGS) if small else (LOWERINGS,):
             if found is None and name in table:
                 found = table[name](ins, outs, params)
     return None if found is None else written.finished(found)

@@ -4,7 +4,6 @@ tasks. Every result is computed by one thread, in the order of its window."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import product
 from math import prod
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 
 from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.convolutions.lines import lines
-from weft.backends.cpu.routines.registry import GENERAL, LOWERINGS
+from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.windows.window_text import (
     I32,
     MAX_SCALAR_ELEMENTS,
@@ -162,8 +161,8 @@ def fold_of(kind: str, x: Type, out: Type, params: dict[str, Any]) -> Any:
     return dtype, work, identity, shape, result, params
 
 
-def reduce_window(kind: str, general: bool = False) -> Any:
-    """The lowering of sums or extrema; general code does for other shapes as well."""
+def reduce_window(kind: str) -> Any:
+    """The lowering of sums or extrema."""
 
     def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
         found = fold_of(kind, ins[0], outs[0], params)
@@ -181,7 +180,7 @@ def reduce_window(kind: str, general: bool = False) -> Any:
             out, target = (dtype, ("out", 0)) if last else (work, ("scratch", i))
             rule = Fold(kind, have, work, identity, out)
             for part in slides(before, after, one):
-                windows = Windows(part, rule, ((have,), out), _lanes(work), general)
+                windows = Windows(part, rule, ((have,), out), _lanes(work))
                 tasks.append(_task(windows, [place], target))
             if not last:
                 scratch.append(prod(after) * work.itemsize)
@@ -224,7 +223,7 @@ def _chosen(params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def select_and_gather_add(
-    ins: list[Type], outs: list[Type], params: dict[str, Any], general: bool = False
+    ins: list[Type], outs: list[Type], params: dict[str, Any]
 ) -> Lowered | None:
     """Tasks that take the first operand where the second has its extrema."""
     (g, x), (out,) = ins, outs
@@ -238,13 +237,13 @@ def select_and_gather_add(
     tasks = []
     for part in slides(x.shape, out.shape, window):
         rule = Select(kind, (x.dtype, bits), work, _end(work, kind))
-        windows = Windows(part, rule, ((x.dtype, bits), bits), _lanes(work, bits), general)
+        windows = Windows(part, rule, ((x.dtype, bits), bits), _lanes(work, bits))
         tasks.append(_task(windows, [("in", 1), ("in", 0)], ("out", 0)))
     return Lowered(tasks)
 
 
 def select_and_scatter_add(
-    ins: list[Type], outs: list[Type], params: dict[str, Any], general: bool = False
+    ins: list[Type], outs: list[Type], params: dict[str, Any]
 ) -> Lowered | None:
     """Tasks that find the tap each window chooses, and sum for each element its windows."""
     (source, x), _ = ins, outs
@@ -256,12 +255,12 @@ def select_and_scatter_add(
         return None
     rule: Rule = Select(kind, (x.dtype, None), work, _end(work, kind))
     (part,) = slides(x.shape, source.shape, window)
-    windows = Windows(part, rule, ((x.dtype,), I32), _lanes(work), general)
+    windows = Windows(part, rule, ((x.dtype,), I32), _lanes(work))
     tasks = [_task(windows, [("in", 1)], ("scratch", 0))]
     rule = Chosen(source.dtype, total, prod(window["window_dimensions"]))
     types = ((source.dtype, I32), source.dtype)
     for part in slides(source.shape, x.shape, _holding(window)):
-        windows = Windows(part, rule, types, _lanes(total), True, general)
+        windows = Windows(part, rule, types, _lanes(total), True)
         tasks.append(_task(windows, [("in", 0), ("scratch", 0)], ("out", 0)))
     return Lowered(tasks, (4 * prod(source.shape),))
 
@@ -280,7 +279,5 @@ def _holding(window: dict[str, Any]) -> dict[str, Any]:
 
 for _kind in ("sum", "max", "min"):
     LOWERINGS[f"reduce_window_{_kind}"] = reduce_window(_kind)
-    GENERAL[f"reduce_window_{_kind}"] = reduce_window(_kind, general=True)
 for _lowering in (select_and_gather_add, select_and_scatter_add):
     LOWERINGS[_lowering.__name__] = _lowering
-    GENERAL[_lowering.__name__] = partial(_lowering, general=True)

@@ -17,6 +17,7 @@ from weft.backends.cpu.native.processor import has_ieee_minimum
 from weft.backends.cpu.routines.convolutions.conv_writer import Text, stored
 from weft.backends.cpu.sizes import read_sizes
 from weft.base.record import Record
+from weft.base.sizes import is_writing
 from weft.kernel.nodes import is_float
 
 # How many reads of a window are written out one after another, and vectors computed together.
@@ -98,7 +99,7 @@ class Rule(ABC):
 
 class Numbers:
     """How sizes are written: as they are, or as names of what is read from a table, the last buffer
-    of a function that does for arrays of other sizes too."""
+    of a function in named sizes."""
 
     def __init__(self, read: bool) -> None:
         self.read = read
@@ -136,19 +137,18 @@ class Windows:
         rule: Any,
         types: Any,
         lanes: int,
-        general: bool = False,
-        few: bool = True,
+        parts: bool = False,
     ) -> None:
-        """``general``: sizes are read from a table; ``few`` texts do for all then."""
+        """The text of one of several ``parts`` does for others, as those in named sizes do."""
         self.slides, self.rule, self.lanes = slides, rule, lanes
         self.have, self.out = types  # dtypes of the operands, and of the result
         self.text = Text(range(len(self.have) + 1))
-        self.general, self.size = general, Numbers(general)
+        self.size = Numbers(parts or is_writing())
         # Either all windows are whole or any may not be, so that there are not many texts: any may
         # not in a part of a result between whose elements others lie.
         self.part = any(s.tap_step > 1 for s in slides)
         whole = not self.part and all(s.whole for s in slides if s.window > 1)
-        self.whole = whole or not (general and few)
+        self.whole = whole or not is_writing()
 
     def read(self, operand: int, offset: str, stride: int) -> str:
         """Elements of an operand from an offset on, a vector of them with a stride."""
@@ -318,10 +318,7 @@ class Windows:
             target = text.total([*targets, size(first, "first") if first or self.part else "0"])
             if pieces == 1:
                 self.ends(places, target, ranges)
-                if self.general:
-                    self.middle_of_any(places, target, ranges)
-                else:
-                    self.middle(places, target, ranges)
+                self.middle(places, target, ranges)
                 return
             begins = text.emit(f"icmp eq i64 {piece}, 0")
             text.when(begins, lambda: self.ends(places, target, ranges))
@@ -380,21 +377,13 @@ class Windows:
         text, size, last = self.text, self.size, self.slides[-1]
         first, stop = last.middle()
         single = self.single(places, target, ranges)
-        if not self.general:
-            for low, high in ((0, first), (stop, last.size)):
-                if high > low:
-                    text.loop(str(low), str(high), [], single)
-            return
         if self.is_whole(last):
             return
-
-        def body(index: str, _: list[str]) -> list[str]:
-            before = text.emit(f"icmp slt i64 {index}, {size(first, 'begin')}")
-            between = size(stop - first, "between")
-            skipped = text.emit(f"select i1 {before}, i64 0, i64 {between}")
-            return single(text.total([index, skipped]), [])
-
-        text.loop("0", size(last.size - (stop - first), "ends"), [], body, once=False)
+        before, after = (0, first), (stop, last.size)
+        for name, (low, high) in (("before", before), ("after", after)):
+            if self.size.read or low < high:
+                ends = size(low, f"{name} from"), size(high, f"{name} to")
+                text.loop(*ends, [], single, once=not size.read)
 
     def piece(self, places: list[str], target: str, ranges: Any, piece: str, length: int) -> None:
         """A piece of a row; the last one is moved back so that it ends with the row."""
@@ -408,34 +397,7 @@ class Windows:
         text.loop(start, end, [], body, self.lanes * VECTORS_AT_ONCE)
 
     def middle(self, places: list[str], target: str, ranges: Any) -> None:
-        """The results of a row whose windows are whole."""
-        text, last = self.text, self.slides[-1]
-        first, stop = last.middle()
-        wide = self.lanes * VECTORS_AT_ONCE
-        if last.target == 1:
-            count = stop - first
-            whole = first + count // wide * wide
-            if whole > first:
-                body = self.vectors(places, target, ranges, [self.lanes] * VECTORS_AT_ONCE)
-                text.loop(str(first), str(whole), [], body, wide)
-                first = whole
-            if 1 < count and first < stop and not last.still and last.stride <= 2:
-                width, _ = row_of(count, self.lanes)
-                many = -(-(stop - first) // width)
-                begin, end = stop - many * width, None
-                if many * width > count:  # the last of them ends with the row
-                    begin, end = first, count - width
-                self.vectors(places, target, ranges, [width] * many, end)(str(begin), [])
-                return
-            widths = self.widths(stop - first)
-            if widths:
-                self.vectors(places, target, ranges, widths)(str(first), [])
-                first += sum(widths)
-        if stop > first:
-            text.loop(str(first), str(stop), [], self.single(places, target, ranges))
-
-    def middle_of_any(self, places: list[str], target: str, ranges: Any) -> None:
-        """The same for rows of any length, of a few kinds: the last vector may begin earlier than
+        """The results of a row whose windows are whole: the last vector may begin earlier than
         where the one before it ends."""
         text, size, last, lanes = self.text, self.size, self.slides[-1], self.lanes
         first, stop = last.middle()
@@ -458,43 +420,38 @@ class Windows:
             self.vectors(places, target, ranges, [width] * (many - 1) + [tail], end)(begin, [])
             return
 
-        def some(low: str, high: str, together: int, end: int | None = None) -> None:
+        def some(low: str, high: str, together: int, width: int, end: int | None = None) -> None:
             """Vectors together as long as some are left; the last ones end with the row."""
+            if low == high:
+                return
             wide = width * together
             vectors = self.vectors(places, target, ranges, [width] * together, end)
-            latest = size(max(0, count - wide), f"latest{together}")
 
             def body(index: str, _: list[str]) -> list[str]:
-                index = text.least(index, latest)
+                if high == done and (size.read or count % wide):
+                    latest = size(max(0, count - wide), "latest")
+                    index = text.least(index, latest)
                 return vectors(text.total([index, begin]), [])
 
-            text.loop(low, high, [], body, wide, once=False)
+            text.loop(low, high, [], body, wide, once=not size.read)
 
+        done = size(count, "between")
         if width < lanes:
-            some("0", size(count, "between"), 1)
+            some("0", done, 1, width)
             return
-        fours, done = count - count % (width * VECTORS_AT_ONCE), size(count, "between")
-        some("0", size(fours, "fours"), VECTORS_AT_ONCE)
+        fours = size(count - count % (width * VECTORS_AT_ONCE), "fours")
+        some("0", fours, VECTORS_AT_ONCE, width)
         if last.stride > 2:
             pairs = size(count - count % (2 * width), "pairs")
-            some(size(fours, "fours"), pairs, 2)
-            some(pairs, done, 1)
-        else:
-            some(size(fours, "fours"), done, 2, min(width, count - width))
-
-    def widths(self, rest: int) -> list[int]:
-        """Vectors for what is left of a row: halves of halves where they read with a stride."""
-        found = [self.lanes] * (rest // self.lanes)
-        rest %= self.lanes
-        if self.slides[-1].still:
-            return [*found, rest] if rest else found
-        width = self.lanes // 2
-        while width > 2:
-            if rest >= width:
-                found.append(width)
-                rest -= width
-            width //= 2
-        return found
+            some(fours, pairs, 2, width)
+            known, rest = not self.size.read, count % width
+            ones = size(count - rest, "ones") if known else pairs
+            some(pairs, ones, 1, width)
+            some(ones, done, 1, 1 << (rest - 1).bit_length() if known and rest else width)
+            return
+        # as many as are left together, where that is known
+        left = 2 if self.size.read else -(-(count % (width * VECTORS_AT_ONCE)) // width)
+        some(fours, done, left, width, min((left - 1) * width, count - width))
 
     def results(
         self,
