@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 
-from weft.backends.cpu.code.instructions import Lines
+from weft.backends.cpu.code.instructions import Instructions
 from weft.base.sizes import is_one
 
 Number = str | int
@@ -35,12 +35,12 @@ class Module:
         return "\n".join([*self.constants, *self.declared.values(), *self.functions.values(), ""])
 
 
-class Function(Lines):
+class Function(Instructions):
     """One function while it is written: values are names, integers are ``i64``."""
 
     def __init__(self, module: Module, name: str, parameters: str, private: bool = True) -> None:
         super().__init__()
-        self.module = module
+        self.module, self.declared = module, module.declared
         self.name = name
         linkage = "internal " if private else ""
         self.lines += [f"define {linkage}void @{name}({parameters}) #0 {{", "entry:"]
