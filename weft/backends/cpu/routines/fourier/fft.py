@@ -277,7 +277,7 @@ class Plan:
             wide, spectrum = self.numbers(batch * n), self.numbers(batch * n)
             self.each(moves.widen_text(*self.given()), [source, wide], batch * n)
             self.rows(wide, spectrum, batch, n, 0.0)
-            self.crop(spectrum, target, batch, n)
+            self.half(moves.crop_text(*self.given()), spectrum, target, batch, n)
 
     def from_half(self, source: Place, target: Place, batch: int, n: int) -> None:
         """Rows of real numbers from their half spectra."""
@@ -290,32 +290,21 @@ class Plan:
             self.rows(spectrum, target, batch, half, 1 / n)
         else:
             wide, whole = self.numbers(batch * n), self.numbers(batch * n)
-            self.complete(source, whole, batch, n)
+            self.half(moves.complete_text(*self.given()), source, whole, batch, n)
             self.rows(whole, wide, batch, n, 1 / n)
             self.each(moves.real_part_text(*self.given()), [wide, target], batch * n)
 
     def mirror(self, back: bool, source: Place, target: Place, batch: int, n: int) -> None:
         """Half spectra from those of pairs of numbers, or back."""
-        tables, blocks = Tables(self.v), self.mirrors(n)
+        tables, blocks = Tables(self.v), -(-(n // 2) // self.v.count)
         sizes = (n, blocks, *tables.roots(2 * n), tables.add(moves.lane_factors(self.v, n)))
         places = [source, target, tables.data(), Place("numbers", sizes)]
-        text = (moves.pack_text if back else moves.unpack_text)(*self.given())
+        text = moves.mirror_text(*self.given(), back)
         self.task(text, places, batch * blocks, 2 * self.v.row)
 
-    def mirrors(self, n: int) -> int:
-        """Into how many pieces of a row that work is divided."""
-        return -(-(n // 2) // self.v.count)
-
-    def crop(self, source: Place, target: Place, batch: int, n: int) -> None:
-        """Half spectra from whole ones."""
+    def half(self, text: str, source: Place, target: Place, batch: int, n: int) -> None:
+        """Half spectra from whole ones, or back."""
         sizes = Place("numbers", (n, n // 2 + 1))
-        text = moves.crop_text(*self.given())
-        self.task(text, [source, target, sizes], batch, n * self.v.element)
-
-    def complete(self, source: Place, target: Place, batch: int, n: int) -> None:
-        """Whole spectra from half ones."""
-        sizes = Place("numbers", (n, n // 2 + 1))
-        text = moves.complete_text(*self.given())
         self.task(text, [source, target, sizes], batch, n * self.v.element)
 
     def fused(self, batch: int, n: int) -> bool:

@@ -12,8 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from weft.backends.cpu.routines.fourier.fft_text import (
+    NUMBERS,
+    POINTERS,
+    STEP,
     STRAIGHT,
-    WORDS,
     Complex,
     Lanes,
     interleaved,
@@ -30,9 +32,6 @@ from weft.kernel.program import Place
 
 NAME = "transform"
 MOVE = "ptr noalias %source, ptr noalias %target"
-# Words of the table for a pass: the number of its function, its radix, the products of the radices
-# to come and of those before, and where its factors and its table of cosines are.
-STEP = 6
 TABLE = 3
 # Longer prime factors are for chirps.
 PRIMES = tuple(p for p in range(2, 100) if all(p % q for q in range(2, p)))
@@ -203,7 +202,6 @@ def calls_text(itemsize: int, bits: int) -> tuple[str, str]:
     more = "ptr %even, ptr %odd, i64 %swap, i64 %scale, ptr %lane, ptr %group"
     parameters = f"ptr %codes, ptr %steps, i64 %count, ptr %data, {ends}, {more}"
     f = Function(module, "passes", parameters, False)
-    call = f.local(8 * len(WORDS))
     with f.loop(0, "%count") as i:
         first = f.emit(f"icmp eq i64 {i}, 0")
         last = f.emit(f"icmp eq i64 {i}, {f.sub('%count', 1)}")
@@ -215,21 +213,18 @@ def calls_text(itemsize: int, bits: int) -> tuple[str, str]:
         here = choose(first, "ptr", "%source", choose(odd, "ptr", "%even", "%odd"))
         there = choose(last, "ptr", "%target", choose(odd, "ptr", "%odd", "%even"))
         step = f.at("%steps", f.mul(i, 8 * STEP))
-        code, radix, m, s, factors, table = (
-            f.load("i64", f.at(step, 8 * k), 8) for k in range(STEP)
-        )
-        words = {"m": m, "s": s, "radix": radix, "scale": "%scale"}
-        words["ss"] = choose(first, "i64", "%ss", v.row)
-        words["ts"] = choose(last, "i64", "%ts", v.row)
-        words |= {word: choose(first, "i64", f"%{word}", 0) for word in ("pairs_in", "swap")}
-        words["pairs_out"] = "%pairs_out"
+        code, factors, table = (f.load("i64", f.at(step, 8 * k), 8) for k in (0, 4, 5))
         found = choose(last, "ptr", "null", f.at("%data", factors))
-        for place, word in enumerate(WORDS):
-            f.store("i64", words[word], f.at(call, 8 * place), 8)
-        pointers = (call, here, there, found, f.at("%data", table), "%lane", "%group")
+        given = {name: f"%{name}" for name in (*POINTERS, *NUMBERS)}
+        given |= {"step": step, "source": here, "target": there}
+        given |= {"factors": found, "table": f.at("%data", table)}
+        given["ts"] = choose(last, "i64", "%ts", v.row)
+        for name, inside in (("ss", v.row), ("pairs_in", 0), ("swap", 0)):
+            given[name] = choose(first, "i64", f"%{name}", inside)
+        words = [f"ptr {given[name]}" for name in POINTERS]
+        words += [f"i64 {given[name]}" for name in NUMBERS]
         spot = f.emit(f"getelementptr ptr, ptr %codes, i64 {code}")
-        given = ", ".join(f"ptr {pointer}" for pointer in pointers)
-        f.line(f"call void {f.load('ptr', spot, 8)}({given})")
+        f.line(f"call void {f.load('ptr', spot, 8)}({', '.join(words)})")
     f.close()
     return module.text(), "passes"
 
@@ -337,12 +332,9 @@ def _packing(module: Module, v: Lanes, back: bool) -> str:
         a = v.load_split(f, f.at("%source", f.mul(k, v.row)))
         b = v.load_split(f, f.at("%source", f.mul(place, v.row)))
         wr, wi = v.both_everywhere(f, f.at("%table", f.mul(k, v.element)))
+        first, second = packed(v, f, a, b, (wr, wi), back)
         if back:
-            first, second = join(v, f, a, b, [wr, v.neg(f, wi)])
-            first, second = conjugate(v, f, second), conjugate(v, f, first)
             first, second = swapped(first, True), swapped(second, True)
-        else:
-            first, second = (scaled(v, f, x, 0.5) for x in join(v, f, a, b, [wr, wi]))
         v.store_split(f, f.at("%target", f.mul(other, v.row)), second)
         v.store_split(f, f.at("%target", f.mul(k, v.row)), first)
     if not back:
@@ -358,17 +350,18 @@ def real_ends(v: Lanes, f: Function, place: str, n: Number) -> None:
         f.line(f"store {v.kind} zeroinitializer, ptr {spot}, align {v.itemsize}")
 
 
-def join(v: Lanes, f: Function, a: Complex, b: Complex, w: list[str]) -> tuple[Complex, Complex]:
-    """a + b* - i w (a - b*) and the conjugate of a + b* + i w (a - b*)."""
+def packed(
+    v: Lanes, f: Function, a: Complex, b: Complex, w: tuple[str, str], back: bool
+) -> tuple[Complex, Complex]:
+    """Elements k and n - k from those of the other spectrum; the way back, twice as large."""
+    wr, wi = w
     even = Complex(v.op(f, "fadd", a.re, b.re), v.op(f, "fsub", a.im, b.im))
     odd = Complex(v.op(f, "fsub", a.re, b.re), v.op(f, "fadd", a.im, b.im))
-    odd = v.times(f, odd, *w)._replace(turns=1)
-    first, second = v.add(f, even, odd), v.sub(f, even, odd)
-    return first, Complex(second.re, v.neg(f, second.im))
-
-
-def conjugate(v: Lanes, f: Function, x: Complex) -> Complex:
-    return Complex(x.re, v.neg(f, x.im))
+    odd = v.times(f, odd, wr, v.neg(f, wi) if back else wi)._replace(turns=1)
+    plus, minus = v.add(f, even, odd), v.sub(f, even, odd)
+    if back:
+        return minus, Complex(plus.re, v.neg(f, plus.im))
+    return scaled(v, f, plus, 0.5), scaled(v, f, Complex(minus.re, v.neg(f, minus.im)), 0.5)
 
 
 # --- lanes are columns ----------------------------------------------------------------------------

@@ -9,16 +9,14 @@ from weft.backends.cpu.routines.fourier.fft_kernels import (
     TABLE,
     Driver,
     Roots,
-    conjugate,
-    join,
     narrowed,
+    packed,
 )
 from weft.backends.cpu.routines.fourier.fft_text import (
     Complex,
     Lanes,
     number,
     roots,
-    scaled,
     swapped,
 )
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
@@ -92,84 +90,43 @@ def lane_factors(v: Lanes, n: int) -> np.ndarray:
     return np.stack([lanes.real, lanes.imag]).astype(v.real)
 
 
-class Mirror:
-    """A loop over blocks of k from 1 to n / 2 of every row, with the blocks of n - k."""
+@lru(8)
+def mirror_text(itemsize: int, bits: int, back: bool) -> str:
+    """The spectra of rows of 2 n real numbers from those of n pairs; the way back, twice as large.
 
-    def __init__(self, v: Lanes) -> None:
-        self.v, self.loop = v, Loop(v, 5, TABLE)
-        self.n, self.blocks, shift, high, lanes = self.loop.sizes
-        f = self.loop.f
-        self.source, self.target, tables = (f.pointer(i) for i in range(3))
-        self.lane_factors = f.at(tables, lanes)
-        self.root = self.loop.roots(tables, shift, high)
-
-    def places(self, g: str) -> tuple[Number, Number]:
-        """The row and the first k of a block; blocks at the end of a row overlap."""
-        f, v = self.loop.f, self.v
-        first = f.add(f.mul(f.rem(g, self.blocks), v.count), 1)
-        return f.div(g, self.blocks), f.smaller(first, f.sub(f.div(self.n, 2), v.count - 1))
-
-    def factors(self, k: Number) -> list[str]:
-        """w ** k for each lane."""
-        f, v = self.loop.f, self.v
-        re, im = (v.fill(f, narrowed(v, f, x)) for x in self.root(k))
-        w = v.times(f, v.load_split(f, self.lane_factors), re, im)
-        return [w.re, w.im]
-
-    def load(self, row: str, k: Number) -> tuple[Complex, Complex]:
-        """Elements k and n - k, the latter in reversed order."""
-        f, v = self.loop.f, self.v
-        a = v.load_pairs(f, f.at(row, f.mul(k, v.element)))
-        return a, v.load_pairs(f, self.opposite(row, k), -1)
-
-    def store(self, row: str, k: Number, a: Complex, b: Complex) -> None:
-        f, v = self.loop.f, self.v
-        v.store_pairs(f, f.at(row, f.mul(k, v.element)), a)
-        v.store_pairs(f, self.opposite(row, k), b, -1)
-
-    def opposite(self, row: str, k: Number) -> str:
-        f, v = self.loop.f, self.v
-        return f.at(row, f.mul(f.sub(f.sub(self.n, v.count - 1), k), v.element))
-
-    def at_start(self, k: Number) -> str:
-        return self.loop.f.emit(f"icmp eq i64 {k}, 1")
-
-
-@lru(4)
-def unpack_text(itemsize: int, bits: int) -> str:
-    """The spectra of rows of 2 n real numbers from those of n pairs."""
+    A loop over blocks of k from 1 to n / 2 of every row, with the blocks of n - k.
+    """
     v = Lanes(itemsize, bits)
-    m = Mirror(v)
-    loop, f = m.loop, m.loop.f
+    loop = Loop(v, 5, TABLE)
+    f, (n, blocks, shift, high, lanes) = loop.f, loop.sizes
+    source, target, tables = (f.pointer(i) for i in range(3))
+    root, wide = loop.roots(tables, shift, high), f.add(n, 1)
+    sizes = (wide, n) if back else (n, wide)
     with f.loop("%start", "%stop") as g:
-        row, k = m.places(g)
-        source = f.at(m.source, f.mul(row, f.mul(m.n, v.element)))
-        target = f.at(m.target, f.mul(row, f.mul(f.add(m.n, 1), v.element)))
-        first, second = join(v, f, *m.load(source, k), m.factors(k))
-        m.store(target, k, scaled(v, f, first, 0.5), scaled(v, f, second, 0.5))
-        with f.when(m.at_start(k)):
-            re, im = loop.load(source, 0)
-            loop.store(target, 0, (loop.op("fadd", re, im), loop.zero))
-            loop.store(target, m.n, (loop.op("fsub", re, im), loop.zero))
-    return loop.text()
-
-
-@lru(4)
-def pack_text(itemsize: int, bits: int) -> str:
-    """Spectra of n pairs from those of rows of 2 n real numbers, twice as large."""
-    v = Lanes(itemsize, bits)
-    m = Mirror(v)
-    loop, f = m.loop, m.loop.f
-    with f.loop("%start", "%stop") as g:
-        row, k = m.places(g)
-        source = f.at(m.source, f.mul(row, f.mul(f.add(m.n, 1), v.element)))
-        target = f.at(m.target, f.mul(row, f.mul(m.n, v.element)))
-        wr, wi = m.factors(k)
-        first, second = join(v, f, *m.load(source, k), [wr, v.neg(f, wi)])
-        m.store(target, k, conjugate(v, f, second), conjugate(v, f, first))
-        with f.when(m.at_start(k)):
-            a, b = loop.load(source, 0)[0], loop.load(source, m.n)[0]
-            loop.store(target, 0, (loop.op("fadd", a, b), loop.op("fsub", a, b)))
+        row = f.div(g, blocks)
+        at, to = (
+            f.at(x, f.mul(row, f.mul(size, v.element)))
+            for x, size in zip((source, target), sizes, strict=True)
+        )
+        # blocks at the end of a row overlap
+        k = f.add(f.mul(f.rem(g, blocks), v.count), 1)
+        k = f.smaller(k, f.sub(f.div(n, 2), v.count - 1))
+        offsets = [f.mul(i, v.element) for i in (k, f.sub(f.sub(n, v.count - 1), k))]
+        re, im = (v.fill(f, narrowed(v, f, x)) for x in root(k))
+        w = v.times(f, v.load_split(f, f.at(tables, lanes)), re, im)
+        orders = (1, -1)
+        a, b = (v.load_pairs(f, f.at(at, x), i) for x, i in zip(offsets, orders, strict=True))
+        found = packed(v, f, a, b, (w.re, w.im), back)
+        for x, offset, order in zip(found, offsets, orders, strict=True):
+            v.store_pairs(f, f.at(to, offset), x, order)
+        with f.when(f.emit(f"icmp eq i64 {k}, 1")):
+            re, im = loop.load(at, 0)
+            if back:
+                im = loop.load(at, n)[0]
+            ends = loop.op("fadd", re, im), loop.op("fsub", re, im)
+            loop.store(to, 0, ends if back else (ends[0], loop.zero))
+            if not back:
+                loop.store(to, n, (ends[1], loop.zero))
     return loop.text()
 
 

@@ -219,14 +219,16 @@ def _prime(v: Lanes, f: Function, xs: list[Complex]) -> list[Complex]:
 
 # --- passes ---------------------------------------------------------------------------------------
 
-# What a pass receives beside pointers, as words in a row. ``ss`` and ``ts`` are the bytes from an
-# element to the next. Where it lies as pairs, and where parts are to be swapped when read, words
-# are not 0. A ``scale`` that is not 0 is that of an inverse transform, which also swaps what it
-# writes.
-WORDS = "ss ts m s radix pairs_in pairs_out swap scale".split()
-# Without ``factors`` a pass is the last. ``lane`` and ``group`` are more factors for what that
-# writes, if any.
-POINTERS = "source target factors table lane group".split()
+# What a pass receives beside pointers. ``ss`` and ``ts`` are the bytes from an element to the next;
+# the others are not 0 where elements lie as pairs, and where parts are to be swapped when read. A
+# ``scale`` that is not 0 is that of an inverse transform, which also swaps what it writes.
+NUMBERS = "ss ts pairs_in pairs_out swap scale".split()
+# ``step`` has words of a table. Without ``factors`` a pass is the last. ``lane`` and ``group`` are
+# more factors for what that writes, if any.
+POINTERS = "step source target factors table lane group".split()
+# Words of the table for a pass: the number of its function, its radix, the products of the radices
+# to come and of those before, and where its factors and its table of cosines are.
+STEP = 6
 # Radices with straight code; the longest that has none.
 STRAIGHT, LONGEST = (2, 3, 4, 5, 6, 7, 8, 9, 10), 97
 
@@ -281,24 +283,24 @@ class Pass:
     def __init__(self, v: Lanes, module: Module, name: str, radix: int) -> None:
         """Of some radix, or of any odd prime one if that is 0."""
         self.v = v
-        parameters = ["ptr %call", *(f"ptr noalias %{name}" for name in POINTERS)]
+        parameters = [f"ptr noalias %{name}" for name in POINTERS]
+        parameters += [f"i64 %{name}" for name in NUMBERS]
         self.f = f = Function(module, name, ", ".join(parameters), False)
-        words = [f.load("i64", f.at("%call", 8 * i), 8) for i in range(len(WORDS))]
-        self.ss, self.ts, self.m, self.s, own, *facts = words
+        own, self.m, self.s = (f.load("i64", f.at("%step", 8 * i), 8) for i in (1, 2, 3))
         self.radix: Number = radix or own
         self.pairs_in, self.pairs_out, self.swap, self.scaled = (
-            f.emit(f"icmp ne i64 {fact}, 0") for fact in facts
+            f.emit(f"icmp ne i64 %{name}, 0") for name in NUMBERS[2:]
         )
         self.last = f.emit("icmp eq ptr %factors, null")
         self.twiddled = f.emit("icmp ne ptr %lane, null")
-        self.scale = number(v, f, facts[-1])
+        self.scale = number(v, f, "%scale")
         # where real and imaginary parts are that are not pairs
         self.parts = [
             f.emit(f"select i1 {self.swap}, i64 {v.bytes - part}, i64 {part}")
             for part in (0, v.bytes)
         ]
-        self.read = Strides(f, f.mul(f.mul(self.m, self.s), self.ss))
-        self.written = Strides(f, f.mul(self.s, self.ts))
+        self.read = Strides(f, f.mul(f.mul(self.m, self.s), "%ss"))
+        self.written = Strides(f, f.mul(self.s, "%ts"))
         self.lanes = Strides(f, f.mul(self.s, v.row))
         self.groups = Strides(f, f.mul(self.s, v.element))
 
@@ -307,7 +309,7 @@ class Pass:
         """A loop over all transforms, of which s have the same factors: where these are."""
         f, v = self.f, self.v
         size = f.mul(f.sub(self.radix, 1), v.element)
-        jump = f.mul(f.mul(f.sub(self.radix, 1), self.s), self.ts)
+        jump = f.mul(f.mul(f.sub(self.radix, 1), self.s), "%ts")
         begun: list[tuple[str, Number]] = [("i64", 0)]
         begun += [("ptr", pointer) for pointer in ("%source", "%target", "%factors")]
         with f.carried(0, f.mul(self.m, self.s), begun) as (self.row, held, after):
@@ -319,8 +321,8 @@ class Pass:
             full = f.emit(f"icmp eq i64 {done}, {self.s}")
             far, more = (f.emit(f"select i1 {full}, i64 {n}, i64 0") for n in (jump, size))
             after[0] = f.emit(f"select i1 {full}, i64 0, i64 {done}")
-            after[1], after[3] = f.at(source, self.ss), f.at(factors, more)
-            after[2] = f.at(f.at(target, self.ts), far)
+            after[1], after[3] = f.at(source, "%ss"), f.at(factors, more)
+            after[2] = f.at(f.at(target, "%ts"), far)
 
     # --- elements ---------------------------------------------------------------------------------
 
