@@ -14,7 +14,6 @@ from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.convolutions.lines import lines
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.windows.window_text import (
-    I32,
     MAX_SCALAR_ELEMENTS,
     Chosen,
     Fold,
@@ -24,7 +23,7 @@ from weft.backends.cpu.routines.windows.window_text import (
     Slide,
     Windows,
 )
-from weft.kernel.nodes import BF16, BOOL, F16, F32
+from weft.kernel.nodes import BF16, BOOL, F16, F32, I32
 from weft.kernel.program import Lowered, Place, Task, Type, contiguous
 
 # Elements that one piece of work should at least read.

@@ -18,7 +18,7 @@ from weft.backends.cpu.routines.convolutions.conv_writer import Text, stored
 from weft.backends.cpu.sizes import read_sizes
 from weft.base.record import Record
 from weft.base.sizes import is_writing
-from weft.kernel.nodes import is_float
+from weft.kernel.nodes import BOOL, I32, is_float
 
 # How many reads of a window are written out one after another, and vectors computed together.
 MAX_UNROLLED_READS = 64
@@ -28,7 +28,6 @@ ENOUGH_ROWS = 64
 MIN_CHUNK_RESULTS = 4096
 # Elements of the last axis that are too few for vectors along it.
 MAX_SCALAR_ELEMENTS = 6
-I32 = np.dtype(np.int32)
 
 
 class Slide(Record):
@@ -539,20 +538,18 @@ def beats(text: Text, kind: str, dtype: np.dtype, new: str, old: str) -> str:
     # Unordered means that one of them is NaN: the new one is taken unless the old one is.
     further = text.emit(f"fcmp u{word} {of} {new}, {old}")
     number = text.emit(f"fcmp ord {of} {old}, {old}")
-    flags = "i1" if text.lanes == 1 else f"<{text.lanes} x i1>"
-    return text.emit(f"and {flags} {further}, {number}")
+    return text.emit(f"and {text.type_of(BOOL)} {further}, {number}")
 
 
 def chosen(text: Text, condition: str, dtype: np.dtype, yes: str, no: str) -> str:
-    flags = "i1" if text.lanes == 1 else f"<{text.lanes} x i1>"
     of = text.type_of(dtype)
-    return text.emit(f"select {flags} {condition}, {of} {yes}, {of} {no}")
+    return text.emit(f"select {text.type_of(BOOL)} {condition}, {of} {yes}, {of} {no}")
 
 
 def numbered(text: Text, tap: str) -> str:
     """A tap's number in all lanes."""
     if not tap.startswith("%"):
-        return text.constant(I32, np.asarray(int(tap), I32).tobytes())
+        return text.whole(int(tap))
     width, text.lanes = text.lanes, 1
     number = text.emit(f"trunc i64 {tap} to i32")
     text.lanes = width
@@ -562,8 +559,8 @@ def numbered(text: Text, tap: str) -> str:
 class Select(Rule):
     """What goes with the first extremum: another operand's element, or the number of the tap.
 
-    Borders count as elements, below all others, that go with zero or with no tap. So a window
-    whose own first element is read starts from that element, and others from the border.
+    Borders count as elements, below all others, that go with zero or with no tap. A window whose
+    own first element is read starts with what goes with that.
     """
 
     def __init__(self, kind: str, types: Any, work: np.dtype, identity: bytes) -> None:
@@ -572,33 +569,23 @@ class Select(Rule):
         super().__init__((work, I32 if self.goes is None else self.goes), self.goes is None)
 
     def start(self, text: Text, exact: str | None, read: Any) -> list[str]:
-        best = text.constant(self.work, self.identity)
-        other = self.kinds[1]
-        tap = np.asarray(-1, I32).tobytes() if self.goes is None else bytes(other.itemsize)
-        nothing = text.constant(other, tap)
+        best, goes = text.constant(self.work, self.identity), self.kinds[1]
+        of, width, before = text.type_of(goes), text.lanes, text.block
+        nothing = text.constant(
+            goes, bytes(goes.itemsize) if self.goes is not None else b"\xff" * 4
+        )
         if exact is None:
             return [best, nothing]
-        result: list[str] = []
-
-        def load() -> None:
-            value = text.cast(self.have, self.work, read(0))
-            result.append(value)
-            result.append("zeroinitializer" if self.goes is None else read(1))
-            if self.goes is None and text.lanes == 1:
-                result[1] = "0"
-
         if exact == "true":
-            load()
-            return result
-        before, width = text.block, text.lanes
-        text.when(exact, load)
-        inside = text.inside
+            return [best, text.whole(0) if self.goes is None else read(1)]
+        if self.goes is None:
+            yes, no = f"{of} {text.whole(0)}", f"{of} {nothing}"
+            return [best, text.emit(f"select i1 {exact}, {yes}, {no}")]
+        result: list[str] = []
+        text.when(exact, lambda: result.append(read(1)))
         text.lanes = width
-        found = []
-        for dtype, value, start in zip(self.kinds, result, (best, nothing), strict=True):
-            of = text.type_of(dtype)
-            found.append(text.emit(f"phi {of} [ {value}, %{inside} ], [ {start}, %{before} ]"))
-        return found
+        found = f"[ {result[0]}, %{text.inside} ], [ {nothing}, %{before} ]"
+        return [best, text.emit(f"phi {of} {found}")]
 
     def step(self, text: Text, state: list[str], read: Any, tap: str) -> list[str]:
         value = text.cast(self.have, self.work, read(0))
@@ -624,8 +611,7 @@ class Chosen(Rule):
 
     def step(self, text: Text, state: list[str], read: Any, tap: str) -> list[str]:
         value, of = text.cast(self.have, self.work, read(0)), text.type_of(I32)
-        last = text.constant(I32, np.asarray(self.count - 1, I32).tobytes())
-        mine = text.emit(f"sub {of} {last}, {numbered(text, tap)}")
+        mine = text.emit(f"sub {of} {text.whole(self.count - 1)}, {numbered(text, tap)}")
         same = text.emit(f"icmp eq {of} {read(1)}, {mine}")
         add = "fadd" if is_float(self.work) else "add"
         added = text.emit(f"{add} {text.type_of(self.work)} {state[0]}, {value}")
