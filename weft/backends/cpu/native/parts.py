@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import struct
 
-from weft.backends.cpu.native.llvm import INLINE, LIGHT, LOOP, OPTIMISE, QUICK
+from weft.backends.cpu.native.llvm import BRIEF, INLINE, LIGHT, LOOP, OPTIMISE, QUICK
 
 # Lines from which a module is worth a second thread: of one that is optimised a little, and of
 # kernels.
@@ -35,14 +35,16 @@ def divided(text: str) -> list[str]:
     others = [f for f in functions if f not in quick]
     if not others or _VARIABLE.search(text):
         return [text]
-    rest = _FUNCTION.sub("", text)
+    # stubs among them have variables in memory
+    care = BRIEF if BRIEF in text else QUICK
+    rest = _FUNCTION.sub("", text).replace(care, "")
     shared = "".join(f.replace("define internal ", "define ", 1) for f in others)
     careless = [f.replace(" noinline optnone", "", 1) for f in quick]
     plain = "".join([*map(_declared, others), *careless])
     careful = _used(rest, shared) + shared
     whole = shared.count("\n") < _MIN_KERNEL_LINES or "\n@" in f"\n{careful}"
     halves = [careful] if whole else _halves(careful, "")
-    return [*halves, QUICK + _used(rest, plain) + plain]
+    return [*halves, care + _used(rest, plain) + plain]
 
 
 def _used(rest: str, functions: str) -> str:

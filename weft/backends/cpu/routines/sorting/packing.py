@@ -6,9 +6,6 @@ memory, the rest is packed where it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import numpy as np
 
 from weft.backends.cpu.native.processor import is_arm
@@ -152,22 +149,6 @@ def sorted_lanes(f: Function, v: Lanes, x: str) -> str:
     return x
 
 
-@contextmanager
-def while_not_zero(f: Function, place: str) -> Iterator[str]:
-    """Instructions repeated while the number at a place is not 0."""
-    f.count += 1
-    n = f.count
-    f.line(f"br label %head{n}")
-    f.label(f"head{n}")
-    number = f.load("i64", place, 8)
-    more = f.emit(f"icmp ne i64 {number}, 0")
-    f.line(f"br i1 {more}, label %body{n}, label %done{n}")
-    f.label(f"body{n}")
-    yield number
-    f.line(f"br label %head{n}")
-    f.label(f"done{n}")
-
-
 # --- splitting ------------------------------------------------------------------------------------
 
 
@@ -228,17 +209,6 @@ def range_function(module: Module, v: Lanes) -> None:
         found = f.emit(f"call i{v.bits} @{called}({v.llvm} {x})")
         f.store(f"i{v.bits}", found, f.at("%found", place), v.step)
     f.close()
-
-
-def piece_start(f: Function, index: Number, length: Number, pieces: Number) -> Number:
-    """Where a piece of a row begins; pieces are alike in size."""
-    return f.emit(f"udiv i64 {f.mul(index, length)}, {pieces}")
-
-
-def copy_keys(f: Function, v: Lanes, source: str, to: str, count: Number) -> None:
-    """So many keys copied."""
-    copy = f.declare("memcpy", "ptr", "ptr, ptr, i64")
-    f.emit(f"call ptr {copy}(ptr {to}, ptr {source}, i64 {f.mul(count, v.step)})")
 
 
 # --- pivots ---------------------------------------------------------------------------------------

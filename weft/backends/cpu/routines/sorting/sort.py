@@ -15,7 +15,7 @@ from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.sorting import buckets as bucketing
 from weft.backends.cpu.routines.sorting import mend as mending
-from weft.backends.cpu.routines.sorting import network, records
+from weft.backends.cpu.routines.sorting import network, quick_stubs, records
 from weft.backends.cpu.routines.sorting import quicksort as quick
 from weft.backends.cpu.routines.sorting import transpose_text as turning
 from weft.backends.cpu.routines.sorting.network import BLOCK, MAX_ROW_ELEMENTS, Lanes
@@ -196,7 +196,7 @@ class Quick:
 
     def whole(self, length: int, keys: Place, other: Place, result: Place, rank: int = -1) -> None:
         """Rows of so many keys sorted, each by one thread."""
-        table = self.plan.table(length, 1, 1, quick.WHOLE, rank)
+        table = self.plan.table(length, 1, 1, quick_stubs.WHOLE, rank)
         chunk = max(1, MIN_UNIT_ELEMENTS // length)
         places = (keys, other, result, table, table, table)
         text = quick_text(self.v, self.result)
@@ -208,22 +208,22 @@ class Quick:
         first, second = self.pair
         piece = SPLIT // v.step
         pieces = -(-rows.length // piece)
-        most = bucketing.MAX_BUCKETS if self.rank < 0 else RANK_BUCKETS
+        most = quick_stubs.MAX_BUCKETS if self.rank < 0 else RANK_BUCKETS
         buckets = min(most, 1 << (rows.length // BUCKET).bit_length() - 1)
         sizes = (rows.length, pieces, buckets)
         table = plan.table(*sizes)
         taken, other, samples = (
-            plan.memory(bucketing.SAMPLES * rows.count * v.step) for _ in range(3)
+            plan.memory(quick_stubs.SAMPLES * rows.count * v.step) for _ in range(3)
         )
         places = (source, taken, table, self.marks)
         plan.add(sample_text(v, order, self.placed), "sort_sample", places, rows.count, 1)
-        self.whole(bucketing.SAMPLES, taken, other, samples)
+        self.whole(quick_stubs.SAMPLES, taken, other, samples)
         starts = plan.memory(8 * rows.count * pieces * (buckets + 1))
         bounds = plan.memory(16 * rows.count * buckets)
         places = (source, second, table, samples, self.marks, starts)
         text = buckets_text(v, order, piece, self.placed)
         plan.add(text, "sort_buckets", places, rows.count * pieces, 1)
-        for way in (quick.NEAR, quick.FAR):
+        for way in (quick_stubs.NEAR, quick_stubs.FAR):
             places = (first, second, result, plan.table(*sizes, way, self.rank), bounds, starts)
             text = quick_text(v, self.result)
             plan.add(text, "quick_sort", places, rows.count * buckets, 1)
