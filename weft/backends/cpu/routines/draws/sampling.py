@@ -9,7 +9,6 @@ import numpy as np
 
 from weft.backends.cpu.routines.draws import sampling_kernels as kernels
 from weft.backends.cpu.routines.draws import sampling_stubs as stubs
-from weft.backends.cpu.routines.draws import threefry_stubs as generator
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.scalar_math import translate_with_math
 from weft.base import knobs
@@ -50,26 +49,16 @@ def random_gamma(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> L
     texts = kernels.gamma_kernels(alphas.dtype, params["log_space"], shared)
     codes = [Place("code", code) for code in zip(texts, ("begin", "attempt", "end"), strict=True)]
     places = (Place("in", 0), Place("in", 1), *codes, Place("out", 0))
-    text = _gamma(alphas.dtype, shared, params["log_space"]).replace(str(EACH), str(each))
+    text = _gamma(alphas.dtype, shared).replace(str(EACH), str(each))
     return Lowered([Task(text, "gamma", places, count, kernels.ROOM)])
 
 
 @lru(64)
-def _gamma(dtype: np.dtype, shared: bool, logs: bool) -> str:
-    of, info = dtype.type, np.finfo(dtype)
-    low = np.nextafter(of(-1), of(0))
-    unsigned = np.dtype(f"u{dtype.itemsize}")
-    names: dict[str, Any] = {"F": kind_of(dtype), "W": kind_of(unsigned), "EACH": EACH}
-    names |= {"SIZE": dtype.itemsize, "SHIFT": info.bits - info.nmant, "ROOM": kernels.ROOM}
-    names |= {"SHARED": int(shared), "LOGS": int(logs)}
-    names["ONE"] = int(of(1).view(unsigned))
-    numbers = {"LOW": low, "SPAN": of(1) - low, "THIRD": of(1 / 3), "SQUEEZE": of(0.0331)}
-    numbers["ROOT_TWO"] = of(np.sqrt(2))
-    names |= {name: float(x) for name, x in numbers.items()}
-    suffix = "_single" if dtype == F32 else ""
-    given = {"LOG": f"log{suffix}", "ROOT": f"sqrt{suffix}", "ERF_INV": f"erf_inv{suffix}"}
-    small = (generator.rotate, generator.rounds, generator.inject, stubs.joined)
-    return translate_with_math(stubs.gamma, names, plain=True, inline=small, **given)
+def _gamma(dtype: np.dtype, shared: bool) -> str:
+    names = {"F": kind_of(dtype), "SIZE": dtype.itemsize, "EACH": EACH}
+    names |= {"ROOM": kernels.ROOM, "SHARED": int(shared)}
+    small = (stubs.place, stubs.again, stubs.spread, stubs.cubes)
+    return translate_with_math(stubs.gamma, names, plain=True, inline=small)
 
 
 def random_poisson(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:

@@ -106,11 +106,17 @@ def gamma_kernels(dtype: np.dtype, logs: bool, shared: bool) -> tuple[str, str, 
             factor, none = real.pow(k, k.sub(one, u), inverse), one
         return [*key, d, k.rarely(k.not_(large), factor, none)]
 
-    def attempt(k: Builder, k0: Value, k1: Value, d: Value) -> list[Value]:
-        key = child(k, (k0, k1), 0)  # of the key an attempt before was made with
+    def attempt(
+        k: Builder, k0: Value, k1: Value, d: Value, i0: Value, i1: Value, state: Value
+    ) -> list[Value]:
+        # the next key, or, where the root was not positive, the same one and another normal number
+        again = k.eq(state, k.const(2, U8))
+        key = [k.select(again, a, b) for a, b in zip((k0, k1), child(k, (k0, k1), 0), strict=True)]
+        words = zip(child(k, (i0, i1), 0), child(k, key, 1), strict=True)
+        inner = [k.rarely(again, a, b) for a, b in words]
         one = k.like(d, 1.0)
         c = k.div(k.like(d, 1 / 3), k.sqrt(d))
-        x = normal(k, child(k, child(k, key, 1), 1), dtype)
+        x = normal(k, child(k, inner, 1), dtype)
         root = k.add(k.mul(x, c), one)
         square, cube = k.mul(x, x), k.mul(k.mul(root, root), root)
         u = uniform(k, child(k, key, 2), k.const(0, U32), dtype)
@@ -121,7 +127,7 @@ def gamma_kernels(dtype: np.dtype, logs: bool, shared: bool) -> tuple[str, str, 
         accepted = k.or_(k.or_(inside, below), k.isnan(slope))
         state = k.select(accepted, k.const(0, I32), k.const(1, I32))
         state = k.cast(k.select(k.le(root, k.like(d, 0.0)), k.const(2, I32), state), U8)
-        return [log if logs else cube, state, *key]
+        return [log if logs else cube, state, *key, *inner]
 
     def end(k: Builder, one: Value, d: Value, found: Value, factor: Value) -> list[Value]:
         if logs:
@@ -134,7 +140,7 @@ def gamma_kernels(dtype: np.dtype, logs: bool, shared: bool) -> tuple[str, str, 
     each = (dtype,) if shared else (*words, dtype)
     return (
         block_kernel("begin", words if shared else (), each, begin),
-        block_kernel("attempt", (), (U32, U32, dtype), attempt),
+        block_kernel("attempt", (), (U32, U32, dtype, U32, U32, U8), attempt),
         block_kernel("end", (dtype,), (dtype, dtype, dtype), end),
     )
 

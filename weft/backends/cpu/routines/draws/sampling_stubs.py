@@ -9,16 +9,20 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.routines.draws.threefry_stubs import threefry
-from weft.kernel.kinds import bits, f32, i32, i64, invoke, ptr, stack, u8, u32, u64, void
+from weft.kernel.kinds import f32, i32, i64, invoke, ptr, stack, u8, u32, u64, void
 
 # Names that stubs are given; here so that they can be written.
 F: Any = f32
-W: Any = u32
-LOG: Any = None
-ROOT: Any = None
-ERF_INV: Any = None
-ROOM = SIZE = EACH = SHIFT = ONE = SHARED = LOGS = NEXT = MASKED = MOST = PIECE = PIECES = 0
-LOW = SPAN = THIRD = ROOT_TWO = SQUEEZE = PLAIN = PLAIN_TRIALS = 0.0
+ROOM = SIZE = EACH = SHARED = NEXT = MASKED = MOST = PIECE = PIECES = 0
+PLAIN = PLAIN_TRIALS = 0.0
+# Arrays of a block of samples of gamma distributions: keys, those of normal numbers, scales and
+# factors; results, and whether they are accepted (0), or what is drawn again: all (1) or the normal
+# number (2); the four words of the keys of an attempt; the same of elements that are drawn for
+# again, their scales, what is drawn again, results, and which they are.
+KEYS, SCALES, FACTORS, RESULT, STATES, FOUND, AGAIN, MORE, INDEX, ARRAYS = (
+    *(0, 5, 6, 7, 8),
+    *(9, 13, 19, 20, 21),
+)
 
 
 def spread(keys: ptr, low: i64, count: i64, first: ptr, second: ptr, counters: ptr) -> void:
@@ -47,111 +51,68 @@ def joined(first: u32, second: u32) -> u64:
 # --- the gamma distribution -----------------------------------------------------------------------
 
 
-def uniform(key: u64) -> F:
-    """A number from 0 to 1."""
-    found = threefry(key, u64(0))
-    raw = W(found)
-    if SIZE == 4:
-        raw = W(found) ^ W(found >> 32)
-    return bits(F, (raw >> SHIFT) | ONE) - 1.0
+def place(memory: ptr, i: i64) -> ptr:
+    """One of the arrays of a block."""
+    return memory + 8 * i * ROOM
 
 
-def normal(key: u64) -> F:
-    """A number of the normal distribution."""
-    x = uniform(key) * SPAN + LOW
-    return ROOT_TWO * ERF_INV(max(x, F(LOW)))
+def again(memory: ptr, d: ptr, i: i64, at: u32, kept: i64) -> i64:
+    """Put an element that was not accepted among those that are drawn for again."""
+    if u8[place(memory, STATES), i] == 0:
+        return kept
+    for word in range(4):
+        u32[place(memory, AGAIN + word), kept] = u32[place(memory, FOUND + word), i]
+    F[place(memory, AGAIN + 4), kept] = F[d, i]
+    u8[place(memory, AGAIN + 5), kept] = u8[place(memory, STATES), i]
+    u32[place(memory, INDEX), kept] = at
+    return kept + 1
 
 
-def cube(key: u64, c: F, d: F) -> F:
-    """The first (1 + c x)**3 that is accepted, where the first x of the key is not."""
-    found = F(1.0)
-    inner = threefry(threefry(key, u64(1)), u64(0))
-    while d == d:
-        x = F(0.0)
-        root = F(0.0)
-        while True:
-            x = normal(threefry(inner, u64(1)))
-            root = x * c + 1.0
-            if root <= 0.0:
-                inner = threefry(inner, u64(0))
-            else:
-                break
-        square = x * x
-        found = root * root * root
-        u = uniform(threefry(key, u64(2)))
-        if u < 1.0 - SQUEEZE * (square * square):
-            break
-        slope = d * ((1.0 - found) + LOG(found))
-        if LOG(u) < square * 0.5 + slope:
-            break
-        if slope != slope:
-            break
-        key = threefry(key, u64(0))
-        inner = threefry(key, u64(1))
-    return found
-
-
-def cubes(attempt: ptr, table: ptr, spare: ptr, result: ptr, count: i64) -> void:
+def cubes(attempt: ptr, memory: ptr, count: i64) -> void:
     """Attempts until all elements of a block have a number.
 
     Most have one after the first; the others move to the front of arrays of their own, with the
     keys of that attempt, which the next begins with.
     """
+    table = stack(96)
+    result = place(memory, RESULT)
+    states = place(memory, STATES)
+    more = place(memory, MORE)
+    for i in range(5):
+        ptr[table, i] = place(memory, KEYS + i)
+    ptr[table, 2] = place(memory, SCALES)
+    ptr[table, 5] = place(memory, AGAIN + 5)
+    ptr[table, 6] = result
+    ptr[table, 7] = states
+    for word in range(4):
+        ptr[table, 8 + word] = place(memory, FOUND + word)
+    for i in range(count):
+        u8[place(memory, AGAIN + 5), i] = u8(0)
     invoke(void, attempt, table, 0, count)
-    states = ptr[table, 4]
     left = i64(0)
     for low in range(0, count, 8):
         if u64[states + low, 0] != 0:
             for i in range(low, min(low + 8, count)):
-                if u8[states, i] != 0:
-                    left = again(table, spare, result, i, u32(i), left)
-    for i in range(3):
-        ptr[table, i] = spare + 8 * i * ROOM
-    ptr[table, 3] = spare + 32 * ROOM
-    index = spare + 24 * ROOM
+                left = again(memory, place(memory, SCALES), i, u32(i), left)
+    ptr[table, 0] = place(memory, AGAIN)
+    ptr[table, 1] = place(memory, AGAIN + 1)
+    ptr[table, 2] = place(memory, AGAIN + 4)
+    ptr[table, 3] = place(memory, AGAIN + 2)
+    ptr[table, 4] = place(memory, AGAIN + 3)
+    ptr[table, 6] = more
     while left > 0:
         invoke(void, attempt, table, 0, left)
         kept = i64(0)
         for i in range(left):
-            at = u32[index, i]
-            if u8[states, i] == 0:
-                F[result, i64(at)] = F[ptr[table, 3], i]
-            else:
-                kept = again(table, spare, result, i, at, kept)
+            at = u32[place(memory, INDEX), i]
+            F[result, i64(at)] = F[more, i]
+            kept = again(memory, place(memory, AGAIN + 4), i, at, kept)
         left = kept
-
-
-def again(table: ptr, spare: ptr, result: ptr, i: i64, at: u32, kept: i64) -> i64:
-    """Put an element that was not accepted among those to be drawn for with the next key."""
-    first = u32[ptr[table, 5], i]
-    second = u32[ptr[table, 6], i]
-    own = F[ptr[table, 2], i]
-    if u8[ptr[table, 4], i] == 2:  # rare: only the normal number is drawn again
-        found = cube(joined(first, second), THIRD / ROOT(own), own)
-        if LOGS == 1:
-            found = LOG(found)
-        F[result, i64(at)] = found
-        return kept
-    u32[spare, kept] = first
-    u32[spare + 8 * ROOM, kept] = second
-    F[spare + 16 * ROOM, kept] = own
-    u32[spare + 24 * ROOM, kept] = at
-    return kept + 1
 
 
 def gamma(buffers: ptr, start: i64, stop: i64) -> void:
     """Samples, or their logarithms: keys, alphas, kernels that begin, attempt and end, result."""
-    memory = stack(14 * 8 * ROOM)
-    first = memory
-    second = memory + 8 * ROOM
-    counters = memory + 16 * ROOM
-    d = memory + 24 * ROOM
-    factor = memory + 32 * ROOM
-    key0 = memory + 40 * ROOM
-    key1 = memory + 48 * ROOM
-    states = memory + 56 * ROOM
-    result = memory + 64 * ROOM
-    spare = memory + 72 * ROOM
+    memory = stack(ARRAYS * 8 * ROOM)
     table = stack(64)
     low = start
     while low < stop:
@@ -159,28 +120,20 @@ def gamma(buffers: ptr, start: i64, stop: i64) -> void:
         if SHARED == 1:
             high = min(high, (low // EACH + 1) * EACH)
         count = high - low
-        spread(ptr[buffers, 0], low, count, first, second, counters)
-        ptr[table, 0] = first
-        ptr[table, 1] = second
-        ptr[table, 2] = counters
+        for i in range(3):
+            ptr[table, i] = place(memory, FOUND + i)
+        spread(ptr[buffers, 0], low, count, ptr[table, 0], ptr[table, 1], ptr[table, 2])
         ptr[table, 3] = ptr[buffers, 1] + low * SIZE
-        ptr[table, 4] = key0
-        ptr[table, 5] = key1
-        ptr[table, 6] = d
-        ptr[table, 7] = factor
+        ptr[table, 4] = place(memory, KEYS)
+        ptr[table, 5] = place(memory, KEYS + 1)
+        ptr[table, 6] = place(memory, SCALES)
+        ptr[table, 7] = place(memory, FACTORS)
         invoke(void, ptr[buffers, 2], table, 0, count)
-        ptr[table, 0] = key0
-        ptr[table, 1] = key1
-        ptr[table, 2] = d
-        ptr[table, 3] = result
-        ptr[table, 4] = states
-        ptr[table, 5] = first
-        ptr[table, 6] = second
-        cubes(ptr[buffers, 3], table, spare, result, count)
-        ptr[table, 0] = d  # the first of them, and each
-        ptr[table, 1] = d
-        ptr[table, 2] = result
-        ptr[table, 3] = factor
+        cubes(ptr[buffers, 3], memory, count)
+        ptr[table, 0] = place(memory, SCALES)  # the first of them, and each
+        ptr[table, 1] = place(memory, SCALES)
+        ptr[table, 2] = place(memory, RESULT)
+        ptr[table, 3] = place(memory, FACTORS)
         ptr[table, 4] = ptr[buffers, 5] + low * SIZE
         invoke(void, ptr[buffers, 4], table, 0, count)
         low = high
