@@ -5,11 +5,31 @@ from __future__ import annotations
 from weft.backends.cpu.native import processor
 from weft.backends.cpu.routines.fourier.fft_text import Lanes
 from weft.backends.cpu.routines.squares import squares
-from weft.backends.cpu.routines.writer import Function, Number
+from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 
 # Rows of a matrix of few columns, or the other way round, that are near while they are turned.
 PART = 512
 _TURN = "ptr noalias %at, i64 %step, ptr noalias %to, i64 %stride, i64 %rows, i64 %columns"
+
+
+def turn_text(size: int) -> str:
+    """The text of a kernel that transposes matrices part by part: matrices, results, and a table of
+    rows, columns, rows and columns of a part, and the parts that rows are cut into."""
+    f = kernel(Module(), "turn")
+    f.without_care()
+    source, result, table = (f.pointer(i) for i in range(3))
+    rows, columns, tall, wide, across = (f.load("i64", f.at(table, 8 * i), 8) for i in range(5))
+    down = f.div(f.sub(f.add(rows, tall), 1), tall)
+    with f.loop("%start", "%stop") as unit:
+        line = f.div(unit, across)
+        matrix = f.mul(f.div(line, down), f.mul(rows, columns))
+        top, left = f.mul(f.rem(line, down), tall), f.mul(f.rem(unit, across), wide)
+        at = f.at(source, f.mul(f.add(f.add(matrix, f.mul(top, columns)), left), size))
+        to = f.at(result, f.mul(f.add(f.add(matrix, f.mul(left, rows)), top), size))
+        part = f.smaller(tall, f.sub(rows, top)), f.smaller(wide, f.sub(columns, left))
+        turn(f, size, at, to, (columns, rows, *part))
+    f.close()
+    return f.module.text()
 
 
 def turn(f: Function, size: int, at: str, to: str, sizes: tuple[Number, ...]) -> None:
@@ -34,7 +54,7 @@ def _turn(f: Function, size: int) -> None:
         one, near = (f.emit(f"icmp eq i64 {x}") for x in (f"{n}, 1", f"{apart}, {size}"))
         flags[name] = f.emit(f"and i1 {one}, {near}")
     line = f.emit(f"or i1 {flags['row']}, {flags['column']}")
-    lanes = Lanes(size, processor.vector_bits()) if size <= 8 else None
+    lanes = Lanes(size, processor.vector_bits()) if size in (4, 8) else None
     few = "true"
     if lanes is not None:
         less = f.smaller("%rows", "%columns")

@@ -12,12 +12,12 @@ import numpy as np
 
 from weft import dtypes
 from weft.backends.cpu.native.processor import vector_bits
+from weft.backends.cpu.routines.factorisations import transpose
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.sorting import buckets as bucketing
 from weft.backends.cpu.routines.sorting import mend as mending
 from weft.backends.cpu.routines.sorting import network, quick_stubs, records
 from weft.backends.cpu.routines.sorting import quicksort as quick
-from weft.backends.cpu.routines.sorting import transpose_text as turning
 from weft.backends.cpu.routines.sorting.network import BLOCK, MAX_ROW_ELEMENTS, Lanes
 from weft.backends.cpu.routines.sorting.records import key_names, record_text
 from weft.backends.cpu.routines.sorting.rows import (
@@ -35,6 +35,7 @@ from weft.kernel.program import Lowered, Place, Type
 # Rows so short are sorted by a network even where they leave lanes empty.
 MAX_SINGLE_ROW = 128
 ROW_CHUNK_ELEMENTS = 1 << 14  # elements of a unit of a long row
+TURNED_SIDE = 128  # rows and columns of a part of a matrix that is transposed
 ENOUGH_CHUNKS = 8  # pieces that are enough for all threads
 # Bytes of a piece that is split into buckets, and elements of a bucket at least.
 SPLIT, BUCKET = 1 << 15, 1 << 13
@@ -62,7 +63,7 @@ quick_text = lru(64)(quick.quick_text)
 keys_text = lru(64)(bucketing.keys_text)
 sample_text = lru(64)(bucketing.sample_text)
 buckets_text = lru(64)(bucketing.buckets_text)
-turn_text = lru(16)(turning.turn_text)
+turn_text = lru(16)(transpose.turn_text)
 
 
 # --- elements alone -------------------------------------------------------------------------------
@@ -125,19 +126,13 @@ def turn(
 ) -> None:
     """Matrices transposed."""
     count, height, width = shape
-    v = Lanes(lanes(order.bits).count, order.bits)
-    blocks = min(height, width) >= v.count
-    tall, wide = min(height, 4 * v.count), min(width, 4 * v.count)
-    if not blocks:
-        tall, wide = height, ROW_CHUNK_ELEMENTS // height
-        if height >= width:
-            tall, wide = ROW_CHUNK_ELEMENTS // width, width
-    tall, wide = max(1, tall), max(1, wide)
+    tall = min(height, ROW_CHUNK_ELEMENTS // min(width, TURNED_SIDE))
+    wide = min(width, ROW_CHUNK_ELEMENTS // tall)
     down, across = -(-height // tall), -(-width // wide)
-    table = plan.table(height, width, down, across, tall, wide)
+    table = plan.table(height, width, tall, wide, across)
     chunk = max(1, MIN_UNIT_ELEMENTS // (tall * wide))
-    places = (source, result, table)
-    plan.add(turn_text(v, blocks), "turn", places, count * down * across, chunk)
+    text = turn_text(order.bits // 8)
+    plan.add(text, "turn", (source, result, table), count * down * across, chunk)
 
 
 def sort_table(plan: Plan, rows: Rows, flagged: int) -> Place:
