@@ -100,7 +100,6 @@ LATE = {
     ("weft.runtime.evaluate", "weft.runtime.programs"),
     ("weft.runtime.evaluate", "weft.runtime.plain"),
     ("weft.backends.cpu.calls.native", "weft.runtime.plain"),
-    ("weft.backends.cpu.calls.native", "weft.backends.reference.program"),
     *(
         ("weft.backends.cpu.routines.table", f"weft.backends.cpu.routines.{name}")
         for name in (

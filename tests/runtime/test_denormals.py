@@ -53,7 +53,10 @@ def edges(dtype):
 
 
 def is_flushing():
-    return float_mode.mode() & flush_bits() != 0
+    read, _, kind, word = float_mode._functions()
+    found = kind()
+    read(found)
+    return found[word] & flush_bits() != 0
 
 
 def bits(tree):
@@ -365,10 +368,5 @@ done:
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_texts_of_other_machines_verify(machine, monkeypatch):
     monkeypatch.setattr(float_mode, "architecture", lambda: machine)
-    lines = [
-        *float_mode.read_lines("%mode", "%place"),
-        *float_mode.write_lines("%mode", "%low", "%place"),
-    ]
-    body = "\n".join(lines)
-    text = f"define void @f() {{\n%place = alloca i32\n{body}\nret void\n}}\n"
-    llvm.parse_assembly(float_mode.declarations(machine) + "\n" + text).verify()
+    text = "\n".join(word.definition for word in float_mode.words().values())
+    llvm.parse_assembly(text).verify()

@@ -100,6 +100,16 @@ class External(Record):
         raise TypeError("a stub is not run by Python")
 
 
+def defined(
+    result: Kind, name: str, parameters: tuple[Kind, ...], *lines: str, declared: str = ""
+) -> External:
+    """A function that is LLVM text, where parameters are ``%0`` and so on, and what it declares."""
+    given = ", ".join(kind.llvm for kind in parameters)
+    head = f"define internal {result.llvm} @{name}({given}) nounwind alwaysinline {{"
+    text = "\n".join([f"declare {declared}" if declared else "", head, *lines, "}", ""])
+    return External(result, parameters, text.lstrip())
+
+
 # The mathematics of kernels as functions of single numbers, for stubs to call; all are of float64
 # but those that say otherwise.
 exp = log = log1p = expm1 = erfc = sqrt = floor = digamma = External(f64, (f64,))

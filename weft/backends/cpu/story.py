@@ -17,11 +17,11 @@ from weft.backends.cpu.assembly_text import (
     name_of,
 )
 from weft.base import source
-from weft.compiler.analysis.cost import cost, kernel_bytes, size_of
+from weft.compiler.analysis.cost import cost, kernel_bytes, size_of, unfused_costs
 from weft.compiler.passes.rewrite import peel
 from weft.compiler.pull import Domain, reduces
 from weft.compiler.watch import Seen, Watch, computed, primitive_names
-from weft.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, count_eqns
+from weft.core.jaxpr import DropVar, JaxprEqn, count_eqns
 from weft.kernel.kernel import Loop
 
 # Names and lines that are listed before "and more".
@@ -319,18 +319,4 @@ def costs(watch: Watch, program: Assembly) -> dict[str, float]:
     (simple,) = watch.memo(watch.closed).values()
     found = unfused_costs(simple)
     found["bytes accessed"] = float(Story(watch, program).moved)
-    return found
-
-
-def unfused_costs(closed: ClosedJaxpr) -> dict[str, float]:
-    """The same of a program whose equations run one by one."""
-    total = cost(closed.jaxpr)
-    found = {
-        "flops": total.flops,
-        "transcendentals": total.transcendentals,
-        "bytes accessed": total.moved,
-    }
-    for i, aval in enumerate(closed.in_avals):
-        found[f"bytes accessed{i}{{}}"] = float(size_of(aval))
-    found["bytes accessedout{}"] = float(sum(map(size_of, closed.out_avals)))
     return found

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.backends.cpu.calls.study import CompiledMemoryStats, unfused_costs
 from weft.backends.cuda import commands as c
-from weft.compiler.analysis.cost import size_of
+from weft.compiler.analysis.cost import CompiledMemoryStats, memory_stats, unfused_costs
 from weft.core.jaxpr import ClosedJaxpr
 
 
@@ -39,16 +38,6 @@ class Study:
 
     def memory(self) -> CompiledMemoryStats:
         """Bytes of arguments, results and memory in between."""
-        given = sum(map(size_of, self.closed.in_avals))
-        made = sum(map(size_of, self.closed.out_avals))
-        executable = self.executable
-        arena = 0 if executable is None else executable.arena
-        taken = () if executable is None else executable.taken
-        alias = sum(size_of(self.closed.in_avals[i]) for i in taken)
-        return CompiledMemoryStats(
-            argument_size_in_bytes=given,
-            output_size_in_bytes=made,
-            alias_size_in_bytes=alias,
-            temp_size_in_bytes=arena,
-            peak_memory_in_bytes=given + made - alias + arena,
-        )
+        if self.executable is None:
+            return memory_stats(self.closed)
+        return memory_stats(self.closed, self.executable.taken, self.executable.arena)

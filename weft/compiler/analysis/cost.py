@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from weft.base.record import Record
 from weft.core.interpret import has_data, storage_dtype
-from weft.core.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, jaxprs_in_params
 from weft.kernel.kernel import Kernel, Loop, Store
 from weft.kernel.nodes import walk
 
@@ -64,6 +65,53 @@ def equation_cost(eqn: JaxprEqn) -> Cost:
 
 
 # --- kernels --------------------------------------------------------------------------------------
+
+
+def unfused_costs(closed: ClosedJaxpr) -> dict[str, float]:
+    """Operations and bytes of a program whose equations run one by one, under XLA's names."""
+    total = cost(closed.jaxpr)
+    found = {
+        "flops": total.flops,
+        "transcendentals": total.transcendentals,
+        "bytes accessed": total.moved,
+    }
+    for i, aval in enumerate(closed.in_avals):
+        found[f"bytes accessed{i}{{}}"] = float(size_of(aval))
+    found["bytes accessedout{}"] = float(sum(map(size_of, closed.out_avals)))
+    return found
+
+
+class CompiledMemoryStats(Record):
+    """Bytes of an executable: of what it is given, gives, needs in between, and is made of."""
+
+    generated_code_size_in_bytes: int = 0
+    argument_size_in_bytes: int = 0
+    output_size_in_bytes: int = 0
+    alias_size_in_bytes: int = 0
+    temp_size_in_bytes: int = 0
+    host_generated_code_size_in_bytes: int = 0
+    host_argument_size_in_bytes: int = 0
+    host_output_size_in_bytes: int = 0
+    host_alias_size_in_bytes: int = 0
+    host_temp_size_in_bytes: int = 0
+    peak_memory_in_bytes: int = 0
+
+
+def memory_stats(
+    closed: ClosedJaxpr, taken: Sequence[int] = (), arena: int = 0, code: int = 0
+) -> CompiledMemoryStats:
+    """Bytes of a program with results in the memory of arguments that are ``taken``."""
+    given = sum(map(size_of, closed.in_avals))
+    made = sum(map(size_of, closed.out_avals))
+    alias = sum(size_of(closed.in_avals[i]) for i in taken)
+    return CompiledMemoryStats(
+        generated_code_size_in_bytes=code,
+        argument_size_in_bytes=given,
+        output_size_in_bytes=made,
+        alias_size_in_bytes=alias,
+        temp_size_in_bytes=arena,
+        peak_memory_in_bytes=given + made - alias + arena,
+    )
 
 
 def kernel_bytes(kernel: Kernel) -> tuple[int, int]:

@@ -57,39 +57,20 @@ def match_reference(shared: ptr, thing: ptr, leaves: ptr) -> i64:
 
 
 def match_scalar(shared: ptr, thing: ptr, leaves: ptr) -> i64:
-    """A Python number, as the machine number that stands for it."""
+    """A truth or a float of Python's, as the machine number that stands for it."""
     at = ptr[leaves, tables.CURSOR]
-    operation = i64[at, 0]
-    code = i64[at, 1]
     place = leaves + (tables.FOUND + 2 * i64[leaves, tables.ROOM] + i64[leaves, tables.COUNT]) * 8
-    kind = ptr[thing, 1]
-    if operation == tables.BOOLEAN:
-        if thing == ptr[shared, tables.TRUE]:
-            u8[place, 0] = 1
-        elif thing == ptr[shared, tables.FALSE]:
-            u8[place, 0] = 0
-        else:
+    if i64[at, 0] == tables.BOOLEAN:
+        if thing != ptr[shared, tables.TRUE] and thing != ptr[shared, tables.FALSE]:
             return 0
-    elif operation == tables.FLOATING:
-        if kind != ptr[shared, tables.FLOAT_TYPE]:
+        u8[place, 0] = u8(1 if thing == ptr[shared, tables.TRUE] else 0)
+    else:
+        if ptr[thing, 1] != ptr[shared, tables.FLOAT_TYPE]:
             return 0
-        if code == tables.SINGLE:
+        if i64[at, 1] == tables.SINGLE:
             f32[place, 0] = f32(capi.PyFloat_AsDouble(thing))
         else:
             f64[place, 0] = capi.PyFloat_AsDouble(thing)
-    else:
-        if kind != ptr[shared, tables.INT_TYPE]:
-            return 0
-        value = capi.PyLong_AsLongLong(thing)
-        if value == -1 and capi.PyErr_Occurred() is not None:
-            capi.PyErr_Clear()
-            return 0
-        if code == tables.INT32:
-            if value > 2147483647 or value < -2147483648:
-                return 0
-            i32[place, 0] = i32(value)
-        else:
-            i64[place, 0] = value
     return found(leaves, place, None, 2)
 
 
@@ -126,7 +107,7 @@ def match_index(shared: ptr, thing: ptr, leaves: ptr) -> i64:
         if value == i64[at, 1]:
             return 1
         return 0
-    if value < i64[at, 1] or value >= i64[at, 2]:
+    if value < i64[at, 1] or value > i64[at, 2]:
         return 0
     place = leaves + (tables.FOUND + 2 * i64[leaves, tables.ROOM] + i64[leaves, tables.COUNT]) * 8
     i64[place, 0] = value  # little-endian: an operand of 32 bits reads its lower half
@@ -369,9 +350,9 @@ def call_entry(entry: ptr, shared: ptr, args: ptr, kwargs: ptr, work: ptr) -> pt
 
 def call_one(entry: ptr, shared: ptr, args: ptr, kwargs: ptr) -> ptr:
     program = ptr[entry, tables.ENTRY_PROGRAM]
-    words = tables.FOUND + 4 * i64[program, tables.ARGUMENTS] + i64[program, tables.RESULT_COUNT]
-    if words <= tables.STACK_RUN_WORDS:
-        return call_entry(entry, shared, args, kwargs, stack(tables.STACK_RUN_WORDS * 8))
+    words = tables.FOUND + 4 * i64[program, tables.ARGUMENTS] + i64[program, tables.RUN_WORDS]
+    if words <= tables.STACK_WORDS:
+        return call_entry(entry, shared, args, kwargs, stack(tables.STACK_WORDS * 8))
     work = capi.malloc(words * 8)
     if work is None:
         return capi.PyErr_NoMemory()
@@ -446,9 +427,9 @@ def call_leaves(program: ptr, args: ptr, count: i64, work: ptr) -> ptr:
 def call_flat(table: ptr, args: ptr, count: i64) -> ptr:
     """A program called with its leaves, from Python; ``table`` is (array of its words, ...)."""
     program = ptr[ptr[table, 3], 2]
-    words = 2 * count + i64[program, tables.RESULT_COUNT]
-    if words <= tables.STACK_RUN_WORDS:
-        return call_leaves(program, args, count, stack(tables.STACK_RUN_WORDS * 8))
+    words = 2 * count + i64[program, tables.RUN_WORDS]
+    if words <= tables.STACK_WORDS:
+        return call_leaves(program, args, count, stack(tables.STACK_WORDS * 8))
     work = capi.malloc(words * 8)
     if work is None:
         return capi.PyErr_NoMemory()

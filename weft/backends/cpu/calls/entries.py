@@ -27,8 +27,8 @@ _CODES = {
     np.dtype(np.float32): tables.SINGLE,
     np.dtype(np.float64): tables.DOUBLE,
     np.dtype(np.int32): tables.INT32,
-    np.dtype(np.int64): tables.INT64,
 }
+_BITS = {np.dtype(np.int32): 32, np.dtype(np.int64): 64}
 
 
 # dtypes of NumPy scalars that have their value in them, and those native code makes narrower.
@@ -48,14 +48,9 @@ class NoRecipe(Exception):
 class Entry(Record):
     """One way to call a function, and everything its words point to."""
 
-    context: Any
-    recipe: Any
-    executable: Any
-    result: Any
-    donated: Any
     key: tuple[int, ...]
+    words: tuple[int, ...]  # for native code
     kept: Any
-    words: tuple[int, ...]  # where the others are, for native code
 
 
 def recipe(node: Any, leaves: Any, words: list[int]) -> None:
@@ -130,12 +125,13 @@ def leaf_words(x: Any, aval: Any) -> list[int]:
         return [tables.BOOLEAN, 0]
     if kind is float and aval.dtype.kind == "f" and aval.dtype in _CODES:
         return [tables.FLOATING, _CODES[aval.dtype]]
-    if kind is int and aval.dtype in _CODES and aval.dtype.kind == "i":
-        return [tables.INTEGER, _CODES[aval.dtype]]
+    if kind is int and aval.dtype in _BITS:
+        limit = 1 << _BITS[aval.dtype] - 1
+        return [tables.INDEX, -limit, limit - 1]
     if isinstance(x, np.generic):
         return _scalar_words(x, aval.dtype)
     if kind is range:  # any whole number in it
-        return [tables.INDEX, x.start, x.stop]
+        return [tables.INDEX, x.start, x.stop - 1]
     if _is_reference(x):
         slots, held = slot_numbers(kind, ["_aval", "_refs"]), x._refs
         if type(held) is not ArrayImpl:
@@ -320,7 +316,7 @@ def _arrays(value: Any) -> list[Any]:
 
 def _part_words(part: Any, size: int) -> list[int]:
     if type(part) is int:
-        return [tables.INDEX, -size, size]
+        return [tables.INDEX, -size, size - 1]
     if type(part) is slice:
         words = [tables.SLICE]
         for end in (part.start, part.stop, part.step):
@@ -347,10 +343,9 @@ def _entry(
     context: Any, recipe: list[int], executable: Any, result: list[int], lost: Any, kept: Any
 ) -> Entry:
     """An entry that knows where its parts are."""
-    parts = [words_of(recipe), executable, words_of(result), lost]
-    words = [id(context), address(parts[0]), address(executable.table), address(parts[2])]
-    words.append(0 if lost is None else address(lost))
-    return Entry(context, *parts, (id(context), *recipe), kept, tuple(words))
+    parts = [words_of(recipe), executable.table, words_of(result), lost]
+    words = [id(context), *(0 if part is None else address(part) for part in parts)]
+    return Entry((id(context), *recipe), tuple(words), (context, parts, executable, kept))
 
 
 def _install(function: NativeFunction, entries: list[Entry]) -> None:

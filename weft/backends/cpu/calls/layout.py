@@ -13,7 +13,7 @@ from weft.backends.cpu.calls import tables
 from weft.backends.cpu.calls.dispatch import Native, address, words_of
 from weft.backends.cpu.native import library
 from weft.backends.cpu.native.float_mode import flush_bits
-from weft.backends.cpu.native.walker import encode
+from weft.backends.cpu.native.walker import CONTEXT_WORDS, encode
 from weft.core.interpret import storage_dtype
 from weft.kernel.program import For, While, all_nodes, inner_regions
 
@@ -83,7 +83,8 @@ class Layout:
         words[tables.SHARED] = address(walks.shared)
         words[tables.SLOTS] = len(plan.slots)
         words[tables.TEMP_COUNT] = nodes - temps
-        words[tables.WIDEST] = max((len(run.slots) for run in runs(plan.nodes)), default=0)
+        widest = max((len(run.slots) for run in runs(plan.nodes)), default=0)
+        words[tables.RUN_WORDS] = run_words(len(plan.results), len(plan.slots), widest)
         words[tables.RESULT_COUNT] = len(plan.results)
         words[tables.ARGUMENTS] = arguments
         words[tables.FLUSH] = flush_bits() if flushes else 0
@@ -102,6 +103,11 @@ class Layout:
         row = words_of(self.words)
         row[self.inside] += np.uint64(address(row))
         return row
+
+
+def run_words(results: int, slots: int, widest: int) -> int:
+    """Words for the results of a run, its context, its slots and the parameters of a launch."""
+    return results + CONTEXT_WORDS + slots + widest
 
 
 def runs(nodes: Any) -> list[Run]:

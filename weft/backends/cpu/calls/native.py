@@ -34,11 +34,11 @@ from weft.base.forks import across_forks
 from weft.base.lazy import Late, load
 from weft.base.switches import brisk_switches
 from weft.compiler.plan import Unplannable
-from weft.core.interpret import run, run_primitive, storage_dtype
+from weft.core.interpret import run_primitive, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import For, While, all_nodes, inner_regions
 from weft.runtime import programs
-from weft.runtime.array import ArrayImpl, box
+from weft.runtime.array import ArrayImpl
 from weft.runtime.donation import given_up
 from weft.runtime.places import HOME, ArrayType, array_type
 
@@ -47,7 +47,6 @@ tell = Late("weft.backends.cpu.calls.tell")
 entries = Late("weft.backends.cpu.calls.entries")
 # loaded when a program has no native code
 by_numpy = Late("weft.runtime.plain")
-reference = Late("weft.backends.reference.program")
 generic = Late("weft.backends.cpu.calls.generic")
 layout = Late("weft.backends.cpu.calls.layout")
 
@@ -339,42 +338,15 @@ def _stops(nodes: Any) -> bool:
     return any(isinstance(node, (While, For, Python)) for node in all_nodes(nodes))
 
 
-class Interpreted:
-    """A program without native code: run by the reference backend, or, where some of its values
-    are not memory, equation by equation."""
-
-    def __init__(self, closed: ClosedJaxpr) -> None:
-        self.closed = closed
-        self.consts = [
-            getattr(c, "_value", c) if hasattr(c, "_value") else np.asarray(c, v.aval.dtype)
-            for c, v in zip(closed.consts, closed.jaxpr.constvars, strict=True)
-        ]
-
-    def __call__(self, args: Any) -> list[Any]:
-        found = by_numpy.call_plain(
-            "reference", lambda: reference.Reference(), self.closed, args, self.closed.in_avals
-        )
-        if found is not None:
-            return found
-        values = [x._value if type(x) is ArrayImpl else x for x in args]
-        outs = run(self.closed.jaxpr, self.consts, values)
-        # memory of the caller's own NumPy arrays, or a view of it, must not become an array's
-        foreign = any(type(x) is np.ndarray for x in args)
-        return [
-            box(v.copy() if foreign else v, a) if hasattr(a, "dtype") else v
-            for v, a in zip(outs, self.closed.out_avals, strict=True)
-        ]
-
-
 def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
     """The executable of a program, made once; it may write over arguments that are donated."""
     key, donated = _key(donated)
 
     def make(source: ClosedJaxpr) -> Any:
-        try:
-            return Executable(source, None, donated) if supported() else Interpreted(source)
-        except Unplannable:
-            return Interpreted(source)
+        with contextlib.suppress(Unplannable):
+            if supported():
+                return Executable(source, None, donated)
+        return by_numpy.Interpreted(source)
 
     return programs.compiled(closed, key, make)
 

@@ -18,7 +18,7 @@ from weft.backends.cpu.calls.blocks import (
 )
 from weft.backends.cpu.native import capi, walker
 from weft.backends.cpu.native.asking import ask, tell
-from weft.kernel.kinds import i32, i64, invoke, ptr, stack, void
+from weft.kernel.kinds import i32, i64, invoke, ptr, void
 
 
 def helpers_now(shared: ptr) -> i64:
@@ -171,8 +171,12 @@ def run_here(program: ptr, env: ptr, context: ptr) -> i64:
     return status
 
 
-def run_in(program: ptr, pointers: ptr, owners: ptr, results: ptr, work: ptr) -> i64:
-    """Run a program in memory for its pointers; 1 where Python has raised."""
+def run_held(program: ptr, pointers: ptr, owners: ptr, results: ptr) -> i64:
+    """Run a program whose arguments are kept; 1 where Python has raised.
+
+    Its results are new references, and memory that it needs to run is behind them.
+    """
+    work = results + i64[program, tables.RESULT_COUNT] * 8
     env = work + walker.CONTEXT_WORDS * 8
     capi.memcpy(env, ptr[program, tables.TEMPLATE], i64[program, tables.SLOTS] * 8)
     capi.memcpy(env, pointers, i64[program, tables.ARGUMENTS] * 8)
@@ -189,20 +193,6 @@ def run_in(program: ptr, pointers: ptr, owners: ptr, results: ptr, work: ptr) ->
     if status == tables.SHORT:
         ask(ptr[program, tables.HOSTS], -1, i64(env))
     return 1
-
-
-def run_held(program: ptr, pointers: ptr, owners: ptr, results: ptr) -> i64:
-    """Run a program whose arguments are kept."""
-    words = walker.CONTEXT_WORDS + i64[program, tables.SLOTS] + i64[program, tables.WIDEST]
-    if words <= tables.STACK_RUN_WORDS:
-        return run_in(program, pointers, owners, results, stack(tables.STACK_RUN_WORDS * 8))
-    work = capi.malloc(words * 8)
-    if work is None:
-        capi.PyErr_NoMemory()
-        return 1
-    status = run_in(program, pointers, owners, results, work)
-    capi.free(work)
-    return status
 
 
 def run(program: ptr, pointers: ptr, owners: ptr, results: ptr) -> i64:

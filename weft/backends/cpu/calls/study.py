@@ -10,28 +10,11 @@ from weft.backends.cpu.calls.dispatch import supported
 from weft.backends.cpu.calls.native import Executable, compile_noted
 from weft.backends.cpu.calls.native import compile_program as compile_program
 from weft.backends.cpu.story import Story, costs
-from weft.backends.cpu.story import unfused_costs as unfused_costs
 from weft.base import knobs
-from weft.base.record import Record
-from weft.compiler.analysis.cost import size_of
+from weft.compiler.analysis.cost import CompiledMemoryStats, memory_stats
+from weft.compiler.analysis.cost import unfused_costs as unfused_costs
 from weft.compiler.watch import Watch
 from weft.core.jaxpr import ClosedJaxpr
-
-
-class CompiledMemoryStats(Record):
-    """Bytes of an executable: of what it is given, gives, needs in between, and is made of."""
-
-    generated_code_size_in_bytes: int = 0
-    argument_size_in_bytes: int = 0
-    output_size_in_bytes: int = 0
-    alias_size_in_bytes: int = 0
-    temp_size_in_bytes: int = 0
-    host_generated_code_size_in_bytes: int = 0
-    host_argument_size_in_bytes: int = 0
-    host_output_size_in_bytes: int = 0
-    host_alias_size_in_bytes: int = 0
-    host_temp_size_in_bytes: int = 0
-    peak_memory_in_bytes: int = 0
 
 
 class Study:
@@ -64,25 +47,11 @@ class Study:
 
     def memory(self) -> CompiledMemoryStats:
         """Bytes of arguments, results, memory in between and code."""
-        given = sum(map(size_of, self.closed.in_avals))
-        made = sum(map(size_of, self.closed.out_avals))
-        if self.executable is None:
-            return CompiledMemoryStats(
-                argument_size_in_bytes=given,
-                output_size_in_bytes=made,
-                peak_memory_in_bytes=given + made,
-            )
-        arena = self.executable.plan.arena
-        alias = sum(size_of(self.closed.in_avals[i]) for i in self.executable.taken)
-        code = {id(c.region): c.region.size for c in self.executable.code.values()}
-        return CompiledMemoryStats(
-            generated_code_size_in_bytes=sum(code.values()),
-            argument_size_in_bytes=given,
-            output_size_in_bytes=made,
-            alias_size_in_bytes=alias,
-            temp_size_in_bytes=arena,
-            peak_memory_in_bytes=given + made - alias + arena,
-        )
+        found = self.executable
+        if found is None:
+            return memory_stats(self.closed)
+        code = {id(c.region): c.region.size for c in found.code.values()}
+        return memory_stats(self.closed, found.taken, found.plan.arena, sum(code.values()))
 
 
 def study(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Study:

@@ -50,7 +50,7 @@ from weft.backends.cpu.native.processor import counter
     ARENA,
     NODES,
     END,
-    WIDEST,
+    RUN_WORDS,
     LONG,
     PARALLEL,
     RESULTS,
@@ -78,7 +78,6 @@ FRESH, PASSED, CONSTANT, REPEATED = range(4)
     DICT,
     NOTHING,
     FLOATING,
-    INTEGER,
     BOOLEAN,
     NUMPY,
     SAME,
@@ -90,8 +89,8 @@ FRESH, PASSED, CONSTANT, REPEATED = range(4)
     FIXED,
     GENERIC,
     GIVEN,
-) = range(18)
-SINGLE, DOUBLE, INT32, INT64, AS_IS = range(5)
+) = range(17)
+SINGLE, DOUBLE, INT32, AS_IS = range(4)
 
 # Words of a function's table of entries.
 (
@@ -126,7 +125,7 @@ OVERDUE = counter()[2]
 CONTIGUOUS_ALIGNED = 0x101
 SCALAR_VALUE = 2  # the word of a NumPy scalar that has its value
 OWNS_DATA, WRITEABLE = 0x4, 0x400
-STACK_RUN_WORDS = 1024  # words of a run that lie on the stack
+STACK_WORDS = 1024  # words of a call that lie on the stack
 SLOW_TEXT = int.from_bytes(b"_slow", "little")
 # A block: a Python object that owns a piece. Header, address, bytes, class, memory.
 BLOCK_WORDS = 6

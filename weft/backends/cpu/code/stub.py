@@ -29,7 +29,7 @@ import numpy as np
 
 from weft.backends.cpu.native import float_mode
 from weft.backends.cpu.native.llvm import BRIEF, INLINE, LIGHT, OPTIMISE
-from weft.backends.cpu.native.processor import architecture, counter
+from weft.backends.cpu.native.processor import counter
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.base.sizes import Size
@@ -594,7 +594,7 @@ class Translation:
             self.module.used["clock"], call, _ = counter()
             return Operand(self.emit(call), i64)
         if name in ("float_mode", "set_float_mode"):
-            return self.mode_call(node)
+            return self.known_call(node, name, float_mode.words()[name])
         if name == "invoke":
             kind = self.constant_name(node.args[0])
             function, *args = [self.value(a) for a in node.args[1:]]
@@ -604,20 +604,6 @@ class Translation:
         if isinstance(known, External):
             return self.known_call(node, name, known)
         return self.convert(self.value(node.args[0]), self.constant_name(node.func), node)
-
-    def mode_call(self, node: ast.Call) -> Operand:
-        """The floating-point mode read, or set if there is an argument."""
-        self.module.used["float_mode"] = float_mode.declarations(architecture())
-        label = self.label("mode")
-        place, name = f"%m.{label}", f"%f.{label}"
-        self.head.append(f"  {place} = alloca i32")
-        if node.args:
-            value = self.as_kind(self.value(node.args[0]), i64, node)
-            lines = float_mode.write_lines(value.text, name, place)
-        else:
-            lines = float_mode.read_lines(name, place)
-        self.lines += [f"  {line}" for line in lines]
-        return Operand("", void) if node.args else Operand(name, i64)
 
     def known_call(self, node: ast.Call, name: str, known: External) -> Operand:
         self.module.called.add(name)

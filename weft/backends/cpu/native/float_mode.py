@@ -2,7 +2,7 @@
 
 Native programs run with denormal numbers flushed, arguments and results alike, and give the
 caller's mode back wherever Python runs: kept, they make additions and products up to a hundred
-times slower on many processors. Here is the mode as LLVM text for stubs, and as functions for
+times slower on many processors. Here is the mode as words of stubs, and as functions for
 Python, which starts kernels itself until the native walker is loaded. float16 has a mode of its
 own on Arm and none on x86, so its denormal numbers are always kept.
 """
@@ -15,19 +15,42 @@ from typing import Any
 
 from weft.backends.cpu.native.processor import architecture
 from weft.base.functional import lru
+from weft.kernel.kinds import External, defined, i64, void
 
 # The bits that flush results and take arguments for zeros: of MXCSR, and of FPCR.
 _FLUSH = {"x86_64": 0x8040, "aarch64": 1 << 24}
 # C's fenv_t: its words of 32 bits, and which of them has those bits.
 _WORDS = {"x86_64": (8, 7), "aarch64": (2, 0)}
-
+# LLVM's functions that read and write the mode, and the text of those that stubs have.
 _READ = {
-    "x86_64": "declare void @llvm.x86.sse.stmxcsr(ptr)",
-    "aarch64": "declare i64 @llvm.aarch64.get.fpcr()",
+    "x86_64": (
+        "void @llvm.x86.sse.stmxcsr(ptr)",
+        "%p = alloca i32",
+        "call void @llvm.x86.sse.stmxcsr(ptr %p)",
+        "%w = load i32, ptr %p",
+        "%x = zext i32 %w to i64",
+        "ret i64 %x",
+    ),
+    "aarch64": (
+        "i64 @llvm.aarch64.get.fpcr()",
+        "%x = call i64 @llvm.aarch64.get.fpcr()",
+        "ret i64 %x",
+    ),
 }
 _WRITE = {
-    "x86_64": "declare void @llvm.x86.sse.ldmxcsr(ptr)",
-    "aarch64": "declare void @llvm.aarch64.set.fpcr(i64)",
+    "x86_64": (
+        "void @llvm.x86.sse.ldmxcsr(ptr)",
+        "%p = alloca i32",
+        "%w = trunc i64 %0 to i32",
+        "store i32 %w, ptr %p",
+        "call void @llvm.x86.sse.ldmxcsr(ptr %p)",
+        "ret void",
+    ),
+    "aarch64": (
+        "void @llvm.aarch64.set.fpcr(i64)",
+        "call void @llvm.aarch64.set.fpcr(i64 %0)",
+        "ret void",
+    ),
 }
 
 
@@ -36,31 +59,13 @@ def flush_bits() -> int:
     return _FLUSH.get(architecture(), 0)
 
 
-def declarations(machine: str) -> str:
-    """What the lines below declare on an architecture."""
-    return f"{_READ[machine]}\n{_WRITE[machine]}"
-
-
-def read_lines(name: str, place: str) -> list[str]:
-    """LLVM text for a value, the mode as 64 bits; ``place`` is memory for 32 of them."""
-    if architecture() == "aarch64":
-        return [f"{name} = call i64 @llvm.aarch64.get.fpcr()"]
-    return [
-        f"call void @llvm.x86.sse.stmxcsr(ptr {place})",
-        f"{name}.low = load i32, ptr {place}",
-        f"{name} = zext i32 {name}.low to i64",
-    ]
-
-
-def write_lines(value: str, name: str, place: str) -> list[str]:
-    """LLVM text that sets the mode; ``name`` is for a value in between, ``place`` as above."""
-    if architecture() == "aarch64":
-        return [f"call void @llvm.aarch64.set.fpcr(i64 {value})"]
-    return [
-        f"{name} = trunc i64 {value} to i32",
-        f"store i32 {name}, ptr {place}",
-        f"call void @llvm.x86.sse.ldmxcsr(ptr {place})",
-    ]
+def words() -> dict[str, External]:
+    """The functions of stubs that read and set the mode, which is 64 bits."""
+    (reader, *read), (writer, *write) = _READ[architecture()], _WRITE[architecture()]
+    return {
+        "float_mode": defined(i64, "float_mode", (), *read, declared=reader),
+        "set_float_mode": defined(void, "set_float_mode", (i64,), *write, declared=writer),
+    }
 
 
 @lru(1)
@@ -102,14 +107,3 @@ class Flushing:
         known = _functions() if self._saved is not None else None
         if known is not None:
             known[1](self._saved)
-
-
-def mode() -> int:
-    """The bits of this thread's mode, where they are known."""
-    known = _functions()
-    if known is None:
-        return 0
-    read, _, kind, word = known
-    found = kind()
-    read(found)
-    return found[word]

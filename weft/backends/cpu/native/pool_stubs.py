@@ -13,7 +13,16 @@ bit 0, how many workers are inside, how many may be, and whether the job is open
 from __future__ import annotations
 
 from weft.backends.cpu.native import capi
-from weft.kernel.kinds import External, float_mode, i64, invoke, ptr, set_float_mode, void
+from weft.kernel.kinds import (
+    External,
+    defined,
+    float_mode,
+    i64,
+    invoke,
+    ptr,
+    set_float_mode,
+    void,
+)
 
 # Words of the pool after its state; what different threads write is on cache lines of its own.
 NAMES, BUSY, SLEEPERS, WAITING, SPIN = range(8, 48, 8)
@@ -32,30 +41,23 @@ SYSTEM = {
 }
 
 
-def _word(result: str, name: str, parameters: str, line: str) -> str:
-    head = f"define internal {result} @{name}({parameters}) nounwind alwaysinline {{\n"
-    return f"{head}  {line}\n  ret {result}{'' if result == 'void' else ' %x'}\n}}\n"
-
-
-_ADD = "%x = atomicrmw add ptr %p, i64 %n seq_cst"
-_SWAP = "%s = cmpxchg ptr %p, i64 %o, i64 %n seq_cst seq_cst\n  %x = extractvalue {i64, i1} %s, 0"
-_LOAD = "%x = load atomic i64, ptr %p seq_cst, align 8"
-_STORE = "store atomic i64 %n, ptr %p seq_cst, align 8"
-load = External(i64, (ptr,), _word("i64", "load", "ptr %p", _LOAD))
-store = External(void, (ptr, i64), _word("void", "store", "ptr %p, i64 %n", _STORE))
+_ADD = "%x = atomicrmw add ptr %0, i64 %1 seq_cst"
+_SWAP = "%s = cmpxchg ptr %0, i64 %1, i64 %2 seq_cst seq_cst", "%x = extractvalue {i64, i1} %s, 0"
+load = defined(i64, "load", (ptr,), "%x = load atomic i64, ptr %0 seq_cst, align 8", "ret i64 %x")
+store = defined(
+    void, "store", (ptr, i64), "store atomic i64 %1, ptr %0 seq_cst, align 8", "ret void"
+)
 # What was there before: added to, or replaced where it was as expected.
-add = External(i64, (ptr, i64), _word("i64", "add", "ptr %p, i64 %n", _ADD))
-swap = External(i64, (ptr, i64, i64), _word("i64", "swap", "ptr %p, i64 %o, i64 %n", _SWAP))
+add = defined(i64, "add", (ptr, i64), _ADD, "ret i64 %x")
+swap = defined(i64, "swap", (ptr, i64, i64), *_SWAP, "ret i64 %x")
 
 
 def system_names(architecture: str) -> dict[str, int | External]:
     """What the stubs call on Linux on an architecture."""
     futex, relax, argument = SYSTEM[architecture]
-    word = _word("void", "rest", "", f"call void @{relax}({argument})")
-    return {
-        "FUTEX": futex,
-        "rest": External(void, (), f"declare void @{relax}({argument[:3]})\n{word}"),
-    }
+    lines = f"call void @{relax}({argument})", "ret void"
+    word = defined(void, "rest", (), *lines, declared=f"void @{relax}({argument[:3]})")
+    return {"FUTEX": futex, "rest": word}
 
 
 def weft_relax(count: i64) -> void:

@@ -24,6 +24,7 @@ from weft.backends.cpu.calls.dispatch import (
     supported,
     words_of,
 )
+from weft.backends.cpu.calls.layout import run_words
 from weft.backends.cpu.native.machine import load_stubs
 from weft.backends.cuda import driver
 from weft.backends.cuda.calls import stubs
@@ -162,7 +163,7 @@ class DeviceCall:
             tables.SHARED: address(walks.shared),
             tables.SLOTS: self.words + 1,
             tables.TEMPLATE: address(self.template),
-            tables.WIDEST: 2 * widest,
+            tables.RUN_WORDS: run_words(len(executable.out_avals), self.words + 1, 2 * widest),
             tables.RESULTS: address(self.results),
             tables.RESULT_COUNT: len(executable.out_avals),
             tables.HOSTS: id(self.kept[2]),
