@@ -507,12 +507,12 @@ def remember_instance(
 ) -> None:
     """Let native code answer calls like this one by an instance."""
     rest = (leaves, avals, sized.instance, sized.out_tree)
-    registry.native.entries.add(function, knobs.context_key(), call, tree, *rest)
+    registry.native.entries.add(function, call, tree, *rest)
 
 
 def remember_operation_instance(function: Any, given: Any, avals: Any, instance: Any) -> None:
     """Let native code answer an operation by an instance."""
-    registry.native.entries.add_operation(function, knobs.context_key(), given, {}, avals, instance)
+    registry.native.entries.add_operation(function, given, {}, avals, instance)
 
 
 def compile_eagerly(closed: Any) -> None:
@@ -631,4 +631,4 @@ def is_shape_generic(closed: Any) -> bool:
 
 def native_hits(function: Any) -> int:
     """How often native code has answered calls of a function."""
-    return registry.native.hits(function) if hasattr(function, "_entries") else 0
+    return registry.native.entries.hits(function) if hasattr(function, "_entries") else 0

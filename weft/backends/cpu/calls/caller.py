@@ -164,20 +164,15 @@ def match(shared: ptr, thing: ptr, leaves: ptr) -> i64:
     kind = ptr[thing, 1]
     if operation == tables.LEAF:
         return match_array(shared, thing, ptr[at, 1], leaves, 2)
-    if operation == tables.TUPLE:
+    if operation == tables.TUPLE or operation == tables.LIST:
         if kind != ptr[at, 1] or i64[thing, 2] != i64[at, 2]:
             return 0
+        items = thing + 24
+        if operation == tables.LIST:
+            items = ptr[thing, 3]
         ptr[leaves, tables.CURSOR] = at + 24
         for i in range(i64[at, 2]):
-            if match(shared, ptr[thing, 3 + i], leaves) == 0:
-                return 0
-        return 1
-    if operation == tables.LIST:
-        if kind != ptr[shared, tables.LIST_TYPE] or i64[thing, 2] != i64[at, 1]:
-            return 0
-        ptr[leaves, tables.CURSOR] = at + 16
-        for i in range(i64[at, 1]):
-            if match(shared, ptr[ptr[thing, 3], i], leaves) == 0:
+            if match(shared, ptr[items, i], leaves) == 0:
                 return 0
         return 1
     if operation == tables.DICT:
@@ -250,9 +245,9 @@ def build(shared: ptr, results: ptr, leaves: ptr) -> ptr:
             ptr[made, 3 + i] = build(shared, results, leaves)
         return made
     if operation == tables.LIST:
-        ptr[leaves, tables.CURSOR] = at + 16
-        row = capi.PyList_New(i64[at, 1])
-        for i in range(i64[at, 1]):
+        ptr[leaves, tables.CURSOR] = at + 24
+        row = capi.PyList_New(i64[at, 2])
+        for i in range(i64[at, 2]):
             capi.PyList_SetItem(row, i, build(shared, results, leaves))
         return row
     if operation == tables.DICT:

@@ -122,7 +122,6 @@ class Native:
             tables.FLOAT_TYPE: float,
             tables.INT_TYPE: int,
             tables.DICT_TYPE: dict,
-            tables.LIST_TYPE: list,
             tables.TUPLE_TYPE: tuple,
             tables.SLICE_TYPE: slice,
             tables.PIECE_TYPE: Block,

@@ -15,6 +15,7 @@ import numpy as np
 
 from weft.backends.cpu.calls import tables
 from weft.backends.cpu.calls.dispatch import address, native, slot_numbers, words_of
+from weft.base import knobs
 from weft.base.record import Record
 from weft.runtime.array import ArrayImpl
 from weft.runtime.function import NativeFunction
@@ -63,7 +64,7 @@ def recipe(node: Any, leaves: Any, words: list[int]) -> None:
     elif tag == "tuple" or (tag == "namedtuple" and _plain(node.kind.type)):
         words.extend([tables.TUPLE, id(node.kind.type), len(node.children)])
     elif tag == "list":
-        words.extend([tables.LIST, len(node.children)])
+        words.extend([tables.LIST, id(list), len(node.children)])
     elif tag == "dict":
         words.extend([tables.DICT, len(node.children), *map(id, node.aux)])
     else:
@@ -104,11 +105,9 @@ def static_words(value: Any) -> list[int]:
     kind = type(value)
     if kind is int and -(1 << 63) <= value < 1 << 63:
         return [tables.EQUAL, value]
-    if kind is tuple or (isinstance(value, tuple) and kind.__eq__ is tuple.__eq__):
+    if kind is list or (isinstance(value, tuple) and kind.__eq__ is tuple.__eq__):
         items = [word for item in value for word in static_words(item)]
-        return [tables.TUPLE, id(kind), len(value), *items]
-    if kind is list:
-        return [tables.LIST, len(value), *(word for item in value for word in static_words(item))]
+        return [tables.LIST if kind is list else tables.TUPLE, id(kind), len(value), *items]
     if not _fixed(value):
         raise NoRecipe
     return [tables.SAME, id(value)]
@@ -212,7 +211,6 @@ def donated_words(args: Any, executable: Any, donated: Any, written: Any) -> lis
 
 def add(
     function: NativeFunction,
-    context: Any,
     call: Any,
     tree: Any,
     leaves: Any,
@@ -240,7 +238,7 @@ def add(
         words += call_words(call, tree, leaves, avals[count:])
     except NoRecipe:
         return
-    old = entries_of(function)
+    old, context = entries_of(function), knobs.context_key()
     key = (id(context), *words)
     if any(entry.key == key for entry in old):
         return
@@ -257,7 +255,6 @@ def add(
 
 def add_operation(
     function: NativeFunction,
-    context: Any,
     given: Any,
     options: dict[str, Any],
     avals: Any,
@@ -282,7 +279,7 @@ def add_operation(
         return
     kept = [*avals, *named, *(getattr(value, "dtype", None) for _, value in given)]
     kept += [part._type for _, value in given for part in _arrays(value)]
-    entry = _entry(context, words, executable, [tables.LEAF], None, kept)
+    entry = _entry(knobs.context_key(), words, executable, [tables.LEAF], None, kept)
     _install(function, [entry, *entries_of(function)][:MAX_OPERATION_ENTRIES])
 
 

@@ -52,7 +52,7 @@ class Walked:
         self.eqns: list[JaxprEqn] = []  # all that Python may have to run
         self.names: dict[int, str] = {}
         self._program(closed.jaxpr, closed.consts)
-        context = [_knob(v) for v in knobs.context_key().values]
+        context = [self._value(v) for v in knobs.context_key().values]
         self.context = (FORMAT, donated, general, context)
 
     @functools.cached_property
@@ -190,14 +190,6 @@ def _name(primitive: Any) -> str:
     if not type(primitive).__module__.startswith(_ROOMS):
         raise Unknown(primitive)
     return f"{type(primitive).__qualname__} {primitive.name}"
-
-
-def _knob(value: Any) -> Any:
-    if type(value) is tuple:
-        return tuple([_knob(item) for item in value])
-    if type(value) not in _PLAIN:
-        raise Unknown(value)
-    return value
 
 
 def identify(

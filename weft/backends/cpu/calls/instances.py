@@ -39,7 +39,7 @@ class Instance:
         self.generic = generic
         self.numbers = numbers
         self.out_avals = [
-            ShapedArray(tuple([numbers[n] if n >= 0 else -1 - n for n in shape]), dtype, weak)
+            ShapedArray(tuple([numbers[n] for n in shape]), dtype, weak)
             for shape, dtype, weak in generic.outs
         ]
         self.types = [array_type(aval, HOME) for aval in self.out_avals]
@@ -89,14 +89,12 @@ class ShapeGeneric:
         self._compute = evaluator([*self._sizes, *guarded, elements], list(names))
 
     def _place(self, n: Any) -> int:
-        """The number of a size; that of a plain number is ``-1 - n``."""
-        if type(n) is not Size:
-            return -1 - n
-        found = self._known.get(n.terms)
-        if found is None:
-            found = self._known[n.terms] = len(self._sizes)
+        """Where an instance has the number of a size."""
+        key = n.terms if type(n) is Size else n
+        if key not in self._known:
+            self._known[key] = len(self._sizes)
             self._sizes.append(n)
-        return found
+        return self._known[key]
 
     def _lay_out(self) -> None:
         """Lay all tables out, with places for sizes."""
@@ -132,16 +130,11 @@ class ShapeGeneric:
         at = self._results + tables.TYPE
         for i, found in enumerate(made.types):
             words[at + i * tables.RESULT_WORDS] = id(found)
-        touched = self._work
-        words[tables.LONG] = (numbers[touched] if touched >= 0 else -1 - touched) >= LONG_BYTES
-        for extent, chunk in self._runs:
-            pieces = numbers[extent] if extent >= 0 else -1 - extent
-            if pieces > (numbers[chunk] if chunk >= 0 else -1 - chunk):
-                words[tables.PARALLEL] = 1
+        words[tables.LONG] = numbers[self._work] >= LONG_BYTES
+        words[tables.PARALLEL] = any(numbers[n] > numbers[chunk] for n, chunk in self._runs)
         if self._lives:
             lives = {
-                i: Life(numbers[n] if n >= 0 else -1 - n, life.first, life.last)
-                for i, (n, life) in self._lives.items()
+                i: Life(numbers[n], life.first, life.last) for i, (n, life) in self._lives.items()
             }
             offsets, words[tables.ARENA] = arrange(lives, len(self.made.assembly.slots))
             for i in lives:

@@ -473,41 +473,39 @@ def remember(
             executable = executable.at(places)
         if not executable.settle():
             return False
-        context = knobs.context_key()
-        avals = closed.in_avals
         rest = (executable, out_tree, donated, *refs)
-        entries.add(function, context, call, tree, leaves, avals, *rest)
+        entries.add(function, call, tree, leaves, closed.in_avals, *rest)
     return True
+
+
+def _tabled(closed: ClosedJaxpr, places: Any = None) -> Any:
+    """An executable that native code can call; None where there is none, False if it is too early
+    to say."""
+    if supported() and native(wait=False) is None and is_loading():
+        return False
+    executable = compile_program(closed)
+    if type(executable) is not Executable:
+        return None
+    executable = executable if places is None else executable.at(places)
+    return executable if executable.settle() else None
 
 
 def remember_given(
     function: Any, call: Any, tree: Any, leaves: Any, closed: Any, number: int
 ) -> bool:
     """Give a function an entry for calls that give one of their leaves back; False if too early."""
-    if supported() and native(wait=False) is None and is_loading():
-        return False
-    executable = compile_program(closed)
-    if type(executable) is Executable and executable.settle():
-        context, avals = knobs.context_key(), closed.in_avals
-        entries.add(function, context, call, tree, leaves, avals, executable, None, given=number)
-    return True
+    executable = _tabled(closed)
+    if executable:
+        rest = (leaves, closed.in_avals, executable, None)
+        entries.add(function, call, tree, *rest, given=number)
+    return executable is not False
 
 
 def remember_operation(
     function: Any, closed: Any, given: Any, options: Any, places: Any = None
 ) -> bool:
     """Give an operation an entry for arguments like these; False if it is too early for that."""
-    if supported() and native(wait=False) is None and is_loading():
-        return False
-    executable = compile_program(generalise(closed))
-    if places is not None and type(executable) is Executable:
-        executable = executable.at(places)
-    if type(executable) is Executable and executable.settle():
-        context, avals = knobs.context_key(), closed.in_avals
-        entries.add_operation(function, context, given, options, avals, executable)
-    return True
-
-
-def hits(function: Any) -> int:
-    """How often native code has answered calls of a function."""
-    return entries.hits(function)
+    executable = _tabled(generalise(closed), places)
+    if executable:
+        entries.add_operation(function, given, options, closed.in_avals, executable)
+    return executable is not False

@@ -16,7 +16,6 @@ from weft.backends.cpu.native.processor import counter
     FLOAT_TYPE,
     INT_TYPE,
     DICT_TYPE,
-    LIST_TYPE,
     TUPLE_TYPE,
     SLICE_TYPE,
     PIECE_TYPE,
@@ -38,7 +37,7 @@ from weft.backends.cpu.native.processor import counter
     BUFFER_ADDRESS,
     BUFFER_FOREIGN,
     SERVICES,
-) = range(32)
+) = range(31)
 
 # Words of the table of one program.
 (

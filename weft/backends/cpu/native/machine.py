@@ -66,10 +66,11 @@ class Loaded:
                 self._keep(key, region)
             return region
 
-    def put(self, key: bytes, region: Any) -> None:
+    def put(self, key: bytes, region: Any) -> Any:
         with self.lock:
             self.alive[key] = region
             self._keep(key, region)
+        return region
 
     def _keep(self, key: bytes, region: Any) -> None:
         if key in self.recent:
@@ -118,9 +119,7 @@ def load_keyed(what: str, text: Callable[[], str]) -> Any:
     if blob is None:
         blob = compile_now(text())
         disk.save_later(lambda: (key, blob))
-    found = loader.load(blob)
-    _loaded.put(key, found)
-    return found
+    return _loaded.put(key, loader.load(blob))
 
 
 def load_stubs(modules: Sequence[str], names: Mapping[str, Any], **care: bool) -> Any:
@@ -160,8 +159,7 @@ def _load_all(texts: Mapping[bytes, str], batch: Batch) -> dict[bytes, Any]:
         if thread.compilation_cache_check_contents:
             _compare(missing, objects, made.new)
         for key in missing:
-            found[key] = loader.load(objects[key])
-            _loaded.put(key, found[key])
+            found[key] = _loaded.put(key, loader.load(objects[key]))
     for key in made.new.intersection(missing):
         disk.save_later(lambda key=key: (key, objects[key]))
     return found
@@ -224,10 +222,7 @@ def load_known(keys: Sequence[bytes]) -> list[Address] | None:
         return None
     with _compiling:
         for key, blob in zip(missing, objects, strict=True):
-            found[key] = _loaded.get(key)
-            if found[key] is None:
-                found[key] = loader.load(blob)
-                _loaded.put(key, found[key])
+            found[key] = _loaded.get(key) or _loaded.put(key, loader.load(blob))
     return [Address(found[key], key) for key in keys]
 
 

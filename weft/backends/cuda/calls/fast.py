@@ -31,7 +31,6 @@ from weft.backends.cuda.calls import stubs
 from weft.backends.cuda.commands import Launched, Pointed
 from weft.backends.cuda.memory import Buffer, pool_of
 from weft.backends.cuda.program import MOST_GRAPHS
-from weft.base import knobs
 from weft.runtime.array import ArrayImpl
 from weft.runtime.places import array_type
 
@@ -271,8 +270,7 @@ def remember(
         return True
     found = _call(client, closed, donated, places, leaves)
     if found is not None:
-        context, avals = knobs.context_key(), closed.in_avals
-        entries.add(function, context, call, tree, leaves, avals, found, out_tree, donated)
+        entries.add(function, call, tree, leaves, closed.in_avals, found, out_tree, donated)
     return True
 
 
@@ -285,8 +283,7 @@ def remember_operation(
     leaves = [x for kind, value in given for x in _operands(kind, value)]
     found = _call(client, closed, (), places, leaves)
     if found is not None:
-        context, avals = knobs.context_key(), closed.in_avals
-        entries.add_operation(function, context, given, options, avals, found)
+        entries.add_operation(function, given, options, closed.in_avals, found)
     return True
 
 
