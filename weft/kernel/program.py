@@ -7,7 +7,7 @@ temporary, or, for a view, wherever a node has made it point.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -265,6 +265,17 @@ def inner_regions(node: Any) -> list[Any]:
     if isinstance(node, For):
         return [node.body]
     return list(node.regions) if isinstance(node, Branch) else []
+
+
+def with_regions(node: Any, change: Callable[[Any], Any]) -> Any:
+    """A node with each region inside it as ``change`` gives it."""
+    if isinstance(node, While):
+        return node._replace(condition=change(node.condition), body=change(node.body))
+    if isinstance(node, For):
+        return node._replace(body=change(node.body))
+    if isinstance(node, Branch):
+        return node._replace(regions=tuple(map(change, node.regions)))
+    return node
 
 
 def all_nodes(nodes: Any) -> Iterator[Any]:

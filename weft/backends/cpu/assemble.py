@@ -36,6 +36,7 @@ from weft.kernel.program import (
     Slot,
     Swap,
     While,
+    with_regions,
 )
 
 # loaded with the first program of several processes
@@ -353,16 +354,7 @@ class Assembler(Slots):
 
     def _settled(self, node: Any) -> Any:
         """A node of a loop that is walked, with small loops inside it as functions."""
-        if isinstance(node, For):
-            return node._replace(body=self._inner(node.body))
-        if isinstance(node, While):
-            condition, body = self._inner(node.condition), self._inner(node.body)
-            return node._replace(condition=condition, body=body)
-        if isinstance(node, Branch):
-            return node._replace(regions=tuple(self._inner(r) for r in node.regions))
-        if isinstance(node, Run):
-            return self._alone(node)
-        return node
+        return self._alone(node) if isinstance(node, Run) else with_regions(node, self._inner)
 
     def _alone(self, node: Run) -> Run:
         """A run that is no part of a function: of a kernel with loops, if that is shorter."""

@@ -18,12 +18,20 @@ from weft.backends.cpu.native.machine import Address, load_known
 from weft.base import disk, knobs
 from weft.core.interpret import constant_value
 from weft.core.jaxpr import ClosedJaxpr
-from weft.kernel.program import Branch, Copy, For, Point, Result, Slot, Swap, While
+from weft.kernel.program import (
+    Branch,
+    Copy,
+    For,
+    Point,
+    Result,
+    Slot,
+    Swap,
+    While,
+    with_regions,
+)
 
 _NODES = (Run, Copy, Point, Swap, Branch, While, For, Python)
 _NUMBERS = {kind: number for number, kind in enumerate(_NODES)}
-# Fields of nodes that are regions, or a tuple of regions.
-_REGIONS = {While: ("condition", "body"), For: ("body",)}
 # Bytes of constants that planning itself has made, beyond which a program is not kept.
 MAX_CONSTANT_BYTES = 1 << 16
 
@@ -140,28 +148,11 @@ def _unplain(what: Any) -> Any:
 
 
 def _told(nodes: Any) -> tuple[Any, ...]:
-    found = []
-    for node in nodes:
-        kind = type(node)
-        if kind is Branch:
-            node = node._replace(regions=tuple([_told(region) for region in node.regions]))
-        elif kind in _REGIONS:
-            node = node._replace(**{name: _told(getattr(node, name)) for name in _REGIONS[kind]})
-        found.append((_NUMBERS[kind], *node))
-    return tuple(found)
+    return tuple([(_NUMBERS[type(node)], *with_regions(node, _told)) for node in nodes])
 
 
 def _untold(told: Any) -> tuple[Any, ...]:
-    found: list[Any] = []
-    for number, *fields in told:
-        kind = _NODES[number]
-        node = kind(*fields)
-        if kind is Branch:
-            node = node._replace(regions=tuple([_untold(region) for region in node.regions]))
-        elif kind in _REGIONS:
-            node = node._replace(**{name: _untold(getattr(node, name)) for name in _REGIONS[kind]})
-        found.append(node)
-    return tuple(found)
+    return tuple([with_regions(_NODES[n](*fields), _untold) for n, *fields in told])
 
 
 def _place(walked: Walked, eqn: Any) -> int:
