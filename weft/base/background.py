@@ -6,24 +6,29 @@ import threading
 from collections.abc import Callable
 
 from weft.base import knobs
+from weft.base.forks import across_forks
 
 _last: threading.Thread | None = None
+_adding = across_forks(threading.Lock())
 
 
 def in_background(task: Callable[[], None]) -> None:
     """Have something done by a thread, with the settings of this one, after what came before."""
     global _last
-    settings, before = knobs.in_key_values(), _last
+    settings = knobs.in_key_values()
+    with _adding:
+        before = _last
 
-    def run() -> None:
-        if before is not None:
-            before.join()
-        if threading.main_thread().is_alive():  # whoever leaves does not wait for more of it
-            with knobs.scope(**settings):
-                task()
+        def run() -> None:
+            if before is not None:
+                before.join()
+            if threading.main_thread().is_alive():  # whoever leaves does not wait for more of it
+                with knobs.scope(**settings):
+                    task()
 
-    _last = threading.Thread(target=run, name="weft-background")
-    _last.start()
+        thread = threading.Thread(target=run, name="weft-background")
+        thread.start()
+        _last = thread
 
 
 def settle() -> None:
