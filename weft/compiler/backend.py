@@ -17,7 +17,8 @@ class Target(Protocol):
     general: bool  # whether code is to do for arrays of other sizes too
     recomputes: bool = False  # whether functions of elements cost less than keeping them in memory
     attends: Any = None  # (dtype, depth) -> whether it has a routine for attention, if it has one
-    decodes: Any = None  # the same for attention of one row of queries
+    # (dtype, depth, elements of keys) -> the same for attention of one row of queries
+    decodes: Any = None
     neutral: bool  # whether routines for some operations are turned off, see ``keeps``
 
     def keeps(self, eqn: Any) -> bool:

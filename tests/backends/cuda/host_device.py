@@ -81,7 +81,7 @@ class Together(Kernel):
     def launch(self, blocks, threads, values, stream):
         self.launches += 1
         assert (blocks, threads) == (self.joined.blocks, self.joined.block_threads)
-        for schedule, places in self.joined.pieces:
+        for schedule, places, _ in self.joined.pieces:
             given = [values[i] for i in places]
             outside = [b for b in schedule.kernel.buffers if b.role != "row"]
             for _ in range(2 if self.joined.repeated else 1):

@@ -53,6 +53,8 @@ def run_text(part, arrays, text=None):
     text = (text or render(part)).replace(WAIT, "")
     text = re.sub(r"  call void asm [^\n]*prefetch[^\n]*\n", "", text)
     text = re.sub(r"^declare [^\n]*llvm\.nvvm[^\n]*\n", "", text, flags=re.MULTILINE)
+    for name in re.findall(r"^define [\w ]*@(\w+)\(", HEAD, re.MULTILINE):
+        text = re.sub(rf"^define internal [^\n]*@{name}\(.*?^}}\n", "", text, flags=re.M | re.S)
     text = text.replace("@llvm.nvvm.read.ptx.sreg.tid.x", "@tid")
     text = text.replace("@llvm.nvvm.read.ptx.sreg.ctaid.x", "@ctaid")
     text = text.replace("@llvm.nvvm.barrier0", "@barrier")

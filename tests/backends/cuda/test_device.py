@@ -6,12 +6,14 @@ import pytest
 import weft
 from tests.backends.cuda.test_epilogues import CASES
 from tests.backends.cuda.test_join import PROGRAMS as JOINED
+from tests.backends.cuda.test_join import decoded
 from tests.compiler.test_attention import CASES as ATTENTION
 from tests.compiler.test_attention import ONE_ROW, projected, with_gradients
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cuda import commands, driver, memory
 from weft.backends.cuda.program import Cuda, get, put
+from weft.backends.cuda.routines import attention
 from weft.base import knobs
 
 pytestmark = pytest.mark.skipif(driver.count() == 0, reason="no NVIDIA GPU on this machine")
@@ -120,8 +122,31 @@ def test_small_kernels_are_one_launch(name):
             np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
 
 
+def test_tokens_one_after_the_other(monkeypatch):
+    """Keys and values are kept in place, and written by the kernel that attends to them."""
+
+    def fun(row, keys, values):
+        def step(carry, x):
+            keys, values, at = carry
+            keys, values, found = decoded(x, 2 * x, x + 1, keys, values, at)
+            return (keys, values, at + 1), found
+
+        return lax.scan(step, (keys, values, np.int32(3)), row)
+
+    monkeypatch.setattr(attention, "MIN_KEPT", 1)
+    args = [draws((20, 3, 16)), draws((40, 3, 16), seed=1), draws((40, 3, 16), seed=2)]
+    run = Cuda().compile(weft.make_jaxpr(fun)(*args))
+    told = [getattr(c, "told", "") for c in commands.leaves(run.commands)]
+    assert sum("decode_attention" in name for name in told) == 1
+    want = weft.tree.leaves(weft.jit(fun)(*args))
+    for _ in range(3):  # the third time as a graph
+        for a, b in zip(run(args), want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("name", ONE_ROW)
-def test_attention_of_a_row(name):
+def test_attention_of_a_row(name, monkeypatch):
+    monkeypatch.setattr(attention, "MIN_KEPT", 1)
     fun, shapes, at = ONE_ROW[name]
     args = [draws(s, jnp.bfloat16, seed=i) for i, s in enumerate(shapes)]
     run = Cuda().compile(weft.make_jaxpr(fun)(*args, at))

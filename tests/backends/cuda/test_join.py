@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from tests.backends.cuda.test_columns import run_text
 from tests.backends.cuda.test_routines import assembler_path
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cuda import assemble, commands, join, program, ptx
+from weft.backends.cuda import assemble, commands, driver, join, program, ptx
+from weft.backends.cuda.routines import attention
+from weft.compiler.plan import Planner
 
 
 def draws(*shape, seed=0):
@@ -108,7 +111,7 @@ def test_texts(name, monkeypatch):
     (joined,) = texts(fun, args, monkeypatch)
     assert joined.repeated == (name != "updates")
     buffers = {}
-    for schedule, places in joined.pieces:
+    for schedule, places, _ in joined.pieces:
         for i, place in zip(schedule.buffers, places, strict=True):
             buffers[place] = schedule.kernel.buffers[i]
     rng = np.random.default_rng(0)
@@ -118,15 +121,67 @@ def test_texts(name, monkeypatch):
     ]
     arrays = [x.astype(buffers[i].dtype) for i, x in enumerate(arrays)]
     want = [x.copy() for x in arrays]
-    for schedule, places in joined.pieces:
+    for schedule, places, _ in joined.pieces:
         run_text(schedule, [want[i] for i in places])
     text = join.render(joined)
     run_text(joined, arrays, text)
     for a, b in zip(arrays, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+    made = check_assembly(text)
+    assert made.count("griddepcontrol.wait") == 1
+    assert ("prefetch.global.L2" in made) == bool(joined.repeated)
+
+
+def check_assembly(text):
     made = ptx.assemble(text)
-    assert ".visible .entry kernel" in made and made.count("griddepcontrol.wait") == 1
-    assert ("prefetch.global.L2" in made) == joined.repeated
+    assert ".visible .entry kernel" in made
     if assembler_path() is not None:
         command = [assembler_path(), "-arch=sm_90", "-", "-o", os.devnull]
         subprocess.run(command, input=made.encode(), check=True, capture_output=True)
+    return made
+
+
+def decoded(q, k, v, keys, values, at):
+    """Keys and values are kept, then all that are there are attended to."""
+    keys = lax.dynamic_update_slice(keys, k[None], (at, 0, 0))
+    values = lax.dynamic_update_slice(values, v[None], (at, 0, 0))
+    scores = jnp.einsum("hd,thd->ht", q, keys) / 4
+    weights = weft.nn.softmax(jnp.where(jnp.arange(40) <= at, scores, -1e30), -1)
+    return keys, values, jnp.einsum("ht,thd->hd", weights, values)
+
+
+def test_a_routine_after_small_kernels(monkeypatch):
+    """Blocks of attention first write the new keys and values, all of them the same."""
+    monkeypatch.setattr(attention, "MIN_KEPT", 1)
+    monkeypatch.setattr(attention, "ROW_THREADS", 64)
+    monkeypatch.setattr(attention, "SMALLEST_RANGE", 32)
+    found = []
+    monkeypatch.setattr(driver, "device", lambda: None)
+    monkeypatch.setattr(assemble, "render_joined", found.append)
+    monkeypatch.setattr(assemble, "load", lambda *given: SimpleNamespace(name="", ready=None))
+    row, kept_rows = draws(3, 16), draws(40, 3, 16)
+    args = [row, 2 * row, 3 * row, kept_rows, kept_rows + 1, np.int32(35)]
+    closed = weft.make_jaxpr(decoded)(*args)
+    planned = Planner(program.Cuda()).program(closed, [False, False, False, True, True, False])
+    assembler = assemble.Assembler(planned)
+    commands_ = assembler.nodes(planned.nodes)
+    (launch,) = [c for c in commands_ if type(c) is commands.Launched]
+    (joined,) = found
+    assert joined.repeated == 2 and len(joined.pieces) == 3
+    memory = {}
+    for spot in launch.spots:
+        role = assembler.roles[spot.slot]
+        if role == "arg":
+            memory[spot.slot] = np.array(args[planned.slots[spot.slot].what])
+        else:
+            memory[spot.slot] = np.zeros(assembler.sizes[spot.slot], np.uint8)
+    text = join.render(joined)
+    run_text(joined, [memory[spot.slot] for spot in launch.spots], text)
+    want = [np.asarray(x) for x in weft.jit(decoded)(*args)]
+    kinds = [(r.kind, r.number) for r in planned.results]
+    taken = {planned.slots[n].what: n for n in memory if assembler.roles[n] == "arg"}
+    for (kind, number), b in zip(kinds, want, strict=True):
+        slot = taken[number] if kind == "taken" else number
+        a = memory[slot].view(np.float32).reshape(b.shape)
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    check_assembly(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from math import prod
 from typing import Any
@@ -45,6 +45,8 @@ from weft.kernel.program import (
 MAX_NAMES = 4
 # Kernels that may be one launch.
 MAX_JOINED = 8
+# Operations whose routines are one kernel, which may be joined with those before it.
+JOINED_ROUTINES = frozenset(["decode_attention"])
 # Threads that compile at a time.
 MAX_COMPILERS = 16
 
@@ -155,39 +157,55 @@ class Assembler:
                 found += _ASSEMBLE[type(node)](self, node)
         return tuple(found)
 
-    def together(self, nodes: Sequence[Any]) -> tuple[list[join.Accesses], bool]:
-        """The first of some nodes that are one launch, and whether the first is done by all
-        blocks."""
+    def together(self, nodes: Sequence[Any]) -> tuple[list[join.Accesses], int]:
+        """The first of some nodes that are one launch, and how many of them all blocks do."""
         found: list[join.Accesses] = []
         for node in nodes:
-            one = self.accesses(node)
+            one = self.accesses(node, bool(found))
             if one is None:
                 break
-            if found and not all(join.beside(x, one, self.same_memory) for x in found):
-                schedule = join.before(found[0], one, self.same_memory) if len(found) == 1 else None
-                if schedule is None:
+            if all(join.beside(x, one, self.same_memory) for x in found):
+                if sum(x.schedule.blocks for x in (*found, one)) > join.MAX_BLOCKS:
                     break
-                return [found[0]._replace(schedule=schedule), one], True
-            if sum(x.schedule.blocks for x in (*found, one)) > join.MAX_BLOCKS:
-                break
-            found.append(one)
-        return found, False
+                found.append(one)
+                continue
+            before = [join.before(x, one, self.same_memory) for x in found]
+            if all(schedule is not None for schedule in before):
+                pairs = zip(found, before, strict=True)
+                return [*(x._replace(schedule=y) for x, y in pairs), one], len(found)
+            break
+        return found, 0
 
-    def accesses(self, node: Any) -> join.Accesses | None:
-        """A launch that may be joined with others."""
+    def accesses(self, node: Any, last: bool) -> join.Accesses | None:
+        """A launch that may be joined with others; only the ``last`` of them is a routine."""
+        if isinstance(node, Op) and last and node.eqn.primitive.name in JOINED_ROUTINES:
+            return self.routine_accesses(node)
         if not isinstance(node, Launch) or not self.unaligned.isdisjoint(node.slots):
             return None
         return join.accesses(self.scheduled(node.kernel, *self.memory(node)), node.slots)
 
-    def joined(self, pieces: list[join.Accesses], repeated: bool) -> Any:
+    def routine_accesses(self, node: Op) -> join.Accesses | None:
+        routine = self.lowered(node)
+        if routine is None or len(routine.steps) != 1 or not isinstance(routine.steps[0], Run):
+            return None
+        (run,) = routine.steps
+        if run.dynamic or run.numbers or run.blocks > join.MAX_BLOCKS:
+            return None
+        places = self.places(routine, node)
+        slots = tuple(places(place).slot for place in run.places)
+        reads = frozenset(s for s, p in zip(slots, run.places, strict=True) if p.kind in READ)
+        made = join.Stub(run.text, run.blocks, run.threads)
+        return join.Accesses(made, slots, reads, frozenset(slots) - reads)
+
+    def joined(self, pieces: list[join.Accesses], repeated: int) -> Any:
         """Kernels as one launch."""
         slots = list(dict.fromkeys(slot for piece in pieces for slot in piece.slots))
         distinct = not any(self.same_memory(a, b) for a, b in combinations(slots, 2))
-        made = join.Joined(
-            tuple(join.Piece(p.schedule, tuple(map(slots.index, p.slots))) for p in pieces),
-            *(repeated, distinct),
-        )
-        own = [(signature(s.kernel), s._replace(kernel=None), at) for s, at in made.pieces]
+        made = join.Joined(tuple(p.piece(slots) for p in pieces), repeated, distinct)
+        own = [
+            (s if isinstance(s, join.Stub) else (signature(s.kernel), s._replace(kernel=None)), at)
+            for s, at, _ in made.pieces
+        ]
         key = (repeated, distinct, *own)
         if key not in self.kernels:
             self.kernels[key] = load(render_joined(made), 0, self.label)
@@ -270,7 +288,7 @@ class Assembler:
         if not any(prod(t.shape) for t in types[1]) and not eqn.effects:
             return []
         if isinstance(node, Op):
-            routine = lower(node, types[0], types[1])
+            routine = self.lowered(node)
             if routine is not None:
                 return self.routine(routine, node)
         if eqn.primitive.name == "platform_index":
@@ -284,10 +302,17 @@ class Assembler:
             c.warn_of(eqn.primitive.name)
         return [c.OnHost(eqn, tuple(node.ins), tuple(node.outs))]
 
-    def routine(self, routine: Routine, node: Op) -> list[Any]:
+    def lowered(self, node: Op) -> Routine | None:
+        eqn = node.eqn
+        ins, outs = (
+            [Type(x.aval.shape, x.aval.dtype) for x in xs] for xs in (eqn.invars, eqn.outvars)
+        )
+        return lower(node, ins, outs)
+
+    def places(self, routine: Routine, node: Op) -> Callable[[Place], c.Spot]:
+        """Where the places of a routine are."""
         rooms = [self.slot("temp", size) for size in routine.scratch]
         slots = {"in": node.ins, "out": node.outs, "scratch": rooms, "slot": node.slots}
-        name = node.eqn.primitive.name
         held: dict[int, int] = {}  # slots of constants, which steps share
 
         def spot(place: Place) -> c.Spot:
@@ -298,6 +323,11 @@ class Assembler:
                 return c.Spot(held[id(place.what)])
             return c.Spot(slots[place.kind][place.what], place.offset)
 
+        return spot
+
+    def routine(self, routine: Routine, node: Op) -> list[Any]:
+        spot = self.places(routine, node)
+        name = node.eqn.primitive.name
         found: list[Any] = []
         for step in routine.steps:
             if isinstance(step, Run):

@@ -1,11 +1,13 @@
 """Small kernels that follow each other as one launch, which takes longer than they do.
 
-Kernels that need nothing of each other have ranges of its blocks. One of a single iteration, which
-gives others what they need, is done by every block of these first: all of them write the same.
+Kernels that need nothing of each other have ranges of its blocks. Those of a single row, or of few
+elements, which give the next one what it needs, are done by every block of that first: all of them
+write the same. The next one may be a routine.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from math import prod
 
@@ -18,22 +20,33 @@ from weft.kernel.nodes import walk
 
 # Blocks of a launch that is joined, at most: all of them run at once.
 MAX_BLOCKS = 256
-# Elements of a row that every block goes through, at most.
-MAX_REPEATED = 1 << 13
+# Elements of a row that every block goes through, at most, and how often its threads have other
+# elements.
+MAX_REPEATED, MAX_TURNS = 1 << 13, 4
 
 
 class Piece(Record):
-    """A kernel of a launch, and the numbers of the launch's parameters that its buffers are."""
+    """A kernel of a launch, and the numbers of the launch's parameters that its own are, with
+    whether they are only read."""
 
-    schedule: Schedule
+    schedule: Schedule | Stub
     places: tuple[int, ...]
+    reads: tuple[bool, ...]
+
+
+class Stub(Record):
+    """The kernel of a routine, of which one waits for the kernel before it."""
+
+    text: str
+    blocks: int
+    block_threads: int
 
 
 class Joined(Record):
-    """Kernels that are one launch; ``repeated`` is whether the first is done by all blocks."""
+    """Kernels that are one launch; the first few are ``repeated``, done by all blocks."""
 
     pieces: tuple[Piece, ...]
-    repeated: bool
+    repeated: int
     distinct: bool  # whether no two parameters are the same memory
 
     @property
@@ -42,26 +55,30 @@ class Joined(Record):
 
     @property
     def blocks(self) -> int:
-        return sum(p.schedule.blocks for p in self.pieces[int(self.repeated) :])
+        return sum(p.schedule.blocks for p in self.pieces[self.repeated :])
 
     @property
     def only_read(self) -> list[bool]:
         """For each parameter, whether it is only read."""
-        roles: dict[int, bool] = {}
-        for schedule, places in self.pieces:
-            buffers = schedule.kernel.buffers
-            for i, place in zip(schedule.buffers, places, strict=True):
-                roles[place] = roles.get(place, True) and buffers[i].role == "in"
-        return [roles[i] for i in range(len(roles))]
+        found: dict[int, bool] = {}
+        for _, places, reads in self.pieces:
+            for place, read in zip(places, reads, strict=True):
+                found[place] = found.get(place, True) and read
+        return [found[i] for i in range(len(found))]
 
 
 class Accesses(Record):
-    """What a kernel that may be joined is, and the slots that it reads and writes."""
+    """What a kernel that may be joined is, its slots, and those that it reads and writes."""
 
-    schedule: Schedule
+    schedule: Schedule | Stub
     slots: tuple[int, ...]
     reads: frozenset[int]
     writes: frozenset[int]
+
+    def piece(self, slots: list[int]) -> Piece:
+        """As a kernel of a launch on slots."""
+        only = tuple(slot not in self.writes for slot in self.slots)
+        return Piece(self.schedule, tuple(map(slots.index, self.slots)), only)
 
 
 def accesses(parts: Parts, slots: tuple[int, ...]) -> Accesses | None:
@@ -86,6 +103,8 @@ def beside(one: Accesses, other: Accesses, same_memory: Callable[[int, int], boo
     """Whether kernels need nothing of each other, and their blocks are alike."""
     if one.schedule.block_threads != other.schedule.block_threads:
         return False
+    if isinstance(other.schedule, Stub):
+        return False
     pairs = [(x, y) for x in one.writes for y in other.slots]
     pairs += [(x, y) for x in other.writes for y in one.slots]
     return not any(same_memory(x, y) for x, y in pairs)
@@ -96,10 +115,9 @@ def before(
 ) -> Schedule | None:
     """How every block of a kernel does another one first, which gives it something; or None."""
     schedule = one.schedule
-    kernel = schedule.kernel
-    loops = [s for s in kernel.body if isinstance(s, Loop)]
-    if not schedule.shares or schedule.columns or schedule.iterations != 1 or not loops:
+    if isinstance(schedule, Stub):
         return None
+    kernel = schedule.kernel
     inside = [s for s in statements(kernel.body) if not isinstance(s, Loop)]
     stored = {s.buffer for s in inside if isinstance(s, Store)}
     read = {v.attr[0] for v in walk([v for s in inside for v in s.operands]) if v.op == "load"}
@@ -111,17 +129,22 @@ def before(
     pairs += [(x, y) for x in other.writes for y in one.slots]
     if any(same_memory(x, y) for x, y in pairs):
         return None
-    totals = {prod(n for _, n in nest(loop)[0]) for loop in loops}
-    if max(totals) > MAX_REPEATED or any(loop.whole is not None for loop in loops):
+    return _with_threads(schedule, other.schedule.block_threads)
+
+
+def _with_threads(schedule: Schedule, threads: int) -> Schedule | None:
+    """How a block of so many threads does all of a kernel; None where that is much."""
+    loops = [s for s in schedule.kernel.body if isinstance(s, Loop)]
+    if not schedule.shares:
+        made = schedule._replace(threads=threads)
+        return made if not loops and made.blocks <= MAX_TURNS else None
+    if schedule.columns or schedule.iterations != 1 or not loops:
         return None
-    return _with_threads(schedule, other.schedule.block_threads, loops)
-
-
-def _with_threads(schedule: Schedule, threads: int, loops: list[Loop]) -> Schedule:
-    """A kernel whose block has another number of threads."""
     inner = [nest(loop)[0] for loop in loops]
     totals = {prod(n for _, n in axes) for axes in inner}
-    most = schedule.vector if schedule.vector <= VECTOR else VECTOR
+    if max(totals) > MAX_REPEATED or any(loop.whole is not None for loop in loops):
+        return None
+    most = min(schedule.vector, VECTOR)
     for vector in (n for n in (VECTOR, 2, 1) if n <= most):
         if all(axes[-1][1] % vector == 0 for axes in inner):
             trips, rest = divmod(max(totals), threads * vector)
@@ -135,17 +158,25 @@ def _with_threads(schedule: Schedule, threads: int, loops: list[Loop]) -> Schedu
 
 def render(joined: Joined) -> str:
     """The LLVM module of a launch."""
-    declared: dict[str, None] = {}
+    declared: dict[str, str] = {}
     functions, calls = [], []
-    for i, (schedule, places) in enumerate(joined.pieces):
-        writer = writer_of(schedule)
-        functions.append(writer.piece(f"piece{i}"))
-        declared |= dict.fromkeys([*writer.declared.values(), *writer.shared])
+    for line in DECLARED.splitlines():
+        declared[_NAMED.search(line)[1]] = line  # type: ignore[index]
+    for i, (schedule, places, _) in enumerate(joined.pieces):
+        if isinstance(schedule, Stub):
+            functions.append(_as_function(schedule.text, f"piece{i}", declared))
+        else:
+            writer = writer_of(schedule)
+            functions.append(writer.piece(f"piece{i}"))
+            declared |= {name.lstrip("@"): line for name, line in writer.declared.items()}
+            declared |= {line: line for line in writer.shared}
         calls.append(f"call void @piece{i}({''.join(f'ptr %p{n}, ' for n in places)}i32 ")
     body = ["%block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"]
+    for call, piece in zip(calls, joined.pieces[: joined.repeated], strict=False):
+        body += [f"{call}{turn})" for turn in range(piece.schedule.blocks)]
     if joined.repeated:
-        body += [f"{calls[0]}0)", "call void @llvm.nvvm.barrier0()"]
-    ranges = list(enumerate(joined.pieces))[int(joined.repeated) :]
+        body.append("call void @llvm.nvvm.barrier0()")
+    ranges = list(enumerate(joined.pieces))[joined.repeated :]
     first = 0
     for i, piece in ranges[:-1]:
         last = first + piece.schedule.blocks
@@ -161,13 +192,27 @@ def render(joined: Joined) -> str:
         first = last
     body += [f"%number = sub i32 %block, {first}", f"{calls[-1]}%number)", "ret void", "}"]
     early = []
-    if len(ranges) == 1:
-        schedule, places = joined.pieces[-1]
+    schedule, places, _ = joined.pieces[-1]
+    if len(ranges) == 1 and isinstance(schedule, Schedule):
         names = dict(zip(schedule.buffers, (f"%p{n}" for n in places), strict=True))
         early = prefetch(schedule, names)
     noalias = "noalias " if joined.distinct else ""
     told = (f"ptr {'readonly ' * read}{noalias}align 16 " for read in joined.only_read)
     given = ", ".join(f"{words}%p{n}" for n, words in enumerate(told))
     head = f"define ptx_kernel void @{NAME}({given}) #1 {{"
-    lines = [DECLARED, *declared, *functions, head, "entry:", *early, WAIT, *body, FLUSHES]
-    return "\n".join([*lines, attributes(joined.pieces[-1].schedule)])
+    lines = [*declared.values(), *functions, head, "entry:", *early, WAIT, *body, FLUSHES]
+    return "\n".join([*lines, attributes(schedule)])
+
+
+_NAMED = re.compile(r"@([\w.]+)\(")
+_ENTRY = re.compile(rf"^define ptx_kernel void @{NAME}\(([^)]*)\) #\d {{", re.MULTILINE)
+
+
+def _as_function(text: str, name: str, declared: dict[str, str]) -> str:
+    """The module of a kernel as a function of its parameters and a number, and what that calls."""
+    text = re.sub(r"^attributes #[^\n]*\n?", "", text, flags=re.MULTILINE)
+    for line in re.findall(r"^declare [^\n]*$", text, re.MULTILINE):
+        declared.setdefault(_NAMED.search(line)[1], line)  # type: ignore[index]
+    text = re.sub(r"^declare [^\n]*\n", "", text, flags=re.MULTILINE)
+    head = rf"define internal void @{name}(\1, i32 %number) #0 alwaysinline {{"
+    return _ENTRY.sub(head, text)

@@ -66,12 +66,12 @@ def writer_of(schedule: Schedule) -> _Text:
     return _Tiles(schedule) if schedule.tile is not None else _Text(schedule)
 
 
-def attributes(schedule: Schedule) -> str:
+def attributes(schedule: Any) -> str:
     """What is told of a kernel, or of the last of several."""
     # fewer threads have all registers there are, and the assembler then takes too many
     if schedule.block_threads <= 256:
         return FLUSHES.replace("#0", "#1")
-    more = _RESIDENT if schedule.columns else ""
+    more = _RESIDENT if getattr(schedule, "columns", True) else ""
     return _KERNEL.format(threads=schedule.block_threads, more=more)
 
 

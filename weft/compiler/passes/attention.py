@@ -93,7 +93,7 @@ def _next(closed: ClosedJaxpr, supports: Any, match: Any, tried: set[Any]) -> Cl
 class Match:
     """One softmax of a program, and what is around it."""
 
-    def __init__(self, closed: ClosedJaxpr, supports: Callable[[Any, int], bool]) -> None:
+    def __init__(self, closed: ClosedJaxpr, supports: Callable[..., bool]) -> None:
         self.closed, self.supports = closed, supports
         self.eqns = closed.jaxpr.eqns
         self.made = {v: eqn for eqn in self.eqns for v in eqn.outvars}

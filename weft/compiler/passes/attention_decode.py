@@ -24,8 +24,9 @@ from weft.kernel.program import contiguous
 MAX_GROUP = 16
 
 
-def decode(closed: ClosedJaxpr, supports: Callable[[Any, int], bool]) -> ClosedJaxpr:
-    """The program with attention of single rows as an operation, where ``supports`` holds."""
+def decode(closed: ClosedJaxpr, supports: Callable[[Any, int, int], bool]) -> ClosedJaxpr:
+    """The program with attention of single rows as an operation, where ``supports(dtype, depth,
+    elements of keys)`` holds."""
     return each(closed, supports, _Row)
 
 
@@ -129,7 +130,8 @@ class _Row(Match):
             places.append(found[1])
         sizes = self._sizes()
         dtype = given[0].aval.dtype
-        if any(x.aval.dtype != dtype for x in given) or not self.supports(dtype, sizes[-1]):
+        kept = sizes[0] * prod(sizes[2:])
+        if any(x.aval.dtype != dtype for x in given) or not self.supports(dtype, sizes[-1], kept):
             return False
         w = Writer(eqn)
         shift = None

@@ -41,6 +41,8 @@ WARPS, COLUMNS = 4, 64
 # block at least, and blocks that are enough for them to have more; elements of a row at most.
 ROW_THREADS, ROW_COLUMNS, SMALLEST_RANGE, ENOUGH_BLOCKS = 512, 4, 256, 1 << 10
 MAX_ROW_DEPTH = 256
+# Elements of keys from which such an operation is one; loops of less may be one kernel without it.
+MIN_KEPT = 1 << 13
 
 
 def supported(dtype: np.dtype, depth: int) -> bool:
@@ -48,9 +50,9 @@ def supported(dtype: np.dtype, depth: int) -> bool:
     return dtype in (BF16, F16) and depth in (16, 32, 64, 128)
 
 
-def row_supported(dtype: np.dtype, depth: int) -> bool:
-    """The same for one row of queries for each head."""
-    return dtype in (BF16, F16, np.float32) and depth <= MAX_ROW_DEPTH
+def row_supported(dtype: np.dtype, depth: int, kept: int) -> bool:
+    """The same for one row of queries for each head, and so many elements of keys."""
+    return kept >= MIN_KEPT and dtype in (BF16, F16, np.float32) and depth <= MAX_ROW_DEPTH
 
 
 @lru(64)
@@ -238,7 +240,7 @@ def _lanes(depth: int, itemsize: int) -> tuple[int, int]:
 
 def _decoded(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
     (batch, heads, shared, columns, depth), dtype = params["sizes"], ins[0].dtype
-    if not row_supported(dtype, depth):
+    if not row_supported(dtype, depth, MIN_KEPT):
         return None
     lanes, vector = _lanes(depth, dtype.itemsize)
     total = batch * heads
