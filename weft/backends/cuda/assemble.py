@@ -18,10 +18,11 @@ from weft.backends.cuda.loops import Collector, Region, Unfit, choose
 from weft.backends.cuda.render import NAME, render
 from weft.backends.cuda.routines.base import Fill, Library, Move, Place, Routine, Run
 from weft.backends.cuda.routines.table import HOST, SILENT, lower
-from weft.backends.cuda.schedule import Parts, schedule
+from weft.backends.cuda.schedule import Parts, Schedule, schedule
 from weft.base import disk
 from weft.base.cores import threads
 from weft.base.functional import lru
+from weft.base.record import Record
 from weft.compiler.arena import Life, arrange
 from weft.compiler.watch import Watch, equations_of, primitive_names
 from weft.kernel.kernel import Kernel, signature
@@ -116,6 +117,15 @@ def swapped(nodes: Sequence[Any]) -> Iterator[frozenset[int]]:
             yield from swapped(region)
 
 
+class _Part(Record):
+    """A kernel, where its buffers are, and which of them are only read; ``key`` is its own."""
+
+    key: Any
+    schedule: Schedule
+    spots: tuple[c.Spot, ...]
+    reads: tuple[bool, ...]
+
+
 class Assembler:
     """A Program while it becomes commands."""
 
@@ -141,27 +151,39 @@ class Assembler:
 
     def nodes(self, nodes: Sequence[Any]) -> tuple[Any, ...]:
         found: list[Any] = []
+        units = [unit for node in nodes for unit in self.units(node)]
         done = 0
-        for at, node in enumerate(nodes):
+        for at, (node, part) in enumerate(units):
             if at < done:
                 continue
-            self.label, self.lines = self.origin(node)
-            together, repeated = self.together(nodes[at : at + MAX_JOINED])
+            together, repeated = self.together(units[at : at + MAX_JOINED])
             done = at + max(1, len(together))
+            origins = [self.origin(node) for node, _ in units[at:done]]
+            self.label = origins[-1][0]
+            self.lines = tuple(dict.fromkeys(line for _, lines in origins for line in lines))
             if len(together) > 1:
-                origins = [self.origin(node) for node in nodes[at:done]]
-                self.label = origins[-1][0]
-                self.lines = tuple(dict.fromkeys(line for _, lines in origins for line in lines))
                 found.append(self.joined(together, repeated))
+            elif part is not None:
+                found.append(self.launched(part))
             else:
                 found += _ASSEMBLE[type(node)](self, node)
         return tuple(found)
 
-    def together(self, nodes: Sequence[Any]) -> tuple[list[join.Accesses], int]:
-        """The first of some nodes that are one launch, and how many of them all blocks do."""
+    def units(self, node: Any) -> list[tuple[Any, _Part | None]]:
+        """A node, with each part of its kernel, if it is one."""
+        if not isinstance(node, Launch):
+            return [(node, None)]
+        pairs = combinations(node.slots, 2)
+        distinct = not any(self.same_memory(a, b) for a, b in pairs)
+        aligned = self.unaligned.isdisjoint(node.slots)
+        parts = self.parts(node.kernel, [c.Spot(s) for s in node.slots], aligned, distinct)
+        return [(node, part) for part in parts]
+
+    def together(self, units: Sequence[Any]) -> tuple[list[join.Accesses], int]:
+        """The first of some units that are one launch, and how many of them all blocks do."""
         found: list[join.Accesses] = []
-        for node in nodes:
-            one = self.accesses(node, bool(found))
+        for node, part in units:
+            one = self.accesses(node, part, bool(found))
             if one is None:
                 break
             if all(join.beside(x, one, self.same_memory) for x in found):
@@ -176,13 +198,14 @@ class Assembler:
             break
         return found, 0
 
-    def accesses(self, node: Any, last: bool) -> join.Accesses | None:
+    def accesses(self, node: Any, part: _Part | None, last: bool) -> join.Accesses | None:
         """A launch that may be joined with others; only the ``last`` of them is a routine."""
-        if isinstance(node, Op) and last and node.eqn.primitive.name in JOINED_ROUTINES:
-            return self.routine_accesses(node)
-        if not isinstance(node, Launch) or not self.unaligned.isdisjoint(node.slots):
-            return None
-        return join.accesses(self.scheduled(node.kernel, *self.memory(node)), node.slots)
+        if part is not None:
+            slots = tuple(spot.slot for spot in part.spots)
+            fits = self.unaligned.isdisjoint(slots)
+            return join.accesses(part.schedule, slots) if fits else None
+        routine = isinstance(node, Op) and last and node.eqn.primitive.name in JOINED_ROUTINES
+        return self.routine_accesses(node) if routine else None
 
     def routine_accesses(self, node: Op) -> join.Accesses | None:
         routine = self.lowered(node)
@@ -236,43 +259,41 @@ class Assembler:
 
     # --- nodes ------------------------------------------------------------------------------------
 
-    def launch(self, node: Launch) -> list[Any]:
-        return self.kernel(node.kernel, [c.Spot(s) for s in node.slots], *self.memory(node))
-
-    def memory(self, node: Launch) -> tuple[bool, bool]:
-        """Whether slots of a launch begin at multiples of 16 bytes, and are different memory."""
-        pairs = combinations(node.slots, 2)
-        distinct = not any(self.same_memory(a, b) for a, b in pairs)
-        return self.unaligned.isdisjoint(node.slots), distinct
-
-    def scheduled(self, kernel: Kernel, aligned: bool, distinct: bool) -> Parts:
+    def parts(
+        self, kernel: Kernel, spots: Sequence[c.Spot], aligned: bool, distinct: bool
+    ) -> list[_Part]:
+        """The kernels that one becomes, and where their buffers are."""
         key = (signature(kernel), aligned, distinct)
         if key not in self.schedules:
             self.schedules[key] = schedule(kernel, aligned, distinct)
-        return self.schedules[key]
-
-    def kernel(
-        self, kernel: Kernel, spots: Sequence[c.Spot], aligned: bool, distinct: bool
-    ) -> list[Any]:
-        key = (signature(kernel), aligned, distinct)
-        parts, scratch = self.scheduled(kernel, aligned, distinct)
-        if key not in self.kernels:
-            label = self.label if kernel.name == "k" else kernel.name
-            self.kernels[key] = [load(render(part), 0, label) for part in parts]
-        functions = self.kernels[key]
+        parts, scratch = self.schedules[key]
         outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
         inputs = {i for i, b in enumerate(kernel.buffers) if b.role == "in"}
         known = dict(zip(outside, spots, strict=True))
         for i, b in enumerate(scratch):
             known[len(kernel.buffers) + i] = c.Spot(self.slot("temp", b.size * b.dtype.itemsize))
-        found = []
-        for part, function in zip(parts, functions, strict=True):
-            if part.iterations:
-                given = tuple(known[i] for i in part.buffers)
-                sizes = part.blocks, part.block_threads
-                found.append(c.Launched(function, *sizes, given, (), function.name, self.lines))
-                # parts write scratch memory, and some of them what others of them read
-                self._reads(found[-1], [i in inputs for i in part.buffers])
+        # parts write scratch memory, and some of them what others of them read
+        return [
+            _Part(
+                (*key, number),
+                part,
+                tuple(known[i] for i in part.buffers),
+                tuple(i in inputs for i in part.buffers),
+            )
+            for number, part in enumerate(parts)
+            if part.iterations
+        ]
+
+    def launched(self, part: _Part) -> Any:
+        """A kernel as a launch of its own."""
+        made, name = part.schedule, part.schedule.kernel.name
+        if part.key not in self.kernels:
+            label = self.label if name == "k" else name
+            self.kernels[part.key] = load(render(made), 0, label)
+        function = self.kernels[part.key]
+        sizes = made.blocks, made.block_threads
+        found = c.Launched(function, *sizes, part.spots, (), function.name, self.lines)
+        self._reads(found, part.reads)
         return found
 
     def _reads(self, command: Any, reads: Sequence[bool]) -> None:
@@ -347,7 +368,8 @@ class Assembler:
                     self._reads(found[-1], [p.kind in READ for p in step.places])
             else:  # a kernel of the compiler's and its places
                 kernel, places = step
-                found += self.kernel(kernel, [spot(p) for p in places], True, False)
+                parts = self.parts(kernel, [spot(p) for p in places], True, False)
+                found += map(self.launched, parts)
         return found
 
     def message(self, node: Collective) -> list[Any]:
@@ -490,7 +512,6 @@ class Assembler:
 
 
 _ASSEMBLE = {
-    Launch: Assembler.launch,
     Op: Assembler.operation,
     Host: Assembler.operation,
     Collective: Assembler.message,

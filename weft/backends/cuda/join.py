@@ -13,7 +13,7 @@ from math import prod
 
 from weft.backends.cuda.ptx import WAIT
 from weft.backends.cuda.render import DECLARED, FLUSHES, NAME, attributes, prefetch, writer_of
-from weft.backends.cuda.schedule import MAX_TRIPS, VECTOR, Parts, Schedule, nest
+from weft.backends.cuda.schedule import MAX_TRIPS, VECTOR, Schedule, nest
 from weft.base.record import Record
 from weft.kernel.kernel import Loop, Store, statements
 from weft.kernel.nodes import walk
@@ -81,11 +81,8 @@ class Accesses(Record):
         return Piece(self.schedule, tuple(map(slots.index, self.slots)), only)
 
 
-def accesses(parts: Parts, slots: tuple[int, ...]) -> Accesses | None:
+def accesses(part: Schedule, slots: tuple[int, ...]) -> Accesses | None:
     """A kernel on slots; None where it can't be joined with others."""
-    if len(parts.parts) != 1 or parts.scratch:
-        return None
-    (part,) = parts.parts
     kernel = part.kernel
     if kernel.serial or part.tile is not None or not 0 < part.blocks <= MAX_BLOCKS:
         return None
