@@ -106,6 +106,16 @@ def test_narrow_columns_are_read_sixteen_bytes_at_a_time():
     assert part.vector == 8 and part.columns == 16 and part.rows == 4
 
 
+def test_few_blocks_have_more_threads():
+    x, w = jnp.ones((4096,)), jnp.ones((4096, 64), jnp.bfloat16)
+    fun = lambda x, w: (x[:, None] * w.astype(np.float32)).sum(0)
+    (kernel,) = kernels_of(fun, x, w)
+    (part,) = schedule(kernel).parts
+    assert (part.threads, part.columns, part.rows, part.blocks) == (1024, 16, 8, 4)
+    made = ptx.assemble(render(part))
+    assert ".maxntid 1024" in made and ".minnctapersm 1" in made
+
+
 def test_a_matrix_that_is_read_once_is_prefetched():
     x, w = jnp.ones((1024,)), jnp.ones((1024, 32), jnp.bfloat16)
     (part,) = check(lambda x, w: (x[:, None] * w.astype(np.float32)).sum(0), x, w)

@@ -40,9 +40,9 @@ _KERNEL = (
     'attributes #1 = {{ "denormal-fp-math-f32"="preserve-sign,preserve-sign"'
     ' "nvvm.maxntid"="{threads}"{more} }}\n'
 )
-# Blocks of a multiprocessor that are enough, so that the assembler keeps many loads in registers
+# Threads of a multiprocessor that are enough, so that the assembler keeps many loads in registers
 # rather than more blocks.
-_RESIDENT = ' "nvvm.minctasm"="2"'
+_RESIDENT = 1024
 DECLARED = """\
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
@@ -71,7 +71,8 @@ def attributes(schedule: Any) -> str:
     # fewer threads have all registers there are, and the assembler then takes too many
     if schedule.block_threads <= 256:
         return FLUSHES.replace("#0", "#1")
-    more = _RESIDENT if getattr(schedule, "columns", True) else ""
+    enough = _RESIDENT // schedule.block_threads if getattr(schedule, "columns", True) else 0
+    more = f' "nvvm.minctasm"="{enough}"' if enough else ""
     return _KERNEL.format(threads=schedule.block_threads, more=more)
 
 

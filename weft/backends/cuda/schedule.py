@@ -410,7 +410,10 @@ def _by_blocks(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Sched
         if last % columns == 0 and all(n % groups == 0 for n in totals):
             if columns == 16 or iterations // columns >= ENOUGH_COLUMN_BLOCKS:
                 rows = next(u for u in (8, 4, 2, 1) if all(n % (groups * u) == 0 for n in totals))
-                made = Schedule(kernel, True, BLOCK_THREADS, vector, buffers)
+                few = iterations // columns < ENOUGH_COLUMN_BLOCKS
+                more = few and all(n % (2 * groups * rows) == 0 for n in totals)
+                threads = BLOCK_THREADS * (2 if more else 1)
+                made = Schedule(kernel, True, threads, vector, buffers)
                 return made._replace(rows=rows, columns=columns)
     return None
 
