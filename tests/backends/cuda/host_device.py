@@ -68,8 +68,7 @@ class Kernel:
 
 
 class Together(Kernel):
-    """Several scheduled kernels as one launch: one after the other, the first one perhaps by each
-    block of the second."""
+    """Several scheduled kernels as one launch, by blocks that come in an unlucky order."""
 
     def __init__(self, joined, name=""):
         super().__init__(None, name)
@@ -81,11 +80,12 @@ class Together(Kernel):
     def launch(self, blocks, threads, values, stream):
         self.launches += 1
         assert (blocks, threads) == (self.joined.blocks, self.joined.block_threads)
-        for schedule, places, _ in self.joined.pieces:
+        first = self.joined.pieces[: self.joined.repeated]
+        # another block may do the first ones after one has done all; the others are in any order
+        for schedule, places, _ in (*first, *reversed(self.joined.pieces[len(first) :]), *first):
             given = [values[i] for i in places]
             outside = [b for b in schedule.kernel.buffers if b.role != "row"]
-            for _ in range(2 if self.joined.repeated else 1):
-                run_kernel(schedule.kernel, [at(v, b) for v, b in zip(given, outside, strict=True)])
+            run_kernel(schedule.kernel, [at(v, b) for v, b in zip(given, outside, strict=True)])
 
 
 def at(address, buffer):
