@@ -270,6 +270,9 @@ NOT_ONE_ROW = {
     "a small number for what is hidden": lambda q, k, v, at: (
         seen(q[0] @ k.T, jnp.arange(40) <= at, -1.0) @ v
     ),
+    "a number that may be large": lambda q, k, v, at: (
+        seen(q[0] @ k.T, jnp.arange(40, dtype=np.uint32) <= at.astype(np.uint32)) @ v
+    ),
     "weights are results": lambda q, k, v, at: (
         seen(q[0] @ k.T, jnp.arange(40) <= at) @ v,
         seen(q[0] @ k.T, jnp.arange(40) <= at),

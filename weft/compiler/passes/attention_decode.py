@@ -89,13 +89,14 @@ class _Row(Match):
 
     def _value(self, x: Any) -> tuple[Any, int | None, int] | None:
         """A value of one element, or with one axis, that another is everywhere, less a number."""
-        if type(x) is Literal or x.aval.dtype.kind not in "iu":
+        if type(x) is Literal or not np.can_cast(x.aval.dtype, np.int32):
             return None
         eqn = self.made.get(x)
         name = "" if eqn is None else eqn.primitive.name
         found = None
         if eqn is not None and name in (*MOVES, "broadcast_in_dim", "convert_element_type"):
-            found = self._value(eqn.invars[0])
+            same = np.can_cast(eqn.invars[0].aval.dtype, x.aval.dtype)
+            found = self._value(eqn.invars[0]) if same else None
             if found is not None and found[1] is not None:
                 axis = _axis_after(eqn, found[1])
                 found = None if axis is None else (found[0], axis, found[2])
