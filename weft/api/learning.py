@@ -74,6 +74,7 @@ class Learning(NativeFunction):
     __slots__ = (
         "_fun",
         "_alone",
+        "_exact",
         "_loose",
         "_reading",
         "_seen",
@@ -86,12 +87,19 @@ class Learning(NativeFunction):
     def __init__(self, fun: Callable[..., Any]) -> None:
         name, home = fun.__name__, fun.__module__
         self._fun = fun
-        span, *whole = _WHOLE.get(name, (_INT32,))
-        numbers = home in _SCALAR and name not in _POWERS
-        filling = name in _FILLING
-        self._reading = Reading(name in _LOOKING, numbers, span, tuple(whole), filling)
+        marks = getattr(fun, "__annotations__", {})
+        kinds = list(marks.values())
+        numbers = home in _SCALAR and "Exponent" not in kinds
+        self._reading = Reading(
+            known="Neutral" in kinds,
+            numbers=numbers,
+            span=_SPANS["Natural" if "Natural" in kinds else "Whole"],
+            whole=[x for place in enumerate(marks) if marks[place[1]] in _SPANS for x in place],
+            filling=marks.get("fill_value") == "Setting",
+        )
         self._alone = home in _MAKERS or name in _COUNTERS
-        self._loose = numbers or name in _ELEMENTWISE or name in _EXACT
+        self._exact = "Exact" in kinds
+        self._loose = numbers or self._exact or "Number" in kinds
         self._forget()
         _functions.add(self)
 
@@ -126,7 +134,7 @@ class Learning(NativeFunction):
         types = (knobs.context_key(), tuple(call.types))
         if self._loose and self._variants.get(types, 0) >= VARIANTS:
             # numbers that change all the time
-            call = call.with_operands(self._fun.__name__ in _EXACT) or call
+            call = call.with_operands(self._exact) or call
             types = (knobs.context_key(), tuple(call.types))
         # which arguments the settings are tells f(2, x) from f(x, 2)
         key = (types, tuple(call.settings), call.positions, call.names)
@@ -335,7 +343,7 @@ class Reading(NamedTuple):
     known: bool  # some numbers are settings, as these values decide what is done
     numbers: bool  # whole numbers are operands where there are no arrays
     span: range  # whole numbers that are operands by the places and names of their arguments
-    whole: tuple[int | str, ...]
+    whole: list[int | str]
     filling: bool  # ``fill_value`` is part of the program
 
 
@@ -606,38 +614,15 @@ _MAKERS = frozenset(
 )
 # Functions elsewhere that do.
 _COUNTERS = frozenset(["iota", "broadcasted_iota"])
-# Functions that look at a number: whether it is the one that changes nothing.
-_LOOKING = frozenset(["reduce", "reduce_window"])
-# Functions that take whole numbers as they take arrays, which of them (one of 32 bits would be
-# another number, or not be), and where: a position and a name.
-_INT32 = range(-(1 << 31), 1 << 31)
-_WHOLE: dict[str, tuple[Any, ...]] = {
-    "fold_in": (range(1 << 31), 1, "data"),
-    "key": (_INT32, 0, "seed"),
-    "PRNGKey": (_INT32, 0, "seed"),
-    "take": (_INT32, 1, "indices"),
-    "one_hot": (_INT32, 0, "x"),
-    "unravel_index": (_INT32, 0, "indices"),
-    "dynamic_slice": (_INT32, 1, "start_indices"),
-    "dynamic_slice_in_dim": (_INT32, 1, "start_index"),
-    "dynamic_index_in_dim": (_INT32, 1, "index"),
-    "dynamic_update_slice": (_INT32, 2, "start_indices"),
-    "dynamic_update_slice_in_dim": (_INT32, 2, "start_index"),
-    "dynamic_update_index_in_dim": (_INT32, 2, "index"),
-}
-# Functions whose results have a number that is part of the program where there is no element.
-_FILLING = frozenset(["gather", "take", "take_along_axis"])
-# Functions elsewhere that take a number as they take an array: by the same steps for each element.
-_ELEMENTWISE = frozenset(["where", "clip", "full_like"])
-# Functions that give the same elements whether their numbers are known or not.
-_EXACT = frozenset(["roll", "randint"])
+# Whole numbers that are operands by how an argument is marked: one of 32 bits would be another
+# number, or not be.
+_SPANS = {"Whole": range(-(1 << 31), 1 << 31), "Natural": range(1 << 31)}
 # dtypes beside which a whole number of 32 bits is the same as an operand.
 _WIDE = frozenset(np.dtype(c) for c in "?fdilq")
 # Modules of functions of numbers, be they arrays or not.
 _SCALAR = frozenset(["weft.numpy.unary", "weft.numpy.ufuncs", "weft.numpy.parts"])
 _OF_NUMBERS = frozenset(["zeros", "ones", "empty", "full", "arange"])
 _OF_ANYTHING = frozenset(["array", "asarray"])
-_POWERS = frozenset(["power", "pow", "float_power"])
 
 
 def learning(fun: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -649,4 +634,5 @@ def learning(fun: Callable[..., Any]) -> Callable[..., Any] | None:
         return Making(fun).make
     if name in _OF_ANYTHING:
         return Taking(fun).take
-    return Power(fun) if name in _POWERS else Learning(fun)
+    marks = getattr(fun, "__annotations__", {})
+    return Power(fun) if "Exponent" in marks.values() else Learning(fun)

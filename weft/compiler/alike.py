@@ -117,7 +117,6 @@ class Alike:
         literals: list[Literal] = []
         counts: list[bool] = []
         several: dict[int, int] = {}  # equations with several results
-        # dividing by a power of two that is known is multiplying
         elements = 0 if domain is None else plain(prod(domain.rows) * prod(domain.columns))
         large = elements >= LARGE_ELEMENTS
         for i, x in enumerate(variables):  # it grows meanwhile
@@ -138,7 +137,7 @@ class Alike:
                         literals.append(v)
                         number, primitive = float(np.real(v.val)), eqn.primitive
                         usual = number in _USUAL or (
-                            large and primitive.name == "div" and frexp(number)[0] == 0.5
+                            large and primitive.quick_powers and frexp(number)[0] == 0.5
                         )
                         counts.append(v.aval.dtype.kind in primitive.counts and not usual)
                     continue

@@ -76,11 +76,12 @@ class Walked:
             key.append(eqn.primitive)
             for x in eqn.invars:
                 key.append(self._literal(x, eqn) if type(x) is Literal else numbers[x])
-            self.in_while += eqn.primitive.name == "while"
+            loops = eqn.primitive.rounds(eqn.params) is None
+            self.in_while += loops
             for name, value in eqn.params.items():
                 key.append(name)
                 key.append(self._numbers(value) if name in _SIZES else self._value(value))
-            self.in_while -= eqn.primitive.name == "while"
+            self.in_while -= loops
             for v in eqn.outvars:
                 numbers[v] = len(numbers)
                 key.append(kind(v.aval))

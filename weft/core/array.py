@@ -62,6 +62,14 @@ class InMemory:
         )
 
 
+# How public functions on concrete arrays read numbers (``weft.api.learning``): whole ones of 32
+# bits that are operands as arrays are, or from 0 up (``Natural``); those that may be operands, as
+# each element is made by the same steps (``Number``) or is the same anyway (``Exact``); those that
+# are part of the program (``Setting``), may change nothing (``Neutral``), or are looked at if they
+# are one integer (``Exponent``).
+Whole = Natural = Number = Exact = Setting = Neutral = Exponent = Any
+
+
 class Array:
     """An n-dimensional array, concrete or traced; immutable.
 

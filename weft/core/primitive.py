@@ -78,6 +78,7 @@ class Primitive:
     # kinds of dtypes whose numbers, written into a program as its operands, may say how many there
     # are of something, so that the same program for other sizes has other ones there
     counts = ""
+    quick_powers = False  # whether it is quicker with a power of two that is known
     native_kinds = ""  # kinds of dtypes that NumPy rounds in another way than native code
     unplanned: tuple[str, ...] = ()  # parameters that only transformations look at
     decompose: Any = None

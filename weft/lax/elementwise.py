@@ -14,6 +14,7 @@ from weft import dtypes
 from weft.api.placement import device_put
 from weft.base import knobs
 from weft.core import varying
+from weft.core.array import Exponent, Number
 from weft.core.avals import ShapedArray
 from weft.core.dims.dim import Dim, whole
 from weft.core.staging import StagingTrace
@@ -456,7 +457,7 @@ def min(x: Any, y: Any) -> Any:
     return arithmetic.min_p.bind(x, y)
 
 
-def pow(x: Any, y: Any) -> Any:
+def pow(x: Any, y: Exponent) -> Any:
     """Elementwise power; the exponent may be of integer dtype.
 
     >>> from weft import lax
@@ -813,7 +814,7 @@ def _scalar_of(value: Any, dtype: Any, weak: bool) -> Any:
 
 
 def full_like(
-    x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None
+    x: Any, fill_value: Number, dtype: Any = None, shape: Any = None, sharding: Any = None
 ) -> Any:
     """An array of one value, with the shape and dtype of another.
 

@@ -12,7 +12,7 @@ from weft import dtypes, tree
 from weft.api.placement import result_sharding
 from weft.base.functional import weakref_lru_cache
 from weft.control.reductions import reduce_p
-from weft.core.array import Array
+from weft.core.array import Array, Neutral
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.staging import stage
 from weft.core.trace import Tracer, typeof
@@ -132,7 +132,7 @@ def argmin(operand: Any, axis: int, index_dtype: Any) -> Array:
 
 def reduce(
     operands: Any,
-    init_values: Any,
+    init_values: Neutral,
     computation: Callable[[Any, Any], Any],
     dimensions: Sequence[int],
     out_sharding: Any = None,

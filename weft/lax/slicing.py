@@ -12,7 +12,7 @@ import numpy as np
 from weft import dtypes
 from weft.base.functional import weakref_lru_cache
 from weft.core.ad import filled
-from weft.core.array import Array
+from weft.core.array import Array, Setting, Whole
 from weft.core.avals import ShapedArray
 from weft.core.dims.dim import whole
 from weft.core.registry import lookup
@@ -106,7 +106,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
 
 def dynamic_slice(
     operand: Any,
-    start_indices: Any,
+    start_indices: Whole,
     slice_sizes: Sequence[int],
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
@@ -126,7 +126,7 @@ def dynamic_slice(
 
 def dynamic_slice_in_dim(
     operand: Any,
-    start_index: Any,
+    start_index: Whole,
     slice_size: int,
     axis: int = 0,
     *,
@@ -149,7 +149,7 @@ def dynamic_slice_in_dim(
 
 def dynamic_index_in_dim(
     operand: Any,
-    index: Any,
+    index: Whole,
     axis: int = 0,
     keepdims: bool = True,
     *,
@@ -171,7 +171,7 @@ def dynamic_index_in_dim(
 def dynamic_update_slice(
     operand: Any,
     update: Any,
-    start_indices: Any,
+    start_indices: Whole,
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Array:
@@ -189,7 +189,7 @@ def dynamic_update_slice(
 def dynamic_update_slice_in_dim(
     operand: Any,
     update: Any,
-    start_index: Any,
+    start_index: Whole,
     axis: int,
     *,
     allow_negative_indices: bool = True,
@@ -210,7 +210,7 @@ def dynamic_update_slice_in_dim(
 def dynamic_update_index_in_dim(
     operand: Any,
     update: Any,
-    index: Any,
+    index: Whole,
     axis: int,
     *,
     allow_negative_indices: bool = True,
@@ -253,7 +253,7 @@ def gather(
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
     mode: Mode = None,
-    fill_value: Any = None,
+    fill_value: Setting = None,
 ) -> Array:
     """One window of the operand for each index vector; indexing with ``x[...]`` is easier.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from weft import tree
 from weft.control.reductions import reduce_window_p
+from weft.core.array import Neutral
 from weft.core.dims.dim import max_dim, whole
 from weft.core.trace import typeof
 from weft.lax.reductions import flatten_operands, monoid_of, reduction_jaxpr
@@ -86,7 +87,7 @@ _REDUCERS = {
 
 def reduce_window(
     operand: Any,
-    init_value: Any,
+    init_value: Neutral,
     computation: Callable[[Any, Any], Any],
     window_dimensions: Sequence[int],
     window_strides: Sequence[int] | None = None,

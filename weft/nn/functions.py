@@ -15,7 +15,7 @@ import weft.numpy as jnp
 from weft import dtypes, lax
 from weft.base.source import warn
 from weft.control.custom_jvp import custom_jvp
-from weft.core.array import Array
+from weft.core.array import Array, Whole
 from weft.core.dims.dim import Dim, whole
 from weft.lax.shape import canonical_axis
 from weft.numpy.exponentials import Axis, logsumexp
@@ -351,7 +351,7 @@ def standardize(
     return jnp.subtract(x, mean) * lax.rsqrt(variance + epsilon)
 
 
-def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> Array:
+def one_hot(x: Whole, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> Array:
     """Rows of zeros with a 1 at each index; an index out of range gives a row of zeros.
 
     ``axis`` is where the new dimension goes, or the name of a mapped axis of size

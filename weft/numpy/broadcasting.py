@@ -9,7 +9,7 @@ import numpy as np
 from weft import dtypes, lax
 from weft.api.placement import divided_alike, resharded, result_sharding
 from weft.core import sharding as meshes
-from weft.core.array import Array
+from weft.core.array import Array, Number
 from weft.core.dims.dim import Dim
 from weft.core.trace import typeof
 from weft.lax.shape import canonical_shape
@@ -126,8 +126,8 @@ def choose_where(condition: Any, x: Any, y: Any) -> Any:
 
 def where(
     condition: Any,
-    x: Any = None,
-    y: Any = None,
+    x: Number = None,
+    y: Number = None,
     /,
     *,
     size: int | None = None,

@@ -14,7 +14,7 @@ from weft.api.placement import device_put, resharded, result_sharding
 from weft.base import knobs
 from weft.base.source import warn
 from weft.core import varying
-from weft.core.array import Array
+from weft.core.array import Array, Number
 from weft.core.avals import ShapedArray
 from weft.core.dims.dim import Dim, divided_up, is_constant_shape, max_dim, whole
 from weft.core.shape_dtype import ShapeDtypeStruct
@@ -432,7 +432,7 @@ def _refuse_complex(name: str, value: Any, dtype: Any) -> None:
 
 def full_like(
     a: Any,
-    fill_value: Any,
+    fill_value: Number,
     dtype: Any = None,
     shape: Any = None,
     *,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
-from weft.core.array import Array
+from weft.core.array import Array, Setting, Whole
 from weft.core.dims.dim import exceeds, min_dim
 from weft.core.trace import Tracer
 from weft.lax.shape import canonical_axis
@@ -38,13 +38,13 @@ _FEW = 8
 
 def take(
     a: Any,
-    indices: Any,
+    indices: Whole,
     axis: int | None = None,
     out: None = None,
     mode: str | None = None,
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
-    fill_value: Any = None,
+    fill_value: Setting = None,
 ) -> Array:
     """Elements of an array at indices along an axis, or of the flattened array.
 
@@ -103,7 +103,7 @@ def take_along_axis(
     indices: Any,
     axis: int | None = -1,
     mode: Mode = None,
-    fill_value: Any = None,
+    fill_value: Setting = None,
     *,
     wrap_negative_indices: bool | None = None,
 ) -> Array:

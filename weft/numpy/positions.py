@@ -10,7 +10,7 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.core.ad import filled
-from weft.core.array import Array
+from weft.core.array import Array, Whole
 from weft.core.avals import ShapedArray
 from weft.core.dims.dim import whole
 from weft.core.trace import typeof
@@ -149,7 +149,7 @@ def ix_(*args: Any) -> tuple[Array, ...]:
     return tuple(arranged)
 
 
-def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
+def unravel_index(indices: Whole, shape: Any) -> tuple[Array, ...]:
     """Positions in an array of some shape of indices into the flattened array, clipped.
 
     >>> import weft.numpy as jnp

@@ -10,7 +10,7 @@ import numpy as np
 from weft import dtypes, lax
 from weft.api.learning import learning
 from weft.api.placement import divided_as
-from weft.core.array import Array
+from weft.core.array import Array, Exact
 from weft.core.dims.dim import Dim, whole
 from weft.lax.shape import canonical_axis
 from weft.numpy.broadcasting import broadcast_to, choose_where, filled
@@ -45,7 +45,7 @@ from weft.prims.families import const, scalar
 _INT32, _UINT8 = np.dtype(np.int32), np.dtype(np.uint8)
 
 
-def roll(a: Any, shift: Any, axis: Any = None) -> Array:
+def roll(a: Any, shift: Exact, axis: Any = None) -> Array:
     """Elements moved along an axis; those that fall off one end come in at the other.
 
     >>> import weft.numpy as jnp

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.base.record import Record
-from weft.core.array import Array
+from weft.core.array import Array, Number
 from weft.lax.shape import canonical_axis, integer_axis
 from weft.numpy.broadcasting import choose_where, filled
 from weft.numpy.creation import asarray
@@ -569,7 +569,7 @@ def array_equiv(a1: Any, a2: Any) -> Array:
     return all(equal(x, y))
 
 
-def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Array:
+def clip(arr: Any = None, /, min: Number = None, max: Number = None) -> Array:
     """Elements held between two bounds, either of which may be left out.
 
     >>> import weft.numpy as jnp

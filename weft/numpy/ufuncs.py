@@ -12,7 +12,7 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.control.custom_jvp import custom_jvp
-from weft.core.array import Array
+from weft.core.array import Array, Exponent
 from weft.core.trace import typeof
 from weft.numpy.broadcasting import choose_where, expand_to, full_of
 from weft.numpy.parts import frexp, isfinite, isnan, isposinf, signbit
@@ -183,7 +183,7 @@ def fmod(x1: Any, x2: Any, /) -> Array:
 # --- powers ---------------------------------------------------------------------------------------
 
 
-def power(x1: Any, x2: Any, /) -> Array:
+def power(x1: Any, x2: Exponent, /) -> Array:
     """``x1`` to the power ``x2``.
 
     >>> import weft.numpy as jnp
@@ -230,7 +230,7 @@ def _integer_power(x: Any, y: Any) -> Any:
     return result
 
 
-def float_power(x: Any, y: Any, /) -> Array:
+def float_power(x: Any, y: Exponent, /) -> Array:
     """Power, computed in floating numbers.
 
     >>> import weft.numpy as jnp

@@ -228,7 +228,7 @@ class Div(Elementwise):
     """Elementwise quotient; integers round towards zero."""
 
     name, accepts, native_kinds = "div", NUMBER, "c"
-    counts = "iufc"
+    counts, quick_powers = "iufc", True
     ref = widened(_divide)
     lower_parts = in_parts("div")
 

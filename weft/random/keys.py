@@ -10,7 +10,7 @@ import numpy as np
 from weft import dtypes
 from weft.base import knobs
 from weft.base.source import warn
-from weft.core.array import Array
+from weft.core.array import Array, Natural, Whole
 from weft.core.dims.dim import whole
 from weft.core.trace import typeof
 from weft.numpy.creation import asarray
@@ -138,7 +138,7 @@ def _from_seed(name: str, seed: Any, spec: Any) -> Any:
     return prims.random_seed_p.bind(seeds, impl=impl)
 
 
-def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
+def key(seed: Whole, *, impl: Any = None, dtype: Any = None) -> Array:
     """A random key made from an integer.
 
     ``impl`` names the generator: ``'threefry2x32'`` (the default), ``'rbg'``, ``'unsafe_rbg'``,
@@ -158,7 +158,7 @@ def _one_of(name: str, impl: Any, dtype: Any) -> Any:
     return dtype if impl is None else impl
 
 
-def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
+def PRNGKey(seed: Whole, *, impl: Any = None) -> Array:
     """A random key in its older form, an array of words; ``key`` is to be preferred.
 
     >>> import weft
@@ -188,7 +188,7 @@ def split_key(key: Any, num: Any = 2) -> Any:
     return prims.random_split_p.bind(key, shape=shape)
 
 
-def fold_in(key: Any, data: Any) -> Array:
+def fold_in(key: Any, data: Natural) -> Array:
     """A new key of a key and an integer.
 
     >>> import weft

@@ -13,7 +13,7 @@ from weft import dtypes, lax
 from weft import numpy as jnp
 from weft.api.jit import jit
 from weft.base import errors, knobs
-from weft.core.array import Array
+from weft.core.array import Array, Exact
 from weft.core.dims.dim import is_constant_shape
 from weft.core.trace import Tracer
 from weft.lax.shape import canonical_axis
@@ -35,8 +35,8 @@ from weft.random.keys import check_key, split_key
 def randint(
     key: Any,
     shape: Any,
-    minval: Any,
-    maxval: Any,
+    minval: Exact,
+    maxval: Exact,
     dtype: Any = None,
     *,
     out_sharding: Any = None,
