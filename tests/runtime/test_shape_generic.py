@@ -14,7 +14,10 @@ import weft
 import weft.numpy as jnp
 from tests.runtime.sized import FUNCTIONS
 from weft import lax
+from weft.backends.cpu.target import Cpu
 from weft.base import background, knobs
+from weft.base.sizes import recording
+from weft.compiler.generic import Walked, between
 
 # Whose code depends on the very numbers: lengths of transforms, what LAPACK is asked, the steps of
 # a tree of sums.
@@ -224,3 +227,23 @@ def test_loops_of_other_lengths() -> None:
         got, ys = compiled(jnp.zeros(4), xs)
         np.testing.assert_allclose(got, h, rtol=1e-6)
         np.testing.assert_allclose(ys, sums, rtol=1e-6)
+
+
+def test_what_has_no_named_sizes_is_exact_code() -> None:
+    def function(w: Any, xs: Any) -> Any:
+        step = lambda h, x: (jnp.tanh(x @ w + h), h.sum())
+        return lax.scan(step, jnp.zeros((8, 64)), xs)[1].mean()
+
+    programs = []
+    for n in (10, 13):
+        shapes = [jnp.zeros((32, 64)), jnp.zeros((n, 8, 32))]
+        programs.append(weft.make_jaxpr(weft.grad(function))(*shapes))
+    first, second = [Walked(closed) for closed in programs]
+    template = between(first, second, programs[1])
+    with recording() as guards:
+        made = Cpu(named=True).assemble(template.closed)
+    exact = Cpu().assemble(programs[1])
+    products = [{text for text, name in plan.codes if name == "product"} for plan in (made, exact)]
+    assert products[0] and products[0] <= products[1]
+    # nothing is asked about a length where other reasons decide
+    assert not guards

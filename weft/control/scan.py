@@ -148,7 +148,8 @@ class Scan(Primitive):
         body = closed.jaxpr
         if carried != len(body.outvars) or closed.consts:
             return False
-        if not 0 < length * len(body.eqns) <= UNROLLED:
+        # a length that isn't fixed is asked about last: the answer holds for some lengths only
+        if type(length) is int and length * len(body.eqns) > UNROLLED:
             return False
         made = {v for e in body.eqns for v in e.outvars}
         outs = {x for x in body.outvars if type(x) is not Literal and x in made}
@@ -158,7 +159,7 @@ class Scan(Primitive):
             return False
         # a counter may go along
         sizes = [size for v in outs if (size := prod(v.aval.shape)) != 1]
-        return min(sizes, default=0) >= MANY
+        return min(sizes, default=0) >= MANY and 0 < length * len(body.eqns) <= UNROLLED
 
     def decompose(
         self,

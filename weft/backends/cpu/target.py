@@ -17,6 +17,7 @@ from weft.base.sizes import LEAST, Size, recording
 from weft.compiler.backend import Target
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.grid import chunk
+from weft.compiler.passes.rewrite import roots
 from weft.compiler.passes.split import Part, Parts
 from weft.compiler.passes.unify import apart, named
 from weft.compiler.pipeline import schedule, simplify
@@ -24,8 +25,10 @@ from weft.compiler.plan import Planner
 from weft.compiler.watch import UNWATCHED, Watch
 from weft.core.jaxpr import ClosedJaxpr, DropVar
 from weft.kernel.kernel import Kernel, signature
+from weft.kernel.nodes import walk
 from weft.kernel.program import Blocks, Finish, Lowered, Type
 from weft.kernel.spec import verify
+from weft.tree.functions import tree_leaves
 
 # loaded when a program has a loop, and when it has an operation with an algorithm of its own
 loop_text = Late("weft.backends.cpu.code.loop_text")
@@ -52,6 +55,12 @@ def _facts(kernel: Kernel) -> tuple[int, int]:
     return extent, pieces + LEAST
 
 
+def _is_sized(kernel: Kernel) -> bool:
+    """Whether a kernel has named sizes."""
+    numbers = [b.size for b in kernel.buffers] + [extent for _, extent in kernel.axes]
+    return any(type(n) is Size for n in [*numbers, *[v.attr for v in walk(roots(kernel.body))]])
+
+
 class Cpu(Target):
     """This machine's processor."""
 
@@ -66,7 +75,8 @@ class Cpu(Target):
         self.ahead = ahead
         # whether functions are for sizes that have names: these are read, plain numbers are not
         self.general = named
-        # whether what has few elements is done as it is outside of compiled functions
+        # whether what has few elements is done as it is outside of compiled functions, and what has
+        # no named sizes by code that other programs share
         self.eager = eager
         self.neutral = choices.some_off()
         # native functions by text and name, and the same in a row
@@ -160,7 +170,7 @@ class Cpu(Target):
             unified = None if scheduled is None else self.unified.get(scheduled[1][i])
             if unified is not None:
                 text, sizes = unified
-            elif self.general:
+            elif self.general and (self.eager or _is_sized(part)):
                 text, sizes = render_sized(part)
             else:
                 text = render(part, chunk=count)
@@ -268,11 +278,13 @@ class Cpu(Target):
     ) -> Lowered | None:
         if finish is not None:
             verify(finish.kernel)
-        if self.general:
-            if finish is not None:
-                return None  # they stay apart
+        if self.general and finish is not None:
+            return None  # they stay apart
+        given = [*[t.shape for t in ins + outs], *params.values()]
+        if self.general and (self.eager or Size in map(type, tree_leaves(given))):
             return routines.lower_sized(name, ins, outs, params, self.eager)
         begin = perf_counter()
-        lowered = routines.lower(name, ins, outs, params, finish)
+        with recording():  # routines have sizes of their own
+            lowered = routines.lower(name, ins, outs, params, finish)
         self.watch.spent("render", perf_counter() - begin)
         return lowered
