@@ -14,7 +14,7 @@ from weft.backends.cpu.routines.convolutions.conv_writer import Text
 from weft.backends.cpu.sizes import Written, at_hand
 from weft.base.functional import lru
 from weft.base.record import Record
-from weft.base.sizes import Size, computed, is_one, is_writing, plain, same
+from weft.base.sizes import Size, computed, is_one, is_writing, same
 from weft.kernel.program import Place, Task
 
 # Vectors of a row of a panel at most, and rows that are copied of one panel after the other: they
@@ -341,9 +341,13 @@ def _task(
     # Where all is done by the C library, or little at all, code without care is as good.
     quick = quick or copy.moved >= LONG_ROW_BYTES or copy.extent <= MAX_LOOSE_ROWS
     whole = QUICK * bool(copy.moved and quick) + text.finish(name)
-    total = plain(prod(d.size for d in dims)) * types[1].itemsize
-    each = max(1, total // plain(copy.extent))
-    return Task(whole, name, places, copy.extent, -(-CHUNK_BYTES // each))
+    total = prod(d.size for d in dims) * types[1].itemsize
+    return Task(whole, name, places, copy.extent, computed(_chunk, total, copy.extent))
+
+
+def _chunk(total: int, extent: int) -> int:
+    """Items of a copy of so many bytes that are worth a chunk of their own."""
+    return -(-CHUNK_BYTES // max(1, total // extent))
 
 
 # --- partial sums ---------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from weft.backends.cpu.routines.products.gemm_text import (
     together,
 )
 from weft.backends.cpu.sizes import Written, at_hand
-from weft.base.sizes import is_writing, plain
+from weft.base.sizes import computed, is_writing, plain
 from weft.kernel.program import Place, Task
 
 # Rows that a panel is read by at a time.
@@ -184,11 +184,16 @@ def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result:
         others = [place for place in more if place.what != result.finish.buffer]
         places = (left, panels, Place("code", (text, NAME)), places[3], *others)
     extent = prod(a.size for a in problem.outer) * row_blocks * column_blocks
-    unit = max(8, min(plain(row_block), plain(rows.size)))
-    unit *= min(plain(column_block), plain(columns.size)) * (plain(depth.size) + 16)
+    sizes = (row_block, rows.size, column_block, columns.size, depth.size)
     text = product(shape, reading, pack_text, "product")
-    task = Task(text, "product", places, extent, max(1, CHUNK_WORK // unit))
+    task = Task(text, "product", places, extent, computed(_chunk, *sizes))
     plan.tasks.append(task if is_writing() else at_hand(written.task(task)))
+
+
+def _chunk(row_block: int, rows: int, column_block: int, columns: int, depth: int) -> int:
+    """Blocks of a result that are worth a chunk of their own."""
+    unit = max(8, min(row_block, rows)) * min(column_block, columns) * (depth + 16)
+    return max(1, CHUNK_WORK // unit)
 
 
 def packs_columns(problem: Problem, shape: Shape, size: int) -> bool:
