@@ -7,7 +7,7 @@ a table of numbers, and at the end functions that all share: one that calls pass
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -37,6 +37,7 @@ TABLE = 3
 PRIMES = tuple(p for p in range(2, 100) if all(p % q for q in range(2, p)))
 # What a pass costs an element: going through memory, and arithmetic.
 COSTS = {2: 7.0, 3: 8.0, 4: 8.0, 5: 10.5, 6: 10.5, 7: 13.0, 8: 10.0, 9: 12.5, 10: 13.0}
+Pair = tuple[str, str]
 # Where data is, the bytes from an element to the next, and another number.
 Strided = tuple[str, Number, Number]
 
@@ -129,20 +130,84 @@ def bits_of(number: float) -> int:
     return int(np.float64(number).view(np.int64))
 
 
-class Driver:
-    """A kernel under way: its table, and transforms by passes between two pieces of memory."""
+class Loop:
+    """A kernel under way, and complex scalars in it."""
+
+    def __init__(self, v: Lanes, count: int = 0, after: int = 2) -> None:
+        """With so many numbers from a table after so many buffers."""
+        self.v = v
+        self.module = Module()
+        self.f = kernel(self.module, NAME)
+        self.zero = v.literal(0.0)
+        self.sizes: list[Number] = [f"%sized{i}" for i in range(count)]
+        if count:
+            self.f.lines += read_sizes(range(count), after)
+
+    def roots(
+        self, tables: str, shift: Number, high: Number
+    ) -> Callable[[Number], tuple[str, str]]:
+        """exp(-2 pi i t / n) in double precision, for t known when run: by two short tables in a
+        buffer, the second so many bytes after the first."""
+        f, second = self.f, self.f.at(tables, high)
+        mask = f.sub(f.emit(f"shl i64 1, {shift}"), 1)
+
+        def root(t: Number) -> tuple[str, str]:
+            numbers = f.emit(f"lshr i64 {t}, {shift}"), f.emit(f"and i64 {t}, {mask}")
+            (ar, ai), (br, bi) = (
+                [f.load("double", f.at(table, f.add(f.mul(i, 16), part)), 8) for part in (0, 8)]
+                for table, i in zip((second, tables), numbers, strict=True)
+            )
+            products = ((ar, br), (ai, bi), (ar, bi), (ai, br))
+            a, b, c, d = (f.emit(f"fmul double {x}, {y}") for x, y in products)
+            return f.emit(f"fsub double {a}, {b}"), f.emit(f"fadd double {c}, {d}")
+
+        return root
+
+    def text(self) -> str:
+        self.f.close()
+        return self.module.text()
+
+    def load(self, base: str, index: Number) -> Pair:
+        v, f = self.v, self.f
+        at = f.at(base, f.mul(index, v.element))
+        first = f.load(v.base, at, v.itemsize)
+        return first, f.load(v.base, f.at(at, v.itemsize), v.itemsize)
+
+    def store(self, base: str, index: Number, x: Pair) -> None:
+        v, f = self.v, self.f
+        at = f.at(base, f.mul(index, v.element))
+        f.store(v.base, x[0], at, v.itemsize)
+        f.store(v.base, x[1], f.at(at, v.itemsize), v.itemsize)
+
+    def op(self, name: str, a: str, b: str) -> str:
+        return self.f.emit(f"{name} {self.v.base} {a}, {b}")
+
+    def neg(self, a: str) -> str:
+        return self.f.emit(f"fneg {self.v.base} {a}")
+
+    def times(self, a: Pair, b: Pair) -> Pair:
+        op = self.op
+        re = op("fsub", op("fmul", a[0], b[0]), op("fmul", a[1], b[1]))
+        return re, op("fadd", op("fmul", a[0], b[1]), op("fmul", a[1], b[0]))
+
+    def below(self, a: Number, b: Number) -> str:
+        return self.f.emit(f"icmp slt i64 {a}, {b}")
+
+    def index(self, condition: str, a: Number, b: Number) -> str:
+        return self.f.emit(f"select i1 {condition}, i64 {a}, i64 {b}")
+
+
+class Driver(Loop):
+    """A kernel under way with transforms by passes between two pieces of memory."""
 
     def __init__(self, v: Lanes, names: str, more: int = 0) -> None:
         """The table has these words, and then those of all passes if one is their ``count``.
 
         So many more buffers follow it.
         """
-        self.v = v
-        self.module = Module()
-        self.f = f = kernel(self.module, NAME)
         words = names.split()
-        f.lines += read_sizes(range(len(words)), TABLE)
-        self.size = {word: f"%sized{i}" for i, word in enumerate(words)}
+        super().__init__(v, len(words), TABLE)
+        self.size, f = dict(zip(words, self.sizes, strict=True)), self.f
         self.source, self.target, self.data = (f.pointer(i) for i in range(3))
         if "count" in words:
             self.calls = f.pointer(TABLE + 1 + more)
@@ -188,10 +253,10 @@ class Driver:
         self.passes((spare[0], row, 0), (result, row, 0), spare[::-1])
         return result
 
-    def text(self) -> str:
+    def careless(self) -> str:
+        """The text, where others do the work."""
         self.f.without_care()
-        self.f.close()
-        return self.module.text()
+        return self.text()
 
 
 @lru(4)
@@ -312,7 +377,7 @@ def rows_text(itemsize: int, bits: int, real: str, gathered: bool) -> str:
             pack(result, other)
             result = other
         move(True, result, first)
-    return d.text()
+    return d.careless()
 
 
 def _packing(module: Module, v: Lanes, back: bool) -> str:
@@ -398,7 +463,7 @@ def columns_text(itemsize: int, bits: int, half: str) -> str:
         if half == "first":
             to = f.at(d.target, f.mul(f.add(f.mul(outer, f.mul(blocks, inner)), lane), v.row))
             _turned(d, held, to)
-    return d.text()
+    return d.careless()
 
 
 def _turned(d: Driver, held: str, to: str) -> None:
@@ -434,29 +499,6 @@ def root_tables(n: int) -> tuple[int, list[np.ndarray]]:
     size = 1 << shift
     low, high = roots(np.arange(size), n), roots(np.arange(-(-n // size)) * size, n)
     return shift, [interleaved(t, np.dtype(np.float64)) for t in (low, high)]
-
-
-class Roots:
-    """exp(-2 pi i t / n) in double precision by two short tables, for t known when run."""
-
-    def __init__(self, f: Function, low: str, high: str, shift: Number) -> None:
-        self.f = f
-        self.low, self.high, self.shift = low, high, shift
-        self.mask = f.sub(f.emit(f"shl i64 1, {shift}"), 1)
-
-    def __call__(self, t: Number) -> tuple[str, str]:
-        f = self.f
-        high = f.emit(f"lshr i64 {t}, {self.shift}")
-        low = f.emit(f"and i64 {t}, {self.mask}")
-        spots = [f.at(self.high, f.mul(high, 16)), f.at(self.low, f.mul(low, 16))]
-        (ar, ai), (br, bi) = (
-            [f.load("double", f.at(spot, i), 8) for i in (0, 8)] for spot in spots
-        )
-        products = [f.emit(f"fmul double {x}, {y}") for x, y in ((ar, br), (ai, bi))]
-        crossed = [f.emit(f"fmul double {x}, {y}") for x, y in ((ar, bi), (ai, br))]
-        re = f.emit(f"fsub double {products[0]}, {products[1]}")
-        im = f.emit(f"fadd double {crossed[0]}, {crossed[1]}")
-        return re, im
 
 
 def narrowed(v: Lanes, f: Function, value: str) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from weft.backends.cpu.routines.fourier.fft_kernels import (
-    NAME,
     TABLE,
     Driver,
-    Roots,
+    Loop,
     narrowed,
     packed,
 )
@@ -19,67 +18,8 @@ from weft.backends.cpu.routines.fourier.fft_text import (
     roots,
     swapped,
 )
-from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
-from weft.backends.cpu.sizes import read_sizes
+from weft.backends.cpu.routines.writer import Function, Number
 from weft.base.functional import lru
-
-Pair = tuple[str, str]
-
-
-class Loop:
-    """A kernel under way, and complex scalars in it."""
-
-    def __init__(self, v: Lanes, count: int = 0, after: int = 2) -> None:
-        """With so many numbers from a table after so many buffers."""
-        self.v = v
-        self.module = Module()
-        self.f = kernel(self.module, NAME)
-        self.zero = v.literal(0.0)
-        self.sizes: list[Number] = [f"%sized{i}" for i in range(count)]
-        if count:
-            self.f.lines += read_sizes(range(count), after)
-
-    def roots(self, tables: str, shift: Number, high: Number) -> Roots:
-        """By two tables in a buffer, the second so many bytes after the first."""
-        return Roots(self.f, tables, self.f.at(tables, high), shift)
-
-    def text(self) -> str:
-        self.f.close()
-        return self.module.text()
-
-    def load(self, base: str, index: Number) -> Pair:
-        v, f = self.v, self.f
-        at = f.at(base, f.mul(index, v.element))
-        first = f.load(v.base, at, v.itemsize)
-        return first, f.load(v.base, f.at(at, v.itemsize), v.itemsize)
-
-    def store(self, base: str, index: Number, x: Pair) -> None:
-        v, f = self.v, self.f
-        at = f.at(base, f.mul(index, v.element))
-        f.store(v.base, x[0], at, v.itemsize)
-        f.store(v.base, x[1], f.at(at, v.itemsize), v.itemsize)
-
-    def op(self, name: str, a: str, b: str) -> str:
-        return self.f.emit(f"{name} {self.v.base} {a}, {b}")
-
-    def neg(self, a: str) -> str:
-        return self.f.emit(f"fneg {self.v.base} {a}")
-
-    def times(self, a: Pair, b: Pair) -> Pair:
-        op = self.op
-        re = op("fsub", op("fmul", a[0], b[0]), op("fmul", a[1], b[1]))
-        return re, op("fadd", op("fmul", a[0], b[1]), op("fmul", a[1], b[0]))
-
-    def below(self, a: Number, b: Number) -> str:
-        return self.f.emit(f"icmp slt i64 {a}, {b}")
-
-    def choose(self, condition: str, a: str, b: str) -> str:
-        kind = self.v.base
-        return self.f.emit(f"select i1 {condition}, {kind} {a}, {kind} {b}")
-
-    def index(self, condition: str, a: Number, b: Number) -> str:
-        return self.f.emit(f"select i1 {condition}, i64 {a}, i64 {b}")
-
 
 # --- real data ------------------------------------------------------------------------------------
 
@@ -237,8 +177,7 @@ def chirped_text(itemsize: int, bits: int, step: str) -> str:
             with f.when(f.emit(f"icmp eq i64 {k}, 0")):
                 rest = f.at(d.target, f.mul(f.add(to, size["n"]), v.element))
                 clear(f, rest, f.mul(f.sub(size["to"], size["n"]), v.element))
-    f.close()
-    return d.module.text()
+    return d.text()
 
 
 @lru(4)

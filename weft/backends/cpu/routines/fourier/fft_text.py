@@ -145,14 +145,10 @@ class Lanes:
         f.store(self.kind, low, at, self.itemsize)
         f.store(self.kind, high, f.at(at, self.bytes), self.itemsize)
 
-    def everywhere(self, f: Function, at: str) -> str:
-        """The number at a place, in every lane."""
-        one = f.load(self.base, at, self.itemsize)
-        return self.fill(f, one)
-
     def both_everywhere(self, f: Function, at: str) -> tuple[str, str]:
         """The two parts of the complex number at a place, in every lane."""
-        return self.everywhere(f, at), self.everywhere(f, f.at(at, self.itemsize))
+        re, im = (f.load(self.base, f.at(at, i), self.itemsize) for i in (0, self.itemsize))
+        return self.fill(f, re), self.fill(f, im)
 
     def fill(self, f: Function, one: str) -> str:
         kind = self.kind

@@ -10,8 +10,7 @@ import math
 from typing import Any
 
 from weft.backends.cpu.native import processor
-from weft.backends.cpu.routines.fourier.fft_kernels import NAME
-from weft.backends.cpu.routines.fourier.fft_moves import Loop, Pair
+from weft.backends.cpu.routines.fourier.fft_kernels import NAME, Loop, Pair
 from weft.backends.cpu.routines.fourier.fft_text import Complex, Lanes
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.writer import Number
