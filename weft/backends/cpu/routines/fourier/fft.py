@@ -275,9 +275,9 @@ class Plan:
             self.mirror(False, spectrum, target, batch, half)
         else:
             wide, spectrum = self.numbers(batch * n), self.numbers(batch * n)
-            self.each(moves.widen_text(*self.given()), [source, wide], batch * n)
+            self.each(moves.wide_text(*self.given(), False), [source, wide], batch * n)
             self.rows(wide, spectrum, batch, n, 0.0)
-            self.half(moves.crop_text(*self.given()), spectrum, target, batch, n)
+            self.half(False, spectrum, target, batch, n)
 
     def from_half(self, source: Place, target: Place, batch: int, n: int) -> None:
         """Rows of real numbers from their half spectra."""
@@ -290,9 +290,9 @@ class Plan:
             self.rows(spectrum, target, batch, half, 1 / n)
         else:
             wide, whole = self.numbers(batch * n), self.numbers(batch * n)
-            self.half(moves.complete_text(*self.given()), source, whole, batch, n)
+            self.half(True, source, whole, batch, n)
             self.rows(whole, wide, batch, n, 1 / n)
-            self.each(moves.real_part_text(*self.given()), [wide, target], batch * n)
+            self.each(moves.wide_text(*self.given(), True), [wide, target], batch * n)
 
     def mirror(self, back: bool, source: Place, target: Place, batch: int, n: int) -> None:
         """Half spectra from those of pairs of numbers, or back."""
@@ -302,9 +302,10 @@ class Plan:
         text = moves.mirror_text(*self.given(), back)
         self.task(text, places, batch * blocks, 2 * self.v.row)
 
-    def half(self, text: str, source: Place, target: Place, batch: int, n: int) -> None:
-        """Half spectra from whole ones, or back."""
+    def half(self, back: bool, source: Place, target: Place, batch: int, n: int) -> None:
+        """Half spectra from whole ones of an odd length, or back."""
         sizes = Place("numbers", (n, n // 2 + 1))
+        text = moves.half_text(*self.given(), back)
         self.task(text, [source, target, sizes], batch, n * self.v.element)
 
     def fused(self, batch: int, n: int) -> bool:

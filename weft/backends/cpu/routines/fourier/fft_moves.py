@@ -71,72 +71,42 @@ def mirror_text(itemsize: int, bits: int, back: bool) -> str:
 
 
 @lru(4)
-def widen_text(itemsize: int, bits: int) -> str:
-    """Real numbers as complex ones."""
+def wide_text(itemsize: int, bits: int, back: bool) -> str:
+    """Real numbers as complex ones, or the real parts of these."""
     v = Lanes(itemsize, bits)
     loop = Loop(v)
     f = loop.f
     source, target = f.pointer(0), f.pointer(1)
     with f.loop("%start", "%stop") as i:
-        value = f.load(v.base, f.at(source, f.mul(i, v.itemsize)), v.itemsize)
-        loop.store(target, i, (value, loop.zero))
+        if back:
+            value, to = loop.load(source, i)[0], f.at(target, f.mul(i, v.itemsize))
+            f.store(v.base, value, to, v.itemsize)
+        else:
+            value = f.load(v.base, f.at(source, f.mul(i, v.itemsize)), v.itemsize)
+            loop.store(target, i, (value, loop.zero))
     return loop.text()
 
 
 @lru(4)
-def real_part_text(itemsize: int, bits: int) -> str:
-    """The real parts of complex numbers."""
-    v = Lanes(itemsize, bits)
-    loop = Loop(v)
-    f = loop.f
-    source, target = f.pointer(0), f.pointer(1)
-    with f.loop("%start", "%stop") as i:
-        value = loop.load(source, i)[0]
-        f.store(v.base, value, f.at(target, f.mul(i, v.itemsize)), v.itemsize)
-    return loop.text()
-
-
-def _copy(f: Function, to: str, at: str, size: Number) -> None:
-    name = f.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
-    f.line(f"call void {name}(ptr {to}, ptr {at}, i64 {size}, i1 false)")
-
-
-def _halved(loop: Loop) -> tuple[Function, str, str, Number, Number]:
-    """The function of a loop, its two arrays, and bytes of a row of a whole and of a half one."""
-    f, element = loop.f, loop.v.element
-    long, short = (f.mul(size, element) for size in loop.sizes)
-    return f, f.pointer(0), f.pointer(1), long, short
-
-
-@lru(4)
-def crop_text(itemsize: int, bits: int) -> str:
-    """Rows of half spectra from those of whole ones; sizes are the lengths of both."""
-    loop = Loop(Lanes(itemsize, bits), 2)
-    f, source, target, long, short = _halved(loop)
-    with f.loop("%start", "%stop") as row:
-        _copy(f, f.at(target, f.mul(row, short)), f.at(source, f.mul(row, long)), short)
-    return loop.text()
-
-
-@lru(4)
-def complete_text(itemsize: int, bits: int) -> str:
-    """Rows of whole spectra from those of half ones."""
+def half_text(itemsize: int, bits: int, back: bool) -> str:
+    """Rows of half spectra from those of whole ones, or back, of odd lengths; sizes are those of
+    both."""
     v = Lanes(itemsize, bits)
     loop = Loop(v, 2)
-    n, half = loop.sizes
-    f, source, target, long, short = _halved(loop)
-    even = f.emit(f"icmp eq i64 {f.rem(n, 2)}, 0")
+    f, (n, half) = loop.f, loop.sizes
+    source, target = f.pointer(0), f.pointer(1)
+    long, short = (f.mul(size, v.element) for size in (n, half))
+    copy = f.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
     with f.loop("%start", "%stop") as row:
-        at, to = f.at(source, f.mul(row, short)), f.at(target, f.mul(row, long))
-        _copy(f, to, at, short)
-        with f.loop(1, f.add(f.sub(n, half), 1)) as k:
-            re, im = loop.load(at, k)
-            loop.store(to, f.sub(n, k), (re, loop.neg(im)))
-        # Element 0, and that in the middle of an even length, are their own opposites.
-        f.store(v.base, loop.zero, f.at(to, v.itemsize), v.itemsize)
-        with f.when(even):
-            middle = f.at(to, f.mul(f.sub(half, 1), v.element))
-            f.store(v.base, loop.zero, f.at(middle, v.itemsize), v.itemsize)
+        at = f.at(source, f.mul(row, short if back else long))
+        to = f.at(target, f.mul(row, long if back else short))
+        f.line(f"call void {copy}(ptr {to}, ptr {at}, i64 {short}, i1 false)")
+        if back:
+            with f.loop(1, f.add(f.sub(n, half), 1)) as k:
+                re, im = loop.load(at, k)
+                loop.store(to, f.sub(n, k), (re, loop.neg(im)))
+            # Element 0 is its own opposite.
+            f.store(v.base, loop.zero, f.at(to, v.itemsize), v.itemsize)
     return loop.text()
 
 
