@@ -125,7 +125,6 @@ LATE = {
     ("weft.backends.cpu.target", "weft.backends.cpu.routines.products.tiny"),
     ("weft.backends.cpu.target", "weft.backends.cpu.code.loop_text"),
     ("weft.backends.cpu.target", "weft.backends.cpu.code.serial"),
-    ("weft.backends.cpu.target", "weft.backends.cpu.code.unrolled"),
     ("weft.backends.cpu.calls.native", "weft.backends.cpu.calls.layout"),
     ("weft.backends.cpu.calls.native", "weft.backends.cpu.calls.entries"),
     ("weft.backends.cpu.calls.native", "weft.backends.cpu.calls.generic"),

@@ -8,7 +8,13 @@ from typing import Any
 
 from weft.backends.cpu.assemble import Assembler
 from weft.backends.cpu.assembly import Assembly, Piece
-from weft.backends.cpu.code.loops import ranges, render, render_sized, render_unified
+from weft.backends.cpu.code.loops import (
+    ranges,
+    render,
+    render_sized,
+    render_unified,
+    render_unrolled,
+)
 from weft.backends.cpu.native.machine import Ahead
 from weft.backends.cpu.native.processor import has_wide_tiles, vector_bits
 from weft.backends.cpu.routines import choices
@@ -35,7 +41,6 @@ loop_text = Late("weft.backends.cpu.code.loop_text")
 called_text = Late("weft.backends.cpu.code.called_text")
 block_text = Late("weft.backends.cpu.code.block_text")
 serial = Late("weft.backends.cpu.code.serial")
-unrolled = Late("weft.backends.cpu.code.unrolled")
 tiny = Late("weft.backends.cpu.routines.products.tiny")
 routines = Late("weft.backends.cpu.routines.table")
 
@@ -151,7 +156,7 @@ class Cpu(Target):
             return None
         kernel = collapse(kernel)
         verify(kernel)
-        text = unrolled.render_unrolled(kernel)
+        text = render_unrolled(kernel)
         if text is None:
             return None
         outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]

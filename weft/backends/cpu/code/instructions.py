@@ -40,12 +40,17 @@ def memory_type(dtype: np.dtype) -> str:
     return scalar_type(MEMORY.get(dtype, dtype))
 
 
+class TooLong(Exception):
+    """More lines than loops may be written out to."""
+
+
 class Lines:
     """Lines of a function while it is written."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.block = "entry"  # the one that lines are added to
+        self.unrolled = 0  # lines up to which loops are written out, if any are
         self.count = 0
 
     def fresh(self, stem: str = "v") -> str:
@@ -80,7 +85,15 @@ class Lines:
         Of values that are frozen LLVM does not see how they grow: to look for other ways of
         counting takes a third of its time, and these are as good as any.
         """
-        once = once or (first.isdigit() and last.isdigit() and int(first) < int(last))
+        known = range(int(first), int(last)) if first.isdigit() and last.isdigit() else None
+        if self.unrolled and known is not None:
+            values = [start for _, start in carried]
+            for i in known[:: int(step)]:
+                values = body(str(i), values)
+                if len(self.lines) > self.unrolled:
+                    raise TooLong
+            return values
+        once = once or bool(known)
         self.count += 1
         n, before = self.count, self.block
         if once:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.code import blocks
-from weft.backends.cpu.code.instructions import scalar_type
+from weft.backends.cpu.code.instructions import TooLong, scalar_type
 from weft.backends.cpu.code.rare import rare
 from weft.backends.cpu.code.render import Function
 from weft.backends.cpu.code.width import (
@@ -34,6 +34,10 @@ _WORDS = {F32: "i32", F64: "i64"}
 _MAX_UNROLLED_VECTORS = 8
 # Bytes of a cache line.
 LINE = 64
+# Lines that a kernel may be unrolled to; operations of a loop from which vectors pay in it, and
+# elements that are too few for one, whatever is done with them.
+MAX_UNROLLED_LINES, MIN_VECTOR_OPS, MIN_VECTOR_ELEMENTS = 1000, 48, 4
+_LEAVES = frozenset(["const", "index", "acc"])
 # Lanes of vectors that are worth a loop of their own for what wider ones leave.
 _MIN_REMAINDER_LANES = 4
 
@@ -78,6 +82,66 @@ def render_unified(kernel: Kernel, extent: int, pieces: int) -> tuple[str, list[
     return _text(f), f.table.numbers
 
 
+def render_unrolled(kernel: Kernel) -> str | None:
+    """The LLVM text of a kernel without loops, or None where that would be long: for loops of
+    programs that become one function.
+
+    Every place in memory is a constant then, so that LLVM keeps what one kernel hands to the next
+    in registers.
+    """
+    body = kernel.body if kernel.grid is None else [Loop(*kernel.grid, kernel.body)]
+    if kernel.axes or any(isinstance(s, Loop) and s.whole for s in statements(body)):
+        return None
+    f = Function(kernel)
+    f.unrolled = MAX_UNROLLED_LINES
+    f.begin()
+    try:
+        block(f, body)
+    except TooLong:
+        return None
+    return f.text()
+
+
+def _unrolled_lanes(s: Loop, most: int) -> int:
+    """Lanes for a loop that is written out: one where there is too little to do for vectors, or
+    elements are all over memory."""
+    loads = [v for v in _values(s.body) if v.op == "load" and v.args]
+    apart = any(s.axis in v.args[0].axes for v in loads)
+    if s.extent * _work(s.body) < MIN_VECTOR_OPS or apart or s.extent < MIN_VECTOR_ELEMENTS:
+        return 1
+    return most
+
+
+def _has_rows_in_lanes(s: Loop) -> bool:
+    """Whether a loop that is written out is around others whose rows are done side by side, as
+    they follow each other in memory."""
+    if s.carries or not any(isinstance(x, Loop) for x in s.body) or s.extent < MIN_VECTOR_ELEMENTS:
+        return False
+    if any(isinstance(x, Loop) and x.lanes for x in s.body):
+        return False
+    stores = [x for x in statements(s.body) if isinstance(x, Store)]
+    if any(x.at.coefficient(s.axis) != 1 or x.offset is not None for x in stores):
+        return False
+    loads = [v for v in _values(s.body) if v.op == "load"]
+    if any(v.attr[1].coefficient(s.axis) not in (0, 1) for v in loads):
+        return False
+    if any(v.args and s.axis in v.args[0].axes for v in loads):
+        return False
+    return s.extent * _work(s.body) >= MIN_VECTOR_OPS
+
+
+def _values(body: list[Any]) -> list[Value]:
+    return walk([v for x in statements(body) if type(x) is not Loop for v in x.operands])
+
+
+def _work(body: list[Any]) -> int:
+    """Operations of statements, those of loops as often as they run."""
+    inner = [x for x in body if isinstance(x, Loop)]
+    values = walk([v for x in body if not isinstance(x, Loop) for v in x.operands])
+    own = len(body) - len(inner) + sum(v.op not in _LEAVES for v in values)
+    return own + sum(x.extent * _work(x.body) for x in inner)
+
+
 def _text(f: Function) -> str:
     kernel = f.kernel
     f.begin()
@@ -120,10 +184,11 @@ def end(f: Function, s: Loop) -> str:
 
 
 def loop(f: Function, s: Loop, low: str, high: str) -> None:
-    if s.lanes:
+    if s.lanes or (f.unrolled and not f.in_lanes and _has_rows_in_lanes(s)):
         lanes_loop(f, s, low, high)
     elif f.in_lanes or not any(isinstance(inner, Loop) for inner in s.body):
-        outer_loop(f, s, low, high) if f.in_lanes else inner_loop(f, s, low, high)
+        write = outer_loop if f.in_lanes else _unrolled_loop if f.unrolled else inner_loop
+        write(f, s, low, high)
     elif blocks.turns(s):
         blocks.copy(f, s, low, high, end(f, s.body[0]))
     elif _fills(f, s):
@@ -218,17 +283,20 @@ def masked(f: Function, index: str, high: str) -> str:
 def lanes_loop(f: Function, s: Loop, low: str, high: str) -> None:
     """Iterations side by side, each running the loops inside; the last ones masked."""
     width = lanes_of(s, f.width, f.sizes)
+    if f.unrolled:
+        width = min(width, 1 << (s.extent.bit_length() - 1))
     plain = s._replace(lanes=False, carries=())
     whole = _whole(f, low, high, width)
     middle = high if whole else f.whole_part(low, high, width)
     f.in_lanes, f.lanes, f.steps = True, width, {s.axis: tuple(range(width))}
     outer_loop(f, plain, low, middle, width)
     if not whole:
-        if masks_last(s.body) and _easily_masked(s):
+        if not f.unrolled and masks_last(s.body) and _easily_masked(s):
             outer_loop(f, plain, middle, high, width, mask=True)
         else:
-            f.lanes, f.steps = 1, {}
-            outer_loop(f, plain, middle, high)
+            rest = s.extent % width if f.unrolled else 1
+            f.lanes, f.steps = rest, {s.axis: tuple(range(rest))} if rest > 1 else {}
+            outer_loop(f, plain, middle, high, rest)
     f.lanes, f.steps, f.in_lanes, f.mask = 1, {}, False, None
 
 
@@ -271,12 +339,12 @@ def outer_loop(
     if f.in_lanes and f.sizes is not None and s.axis not in f.steps:
         _hoist_lanes(f, s)
     outside = f.known
-    opened = _opened(f, s) if write is block else {}
+    opened = _opened(f, s) if write is block and not f.unrolled else {}
     f.wide.update(opened)
     starts = [(f.accumulator_type(symbol), f.start_of(symbol)) for symbol in s.carries]
 
     def body(index: str, so_far: list[str]) -> list[str]:
-        f.carried.update(zip(s.carries, so_far, strict=True))
+        f.carried.update(zip(s.carries, so_far, strict=False))
         f.axes[s.axis] = index
         if f.kernel.grid is not None and s.axis == f.kernel.grid[0] and f.kernel.axes:
             _unfold(f, index)
@@ -286,7 +354,7 @@ def outer_loop(
         write(f, s.body)
         return [f.accumulators[symbol] for symbol in s.carries]
 
-    finals = f.carry(low, high, starts, body, step, once=False)
+    finals = _turns(f, [f.reduces[n] for n in s.carries], low, high, starts, body, step)
     for symbol, final in zip(s.carries, finals, strict=True):
         f.accumulators[symbol] = final
         f.carried.pop(symbol, None)
@@ -296,6 +364,22 @@ def outer_loop(
         f.accumulators[symbol] = _horizontal(
             f, f.reduces[symbol], f.accumulators[symbol], lanes, f.start_of(symbol)
         )
+
+
+def _unrolled_loop(f: Function, s: Loop, start: str, stop: str) -> None:
+    """Vectors without a loop, of fewer and fewer lanes towards the end."""
+    reduces = [r for r in s.body if isinstance(r, Reduce)]
+    so_far = {r.symbol: f.start_of(r.symbol) for r in reduces}
+    low, high, lanes = int(start), int(stop), _unrolled_lanes(s, lanes_of(s, f.width))
+    while low < high:
+        while lanes > high - low:
+            lanes //= 2
+        middle = high - (high - low) % lanes
+        steps = {s.axis: tuple(range(lanes))} if lanes > 1 else {}
+        for symbol, vector in _run(f, s, steps, {}, str(low), str(middle), lanes, False).items():
+            so_far[symbol] = _horizontal(f, f.reduces[symbol], vector, lanes, so_far[symbol])
+        low = middle
+    f.accumulators.update(so_far)
 
 
 def inner_loop(f: Function, s: Loop, low: str, high: str) -> None:
@@ -441,9 +525,10 @@ def _run(
     f.expect(rare(operands))
     _hoist(f, operands, s.axis)
     f.offsets_before([x.at for x in s.body if isinstance(x, Store)], s.axis)
+    inside = f.known
 
     def turn(index: str, so_far: list[str]) -> list[str]:
-        f.axes[s.axis] = index
+        f.known, f.axes[s.axis] = dict(inside), index
         if mask:
             f.mask = masked(f, index, high)
         load_first(f, s.body)
@@ -456,17 +541,18 @@ def _run(
             elif isinstance(statement, Store):
                 f.store(statement)
             else:
-                found.append(_accumulated(f, statement, next(before)))
+                found.append(_accumulated(f, statement, next(before, "")))
         f.mask = None
         return found
 
     extent = _extent(f, low, high)
     if extent is not None and 0 < extent <= step:  # one turn
         finals = turn(low, [*starts.values()])
-        outside.update(_kept(f, s.body))
+        if low in ("0", "%start"):
+            outside.update(_kept(f, s.body))
     else:
-        carried = [(f.type_of(r.dtype), starts[r.symbol]) for r in reduces]
-        finals = f.carry(low, high, carried, turn, step, once=False)
+        carried = [(f.type_of(r.dtype), starts.get(r.symbol, "")) for r in reduces]
+        finals = _turns(f, reduces, low, high, carried, turn, step)
     f.lanes, f.steps, f.known = 1, {}, outside
     f.expect([])
     return {r.symbol: final for r, final in zip(reduces, finals, strict=True)}
@@ -498,7 +584,39 @@ def _accumulated(f: Function, r: Reduce, so_far: str) -> str:
     if f.mask is not None:
         neutral = f.initial(r.symbol, f.lanes)
         value = f.emit(f"select <{f.lanes} x i1> {f.mask}, {kind} {value}, {kind} {neutral}")
-    return combine(f, r.op, r.dtype, so_far, value)
+    return combine(f, r.op, r.dtype, so_far, value) if so_far else value
+
+
+def _turns(
+    f: Function,
+    reduces: list[Reduce],
+    low: str,
+    high: str,
+    carried: list[tuple[str, str]],
+    body: Callable[[str, list[str]], list[str]],
+    step: int,
+) -> list[str]:
+    """What reductions are after a loop; one that is written out combines turns pairwise."""
+    if not f.unrolled or not reduces:
+        return f.carry(low, high, carried, body, step, once=False)
+    found = [[start for _, start in carried]] if carried[0][1] else []
+
+    def turn(index: str, _: list[str]) -> list[str]:
+        found.append(body(index, []))
+        return []
+
+    f.carry(low, high, [], turn, step)
+    columns = zip(*found, strict=True)
+    return [_total(f, r, [*column]) for r, column in zip(reduces, columns, strict=True)]
+
+
+def _total(f: Function, r: Reduce, values: list[str]) -> str:
+    """All values combined, neighbours first."""
+    while len(values) > 1:
+        pairs = zip(values[::2], values[1::2], strict=False)
+        odd = values[-1:] if len(values) % 2 else []
+        values = [combine(f, r.op, r.dtype, a, b) for a, b in pairs] + odd
+    return values[0]
 
 
 def combine(f: Function, op: str, dtype: np.dtype, x: str, y: str) -> str:

@@ -127,6 +127,8 @@ class Function(Instructions):
         known = self.length(low, high)
         if known is not None and known % step == 0:
             return high
+        if type(known) is int:
+            return str(int(high) - known % step)
         span = self.emit(f"sub i64 {high}, {low}")
         if step & (step - 1) == 0:
             whole = self.emit(f"and i64 {span}, {-step}")
@@ -145,11 +147,11 @@ class Function(Instructions):
 
     def length(self, low: str, high: str) -> int | None:
         """How long a range is, where that is known: a number, or a size that has some values."""
-        if low != "0":
+        if low.isdigit() and high.isdigit():
+            return int(high) - int(low)
+        if low != "0" or self.table is None or self.sizes is not None:
             return None
-        if high.isdigit():
-            return int(high)
-        return None if self.table is None or self.sizes is not None else self.table.known(high)
+        return self.table.known(high)
 
     def read(self, v: Value) -> str:
         """A size as a number of some type in all lanes."""
