@@ -120,8 +120,6 @@ LATE = {
     ("weft.backends.cpu.native.machine", "weft.backends.cpu.code.stub"),
     ("weft.compiler.pipeline", "weft.core.verify"),
     ("weft.backends.cpu.target", "weft.backends.cpu.routines.table"),
-    ("weft.backends.cpu.target", "weft.backends.cpu.code.block_text"),
-    ("weft.backends.cpu.target", "weft.backends.cpu.code.called_text"),
     ("weft.backends.cpu.target", "weft.backends.cpu.routines.products.tiny"),
     ("weft.backends.cpu.target", "weft.backends.cpu.code.loop_text"),
     ("weft.backends.cpu.target", "weft.backends.cpu.code.serial"),

@@ -263,12 +263,12 @@ def test_long_small_loops_return_in_between(monkeypatch):
 @pytest.mark.parametrize("name", LOOPS)
 def test_functions_that_call_kernels_return_in_between(name, way, monkeypatch):
     """Pointers are where they were when a loop goes on, whatever else is in memory."""
-    from weft.backends.cpu.code import called_text
+    from weft.backends.cpu.code import loop_text
 
     ways.take(way, monkeypatch)
     monkeypatch.setattr(target.Cpu, "loop", lambda *_: None)
-    clock = called_text.counter()[:2]
-    monkeypatch.setattr(called_text, "counter", lambda: (*clock, 0))  # after every round
+    clock = loop_text.counter()[:2]
+    monkeypatch.setattr(loop_text, "counter", lambda: (*clock, 0))  # after every round
     fun = LOOPS[name]
     function = weft.jit(lambda n: fun(n))
     for n in (0, 1, 2, 7):

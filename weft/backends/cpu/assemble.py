@@ -43,6 +43,7 @@ from weft.kernel.program import (
 messages = Late("weft.backends.cpu.routines.messages")
 
 if TYPE_CHECKING:
+    from weft.backends.cpu.code.loop_text import LoopText
     from weft.backends.cpu.target import Cpu
 
 # Lines of text run by a chunk of blocks: starting a thread on one costs some microseconds.
@@ -302,7 +303,7 @@ class Assembler(Slots):
         own = len(self.slots)
         if small is not None:
             self.touch(small.externals)
-            nodes = self._called(*small)
+            nodes = self._called(small)
         else:
             nodes = self._walked(made, seen)
         self.clock += 1
@@ -330,26 +331,23 @@ class Assembler(Slots):
     def _walked(self, node: Any, seen: Any) -> list[Any]:
         """The nodes of a loop that is not small: those that call one function, or the loop."""
         found = self._settled(node)
-        made = self.target.calls(found, self.slots)
+        made = self.target.calls(found, self.slots, self.texts)
         if made is None:
             return [found]
         if seen is not None:
             seen.loop = "calls"
-        text, externals, codes, sizes = made
-        slots = [*externals, *(self.slot("code", 0, code) for code in codes)]
-        return self._called(text, slots, 0, sizes)
+        return self._called(made)
 
-    def _called(
-        self, text: str, externals: Sequence[int], room: int = 0, sizes: Sequence[int] = ()
-    ) -> list[Any]:
+    def _called(self, made: LoopText) -> list[Any]:
         """The nodes that call a loop's function until it is done."""
-        if sizes:
-            externals = [*externals, self.numbers(sizes)]
+        externals = [*made.externals, *(self.slot("code", 0, code) for code in made.codes)]
+        if made.sizes:
+            externals.append(self.numbers(made.sizes))
         start = self.constant(np.zeros(2, np.int64))
-        progress, flag = self.temporary(16 + room), self.temporary(1)
+        progress, flag = self.temporary(16 + made.room), self.temporary(1)
         for slot in (progress, flag):  # beside all that the loop and those around it work with
             self.lives[slot] = self.lives[slot]._replace(first=0)
-        run = Run(self._code(text, "loop"), (progress, flag, *externals), 1, 1)
+        run = Run(self._code(made.text, "loop"), (progress, flag, *externals), 1, 1)
         return [Copy(progress, start, 16), While((run,), flag, ())]
 
     def _settled(self, node: Any) -> Any:
@@ -386,12 +384,12 @@ class Assembler(Slots):
                 continue
             _, inside, seen = held
             made = self._small(node, inside, seen)
-            found += self._walked(node, seen) if made is None else self._called(*made)
+            found += self._walked(node, seen) if made is None else self._called(made)
         return tuple(found)
 
     def _blocks(self, node: RunBlocks) -> list[Any]:
         """The nodes that run a function over all blocks, until all iterations are done."""
-        blocks, (text, externals, _, sizes) = node.blocks, node.offer
+        blocks, (text, externals, _, sizes, _) = node.blocks, node.offer
         lines = max(1, text[: text.rindex("define ")].count("\n"))
         code = self._code(text, "blocks")
         extent = -(-blocks.total // blocks.width)

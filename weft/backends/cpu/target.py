@@ -38,8 +38,6 @@ from weft.tree.functions import tree_leaves
 
 # loaded when a program has a loop, and when it has an operation with an algorithm of its own
 loop_text = Late("weft.backends.cpu.code.loop_text")
-called_text = Late("weft.backends.cpu.code.called_text")
-block_text = Late("weft.backends.cpu.code.block_text")
 serial = Late("weft.backends.cpu.code.serial")
 tiny = Late("weft.backends.cpu.routines.products.tiny")
 routines = Late("weft.backends.cpu.routines.table")
@@ -232,13 +230,12 @@ class Cpu(Target):
             members = {sizes: k for sizes, k in members.items() if not fits[sizes]}
 
     def loop(self, node: Any, slots: Any, codes: Any, inside: int) -> Any:
-        """A small loop as one function: its text and the slots it takes, or None."""
+        """A small loop as one function, or None."""
         return loop_text.render_loop(node, slots, codes, inside, self.general)
 
-    def calls(self, node: Any, slots: Any) -> Any:
-        """A loop as a function that calls its kernels: its text, the slots and the native functions
-        it takes, or None."""
-        return called_text.render_calls(node, slots, self.general)
+    def calls(self, node: Any, slots: Any, codes: Any) -> Any:
+        """A loop as a function that calls its kernels, or None."""
+        return loop_text.render_calls(node, slots, codes, self.general)
 
     def block(self, size: int, values: int) -> int:
         lanes = max(1, vector_bits() // (8 * max(4, size)))
@@ -252,7 +249,7 @@ class Cpu(Target):
         if inner.hosts:
             return None
         assembled = blocks._replace(nodes=tuple(nodes))
-        return block_text.render_blocks(assembled, inner.slots, inner.texts, self.general)
+        return loop_text.render_blocks(assembled, inner.slots, inner.texts, self.general)
 
     def epilogue(self, eqn: Any, finish: Finish, looped: bool) -> Lowered | None:
         return self.operation(eqn, looped, finish) if has_wide_tiles() else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,27 @@ class Lines:
         self.lines[place:place] = [counter, *named]
         self.label(f"done{n}")
         return results if once else [self.emit(phi) for phi in phis]
+
+    def scalar_min(self, x: str, most: int | str) -> str:
+        less = self.emit(f"icmp slt i64 {x}, {most}")
+        return self.emit(f"select i1 {less}, i64 {x}, i64 {most}")
+
+    @contextmanager
+    def when(self, condition: str | bool, to: str = "") -> Iterator[bool]:
+        """Instructions run only where a condition holds; whether any are to be written.
+
+        What follows comes after them, unless they lead to another place.
+        """
+        if isinstance(condition, bool):
+            yield condition
+            return
+        self.count += 1
+        n = self.count
+        self.line(f"br i1 {condition}, label %then{n}, label %after{n}")
+        self.label(f"then{n}")
+        yield True
+        self.line(f"br label %{to or f'after{n}'}")
+        self.label(f"after{n}")
 
     def transposed(self, rows: list[str], kind: str) -> list[str]:
         """A square of vectors with rows and columns exchanged: halves swapped, then quarters."""

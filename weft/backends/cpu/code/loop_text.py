@@ -1,10 +1,13 @@
-"""Small loops as one native function: kernels inlined, values that go round in registers.
+"""Loops of programs as native functions.
 
-The kernels of a loop's body become functions of one module, called from a loop around them; LLVM's
-optimiser inlines them and keeps memory that nothing else sees in registers. A function does so
-many rounds and returns, so that a long loop can be interrupted; it says by a flag whether there
-are more to do, and keeps the number of those done. Where it returns from inside of a loop of
-unknown length, it keeps all values as well, and goes on there when it is called again.
+A small loop is one function: its kernels are inlined, and LLVM keeps memory that nothing else sees
+in registers. Another one calls its kernels by address, so that nobody walks its nodes; where work
+is shared with other threads or done by Python, a loop stays nodes. A loop that is done for one
+block of elements after the other is a function over their number.
+
+A function does some rounds and returns, so that a long loop can be interrupted; it says by a flag
+whether there are more to do, and keeps the number of those done. Where it returns from inside of a
+loop of unknown length, it keeps all values as well, and goes on there when it is called again.
 """
 
 from __future__ import annotations
@@ -14,14 +17,18 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from weft.backends.cpu.assembly import Python, Run
-from weft.backends.cpu.native.llvm import LOOP
+from weft.backends.cpu.code.instructions import Lines
+from weft.backends.cpu.native.llvm import LOOP, QUICK
+from weft.backends.cpu.native.processor import counter
 from weft.backends.cpu.sizes import read_sizes
 from weft.base.record import Record
 from weft.base.sizes import Size, plain
-from weft.kernel.program import Branch, Copy, For, Point, Slot, Swap, While
+from weft.kernel.program import Blocks, Branch, Copy, For, Point, Slot, Swap, While
 
 # Bytes that the body of a small loop may touch in memory of its own, and nodes it may have.
 BYTES, NODES = 4096, 64
+# Bytes of a block and what is computed of it, which should be in registers.
+BLOCK_BYTES = 1 << 14
 # Bytes of a constant of a loop up to which it is copied: what rounds write is then known to be
 # other memory, and it may stay in registers.
 STEADY = 512
@@ -31,6 +38,9 @@ SCALAR_BYTES = 16
 ROUND = 1 << 24
 # Lines of text run between two looks at signals: some hundredths of a second if they are slow.
 LINES_PER_POLL = 1 << 24
+# Rounds that loops inside may have for one of the outermost, where kernels are called.
+MAX_UNINTERRUPTED_ROUNDS = 1 << 10
+_FOREVER = (1 << 63) - 1
 
 _DEFINE = re.compile(r"define (?:internal )?void @(\w+)\(")
 
@@ -39,13 +49,15 @@ class LoopText(Record):
     """A loop's function, and the slots whose pointers it takes after progress and flag.
 
     Progress is the number of rounds done, then the number of the loop to go on in, then so many
-    bytes for values. It begins as zeros. ``sizes`` is a table that it reads, its last buffer.
+    bytes for values. It begins as zeros. ``codes`` are native functions whose addresses it takes
+    after the slots, ``sizes`` is a table that it reads, its last buffer.
     """
 
     text: str
     externals: tuple[int, ...]
     room: int = 0
     sizes: tuple[int, ...] = ()
+    codes: tuple[int, ...] = ()
 
 
 def render_loop(
@@ -61,9 +73,35 @@ def render_loop(
     other sizes too is small if all its values are single numbers.
     """
     found = Survey(slots, codes, inside, general)
-    if not found.small(node):
+    return Inlined(found).run(node) if found.small(node) else None
+
+
+def render_calls(
+    node: Any, slots: Sequence[Slot], codes: Sequence[tuple[str, str]], general: bool = False
+) -> LoopText | None:
+    """The function of a loop that calls its kernels, or None where nodes have to be walked."""
+    found = Survey(slots, codes, 0, general)
+    found.visit([node])
+    if not found.alone or found.waits or found.most > MAX_UNINTERRUPTED_ROUNDS:
         return None
-    return Writer(slots, codes, inside, found, general).run(node)
+    return Called(found).run(node)
+
+
+def render_blocks(
+    blocks: Blocks, slots: Sequence[Slot], codes: Sequence[tuple[str, str]], general: bool = False
+) -> LoopText | None:
+    """The function of a loop in blocks, over their number, or None where it is not small.
+
+    It takes, before the slots of the block, the number of rounds (i64) or, of a loop that says
+    itself when it is over, a flag (i8) to be set where so many rounds were not enough.
+    """
+    found = Survey(slots, codes, 0, general)
+    found.visit(blocks.nodes)
+    own = sum(slots[s].size for s in found.used if slots[s].role in ("temp", "view"))
+    if found.waits or not found.fits or found.nodes > NODES or own > BLOCK_BYTES:
+        return None
+    found.sliced |= blocks.arrays.keys()
+    return Inlined(found).run_blocks(blocks)
 
 
 class Survey:
@@ -79,17 +117,20 @@ class Survey:
         self.slots = slots
         self.codes = codes
         self.inside = inside
-        self.general = general
+        self.general = general  # whether the function reads its sizes
         self.used: dict[int, None] = {}
         self.called: dict[int, None] = {}
         self.bases: set[int] = set()
         self.sliced: set[int] = set()  # views of slices
+        self.swapped: set[int] = set()
         self.points: dict[int, set[int]] = {}  # other views, and what they are made to point at
         self.waits = False  # for loops of unknown length inside
         self.depth, self.times = 0, 1  # loops around a node, and rounds of those inside others
+        self.most = 1  # rounds of a loop inside in one of the outermost
         self.lines = 0  # of text that a round runs
         self.nodes = 0
-        self.fits = True
+        self.alone = True  # whether this thread does it, without Python
+        self.fits = True  # whether kernels can be inlined, too
 
     def small(self, node: Any) -> bool:
         self.visit([node])
@@ -100,7 +141,7 @@ class Survey:
         few = self.nodes <= NODES and self.lines <= ROUND
         # where to go on with views that may point here or there is not known
         clear = not self.waits or all(len(bases) == 1 for bases in self.points.values())
-        return self.fits and clear and few and own <= BYTES
+        return self.alone and self.fits and clear and few and own <= BYTES
 
     def _inside(self, slot: int) -> bool:
         role = self.slots[slot].role
@@ -125,6 +166,8 @@ class Survey:
                 self.use(node[:2])
                 if isinstance(node, Point):
                     self.points.setdefault(node.view, set()).add(node.base)
+                elif isinstance(node, Swap):
+                    self.swapped.update(node)
             elif isinstance(node, Branch):
                 self.use([node.choice])
                 for region in node.regions:
@@ -142,12 +185,13 @@ class Survey:
                 self._repeated(node.body, node.trips if self.depth else 1)
             else:
                 assert isinstance(node, Python)
-                self.fits = False
+                self.alone = False
 
     def _repeated(self, nodes: Sequence[Any], trips: int) -> None:
         """Nodes of a loop, which is done so many times in a round of the outermost one."""
         self.depth += 1
         before, self.times = self.times, self.times * trips
+        self.most = max(self.most, plain(self.times))
         self.visit(nodes)
         self.depth, self.times = self.depth - 1, before
 
@@ -161,87 +205,138 @@ class Survey:
         self.called[node.code] = None
         text, name = self.codes[node.code]
         self.lines += self.times * text.count("\n")
-        alone = _DEFINE.findall(text) == [name] and "\n@" not in f"\n{text}"
-        self.fits &= alone and plain(node.extent) <= plain(node.chunk)
+        self.fits &= _DEFINE.findall(text) == [name] and "\n@" not in f"\n{text}"
+        self.alone &= plain(node.extent) <= plain(node.chunk)
 
 
-class Text:
+class Text(Lines):
     """The text of a function that does what nodes say, its pointers in variables."""
 
-    def __init__(self, slots: Sequence[Slot], general: bool = False) -> None:
-        self.slots = slots
-        self.general = general  # whether it reads its sizes
+    inlines = False  # whether kernels and copies are in it
+
+    def __init__(self, found: Survey) -> None:
+        super().__init__()
+        self.found, self.slots = found, found.slots
         self.sizes: list[int] = []
         self.head: list[str] = []
-        self.lines: list[str] = []
         self.declared: dict[str, None] = {}
-        self.used: dict[int, None] = {}  # slots
         self.fixed: dict[int, str] = {}  # pointers that never change, and so have no variable
         self.counters: list[str] = []  # variables
         self.around: list[tuple[For, str]] = []  # loops around what is written, with their counters
-        self.count = 0
 
-    def nodes(self, nodes: Sequence[Any]) -> None:
-        """Write what nodes do."""
+    def launch(self, node: Run) -> None:
+        """Write the call of a kernel."""
         raise NotImplementedError
 
-    def emit(self, text: str) -> str:
-        self.count += 1
-        self.lines.append(f"  %t{self.count} = {text}")
-        return f"%t{self.count}"
+    def swap(self, node: Swap) -> None:
+        """Write that two views change places."""
+        raise NotImplementedError
 
-    def line(self, text: str) -> None:
-        self.lines.append(f"  {text}")
+    def inner(self, node: For | While) -> None:
+        """Write a loop inside of the outermost one."""
+        assert isinstance(node, For)
+        self.rounds(node, "0", self.size(node.trips))
+
+    def copy(self, target: str, source: str, size: int) -> None:
+        """Write a copy of a value; one that is inlined may stay in registers."""
+        name = "@llvm.memcpy.inline.p0.p0.i64" if self.inlines else "@llvm.memcpy.p0.p0.i64"
+        count = size if self.inlines else self.size(size)
+        self.declared[f"declare void {name}(ptr, ptr, i64, i1)"] = None
+        self.line(f"call void {name}(ptr {target}, ptr {source}, i64 {count}, i1 false)")
 
     def size(self, number: int) -> str:
         """A number that may be another one for arrays of other sizes."""
-        if not self.general or (type(number) is not Size and 0 <= number <= 1):
+        if not self.found.general or (type(number) is not Size and 0 <= number <= 1):
             return str(number)
         self.sizes.append(number)
         return f"%sized{len(self.sizes) - 1}"
 
-    def label(self, stem: str) -> str:
-        self.count += 1
-        return f"{stem}{self.count}"
+    def external(self, place: int, name: str) -> None:
+        """Read a pointer of the buffers."""
+        at = self.fresh("at")
+        self.head.append(f"  {at} = getelementptr ptr, ptr %buffers, i64 {place}")
+        self.head.append(f"  {name} = load ptr, ptr {at}")
 
-    def reading(self, externals: int) -> list[str]:
-        """The lines that read all sizes, from a buffer after so many externals."""
-        return read_sizes(range(len(self.sizes)), 2 + externals) if self.sizes else []
+    def variable(self, slot: int, name: str = "") -> None:
+        """A pointer that changes, and what it is at first."""
+        self.head.append(f"  %s{slot} = alloca ptr")
+        if name:
+            self.head.append(f"  store ptr {name}, ptr %s{slot}")
 
     def pointer(self, slot: int) -> str:
-        self.used[slot] = None
         return self.fixed.get(slot) or self.emit(f"load ptr, ptr %s{slot}")
 
     def point(self, slot: int, place: str) -> None:
-        self.used[slot] = None
         self.line(f"store ptr {place}, ptr %s{slot}")
 
-    def rounds(self, node: For, start: str, stop: str) -> None:
-        """A loop from one round to another."""
-        counter = self.counter()
-        head, body, end = self.label("head"), self.label("body"), self.label("end")
-        self.line(f"store i64 {start}, ptr {counter}")
-        self.line(f"br label %{head}")
-        self.lines.append(f"{head}:")
-        now = self.emit(f"load i64, ptr {counter}")
-        more = self.emit(f"icmp slt i64 {now}, {stop}")
-        self.line(f"br i1 {more}, label %{body}, label %{end}")
-        self.lines.append(f"{body}:")
-        self.around.append((node, counter))
-        self.slices(node, now)
-        self.nodes(node.body)
-        self.around.pop()
-        now = self.emit(f"load i64, ptr {counter}")  # a function may go on in the middle
-        self.line(f"store i64 {self.emit(f'add i64 {now}, 1')}, ptr {counter}")
-        self.line(f"br label %{head}")
-        self.lines.append(f"{end}:")
+    def closed(self, name: str, before: Sequence[str], buffers: int) -> str:
+        """The whole text; the table of sizes is behind so many buffers."""
+        head = f"define void @{name}(ptr noalias %buffers, i64 %start, i64 %stop) nounwind {{"
+        sizes = read_sizes(range(len(self.sizes)), buffers) if self.sizes else []
+        lines = [*self.declared, *before, head, "entry:", *sizes, *self.head, *self.lines, "}", ""]
+        return numbered("\n".join(lines)) if self.found.general else "\n".join(lines)
 
-    def counter(self) -> str:
-        """A variable that counts rounds."""
+    # --- loops ------------------------------------------------------------------------------------
+
+    def outermost(self, node: For | While, done: str, limit: str) -> str:
+        """Rounds of the loop itself, from those done to a limit; whether it is over."""
+        self.head.append("  %limit = alloca i64")
+        trips = self.size(node.trips) if isinstance(node, For) else ""
+        self.line(f"store i64 {self.scalar_min(limit, trips) if trips else limit}, ptr %limit")
+        self.entered()
+        reached = self.rounds(node, done, "%limit")
+        self.line(f"store i64 {reached}, ptr %p0")
+        if trips:
+            finished = self.emit(f"icmp eq i64 {reached}, {trips}")
+        else:
+            finished = self.emit(f"icmp slt i64 {reached}, {self.emit('load i64, ptr %limit')}")
+        more = self.emit(f"xor i1 {finished}, true")
+        self.line(f"store i8 {self.emit(f'zext i1 {more} to i8')}, ptr %p1")
+        return finished
+
+    def entered(self) -> None:
+        """Write what comes before the first round."""
+
+    def turned(self, after: str) -> None:
+        """Write what comes after a round of the outermost loop."""
+
+    def rounds(self, node: For | While, start: str, stop: str) -> str:
+        """A loop from one round to another, which may be over before; how many are done then."""
         self.count += 1
-        self.counters.append(f"%c{self.count}")
-        self.head.append(f"  %c{self.count} = alloca i64")
-        return f"%c{self.count}"
+        at, n = f"%c{self.count}", self.count
+        self.counters.append(at)
+        self.head.append(f"  {at} = alloca i64")
+        self.line(f"store i64 {start}, ptr {at}")
+        self.line(f"br label %head{n}")
+        self.label(f"head{n}")
+        now = self.emit(f"load i64, ptr {at}")
+        last = self.emit("load i64, ptr %limit") if stop == "%limit" else stop
+        more = self.emit(f"icmp slt i64 {now}, {last}")
+        self.line(f"br i1 {more}, label %check{n}, label %end{n}")
+        self.label(f"check{n}")
+        if isinstance(node, While):
+            self.line(f"br i1 {self.holds(node)}, label %body{n}, label %end{n}")
+            self.label(f"body{n}")
+            self.nodes(node.body)
+        else:
+            self.around.append((node, at))
+            self.slices(node, now)
+            self.nodes(node.body)
+            self.around.pop()
+        # a function may go on in the middle
+        after = self.emit(f"add i64 {self.emit(f'load i64, ptr {at}')}, 1")
+        self.line(f"store i64 {after}, ptr {at}")
+        if stop == "%limit":
+            self.turned(after)
+        self.line(f"br label %head{n}")
+        self.label(f"end{n}")
+        return self.emit(f"load i64, ptr {at}")
+
+    def holds(self, node: While) -> str:
+        """Whether the condition of a loop does."""
+        self.nodes(node.condition)
+        flag = self.emit(f"load i8, ptr {self.pointer(node.flag)}")
+        return self.emit(f"icmp ne i8 {flag}, 0")
 
     def slices(self, node: For, now: str) -> None:
         """Let views point at the slices of a round."""
@@ -252,91 +347,126 @@ class Text:
             offset = self.emit(f"mul i64 {at}, {self.size(stride)}")
             self.point(view, self.emit(f"getelementptr i8, ptr {self.pointer(base)}, i64 {offset}"))
 
+    # --- nodes ------------------------------------------------------------------------------------
+
+    def nodes(self, nodes: Sequence[Any]) -> None:
+        """Write what nodes do."""
+        for node in nodes:
+            if isinstance(node, Run):
+                self.launch(node)
+            elif isinstance(node, Copy):
+                self.copy(self.pointer(node.target), self.pointer(node.source), node.size)
+            elif isinstance(node, Point):
+                if node.view not in self.fixed:
+                    self.point(node.view, self.pointer(node.base))
+            elif isinstance(node, Swap):
+                self.swap(node)
+            elif isinstance(node, Branch):
+                self.branch(node)
+            else:
+                self.inner(node)
+
     def branch(self, node: Branch) -> None:
         """One of several regions."""
         kind = {1: "i8", 4: "i32", 8: "i64"}[node.size]
         index = self.emit(f"load {kind}, ptr {self.pointer(node.choice)}")
         if kind != "i64":
             index = self.emit(f"{'zext' if kind == 'i8' else 'sext'} {kind} {index} to i64")
-        last = len(node.regions) - 1
-        end = self.label("end")
-        labels = [self.label("case") for _ in node.regions]
+        self.count += 1
+        n, last = self.count, len(node.regions) - 1
         low = self.emit(f"icmp slt i64 {index}, 0")
         index = self.emit(f"select i1 {low}, i64 0, i64 {index}")
-        cases = " ".join(f"i64 {i}, label %{name}" for i, name in enumerate(labels[:last]))
-        self.line(f"switch i64 {index}, label %{labels[last]} [ {cases} ]")
-        for name, region in zip(labels, node.regions, strict=True):
-            self.lines.append(f"{name}:")
+        cases = " ".join(f"i64 {i}, label %case{n}.{i}" for i in range(last))
+        self.line(f"switch i64 {index}, label %case{n}.{last} [ {cases} ]")
+        for i, region in enumerate(node.regions):
+            self.label(f"case{n}.{i}")
             self.nodes(region)
-            self.line(f"br label %{end}")
-        self.lines.append(f"{end}:")
+            self.line(f"br label %joined{n}")
+        self.label(f"joined{n}")
+
+    def row(self, node: Run, head: bool) -> str:
+        """The pointers that a kernel is given; in the ``head``, those that never change."""
+        row = self.fresh("r")
+        self.head.append(f"  {row} = alloca [{max(1, len(node.slots))} x ptr]")
+        for i, slot in enumerate(node.slots):
+            value = self.pointer(slot)
+            lines = self.head if head and slot in self.fixed else self.lines
+            lines.append(f"  {row}.{i} = getelementptr ptr, ptr {row}, i64 {i}")
+            lines.append(f"  store ptr {value}, ptr {row}.{i}")
+        return f"(ptr {row}, i64 0, i64 {self.size(node.extent)})"
 
 
-class Writer(Text):
-    """The text of a loop's function while it is written."""
+class Inlined(Text):
+    """The text of a function that has its kernels in it."""
 
-    def __init__(
-        self,
-        slots: Sequence[Slot],
-        codes: Sequence[tuple[str, str]],
-        inside: int,
-        found: Survey,
-        general: bool = False,
-    ) -> None:
-        super().__init__(slots, general)
-        self.codes = codes
-        self.inside = inside
-        self.found = found
+    inlines = True
+
+    def __init__(self, found: Survey) -> None:
+        super().__init__(found)
         self.own: list[int] = []  # slots of memory of its own
         self.resumes: list[str] = []  # where it may go on
 
-    def copy(self, target: str, source: str, size: int) -> None:
-        name = "@llvm.memcpy.inline.p0.p0.i64"
-        self.declared[f"declare void {name}(ptr, ptr, i64, i1)"] = None
-        self.line(f"call void {name}(ptr {target}, ptr {source}, i64 {size}, i1 false)")
-
-    # --- the function -----------------------------------------------------------------------------
-
-    def run(self, node: Any) -> LoopText:
-        body = node.body
-        pairs = [(s.first, s.second) for s in body if isinstance(s, Swap)]
+    def run(self, node: For | While) -> LoopText:
+        """The function of a loop."""
+        pairs = [(s.first, s.second) for s in node.body if isinstance(s, Swap)]
         carried = {slot for pair in pairs for slot in pair}
         views = {view for view, _, _ in node.slices} if isinstance(node, For) else set()
         externals = self.memory(carried, views, self.found.steady())
-        self.kernels()
         for now, after in pairs:
             size = self.slots[now].size
             self.copy(self.pointer(now), f"%x{now}", size)
             self.copy(self.pointer(after), self.pointer(now), size)
         done = self.emit("load i64, ptr %p0")
-        rounds = max(16, LINES_PER_POLL // max(1, self.found.lines))
-        limit = self.emit(f"add i64 {done}, {self.size(rounds)}")
-        if isinstance(node, For):
-            finished = self._for(node, done, limit)
-        else:
-            self._enter()
-            finished = self.going(node, done, limit)
-        more = self.emit(f"xor i1 {finished}, true")
-        self.line(f"store i8 {self.emit(f'zext i1 {more} to i8')}, ptr %p1")
+        limit = self.emit(f"add i64 {done}, {self.patience()}")
+        finished = self.outermost(node, done, limit)
         last = self._last(node, finished)
         for now, after in pairs:
             target = f"%x{now}"
             if last is not None:  # where the last of so many swaps would have left it
                 target = self.emit(f"select i1 {last}, ptr %x{after}, ptr %x{now}")
             self.copy(target, self.pointer(now), self.slots[now].size)
-        head = ["define void @loop(ptr noalias %buffers, i64 %start, i64 %stop) nounwind {"]
         self.line("ret void")
         room = self._kept() if self.resumes else 0
-        text = [*self.declared, *self.functions, *head, "entry:", *self.reading(len(externals))]
-        text += [*self.head, *self.lines, "}", ""]
-        whole = numbered("\n".join(text)) if self.general else "\n".join(text)
-        return LoopText(LOOP + whole, externals, room, tuple(self.sizes))
+        text = LOOP + self.closed("loop", self.kernels(), 2 + len(externals))
+        return LoopText(text, externals, room, tuple(self.sizes))
 
-    def _last(self, node: Any, finished: str) -> str | None:
+    def run_blocks(self, blocks: Blocks) -> LoopText:
+        """The function of a loop in blocks."""
+        externals = self.memory(set(), set())
+
+        def block(now: str, _: list[str]) -> list[str]:
+            self._point(blocks, now)
+            for node in blocks.nodes:
+                if isinstance(node, For):
+                    self.rounds(node, "0", self.emit("load i64, ptr %p0"))
+                elif isinstance(node, While):
+                    most = self.size(blocks.most)
+                    done = self.rounds(node, "0", most)
+                    with self.when(self.emit(f"icmp eq i64 {done}, {most}")):
+                        self.line("store i8 1, ptr %p1")
+                else:
+                    self.nodes([node])
+            return []
+
+        self.carry("%start", "%stop", [], block, once=False)
+        self.line("ret void")
+        text = LOOP + self.closed("blocks", self.kernels(), 2 + len(externals))
+        return LoopText(text, externals, 0, tuple(self.sizes))
+
+    def _point(self, blocks: Blocks, now: str) -> None:
+        """Let the slots of arrays point at the block; the last one overlaps that before it."""
+        first = self.emit(f"mul i64 {now}, {blocks.width}")
+        first = self.scalar_min(first, self.size(blocks.total - blocks.width))
+        for slot, size in blocks.arrays.items():
+            if slot in self.found.used:
+                offset = self.emit(f"mul i64 {first}, {size}")
+                self.point(slot, self.emit(f"getelementptr i8, ptr %x{slot}, i64 {offset}"))
+
+    def _last(self, node: For | While, finished: str) -> str | None:
         """Whether the rounds are over, and were odd in number; None if they are not."""
         if not isinstance(node, For) or type(node.trips) is Size:
             return None  # who comes after reads the first view
-        if not self.general:
+        if not self.found.general:
             return finished if node.trips % 2 == 1 else None
         odd = self.emit(f"trunc i64 {self.size(node.trips)} to i1")
         return self.emit(f"and i1 {finished}, {odd}")
@@ -346,20 +476,18 @@ class Writer(Text):
     ) -> tuple[int, ...]:
         """Pointers of all slots: of memory outside, or of memory of the function's own."""
         externals: list[int] = []
-        for i in (0, 1):
-            self.head.append(f"  %q{i} = getelementptr ptr, ptr %buffers, i64 {i}")
-            self.head.append(f"  %p{i} = load ptr, ptr %q{i}")
+        self.external(0, "%p0")
+        self.external(1, "%p1")
         names: dict[int, str] = {}
+        inside = self.found.inside
         for slot in self.found.used:
             size, role = self.slots[slot].size, self.slots[slot].role
-            own = slot in carried or (role == "temp" and slot >= self.inside)
-            if slot in carried or not (own or (role == "view" and slot >= self.inside)):
-                if slot not in views:
-                    number = 2 + len(externals)
-                    externals.append(slot)
-                    names[slot] = f"%x{slot}"
-                    self.head.append(f"  %g{slot} = getelementptr ptr, ptr %buffers, i64 {number}")
-                    self.head.append(f"  %x{slot} = load ptr, ptr %g{slot}")
+            own = slot in carried or (role == "temp" and slot >= inside)
+            outside = slot in carried or not (own or (role == "view" and slot >= inside))
+            if outside and slot not in views:
+                self.external(2 + len(externals), f"%x{slot}")
+                externals.append(slot)
+                names[slot] = f"%x{slot}"
             if own or slot in steady:
                 names[slot] = f"%m{slot}"
                 self.head.append(f"  %m{slot} = alloca [{max(size, 1)} x i8], align 64")
@@ -381,163 +509,153 @@ class Writer(Text):
                 self.fixed[view] = self.fixed[base]
         for slot in found.used:
             if slot not in self.fixed:
-                self.head.append(f"  %s{slot} = alloca ptr")
-                if slot in names:
-                    self.head.append(f"  store ptr {names[slot]}, ptr %s{slot}")
+                self.variable(slot, names.get(slot, ""))
 
-    def kernels(self) -> None:
-        self.functions: list[str] = []
+    def kernels(self) -> list[str]:
+        """The functions that are inlined."""
+        functions = []
         for code in self.found.called:
-            text, name = self.codes[code]
+            text, name = self.found.codes[code]
             lines = text.split("\n")
             for line in lines:
                 if line.startswith("declare "):
                     self.declared[line] = None
             body = "\n".join(x for x in lines if not x.startswith(("declare ", "attributes ", ";")))
             body = body.replace(f"define void @{name}(", f"define internal void @f{code}(")
-            self.functions.append(body.replace(") #0 {", ") alwaysinline nounwind {"))
+            functions.append(body.replace(") #0 {", ") alwaysinline nounwind {"))
+        return functions
 
-    def _for(self, node: For, done: str, limit: str) -> str:
-        """Rounds from those done to the limit or the end; whether the end is reached."""
-        trips = self.size(node.trips)
-        less = self.emit(f"icmp slt i64 {limit}, {trips}")
-        stop = self.emit(f"select i1 {less}, i64 {limit}, i64 {trips}")
-        self._enter()
-        self.rounds(node, done, stop)
-        self.line(f"store i64 {stop}, ptr %p0")
-        return self.emit(f"icmp eq i64 {stop}, {trips}")
+    def launch(self, node: Run) -> None:
+        self.line(f"call void @f{node.code}{self.row(node, False)}")
 
-    def going(self, node: While, done: str, limit: str) -> str:
-        """Rounds while the condition holds, up to the limit; whether it has ceased to hold."""
-        counter = self.counter()
-        over = f"%o{self.count}"
-        self.head += [f"  {over} = alloca i1", f"  store i1 false, ptr {over}"]
-        self.line(f"store i64 {done}, ptr {counter}")
-        head, body, end = self.label("head"), self.label("body"), self.label("end")
-        check = self.label("check")
-        self.line(f"store i1 false, ptr {over}")
-        self.line(f"br label %{head}")
-        self.lines.append(f"{head}:")
-        now = self.emit(f"load i64, ptr {counter}")
-        self.line(f"store i64 {self.emit(f'add i64 {now}, 1')}, ptr {counter}")
-        more = self.emit(f"icmp slt i64 {now}, {limit}")
-        self.line(f"br i1 {more}, label %{check}, label %{end}")
-        self.lines.append(f"{check}:")
-        holds = self._holds(node)
-        self.line(f"store i1 {self.emit(f'xor i1 {holds}, true')}, ptr {over}")
-        self.line(f"br i1 {holds}, label %{body}, label %{end}")
-        self.lines.append(f"{body}:")
-        self.nodes(node.body)
-        self.line(f"br label %{head}")
-        self.lines.append(f"{end}:")
-        return self.emit(f"load i1, ptr {over}")
+    def swap(self, node: Swap) -> None:
+        # the values change places, not the pointers: so they can stay in registers
+        size = self.slots[node.first].size
+        self.copy(self.pointer(node.first), self.pointer(node.second), size)
 
-    # --- loops of unknown length inside -----------------------------------------------------------
+    # --- loops inside -----------------------------------------------------------------------------
 
-    def _enter(self) -> None:
+    def inner(self, node: For | While) -> None:
+        if isinstance(node, While):
+            self._wait(node)
+            return
+        super().inner(node)
+        if type(node.trips) is not Size and node.trips % 2 == 1:
+            for s in node.body:
+                if isinstance(s, Swap):
+                    size = self.slots[s.first].size
+                    self.copy(self.pointer(s.second), self.pointer(s.first), size)
+
+    def patience(self) -> str:
+        """Rounds between two looks at signals."""
+        return self.size(max(16, LINES_PER_POLL // max(1, self.found.lines)))
+
+    def entered(self) -> None:
         """Begin, or go on where the function has returned."""
         if not self.found.waits:
             return
         self.head += ["  %place = alloca i64", "  %left = alloca i64"]
-        left = self.size(max(16, LINES_PER_POLL // max(1, self.found.lines)))
-        self.head.append(f"  store i64 {left}, ptr %left")
+        self.head.append(f"  store i64 {self.patience()}, ptr %left")
         place = self.emit("getelementptr i8, ptr %p0, i64 8")
-        self.line(f"store i64 {self.emit(f'load i64, ptr {place}')}, ptr %place")
-        now = self.emit("load i64, ptr %place")
+        now = self.emit(f"load i64, ptr {place}")
+        self.line(f"store i64 {now}, ptr %place")
         self.line(f"br i1 {self.emit(f'icmp eq i64 {now}, 0')}, label %fresh, label %restore")
-        self.lines.append("fresh:")
+        self.label("fresh")
 
     def _wait(self, node: While) -> None:
         """Rounds while a condition holds; after very many the function returns in between."""
-        head, check, body = self.label("head"), self.label("check"), self.label("body")
-        leave, end, back = self.label("leave"), self.label("end"), self.label("back")
-        self.resumes.append(back)
-        self.line(f"br label %{head}")
-        self.lines.append(f"{back}:")
-        for loop, counter in self.around:
-            self.slices(loop, self.emit(f"load i64, ptr {counter}"))
+        self.resumes.append(f"back{len(self.resumes) + 1}")
+        n = len(self.resumes)
+        self.line(f"br label %again{n}")
+        self.label(f"back{n}")
+        for loop, at in self.around:
+            self.slices(loop, self.emit(f"load i64, ptr {at}"))
         for view, (base, *_) in self.found.points.items():
             if view not in self.fixed:
                 self.point(view, self.pointer(base))
-        self.line(f"br label %{head}")
-        self.lines.append(f"{head}:")
+        self.line(f"br label %again{n}")
+        self.label(f"again{n}")
         left = self.emit(f"sub i64 {self.emit('load i64, ptr %left')}, 1")
         self.line(f"store i64 {left}, ptr %left")
-        self.line(f"br i1 {self.emit(f'icmp slt i64 {left}, 0')}, label %{leave}, label %{check}")
-        self.lines.append(f"{leave}:")
-        self.line(f"store i64 {len(self.resumes)}, ptr %place")
-        self.line("br label %keep")
-        self.lines.append(f"{check}:")
-        self.line(f"br i1 {self._holds(node)}, label %{body}, label %{end}")
-        self.lines.append(f"{body}:")
+        with self.when(self.emit(f"icmp slt i64 {left}, 0"), "keep"):
+            self.line(f"store i64 {n}, ptr %place")
+        self.line(f"br i1 {self.holds(node)}, label %waited{n}, label %over{n}")
+        self.label(f"waited{n}")
         self.nodes(node.body)
-        self.line(f"br label %{head}")
-        self.lines.append(f"{end}:")
+        self.line(f"br label %again{n}")
+        self.label(f"over{n}")
 
     def _kept(self) -> int:
         """The ways out and in again: all values to and from progress, which takes so many bytes."""
-        place, at = "getelementptr i8, ptr %p0, i64", 16
-        out, back = ["keep:"], ["restore:", f"  %k8 = {place} 8", "  store i64 0, ptr %k8"]
-        out += [f"  %z8 = {place} 8", "  %z = load i64, ptr %place", "  store i64 %z, ptr %z8"]
-        whole = [(name, 8) for name in self.counters]
-        for name, size in whole + [(f"%m{slot}", self.slots[slot].size) for slot in self.own]:
-            if not size:
-                continue
-            call = "call void @llvm.memcpy.inline.p0.p0.i64"
-            out += [f"  %z{at} = {place} {at}"]
-            out += [f"  {call}(ptr %z{at}, ptr {name}, i64 {size}, i1 false)"]
-            back += [f"  %k{at} = {place} {at}"]
-            back += [f"  {call}(ptr {name}, ptr %k{at}, i64 {size}, i1 false)"]
-            at += -(-size // 8) * 8
-        self.declared["declare void @llvm.memcpy.inline.p0.p0.i64(ptr, ptr, i64, i1)"] = None
+        values = [(name, 8) for name in self.counters]
+        values += [(f"%m{slot}", self.slots[slot].size) for slot in self.own]
+        for label in ("keep", "restore"):
+            self.label(label)
+            at = 16
+            for name, size in values:
+                if size:
+                    pair = self.emit(f"getelementptr i8, ptr %p0, i64 {at}"), name
+                    self.copy(*(pair if label == "keep" else pair[::-1]), size)
+                    at += -(-size // 8) * 8
+            place = self.emit("getelementptr i8, ptr %p0, i64 8")
+            now = self.emit("load i64, ptr %place")
+            self.line(f"store i64 {now if label == 'keep' else 0}, ptr {place}")
+            if label == "keep":
+                self.line("store i8 1, ptr %p1")
+                self.line("ret void")
         cases = " ".join(f"i64 {i}, label %{x}" for i, x in enumerate(self.resumes[1:], 2))
-        back += ["  %k = load i64, ptr %place"]
-        back += [f"  switch i64 %k, label %{self.resumes[0]} [ {cases} ]"]
-        self.lines += [*out, "  store i8 1, ptr %p1", "  ret void", *back]
+        self.line(f"switch i64 {now}, label %{self.resumes[0]} [ {cases} ]")
         return at - 16
 
-    def _holds(self, node: While) -> str:
-        self.nodes(node.condition)
-        flag = self.emit(f"load i8, ptr {self.pointer(node.flag)}")
-        return self.emit(f"icmp ne i8 {flag}, 0")
 
-    # --- nodes ------------------------------------------------------------------------------------
+class Called(Text):
+    """The text of a function that calls kernels by address; what changes places are pointers."""
 
-    def nodes(self, nodes: Sequence[Any]) -> None:
-        for node in nodes:
-            if isinstance(node, Run):
-                self._call(node)
-            elif isinstance(node, Copy):
-                self.copy(self.pointer(node.target), self.pointer(node.source), node.size)
-            elif isinstance(node, Point):
-                if node.view not in self.fixed:
-                    self.point(node.view, self.pointer(node.base))
-            elif isinstance(node, Swap):
-                # the values change places, not the pointers: so they can stay in registers
-                size = self.slots[node.first].size
-                self.copy(self.pointer(node.first), self.pointer(node.second), size)
-            elif isinstance(node, Branch):
-                self.branch(node)
-            elif isinstance(node, While):
-                self._wait(node)
+    def run(self, node: For | While) -> LoopText:
+        """The function of a loop."""
+        found = self.found
+        moved = {*found.sliced, *found.swapped, *found.points}
+        slots, codes = [f"%x{s}" for s in found.used], [f"%f{c}" for c in found.called]
+        names = ["%p0", "%p1", *slots, *codes]
+        for i, name in enumerate(names):
+            self.external(i, name)
+        for slot in found.used:
+            if slot in moved:
+                self.variable(slot, f"%x{slot}")
             else:
-                assert isinstance(node, For)
-                self.rounds(node, "0", self.size(node.trips))
-                if type(node.trips) is not Size and node.trips % 2 == 1:
-                    for s in node.body:
-                        if isinstance(s, Swap):
-                            size = self.slots[s.first].size
-                            self.copy(self.pointer(s.second), self.pointer(s.first), size)
+                self.fixed[slot] = f"%x{slot}"
+        declared, self.clock, self.period = counter()
+        self.declared[declared] = None
+        self.begin = self.emit(self.clock)
+        swaps = [s for s in node.body if isinstance(s, Swap)]
+        done = self.emit("load i64, ptr %p0")
+        with self.when(self.emit(f"trunc i64 {done} to i1")):
+            for swap in swaps:  # views are handed over as they were before the first round
+                self.swap(swap)
+        finished = self.outermost(node, done, str(_FOREVER))
+        if isinstance(node, While) or type(node.trips) is Size:
+            # of unknown length: who comes after reads the first view
+            odd = self.emit(f"trunc i64 {self.emit('load i64, ptr %p0')} to i1")
+            with self.when(self.emit(f"and i1 {finished}, {odd}")):
+                for s in swaps:
+                    size = self.slots[s.first].size
+                    self.copy(self.pointer(s.second), self.pointer(s.first), size)
+        self.line("ret void")
+        text = QUICK + self.closed("loop", [], len(names))
+        return LoopText(text, tuple(found.used), 0, tuple(self.sizes), tuple(found.called))
 
-    def _call(self, node: Run) -> None:
-        self.count += 1
-        row = f"%r{self.count}"
-        self.head.append(f"  {row} = alloca [{max(1, len(node.slots))} x ptr]")
-        for i, slot in enumerate(node.slots):
-            place = self.emit(f"getelementptr ptr, ptr {row}, i64 {i}")
-            self.line(f"store ptr {self.pointer(slot)}, ptr {place}")
-        extent = self.size(node.extent)
-        self.line(f"call void @f{node.code}(ptr {row}, i64 0, i64 {extent})")
+    def turned(self, after: str) -> None:
+        spent = self.emit(f"sub i64 {self.emit(self.clock)}, {self.begin}")
+        with self.when(self.emit(f"icmp ugt i64 {spent}, {self.period}")):
+            self.line(f"store i64 {after}, ptr %limit")
+
+    def launch(self, node: Run) -> None:
+        self.line(f"call void %f{node.code}{self.row(node, True)}")
+
+    def swap(self, node: Swap) -> None:
+        first, second = self.pointer(node.first), self.pointer(node.second)
+        self.point(node.first, second)
+        self.point(node.second, first)
 
 
 # Names of a loop's text that have the numbers of slots, or of functions.

@@ -137,10 +137,6 @@ class Function(Instructions):
             whole = self.emit(f"mul i64 {whole}, {step}")
         return self.emit(f"add i64 {low}, {whole}")
 
-    def scalar_min(self, x: str, most: int) -> str:
-        less = self.emit(f"icmp slt i64 {x}, {most}")
-        return self.emit(f"select i1 {less}, i64 {x}, i64 {most}")
-
     def size(self, number: int) -> str:
         """A size, a distance or a bound: itself, or the name under which it is read."""
         return str(number) if self.table is None else self.table.name(number)

@@ -179,20 +179,6 @@ class Function(Instructions):
             after[:] = step(index, held)
         return held
 
-    @contextmanager
-    def when(self, condition: str | bool) -> Iterator[bool]:
-        """Instructions run only where a condition holds; whether any are to be written."""
-        if isinstance(condition, bool):
-            yield condition
-            return
-        self.count += 1
-        n = self.count
-        self.line(f"br i1 {condition}, label %then{n}, label %after{n}")
-        self.label(f"then{n}")
-        yield True
-        self.line(f"br label %after{n}")
-        self.label(f"after{n}")
-
     def unless(self, condition: str | bool) -> AbstractContextManager[bool]:
         """The same where it does not hold."""
         if isinstance(condition, bool):
