@@ -102,11 +102,6 @@ class Watch:
         """Note parts or tasks of the current step."""
         setattr(self.current, what, value)
 
-    def replace(self, seen: Seen, made: Any, parts: list[Any]) -> None:
-        """Note that a backend has made something else of the only node of a step."""
-        self.made.update((id(node), (node, [made])) for node in seen.nodes)
-        seen.parts = parts
-
     def settle(self) -> None:
         """Let every step have the nodes that the backend has made of its own."""
         waiting = list(self.steps)
@@ -133,7 +128,7 @@ class Unwatched:
     def _ignore(self, *told: Any) -> None:
         pass
 
-    passed = spent = begin = end = enter = leave = assembled = note = replace = settle = _ignore
+    passed = spent = begin = end = enter = leave = assembled = note = settle = _ignore
 
 
 UNWATCHED: Any = Unwatched()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.backends.cpu.assembly import Assembly, HostCall, Piece, Python, Run
+from weft.backends.cpu.assembly import Assembly, HostCall, Python, Run
 from weft.base.lazy import Late
 from weft.base.sizes import plain
 from weft.compiler.arena import Life, arrange
@@ -36,6 +36,7 @@ from weft.kernel.program import (
     Slot,
     Swap,
     While,
+    all_nodes,
     with_regions,
 )
 
@@ -78,7 +79,7 @@ class Assembler(Slots):
         self.libraries: dict[str, int] = {}
         self.loops = loops  # loops around what is being assembled
         self.held: dict[int, Any] = {}  # loops inside others by id, until these are complete
-        self.looped: dict[int, Any] = {}  # kernels meant for a larger function, by their codes
+        self.small = loops > 0  # whether what is being assembled may become part of a function
 
     def program(self, program: Program) -> Assembly:
         """The whole of a program."""
@@ -181,14 +182,14 @@ class Assembler(Slots):
         found = self.codes.setdefault((text, name), number)
         if found == number:
             self.texts.append((text, name))
-            if not self.loops:  # in one, it may become part of a larger function instead
+            if not self.small:
                 self.target.begin(text, name)
         return found
 
     def _launch(self, node: Launch) -> list[Any]:
         self.clock += 1
         self.touch(node.writes)
-        pieces, scratch, parts = self.target.kernel(node.kernel, self.loops > 0)
+        pieces, scratch, parts = self.target.kernel(node.kernel, self.small)
         self.watch.note("parts", parts)
         slots = [*node.slots, *(self.temporary(n) for n in scratch)]
         nodes = []
@@ -198,8 +199,6 @@ class Assembler(Slots):
                 given = (*given, self.numbers(piece.sizes))
             run = Run(self._code(piece.text, piece.name), given, piece.extent, piece.chunk)
             nodes.append(self.add(run, *node.writes))
-        if self.loops and len(nodes) == 1 and not scratch and not self.target.general:
-            self.looped[nodes[0].code] = (node.kernel, pieces[0], self.watch.current)
         return nodes
 
     def _operation(self, node: Op) -> list[Any]:
@@ -285,6 +284,7 @@ class Assembler(Slots):
         self.touch(node.uses)  # what iterations fill slice by slice is there from the first on
         self.clock += 1
         begin = self.clock
+        around, self.small = self.small, self.small or self._may_be_small(node)
         self.loops += 1
         made: While | For
         if isinstance(node, While):
@@ -292,7 +292,7 @@ class Assembler(Slots):
             made = While(condition, node.flag, tuple(self.nodes(node.body)))
         else:
             made = For(node.trips, node.reverse, node.slices, tuple(self.nodes(node.body)))
-        self.loops -= 1
+        self.loops, self.small = self.loops - 1, around
         self.touch(node.uses)
         self._repeat(begin)
         seen = self.watch.current
@@ -320,6 +320,12 @@ class Assembler(Slots):
         for number, life in self.lives.items():
             if life.first < begin <= life.last:
                 self.lives[number] = life._replace(last=self.clock)
+
+    def _may_be_small(self, node: While | For) -> bool:
+        """Whether a loop works with so little memory of its own that it may become one function."""
+        used = set().union(*(slots_of(x, {}) or () for x in all_nodes([node])))
+        own = [self.slots[s] for s in used if s >= node.inside or self.slots[s].role == "view"]
+        return self.target.is_small(sum(plain(s.size) for s in own if s.role in ("temp", "view")))
 
     def _small(self, node: Any, inside: int, seen: Any) -> Any:
         """A loop as one function, if it is small."""
@@ -352,28 +358,9 @@ class Assembler(Slots):
 
     def _settled(self, node: Any) -> Any:
         """A node of a loop that is walked, with small loops inside it as functions."""
-        return self._alone(node) if isinstance(node, Run) else with_regions(node, self._inner)
-
-    def _alone(self, node: Run) -> Run:
-        """A run that is no part of a function: of a kernel with loops, if that is shorter."""
-        if node.code in self.looped:
-            kernel, meant, seen = self.looped[node.code]
-            piece, parts = self._shorter(kernel, meant)
-            if piece is not None:
-                code = self._code(piece.text, piece.name)
-                run = Run(code, node.slots, piece.extent, piece.chunk)
-                self.watch.replace(seen, run, parts)
-                node = run
-        self.target.begin(*self.texts[node.code])
-        return node
-
-    def _shorter(self, kernel: Any, meant: Piece) -> tuple[Piece | None, list[Any]]:
-        """A kernel that was written without loops, as a piece with loops, if that is shorter; and
-        its parts."""
-        pieces, scratch, parts = self.target.kernel(kernel)
-        same = len(pieces) == 1 and not scratch and pieces[0].buffers == meant.buffers
-        shorter = same and 2 * pieces[0].text.count("\n") < meant.text.count("\n")
-        return pieces[0] if shorter else None, parts
+        if isinstance(node, Run):
+            self.target.begin(*self.texts[node.code])
+        return with_regions(node, self._inner)
 
     def _inner(self, nodes: Sequence[Any]) -> tuple[Any, ...]:
         found: list[Any] = []

@@ -229,6 +229,10 @@ class Cpu(Target):
             self._unify(kind, {sizes: k for sizes, k in members.items() if fits[sizes]})
             members = {sizes: k for sizes, k in members.items() if not fits[sizes]}
 
+    def is_small(self, size: int) -> bool:
+        """Whether a loop with so many bytes of its own may be one function."""
+        return size <= loop_text.BYTES
+
     def loop(self, node: Any, slots: Any, codes: Any, inside: int) -> Any:
         """A small loop as one function, or None."""
         return loop_text.render_loop(node, slots, codes, inside, self.general)
