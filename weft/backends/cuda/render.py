@@ -432,12 +432,7 @@ class _Text(Function):
         self.line(f"store {kind} {after}, ptr {self.carried[s.symbol]}")
 
     def _combined(self, s: Reduce, x: str, y: str) -> str:
-        kind = scalar_type(s.dtype)
-        if not is_float(s.dtype):
-            return self.integer_operation(s.op, s.dtype, kind, [x, y])
-        if s.op in ("min", "max"):
-            return self.call("minimum" if s.op == "min" else "maximum", s.dtype, [x, y])
-        return self.emit(f"{'fadd' if s.op == 'add' else 'fmul'} {kind} {x}, {y}")
+        return combine(self, s.op, s.dtype, x, y)
 
     def _unit(self, s: Reduce) -> str:
         """What a thread's share of a reduction begins with."""

@@ -86,16 +86,7 @@ def _block(f: Function, outer: Loop, inner: Loop, store: Store, side: int) -> No
     far = index.coefficient(inner.axis)
     for at in _places(f, kind, f.address(buffer, f.offset(index)), side, far):
         rows.append(f.emit(f"load {vector}, ptr {at}, align {dtype.itemsize}"))
-    step = 1
-    while step < side:
-        low = [i if not i & step else side + i - step for i in range(side)]
-        high = [i + step if not i & step else side + i for i in range(side)]
-        for i in range(side):
-            if not i & step:
-                pair = rows[i], rows[i + step]
-                rows[i] = f.shuffle(vector, *pair, low)
-                rows[i + step] = f.shuffle(vector, *pair, high)
-        step *= 2
+    rows = f.transposed(rows, vector)
     far, base = store.at.coefficient(outer.axis), f.address(store.buffer, f.offset(store.at))
     for i, at in enumerate(_places(f, kind, base, side, far)):
         f.line(f"store {vector} {rows[i]}, ptr {at}, align {dtype.itemsize}")

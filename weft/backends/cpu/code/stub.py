@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu.code.instructions import Lines
 from weft.backends.cpu.native import float_mode
 from weft.backends.cpu.native.llvm import BRIEF, INLINE, LIGHT, OPTIMISE
 from weft.backends.cpu.native.processor import counter
@@ -192,17 +193,16 @@ class Module:
         return "\n".join([*self.used.values(), *self.functions])
 
 
-class Translation:
+class Translation(Lines):
     """One stub as text. Variables live on the stack; LLVM moves them to registers."""
 
     def __init__(self, module: Module, tree: ast.FunctionDef) -> None:
+        super().__init__()
         self.module = module
         self.tree = tree
         self.signature = module.known[tree.name]
         self.head: list[str] = []
-        self.lines: list[str] = []
         self.variables: dict[str, Kind] = {}
-        self.count = 0
         self.exits: list[tuple[str, str]] = []  # labels of continue and break
         self.open = True  # whether the text can go on where it stands
         self.cut = False  # whether what follows is left out, as given numbers say
@@ -216,12 +216,12 @@ class Translation:
         kinds = self.signature.parameters
         for name, kind in zip(names, kinds, strict=True):
             self.declare(name, kind)
-            self.lines.append(f"  store {kind.llvm} %a.{name}, ptr %v.{name}")
-        self.block(self.tree.body)
+            self.line(f"store {kind.llvm} %a.{name}, ptr %v.{name}")
+        self.body(self.tree.body)
         if self.open:
             if self.signature.result is not void:
                 raise StubError(f"{self.tree.name}: the end is reached without a result")
-            self.lines.append("  ret void")
+            self.line("ret void")
         given = ", ".join(f"{k.llvm} %a.{n}" for n, k in zip(names, kinds, strict=True))
         hidden = self.tree.name in self.module.private
         linkage, how = ("internal ", " alwaysinline") if hidden else ("", "")
@@ -231,30 +231,21 @@ class Translation:
 
     # --- text -------------------------------------------------------------------------------------
 
-    def fresh(self) -> str:
-        self.count += 1
-        return f"%t{self.count}"
-
-    def emit(self, text: str) -> str:
-        name = self.fresh()
-        self.lines.append(f"  {name} = {text}")
-        return name
-
-    def label(self, stem: str) -> str:
-        self.count += 1
-        return f"{stem}{self.count}"
+    def name_of(self, stem: str) -> str:
+        """The name of a block to come."""
+        return self.fresh(stem)[1:]
 
     def start(self, label: str) -> None:
-        self.lines.append(f"{label}:")
+        self.label(label)
         self.open = True
 
     def jump(self, label: str) -> None:
         if self.open:
-            self.lines.append(f"  br label %{label}")
+            self.line(f"br label %{label}")
         self.open = False
 
     def branch(self, condition: str, yes: str, no: str) -> None:
-        self.lines.append(f"  br i1 {condition}, label %{yes}, label %{no}")
+        self.line(f"br i1 {condition}, label %{yes}, label %{no}")
         self.open = False
 
     def declare(self, name: str, kind: Kind) -> None:
@@ -263,7 +254,7 @@ class Translation:
 
     # --- statements -------------------------------------------------------------------------------
 
-    def block(self, body: list[ast.stmt]) -> None:
+    def body(self, body: list[ast.stmt]) -> None:
         for statement in body:
             if not self.open:
                 if self.cut:
@@ -306,11 +297,11 @@ class Translation:
                 kind = value.kind or i64
                 self.declare(target.id, kind)
             given = self.as_kind(value, kind, target)
-            self.lines.append(f"  store {kind.llvm} {given.text}, ptr %v.{target.id}")
+            self.line(f"store {kind.llvm} {given.text}, ptr %v.{target.id}")
         elif isinstance(target, ast.Subscript):
             kind, address = self.place(target)
             given = self.as_kind(value, kind, target)
-            self.lines.append(f"  store {kind.llvm} {given.text}, ptr {address}, align {kind.size}")
+            self.line(f"store {kind.llvm} {given.text}, ptr {address}, align {kind.size}")
         else:
             raise self.fail(target, "cannot be assigned")
 
@@ -341,26 +332,26 @@ class Translation:
     def if_(self, node: ast.If) -> None:
         known = self.given(node.test)
         if known is not None:
-            self.block(node.body if known else node.orelse)
+            self.body(node.body if known else node.orelse)
             self.cut |= not self.open
             return
-        yes, no, end = self.label("then"), self.label("else"), self.label("end")
+        yes, no, end = self.name_of("then"), self.name_of("else"), self.name_of("end")
         self.branch(self.condition(node.test), yes, no if node.orelse else end)
         reached = not node.orelse
         self.start(yes)
-        self.block(node.body)
+        self.body(node.body)
         reached |= self.open
         self.jump(end)
         if node.orelse:
             self.start(no)
-            self.block(node.orelse)
+            self.body(node.orelse)
             reached |= self.open
             self.jump(end)
         if reached:
             self.start(end)
 
     def while_(self, node: ast.While) -> None:
-        head, body, end = self.label("head"), self.label("body"), self.label("end")
+        head, body, end = self.name_of("head"), self.name_of("body"), self.name_of("end")
         self.jump(head)
         self.start(head)
         endless = isinstance(node.test, ast.Constant) and node.test.value is True
@@ -370,7 +361,7 @@ class Translation:
             self.branch(self.condition(node.test), body, end)
         self.start(body)
         self.exits.append((head, end))
-        self.block(node.body)
+        self.body(node.body)
         self.exits.pop()
         self.jump(head)
         if not endless or any(isinstance(n, ast.Break) for n in ast.walk(node)):
@@ -383,7 +374,7 @@ class Translation:
         if isinstance(call.func, ast.Name) and call.func.id == "unrolled":
             for number in range(*(int(a.text) for a in args)):
                 self.assign(node.target, Operand(str(number), i64))
-                self.block(node.body)
+                self.body(node.body)
             return
         low = args[0] if len(args) > 1 else Operand("0", i64)
         high = args[0] if len(args) == 1 else args[1]
@@ -392,7 +383,7 @@ class Translation:
         self.assign(node.target, low)
         if turns == 0:
             return
-        body, latch, end = self.label("body"), self.label("latch"), self.label("end")
+        body, latch, end = self.name_of("body"), self.name_of("latch"), self.name_of("end")
         order = "slt" if step > 0 else "sgt"
         if turns is None:
             test = self.emit(f"icmp {order} i64 {low.text}, {high.text}")
@@ -400,13 +391,13 @@ class Translation:
         self.jump(body)
         self.start(body)
         self.exits.append((latch, end))
-        self.block(node.body)
+        self.body(node.body)
         self.exits.pop()
         self.jump(latch)
         self.start(latch)
         now = self.emit(f"load i64, ptr %v.{node.target.id}")
         after = self.emit(f"add i64 {now}, {step}")
-        self.lines.append(f"  store i64 {after}, ptr %v.{node.target.id}")
+        self.line(f"store i64 {after}, ptr %v.{node.target.id}")
         if turns != 1:
             self.branch(self.emit(f"icmp {order} i64 {after}, {high.text}"), body, end)
         self.jump(end)
@@ -415,10 +406,10 @@ class Translation:
     def return_(self, node: ast.Return) -> None:
         result = self.signature.result
         if node.value is None:
-            self.lines.append("  ret void")
+            self.line("ret void")
         else:
             value = self.as_kind(self.value(node.value), result, node)
-            self.lines.append(f"  ret {result.llvm} {value.text}")
+            self.line(f"ret {result.llvm} {value.text}")
         self.open = False
 
     # --- expressions ------------------------------------------------------------------------------
@@ -528,12 +519,8 @@ class Translation:
         if isinstance(node, ast.BoolOp):
             return self.short_circuit(node)
         if isinstance(node, ast.Compare):
-            left, right, kind = self.same(
-                node, self.value(node.left), self.value(node.comparators[0])
-            )
-            word = _COMPARE[type(node.ops[0])][_FAMILIES[kind.family]]
-            compare = "fcmp" if kind.family == "float" else "icmp"
-            return self.emit(f"{compare} {word} {kind.llvm} {left.text}, {right.text}")
+            left, right = self.value(node.left), self.value(node.comparators[0])
+            return self.compared(type(node.ops[0]), *self.same(node, left, right))
         value = self.value(node)
         if value.kind is truth:
             return value.text
@@ -542,16 +529,21 @@ class Translation:
         kind = value.kind or i64
         return self.emit(f"icmp ne {kind.llvm} {value.text}, 0")
 
+    def compared(self, op: type, left: Operand, right: Operand, kind: Kind) -> str:
+        word = _COMPARE[op][_FAMILIES[kind.family]]
+        compare = "fcmp" if kind.family == "float" else "icmp"
+        return self.emit(f"{compare} {word} {kind.llvm} {left.text}, {right.text}")
+
     def short_circuit(self, node: ast.BoolOp) -> str:
         """``and`` and ``or``: what comes later is looked at only if it matters."""
-        name = f"{self.label('both')}"
+        name = self.name_of("both")
         self.declare(name, truth)
-        end = self.label("end")
+        end = self.name_of("end")
         for i, part in enumerate(node.values):
             found = self.condition(part)
-            self.lines.append(f"  store i1 {found}, ptr %v.{name}")
+            self.line(f"store i1 {found}, ptr %v.{name}")
             if i + 1 < len(node.values):
-                more = self.label("more")
+                more = self.name_of("more")
                 both = isinstance(node.op, ast.And)
                 self.branch(found, more if both else end, end if both else more)
                 self.start(more)
@@ -562,6 +554,9 @@ class Translation:
     def choice(self, node: ast.IfExp) -> Operand:
         test = self.condition(node.test)
         left, right, kind = self.same(node, self.value(node.body), self.value(node.orelse))
+        return self.chosen(test, left, right, kind)
+
+    def chosen(self, test: str, left: Operand, right: Operand, kind: Kind) -> Operand:
         text = f"select i1 {test}, {kind.llvm} {left.text}, {kind.llvm} {right.text}"
         return Operand(self.emit(text), kind)
 
@@ -583,7 +578,7 @@ class Translation:
             return self.extreme(node, name)
         if name == "stack":
             size = self.value(node.args[0])
-            memory = f"%m.{self.label('s')}"
+            memory = f"%m.{self.name_of('s')}"
             self.head.append(f"  {memory} = alloca [{int(size.text)} x i8], align 64")
             return Operand(memory, ptr)
         if name == "bits":
@@ -622,17 +617,13 @@ class Translation:
 
     def result(self, kind: Kind, text: str) -> Operand:
         if kind is void:
-            self.lines.append(f"  {text}")
+            self.line(f"{text}")
             return Operand("", void)
         return Operand(self.emit(text), kind)
 
     def extreme(self, node: ast.Call, name: str) -> Operand:
-        left, right, kind = self.same(node, self.value(node.args[0]), self.value(node.args[1]))
-        order = _COMPARE[ast.Lt if name == "min" else ast.Gt][_FAMILIES[kind.family]]
-        compare = "fcmp" if kind.family == "float" else "icmp"
-        test = self.emit(f"{compare} {order} {kind.llvm} {left.text}, {right.text}")
-        text = f"select i1 {test}, {kind.llvm} {left.text}, {kind.llvm} {right.text}"
-        return Operand(self.emit(text), kind)
+        pair = self.same(node, self.value(node.args[0]), self.value(node.args[1]))
+        return self.chosen(self.compared(ast.Lt if name == "min" else ast.Gt, *pair), *pair)
 
     def bitcast(self, value: Operand, kind: Kind) -> str:
         assert value.kind is not None
