@@ -102,32 +102,21 @@ def render_unrolled(kernel: Kernel) -> str | None:
     return f.text()
 
 
-def _unrolled_lanes(s: Loop, most: int) -> int:
-    """Lanes for a loop that is written out: one where there is too little to do for vectors, or
-    elements are all over memory."""
-    loads = [v for v in _values(s.body) if v.op == "load" and v.args]
-    apart = any(s.axis in v.args[0].axes for v in loads)
-    if s.extent * _work(s.body) < MIN_VECTOR_OPS or apart or s.extent < MIN_VECTOR_ELEMENTS:
-        return 1
-    return most
+def _vectors_pay(s: Loop) -> bool:
+    """Whether there is enough to do along a loop that is written out for vectors, and elements are
+    not all over memory."""
+    apart = any(v.op == "load" and v.args and s.axis in v.args[0].axes for v in _values(s.body))
+    many = s.extent >= MIN_VECTOR_ELEMENTS and s.extent * _work(s.body) >= MIN_VECTOR_OPS
+    return many and not apart
 
 
 def _has_rows_in_lanes(s: Loop) -> bool:
     """Whether a loop that is written out is around others whose rows are done side by side, as
     they follow each other in memory."""
-    if s.carries or not any(isinstance(x, Loop) for x in s.body) or s.extent < MIN_VECTOR_ELEMENTS:
+    inner = [x for x in s.body if isinstance(x, Loop)]
+    if not inner or s.carries or any(x.lanes for x in inner):
         return False
-    if any(isinstance(x, Loop) and x.lanes for x in s.body):
-        return False
-    stores = [x for x in statements(s.body) if isinstance(x, Store)]
-    if any(x.at.coefficient(s.axis) != 1 or x.offset is not None for x in stores):
-        return False
-    loads = [v for v in _values(s.body) if v.op == "load"]
-    if any(v.attr[1].coefficient(s.axis) not in (0, 1) for v in loads):
-        return False
-    if any(v.args and s.axis in v.args[0].axes for v in loads):
-        return False
-    return s.extent * _work(s.body) >= MIN_VECTOR_OPS
+    return _easily_masked(s) and _vectors_pay(s)
 
 
 def _values(body: list[Any]) -> list[Value]:
@@ -370,7 +359,7 @@ def _unrolled_loop(f: Function, s: Loop, start: str, stop: str) -> None:
     """Vectors without a loop, of fewer and fewer lanes towards the end."""
     reduces = [r for r in s.body if isinstance(r, Reduce)]
     so_far = {r.symbol: f.start_of(r.symbol) for r in reduces}
-    low, high, lanes = int(start), int(stop), _unrolled_lanes(s, lanes_of(s, f.width))
+    low, high, lanes = int(start), int(stop), lanes_of(s, f.width) if _vectors_pay(s) else 1
     while low < high:
         while lanes > high - low:
             lanes //= 2
@@ -496,7 +485,7 @@ def _easily_masked(s: Loop) -> bool:
         if isinstance(x, Store):
             if x.at.coefficient(s.axis) != 1 or (x.offset is not None and s.axis in x.offset.axes):
                 return False
-    for v in walk([v for x in statements(s.body) if type(x) is not Loop for v in x.operands]):
+    for v in _values(s.body):
         if v.op == "load" and v.attr[1].coefficient(s.axis) not in (0, 1):
             return False
         if v.op == "load" and v.args and s.axis in v.args[0].axes:
