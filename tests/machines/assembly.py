@@ -150,7 +150,12 @@ class Loop:
     @property
     def stored(self) -> int:
         """The bytes that are written, not counting the stack."""
-        return sum(i.accesses * i.bits // 8 for i in self.body if i.store and not i.stack)
+        return sum(i.accesses * i.bits // 8 for i in self.body if i.store and not self.on_stack(i))
+
+    def on_stack(self, i: Instruction) -> bool:
+        """Whether this is about the stack: a frame pointer that the loop moves is none."""
+        moved = any(not x.memory and x.operands.endswith(", %rbp") for x in self.body)
+        return i.stack and not (moved and "(%rbp)" in i.operands)
 
     def cost(self) -> float:
         """Cycles for each 32-bit element that is written; where none is, for two FMAs."""
@@ -161,12 +166,14 @@ class Loop:
     def faults(self, tile: bool) -> list[str]:
         """What is not as it should be; a tile keeps all its values in registers."""
         found = [f"a single number in a vector loop: {i.name}" for i in self.body if i.scalar]
-        spills = [f"a spill: {i.name} {i.operands}" for i in self.body if i.stack and i.store]
+        spills = [
+            f"a spill: {i.name} {i.operands}" for i in self.body if self.on_stack(i) and i.store
+        ]
         # Constants are loaded from the stack on purpose; one spill in fifty instructions is free.
         if 50 * len(spills) > len(self.body):
             found += spills
         for i in self.body:
-            if tile and i.stack:
+            if tile and self.on_stack(i):
                 found.append(f"the stack in a tile: {i.name} {i.operands}")
             if tile and self.processor.arm:
                 if i.fma and not re.search(r"\.[hsd]\[\d\]", i.operands):

@@ -89,6 +89,8 @@ X86 = """
     ("neon", ARM, "\tfmadd\ts1, s2, s3, s4", ["a single number in a vector loop"]),
     ("avx512", X86, "", []),
     ("avx512", X86, "\tvmovups\t%zmm1, 64(%rsp)", ["a spill", "the stack in a tile"]),
+    ("avx512", X86, "\tvmovups\t64(%rbp), %zmm1", ["the stack in a tile"]),
+    ("avx512", X86, "\tvmovups\t(%rbp), %zmm1\n\taddq\t$64, %rbp", []),
     ("avx512", X86, "\tvaddss\t%xmm1, %xmm2, %xmm3", ["a single number in a vector loop"]),
 ])  # fmt: skip
 def test_rules_see_what_they_are_for(processor, text, extra, said) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.base.sizes import LEAST, Size, is_same, plain, size_named, writing
+from weft.base.sizes import LEAST, Size, is_same, is_writing, plain, size_named, writing
 from weft.kernel.kernel import Kernel
 from weft.kernel.program import Lowered, Place, Task
 
@@ -133,6 +134,41 @@ def at_hand(given: Any) -> Any:
     if isinstance(given, tuple):
         return tuple.__new__(type(given), map(at_hand, given))
     return plain(given)
+
+
+# Texts by what they are written from, and the sizes that each reads.
+_shared: OrderedDict[Any, tuple[str, list[Size]]] = OrderedDict()
+MAX_SHARED_TEXTS = 256
+
+
+def sized_task(key: Any, task: Task, write: Callable[[], str]) -> Task:
+    """A task with the text that ``write`` writes of ``key``, which holds named sizes: in
+    shape-generic programs as it is, otherwise a text that others with the same names have too."""
+    if is_writing():
+        return task._replace(text=write())
+    key = (key, task.name, len(task.places))
+    if key not in _shared:
+        written = Written()
+        with written.writing():
+            text, numbers = _reading(write(), task.name, len(task.places))
+        _shared[key] = text, [written.sizes[i] for i in numbers]
+        if len(_shared) > MAX_SHARED_TEXTS:
+            _shared.popitem(last=False)
+    text, sizes = _shared[key]
+    places = task.places
+    if sizes:
+        values = _scope_of(key)
+        places = (*places, Place("numbers", tuple([size.at(values) for size in sizes])))
+    return at_hand(task._replace(text=text, places=places))
+
+
+def _scope_of(given: Any) -> Any:
+    """The values of names in tuples and records."""
+    if type(given) is Size:
+        return given.scope
+    if isinstance(given, tuple):
+        return next((found for x in given if (found := _scope_of(x)) is not None), None)
+    return None
 
 
 _TOKEN, _NAME = re.compile(r"%size(\d+)_"), re.compile(r"%sized(\d+)(\.i32)?")

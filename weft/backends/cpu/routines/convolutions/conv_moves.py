@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.backends.cpu.native.llvm import QUICK
 from weft.backends.cpu.routines.convolutions.conv_writer import Text
-from weft.backends.cpu.sizes import Written, at_hand
+from weft.backends.cpu.sizes import Written, sized_task
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.base.sizes import Size, computed, is_one, is_writing, same
@@ -123,6 +123,18 @@ class Copy:
                     self.group, inner = int(inner.size), outer.pop()
         self.outer, self.inner = outer, inner
         self.extent = prod(d.size for d in outer)
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        """What the text has of the sizes at hand."""
+        side = 0 if self.turned is None else self.side(self.turned, self.inner)
+        return side, self.group, self.turned is not None, self.panels is not None, self.lanes
+
+    def side(self, outer: Copied, inner: Copied) -> int:
+        """The side of squares in which two axes change places."""
+        n = min(8, outer.size, inner.size)
+        n = 1 << (n.bit_length() - 1)
+        return 4 if type(inner.size) is int and inner.size % n and inner.size % 4 == 0 else n
 
     @property
     def moved(self) -> int:
@@ -264,10 +276,7 @@ class Copy:
 
     def square(self, source: str, target: str, outer: Copied, inner: Copied) -> None:
         """Two axes that change places, in squares of which the last overlap."""
-        text, n = self.text, min(8, outer.size, inner.size)
-        n = 1 << (n.bit_length() - 1)
-        if type(inner.size) is int and inner.size % n and inner.size % 4 == 0:
-            n = 4
+        text, n = self.text, self.side(outer, inner)
 
         def one(i: str, j: str) -> None:
             rows = []
@@ -296,21 +305,6 @@ class Copy:
         text.loop("0", str(outer.size), [], along, n)
 
 
-def copy_function(dims: Sequence[Copied], types: Any, lanes: int, name: str) -> list[str]:
-    """The lines of a function that copies from ``%source`` to ``%target``."""
-    text = Text(())
-    copy = Copy(text, dims, types, lanes, ("%source", "%target"))
-    text.loop("0", str(copy.extent), [], copy.item)
-    whole = text.function(f"internal void @{name}(ptr %source, ptr %target)")
-    return [*text.declared.values(), *whole.splitlines()]
-
-
-def named(written: Written, dims: Sequence[Copied]) -> list[Copied]:
-    """The axes of panels with names for their numbers, but for how long rows are."""
-    *outer, inner = written.named(tuple(dims), place="p")
-    return [*outer, inner._replace(size=dims[-1].size)]
-
-
 def copy_task(
     places: tuple[Place, ...],
     dims: Sequence[Copied],
@@ -320,29 +314,25 @@ def copy_task(
     name: str = "copy",
 ) -> Task:
     """A task that copies; in compiled functions, too, one text serves many shapes."""
-    if is_writing():
-        return _task(places, dims, types, lanes, start, name, True)
-    written = Written()
-    with written.writing():
-        axes, first = written.named((tuple(dims), start), lanes + 1)
-        if any(d.limit >= 0 for d in dims):
-            axes = named(written, dims)
-        task = _task(places, axes, types, lanes, first, name, False)
-    return at_hand(written.task(task))
-
-
-def _task(
-    places: tuple[Place, ...], dims: Any, types: Any, lanes: int, start: int, name: str, quick: bool
-) -> Task:
-    """It is to be there ``quick``, or to be quick itself."""
-    text = Text((0, 1))
-    copy = Copy(text, dims, types, lanes, ("%b0", "%b1"), str(start))
-    text.loop("%start", "%stop", [], copy.item)
+    quick = is_writing()  # it is to be there quickly, or to be quick itself
+    if not quick and not any(type(n) is Size for d in dims for n in d):
+        (*outer, inner), start = Written().named((tuple(dims), start), lanes + 1)
+        if any(d.limit >= 0 for d in dims):  # rows of panels are written out
+            inner = inner._replace(size=dims[-1].size)
+        dims = (*outer, inner)
+    made = lambda: Copy(Text((0, 1)), dims, types, lanes, ("%b0", "%b1"), str(start))
+    copy = made()
     # Where all is done by the C library, or little at all, code without care is as good.
     quick = quick or copy.moved >= LONG_ROW_BYTES or copy.extent <= MAX_LOOSE_ROWS
-    whole = QUICK * bool(copy.moved and quick) + text.finish(name)
     total = prod(d.size for d in dims) * types[1].itemsize
-    return Task(whole, name, places, copy.extent, computed(_chunk, total, copy.extent))
+    task = Task("", name, places, copy.extent, computed(_chunk, total, copy.extent))
+
+    def write() -> str:
+        copy = made()
+        copy.text.loop("%start", "%stop", [], copy.item)
+        return QUICK * bool(copy.moved and quick) + copy.text.finish(name)
+
+    return sized_task((tuple(dims), start, types, lanes, quick, copy.choices), task, write)
 
 
 def _chunk(total: int, extent: int) -> int:

@@ -33,7 +33,7 @@ class Axis(Record):
 
     The last tile is moved back so that it ends with the axis: what it has in common with the one
     before it is computed twice, to the same bits. Strides are in elements. ``panels`` is the
-    distance of tiles in a right operand that was copied tile by tile.
+    distance of tiles in a right operand that was copied tile by tile, ``tiles`` that in a left one.
     """
 
     count: int
@@ -43,6 +43,7 @@ class Axis(Record):
     right: int
     out: int
     panels: int = 0
+    tiles: int = 0
 
 
 class Dim(Record):
@@ -87,12 +88,23 @@ class Border(Record):
     kept: bool
 
 
+class Panel(Record):
+    """The copy of a part of the right operand that each item makes before it reads it."""
+
+    dims: tuple[Copied, ...]
+    have: np.dtype
+    lanes: int
+    size: int
+
+
 class Contraction(Record):
     """Sums of products over ``reduced``, for tiles of ``box`` times ``pieces`` of the vector axis.
 
     ``vector`` has stride one in the operands that vary along it and zero in the others. Rows of
     tiles take so many ``cycles``. With ``finish`` a kernel goes on with each tile: its function is
-    in place of the result.
+    in place of the result; unless ``once`` is empty it touches each element once, and ``once`` is
+    what the last axis is, "rows" of the only box or "columns" of vectors; the other is before it.
+    With ``run``, an item is so many tiles of the last axis, not all; the axis before it is faster.
     """
 
     work: np.dtype
@@ -109,11 +121,21 @@ class Contraction(Record):
     cycles: float = 0
     border: Border | None = None
     finish: bool = False
+    once: str = ""
+    run: int = 0
+    panel: Panel | None = None
+    unrolled: int = UNROLLED
+    ahead: int = 0
+
+    @property
+    def pitch(self) -> int:
+        """Elements of the vectors of a tile at a point."""
+        return sum(width for _, width in self.pieces)
 
     @property
     def elements(self) -> int:
         """How many a tile has."""
-        return prod(d.size for d in self.box) * self.vector.size
+        return prod(d.size for d in self.box) * self.pitch
 
     @property
     def turned(self) -> bool:
@@ -169,20 +191,22 @@ class _Tile:
         text, plan = self.text, self.plan
         first, width = piece
         strides = [getattr(d, side) for d in plan.box]
-        offset = step + sum(i * s for i, s in zip(point, strides, strict=True))
+        corner = sum(i * s for i, s in zip(point, strides, strict=True))
         varies = getattr(plan.vector, side)
-        offset += first if varies else 0
+        corner += first if varies else 0
+        offset = step + corner
         key = (side, offset, width)
         if key not in known:
-            address = text.at(base, str(offset), plan.work)
             if varies:
+                address = self.address(base, step, corner)
                 text.lanes = width
                 known[key] = text.read(address, plan.work)
             elif side == "left" and self.left_lanes > 1:
-                lane, text.lanes = step % self.left_lanes, self.left_lanes
+                lane, text.lanes = self.lane(corner, step), self.left_lanes
                 one = known.get((side, offset - lane, 0))
                 if one is None:
-                    address = text.at(base, str(offset - lane), plan.work)
+                    step, corner = (step, corner - lane) if self.by_rows else (step - lane, corner)
+                    address = self.address(base, step, corner)
                     one = known[side, offset - lane, 0] = text.read(address, plan.work)
                 kind, mask = text.type_of(plan.work), f"<{width} x i32> splat (i32 {lane})"
                 pick = f"shufflevector {kind} {one}, {kind} poison, {mask}"
@@ -193,10 +217,28 @@ class _Tile:
                 text.lanes = 1
                 one = known.get((side, offset, 1))
                 if one is None:
+                    address = self.address(base, step, corner)
                     one = known[side, offset, 1] = text.read(address, plan.work)
                 text.lanes = width
                 known[key] = text.splat(plan.work, one)
         return known[key]
+
+    def address(self, base: str, step: int, corner: int) -> str:
+        """Where a step is for a point of the tile; what is the same for many comes first."""
+        parts = [step + corner] if type(step) is type(corner) is int else [step, corner]
+        for part in sorted(parts, key=lambda part: type(part) is int):
+            base = self.text.at(base, str(part), self.plan.work)
+        return base
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether neighbours in the left operand are points of the tile, in whole vectors."""
+        plan, lanes = self.plan, self.plan.pieces[0][1]
+        return bool(plan.box) and plan.box[-1].left == 1 and plan.box[-1].size % lanes == 0
+
+    def lane(self, corner: int, step: int) -> int:
+        """The place of an element in the vector that is read of the left operand."""
+        return (corner if self.by_rows else step) % self.left_lanes
 
     def multiply(self, total: str, left: str, right: str, width: int) -> str:
         text, work = self.text, self.plan.work
@@ -211,12 +253,23 @@ class _Tile:
         """The sums after some steps of the reduction, written out."""
         known: dict[Any, str] = {}
         for left_step, right_step in offsets:
+            if self.plan.ahead:
+                self.prefetch(right, right_step + self.plan.ahead)
             for i, (point, piece) in enumerate(self.keys):
                 a = self.operand(known, left, "left", point, left_step, piece)
                 b = self.operand(known, right, "right", point, right_step, piece)
                 sums[i] = self.multiply(sums[i], a, b, piece[1])
         self.text.lanes = 1
         return sums
+
+    def prefetch(self, right: str, step: int) -> None:
+        """Have the cache lines of a step of the right operand brought near."""
+        text, plan = self.text, self.plan
+        name = "@llvm.prefetch.p0"
+        text.declared[name] = f"declare void {name}(ptr, i32, i32, i32)"
+        for first in range(0, plan.pitch, 64 // plan.work.itemsize):
+            at = self.address(right, step, first)
+            text.line(f"call void {name}(ptr {at}, i32 0, i32 3, i32 1)")
 
     def reduce(self, left: str, right: str) -> list[str]:
         """The sums over all of the reduction."""
@@ -230,9 +283,10 @@ class _Tile:
         walks = [Walk(Dim(1, 0, 0), self.offsets(inner))]
         if dims and not inner:
             last, lanes = dims.pop(), 1
-            factor = most = max(1, UNROLLED // len(self.keys))
+            factor = most = max(1, self.plan.unrolled // len(self.keys))
             if self.reads_left_vectors(last):
-                factor = lanes = self.plan.pieces[0][1]
+                lanes = self.plan.pieces[0][1]
+                factor = most if self.by_rows else lanes
             elif type(last.size) is not Size:
                 factor = max(n for n in range(1, min(most, last.size) + 1) if last.size % n == 0)
             steps = last._replace(size=factor)
@@ -250,11 +304,13 @@ class _Tile:
         if (
             not has_by_element_fma()
             or plan.vector.left
-            or last.left != 1
             or lanes < 2
-            or (type(last.size) is not Size and last.size % lanes)
+            or (not self.by_rows and last.left != 1)
+            or (not self.by_rows and type(last.size) is not Size and last.size % lanes)
         ):
             return False
+        if self.by_rows:
+            return True
         vectors = len(plan.pieces)
         return len(self.keys) + len(self.points) + vectors + 2 <= plan.registers
 
@@ -272,7 +328,7 @@ class _Tile:
         """Whether steps may be written out: they are few, and what several of them read, which
         LLVM keeps from one to the other, has room beside the sums."""
         steps = prod(d.size for d in dims)
-        if len(self.keys) * steps > UNROLLED:
+        if len(self.keys) * steps > self.plan.unrolled:
             return False
         corners = [
             sum(i * d.left for i, d in zip(p, self.plan.box, strict=True)) for p in self.points
@@ -326,9 +382,7 @@ class _Tile:
         text, plan = self.text, self.plan
         if plan.turned or plan.converted:
             self.keep(sums, plan.out if plan.turned else plan.work)
-            types = (stored(plan.out),) * 2 if plan.turned else (plan.work, plan.out)
-            copy = Copy(text, self.moves(), types, plan.pieces[0][1], ("%block", out))
-            text.loop("0", str(copy.extent), [], copy.item)
+            text.line(f"call void @settle(ptr %buffers, ptr %block, ptr {out})")
             return
         for (point, (first, width)), value in zip(self.keys, sums, strict=True):
             text.lanes = width
@@ -342,10 +396,19 @@ class _Tile:
                 text.scatter(value, place, plan.out, plan.vector.out)
         text.lanes = 1
 
+    def settled(self) -> None:
+        """The function that writes a tile by way of memory: what it takes does not weigh on the
+        registers of the sums."""
+        text, plan = self.text, self.plan
+        types = (stored(plan.out),) * 2 if plan.turned else (plan.work, plan.out)
+        copy = Copy(text, self.moves(), types, plan.pieces[0][1], ("%block", "%out"))
+        text.loop("0", str(copy.extent), [], copy.item)
+        text.attributes = "#0 noinline"
+
     def moves(self) -> list[Copied]:
         """The axes of a tile as it lies in %block and in the result, outermost there first."""
-        plan, dims, step = self.plan, [], self.plan.vector.size
-        dims.append(Copied(step, 1, plan.vector.out))
+        plan, dims, step = self.plan, [], self.plan.pitch
+        dims.append(Copied(plan.vector.size, 1, plan.vector.out))
         for d in reversed(plan.box):
             dims.append(Copied(d.size, step, d.out))
             step *= d.size
@@ -357,15 +420,27 @@ class _Tile:
         for (point, (begin, lanes)), value in zip(self.keys, sums, strict=True):
             text.lanes = lanes
             value = text.cast(plan.work, kind, value)
-            place = self.points.index(point) * plan.vector.size + begin
+            place = self.points.index(point) * plan.pitch + begin
             text.write(value, text.at("%block", str(place), kind), kind)
         text.lanes = 1
 
-    def finish(self, first: str, sums: list[str], buffers: str) -> None:
-        """Have a kernel go on with the tile, whose first element has this number in the result."""
+    def finish(self, first: str, sums: list[str], buffers: str, skip: str) -> None:
+        """Have a kernel go on with the tile, whose first element has this number in the result; so
+        many rows or columns of it are another tile's too."""
         text, plan = self.text, self.plan
-        size, width = plan.out.itemsize, plan.vector.size
+        size, width = plan.out.itemsize, plan.pitch
         self.keep(sums, plan.out)
+        if plan.once:
+            down, across = (skip, "%skip") if plan.once == "rows" else ("%skip", skip)
+            (box,) = plan.box
+            begin = text.total([first, text.scaled(down, box.out), across])
+            row = text.at("%block", text.total([text.scaled(down, width), across]), plan.out)
+            rows, columns = text.less(box.size, down), text.less(plan.vector.size, across)
+            text.line(
+                f"call void %b2(ptr {buffers}, ptr {row}, i64 {width * size}, i64 {begin},"
+                f" i64 {rows}, i64 {box.out}, i64 {columns})"
+            )
+            return
         *outer, last = collapsed(plan.box) or (Dim(1, 0, 0, 0),)
         for number, index in enumerate(product(*[range(d.size) for d in outer])):
             moved = sum(i * d.out for i, d in zip(index, outer, strict=True))
@@ -373,7 +448,7 @@ class _Tile:
             begin = text.total([first, str(moved)])
             text.line(
                 f"call void %b2(ptr {buffers}, ptr {row}, i64 {width * size}, i64 {begin},"
-                f" i64 {last.size}, i64 {last.out}, i64 {width})"
+                f" i64 {last.size}, i64 {last.out}, i64 {plan.vector.size})"
             )
 
 
@@ -381,14 +456,35 @@ def contraction_text(plan: Contraction, name: str) -> str:
     """The function of a contraction, of items or of units: buffers are left, right and result, and
     memory for copies if they are kept; then those of the kernel that goes on with the result."""
     border = plan.border
-    text = Text((3,) if border is not None and border.kept else (0,) if border is None else ())
-    outer, called = plan.grid[:-1], [_row(plan)]
+    kept = border is not None and border.kept
+    text = Text((1, 3) if kept else (0, 1) if border is None else (1,))
+    *outer, last = plan.grid
+    called = [_row(plan)]
+    if plan.turned or plan.converted:
+        called.insert(0, Text((), "settle", "ptr %block, ptr %out"))
+        _Tile(called[0], plan).settled()
+    runs = [-(-last.count // plan.run)] if plan.run else []
 
     def item(number: str, near: str, before: Sequence[str]) -> None:
-        indices = text.indices(number, [axis.count for axis in outer])
+        counts = [axis.count for axis in outer]
+        indices = text.indices(number, [*counts[:-1], *runs, *counts[-1:]])
+        run = indices.pop(-2) if runs else "0"
         parts = [before, *(_offsets(text, a, i) for a, i in zip(outer, indices, strict=True))]
-        totals = ", ".join(f"i64 {text.total([p[i] for p in parts])}" for i in range(3))
-        text.line(f"call void @row(ptr %buffers, ptr {near}, {totals})")
+        totals = [text.total([p[i] for p in parts]) for i in range(3)]
+        right = "%b1"
+        if plan.panel is not None:
+            source = text.at("%b1", totals[1], plan.panel.have)
+            text.line(f"call void @pack(ptr %buffers, ptr {source}, ptr %panel)")
+            right, totals[1] = "%panel", "0"
+        first, stop = "0", str(last.count)
+        if runs:
+            first = text.scaled(run, plan.run)
+            stop = text.least(text.total([first, str(plan.run)]), stop)
+        skip = "0"
+        if plan.once and outer:
+            skip = _skipped(text, outer[-1], indices[-1])
+        given = ", ".join(f"i64 {n}" for n in (*totals, first, stop, skip))
+        text.line(f"call void @row(ptr %buffers, ptr {near}, ptr {right}, {given})")
 
     def unit(number: str, _: list[str]) -> list[str]:
         assert border is not None
@@ -408,7 +504,7 @@ def contraction_text(plan: Contraction, name: str) -> str:
         text.loop("0", str(items), [], lambda i, _: item(i, near, before) or [])
         return []
 
-    items = prod(axis.count for axis in outer)
+    items = prod([axis.count for axis in outer])
     careless = plan.cycles >= LONG_ROW_CYCLES and not is_writing()
     if border is None:
         text.loop("%start", "%stop", [], lambda i, _: item(i, "%b0", ("0", "0", "0")) or [])
@@ -417,9 +513,20 @@ def contraction_text(plan: Contraction, name: str) -> str:
             text.line(f"%near = alloca [{border.size * plan.work.itemsize} x i8], align 64")
         called.append(_border(border, plan.work, careless))
         text.loop("%start", "%stop", [], unit)
+    if plan.panel is not None:
+        text.lines.insert(0, f"  %panel = alloca [{plan.panel.size} x i8], align 64")
+        called.append(_pack(plan.panel, plan.work))
     if careless:
         text.attributes = CARELESS
     return text.finish(name, called)
+
+
+def _pack(panel: Panel, work: np.dtype) -> Text:
+    """The function that copies a panel of the right operand."""
+    text = Text((), "pack", "ptr %source, ptr %target")
+    copy = Copy(text, panel.dims, (panel.have, work), panel.lanes, ("%source", "%target"))
+    text.loop("0", str(copy.extent), [], copy.item)
+    return text
 
 
 def _first(text: Text, axis: Axis, index: str) -> str:
@@ -430,18 +537,27 @@ def _first(text: Text, axis: Axis, index: str) -> str:
     return first
 
 
+def _skipped(text: Text, axis: Axis, index: str) -> str:
+    """How many elements of a tile along an axis are those of the tile before it."""
+    place = text.scaled(index, axis.step)
+    return text.less(place, _first(text, axis, index))
+
+
 def _offsets(text: Text, axis: Axis, index: str) -> list[str]:
     """Where the tiles of an index along an axis are in left, right and result."""
     first = _first(text, axis, index)
     found = [text.scaled(first, stride) for stride in (axis.left, axis.right, axis.out)]
     if axis.panels:
         found[1] = text.scaled(index, axis.panels)
+    if axis.tiles:
+        found[0] = text.scaled(index, axis.tiles)
     return found
 
 
 def _row(plan: Contraction) -> Text:
     """The function of the tiles along the last axis; those before it say where they are."""
-    text = Text((1, 2), "row", "ptr %b0, i64 %left, i64 %right, i64 %out")
+    numbers = ", ".join(f"i64 %{x}" for x in ("left", "right", "out", "first", "last", "skip"))
+    text = Text((2,), "row", f"ptr %b0, ptr %b1, {numbers}")
     buffers, last = "", plan.grid[-1]
     if plan.finish or plan.turned or plan.converted:
         text.line(f"%block = alloca [{plan.elements * plan.work.itemsize} x i8], align 64")
@@ -460,7 +576,7 @@ def _row(plan: Contraction) -> Text:
         work = _Tile(text, plan)
         sums = work.reduce(left, right)
         if plan.finish:
-            work.finish(totals[2], sums, buffers)
+            work.finish(totals[2], sums, buffers, _skipped(text, last, number))
         else:
             work.store(text.at("%b2", totals[2], plan.out), sums)
         return []
@@ -468,7 +584,7 @@ def _row(plan: Contraction) -> Text:
     if is_one(last.count):
         tile("0", [])
     else:
-        text.loop("0", str(last.count), [], tile)
+        text.loop("%first", "%last", [], tile)
     return text
 
 

@@ -88,6 +88,10 @@ class Text(Function):
             return out or str(number)
         return self.emit(f"add i64 {out}, {number}")
 
+    def less(self, index: int | str, other: str) -> str:
+        """An index less another."""
+        return str(index) if other == "0" else self.emit(f"sub i64 {index}, {other}")
+
     def least(self, index: str, limit: int | str) -> str:
         """The smaller of an index and a number."""
         below = self.emit(f"icmp slt i64 {index}, {limit}")

@@ -53,8 +53,7 @@ from weft.backends.cpu.routines.products.dot_plan import (
     outer_numbers,
     stacked,
 )
-from weft.backends.cpu.routines.products.dot_tiles import PANEL_ROWS, tile_tasks
-from weft.backends.cpu.routines.products.gemm_text import PANEL_BYTES
+from weft.backends.cpu.routines.products.dot_tiles import PANEL_BYTES, PANEL_ROWS, tile_tasks
 from weft.backends.cpu.routines.products.rows_text import ROWS_FIELDS, row_products
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS, SMALL
 from weft.base.sizes import Size, is_writing, plain

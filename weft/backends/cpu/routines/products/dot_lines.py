@@ -110,13 +110,8 @@ def multiply_add(f: Lines, kind: str, lanes: int, a: str, b: str, c: str) -> str
 def load_table(f: Lines, number: int, fields: tuple[str, ...]) -> None:
     """Every number of the table in a buffer as ``%field``."""
     f(f"%table = load ptr, ptr {f.at('%buffers', str(8 * number))}, align 8")
-    load_fields(f, fields, fields)
-
-
-def load_fields(f: Lines, fields: tuple[str, ...], wanted: tuple[str, ...]) -> None:
-    """Some numbers of ``%table`` as ``%field``."""
-    for field in wanted:
-        at = f.at("%table", str(8 * fields.index(field)))
+    for i, field in enumerate(fields):
+        at = f.at("%table", str(8 * i))
         f(f"%{field} = load i64, ptr {at}, align 8")
 
 
@@ -158,13 +153,6 @@ def unit_of(f: Lines) -> tuple[str, str, str]:
     rest = f.emit("udiv i64 %u, %column_blocks")
     row_block = f.emit(f"urem i64 {rest}, %row_blocks")
     return column_block, row_block, f.emit(f"udiv i64 {rest}, %row_blocks")
-
-
-def inner(f: Lines, name: str, given: dict[str, str], result: str = "void") -> list[str]:
-    """A function that tasks call, of values of some kinds."""
-    parameters = ", ".join(f"{kind} {value}" for value, kind in given.items())
-    head = f"define internal {result} @{name}({parameters}) #0 {{"
-    return [*f.declared.values(), head, "entry:", *f.lines, "}"]
 
 
 def function(f: Lines, name: str, own: Sequence[str] = (), how: str = "#0") -> str:

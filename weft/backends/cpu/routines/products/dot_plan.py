@@ -95,9 +95,9 @@ class Plan:
         dims = [moves.Copied(n, each * a, each * b) for n, a, b in axes]
         return self.moved(operand, [*dims, moves.Copied(each, 1, 1)], (dtype, dtype))
 
-    def moved(self, operand: Operand, dims: list[Any], types: tuple[np.dtype, np.dtype]) -> Place:
+    def moved(self, operand: Operand, dims: Any, types: Any, count: int = 0) -> Place:
         """Elements of an operand in another order, and of another type."""
-        place = self.memory(prod(d.size for d in dims) * types[1].itemsize)
+        place = self.memory((count or prod(d.size for d in dims)) * types[1].itemsize)
         lanes = vector_bits() // (8 * types[1].itemsize)
         self.tasks.append(moves.copy_task((operand.place, place), dims, types, lanes))
         return place

@@ -7,7 +7,14 @@ from math import prod
 from weft.backends.cpu.finish import NAME, finish_text
 from weft.backends.cpu.native.processor import has_by_element_fma, registers, vector_bits
 from weft.backends.cpu.routines.convolutions import conv_moves as moves
-from weft.backends.cpu.routines.products.dot_lines import BATCH, Shape, bytes_of, dtype_of
+from weft.backends.cpu.routines.convolutions.conv_text import (
+    Axis,
+    Contraction,
+    Dim,
+    Panel,
+    contraction_text,
+)
+from weft.backends.cpu.routines.products.dot_lines import Shape, bytes_of, dtype_of
 from weft.backends.cpu.routines.products.dot_plan import (
     CHUNK_WORK,
     Operand,
@@ -17,20 +24,19 @@ from weft.backends.cpu.routines.products.dot_plan import (
     below,
     blocks,
     converted,
-    numbers_in,
-    outer_numbers,
 )
-from weft.backends.cpu.routines.products.gemm_text import (
-    FIELDS,
-    PANEL_BYTES,
-    Reading,
-    product,
-    together,
-)
-from weft.backends.cpu.sizes import Written, at_hand
+from weft.backends.cpu.sizes import Written, at_hand, sized_task
 from weft.base.sizes import computed, is_writing, plain
 from weft.kernel.program import Place, Task
 
+# Bytes of a panel that a unit packs: they stay in the second cache.
+PANEL_BYTES = 1 << 19
+# Sums of a tile from which two depths in a turn of its loop are enough to hide the loop itself:
+# 1 % slower than four depths, and compiled in two thirds of the time.
+MANY_SUMS = 20
+# Depths of the right operand that are prefetched where it is far and not packed: too few loads wait
+# for memory at a time otherwise.
+PREFETCHED_DEPTHS = 8
 # Rows that a panel is read by at a time.
 PANEL_ROWS = 256
 # How many units a large product should have, so that many threads find work.
@@ -38,9 +44,6 @@ UNITS = 16
 # Depths up to which writing the result takes longer than computing it: in general, and for a large
 # result whose rows are not whole lines of the cache.
 SHALLOW_DEPTH, SHALLOW_UNALIGNED_DEPTH, LARGE_RESULT_BYTES = 16, 32, 1 << 20
-# A depth up to which tiles are written into the walk over them: in general, and where nothing is
-# packed, since the walk then takes as long as a third of the tiles.
-LASTING, BRIEFLY = 24, 64
 # An operand up to this size stays in the nearest cache however it is read.
 L1_BYTES = 32 << 10
 # Rows from which packing the right operand pays: in general, and where a panel is narrower than a
@@ -83,6 +86,7 @@ def tile_shape(problem: Problem, work: str, out: str) -> Shape:
         for height in heights
         for width in widths
         if width <= vectors and (width == 1 or height * width <= 3 * count // 4)
+        if not is_writing() or lanes * width <= columns
     ]
 
     def cost(size: tuple[int, int]) -> float:
@@ -95,105 +99,118 @@ def tile_shape(problem: Problem, work: str, out: str) -> Shape:
     best = min(sizes, key=cost)
     if is_writing():
         best = next(size for size in sizes if cost(size) <= NEARLY * cost(best))
-    assert problem.rows.size >= best[0] and problem.columns.size > lanes * (best[1] - 1)
-    assert problem.columns.size >= lanes
+    assert problem.rows.size >= best[0] and problem.columns.size >= lanes
+    assert not is_writing() or problem.columns.size >= lanes * best[1]
     return Shape(work, out, lanes, *best)
 
 
-def units(problem: Problem, shape: Shape, pack: bool) -> tuple[int, int]:
-    """Rows and columns of a unit of work: a panel over many rows, less where few units result."""
-    panel = shape.lanes * shape.width
+def unit_parts(problem: Problem, shape: Shape, pack: bool) -> int:
+    """Into how many units the rows of a panel are split: many rows each, less where few units
+    result."""
+    size, panel = plain(problem.rows.size), shape.lanes * shape.width
     depth = plain(problem.depth.size) + 16  # what a result costs besides its products
-    columns = panel
-    if shallow(problem, shape.out) and not pack:  # writing decides: whole rows, one after another
-        return shape.rows, blocks(problem.columns.size, panel) * panel
-    outer = plain(prod(a.size for a in problem.outer))
-    parts = blocks(problem.rows.size, PANEL_ROWS)
-
-    def rows(size: int = plain(problem.rows.size)) -> int:
-        return blocks(size, plain(parts) * shape.rows) * shape.rows
-
-    # A few rows cost as much as eight: reading the other operand decides.
-    while max(rows(), 8) * columns * depth < CHUNK_WORK and columns < plain(problem.columns.size):
-        columns += panel
-    panels = outer * blocks(plain(problem.columns.size), columns)
-    # A panel is packed for each block of rows.
+    parts = blocks(size, PANEL_ROWS)
+    panels = plain(prod(a.size for a in problem.outer)) * blocks(plain(problem.columns.size), panel)
+    # A panel is packed for each unit.
     while (
-        rows() >= 2 * UNIT_ROWS[pack]
-        and rows() * columns * depth > 2 * CHUNK_WORK
-        and panels * plain(parts) < UNITS
+        blocks(size, parts) >= 2 * UNIT_ROWS[pack]
+        and blocks(size, parts) * panel * depth > 2 * CHUNK_WORK
+        and panels * parts < UNITS
     ):
         parts *= 2
-    return blocks(problem.rows.size, parts * shape.rows) * shape.rows, columns
+    return parts
 
 
-def last_moved(columns: int, shape: Shape) -> int:
-    """By how many columns the last vector of a panel is moved back so as to be whole."""
-    return max(0, shape.lanes * shape.width - columns)
+def _run(rows: int, height: int, parts: int) -> int:
+    """Tiles of a unit."""
+    return blocks(rows, height * parts)
 
 
 def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: Result) -> None:
-    """Register tiles over blocks of the result; operands are packed where it pays."""
-    size, out_size = bytes_of(plan.work), bytes_of(result.kind)
-    _, rows, columns, depth = problem
+    """Register tiles over blocks of the result; one text serves all shapes with the same tile."""
     shape = tile_shape(problem, plan.work, result.kind)
+    if is_writing():
+        named_tasks(plan, lhs, rhs, problem, result, shape)
+        return
+    written, (outer, *axes) = Written(), problem
+    depth, turn = problem.depth.size, turns(shape)
+    outer, *axes = written.named((tuple(outer), *axes), place="p")
+    if problem.columns.size < shape.lanes * shape.width:
+        axes[1] = axes[1]._replace(size=problem.columns.size)
+    if depth <= turn:  # it is written out
+        axes[-1] = axes[-1]._replace(size=depth)
+    elif depth % turn == 0:
+        axes[-1] = axes[-1]._replace(size=turn * written.named(depth // turn, place="turns"))
+    named_tasks(plan, lhs, rhs, Problem(list(outer), *axes), result, shape)
+    plan.scratch = at_hand(plan.scratch)
+
+
+def turns(shape: Shape) -> int:
+    """Depths of one turn of a tile's loop."""
+    return 2 if shape.rows * shape.width >= MANY_SUMS else 4
+
+
+def named_tasks(
+    plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: Result, shape: Shape
+) -> None:
+    """The tasks of a product; operands are packed where it pays."""
+    outer, rows, columns, depth = problem
+    size, work, have = bytes_of(plan.work), dtype_of(plan.work), dtype_of(rhs.kind, rhs.signed)
+    panel, height, lanes = shape.lanes * shape.width, shape.rows, shape.lanes
     pack = packs_columns(problem, shape, size) or rhs.kind != plan.work
-    right = bytes_of(rhs.kind)
-    table = outer_numbers(problem, size, right, out_size)
-    last = (shape.width - 1) * shape.lanes - last_moved(columns.size, shape)
-    row_block, column_block = units(problem, shape, pack)
-    row_blocks, column_blocks = blocks(rows.size, row_block), blocks(columns.size, column_block)
-    table.update(
-        rows=rows.size, columns=columns.size, depth=depth.size,
-        row_block=row_block, column_block=column_block,
-        row_blocks=row_blocks, column_blocks=column_blocks,
-        a_tile=rows.lhs * size, a_pack=0, a_row=rows.lhs * size, a_depth=depth.lhs * size,
-        b_column=columns.rhs * right, b_depth=depth.rhs * right, b_last=last * columns.rhs * right,
-        out_row=rows.out * out_size, out_last=last * out_size, result_row=rows.out,
-    )  # fmt: skip
-    if result.finish is not None:
-        pitch = shape.lanes * shape.width * out_size
-        table.update(outer_numbers(problem, size, right, 1), out_row=pitch)
+    down = Axis(blocks(rows.size, height), height, rows.size, rows.lhs, 0, rows.out)
+    width, pieces = min(panel, columns.size), [(i * lanes, lanes) for i in range(shape.width)]
+    pieces[-1] = (width - lanes, lanes)
+    along = Axis(blocks(columns.size, panel), width, columns.size, 0, columns.rhs, 1)
+    starts = [Axis(a.size, 1, a.size, a.lhs, a.rhs, a.out) for a in outer]
+    box, inner = Dim(height, rows.lhs, 0, rows.out), Dim(depth.size, depth.lhs, depth.rhs)
     if packs_rows(problem, shape, size):
-        left, steps = packed(plan, lhs, problem, "lhs", shape.rows, shape.rows)
-        table.update(a_tile=0, a_pack=depth.size * size, a_row=size, a_depth=shape.rows * size)
-        table.update(steps)
+        left, steps = packed(plan, lhs, problem, "lhs", height)
+        down, box = down._replace(left=0, tiles=depth.size * height), box._replace(left=1)
+        starts = [a._replace(left=n) for a, n in zip(starts, steps, strict=True)]
+        inner = inner._replace(left=height)
     else:
         left = converted(plan, lhs).place
-    panels, panel, pack_text, written = rhs.place, shape.lanes * shape.width, (), Written()
+    right, local = rhs.place, None
     if pack and not has_by_element_fma() and depth.size * panel * size <= PANEL_BYTES:
-        table.update(b_depth=panel * size)
-        pack_text = unit_pack(written, rhs, problem, plan.work, shape)
+        dims = tuple(tile_dims(problem, "rhs", panel))
+        local = Panel(dims, have, vector_bits() // (8 * size), PANEL_BYTES)
     elif pack:
-        panels, steps = packed(plan, rhs, problem, "rhs", panel, shape.lanes)
-        table.update(b_column=depth.size * size, b_depth=panel * size)
-        table.update(steps)
-    way = "rows" if table["a_row"] == size else "depth" if table["a_depth"] == size else "any"
-    reading = Reading(
-        left=way,
-        packed=pack,
-        whole=not is_writing() and depth.size % together(shape) == 0,
-        deep=plain(depth.size) > (LASTING if pack else BRIEFLY),
-        finish=result.finish is not None,
-    )
-    places = (left, panels, result.place, numbers_in(FIELDS, table))
+        right, steps = packed(plan, rhs, problem, "rhs", panel)
+        along = along._replace(right=0, panels=depth.size * panel)
+        starts = [a._replace(right=n) for a, n in zip(starts, steps, strict=True)]
+    if pack:
+        inner = inner._replace(right=panel)
+    # one text serves any number of runs
+    run = computed(_run, rows.size, height, unit_parts(problem, shape, pack))
+    order = [along, down]
+    if shallow(problem, shape.out) and not pack:  # writing decides: whole rows, one after another
+        order, run = [down, along], 0
+    far = has_by_element_fma() and plain(depth.size * columns.size * size) > L1_BYTES
+    contraction = Contraction(
+        work, dtype_of(result.kind), (*starts, *order), (box,), Dim(width, 0, 1, 1), tuple(pieces),
+        (inner,), 0, 0, 0, registers(), 0, None, result.finish is not None,
+        "rows" if order[-1] is down else "columns", run, local, turns(shape) * height * shape.width,
+        PREFETCHED_DEPTHS * inner.right if far and not pack else 0,
+    )  # fmt: skip
+    target: tuple[Place, ...] = (result.place,)
     if result.finish is not None:
-        panel = shape.lanes * shape.width
         text = finish_text(result.finish, panel, columns.size % panel == 0 == rows.out % panel)
         more = (Place("finish", i) for i in range(len(result.finish.kernel.buffers)))
         others = [place for place in more if place.what != result.finish.buffer]
-        places = (left, panels, Place("code", (text, NAME)), places[3], *others)
-    extent = prod(a.size for a in problem.outer) * row_blocks * column_blocks
-    sizes = (row_block, rows.size, column_block, columns.size, depth.size)
-    text = product(shape, reading, pack_text, "product")
-    task = Task(text, "product", places, extent, computed(_chunk, *sizes))
-    plan.tasks.append(task if is_writing() else at_hand(written.task(task)))
+        target = (Place("code", (text, NAME)), *others)
+    runs = blocks(down.count, run) if run else 1
+    extent = prod(a.count for a in (*starts, order[0])) * runs
+    unit = (run * height, panel) if run else (height, columns.size)
+    chunk = computed(_chunk, *unit, depth.size)
+    task = Task("", "product", (left, right, *target), extent, chunk)
+    write = lambda: contraction_text(contraction, "product")
+    plan.tasks.append(sized_task(contraction, task, write))
 
 
-def _chunk(row_block: int, rows: int, column_block: int, columns: int, depth: int) -> int:
-    """Blocks of a result that are worth a chunk of their own."""
-    unit = max(8, min(row_block, rows)) * min(column_block, columns) * (depth + 16)
-    return max(1, CHUNK_WORK // unit)
+def _chunk(rows: int, columns: int, depth: int) -> int:
+    """Units of so many rows and columns that are worth a chunk of their own."""
+    return max(1, CHUNK_WORK // (max(8, rows) * columns * (depth + 16)))
 
 
 def packs_columns(problem: Problem, shape: Shape, size: int) -> bool:
@@ -206,6 +223,8 @@ def packs_columns(problem: Problem, shape: Shape, size: int) -> bool:
     narrow_panels = has_by_element_fma() and bytes_each > FAR_RHS_BYTES
     fewest = MIN_PACKED_ROWS_FAR if narrow_panels else MIN_PACKED_ROWS
     often = plain(rows.size) >= fewest and not shallow(problem, shape.out)
+    if has_by_element_fma() and plain(columns.size) < shape.lanes * shape.width:
+        return False
     far = bytes_each > L1_BYTES
     crooked = plain(depth.rhs) % shape.lanes != 0
     fits = plain(operand_bytes(problem, "rhs", size)) <= MAX_PACKED_BYTES
@@ -229,51 +248,30 @@ def operand_bytes(problem: Problem, side: str, size: int) -> int:
     return prod(axis.size for axis in axes if getattr(axis, side)) * size
 
 
-def tile_dims(problem: Problem, side: str, tile: int, lanes: int) -> list[moves.Copied]:
-    """The axes of a copy of one tile; its last vector is moved back if it is wider than all."""
+def tile_dims(problem: Problem, side: str, tile: int) -> list[moves.Copied]:
+    """The axes of a copy of one tile."""
     across, depth = problem.rows if side == "lhs" else problem.columns, problem.depth
-    step, wide, dims = getattr(across, side), tile, []
-    if across.size < tile:
-        wide, limit = lanes, across.size - lanes
-        dims = [moves.Copied(tile // lanes, step, lanes, step=lanes, limit=limit)]
-    dims.append(moves.Copied(depth.size, getattr(depth, side), tile))
-    return [*dims, moves.Copied(wide, step, 1)]
-
-
-def unit_pack(
-    written: Written, rhs: Operand, problem: Problem, work: str, shape: Shape
-) -> tuple[str, ...]:
-    """The lines of a function that packs one panel of the right operand."""
-    dims = tile_dims(problem, "rhs", shape.lanes * shape.width, shape.lanes)
-    types = dtype_of(rhs.kind, rhs.signed), dtype_of(work)
-    lanes = vector_bits() // (8 * types[1].itemsize)
-    if is_writing():
-        return tuple(moves.copy_function(dims, types, lanes, "pack"))
-    with written.writing():
-        named = moves.named(written, dims)
-        return tuple(moves.copy_function(named, types, lanes, "pack"))
+    row = moves.Copied(depth.size, getattr(depth, side), tile)
+    return [row, moves.Copied(min(tile, across.size), getattr(across, side), 1)]
 
 
 def packed(
-    plan: Plan, operand: Operand, problem: Problem, side: str, tile: int, lanes: int
-) -> tuple[Place, dict[str, int]]:
+    plan: Plan, operand: Operand, problem: Problem, side: str, tile: int
+) -> tuple[Place, list[int]]:
     """An operand with the rows of a tile side by side, or the columns of a panel: its new place,
-    and the new strides of outer axes.
-
-    What reaches beyond the last row or column is moved back: whole tiles, or the last vector of the
-    only one.
-    """
+    and the new strides of outer axes. The last tile is moved back until it is whole."""
     across, depth = problem.rows if side == "lhs" else problem.columns, problem.depth
-    step, dims = getattr(across, side), tile_dims(problem, side, tile, lanes)
+    dims = tile_dims(problem, side, tile)
     if across.size >= tile:
-        count, apart = blocks(across.size, tile), depth.size * tile
-        dims.insert(0, moves.Copied(count, step, apart, step=tile, limit=across.size - tile))
-    steps, total = {}, blocks(across.size, tile) * tile * depth.size
-    for i, axis in reversed(list(enumerate(problem.outer, BATCH - len(problem.outer)))):
+        count, limit = blocks(across.size, tile), across.size - tile
+        step = getattr(across, side)
+        dims.insert(0, moves.Copied(count, step, depth.size * tile, step=tile, limit=limit))
+    steps, total = [], blocks(across.size, tile) * tile * depth.size
+    for axis in reversed(problem.outer):
         stride = getattr(axis, side)
-        steps[f"{side}{i}"] = total * bytes_of(plan.work) if stride else 0
+        steps.append(total if stride else 0)
         if stride:
             dims.insert(0, moves.Copied(axis.size, stride, total))
             total *= axis.size
     types = dtype_of(operand.kind, operand.signed), dtype_of(plan.work)
-    return plan.moved(operand, dims, types), steps
+    return plan.moved(operand, dims, types, total), steps[::-1]
