@@ -48,6 +48,12 @@ def chain(m: Any, x: Any) -> Any:
     return x
 
 
+def arithmetic(m: Any, x: Any) -> Any:
+    for _ in range(5):
+        x = x * 1.01 + 0.5
+    return x
+
+
 def layer_norm(m: Any, x: Any) -> Any:
     mean = x.mean(1, keepdims=True)
     return (x - mean) / m.numpy.sqrt(x.var(1, keepdims=True) + 1e-5)
@@ -103,7 +109,16 @@ ROWS_OF_ARRAYS = [
     ),
     row(
         "chain of 10",
-        "elementwise, two of them sines, 512 MB",
+        "products and sums of elements, 512 MB",
+        4.0,
+        program(arithmetic, sized((LONG,))),
+        torch_rows.arrays(arithmetic, sized((LONG,))),
+        work=MOVED,
+        **TB,
+    ),
+    row(
+        "chain with sines",
+        "products and sums, two sines, 512 MB",
         4.0,
         program(chain, sized((LONG,))),
         torch_rows.arrays(torch_rows.chain, sized((LONG,))),
