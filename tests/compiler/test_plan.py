@@ -69,7 +69,7 @@ def test_nothing_to_arrange():
 class Walked(Cpu):
     """Loops that are not small as nodes."""
 
-    def calls(self, node, slots):
+    def calls(self, node, slots, codes):
         return None
 
 

@@ -304,22 +304,23 @@ def test_damaged_caches_are_rebuilt(tmp_path: Path):
     room = tmp_path / disk.FOLDER
     whole = {p.name: p.read_bytes() for p in room.iterdir()}
     assert len(whole) >= 3
-    names = sorted(whole)
+    names, damaged = sorted(whole), {}
     for i, name in enumerate(names):
-        path = room / name
         data = whole[name]
-        if i % 4 == 0:
-            path.write_bytes(data[: len(data) // 2])
-        elif i % 4 == 1:
-            path.write_bytes(data[:200] + bytes([data[200] ^ 255]) + data[201:])
-        elif i % 4 == 2:
-            path.write_bytes(whole[names[i - 1]])  # sound, but of another text
-        else:
-            path.write_bytes(b"")
+        damaged[name] = [
+            data[: len(data) // 2],
+            data[:200] + bytes([data[200] ^ 255]) + data[201:],
+            whole[names[i - 1]],  # sound, but of another text
+            b"",
+        ][i % 4]
+        (room / name).write_bytes(damaged[name])
     assert python(USE_CACHE, **cache) == want
-    # what can differ is only when objects were made
-    assert {p.name for p in room.iterdir()} == set(whole)
-    assert all(len(p.read_bytes()) == len(whole[p.name]) for p in room.iterdir())
+    # what can differ is when objects were made, and which of them together
+    mended = {p.name: p.read_bytes() for p in room.iterdir()}
+    assert set(mended) == set(whole)
+    assert not [name for name in names if mended[name] == damaged[name]]
+    assert python(USE_CACHE, **cache) == want
+    assert {p.name: p.read_bytes() for p in room.iterdir()} == mended
 
 
 def test_processes_that_fill_a_cache_together(tmp_path: Path):

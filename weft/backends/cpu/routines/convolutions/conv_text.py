@@ -514,7 +514,7 @@ def contraction_text(plan: Contraction, name: str) -> str:
         called.append(_border(border, plan.work, careless))
         text.loop("%start", "%stop", [], unit)
     if plan.panel is not None:
-        text.lines.insert(0, f"  %panel = alloca [{plan.panel.size} x i8], align 64")
+        text.lines.insert(0, f"  %panel = alloca i8, i64 {plan.panel.size}, align 64")
         called.append(_pack(plan.panel, plan.work))
     if careless:
         text.attributes = CARELESS

@@ -30,7 +30,7 @@ from weft.base.sizes import computed, is_writing, plain
 from weft.kernel.program import Place, Task
 
 # Bytes of a panel that a unit packs: they stay in the second cache.
-PANEL_BYTES = 1 << 19
+PANEL_BYTES = 1 << 18
 # Sums of a tile from which two depths in a turn of its loop are enough to hide the loop itself:
 # 1 % slower than four depths, and compiled in two thirds of the time.
 MANY_SUMS = 20
@@ -174,7 +174,7 @@ def named_tasks(
     right, local = rhs.place, None
     if pack and not has_by_element_fma() and depth.size * panel * size <= PANEL_BYTES:
         dims = tuple(tile_dims(problem, "rhs", panel))
-        local = Panel(dims, have, vector_bits() // (8 * size), PANEL_BYTES)
+        local = Panel(dims, have, vector_bits() // (8 * size), depth.size * panel * size)
     elif pack:
         right, steps = packed(plan, rhs, problem, "rhs", panel)
         along = along._replace(right=0, panels=depth.size * panel)
