@@ -29,8 +29,8 @@ from weft.backends.cpu.sizes import Written, at_hand, sized_task
 from weft.base.sizes import computed, is_writing, plain
 from weft.kernel.program import Place, Task
 
-# Bytes of a panel that a unit packs: they stay in the second cache.
-PANEL_BYTES = 1 << 18
+# Bytes of panels that stay in the second cache, and of one that a unit packs on its stack.
+PANEL_BYTES, STACK_BYTES = 1 << 19, 1 << 18
 # Sums of a tile from which two depths in a turn of its loop are enough to hide the loop itself:
 # 1 % slower than four depths, and compiled in two thirds of the time.
 MANY_SUMS = 20
@@ -172,7 +172,7 @@ def named_tasks(
     else:
         left = converted(plan, lhs).place
     right, local = rhs.place, None
-    if pack and not has_by_element_fma() and depth.size * panel * size <= PANEL_BYTES:
+    if pack and not has_by_element_fma() and depth.size * panel * size <= STACK_BYTES:
         dims = tuple(tile_dims(problem, "rhs", panel))
         local = Panel(dims, have, vector_bits() // (8 * size), depth.size * panel * size)
     elif pack:
