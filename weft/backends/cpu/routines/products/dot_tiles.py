@@ -202,15 +202,17 @@ def named_tasks(
     runs = blocks(down.count, run) if run else 1
     extent = prod(a.count for a in (*starts, order[0])) * runs
     unit = (run * height, panel) if run else (height, columns.size)
-    chunk = computed(_chunk, *unit, depth.size)
+    chunk = computed(_chunk, *unit, depth.size, extent)
     task = Task("", "product", (left, right, *target), extent, chunk)
     write = lambda: contraction_text(contraction, "product")
     plan.tasks.append(sized_task(contraction, task, write))
 
 
-def _chunk(rows: int, columns: int, depth: int) -> int:
-    """Units of so many rows and columns that are worth a chunk of their own."""
-    return max(1, CHUNK_WORK // (max(8, rows) * columns * (depth + 16)))
+def _chunk(rows: int, columns: int, depth: int, extent: int) -> int:
+    """Units of so many rows and columns that are worth a chunk of their own; all of them where
+    little would be left."""
+    found = max(1, CHUNK_WORK // (max(8, rows) * columns * (depth + 16)))
+    return max(1, extent) if 2 * extent < 3 * found else found
 
 
 def packs_columns(problem: Problem, shape: Shape, size: int) -> bool:
