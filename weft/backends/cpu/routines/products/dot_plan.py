@@ -99,7 +99,8 @@ class Plan:
         """Elements of an operand in another order, and of another type."""
         place = self.memory((count or prod(d.size for d in dims)) * types[1].itemsize)
         lanes = vector_bits() // (8 * types[1].itemsize)
-        self.tasks.append(moves.copy_task((operand.place, place), dims, types, lanes))
+        places = operand.place, place
+        self.tasks.append(moves.copy_task(places, dims, types, lanes, careless=True))
         return place
 
     def converted(
