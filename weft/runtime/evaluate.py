@@ -538,7 +538,7 @@ def remember_operation(function: Any, closed: Any, given: Any, options: Any = No
     """
     if _watched() or state.axis_env:
         return False
-    operands = [x for kind, value in given for x in _operands(kind, value)]
+    operands = [x for kind, value in given for x in operands_of(kind, value)]
     if processes.count > 1 and across.spans(operands, says_where(closed)):
         return True
     places = _places("an operation", operands, lambda: closed)
@@ -553,7 +553,7 @@ def remember_operation(function: Any, closed: Any, given: Any, options: Any = No
     return found
 
 
-def _operands(kind: str, value: Any) -> list[Any]:
+def operands_of(kind: str, value: Any) -> list[Any]:
     """The operands of an argument of an operation, which may be an index and what it holds."""
     if kind == "leaf":
         return [value]

@@ -158,7 +158,7 @@ def render(joined: Joined) -> str:
     declared: dict[str, str] = {}
     functions, calls = [], []
     for line in DECLARED.splitlines():
-        declared[_NAMED.search(line)[1]] = line  # type: ignore[index]
+        declared[_named(line)] = line
     for i, (schedule, places, _) in enumerate(joined.pieces):
         if isinstance(schedule, Stub):
             functions.append(_as_function(schedule.text, f"piece{i}", declared))
@@ -205,11 +205,18 @@ _NAMED = re.compile(r"@([\w.]+)\(")
 _ENTRY = re.compile(rf"^define ptx_kernel void @{NAME}\(([^)]*)\) #\d {{", re.MULTILINE)
 
 
+def _named(line: str) -> str:
+    """The function that a line declares."""
+    found = _NAMED.search(line)
+    assert found is not None
+    return found[1]
+
+
 def _as_function(text: str, name: str, declared: dict[str, str]) -> str:
     """The module of a kernel as a function of its parameters and a number, and what that calls."""
     text = re.sub(r"^attributes #[^\n]*\n?", "", text, flags=re.MULTILINE)
     for line in re.findall(r"^declare [^\n]*$", text, re.MULTILINE):
-        declared.setdefault(_NAMED.search(line)[1], line)  # type: ignore[index]
+        declared.setdefault(_named(line), line)
     text = re.sub(r"^declare [^\n]*\n", "", text, flags=re.MULTILINE)
     head = rf"define internal void @{name}(\1, i32 %number) #0 alwaysinline {{"
     return _ENTRY.sub(head, text)

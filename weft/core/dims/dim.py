@@ -125,7 +125,7 @@ class Dim(Polynomial):
     __array_priority__ = 1000  # so that arrays of NumPy's leave arithmetic to it
 
     @property
-    def rules(self) -> t.Rules:  # type: ignore[override]
+    def rules(self) -> t.Rules:  # type: ignore[override]  # a plain attribute of the class above
         return self.scope.rules
 
     def _terms_of(self, other: Any) -> Terms | None:

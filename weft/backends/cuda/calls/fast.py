@@ -32,6 +32,7 @@ from weft.backends.cuda.commands import Launched, Pointed
 from weft.backends.cuda.memory import Buffer, pool_of
 from weft.backends.cuda.program import MOST_GRAPHS
 from weft.runtime.array import ArrayImpl
+from weft.runtime.evaluate import operands_of
 from weft.runtime.places import array_type
 
 # Kernels that are launched one by one; more of them are sooner launched as a graph.
@@ -280,17 +281,8 @@ def remember_operation(
     """Give an operation an entry for arguments like these; False if it is too early for that."""
     if _is_early(client):
         return False
-    leaves = [x for kind, value in given for x in _operands(kind, value)]
+    leaves = [x for kind, value in given for x in operands_of(kind, value)]
     found = _call(client, closed, (), places, leaves)
     if found is not None:
         entries.add_operation(function, given, options, closed.in_avals, found)
     return True
-
-
-def _operands(kind: str, value: Any) -> list[Any]:
-    """The operands of an argument of an operation, which may be an index and what it holds."""
-    if kind == "leaf":
-        return [value]
-    index = value[0]
-    parts = index if type(index) is tuple else (index,)
-    return [x for x in parts if type(x) in (int, ArrayImpl, np.ndarray)]
