@@ -37,7 +37,7 @@ import weft
 import weft.numpy as jnp
 from weft import export, lax
 from weft.backends.cpu.calls import slowly
-from weft.backends.cpu.native import loader
+from weft.backends.llvm.native import loader
 from weft.core.dims.dim import max_dim, substitute
 from weft.core.registry import lookup
 from weft.export import reading

@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import weft
 from bench.suites.calls import CALLS
 from bench.suites.sweep import Sizes, prepare, split
-from weft.backends.cpu.native import compiling
+from weft.backends.llvm.native import compiling
 
 FIRST = 4
 _SIDES = {

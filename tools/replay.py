@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np
 
 from bench.rows import Program as BenchProgram
-from weft.backends.cpu.native import processor
+from weft.backends.llvm.native import processor
 
 SUITES = "compiled variants programs compile memory".split()
 _NAME = re.compile(r"[%@][\w.]+|^[\w.]+(?=:$)", re.MULTILINE)
@@ -46,7 +46,8 @@ def pretend(machine: str | None) -> Iterator[None]:
         "has_matrices": lambda: False,
     }
     own = {name: getattr(processor, name) for name in facts}
-    modules = [m for name, m in sys.modules.items() if name.startswith("weft.backends.cpu")]
+    rooms = ("weft.backends.cpu", "weft.backends.llvm")
+    modules = [m for name, m in sys.modules.items() if name.startswith(rooms)]
     changed = [(m, n) for m in modules for n in facts if getattr(m, n, None) is own[n]]
     for module, name in changed:
         setattr(module, name, facts[name])

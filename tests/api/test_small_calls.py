@@ -12,7 +12,7 @@ from weft import lax
 from weft.api import making
 from weft.api.eager import SEEN, Eager
 from weft.api.learning import Learning, Taking
-from weft.backends.cpu.calls import dispatch, entries
+from weft.backends.llvm.calls import dispatch, entries
 from weft.base import knobs
 
 KINDS = (Eager, Learning, making.Making, Taking)

@@ -4,8 +4,8 @@ import contextlib
 
 import weft
 from weft.backends.cpu.calls import native
-from weft.backends.cpu.native import compiling
 from weft.backends.cpu.sizes import Written, at_hand
+from weft.backends.llvm.native import compiling
 from weft.base import knobs
 from weft.base.sizes import recording
 

@@ -4,7 +4,8 @@ import ctypes
 
 import numpy as np
 
-from weft.backends.cpu.native import library, machine, pool
+from weft.backends.cpu import library
+from weft.backends.llvm.native import machine, pool
 
 
 def function(address: machine.Address):

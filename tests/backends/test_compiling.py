@@ -13,9 +13,9 @@ import pytest
 
 import weft
 from weft.backends.cpu import target
-from weft.backends.cpu.native import compiling, loader
-from weft.backends.cpu.native.compiling import Batch, compile_now
-from weft.backends.cpu.native.llvm import INLINE, LIGHT, OPTIMISE, QUICK
+from weft.backends.llvm.native import compiling, loader
+from weft.backends.llvm.native.compiling import Batch, compile_now
+from weft.backends.llvm.native.llvm import INLINE, LIGHT, OPTIMISE, QUICK
 from weft.base import knobs
 from weft.base.disk import digest
 
@@ -116,7 +116,7 @@ def test_a_fork_waits_for_compiling_threads() -> None:
 
 SCRIPT = """
 import weft, weft.numpy as jnp
-from weft.backends.cpu.native import compiling
+from weft.backends.llvm.native import compiling
 f = weft.jit(lambda x: jnp.sum(jnp.tanh(x)))
 print(compiling._begun)
 print(float(f(jnp.ones(1000))) > 700)

@@ -8,8 +8,8 @@ from tests.backends.tasks import run_tasks
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu.calls import native
-from weft.backends.cpu.native import processor
 from weft.backends.cpu.routines.products import complex_products
+from weft.backends.llvm.native import processor
 from weft.base import knobs
 from weft.kernel.program import Type
 

@@ -12,10 +12,10 @@ from tests.backends.tasks import run_tasks
 from tests.laws import checks
 from weft import lax
 from weft.api.threads import num_threads
-from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.convolutions import conv, conv_plan
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.windows import window
+from weft.backends.llvm.native.processor import vector_bits
 from weft.kernel.program import Type
 from weft.prims.conv import ConvDimensionNumbers, conv_general_dilated_p
 from weft.prims.selection import ge_p, le_p

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.backends.cpu.native import machine
+from weft.backends.llvm.native import machine
 from weft.base import disk, knobs
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="no disk cache here")

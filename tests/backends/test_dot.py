@@ -9,9 +9,10 @@ import pytest
 import weft
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu.native import library, pool
-from weft.backends.cpu.native.machine import compile_many
+from weft.backends.cpu import library
 from weft.backends.cpu.routines.products import dot, dot_plan, dot_tiles
+from weft.backends.llvm.native import pool
+from weft.backends.llvm.native.machine import compile_many
 from weft.base import knobs
 from weft.compiler.passes.contract import contract
 from weft.kernel.program import Type

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.backends.tasks import run_tasks
-from weft.backends.cpu.native import processor
 from weft.backends.cpu.routines.fourier import fft
+from weft.backends.llvm.native import processor
 from weft.base import knobs
 from weft.kernel.program import Type
 from weft.prims.fft import FftType

@@ -8,9 +8,9 @@ import weft.backends.cpu.routines.factorisations.linalg
 import weft.backends.cpu.routines.factorisations.sylvester  # enters itself in LOWERINGS
 from tests.backends.tasks import run_tasks
 from weft import numpy as jnp
-from weft.backends.cpu.native import processor
 from weft.backends.cpu.routines.factorisations import jacobi
 from weft.backends.cpu.routines.registry import LOWERINGS
+from weft.backends.llvm.native import processor
 from weft.base import knobs, lapack
 from weft.kernel.program import Type
 

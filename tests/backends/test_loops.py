@@ -10,10 +10,10 @@ from weft import numpy as jnp
 from weft.backends.cpu.calls import native
 from weft.backends.cpu.code import width
 from weft.backends.cpu.code.loops import render
-from weft.backends.cpu.code.rare import rare
-from weft.backends.cpu.code.render import _windows
-from weft.backends.cpu.native.machine import compile_many
-from weft.backends.cpu.native.processor import vector_bits
+from weft.backends.llvm.native.machine import compile_many
+from weft.backends.llvm.native.processor import vector_bits
+from weft.backends.llvm.text.rare import rare
+from weft.backends.llvm.text.render import _windows
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Buffer, Kernel, Loop, Reduce, Store, affine
 from weft.kernel.math_circular import sin

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.backends.tasks import function
-from weft.backends.cpu.native import loader, machine
+from weft.backends.llvm.native import loader, machine
 from weft.base import knobs
 from weft.base.functional import clear_all_caches
 
@@ -143,7 +143,7 @@ def test_memory_is_bounded() -> None:
 
 SCRIPT = """
 import sys
-from weft.backends.cpu.native import machine
+from weft.backends.llvm.native import machine
 text = "define void @k(ptr %b, i64 %i, i64 %j) #0 {\\n  store i64 %i, ptr %b\\n  ret void\\n}\\n"
 import ctypes
 out = (ctypes.c_int64 * 1)()

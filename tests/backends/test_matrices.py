@@ -5,8 +5,8 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from weft.backends.cpu.native.processor import has_matrices
 from weft.backends.cpu.routines.products import dot
+from weft.backends.llvm.native.processor import has_matrices
 
 pytestmark = pytest.mark.skipif(not has_matrices(), reason="needs a processor with AMX")
 

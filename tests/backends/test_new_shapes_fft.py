@@ -8,8 +8,8 @@ from tests.backends import test_fft
 from tests.backends.tasks import run_tasks
 from weft import numpy as jnp
 from weft.backends.cpu.calls import native
-from weft.backends.cpu.native import processor
 from weft.backends.cpu.routines.fourier import fft, fft_kernels
+from weft.backends.llvm.native import processor
 from weft.kernel.program import Type
 from weft.prims.fft import FftType
 

@@ -10,11 +10,11 @@ from tests.backends.shapes import in_named_sizes
 from tests.backends.tasks import run_tasks
 from weft import lax, scipy
 from weft import numpy as jnp
-from weft.backends.cpu.native import compiling, processor
 from weft.backends.cpu.routines.factorisations.transpose import turn
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.writer import Module, kernel
 from weft.backends.cpu.sizes import Written, at_hand
+from weft.backends.llvm.native import compiling, processor
 from weft.base.sizes import size_named
 from weft.kernel.program import Lowered, Place, Task, Type
 

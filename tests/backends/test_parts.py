@@ -7,10 +7,10 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from weft.backends.cpu.native import loader
-from weft.backends.cpu.native.compiling import compile_now
-from weft.backends.cpu.native.llvm import LIGHT, QUICK
-from weft.backends.cpu.native.parts import divided, joined, taken_apart
+from weft.backends.llvm.native import loader
+from weft.backends.llvm.native.compiling import compile_now
+from weft.backends.llvm.native.llvm import LIGHT, QUICK
+from weft.backends.llvm.native.parts import divided, joined, taken_apart
 
 TEXT = """declare i64 @llvm.smin.i64(i64, i64)
 define internal i64 @double(i64 %x, i64 %most) #0 {

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from weft.api.threads import get_num_threads, num_threads, set_num_threads
-from weft.backends.cpu.code import stub
-from weft.backends.cpu.native import float_mode, pool, pool_stubs
-from weft.backends.cpu.native.machine import compile_text
+from weft.backends.llvm.native import float_mode, pool, pool_stubs
+from weft.backends.llvm.native.machine import compile_text
+from weft.backends.llvm.text import stub
 from weft.base import cores
 
 INCREMENT = """
@@ -259,7 +259,7 @@ SCRIPT = """
 import ctypes, os
 import numpy as np
 before = len(os.listdir("/proc/self/task"))
-from weft.backends.cpu.native import pool
+from weft.backends.llvm.native import pool
 from weft.base import knobs
 assert len(os.listdir("/proc/self/task")) == before, "import starts threads"
 kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(lambda *_: None)

@@ -5,10 +5,10 @@ import ctypes
 import numpy as np
 import pytest
 
-from weft.backends.cpu.code.stub import StubError, translate
-from weft.backends.cpu.native import processor
-from weft.backends.cpu.native.llvm import INLINE
-from weft.backends.cpu.native.machine import load_keyed
+from weft.backends.llvm.native import processor
+from weft.backends.llvm.native.llvm import INLINE
+from weft.backends.llvm.native.machine import load_keyed
+from weft.backends.llvm.text.stub import StubError, translate
 from weft.kernel.kinds import (
     External,
     bits,

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from weft.backends.cpu.native import compiling, loader, machine
-from weft.backends.cpu.native.compiling import Batch, compile_texts
-from weft.backends.cpu.native.llvm import BRIEF, QUICK
-from weft.backends.cpu.native.together import MAX_JOINED_LINES, apart, joinable, joint
+from weft.backends.llvm.native import compiling, loader, machine
+from weft.backends.llvm.native.compiling import Batch, compile_texts
+from weft.backends.llvm.native.llvm import BRIEF, QUICK
+from weft.backends.llvm.native.together import MAX_JOINED_LINES, apart, joinable, joint
 from weft.base.switches import INTERVAL, BriskSwitches
 
 TEXT = """@numbers = private unnamed_addr constant [2 x double] [double 0.5, double 2.25]

@@ -8,7 +8,7 @@ from weft import numpy as jnp
 from weft.backends.cpu import target
 from weft.backends.cpu.assembly import Run
 from weft.backends.cpu.calls import native
-from weft.backends.cpu.native.machine import Ahead
+from weft.backends.llvm.native.machine import Ahead
 from weft.core.interpret import run as interpret
 
 

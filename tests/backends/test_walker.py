@@ -7,8 +7,8 @@ from tests.runtime import ways
 from weft.backends.cpu.assembly import Assembly, Python, Run
 from weft.backends.cpu.calls import native
 from weft.backends.cpu.calls.slowly import Walk
-from weft.backends.cpu.native import walker
-from weft.backends.cpu.native.machine import compile_many
+from weft.backends.llvm.calls import walker
+from weft.backends.llvm.native.machine import compile_many
 from weft.core.avals import ShapedArray
 from weft.kernel.program import Branch, Copy, For, Point, Result, Slot, Swap, While
 

@@ -11,7 +11,7 @@ from weft import lax, nn
 from weft import numpy as jnp
 from weft.backends.cpu import target
 from weft.backends.cpu.calls import stored
-from weft.backends.cpu.native.processor import has_matrices
+from weft.backends.llvm.native.processor import has_matrices
 from weft.compiler import pipeline
 from weft.compiler.attach import attach, reads, written
 from weft.compiler.fuse import Fusion

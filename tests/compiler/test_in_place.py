@@ -7,7 +7,7 @@ import weft
 from tests.runtime import ways
 from weft import lax, nn
 from weft import numpy as jnp
-from weft.backends.cpu.native.processor import has_wide_tiles
+from weft.backends.llvm.native.processor import has_wide_tiles
 from weft.compiler import pipeline
 from weft.compiler.fuse import Fusion
 from weft.compiler.in_place import donations, free_after, last_uses, overwrites, renewed

@@ -10,8 +10,8 @@ from tests.runtime import ways
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu.assembly import Python, Run
-from weft.backends.cpu.calls.dispatch import supported
 from weft.backends.cpu.target import Cpu
+from weft.backends.llvm.calls.dispatch import supported
 from weft.compiler.arena import ALIGNMENT, Life, arrange
 from weft.compiler.slots import IMPOSSIBLE_BYTES
 from weft.kernel.program import Branch, Copy, For, Point, Swap, While

@@ -9,7 +9,7 @@ from tests.backends.tasks import function
 from weft import numpy as jnp
 from weft.backends.cpu.code import blocks, width
 from weft.backends.cpu.code.loops import render
-from weft.backends.cpu.native.machine import compile_many
+from weft.backends.llvm.native.machine import compile_many
 from weft.compiler.fuse import Fusion
 from weft.compiler.passes import grid, split, tile
 from weft.compiler.passes.collapse import collapse

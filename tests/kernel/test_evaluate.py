@@ -6,7 +6,7 @@ import pytest
 from tests.backends.tasks import function
 from weft import dtypes
 from weft.backends.cpu.code.loops import render
-from weft.backends.cpu.native.machine import compile_text
+from weft.backends.llvm.native.machine import compile_text
 from weft.kernel.build import Builder
 from weft.kernel.evaluate import evaluate
 from weft.kernel.kernel import Affine, Buffer, Kernel, Loop, Reduce, Store, affine

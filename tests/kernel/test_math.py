@@ -13,7 +13,7 @@ import scipy.special
 
 from tests.backends.tasks import function
 from weft.backends.cpu.code.loops import render
-from weft.backends.cpu.native.machine import compile_text
+from weft.backends.llvm.native.machine import compile_text
 from weft.kernel import math
 from weft.kernel.build import Builder
 from weft.kernel.evaluate import evaluate

@@ -25,12 +25,12 @@ from tests.machines.processors import Processor
 from tests.samples import WIDE, all_samples
 from weft import lax, nn
 from weft import numpy as jnp
-from weft.backends.cpu.calls import dispatch
-from weft.backends.cpu.native import machine, pool
-from weft.backends.cpu.native.llvm import BRIEF, QUICK, Llvm, is_crowded
-from weft.backends.cpu.native.loader import Object
-from weft.backends.cpu.native.machine import Ahead
 from weft.backends.cpu.target import Cpu
+from weft.backends.llvm.calls import dispatch
+from weft.backends.llvm.native import machine, pool
+from weft.backends.llvm.native.llvm import BRIEF, QUICK, Llvm, is_crowded
+from weft.backends.llvm.native.loader import Object
+from weft.backends.llvm.native.machine import Ahead
 from weft.compiler.plan import Unplannable
 from weft.compiler.watch import Watch
 

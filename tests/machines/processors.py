@@ -37,7 +37,7 @@ class Processor:
 
 
 PROCESSORS = {
-    # as weft/backends/cpu/native/llvm.py does: the generic model with the features of a Neoverse N1
+    # as native/llvm.py has it: the generic model with the features of a Neoverse N1
     "neon": Processor("aarch64", 128, "generic", "+crc,+dotprod,+fullfp16,+lse,+rcpc,+rdm"),
     "sse2": Processor("x86_64", 128, "x86-64", fma=False),
     "avx2": Processor("x86_64", 256, "x86-64-v3"),
@@ -48,7 +48,7 @@ PROCESSORS = {
 
 def pretend(name: str, plans_only: bool) -> Processor:
     """Plan for a processor; unless the code is to run here, also say that this is its machine."""
-    from weft.backends.cpu.native import processor
+    from weft.backends.llvm.native import processor
 
     chosen = PROCESSORS[name]
     processor.vector_bits = lambda: chosen.bits

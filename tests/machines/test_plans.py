@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.backends.cpu.native.processor import has_by_element_fma, vector_bits
+from weft.backends.llvm.native.processor import has_by_element_fma, vector_bits
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ["tests/backends/test_dot.py"]

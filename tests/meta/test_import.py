@@ -77,7 +77,7 @@ LATE = {
     "unittest",
     "urllib.request",
     "weft.api.autodiff",
-    "weft.backends.cpu.native.machine",
+    "weft.backends.llvm.native.machine",
     "weft.compiler",
     "weft.core.printing",
     "weft.debug",

@@ -50,7 +50,8 @@ def python(text, **environment):
 SHORT_OF_MEMORY = """
 import resource, sys
 import numpy as np, weft, weft.numpy as jnp
-from weft.backends.cpu.calls import dispatch, native
+from weft.backends.llvm.calls import dispatch
+from weft.backends.cpu.calls import native
 dispatch.native()
 if {walk}:
     native.native = lambda wait=True: None
@@ -106,7 +107,7 @@ def test_memory_that_is_kept_is_given_back_when_it_is_needed():
     text = """
 import resource
 import numpy as np, weft, weft.numpy as jnp
-from weft.backends.cpu.calls import dispatch
+from weft.backends.llvm.calls import dispatch
 dispatch.native()
 f = weft.jit(lambda x: x + 1)
 x = np.ones(1 << 22, np.float32)
@@ -222,7 +223,7 @@ def test_ctrl_c_returns_to_the_prompt():
     text = """
 import os, signal, threading, time
 import weft
-from weft.backends.cpu.calls import dispatch
+from weft.backends.llvm.calls import dispatch
 signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
 dispatch.native()
 f = weft.jit(lambda n: weft.lax.fori_loop(0, n, lambda i, c: c * 0.999 + 0.1, 1.0))
@@ -286,8 +287,8 @@ def test_other_threads_run_while_a_loop_does(by_native):
 
 USE_CACHE = """
 import weft, weft.numpy as jnp
-from weft.backends.cpu.native import pool
-from weft.backends.cpu.calls import dispatch
+from weft.backends.llvm.native import pool
+from weft.backends.llvm.calls import dispatch
 dispatch.native()
 pool.load(True)  # a small program may or may not find it made
 f = weft.jit(lambda x: jnp.tanh(x) * 3 + jnp.sum(x * x))
@@ -634,7 +635,7 @@ def test_first_calls_of_new_threads(by_native):
 def test_leaving_while_threads_compute():
     text = """
 import threading, time, weft, weft.numpy as jnp
-from weft.backends.cpu.calls import dispatch
+from weft.backends.llvm.calls import dispatch
 dispatch.native()
 small = weft.jit(lambda n: weft.lax.fori_loop(0, n, lambda i, c: c * 0.999 + 0.1, 1.0))
 step, start = lambda i, c: jnp.sin(c @ c), jnp.ones((60, 60))
@@ -651,7 +652,7 @@ print("leaving")
 def test_forks_inside_callbacks():
     text = """
 import os, numpy as np, weft, weft.numpy as jnp
-from weft.backends.cpu.calls import dispatch
+from weft.backends.llvm.calls import dispatch
 dispatch.native()
 shape = weft.ShapeDtypeStruct((300_000,), np.float32)
 def back(x):
@@ -675,7 +676,7 @@ import os, sys, threading
 sys.setswitchinterval(1e-5)
 import weft, weft.numpy as jnp
 if {fork}:  # Python itself cannot fork while threads import
-    from weft.backends.cpu.calls import dispatch
+    from weft.backends.llvm.calls import dispatch
     weft.jit(lambda x: x * 3)(1.0)
     dispatch.native()
 barrier, wrong = threading.Barrier(6), []

@@ -13,10 +13,10 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
-from weft.backends.cpu.calls.dispatch import native, supported
-from weft.backends.cpu.native import float_mode, pool
-from weft.backends.cpu.native.float_mode import Flushing, flush_bits
-from weft.backends.cpu.native.machine import compile_text
+from weft.backends.llvm.calls.dispatch import native, supported
+from weft.backends.llvm.native import float_mode, pool
+from weft.backends.llvm.native.float_mode import Flushing, flush_bits
+from weft.backends.llvm.native.machine import compile_text
 from weft.base import knobs
 from weft.core.interpret import flushed
 

@@ -17,7 +17,7 @@ import weft
 from tests.runtime import ways
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu.calls import dispatch, entries
+from weft.backends.llvm.calls import dispatch, entries
 from weft.base import knobs
 from weft.errors import JaxRuntimeError
 
@@ -567,7 +567,7 @@ def test_recursion_through_callbacks(way):
 def test_endless_recursion_ends():
     text = """
 import weft, numpy as np
-from weft.backends.cpu.calls import dispatch
+from weft.backends.llvm.calls import dispatch
 dispatch.native()
 shape = weft.ShapeDtypeStruct((), np.float32)
 function = weft.jit(lambda x: weft.pure_callback(lambda y: function(y), shape, x) + 1)

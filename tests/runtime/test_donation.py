@@ -433,7 +433,7 @@ SHORT_OF_MEMORY = """
 import resource
 import weft
 from weft import numpy as jnp
-from weft.backends.cpu.calls import dispatch, entries
+from weft.backends.llvm.calls import dispatch, entries
 from weft.runtime import memory
 walks = dispatch.native()
 fun = lambda x, y, n: (x + y[0], jnp.broadcast_to(n, (1 << 26,)))

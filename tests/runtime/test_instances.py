@@ -10,8 +10,9 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft.api.learning import Learning
-from weft.backends.cpu.calls import dispatch, instances
-from weft.backends.cpu.native import compiling
+from weft.backends.cpu.calls import instances
+from weft.backends.llvm.calls import dispatch
+from weft.backends.llvm.native import compiling
 from weft.base import background, knobs
 from weft.runtime import shapes
 

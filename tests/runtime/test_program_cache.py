@@ -14,7 +14,7 @@ import weft.numpy as jnp
 from weft import lax
 from weft.backends.cpu import target
 from weft.backends.cpu.calls import identity, stored
-from weft.backends.cpu.native import machine
+from weft.backends.llvm.native import machine
 from weft.base import disk, knobs, later
 from weft.extend import core
 

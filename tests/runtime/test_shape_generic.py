@@ -67,7 +67,7 @@ class generic_compiles_nothing:
     """Raise where a native function is compiled meanwhile."""
 
     def __enter__(self) -> None:
-        from weft.backends.cpu.native import machine
+        from weft.backends.llvm.native import machine
 
         self.before = machine.compile_many
 
@@ -77,7 +77,7 @@ class generic_compiles_nothing:
         machine.compile_many = refuse
 
     def __exit__(self, *_: Any) -> None:
-        from weft.backends.cpu.native import machine
+        from weft.backends.llvm.native import machine
 
         machine.compile_many = self.before
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import weft
-from weft.backends.cpu.calls import dispatch, entries, native
+from weft.backends.cpu.calls import native
+from weft.backends.llvm.calls import dispatch, entries
 from weft.base import knobs
 from weft.core import interpret
 from weft.runtime.array import box

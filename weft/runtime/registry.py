@@ -10,7 +10,7 @@ from weft.base.lazy import Late
 # The processor: programs compiled and called, calls answered natively, programs in named sizes,
 # what became of a program, elements that a test picks.
 native = Late("weft.backends.cpu.calls.native")
-dispatch = Late("weft.backends.cpu.calls.dispatch")
+dispatch = Late("weft.backends.llvm.calls.dispatch")
 instances = Late("weft.backends.cpu.calls.instances")
 study = Late("weft.backends.cpu.calls.study")
 selection = Late("weft.backends.cpu.calls.selection")

@@ -12,8 +12,8 @@ import weft
 from tests.backends.cuda import host_device
 from weft import lax, random
 from weft import numpy as jnp
-from weft.backends.cpu.calls.dispatch import native
 from weft.backends.cuda import client, driver, memory
+from weft.backends.llvm.calls.dispatch import native
 from weft.base import knobs
 from weft.runtime import devices
 from weft.runtime.array import ArrayImpl

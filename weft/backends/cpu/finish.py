@@ -9,7 +9,7 @@ pointers of the kernel's buffers but the one that the block stands for.
 from __future__ import annotations
 
 from weft.backends.cpu.code.loops import inner_loop
-from weft.backends.cpu.code.render import Function
+from weft.backends.llvm.text.render import Function
 from weft.kernel.kernel import Loop
 from weft.kernel.program import Finish
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.assembly import Assembly, called, launched
-from weft.backends.cpu.native.machine import Ahead, compile_many
 from weft.backends.cpu.target import Cpu
+from weft.backends.llvm.native.machine import Ahead, compile_many
 from weft.base.sizes import Guard, Size, evaluator, recording
 from weft.compiler.arena import arrange
 from weft.compiler.generic import Different

@@ -15,9 +15,9 @@ from weft.backends.cpu.code.loops import (
     render_unified,
     render_unrolled,
 )
-from weft.backends.cpu.native.machine import Ahead
-from weft.backends.cpu.native.processor import has_wide_tiles, vector_bits
 from weft.backends.cpu.routines import choices
+from weft.backends.llvm.native.machine import Ahead
+from weft.backends.llvm.native.processor import has_wide_tiles, vector_bits
 from weft.base.lazy import Late
 from weft.base.sizes import LEAST, Size, recording
 from weft.compiler.backend import Target
@@ -38,7 +38,7 @@ from weft.tree.functions import tree_leaves
 
 # loaded when a program has a loop, and when it has an operation with an algorithm of its own
 loop_text = Late("weft.backends.cpu.code.loop_text")
-serial = Late("weft.backends.cpu.code.serial")
+serial = Late("weft.backends.llvm.text.serial")
 tiny = Late("weft.backends.cpu.routines.products.tiny")
 routines = Late("weft.backends.cpu.routines.table")
 

@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.backends.cpu.code.instructions import memory_type
-from weft.backends.cpu.routines.scalar_math import called_stubs, translate_with_math
 from weft.backends.cuda.loops import (
     Access,
     Moved,
@@ -26,6 +24,8 @@ from weft.backends.cuda.render import NAME, _SerialText, _Text
 from weft.backends.cuda.routines.device import DEFINITIONS
 from weft.backends.cuda.routines.stubs import loop_stubs as stubs
 from weft.backends.cuda.schedule import Schedule
+from weft.backends.llvm.text.instructions import memory_type
+from weft.backends.llvm.text.scalar_math import called_stubs, translate_with_math
 from weft.base.record import Record
 from weft.kernel.kinds import f32, f64
 from weft.kernel.nodes import BF16, F16, F64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 
-from weft.backends.cpu.native.llvm import OPTIMISE, Llvm
+from weft.backends.llvm.native.llvm import OPTIMISE, Llvm
 from weft.base.functional import lru
 from weft.base.stacks import with_room
 

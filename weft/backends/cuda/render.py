@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.code.instructions import MEMORY, memory_type, scalar_type
 from weft.backends.cpu.code.loops import combine
-from weft.backends.cpu.code.rare import rare
-from weft.backends.cpu.code.render import Function
-from weft.backends.cpu.code.serial import Writer
 from weft.backends.cuda.ptx import WAIT
 from weft.backends.cuda.schedule import TILE, Schedule, nest, private_rows, turned
+from weft.backends.llvm.text.instructions import MEMORY, memory_type, scalar_type
+from weft.backends.llvm.text.rare import rare
+from weft.backends.llvm.text.render import Function
+from weft.backends.llvm.text.serial import Writer
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import BOOL, F32, F64, Value, is_float, walk
 from weft.kernel.spec import verify

@@ -14,8 +14,8 @@ from typing import Any
 
 from weft.backends.cpu.assembly import Assembly
 from weft.backends.cpu.generic import Generic, Special
-from weft.backends.cpu.native.machine import Address
-from weft.backends.cpu.native.processor import vector_bits
+from weft.backends.llvm.native.machine import Address
+from weft.backends.llvm.native.processor import vector_bits
 from weft.base import knobs
 from weft.base.forks import across_forks
 from weft.base.functional import register_cache

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.backends.cpu.native.machine import setting
+from weft.backends.llvm.native.machine import setting
 from weft.base import knobs
 from weft.base.disk import digest
 from weft.base.functional import lru

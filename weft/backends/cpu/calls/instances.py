@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.calls import native, tables
-from weft.backends.cpu.calls.dispatch import words_of
+from weft.backends.cpu.calls import native
 from weft.backends.cpu.calls.layout import LONG_BYTES, Layout, runs, work
 from weft.backends.cpu.generic import Generic, Special
+from weft.backends.llvm.calls import tables
+from weft.backends.llvm.calls.dispatch import words_of
 from weft.base import knobs
 from weft.base.sizes import Guard, Size, evaluator
 from weft.compiler.arena import Life, arrange

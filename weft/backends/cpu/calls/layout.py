@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu import library
 from weft.backends.cpu.assembly import Assembly, Run
-from weft.backends.cpu.calls import tables
-from weft.backends.cpu.calls.dispatch import Native, address, words_of
-from weft.backends.cpu.native import library
-from weft.backends.cpu.native.float_mode import flush_bits
-from weft.backends.cpu.native.walker import CONTEXT_WORDS, encode
+from weft.backends.llvm.calls import tables
+from weft.backends.llvm.calls.dispatch import Native, address, words_of
+from weft.backends.llvm.calls.walker import CONTEXT_WORDS, encode
+from weft.backends.llvm.native.float_mode import flush_bits
 from weft.core.interpret import storage_dtype
 from weft.kernel.program import For, While, all_nodes, inner_regions
 

@@ -17,7 +17,8 @@ import numpy as np
 from weft.backends.cpu import target
 from weft.backends.cpu.assembly import Assembly, Python, called, launched
 from weft.backends.cpu.calls import stored
-from weft.backends.cpu.calls.dispatch import (
+from weft.backends.cpu.calls.slowly import Walk
+from weft.backends.llvm.calls.dispatch import (
     Native,
     busy,
     is_loaded,
@@ -25,9 +26,8 @@ from weft.backends.cpu.calls.dispatch import (
     native,
     supported,
 )
-from weft.backends.cpu.calls.slowly import Walk
-from weft.backends.cpu.native.compiling import preload
-from weft.backends.cpu.native.machine import Address, Ahead, compile_many, origins
+from weft.backends.llvm.native.compiling import preload
+from weft.backends.llvm.native.machine import Address, Ahead, compile_many, origins
 from weft.base import errors, knobs
 from weft.base.background import in_background
 from weft.base.forks import across_forks
@@ -44,7 +44,7 @@ from weft.runtime.places import HOME, ArrayType, array_type
 
 # loaded when a knob asks what was compiled, when calls become native
 tell = Late("weft.backends.cpu.calls.tell")
-entries = Late("weft.backends.cpu.calls.entries")
+entries = Late("weft.backends.llvm.calls.entries")
 # loaded when a program has no native code
 by_numpy = Late("weft.runtime.plain")
 generic = Late("weft.backends.cpu.calls.generic")

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu import library
 from weft.backends.cpu.assembly import Assembly, Python, Run
-from weft.backends.cpu.native import library, pool
+from weft.backends.llvm.native import pool
 from weft.core.interpret import storage_dtype
 from weft.kernel.program import Branch, Copy, For, Point, Swap, While
 from weft.runtime.array import ArrayImpl, box

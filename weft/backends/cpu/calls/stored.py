@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.backends.cpu.assembly import Assembly, HostCall, Python, Run
 from weft.backends.cpu.calls.identity import Walked, identify
-from weft.backends.cpu.native.machine import Address, load_known
+from weft.backends.llvm.native.machine import Address, load_known
 from weft.base import disk, knobs
 from weft.core.interpret import constant_value
 from weft.core.jaxpr import ClosedJaxpr

@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.assembly_text import whole_text
-from weft.backends.cpu.calls.dispatch import supported
 from weft.backends.cpu.calls.native import Executable, compile_noted
 from weft.backends.cpu.calls.native import compile_program as compile_program
 from weft.backends.cpu.story import Story, costs
+from weft.backends.llvm.calls.dispatch import supported
 from weft.base import knobs
 from weft.compiler.analysis.cost import CompiledMemoryStats, memory_stats
 from weft.compiler.analysis.cost import unfused_costs as unfused_costs

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.code.instructions import memory_type
-from weft.backends.cpu.code.render import Function
-from weft.backends.cpu.native.processor import vector_bits
+from weft.backends.llvm.native.processor import vector_bits
+from weft.backends.llvm.text.instructions import memory_type
+from weft.backends.llvm.text.render import Function
 from weft.base.sizes import Size
 from weft.kernel.kernel import Loop, Store
 

@@ -17,10 +17,10 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from weft.backends.cpu.assembly import Python, Run
-from weft.backends.cpu.code.instructions import Lines
-from weft.backends.cpu.native.llvm import LOOP, QUICK
-from weft.backends.cpu.native.processor import counter
 from weft.backends.cpu.sizes import read_sizes
+from weft.backends.llvm.native.llvm import LOOP, QUICK
+from weft.backends.llvm.native.processor import counter
+from weft.backends.llvm.text.instructions import Lines
 from weft.base.record import Record
 from weft.base.sizes import Size, plain
 from weft.kernel.program import Blocks, Branch, Copy, For, Point, Slot, Swap, While

@@ -10,9 +10,6 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.code import blocks
-from weft.backends.cpu.code.instructions import TooLong, scalar_type
-from weft.backends.cpu.code.rare import rare
-from weft.backends.cpu.code.render import Function
 from weft.backends.cpu.code.width import (
     lanes_of,
     latency_bound,
@@ -22,8 +19,11 @@ from weft.backends.cpu.code.width import (
     side_by_side,
     writes_only,
 )
-from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.sizes import Sizes
+from weft.backends.llvm.native.processor import vector_bits
+from weft.backends.llvm.text.instructions import TooLong, scalar_type
+from weft.backends.llvm.text.rare import rare
+from weft.backends.llvm.text.render import Function
 from weft.base.sizes import Size, plain
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import F32, F64, Value, is_float, walk

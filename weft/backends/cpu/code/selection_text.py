@@ -8,8 +8,8 @@ number`` (the same, where NaNs are all one).
 
 from __future__ import annotations
 
-from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
+from weft.backends.llvm.native.processor import vector_bits
 from weft.base.functional import lru
 
 # Elements of a piece, which one thread looks at; a multiple of the lanes.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.backends.cpu.code.instructions import scalar_type
-from weft.backends.cpu.code.render import Function
 from weft.backends.cpu.routines.writer import Module
+from weft.backends.llvm.text.instructions import scalar_type
+from weft.backends.llvm.text.render import Function
 from weft.kernel import math
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Kernel

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.code.stub import translate
-from weft.backends.cpu.native.library import MESSAGES
+from weft.backends.cpu.library import MESSAGES
+from weft.backends.llvm.text.stub import translate
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.core import processes

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.routines.registry import LOWERINGS
-from weft.backends.cpu.routines.scalar_math import translate_with_math
+from weft.backends.llvm.text.scalar_math import translate_with_math
 from weft.base.functional import lru
 from weft.kernel import special_functions as stubs
 from weft.kernel.kinds import kind_of

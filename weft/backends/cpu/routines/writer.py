@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 
-from weft.backends.cpu.code.instructions import Instructions
+from weft.backends.llvm.text.instructions import Instructions
 from weft.base.sizes import is_one
 
 Number = str | int

@@ -2,7 +2,7 @@
 
 A program of few kernels is launched kernel by kernel; others as the graph that was captured for the
 addresses of a call, which Python makes where there is none. The native code is that of the
-processor's calls (``backends/cpu/calls``), and what a GPU needs beyond it (``stubs.py``).
+processor's calls (``backends/llvm/calls``), and what a GPU needs beyond it (``stubs.py``).
 """
 
 from __future__ import annotations
@@ -13,8 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.calls import entries, tables
-from weft.backends.cpu.calls.dispatch import (
+from weft.backends.cpu.calls.layout import run_words
+from weft.backends.cuda import driver
+from weft.backends.cuda.calls import stubs
+from weft.backends.cuda.commands import Launched, Pointed
+from weft.backends.cuda.memory import Buffer, pool_of
+from weft.backends.cuda.program import MOST_GRAPHS
+from weft.backends.llvm.calls import entries, tables
+from weft.backends.llvm.calls.dispatch import (
     TP_DEALLOC,
     Native,
     address,
@@ -24,13 +30,7 @@ from weft.backends.cpu.calls.dispatch import (
     supported,
     words_of,
 )
-from weft.backends.cpu.calls.layout import run_words
-from weft.backends.cpu.native.machine import load_stubs
-from weft.backends.cuda import driver
-from weft.backends.cuda.calls import stubs
-from weft.backends.cuda.commands import Launched, Pointed
-from weft.backends.cuda.memory import Buffer, pool_of
-from weft.backends.cuda.program import MOST_GRAPHS
+from weft.backends.llvm.native.machine import load_stubs
 from weft.runtime.array import ArrayImpl
 from weft.runtime.evaluate import operands_of
 from weft.runtime.places import array_type
@@ -45,10 +45,10 @@ _NUMBERS = (bool, int, float, range, np.generic)
 
 _SOURCES = (
     "weft.kernel.kinds",
-    "weft.backends.cpu.code.stub",
-    "weft.backends.cpu.native.capi",
-    "weft.backends.cpu.native.asking",
-    "weft.backends.cpu.calls.tables",
+    "weft.backends.llvm.text.stub",
+    "weft.backends.llvm.native.capi",
+    "weft.backends.llvm.native.asking",
+    "weft.backends.llvm.calls.tables",
     "weft.backends.cuda.calls.stubs",
 )
 _TP_MEMBERS = 72

@@ -6,9 +6,9 @@ by one, or as a graph that was captured for the same addresses. What this can't 
 
 from __future__ import annotations
 
-from weft.backends.cpu.calls import tables
-from weft.backends.cpu.native import capi
-from weft.backends.cpu.native.asking import tell
+from weft.backends.llvm.calls import tables
+from weft.backends.llvm.native import capi
+from weft.backends.llvm.native.asking import tell
 from weft.kernel.kinds import i32, i64, invoke, ptr, void
 
 # Words of the table of a program after the functions that run it: how (not at all, by

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.finish import NAME, finish_text
-from weft.backends.cpu.native.processor import registers, vector_bits
 from weft.backends.cpu.routines.convolutions.conv_moves import (
     Copied,
     copy_task,
@@ -42,6 +41,7 @@ from weft.backends.cpu.routines.convolutions.conv_text import (
 )
 from weft.backends.cpu.routines.convolutions.lines import Line, lines
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS
+from weft.backends.llvm.native.processor import registers, vector_bits
 from weft.base.record import Record
 from weft.base.sizes import Size, computed, is_one, is_writing, plain
 from weft.kernel.nodes import BF16, F16, F32, is_float

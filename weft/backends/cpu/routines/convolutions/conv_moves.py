@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.native.llvm import QUICK
 from weft.backends.cpu.routines.convolutions.conv_writer import Text
 from weft.backends.cpu.sizes import Written, sized_task
+from weft.backends.llvm.native.llvm import QUICK
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.base.sizes import Size, computed, is_one, is_writing, same

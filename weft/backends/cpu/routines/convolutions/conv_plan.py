@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from weft.backends.cpu.native.processor import has_by_element_fma, registers
 from weft.backends.cpu.routines.convolutions.conv_text import Axis
+from weft.backends.llvm.native.processor import has_by_element_fma, registers
 from weft.base.record import Record
 from weft.base.sizes import is_one, plain
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from weft.backends.cpu.code.instructions import memory_type
-from weft.backends.cpu.code.render import Function
+from weft.backends.llvm.text.instructions import memory_type
+from weft.backends.llvm.text.render import Function
 from weft.base.sizes import is_one
 from weft.kernel.nodes import BF16, F16
 

@@ -10,7 +10,7 @@ import numpy as np
 from weft.backends.cpu.routines.draws import sampling_kernels as kernels
 from weft.backends.cpu.routines.draws import sampling_stubs as stubs
 from weft.backends.cpu.routines.registry import LOWERINGS
-from weft.backends.cpu.routines.scalar_math import translate_with_math
+from weft.backends.llvm.text.scalar_math import translate_with_math
 from weft.base import knobs
 from weft.base.functional import lru
 from weft.kernel.counts import MOST

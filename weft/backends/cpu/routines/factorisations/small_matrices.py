@@ -5,10 +5,10 @@ LAPACK takes longer to be called than to do such a matrix.
 
 from __future__ import annotations
 
-from weft.backends.cpu.native import processor
 from weft.backends.cpu.routines.fourier.fft_text import Lanes
 from weft.backends.cpu.routines.squares import square
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
+from weft.backends.llvm.native import processor
 from weft.base.sizes import plain
 from weft.kernel.program import Lowered, Place, Task, Type
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.native.llvm import QUICK
 from weft.backends.cpu.routines.factorisations.transpose import turn
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
+from weft.backends.llvm.native.llvm import QUICK
 from weft.base.record import Record
 from weft.base.sizes import Size, computed
 from weft.kernel.program import Lowered, Place, Task

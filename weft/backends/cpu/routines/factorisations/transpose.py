@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from weft.backends.cpu.native import processor
 from weft.backends.cpu.routines.fourier.fft_text import Lanes
 from weft.backends.cpu.routines.squares import squares
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
+from weft.backends.llvm.native import processor
 
 # Rows of a matrix of few columns, or the other way round, that are near while they are turned.
 PART = 512

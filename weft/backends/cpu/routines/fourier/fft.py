@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.native import processor
 from weft.backends.cpu.routines.fourier import fft_kernels as kernels
 from weft.backends.cpu.routines.fourier import fft_moves as moves
 from weft.backends.cpu.routines.fourier.fft_kernels import PRIMES, Tables, bits_of, factor_tables
 from weft.backends.cpu.routines.fourier.fft_text import Lanes, interleaved, roots
 from weft.backends.cpu.routines.registry import LOWERINGS
+from weft.backends.llvm.native import processor
 from weft.base.functional import lru
 from weft.base.sizes import plain
 from weft.kernel.program import Lowered, Place, Task, Type

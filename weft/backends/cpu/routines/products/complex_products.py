@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft.backends.cpu.native import processor
 from weft.backends.cpu.routines.fourier.fft_kernels import NAME, Loop, Pair
 from weft.backends.cpu.routines.fourier.fft_text import Complex, Lanes
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.writer import Number
+from weft.backends.llvm.native import processor
 from weft.base.functional import lru
 from weft.kernel.program import Lowered, Place, Task, Type
 

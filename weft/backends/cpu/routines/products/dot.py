@@ -11,7 +11,6 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from weft.backends.cpu.native.processor import has_matrices, registers, vector_bits
 from weft.backends.cpu.routines.products.amx_text import (
     BLOCK,
     DEPTH,
@@ -56,6 +55,7 @@ from weft.backends.cpu.routines.products.dot_plan import (
 from weft.backends.cpu.routines.products.dot_tiles import PANEL_BYTES, PANEL_ROWS, tile_tasks
 from weft.backends.cpu.routines.products.rows_text import ROWS_FIELDS, row_products
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS, SMALL
+from weft.backends.llvm.native.processor import has_matrices, registers, vector_bits
 from weft.base.sizes import Size, is_writing, plain
 from weft.kernel.program import Finish, Lowered, Place, Type, contiguous
 

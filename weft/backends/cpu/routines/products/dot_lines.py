@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from weft.backends.cpu.code.instructions import SUFFIXES, Instructions
+from weft.backends.llvm.text.instructions import SUFFIXES, Instructions
 from weft.base.record import Record
 from weft.kernel.nodes import BF16, F16, F32, F64
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.convolutions import conv_moves as moves
 from weft.backends.cpu.routines.products.dot_lines import BATCH, bytes_of, dtype_of
+from weft.backends.llvm.native.processor import vector_bits
 from weft.base.record import Record
 from weft.kernel.program import Finish, Lowered, Place, Task, contiguous
 

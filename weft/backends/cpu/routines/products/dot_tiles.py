@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod
 
 from weft.backends.cpu.finish import NAME, finish_text
-from weft.backends.cpu.native.processor import has_by_element_fma, registers, vector_bits
 from weft.backends.cpu.routines.convolutions import conv_moves as moves
 from weft.backends.cpu.routines.convolutions.conv_text import (
     Axis,
@@ -26,6 +25,7 @@ from weft.backends.cpu.routines.products.dot_plan import (
     converted,
 )
 from weft.backends.cpu.sizes import Written, at_hand, sized_task
+from weft.backends.llvm.native.processor import has_by_element_fma, registers, vector_bits
 from weft.base.sizes import computed, is_writing, plain
 from weft.kernel.program import Place, Task
 

@@ -6,7 +6,6 @@ other products; the sum of an element has a fixed order.
 
 from __future__ import annotations
 
-from weft.backends.cpu.code.instructions import SUFFIXES
 from weft.backends.cpu.routines.products.dot_lines import (
     BATCH,
     Lines,
@@ -22,6 +21,7 @@ from weft.backends.cpu.routines.products.dot_lines import (
     multiply_add,
     pointers,
 )
+from weft.backends.llvm.text.instructions import SUFFIXES
 from weft.base.functional import lru
 
 ROWS_FIELDS = (

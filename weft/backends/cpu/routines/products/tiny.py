@@ -10,8 +10,8 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.writer import Function, Module, kernel
+from weft.backends.llvm.native.processor import vector_bits
 from weft.kernel.program import Lowered, Place, Task, Type, contiguous
 
 # Instructions that an operation may take.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from weft.backends.cpu.code.stub import translate
-from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.scatter import scatter_stubs as stubs
 from weft.backends.cpu.routines.scatter.scatter_stubs import ADD, MAX, MIN, MUL, SET, SUB, TURN
+from weft.backends.llvm.native.processor import vector_bits
+from weft.backends.llvm.text.stub import translate
 from weft.base.functional import lru
 from weft.base.sizes import plain
 from weft.kernel.kinds import Kind

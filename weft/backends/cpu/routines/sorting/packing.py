@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.backends.cpu.native.processor import is_arm
 from weft.backends.cpu.routines.sorting.network import Lanes, batcher, extremes, shuffle
 from weft.backends.cpu.routines.sorting.rows import resized
 from weft.backends.cpu.routines.writer import Function, Module, Number
+from weft.backends.llvm.native.processor import is_arm
 
 UNROLLED = 4
 DEPTH = 64  # splits by chosen keys, after which the range of keys is halved

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from weft.backends.cpu.code.stub import translate
 from weft.backends.cpu.routines.sorting.network import Lanes
 from weft.backends.cpu.routines.sorting.records import UNSIGNED, key, key_names
 from weft.backends.cpu.routines.sorting.rows import Order
 from weft.backends.cpu.routines.writer import Module
+from weft.backends.llvm.text.stub import translate
 from weft.kernel.kinds import External, i64, ptr, stack, u32, void
 
 # What the table of a sort holds: the length of rows, their pieces and buckets; what is sorted:

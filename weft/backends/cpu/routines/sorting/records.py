@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.backends.cpu.code.stub import translate
 from weft.backends.cpu.routines.sorting.rows import Order
+from weft.backends.llvm.text.stub import translate
 from weft.base.functional import lru
 from weft.kernel.kinds import Kind, i32, i64, ptr, stack, u8, u16, u32, u64, void
 

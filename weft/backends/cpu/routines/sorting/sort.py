@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.factorisations import transpose
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.sorting import buckets as bucketing
@@ -27,6 +26,7 @@ from weft.backends.cpu.routines.sorting.rows import (
     Rows,
     order_of,
 )
+from weft.backends.llvm.native.processor import vector_bits
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.base.sizes import computed, plain

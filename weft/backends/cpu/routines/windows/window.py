@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.native.processor import vector_bits
 from weft.backends.cpu.routines.convolutions.lines import lines
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.windows.window_text import (
@@ -23,6 +22,7 @@ from weft.backends.cpu.routines.windows.window_text import (
     Slide,
     Windows,
 )
+from weft.backends.llvm.native.processor import vector_bits
 from weft.kernel.nodes import BF16, BOOL, F16, F32, I32
 from weft.kernel.program import Lowered, Place, Task, Type, contiguous
 

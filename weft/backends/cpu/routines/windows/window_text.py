@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.native.processor import has_ieee_minimum
 from weft.backends.cpu.routines.convolutions.conv_writer import Text, stored
 from weft.backends.cpu.sizes import read_sizes
+from weft.backends.llvm.native.processor import has_ieee_minimum
 from weft.base.record import Record
 from weft.base.sizes import is_writing
 from weft.kernel.nodes import BOOL, I32, is_float

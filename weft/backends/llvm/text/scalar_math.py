@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.code.instructions import scalar_type
-from weft.backends.cpu.code.render import Function
-from weft.backends.cpu.code.stub import translate
+from weft.backends.llvm.text.instructions import scalar_type
+from weft.backends.llvm.text.render import Function
+from weft.backends.llvm.text.stub import translate
 from weft.base.functional import lru
 from weft.kernel import kinds
 from weft.kernel import math as real

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.code.instructions import MEMORY, memory_type
 from weft.backends.cpu.code.loops import combine, outer_loop
-from weft.backends.cpu.code.render import Function
+from weft.backends.llvm.text.instructions import MEMORY, memory_type
+from weft.backends.llvm.text.render import Function
 from weft.kernel.kernel import Atomic, Barrier, Kernel, Loop, Reduce, Serial, statements
 from weft.kernel.nodes import BOOL, walk
 

@@ -27,10 +27,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.code.instructions import Lines
-from weft.backends.cpu.native import float_mode
-from weft.backends.cpu.native.llvm import BRIEF, INLINE, LIGHT, OPTIMISE
-from weft.backends.cpu.native.processor import counter
+from weft.backends.llvm.native import float_mode
+from weft.backends.llvm.native.llvm import BRIEF, INLINE, LIGHT, OPTIMISE
+from weft.backends.llvm.native.processor import counter
+from weft.backends.llvm.text.instructions import Lines
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.base.sizes import Size

@@ -13,7 +13,7 @@ import ctypes
 import sys
 from typing import Any
 
-from weft.backends.cpu.native.processor import architecture
+from weft.backends.llvm.native.processor import architecture
 from weft.base.functional import lru
 from weft.kernel.kinds import External, defined, i64, void
 

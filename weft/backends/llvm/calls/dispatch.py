@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.calls import tables
-from weft.backends.cpu.native import pool
-from weft.backends.cpu.native.machine import load_stubs, setting
+from weft.backends.llvm.calls import tables
+from weft.backends.llvm.native import pool
+from weft.backends.llvm.native.machine import load_stubs, setting
 from weft.base import knobs
 from weft.base.cores import usable_cores
 from weft.base.functional import lru, register_cache
@@ -173,16 +173,16 @@ class Native:
 
 
 _SOURCES = (
-    "weft.backends.cpu.native.float_mode",
+    "weft.backends.llvm.native.float_mode",
     "weft.kernel.kinds",
-    "weft.backends.cpu.code.stub",
-    "weft.backends.cpu.native.capi",
-    "weft.backends.cpu.native.asking",
-    "weft.backends.cpu.native.walker",
-    "weft.backends.cpu.calls.tables",
-    "weft.backends.cpu.calls.blocks",
-    "weft.backends.cpu.calls.running",
-    "weft.backends.cpu.calls.caller",
+    "weft.backends.llvm.text.stub",
+    "weft.backends.llvm.native.capi",
+    "weft.backends.llvm.native.asking",
+    "weft.backends.llvm.calls.walker",
+    "weft.backends.llvm.calls.tables",
+    "weft.backends.llvm.calls.blocks",
+    "weft.backends.llvm.calls.running",
+    "weft.backends.llvm.calls.caller",
 )
 
 

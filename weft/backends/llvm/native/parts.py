@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import struct
 
-from weft.backends.cpu.native.llvm import BRIEF, INLINE, LIGHT, LOOP, OPTIMISE, QUICK
+from weft.backends.llvm.native.llvm import BRIEF, INLINE, LIGHT, LOOP, OPTIMISE, QUICK
 
 # Lines from which a module is worth a second thread: of one that is optimised a little, and of
 # kernels.

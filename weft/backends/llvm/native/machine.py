@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from weft.backends.cpu.native import loader
-from weft.backends.cpu.native.compiling import Batch, compile_now
-from weft.backends.cpu.native.processor import compiler_version, description, has_matrices
-from weft.backends.cpu.native.processor import vector_bits as vector_bits
-from weft.backends.cpu.native.together import was_joint
+from weft.backends.llvm.native import loader
+from weft.backends.llvm.native.compiling import Batch, compile_now
+from weft.backends.llvm.native.processor import compiler_version, description, has_matrices
+from weft.backends.llvm.native.processor import vector_bits as vector_bits
+from weft.backends.llvm.native.together import was_joint
 from weft.base import disk
 from weft.base.disk import digest
 from weft.base.forks import across_forks
@@ -26,7 +26,7 @@ from weft.base.knobs import thread
 from weft.base.lazy import Late, load
 
 # loaded where stubs are translated
-stub = Late("weft.backends.cpu.code.stub")
+stub = Late("weft.backends.llvm.text.stub")
 
 # The name of every kernel's function in its object: a kernel's own name would tell equal ones
 # apart.

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from weft.backends.cpu.native.parts import taken_apart
-from weft.backends.cpu.native.processor import architecture
+from weft.backends.llvm.native.parts import taken_apart
+from weft.backends.llvm.native.processor import architecture
 from weft.base.record import Record
 
 MACHINES = {"x86_64": 62, "aarch64": 183}

@@ -5,8 +5,8 @@ Arguments that are donated lose their memory to it; ``donation.py`` says the sam
 
 from __future__ import annotations
 
-from weft.backends.cpu.calls import tables
-from weft.backends.cpu.calls.blocks import (
+from weft.backends.llvm.calls import tables, walker
+from weft.backends.llvm.calls.blocks import (
     SLOT_OWNER,
     SLOT_VIEW,
     allocate,
@@ -16,8 +16,8 @@ from weft.backends.cpu.calls.blocks import (
     new_block,
     release,
 )
-from weft.backends.cpu.native import capi, walker
-from weft.backends.cpu.native.asking import ask, tell
+from weft.backends.llvm.native import capi
+from weft.backends.llvm.native.asking import ask, tell
 from weft.kernel.kinds import i32, i64, invoke, ptr, void
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.calls import tables
-from weft.backends.cpu.calls.dispatch import address, native, slot_numbers, words_of
+from weft.backends.llvm.calls import tables
+from weft.backends.llvm.calls.dispatch import address, native, slot_numbers, words_of
 from weft.base import knobs
 from weft.base.record import Record
 from weft.runtime.array import ArrayImpl

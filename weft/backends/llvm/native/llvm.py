@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from weft.backends.cpu.native.processor import is_arm
+from weft.backends.llvm.native.processor import is_arm
 from weft.base.functional import lru
 from weft.base.lazy import folder_of
 

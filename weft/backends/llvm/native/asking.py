@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.backends.cpu.native import capi
+from weft.backends.llvm.native import capi
 from weft.kernel.kinds import i64, ptr
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from weft.backends.cpu.calls import tables
-from weft.backends.cpu.native import capi
+from weft.backends.llvm.calls import tables
+from weft.backends.llvm.native import capi
 from weft.kernel.kinds import i32, i64, ptr, void
 
 # Words of the slots of arrays and functions: found by looking when the stubs are translated.

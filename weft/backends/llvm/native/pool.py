@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from weft.backends.cpu.native import loader
-from weft.backends.cpu.native.float_mode import Flushing
-from weft.backends.cpu.native.machine import load_stubs
-from weft.backends.cpu.native.pool_stubs import POOL_BYTES, SPIN, SYSTEM, system_names
-from weft.backends.cpu.native.processor import architecture
+from weft.backends.llvm.native import loader
+from weft.backends.llvm.native.float_mode import Flushing
+from weft.backends.llvm.native.machine import load_stubs
+from weft.backends.llvm.native.pool_stubs import POOL_BYTES, SPIN, SYSTEM, system_names
+from weft.backends.llvm.native.processor import architecture
 from weft.base.cores import threads, usable_cores
 from weft.base.forks import across_forks
 from weft.base.functional import lru
@@ -97,11 +97,11 @@ def _code() -> Any:
 
 
 _SOURCES = (
-    "weft.backends.cpu.native.float_mode",
+    "weft.backends.llvm.native.float_mode",
     "weft.kernel.kinds",
-    "weft.backends.cpu.code.stub",
-    "weft.backends.cpu.native.capi",
-    "weft.backends.cpu.native.pool_stubs",
+    "weft.backends.llvm.text.stub",
+    "weft.backends.llvm.native.capi",
+    "weft.backends.llvm.native.pool_stubs",
 )
 
 

@@ -12,7 +12,7 @@ bit 0, how many workers are inside, how many may be, and whether the job is open
 
 from __future__ import annotations
 
-from weft.backends.cpu.native import capi
+from weft.backends.llvm.native import capi
 from weft.kernel.kinds import (
     External,
     defined,

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.code.instructions import (
+from weft.backends.cpu.sizes import Sizes
+from weft.backends.llvm.native.processor import has_ieee_minimum
+from weft.backends.llvm.text.instructions import (
     MEMORY,
     SUFFIXES,
     Instructions,
     memory_type,
     scalar_type,
 )
-from weft.backends.cpu.code.rare import Rare
-from weft.backends.cpu.native.processor import has_ieee_minimum
-from weft.backends.cpu.sizes import Sizes
+from weft.backends.llvm.text.rare import Rare
 from weft.base.sizes import Size
 from weft.kernel.kernel import Affine, Kernel, Reduce, Store, statements
 from weft.kernel.nodes import BF16, BOOL, F32, I64, REDUCED, Value, is_float, walk

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.backends.cpu.assembly import Python, Run
-from weft.backends.cpu.native import capi
-from weft.backends.cpu.native.asking import ask
+from weft.backends.llvm.native import capi
+from weft.backends.llvm.native.asking import ask
 from weft.kernel.kinds import (
     clock,
     float_mode,

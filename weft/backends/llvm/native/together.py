@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import struct
 
-from weft.backends.cpu.native.llvm import QUICK
+from weft.backends.llvm.native.llvm import QUICK
 
 _MARK = "$part"
 _DEFINED = re.compile(r"^(?:define [^\n]*?|)@([\w.]+)(?: = |\()", re.MULTILINE)

@@ -8,11 +8,11 @@ they know comes through tables, so the code itself holds no addresses.
 
 from __future__ import annotations
 
-from weft.backends.cpu.calls import tables
-from weft.backends.cpu.calls.blocks import SLOT_ENTRIES, SLOT_OWNER, SLOT_TYPE
-from weft.backends.cpu.calls.running import run, run_donating
-from weft.backends.cpu.native import capi
-from weft.backends.cpu.native.asking import ask
+from weft.backends.llvm.calls import tables
+from weft.backends.llvm.calls.blocks import SLOT_ENTRIES, SLOT_OWNER, SLOT_TYPE
+from weft.backends.llvm.calls.running import run, run_donating
+from weft.backends.llvm.native import capi
+from weft.backends.llvm.native.asking import ask
 from weft.kernel.kinds import f32, f64, i32, i64, ptr, stack, u8
 
 # --- arguments ------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.backends.cpu.native.processor import counter
+from weft.backends.llvm.native.processor import counter
 
 # Words of the table that all programs share.
 (

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from weft.backends.cpu.native.llvm import BRIEF, QUICK, Llvm, is_crowded, opener
-from weft.backends.cpu.native.parts import divided, joined
-from weft.backends.cpu.native.together import apart, joinable, joint
+from weft.backends.llvm.native.llvm import BRIEF, QUICK, Llvm, is_crowded, opener
+from weft.backends.llvm.native.parts import divided, joined
+from weft.backends.llvm.native.together import apart, joinable, joint
 from weft.base import disk
 from weft.base.cores import threads
 from weft.base.forks import Stay, across_forks

@@ -1,0 +1,1 @@
+"""What backends share of LLVM: its text, machine code made of it, and native calls."""

@@ -1,0 +1,1 @@
+"""The native caller: it matches arguments, runs programs and boxes results."""

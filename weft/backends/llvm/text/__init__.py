@@ -1,0 +1,1 @@
+"""Kernels and stubs as LLVM text."""
