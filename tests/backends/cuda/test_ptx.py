@@ -1,5 +1,7 @@
 """Kernels of every sample for a GPU: LLVM makes PTX of them, on any machine."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -68,8 +70,19 @@ def test_kernels_are_rendered(prim):
         for kernel in found:
             check_schedule(kernel)
             texts.update(render(part) for part in schedule(kernel).parts)
+    for text in texts:
+        assert all(", align" in line for line in text.splitlines() if "addrspace(3) global" in line)
     for text in sorted(texts, key=len)[:1]:
         assert ".visible .entry kernel" in ptx.assemble(text)
+
+
+def test_shared_memory_after_an_odd_row_is_aligned():
+    with weft.enable_x64(True):
+        (kernel,) = kernels_of(weft.nn.softmax, jnp.ones((3, 4_099)))
+        (made,) = schedule(kernel).parts
+        text = ptx.assemble(render(made))
+    declared = re.findall(r"\.shared \.align (\d+)", text)
+    assert len(declared) >= 2 and all(int(n) >= 16 for n in declared)
 
 
 x = jnp.ones((64, 1000))

@@ -589,7 +589,9 @@ class _Text(Function):
     def _between_warps(self, s: Reduce, value: str, warps: int) -> str:
         kind, place = scalar_type(s.dtype), f"@{self.prefix}warps{s.symbol}"
         room = kind if kind != "i1" else "i8"
-        self.shared.append(f"{place} = internal addrspace(3) global [{warps} x {room}] undef")
+        # LLVM joins loads of it, and takes for granted an alignment that it doesn't declare
+        words = f"[{warps} x {room}] undef, align 16"
+        self.shared.append(f"{place} = internal addrspace(3) global {words}")
         if room != kind:
             value = self.emit(f"zext i1 {value} to i8")
         warp = self.emit(f"lshr i64 {self.tid}, 5")
