@@ -127,8 +127,7 @@ def test_axes_in_any_order(dtype):
 def test_machines_with_other_registers(monkeypatch, bits, registers):
     for module in (dot, dot_plan, dot_tiles):
         monkeypatch.setattr(module, "vector_bits", lambda: bits)
-    for module in (dot, dot_tiles):
-        monkeypatch.setattr(module, "registers", lambda: registers)
+    monkeypatch.setattr(dot_tiles, "registers", lambda: registers)
     rng = np.random.default_rng(8)
     for dtype in ("f4", "f4", "f8", BF16, "i2"):
         check(*orders(rng, dtype))

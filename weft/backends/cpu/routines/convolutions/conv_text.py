@@ -17,6 +17,7 @@ from weft.base.record import Record
 from weft.base.sizes import Size, is_one, is_writing, same
 from weft.kernel.nodes import BF16
 
+_I64 = np.dtype(np.int64)
 # How many multiplications of a reduction are written out one after another.
 UNROLLED = 24
 # Cycles of a row of tiles, and bytes of a row of a copy, from which what is done to find them does
@@ -101,7 +102,8 @@ class Contraction(Record):
     """Sums of products over ``reduced``, for tiles of ``box`` times ``pieces`` of the vector axis.
 
     ``vector`` has stride one in the operands that vary along it and zero in the others. Rows of
-    tiles take so many ``cycles``. With ``finish`` a kernel goes on with each tile: its function is
+    tiles take so many ``cycles``. A vector axis that the result does not have is ``folded``: lanes
+    are added up in the end. With ``finish`` a kernel goes on with each tile: its function is
     in place of the result; unless ``once`` is empty it touches each element once, and ``once`` is
     what the last axis is, "rows" of the only box or "columns" of vectors; the other is before it.
     With ``run``, an item is so many tiles of the last axis, not all; the axis before it is faster.
@@ -138,11 +140,16 @@ class Contraction(Record):
         return prod(d.size for d in self.box) * self.pitch
 
     @property
+    def folded(self) -> bool:
+        """Whether vectors run along a sum."""
+        return self.vector.out == 0
+
+    @property
     def turned(self) -> bool:
         """Whether tiles, whose vectors are not neighbours in the result, are written by way of
         memory: element by element they would take long to compile."""
         near = any(d.out == 1 and d.size > 1 for d in self.box)
-        return self.vector.out != 1 and near and self.elements > SCATTERED
+        return self.vector.out > 1 and near and self.elements > SCATTERED
 
     @property
     def converted(self) -> bool:
@@ -274,6 +281,8 @@ class _Tile:
     def reduce(self, left: str, right: str) -> list[str]:
         """The sums over all of the reduction."""
         sums = ["zeroinitializer" if width > 1 else self.zero() for _, (_, width) in self.keys]
+        if self.plan.folded:
+            sums = self.tail(left, right, sums)
         dims = list(self.plan.reduced)
         if not prod(d.size for d in dims):
             return sums
@@ -297,6 +306,33 @@ class _Tile:
             if not same(last.size % factor, 0):
                 walks.append(Walk(last._replace(size=last.size % factor), [(0, 0)]))
         return self.nest([d for d in dims if not is_one(d.size)], left, right, sums, walks)
+
+    def tail(self, left: str, right: str, sums: list[str]) -> list[str]:
+        """The sums over what whole vectors leave of a folded axis: by the last vector, without the
+        lanes that these have."""
+        text, size, (_, lanes) = self.text, self.plan.vector.size, self.plan.pieces[0]
+        if same(size % lanes, 0):
+            return sums
+        text.lanes = lanes
+        first = text.splat(_I64, str(lanes - size % lanes))
+        numbers = ", ".join(f"i64 {i}" for i in range(lanes))
+        mask = text.emit(f"icmp sge <{lanes} x i64> <{numbers}>, {first}")
+        kind, chosen = text.type_of(self.plan.work), f"select <{lanes} x i1> {mask}"
+        known: dict[Any, str] = {}
+        masked: dict[str, str] = {}
+
+        def value(base: str, side: str, point: Any, piece: Any) -> str:
+            x = self.operand(known, base, side, point, size - lanes, piece)
+            if x not in masked:
+                masked[x] = text.emit(f"{chosen}, {kind} {x}, {kind} zeroinitializer")
+            return masked[x]
+
+        found = []
+        for (point, piece), total in zip(self.keys, sums, strict=True):
+            a, b = value(left, "left", point, piece), value(right, "right", point, piece)
+            found.append(self.multiply(total, a, b, lanes))
+        text.lanes = 1
+        return found
 
     def reads_left_vectors(self, last: Dim) -> bool:
         """Whether one load reads consecutive elements of the left operand, for by-element FMA."""
@@ -380,6 +416,9 @@ class _Tile:
 
     def store(self, out: str, sums: list[str]) -> None:
         text, plan = self.text, self.plan
+        if plan.folded:
+            self.fold(out, sums)
+            return
         if plan.turned or plan.converted:
             self.keep(sums, plan.out if plan.turned else plan.work)
             text.line(f"call void @settle(ptr %buffers, ptr %block, ptr {out})")
@@ -395,6 +434,23 @@ class _Tile:
             else:
                 text.scatter(value, place, plan.out, plan.vector.out)
         text.lanes = 1
+
+    def fold(self, out: str, sums: list[str]) -> None:
+        """Write the sums of lanes, by way of memory, so that the text of them is there once."""
+        text, plan, (_, lanes) = self.text, self.plan, self.plan.pieces[0]
+        self.keep(sums, plan.work)
+
+        def point(number: str, _: list[str]) -> list[str]:
+            indices = text.indices(number, [d.size for d in plan.box])
+            place = [text.scaled(i, d.out) for i, d in zip(indices, plan.box, strict=True)]
+            text.lanes = lanes
+            x = text.read(text.at("%block", text.scaled(number, lanes), plan.work), plan.work)
+            x, text.lanes = text.sum_of_lanes(plan.work, x), 1
+            x = text.cast(plan.work, plan.out, x)
+            text.write(x, text.at(out, text.total(place), plan.out), plan.out)
+            return []
+
+        text.loop("0", str(len(self.points)), [], point)
 
     def settled(self) -> None:
         """The function that writes a tile by way of memory: what it takes does not weigh on the
@@ -559,7 +615,7 @@ def _row(plan: Contraction) -> Text:
     numbers = ", ".join(f"i64 %{x}" for x in ("left", "right", "out", "first", "last", "skip"))
     text = Text((2,), "row", f"ptr %b0, ptr %b1, {numbers}")
     buffers, last = "", plan.grid[-1]
-    if plan.finish or plan.turned or plan.converted:
+    if plan.finish or plan.turned or plan.converted or plan.folded:
         text.line(f"%block = alloca [{plan.elements * plan.work.itemsize} x i8], align 64")
     if plan.finish:
         given = 4 if plan.border is not None and plan.border.kept else 3

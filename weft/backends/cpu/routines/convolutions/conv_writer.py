@@ -116,6 +116,15 @@ class Text(Function):
             value = self.emit(f"bitcast {self.type_of(dtype)} {value} to {self.type_of(kept)}")
         self.line(f"store {self.type_of(kept)} {value}, ptr {pointer}, align {dtype.itemsize}")
 
+    def sum_of_lanes(self, dtype: np.dtype, x: str) -> str:
+        """The lanes of a vector added up, in whatever order is fastest."""
+        kind, one, first, add = self.type_of(dtype), memory_type(dtype), "", "add"
+        if dtype.kind == "f":
+            first, add = f"{one} -0.0, ", "fadd"
+        name = f"@llvm.vector.reduce.{add}.{self.suffix(dtype)}"
+        self.declared[name] = f"declare {one} {name}({f'{one}, ' if first else ''}{kind})"
+        return self.emit(f"call {'reassoc ' * bool(first)}{one} {name}({first}{kind} {x})")
+
     def copy(self, source: str, target: str, size: int | str) -> None:
         """Copy so many bytes."""
         name = "@llvm.memcpy.p0.p0.i64"

@@ -29,7 +29,6 @@ from weft.backends.cpu.routines.products.blas_text import (
 )
 from weft.backends.cpu.routines.products.dot_lines import (
     BATCH,
-    Shape,
     bytes_of,
     dtype_of,
     is_floating,
@@ -46,17 +45,21 @@ from weft.backends.cpu.routines.products.dot_plan import (
     Result,
     below,
     blocks,
-    converted,
     joined,
     numbers_in,
     outer_numbers,
     stacked,
 )
-from weft.backends.cpu.routines.products.dot_tiles import PANEL_BYTES, PANEL_ROWS, tile_tasks
-from weft.backends.cpu.routines.products.rows_text import ROWS_FIELDS, row_products
+from weft.backends.cpu.routines.products.dot_tiles import (
+    FEW_ROWS,
+    PANEL_BYTES,
+    PANEL_ROWS,
+    by_rows,
+    tile_tasks,
+)
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS, SMALL
-from weft.backends.llvm.native.processor import has_matrices, registers, vector_bits
-from weft.base.sizes import Size, is_writing, plain
+from weft.backends.llvm.native.processor import has_matrices, vector_bits
+from weft.base.sizes import Size, plain
 from weft.kernel.program import Finish, Lowered, Place, Type, contiguous
 
 KINDS = {
@@ -80,8 +83,6 @@ LIBRARY = {
 MAX_DEPTH_PARTS, MIN_PART_DEPTH = 16, 1024
 # Bytes of partial results at most.
 MAX_PARTIAL_BYTES = 1 << 26
-# Rows up to which vectors run along the depth.
-FEW_ROWS = 12
 # Multiply-adds and elements up to which code for one shape is not worth its making.
 MAX_SMALL_WORK, MAX_SMALL_ELEMENTS = 1 << 18, 1 << 14
 # Multiply-adds up to which tiles of whole matrices do not pay.
@@ -236,15 +237,8 @@ def lower_dot(
     elif parts > 1:
         part_tasks(plan, lhs, rhs, problem, result, parts, size)
     else:
-        real_tasks(plan, lhs, rhs, problem, result)
-    return plan.lowered()
-
-
-def real_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: Result) -> None:
-    if by_rows(problem):
-        row_tasks(plan, lhs, rhs, problem, result)
-    else:
         tile_tasks(plan, lhs, rhs, problem, result)
+    return plan.lowered()
 
 
 def _swaps(lhs: Operand, rhs: Operand, numbers: Any, size: int | None) -> bool:
@@ -290,61 +284,6 @@ def copied(plan: Plan, lhs: Operand, rhs: Operand, numbers: Any) -> tuple[Operan
         found.append((tuple(range(start, len(order))), tuple(range(len(outer)))))
     (lhs_found, lhs_first), (rhs_found, rhs_first) = found
     return operands[0], operands[1], ((lhs_found, rhs_found), (lhs_first, rhs_first))
-
-
-# --- few rows -------------------------------------------------------------------------------------
-
-
-def by_rows(problem: Problem) -> bool:
-    """Whether vectors run along the depth: few rows, and the other operand is read along it.
-
-    Otherwise that operand would have to be packed; many rows are worth it.
-    """
-    rows, columns, depth = problem.rows, problem.columns, problem.depth
-    if plain(depth.size) < 4 or depth.rhs != 1 or (columns.rhs == 1 and columns.size > 1):
-        return False
-    few = FEW_ROWS if plain(depth.size) >= 256 or columns.out != 1 else FEW_ROWS // 2
-    return type(rows.size) is int and rows.size <= few
-
-
-def row_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: Result) -> None:
-    """Every row with several columns at a time."""
-    lhs, rhs = converted(plan, lhs), converted(plan, rhs)
-    size, out_size = bytes_of(plan.work), bytes_of(result.kind)
-    if problem.depth.lhs != 1:
-        lhs, problem = dense_rows(plan, lhs, problem)
-    _, rows, columns, depth = problem
-    lanes = min(vector_bits() // (8 * size), below(plain(depth.size)))
-    assert depth.size >= lanes
-    together = max(1, min(plain(columns.size), 8, 3 * registers() // 4 // rows.size))
-    together = below(together) if is_writing() else together
-    assert columns.size >= together
-    shape = Shape(lhs.kind, result.kind, lanes, rows.size, together)
-    table = outer_numbers(problem, size, size, out_size)
-    each = rows.size * (plain(depth.size) + 16)
-    block = blocks(max(1, CHUNK_WORK // 8 // each), together) * together
-    count = blocks(columns.size, block)
-    table.update(
-        columns=columns.size, depth=depth.size, column_block=block, column_blocks=count,
-        a_row=rows.lhs * size, b_column=columns.rhs * size,
-        out_row=rows.out * out_size, out_column=columns.out * out_size,
-    )  # fmt: skip
-    places = (lhs.place, rhs.place, result.place, numbers_in(ROWS_FIELDS, table))
-    unit = min(block, plain(columns.size)) * each
-    extent = prod(a.size for a in problem.outer) * count
-    plan.task(row_products(shape, "product"), places, extent, CHUNK_WORK // 8 // unit)
-
-
-def dense_rows(plan: Plan, lhs: Operand, problem: Problem) -> tuple[Operand, Problem]:
-    """The left operand copied so that its depths lie side by side."""
-    axes = [*(a for a in problem.outer if a.lhs), problem.rows, problem.depth]
-    sizes = tuple(a.size for a in axes)
-    place = plan.copied(lhs, sizes, tuple(a.lhs for a in axes))
-    steps = iter(contiguous(sizes))
-    outer = [a._replace(lhs=next(steps)) if a.lhs else a for a in problem.outer]
-    rows, depth = problem.rows._replace(lhs=next(steps)), problem.depth._replace(lhs=next(steps))
-    moved = problem._replace(outer=outer, rows=rows, depth=depth)
-    return lhs._replace(place=place), moved
 
 
 # --- whole matrices -------------------------------------------------------------------------------
@@ -435,7 +374,7 @@ def part_tasks(
     part = Axis(parts, each * depth.lhs, each * depth.rhs, size)
     split = problem._replace(outer=[part, *problem.outer], depth=depth._replace(size=each))
     place = plan.memory(parts * size * bytes_of(plan.work))
-    real_tasks(plan, lhs, rhs, split, Result(place, plan.work))
+    tile_tasks(plan, lhs, rhs, split, Result(place, plan.work))
     types = dtype_of(plan.work), dtype_of(result.kind)
     plan.converted(place, *types, size, parts, result.place)
 

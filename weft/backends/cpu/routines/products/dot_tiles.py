@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 from weft.backends.cpu.finish import NAME, finish_text
 from weft.backends.cpu.routines.convolutions import conv_moves as moves
@@ -27,7 +28,7 @@ from weft.backends.cpu.routines.products.dot_plan import (
 from weft.backends.cpu.sizes import Written, at_hand, sized_task
 from weft.backends.llvm.native.processor import has_by_element_fma, registers, vector_bits
 from weft.base.sizes import computed, is_writing, plain
-from weft.kernel.program import Place, Task
+from weft.kernel.program import Place, Task, contiguous
 
 # Bytes of panels that stay in the second cache, and of one that a unit packs on its stack.
 PANEL_BYTES, STACK_BYTES = 1 << 19, 1 << 18
@@ -53,6 +54,8 @@ MIN_PACKED_ROWS, MIN_PACKED_ROWS_FAR, FAR_RHS_BYTES = 40, 8, 1 << 19
 MAX_PACKED_BYTES = 1 << 26
 # What a tile may cost in terms of the best one where many shapes are to have the same.
 NEARLY = 1.08
+# Rows up to which vectors run along the depth, and columns that are then computed together at most.
+FEW_ROWS, MAX_COLUMNS = 12, 8
 # Rows that a unit has at least, without and with packing.
 UNIT_ROWS = (32, 128)
 
@@ -126,23 +129,106 @@ def _run(rows: int, height: int, parts: int) -> int:
     return blocks(rows, height * parts)
 
 
+def by_rows(problem: Problem) -> bool:
+    """Whether vectors run along the depth: few rows, and the other operand is read along it.
+
+    Otherwise that operand would have to be packed; many rows are worth it.
+    """
+    rows, columns, depth = problem.rows, problem.columns, problem.depth
+    if plain(depth.size) < 4 or depth.rhs != 1 or (columns.rhs == 1 and columns.size > 1):
+        return False
+    few = FEW_ROWS if plain(depth.size) >= 256 or columns.out != 1 else FEW_ROWS // 2
+    return type(rows.size) is int and rows.size <= few
+
+
+def row_shape(problem: Problem, work: str, out: str) -> Shape:
+    """All rows, and as many columns as leave registers for what they are multiplied with."""
+    rows, columns, depth = problem[1:]
+    lanes = min(vector_bits() // (8 * bytes_of(work)), below(plain(depth.size)))
+    width = max(1, min(plain(columns.size), MAX_COLUMNS, 3 * registers() // 4 // rows.size))
+    width = below(width) if is_writing() else width
+    assert depth.size >= lanes and columns.size >= width
+    return Shape(work, out, lanes, rows.size, width)
+
+
 def tile_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: Result) -> None:
     """Register tiles over blocks of the result; one text serves all shapes with the same tile."""
-    shape = tile_shape(problem, plan.work, result.kind)
+    if by_rows(problem):
+        rhs = converted(plan, rhs)
+        lhs, problem = dense_rows(plan, converted(plan, lhs), problem)
+        shape, tasks = row_shape(problem, plan.work, result.kind), row_tasks
+        turn, whole = shape.lanes, shape.width
+    else:
+        shape, tasks = tile_shape(problem, plan.work, result.kind), named_tasks
+        turn, whole = turns(shape), shape.lanes * shape.width
     if is_writing():
-        named_tasks(plan, lhs, rhs, problem, result, shape)
+        tasks(plan, lhs, rhs, problem, result, shape)
         return
     written, (outer, *axes) = Written(), problem
-    depth, turn = problem.depth.size, turns(shape)
+    depth = problem.depth.size
     outer, *axes = written.named((tuple(outer), *axes), place="p")
-    if problem.columns.size < shape.lanes * shape.width:
+    if problem.columns.size < whole:
         axes[1] = axes[1]._replace(size=problem.columns.size)
     if depth <= turn:  # it is written out
         axes[-1] = axes[-1]._replace(size=depth)
     elif depth % turn == 0:
         axes[-1] = axes[-1]._replace(size=turn * written.named(depth // turn, place="turns"))
-    named_tasks(plan, lhs, rhs, Problem(list(outer), *axes), result, shape)
+    tasks(plan, lhs, rhs, Problem(list(outer), *axes), result, shape)
     plan.scratch = at_hand(plan.scratch)
+
+
+def dense_rows(plan: Plan, lhs: Operand, problem: Problem) -> tuple[Operand, Problem]:
+    """The left operand with its depths side by side."""
+    if problem.depth.lhs == 1:
+        return lhs, problem
+    axes = [*(a for a in problem.outer if a.lhs), problem.rows, problem.depth]
+    sizes = tuple(a.size for a in axes)
+    place = plan.copied(lhs, sizes, tuple(a.lhs for a in axes))
+    steps = iter(contiguous(sizes))
+    outer = [a._replace(lhs=next(steps)) if a.lhs else a for a in problem.outer]
+    rows, depth = problem.rows._replace(lhs=next(steps)), problem.depth._replace(lhs=next(steps))
+    return lhs._replace(place=place), Problem(outer, rows, problem.columns, depth)
+
+
+def row_tasks(
+    plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: Result, shape: Shape
+) -> None:
+    """Every row with several columns at a time, in vectors along the depth."""
+    outer, rows, columns, depth = problem
+    lanes, height, width = shape[2:]
+    starts = [Axis(a.size, 1, a.size, a.lhs, a.rhs, a.out) for a in outer] or [
+        Axis(1, 1, 1, 0, 0, 0)
+    ]
+    along = Axis(blocks(columns.size, width), width, columns.size, 0, columns.rhs, columns.out)
+    run = computed(_columns_run, height, width, depth.size)
+    contraction = Contraction(
+        dtype_of(plan.work), dtype_of(result.kind), (*starts, along),
+        (Dim(height, rows.lhs, 0, rows.out), Dim(width, 0, columns.rhs, columns.out)),
+        Dim(depth.size, 1, 1, 0), ((0, lanes),), (Dim(depth.size // lanes, lanes, lanes),),
+        0, 0, 0, registers(), run=run, unrolled=0,
+    )  # fmt: skip
+    extent = prod(a.count for a in starts) * blocks(along.count, run)
+    unit = (8 * height, run * width)
+    contract(plan, contraction, (lhs.place, rhs.place, result.place), unit, extent)
+
+
+def _columns_run(rows: int, columns: int, depth: int) -> int:
+    """Tiles of a unit, in which vectors run along the depth."""
+    return blocks(max(1, CHUNK_WORK // 8 // (rows * (depth + 16))), columns)
+
+
+def contract(
+    plan: Plan, contraction: Contraction, places: Any, unit: tuple[int, int], extent: int
+) -> None:
+    """The task of a contraction in units of so many rows and columns."""
+    depth = prod(d.size for d in contraction.reduced)
+    if contraction.folded:
+        depth = contraction.vector.size
+    chunk = computed(_chunk, *unit, depth, extent)
+    task = Task("", "product", places, extent, chunk)
+    plan.tasks.append(
+        sized_task(contraction, task, lambda: contraction_text(contraction, "product"))
+    )
 
 
 def turns(shape: Shape) -> int:
@@ -202,10 +288,7 @@ def named_tasks(
     runs = blocks(down.count, run) if run else 1
     extent = prod(a.count for a in (*starts, order[0])) * runs
     unit = (run * height, panel) if run else (height, columns.size)
-    chunk = computed(_chunk, *unit, depth.size, extent)
-    task = Task("", "product", (left, right, *target), extent, chunk)
-    write = lambda: contraction_text(contraction, "product")
-    plan.tasks.append(sized_task(contraction, task, write))
+    contract(plan, contraction, (left, right, *target), unit, extent)
 
 
 def _chunk(rows: int, columns: int, depth: int, extent: int) -> int:
