@@ -32,6 +32,9 @@ LOWER = {
     "api": "core transforms control runtime stablehlo",
 }
 
+# Backends, and those that each may import.
+BACKENDS = {"llvm": "", "reference": "", "cpu": "llvm", "cuda": "llvm reference"}
+
 # Rooms by topic, lowest first: each may import every room before it, here and in LOWER.
 TOPICS = "lax numpy random scipy ops image nn parallel".split()
 
@@ -324,6 +327,12 @@ def check_hooks(module: Module, tree: ast.Module) -> None:
         module.faults.append((1, f"more than {MOST_HOOKS} hooks: {', '.join(setters)}"))
 
 
+def backend_of(name: str) -> str:
+    """The backend that a module belongs to, if it is one's."""
+    parts = name.split(".")
+    return parts[2] if parts[1:2] == ["backends"] and len(parts) > 2 else ""
+
+
 def import_faults(module: Module, table: dict[str, set[str]]) -> Iterator[tuple[int, str]]:
     if module.room not in table:
         yield 1, f"room {module.room!r} has no line in tools/check_layers.py"
@@ -339,6 +348,9 @@ def import_faults(module: Module, table: dict[str, set[str]]) -> Iterator[tuple[
             yield item.line, f"imports {item.target} late, which LATE does not list"
         if room != module.room and room not in allowed:
             yield item.line, f"{module.room or 'weft'} may not import {item.target}"
+        own, other = backend_of(module.name), backend_of(item.target)
+        if own and other and other not in (own, *BACKENDS.get(own, "").split()):
+            yield item.line, f"backends/{own} may not import {item.target}"
 
 
 def find_cycle(graph: dict[str, set[str]]) -> list[str] | None:

@@ -22,6 +22,7 @@ BUDGETS = {
     "control": 6_000,
     "compiler": 6_000,
     "backends/cpu": 15_000,
+    "backends/llvm": 4_800,
     "backends/reference": 400,
     "runtime": 2_500,
     "api": 4_000,

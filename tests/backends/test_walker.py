@@ -5,7 +5,7 @@ import pytest
 
 from tests.runtime import ways
 from weft.backends.cpu.assembly import Assembly, Python, Run
-from weft.backends.cpu.calls import native
+from weft.backends.cpu.calls import layout, native
 from weft.backends.cpu.calls.slowly import Walk
 from weft.backends.llvm.calls import walker
 from weft.backends.llvm.native.machine import compile_many
@@ -220,7 +220,7 @@ def test_tables_say_how_long_each_node_is():
         While((Python(0),), 5, (Copy(1, 2, 3), Python(1))),
         For(6, True, ((1, 2, 3), (4, 5, 6)), (Python(2),)),
     ]
-    words = walker.encode(nodes, [1234])
+    words = layout.encode(nodes, [1234])
     at, found = 0, []
     while at < len(words):
         found.append(words[at])

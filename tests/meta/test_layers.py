@@ -41,6 +41,14 @@ def test_open_rooms_stand_below_all() -> None:
         ({"core/a.py": "members(__name__, ['hooks'])"}, "only a package"),
         ({"core/a.py": "members(__name__, (), {'weft.core.b': 'x'})"}, "only a package"),
         ({"runtime/a.py": "import weft.backends.cpu", "backends/cpu.py": ""}, "runtime may not"),
+        (
+            {"backends/cuda/a.py": "import weft.backends.cpu.b", "backends/cpu/b.py": ""},
+            "backends/cuda may not import",
+        ),
+        (
+            {"backends/llvm/a.py": "Late('weft.backends.cpu.b')", "backends/cpu/b.py": ""},
+            "backends/llvm may not import",
+        ),
         ({"linen/a.py": "import weft.core.hooks"}, "linen may not import"),
         ({"debug/a.py": "import weft.stages", "stages.py": "import weft.debug"}, "each other"),
     ],
@@ -60,6 +68,7 @@ def test_what_breaks_the_layers_is_found(tmp_path: Path, files: dict, expected: 
          "lax/b.py": "def add(): import llvmlite"},
         {"__init__.py": "from weft.core import hooks\nhooks.set_box(1)"},
         {"runtime/registry.py": "Late('weft.backends.cpu.a')", "backends/cpu/a.py": ""},
+        {"backends/cuda/a.py": "import weft.backends.llvm.b", "backends/llvm/b.py": ""},
         {"linen/a.py": "import weft, weft.numpy as jnp", "numpy/__init__.py": ""},
     ],
 )  # fmt: skip

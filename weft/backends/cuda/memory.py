@@ -113,7 +113,7 @@ class Pool:
     def list_of(self, size: int, pieces: Any) -> int:
         """The address of the list that native code takes blocks of at least so many bytes from.
 
-        ``pieces`` is how blocks are put there and taken: ``abroad.py`` of the processor's calls.
+        ``pieces`` is how blocks are put there and taken: ``calls/fast.py`` has them.
         """
         size = _rounded(size)
         with self._lock:

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.code.loops import combine
 from weft.backends.cuda.ptx import WAIT
 from weft.backends.cuda.schedule import TILE, Schedule, nest, private_rows, turned
 from weft.backends.llvm.text.instructions import MEMORY, memory_type, scalar_type
+from weft.backends.llvm.text.loops import combine
 from weft.backends.llvm.text.rare import rare
 from weft.backends.llvm.text.render import Function
 from weft.backends.llvm.text.serial import Writer
@@ -139,6 +139,7 @@ class _Text(Function):
 
     def __init__(self, schedule: Schedule) -> None:
         super().__init__(schedule.kernel, 1)
+        self.ieee_minimum = False  # float64 has no such instruction
         self.schedule = schedule
         self.shared: list[str] = []  # memory that the threads of a block share
         self.labels = 0

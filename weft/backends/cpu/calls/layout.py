@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu import library
-from weft.backends.cpu.assembly import Assembly, Run
-from weft.backends.llvm.calls import tables
+from weft.backends.cpu.assembly import Assembly, Python, Run
+from weft.backends.llvm.calls import tables, walker
 from weft.backends.llvm.calls.dispatch import Native, address, words_of
-from weft.backends.llvm.calls.walker import CONTEXT_WORDS, encode
 from weft.backends.llvm.native.float_mode import flush_bits
 from weft.core.interpret import storage_dtype
-from weft.kernel.program import For, While, all_nodes, inner_regions
+from weft.kernel.program import Branch, Copy, For, Point, Swap, While, all_nodes, inner_regions
 
 # Bytes that a program touches from which on Python's lock is given up while it runs.
 LONG_BYTES = 1 << 18
@@ -84,7 +83,7 @@ class Layout:
         words[tables.SLOTS] = len(plan.slots)
         words[tables.TEMP_COUNT] = nodes - temps
         widest = max((len(run.slots) for run in runs(plan.nodes)), default=0)
-        words[tables.RUN_WORDS] = run_words(len(plan.results), len(plan.slots), widest)
+        words[tables.RUN_WORDS] = walker.run_words(len(plan.results), len(plan.slots), widest)
         words[tables.RESULT_COUNT] = len(plan.results)
         words[tables.ARGUMENTS] = arguments
         words[tables.FLUSH] = flush_bits() if flushes else 0
@@ -105,9 +104,53 @@ class Layout:
         return row
 
 
-def run_words(results: int, slots: int, widest: int) -> int:
-    """Words for the results of a run, its context, its slots and the parameters of a launch."""
-    return results + CONTEXT_WORDS + slots + widest
+def encode(nodes: Sequence[Any], addresses: Mapping[int, int]) -> list[int]:
+    """The table of some nodes; ``addresses`` are those of the program's native functions."""
+    words: list[int] = []
+    for node in nodes:
+        if isinstance(node, Run):
+            code, slots, extent, chunk = node
+            words += [
+                walker.LAUNCH,
+                6 + len(slots),
+                int(addresses[code]),
+                extent,
+                chunk,
+                len(slots),
+                *slots,
+            ]
+        elif isinstance(node, Copy):
+            words += [walker.COPY, 5, *node]
+        elif isinstance(node, Point):
+            words += [walker.POINT, 4, *node]
+        elif isinstance(node, Swap):
+            words += [walker.SWAP, 4, *node]
+        elif isinstance(node, Branch):
+            regions = [encode(region, addresses) for region in node.regions]
+            at = 5 + len(regions)
+            ends = []
+            for region in regions:
+                at += len(region)
+                ends.append(at)
+            words += [walker.BRANCH, at, node.choice, node.size, len(regions), *ends]
+            for region in regions:
+                words += region
+        elif isinstance(node, While):
+            condition = encode(node.condition, addresses)
+            body = encode(node.body, addresses)
+            at = 4 + len(condition)
+            words += [walker.WHILE, at + len(body), node.flag, at, *condition, *body]
+        elif isinstance(node, For):
+            body = encode(node.body, addresses)
+            at = 5 + 3 * len(node.slices)
+            words += [walker.FOR, at + len(body), node.trips, int(node.reverse), len(node.slices)]
+            for part in node.slices:
+                words += part
+            words += body
+        else:
+            assert isinstance(node, Python)
+            words += [walker.HOST, 3, node.number]
+    return words
 
 
 def runs(nodes: Any) -> list[Run]:

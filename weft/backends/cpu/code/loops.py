@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from math import gcd
 from typing import Any
 
@@ -19,14 +18,15 @@ from weft.backends.cpu.code.width import (
     side_by_side,
     writes_only,
 )
-from weft.backends.cpu.sizes import Sizes
 from weft.backends.llvm.native.processor import vector_bits
 from weft.backends.llvm.text.instructions import TooLong, scalar_type
+from weft.backends.llvm.text.loops import carry, combine, scalar_loop
 from weft.backends.llvm.text.rare import rare
 from weft.backends.llvm.text.render import Function
+from weft.backends.llvm.text.sizes import Sizes
 from weft.base.sizes import Size, plain
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
-from weft.kernel.nodes import F32, F64, Value, is_float, walk
+from weft.kernel.nodes import F32, F64, Value, walk
 
 # Integers as wide as floats.
 _WORDS = {F32: "i32", F64: "i64"}
@@ -289,19 +289,6 @@ def lanes_loop(f: Function, s: Loop, low: str, high: str) -> None:
     f.lanes, f.steps, f.in_lanes, f.mask = 1, {}, False, None
 
 
-def _unfold(f: Function, index: str) -> None:
-    """The positions of the axes that the grid counts."""
-    for i, (axis, extent) in reversed(list(enumerate(f.kernel.axes))):
-        if i == 0:
-            f.axes[axis] = index
-        elif type(extent) is not Size and extent == 1:
-            f.axes[axis] = "0"
-        else:
-            count = f.size(extent)
-            f.axes[axis] = f.emit(f"urem i64 {index}, {count}")
-            index = f.emit(f"udiv i64 {index}, {count}")
-
-
 def _opened(f: Function, s: Loop) -> dict[int, int]:
     """Reductions that go through this loop into vectors inside, and their lanes."""
     if f.in_lanes or not s.carries or set(s.carries) & set(f.wide):
@@ -316,38 +303,20 @@ def _opened(f: Function, s: Loop) -> dict[int, int]:
 
 
 def outer_loop(
-    f: Function,
-    s: Loop,
-    low: str,
-    high: str,
-    step: int = 1,
-    mask: bool = False,
-    write: Callable[[Function, list[Any]], None] = block,
+    f: Function, s: Loop, low: str, high: str, step: int = 1, mask: bool = False
 ) -> None:
     """A scalar loop around other loops; its carried reductions go through it."""
     if f.in_lanes and f.sizes is not None and s.axis not in f.steps:
         _hoist_lanes(f, s)
-    outside = f.known
-    opened = _opened(f, s) if write is block and not f.unrolled else {}
+    opened = _opened(f, s) if not f.unrolled else {}
     f.wide.update(opened)
-    starts = [(f.accumulator_type(symbol), f.start_of(symbol)) for symbol in s.carries]
 
-    def body(index: str, so_far: list[str]) -> list[str]:
-        f.carried.update(zip(s.carries, so_far, strict=False))
-        f.axes[s.axis] = index
-        if f.kernel.grid is not None and s.axis == f.kernel.grid[0] and f.kernel.axes:
-            _unfold(f, index)
-        f.known = dict(outside)
+    def write(f: Function, body: list[Any]) -> None:
         if mask:
-            f.mask = masked(f, index, high)
-        write(f, s.body)
-        return [f.accumulators[symbol] for symbol in s.carries]
+            f.mask = masked(f, f.axes[s.axis], high)
+        block(f, body)
 
-    finals = _turns(f, [f.reduces[n] for n in s.carries], low, high, starts, body, step)
-    for symbol, final in zip(s.carries, finals, strict=True):
-        f.accumulators[symbol] = final
-        f.carried.pop(symbol, None)
-    f.known = outside
+    scalar_loop(f, s, low, high, write, step)
     for symbol, lanes in opened.items():
         del f.wide[symbol]
         f.accumulators[symbol] = _horizontal(
@@ -541,7 +510,7 @@ def _run(
             outside.update(_kept(f, s.body))
     else:
         carried = [(f.type_of(r.dtype), starts.get(r.symbol, "")) for r in reduces]
-        finals = _turns(f, reduces, low, high, carried, turn, step)
+        finals = carry(f, reduces, low, high, carried, turn, step)
     f.lanes, f.steps, f.known = 1, {}, outside
     f.expect([])
     return {r.symbol: final for r, final in zip(reduces, finals, strict=True)}
@@ -574,50 +543,6 @@ def _accumulated(f: Function, r: Reduce, so_far: str) -> str:
         neutral = f.initial(r.symbol, f.lanes)
         value = f.emit(f"select <{f.lanes} x i1> {f.mask}, {kind} {value}, {kind} {neutral}")
     return combine(f, r.op, r.dtype, so_far, value) if so_far else value
-
-
-def _turns(
-    f: Function,
-    reduces: list[Reduce],
-    low: str,
-    high: str,
-    carried: list[tuple[str, str]],
-    body: Callable[[str, list[str]], list[str]],
-    step: int,
-) -> list[str]:
-    """What reductions are after a loop; one that is written out combines turns pairwise."""
-    if not f.unrolled or not reduces:
-        return f.carry(low, high, carried, body, step, once=False)
-    found = [[start for _, start in carried]] if carried[0][1] else []
-
-    def turn(index: str, _: list[str]) -> list[str]:
-        found.append(body(index, []))
-        return []
-
-    f.carry(low, high, [], turn, step)
-    columns = zip(*found, strict=True)
-    return [_total(f, r, [*column]) for r, column in zip(reduces, columns, strict=True)]
-
-
-def _total(f: Function, r: Reduce, values: list[str]) -> str:
-    """All values combined, neighbours first."""
-    while len(values) > 1:
-        pairs = zip(values[::2], values[1::2], strict=False)
-        odd = values[-1:] if len(values) % 2 else []
-        values = [combine(f, r.op, r.dtype, a, b) for a, b in pairs] + odd
-    return values[0]
-
-
-def combine(f: Function, op: str, dtype: np.dtype, x: str, y: str) -> str:
-    """Two partial results as one."""
-    kind = f.type_of(dtype)
-    if op in ("min", "max"):
-        if is_float(dtype):
-            return f.call("minimum" if op == "min" else "maximum", dtype, [x, y])
-        sign = "u" if dtype.kind in "ub" else "s"
-        return f.call(f"{sign}{op}", dtype, [x, y])
-    prefix = "f" if is_float(dtype) and op in ("add", "mul") else ""
-    return f.emit(f"{prefix}{op} {kind} {x}, {y}")
 
 
 def _horizontal(f: Function, r: Reduce, vector: str, lanes: int, start: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.backends.cpu.sizes import Sizes
 from weft.backends.llvm.native.processor import registers, vector_bits
 from weft.backends.llvm.text.rare import rare
+from weft.backends.llvm.text.sizes import Sizes
 from weft.base.sizes import Size, plain
 from weft.kernel.kernel import Loop, Reduce, Store, statements
 from weft.kernel.nodes import Value, walk

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.code.loops import combine
 from weft.backends.cpu.routines.logaddexp import add_function
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.sorting.network import shuffle
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 from weft.backends.llvm.native.processor import vector_bits
+from weft.backends.llvm.text.loops import combine
 from weft.base.record import Record
 from weft.base.sizes import plain
 from weft.kernel.nodes import BF16, F32, NARROW, is_float

@@ -1,62 +1,10 @@
-"""Special functions whose number of steps depends on the element: one native loop over them.
-
-The incomplete gamma and beta functions, and zeta and polygamma of float64; the functions of one
-element are in kernel/special_functions.py.
-"""
+"""Special functions whose number of steps depends on the element (``llvm/text/special.py``)."""
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
-import numpy as np
+from functools import partial
 
 from weft.backends.cpu.routines.registry import LOWERINGS
-from weft.backends.llvm.text.scalar_math import translate_with_math
-from weft.base.functional import lru
-from weft.kernel import special_functions as stubs
-from weft.kernel.kinds import kind_of
-from weft.kernel.program import Lowered, Place, Task, Type
-from weft.kernel.special_coefficients import EXACTNESS, coefficients, names_for
+from weft.backends.llvm.text.special import NAMES, lower
 
-# Elements of a piece of work.
-CHUNK_ELEMENTS = 1 << 10
-_NAMES = {"regularized_incomplete_beta": "beta"}
-
-
-@lru(16)
-def _text(name: str, dtype: np.dtype) -> str:
-    function = getattr(stubs, name)
-    main: Any = stubs.of_two if function.__code__.co_argcount == 3 else stubs.of_three
-    names = names_for(name, dtype) | {"F": kind_of(dtype)}
-    return translate_with_math(main, names, FUNCTION=function)
-
-
-def lowering(name: str) -> Any:
-    """The lowering of one of the functions."""
-
-    def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
-        (out,) = outs
-        if out.dtype not in EXACTNESS or any(t.shape != out.shape for t in ins):
-            return None
-        places = [Place("numbers", coefficients(out.dtype)[1])]
-        places += [Place("in", i) for i in range(len(ins))]
-        places.append(Place("out", 0))
-        stem = _NAMES.get(name, name)
-        text = _text(stem, out.dtype)
-        main = "of_two" if len(ins) == 2 else "of_three"
-        return Lowered([Task(text, main, tuple(places), math.prod(out.shape), CHUNK_ELEMENTS)])
-
-    return lower
-
-
-for _name in (
-    "igamma",
-    "igammac",
-    "igamma_grad_a",
-    "random_gamma_grad",
-    "regularized_incomplete_beta",
-    "zeta",
-    "polygamma",
-):
-    LOWERINGS[_name] = lowering(_name)
+LOWERINGS.update({name: partial(lower, name) for name in NAMES})

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.calls.layout import run_words
 from weft.backends.cuda import driver
 from weft.backends.cuda.calls import stubs
 from weft.backends.cuda.commands import Launched, Pointed
@@ -30,6 +29,7 @@ from weft.backends.llvm.calls.dispatch import (
     supported,
     words_of,
 )
+from weft.backends.llvm.calls.walker import run_words
 from weft.backends.llvm.native.machine import load_stubs
 from weft.runtime.array import ArrayImpl
 from weft.runtime.evaluate import operands_of

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.routines.table import lower
 from weft.backends.cuda.routines.base import ROUTINES, Place, Routine, Run, ceil_div, entry
+from weft.backends.llvm.text.special import NAMES, lower
 from weft.base.functional import lru
 from weft.kernel.program import Task, Type
 
@@ -71,7 +71,4 @@ def lowering(name: str) -> Any:
     return lowered
 
 
-for _name in (
-    "igamma igammac igamma_grad_a random_gamma_grad regularized_incomplete_beta zeta polygamma"
-).split():
-    ROUTINES[_name] = lowering(_name)
+ROUTINES.update({name: lowering(name) for name in NAMES})

@@ -1,16 +1,12 @@
 """The program walker: a table of nodes run on an array of pointers, as native code.
 
 A table is an array of words. A node is its operation, its length in words, and its operands; the
-nodes of a branch or a loop follow its operands. ``encode`` writes the table of a program, the
-stubs here run it: ``walk`` gives 0, or 1 where Python has raised.
+nodes of a branch or a loop follow its operands. Whoever has a program writes its table, the stubs
+here run it: ``walk`` gives 0, or 1 where Python has raised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from weft.backends.cpu.assembly import Python, Run
 from weft.backends.llvm.native import capi
 from weft.backends.llvm.native.asking import ask
 from weft.kernel.kinds import (
@@ -24,7 +20,6 @@ from weft.kernel.kinds import (
     u8,
     void,
 )
-from weft.kernel.program import Branch, Copy, For, Point, Swap, While
 
 LAUNCH, COPY, POINT, SWAP, BRANCH, WHILE, FOR, HOST = range(1, 9)
 
@@ -35,53 +30,9 @@ FLUSHED, CALLERS_MODE = 9, 10
 CONTEXT_WORDS = 16
 
 
-def encode(nodes: Sequence[Any], addresses: Mapping[int, int]) -> list[int]:
-    """The table of some nodes; ``addresses`` are those of the program's native functions."""
-    words: list[int] = []
-    for node in nodes:
-        if isinstance(node, Run):
-            code, slots, extent, chunk = node
-            words += [
-                LAUNCH,
-                6 + len(slots),
-                int(addresses[code]),
-                extent,
-                chunk,
-                len(slots),
-                *slots,
-            ]
-        elif isinstance(node, Copy):
-            words += [COPY, 5, *node]
-        elif isinstance(node, Point):
-            words += [POINT, 4, *node]
-        elif isinstance(node, Swap):
-            words += [SWAP, 4, *node]
-        elif isinstance(node, Branch):
-            regions = [encode(region, addresses) for region in node.regions]
-            at = 5 + len(regions)
-            ends = []
-            for region in regions:
-                at += len(region)
-                ends.append(at)
-            words += [BRANCH, at, node.choice, node.size, len(regions), *ends]
-            for region in regions:
-                words += region
-        elif isinstance(node, While):
-            condition = encode(node.condition, addresses)
-            body = encode(node.body, addresses)
-            at = 4 + len(condition)
-            words += [WHILE, at + len(body), node.flag, at, *condition, *body]
-        elif isinstance(node, For):
-            body = encode(node.body, addresses)
-            at = 5 + 3 * len(node.slices)
-            words += [FOR, at + len(body), node.trips, int(node.reverse), len(node.slices)]
-            for part in node.slices:
-                words += part
-            words += body
-        else:
-            assert isinstance(node, Python)
-            words += [HOST, 3, node.number]
-    return words
+def run_words(results: int, slots: int, widest: int) -> int:
+    """Words for the results of a run, its context, its slots and the parameters of a launch."""
+    return results + CONTEXT_WORDS + slots + widest
 
 
 # --- stubs ----------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.sizes import Sizes
 from weft.backends.llvm.native.processor import has_ieee_minimum
 from weft.backends.llvm.text.instructions import (
     MEMORY,
@@ -20,6 +19,7 @@ from weft.backends.llvm.text.instructions import (
     scalar_type,
 )
 from weft.backends.llvm.text.rare import Rare
+from weft.backends.llvm.text.sizes import Sizes
 from weft.base.sizes import Size
 from weft.kernel.kernel import Affine, Kernel, Reduce, Store, statements
 from weft.kernel.nodes import BF16, BOOL, F32, I64, REDUCED, Value, is_float, walk
@@ -56,12 +56,7 @@ def _decides(op: str, number: Any) -> bool:
 def _is_clamp(v: Value) -> bool:
     """Whether a select is IEEE 754's minimum or maximum of a number (or NaN) and a constant."""
     test, bound, x = v.args
-    if (
-        not has_ieee_minimum()
-        or test.op not in _CLAMPS
-        or bound.op != "const"
-        or not is_float(v.dtype)
-    ):
+    if test.op not in _CLAMPS or bound.op != "const" or not is_float(v.dtype):
         return False
     number = np.frombuffer(bound.attr, v.dtype)[0]
     return test.args[0] is bound and test.args[1] is x and number != 0 and number == number
@@ -85,6 +80,8 @@ class Function(Instructions):
         self.reduces: dict[int, Reduce] = {}
         self.carried: dict[int, str] = {}
         self.in_lanes = False
+        # whether IEEE 754's minimum is one instruction, whatever the numbers
+        self.ieee_minimum = has_ieee_minimum()
         self.extent = 0  # of the grid, unless it is not to be known
         self.exact = 1  # what the lengths of other ranges with unknown ends are multiples of
         self.pieces = 1  # what the ends of all ranges of the grid are multiples of
@@ -515,7 +512,7 @@ class Function(Instructions):
     def extreme(self, v: Value, args: list[str]) -> str:
         """The smaller or larger of two floats; NaN if one is, and zeros are told apart."""
         low = v.op == "min"
-        if has_ieee_minimum():
+        if self.ieee_minimum:
             return self.call("minimum" if low else "maximum", v.dtype, args)
         kind = self.type_of(v.dtype)
         flags = "i1" if self.lanes == 1 else f"<{self.lanes} x i1>"
@@ -557,7 +554,7 @@ class Function(Instructions):
         if op in _SIGNED:
             return self.comparison(v, kind, args)
         if op == "select":
-            if _is_clamp(v):
+            if self.ieee_minimum and _is_clamp(v):
                 return self.call(_CLAMPS[v.args[0].op], dtype, args[1:])
             condition = self.type_of(BOOL)
             return self.emit(f"select {condition} {args[0]}, {kind} {args[1]}, {kind} {args[2]}")

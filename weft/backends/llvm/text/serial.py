@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.code.loops import combine, outer_loop
 from weft.backends.llvm.text.instructions import MEMORY, memory_type
+from weft.backends.llvm.text.loops import combine, scalar_loop
 from weft.backends.llvm.text.render import Function
 from weft.kernel.kernel import Atomic, Barrier, Kernel, Loop, Reduce, Serial, statements
 from weft.kernel.nodes import BOOL, walk
@@ -38,7 +38,7 @@ def render_serial(kernel: Kernel) -> str:
     if kernel.grid is None:
         writer.block(kernel.body)
     else:
-        outer_loop(f, Loop(*kernel.grid, kernel.body), "%start", "%stop", write=writer.inside)
+        scalar_loop(f, Loop(*kernel.grid, kernel.body), "%start", "%stop", writer.inside)
     return f.text()
 
 
@@ -74,7 +74,7 @@ class Writer:
                 continue
             for s in run:
                 if isinstance(s, Loop):
-                    outer_loop(self.f, s, "0", str(s.extent), write=self.inside)
+                    scalar_loop(self.f, s, "0", str(s.extent), self.inside)
                 elif isinstance(s, Serial):
                     self.serial(s) if s.axis is None else self.counted(s)
                 self.forget()
