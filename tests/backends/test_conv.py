@@ -12,7 +12,7 @@ from tests.backends.tasks import run_tasks
 from tests.laws import checks
 from weft import lax
 from weft.api.threads import num_threads
-from weft.backends.cpu.routines.convolutions import conv, conv_plan
+from weft.backends.cpu.routines.convolutions import contraction, conv, conv_plan
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.windows import window
 from weft.backends.llvm.native.processor import vector_bits
@@ -134,7 +134,7 @@ def test_random_convolutions(first):
 
 @pytest.mark.parametrize("bits", [128, 256])
 def test_narrower_vectors_and_fewer_registers(monkeypatch, bits):
-    monkeypatch.setattr(conv, "vector_bits", lambda: bits)
+    monkeypatch.setattr(contraction, "vector_bits", lambda: bits)
     monkeypatch.setattr(conv_plan, "registers", lambda: 16)
     for seed in range(100, 110):
         operands, params, depth = random_convolution(seed)

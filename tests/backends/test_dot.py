@@ -10,7 +10,8 @@ import weft
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu import library
-from weft.backends.cpu.routines.products import dot, dot_plan, dot_tiles
+from weft.backends.cpu.routines.convolutions import contraction
+from weft.backends.cpu.routines.products import dot, dot_tiles
 from weft.backends.llvm.native import pool
 from weft.backends.llvm.native.machine import compile_many
 from weft.base import knobs
@@ -125,7 +126,7 @@ def test_axes_in_any_order(dtype):
 
 @pytest.mark.parametrize(("bits", "registers"), [(128, 32), (128, 16), (256, 16)])
 def test_machines_with_other_registers(monkeypatch, bits, registers):
-    for module in (dot, dot_plan, dot_tiles):
+    for module in (dot, contraction):
         monkeypatch.setattr(module, "vector_bits", lambda: bits)
     monkeypatch.setattr(dot_tiles, "registers", lambda: registers)
     rng = np.random.default_rng(8)

@@ -8,7 +8,7 @@ import weft
 from tests.backends.shapes import all_general
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu.routines.convolutions import conv, conv_plan
+from weft.backends.cpu.routines.convolutions import contraction, conv, conv_plan
 from weft.backends.cpu.routines.products import dot_tiles
 from weft.backends.cpu.routines.windows import window
 from weft.base import knobs
@@ -100,7 +100,7 @@ def test_convolutions_are_those_of_the_reference(name, general):
 
 @pytest.mark.parametrize("bits", [128, 256])
 def test_other_widths_of_vectors_do_as_well(bits, general, monkeypatch):
-    for module in (conv, dot_tiles, window):
+    for module in (contraction, window):
         monkeypatch.setattr(module, "vector_bits", lambda: bits)
     for module in (conv, conv_plan, dot_tiles):
         monkeypatch.setattr(module, "registers", lambda: 16 if bits == 256 else 32)

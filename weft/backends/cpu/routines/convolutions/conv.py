@@ -10,13 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.finish import NAME, finish_text
-from weft.backends.cpu.routines.convolutions.conv_moves import (
-    Copied,
-    copy_task,
-    partial_text,
-    parts_text,
-)
+from weft.backends.cpu.routines.convolutions.contraction import Plan, packed
+from weft.backends.cpu.routines.convolutions.conv_moves import Copied, parts_text
 from weft.backends.cpu.routines.convolutions.conv_plan import (
     CHUNK,
     KERNEL,
@@ -37,15 +32,14 @@ from weft.backends.cpu.routines.convolutions.conv_text import (
     Dim,
     Unit,
     collapsed,
-    contraction_text,
 )
 from weft.backends.cpu.routines.convolutions.lines import Line, lines
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS
-from weft.backends.llvm.native.processor import registers, vector_bits
+from weft.backends.llvm.native.processor import registers
 from weft.base.record import Record
 from weft.base.sizes import Size, computed, is_one, is_writing, plain
 from weft.kernel.nodes import BF16, F16, F32, is_float
-from weft.kernel.program import Finish, Lowered, Place, Task, Type, contiguous
+from weft.kernel.program import Finish, Lowered, Place, Type, contiguous
 
 COMPUTED = frozenset([BF16, F16, *map(np.dtype, "f4 f8 c8 c16 i1 i2 i4 i8 u1 u2 u4 u8".split())])
 # Fewer pieces of work than this are not enough to share.
@@ -97,21 +91,19 @@ def _strides(spec: list[int], sizes: list[int], times: int) -> list[int]:
     return [times * contiguous(tuple(shape))[i] for i in spec]
 
 
-class Convolution:
+class Convolution(Plan):
     """The roles of a convolution's dimensions, and the tasks that come of them."""
 
     def __init__(self, left: Type, right: Type, out: Type, work: np.dtype, params: Any) -> None:
-        self.left, self.right, self.out, self.work = left, right, out, work
+        super().__init__(work, "conv")
+        self.left, self.right, self.out = left, right, out
         self.finish: Finish | None = None
-        self.lanes = vector_bits() // 8 // work.itemsize
-        self.tasks: list[Task] = []
         self.chosen: dict[Any, Tiling] = {}
-        self.scratch: list[int] = []
         lhs, rhs, result = map(list, params["dimension_numbers"])
         self.named = next((n for t in (left, right, out) for n in t.shape if type(n) is Size), None)
         self.complex = left.dtype.kind == "c"
         self.parted = 1 + self.complex  # parts of a number, which lie next to each other
-        self.kernel: tuple[str, int] = ("in", 1)
+        self.kernel = Place("in", 1)
         features, self.batch_groups = params["feature_group_count"], params["batch_group_count"]
         self.groups = self.read(features * self.batch_groups, 0)
         # of one group
@@ -204,14 +196,6 @@ class Convolution:
 
     # --- tasks ------------------------------------------------------------------------------------
 
-    def add(self, text: str, name: str, places: Any, extent: int, chunk: int) -> None:
-        self.tasks.append(Task(text, name, tuple(Place(*p) for p in places), extent, chunk))
-
-    def memory(self, elements: int) -> tuple[str, int]:
-        """A new piece of scratch memory."""
-        self.scratch.append(max(1, elements) * self.work.itemsize)
-        return "scratch", len(self.scratch) - 1
-
     def layout(self, vector: str) -> dict[str, int] | None:
         """Strides of a copy of the left operand, or None where it is read where it lies."""
         inner = next((e for e in self.edges if e.name == vector), None)
@@ -238,8 +222,9 @@ class Convolution:
         """The tasks: copies, contractions, sums."""
         size = prod(self.right.shape)
         if self.complex and size:
-            self.kernel = self.memory(4 * size)
-            self.spread(size)
+            self.kernel = self.memory(4 * size * self.work.itemsize)
+            places = (Place("in", 1), self.kernel, Place("numbers", (size,)))
+            self.task(parts_text(self.work, self.name), places, size, 1 << 12)
         # One with taps, if there is any: without them a line has no stride.
         heaviest = max(self.parts, key=lambda part: plain(prod(x.size * x.taps for x in part)))
         options = []
@@ -248,17 +233,12 @@ class Convolution:
             tiling = self.choose(self.placed(self.roles(heaviest), strides), role.name)
             options.append((tiling.cost + self.copying(role.axis), role, strides))
         _, vector, strides = min(options, key=lambda option: option[0])
-        source: tuple[str, int] = ("in", 0)
+        source = Place("in", 0)
         if strides is not None and len(self.parts) > 1:
             source = self.copy_left(strides)
         for part in self.parts:
-            self.contract(part, vector.name, strides, source)
-        return Lowered(self.tasks, tuple(self.scratch))
-
-    def spread(self, size: int) -> None:
-        """A task that writes the four parts of a complex kernel."""
-        places = (("in", 1), self.kernel, ("numbers", (size,)))
-        self.add(parts_text(self.work, "spread"), "spread", places, size, 1 << 12)
+            self.part_tasks(part, vector.name, strides, source)
+        return self.lowered()
 
     def candidates(self, roles: list[Role]) -> list[Role]:
         """Dimensions that may lie in vectors; few where the obvious ones fill them."""
@@ -304,7 +284,7 @@ class Convolution:
         where = strides or {e.name: e.stride for e in self.edges}
         return [r._replace(times=r.times * where[r.axis] if r.axis else 0) for r in roles]
 
-    def copied(
+    def borders(
         self, strides: dict[str, int], sizes: dict[str, int], shifted: str = ""
     ) -> tuple[Copied, ...]:
         """The axes of a copy of the left operand, of which one is shifted."""
@@ -316,20 +296,11 @@ class Convolution:
             dims.append(axis._replace(shifted=e.name == shifted))
         return tuple(dims)
 
-    def copy_left(self, strides: dict[str, int]) -> tuple[str, int]:
+    def copy_left(self, strides: dict[str, int]) -> Place:
         """A task that copies the left operand, and where to."""
         sizes = {e.name: max(1, e.high - e.low) for e in self.edges}
-        dims = self.copied(strides, sizes)
-        return self.copy(("in", 0), dims, real_of(self.left.dtype), strides[""])
-
-    def copy(
-        self, source: Any, dims: Sequence[Copied], have: np.dtype, total: int, start: int = 0
-    ) -> tuple[str, int]:
-        """A task that copies an operand, and where to."""
-        target = self.memory(total)
-        places = (Place(*source), Place(*target))
-        self.tasks.append(copy_task(places, dims, (have, self.work), self.lanes, start))
-        return target
+        types = (real_of(self.left.dtype), self.work)
+        return self.copied(Place("in", 0), self.borders(strides, sizes), types, strides[""])
 
     def block(self, part: Sequence[Line], tiling: Tiling, strides: dict[str, int]) -> Block | None:
         """How units of tiles copy what they read of the left operand, or None where there would be
@@ -352,7 +323,7 @@ class Convolution:
             options = [(-(-batch // each), {**sizes, "n": each}, {"n": each})]
             options += self.rows(part, tiling, strides, options[0])
         blocks = [
-            Block(kept, self.packed(kept, strides), apart, count)
+            Block(kept, self.smaller(kept, strides), apart, count)
             for count, kept, apart in options
             if count >= wanted
         ]
@@ -382,7 +353,7 @@ class Convolution:
             found.append((units, {**sizes, f"s{i}": read}, {**apart, name: rows}))
         return found
 
-    def packed(self, sizes: dict[str, int], strides: dict[str, int]) -> dict[str, int]:
+    def smaller(self, sizes: dict[str, int], strides: dict[str, int]) -> dict[str, int]:
         """Strides of a smaller copy with axes in the same order."""
         out, total = {}, 1
         for e in sorted(self.edges, key=lambda e: -plain(strides[e.name]))[::-1]:
@@ -403,14 +374,12 @@ class Convolution:
             else:
                 size = split.size if split is not None and split.name == name else 1
                 units.append(Unit(axis, edge.stride * size))
-        dims = self.copied(block.strides, block.sizes, shifted)
+        dims = self.borders(block.strides, block.sizes, shifted)
         size = block.strides[""]
         kept = size * self.work.itemsize > MAX_STACK_COPY_BYTES
         return Border(tuple(units), dims, real_of(self.left.dtype), self.lanes, size, kept)
 
-    def contract(
-        self, part: Sequence[Line], vector: str, strides: Any, source: tuple[str, int]
-    ) -> None:
+    def part_tasks(self, part: Sequence[Line], vector: str, strides: Any, source: Place) -> None:
         """The tasks of one plain convolution."""
         placed = self.placed(self.roles(part), strides)
         tiling = self.choose(placed, vector).along(placed)
@@ -449,22 +418,17 @@ class Convolution:
         if split is not None:
             i = next(i for i, r in enumerate(summed) if r.name == split.name)
             reduced[i] = reduced[i]._replace(size=split.size)
-        out, target = real_of(self.out.dtype), ("out", 0)
+        out, target = real_of(self.out.dtype), Place("out", 0)
         whole = self.parted * prod(self.out.shape)
         if split is not None:
-            target, out = self.memory(whole * split.count), self.work
+            target, out = self.memory(whole * split.count * self.work.itemsize), self.work
         grid = grid_of(placed, tiling, right, panels, whole, block)
         border = None if block is None else self.border(part, block, grid, split)
-        if self.finish is not None:
-            if split is not None or grid.vector[2] != 1:
-                raise _Apart
-            target = ("code", (finish_text(self.finish, tiling.width), NAME))
-        places: tuple[Any, ...] = (source, kernel, target)
+        if self.finish is not None and (split is not None or grid.vector[2] != 1):
+            raise _Apart
+        places: tuple[Place, ...] = (source, kernel, target)
         if border is not None and border.kept:
-            places = (*places, self.memory(border.size * grid.extent))
-        if self.finish is not None:
-            numbers = range(len(self.finish.kernel.buffers))
-            places = (*places, *(("finish", i) for i in numbers if i != self.finish.buffer))
+            places = (*places, self.memory(border.size * grid.extent * self.work.itemsize))
         plan = Contraction(
             self.work,
             out,
@@ -477,24 +441,18 @@ class Convolution:
             tap,
             first,
             registers(),
-            grid.cycles,
+            0 if is_writing() else grid.cycles,
             border,
             self.finish is not None,
         )
-        self.add(contraction_text(plan, "conv"), "conv", places, grid.extent, grid.chunk)
+        self.contract(plan, places, grid.extent, grid.chunk, self.finish, tiling.width)
         if split is not None:
-            self.sum(split.count, whole, target)
-
-    def sum(self, count: int, whole: int, source: Any) -> None:
-        """The task that adds parts of sums."""
-        lanes = self.lanes if whole >= self.lanes else 1
-        text = partial_text(self.work, real_of(self.out.dtype), lanes, "add")
-        places = (source, ("out", 0), ("numbers", (count, whole)))
-        self.add(text, "add", places, -(-whole // lanes), 1 + 2048 // count)
+            types = (self.work, real_of(self.out.dtype))
+            self.summed(target, types, whole, split.count, Place("out", 0))
 
     def copy_right(
         self, placed: list[Role], summed: list[Role], tiling: Tiling, tap: int
-    ) -> tuple[tuple[str, int], dict[str, int], int, int]:
+    ) -> tuple[Place, dict[str, int], int, int]:
         """Where the right operand is, its strides, the distance of its panels, and its start."""
         right = {r.name: r.right for r in placed}
         vector = next(r for r in placed if r.name == tiling.vector)
@@ -504,28 +462,13 @@ class Convolution:
         if near or not size:
             return self.kernel, right, 0, tap
         free = [r for r in placed if r.right and r.out and r.name != tiling.vector]
-        total = tiling.width
-        if vector.right:
-            right[vector.name] = 1
-        else:
-            total = 1
-        for r in reversed(summed):
-            right[r.name] = total
-            total *= r.size
-        panels = total if vector.right and not is_one(tiling.count) else 0
-        if vector.right:
-            total *= tiling.count
-        for r in reversed(free):
-            right[r.name] = total
-            total *= r.size
-        dims = [Copied(r.size, r.right, right[r.name]) for r in free]
-        if panels:
-            limit = vector.size - tiling.width
-            dims.append(Copied(tiling.count, vector.right, panels, step=tiling.width, limit=limit))
-        dims += [Copied(r.size, r.right, right[r.name]) for r in summed]
-        if vector.right:
-            dims.append(Copied(tiling.width, vector.right, 1))
-        target = self.copy(self.kernel, dims, have, total, tap)
+        across, tile = ((vector.size, vector.right), tiling.width) if vector.right else ((1, 1), 1)
+        axes = ([(r.size, r.right) for r in roles] for roles in (free, summed))
+        found = packed(next(axes), across, tile, next(axes))
+        strides = zip([*free, *summed], [*found.free, *found.summed], strict=True)
+        right |= {vector.name: int(vector.right > 0)} | {r.name: to for r, to in strides}
+        target = self.copied(self.kernel, found.dims, (have, self.work), found.size, tap)
+        panels = found.panel if vector.right and not is_one(tiling.count) else 0
         return target, right, panels, 0
 
 

@@ -14,7 +14,7 @@ from weft.backends.cpu.routines.convolutions.conv_moves import Copied, Copy
 from weft.backends.cpu.routines.convolutions.conv_writer import Text, stored
 from weft.backends.llvm.native.processor import has_by_element_fma
 from weft.base.record import Record
-from weft.base.sizes import Size, is_one, is_writing, same
+from weft.base.sizes import Size, is_one, same
 from weft.kernel.nodes import BF16
 
 _I64 = np.dtype(np.int64)
@@ -561,7 +561,7 @@ def contraction_text(plan: Contraction, name: str) -> str:
         return []
 
     items = prod([axis.count for axis in outer])
-    careless = plan.cycles >= LONG_ROW_CYCLES and not is_writing()
+    careless = plan.cycles >= LONG_ROW_CYCLES
     if border is None:
         text.loop("%start", "%stop", [], lambda i, _: item(i, "%b0", ("0", "0", "0")) or [])
     else:

@@ -11,73 +11,46 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from weft.backends.cpu.routines.products.amx_text import (
-    BLOCK,
-    DEPTH,
-    MATRIX_FIELDS,
-    SIDE,
-    TILE,
-    TILE_FIELDS,
-    matrix_product,
-    tiles_of,
-)
+import numpy as np
+
+from weft.backends.cpu.routines.convolutions.contraction import CHUNK_BYTES, Plan, blocks
+from weft.backends.cpu.routines.convolutions.conv import COMPUTED, real_of
+from weft.backends.cpu.routines.convolutions.conv_text import Dim, collapsed
+from weft.backends.cpu.routines.convolutions.conv_writer import Text
+from weft.backends.cpu.routines.products import amx_text as amx
 from weft.backends.cpu.routines.products.blas_text import (
-    BLAS_FIELDS,
+    BATCH,
     PLAIN,
     TRANSPOSED,
     library_product,
 )
-from weft.backends.cpu.routines.products.dot_lines import (
-    BATCH,
-    bytes_of,
-    dtype_of,
-    is_floating,
-    zeros,
-)
-from weft.backends.cpu.routines.products.dot_plan import (
-    CHUNK_BYTES,
-    CHUNK_WORK,
-    ONE,
-    Axis,
-    Operand,
-    Plan,
-    Problem,
-    Result,
-    below,
-    blocks,
-    joined,
-    numbers_in,
-    outer_numbers,
-    stacked,
-)
 from weft.backends.cpu.routines.products.dot_tiles import (
+    CHUNK_WORK,
     FEW_ROWS,
     PANEL_BYTES,
     PANEL_ROWS,
+    Operand,
+    Problem,
+    Result,
+    below,
     by_rows,
+    dense,
     tile_tasks,
 )
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS, SMALL
+from weft.backends.cpu.sizes import Written, at_hand, sized_task
 from weft.backends.llvm.native.processor import has_matrices, vector_bits
-from weft.base.sizes import Size, plain
-from weft.kernel.program import Finish, Lowered, Place, Type, contiguous
+from weft.base.sizes import Size, is_writing, plain
+from weft.kernel.nodes import BF16, F32, F64, is_float
+from weft.kernel.program import Finish, Lowered, Place, Task, Type, contiguous
 
-KINDS = {
-    "float32": "float",
-    "float64": "double",
-    "float16": "half",
-    "bfloat16": "bfloat",
-    **{f"{sign}int{n}": f"i{n}" for sign in ("", "u") for n in (8, 16, 32, 64)},
-}
-
-# The complex types: as one number that is moved.
-COMPLEX = {"complex64": "i64", "complex128": "i128"}
-# The type of a number, or of a part of it, and the library's function.
+ONE = Dim(1, 0, 0, 0)
+# The library's functions.
 LIBRARY = {
-    "float32": ("float", "cblas_sgemm"),
-    "float64": ("double", "cblas_dgemm"),
-    "complex64": ("float", "cblas_cgemm"),
-    "complex128": ("double", "cblas_zgemm"),
+    "float32": "cblas_sgemm",
+    "float64": "cblas_dgemm",
+    "complex64": "cblas_cgemm",
+    "complex128": "cblas_zgemm",
 }
 # Parts that a long depth is split into at most, and the depth of a part at least.
 MAX_DEPTH_PARTS, MIN_PART_DEPTH = 16, 1024
@@ -95,22 +68,23 @@ ALONG, FOLDED, ACROSS = 0.75, 7.0, 0.54
 # --- what the product is --------------------------------------------------------------------------
 
 
-def work_kind(types: list[Type]) -> str | None:
+def working(types: list[Type]) -> np.dtype | None:
     """The type in which operands are multiplied and summed, or None where we have no kernel."""
-    kinds = [KINDS.get(t.dtype.name) for t in types]
-    if any(kind is None for kind in kinds):
+    dtypes = [t.dtype for t in types]
+    out = dtypes[-1]
+    if any(d not in COMPUTED or (d.kind == "c" and d != out) for d in dtypes):
         return None
-    floats = [kind for kind in kinds if kind and is_floating(kind)]
-    out = kinds[-1]
-    assert out is not None
+    if out.kind == "c":
+        return out if {*dtypes} == {out} else None
+    floats = [d for d in dtypes if is_float(d)]
     if floats:
-        return None if not is_floating(out) else "double" if "double" in floats else "float"
-    return "i64" if bytes_of(out) == 8 else "i32"
+        return None if not is_float(out) else F64 if F64 in floats else F32
+    return np.dtype(np.int64 if out.itemsize == 8 else np.int32)
 
 
 def axes_of(
     lhs: Operand, rhs: Operand, numbers: Any, swapped: bool = False
-) -> tuple[list[Axis], ...]:
+) -> tuple[list[Dim], ...]:
     """The outer axes, rows, columns and depths of a product, none joined yet.
 
     The result of swapped operands has its columns before its rows.
@@ -128,32 +102,32 @@ def axes_of(
     row_steps, column_steps = (free[cut:], free[:cut]) if swapped else (free[:cut], free[cut:])
     return (
         [
-            Axis(lhs.shape[i], lhs.strides[i], rhs.strides[j], step)
+            Dim(lhs.shape[i], lhs.strides[i], rhs.strides[j], step)
             for i, j, step in zip(lhs_outer, rhs_outer, outer_steps, strict=True)
         ],
         [
-            Axis(lhs.shape[i], lhs.strides[i], 0, step)
+            Dim(lhs.shape[i], lhs.strides[i], 0, step)
             for i, step in zip(rows, row_steps, strict=True)
         ],
         [
-            Axis(rhs.shape[i], 0, rhs.strides[i], step)
+            Dim(rhs.shape[i], 0, rhs.strides[i], step)
             for i, step in zip(columns, column_steps, strict=True)
         ],
         [
-            Axis(lhs.shape[i], lhs.strides[i], rhs.strides[j], 0)
+            Dim(lhs.shape[i], lhs.strides[i], rhs.strides[j], 0)
             for i, j in zip(lhs_depth, rhs_depth, strict=True)
         ],
     )
 
 
-def one_depth(depth: list[Axis]) -> Axis | None:
+def one_depth(depth: list[Dim]) -> Dim | None:
     """The depths as one axis, in whatever order joins them; None where none does."""
     if any(axis.size == 0 for axis in depth):
-        return Axis(0, 1, 1, 0)
+        return Dim(0, 1, 1, 0)
     for side in (1, 2):
-        found = joined(sorted(depth, key=lambda axis: -axis[side]))
+        found = collapsed(sorted(depth, key=lambda axis: -axis[side]))
         if len(found) < 2:
-            return found[0] if found else Axis(1, 1, 1, 0)
+            return found[0] if found else Dim(1, 1, 1, 0)
     return None
 
 
@@ -163,13 +137,13 @@ def problem_of(lhs: Operand, rhs: Operand, numbers: Any, swapped: bool) -> Probl
     The columns are the innermost axis of the result; of the rows the longest axis is taken.
     """
     *others, depths = axes_of(lhs, rhs, numbers, swapped)
-    outer, rows, columns = (joined(axes) for axes in others)
+    outer, rows, columns = (collapsed(axes) for axes in others)
     depth = one_depth(depths)
     if depth is None or len(outer) + max(0, len(rows) - 1) + max(0, len(columns) - 1) > BATCH:
         return None
     row = max(rows, key=lambda axis: axis.size) if rows else ONE
-    column = columns[-1] if columns else ONE._replace(out=1, rhs=1)
-    rest = [*outer, *(a for a in rows if a is not row), *columns[:-1]]
+    column = columns[-1] if columns else ONE._replace(out=1, right=1)
+    rest = (*outer, *(a for a in rows if a is not row), *columns[:-1])
     return Problem(rest, row, column, depth)
 
 
@@ -183,36 +157,25 @@ def lower_dot(
 
     With a kernel that goes on with the result, None too where blocks of it are too small for that.
     """
-    types = [*ins, *outs]
-    if hasattr(params["precision"], "accumulation_type"):  # an algorithm of its own
+    work = working([*ins, *outs])
+    if work is None or hasattr(params["precision"], "accumulation_type"):  # an algorithm of its own
         return None
-    names = {t.dtype.name for t in types}
-    is_complex = len(names) == 1 and names <= COMPLEX.keys()
-    work = COMPLEX[names.pop()] if is_complex else work_kind(types)
-    if work is None:
-        return None
-    plan = Plan(work)
-    size = prod(outs[0].shape)
+    plan, size = Plan(work, "product"), prod(outs[0].shape)
+    is_complex = work.kind == "c"
     if finish is not None and (is_complex or size == 0 or 0 in ins[0].shape):
         return None
     if size == 0:
         return plan.lowered()
     if 0 in ins[0].shape:  # nothing to sum
-        text = zeros(f"i{8 * outs[0].dtype.itemsize}", "product")
-        plan.task(text, (Place("out", 0),), size, CHUNK_BYTES)
+        text = Text((0,))
+        text.clear("%b0", size * outs[0].dtype.itemsize)
+        plan.task(text.finish("product"), (Place("out", 0),), 1)
         return plan.lowered()
     lhs, rhs = (
-        Operand(
-            Place("in", i),
-            work if is_complex else KINDS[t.dtype.name],
-            t.dtype.kind != "u",
-            t.shape,
-            contiguous(t.shape),
-        )
-        for i, t in enumerate(ins)
+        Operand(Place("in", i), t.dtype, t.shape, contiguous(t.shape)) for i, t in enumerate(ins)
     )
     numbers = params["dimension_numbers"]
-    swapped = _swaps(lhs, rhs, numbers, None if is_complex else bytes_of(work))
+    swapped = _swaps(lhs, rhs, numbers, None if is_complex else work.itemsize)
     if swapped:
         (a, b), (c, d) = numbers
         lhs, rhs, numbers = rhs, lhs, ((b, a), (d, c))
@@ -223,11 +186,11 @@ def lower_dot(
         assert problem is not None
     if is_complex:
         return library_tasks(plan, lhs, rhs, problem, outs[0])
-    result = Result(Place("out", 0), KINDS[outs[0].dtype.name], finish)
+    result = Result(Place("out", 0), outs[0].dtype, finish)
     parts = depth_parts(problem)
     matrices = parts == 1 and in_matrices(lhs, rhs, problem, result)
     if parts == 1 and not matrices and not by_rows(problem):
-        parts = near_parts(problem, size * bytes_of(work))
+        parts = near_parts(problem, size * work.itemsize)
     if finish is not None and (
         parts > 1 or by_rows(problem) or problem.columns.out != 1 or matrices
     ):
@@ -249,12 +212,12 @@ def _swaps(lhs: Operand, rhs: Operand, numbers: Any, size: int | None) -> bool:
     if count[1] == 1:
         return count[0] > 1
     count = plain(count[0]), plain(count[1])
-    if size is None or len(joined(rows)) != 1 or len(joined(columns)) != 1:
+    if size is None or len(collapsed(rows)) != 1 or len(collapsed(columns)) != 1:
         return False
     one = one_depth(depth)
     lanes = vector_bits() // (8 * size)
     few = count[1] < lanes and count[1] <= FEW_ROWS and count[0] > 2 * count[1]
-    if not few or one is None or one.lhs != 1 or plain(one.size) < 2 * lanes:
+    if not few or one is None or one.left != 1 or plain(one.size) < 2 * lanes:
         return False
     length = plain(one.size)
     narrow = below(count[1])
@@ -275,7 +238,7 @@ def copied(plan: Plan, lhs: Operand, rhs: Operand, numbers: Any) -> tuple[Operan
         shape = tuple(operand.shape[i] for i in order)
         strides = tuple(operand.strides[i] for i in order)
         if strides != contiguous(shape):
-            place = plan.copied(operand, shape, strides)
+            place = dense(plan, operand, shape, strides)
             operand = operand._replace(place=place, shape=shape, strides=contiguous(shape))
         else:
             operand = operand._replace(shape=shape, strides=strides)
@@ -292,44 +255,48 @@ def copied(plan: Plan, lhs: Operand, rhs: Operand, numbers: Any) -> tuple[Operan
 def in_matrices(lhs: Operand, rhs: Operand, problem: Problem, result: Result) -> bool:
     """Whether the processor multiplies tiles: of bfloat16, not too few of them."""
     _, rows, columns, depth = problem
-    if lhs.kind != "bfloat" or rhs.kind != "bfloat" or result.kind not in ("bfloat", "float"):
+    if {lhs.dtype, rhs.dtype} != {BF16} or result.dtype not in (BF16, F32):
         return False
-    if min(rows.size, columns.size) < SIDE or depth.size < DEPTH or columns.out != 1:
+    if min(rows.size, columns.size) < amx.SIDE or depth.size < amx.DEPTH or columns.out != 1:
         return False
     if plain(rows.size * columns.size * depth.size) < FEW_TILES:
         return False
-    if 1 not in (rows.lhs, depth.lhs) or 1 not in (columns.rhs, depth.rhs):
+    if 1 not in (rows.left, depth.left) or 1 not in (columns.right, depth.right):
         return False
     return has_matrices()
 
 
 def matrix_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: Result) -> None:
     """Both operands in tiles, then their products."""
-    outer, rows, columns, depth = problem
-    out_size, deep = bytes_of(result.kind), blocks(depth.size, DEPTH)
-    table = outer_numbers(problem, 2, 2, out_size)
-    places = []
-    for side, operand, across in (("lhs", lhs, rows), ("rhs", rhs, columns)):
-        step, along = getattr(across, side), getattr(depth, side)
-        tiles = blocks(across.size, BLOCK) * (BLOCK // SIDE)
-        numbers, steps, copies = stacked(problem, side, 2, tiles * deep * TILE)
-        table.update(steps)
-        numbers.update(count=across.size, depth=depth.size, tiles=tiles, deep=deep)
-        numbers.update(from_side=2 * step, from_depth=2 * along)
-        place = plan.memory(copies * tiles * deep * TILE)
-        text = tiles_of(side == "rhs", along == 1, "product")
-        given = (operand.place, place, numbers_in(TILE_FIELDS, numbers))
-        plan.task(text, given, copies * tiles, CHUNK_BYTES // plain(deep * TILE))
+    outer, rows, columns, depth = problem if is_writing() else Written().named(problem, place="p")
+    deep, tiled, places = blocks(depth.size, amx.DEPTH), list(outer), []
+
+    def add(key: Any, write: Any, given: tuple[Place, ...], extent: int, chunk: int) -> None:
+        task = Task("", "product", given, extent, max(1, chunk))
+        plan.tasks.append(sized_task(key, task, lambda: write(key, "product")))
+
+    for side, operand, across in (("left", lhs, rows), ("right", rhs, columns)):
+        tiles = blocks(across.size, amx.BLOCK) * (amx.BLOCK // amx.SIDE)
+        each = tiles * deep * amx.TILE
+        free = [d.size for d in outer if getattr(d, side)]
+        steps = iter(contiguous((*free, each)))
+        given = [
+            Dim(d.size, getattr(d, side), next(steps)) if getattr(d, side) else ONE for d in outer
+        ]
+        tiled = [d._replace(**{side: to.right}) for d, to in zip(tiled, given, strict=True)]
+        ends = (Dim(d.size, getattr(d, side), 0) for d in (across, depth))
+        place = plan.memory(2 * prod(free) * each)
+        key = amx.Tiles(tuple(given), *ends, tiles, deep, side == "right")
+        chunk = CHUNK_BYTES // plain(2 * deep * amx.TILE)
+        add(key, amx.tiles_text, (operand.place, place), prod(free) * tiles, chunk)
         places.append(place)
-    row_block = min(blocks(plain(rows.size), BLOCK), PANEL_ROWS // BLOCK)
-    row_blocks = blocks(rows.size, BLOCK * row_block)
-    column_blocks = blocks(columns.size, BLOCK)
-    table.update(rows=rows.size, columns=columns.size, deep=deep, row_block=row_block)
-    table.update(row_blocks=row_blocks, column_blocks=column_blocks, out_row=rows.out * out_size)
-    extent = prod(a.size for a in outer) * row_blocks * column_blocks
-    unit = plain(row_block * BLOCK * BLOCK * (deep * DEPTH // 8 + 16))
-    given = (*places, result.place, numbers_in(MATRIX_FIELDS, table))
-    plan.task(matrix_product(result.kind, "product"), given, extent, CHUNK_WORK // unit)
+    count = min(blocks(plain(rows.size), amx.BLOCK), PANEL_ROWS // amx.BLOCK)
+    key = amx.Blocks(tuple(tiled), rows, columns, deep, count, result.dtype)
+    units = blocks(rows.size, amx.BLOCK * count) * blocks(columns.size, amx.BLOCK)
+    work = plain(count * amx.BLOCK**2 * (deep * amx.DEPTH // 8 + 16))
+    extent = prod(d.size for d in outer) * units
+    add(key, amx.blocks_text, (*places, result.place), extent, CHUNK_WORK // work)
+    plan.scratch = plan.scratch if is_writing() else at_hand(plan.scratch)
 
 
 # --- a long depth ---------------------------------------------------------------------------------
@@ -371,15 +338,14 @@ def part_tasks(
 ) -> None:
     """Products over parts of the depth, side by side, and their sum in a fixed order."""
     depth, each = problem.depth, problem.depth.size // parts
-    part = Axis(parts, each * depth.lhs, each * depth.rhs, size)
-    split = problem._replace(outer=[part, *problem.outer], depth=depth._replace(size=each))
-    place = plan.memory(parts * size * bytes_of(plan.work))
+    part = Dim(parts, each * depth.left, each * depth.right, size)
+    split = problem._replace(outer=(part, *problem.outer), depth=depth._replace(size=each))
+    place = plan.memory(parts * size * plan.work.itemsize)
     tile_tasks(plan, lhs, rhs, split, Result(place, plan.work))
-    types = dtype_of(plan.work), dtype_of(result.kind)
-    plan.converted(place, *types, size, parts, result.place)
+    plan.summed(place, (plan.work, result.dtype), size, parts, result.place)
 
 
-# --- complex numbers ------------------------------------------------------------------------------
+# --- by a library ---------------------------------------------------------------------------------
 
 
 def fits_library(problem: Problem) -> bool:
@@ -390,8 +356,8 @@ def library_views(problem: Problem) -> tuple[Any, Any]:
     """Both operands as a library sees them."""
     _, rows, columns, depth = problem
     return (
-        leading(rows.size, rows.lhs, depth.size, depth.lhs),
-        leading(depth.size, depth.rhs, columns.size, columns.rhs),
+        leading(rows.size, rows.left, depth.size, depth.left),
+        leading(depth.size, depth.right, columns.size, columns.right),
     )
 
 
@@ -400,35 +366,25 @@ def library_tasks(
 ) -> Lowered | None:
     """Blocks of the result by the library's function, on the thread that has the block."""
     _, rows, columns, depth = problem
-    size = out.dtype.itemsize
-    part, function = LIBRARY[out.dtype.name]
     a, b = library_views(problem)
     if max(*a, *b, rows.out, depth.size) >= 1 << 31:
         return None
-    table = outer_numbers(problem, size, size, size)
+    each = 1 + (out.dtype.kind == "c")
     row_block, column_block = min(rows.size, 256), min(columns.size, 256)
     row_blocks, column_blocks = blocks(rows.size, row_block), blocks(columns.size, column_block)
-    table.update(
-        rows=rows.size, columns=columns.size, depth=depth.size,
-        row_block=row_block, column_block=column_block,
-        row_blocks=row_blocks, column_blocks=column_blocks,
-        a_row=rows.lhs * size, b_column=columns.rhs * size,
-        out_row=rows.out * size, out_column=size,
-        a_order=a[0], a_lead=a[1], b_order=b[0], b_lead=b[1],
-        out_lead=max(rows.out, columns.size),
-    )  # fmt: skip
+    outer = [ONE] * (BATCH - len(problem.outer)) + [*problem.outer]
+    numbers = [n for d in outer for n in (d.size, each * d.left, each * d.right, each * d.out)]
+    numbers += [rows.size, columns.size, depth.size, row_block, column_block, row_blocks]
+    numbers += [column_blocks, each * rows.left, each * columns.right, each * rows.out, each]
+    numbers += [*a, *b, max(rows.out, columns.size)]
     places = (
-        lhs.place, rhs.place, Place("out", 0), numbers_in(BLAS_FIELDS, table),
-        Place("library", function),
+        lhs.place, rhs.place, Place("out", 0), Place("library", LIBRARY[out.dtype.name]),
+        Place("numbers", tuple(numbers)),
     )  # fmt: skip
-    extent = prod(a.size for a in problem.outer) * row_blocks * column_blocks
+    extent = prod(d.size for d in outer) * row_blocks * column_blocks
     unit = 4 * row_block * column_block * (depth.size + 64)
-    plan.task(
-        library_product(part, "product", out.dtype.kind == "c"),
-        places,
-        extent,
-        CHUNK_WORK // plain(unit),
-    )
+    text = library_product(real_of(out.dtype), each == 2, "product")
+    plan.task(text, places, extent, CHUNK_WORK // plain(unit))
     return plan.lowered()
 
 
@@ -453,10 +409,9 @@ def lower_small(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lo
         return None
     if sum(prod(t.shape) for t in types) > MAX_SMALL_ELEMENTS:
         return None
-    plan = Plan(KINDS[names.pop()])
+    plan = Plan(outs[0].dtype, "product")
     lhs, rhs = (
-        Operand(Place("in", i), plan.work, True, t.shape, contiguous(t.shape))
-        for i, t in enumerate(ins)
+        Operand(Place("in", i), t.dtype, t.shape, contiguous(t.shape)) for i, t in enumerate(ins)
     )
     problem = problem_of(lhs, rhs, numbers, False)
     if problem is None or not fits_library(problem):

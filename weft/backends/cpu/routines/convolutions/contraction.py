@@ -1,0 +1,135 @@
+"""Tasks of a product or a convolution while it is planned: memory, copies of operands and panels of
+them, the contraction with its epilogue, and sums of partial results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from weft.backends.cpu.finish import NAME, finish_text
+from weft.backends.cpu.routines.convolutions.conv_moves import Copied, copy_task, partial_text
+from weft.backends.cpu.routines.convolutions.conv_text import Contraction, contraction_text
+from weft.backends.cpu.sizes import sized_task
+from weft.backends.llvm.native.processor import vector_bits
+from weft.base.record import Record
+from weft.base.sizes import is_one
+from weft.kernel.program import Finish, Lowered, Place, Task
+
+# Bytes that are worth a chunk when numbers are only moved.
+CHUNK_BYTES = 1 << 16
+
+
+def blocks(count: int, each: int) -> int:
+    return -(-count // each)
+
+
+class Packed(Record):
+    """A copy of an operand in panels, of ``size`` elements: the axes of the copy, the new strides
+    of free axes and of summed ones, and the distance of panels."""
+
+    dims: tuple[Copied, ...]
+    free: list[int]
+    summed: list[int]
+    panel: int
+    size: int
+
+
+def packed(
+    free: Sequence[tuple[int, int]],
+    across: tuple[int, int],
+    tile: int,
+    summed: Sequence[tuple[int, int]],
+) -> Packed:
+    """How ``tile`` elements across an operand come to lie side by side, and panels of them behind
+    each other; axes are sizes and strides. The last panel is moved back until it is whole."""
+    size, stride = across
+    count, total = blocks(size, tile), tile
+    inner, outer = [], []
+    for n, _ in reversed(summed):
+        inner.insert(0, total)
+        total *= n
+    panel = total
+    total *= count
+    for n, _ in reversed(free):
+        outer.insert(0, total)
+        total *= n
+    dims = [Copied(*axis, to) for axis, to in zip(free, outer, strict=True)]
+    if not is_one(count):
+        dims.append(Copied(count, stride, panel, step=tile, limit=size - tile))
+    dims += [Copied(*axis, to) for axis, to in zip(summed, inner, strict=True)]
+    dims.append(Copied(min(tile, size), stride, 1))
+    return Packed(tuple(dims), outer, inner, panel, total)
+
+
+class Plan:
+    """Tasks of one contraction under construction, and the type of its sums."""
+
+    def __init__(self, work: np.dtype, name: str) -> None:
+        self.work, self.name = work, name
+        self.lanes = vector_bits() // (8 * work.itemsize)
+        self.tasks: list[Task] = []
+        self.scratch: list[int] = []
+
+    def memory(self, size: int) -> Place:
+        """A new piece of scratch memory of so many bytes."""
+        self.scratch.append(max(1, size))
+        return Place("scratch", len(self.scratch) - 1)
+
+    def task(self, text: str, places: tuple[Place, ...], extent: int, chunk: int = 1) -> None:
+        self.tasks.append(Task(text, self.name, places, extent, max(1, chunk)))
+
+    def copied(
+        self,
+        source: Place,
+        dims: Sequence[Copied],
+        types: tuple[np.dtype, np.dtype],
+        size: int = 0,
+        start: int = 0,
+        careless: bool = False,
+    ) -> Place:
+        """Elements of an operand in another order, and of another type."""
+        target = self.memory((size or prod(d.size for d in dims)) * types[1].itemsize)
+        lanes = vector_bits() // (8 * types[1].itemsize)
+        task = copy_task((source, target), dims, types, lanes, start, careless=careless)
+        self.tasks.append(task)
+        return target
+
+    def summed(
+        self, source: Place, types: tuple[np.dtype, np.dtype], count: int, parts: int, target: Place
+    ) -> Place:
+        """The sums of parts of so many numbers, in another type."""
+        lanes = vector_bits() // (8 * min(t.itemsize for t in types)) * (1 + (parts == 1))
+        lanes = lanes if count >= lanes else 1
+        places = (source, target, Place("numbers", (parts, count)))
+        chunk = max(1, CHUNK_BYTES // (4 * parts * lanes))
+        task = Task(partial_text(*types, lanes, "add"), "add", places, blocks(count, lanes), chunk)
+        self.tasks.append(task)
+        return target
+
+    def contract(
+        self,
+        contraction: Contraction,
+        places: tuple[Place, ...],
+        extent: int,
+        chunk: int,
+        finish: Finish | None = None,
+        columns: int = 0,
+        whole: bool = False,
+    ) -> None:
+        """The task of a contraction: places are both operands, the result, and memory for copies.
+
+        A kernel that goes on with the result has blocks of so many ``columns``.
+        """
+        if finish is not None:
+            code = Place("code", (finish_text(finish, columns, whole), NAME))
+            more = (Place("finish", i) for i in range(len(finish.kernel.buffers)))
+            others = [place for place in more if place.what != finish.buffer]
+            places = (*places[:2], code, *places[3:], *others)
+        task = Task("", self.name, places, extent, chunk)
+        write = lambda: contraction_text(contraction, self.name)
+        self.tasks.append(sized_task(contraction, task, write))
+
+    def lowered(self) -> Lowered:
+        return Lowered(self.tasks, tuple(self.scratch))
