@@ -11,21 +11,26 @@ from weft.backends.llvm.native.machine import load_keyed
 from weft.backends.llvm.text.stub import StubError, translate
 from weft.kernel.kinds import (
     External,
+    any_lane,
     bits,
     clock,
     f32,
     f64,
+    fabs,
+    fma,
     i8,
     i32,
     i64,
     invoke,
     kind_of,
     ptr,
+    root,
     stack,
     truth,
     u8,
     u32,
     u64,
+    unrolled,
     void,
 )
 
@@ -44,6 +49,7 @@ _C = {
 }
 NUMBER = 7
 K, SCALE = i64, 1  # stubs are given others
+V, WHOLE, LANES = f32, u32, 4
 
 
 def native(*stubs, result=i64, given=(i64,), **options):
@@ -271,6 +277,32 @@ def test_loops_whose_length_is_known(turns):
     text = translate([total], names={"TURNS": turns})
     assert ("icmp slt" in text) == (turns > 1)
     assert ("mul" in text) == (turns > 0)
+
+
+def test_vectors():
+    """Numbers stand for all lanes, and comparisons choose in each of them."""
+
+    def clipped(at: ptr, count: i64) -> i64:
+        held = stack(count * 4)
+        found = i64(0)
+        for i in unrolled(count):
+            x = V[at, i]
+            V[at, i] = fma(x, V(i64(2)), 1.0) if fabs(x) < 2.0 else -root(fabs(x))
+            WHOLE[held, 0] = (~bits(WHOLE, x)) ^ -1
+            if any_lane(V[held, 0] != x):
+                return -1
+            found += i64(f32[held, LANES - 1])
+        return found
+
+    for lanes in (4, 8):
+        names = {"V": f32.of(lanes), "WHOLE": u32.of(lanes), "LANES": lanes}
+        call = native(clipped, given=(ptr, i64), names=names)
+        x = np.linspace(-9, 9, 3 * lanes, dtype=np.float32)
+        want = np.where(np.abs(x) < 2, x * 2 + 1, -np.sqrt(np.abs(x)))
+        got = x.copy()
+        assert call(got.ctypes.data, 3) == x[lanes - 1 :: lanes].astype(int).sum()
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+    assert f32.of(1) is f32 and f32.of(4) is f32.of(4)
 
 
 def test_names_are_numbers_and_kinds():

@@ -10,17 +10,24 @@ from typing import Any
 
 import numpy as np
 
+from weft.base.functional import lru
 from weft.base.record import Record
 
 
 class Kind:
-    """A kind of machine value."""
+    """A kind of machine value; a vector is one of so many lanes, each of another kind."""
 
-    def __init__(self, name: str, llvm: str, size: int, family: str) -> None:
+    def __init__(self, name: str, llvm: str, size: int, family: str, lanes: int = 1) -> None:
         self.name = name
         self.llvm = llvm
         self.size = size
         self.family = family  # "signed", "unsigned", "float", "pointer", "truth" or "nothing"
+        self.lanes = lanes
+        self.lane: Kind = self
+
+    def of(self, lanes: int) -> Kind:
+        """The kind of vectors of this one."""
+        return _vector(self, lanes) if lanes > 1 else self
 
     def __repr__(self) -> str:
         return self.name
@@ -34,6 +41,14 @@ class Kind:
 
     def __call__(self, value: Any) -> Any:
         raise TypeError("a stub is not run by Python")
+
+
+@lru(None)
+def _vector(lane: Kind, lanes: int) -> Kind:
+    llvm, size = f"<{lanes} x {lane.llvm}>", lanes * lane.size
+    kind = Kind(f"v{lanes}{lane}", llvm, size, lane.family, lanes)
+    kind.lane = lane
+    return kind
 
 
 i8, i16, i32, i64 = (Kind(f"i{n}", f"i{n}", n // 8, "signed") for n in (8, 16, 32, 64))
@@ -98,6 +113,22 @@ class External(Record):
 
     def __call__(self, *args: Any) -> Any:
         raise TypeError("a stub is not run by Python")
+
+
+class Intrinsic(Record):
+    """An instruction of LLVM on values of one kind, whichever that is; what it finds of all lanes,
+    if it ``reduces`` them, is of a lane's."""
+
+    name: str
+    reduces: bool = False
+
+    def __call__(self, *args: Any) -> Any:
+        raise TypeError("a stub is not run by Python")
+
+
+fabs, root, copysign = Intrinsic("fabs"), Intrinsic("sqrt"), Intrinsic("copysign")
+fma = Intrinsic("fmuladd")  # a product and what is added to it
+any_lane = Intrinsic("vector.reduce.or", reduces=True)
 
 
 def defined(

@@ -33,7 +33,7 @@ _NAMES = {
     _complex_products: "reduce_prod",
     _dot: ROUTINES["products"],
     _fft: ROUTINES["fourier"],
-    _linalg: "cholesky lu lu_pivots_to_permutation geqrf geqp3 householder_product ormqr qr eigh"
+    _linalg: "cholesky lu geqrf geqp3 householder_product ormqr qr eigh"
     " svd eig schur hessenberg tridiagonal tridiagonal_solve triangular_solve",
     _sylvester: "triangular_sylvester",
     _sampling: ROUTINES["draws"],

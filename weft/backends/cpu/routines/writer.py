@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 import numpy as np
 
 from weft.backends.llvm.text.instructions import Instructions
+from weft.backends.llvm.text.stub import translate
 from weft.base.sizes import is_one
 
 Number = str | int
@@ -54,6 +55,16 @@ class Function(Instructions):
         self.line("ret void")
         self.module.functions[self.name] = "\n".join([*self.lines, "}"])
         return f"@{self.name}"
+
+    def call_stub(self, stub: Callable[..., None], *given: Number) -> None:
+        """Call a stub of pointers and integers, which becomes a function of the module."""
+        if stub.__name__ not in self.module.functions:
+            text = translate([stub]).partition("\n")[2]
+            text = text.replace("define ", "define internal ")
+            self.module.functions[stub.__name__] = text
+        pairs = zip(stub.__annotations__.values(), given, strict=False)
+        arguments = ", ".join(f"{kind} {value}" for kind, value in pairs)
+        self.line(f"call void @{stub.__name__}({arguments})")
 
     def declare(self, name: str, result: str, parameters: str) -> str:
         self.module.declared[name] = f"declare {result} @{name}({parameters})"

@@ -6,15 +6,19 @@ given; numbers written out take the kind of the other operand. Constants and fun
 of another module (``tables.COUNT``). ``i64[p, k]`` is the ``k``-th ``i64`` at ``p``, to read or to
 assign; ``p + n`` is ``n`` bytes after ``p``. Division and remainder are the machine's, towards
 zero. Statements: assignment, ``if``, ``while``, ``for ... in range``, or ``in unrolled`` where the
-body is written out for each number, ``break``, ``continue``, ``return``, calls. What depends on
-numbers that are given and comes to nothing is left out, and so are private stubs that nothing calls
-then.
+body is written out for each number if these are given, ``break``, ``continue``, ``return``, calls.
+What depends on numbers that are given and comes to nothing is left out, and so are private stubs
+that nothing calls then.
 
 Calls: other stubs of the module; functions outside of it, declared with their kinds; a kind, to
 convert (``u32(x)``); ``bits(u32, x)`` for the same bits as another kind; ``stack(n)`` for ``n``
 bytes that live as long as the call; ``invoke(i64, f, x, y)`` for a function at an address;
-``min``, ``max``; ``clock()`` for a count that grows with time;
-``float_mode()`` and ``set_float_mode(mode)``.
+``min``, ``max``; ``fabs``, ``fma`` and other intrinsics of LLVM; ``clock()`` for a count that grows
+with time; ``float_mode()`` and ``set_float_mode(mode)``.
+
+Kinds may be vectors (``f32.of(4)``): numbers written out stand for all lanes, and so does a single
+value that is converted (``V(x)``); comparisons are one bit a lane, which ``x if m else y`` chooses
+by. ``V[p, k]`` needs no more alignment than one lane.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ from weft.backends.llvm.text.instructions import Lines
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.base.sizes import Size
-from weft.kernel.kinds import KINDS, External, Kind, i64, ptr, truth, void
+from weft.kernel.kinds import KINDS, External, Intrinsic, Kind, i64, ptr, truth, void
 
 
 class Operand(Record):
@@ -301,7 +305,7 @@ class Translation(Lines):
         elif isinstance(target, ast.Subscript):
             kind, address = self.place(target)
             given = self.as_kind(value, kind, target)
-            self.line(f"store {kind.llvm} {given.text}, ptr {address}, align {kind.size}")
+            self.line(f"store {kind.llvm} {given.text}, ptr {address}, align {kind.lane.size}")
         else:
             raise self.fail(target, "cannot be assigned")
 
@@ -371,7 +375,8 @@ class Translation(Lines):
         call = node.iter
         assert isinstance(call, ast.Call) and isinstance(node.target, ast.Name)
         args = [self.as_kind(self.value(a), i64, node) for a in call.args]
-        if isinstance(call.func, ast.Name) and call.func.id == "unrolled":
+        given = not any(a.text.startswith("%") for a in args)
+        if given and isinstance(call.func, ast.Name) and call.func.id == "unrolled":
             for number in range(*(int(a.text) for a in args)):
                 self.assign(node.target, Operand(str(number), i64))
                 self.body(node.body)
@@ -425,10 +430,12 @@ class Translation(Lines):
         if isinstance(node, ast.UnaryOp):
             return self.unary(node)
         if isinstance(node, (ast.Compare, ast.BoolOp)):
-            return Operand(self.condition(node), truth)
+            return self.test(node)
         if isinstance(node, ast.Subscript):
             kind, address = self.place(node)
-            return Operand(self.emit(f"load {kind.llvm}, ptr {address}, align {kind.size}"), kind)
+            return Operand(
+                self.emit(f"load {kind.llvm}, ptr {address}, align {kind.lane.size}"), kind
+            )
         if isinstance(node, ast.Call):
             return self.call(node)
         if isinstance(node, ast.IfExp):
@@ -440,7 +447,7 @@ class Translation(Lines):
             return Operand("null", ptr)
         if value is True or value is False:
             return Operand(str(value).lower(), truth)
-        if isinstance(value, (int, Size)):
+        if isinstance(value, (int, Size, str)):
             return Operand(str(value), None)
         if isinstance(value, float):
             return Operand(repr(value), None)
@@ -473,6 +480,9 @@ class Translation(Lines):
     def as_kind(self, value: Operand, kind: Kind, node: ast.AST) -> Operand:
         """A number as a kind; anything else must have it."""
         if value.kind is None:
+            if kind.lanes > 1:
+                lane = self.as_kind(value, kind.lane, node)
+                return Operand(f"splat ({kind.lane.llvm} {lane.text})", kind)
             if kind.family == "float":
                 number = float(value.text)
                 return Operand(f"0x{np.float64(number).view(np.uint64):016X}", kind)
@@ -508,31 +518,35 @@ class Translation(Lines):
             sign = "-" if isinstance(node.op, ast.USub) else "~"
             return Operand(str(-_python(value.text) if sign == "-" else ~int(value.text)), None)
         kind = value.kind
-        if isinstance(node.op, ast.Invert):
-            return Operand(self.emit(f"xor {kind.llvm} {value.text}, -1"), kind)
         if kind.family == "float":
             return Operand(self.emit(f"fneg {kind.llvm} {value.text}"), kind)
-        return Operand(self.emit(f"sub {kind.llvm} 0, {value.text}"), kind)
+        word, number = ("xor", "-1") if isinstance(node.op, ast.Invert) else ("sub", "0")
+        other = self.as_kind(Operand(number, None), kind, node)
+        return Operand(self.emit(f"{word} {kind.llvm} {other.text}, {value.text}"), kind)
 
     def condition(self, node: ast.expr) -> str:
         """An expression as one bit."""
+        return self.test(node).text
+
+    def test(self, node: ast.expr) -> Operand:
+        """An expression as one bit, or one a lane."""
         if isinstance(node, ast.BoolOp):
-            return self.short_circuit(node)
+            return Operand(self.short_circuit(node), truth)
         if isinstance(node, ast.Compare):
             left, right = self.value(node.left), self.value(node.comparators[0])
             return self.compared(type(node.ops[0]), *self.same(node, left, right))
         value = self.value(node)
-        if value.kind is truth:
-            return value.text
-        if value.kind is ptr:
-            return self.emit(f"icmp ne ptr {value.text}, null")
         kind = value.kind or i64
-        return self.emit(f"icmp ne {kind.llvm} {value.text}, 0")
+        if kind.family == "truth":
+            return value
+        zero = "null" if kind is ptr else "0"
+        return Operand(self.emit(f"icmp ne {kind.llvm} {value.text}, {zero}"), truth)
 
-    def compared(self, op: type, left: Operand, right: Operand, kind: Kind) -> str:
+    def compared(self, op: type, left: Operand, right: Operand, kind: Kind) -> Operand:
         word = _COMPARE[op][_FAMILIES[kind.family]]
         compare = "fcmp" if kind.family == "float" else "icmp"
-        return self.emit(f"{compare} {word} {kind.llvm} {left.text}, {right.text}")
+        text = f"{compare} {word} {kind.llvm} {left.text}, {right.text}"
+        return Operand(self.emit(text), truth.of(kind.lanes))
 
     def short_circuit(self, node: ast.BoolOp) -> str:
         """``and`` and ``or``: what comes later is looked at only if it matters."""
@@ -552,13 +566,17 @@ class Translation(Lines):
         return self.emit(f"load i1, ptr %v.{name}")
 
     def choice(self, node: ast.IfExp) -> Operand:
-        test = self.condition(node.test)
+        known = self.given(node.test)
+        if known is not None:
+            return self.value(node.body if known else node.orelse)
+        test = self.test(node.test)
         left, right, kind = self.same(node, self.value(node.body), self.value(node.orelse))
         return self.chosen(test, left, right, kind)
 
-    def chosen(self, test: str, left: Operand, right: Operand, kind: Kind) -> Operand:
-        text = f"select i1 {test}, {kind.llvm} {left.text}, {kind.llvm} {right.text}"
-        return Operand(self.emit(text), kind)
+    def chosen(self, test: Operand, left: Operand, right: Operand, kind: Kind) -> Operand:
+        assert test.kind is not None
+        both = f"{kind.llvm} {left.text}, {kind.llvm} {right.text}"
+        return Operand(self.emit(f"select {test.kind.llvm} {test.text}, {both}"), kind)
 
     def place(self, node: ast.Subscript) -> tuple[Kind, str]:
         """The kind and the address of an element."""
@@ -577,9 +595,11 @@ class Translation(Lines):
         if name in ("min", "max"):
             return self.extreme(node, name)
         if name == "stack":
-            size = self.value(node.args[0])
+            size = self.value(node.args[0]).text
+            if not size.isdigit():
+                return Operand(self.emit(f"alloca i8, i64 {size}, align 64"), ptr)
             memory = f"%m.{self.name_of('s')}"
-            self.head.append(f"  {memory} = alloca [{int(size.text)} x i8], align 64")
+            self.head.append(f"  {memory} = alloca [{size} x i8], align 64")
             return Operand(memory, ptr)
         if name == "bits":
             kind, value = self.constant_name(node.args[0]), self.value(node.args[1])
@@ -598,6 +618,8 @@ class Translation(Lines):
         known = self.module.known.get(name) or self.constant(node.func)
         if isinstance(known, External):
             return self.known_call(node, name, known)
+        if isinstance(known, Intrinsic):
+            return self.intrinsic(node, known)
         return self.convert(self.value(node.args[0]), self.constant_name(node.func), node)
 
     def known_call(self, node: ast.Call, name: str, known: External) -> Operand:
@@ -614,6 +636,17 @@ class Translation(Lines):
         ]
         given = ", ".join(f"{k.llvm} {a.text}" for a, k in zip(args, known.parameters, strict=True))
         return self.result(known.result, f"call {known.result.llvm} @{name}({given})")
+
+    def intrinsic(self, node: ast.Call, known: Intrinsic) -> Operand:
+        args = [self.value(a) for a in node.args]
+        kind = next(a.kind for a in args if a.kind is not None)
+        given = [f"{kind.llvm} {self.as_kind(a, kind, node).text}" for a in args]
+        lane = f"f{8 * kind.lane.size}" if kind.family == "float" else kind.lane.llvm
+        name = f"@llvm.{known.name}.{f'v{kind.lanes}' * (kind.lanes > 1)}{lane}"
+        result = kind.lane if known.reduces else kind
+        kinds = ", ".join([kind.llvm] * len(args))
+        self.module.used[name] = f"declare {result.llvm} {name}({kinds})"
+        return Operand(self.emit(f"call {result.llvm} {name}({', '.join(given)})"), result)
 
     def result(self, kind: Kind, text: str) -> Operand:
         if kind is void:
@@ -639,6 +672,8 @@ class Translation(Lines):
             return self.as_kind(value, kind, node)
         if have.llvm == kind.llvm:
             return Operand(value.text, kind)
+        if kind.lanes > have.lanes:
+            return self.everywhere(self.convert(value, kind.lane, node), kind)
         if "pointer" in (have.family, kind.family):
             return Operand(self.bitcast(value, kind), kind)
         floats = (have.family == "float", kind.family == "float")
@@ -653,6 +688,13 @@ class Translation(Lines):
         else:
             word = "sext" if have.family == "signed" else "zext"
         return Operand(self.emit(f"{word} {have.llvm} {value.text} to {kind.llvm}"), kind)
+
+    def everywhere(self, value: Operand, kind: Kind) -> Operand:
+        """A value in all lanes of a vector."""
+        first = f"insertelement {kind.llvm} poison, {kind.lane.llvm} {value.text}, i64 0"
+        both = f"{kind.llvm} {self.emit(first)}, {kind.llvm} poison"
+        zeros = f"<{kind.lanes} x i32> zeroinitializer"
+        return Operand(self.emit(f"shufflevector {both}, {zeros}"), kind)
 
 
 def _as_load(node: ast.expr) -> ast.expr:

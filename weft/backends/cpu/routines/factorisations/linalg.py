@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.routines.factorisations import cholesky_tiles, jacobi, svd_parts
+from weft.backends.cpu.routines.factorisations import cholesky_tiles, small_stubs, svd_parts
 from weft.backends.cpu.routines.factorisations import small_matrices as small
 from weft.backends.cpu.routines.factorisations.stack_text import (
     CONJUGATE_TRANSPOSE,
@@ -97,8 +97,6 @@ def _asked(
 def cholesky(ins: Types, outs: Types, params: Params) -> Lowered | None:
     """The lower factor; to LAPACK, which reads columns, it is the upper one."""
     n = ins[0].shape[-1]
-    if small.fits(ins[0], _count(ins[0]), n * n):
-        return small.cholesky(small.settled(ins[0]), _count(ins[0]))
     if _count(ins[0]) == 1 and n >= cholesky_tiles.MIN_SIDE:
         return cholesky_tiles.cholesky(ins[0])
     s = _stack(ins[0])
@@ -124,8 +122,6 @@ def lu(ins: Types, outs: Types, params: Params) -> Lowered | None:
     """Packed factors, row swaps, and the permutation that they make."""
     m, n = ins[0].shape[-2:]
     k = min(m, n)
-    if small.fits(ins[0], _count(ins[0]), m * n):
-        return small.lu(small.settled(ins[0]), _count(ins[0]))
     s = _stack(ins[0])
     f = s.f
     source, getrf = s.operand(0), s.routine("getrf")
@@ -141,21 +137,7 @@ def lu(ins: Types, outs: Types, params: Params) -> Lowered | None:
             at = f.at(pivots, f.mul(i, 4))
             less = f.emit(f"sub i32 {f.load('i32', at, 4)}, 1")
             f.store("i32", less, at, 4)
-        small.permutation(f, pivots, order, k, m)
-    return s.lowered()
-
-
-def pivots_to_permutation(ins: Types, outs: Types, params: Params) -> Lowered | None:
-    """The order of rows that swaps make."""
-    if any(0 in t.shape for t in (*ins, *outs)):
-        return None
-    count, size = ins[0].shape[-1], outs[0].shape[-1]
-    s = Stack(np.dtype(np.float32), math.prod(ins[0].shape[:-1]))
-    s.careful = True
-    source, target = s.operand(0), s.result(0)
-    with s.f.loop("%start", "%stop") as g:
-        pivots, order = s.member(source, g, count, 4), s.member(target, g, size, 4)
-        small.permutation(s.f, pivots, order, count, size)
+        f.call_stub(small_stubs.permute, pivots, order, k, m)
     return s.lowered()
 
 
@@ -236,8 +218,6 @@ def qr(ins: Types, outs: Types, params: Params) -> Lowered | None:
     m, n = ins[0].shape[-2:]
     k = outs[0].shape[-1]
     least, pivoting = min(m, n), params["pivoting"]
-    if not pivoting and small.fits(ins[0], _count(ins[0]), (m + k) * (n + k)):
-        return small.qr(small.settled(ins[0]), _count(ins[0]), k)
     s = _stack(ins[0])
     f = s.f
     stem, make = "geqp3" if pivoting else "geqrf", "ungqr" if s.complex else "orgqr"
@@ -279,8 +259,6 @@ def eigh(ins: Types, outs: Types, params: Params) -> Lowered | None:
         return None
     n = ins[0].shape[-1]
     wanted = params.get("vectors", True)
-    if n <= jacobi.MAX_SIDE and small.fits(ins[0], _count(ins[0]), 2 * n * n + n + 2):
-        return jacobi.eigh(small.settled(ins[0]), _count(ins[0]), params["lower"], wanted)
     s = _stack(ins[0])
     stem = "heevd" if s.complex else "syevd"
     source, routine, targets = s.operand(0), s.routine(stem), [s.result(0), s.result(1)]
@@ -311,12 +289,6 @@ def svd(ins: Types, outs: Types, params: Params) -> Lowered | None:
     m, n = ins[0].shape[-2:]
     k = min(m, n)
     by_qr = getattr(params["algorithm"], "name", "") == "QR"
-    if not by_qr and max(m, n) <= jacobi.MAX_SIDE:
-        if small.fits(ins[0], _count(ins[0]), m * n + 3 * jacobi.MAX_SIDE**2):
-            kind = small.settled(ins[0])
-            rule = max if params["full_matrices"] else min
-            width = 0 if len(outs) == 1 else rule(kind.shape[-2:])
-            return jacobi.svd(kind, _count(ins[0]), width)
     alone = _count(ins[0]) == 1 and m == n >= svd_parts.MIN_ROWS and ins[0].dtype.kind == "f"
     if alone and len(outs) > 1 and not by_qr:
         return svd_parts.svd(ins[0], _ask)
@@ -506,9 +478,6 @@ def triangular_solve(ins: Types, outs: Types, params: Params) -> Lowered | None:
     left, transpose = params["left_side"], params["transpose_a"]
     conjugate = params["conjugate_a"] and ins[0].dtype.kind == "c"
     lower, unit = params["lower"], params["unit_diagonal"]
-    if small.fits(ins[0], _count(ins[0]), n * n + m * k):
-        kinds = (left, lower, transpose, unit)
-        return small.triangular_solve(*small.settled_all(*ins), _count(ins[0]), *kinds)
     sides = k if left else m
     tiles = -(-sides // TILE)
     s = Stack(ins[0].dtype, _count(ins[0]) * tiles)
@@ -558,12 +527,12 @@ def _for_lapack(lowering: Lowering) -> Lowering:
     def lower(ins: Types, outs: Types, params: Params) -> Lowered | None:
         if ins[0].dtype.name not in LETTERS or any(0 in t.shape for t in ins):
             return None
-        return lowering(ins, outs, params)
+        found = small.lowered(lowering.__name__, ins, outs, params)
+        return lowering(ins, outs, params) if found is None else found
 
     return lower
 
 
-LOWERINGS["lu_pivots_to_permutation"] = pivots_to_permutation
 _OWN: tuple[Lowering, ...] = (
     cholesky,
     lu,
